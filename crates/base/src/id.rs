@@ -1,0 +1,38 @@
+//! Ids: each says which table or kernel name space it points into.
+
+use std::fmt;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(out)
+            }
+        }
+    };
+}
+
+id!(
+    /// A process (the kernel's thread-group id), as seen from our pid name space.
+    Pid(i32)
+);
+id!(
+    /// A thread (the kernel's pid of the task), as seen from our pid name space.
+    Tid(i32)
+);
+id!(
+    /// A logical CPU, numbered as in `/sys/devices/system/cpu`.
+    CpuId(u32)
+);
+id!(
+    /// A row of the result's module table.
+    ModuleId(u32)
+);
+id!(
+    /// A node of the result's stack tree: the frame itself and, through its parents, its callers.
+    StackId(u32)
+);

@@ -1,0 +1,13 @@
+//! Newtypes for addresses, ids and units that every other crate speaks in.
+//!
+//! What for: an address in the profiled process, an offset in a file and a count of nanoseconds are all 64-bit
+//! integers; confusing two of them is the classical bug of a profiler, and here it does not compile.
+//! What not: no I/O, no dependencies, no opinion about what the numbers mean.
+
+mod address;
+mod id;
+mod units;
+
+pub use address::{FileOffset, RemoteAddr};
+pub use id::{CpuId, ModuleId, Pid, StackId, Tid};
+pub use units::{Bytes, Nanos};

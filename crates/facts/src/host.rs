@@ -1,0 +1,198 @@
+//! The machine as facts: what it is ([`Host`]) and what it was measured to do ([`Calibration`]).
+//!
+//! `machine` fills these in from sysfs, cpuid and measurement; everything else only reads them.
+//! An `Option` that is `None` was not told by the system; it is never guessed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Metric;
+
+/// What kind of data a cache holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheKind {
+    /// Data only.
+    Data,
+    /// Instructions only.
+    Instruction,
+    /// Both.
+    Unified,
+}
+
+/// One cache as the system describes it. In a VM this may have little to do with what the program gets:
+/// see [`Calibration::effective_caches`].
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Cache {
+    /// 1, 2, 3.
+    pub level: u32,
+    /// Data, instruction or unified.
+    pub kind: CacheKind,
+    /// Size of one instance, bytes.
+    pub bytes: u64,
+    /// Bytes per line.
+    pub line_bytes: u32,
+    /// Associativity; `None` when unknown or fully associative.
+    pub ways: Option<u32>,
+    /// How many logical CPUs share one instance.
+    pub shared_by: u32,
+    /// How many instances the machine has.
+    pub instances: u32,
+}
+
+/// One NUMA node.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NumaNode {
+    /// Its number.
+    pub id: u32,
+    /// Its CPUs; empty for a memory-only node (CXL, HBM).
+    pub cpus: Vec<u32>,
+    /// Its memory, bytes.
+    pub memory_bytes: u64,
+    /// Distances to all nodes in ascending order of their number (ACPI SLIT, 10 = local).
+    pub distances: Vec<u32>,
+}
+
+/// State of huge pages.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct HugePages {
+    /// `always`, `madvise` or `never`; `None` when the kernel has no transparent huge pages.
+    pub transparent: Option<String>,
+    /// `always`, `defer`, `defer+madvise`, `madvise` or `never`.
+    pub defrag: Option<String>,
+    /// Reserved hugetlb pools: (page size in bytes, pages in the pool, free pages).
+    pub pools: Vec<(u64, u64, u64)>,
+}
+
+/// What the machine is.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Host {
+    /// Model name, e.g. "AMD EPYC 7763 64-Core Processor".
+    pub cpu: String,
+    /// CPUID vendor string, e.g. "GenuineIntel"; on Arm the implementer.
+    pub vendor: String,
+    /// CPUID family, model, stepping as text "6/207/2".
+    pub family_model_stepping: String,
+    /// `x86_64`, `aarch64`.
+    pub architecture: String,
+    /// Logical CPUs online.
+    pub logical_cpus: u32,
+    /// Physical cores (of the CPUs online).
+    pub cores: u32,
+    /// Packages.
+    pub sockets: u32,
+    /// Distinct core types on hybrid machines, e.g. [("performance", 8), ("efficiency", 16)]; else empty.
+    pub core_types: Vec<(String, u32)>,
+    /// Time-stamp counter, Hz, when it is invariant and known.
+    pub tsc_hz: Option<f64>,
+    /// Caches.
+    pub caches: Vec<Cache>,
+    /// Physical memory, bytes.
+    pub memory_bytes: u64,
+    /// NUMA nodes.
+    pub numa_nodes: Vec<NumaNode>,
+    /// Huge pages.
+    pub huge_pages: HugePages,
+    /// Bytes of a base page.
+    pub page_bytes: u64,
+    /// Kernel release.
+    pub kernel: String,
+    /// Distribution's pretty name.
+    pub os: String,
+    /// Hypervisor name ("KVM", ...) when virtualised; `None` on bare metal.
+    pub hypervisor: Option<String>,
+    /// Whether we run in a container, and which sign told so.
+    pub container: Option<String>,
+    /// Hardware counter drivers present ("cpu", "uncore_imc", "ibs_op", ...); empty means no PMU.
+    pub pmu: Vec<String>,
+    /// SIMD sets usable here, best last: "sse2", "avx2", "fma", "avx512f".
+    pub simd: Vec<String>,
+    /// CPU quota of our cgroup in CPUs (quota / period), when limited.
+    pub cpu_quota: Option<f64>,
+    /// CPUs we may run on.
+    pub allowed_cpus: Vec<u32>,
+}
+
+/// One point of the bandwidth measurement.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct BandwidthPoint {
+    /// Kernel: `copy`, `scale`, `add`, `triad`, `load`, `store`, and `-nt` for non-temporal stores.
+    pub kernel: String,
+    /// Threads.
+    pub threads: u32,
+    /// Bytes the program itself reads and writes per second, without write-allocate (STREAM's convention), GB/s.
+    pub program: Metric,
+    /// Bytes that cross the memory bus by arithmetic: with write-allocate reads for ordinary stores, GB/s.
+    pub bus: Metric,
+}
+
+/// One point of the latency ladder.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct LatencyPoint {
+    /// Bytes chased.
+    pub bytes: u64,
+    /// Page size used, bytes.
+    pub page_bytes: u64,
+    /// Nanoseconds per dependent load.
+    pub latency: Metric,
+}
+
+/// A cache level as the ladder shows it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct EffectiveCache {
+    /// 1, 2, 3.
+    pub level: u32,
+    /// Size up to which a chase stays near this level's latency, bytes.
+    pub bytes: Metric,
+    /// Nanoseconds per dependent load on its plateau.
+    pub latency: Metric,
+}
+
+/// Peak floating-point rate of one SIMD set.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct FlopsPoint {
+    /// `scalar`, `sse2`, `avx2+fma`, `avx512f`.
+    pub simd: String,
+    /// `double` or `single`.
+    pub precision: String,
+    /// Threads.
+    pub threads: u32,
+    /// GFLOP/s, a fused multiply-add counted as two.
+    pub rate: Metric,
+}
+
+/// What the machine was measured to do.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Version of the measuring code: a newer one discards the cache.
+    pub version: u32,
+    /// Digest of what would change the figures (CPU, CPUs allowed, memory, kernel, huge pages).
+    pub fingerprint: String,
+    /// When, seconds since 1970.
+    pub measured_unix: u64,
+    /// How long it took, seconds.
+    pub took_seconds: f64,
+    /// Highest bus bandwidth reached by any kernel, GB/s.
+    pub dram_bandwidth_peak: Option<Metric>,
+    /// Which kernel and thread count reached it, e.g. "triad-nt, 2 threads".
+    pub peak_kernel: Option<String>,
+    /// All bandwidth points.
+    pub bandwidth: Vec<BandwidthPoint>,
+    /// All ladder points.
+    pub ladder: Vec<LatencyPoint>,
+    /// Cache levels as the ladder shows them.
+    pub effective_caches: Vec<EffectiveCache>,
+    /// Latency far beyond the last cache, ns (2 MB pages where available).
+    pub dram_latency: Option<Metric>,
+    /// Floating-point peaks.
+    pub flops: Vec<FlopsPoint>,
+    /// Highest of them with all threads, double precision, GFLOP/s.
+    pub flops_peak: Option<Metric>,
+    /// Cost of a minor fault on a fresh anonymous 4 KB page, ns.
+    pub page_fault_4k: Option<Metric>,
+    /// Cost of a minor fault on a fresh anonymous 2 MB page, ns; `None` when such pages cannot be had.
+    pub page_fault_2m: Option<Metric>,
+    /// What a clock sample costs the program, ns (interrupt, stack copy), when perf events are allowed.
+    pub sample_cost: Option<Metric>,
+    /// What could not be measured, and why.
+    pub notes: Vec<String>,
+}

@@ -1,0 +1,23 @@
+//! The vocabulary of what was observed: collectors produce it, the store keeps it, analysis reads it.
+//!
+//! What for: collectors and analysis never meet; they share these plain types. Any finding can so be
+//! recomputed from a file, on another machine, in a test.
+//! What not: no opinions (what a fact *means* is analysis), no encoding (that is `store`), no I/O.
+//!
+//! Times are [`base::Nanos`] since the start of the recording on CLOCK_MONOTONIC unless said otherwise.
+
+pub mod host;
+mod metric;
+mod observed;
+mod recording;
+mod run;
+
+pub use metric::{Evidence, Metric};
+pub use observed::{
+    Counter, CounterKind, Fact, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource, Mapping, Module,
+    ModuleKind, Privilege, Sample, Sink, SinkError, StackNode, ThreadEvent, ThreadEventKind,
+};
+pub use recording::Recording;
+pub use run::{
+    Analysis, CollectorInfo, ExitKind, OwnCost, ResourceUse, Run, RunState, SamplingMethod, Target, SCHEMA_VERSION,
+};

@@ -1,0 +1,131 @@
+//! A number with its evidence: the only form in which a figure leaves this program.
+
+use serde::{Deserialize, Serialize};
+
+/// How a number came to be. The order goes from the strongest to the weakest claim about *this* run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Evidence {
+    /// A kernel or hardware counter: exact.
+    Counted,
+    /// From the sampling clock or from sampled events: has a standard error.
+    Sampled,
+    /// rdtsc around real loads.
+    Timed,
+    /// Exact addresses, recorded in bursts.
+    Traced,
+    /// A cache model over traced addresses.
+    Simulated,
+    /// A combination; the glossary has the formula.
+    Estimated,
+    /// A property of the machine, measured before or after the run.
+    Calibrated,
+}
+
+impl Evidence {
+    /// The word used in JSON and text output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Evidence::Counted => "counted",
+            Evidence::Sampled => "sampled",
+            Evidence::Timed => "timed",
+            Evidence::Traced => "traced",
+            Evidence::Simulated => "simulated",
+            Evidence::Estimated => "estimated",
+            Evidence::Calibrated => "calibrated",
+        }
+    }
+}
+
+/// A measured, modelled or unavailable figure.
+///
+/// `value` is `None` when it cannot be had; `note` then says why. It is never 0 for "unknown".
+/// `low..=high` is a 95 % interval; both are `None` when no interval can be stated (the note says why),
+/// and equal to the value for exact counts.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Metric {
+    /// The best single figure, in `unit`.
+    pub value: Option<f64>,
+    /// `s`, `ns`, `bytes`, `GB/s`, `percent`, `count`, `FLOP/s`, `cycles` ...
+    pub unit: String,
+    /// Lower end of the 95 % interval.
+    pub low: Option<f64>,
+    /// Upper end of the 95 % interval.
+    pub high: Option<f64>,
+    /// How it came to be; `None` only when `value` is `None`.
+    pub evidence: Option<Evidence>,
+    /// How many observations stand behind it (1 for a counter read once).
+    pub samples: u64,
+    /// How many observations were lost on the way.
+    pub lost: u64,
+    /// Why it is missing, or what to know before quoting it.
+    pub note: Option<String>,
+}
+
+impl Metric {
+    /// An exact count.
+    #[must_use]
+    pub fn counted(value: f64, unit: &str) -> Metric {
+        Metric {
+            value: Some(value),
+            unit: unit.to_owned(),
+            low: Some(value),
+            high: Some(value),
+            evidence: Some(Evidence::Counted),
+            samples: 1,
+            lost: 0,
+            note: None,
+        }
+    }
+
+    /// A figure with a 95 % interval.
+    #[must_use]
+    pub fn with_interval(
+        evidence: Evidence,
+        value: f64,
+        unit: &str,
+        interval: (f64, f64),
+        samples: u64,
+    ) -> Metric {
+        Metric {
+            value: Some(value),
+            unit: unit.to_owned(),
+            low: Some(interval.0),
+            high: Some(interval.1),
+            evidence: Some(evidence),
+            samples,
+            lost: 0,
+            note: None,
+        }
+    }
+
+    /// A figure that cannot be had here; `why` is shown to the user.
+    #[must_use]
+    pub fn unavailable(unit: &str, why: &str) -> Metric {
+        Metric {
+            value: None,
+            unit: unit.to_owned(),
+            low: None,
+            high: None,
+            evidence: None,
+            samples: 0,
+            lost: 0,
+            note: Some(why.to_owned()),
+        }
+    }
+
+    /// The same metric with a remark for the reader.
+    #[must_use]
+    pub fn noted(mut self, note: &str) -> Metric {
+        self.note = Some(note.to_owned());
+        self
+    }
+
+    /// The same metric with the number of lost observations.
+    #[must_use]
+    pub fn with_lost(mut self, lost: u64) -> Metric {
+        self.lost = lost;
+        self
+    }
+}

@@ -1,0 +1,53 @@
+//! A whole recording in memory: what `store` opens and `analysis` reads.
+
+use crate::{
+    Counter, CounterKind, Fact, Fault, Frame, Gauge, Lost, LostSource, Mapping, Module, Run, Sample, StackNode,
+    ThreadEvent,
+};
+
+/// All facts of one result directory, by kind, each in the order in which it was written.
+#[derive(Clone, PartialEq, Debug, Default)]
+#[expect(missing_docs, reason = "each field is named after the fact it holds")]
+pub struct Recording {
+    pub run: Run,
+    pub modules: Vec<Module>,
+    pub mappings: Vec<Mapping>,
+    pub stack_nodes: Vec<StackNode>,
+    pub samples: Vec<Sample>,
+    pub faults: Vec<Fault>,
+    pub thread_events: Vec<ThreadEvent>,
+    pub lost: Vec<Lost>,
+    pub counters: Vec<Counter>,
+    pub gauges: Vec<Gauge>,
+    pub frames: Vec<Frame>,
+}
+
+impl Recording {
+    /// Files one fact under its kind.
+    pub fn add(&mut self, fact: Fact) {
+        match fact {
+            Fact::Module(fact) => self.modules.push(fact),
+            Fact::Mapping(fact) => self.mappings.push(fact),
+            Fact::StackNode(fact) => self.stack_nodes.push(fact),
+            Fact::Sample(fact) => self.samples.push(fact),
+            Fact::Fault(fact) => self.faults.push(fact),
+            Fact::ThreadEvent(fact) => self.thread_events.push(fact),
+            Fact::Lost(fact) => self.lost.push(fact),
+            Fact::Counter(fact) => self.counters.push(fact),
+            Fact::Gauge(fact) => self.gauges.push(fact),
+            Fact::Frame(fact) => self.frames.push(fact),
+        }
+    }
+
+    /// The exact total of `kind`, when it could be counted.
+    #[must_use]
+    pub fn counter(&self, kind: CounterKind) -> Option<u64> {
+        self.counters.iter().rev().find(|counter| counter.kind == kind).map(|counter| counter.value)
+    }
+
+    /// How many records `source` lost.
+    #[must_use]
+    pub fn lost(&self, source: LostSource) -> u64 {
+        self.lost.iter().filter(|lost| lost.source == source).map(|lost| lost.count).sum()
+    }
+}

@@ -1,0 +1,182 @@
+//! The manifest of a recording: what was run, how it was observed, how it ended. Stored as `run.json`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::host::{Calibration, Host};
+
+/// Version of the result directory. A change of any stored fact bumps it and adds a paragraph to
+/// `docs/format/result-directory.md`.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Which analysis was asked for; the names are VTune's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Analysis {
+    /// `memory-access`, what `fathom run` does.
+    #[default]
+    MemoryAccess,
+    /// `hotspots`: where the time goes.
+    Hotspots,
+}
+
+impl Analysis {
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Analysis::MemoryAccess => "memory-access",
+            Analysis::Hotspots => "hotspots",
+        }
+    }
+
+    /// The two letters that end the default result directory's name (`r000ma`).
+    #[must_use]
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Analysis::MemoryAccess => "ma",
+            Analysis::Hotspots => "hs",
+        }
+    }
+}
+
+/// Whether the recording was closed properly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunState {
+    /// Still being written, or the profiler died: what was written until then is there.
+    #[default]
+    Incomplete,
+    /// Closed properly.
+    Complete,
+}
+
+/// What was profiled.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Target {
+    /// A program that we started.
+    Launched {
+        /// Its process id.
+        pid: i32,
+    },
+    /// A running process that we attached to.
+    Attached {
+        /// Its process id.
+        pid: i32,
+    },
+}
+
+/// How the program ended, when we saw it end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExitKind {
+    /// It exited with this code.
+    Code(i32),
+    /// It was killed by this signal.
+    Signal(i32),
+    /// It was still running when the collection stopped.
+    StillRunning,
+}
+
+/// Where the samples came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SamplingMethod {
+    /// perf_event_open's cpu-clock, in the kernel.
+    PerfEvents,
+    /// Threads stopped shortly with ptrace at a fixed rate.
+    Ptrace,
+    /// Neither is allowed here: only what /proc counts.
+    #[default]
+    ProcOnly,
+}
+
+/// How the observation was made.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct CollectorInfo {
+    /// The sampling method used.
+    pub method: SamplingMethod,
+    /// Why it is not the best one, in a sentence for the user; `None` when it is.
+    pub fallback_reason: Option<String>,
+    /// Time between samples of a running thread.
+    pub sampling_period_ns: u64,
+    /// Whether time inside the kernel was sampled with its functions.
+    pub kernel_samples: bool,
+    /// Bytes of user stack copied per sample for unwinding.
+    pub stack_bytes: u32,
+}
+
+/// What the collection itself cost, while the program ran.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct OwnCost {
+    /// CPU time of our processes between start and end of the collection.
+    pub cpu_time_ns: u64,
+    /// Peak resident memory of the collector, bytes.
+    pub peak_resident_bytes: u64,
+    /// Time from our start to the program's first instruction.
+    pub startup_ns: u64,
+}
+
+/// The kernel's own account of the launched program and its waited-for children (getrusage).
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct ResourceUse {
+    /// User CPU time.
+    pub user_ns: u64,
+    /// System CPU time.
+    pub system_ns: u64,
+    /// Minor faults.
+    pub minor_faults: u64,
+    /// Major faults.
+    pub major_faults: u64,
+    /// Largest resident size of a single process, bytes.
+    pub peak_resident_bytes: u64,
+    /// Voluntary context switches: the program waited.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches: somebody else got the CPU.
+    pub involuntary_switches: u64,
+}
+
+/// The manifest.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Run {
+    /// [`SCHEMA_VERSION`] of the writer.
+    pub schema: u32,
+    /// Version of Fathom that wrote it.
+    pub fathom_version: String,
+    /// Closed properly or not.
+    pub state: RunState,
+    /// The analysis.
+    pub analysis: Analysis,
+    /// Program and arguments as typed, or the attached process's.
+    pub command: Vec<String>,
+    /// Directory in which it ran: relative source paths start here.
+    pub working_directory: String,
+    /// What was profiled.
+    pub target: Option<Target>,
+    /// Wall-clock start, seconds since 1970.
+    pub started_unix: u64,
+    /// Length of the recording. For an incomplete one, the time of its last fact.
+    pub elapsed_ns: u64,
+    /// How the program ended; `None` in an incomplete recording.
+    pub exit: Option<ExitKind>,
+    /// Who stopped the recording early (`interrupted`, `duration`), else `None`.
+    pub stopped_by: Option<String>,
+    /// How it was observed.
+    pub collector: CollectorInfo,
+    /// What observing cost.
+    pub own_cost: OwnCost,
+    /// getrusage of the program; `None` when attached.
+    pub resource_use: Option<ResourceUse>,
+    /// The machine.
+    pub host: Host,
+    /// What the machine can do, when it was measured.
+    pub calibration: Option<Calibration>,
+    /// Knobs that differ from their defaults.
+    pub knobs: BTreeMap<String, String>,
+    /// Size limit of the result, bytes.
+    pub limit_bytes: u64,
+    /// Remarks for the reader, in the order in which they came up.
+    pub notes: Vec<String>,
+}

@@ -1,0 +1,67 @@
+//! Read-only file mappings.
+//!
+//! What for: debug information of large programs is read in place instead of being copied to the heap.
+//! What not: shared or writable mappings (each user of those stands in its own module here).
+
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+/// A whole file, mapped read-only and private.
+///
+/// Assumption: the file is not truncated while we read it. A program that is rebuilt *in place* under our
+/// hands would turn a read behind the new end into SIGBUS; linkers and package managers write a new file and
+/// rename it, which leaves this mapping on the old one.
+#[derive(Debug)]
+pub struct FileMap {
+    start: *const u8,
+    length: usize,
+}
+
+// Safety: the mapping is read-only for its whole life and owned by this value; bytes that nobody writes may be
+// read from any thread.
+unsafe impl Send for FileMap {}
+// Safety: as above, shared reads only.
+unsafe impl Sync for FileMap {}
+
+impl FileMap {
+    /// Maps `path`. Refuses what is not a regular file (a FIFO or device would hang or lie about its size).
+    pub fn open(path: &Path) -> io::Result<FileMap> {
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        let length = usize::try_from(metadata.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        if length == 0 {
+            return Ok(FileMap { start: std::ptr::NonNull::<u8>::dangling().as_ptr(), length: 0 });
+        }
+        // Safety: a fresh private read-only mapping at an address of the kernel's choice touches no memory of ours.
+        let start = unsafe {
+            libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(FileMap { start: start.cast(), length })
+    }
+}
+
+impl Deref for FileMap {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // Safety: `start..start + length` is our live mapping (or dangling with length 0, which is allowed).
+        unsafe { std::slice::from_raw_parts(self.start, self.length) }
+    }
+}
+
+impl Drop for FileMap {
+    fn drop(&mut self) {
+        if self.length > 0 {
+            // Safety: exactly the range that mmap gave us; no slice of it can outlive `self`.
+            unsafe { libc::munmap(self.start.cast_mut().cast(), self.length) };
+        }
+    }
+}

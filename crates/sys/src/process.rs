@@ -1,0 +1,1 @@
+//! Processes: launch, signals, limits. (In work.)
