@@ -1,1 +1,47 @@
-//! Hand-written loops whose speed is known by arithmetic: the yardsticks of the calibration. (In work.)
+//! Hand-written loops whose speed is known by arithmetic: the yardsticks of the calibration.
+//!
+//! What for: memory kernels that move a known number of bytes, chases of a known number of dependent loads,
+//! arithmetic of a known number of operations; with the memory, the pinning and the CPU identification that
+//! they need.
+//! What not: no timing policy, no statistics, no choice of sizes (that is the `calibrate` crate).
+//!
+//! Assumptions: on x86-64 every timed loop is inline assembly. So a debug build measures the same machine as a
+//! release build, and no optimiser can delete a loop whose result nobody reads. Other architectures use plain
+//! Rust loops guarded by `black_box`; their rates depend on the compiler.
+
+mod buffer;
+mod chase;
+mod cpu;
+mod flops;
+mod stream;
+
+pub use buffer::{Buffer, Pages};
+pub use chase::{Chase, Cycle, Spacing};
+pub use cpu::{cpuid, page_bytes, pin_current_thread, read_tsc, thread_minor_faults};
+pub use flops::{FlopMethod, Precision, multiply_add};
+pub use stream::{Kernel, Simd, sweep};
+
+use base::{Bytes, CpuId};
+
+/// Why a yardstick cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// The kernel refused memory.
+    #[error(
+        "cannot map {bytes} for measuring: {source}; free memory or raise the limit (ulimit -v, cgroup memory)"
+    )]
+    Map {
+        /// How much was asked for.
+        bytes: Bytes,
+        /// The kernel's reason.
+        source: std::io::Error,
+    },
+    /// The thread may not run on that CPU.
+    #[error("cannot run on CPU {cpu}: {source}; it is offline or outside our cpuset")]
+    Pin {
+        /// The CPU.
+        cpu: CpuId,
+        /// The kernel's reason.
+        source: std::io::Error,
+    },
+}

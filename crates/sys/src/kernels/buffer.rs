@@ -1,0 +1,144 @@
+//! Memory to measure on: anonymous, private, with a chosen page size.
+//!
+//! What for: kernels need memory whose alignment, page size and first-touching thread are known.
+//! What not: no choice of how much; the caller bounds it by what is free.
+
+use std::io;
+use std::ptr::NonNull;
+
+use base::Bytes;
+
+use super::{KernelError, page_bytes};
+
+/// Which pages to ask the kernel for. It may refuse huge ones silently: count the faults of
+/// [`Buffer::touch_each_page`] to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pages {
+    /// Base pages only (`MADV_NOHUGEPAGE`), whatever the system's setting is.
+    Base,
+    /// Transparent huge pages where allowed (`MADV_HUGEPAGE`); the mapping is aligned to 2 MiB.
+    Huge,
+}
+
+/// Huge pages of x86-64, and of Arm with 4 KiB granules. Where they are larger the request is not met.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// Zero-filled private memory, not backed by any page until touched. Given back on drop.
+#[derive(Debug)]
+pub struct Buffer {
+    /// Start of the usable part, aligned to 2 MiB.
+    start: NonNull<u64>,
+    words: usize,
+    mapping: NonNull<libc::c_void>,
+    mapping_bytes: usize,
+}
+
+// Safety: the mapping is private to this value; whoever holds the value is the only one to reach it.
+unsafe impl Send for Buffer {}
+
+impl Buffer {
+    /// Maps at least `bytes` (rounded up to 2 MiB).
+    ///
+    /// # Errors
+    /// [`KernelError::Map`] when the kernel refuses, also for sizes that overflow the address space.
+    pub fn map(bytes: Bytes, pages: Pages) -> Result<Buffer, KernelError> {
+        let refused = |source| KernelError::Map { bytes, source };
+        let too_large = || refused(io::Error::from(io::ErrorKind::OutOfMemory));
+        let usable = usize::try_from(bytes.0.max(1))
+            .ok()
+            .and_then(|wanted| wanted.checked_next_multiple_of(HUGE_PAGE))
+            .ok_or_else(too_large)?;
+        let mapping_bytes = usable.checked_add(HUGE_PAGE).ok_or_else(too_large)?;
+        // Safety: a fresh private anonymous mapping at an address of the kernel's choice touches no memory of ours.
+        let mapping = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                mapping_bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if mapping == libc::MAP_FAILED {
+            return Err(refused(io::Error::last_os_error()));
+        }
+        let advice = match pages {
+            Pages::Base => libc::MADV_NOHUGEPAGE,
+            Pages::Huge => libc::MADV_HUGEPAGE,
+        };
+        // A kernel without transparent huge pages answers EINVAL: then there are base pages only, which the
+        // caller notices by the number of faults.
+        // Safety: advice about exactly the range we have just mapped; neither advice changes its content.
+        unsafe { libc::madvise(mapping, mapping_bytes, advice) };
+        let mapping = NonNull::new(mapping).ok_or_else(too_large)?;
+        let skip = mapping.align_offset(HUGE_PAGE).min(HUGE_PAGE);
+        // Safety: `skip` is below HUGE_PAGE and the mapping is that much longer than the usable part.
+        let start = unsafe { mapping.byte_add(skip) }.cast::<u64>();
+        Ok(Buffer { start, words: usable / 8, mapping, mapping_bytes })
+    }
+
+    /// Usable size.
+    #[must_use]
+    pub fn size(&self) -> Bytes {
+        Bytes(self.words as u64 * 8)
+    }
+
+    /// Writes one word to each base page, so that the calling thread's NUMA node backs it (first touch), and
+    /// returns how many minor faults that took: one per base page, or one per 2 MiB where huge pages were had.
+    pub fn touch_each_page(&mut self) -> u64 {
+        let before = super::thread_minor_faults();
+        let step = (page_bytes().0 as usize / 8).max(1);
+        for word in self.words_mut().iter_mut().step_by(step) {
+            // Volatile: a store that nobody reads must still happen.
+            // Safety: `word` is an exclusive reference into our live mapping.
+            unsafe { std::ptr::write_volatile(word, 1) };
+        }
+        super::thread_minor_faults().saturating_sub(before)
+    }
+
+    /// The memory as integers.
+    pub fn words_mut(&mut self) -> &mut [u64] {
+        // Safety: `start .. start + words` lies in our live read-write mapping, is aligned to 2 MiB, holds valid
+        // integers whatever the bits, and `&mut self` makes the access exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.words) }
+    }
+
+    /// The memory as double-precision numbers; fresh memory reads 0.0.
+    pub fn doubles_mut(&mut self) -> &mut [f64] {
+        // Safety: as in `words_mut`; every bit pattern is a valid f64, of the same size and alignment as u64.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast::<f64>(), self.words) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // Safety: exactly the range that mmap gave us; no slice of it can outlive `self`.
+        unsafe { libc::munmap(self.mapping.as_ptr(), self.mapping_bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_pages_fault_once_each() {
+        let mut buffer = Buffer::map(Bytes(4 << 20), Pages::Base).expect("4 MiB can be mapped");
+        let faults = buffer.touch_each_page();
+        let pages = buffer.size().0 / page_bytes().0;
+        // The kernel may map some neighbours in one go (mTHP), never more than one fault per page
+        // (a few belong to the stack of the test itself).
+        assert!(faults > 0 && faults <= pages + 8, "{faults} faults for {pages} pages");
+        assert!(buffer.doubles_mut().iter().skip(1).step_by(512).all(|x| *x == 0.0));
+    }
+
+    #[test]
+    fn absurd_sizes_are_refused_not_fatal() {
+        for bytes in [u64::MAX, u64::MAX - (1 << 20), 1 << 60] {
+            let error =
+                Buffer::map(Bytes(bytes), Pages::Huge).expect_err("more than the address space");
+            assert!(error.to_string().starts_with("cannot map "), "{error}");
+        }
+    }
+}
