@@ -12,7 +12,10 @@
 
 static void triad(TOID(int) a, TOID(int) b, TOID(int) c, size_t elements)
 {
-#pragma omp parallel for
+    /* firstprivate keeps the handles in each thread's registers, so that what is left is the library's work. With
+     * shared handles gcc copies them from the starting thread's stack at each use, and the copying, which belongs
+     * to this function's line, takes more samples than the library (measured: 54 % against 37 %; so: 21 and 68). */
+#pragma omp parallel for firstprivate(a, b, c)
     for (size_t i = 0; i < elements; i++)
         D_RW(c)[i] = 3 * D_RO(a)[i] + D_RO(b)[i];
 }
