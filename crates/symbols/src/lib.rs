@@ -1,1 +1,32 @@
-//! To be written.
+//! Module offset to frames, with inlined functions.
+//!
+//! What for: turns the bytes of an ELF file (and of its separate debug files), of `/proc/kallsyms` and of
+//! `/tmp/perf-PID.map` into answers to "which function, inlined into which, at which source line is this
+//! address?".
+//! What not: opens no file and reads no environment; [`debug_file_candidates`] says where to look, the caller
+//! looks (see `collect::symbolise`). No unwinding. No `.dwo`/`.dwp` files (reported as a [`Problem`]), no
+//! `.gnu_debugdata` (xz).
+//! Assumptions: little-endian ELF. Everything read is hostile until checked: all work is bounded by the size of
+//! the input (see `budget.rs`), and no input makes it panic.
+
+mod budget;
+mod demangle;
+mod elf;
+mod error;
+mod function_symbols;
+mod kallsyms;
+mod perf_map;
+mod plt;
+mod search;
+mod table;
+
+pub use demangle::{Demangle, function_name};
+pub use elf::{AlternateLink, DebugLink, Elf};
+pub use error::{Error, Problem};
+pub use kallsyms::{KERNEL_SYMBOLS_LIMIT, KernelSymbols};
+pub use perf_map::{PERF_MAP_LIMIT, PerfMap};
+pub use search::{
+    DebugFileMismatch, alternate_file_candidates, check_alternate_file, check_debug_file,
+    debug_file_candidates,
+};
+pub use table::{ModuleImage, SourceFrame, SymbolTable};

@@ -1,0 +1,312 @@
+//! A module's look-up table: DWARF first, symbol table where that has no answer.
+//!
+//! What for: [`ModuleImage`] holds a module's bytes (decompressed where needed), [`SymbolTable`] answers.
+//! What not: no search for files, no cache over modules.
+//! Assumptions: addr2line parses lazily: making a table reads the headers of all units, the first look-up in a
+//! unit reads that unit, further ones only search. A table is used by one thread.
+
+use std::borrow::Cow;
+use std::cell::{OnceCell, RefCell};
+
+use addr2line::{LookupContinuation as _, LookupResult, gimli};
+use base::FileOffset;
+use gimli::{Reader as _, SectionId};
+
+use crate::budget::{Budget, BudgetedReader};
+use crate::elf::{Elf, LinkAddress};
+use crate::function_symbols::{FunctionSymbols, SymbolSource};
+use crate::plt::Stubs;
+use crate::{Demangle, Problem, function_name};
+
+/// The sections that addresses are looked up with. Locations of variables, macros and types stay unread.
+const SECTIONS: [(SectionId, &str); 10] = [
+    (SectionId::DebugAbbrev, ".debug_abbrev"),
+    (SectionId::DebugAddr, ".debug_addr"),
+    (SectionId::DebugAranges, ".debug_aranges"),
+    (SectionId::DebugInfo, ".debug_info"),
+    (SectionId::DebugLine, ".debug_line"),
+    (SectionId::DebugLineStr, ".debug_line_str"),
+    (SectionId::DebugRanges, ".debug_ranges"),
+    (SectionId::DebugRngLists, ".debug_rnglists"),
+    (SectionId::DebugStr, ".debug_str"),
+    (SectionId::DebugStrOffsets, ".debug_str_offsets"),
+];
+
+/// One function at an address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SourceFrame {
+    /// Name, never empty.
+    pub function: String,
+    /// Source file as the compiler named it, made absolute with the directory it was compiled in.
+    pub file: Option<String>,
+    /// Line: of the address in the innermost frame, of the inlined call in the others.
+    pub line: Option<u32>,
+    /// Whether the function was inlined into the next frame.
+    pub inlined: bool,
+}
+
+type DwarfBytes<'data> = Vec<(SectionId, Cow<'data, [u8]>)>;
+
+/// A module's file, with its debug files.
+#[derive(Debug)]
+pub struct ModuleImage<'data> {
+    main: Elf<'data>,
+    debug: Option<Elf<'data>>,
+    dwarf: DwarfBytes<'data>,
+    alternate: DwarfBytes<'data>,
+    budget: Budget,
+    problems: Vec<Problem>,
+}
+
+impl<'data> ModuleImage<'data> {
+    /// Puts a module together. `debug` is its separate debug file and `alternate` the one that `dwz` made; the
+    /// caller has checked that they belong to it ([`crate::check_debug_file`], [`crate::check_alternate_file`]).
+    /// Decompresses sections, so it can take a second and gigabytes for huge compressed files.
+    #[must_use]
+    pub fn new(
+        main: Elf<'data>,
+        debug: Option<Elf<'data>>,
+        alternate: Option<Elf<'data>>,
+    ) -> ModuleImage<'data> {
+        let mut problems = Vec::new();
+        let mut decompressed = 0;
+        let source = debug.as_ref().filter(|debug| debug.has_debug_information()).unwrap_or(&main);
+        let link = source.alternate_link();
+        let dwarf = dwarf_bytes(source, &mut decompressed, &mut problems);
+        let alternate = match (&alternate, link) {
+            (Some(elf), Some(_)) => dwarf_bytes(elf, &mut decompressed, &mut problems),
+            (None, Some(link)) => {
+                problems.push(Problem::AlternateMissing { name: link.name });
+                Vec::new()
+            }
+            (_, None) => Vec::new(),
+        };
+        let size = dwarf.iter().chain(&alternate).map(|(_, bytes)| bytes.len() as u64).sum();
+        ModuleImage { main, debug, dwarf, alternate, budget: Budget::for_size(size), problems }
+    }
+
+    /// How many reads of debug information are still allowed; tests watch how far real programs stay below.
+    #[must_use]
+    pub fn reads_left(&self) -> u64 {
+        self.budget.reads_left()
+    }
+
+    /// The table of this module.
+    #[must_use]
+    pub fn symbol_table(&self, demangle: Demangle) -> SymbolTable<'_> {
+        let problems = RefCell::new(self.problems.clone());
+        let context = self.context(&problems);
+        SymbolTable {
+            image: self,
+            context,
+            functions: OnceCell::new(),
+            stubs: OnceCell::new(),
+            demangle,
+            problems,
+        }
+    }
+
+    fn context<'a>(
+        &'a self,
+        problems: &RefCell<Vec<Problem>>,
+    ) -> Option<addr2line::Context<BudgetedReader<'a>>> {
+        let has_entries = |bytes: &DwarfBytes<'_>| {
+            bytes.iter().any(|(id, bytes)| *id == SectionId::DebugInfo && !bytes.is_empty())
+        };
+        if !has_entries(&self.dwarf) {
+            return None;
+        }
+        self.budget.enter();
+        let mut dwarf = gimli_sections(&self.dwarf, &self.budget);
+        if has_entries(&self.alternate) {
+            dwarf.set_sup(gimli_sections(&self.alternate, &self.budget));
+        }
+        // Units that share their abbreviations (all of a `dwz` file) then parse them once.
+        dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
+        match addr2line::Context::from_dwarf(dwarf) {
+            Ok(context) => Some(context),
+            Err(error) => {
+                note(problems, damage(error, &self.budget));
+                None
+            }
+        }
+    }
+}
+
+fn dwarf_bytes<'data>(
+    elf: &Elf<'data>,
+    decompressed: &mut u64,
+    problems: &mut Vec<Problem>,
+) -> DwarfBytes<'data> {
+    let mut sections = Vec::with_capacity(SECTIONS.len());
+    for (id, name) in SECTIONS {
+        match elf.debug_section(name, decompressed) {
+            Ok(bytes) => sections.push((id, bytes)),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    sections
+}
+
+fn gimli_sections<'a>(
+    sections: &'a DwarfBytes<'_>,
+    budget: &'a Budget,
+) -> gimli::Dwarf<BudgetedReader<'a>> {
+    let reader = |id: SectionId| -> Result<_, std::convert::Infallible> {
+        let bytes =
+            sections.iter().find(|(other, _)| *other == id).map_or(&[][..], |(_, bytes)| bytes);
+        Ok(BudgetedReader::new(bytes, budget))
+    };
+    match gimli::Dwarf::load(reader) {
+        Ok(dwarf) => dwarf,
+        Err(never) => match never {},
+    }
+}
+
+fn damage(error: gimli::Error, budget: &Budget) -> Problem {
+    match budget.refused() {
+        Some(reason) => Problem::Absurd { reason },
+        None => Problem::DamagedDebugInformation { reason: error.to_string() },
+    }
+}
+
+/// Keeps one problem of each kind: the first.
+fn note(problems: &RefCell<Vec<Problem>>, problem: Problem) {
+    let mut problems = problems.borrow_mut();
+    let kind = std::mem::discriminant(&problem);
+    if !problems.iter().any(|known| std::mem::discriminant(known) == kind) {
+        problems.push(problem);
+    }
+}
+
+/// Answers for one module.
+pub struct SymbolTable<'a> {
+    image: &'a ModuleImage<'a>,
+    context: Option<addr2line::Context<BudgetedReader<'a>>>,
+    functions: OnceCell<FunctionSymbols<'a>>,
+    stubs: OnceCell<Stubs<'a>>,
+    demangle: Demangle,
+    problems: RefCell<Vec<Problem>>,
+}
+
+/// A frame whose function may be nameless yet.
+struct Unnamed {
+    function: Option<String>,
+    file: Option<String>,
+    line: Option<u32>,
+}
+
+impl<'a> SymbolTable<'a> {
+    /// The functions at `offset`, innermost first; all but the last are inlined. Empty when the offset is not
+    /// loaded or nothing names it. Needs 1 MiB of stack.
+    #[must_use]
+    pub fn lookup(&self, offset: FileOffset) -> Vec<SourceFrame> {
+        let Some(address) = self.image.main.address_of(offset) else {
+            return Vec::new();
+        };
+        let mut frames = self.dwarf_frames(address);
+        if frames.is_empty() {
+            frames.push(Unnamed { function: None, file: None, line: None });
+        }
+        if let Some(outermost) = frames.last_mut()
+            && outermost.function.is_none()
+        {
+            outermost.function = self.symbol_name(address);
+        }
+        // An inlined function without a name (its entry is in a file that is missing) cannot have a row; its
+        // time is the caller's, at the line of the call.
+        let mut named: Vec<_> = frames
+            .into_iter()
+            .filter_map(|frame| {
+                let function = frame.function?;
+                Some(SourceFrame { function, file: frame.file, line: frame.line, inlined: true })
+            })
+            .collect();
+        if let Some(outermost) = named.last_mut() {
+            outermost.inlined = false;
+        }
+        named
+    }
+
+    /// What made the answers so far poorer than they could be, at most one of each kind.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut problems = self.problems.borrow().clone();
+        if self.context.is_none() && problems.is_empty() {
+            problems.push(match self.functions().source() {
+                SymbolSource::Full => Problem::SymbolTableOnly,
+                SymbolSource::Exported => Problem::ExportedSymbolsOnly,
+                SymbolSource::None => Problem::NoSymbols,
+            });
+        }
+        problems
+    }
+
+    fn dwarf_frames(&self, address: LinkAddress) -> Vec<Unnamed> {
+        let Some(context) = &self.context else {
+            return Vec::new();
+        };
+        self.image.budget.enter();
+        match self.find_frames(context, address) {
+            Ok(frames) => frames,
+            Err(error) => {
+                note(&self.problems, damage(error, &self.image.budget));
+                Vec::new()
+            }
+        }
+    }
+
+    fn find_frames(
+        &self,
+        context: &addr2line::Context<BudgetedReader<'a>>,
+        address: LinkAddress,
+    ) -> Result<Vec<Unnamed>, gimli::Error> {
+        let mut step = context.find_frames(address.0);
+        let mut found = loop {
+            match step {
+                LookupResult::Output(frames) => break frames?,
+                LookupResult::Load { load, continuation } => {
+                    let name =
+                        load.path.and_then(|path| Some(path.to_string_lossy().ok()?.into_owned()));
+                    let example = name.unwrap_or_else(|| "unnamed .dwo file".to_owned());
+                    note(&self.problems, Problem::SplitDebugInformation { example });
+                    step = continuation.resume(None);
+                }
+            }
+        };
+        let mut frames = Vec::new();
+        while let Some(frame) = found.next()? {
+            let function = match &frame.function {
+                Some(name) => Some(function_name(&name.name.to_slice()?, self.demangle)),
+                None => None,
+            };
+            let (file, line) = frame.location.map_or((None, None), |at| (at.file, at.line));
+            let function = function.filter(|name| !name.is_empty());
+            frames.push(Unnamed { function, file: file.map(without_dot_directories), line });
+        }
+        Ok(frames)
+    }
+
+    fn symbol_name(&self, address: LinkAddress) -> Option<String> {
+        if let Some(name) = self.functions().lookup(address) {
+            return Some(function_name(name, self.demangle));
+        }
+        let main = &self.image.main;
+        let stubs = self.stubs.get_or_init(|| Stubs::read(main));
+        let name = stubs.lookup(main, address)?;
+        Some(function_name(name, self.demangle) + "@plt")
+    }
+
+    fn functions(&self) -> &FunctionSymbols<'a> {
+        self.functions
+            .get_or_init(|| FunctionSymbols::read(&self.image.main, self.image.debug.as_ref()))
+    }
+}
+
+/// `/a/./b//c` names the same file as `/a/b/c`, and would make a second row of it. `..` stays: behind a symbolic
+/// link it leads elsewhere than the text says.
+fn without_dot_directories(path: &str) -> String {
+    let absolute = if path.starts_with('/') { "/" } else { "" };
+    let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    format!("{absolute}{}", parts.join("/"))
+}
