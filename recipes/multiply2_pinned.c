@@ -3,8 +3,8 @@
  * a, b, c that it will use (first touch); see matrix.c for both.
  *
  * What an analysis should show: hardly faster than multiply2. Rows of a and c are now local, but every thread
- * reads all of b (8 * size^3 bytes in total), and with n memory nodes (n - 1)/n of b is still remote. On a machine with one
- * node there is no remote memory to show.
+ * reads all of b (8 * size^3 bytes in total), and with n memory nodes (n - 1)/n of b is still remote. On a machine
+ * with one node there is no remote memory to show.
  */
 #include "matrix.h"
 

@@ -1,4 +1,7 @@
-/* Burns --ms/2 of CPU in early_spin, then loads late_library.so (found beside it by its run path) and burns --ms/2 there. */
+/*
+ * Burns --ms/2 of CPU in early_spin, then loads late_library.so (found beside it by its run path) and burns
+ * --ms/2 there.
+ */
 #include "inline_work.h"
 #include "known.h"
 

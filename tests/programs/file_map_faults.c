@@ -1,6 +1,7 @@
 /*
- * Faults on a file that is in the page cache: reads --pages pages of a shared mapping in read_file_here (the kernel maps
- * up to 16 pages around each fault), then writes each page of a private mapping in write_file_here (one copy, one fault each).
+ * Faults on a file that is in the page cache: reads --pages pages of a shared mapping in read_file_here (the
+ * kernel maps up to 16 pages around each fault), then writes each page of a private mapping in write_file_here
+ * (one copy, one fault each).
  */
 #include "file_fault.h"
 

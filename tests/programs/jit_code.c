@@ -1,7 +1,8 @@
 /*
- * Writes machine code for a counting loop into a fresh page, names it `jitted_loop` in /tmp/perf-PID.map (the convention of
- * Linux perf, tools/perf/Documentation/jit-interface.txt: "START SIZE name" in hexadecimal) and burns --ms of CPU in it.
- * The map stays for the profiler to read; --remove-map removes it at the end. x86-64 only.
+ * Writes machine code for a counting loop into a fresh page, names it `jitted_loop` in /tmp/perf-PID.map (the
+ * convention of Linux perf, tools/perf/Documentation/jit-interface.txt: "START SIZE name" in hexadecimal) and
+ * burns --ms of CPU in it. The map stays for the profiler to read; --remove-map removes it at the end. x86-64
+ * only.
  */
 #include "known.h"
 

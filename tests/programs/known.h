@@ -1,7 +1,8 @@
 /*
- * What the test targets share: options, clocks, counters. One target per behaviour, its known answer printed by itself as
- * `key=value` lines, the last line EXIT-SUCCESS (its absence tells a test that the target was cut short).
- * Nothing here allocates on the heap. Exit codes: 0 done, 1 cannot do it here (said on standard error), 2 usage.
+ * What the test targets share: options, clocks, counters. One target per behaviour, its known answer printed
+ * by itself as `key=value` lines, the last line EXIT-SUCCESS (its absence tells a test that the target was cut
+ * short). Nothing here allocates on the heap. Exit codes: 0 done, 1 cannot do it here (said on standard
+ * error), 2 usage.
  */
 #ifndef KNOWN_H
 #define KNOWN_H
@@ -29,9 +30,13 @@ struct known_option {
 static inline void known_usage(const char *program, const struct known_option *options, int count)
 {
     fprintf(stderr, "usage: %s", program);
-    for (int row = 0; row < count; row++)
-        fprintf(stderr, options[row].lowest == options[row].highest ? " [%s]" : " [%s %ld..%ld, now %ld]", options[row].name,
-                options[row].lowest, options[row].highest, *options[row].value);
+    for (int row = 0; row < count; row++) {
+        const struct known_option *option = &options[row];
+        if (option->lowest == option->highest)
+            fprintf(stderr, " [%s]", option->name);
+        else
+            fprintf(stderr, " [%s %ld..%ld, now %ld]", option->name, option->lowest, option->highest, *option->value);
+    }
     fputc('\n', stderr);
     exit(2);
 }

@@ -1,6 +1,7 @@
 /*
- * Reads one byte of each of --pages pages of a mapped file that has been dropped from the page cache. Read-ahead is switched
- * off (MADV_RANDOM), so each page is a major fault: on a disk file system read_major_faults = pages; on tmpfs 0.
+ * Reads one byte of each of --pages pages of a mapped file that has been dropped from the page cache.
+ * Read-ahead is switched off (MADV_RANDOM), so each page is a major fault: on a disk file system
+ * read_major_faults = pages; on tmpfs 0.
  */
 #include "file_fault.h"
 

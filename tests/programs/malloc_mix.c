@@ -1,7 +1,9 @@
 /*
  * A known series of heap calls from two functions, --rounds times (each counts in bytes asked for):
- * alloc_small: malloc 16, 32 ... 1024 (64 calls, 33280 bytes), every second one freed at once, the others at the end of the round;
- * alloc_large: calloc 1000 x 100; realloc of it to 300000; posix_memalign 64, 4096; aligned_alloc 4096, 8192; all freed.
+ * alloc_small: malloc 16, 32 ... 1024 (64 calls, 33280 bytes), every second one freed at once, the others at the
+ *   end of the round;
+ * alloc_large: calloc 1000 x 100; realloc of it to 300000; posix_memalign 64, 4096; aligned_alloc 4096, 8192; all
+ *   of it freed.
  */
 #include "known.h"
 
@@ -70,8 +72,8 @@ int main(int argc, char **argv)
         for (int n = 0; n < 32; n++)
             release(kept[n], (n + 1) * 32);
     }
-    printf("malloc_calls=%ld\ncalloc_calls=%ld\nrealloc_calls=%ld\naligned_calls=%ld\nfree_calls=%ld\n", mallocs, callocs,
-           reallocs, aligned, frees);
+    printf("malloc_calls=%ld\ncalloc_calls=%ld\nrealloc_calls=%ld\n", mallocs, callocs, reallocs);
+    printf("aligned_calls=%ld\nfree_calls=%ld\n", aligned, frees);
     printf("bytes_asked=%lld\nbytes_peak=%lld\nbytes_live_at_end=%lld\n", bytes_asked, bytes_peak, bytes_live);
     known_end();
     return 0;

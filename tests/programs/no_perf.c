@@ -33,7 +33,8 @@ int main(int argc, char **argv)
     for (; index < argc && strncmp(argv[index], "--", 2) == 0; index++) {
         if (strcmp(argv[index], "--ptrace") == 0)
             count = 4;
-        else if (strcmp(argv[index], "--errno") == 0 && index + 1 < argc && (error = atoi(argv[index + 1])) > 0 && error < 4096)
+        else if (strcmp(argv[index], "--errno") == 0 && index + 1 < argc && (error = atoi(argv[index + 1])) > 0 &&
+                 error < 4096)
             index++;
         else
             break;

@@ -76,4 +76,10 @@ __attribute__((used, noreturn)) void start(char **stack)
     __builtin_unreachable();
 }
 
-__asm__(".globl _start\n_start: mov %esp, %eax\n xor %ebp, %ebp\n and $-16, %esp\n sub $12, %esp\n push %eax\n call start\n");
+__asm__(".globl _start\n"
+        "_start: mov %esp, %eax\n"
+        "xor %ebp, %ebp\n" /* ends the chain of frame pointers */
+        "and $-16, %esp\n" /* the ABI's alignment at a call, with the argument pushed */
+        "sub $12, %esp\n"
+        "push %eax\n"
+        "call start\n");

@@ -1,4 +1,7 @@
-/* Writes one byte to each of --pages fresh 4 KB pages in touch_here, --rounds times; touch_minor_faults is its own count. */
+/*
+ * Writes one byte to each of --pages fresh 4 KB pages in touch_here, --rounds times; touch_minor_faults is its
+ * own count.
+ */
 #include "known.h"
 
 #include <sys/mman.h>
