@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-/* In /var/tmp, mostly a disk where /tmp may be memory; written through to it. Page n is filled with the byte n % 251. */
+/* In /var/tmp, mostly a disk where /tmp may be memory, and synced. Page n is filled with the byte n % 251. */
 static inline int file_of_pages(long pages)
 {
     char path[] = "/var/tmp/file_fault.XXXXXX", page[PAGE];
