@@ -1,1 +1,7 @@
-//! To be written.
+//! What tests share: the golden check, recordings written by hand, a schema validator.
+//!
+//! A dev-dependency only; nothing here ships.
+
+pub mod golden;
+pub mod recording;
+pub mod schema;

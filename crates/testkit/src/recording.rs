@@ -1,0 +1,214 @@
+//! Small recordings written by hand, for tests of analysis and reports.
+//!
+//! What for: a test says who ran where and how often; ids, times and the order of facts come out right by
+//! themselves. What not: nothing is invented; what a test does not add is not there.
+
+use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
+use facts::{
+    Counter, CounterKind, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource, Module,
+    ModuleKind, Privilege, Recording, Sample, StackNode, ThreadEvent, ThreadEventKind,
+};
+
+/// Time between two samples of a thread, as with the default rate of 1 kHz.
+pub const PERIOD: Nanos = Nanos(1_000_000);
+
+/// An address that frames were given to: what a stack is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CodeAddress {
+    module: ModuleId,
+    offset: FileOffset,
+}
+
+/// Builds a [`Recording`]. All of it belongs to one process unless a method takes another thread.
+#[derive(Default)]
+pub struct RecordingBuilder {
+    /// What was built so far; tests may reach in.
+    pub recording: Recording,
+    time: u64,
+}
+
+impl RecordingBuilder {
+    /// An empty recording.
+    #[must_use]
+    pub fn new() -> RecordingBuilder {
+        RecordingBuilder::default()
+    }
+
+    /// Adds a module.
+    pub fn module(&mut self, kind: ModuleKind, path: &str) -> ModuleId {
+        let id = ModuleId(self.recording.modules.len() as u32);
+        self.recording.modules.push(Module { id, kind, path: path.to_owned(), build_id: None });
+        id
+    }
+
+    /// Adds an ELF file.
+    pub fn file(&mut self, path: &str) -> ModuleId {
+        self.module(ModuleKind::File, path)
+    }
+
+    /// Adds the kernel.
+    pub fn kernel(&mut self) -> ModuleId {
+        self.module(ModuleKind::Kernel, "[kernel]")
+    }
+
+    /// An address that symbolisation found nothing for.
+    #[must_use]
+    pub fn unnamed(&self, module: ModuleId, offset: u64) -> CodeAddress {
+        CodeAddress { module, offset: FileOffset(offset) }
+    }
+
+    /// An address with its functions, innermost first: all but the last are inlined. An empty file or line 0 is
+    /// stored as unknown.
+    pub fn code(
+        &mut self,
+        module: ModuleId,
+        offset: u64,
+        functions: &[(&str, &str, u32)],
+    ) -> CodeAddress {
+        for (depth, (function, file, line)) in functions.iter().enumerate() {
+            self.recording.frames.push(Frame {
+                module,
+                offset: FileOffset(offset),
+                depth: depth as u32,
+                function: (*function).to_owned(),
+                file: (!file.is_empty()).then(|| (*file).to_owned()),
+                line: (*line > 0).then_some(*line),
+                inlined: depth + 1 < functions.len(),
+            });
+        }
+        self.unnamed(module, offset)
+    }
+
+    /// A stack, innermost frame first; nodes are shared with earlier stacks.
+    pub fn stack(&mut self, innermost_first: &[CodeAddress]) -> Option<StackId> {
+        let mut parent = None;
+        for address in innermost_first.iter().rev() {
+            let same = |node: &&StackNode| {
+                (node.parent, node.module, node.offset) == (parent, address.module, address.offset)
+            };
+            let known = self.recording.stack_nodes.iter().find(same).map(|node| node.id);
+            parent = Some(known.unwrap_or_else(|| {
+                let id = StackId(self.recording.stack_nodes.len() as u32);
+                let CodeAddress { module, offset } = *address;
+                self.recording.stack_nodes.push(StackNode {
+                    id,
+                    parent,
+                    module,
+                    offset,
+                    truncated: false,
+                });
+                id
+            }));
+        }
+        parent
+    }
+
+    /// A thread that lives from `start` to `end`, in seconds.
+    pub fn thread(&mut self, pid: i32, tid: i32, name: &str, start: f64, end: f64) -> &mut Self {
+        for (time, kind, name) in
+            [(start, ThreadEventKind::Start, name), (end, ThreadEventKind::Exit, "")]
+        {
+            self.recording.thread_events.push(ThreadEvent {
+                time: Nanos::from_seconds(time),
+                pid: Pid(pid),
+                tid: Tid(tid),
+                kind,
+                name: name.to_owned(),
+            });
+        }
+        self
+    }
+
+    /// `count` samples of a thread in the program, one [`PERIOD`] after the other.
+    pub fn samples(&mut self, pid: i32, tid: i32, stack: Option<StackId>, count: u64) -> &mut Self {
+        self.ticks(pid, tid, stack, count, Privilege::User)
+    }
+
+    /// `count` samples of a thread in the kernel.
+    pub fn kernel_samples(
+        &mut self,
+        pid: i32,
+        tid: i32,
+        stack: Option<StackId>,
+        count: u64,
+    ) -> &mut Self {
+        self.ticks(pid, tid, stack, count, Privilege::Kernel)
+    }
+
+    fn ticks(
+        &mut self,
+        pid: i32,
+        tid: i32,
+        stack: Option<StackId>,
+        count: u64,
+        privilege: Privilege,
+    ) -> &mut Self {
+        for _ in 0..count {
+            self.time += PERIOD.0;
+            self.recording.samples.push(Sample {
+                time: Nanos(self.time),
+                pid: Pid(pid),
+                tid: Tid(tid),
+                cpu: Some(CpuId(0)),
+                weight: PERIOD,
+                stack,
+                privilege,
+            });
+        }
+        self
+    }
+
+    /// The time of the next sample is one [`PERIOD`] after this, in seconds.
+    pub fn rewind(&mut self, seconds: f64) -> &mut Self {
+        self.time = Nanos::from_seconds(seconds).0;
+        self
+    }
+
+    /// `records` fault records that stand for `weight` faults each, 10 µs apart from `start` seconds on.
+    pub fn faults(
+        &mut self,
+        pid_and_tid: (i32, i32),
+        stack: Option<StackId>,
+        kind: FaultKind,
+        records: u64,
+        weight: u64,
+        start: f64,
+    ) -> &mut Self {
+        let (pid, tid) = (Pid(pid_and_tid.0), Tid(pid_and_tid.1));
+        for record in 0..records {
+            let time = Nanos(Nanos::from_seconds(start).0 + record * 10_000);
+            let address = RemoteAddr(0x7f00_0000_0000 + record * 4096);
+            self.recording.faults.push(Fault { time, pid, tid, address, stack, weight, kind });
+        }
+        self
+    }
+
+    /// An exact total.
+    pub fn counter(&mut self, kind: CounterKind, value: u64) -> &mut Self {
+        self.recording.counters.push(Counter { kind, value });
+        self
+    }
+
+    /// A polled level at `time` seconds.
+    pub fn gauge(&mut self, time: f64, pid: i32, kind: GaugeKind, value: u64) -> &mut Self {
+        self.recording.gauges.push(Gauge {
+            time: Nanos::from_seconds(time),
+            pid: Pid(pid),
+            kind,
+            value,
+        });
+        self
+    }
+
+    /// A loss.
+    pub fn lost(&mut self, source: LostSource, count: u64) -> &mut Self {
+        self.recording.lost.push(Lost { time: Nanos(self.time), source, count });
+        self
+    }
+
+    /// The recording.
+    #[must_use]
+    pub fn build(self) -> Recording {
+        self.recording
+    }
+}
