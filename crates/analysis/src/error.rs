@@ -1,0 +1,26 @@
+//! What can be wrong with a question; a recording itself is never an error here, only thin.
+
+/// Why a selection cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AnalysisError {
+    /// Nothing in the recording has this name: likely a typing error, so the names that exist are listed.
+    #[error("no {key} in this result matches '{value}'; it has {known}")]
+    NoMatch {
+        /// The filter's key, e.g. `function`.
+        key: &'static str,
+        /// What was asked for.
+        value: String,
+        /// Names that exist, the heaviest first, shortened to a handful.
+        known: String,
+    },
+    /// The time range does not overlap the recording.
+    #[error("time {start}..{end} s lies outside of the recording, which is {elapsed} s long")]
+    TimeOutside {
+        /// Start of the range, seconds.
+        start: String,
+        /// End of the range, seconds.
+        end: String,
+        /// Length of the recording, seconds.
+        elapsed: String,
+    },
+}

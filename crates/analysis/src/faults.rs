@@ -1,0 +1,258 @@
+//! Page faults: how many, where, and what they cost.
+//!
+//! Rows are made for the innermost frame *outside* of the kernel: a fault inside a system call that fills a buffer
+//! belongs to the code that asked for it.
+//! What not: data objects; those need the allocation and access records of a later version.
+
+use std::collections::BTreeMap;
+
+use base::Nanos;
+use facts::host::Calibration;
+use facts::{CounterKind, Evidence, FaultKind, LostSource, Metric, Recording};
+
+use crate::hotspots::{Key, RowKey};
+use crate::profile::Profile;
+use crate::selection::Selection;
+use crate::stack::{CallPaths, PlaceId};
+use crate::weight::{Scale, Weight};
+
+const NO_FAULT_RECORDS: &str = "no page faults were recorded";
+
+/// One row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FaultRow {
+    /// What it is.
+    pub key: RowKey,
+    /// The place in it with the most faults.
+    pub place: PlaceId,
+    /// Minor and major faults.
+    pub all: Weight,
+    /// Those served from memory.
+    pub minor: Weight,
+    /// Those that waited for I/O.
+    pub major: Weight,
+}
+
+/// All rows, most faults first.
+pub struct FaultTable {
+    /// The rows.
+    pub rows: Vec<FaultRow>,
+    /// Faults in any row.
+    pub selected: FaultSums,
+    /// Present with [`Key::CallStack`].
+    pub paths: Option<CallPaths>,
+}
+
+/// Sums of fault records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FaultSums {
+    /// Minor and major.
+    pub all: Weight,
+    /// Served from memory.
+    pub minor: Weight,
+    /// Waited for I/O.
+    pub major: Weight,
+}
+
+impl FaultSums {
+    /// Adds one record.
+    pub fn add(&mut self, kind: FaultKind, weight: u64) {
+        self.all.add(weight);
+        match kind {
+            FaultKind::Minor => self.minor.add(weight),
+            FaultKind::Major => self.major.add(weight),
+        }
+    }
+}
+
+/// How fault records become counts, per kind.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FaultScales {
+    /// For [`FaultSums::all`].
+    pub all: Scale,
+    /// For [`FaultSums::minor`].
+    pub minor: Scale,
+    /// For [`FaultSums::major`].
+    pub major: Scale,
+}
+
+/// The counted totals of the recording: (minor, major). From the kernel's counters, else from getrusage.
+#[must_use]
+pub fn counted_faults(recording: &Recording) -> (Option<u64>, Option<u64>) {
+    let usage = recording.run.resource_use.as_ref();
+    let minor =
+        recording.counter(CounterKind::MinorFaults).or(usage.map(|usage| usage.minor_faults));
+    let major =
+        recording.counter(CounterKind::MajorFaults).or(usage.map(|usage| usage.major_faults));
+    (minor, major)
+}
+
+/// Sums and scales of all fault records of the recording.
+#[must_use]
+pub fn fault_scales(recording: &Recording) -> FaultScales {
+    let mut sums = FaultSums::default();
+    recording.faults.iter().for_each(|fault| sums.add(fault.kind, fault.weight));
+    let lost = recording.lost(LostSource::Faults);
+    let (minor, major) = counted_faults(recording);
+    let both = minor.zip(major).map(|(minor, major)| minor.saturating_add(major) as f64);
+    let scale = |whole, total| Scale::count(whole, total, lost, NO_FAULT_RECORDS);
+    FaultScales {
+        all: scale(sums.all, both),
+        minor: scale(sums.minor, minor.map(|count| count as f64)),
+        major: scale(sums.major, major.map(|count| count as f64)),
+    }
+}
+
+/// Total faults of one kind: counted where the kernel counted, else from the records, else unavailable.
+#[must_use]
+pub fn fault_total(counted: Option<u64>, scale: &Scale) -> Metric {
+    match counted {
+        Some(count) => Metric::counted(count as f64, "count"),
+        None => scale.quantity(scale.whole()),
+    }
+}
+
+/// Groups the selected faults by `keys`. No keys mean [`Key::Function`].
+#[must_use]
+pub fn fault_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) -> FaultTable {
+    let keys = if keys.is_empty() { &[Key::Function] } else { keys };
+    let paths = keys.contains(&Key::CallStack).then(|| profile.stacks.call_paths());
+    let mut by_place: BTreeMap<(RowKey, PlaceId), FaultSums> = BTreeMap::new();
+    let mut selected = FaultSums::default();
+    for fault in &profile.recording.faults {
+        let Some(thread) = profile.threads.find(fault.pid, fault.tid) else { continue };
+        let stack = fault.stack.and_then(|id| profile.stacks.find(id));
+        let place = profile.stacks.innermost_user(stack);
+        let chosen = selection.has_thread(thread)
+            && selection.has_time(fault.time)
+            && selection.has_place(place);
+        if !chosen {
+            continue;
+        }
+        selected.add(fault.kind, fault.weight);
+        let code = profile.stacks.places[place.index()];
+        let module = profile.stacks.functions[code.function.index()].module;
+        let key = RowKey::of_code(keys, &code, module)
+            .with_thread_of(RowKey::of_thread(keys, profile, thread));
+        let key = RowKey { stack: paths.as_ref().map(|paths| paths.of(stack)), ..key };
+        by_place.entry((key, place)).or_default().add(fault.kind, fault.weight);
+    }
+    let mut rows = merge_places(by_place);
+    rows.sort_by(|a, b| {
+        let name = |row: &FaultRow| &profile.stacks.function_of(row.place).name;
+        b.all
+            .amount()
+            .cmp(&a.all.amount())
+            .then_with(|| name(a).cmp(name(b)))
+            .then_with(|| a.key.cmp(&b.key))
+    });
+    FaultTable { rows, selected, paths }
+}
+
+fn merge_places(by_place: BTreeMap<(RowKey, PlaceId), FaultSums>) -> Vec<FaultRow> {
+    let mut rows: Vec<FaultRow> = Vec::new();
+    let mut best = 0;
+    for ((key, place), sums) in by_place {
+        match rows.last_mut().filter(|row| row.key == key) {
+            Some(row) => {
+                row.all.merge(&sums.all);
+                row.minor.merge(&sums.minor);
+                row.major.merge(&sums.major);
+                if sums.all.amount() > best {
+                    (row.place, best) = (place, sums.all.amount());
+                }
+            }
+            None => {
+                best = sums.all.amount();
+                rows.push(FaultRow {
+                    key,
+                    place,
+                    all: sums.all,
+                    minor: sums.minor,
+                    major: sums.major,
+                });
+            }
+        }
+    }
+    rows
+}
+
+/// CPU time spent serving page faults.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FaultCost {
+    /// Share of CPU time.
+    pub percent: Metric,
+    /// The same in seconds.
+    pub time: Metric,
+}
+
+/// What page faults cost: sampled, where kernel functions were sampled with names; else estimated as count times
+/// the calibrated cost of a minor fault on a fresh 4 KB page; else unavailable.
+#[must_use]
+pub fn fault_cost(profile: &Profile<'_>) -> FaultCost {
+    let recording = profile.recording;
+    if recording.run.collector.kernel_samples && profile.stacks.has_kernel_names() {
+        let mut part = Weight::default();
+        for cell in profile.cells(&Selection::default()) {
+            if profile.stacks.in_page_fault(cell.stack) {
+                part.merge(&cell.weight);
+            }
+        }
+        let scale = profile.cpu_scale();
+        return FaultCost { percent: scale.percent(&part), time: scale.quantity(&part) };
+    }
+    estimated_cost(profile).unwrap_or_else(|| {
+        let why =
+            "kernel functions could not be sampled, and the cost of a fault was not calibrated";
+        FaultCost {
+            percent: Metric::unavailable("percent", why),
+            time: Metric::unavailable("s", why),
+        }
+    })
+}
+
+fn estimated_cost(profile: &Profile<'_>) -> Option<FaultCost> {
+    let recording = profile.recording;
+    let cost = fault_nanos(recording.run.calibration.as_ref())?;
+    let scales = fault_scales(recording);
+    let (minor, _) = counted_faults(recording);
+    let count = fault_total(minor, &scales.minor);
+    let (value, low, high) = (count.value?, count.low?, count.high?);
+    let seconds = |faults: f64, nanos: f64| faults * nanos * 1e-9;
+    let note = "minor faults times the calibrated cost of one on a fresh 4 KB page; kernel functions were not sampled";
+    let interval = (seconds(low, cost.1), seconds(high, cost.2));
+    let time = Metric::with_interval(
+        Evidence::Estimated,
+        seconds(value, cost.0),
+        "s",
+        interval,
+        count.samples,
+    );
+    let cpu = profile.counted_cpu_seconds().or_else(|| {
+        let sampled = Nanos(profile.whole().amount()).seconds();
+        (sampled > 0.0).then_some(sampled)
+    });
+    let percent = match (cpu, time.value) {
+        (Some(cpu), Some(value)) => {
+            let percent = |seconds: f64| (seconds / cpu * 100.0).min(100.0);
+            let interval = (percent(interval.0), percent(interval.1));
+            Metric::with_interval(
+                Evidence::Estimated,
+                percent(value),
+                "percent",
+                interval,
+                count.samples,
+            )
+            .noted(note)
+        }
+        _ => Metric::unavailable("percent", "the CPU time of the program is not known"),
+    };
+    Some(FaultCost { percent, time: time.noted(note) })
+}
+
+/// Calibrated cost of a minor fault: value, low, high in nanoseconds.
+fn fault_nanos(calibration: Option<&Calibration>) -> Option<(f64, f64, f64)> {
+    let cost = calibration?.page_fault_4k.as_ref()?;
+    let value = cost.value.filter(|nanos| nanos.is_finite() && *nanos > 0.0)?;
+    Some((value, cost.low.unwrap_or(value), cost.high.unwrap_or(value)))
+}

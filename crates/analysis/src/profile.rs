@@ -1,0 +1,153 @@
+//! A recording made ready for questions: stacks expanded, threads named, samples summed per stack.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+
+use base::{Nanos, StackId};
+use facts::{CounterKind, LostSource, Privilege, Recording, SamplingMethod};
+
+use crate::selection::Selection;
+use crate::stack::{NodeIndex, Stacks};
+use crate::threads::{ThreadIndex, ThreadTable};
+use crate::weight::{Scale, Weight};
+
+/// All samples of one thread with one stack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cell {
+    /// Who.
+    pub thread: ThreadIndex,
+    /// Where; `None` when no frame could be had.
+    pub stack: Option<NodeIndex>,
+    /// Whether the CPU was in the kernel.
+    pub kernel: bool,
+    /// How long, nanoseconds.
+    pub weight: Weight,
+}
+
+/// What analysis works on.
+pub struct Profile<'a> {
+    /// The facts.
+    pub recording: &'a Recording,
+    /// Expanded stacks.
+    pub stacks: Stacks,
+    /// Threads.
+    pub threads: ThreadTable,
+    cells: Vec<Cell>,
+    whole: Weight,
+}
+
+impl<'a> Profile<'a> {
+    /// Expands stacks and sums samples. Linear in the size of the recording.
+    #[must_use]
+    pub fn new(recording: &'a Recording) -> Profile<'a> {
+        let stacks = Stacks::new(recording);
+        let threads = ThreadTable::new(recording);
+        let cells = sum_samples(recording, &stacks, &threads, |_, _| true);
+        let mut whole = Weight::default();
+        cells.iter().for_each(|cell| whole.merge(&cell.weight));
+        Profile { recording, stacks, threads, cells, whole }
+    }
+
+    /// The samples of the selected threads and time, summed per thread and stack, in a fixed order.
+    #[must_use]
+    pub fn cells(&self, selection: &Selection) -> Vec<Cell> {
+        if selection.time().is_none() {
+            let selected = |cell: &&Cell| selection.has_thread(cell.thread);
+            return self.cells.iter().filter(selected).copied().collect();
+        }
+        sum_samples(self.recording, &self.stacks, &self.threads, |thread, time| {
+            selection.has_thread(thread) && selection.has_time(time)
+        })
+    }
+
+    /// All samples, whatever is selected.
+    #[must_use]
+    pub fn whole(&self) -> &Weight {
+        &self.whole
+    }
+
+    /// How long the recording is. Longer than the manifest says when facts lie behind its end.
+    #[must_use]
+    pub fn elapsed(&self) -> Nanos {
+        Nanos(self.recording.run.elapsed_ns)
+    }
+
+    /// Samples that the kernel had no room for. Those thinned out on purpose are not lost: their weight is kept.
+    #[must_use]
+    pub fn lost_samples(&self) -> u64 {
+        self.recording.lost(LostSource::Samples)
+    }
+
+    /// Whether time in the kernel was sampled at all.
+    #[must_use]
+    pub fn samples_kernel(&self) -> bool {
+        self.recording.run.collector.kernel_samples || self.cells.iter().any(|cell| cell.kernel)
+    }
+
+    /// The CPU time of all threads that was counted, in seconds: task clock, else getrusage.
+    #[must_use]
+    pub fn counted_cpu_seconds(&self) -> Option<f64> {
+        let clock = self.recording.counter(CounterKind::TaskClock);
+        let usage = self.recording.run.resource_use.as_ref();
+        let nanos =
+            clock.or_else(|| usage.map(|usage| usage.user_ns.saturating_add(usage.system_ns)));
+        nanos.filter(|&nanos| nanos > 0).map(|nanos| Nanos(nanos).seconds())
+    }
+
+    /// How samples become CPU time: their share of all samples times the time that these stand for.
+    ///
+    /// That is the counted CPU time; or the counted user time, when the kernel's part was not sampled; or the sum
+    /// of the samples' periods, when nothing was counted.
+    #[must_use]
+    pub fn cpu_scale(&self) -> Scale {
+        let total = if self.samples_kernel() {
+            self.counted_cpu_seconds()
+        } else {
+            let usage = self.recording.run.resource_use.as_ref();
+            usage.map(|usage| Nanos(usage.user_ns).seconds()).filter(|&seconds| seconds > 0.0)
+        };
+        Scale::cpu_time(self.whole, total, self.lost_samples(), self.why_no_samples())
+    }
+
+    /// Why there are no samples, for a reader; meaningful only when there are none.
+    #[must_use]
+    pub fn why_no_samples(&self) -> &'static str {
+        match self.recording.run.collector.method {
+            SamplingMethod::ProcOnly => "no samples: sampling was not possible here (see notes)",
+            _ => "no samples: the program used less CPU time than one sampling period",
+        }
+    }
+}
+
+fn sum_samples(
+    recording: &Recording,
+    stacks: &Stacks,
+    threads: &ThreadTable,
+    selected: impl Fn(ThreadIndex, Nanos) -> bool,
+) -> Vec<Cell> {
+    let mut sums: HashMap<(ThreadIndex, Option<StackId>, bool), Weight> = HashMap::new();
+    let mut last = None;
+    for sample in &recording.samples {
+        // Neighbouring samples are mostly of the same thread.
+        let thread = match last {
+            Some((pid, tid, thread)) if (pid, tid) == (sample.pid, sample.tid) => thread,
+            _ => {
+                let Some(thread) = threads.find(sample.pid, sample.tid) else { continue };
+                last = Some((sample.pid, sample.tid, thread));
+                thread
+            }
+        };
+        if selected(thread, sample.time) {
+            let kernel = sample.privilege == Privilege::Kernel;
+            sums.entry((thread, sample.stack, kernel)).or_default().add(sample.weight.0);
+        }
+    }
+    // Ids that name no node end in the same cell as no stack.
+    let mut cells: BTreeMap<(ThreadIndex, Option<NodeIndex>, bool), Weight> = BTreeMap::new();
+    for ((thread, stack, kernel), weight) in sums {
+        let stack = stack.and_then(|id| stacks.find(id));
+        cells.entry((thread, stack, kernel)).or_default().merge(&weight);
+    }
+    let cell = |((thread, stack, kernel), weight)| Cell { thread, stack, kernel, weight };
+    cells.into_iter().map(cell).collect()
+}

@@ -1,0 +1,508 @@
+//! Stack nodes expanded to the frames a user knows: function, file, line, module, with inlined functions as
+//! frames of their own.
+//!
+//! What not: no symbol lookup (that was done when the recording was written); an address without a frame gets a
+//! name made of its module and offset.
+//!
+//! Assumptions: parents come before children. A parent that does not (a cycle, a damaged file) is cut off.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ops::Range;
+
+use base::{FileOffset, ModuleId, StackId};
+use facts::{Frame, Module, ModuleKind, Recording, StackNode};
+
+/// Deeper stacks lose their outermost part. The kernel's own limit is 127 frames, our unwinder's is below this.
+const MAX_STACK_DEPTH: u32 = 2048;
+/// Inlined functions kept per address; compilers stay far below.
+const MAX_INLINE_DEPTH: usize = 64;
+
+macro_rules! index {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name(u32);
+
+        impl $name {
+            /// The position in its table.
+            #[must_use]
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+
+            /// The id of the entry at `index`. Tables here have fewer than 2^32 entries, as the stack ids do.
+            pub(crate) fn new(index: usize) -> $name {
+                $name(u32::try_from(index).unwrap_or(u32::MAX))
+            }
+        }
+    };
+}
+pub(crate) use index;
+
+index!(/// A module of [`Stacks`].
+    ModuleIndex);
+index!(/// A function of [`Stacks`].
+    FunctionId);
+index!(/// A source line (file and line) of [`Stacks`].
+    LineId);
+index!(/// A place in the code (function and line) of [`Stacks`].
+    PlaceId);
+index!(/// A stack node of [`Stacks`].
+    NodeIndex);
+index!(/// A distinct sequence of functions from a leaf to its root.
+    CallPathId);
+
+/// The place of samples that came without any frame.
+pub(crate) const NO_STACK: PlaceId = PlaceId(0);
+
+/// What kind of code a module holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Code {
+    /// A program or library file, the vdso, or code made at run time.
+    User,
+    /// The kernel.
+    Kernel,
+}
+
+/// A module as a user knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CodeModule {
+    /// Last part of the path, e.g. `libc.so.6`, or `[kernel]`.
+    pub name: String,
+    /// The whole path.
+    pub path: String,
+    /// Kernel or user.
+    pub code: Code,
+}
+
+/// A function. Two functions of the same name in different files or modules are different.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Function {
+    /// Demangled name, or `[module+0xoffset]`.
+    pub name: String,
+    /// The file its code comes from, where debug information names it.
+    pub file: Option<String>,
+    /// Its module.
+    pub module: ModuleIndex,
+}
+
+/// A line in a function.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Place {
+    /// The function.
+    pub function: FunctionId,
+    /// The line number, where debug information names it.
+    pub line: Option<u32>,
+    /// The file and line.
+    pub source: LineId,
+    /// Whether the function was inlined here.
+    pub inlined: bool,
+}
+
+/// How much of the recording was unusable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Problems {
+    /// Nodes whose parent is missing, later or too deep: the outer part of their stacks is cut off.
+    pub broken_parents: u64,
+    /// Nodes with an id that was there before: ignored.
+    pub duplicate_nodes: u64,
+    /// Nodes that name no known module: shown as `[unknown]`.
+    pub unknown_modules: u64,
+    /// Frames beyond the inline limit: dropped.
+    pub dropped_frames: u64,
+}
+
+impl Problems {
+    /// Whether anything was unusable.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        *self != Problems::default()
+    }
+}
+
+struct Node {
+    parent: Option<NodeIndex>,
+    /// Into `Stacks::pool`, innermost first.
+    frames: Range<u32>,
+    depth: u32,
+    truncated: bool,
+    page_fault: bool,
+}
+
+/// All stacks of a recording, expanded and interned.
+pub struct Stacks {
+    /// Modules; 0 is `[unknown]`.
+    pub modules: Vec<CodeModule>,
+    /// Functions; 0 is `[no stack]`.
+    pub functions: Vec<Function>,
+    /// Places; 0 is that of `[no stack]`.
+    pub places: Vec<Place>,
+    /// Distinct (file, line) pairs.
+    pub lines: Vec<(Option<String>, Option<u32>)>,
+    /// What was unusable.
+    pub problems: Problems,
+    nodes: Vec<Node>,
+    pool: Vec<PlaceId>,
+    ids: Vec<(StackId, NodeIndex)>,
+}
+
+impl Stacks {
+    /// Expands all stack nodes of `recording`.
+    #[must_use]
+    pub fn new(recording: &Recording) -> Stacks {
+        Builder::new(recording).build(recording)
+    }
+
+    /// The node with this id, when the recording has it.
+    #[must_use]
+    pub fn find(&self, id: StackId) -> Option<NodeIndex> {
+        // Ids are usually handed out in order from 0.
+        if let Some(&(at, node)) = self.ids.get(id.0 as usize)
+            && at == id
+        {
+            return Some(node);
+        }
+        self.ids.binary_search_by_key(&id, |entry| entry.0).ok().map(|at| self.ids[at].1)
+    }
+
+    /// The frames of a stack, innermost first. Without a stack there is one: `[no stack]`.
+    pub fn frames(&self, leaf: Option<NodeIndex>) -> impl Iterator<Item = PlaceId> + '_ {
+        let mut next = leaf;
+        let nodes = std::iter::from_fn(move || {
+            let node = &self.nodes[next?.index()];
+            next = node.parent;
+            Some(node)
+        });
+        let none = leaf.is_none().then_some(NO_STACK);
+        let pool = |node: &Node| &self.pool[node.frames.start as usize..node.frames.end as usize];
+        nodes.flat_map(move |node| pool(node).iter().copied()).chain(none)
+    }
+
+    /// The innermost frame.
+    #[must_use]
+    pub fn innermost(&self, leaf: Option<NodeIndex>) -> PlaceId {
+        self.frames(leaf).next().unwrap_or(NO_STACK)
+    }
+
+    /// The innermost frame outside of the kernel, or the innermost frame when there is none.
+    #[must_use]
+    pub fn innermost_user(&self, leaf: Option<NodeIndex>) -> PlaceId {
+        let user = |place: &PlaceId| self.module_of(*place).code == Code::User;
+        self.frames(leaf).find(user).unwrap_or_else(|| self.innermost(leaf))
+    }
+
+    /// The function of a place.
+    #[must_use]
+    pub fn function_of(&self, place: PlaceId) -> &Function {
+        &self.functions[self.places[place.index()].function.index()]
+    }
+
+    /// The module of a place.
+    #[must_use]
+    pub fn module_of(&self, place: PlaceId) -> &CodeModule {
+        &self.modules[self.function_of(place).module.index()]
+    }
+
+    /// Whether the kernel was serving a page fault on this stack.
+    #[must_use]
+    pub fn in_page_fault(&self, leaf: Option<NodeIndex>) -> bool {
+        leaf.is_some_and(|node| self.nodes[node.index()].page_fault)
+    }
+
+    /// Whether the outer part of this stack is missing.
+    #[must_use]
+    pub fn is_truncated(&self, leaf: Option<NodeIndex>) -> bool {
+        leaf.is_none_or(|node| self.nodes[node.index()].truncated)
+    }
+
+    /// Whether any kernel address got a name: without kernel symbols page-fault handling is not recognised.
+    #[must_use]
+    pub fn has_kernel_names(&self) -> bool {
+        self.functions.iter().any(|function| {
+            self.modules[function.module.index()].code == Code::Kernel
+                && !function.name.starts_with('[')
+        })
+    }
+
+    /// For every node the sequence of functions from it outwards, as an id that equal sequences share; and for
+    /// every id its functions, innermost first.
+    #[must_use]
+    pub fn call_paths(&self) -> CallPaths {
+        CallPaths::new(self)
+    }
+}
+
+/// Distinct function sequences.
+pub struct CallPaths {
+    of_node: Vec<Option<CallPathId>>,
+    paths: Vec<(Option<CallPathId>, FunctionId)>,
+    no_stack: CallPathId,
+}
+
+impl CallPaths {
+    fn new(stacks: &Stacks) -> CallPaths {
+        let mut known: HashMap<(Option<CallPathId>, FunctionId), CallPathId> = HashMap::new();
+        let mut paths = Vec::new();
+        let mut intern = |key: (Option<CallPathId>, FunctionId)| {
+            *known.entry(key).or_insert_with(|| {
+                paths.push(key);
+                CallPathId::new(paths.len() - 1)
+            })
+        };
+        let no_stack = intern((None, stacks.places[NO_STACK.index()].function));
+        let mut of_node: Vec<Option<CallPathId>> = Vec::with_capacity(stacks.nodes.len());
+        for node in &stacks.nodes {
+            let mut path = node.parent.and_then(|parent| of_node[parent.index()]);
+            for place in
+                stacks.pool[node.frames.start as usize..node.frames.end as usize].iter().rev()
+            {
+                path = Some(intern((path, stacks.places[place.index()].function)));
+            }
+            of_node.push(path);
+        }
+        CallPaths { of_node, paths, no_stack }
+    }
+
+    /// The path of a stack.
+    #[must_use]
+    pub fn of(&self, leaf: Option<NodeIndex>) -> CallPathId {
+        leaf.and_then(|node| self.of_node[node.index()]).unwrap_or(self.no_stack)
+    }
+
+    /// The functions of a path, innermost first.
+    pub fn functions(&self, path: CallPathId) -> impl Iterator<Item = FunctionId> + '_ {
+        let mut next = Some(path);
+        std::iter::from_fn(move || {
+            let (parent, function) = self.paths[next?.index()];
+            next = parent;
+            Some(function)
+        })
+    }
+}
+
+/// Kernel functions that are entered for every page fault, on x86 and arm64, from Linux 3.10 to 6.x
+/// (`arch/x86/mm/fault.c`, `arch/x86/entry/entry_64.S`, `arch/arm64/mm/fault.c`, `mm/memory.c`).
+/// `handle_mm_fault` also serves `MAP_POPULATE` and `mlock`: the same work without the exception.
+const PAGE_FAULT_ENTRIES: [&str; 13] = [
+    "__do_page_fault",
+    "__handle_mm_fault",
+    "asm_exc_page_fault",
+    "async_page_fault",
+    "do_async_page_fault",
+    "do_mem_abort",
+    "do_page_fault",
+    "do_translation_fault",
+    "do_user_addr_fault",
+    "exc_page_fault",
+    "handle_mm_fault",
+    "hugetlb_fault",
+    "page_fault",
+];
+
+/// Whether a kernel function of this name serves page faults. Compiler suffixes (`.isra.0`, `.cold`) are ignored.
+#[must_use]
+pub fn is_page_fault_entry(kernel_function: &str) -> bool {
+    let name = kernel_function.split('.').next().unwrap_or(kernel_function);
+    PAGE_FAULT_ENTRIES.contains(&name)
+}
+
+struct Builder<'a> {
+    modules: Vec<CodeModule>,
+    module_kinds: Vec<ModuleKind>,
+    module_ids: HashMap<ModuleId, ModuleIndex>,
+    functions: Vec<Function>,
+    function_ids: HashMap<Function, FunctionId>,
+    places: Vec<Place>,
+    place_ids: HashMap<(FunctionId, Option<u32>, bool), PlaceId>,
+    lines: Vec<(Option<String>, Option<u32>)>,
+    line_ids: HashMap<(Option<String>, Option<u32>), LineId>,
+    /// Frames by address, innermost first.
+    frames: HashMap<(ModuleId, FileOffset), Vec<&'a Frame>>,
+    /// A file for frames that have none, by module and function.
+    files: HashMap<(ModuleId, &'a str), &'a str>,
+    expanded: HashMap<(ModuleId, FileOffset), Range<u32>>,
+    pool: Vec<PlaceId>,
+    problems: Problems,
+}
+
+impl<'a> Builder<'a> {
+    fn new(recording: &'a Recording) -> Builder<'a> {
+        let mut builder = Builder {
+            modules: Vec::new(),
+            module_kinds: Vec::new(),
+            module_ids: HashMap::new(),
+            functions: Vec::new(),
+            function_ids: HashMap::new(),
+            places: Vec::new(),
+            place_ids: HashMap::new(),
+            lines: Vec::new(),
+            line_ids: HashMap::new(),
+            frames: HashMap::with_capacity(recording.frames.len()),
+            files: HashMap::new(),
+            expanded: HashMap::new(),
+            pool: Vec::new(),
+            problems: Problems::default(),
+        };
+        let unknown = builder.add_module(ModuleKind::Unknown, "[unknown]");
+        builder.place("[no stack]".to_owned(), None, None, unknown, false);
+        for Module { id, kind, path, .. } in &recording.modules {
+            let index = builder.add_module(*kind, path);
+            builder.module_ids.entry(*id).or_insert(index);
+        }
+        builder.index_frames(&recording.frames);
+        builder
+    }
+
+    fn index_frames(&mut self, frames: &'a [Frame]) {
+        for frame in frames {
+            self.frames.entry((frame.module, frame.offset)).or_default().push(frame);
+            if let Some(file) = &frame.file {
+                self.files.entry((frame.module, &frame.function)).or_insert(file);
+            }
+        }
+        for rows in self.frames.values_mut() {
+            rows.sort_by_key(|frame| frame.depth);
+            rows.dedup_by_key(|frame| frame.depth);
+            if rows.len() > MAX_INLINE_DEPTH {
+                self.problems.dropped_frames += (rows.len() - MAX_INLINE_DEPTH) as u64;
+                rows.truncate(MAX_INLINE_DEPTH);
+            }
+        }
+    }
+
+    fn add_module(&mut self, kind: ModuleKind, path: &str) -> ModuleIndex {
+        let name = match path.rsplit('/').next() {
+            Some(last) if !last.is_empty() => last,
+            _ => path,
+        };
+        let code = if kind == ModuleKind::Kernel { Code::Kernel } else { Code::User };
+        self.modules.push(CodeModule { name: name.to_owned(), path: path.to_owned(), code });
+        self.module_kinds.push(kind);
+        ModuleIndex::new(self.modules.len() - 1)
+    }
+
+    fn place(
+        &mut self,
+        name: String,
+        file: Option<&str>,
+        line: Option<u32>,
+        module: ModuleIndex,
+        inlined: bool,
+    ) -> PlaceId {
+        let function = Function { name, file: file.map(str::to_owned), module };
+        let function = match self.function_ids.entry(function) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                self.functions.push(new.key().clone());
+                *new.insert(FunctionId::new(self.functions.len() - 1))
+            }
+        };
+        if let Some(&known) = self.place_ids.get(&(function, line, inlined)) {
+            return known;
+        }
+        let source = (file.map(str::to_owned), line);
+        let lines = &mut self.lines;
+        let source = *self.line_ids.entry(source).or_insert_with_key(|source| {
+            lines.push(source.clone());
+            LineId::new(lines.len() - 1)
+        });
+        self.places.push(Place { function, line, source, inlined });
+        let id = PlaceId::new(self.places.len() - 1);
+        self.place_ids.insert((function, line, inlined), id);
+        id
+    }
+
+    /// The frames at an address: those that symbolisation found, else one made of module and offset.
+    fn expand(&mut self, id: ModuleId, offset: FileOffset) -> Range<u32> {
+        if let Some(range) = self.expanded.get(&(id, offset)) {
+            return range.clone();
+        }
+        let module = self.module_ids.get(&id).copied();
+        if module.is_none() {
+            self.problems.unknown_modules += 1;
+        }
+        let module = module.unwrap_or(ModuleIndex(0));
+        let start = self.pool.len() as u32;
+        let rows = self.frames.remove(&(id, offset)).unwrap_or_default();
+        for frame in &rows {
+            let known = || self.files.get(&(id, frame.function.as_str())).copied();
+            let file = frame.file.as_deref().or_else(known);
+            // Line 0 is DWARF's "no line" (section 6.2.2).
+            let line = frame.line.filter(|&line| line > 0 && frame.file.is_some());
+            let place = self.place(frame.function.clone(), file, line, module, frame.inlined);
+            self.pool.push(place);
+        }
+        if rows.is_empty() {
+            let place = self.place(self.address_name(module, offset), None, None, module, false);
+            self.pool.push(place);
+        }
+        let range = start..self.pool.len() as u32;
+        self.expanded.insert((id, offset), range.clone());
+        range
+    }
+
+    /// A name for code without one. Kernel addresses and addresses outside of every mapping differ from run to
+    /// run and mean nothing to a reader, so they share one name.
+    fn address_name(&self, module: ModuleIndex, offset: FileOffset) -> String {
+        let name = &self.modules[module.index()].name;
+        match self.module_kinds[module.index()] {
+            ModuleKind::Kernel => "[kernel]".to_owned(),
+            ModuleKind::Unknown => "[unknown]".to_owned(),
+            ModuleKind::Vdso => format!("[vdso+{offset}]"),
+            ModuleKind::Anonymous { .. } => format!("[anon+{offset}]"),
+            ModuleKind::File => format!("[{name}+{offset}]"),
+        }
+    }
+
+    fn build(mut self, recording: &Recording) -> Stacks {
+        let mut nodes: Vec<Node> = Vec::with_capacity(recording.stack_nodes.len());
+        let mut known: HashMap<StackId, NodeIndex> =
+            HashMap::with_capacity(recording.stack_nodes.len());
+        for fact in &recording.stack_nodes {
+            let Entry::Vacant(slot) = known.entry(fact.id) else {
+                self.problems.duplicate_nodes += 1;
+                continue;
+            };
+            slot.insert(NodeIndex::new(nodes.len()));
+            let parent = fact.parent.and_then(|parent| known.get(&parent).copied());
+            let parent = parent.filter(|parent| parent.index() < nodes.len());
+            let node = self.node(fact, parent, &nodes);
+            nodes.push(node);
+        }
+        let mut ids: Vec<(StackId, NodeIndex)> = known.into_iter().collect();
+        ids.sort_unstable();
+        Stacks {
+            modules: self.modules,
+            functions: self.functions,
+            places: self.places,
+            lines: self.lines,
+            problems: self.problems,
+            nodes,
+            pool: self.pool,
+            ids,
+        }
+    }
+
+    fn node(&mut self, fact: &StackNode, parent: Option<NodeIndex>, nodes: &[Node]) -> Node {
+        let above = parent.map(|parent| &nodes[parent.index()]);
+        let above = above.filter(|above| above.depth < MAX_STACK_DEPTH);
+        let broken = fact.parent.is_some() && above.is_none();
+        if broken {
+            self.problems.broken_parents += 1;
+        }
+        let frames = self.expand(fact.module, fact.offset);
+        let entry = self.pool[frames.start as usize..frames.end as usize].iter().any(|place| {
+            let function = &self.functions[self.places[place.index()].function.index()];
+            self.modules[function.module.index()].code == Code::Kernel
+                && is_page_fault_entry(&function.name)
+        });
+        Node {
+            parent: parent.filter(|_| above.is_some()),
+            frames,
+            depth: above.map_or(1, |above| above.depth + 1),
+            truncated: broken || above.map_or(fact.truncated, |above| above.truncated),
+            page_fault: entry || above.is_some_and(|above| above.page_fault),
+        }
+    }
+}
