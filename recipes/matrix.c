@@ -4,7 +4,8 @@
  * Four matrices a, b, c, t of size x size doubles come from malloc: 4 * 8 * size^2 bytes, printed as
  * matrix_bytes; size 8192 makes 2147483648. (t is scratch that no multiplication uses: the published sample
  * has it and its memory totals include it.) The only other heap blocks are those that the C library makes: 272
- * bytes for a thread, and a file buffer while threads are pinned. Initialisation touches every page once: matrix_bytes / 4096 page faults without huge pages.
+ * bytes for a thread, and a file buffer while threads are pinned. Initialisation touches every
+ * page once: matrix_bytes / 4096 page faults without huge pages.
  *
  * Arithmetic: 2 * size^3 operations. The elements are small whole numbers, so every sum is exact in a double
  * and the result does not depend on the order of summation. It is checked by Freivalds' test, c x = a (b x)
