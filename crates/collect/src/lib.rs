@@ -1,1 +1,21 @@
-//! To be written.
+//! Live sources: what is observed on a running program goes from here into a [`facts::Sink`].
+//!
+//! What for: launching or attaching, sampling (perf events, else ptrace, else /proc alone), page faults, polled levels,
+//! and, after the collection, symbols for what was seen.
+//! What not: no conclusions (that is `analysis`), no files of results (`store`), no printing.
+//!
+//! Entry points: [`session::launch`], [`session::attach`], [`probe::look`], [`symbolise`].
+
+pub mod address_space;
+mod gauges;
+pub mod launched;
+mod modules;
+pub mod perf;
+pub mod probe;
+mod proc_maps;
+pub mod program;
+mod ptrace_sampler;
+pub mod recorder;
+pub mod session;
+mod stacks;
+// pub mod symbolise;

@@ -14,10 +14,12 @@ mod run;
 
 pub use metric::{Evidence, Metric};
 pub use observed::{
-    Counter, CounterKind, Fact, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource, Mapping, Module,
-    ModuleKind, Privilege, Sample, Sink, SinkError, StackNode, ThreadEvent, ThreadEventKind,
+    Counter, CounterKind, Fact, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource,
+    Mapping, Module, ModuleKind, Privilege, Sample, Sink, SinkError, StackNode, ThreadEvent,
+    ThreadEventKind,
 };
 pub use recording::Recording;
 pub use run::{
-    Analysis, CollectorInfo, ExitKind, OwnCost, ResourceUse, Run, RunState, SamplingMethod, Target, SCHEMA_VERSION,
+    Analysis, CollectorInfo, ExitKind, OwnCost, ResourceUse, Run, RunState, SCHEMA_VERSION,
+    SamplingMethod, Target,
 };

@@ -210,8 +210,8 @@ pub enum GaugeKind {
     AnonymousBytes,
     /// CPU time stolen by the hypervisor since the start, nanoseconds over all CPUs (`/proc/stat`).
     StolenTime,
-    /// CPU time used by everybody else on the machine since the start, nanoseconds over all CPUs.
-    OtherCpuTime,
+    /// CPU time used by everybody on the machine, the program included, since the start, nanoseconds over all CPUs.
+    MachineCpuTime,
 }
 
 /// A polled level.
@@ -276,6 +276,11 @@ pub trait Sink {
     /// Takes one fact. After an error the sink takes nothing more; the collector must stop and leave the
     /// program running.
     fn push(&mut self, fact: Fact) -> Result<(), SinkError>;
+
+    /// Makes what was pushed survive our death. Called about once a second.
+    fn flush(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
 }
 
 impl Sink for Vec<Fact> {

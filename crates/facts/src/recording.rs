@@ -1,8 +1,8 @@
 //! A whole recording in memory: what `store` opens and `analysis` reads.
 
 use crate::{
-    Counter, CounterKind, Fact, Fault, Frame, Gauge, Lost, LostSource, Mapping, Module, Run, Sample, StackNode,
-    ThreadEvent,
+    Counter, CounterKind, Fact, Fault, Frame, Gauge, Lost, LostSource, Mapping, Module, Run,
+    Sample, StackNode, ThreadEvent,
 };
 
 /// All facts of one result directory, by kind, each in the order in which it was written.

@@ -78,6 +78,8 @@ pub enum ExitKind {
     Signal(i32),
     /// It was still running when the collection stopped.
     StillRunning,
+    /// It ended, but somebody else waited for it, so how is not known.
+    Unknown,
 }
 
 /// Where the samples came from.

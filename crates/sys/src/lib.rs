@@ -8,3 +8,4 @@ pub mod kernels;
 pub mod map;
 pub mod perf;
 pub mod process;
+pub mod trace;

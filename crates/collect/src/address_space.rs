@@ -1,0 +1,228 @@
+//! The executable mappings of one process, and unwinding of its stacks.
+//!
+//! What for: address -> (module, file offset), and copied stack -> call chain.
+//! What not: reading the process; registers and stack bytes are handed in.
+//!
+//! How stacks are followed: DWARF unwind information (`.eh_frame`, `.debug_frame`) where a module has it, which
+//! on x86-64 Linux is nearly everywhere; frame pointers where it has none (JIT code). That is framehop's order.
+
+use std::collections::BTreeMap;
+
+use base::{FileOffset, ModuleId, RemoteAddr};
+use framehop::{FrameAddress, Module, Unwinder};
+
+use crate::modules::{KnownModule, SectionBytes};
+
+#[cfg(target_arch = "x86_64")]
+mod native {
+    pub use framehop::x86_64::{
+        CacheX86_64 as Cache, UnwindRegsX86_64, UnwinderX86_64 as NativeUnwinder,
+    };
+
+    /// Registers in the order of `sys::perf::USER_REGISTERS`: bp, sp, ip.
+    pub fn unwind_registers(registers: &[u64; 3]) -> (u64, UnwindRegsX86_64) {
+        let [bp, sp, ip] = *registers;
+        (ip, UnwindRegsX86_64::new(ip, sp, bp))
+    }
+
+    pub const STACK_POINTER: usize = 1;
+}
+use native::{Cache, NativeUnwinder};
+
+/// More frames than this are cut off: a runaway recursion must not fill memory.
+const MAX_DEPTH: usize = 512;
+
+/// Registers that unwinding starts from, in the order of `sys::perf::USER_REGISTERS`.
+pub type Registers = [u64; sys::perf::USER_REGISTER_COUNT];
+
+/// A copied piece of stack, from the stack pointer upwards.
+#[derive(Clone, Copy)]
+pub struct CopiedStack<'a> {
+    /// Where execution was.
+    pub registers: &'a Registers,
+    /// Memory from the stack pointer on.
+    pub bytes: &'a [u8],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mapped {
+    end: u64,
+    file_offset: u64,
+    module: ModuleId,
+    /// Offsets in memory without a file are absolute addresses.
+    absolute: bool,
+}
+
+/// Unwind rules learned so far; one for all processes.
+pub struct UnwindCache(Cache);
+
+impl Default for UnwindCache {
+    fn default() -> Self {
+        UnwindCache(Cache::new())
+    }
+}
+
+/// One process's executable memory.
+#[derive(Clone)]
+pub struct AddressSpace {
+    mapped: BTreeMap<u64, Mapped>,
+    unwinder: NativeUnwinder<SectionBytes>,
+}
+
+impl Default for AddressSpace {
+    fn default() -> Self {
+        AddressSpace { mapped: BTreeMap::new(), unwinder: NativeUnwinder::new() }
+    }
+}
+
+impl AddressSpace {
+    /// Whether nothing is mapped.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.mapped.is_empty()
+    }
+
+    /// Whether exactly this mapping is known already.
+    #[must_use]
+    pub fn knows(&self, start: RemoteAddr, end: RemoteAddr, module: ModuleId) -> bool {
+        self.mapped
+            .get(&start.0)
+            .is_some_and(|mapped| mapped.end == end.0 && mapped.module == module)
+    }
+
+    /// Notes a mapping; whatever it covers of older ones is gone.
+    pub fn map(
+        &mut self,
+        start: RemoteAddr,
+        end: RemoteAddr,
+        offset: FileOffset,
+        module: &KnownModule,
+        absolute: bool,
+    ) {
+        if start >= end {
+            return;
+        }
+        let covered: Vec<u64> = self
+            .mapped
+            .range(..end.0)
+            .rev()
+            .take_while(|(_, mapped)| mapped.end > start.0)
+            .map(|(at, _)| *at)
+            .collect();
+        for at in covered {
+            self.mapped.remove(&at);
+            self.unwinder.remove_module(at);
+        }
+        self.mapped.insert(
+            start.0,
+            Mapped { end: end.0, file_offset: offset.0, module: module.id, absolute },
+        );
+        let Some(unwind) = &module.unwind else { return };
+        let Some(stated) = unwind.stated_address(offset.0) else { return };
+        // A file linked at a fixed address has base 0; wrapping covers prelinked oddities without a panic.
+        let base = start.0.wrapping_sub(stated);
+        self.unwinder.add_module(Module::new(
+            String::new(),
+            start.0..end.0,
+            base,
+            unwind.sections.clone(),
+        ));
+    }
+
+    /// Module and offset behind an address.
+    #[must_use]
+    pub fn find(&self, address: RemoteAddr) -> Option<(ModuleId, FileOffset)> {
+        let (start, mapped) = self.mapped.range(..=address.0).next_back()?;
+        if address.0 >= mapped.end {
+            return None;
+        }
+        let offset = if mapped.absolute {
+            address.0
+        } else {
+            (address.0 - start).saturating_add(mapped.file_offset)
+        };
+        Some((mapped.module, FileOffset(offset)))
+    }
+
+    /// Follows a copied stack: calls `frame` for each frame, innermost first, with the address to look up.
+    /// Returns whether the outermost frame was reached.
+    pub fn unwind(
+        &self,
+        stack: CopiedStack<'_>,
+        cache: &mut UnwindCache,
+        mut frame: impl FnMut(RemoteAddr),
+    ) -> bool {
+        let stack_pointer = stack.registers[native::STACK_POINTER];
+        let mut read = |address: u64| {
+            let at = address.checked_sub(stack_pointer).ok_or(())?;
+            let at = usize::try_from(at).map_err(|_| ())?;
+            let word = stack.bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()).ok_or(())?;
+            Ok(u64::from_le_bytes(*word))
+        };
+        let (ip, registers) = native::unwind_registers(stack.registers);
+        let mut frames = self.unwinder.iter_frames(ip, registers, &mut cache.0, &mut read);
+        for depth in 0..MAX_DEPTH {
+            match frames.next() {
+                Ok(Some(FrameAddress::InstructionPointer(address))) => frame(RemoteAddr(address)),
+                Ok(Some(address)) => {
+                    let address = address.address_for_lookup();
+                    // Without unwind information framehop follows frame pointers; a register that was none
+                    // leads to rubbish. An address outside of all code ends the chain instead of inventing one.
+                    if self.find(RemoteAddr(address)).is_none() {
+                        return false;
+                    }
+                    frame(RemoteAddr(address));
+                }
+                Ok(None) => return true,
+                // On the first step the stack's end is nothing to complain about: no stack was copied.
+                Err(_) => return depth == 0 && stack.bytes.is_empty(),
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(id: u32) -> KnownModule {
+        KnownModule { id: ModuleId(id), unwind: None }
+    }
+
+    #[test]
+    fn a_new_mapping_replaces_what_it_covers() {
+        let mut space = AddressSpace::default();
+        let at = RemoteAddr;
+        space.map(at(0x1000), at(0x5000), FileOffset(0x100), &module(1), false);
+        space.map(at(0x8000), at(0x9000), FileOffset(0), &module(2), false);
+        assert_eq!(space.find(at(0x1010)), Some((ModuleId(1), FileOffset(0x110))));
+        space.map(at(0x4000), at(0x6000), FileOffset(0), &module(3), false);
+        assert_eq!(space.find(at(0x1010)), None);
+        assert_eq!(space.find(at(0x4fff)), Some((ModuleId(3), FileOffset(0xfff))));
+        assert_eq!(space.find(at(0x8000)), Some((ModuleId(2), FileOffset(0))));
+        assert_eq!(space.find(at(0x9000)), None);
+        space.map(at(0x7000), at(0x7000), FileOffset(0), &module(4), false);
+        assert_eq!(space.find(at(0x7000)), None);
+    }
+
+    #[test]
+    fn memory_without_a_file_keeps_absolute_addresses() {
+        let mut space = AddressSpace::default();
+        space.map(RemoteAddr(0x1000), RemoteAddr(0x2000), FileOffset(0), &module(1), true);
+        assert_eq!(space.find(RemoteAddr(0x1234)), Some((ModuleId(1), FileOffset(0x1234))));
+    }
+
+    /// Frame pointers: [rbp] = caller's rbp, [rbp+8] = return address.
+    #[test]
+    fn frame_pointers_are_followed_where_there_is_no_unwind_information() {
+        let mut space = AddressSpace::default();
+        space.map(RemoteAddr(0x1000), RemoteAddr(0x2000), FileOffset(0), &module(1), true);
+        let words: [u64; 6] = [0, 0x7020, 0x1500, 0, 0, 0];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let stack = CopiedStack { registers: &[0x7008, 0x7000, 0x1234], bytes: &bytes };
+        let mut frames = Vec::new();
+        space.unwind(stack, &mut UnwindCache::default(), |address| frames.push(address.0));
+        assert_eq!(frames[..2], [0x1234, 0x14ff]);
+    }
+}

@@ -1,0 +1,137 @@
+//! Levels that are polled: memory of the program, and what else goes on on the machine.
+//!
+//! Cost: one `statm` per process and round (some microseconds). `smaps_rollup` walks page tables under the
+//! process's map lock, so it is read ever more rarely: at 0.5, 1, 2, 4 ... seconds.
+
+use std::path::Path;
+
+use base::{Nanos, Pid};
+use facts::{Fact, Gauge, GaugeKind, SinkError};
+
+use crate::recorder::Recorder;
+
+const INTERVAL: Nanos = Nanos(100_000_000);
+/// A program with more processes than this has only the first ones polled.
+const MOST_PROCESSES: usize = 64;
+/// `/proc/stat` counts in units of USER_HZ, which is 100 on every Linux (`include/asm-generic/param.h`).
+const NANOS_PER_TICK: u64 = 10_000_000;
+
+/// Polls levels at fixed times.
+#[derive(Default)]
+pub struct Gauges {
+    next: Nanos,
+    next_rollup: Nanos,
+    stolen_before: Option<u64>,
+    busy_before: Option<u64>,
+}
+
+impl Gauges {
+    /// Reads what is due at `now`.
+    pub fn poll(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        if now < self.next {
+            return Ok(());
+        }
+        self.next = now + INTERVAL;
+        let processes: Vec<Pid> = recorder.processes().take(MOST_PROCESSES).collect();
+        for pid in &processes {
+            if let Some(value) = resident_bytes(*pid) {
+                recorder.push(gauge(now, *pid, GaugeKind::ResidentBytes, value))?;
+            }
+        }
+        if self.next_rollup == Nanos(0) {
+            self.next_rollup = now + Nanos(500_000_000);
+        } else if now >= self.next_rollup {
+            self.next_rollup = now + now;
+            for pid in &processes {
+                if let Some((huge, anonymous)) = huge_page_bytes(*pid) {
+                    recorder.push(gauge(now, *pid, GaugeKind::HugePageBytes, huge))?;
+                    recorder.push(gauge(now, *pid, GaugeKind::AnonymousBytes, anonymous))?;
+                }
+            }
+        }
+        self.machine(now, recorder)
+    }
+
+    fn machine(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        let Some((busy, stolen)) =
+            std::fs::read_to_string("/proc/stat").ok().as_deref().and_then(cpu_times)
+        else {
+            return Ok(());
+        };
+        // The kernel's totals have been seen to step back by a tick.
+        let stolen_since = stolen.saturating_sub(*self.stolen_before.get_or_insert(stolen));
+        let busy_since = busy.saturating_sub(*self.busy_before.get_or_insert(busy));
+        recorder.push(gauge(now, Pid(0), GaugeKind::StolenTime, stolen_since))?;
+        recorder.push(gauge(now, Pid(0), GaugeKind::MachineCpuTime, busy_since))
+    }
+}
+
+fn gauge(time: Nanos, pid: Pid, kind: GaugeKind, value: u64) -> Fact {
+    Fact::Gauge(Gauge { time, pid, kind, value })
+}
+
+fn resident_bytes(pid: Pid) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    pages.checked_mul(sys::process::page_size() as u64)
+}
+
+/// (huge, anonymous) bytes from `smaps_rollup`.
+fn huge_page_bytes(pid: Pid) -> Option<(u64, u64)> {
+    parse_rollup(&std::fs::read_to_string(Path::new(&format!("/proc/{pid}/smaps_rollup"))).ok()?)
+}
+
+fn parse_rollup(text: &str) -> Option<(u64, u64)> {
+    let field = |name: &str| -> Option<u64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    };
+    let (transparent, private, shared) =
+        (field("AnonHugePages:")?, field("Private_Hugetlb:")?, field("Shared_Hugetlb:")?);
+    let hugetlb = private.checked_add(shared)?;
+    // hugetlb memory is not part of `Anonymous:`.
+    Some((transparent.checked_add(hugetlb)?, field("Anonymous:")?.checked_add(hugetlb)?))
+}
+
+/// (busy, stolen) nanoseconds of all CPUs from `/proc/stat`'s first line:
+/// `cpu user nice system idle iowait irq softirq steal guest guest_nice`.
+fn cpu_times(stat: &str) -> Option<(u64, u64)> {
+    let fields: Vec<u64> = stat
+        .lines()
+        .next()?
+        .strip_prefix("cpu ")?
+        .split_whitespace()
+        .map_while(|field| field.parse().ok())
+        .collect();
+    let [user, nice, system, _idle, _waiting, interrupts, soft_interrupts, stolen] =
+        *fields.get(..8)?
+    else {
+        return None;
+    };
+    let busy = [user, nice, system, interrupts, soft_interrupts]
+        .into_iter()
+        .try_fold(0u64, u64::checked_add)?;
+    Some((busy.checked_mul(NANOS_PER_TICK)?, stolen.checked_mul(NANOS_PER_TICK)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proc_stat_is_added_up() {
+        assert_eq!(
+            cpu_times("cpu  10 1 5 1000 7 2 3 4 0 0\ncpu0 ..."),
+            Some((210_000_000, 40_000_000))
+        );
+        assert_eq!(cpu_times("cpu 1 2 3"), None);
+        assert_eq!(cpu_times(""), None);
+    }
+
+    #[test]
+    fn huge_pages_of_both_kinds_count() {
+        let text = "Rss: 9 kB\nAnonymous:   300 kB\nAnonHugePages:  200 kB\nShared_Hugetlb: 0 kB\nPrivate_Hugetlb: 100 kB\n";
+        assert_eq!(parse_rollup(text), Some((300 * 1024, 400 * 1024)));
+        assert_eq!(parse_rollup("AnonHugePages: x kB"), None);
+    }
+}

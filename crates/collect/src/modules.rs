@@ -1,0 +1,278 @@
+//! The modules (files with code) that were seen, each with what unwinding through it needs.
+//!
+//! What for: one id per file for the whole recording, and the file's unwind sections mapped once.
+//! What not: symbols; those are looked up after the collection (`symbolise`).
+//!
+//! Assumption: a path names the same file for the whole recording. Where a program replaces a library that is
+//! in use, frames in the later one are looked up in the earlier; `symbolise` compares build-ids and refuses.
+
+use std::collections::HashMap;
+use std::ops::{Deref, Range};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::{ModuleId, Pid};
+use facts::{Fact, Module, ModuleKind, Sink, SinkError};
+use framehop::ExplicitModuleSectionInfo;
+use object::read::elf::{ElfFile, FileHeader};
+use object::{Object, ObjectSection, ObjectSegment, SegmentFlags};
+use sys::map::FileMap;
+
+/// A slice of a mapped file (or of the vdso image) that keeps the whole alive.
+#[derive(Clone)]
+pub struct SectionBytes {
+    whole: Arc<dyn Deref<Target = [u8]> + Send + Sync>,
+    range: Range<usize>,
+}
+
+impl Deref for SectionBytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.whole.get(self.range.clone()).unwrap_or(&[])
+    }
+}
+
+/// A loadable segment: where bytes of the file are meant to lie.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    file_offset: u64,
+    file_size: u64,
+    address: u64,
+}
+
+/// What unwinding needs to know of an ELF file.
+#[derive(Clone)]
+pub struct UnwindSections {
+    segments: Vec<Segment>,
+    /// Unwind sections with their stated addresses.
+    pub sections: ExplicitModuleSectionInfo<SectionBytes>,
+}
+
+impl UnwindSections {
+    /// The address stated in the file for the byte at `file_offset`.
+    #[must_use]
+    pub fn stated_address(&self, file_offset: u64) -> Option<u64> {
+        // Mappings are rounded to pages, so they may begin a little before their segment does.
+        let page_start = |segment: &Segment| segment.file_offset & !0xfff;
+        let segment = self.segments.iter().find(|segment| {
+            file_offset >= page_start(segment)
+                && file_offset < segment.file_offset.saturating_add(segment.file_size)
+        })?;
+        segment.address.checked_sub(segment.file_offset)?.checked_add(file_offset)
+    }
+}
+
+/// A module as the recording knows it.
+#[derive(Clone)]
+pub struct KnownModule {
+    /// Its id in the facts.
+    pub id: ModuleId,
+    /// Unwind information, when the file could be read and is ELF.
+    pub unwind: Option<Arc<UnwindSections>>,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Key {
+    File(String),
+    Kernel,
+    Vdso,
+    Anonymous(Pid),
+    Unknown,
+}
+
+/// All modules of a recording.
+#[derive(Default)]
+pub struct ModuleTable {
+    known: HashMap<Key, KnownModule>,
+}
+
+impl ModuleTable {
+    /// The module behind a mapping named `name` in process `pid`, announced to `sink` when it is new.
+    pub fn of_mapping(
+        &mut self,
+        pid: Pid,
+        name: &str,
+        sink: &mut dyn Sink,
+    ) -> Result<KnownModule, SinkError> {
+        if name == "[vdso]" {
+            return self
+                .intern(Key::Vdso, sink, || (ModuleKind::Vdso, name.to_owned(), vdso_image()));
+        }
+        if !is_file_name(name) {
+            return self.anonymous(pid, sink);
+        }
+        let key = Key::File(name.to_owned());
+        self.intern(key, sink, || (ModuleKind::File, name.to_owned(), open_image(pid, name)))
+    }
+
+    /// The kernel.
+    pub fn kernel(&mut self, sink: &mut dyn Sink) -> Result<ModuleId, SinkError> {
+        Ok(self.intern(Key::Kernel, sink, || (ModuleKind::Kernel, "[kernel]".to_owned(), None))?.id)
+    }
+
+    /// Executable memory of `pid` without a file.
+    pub fn anonymous(&mut self, pid: Pid, sink: &mut dyn Sink) -> Result<KnownModule, SinkError> {
+        self.intern(Key::Anonymous(pid), sink, || {
+            (ModuleKind::Anonymous { pid }, "[anon]".to_owned(), None)
+        })
+    }
+
+    /// Addresses outside of every mapping.
+    pub fn unknown(&mut self, sink: &mut dyn Sink) -> Result<ModuleId, SinkError> {
+        Ok(self
+            .intern(Key::Unknown, sink, || (ModuleKind::Unknown, "[unknown]".to_owned(), None))?
+            .id)
+    }
+
+    fn intern(
+        &mut self,
+        key: Key,
+        sink: &mut dyn Sink,
+        describe: impl FnOnce() -> (ModuleKind, String, Option<Image>),
+    ) -> Result<KnownModule, SinkError> {
+        if let Some(known) = self.known.get(&key) {
+            return Ok(known.clone());
+        }
+        let (kind, path, image) = describe();
+        let id = ModuleId(u32::try_from(self.known.len()).unwrap_or(u32::MAX));
+        let (build_id, unwind) = match image.and_then(read_image) {
+            Some((build_id, unwind)) => (build_id, Some(Arc::new(unwind))),
+            None => (None, None),
+        };
+        sink.push(Fact::Module(Module { id, kind, path, build_id }))?;
+        let known = KnownModule { id, unwind };
+        self.known.insert(key, known.clone());
+        Ok(known)
+    }
+}
+
+/// Whether a mapping's name, as the kernel tells it, is a file that can be looked up. The kernel marks everything
+/// else: `//anon`, `[heap]`, `/memfd:x (deleted)`, `/dev/zero`, `/anon_hugepage`, `/SYSV...`, `anon_inode:...`.
+fn is_file_name(name: &str) -> bool {
+    name.starts_with('/')
+        && !["//anon", "/memfd:", "/dev/zero", "/anon_hugepage", "/SYSV"]
+            .iter()
+            .any(|special| name.starts_with(special))
+}
+
+type Image = Arc<dyn Deref<Target = [u8]> + Send + Sync>;
+
+/// Opens the file that `pid` maps as `name`. The process may live in another mount name space, so its own root is
+/// tried first; it may also be gone already.
+fn open_image(pid: Pid, name: &str) -> Option<Image> {
+    let inside = PathBuf::from(format!("/proc/{pid}/root{name}"));
+    let map = FileMap::open(&inside).or_else(|_| FileMap::open(Path::new(name))).ok()?;
+    Some(Arc::new(map))
+}
+
+/// The vdso of this process: the kernel maps the same image into every 64-bit process of one boot.
+fn vdso_image() -> Option<Image> {
+    use std::io::{Read, Seek, SeekFrom};
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
+    let (start, end) = line.split(' ').next()?.split_once('-')?;
+    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+    let mut bytes = vec![0; usize::try_from(end.checked_sub(start)?).ok()?];
+    let mut memory = std::fs::File::open("/proc/self/mem").ok()?;
+    memory.seek(SeekFrom::Start(start)).ok()?;
+    memory.read_exact(&mut bytes).ok()?;
+    Some(Arc::new(bytes))
+}
+
+fn read_image(image: Image) -> Option<(Option<String>, UnwindSections)> {
+    let bytes: &[u8] = &image;
+    match bytes.get(4)? {
+        2 => read_elf::<object::elf::FileHeader64<object::Endianness>>(&image),
+        1 => read_elf::<object::elf::FileHeader32<object::Endianness>>(&image),
+        _ => None,
+    }
+}
+
+fn read_elf<Header: FileHeader>(image: &Image) -> Option<(Option<String>, UnwindSections)> {
+    let elf = ElfFile::<Header>::parse(&***image).ok()?;
+    let build_id = elf.build_id().ok().flatten().map(hexadecimal);
+    let segments = elf
+        .segments()
+        .filter(|segment| matches!(segment.flags(), SegmentFlags::Elf { .. }))
+        .map(|segment| {
+            let (file_offset, file_size) = segment.file_range();
+            Segment { file_offset, file_size, address: segment.address() }
+        })
+        .collect();
+    let section = |name: &str| {
+        let section = elf.section_by_name(name)?;
+        // A compressed section (only .debug_frame ever is) is left out: there is .eh_frame practically always.
+        let range = section.compressed_file_range().ok()?;
+        if range.format != object::CompressionFormat::None {
+            return None;
+        }
+        let start = usize::try_from(range.offset).ok()?;
+        let end = start.checked_add(usize::try_from(range.uncompressed_size).ok()?)?;
+        let address = section.address()..section.address().checked_add(section.size())?;
+        image.get(start..end)?;
+        Some((address, SectionBytes { whole: Arc::clone(image), range: start..end }))
+    };
+    let (text, eh_frame, header) =
+        (section(".text"), section(".eh_frame"), section(".eh_frame_hdr"));
+    let got = section(".got");
+    let sections = ExplicitModuleSectionInfo {
+        base_svma: 0, // framehop: "For ELF objects, this is zero."
+        text_svma: text.as_ref().map(|(address, _)| address.clone()),
+        text: text.map(|(_, bytes)| bytes),
+        got_svma: got.map(|(address, _)| address),
+        eh_frame_svma: eh_frame.as_ref().map(|(address, _)| address.clone()),
+        eh_frame: eh_frame.map(|(_, bytes)| bytes),
+        eh_frame_hdr_svma: header.as_ref().map(|(address, _)| address.clone()),
+        eh_frame_hdr: header.map(|(_, bytes)| bytes),
+        debug_frame: section(".debug_frame").map(|(_, bytes)| bytes),
+        stubs_svma: None,
+        stub_helper_svma: None,
+        unwind_info: None,
+        text_segment_svma: None,
+        text_segment: None,
+    };
+    Some((build_id, UnwindSections { segments, sections }))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn special_mappings_are_not_files() {
+        let names = [
+            "//anon",
+            "[heap]",
+            "/memfd:jit (deleted)",
+            "/anon_hugepage (deleted)",
+            "",
+            "/dev/zero",
+        ];
+        assert!(names.iter().all(|name| !is_file_name(name)));
+        assert!(is_file_name("/usr/lib/x86_64-linux-gnu/libc.so.6"));
+    }
+
+    #[test]
+    fn a_module_is_announced_once_with_its_build_id() {
+        let own = std::env::current_exe().unwrap();
+        let mut table = ModuleTable::default();
+        let mut facts = Vec::new();
+        let own = own.to_str().unwrap();
+        let first = table.of_mapping(Pid(1), own, &mut facts).unwrap();
+        let second = table.of_mapping(Pid(1), own, &mut facts).unwrap();
+        assert_eq!((first.id, facts.len()), (second.id, 1));
+        let unwind = first.unwind.expect("an ELF file");
+        assert!(unwind.sections.eh_frame.is_some_and(|bytes| !bytes.is_empty()));
+    }
+
+    #[test]
+    fn the_vdso_can_be_read_and_unwound() {
+        let mut facts = Vec::new();
+        let vdso = ModuleTable::default().of_mapping(Pid(1), "[vdso]", &mut facts).unwrap();
+        assert!(vdso.unwind.expect("vdso is ELF").sections.eh_frame.is_some());
+    }
+}

@@ -1,0 +1,393 @@
+//! Which events are opened, and how they share rings.
+//!
+//! ```text
+//!   per CPU and thread:  cpu-clock  (samples; also announces mappings, forks, names, exits)  -> the CPU's ring
+//!                        minor-faults, major-faults (samples at an adapted rate)             -> the same ring
+//!   per thread, any CPU: task-clock, context-switches, cpu-migrations                        counting only
+//! ```
+//! Inherited events with a ring exist per CPU only: the kernel refuses to map one that follows children on all CPUs
+//! (`perf_mmap`, kernel/events/core.c).
+//!
+//! The sampling period is a prime number of microseconds off the round millisecond, so that samples do not fall
+//! into step with the kernel's own timer tick, which would show its housekeeping always or never.
+
+use std::collections::HashMap;
+use std::io;
+
+use base::{CpuId, Nanos, Pid, Tid};
+use facts::FaultKind;
+use sys::perf::{Attr, Counting, Event, Flag, OpenTarget, Ring, SampleField, SoftwareEvent};
+
+/// What the collection wants.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Time between two samples of a running thread.
+    pub period: Nanos,
+    /// Bytes of user stack to copy per sample.
+    pub stack_bytes: u32,
+    /// At most about this many fault samples per second and thread; each carries the number it stands for.
+    pub fault_rate: u64,
+    /// CPUs to watch.
+    pub cpus: Vec<CpuId>,
+}
+
+/// What a ring's record belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stream {
+    /// Clock samples.
+    Clock,
+    /// Page faults of one kind.
+    Faults(FaultKind),
+}
+
+/// Exact totals; `None` where the kernel does not let us count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// CPU time, ns.
+    pub task_clock: Option<u64>,
+    /// Minor faults.
+    pub minor_faults: Option<u64>,
+    /// Major faults.
+    pub major_faults: Option<u64>,
+    /// Context switches.
+    pub context_switches: Option<u64>,
+    /// Migrations.
+    pub migrations: Option<u64>,
+}
+
+impl Totals {
+    /// These, with gaps filled from `other`.
+    #[must_use]
+    pub fn or(self, other: Totals) -> Totals {
+        Totals {
+            task_clock: self.task_clock.or(other.task_clock),
+            minor_faults: self.minor_faults.or(other.minor_faults),
+            major_faults: self.major_faults.or(other.major_faults),
+            context_switches: self.context_switches.or(other.context_switches),
+            migrations: self.migrations.or(other.migrations),
+        }
+    }
+}
+
+/// Why the events could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Not allowed: perf_event_paranoid, seccomp, another user's process.
+    #[error("perf_event_open is not permitted here ({0})")]
+    Refused(io::Error),
+    /// Not built into this kernel, or filtered by a sandbox.
+    #[error("perf_event_open does not exist here ({0})")]
+    Missing(io::Error),
+    /// The process ended meanwhile.
+    #[error("the process ended before it could be observed")]
+    Gone,
+    /// Out of descriptors, memory or locked memory.
+    #[error("perf_event_open failed: {0}")]
+    Failed(io::Error),
+}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> OpenError {
+        match error.raw_os_error() {
+            Some(libc_errno::EACCES | libc_errno::EPERM) => OpenError::Refused(error),
+            Some(libc_errno::ENOSYS | libc_errno::ENOENT | libc_errno::EOPNOTSUPP) => {
+                OpenError::Missing(error)
+            }
+            Some(libc_errno::ESRCH) => OpenError::Gone,
+            _ => OpenError::Failed(error),
+        }
+    }
+}
+
+/// `errno` values (asm-generic/errno-base.h, errno.h); the only ones told apart here.
+mod libc_errno {
+    pub const EPERM: i32 = 1;
+    pub const ENOENT: i32 = 2;
+    pub const ESRCH: i32 = 3;
+    pub const EACCES: i32 = 13;
+    pub const ENOSYS: i32 = 38;
+    pub const EOPNOTSUPP: i32 = 95;
+}
+
+/// All open events of a collection.
+pub struct Opened {
+    clocks: Vec<Event>,
+    /// Indices into `clocks` of the events that own a ring, one per CPU.
+    owners: Vec<usize>,
+    faults: Vec<(FaultKind, Event)>,
+    counters: Vec<(SoftwareEvent, Event)>,
+    /// The rings, one per CPU.
+    pub(super) rings: Vec<Ring>,
+    /// Event ids.
+    pub(super) streams: HashMap<u64, Stream>,
+    /// Whether the kernel's own time is sampled.
+    pub sees_kernel: bool,
+}
+
+/// Bytes of ring for all CPUs together; a share below the kernel's default allowance of 512 KiB per CPU
+/// (perf_event_mlock_kb 516, one page of it for control) is not needed anywhere.
+const ALL_RINGS: usize = 16 << 20;
+const RING_MOST: usize = 2 << 20;
+const RING_DEFAULT_ALLOWANCE: usize = 512 << 10;
+const RING_LEAST: usize = 128 << 10;
+
+impl Opened {
+    pub(super) fn on_launch(child: Pid, settings: &Settings) -> Result<Opened, OpenError> {
+        Opened::open(&[Tid(child.0)], settings, &[Flag::Disabled, Flag::EnableOnExec])
+    }
+
+    pub(super) fn on_running(threads: &[Tid], settings: &Settings) -> Result<Opened, OpenError> {
+        let opened = Opened::open(threads, settings, &[Flag::Disabled])?;
+        // All at once at the end, so that the first thread is not watched for longer than the last.
+        for event in opened.all() {
+            event.set(Counting::On)?;
+        }
+        Ok(opened)
+    }
+
+    fn open(threads: &[Tid], settings: &Settings, start: &[Flag]) -> Result<Opened, OpenError> {
+        match Opened::with_privilege(threads, settings, start, &[Flag::ExcludeHv]) {
+            // perf_event_paranoid 2: user mode of own processes only.
+            Err(OpenError::Refused(_)) => Opened::with_privilege(
+                threads,
+                settings,
+                start,
+                &[Flag::ExcludeHv, Flag::ExcludeKernel],
+            ),
+            result => result,
+        }
+    }
+
+    fn with_privilege(
+        threads: &[Tid],
+        settings: &Settings,
+        start: &[Flag],
+        exclude: &[Flag],
+    ) -> Result<Opened, OpenError> {
+        let mut opened = Opened {
+            clocks: Vec::new(),
+            owners: Vec::new(),
+            faults: Vec::new(),
+            counters: Vec::new(),
+            rings: Vec::new(),
+            streams: HashMap::new(),
+            sees_kernel: !exclude.contains(&Flag::ExcludeKernel),
+        };
+        for cpu in &settings.cpus {
+            opened.open_cpu(*cpu, threads, settings, &[start, exclude].concat())?;
+        }
+        for event in
+            [SoftwareEvent::TaskClock, SoftwareEvent::ContextSwitches, SoftwareEvent::Migrations]
+        {
+            // Switches and migrations happen in the kernel: without it they would count 0, which is a lie.
+            if !opened.sees_kernel && event != SoftwareEvent::TaskClock {
+                continue;
+            }
+            let attr = Attr::software(event).flags(start).flags(exclude).flags(&[Flag::Inherit]);
+            for tid in threads {
+                match sys::perf::open(&attr, OpenTarget { tid: *tid, cpu: None }) {
+                    Ok(counter) => opened.counters.push((event, counter)),
+                    Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        if opened.clocks.is_empty() { Err(OpenError::Gone) } else { Ok(opened) }
+    }
+
+    fn open_cpu(
+        &mut self,
+        cpu: CpuId,
+        threads: &[Tid],
+        settings: &Settings,
+        flags: &[Flag],
+    ) -> Result<(), OpenError> {
+        let mut owner: Option<usize> = None;
+        for tid in threads {
+            let target = OpenTarget { tid: *tid, cpu: Some(cpu) };
+            let clock = match sys::perf::open(&clock_attr(settings).flags(flags), target) {
+                Ok(clock) => clock,
+                // A thread that ended since we listed it.
+                Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => continue,
+                // A CPU that is offline or not ours to watch.
+                Err(error) if error.raw_os_error() == Some(19 /* ENODEV */) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            self.streams.insert(clock.id()?, Stream::Clock);
+            match owner {
+                None => {
+                    self.rings.push(map_ring(&clock, settings.cpus.len())?);
+                    owner = Some(self.clocks.len());
+                    self.owners.push(self.clocks.len());
+                }
+                Some(owner) => clock.send_records_to(&self.clocks[owner])?,
+            }
+            self.clocks.push(clock);
+            for (kind, event) in [
+                (FaultKind::Minor, SoftwareEvent::MinorFaults),
+                (FaultKind::Major, SoftwareEvent::MajorFaults),
+            ] {
+                let attr = fault_attr(event, settings).flags(flags);
+                let fault = match sys::perf::open(&attr, target) {
+                    Ok(fault) => fault,
+                    Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => continue,
+                    Err(error) => return Err(error.into()),
+                };
+                if let Some(owner) = owner {
+                    fault.send_records_to(&self.clocks[owner])?;
+                }
+                self.streams.insert(fault.id()?, Stream::Faults(kind));
+                self.faults.push((kind, fault));
+            }
+        }
+        Ok(())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Event> {
+        let faults = self.faults.iter().map(|(_, event)| event);
+        self.clocks.iter().chain(faults).chain(self.counters.iter().map(|(_, event)| event))
+    }
+
+    /// The events that own a ring.
+    pub(super) fn ring_owners(&self) -> impl Iterator<Item = &Event> {
+        self.owners.iter().map(|owner| &self.clocks[*owner])
+    }
+
+    /// Stops counting and sampling. Errors are of no interest: the process may be gone.
+    pub(super) fn stop(&self) {
+        for event in self.all() {
+            let _ = event.set(Counting::Off);
+        }
+    }
+
+    /// Reads all totals.
+    pub(super) fn totals(&self) -> Totals {
+        let sum = |events: &mut dyn Iterator<Item = &Event>| -> Option<u64> {
+            events
+                .map(|event| event.read().ok())
+                .try_fold(0u64, |sum, one| Some(sum.saturating_add(one?)))
+        };
+        let counter = |wanted| {
+            let mut events =
+                self.counters.iter().filter(|(event, _)| *event == wanted).map(|(_, event)| event);
+            if self.counters.iter().any(|(event, _)| *event == wanted) {
+                sum(&mut events)
+            } else {
+                None
+            }
+        };
+        // Without the kernel, faults taken inside system calls are not counted: the total would be too low.
+        let faults = |wanted| {
+            let mut events =
+                self.faults.iter().filter(|(kind, _)| *kind == wanted).map(|(_, event)| event);
+            if self.sees_kernel { sum(&mut events) } else { None }
+        };
+        Totals {
+            task_clock: counter(SoftwareEvent::TaskClock),
+            minor_faults: faults(FaultKind::Minor),
+            major_faults: faults(FaultKind::Major),
+            context_switches: counter(SoftwareEvent::ContextSwitches),
+            migrations: counter(SoftwareEvent::Migrations),
+        }
+    }
+}
+
+const FIELDS: [SampleField; 8] = [
+    SampleField::Identifier,
+    SampleField::Ip,
+    SampleField::Tid,
+    SampleField::Time,
+    SampleField::Addr,
+    SampleField::Cpu,
+    SampleField::Period,
+    SampleField::Callchain,
+];
+
+/// Every event samples the same fields (see `record`).
+fn sampling(event: SoftwareEvent, settings: &Settings) -> Attr {
+    Attr::software(event)
+        .fields(&FIELDS)
+        .user_stack(settings.stack_bytes)
+        .monotonic()
+        .watermark(64 << 10)
+        .flags(&[Flag::Inherit, Flag::SampleIdAll, Flag::ExcludeCallchainUser])
+}
+
+fn clock_attr(settings: &Settings) -> Attr {
+    sampling(SoftwareEvent::CpuClock, settings).period(settings.period.0).flags(&[
+        Flag::Mmap,
+        Flag::Mmap2,
+        Flag::Comm,
+        Flag::CommExec,
+        Flag::Task,
+    ])
+}
+
+fn fault_attr(event: SoftwareEvent, settings: &Settings) -> Attr {
+    sampling(event, settings).frequency(settings.fault_rate)
+}
+
+/// Maps the largest ring that is allowed.
+fn map_ring(owner: &Event, cpus: usize) -> Result<Ring, OpenError> {
+    let page = sys::process::page_size();
+    let share = (ALL_RINGS / cpus.max(1)).clamp(RING_DEFAULT_ALLOWANCE, RING_MOST);
+    let mut bytes = 1 << share.ilog2();
+    loop {
+        match Ring::map(owner, bytes / page) {
+            Ok(ring) => return Ok(ring),
+            Err(error) if error.raw_os_error() == Some(libc_errno::EPERM) && bytes > RING_LEAST => {
+                bytes /= 2
+            }
+            Err(error) => return Err(OpenError::Failed(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings {
+            period: Nanos(1_003_009),
+            stack_bytes: 8192,
+            fault_rate: 1000,
+            cpus: vec![CpuId(0)],
+        }
+    }
+
+    fn opening_with(answer: sys::perf::FakeOpen) -> String {
+        sys::perf::fake_open(Some(answer));
+        let result = Opened::on_launch(Pid(1), &settings()).map(|_| ());
+        sys::perf::fake_open(None);
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_refusal_is_told_apart_from_a_missing_call() {
+        let refused = opening_with(|_, _| Err(io::Error::from_raw_os_error(libc_errno::EACCES)));
+        assert_eq!(
+            refused,
+            "perf_event_open is not permitted here (Permission denied (os error 13))"
+        );
+        let missing = opening_with(|_, _| Err(io::Error::from_raw_os_error(libc_errno::ENOSYS)));
+        assert_eq!(
+            missing,
+            "perf_event_open does not exist here (Function not implemented (os error 38))"
+        );
+    }
+
+    #[test]
+    fn where_the_kernel_may_not_be_watched_only_user_mode_is() {
+        // EACCES unless the kernel is excluded; then ENOSYS shows that the second try was made.
+        let error = opening_with(|attr, _| {
+            let excluded = attr.has(Flag::ExcludeKernel);
+            Err(io::Error::from_raw_os_error(if excluded {
+                libc_errno::ENOSYS
+            } else {
+                libc_errno::EACCES
+            }))
+        });
+        assert!(error.starts_with("perf_event_open does not exist"), "{error}");
+    }
+}

@@ -1,0 +1,192 @@
+//! The perf sampler: clock samples, page faults and exact totals from perf_event_open's software events.
+//!
+//! What for: the best source on any machine, with or without hardware counters; its interrupt is the kernel's own
+//! timer.
+//! What not: no policy on what happens when it is refused (`session`).
+
+mod events;
+mod record;
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use base::{CpuId, Nanos, Pid, RemoteAddr, Tid};
+use facts::{LostSource, SinkError};
+
+pub use events::{OpenError, Opened, Settings, Stream, Totals};
+use record::{Record, SampleRecord};
+use sys::perf::Ring;
+
+use crate::address_space::CopiedStack;
+use crate::recorder::{Moment, NewMapping, Position, Recorder};
+
+/// Records of different CPUs come from different rings. What was written before the last-but-one look at all
+/// rings is safe to be put in order of time: an interrupt never takes that long to write its record.
+struct Waiting {
+    time: Nanos,
+    bytes: Vec<u8>,
+}
+
+/// An open sampler.
+pub struct PerfSampler {
+    rings: Vec<Ring>,
+    events: Opened,
+    streams: HashMap<u64, Stream>,
+    waiting: Vec<Waiting>,
+    last_look: Nanos,
+    start: Nanos,
+    malformed: u64,
+    /// Kept between samples to save an allocation each.
+    kernel_chain: Vec<u64>,
+}
+
+impl PerfSampler {
+    /// Opens the events on a launched, still waiting child: they begin with its execve.
+    pub fn on_launch(child: Pid, settings: &Settings) -> Result<PerfSampler, OpenError> {
+        PerfSampler::new(Opened::on_launch(child, settings)?)
+    }
+
+    /// Opens the events on all threads of a running process.
+    pub fn on_running(threads: &[Tid], settings: &Settings) -> Result<PerfSampler, OpenError> {
+        PerfSampler::new(Opened::on_running(threads, settings)?)
+    }
+
+    fn new(mut events: Opened) -> Result<PerfSampler, OpenError> {
+        let rings = std::mem::take(&mut events.rings);
+        let streams = std::mem::take(&mut events.streams);
+        Ok(PerfSampler {
+            rings,
+            events,
+            streams,
+            waiting: Vec::new(),
+            last_look: Nanos(0),
+            start: Nanos(0),
+            malformed: 0,
+            kernel_chain: Vec::new(),
+        })
+    }
+
+    /// Sets time zero of the recording.
+    pub fn begin(&mut self, start: Nanos) {
+        self.start = start;
+        self.last_look = start;
+    }
+
+    /// Whether time inside the kernel is sampled too.
+    #[must_use]
+    pub fn sees_kernel(&self) -> bool {
+        self.events.sees_kernel
+    }
+
+    /// Descriptors that become readable when records wait.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.events.ring_owners().map(AsFd::as_fd)
+    }
+
+    /// Takes what the rings hold and passes on what is old enough to be in order.
+    pub fn look(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        let now = sys::process::monotonic();
+        let safe = self.last_look;
+        self.last_look = now;
+        self.fetch();
+        self.pass_on(safe, recorder)
+    }
+
+    /// Stops all events, passes on the rest and reads the totals.
+    pub fn finish(mut self, recorder: &mut Recorder<'_>) -> Result<Totals, SinkError> {
+        self.events.stop();
+        self.fetch();
+        self.pass_on(Nanos(u64::MAX), recorder)?;
+        let end = sys::process::monotonic() - self.start;
+        recorder.lost(end, LostSource::Events, self.malformed)?;
+        Ok(self.events.totals())
+    }
+
+    fn fetch(&mut self) {
+        for ring in &mut self.rings {
+            ring.drain(|bytes| match record::parse(bytes) {
+                Some((time, _)) => self.waiting.push(Waiting { time, bytes: bytes.to_vec() }),
+                None => self.malformed += 1,
+            });
+        }
+        // Stable: records of one ring stay in the order in which the kernel wrote them.
+        self.waiting.sort_by_key(|waiting| waiting.time);
+    }
+
+    fn pass_on(&mut self, until: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        let ready = self.waiting.partition_point(|waiting| waiting.time <= until);
+        let records: Vec<Waiting> = self.waiting.drain(..ready).collect();
+        for waiting in &records {
+            if let Some((time, record)) = record::parse(&waiting.bytes) {
+                self.translate(time - self.start, record, recorder)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn translate(
+        &mut self,
+        time: Nanos,
+        record: Record<'_>,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        match record {
+            Record::Sample(sample) => self.sample(time, &sample, recorder),
+            Record::Mmap { pid, start, end, offset, name } => {
+                let name = String::from_utf8_lossy(name);
+                recorder.mapped(time, pid, NewMapping { start, end, offset, name: &name })
+            }
+            Record::Comm { pid, tid, name, exec } => {
+                let name = String::from_utf8_lossy(name);
+                if exec {
+                    recorder.executed(time, pid, tid, &name)
+                } else {
+                    recorder.renamed(time, pid, tid, &name)
+                }
+            }
+            Record::Fork { pid, parent_pid, tid } => {
+                if pid != parent_pid {
+                    recorder.process_forked(parent_pid, pid);
+                }
+                recorder.thread_started(time, pid, tid, "")
+            }
+            Record::Exit { pid, tid } => recorder.thread_ended(time, pid, tid),
+            Record::Lost { identifier, count } => {
+                let source = match self.streams.get(&identifier) {
+                    Some(Stream::Faults(_)) => LostSource::Faults,
+                    // The clock event carries the mapping and task records too, so this may be one of those.
+                    Some(Stream::Clock) => LostSource::Samples,
+                    None => LostSource::Events,
+                };
+                recorder.lost(time, source, count)
+            }
+            Record::Other => Ok(()),
+        }
+    }
+
+    fn sample(
+        &mut self,
+        time: Nanos,
+        sample: &SampleRecord<'_>,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        let Some(stream) = self.streams.get(&sample.identifier).copied() else {
+            self.malformed += 1;
+            return Ok(());
+        };
+        self.kernel_chain.clear();
+        self.kernel_chain.extend(sample.kernel_chain());
+        let at = Moment { time, pid: sample.pid, tid: sample.tid, cpu: Some(CpuId(sample.cpu.0)) };
+        let user = sample
+            .registers
+            .as_ref()
+            .map(|registers| CopiedStack { registers, bytes: sample.stack });
+        let position = Position { kernel: &self.kernel_chain, ip: sample.ip, user };
+        match stream {
+            Stream::Clock => recorder.sampled(at, Nanos(sample.period), position),
+            Stream::Faults(kind) => {
+                recorder.faulted(at, kind, RemoteAddr(sample.address.0), sample.period, position)
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Records of the perf ring: bytes -> named fields.
+//!
+//! Layouts: `include/uapi/linux/perf_event.h`, `enum perf_event_type`. All our events use the same sample fields, so
+//! there is one layout:
+//! ```text
+//!   sample:  header | identifier | ip | pid tid | time | addr | cpu 0 | period
+//!                   | nr, nr addresses (kernel part of the call chain)
+//!                   | abi, registers (none when abi is 0) | size, bytes, size really filled
+//!   others:  header | their fields | pid tid | time | cpu 0 | identifier      (sample_id_all)
+//! ```
+//! The kernel writes them, yet every length is checked: a record that does not fit is dropped and counted.
+
+use base::{CpuId, FileOffset, Nanos, Pid, RemoteAddr, Tid};
+use sys::perf::USER_REGISTER_COUNT;
+
+use crate::address_space::Registers;
+
+/// PERF_RECORD_* numbers.
+mod kind {
+    pub const LOST: u32 = 1;
+    pub const COMM: u32 = 3;
+    pub const EXIT: u32 = 4;
+    pub const FORK: u32 = 7;
+    pub const SAMPLE: u32 = 9;
+    pub const MMAP2: u32 = 10;
+}
+
+const MISC_COMM_EXEC: u16 = 1 << 13;
+/// Call chains hold markers instead of addresses where the context changes (`PERF_CONTEXT_*`).
+const CONTEXT_MARKERS_FROM: u64 = -4095_i64 as u64;
+const ABI_64: u64 = 2;
+const ID_TRAILER: usize = 32;
+const PROT_EXEC: u32 = 4;
+
+/// A sample's fields.
+#[derive(Clone, Copy)]
+pub struct SampleRecord<'a> {
+    /// Which event.
+    pub identifier: u64,
+    /// Instruction pointer.
+    pub ip: RemoteAddr,
+    /// Thread and CPU.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: Tid,
+    /// The CPU.
+    pub cpu: CpuId,
+    /// Data address (faults).
+    pub address: RemoteAddr,
+    /// Events that this sample stands for.
+    pub period: u64,
+    chain: &'a [u8],
+    /// User registers, when the process is a 64-bit one.
+    pub registers: Option<Registers>,
+    /// Copied user stack.
+    pub stack: &'a [u8],
+}
+
+impl SampleRecord<'_> {
+    /// Kernel addresses, innermost first.
+    pub fn kernel_chain(&self) -> impl Iterator<Item = u64> + '_ {
+        words(self.chain).filter(|word| *word < CONTEXT_MARKERS_FROM)
+    }
+}
+
+/// What a record says.
+pub enum Record<'a> {
+    Sample(SampleRecord<'a>),
+    Mmap {
+        pid: Pid,
+        start: RemoteAddr,
+        end: RemoteAddr,
+        offset: FileOffset,
+        name: &'a [u8],
+    },
+    Comm {
+        pid: Pid,
+        tid: Tid,
+        name: &'a [u8],
+        exec: bool,
+    },
+    Fork {
+        pid: Pid,
+        parent_pid: Pid,
+        tid: Tid,
+    },
+    Exit {
+        pid: Pid,
+        tid: Tid,
+    },
+    Lost {
+        identifier: u64,
+        count: u64,
+    },
+    /// A kind that we did not ask for.
+    Other,
+}
+
+/// Parses a whole record, header included. `None`: malformed.
+#[must_use]
+pub fn parse(bytes: &[u8]) -> Option<(Nanos, Record<'_>)> {
+    let kind = u32_at(bytes, 0)?;
+    let misc = u16::from_le_bytes(*bytes.get(4..)?.first_chunk()?);
+    let body = bytes.get(8..)?;
+    if kind == kind::SAMPLE {
+        return sample(body).map(|(time, record)| (time, Record::Sample(record)));
+    }
+    let trailer = body.len().checked_sub(ID_TRAILER)?;
+    let time = Nanos(u64_at(body, trailer + 8)?);
+    let body = &body[..trailer];
+    let pid = |at| u32_at(body, at).map(|pid| Pid(pid as i32));
+    let tid = |at| u32_at(body, at).map(|tid| Tid(tid as i32));
+    let record = match kind {
+        kind::LOST => Record::Lost { identifier: u64_at(body, 0)?, count: u64_at(body, 8)? },
+        kind::COMM => {
+            let exec = misc & MISC_COMM_EXEC != 0;
+            Record::Comm { pid: pid(0)?, tid: tid(4)?, name: until_nul(body.get(8..)?), exec }
+        }
+        kind::FORK => Record::Fork { pid: pid(0)?, parent_pid: pid(4)?, tid: tid(8)? },
+        kind::EXIT => Record::Exit { pid: pid(0)?, tid: tid(8)? },
+        kind::MMAP2 => {
+            // pid tid | addr len pgoff | maj min ino generation (24 bytes) | prot flags | name
+            let start = u64_at(body, 8)?;
+            let end = start.checked_add(u64_at(body, 16)?)?;
+            if u32_at(body, 56)? & PROT_EXEC == 0 {
+                return Some((time, Record::Other));
+            }
+            Record::Mmap {
+                pid: pid(0)?,
+                start: RemoteAddr(start),
+                end: RemoteAddr(end),
+                offset: FileOffset(u64_at(body, 24)?),
+                name: until_nul(body.get(64..)?),
+            }
+        }
+        _ => Record::Other,
+    };
+    Some((time, record))
+}
+
+fn sample(body: &[u8]) -> Option<(Nanos, SampleRecord<'_>)> {
+    let mut rest = body;
+    let mut take = |length: usize| {
+        let (taken, after) = rest.split_at_checked(length)?;
+        rest = after;
+        Some(taken)
+    };
+    let fixed = take(56)?;
+    let count = usize::try_from(u64_at(take(8)?, 0)?).ok()?;
+    let chain = take(count.checked_mul(8)?)?;
+    let abi = u64_at(take(8)?, 0)?;
+    let registers = if abi == 0 { &[][..] } else { take(USER_REGISTER_COUNT * 8)? };
+    let stack = match usize::try_from(u64_at(take(8)?, 0)?).ok()? {
+        0 => &[][..],
+        size => {
+            let copied = take(size)?;
+            let filled = usize::try_from(u64_at(take(8)?, 0)?).ok()?;
+            copied.get(..filled)?
+        }
+    };
+    let registers = (abi == ABI_64).then(|| {
+        let mut named: Registers = [0; USER_REGISTER_COUNT];
+        for (slot, word) in named.iter_mut().zip(words(registers)) {
+            *slot = word;
+        }
+        named
+    });
+    let record = SampleRecord {
+        identifier: u64_at(fixed, 0)?,
+        ip: RemoteAddr(u64_at(fixed, 8)?),
+        pid: Pid(u32_at(fixed, 16)? as i32),
+        tid: Tid(u32_at(fixed, 20)? as i32),
+        address: RemoteAddr(u64_at(fixed, 32)?),
+        cpu: CpuId(u32_at(fixed, 40)?),
+        period: u64_at(fixed, 48)?,
+        chain,
+        registers,
+        stack,
+    };
+    Some((Nanos(u64_at(fixed, 24)?), record))
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word))
+}
+
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|byte| *byte == 0).next().unwrap_or(bytes)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: u32, misc: u16, words: &[u64], tail: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend(kind.to_le_bytes());
+        bytes.extend(misc.to_le_bytes());
+        bytes.extend([0, 0]);
+        words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+        bytes.extend(tail);
+        let size = u16::try_from(bytes.len()).unwrap();
+        bytes[6..8].copy_from_slice(&size.to_le_bytes());
+        bytes
+    }
+
+    fn a_sample() -> Vec<u8> {
+        let chain = [2, -128_i64 as u64, 0xffff_ffff_8100_0000];
+        let fixed = [77, 0x1234, 5 << 32 | 4, 999, 0xdead, 1, 1_000_000];
+        let user = [2, 0xb, 0x5, 0x1, 8, 0x4242, 8];
+        record(9, 0, &[&fixed[..], &chain[..], &user[..]].concat(), &[])
+    }
+
+    #[test]
+    fn a_sample_has_its_fields() {
+        let bytes = a_sample();
+        let Some((time, Record::Sample(sample))) = parse(&bytes) else { panic!("not a sample") };
+        assert_eq!(
+            (time, sample.identifier, sample.pid, sample.tid),
+            (Nanos(999), 77, Pid(4), Tid(5))
+        );
+        assert_eq!((sample.ip, sample.address), (RemoteAddr(0x1234), RemoteAddr(0xdead)));
+        assert_eq!((sample.cpu, sample.period), (CpuId(1), 1_000_000));
+        assert_eq!(sample.kernel_chain().collect::<Vec<_>>(), [0xffff_ffff_8100_0000]);
+        assert_eq!(
+            (sample.registers, sample.stack),
+            (Some([0xb, 0x5, 0x1]), &0x4242_u64.to_le_bytes()[..])
+        );
+    }
+
+    #[test]
+    fn no_prefix_of_a_record_panics() {
+        let trailer = [5 << 32 | 4, 1, 0, 7];
+        let mapping = [4, 0x1000, 0x2000, 0, 0, 0, 0, 4, u64::from_le_bytes(*b"/bin/x\0\0")];
+        for whole in [
+            a_sample(),
+            record(10, 0, &[&mapping[..], &trailer[..]].concat(), &[]),
+            record(1, 0, &[&[77, 3][..], &trailer[..]].concat(), &[]),
+            record(3, MISC_COMM_EXEC, &[&[4, 0x41][..], &trailer[..]].concat(), &[]),
+        ] {
+            assert!(parse(&whole).is_some());
+            for end in 0..whole.len() {
+                let _ = parse(&whole[..end]);
+                let mut absurd = whole.clone();
+                absurd[end] = 0xff;
+                let _ = parse(&absurd);
+            }
+        }
+    }
+
+    #[test]
+    fn mappings_forks_and_losses() {
+        let trailer = [5 << 32 | 4, 11, 0, 7];
+        let prot_exec = 4;
+        let words =
+            [4, 0x1000, 0x2000, 0x300, 0, 0, 0, prot_exec, u64::from_le_bytes(*b"/bin/x\0\0")];
+        let bytes = record(10, 0, &[&words[..], &trailer[..]].concat(), &[]);
+        let Some((Nanos(11), Record::Mmap { pid, start, end, offset, name })) = parse(&bytes)
+        else {
+            panic!()
+        };
+        assert_eq!((pid, start, end), (Pid(4), RemoteAddr(0x1000), RemoteAddr(0x3000)));
+        assert_eq!((offset, name), (FileOffset(0x300), &b"/bin/x"[..]));
+        let bytes = record(1, 0, &[&[77, 3][..], &trailer[..]].concat(), &[]);
+        assert!(matches!(parse(&bytes), Some((_, Record::Lost { identifier: 77, count: 3 }))));
+        let bytes =
+            record(7, 0, &[&[9 | 4 << 32, 10 | 5 << 32, 0][..], &trailer[..]].concat(), &[]);
+        let Some((_, Record::Fork { pid, parent_pid, tid })) = parse(&bytes) else { panic!() };
+        assert_eq!((pid, parent_pid, tid), (Pid(9), Pid(4), Tid(10)));
+    }
+}

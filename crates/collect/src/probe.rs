@@ -1,0 +1,193 @@
+//! What can be measured here, and what would enable the rest: the facts behind `fathom doctor`.
+//!
+//! Each probe tries the real thing on this process or on a short-lived child of ours instead of reading settings: a
+//! container may forbid what the settings allow.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use base::{CpuId, Nanos, Pid, Tid};
+use sys::perf::{Attr, Flag, OpenTarget, SoftwareEvent};
+use sys::process::{Launch, Suspended};
+
+use crate::perf::{OpenError, PerfSampler, Settings};
+
+/// Whether one thing works.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ability {
+    /// It does.
+    Works,
+    /// It does in part.
+    Partly {
+        /// What is missing.
+        missing: String,
+        /// What to type to get it.
+        remedy: String,
+    },
+    /// It does not.
+    Unavailable {
+        /// Why.
+        reason: String,
+        /// What to type, or what machine it takes.
+        remedy: String,
+    },
+}
+
+/// One line of the doctor's report.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// What is measured, in the user's words.
+    pub what: &'static str,
+    /// By which means.
+    pub means: &'static str,
+    /// Whether that works here.
+    pub ability: Ability,
+}
+
+/// Looks at everything. Takes some milliseconds.
+#[must_use]
+pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
+    vec![
+        Finding {
+            what: "functions, lines, call stacks",
+            means: "perf_event_open, cpu-clock",
+            ability: sampling(cpus),
+        },
+        Finding {
+            what: "page faults with address",
+            means: "perf_event_open, software event",
+            ability: faults(),
+        },
+        Finding { what: "fallback sampling", means: "ptrace", ability: ptrace() },
+        Finding {
+            what: "kernel function names",
+            means: "/proc/kallsyms",
+            ability: kernel_symbols(),
+        },
+        Finding {
+            what: "hardware counters",
+            means: "the CPU's PMU",
+            ability: hardware_counters(pmu),
+        },
+    ]
+}
+
+const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
+
+fn sampling(cpus: &[CpuId]) -> Ability {
+    let opened = with_child(|child| {
+        let settings = Settings {
+            period: Nanos(1_003_009),
+            stack_bytes: 8192,
+            fault_rate: 1000,
+            cpus: cpus.to_vec(),
+        };
+        PerfSampler::on_launch(child, &settings).map(|sampler| sampler.sees_kernel())
+    });
+    match opened {
+        None => Ability::Unavailable {
+            reason: "no child process could be created".to_owned(),
+            remedy: "raise the limit of processes (ulimit -u)".to_owned(),
+        },
+        Some(Ok(true)) => Ability::Works,
+        Some(Ok(false)) => Ability::Partly {
+            missing: format!(
+                "time in the kernel has no functions (perf_event_paranoid is {})",
+                paranoid()
+            ),
+            remedy: "sudo sysctl kernel.perf_event_paranoid=1".to_owned(),
+        },
+        Some(Err(error)) => refused(&error),
+    }
+}
+
+fn faults() -> Ability {
+    let attr = Attr::software(SoftwareEvent::MinorFaults).flags(&[Flag::Disabled, Flag::ExcludeHv]);
+    let target = OpenTarget { tid: Tid(0), cpu: None };
+    match sys::perf::open(&attr, target) {
+        Ok(_) => Ability::Works,
+        Err(_) => match sys::perf::open(&attr.flags(&[Flag::ExcludeKernel]), target) {
+            Ok(_) => Ability::Partly {
+                missing: format!(
+                    "faults inside system calls are counted, not located (perf_event_paranoid is {})",
+                    paranoid()
+                ),
+                remedy: "sudo sysctl kernel.perf_event_paranoid=1".to_owned(),
+            },
+            Err(error) => refused(&OpenError::from(error)),
+        },
+    }
+}
+
+fn refused(error: &OpenError) -> Ability {
+    let level = paranoid();
+    let remedy = if level.parse::<i32>().is_ok_and(|level| level > 2) {
+        "sudo sysctl kernel.perf_event_paranoid=1".to_owned()
+    } else {
+        "in a container: run it with --cap-add PERFMON and a seccomp profile that allows perf_event_open".to_owned()
+    };
+    Ability::Unavailable {
+        reason: format!("{error}; kernel.perf_event_paranoid is {level}"),
+        remedy,
+    }
+}
+
+fn paranoid() -> String {
+    std::fs::read_to_string(PARANOID)
+        .map_or_else(|_| "not readable".to_owned(), |text| text.trim().to_owned())
+}
+
+fn ptrace() -> Ability {
+    match with_child(|child| tracee::Tracees::seize(child).map(|_| ())) {
+        Some(Ok(())) => Ability::Works,
+        Some(Err(error)) => Ability::Unavailable {
+            reason: error.to_string(),
+            remedy: "in a container: run it with --cap-add SYS_PTRACE".to_owned(),
+        },
+        None => Ability::Unavailable {
+            reason: "no child process could be created".to_owned(),
+            remedy: "raise the limit of processes (ulimit -u)".to_owned(),
+        },
+    }
+}
+
+fn kernel_symbols() -> Ability {
+    use std::io::{BufRead, BufReader};
+    let hidden = |reason: &str| Ability::Unavailable {
+        reason: reason.to_owned(),
+        remedy: "sudo sysctl kernel.kptr_restrict=0".to_owned(),
+    };
+    let Ok(file) = std::fs::File::open("/proc/kallsyms") else {
+        return hidden("/proc/kallsyms cannot be read");
+    };
+    let mut line = String::new();
+    let read = BufReader::new(file).lines().map_while(Result::ok).take(64).any(|one| {
+        line = one;
+        !line.starts_with("0000000000000000")
+    });
+    if read { Ability::Works } else { hidden("the kernel hides its addresses from this user") }
+}
+
+fn hardware_counters(pmu: &[String]) -> Ability {
+    if pmu.is_empty() {
+        return Ability::Unavailable {
+            reason: "this machine shows no hardware counters (usual in virtual machines)".to_owned(),
+            remedy: "none needed: Fathom measures without them; bare metal or a VM with a virtual PMU has them"
+                .to_owned(),
+        };
+    }
+    Ability::Partly {
+        missing: format!("present ({}), but this version does not use them yet", pmu.join(", ")),
+        remedy: "nothing to do".to_owned(),
+    }
+}
+
+/// Gives `probe` a child of ours that waits before its execve and ends without executing anything.
+fn with_child<T>(probe: impl FnOnce(Pid) -> T) -> Option<T> {
+    let arguments = [OsString::from("true")];
+    let launch = Launch { file: Path::new("/bin/true"), arguments: &arguments, own_group: false };
+    let child = Suspended::fork(&launch).ok()?;
+    let result = probe(child.pid());
+    drop(child);
+    Some(result)
+}

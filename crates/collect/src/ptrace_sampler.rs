@@ -1,0 +1,183 @@
+//! Sampling without perf events: running threads are stopped for some 50 microseconds at random times with ptrace.
+//!
+//! What for: containers and sandboxes that refuse perf_event_open.
+//! What not: kernel functions and page-fault addresses; ptrace does not show them.
+//!
+//! Assumptions and limits:
+//! - A thread is stopped only when `/proc` says that it runs and is not inside a system call, so that no system call
+//!   is interrupted. Between that look and the stop it may enter one; the kernel restarts practically all of them, but
+//!   `epoll_wait` and a few more return EINTR then (signal(7)). The window is some ten microseconds per sample.
+//! - A sample's weight is the CPU time that the thread used since its sample before (schedstat), so weights add up to
+//!   the CPU time even though samples are rare.
+
+use base::{Nanos, Pid, RemoteAddr, Tid};
+use facts::SinkError;
+use std::collections::BTreeMap;
+use sys::process::Waited;
+use sys::trace;
+use tracee::{News, SeizeError, Tracees};
+
+use crate::address_space::CopiedStack;
+use crate::recorder::{Moment, Position, Recorder};
+
+/// Time between two rounds; each stops every running thread once. 100 rounds a second keep the stand-still of a
+/// running thread at about half a percent.
+pub const PERIOD: Nanos = Nanos(10_000_000);
+
+/// A sampler that holds its tracees.
+pub struct PtraceSampler {
+    tracees: Tracees,
+    accounted: BTreeMap<Tid, Nanos>,
+    stack: Vec<u8>,
+    next_round: Nanos,
+    random: u64,
+    start: Nanos,
+    main: Pid,
+    main_ended: Option<Waited>,
+}
+
+impl PtraceSampler {
+    /// Seizes a process: a launched child that still waits, or a running one.
+    pub fn on_process(pid: Pid, stack_bytes: u32) -> Result<PtraceSampler, SeizeError> {
+        let tracees = Tracees::seize(pid)?;
+        let accounted = tracees
+            .threads()
+            .filter_map(|(pid, tid)| Some((tid, trace::scheduled_time(pid, tid)?)))
+            .collect();
+        Ok(PtraceSampler {
+            tracees,
+            accounted,
+            stack: vec![0; stack_bytes as usize],
+            next_round: Nanos(0),
+            random: sys::process::monotonic().0 | 1,
+            start: Nanos(0),
+            main: pid,
+            main_ended: None,
+        })
+    }
+
+    /// Sets time zero of the recording.
+    pub fn begin(&mut self, start: Nanos) {
+        self.start = start;
+    }
+
+    /// How the launched program ended, once it has.
+    #[must_use]
+    pub fn main_ended(&self) -> Option<Waited> {
+        self.main_ended
+    }
+
+    /// Answers waiting stops and takes a round of samples when one is due.
+    pub fn look(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        let mut news = Vec::new();
+        self.tracees.settle(&mut |one| news.push(one));
+        let now = sys::process::monotonic() - self.start;
+        if now >= self.next_round {
+            self.next_round = now + self.jittered_period();
+            let threads: Vec<(Pid, Tid)> = self.tracees.threads().collect();
+            for (pid, tid) in threads {
+                self.sample(pid, tid, recorder, &mut news)?;
+            }
+        }
+        self.pass_on(news, recorder)
+    }
+
+    /// Leaves the program.
+    pub fn finish(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        let mut news = Vec::new();
+        self.tracees.settle(&mut |one| news.push(one));
+        self.tracees.detach(&mut |one| news.push(one));
+        self.pass_on(news, recorder)
+    }
+
+    /// Uniform between half and one and a half periods, so that nothing in the program can keep step with us.
+    fn jittered_period(&mut self) -> Nanos {
+        // xorshift64 (Marsaglia 2003): plenty for jitter.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        Nanos(PERIOD.0 / 2 + self.random % PERIOD.0)
+    }
+
+    fn sample(
+        &mut self,
+        pid: Pid,
+        tid: Tid,
+        recorder: &mut Recorder<'_>,
+        news: &mut Vec<News>,
+    ) -> Result<(), SinkError> {
+        if !runs_its_own_code(pid, tid) {
+            return Ok(());
+        }
+        let stack = &mut self.stack;
+        let seen = self.tracees.while_stopped(tid, &mut |one| news.push(one), |registers| {
+            let got = trace::read_memory(pid, registers.stack_pointer, stack);
+            (*registers, got)
+        });
+        let Some((registers, got)) = seen else { return Ok(()) };
+        let Some(used) = trace::scheduled_time(pid, tid) else { return Ok(()) };
+        let weight = used - self.accounted.insert(tid, used).unwrap_or(Nanos(0));
+        if weight == Nanos(0) {
+            return Ok(());
+        }
+        let time = sys::process::monotonic() - self.start;
+        let user = CopiedStack { registers: &registers.unwinding, bytes: &self.stack[..got] };
+        let position = Position {
+            kernel: &[],
+            ip: RemoteAddr(registers.instruction_pointer.0),
+            user: registers.is_64_bit.then_some(user),
+        };
+        if !recorder.can_place(pid, registers.instruction_pointer) {
+            recorder.read_maps(time, pid)?;
+        }
+        recorder.sampled(Moment { time, pid, tid, cpu: None }, weight, position)
+    }
+
+    fn pass_on(&mut self, news: Vec<News>, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        let time = sys::process::monotonic() - self.start;
+        for one in news {
+            match one {
+                News::Born { pid, tid } => {
+                    recorder.thread_started(time, pid, tid, &thread_name(pid, tid))?;
+                    recorder.read_maps(time, pid)?;
+                }
+                News::Executed { pid } => {
+                    let name = thread_name(pid, Tid(pid.0));
+                    recorder.executed(time, pid, Tid(pid.0), &name)?;
+                    recorder.read_maps(time, pid)?;
+                }
+                News::Ended { pid, tid, how } => {
+                    self.accounted.remove(&tid);
+                    recorder.thread_ended(time, pid, tid)?;
+                    if tid.0 == self.main.0 {
+                        self.main_ended = Some(how);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of a thread; empty when it is gone.
+pub fn thread_name(pid: Pid, tid: Tid) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"))
+        .unwrap_or_default()
+        .trim_end()
+        .to_owned()
+}
+
+/// Whether a thread is on a CPU and not in a system call: `/proc/PID/task/TID/syscall` reads "running" then, while a
+/// blocked thread shows the call's number. State R alone would include threads that are about to block.
+fn runs_its_own_code(pid: Pid, tid: Tid) -> bool {
+    let base = format!("/proc/{pid}/task/{tid}");
+    let running = std::fs::read_to_string(format!("{base}/stat"))
+        .ok()
+        // pid (name, which may hold anything) state ...
+        .and_then(|stat| stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('R')))
+        .unwrap_or(false);
+    // Some sandboxes hide `syscall`; the state must do there.
+    running
+        && std::fs::read_to_string(format!("{base}/syscall"))
+            .map_or(true, |text| text.starts_with("running"))
+}

@@ -1,0 +1,296 @@
+//! Turns what samplers see into facts: follows processes and their mappings, unwinds, interns stacks.
+//!
+//! What for: the perf sampler and the ptrace sampler differ in how they learn of things; what follows from it
+//! (address spaces over fork and exec, stack tree, facts) is the same and stands here once.
+//! What not: no system calls except reading `/proc/PID/maps` of a process that we did not see start.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
+use facts::{
+    Fact, Fault, FaultKind, Lost, LostSource, Mapping, Privilege, Sample, Sink, SinkError,
+    ThreadEvent, ThreadEventKind,
+};
+
+use crate::address_space::{AddressSpace, CopiedStack, UnwindCache};
+use crate::modules::ModuleTable;
+use crate::proc_maps::{self, MapsLine};
+use crate::stacks::StackTree;
+
+/// Where a thread was at a moment.
+#[derive(Clone, Copy)]
+pub struct Position<'a> {
+    /// Addresses in the kernel, innermost first; empty when the thread ran its own code.
+    pub kernel: &'a [u64],
+    /// The instruction pointer that the sample carries: in the kernel if `kernel` is not empty.
+    pub ip: RemoteAddr,
+    /// User registers and stack, when they could be had.
+    pub user: Option<CopiedStack<'a>>,
+}
+
+/// Which thread, when, where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moment {
+    /// When, counted from the start of the recording.
+    pub time: Nanos,
+    /// The process.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: Tid,
+    /// The CPU, where known.
+    pub cpu: Option<CpuId>,
+}
+
+/// An executable mapping as announced by the kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct NewMapping<'a> {
+    /// First address.
+    pub start: RemoteAddr,
+    /// First address behind it.
+    pub end: RemoteAddr,
+    /// Offset of `start` in the file.
+    pub offset: FileOffset,
+    /// The file, or the kernel's word for what is none.
+    pub name: &'a str,
+}
+
+/// The state behind a recording.
+pub struct Recorder<'s> {
+    sink: &'s mut dyn Sink,
+    modules: ModuleTable,
+    stacks: StackTree,
+    spaces: BTreeMap<Pid, AddressSpace>,
+    threads: BTreeSet<(Pid, Tid)>,
+    threads_seen: u64,
+    cache: UnwindCache,
+    frames: Vec<(ModuleId, FileOffset)>,
+    addresses: Vec<RemoteAddr>,
+}
+
+impl<'s> Recorder<'s> {
+    /// Starts with nothing known.
+    pub fn new(sink: &'s mut dyn Sink) -> Recorder<'s> {
+        Recorder {
+            sink,
+            modules: ModuleTable::default(),
+            stacks: StackTree::default(),
+            spaces: BTreeMap::new(),
+            threads: BTreeSet::new(),
+            threads_seen: 0,
+            cache: UnwindCache::default(),
+            frames: Vec::new(),
+            addresses: Vec::new(),
+        }
+    }
+
+    /// Whether an address lies in a known mapping of `pid`.
+    #[must_use]
+    pub fn can_place(&self, pid: Pid, address: RemoteAddr) -> bool {
+        self.spaces.get(&pid).is_some_and(|space| space.find(address).is_some())
+    }
+
+    /// Makes what was recorded survive our death.
+    pub fn flush(&mut self) -> Result<(), SinkError> {
+        self.sink.flush()
+    }
+
+    /// Takes a fact that needs no translation.
+    pub fn push(&mut self, fact: Fact) -> Result<(), SinkError> {
+        self.sink.push(fact)
+    }
+
+    /// Processes that are alive as far as we know.
+    pub fn processes(&self) -> impl Iterator<Item = Pid> + '_ {
+        self.spaces.keys().copied()
+    }
+
+    /// How many threads were seen so far, dead ones included.
+    #[must_use]
+    pub fn threads_seen(&self) -> u64 {
+        self.threads_seen
+    }
+
+    /// A thread was born, or is there as we come.
+    pub fn thread_started(
+        &mut self,
+        time: Nanos,
+        pid: Pid,
+        tid: Tid,
+        name: &str,
+    ) -> Result<(), SinkError> {
+        if !self.threads.insert((pid, tid)) {
+            return Ok(());
+        }
+        self.threads_seen += 1;
+        self.spaces.entry(pid).or_default();
+        self.thread_event(time, pid, tid, ThreadEventKind::Start, name)
+    }
+
+    /// `parent` forked `child`: the child begins with a copy of its address space.
+    pub fn process_forked(&mut self, parent: Pid, child: Pid) {
+        if let Some(space) = self.spaces.get(&parent) {
+            let copy = space.clone();
+            self.spaces.insert(child, copy);
+        }
+    }
+
+    /// The process executes another program: its old mappings are gone.
+    pub fn executed(
+        &mut self,
+        time: Nanos,
+        pid: Pid,
+        tid: Tid,
+        name: &str,
+    ) -> Result<(), SinkError> {
+        self.spaces.insert(pid, AddressSpace::default());
+        self.thread_event(time, pid, tid, ThreadEventKind::Exec, name)
+    }
+
+    /// The thread changed its name.
+    pub fn renamed(
+        &mut self,
+        time: Nanos,
+        pid: Pid,
+        tid: Tid,
+        name: &str,
+    ) -> Result<(), SinkError> {
+        self.thread_event(time, pid, tid, ThreadEventKind::Rename, name)
+    }
+
+    /// The thread ended; with its last thread the process is forgotten.
+    pub fn thread_ended(&mut self, time: Nanos, pid: Pid, tid: Tid) -> Result<(), SinkError> {
+        if !self.threads.remove(&(pid, tid)) {
+            return Ok(());
+        }
+        if self.threads.range((pid, Tid(i32::MIN))..=(pid, Tid(i32::MAX))).next().is_none() {
+            self.spaces.remove(&pid);
+        }
+        self.thread_event(time, pid, tid, ThreadEventKind::Exit, "")
+    }
+
+    fn thread_event(
+        &mut self,
+        time: Nanos,
+        pid: Pid,
+        tid: Tid,
+        kind: ThreadEventKind,
+        name: &str,
+    ) -> Result<(), SinkError> {
+        self.sink.push(Fact::ThreadEvent(ThreadEvent {
+            time,
+            pid,
+            tid,
+            kind,
+            name: name.to_owned(),
+        }))
+    }
+
+    /// An executable mapping appeared.
+    pub fn mapped(&mut self, time: Nanos, pid: Pid, new: NewMapping<'_>) -> Result<(), SinkError> {
+        let module = self.modules.of_mapping(pid, new.name, self.sink)?;
+        let space = self.spaces.entry(pid).or_default();
+        if space.knows(new.start, new.end, module.id) || new.start >= new.end {
+            return Ok(());
+        }
+        let anonymous =
+            module.id == self.modules.anonymous(pid, self.sink).map(|anonymous| anonymous.id)?;
+        space.map(new.start, new.end, new.offset, &module, anonymous);
+        self.sink.push(Fact::Mapping(Mapping {
+            time,
+            pid,
+            start: new.start,
+            end: new.end,
+            file_offset: new.offset,
+            module: module.id,
+        }))
+    }
+
+    /// Reads `/proc/PID/maps`: for processes that ran before we came, and where mappings are not announced.
+    /// A process that is gone has no maps, which is no error.
+    pub fn read_maps(&mut self, time: Nanos, pid: Pid) -> Result<(), SinkError> {
+        let text = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        for line in String::from_utf8_lossy(&text).lines().filter_map(proc_maps::parse_line) {
+            let MapsLine { start, end, executable, offset, name } = line;
+            if executable {
+                self.mapped(time, pid, NewMapping { start, end, offset, name })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A clock sample.
+    pub fn sampled(
+        &mut self,
+        at: Moment,
+        weight: Nanos,
+        position: Position<'_>,
+    ) -> Result<(), SinkError> {
+        let stack = self.stack_at(at, position)?;
+        let privilege =
+            if position.kernel.is_empty() { Privilege::User } else { Privilege::Kernel };
+        let Moment { time, pid, tid, cpu } = at;
+        self.sink.push(Fact::Sample(Sample { time, pid, tid, cpu, weight, stack, privilege }))
+    }
+
+    /// A page fault on `address`.
+    pub fn faulted(
+        &mut self,
+        at: Moment,
+        kind: FaultKind,
+        address: RemoteAddr,
+        weight: u64,
+        position: Position<'_>,
+    ) -> Result<(), SinkError> {
+        let stack = self.stack_at(at, position)?;
+        let Moment { time, pid, tid, .. } = at;
+        self.sink.push(Fact::Fault(Fault { time, pid, tid, address, stack, weight, kind }))
+    }
+
+    /// Records were lost.
+    pub fn lost(&mut self, time: Nanos, source: LostSource, count: u64) -> Result<(), SinkError> {
+        if count == 0 {
+            return Ok(());
+        }
+        self.sink.push(Fact::Lost(Lost { time, source, count }))
+    }
+
+    fn stack_at(
+        &mut self,
+        at: Moment,
+        position: Position<'_>,
+    ) -> Result<Option<StackId>, SinkError> {
+        self.frames.clear();
+        if !position.kernel.is_empty() {
+            let kernel = self.modules.kernel(self.sink)?;
+            for (depth, address) in position.kernel.iter().enumerate() {
+                // Callers are return addresses: one byte back lies inside the call.
+                let back = u64::from(depth > 0);
+                self.frames.push((kernel, FileOffset(address.saturating_sub(back))));
+            }
+        }
+        let mut addresses = std::mem::take(&mut self.addresses);
+        addresses.clear();
+        let mut complete = true;
+        if let Some(stack) = position.user {
+            if let Some(space) = self.spaces.get(&at.pid) {
+                complete = space.unwind(stack, &mut self.cache, |address| addresses.push(address));
+            }
+        } else if position.kernel.is_empty() {
+            addresses.push(position.ip);
+            complete = false;
+        }
+        for address in &addresses {
+            let found = self.spaces.get(&at.pid).and_then(|space| space.find(*address));
+            let frame = match found {
+                Some(found) => found,
+                None => (self.modules.unknown(self.sink)?, FileOffset(address.0)),
+            };
+            self.frames.push(frame);
+        }
+        self.addresses = addresses;
+        let frames = std::mem::take(&mut self.frames);
+        let id = self.stacks.intern(&frames, complete, self.sink);
+        self.frames = frames;
+        id
+    }
+}

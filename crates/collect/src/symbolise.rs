@@ -1,0 +1,402 @@
+//! Names for the addresses that a recording holds, looked up after the collection.
+//!
+//! What for: opens the modules' files, finds and checks their debug files, reads the kernel's symbols, the vdso and
+//! the maps of JIT compilers, and asks crate `symbols` about each address. Modules are handled in parallel; the
+//! answer does not depend on how many threads there are.
+//! What not: no parsing (that is `symbols`), no cache between calls, no download of debug files.
+//! Assumptions: it runs on the machine of the recording, soon after it. A file that was replaced since is
+//! recognised by its build-id and refused: wrong names are worse than none.
+
+mod jit;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Sender};
+
+use base::{FileOffset, ModuleId, Pid, RemoteAddr};
+use facts::{Frame, Module, ModuleKind};
+use symbols::{
+    Demangle, Elf, KERNEL_SYMBOLS_LIMIT, KernelSymbols, ModuleImage, Problem, SourceFrame,
+};
+use sys::map::FileMap;
+
+/// Stack of a worker: `symbols` may use 1 MiB of it.
+const STACK_BYTES: usize = 4 << 20;
+
+/// How many addresses are looked up between two reports of progress.
+const PROGRESS_STEP: usize = 256;
+
+/// Largest vdso image that is read, bytes; real ones have two pages.
+const VDSO_LIMIT: u64 = 1 << 20;
+
+/// What the user decides.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where separate debug files are searched, beside the modules themselves.
+    pub debug_directories: Vec<PathBuf>,
+    /// Whether C++ and Rust names are shown as written in the source.
+    pub demangle: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { debug_directories: vec![PathBuf::from("/usr/lib/debug")], demangle: true }
+    }
+}
+
+/// What was found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Symbolised {
+    /// Sorted by module, offset, depth. Addresses that nothing names have no frame.
+    pub frames: Vec<Frame>,
+    /// What the user should know to get better names: mostly one sentence per module, in order of the modules.
+    pub problems: Vec<String>,
+}
+
+/// Looks up `addresses`, in any order and with repetitions. `progress` is called on this thread with the number of
+/// distinct addresses done and their total.
+pub fn symbolise(
+    modules: &[Module],
+    addresses: &[(ModuleId, FileOffset)],
+    options: &Options,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Symbolised {
+    let jobs = jobs(modules, addresses);
+    let total = jobs.iter().map(|job| job.offsets.len()).sum();
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    let mut answers = BTreeMap::new();
+    std::thread::scope(|scope| {
+        let wanted = std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
+        let mut running = 0;
+        for _ in 0..wanted {
+            let (jobs, next, sender) = (&jobs, &next, sender.clone());
+            let worker =
+                std::thread::Builder::new().name("symbols".to_owned()).stack_size(STACK_BYTES);
+            let spawned = worker.spawn_scoped(scope, move || work(jobs, next, options, &sender));
+            running += usize::from(spawned.is_ok());
+        }
+        if running == 0 {
+            // No thread can be had (limit of the user or the container): the same work, here.
+            work(&jobs, &next, options, &sender);
+        }
+        drop(sender);
+        let mut done = 0;
+        for message in receiver {
+            match message {
+                Message::Done(count) => {
+                    done += count;
+                    progress(done, total);
+                }
+                Message::Answer(id, answer) => {
+                    answers.insert(id, answer);
+                }
+            }
+        }
+    });
+    let mut symbolised = Symbolised::default();
+    for answer in answers.into_values() {
+        symbolised.frames.extend(answer.frames);
+        symbolised.problems.extend(answer.problems);
+    }
+    symbolised
+}
+
+/// The addresses of one module.
+struct Job<'a> {
+    module: &'a Module,
+    /// Ascending and distinct.
+    offsets: Vec<FileOffset>,
+}
+
+/// The largest jobs first, so that none of them starts when all others are done.
+fn jobs<'a>(modules: &'a [Module], addresses: &[(ModuleId, FileOffset)]) -> Vec<Job<'a>> {
+    let by_id: HashMap<ModuleId, &Module> =
+        modules.iter().map(|module| (module.id, module)).collect();
+    let mut by_module: BTreeMap<ModuleId, Vec<FileOffset>> = BTreeMap::new();
+    for (id, offset) in addresses {
+        by_module.entry(*id).or_default().push(*offset);
+    }
+    let mut jobs: Vec<_> = by_module
+        .into_iter()
+        .filter_map(|(id, mut offsets)| {
+            offsets.sort_unstable();
+            offsets.dedup();
+            Some(Job { module: by_id.get(&id)?, offsets })
+        })
+        .collect();
+    jobs.sort_by_key(|job| std::cmp::Reverse(job.offsets.len()));
+    jobs
+}
+
+enum Message {
+    /// So many more addresses were looked up.
+    Done(usize),
+    Answer(ModuleId, Answer),
+}
+
+/// What is known about one module's addresses.
+#[derive(Default)]
+struct Answer {
+    frames: Vec<Frame>,
+    problems: Vec<String>,
+}
+
+/// Takes jobs until there are none. That nobody receives any more cannot happen while the scope lasts, so failed
+/// sends are ignored.
+fn work(jobs: &[Job<'_>], next: &AtomicUsize, options: &Options, sender: &Sender<Message>) {
+    while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+        // The parsers below should never panic; if one of them does on some strange file, the recording must not
+        // be lost for it. Nothing of the job is used afterwards.
+        let answer = catch_unwind(AssertUnwindSafe(|| answer(job, options, sender)));
+        let answer = answer.unwrap_or_else(|_| Answer {
+            frames: Vec::new(),
+            problems: vec![format!(
+                "{}: reading its symbols failed by a bug in Fathom; please report it with this file",
+                job.module.path
+            )],
+        });
+        let _ = sender.send(Message::Answer(job.module.id, answer));
+    }
+}
+
+fn answer(job: &Job<'_>, options: &Options, sender: &Sender<Message>) -> Answer {
+    let demangle = if options.demangle { Demangle::Yes } else { Demangle::No };
+    let mut collector = Collector { job, sender, answer: Answer::default() };
+    match job.module.kind {
+        ModuleKind::File => file(&mut collector, options, demangle),
+        ModuleKind::Kernel => kernel(&mut collector),
+        ModuleKind::Vdso => vdso(&mut collector, demangle),
+        ModuleKind::Anonymous { pid } => generated_code(&mut collector, pid, demangle),
+        ModuleKind::Unknown => {}
+    }
+    collector.answer
+}
+
+/// Gathers the answer to one job.
+struct Collector<'a> {
+    job: &'a Job<'a>,
+    sender: &'a Sender<Message>,
+    answer: Answer,
+}
+
+impl Collector<'_> {
+    fn problem(&mut self, sentence: impl std::fmt::Display) {
+        self.answer.problems.push(format!("{}: {sentence}", self.job.module.path));
+    }
+
+    fn look_up(&mut self, mut functions: impl FnMut(FileOffset) -> Vec<SourceFrame>) {
+        let module = self.job.module.id;
+        for some in self.job.offsets.chunks(PROGRESS_STEP) {
+            for offset in some {
+                let frames = functions(*offset).into_iter().zip(0..).map(|(frame, depth)| Frame {
+                    module,
+                    offset: *offset,
+                    depth,
+                    function: frame.function,
+                    file: frame.file,
+                    line: frame.line,
+                    inlined: frame.inlined,
+                });
+                self.answer.frames.extend(frames);
+            }
+            let _ = self.sender.send(Message::Done(some.len()));
+        }
+    }
+
+    /// Looks up what has a name and nothing else.
+    fn look_up_names(&mut self, name: impl Fn(RemoteAddr) -> Option<String>) {
+        self.look_up(|offset| {
+            // These modules' offsets are absolute addresses (`facts::ModuleKind`).
+            let function = name(RemoteAddr(offset.0));
+            let frame = |function| SourceFrame { function, file: None, line: None, inlined: false };
+            function.map(frame).into_iter().collect()
+        });
+    }
+}
+
+fn file(collector: &mut Collector<'_>, options: &Options, demangle: Demangle) {
+    let module = collector.job.module;
+    if module.path.ends_with(" (deleted)") {
+        return collector.problem(
+            "was deleted or replaced while the program ran, so its functions cannot be named; \
+             collect again and leave the file alone meanwhile",
+        );
+    }
+    let path = Path::new(&module.path);
+    let map = match FileMap::open(path) {
+        Ok(map) => map,
+        Err(error) => {
+            return collector.problem(format!("cannot be opened for its symbols: {error}"));
+        }
+    };
+    let elf = match Elf::parse(&map) {
+        Ok(elf) => elf,
+        Err(error) => return collector.problem(error),
+    };
+    if let Some(recorded) = &module.build_id
+        && elf.build_id().as_ref() != Some(recorded)
+    {
+        return collector.problem(format!(
+            "was replaced since the recording (build-id {recorded} then, {} now), so its functions cannot be \
+             named; collect again",
+            elf.build_id().as_deref().unwrap_or("none")
+        ));
+    }
+    let mut rejected = Vec::new();
+    let debug = debug_file(path, &elf, options, &mut rejected);
+    let debug_elf = debug.as_ref().and_then(|(_, map)| Elf::parse(map).ok());
+    let (link, referrer) = match (&debug, &debug_elf) {
+        (Some((path, _)), Some(elf)) => (elf.alternate_link(), path.as_path()),
+        _ => (elf.alternate_link(), path),
+    };
+    let alternate = link.and_then(|link| {
+        let places =
+            symbols::alternate_file_candidates(referrer, &link, &options.debug_directories);
+        first_match(places, &mut rejected, |elf| symbols::check_alternate_file(&link, elf))
+    });
+    let alternate_elf = alternate.as_ref().and_then(|(_, map)| Elf::parse(map).ok());
+    let image = ModuleImage::new(elf, debug_elf, alternate_elf);
+    let table = image.symbol_table(demangle);
+    collector.look_up(|offset| table.lookup(offset));
+    for problem in table.problems() {
+        collector.problem(advised(&problem));
+    }
+    for sentence in rejected {
+        collector.problem(sentence);
+    }
+}
+
+/// The problem with what the user can do about it.
+fn advised(problem: &Problem) -> String {
+    let advice = match problem {
+        Problem::SymbolTableOnly | Problem::ExportedSymbolsOnly | Problem::NoSymbols => {
+            "; build it with -g, or install its debug symbols (Debian: a package ending in -dbgsym or -dbg)"
+        }
+        Problem::AlternateMissing { .. } => "; reinstall its debug symbols",
+        _ => "",
+    };
+    format!("{problem}{advice}")
+}
+
+/// The separate debug file of a module without debug information of its own. `rejected` gets a sentence for each
+/// file that was found but is not the right one, unless a right one was found.
+fn debug_file(
+    path: &Path,
+    elf: &Elf<'_>,
+    options: &Options,
+    rejected: &mut Vec<String>,
+) -> Option<(PathBuf, FileMap)> {
+    if elf.has_debug_information() {
+        return None;
+    }
+    // The loader was told a path with symbolic links; debug packages know the real one.
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let places = symbols::debug_file_candidates(
+        &real,
+        elf.build_id().as_deref(),
+        elf.debug_link().as_ref(),
+        &options.debug_directories,
+    );
+    first_match(places, rejected, |candidate| symbols::check_debug_file(elf, candidate))
+}
+
+fn first_match(
+    places: Vec<PathBuf>,
+    rejected: &mut Vec<String>,
+    check: impl Fn(&Elf<'_>) -> Result<(), symbols::DebugFileMismatch>,
+) -> Option<(PathBuf, FileMap)> {
+    let mut wrong = Vec::new();
+    for place in places {
+        // A candidate that is not there is the normal case.
+        let Ok(map) = FileMap::open(&place) else { continue };
+        let verdict = match Elf::parse(&map) {
+            Ok(elf) => check(&elf).map_err(|mismatch| mismatch.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match verdict {
+            Ok(()) => return Some((place, map)),
+            Err(reason) => wrong.push(format!("its debug file {} {reason}", place.display())),
+        }
+    }
+    rejected.extend(wrong);
+    None
+}
+
+fn kernel(collector: &mut Collector<'_>) {
+    let text = match read_bounded(Path::new("/proc/kallsyms"), KERNEL_SYMBOLS_LIMIT.0 + 1) {
+        Ok(bytes) => bytes,
+        Err(error) => return collector.problem(format!("/proc/kallsyms cannot be read: {error}")),
+    };
+    // Names are C identifiers; whatever else stands there spoils its own line only.
+    let text = String::from_utf8_lossy(&text);
+    match KernelSymbols::parse(&text) {
+        Ok(symbols) => collector.look_up_names(|address| symbols.lookup(address)),
+        Err(error) => collector.problem(error),
+    }
+}
+
+fn vdso(collector: &mut Collector<'_>, demangle: Demangle) {
+    // The kernel maps one image into all processes of a kind; ours is the same if its build-id is.
+    let bytes = match own_vdso() {
+        Ok(bytes) => bytes,
+        Err(error) => return collector.problem(format!("the image cannot be read: {error}")),
+    };
+    let elf = match Elf::parse(&bytes) {
+        Ok(elf) => elf,
+        Err(error) => return collector.problem(error),
+    };
+    if elf.build_id().is_none() || elf.build_id() != collector.job.module.build_id {
+        return collector
+            .problem("is of another kernel or kind of process; its functions cannot be named");
+    }
+    let image = ModuleImage::new(elf, None, None);
+    let table = image.symbol_table(demangle);
+    // That it has no debug information is so everywhere and nothing to tell.
+    collector.look_up(|offset| table.lookup(offset));
+}
+
+fn own_vdso() -> std::io::Result<Vec<u8>> {
+    use std::os::unix::fs::FileExt as _;
+    let missing = || std::io::Error::new(std::io::ErrorKind::NotFound, "this process has no vdso");
+    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    let line = maps.lines().find(|line| line.ends_with("[vdso]")).ok_or_else(missing)?;
+    let range =
+        line.split(' ').next().and_then(|range| range.split_once('-')).ok_or_else(missing)?;
+    let hexadecimal = |text| u64::from_str_radix(text, 16).map_err(|_| missing());
+    let (start, end) = (hexadecimal(range.0)?, hexadecimal(range.1)?);
+    let size = end.checked_sub(start).filter(|size| *size <= VDSO_LIMIT).ok_or_else(missing)?;
+    let mut bytes = vec![0; usize::try_from(size).map_err(|_| missing())?];
+    File::open("/proc/self/mem")?.read_exact_at(&mut bytes, start)?;
+    Ok(bytes)
+}
+
+fn generated_code(collector: &mut Collector<'_>, pid: Pid, demangle: Demangle) {
+    let (path, bytes) = match jit::read_map(pid) {
+        Ok(found) => found,
+        Err(sentence) => return collector.problem(sentence),
+    };
+    let map = match symbols::PerfMap::parse(&bytes) {
+        Ok(map) => map,
+        Err(error) => return collector.problem(format!("{}: {error}", path.display())),
+    };
+    collector.look_up_names(|address| map.lookup(address, demangle));
+    if map.skipped() > 0 {
+        let sentence = format!("{} lines of {} were not understood", map.skipped(), path.display());
+        collector.problem(sentence);
+    }
+}
+
+/// At most `limit` bytes of a file whose size is not known before (in /proc) or may change while it is read.
+fn read_bounded(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,0 @@
-//! perf_event_open. (In work.)

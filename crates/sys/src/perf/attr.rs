@@ -1,0 +1,159 @@
+//! `struct perf_event_attr`, built from named choices instead of bit positions.
+
+/// Software events (`enum perf_sw_ids`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum SoftwareEvent {
+    /// High-resolution timer that runs while the thread runs, per CPU.
+    CpuClock = 0,
+    /// CPU time of the thread.
+    TaskClock = 1,
+    /// Context switches.
+    ContextSwitches = 3,
+    /// Migrations to another CPU.
+    Migrations = 4,
+    /// Minor page faults.
+    MinorFaults = 5,
+    /// Major page faults.
+    MajorFaults = 6,
+    /// Counts nothing: carries mapping and task records only.
+    Dummy = 9,
+}
+
+/// Bits of `sample_type` (`enum perf_event_sample_format`), in the order in which the fields stand in a record
+/// where that differs from the bit order: see `collect::perf::record`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+#[expect(missing_docs, reason = "named after the kernel's constants")]
+pub enum SampleField {
+    Ip = 1 << 0,
+    Tid = 1 << 1,
+    Time = 1 << 2,
+    Addr = 1 << 3,
+    Callchain = 1 << 5,
+    Cpu = 1 << 7,
+    Period = 1 << 8,
+    RegsUser = 1 << 12,
+    StackUser = 1 << 13,
+    Identifier = 1 << 16,
+}
+
+/// Single-bit flags of the attribute's bit field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+#[expect(missing_docs, reason = "named after the kernel's fields")]
+pub enum Flag {
+    Disabled = 0,
+    Inherit = 1,
+    ExcludeKernel = 5,
+    ExcludeHv = 6,
+    Mmap = 8,
+    Comm = 9,
+    Freq = 10,
+    EnableOnExec = 12,
+    Task = 13,
+    Watermark = 14,
+    SampleIdAll = 18,
+    ExcludeCallchainUser = 22,
+    Mmap2 = 23,
+    CommExec = 24,
+    UseClockid = 25,
+}
+
+const PERF_TYPE_SOFTWARE: u32 = 1;
+
+/// The kernel's `struct perf_event_attr` as of PERF_ATTR_SIZE_VER5 (Linux 4.8): the newest size whose fields are
+/// used here, so that older kernels accept it too.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Attr {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period_or_frequency: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup: u32,
+    breakpoint_type: u32,
+    config1: u64,
+    config2: u64,
+    branch_sample_type: u64,
+    sample_regs_user: u64,
+    sample_stack_user: u32,
+    clockid: i32,
+    sample_regs_intr: u64,
+    aux_watermark: u32,
+    sample_max_stack: u16,
+    reserved: u16,
+}
+
+const _: () = assert!(size_of::<Attr>() == 112, "PERF_ATTR_SIZE_VER5");
+
+impl Attr {
+    /// A software event, counting only.
+    #[must_use]
+    pub fn software(event: SoftwareEvent) -> Attr {
+        Attr { kind: PERF_TYPE_SOFTWARE, size: 112, config: event as u64, ..Attr::default() }
+    }
+
+    /// Sets single-bit flags.
+    #[must_use]
+    pub fn flags(mut self, flags: &[Flag]) -> Attr {
+        for flag in flags {
+            self.flags |= 1 << *flag as u32;
+        }
+        self
+    }
+
+    /// Whether a flag is set.
+    #[must_use]
+    pub fn has(&self, flag: Flag) -> bool {
+        self.flags >> flag as u32 & 1 == 1
+    }
+
+    /// One record per `period` events (nanoseconds for the clocks).
+    #[must_use]
+    pub fn period(mut self, period: u64) -> Attr {
+        self.sample_period_or_frequency = period;
+        self
+    }
+
+    /// The kernel adapts the period so that about `hertz` records come per second.
+    #[must_use]
+    pub fn frequency(mut self, hertz: u64) -> Attr {
+        self.sample_period_or_frequency = hertz;
+        self.flags(&[Flag::Freq])
+    }
+
+    /// Fields of a sample record.
+    #[must_use]
+    pub fn fields(mut self, fields: &[SampleField]) -> Attr {
+        for field in fields {
+            self.sample_type |= *field as u64;
+        }
+        self
+    }
+
+    /// Copies the unwinding registers and `bytes` (a multiple of 8, below 65,528) of user stack.
+    #[must_use]
+    pub fn user_stack(mut self, bytes: u32) -> Attr {
+        self.sample_regs_user = super::USER_REGISTERS;
+        self.sample_stack_user = bytes & !7;
+        self.fields(&[SampleField::RegsUser, SampleField::StackUser])
+    }
+
+    /// Wakes the reader when `bytes` are waiting in the ring.
+    #[must_use]
+    pub fn watermark(mut self, bytes: u32) -> Attr {
+        self.wakeup = bytes;
+        self.flags(&[Flag::Watermark])
+    }
+
+    /// Time stamps from CLOCK_MONOTONIC instead of the scheduler's clock.
+    #[must_use]
+    pub fn monotonic(mut self) -> Attr {
+        self.clockid = libc::CLOCK_MONOTONIC;
+        self.flags(&[Flag::UseClockid])
+    }
+}

@@ -1,0 +1,125 @@
+//! The system call and what can be done with its file descriptor.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use base::{CpuId, Tid};
+
+use super::Attr;
+
+/// Which thread on which CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OpenTarget {
+    /// The thread; its later children too when the attribute says inherit.
+    pub tid: Tid,
+    /// One CPU only (needed for inherited events with a ring), or any.
+    pub cpu: Option<CpuId>,
+}
+
+/// What a test answers instead of the kernel.
+pub type FakeOpen = fn(&Attr, OpenTarget) -> io::Result<OwnedFd>;
+
+thread_local! {
+    static FAKE: RefCell<Option<FakeOpen>> = const { RefCell::new(None) };
+}
+
+/// Makes [`open`] on this thread ask `answer` instead of the kernel (`None`: the kernel again). For tests of
+/// paths that a machine cannot take by itself: no PMU, no permission.
+pub fn fake_open(answer: Option<FakeOpen>) {
+    FAKE.with(|fake| *fake.borrow_mut() = answer);
+}
+
+/// An open event.
+#[derive(Debug)]
+pub struct Event {
+    fd: OwnedFd,
+}
+
+/// perf_event_open(2), close-on-exec.
+pub fn open(attr: &Attr, target: OpenTarget) -> io::Result<Event> {
+    if let Some(answer) = FAKE.with(|fake| *fake.borrow()) {
+        return answer(attr, target).map(|fd| Event { fd });
+    }
+    let cpu = target.cpu.map_or(-1, |cpu| i32::try_from(cpu.0).unwrap_or(i32::MAX));
+    let no_group = -1;
+    // Safety: `attr` is a live, fully initialised structure whose `size` field tells its real size; the call
+    // reads it and keeps no pointer.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            std::ptr::from_ref(attr),
+            target.tid.0,
+            cpu,
+            no_group,
+            PERF_FLAG_FD_CLOEXEC,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let fd = i32::try_from(fd).map_err(|_| io::ErrorKind::InvalidData)?;
+    // Safety: a descriptor that the kernel just gave to us and nobody else knows.
+    Ok(Event { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+}
+
+const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
+
+// _IO('$', n): linux/perf_event.h. libc has no names for them.
+const IOC_ENABLE: libc::c_ulong = 0x2400;
+const IOC_DISABLE: libc::c_ulong = 0x2401;
+const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
+const IOC_ID: libc::c_ulong = 0x8008_2407;
+
+/// Whether an event counts at present.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Counting {
+    /// Count and sample.
+    On,
+    /// Stand still.
+    Off,
+}
+
+impl Event {
+    /// Switches the event and everything inherited from it.
+    pub fn set(&self, counting: Counting) -> io::Result<()> {
+        let request = match counting {
+            Counting::On => IOC_ENABLE,
+            Counting::Off => IOC_DISABLE,
+        };
+        // Safety: these requests take an integer argument and touch no memory of ours.
+        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), request, 0) })
+    }
+
+    /// Sends this event's records to the ring of `other`, which must be on the same CPU.
+    pub fn send_records_to(&self, other: &Event) -> io::Result<()> {
+        // Safety: takes a file descriptor as integer.
+        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), IOC_SET_OUTPUT, other.fd.as_raw_fd()) })
+    }
+
+    /// The id that stands in this event's records (PERF_SAMPLE_IDENTIFIER), those of inherited copies included.
+    pub fn id(&self) -> io::Result<u64> {
+        let mut id = 0u64;
+        // Safety: writes eight bytes to a live u64.
+        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), IOC_ID, &raw mut id) })?;
+        Ok(id)
+    }
+
+    /// The count so far, inherited copies included (alive and dead).
+    pub fn read(&self) -> io::Result<u64> {
+        let mut value = 0u64;
+        // Safety: with read_format 0 the kernel writes exactly one u64.
+        let got = unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut value).cast(), 8) };
+        if got == 8 { Ok(value) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+impl AsFd for Event {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,25 @@
+//! perf_event_open: opening events and reading their ring buffers.
+//!
+//! What for: the attribute structure, the system call, the counters and the ring, behind safe types.
+//! What not: what to open and why (`collect::perf`), and the meaning of the records (`collect::perf::record`).
+//!
+//! Source of every layout here: `include/uapi/linux/perf_event.h` and `perf_event_open(2)`.
+
+mod attr;
+mod event;
+mod ring;
+
+pub use attr::{Attr, Flag, SampleField, SoftwareEvent};
+pub use event::{Counting, Event, FakeOpen, OpenTarget, fake_open, open};
+pub use ring::Ring;
+
+/// Bits of `sample_regs_user` and their order for the three registers that unwinding needs.
+/// x86-64: `arch/x86/include/uapi/asm/perf_regs.h`; aarch64: `arch/arm64/include/uapi/asm/perf_regs.h`.
+#[cfg(target_arch = "x86_64")]
+pub const USER_REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8; // bp, sp, ip
+/// x29 (frame pointer), lr, sp, pc.
+#[cfg(target_arch = "aarch64")]
+pub const USER_REGISTERS: u64 = 1 << 29 | 1 << 30 | 1 << 31 | 1 << 32;
+
+/// How many registers [`USER_REGISTERS`] selects.
+pub const USER_REGISTER_COUNT: usize = USER_REGISTERS.count_ones() as usize;

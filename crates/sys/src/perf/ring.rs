@@ -1,0 +1,117 @@
+//! The ring buffer that the kernel writes records into and we read from.
+//!
+//! ```text
+//!   mapping: [ control page | data: 2^n pages ]
+//!   kernel writes at data_head (release), we read up to it (acquire), then store data_tail (release).
+//! ```
+//! Protocol: `perf_event_open(2)`, section "MMAP layout"; memory order: `tools/include/linux/ring_buffer.h`.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Event;
+
+// offsetof(struct perf_event_mmap_page, data_head / data_tail): fixed by the ABI at the start of the second KiB.
+const DATA_HEAD: usize = 1024;
+const DATA_TAIL: usize = 1032;
+
+/// A mapped ring. Unmapped on drop.
+#[derive(Debug)]
+pub struct Ring {
+    start: *mut u8,
+    page: usize,
+    /// Bytes of data; a power of two.
+    data: usize,
+    /// A record that wraps around the end is put together here.
+    joined: Vec<u8>,
+}
+
+// Safety: the mapping belongs to this value alone; the kernel is the only other party, and the head/tail protocol
+// orders us against it from whichever thread holds the value.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Maps a ring of `data_pages` (a power of two) for `event`. EPERM means that the locked-memory allowance
+    /// (`/proc/sys/kernel/perf_event_mlock_kb` per CPU) does not reach that far: try a smaller one.
+    pub fn map(event: &Event, data_pages: usize) -> io::Result<Ring> {
+        if !data_pages.is_power_of_two() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let page = crate::process::page_size();
+        let data = data_pages * page;
+        // Safety: a fresh shared mapping at an address of the kernel's choice.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                page + data,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                event.as_fd().as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Ring { start: start.cast(), page, data, joined: Vec::new() })
+    }
+
+    /// Bytes of data that the ring holds.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.data
+    }
+
+    /// Hands every waiting record (header included) to `take`, oldest first, and frees its room.
+    pub fn drain(&mut self, mut take: impl FnMut(&[u8])) {
+        let head = self.control(DATA_HEAD).load(Ordering::Acquire);
+        let mut tail = self.control(DATA_TAIL).load(Ordering::Relaxed);
+        while head.wrapping_sub(tail) >= 8 {
+            let at = (tail as usize) & (self.data - 1);
+            // A header is 8 bytes and records are 8-aligned, so a header never wraps. Its size is the last u16.
+            let size = {
+                let header = self.slice(at, 8);
+                u16::from_le_bytes([header[6], header[7]]) as usize
+            };
+            if size < 8 || size as u64 > head.wrapping_sub(tail) {
+                // Cannot happen with a sane kernel; going on would loop or read rubbish.
+                tail = head;
+                break;
+            }
+            if at + size <= self.data {
+                take(self.slice(at, size));
+            } else {
+                let first = self.data - at;
+                let mut joined = std::mem::take(&mut self.joined);
+                joined.clear();
+                joined.extend_from_slice(self.slice(at, first));
+                joined.extend_from_slice(self.slice(0, size - first));
+                take(&joined);
+                self.joined = joined;
+            }
+            tail = tail.wrapping_add(size as u64);
+        }
+        self.control(DATA_TAIL).store(tail, Ordering::Release);
+    }
+
+    fn control(&self, offset: usize) -> &AtomicU64 {
+        // Safety: `offset` is one of the two constants above, 8-aligned and inside of the control page, which
+        // lives as long as `self`; the kernel accesses the word atomically too.
+        unsafe { &*self.start.add(offset).cast::<AtomicU64>() }
+    }
+
+    fn slice(&self, at: usize, length: usize) -> &[u8] {
+        assert!(at + length <= self.data, "ring slice {at}+{length} outside of {}", self.data);
+        // Safety: inside of the data area (asserted); the kernel does not write between tail and head, and all
+        // slices handed out lie there until `data_tail` is stored.
+        unsafe { std::slice::from_raw_parts(self.start.add(self.page + at), length) }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // Safety: exactly the range that mmap gave us.
+        unsafe { libc::munmap(self.start.cast(), self.page + self.data) };
+    }
+}

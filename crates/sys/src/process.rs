@@ -1,1 +1,0 @@
-//! Processes: launch, signals, limits. (In work.)

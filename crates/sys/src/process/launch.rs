@@ -1,0 +1,188 @@
+//! Starting a program that stands still until we have looked at it.
+//!
+//! ```text
+//!   we                                child
+//!   fork ------------------------->   setpgid, default signals, wait for a byte
+//!   open perf events on its pid
+//!   release: write the byte ------>   execve           (or: write errno, exit 127)
+//!   read errno pipe <--------------   closed by execve: success
+//! ```
+//! The child inherits what a shell would give it: our environment, directory, descriptors 0-2 (everything else of
+//! ours is close-on-exec), and default dispositions for the signals that we block.
+
+use std::ffi::{CString, OsStr};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use base::Pid;
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct Launch<'a> {
+    /// The file to execute, already found.
+    pub file: &'a Path,
+    /// Arguments, the program's name first.
+    pub arguments: &'a [std::ffi::OsString],
+    /// Whether the program gets a process group of its own, so that Ctrl-C reaches us alone.
+    pub own_group: bool,
+}
+
+/// Why it did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// An argument holds a NUL byte.
+    #[error("an argument holds a NUL byte, which no program can be given")]
+    NulByte,
+    /// fork or pipe failed.
+    #[error("cannot create a process: {0}")]
+    Fork(io::Error),
+    /// execve failed.
+    #[error("the kernel refused to execute it: {0}")]
+    Exec(io::Error),
+    /// The child died before it executed the program.
+    #[error("the new process died before the program started")]
+    Died,
+}
+
+/// A child that waits for [`Suspended::release`]. Dropping it instead ends the child without running anything.
+#[derive(Debug)]
+#[must_use = "dropping it ends the child"]
+pub struct Suspended {
+    pid: Pid,
+    go: Option<std::fs::File>,
+    failed: std::fs::File,
+}
+
+impl Suspended {
+    /// Forks the child.
+    pub fn fork(launch: &Launch<'_>) -> Result<Suspended, LaunchError> {
+        let file = c_string(launch.file.as_os_str())?;
+        let arguments: Vec<CString> =
+            launch.arguments.iter().map(|a| c_string(a)).collect::<Result<_, _>>()?;
+        let mut pointers: Vec<*const libc::c_char> = arguments.iter().map(|a| a.as_ptr()).collect();
+        pointers.push(std::ptr::null());
+        let (go_read, go_write) = pipe().map_err(LaunchError::Fork)?;
+        let (failed_read, failed_write) = pipe().map_err(LaunchError::Fork)?;
+
+        // Safety: the child calls only async-signal-safe functions (`child` below) on memory prepared before, so
+        // it does not matter what other threads of ours held at this moment.
+        let pid = unsafe { libc::fork() };
+        if pid < 0 {
+            return Err(LaunchError::Fork(io::Error::last_os_error()));
+        }
+        if pid == 0 {
+            // Safety: see above; `pointers` is NULL-terminated and its strings live in our copy of the memory.
+            unsafe {
+                // Our end of the go pipe must not keep the pipe open in the child: it would never see us die.
+                libc::close(go_write.as_raw_fd());
+                child(
+                    &file,
+                    &pointers,
+                    go_read.as_raw_fd(),
+                    failed_write.as_raw_fd(),
+                    launch.own_group,
+                )
+            }
+        }
+        Ok(Suspended { pid: Pid(pid), go: Some(go_write.into()), failed: failed_read.into() })
+    }
+
+    /// The child's process id; valid until it was waited for.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Lets it execute the program and tells whether that worked.
+    pub fn release(mut self) -> Result<Pid, LaunchError> {
+        let Some(mut go) = self.go.take() else { return Err(LaunchError::Died) };
+        go.write_all(&[1]).map_err(|_| LaunchError::Died)?;
+        drop(go);
+        let mut errno = [0u8; 4];
+        match self.failed.read(&mut errno) {
+            Ok(0) => Ok(self.pid),
+            Ok(4) => {
+                self.reap();
+                Err(LaunchError::Exec(io::Error::from_raw_os_error(i32::from_ne_bytes(errno))))
+            }
+            _ => {
+                self.reap();
+                Err(LaunchError::Died)
+            }
+        }
+    }
+
+    fn reap(&self) {
+        // Safety: no status wanted; the pid is our child's, not yet waited for.
+        unsafe { libc::waitpid(self.pid.0, std::ptr::null_mut(), 0) };
+    }
+}
+
+impl Drop for Suspended {
+    fn drop(&mut self) {
+        // Closing the pipe without a byte in it makes the child exit.
+        if self.go.take().is_some() {
+            self.reap();
+        }
+    }
+}
+
+/// Runs in the child. Never returns.
+///
+/// # Safety
+/// Only between fork and exec; `arguments` must be NULL-terminated and everything borrowed must be alive.
+unsafe fn child(
+    file: &CString,
+    arguments: &[*const libc::c_char],
+    go: libc::c_int,
+    failed: libc::c_int,
+    own_group: bool,
+) -> ! {
+    // Safety: async-signal-safe calls with live arguments only.
+    unsafe {
+        if own_group {
+            libc::setpgid(0, 0);
+        }
+        let mut byte = 0u8;
+        loop {
+            let got = libc::read(go, (&raw mut byte).cast(), 1);
+            if got == 1 {
+                break;
+            }
+            if got == 0 || *libc::__errno_location() != libc::EINTR {
+                libc::_exit(127);
+            }
+        }
+        // Rust ignores SIGPIPE, and what we blocked for ourselves survives exec: the program must see neither.
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        let mut ours: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut ours);
+        for signal in super::signal::TAKEN_OVER {
+            libc::sigaddset(&raw mut ours, signal as i32);
+        }
+        libc::sigprocmask(libc::SIG_UNBLOCK, &raw const ours, std::ptr::null_mut());
+        unsafe extern "C" {
+            static environ: *const *const libc::c_char;
+        }
+        libc::execve(file.as_ptr(), arguments.as_ptr(), environ);
+        let errno = *libc::__errno_location();
+        libc::write(failed, (&raw const errno).cast(), 4);
+        libc::_exit(127)
+    }
+}
+
+fn c_string(text: &OsStr) -> Result<CString, LaunchError> {
+    CString::new(text.as_bytes()).map_err(|_| LaunchError::NulByte)
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    // Safety: the kernel writes two descriptors into a live array of two.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Safety: both are fresh and ours alone.
+    Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
+}

@@ -1,0 +1,19 @@
+//! Processes: starting one under our control, waiting, signals, resource use, clocks.
+//!
+//! What for: the handful of process calls that std does not offer in the form a profiler needs.
+//! What not: ptrace (`sys::trace`), policy (who is started when).
+
+mod launch;
+mod poll;
+mod signal;
+mod usage;
+
+pub use launch::{Launch, LaunchError, Suspended};
+pub use poll::{ProcessFd, poll_readable};
+pub use signal::{
+    Received, Signal, SignalFd, foreground_group, give_terminal_to, kill, kill_group, stop_self,
+};
+pub use usage::{
+    Usage, Waited, monotonic, own_usage, page_size, raise_file_limit, thread_cpu_time, try_wait,
+    user_id,
+};

@@ -1,0 +1,157 @@
+//! Clocks, resource use and waiting.
+
+use std::io;
+
+use base::{Nanos, Pid};
+
+/// getrusage(2) in our units.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// User CPU time.
+    pub user: Nanos,
+    /// System CPU time.
+    pub system: Nanos,
+    /// Minor faults.
+    pub minor_faults: u64,
+    /// Major faults.
+    pub major_faults: u64,
+    /// Largest resident size of a single process, bytes.
+    pub peak_resident_bytes: u64,
+    /// Voluntary context switches.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches.
+    pub involuntary_switches: u64,
+}
+
+impl Usage {
+    pub(crate) fn from_kernel(usage: &libc::rusage) -> Usage {
+        let time = |value: &libc::timeval| {
+            Nanos(
+                u64::try_from(value.tv_sec).unwrap_or(0) * 1_000_000_000
+                    + u64::try_from(value.tv_usec).unwrap_or(0) * 1000,
+            )
+        };
+        let count = |value: libc::c_long| u64::try_from(value).unwrap_or(0);
+        Usage {
+            user: time(&usage.ru_utime),
+            system: time(&usage.ru_stime),
+            minor_faults: count(usage.ru_minflt),
+            major_faults: count(usage.ru_majflt),
+            peak_resident_bytes: count(usage.ru_maxrss) * 1024, // the kernel tells KiB
+            voluntary_switches: count(usage.ru_nvcsw),
+            involuntary_switches: count(usage.ru_nivcsw),
+        }
+    }
+
+    /// User plus system time.
+    #[must_use]
+    pub fn cpu(&self) -> Nanos {
+        self.user + self.system
+    }
+}
+
+/// What waiting for a child told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waited {
+    /// It still runs.
+    Running,
+    /// It was stopped by this signal (job control) and still exists.
+    Stopped(i32),
+    /// It exited with this code.
+    Exited(i32, Usage),
+    /// It was killed by this signal.
+    Killed(i32, Usage),
+}
+
+/// wait4(2) without blocking.
+pub fn try_wait(pid: Pid) -> io::Result<Waited> {
+    let mut status = 0;
+    // Safety: plain data, all zeroes is valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // Safety: both out-pointers are live.
+    let got = unsafe {
+        libc::wait4(pid.0, &raw mut status, libc::WNOHANG | libc::WUNTRACED, &raw mut usage)
+    };
+    if got < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if got == 0 {
+        return Ok(Waited::Running);
+    }
+    Ok(Waited::from_status(status, Usage::from_kernel(&usage)))
+}
+
+impl Waited {
+    /// Reads a wait status word.
+    pub(crate) fn from_status(status: libc::c_int, usage: Usage) -> Waited {
+        if libc::WIFEXITED(status) {
+            Waited::Exited(libc::WEXITSTATUS(status), usage)
+        } else if libc::WIFSIGNALED(status) {
+            Waited::Killed(libc::WTERMSIG(status), usage)
+        } else if libc::WIFSTOPPED(status) {
+            Waited::Stopped(libc::WSTOPSIG(status))
+        } else {
+            Waited::Running
+        }
+    }
+}
+
+/// Resource use of this process (all threads).
+#[must_use]
+pub fn own_usage() -> Usage {
+    // Safety: plain data, all zeroes is valid; the call fills it.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // Safety: a live out-pointer.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    Usage::from_kernel(&usage)
+}
+
+/// CLOCK_MONOTONIC: the clock of all time stamps.
+#[must_use]
+pub fn monotonic() -> Nanos {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
+/// CPU time of the calling thread.
+#[must_use]
+pub fn thread_cpu_time() -> Nanos {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock(id: libc::clockid_t) -> Nanos {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // Safety: a live out-pointer. These clocks always exist on Linux.
+    unsafe { libc::clock_gettime(id, &raw mut time) };
+    Nanos(
+        u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+            + u64::try_from(time.tv_nsec).unwrap_or(0),
+    )
+}
+
+/// Bytes of a base page.
+#[must_use]
+pub fn page_size() -> usize {
+    // Safety: integers only.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// Effective user id; 0 is root.
+#[must_use]
+pub fn user_id() -> u32 {
+    // Safety: no arguments, cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Raises the soft limit of open files to the hard one: one event per CPU and thread needs many.
+pub fn raise_file_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // Safety: a live structure for both calls. Failure leaves the limit as it was, which is no harm.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0
+            && limit.rlim_cur < limit.rlim_max
+        {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}

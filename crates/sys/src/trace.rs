@@ -1,0 +1,207 @@
+//! ptrace(2) and reading another process's memory.
+//!
+//! What for: the requests that a tracer needs, typed, so that `tracee` holds only life-cycle rules.
+//! What not: those rules. Every call here acts on a thread that is seized by the *calling thread*; the kernel refuses
+//! others with ESRCH.
+
+use std::io;
+
+use base::{Nanos, Pid, RemoteAddr, Tid};
+
+use crate::process::{Usage, Waited};
+
+/// Why a traced thread stopped (waitpid status, `ptrace(2)` "Stopped states").
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// A signal is about to be delivered.
+    Signal(i32),
+    /// Job control stopped the whole process (PTRACE_EVENT_STOP with a stopping signal).
+    Group(i32),
+    /// Our interrupt, or a new thread's first stop (PTRACE_EVENT_STOP with SIGTRAP).
+    Interrupted,
+    /// It created a thread or process with this id.
+    Child(Tid),
+    /// It executed another program; the thread had this id before.
+    Exec(Tid),
+    /// Anything else: continue it.
+    Other,
+}
+
+/// What happened to some traced thread or child.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// It stands still and waits for us.
+    Stopped(Tid, Stop),
+    /// It is gone.
+    Ended(Tid, Waited),
+}
+
+/// Seizes a thread without stopping it; its later threads, children and exec are reported. Deliberately without
+/// PTRACE_O_EXITKILL: when we die the kernel lets the program go on.
+pub fn seize(tid: Tid) -> io::Result<()> {
+    let options = libc::PTRACE_O_TRACECLONE
+        | libc::PTRACE_O_TRACEFORK
+        | libc::PTRACE_O_TRACEVFORK
+        | libc::PTRACE_O_TRACEEXEC;
+    request(libc::PTRACE_SEIZE, tid, 0, options as usize)
+}
+
+/// Asks a running thread to stop soon (PTRACE_EVENT_STOP).
+pub fn interrupt(tid: Tid) -> io::Result<()> {
+    request(libc::PTRACE_INTERRUPT, tid, 0, 0)
+}
+
+/// Lets a stopped thread go on, delivering `signal` (0: none).
+pub fn resume(tid: Tid, signal: i32) -> io::Result<()> {
+    request(libc::PTRACE_CONT, tid, 0, usize::try_from(signal).unwrap_or(0))
+}
+
+/// Leaves a thread in its group stop while staying informed (PTRACE_LISTEN).
+pub fn listen(tid: Tid) -> io::Result<()> {
+    request(libc::PTRACE_LISTEN, tid, 0, 0)
+}
+
+/// Leaves a stopped thread for good, delivering `signal` (0: none).
+pub fn detach(tid: Tid, signal: i32) -> io::Result<()> {
+    request(libc::PTRACE_DETACH, tid, 0, usize::try_from(signal).unwrap_or(0))
+}
+
+fn request(request: libc::c_uint, tid: Tid, address: usize, data: usize) -> io::Result<()> {
+    // Safety: none of the requests that reach this function takes a pointer into our memory.
+    if unsafe { libc::ptrace(request, tid.0, address, data) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Registers of a stopped thread that sampling needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoppedRegisters {
+    /// In the order of [`crate::perf::USER_REGISTERS`].
+    pub unwinding: [u64; crate::perf::USER_REGISTER_COUNT],
+    /// Stack pointer.
+    pub stack_pointer: RemoteAddr,
+    /// Instruction pointer.
+    pub instruction_pointer: RemoteAddr,
+    /// Whether it was inside a system call when it stopped.
+    pub in_system_call: bool,
+    /// Whether it runs 64-bit code.
+    pub is_64_bit: bool,
+}
+
+/// Registers of a stopped thread.
+#[cfg(target_arch = "x86_64")]
+pub fn registers(tid: Tid) -> io::Result<StoppedRegisters> {
+    const USER_CODE_SEGMENT_64: u64 = 0x33; // arch/x86/include/asm/segment.h, __USER_CS
+    // Safety: plain data, all zeroes is valid.
+    let mut regs: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+    // Safety: the kernel fills a live structure of exactly this type.
+    if unsafe { libc::ptrace(libc::PTRACE_GETREGS, tid.0, 0, &raw mut regs) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(StoppedRegisters {
+        unwinding: [regs.rbp, regs.rsp, regs.rip],
+        stack_pointer: RemoteAddr(regs.rsp),
+        instruction_pointer: RemoteAddr(regs.rip),
+        in_system_call: regs.orig_rax.cast_signed() >= 0,
+        is_64_bit: regs.cs == USER_CODE_SEGMENT_64,
+    })
+}
+
+/// What any child or traced thread has to tell by now, if anything. Never blocks: a thread-group leader that
+/// ended before its threads tells nothing, and waiting for it would hang.
+pub fn look_at_any() -> io::Result<Option<Event>> {
+    look(-1)
+}
+
+/// The same for one thread.
+pub fn look_at(tid: Tid) -> io::Result<Option<Event>> {
+    look(tid.0)
+}
+
+fn look(target: i32) -> io::Result<Option<Event>> {
+    let flags = libc::__WALL | libc::WNOHANG;
+    let mut status = 0;
+    // Safety: plain data, all zeroes is valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let got = loop {
+        // Safety: live out-pointers.
+        let got = unsafe { libc::wait4(target, &raw mut status, flags, &raw mut usage) };
+        let error = io::Error::last_os_error();
+        if got >= 0 {
+            break got;
+        }
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::ECHILD) => return Ok(None),
+            _ => return Err(error),
+        }
+    };
+    if got == 0 {
+        return Ok(None);
+    }
+    let tid = Tid(got);
+    Ok(Some(if libc::WIFSTOPPED(status) {
+        Event::Stopped(tid, stop_reason(tid, status))
+    } else {
+        Event::Ended(tid, Waited::from_status(status, Usage::from_kernel(&usage)))
+    }))
+}
+
+fn stop_reason(tid: Tid, status: libc::c_int) -> Stop {
+    let signal = libc::WSTOPSIG(status);
+    match status >> 16 {
+        0 => Stop::Signal(signal),
+        libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Stop::Interrupted,
+        libc::PTRACE_EVENT_STOP => Stop::Group(signal),
+        libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => {
+            message(tid).map_or(Stop::Other, Stop::Child)
+        }
+        libc::PTRACE_EVENT_EXEC => message(tid).map_or(Stop::Other, Stop::Exec),
+        _ => Stop::Other,
+    }
+}
+
+fn message(tid: Tid) -> Option<Tid> {
+    let mut value: libc::c_ulong = 0;
+    // Safety: the kernel writes one unsigned long to a live one.
+    let result = unsafe { libc::ptrace(libc::PTRACE_GETEVENTMSG, tid.0, 0, &raw mut value) };
+    if result < 0 { None } else { i32::try_from(value).ok().map(Tid) }
+}
+
+/// Copies memory of another process; returns how much could be read from `address` on (0 when nothing is mapped
+/// there).
+pub fn read_memory(pid: Pid, address: RemoteAddr, into: &mut [u8]) -> usize {
+    let Ok(remote) = usize::try_from(address.0) else { return 0 };
+    // The kernel stops at the first page that it cannot read, and counts whole elements: one per page.
+    let page = crate::process::page_size();
+    let mut pieces = Vec::new();
+    let mut done = 0;
+    while done < into.len() {
+        let Some(at) = remote.checked_add(done) else { break };
+        let length = (page - at % page).min(into.len() - done);
+        pieces.push(libc::iovec { iov_base: at as *mut libc::c_void, iov_len: length });
+        done += length;
+    }
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: done };
+    // Safety: the local vector covers `into`, exclusively borrowed; the remote ones are only read by the kernel, in
+    // the other process.
+    let got = unsafe {
+        libc::process_vm_readv(
+            pid.0,
+            &raw const local,
+            1,
+            pieces.as_ptr(),
+            pieces.len() as libc::c_ulong,
+            0,
+        )
+    };
+    usize::try_from(got).unwrap_or(0)
+}
+
+/// CPU time of one thread as the scheduler keeps it: `/proc/PID/task/TID/schedstat`, first field.
+#[must_use]
+pub fn scheduled_time(pid: Pid, tid: Tid) -> Option<Nanos> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    text.split(' ').next()?.parse().ok().map(Nanos)
+}
