@@ -166,7 +166,7 @@ fn work(jobs: &[Job<'_>], next: &AtomicUsize, options: &Options, sender: &Sender
 
 fn answer(job: &Job<'_>, options: &Options, sender: &Sender<Message>) -> Answer {
     let demangle = if options.demangle { Demangle::Yes } else { Demangle::No };
-    let mut collector = Collector { job, sender, answer: Answer::default() };
+    let mut collector = Collector { job, sender, answer: Answer::default(), looked_up: 0 };
     match job.module.kind {
         ModuleKind::File => file(&mut collector, options, demangle),
         ModuleKind::Kernel => kernel(&mut collector),
@@ -174,6 +174,8 @@ fn answer(job: &Job<'_>, options: &Options, sender: &Sender<Message>) -> Answer 
         ModuleKind::Anonymous { pid } => generated_code(&mut collector, pid, demangle),
         ModuleKind::Unknown => {}
     }
+    // What could not be looked up is done, too.
+    let _ = sender.send(Message::Done(job.offsets.len() - collector.looked_up));
     collector.answer
 }
 
@@ -182,6 +184,7 @@ struct Collector<'a> {
     job: &'a Job<'a>,
     sender: &'a Sender<Message>,
     answer: Answer,
+    looked_up: usize,
 }
 
 impl Collector<'_> {
@@ -204,6 +207,7 @@ impl Collector<'_> {
                 });
                 self.answer.frames.extend(frames);
             }
+            self.looked_up += some.len();
             let _ = self.sender.send(Message::Done(some.len()));
         }
     }

@@ -54,8 +54,13 @@ pub fn function_name(name: &[u8], demangle: Demangle) -> String {
     }
 }
 
+/// Whether `name` looks like one that C++ or Rust made up for the linker.
+pub(crate) fn is_mangled(name: &[u8]) -> bool {
+    name.starts_with(b"_Z") || name.starts_with(b"_R")
+}
+
 fn demangled(name: &str) -> Option<String> {
-    if name.len() > LONGEST_MANGLED || !(name.starts_with("_Z") || name.starts_with("_R")) {
+    if name.len() > LONGEST_MANGLED || !is_mangled(name.as_bytes()) {
         return None;
     }
     rust(name).or_else(|| c_plus_plus(name))

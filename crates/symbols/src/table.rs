@@ -13,6 +13,7 @@ use base::FileOffset;
 use gimli::{Reader as _, SectionId};
 
 use crate::budget::{Budget, BudgetedReader};
+use crate::demangle::is_mangled;
 use crate::elf::{Elf, LinkAddress};
 use crate::function_symbols::{FunctionSymbols, SymbolSource};
 use crate::plt::Stubs;
@@ -192,6 +193,8 @@ pub struct SymbolTable<'a> {
 /// A frame whose function may be nameless yet.
 struct Unnamed {
     function: Option<String>,
+    /// The name came without name space or class.
+    unqualified: bool,
     file: Option<String>,
     line: Option<u32>,
 }
@@ -206,12 +209,10 @@ impl<'a> SymbolTable<'a> {
         };
         let mut frames = self.dwarf_frames(address);
         if frames.is_empty() {
-            frames.push(Unnamed { function: None, file: None, line: None });
+            frames.push(Unnamed { function: None, unqualified: true, file: None, line: None });
         }
-        if let Some(outermost) = frames.last_mut()
-            && outermost.function.is_none()
-        {
-            outermost.function = self.symbol_name(address);
+        if let Some(outermost) = frames.last_mut() {
+            self.name_by_symbol(outermost, address);
         }
         // An inlined function without a name (its entry is in a file that is missing) cannot have a row; its
         // time is the caller's, at the line of the call.
@@ -276,15 +277,35 @@ impl<'a> SymbolTable<'a> {
         };
         let mut frames = Vec::new();
         while let Some(frame) = found.next()? {
-            let function = match &frame.function {
-                Some(name) => Some(function_name(&name.name.to_slice()?, self.demangle)),
-                None => None,
+            let raw = match &frame.function {
+                Some(name) => name.name.to_slice()?,
+                None => Cow::Borrowed(&[][..]),
             };
+            let unqualified = !is_mangled(&raw);
+            let function = Some(function_name(&raw, self.demangle)).filter(|name| !name.is_empty());
             let (file, line) = frame.location.map_or((None, None), |at| (at.file, at.line));
-            let function = function.filter(|name| !name.is_empty());
-            frames.push(Unnamed { function, file: file.map(without_dot_directories), line });
+            let file = file.map(without_dot_directories);
+            frames.push(Unnamed { function, unqualified, file, line });
         }
         Ok(frames)
+    }
+
+    /// Names a function that has no name yet, or a bare one: "line tables only" (the usual setting of optimised
+    /// Rust and C++ builds) says `push` where the symbol says `alloc::vec::Vec<T>::push`.
+    fn name_by_symbol(&self, frame: &mut Unnamed, address: LinkAddress) {
+        match &frame.function {
+            None => frame.function = self.symbol_name(address),
+            Some(bare) if frame.unqualified => {
+                let symbol = self.functions().lookup(address).filter(|name| is_mangled(name));
+                // A linker that folds equal functions leaves one symbol for several; it must fit.
+                if let Some(symbol) = symbol
+                    && function_name(symbol, Demangle::Yes).contains(bare.as_str())
+                {
+                    frame.function = Some(function_name(symbol, self.demangle));
+                }
+            }
+            Some(_) => {}
+        }
     }
 
     fn symbol_name(&self, address: LinkAddress) -> Option<String> {

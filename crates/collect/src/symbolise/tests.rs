@@ -67,8 +67,8 @@ fn many_addresses_come_sorted_and_the_same_each_time() {
     let first = symbolise(&modules, &addresses, &Options::default(), &mut |done, total| {
         last = (done, total)
     });
-    // Distinct addresses of modules that there are; the kernel's only where its symbols are shown.
-    assert!(last == (4100, 4100) || last == (4000, 4100), "{last:?}");
+    // Distinct addresses of modules that there are, whether they could be named or not.
+    assert_eq!(last, (4100, 4100));
     let key = |frame: &Frame| (frame.module, frame.offset, frame.depth);
     assert!(first.frames.is_sorted_by_key(key));
     assert!(first.frames.len() > 3000);
