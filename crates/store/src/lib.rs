@@ -1,1 +1,39 @@
-//! To be written.
+//! The result directory: written while a program runs, read ever after.
+//!
+//! What for: `Writer` is the collectors' [`facts::Sink`]; it appends every fact to one compressed journal, which
+//! survives the death of the profiler, and turns the journal into one Parquet table per kind of fact at the end.
+//! [`open`] gives a [`facts::Recording`] back from either; [`verify`] checks what must always hold.
+//! What not: no opinion about what facts mean, no reading of `/proc`, no terminal output.
+//! The layout is described in `docs/format/result-directory.md`, the reasons in
+//! `docs/decisions/0003-journal-then-parquet.md`.
+//!
+//! Assumption: one writer per directory. Readers may come at any time; they never write.
+
+mod columns;
+mod compact;
+mod convert;
+mod crc32;
+mod directory;
+mod error;
+mod journal;
+mod manifest;
+mod open;
+mod pages;
+mod parquet_read;
+mod parquet_write;
+mod repair;
+mod schema;
+mod tables;
+mod thin;
+mod varint;
+mod verify;
+mod words;
+mod writer;
+
+pub use directory::{next_free, size_on_disk};
+pub use error::{Problem, StoreError};
+pub use open::{Opened, open};
+pub use schema::{Column, ColumnKind, Shape, Table};
+pub use tables::columns;
+pub use verify::{INVARIANTS, Invariant, Violation, verify};
+pub use writer::{Finished, LEAST_LIMIT, Writer};

@@ -1,0 +1,124 @@
+//! Halving a journal that has grown to its bound, a little at a time, while it goes on growing.
+//!
+//! The journal's frames up to a cut are read, their samples thinned by two, and written to a second file; then the
+//! frames behind the cut (already thinner) follow as they are, and the second file takes the first one's name.
+//! A crash at any moment leaves one whole journal under that name.
+//! What for: so the density of samples stays even over the whole run, in an incomplete result too, and a run that
+//! stays below the bound is not thinned at all.
+
+use std::path::Path;
+
+use base::Nanos;
+use facts::{Fact, Lost, LostSource};
+
+use crate::error::StoreError;
+use crate::journal::{FRAME_TARGET_BYTES, JournalReader, JournalWriter, NextFrame};
+use crate::thin::Thinner;
+use crate::varint::{Decoder, Encoder};
+
+/// The second file's name.
+pub const COMPACTED_FILE: &str = "journal.fathom.new";
+
+/// A halving in progress.
+pub struct Compaction {
+    input: JournalReader,
+    cut: u64,
+    output: JournalWriter,
+    rows: Encoder,
+    thinner: Thinner,
+    thinned: Lost,
+}
+
+/// What a halving brought.
+pub struct Compacted {
+    /// The journal from now on.
+    pub journal: JournalWriter,
+    /// Whether it gave back at least a fifth of what it read; if not, samples are no longer what fills it.
+    pub worthwhile: bool,
+}
+
+impl Compaction {
+    /// Begins to halve what `journal` holds now.
+    pub fn start(directory: &Path, journal: &JournalWriter) -> Result<Compaction, StoreError> {
+        Ok(Compaction {
+            input: journal.reader()?,
+            cut: journal.bytes(),
+            output: JournalWriter::create(&directory.join(COMPACTED_FILE), facts::SCHEMA_VERSION)?,
+            rows: Encoder::default(),
+            thinner: Thinner::new(2),
+            thinned: Lost { time: Nanos(0), source: LostSource::Thinned, count: 0 },
+        })
+    }
+
+    /// Bytes of the second file.
+    pub fn bytes(&self) -> u64 {
+        self.output.bytes()
+    }
+
+    /// Works off about `budget` bytes of rows. `true` when only [`Compaction::finish`] is left to do.
+    pub fn step(&mut self, budget: u64) -> Result<bool, StoreError> {
+        let mut done = 0;
+        while done < budget {
+            if self.input.position() >= self.cut {
+                return Ok(true);
+            }
+            match self.input.next_frame()? {
+                NextFrame::Rows => {}
+                NextFrame::End => return Ok(true),
+                NextFrame::Torn(_, what) => return Err(self.unreadable(what)),
+            }
+            done += self.input.rows().len() as u64;
+            self.copy_frame()?;
+        }
+        Ok(false)
+    }
+
+    fn copy_frame(&mut self) -> Result<(), StoreError> {
+        let path = self.output.path().to_owned();
+        let mut decoder = Decoder::new(self.input.rows());
+        let bad = |error: crate::schema::RowError| StoreError::damaged(&path, error.to_string());
+        while let Some(fact) = decoder.next_fact().map_err(bad)? {
+            let kept = match fact {
+                Fact::Sample(sample) => {
+                    self.thinned.time = sample.time;
+                    self.thinner.sample(sample)
+                }
+                Fact::Fault(fault) => self.thinner.fault(fault),
+                Fact::Lost(lost) if lost.source == LostSource::Thinned => {
+                    self.thinned.time = lost.time;
+                    self.thinned.count += lost.count;
+                    None
+                }
+                other => Some(other),
+            };
+            if let Some(fact) = kept {
+                self.rows.push(&fact);
+            }
+            if self.rows.bytes().len() >= FRAME_TARGET_BYTES {
+                self.output.write_frame(&mut self.rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the rest, appends what `journal` got in the meantime and takes its place.
+    pub fn finish(mut self, journal: &JournalWriter) -> Result<Compacted, StoreError> {
+        while !self.step(u64::MAX)? {}
+        for fact in self.thinner.drain() {
+            self.rows.push(&fact);
+        }
+        self.thinned.count += self.thinner.take_dropped();
+        if self.thinned.count > 0 {
+            self.rows.push(&Fact::Lost(self.thinned));
+        }
+        self.output.write_frame(&mut self.rows)?;
+        let worthwhile = self.output.bytes() <= self.cut / 5 * 4;
+        self.output.append_frames_of(journal, self.cut)?;
+        self.output.rename_to(journal.path())?;
+        Ok(Compacted { journal: self.output, worthwhile })
+    }
+
+    fn unreadable(&self, what: String) -> StoreError {
+        StoreError::damaged(self.output.path(), what)
+    }
+}

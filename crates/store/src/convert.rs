@@ -1,0 +1,140 @@
+//! From the journal to the tables, in one pass and bounded memory.
+//!
+//! Samples and faults come out sorted by time: they are journalled in order of discovery, which is off by the
+//! depth of the kernel's buffers. Two windows of [`WINDOW`] rows are sorted at a time, so that a row is in its
+//! place unless it came more than one window late.
+//! Memory: the two windows (9 MB for samples and faults together) and one row group per table (2 MiB each at most;
+//! only the few large tables ever fill theirs).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use base::Nanos;
+use facts::{Fact, Fault, Sample};
+
+use crate::error::StoreError;
+use crate::journal::{JournalReader, NextFrame};
+use crate::manifest::TableSeal;
+use crate::parquet_write::TableWriter;
+use crate::schema::{Row, Table};
+use crate::varint::Decoder;
+
+/// Rows sorted together.
+const WINDOW: usize = 32 << 10;
+
+/// Puts rows into order of time.
+struct Sorter<R> {
+    rows: Vec<R>,
+    time: fn(&R) -> Nanos,
+}
+
+impl<R: Row> Sorter<R> {
+    fn new(time: fn(&R) -> Nanos) -> Sorter<R> {
+        Sorter { rows: Vec::new(), time }
+    }
+
+    fn push(&mut self, row: R, out: &mut TableWriter) -> Result<(), StoreError> {
+        self.rows.push(row);
+        if self.rows.len() == 2 * WINDOW { self.write(WINDOW, out) } else { Ok(()) }
+    }
+
+    /// Writes the earliest `count` rows.
+    fn write(&mut self, count: usize, out: &mut TableWriter) -> Result<(), StoreError> {
+        self.rows.sort_by_key(self.time);
+        self.rows.drain(..count).try_for_each(|row| out.push(&row))
+    }
+}
+
+/// All tables in the making.
+struct Tables {
+    writers: Vec<TableWriter>,
+    samples: Sorter<Sample>,
+    faults: Sorter<Fault>,
+}
+
+impl Tables {
+    fn push(&mut self, fact: Fact) -> Result<(), StoreError> {
+        match fact {
+            Fact::Module(row) => self.row(&row),
+            Fact::Mapping(row) => self.row(&row),
+            Fact::StackNode(row) => self.row(&row),
+            Fact::Sample(row) => self.samples.push(row, &mut self.writers[Table::Samples as usize]),
+            Fact::Fault(row) => self.faults.push(row, &mut self.writers[Table::Faults as usize]),
+            Fact::ThreadEvent(row) => self.row(&row),
+            Fact::Lost(row) => self.row(&row),
+            Fact::Counter(row) => self.row(&row),
+            Fact::Gauge(row) => self.row(&row),
+            Fact::Frame(row) => self.row(&row),
+        }
+    }
+
+    fn row<R: Row>(&mut self, row: &R) -> Result<(), StoreError> {
+        self.writers[R::TABLE as usize].push(row)
+    }
+
+    fn finish(mut self) -> Result<BTreeMap<String, TableSeal>, StoreError> {
+        let samples = self.samples.rows.len();
+        self.samples.write(samples, &mut self.writers[Table::Samples as usize])?;
+        let faults = self.faults.rows.len();
+        self.faults.write(faults, &mut self.writers[Table::Faults as usize])?;
+        Table::ALL
+            .into_iter()
+            .zip(self.writers)
+            .map(|(table, writer)| Ok((table.name().to_owned(), writer.finish()?)))
+            .collect()
+    }
+}
+
+/// Writes every table of `directory` from its journal, and seals them.
+///
+/// # Errors
+/// `DiskFull` and the like; the journal is untouched, the tables are then worthless.
+pub fn convert(
+    directory: &Path,
+    journal: &mut JournalReader,
+) -> Result<BTreeMap<String, TableSeal>, StoreError> {
+    let writers = Table::ALL
+        .into_iter()
+        .map(|table| TableWriter::create(directory, table))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut tables = Tables {
+        writers,
+        samples: Sorter::new(|sample| sample.time),
+        faults: Sorter::new(|fault| fault.time),
+    };
+    read_facts(journal, |fact| tables.push(fact))?;
+    tables.finish()
+}
+
+/// How the reading of a journal ended, when not cleanly.
+pub struct Torn {
+    /// Bytes not used.
+    pub bytes: u64,
+    /// Why.
+    pub what: String,
+}
+
+/// Gives every fact of the journal to `take`, up to its end or the first damaged frame.
+pub fn read_facts(
+    journal: &mut JournalReader,
+    mut take: impl FnMut(Fact) -> Result<(), StoreError>,
+) -> Result<Option<Torn>, StoreError> {
+    loop {
+        match journal.next_frame()? {
+            NextFrame::End => return Ok(None),
+            NextFrame::Torn(bytes, what) => return Ok(Some(Torn { bytes, what })),
+            NextFrame::Rows => {}
+        }
+        let mut decoder = Decoder::new(journal.rows());
+        loop {
+            match decoder.next_fact() {
+                Ok(Some(fact)) => take(fact)?,
+                Ok(None) => break,
+                // The checksum was right, so this is a frame of somebody else's making.
+                Err(error) => {
+                    return Ok(Some(Torn { bytes: journal.bytes_left(), what: error.to_string() }));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! `run.json`: the manifest, always replaced as a whole.
+//!
+//! It holds `facts::Run` and, once the recording is complete, one seal per table (rows, bytes, CRC-32), so that a
+//! table that was cut, exchanged or damaged is noticed.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use facts::Run;
+use serde::{Deserialize, Serialize};
+
+use crate::error::StoreError;
+use crate::journal::{check_schema, create_file};
+
+/// The manifest's name in the result directory.
+pub const MANIFEST_FILE: &str = "run.json";
+const TEMPORARY_FILE: &str = "run.json.new";
+
+/// A manifest with thousands of calibration points stays far below this.
+const LIMIT_BYTES: u64 = 16 << 20;
+
+/// What a table's file held when it was closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TableSeal {
+    /// Rows.
+    pub rows: u64,
+    /// Size of the file.
+    pub bytes: u64,
+    /// CRC-32 of the file (as zlib computes it).
+    pub crc32: u32,
+}
+
+/// The content of `run.json`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Manifest {
+    /// What every reader wants.
+    #[serde(flatten)]
+    pub run: Run,
+    /// One entry per table; empty while the recording is incomplete.
+    #[serde(default)]
+    pub tables: BTreeMap<String, TableSeal>,
+}
+
+/// Only the version: the rest of a newer manifest may look different.
+#[derive(Deserialize)]
+struct VersionOnly {
+    schema: u32,
+}
+
+/// Writes the manifest; a reader sees the old one or the new one. Returns its size.
+pub fn write(directory: &Path, manifest: &Manifest) -> Result<u64, StoreError> {
+    let path = directory.join(MANIFEST_FILE);
+    let temporary = directory.join(TEMPORARY_FILE);
+    let put = || -> io::Result<u64> {
+        let mut text = serde_json::to_vec_pretty(manifest)?;
+        text.push(b'\n');
+        let mut file = create_file(&temporary).map_err(io::Error::other)?;
+        file.write_all(&text)?;
+        fs::rename(&temporary, &path)?;
+        Ok(text.len() as u64)
+    };
+    put().map_err(|source| {
+        // The old manifest stands; a leftover would only confuse.
+        let _ = fs::remove_file(&temporary);
+        match source.downcast::<StoreError>() {
+            Ok(error) => error,
+            Err(source) => StoreError::writing(&path, source),
+        }
+    })
+}
+
+/// Reads and checks the manifest.
+pub fn read(directory: &Path) -> Result<Manifest, StoreError> {
+    let path = directory.join(MANIFEST_FILE);
+    let text = match read_bounded(&path) {
+        Ok(text) => text,
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            return Err(StoreError::NotAResult { path: directory.to_owned() });
+        }
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            return Err(StoreError::damaged(&path, error.to_string()));
+        }
+        Err(error) => return Err(StoreError::reading(&path, error)),
+    };
+    let broken = |error: serde_json::Error| StoreError::damaged(&path, error.to_string());
+    let version: VersionOnly = serde_json::from_slice(&text).map_err(broken)?;
+    check_schema(&path, version.schema)?;
+    serde_json::from_slice(&text).map_err(broken)
+}
+
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() > LIMIT_BYTES {
+        let what = format!("it is not a regular file of at most {LIMIT_BYTES} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    let mut text = Vec::new();
+    file.take(LIMIT_BYTES).read_to_end(&mut text)?;
+    Ok(text)
+}

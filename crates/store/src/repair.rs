@@ -1,0 +1,211 @@
+//! Makes every reference of a recording hold, so that analysis may index without asking.
+//!
+//! A result of ours needs no repair, except that an interrupted one may have lost the last frames. For anything
+//! else the rule is: keep the fact, drop the claim that cannot hold, count it.
+
+use std::collections::HashMap;
+
+use base::{ModuleId, StackId};
+use facts::{Module, ModuleKind, Recording};
+
+use crate::error::Problem;
+
+/// Ids of a table, as positions of its rows.
+struct Positions(Option<HashMap<u32, u32>>, u32);
+
+impl Positions {
+    /// `None` inside when row `i` has id `i`, as it should be.
+    fn of(ids: impl ExactSizeIterator<Item = u32> + Clone) -> Positions {
+        let rows = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+        if ids.clone().eq(0..rows) {
+            return Positions(None, rows);
+        }
+        let mut positions = HashMap::new();
+        for (position, id) in (0..rows).zip(ids) {
+            positions.entry(id).or_insert(position);
+        }
+        Positions(Some(positions), rows)
+    }
+
+    fn get(&self, id: u32) -> Option<u32> {
+        match &self.0 {
+            None => (id < self.1).then_some(id),
+            Some(positions) => positions.get(&id).copied(),
+        }
+    }
+
+    fn dense(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+/// Repairs `recording` and says what was wrong with it.
+pub fn repair(recording: &mut Recording) -> Vec<Problem> {
+    let modules = Positions::of(recording.modules.iter().map(|module| module.id.0));
+    let stacks = Positions::of(recording.stack_nodes.iter().map(|node| node.id.0));
+    let mut problems = Vec::new();
+    let mut report = |count: usize, what: &'static str| {
+        if count > 0 {
+            problems.push(Problem::Repaired { count: count as u64, what });
+        }
+    };
+    if !modules.dense() {
+        report(recording.modules.len(), "modules had ids out of order and were numbered anew");
+    }
+    if !stacks.dense() {
+        report(
+            recording.stack_nodes.len(),
+            "stack frames had ids out of order and were numbered anew",
+        );
+    }
+    report(
+        repair_stacks(recording, &modules, &stacks),
+        "stack frames named a missing module or caller; the stack is cut there",
+    );
+    report(
+        repair_samples(recording, &stacks),
+        "samples or faults named a missing stack and are shown without one",
+    );
+    report(
+        repair_modules_of_others(recording, &modules),
+        "mappings or source locations named a missing module and were left out",
+    );
+    for (id, module) in (0..).zip(&mut recording.modules) {
+        module.id = ModuleId(id);
+    }
+    problems
+}
+
+fn repair_stacks(recording: &mut Recording, modules: &Positions, stacks: &Positions) -> usize {
+    let unknown = ModuleId(u32::try_from(recording.modules.len()).unwrap_or(u32::MAX));
+    let mut broken = 0;
+    let mut needs_unknown = false;
+    for (position, node) in (0..).zip(&mut recording.stack_nodes) {
+        let module = modules.get(node.module.0).map(ModuleId);
+        // A parent behind its child could close a cycle; parents first is the writer's contract.
+        let parent =
+            node.parent.and_then(|id| stacks.get(id.0)).filter(|&parent| parent < position);
+        if module.is_none() || parent.is_none() != node.parent.is_none() {
+            broken += 1;
+        }
+        needs_unknown |= module.is_none();
+        node.truncated |= parent.is_none() && node.parent.is_some();
+        node.id = StackId(position);
+        node.parent = parent.map(StackId);
+        node.module = module.unwrap_or(unknown);
+    }
+    if needs_unknown {
+        recording.modules.push(Module {
+            id: unknown,
+            kind: ModuleKind::Unknown,
+            path: "[unknown]".to_owned(),
+            build_id: None,
+        });
+    }
+    broken
+}
+
+fn repair_samples(recording: &mut Recording, stacks: &Positions) -> usize {
+    let samples = recording.samples.iter_mut().map(|sample| &mut sample.stack);
+    let faults = recording.faults.iter_mut().map(|fault| &mut fault.stack);
+    let mut broken = 0;
+    for stack in samples.chain(faults) {
+        let found = stack.and_then(|id| stacks.get(id.0)).map(StackId);
+        broken += usize::from(found.is_none() && stack.is_some());
+        *stack = found;
+    }
+    broken
+}
+
+fn repair_modules_of_others(recording: &mut Recording, modules: &Positions) -> usize {
+    let before = recording.mappings.len() + recording.frames.len();
+    let place = |module: &mut ModuleId| match modules.get(module.0) {
+        Some(position) => {
+            *module = ModuleId(position);
+            true
+        }
+        None => false,
+    };
+    recording.mappings.retain_mut(|mapping| place(&mut mapping.module));
+    recording.frames.retain_mut(|frame| place(&mut frame.module));
+    before - recording.mappings.len() - recording.frames.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{FileOffset, Nanos, Pid, Tid};
+    use facts::{Privilege, Sample, StackNode};
+
+    use super::*;
+
+    fn module(id: u32) -> Module {
+        Module {
+            id: ModuleId(id),
+            kind: ModuleKind::File,
+            path: format!("/lib/{id}"),
+            build_id: None,
+        }
+    }
+
+    fn node(id: u32, parent: Option<u32>, module: u32) -> StackNode {
+        StackNode {
+            id: StackId(id),
+            parent: parent.map(StackId),
+            module: ModuleId(module),
+            offset: FileOffset(u64::from(id)),
+            truncated: false,
+        }
+    }
+
+    fn sample(stack: u32) -> Sample {
+        Sample {
+            time: Nanos(0),
+            pid: Pid(1),
+            tid: Tid(1),
+            cpu: None,
+            weight: Nanos(1),
+            stack: Some(StackId(stack)),
+            privilege: Privilege::User,
+        }
+    }
+
+    #[test]
+    fn sparse_ids_are_numbered_anew() {
+        let mut recording = Recording {
+            modules: vec![module(7), module(9)],
+            stack_nodes: vec![node(5, None, 9), node(100, Some(5), 7)],
+            samples: vec![sample(100)],
+            ..Recording::default()
+        };
+        assert_eq!(repair(&mut recording).len(), 2);
+        assert_eq!(recording.stack_nodes[1].parent, Some(StackId(0)));
+        assert_eq!(recording.stack_nodes[0].module, ModuleId(1));
+        assert_eq!(recording.samples[0].stack, Some(StackId(1)));
+        assert_eq!(recording.modules[1].id, ModuleId(1));
+        assert_eq!(repair(&mut recording), []);
+    }
+
+    #[test]
+    fn cycles_and_dangling_ids_are_cut() {
+        let mut recording = Recording {
+            modules: vec![module(0)],
+            stack_nodes: vec![node(0, Some(1), 0), node(1, Some(0), 0), node(2, Some(2), 44)],
+            samples: vec![sample(3), sample(1)],
+            ..Recording::default()
+        };
+        let said: Vec<String> = repair(&mut recording).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            said,
+            [
+                "2 stack frames named a missing module or caller; the stack is cut there",
+                "1 samples or faults named a missing stack and are shown without one",
+            ]
+        );
+        let parents: Vec<Option<u32>> =
+            recording.stack_nodes.iter().map(|node| node.parent.map(|id| id.0)).collect();
+        assert_eq!(parents, [None, Some(0), None]);
+        assert_eq!(recording.modules[1].path, "[unknown]");
+        assert_eq!(recording.samples[0].stack, None);
+        assert_eq!(repair(&mut recording), []);
+    }
+}

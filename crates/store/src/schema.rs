@@ -1,0 +1,312 @@
+//! The one description of a table's columns, and the two traits through which a row passes in and out of an
+//! encoding.
+//!
+//! What for: the journal (varints) and Parquet (column chunks) must never disagree on what a fact consists of.
+//! Each kind of fact implements [`Row`] once, in `tables.rs`; each encoding implements [`RowSink`] and
+//! [`RowSource`] once.
+//! What not: no bytes and no files here.
+
+/// Longest text of one cell, in bytes; longer ones (some C++ template names) are clipped when written.
+/// It bounds what a hostile file can make a reader allocate for one cell.
+pub const MAX_TEXT_BYTES: usize = 64 << 10;
+
+/// Most columns that any table has.
+pub const MAX_COLUMNS: usize = 8;
+
+/// The tables of a result, one per kind of fact. The discriminant is the tag of a row in the journal: it is
+/// part of the format.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[expect(missing_docs, reason = "each variant is named after the table it stands for")]
+pub enum Table {
+    Modules = 0,
+    Mappings = 1,
+    Stacks = 2,
+    Samples = 3,
+    Faults = 4,
+    Threads = 5,
+    Lost = 6,
+    Counters = 7,
+    Gauges = 8,
+    Frames = 9,
+}
+
+impl Table {
+    /// All tables, in the order of their tags.
+    pub const ALL: [Table; 10] = [
+        Table::Modules,
+        Table::Mappings,
+        Table::Stacks,
+        Table::Samples,
+        Table::Faults,
+        Table::Threads,
+        Table::Lost,
+        Table::Counters,
+        Table::Gauges,
+        Table::Frames,
+    ];
+
+    /// The table's name; its file is `NAME.parquet`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Table::Modules => "modules",
+            Table::Mappings => "mappings",
+            Table::Stacks => "stacks",
+            Table::Samples => "samples",
+            Table::Faults => "faults",
+            Table::Threads => "threads",
+            Table::Lost => "lost",
+            Table::Counters => "counters",
+            Table::Gauges => "gauges",
+            Table::Frames => "frames",
+        }
+    }
+
+    /// The table's file in the result directory.
+    #[must_use]
+    pub fn file_name(self) -> String {
+        format!("{}.parquet", self.name())
+    }
+
+    /// The table with this tag.
+    pub(crate) fn from_tag(tag: u8) -> Option<Table> {
+        Table::ALL.get(usize::from(tag)).copied()
+    }
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ColumnKind {
+    /// Unsigned 64-bit: times, addresses, sizes, counts.
+    U64,
+    /// Unsigned 32-bit: ids, lines.
+    U32,
+    /// Signed 32-bit: the kernel's pids.
+    I32,
+    /// True or false.
+    Bool,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Text.
+    Text,
+}
+
+/// How the values of a column behave, which decides its Parquet encoding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// Mostly rising, by small steps: stored as differences.
+    Rising,
+    /// The same values again and again: stored through a dictionary.
+    Repeating,
+}
+
+/// One column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Column {
+    /// Its name, the same in every reader; a unit is part of the name (`time_ns`).
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: ColumnKind,
+    /// Whether a row may have no value.
+    pub nullable: bool,
+    /// How its values behave.
+    pub shape: Shape,
+}
+
+impl Column {
+    /// A column that always has a value.
+    pub(crate) const fn new(name: &'static str, kind: ColumnKind, shape: Shape) -> Column {
+        Column { name, kind, nullable: false, shape }
+    }
+
+    /// A column that may be empty.
+    pub(crate) const fn nullable(name: &'static str, kind: ColumnKind) -> Column {
+        Column { name, kind, nullable: true, shape: Shape::Repeating }
+    }
+}
+
+/// One value on its way into or out of an encoding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cell<'a> {
+    /// No value.
+    Null,
+    /// Unsigned 64-bit.
+    U64(u64),
+    /// Unsigned 32-bit.
+    U32(u32),
+    /// Signed 32-bit.
+    I32(i32),
+    /// True or false.
+    Bool(bool),
+    /// Position in the column's list of words.
+    Word(u8),
+    /// Text.
+    Text(&'a str),
+}
+
+/// Why bytes are not a row.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RowError {
+    /// The bytes end inside a row.
+    #[error("the data end inside a row")]
+    Truncated,
+    /// A tag that no table has.
+    #[error("a row has the unknown tag {0}")]
+    UnknownTag(u8),
+    /// A value that its column cannot hold.
+    #[error("column {column} of a row holds a value outside its range")]
+    OutOfRange {
+        /// Position of the column, from 0.
+        column: usize,
+    },
+    /// Text longer than [`MAX_TEXT_BYTES`].
+    #[error("a text of {bytes} bytes is longer than {MAX_TEXT_BYTES}")]
+    LongText {
+        /// Its claimed length.
+        bytes: u64,
+    },
+    /// Text that is not UTF-8.
+    #[error("a text is not UTF-8")]
+    NotUtf8,
+}
+
+/// An enum that is stored as a word.
+pub trait Word: Copy + 'static {
+    /// The words; the position is stored in the journal and is part of the format.
+    const WORDS: &'static [&'static str];
+    /// Position of this value's word.
+    fn position(self) -> u8;
+    /// The value at a position.
+    fn at(position: u8) -> Option<Self>;
+}
+
+/// Takes the cells of one row, in the order of its columns.
+pub trait RowSink {
+    /// Takes the next cell. `Null` only in nullable columns.
+    fn cell(&mut self, cell: Cell<'_>);
+
+    /// An enum as its word.
+    fn word<W: Word>(&mut self, value: W) {
+        self.cell(Cell::Word(value.position()));
+    }
+
+    /// A text, clipped to [`MAX_TEXT_BYTES`].
+    fn text(&mut self, text: &str) {
+        let mut end = text.len().min(MAX_TEXT_BYTES);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.cell(Cell::Text(&text[..end]));
+    }
+
+    /// A text or nothing.
+    fn optional_text(&mut self, text: Option<&str>) {
+        match text {
+            Some(text) => self.text(text),
+            None => self.cell(Cell::Null),
+        }
+    }
+
+    /// A number or nothing.
+    fn optional_u32(&mut self, value: Option<u32>) {
+        self.cell(value.map_or(Cell::Null, Cell::U32));
+    }
+
+    /// A pid or nothing.
+    fn optional_i32(&mut self, value: Option<i32>) {
+        self.cell(value.map_or(Cell::Null, Cell::I32));
+    }
+}
+
+/// Gives the cells of one row, in the order of its columns.
+pub trait RowSource {
+    /// The next cell.
+    fn cell(&mut self) -> Result<Cell<'_>, RowError>;
+
+    /// Position of the cell given last, for errors.
+    fn column(&self) -> usize;
+
+    /// A U64 cell.
+    fn u64(&mut self) -> Result<u64, RowError> {
+        match self.cell()? {
+            Cell::U64(value) => Ok(value),
+            _ => Err(self.out_of_range()),
+        }
+    }
+
+    /// A U32 cell.
+    fn u32(&mut self) -> Result<u32, RowError> {
+        self.optional_u32()?.ok_or_else(|| self.out_of_range())
+    }
+
+    /// An I32 cell.
+    fn i32(&mut self) -> Result<i32, RowError> {
+        self.optional_i32()?.ok_or_else(|| self.out_of_range())
+    }
+
+    /// A Bool cell.
+    fn bool(&mut self) -> Result<bool, RowError> {
+        match self.cell()? {
+            Cell::Bool(value) => Ok(value),
+            _ => Err(self.out_of_range()),
+        }
+    }
+
+    /// A Word cell.
+    fn word<W: Word>(&mut self) -> Result<W, RowError> {
+        let value = match self.cell()? {
+            Cell::Word(position) => W::at(position),
+            _ => None,
+        };
+        value.ok_or_else(|| self.out_of_range())
+    }
+
+    /// A Text cell.
+    fn text(&mut self) -> Result<String, RowError> {
+        self.optional_text()?.ok_or_else(|| self.out_of_range())
+    }
+
+    /// A nullable Text cell.
+    fn optional_text(&mut self) -> Result<Option<String>, RowError> {
+        match self.cell()? {
+            Cell::Text(text) => Ok(Some(text.to_owned())),
+            Cell::Null => Ok(None),
+            _ => Err(self.out_of_range()),
+        }
+    }
+
+    /// A nullable U32 cell.
+    fn optional_u32(&mut self) -> Result<Option<u32>, RowError> {
+        match self.cell()? {
+            Cell::U32(value) => Ok(Some(value)),
+            Cell::Null => Ok(None),
+            _ => Err(self.out_of_range()),
+        }
+    }
+
+    /// A nullable I32 cell.
+    fn optional_i32(&mut self) -> Result<Option<i32>, RowError> {
+        match self.cell()? {
+            Cell::I32(value) => Ok(Some(value)),
+            Cell::Null => Ok(None),
+            _ => Err(self.out_of_range()),
+        }
+    }
+
+    /// The error for the cell given last.
+    fn out_of_range(&self) -> RowError {
+        RowError::OutOfRange { column: self.column() }
+    }
+}
+
+/// A kind of fact as a row of its table.
+pub trait Row: Sized {
+    /// Its table.
+    const TABLE: Table;
+    /// Its columns, in the order in which `put` gives and `take` takes the cells.
+    const COLUMNS: &'static [Column];
+    /// Gives the cells of this row.
+    fn put<S: RowSink>(&self, row: &mut S);
+    /// Builds a row from its cells.
+    fn take<S: RowSource>(row: &mut S) -> Result<Self, RowError>;
+}

@@ -1,0 +1,237 @@
+//! Thinning: of every `n` successive samples of a thread one is kept and carries the weight of all `n`.
+//!
+//! What for: a bounded result of an unbounded run, without bending its totals: the weights of what remains add up
+//! to the weights of what came in.
+//! Which one of the `n` is kept is drawn by a fixed hash of thread and group number: always the same one would
+//! alias with a program whose phases repeat in step with the sampling clock, and a true random number would make
+//! results irreproducible.
+//! Assumption: a thread's records come in its order of time.
+
+use std::collections::BTreeMap;
+
+use base::{Nanos, Tid};
+use facts::{Fact, Fault, FaultKind, Sample};
+
+/// What is thinned as one stream: minor and major faults apart, so that both totals stay right.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Stream {
+    Samples(Tid),
+    Faults(Tid, bool),
+}
+
+/// A sample or fault and its weight.
+#[derive(Clone, Copy, Debug)]
+enum Weighted {
+    Sample(Sample),
+    Fault(Fault),
+}
+
+impl Weighted {
+    fn stream(&self) -> Stream {
+        match self {
+            Weighted::Sample(sample) => Stream::Samples(sample.tid),
+            Weighted::Fault(fault) => Stream::Faults(fault.tid, fault.kind == FaultKind::Major),
+        }
+    }
+
+    fn weight(&self) -> u64 {
+        match self {
+            Weighted::Sample(sample) => sample.weight.0,
+            Weighted::Fault(fault) => fault.weight,
+        }
+    }
+
+    fn with_weight(self, weight: u64) -> Fact {
+        match self {
+            Weighted::Sample(sample) => Fact::Sample(Sample { weight: Nanos(weight), ..sample }),
+            Weighted::Fault(fault) => Fact::Fault(Fault { weight, ..fault }),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Group {
+    number: u64,
+    seen: u64,
+    weight: u64,
+    kept: Option<Weighted>,
+}
+
+/// Thins samples and faults by a fixed factor.
+#[derive(Debug)]
+pub struct Thinner {
+    factor: u64,
+    groups: BTreeMap<Stream, Group>,
+    dropped: u64,
+}
+
+impl Thinner {
+    /// Keeps one of every `factor` records; 1 keeps all.
+    pub fn new(factor: u64) -> Thinner {
+        Thinner { factor: factor.max(1), groups: BTreeMap::new(), dropped: 0 }
+    }
+
+    /// One of how many is kept.
+    pub fn factor(&self) -> u64 {
+        self.factor
+    }
+
+    /// Takes a sample; gives one back when a group of `factor` is full.
+    pub fn sample(&mut self, sample: Sample) -> Option<Fact> {
+        self.take(Weighted::Sample(sample))
+    }
+
+    /// Takes a fault likewise.
+    pub fn fault(&mut self, fault: Fault) -> Option<Fact> {
+        self.take(Weighted::Fault(fault))
+    }
+
+    fn take(&mut self, record: Weighted) -> Option<Fact> {
+        if self.factor == 1 {
+            return Some(record.with_weight(record.weight()));
+        }
+        let stream = record.stream();
+        let group = self.groups.entry(stream).or_insert(Group {
+            number: 0,
+            seen: 0,
+            weight: 0,
+            kept: None,
+        });
+        // Until the drawn one comes, the first stands in: the group may end early.
+        if group.seen == draw(stream, group.number) % self.factor || group.kept.is_none() {
+            group.kept = Some(record);
+        }
+        group.seen += 1;
+        group.weight = group.weight.saturating_add(record.weight());
+        if group.seen < self.factor {
+            return None;
+        }
+        self.dropped += group.seen - 1;
+        let full = group.kept.take().map(|kept| kept.with_weight(group.weight));
+        *group = Group { number: group.number + 1, seen: 0, weight: 0, kept: None };
+        full
+    }
+
+    /// Ends all groups early, so that no weight is lost.
+    pub fn drain(&mut self) -> Vec<Fact> {
+        let groups = std::mem::take(&mut self.groups);
+        let dropped: u64 = groups.values().map(|group| group.seen.saturating_sub(1)).sum();
+        self.dropped += dropped;
+        groups
+            .into_values()
+            .filter_map(|group| group.kept.map(|kept| kept.with_weight(group.weight)))
+            .collect()
+    }
+
+    /// Records dropped since the last call.
+    pub fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
+    }
+}
+
+/// SplitMix64's finaliser (Steele, Lea, Flood 2014) over stream and group.
+fn draw(stream: Stream, group: u64) -> u64 {
+    let (tid, kind) = match stream {
+        Stream::Samples(tid) => (tid, 0),
+        Stream::Faults(tid, major) => (tid, 1 + u64::from(major)),
+    };
+    let seed = u64::from(tid.0 as u32) << 2 | kind;
+    let mut z = seed.wrapping_add(group.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Pid;
+    use facts::Privilege;
+
+    use super::*;
+
+    fn sample(tid: i32, time: u64, weight: u64) -> Sample {
+        Sample {
+            time: Nanos(time),
+            pid: Pid(1),
+            tid: Tid(tid),
+            cpu: None,
+            weight: Nanos(weight),
+            stack: None,
+            privilege: Privilege::User,
+        }
+    }
+
+    fn weight(facts: &[Fact]) -> u64 {
+        facts
+            .iter()
+            .map(|fact| match fact {
+                Fact::Sample(sample) => sample.weight.0,
+                _ => 0,
+            })
+            .sum()
+    }
+
+    #[test]
+    fn weight_is_kept_exactly_and_one_of_n_remains() {
+        let mut thinner = Thinner::new(8);
+        let mut out = Vec::new();
+        let mut put_in = 0;
+        for time in 0..1003 {
+            for tid in 1..=3 {
+                let record = sample(tid, time, 1000 + time % 7);
+                put_in += record.weight.0;
+                out.extend(thinner.sample(record));
+            }
+        }
+        assert_eq!(out.len(), 3 * (1003 / 8));
+        out.extend(thinner.drain());
+        assert_eq!(out.len(), 3 * 126);
+        assert_eq!(weight(&out), put_in);
+        assert_eq!(thinner.take_dropped(), 3 * (1003 - 126));
+        assert_eq!(thinner.take_dropped(), 0);
+    }
+
+    #[test]
+    fn the_kept_one_moves_within_its_group() {
+        let mut thinner = Thinner::new(4);
+        let kept: Vec<u64> = (0..4000)
+            .filter_map(|time| thinner.sample(sample(5, time, 1)))
+            .map(|fact| match fact {
+                Fact::Sample(sample) => sample.time.0 % 4,
+                _ => 9,
+            })
+            .collect();
+        for place in 0..4 {
+            let count = kept.iter().filter(|&&found| found == place).count();
+            assert!((200..300).contains(&count), "place {place} kept {count} times of 1000");
+        }
+    }
+
+    #[test]
+    fn minor_and_major_faults_keep_their_own_totals() {
+        let mut thinner = Thinner::new(4);
+        let mut out = Vec::new();
+        for time in 0..1000 {
+            let kind = if time % 10 == 0 { FaultKind::Major } else { FaultKind::Minor };
+            out.extend(thinner.fault(Fault {
+                time: Nanos(time),
+                pid: Pid(1),
+                tid: Tid(1),
+                address: base::RemoteAddr(time),
+                stack: None,
+                weight: 1,
+                kind,
+            }));
+        }
+        out.extend(thinner.drain());
+        let total = |wanted| -> u64 {
+            out.iter()
+                .map(|fact| match fact {
+                    Fact::Fault(fault) if fault.kind == wanted => fault.weight,
+                    _ => 0,
+                })
+                .sum()
+        };
+        assert_eq!((total(FaultKind::Minor), total(FaultKind::Major)), (900, 100));
+    }
+}

@@ -1,0 +1,222 @@
+//! Recordings made up for tests and the benchmark: deterministic, shaped like real ones.
+#![allow(dead_code, reason = "each test program uses its part of this")]
+
+use std::path::{Path, PathBuf};
+
+use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
+use facts::{
+    Counter, CounterKind, Fact, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource,
+    Mapping, Module, ModuleKind, Privilege, Recording, Run, Sample, StackNode, ThreadEvent,
+    ThreadEventKind,
+};
+
+/// What a made-up recording holds.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    pub seconds: u64,
+    pub threads: u64,
+    pub stack_nodes: u32,
+    pub faults: u64,
+}
+
+pub const SMALL: Shape = Shape { seconds: 1, threads: 2, stack_nodes: 60, faults: 200 };
+
+/// A directory that is removed at the end of a test.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("fathom-store-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path).expect("a scratch directory");
+        Scratch(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Numbers without a pattern (Knuth's MMIX linear congruential generator).
+pub struct Numbers(pub u64);
+
+impl Numbers {
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+const PID: Pid = Pid(4100);
+
+pub fn run(shape: Shape) -> Run {
+    let mut run = Run {
+        schema: facts::SCHEMA_VERSION,
+        fathom_version: "0.1.0".to_owned(),
+        command: vec!["triad".to_owned(), "--size".to_owned(), "1000000".to_owned()],
+        working_directory: "/home/user/triad".to_owned(),
+        elapsed_ns: shape.seconds * 1_000_000_000,
+        ..Run::default()
+    };
+    run.collector.sampling_period_ns = 1_000_000;
+    run
+}
+
+/// All facts of a recording, in the order in which a collector finds them.
+pub fn facts(shape: Shape) -> Vec<Fact> {
+    let mut numbers = Numbers(1);
+    let mut facts = program_start(shape);
+    facts.extend(stacks(shape, &mut numbers));
+    facts.extend(samples_and_faults(shape, &mut numbers));
+    facts.extend(program_end(shape));
+    facts
+}
+
+fn program_start(shape: Shape) -> Vec<Fact> {
+    let module = |id: u32, kind, path: &str, build_id: Option<&str>| {
+        Fact::Module(Module {
+            id: ModuleId(id),
+            kind,
+            path: path.to_owned(),
+            build_id: build_id.map(str::to_owned),
+        })
+    };
+    let mapping = |start: u64, module| {
+        Fact::Mapping(Mapping {
+            time: Nanos(0),
+            pid: PID,
+            start: RemoteAddr(start),
+            end: RemoteAddr(start + 0x20_0000),
+            file_offset: FileOffset(0x1000),
+            module: ModuleId(module),
+        })
+    };
+    let mut facts = vec![
+        module(0, ModuleKind::Kernel, "[kernel]", None),
+        module(1, ModuleKind::File, "/home/user/triad/triad", Some("8c5b0f6e3a")),
+        module(2, ModuleKind::File, "/usr/lib/x86_64-linux-gnu/libc.so.6", Some("00ffee")),
+        module(3, ModuleKind::Anonymous { pid: PID }, "[anon]", None),
+        mapping(0x5555_5555_0000, 1),
+        mapping(0x7f00_0000_0000, 2),
+    ];
+    facts.extend((0..shape.threads).map(|thread| thread_event(thread, 0, ThreadEventKind::Start)));
+    facts
+}
+
+fn thread_event(thread: u64, time: u64, kind: ThreadEventKind) -> Fact {
+    let name =
+        if kind == ThreadEventKind::Exit { String::new() } else { format!("worker {thread}") };
+    Fact::ThreadEvent(ThreadEvent { time: Nanos(time), pid: PID, tid: tid(thread), kind, name })
+}
+
+fn tid(thread: u64) -> Tid {
+    Tid(PID.0 + i32::try_from(thread).expect("few threads"))
+}
+
+fn stacks(shape: Shape, numbers: &mut Numbers) -> Vec<Fact> {
+    (0..shape.stack_nodes)
+        .map(|id| {
+            let parent = (id > 0).then(|| StackId(numbers.below(u64::from(id)) as u32));
+            Fact::StackNode(StackNode {
+                id: StackId(id),
+                parent,
+                module: ModuleId(numbers.below(4) as u32),
+                offset: FileOffset(0x1000 + numbers.below(1 << 20)),
+                truncated: id == 0,
+            })
+        })
+        .collect()
+}
+
+/// One sample per millisecond and thread, with the jitter of a real clock; found in batches per CPU, so that
+/// their order is off by up to 20 ms.
+fn samples_and_faults(shape: Shape, numbers: &mut Numbers) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    let period = 1_000_000;
+    let faults_every = (shape.seconds * 1000 * shape.threads / shape.faults.max(1)).max(1);
+    let mut produced = 0;
+    for batch in 0..shape.seconds * 50 {
+        for thread in 0..shape.threads {
+            for tick in 0..20 {
+                let time = (batch * 20 + tick) * period + numbers.below(40_000);
+                facts.push(Fact::Sample(sample(thread, time, shape, numbers)));
+                produced += 1;
+                if produced % faults_every == 0 {
+                    facts.push(Fact::Fault(fault(thread, time + 500, produced, shape, numbers)));
+                }
+            }
+        }
+        if batch % 5 == 0 {
+            facts.push(Fact::Gauge(Gauge {
+                time: Nanos(batch * 20 * period),
+                pid: PID,
+                kind: GaugeKind::ResidentBytes,
+                value: 4096 * (1000 + batch),
+            }));
+        }
+    }
+    facts
+}
+
+fn sample(thread: u64, time: u64, shape: Shape, numbers: &mut Numbers) -> Sample {
+    // Few stacks are hot: the square of a uniform number.
+    let place = numbers.below(1000) * numbers.below(1000) / 1000;
+    let stack = u64::from(shape.stack_nodes) * place / 1000;
+    Sample {
+        time: Nanos(time),
+        pid: PID,
+        tid: tid(thread),
+        cpu: Some(CpuId(((thread + time / 1_000_000_000) % 16) as u32)),
+        weight: Nanos(1_000_000),
+        stack: (numbers.below(500) != 0).then_some(StackId(stack as u32)),
+        privilege: if numbers.below(12) == 0 { Privilege::Kernel } else { Privilege::User },
+    }
+}
+
+fn fault(thread: u64, time: u64, number: u64, shape: Shape, numbers: &mut Numbers) -> Fault {
+    Fault {
+        time: Nanos(time),
+        pid: PID,
+        tid: tid(thread),
+        address: RemoteAddr(0x7fff_0000_0000 + number * 4096 + numbers.below(4096)),
+        stack: Some(StackId(numbers.below(u64::from(shape.stack_nodes)) as u32)),
+        weight: 1,
+        kind: if numbers.below(50) == 0 { FaultKind::Major } else { FaultKind::Minor },
+    }
+}
+
+fn program_end(shape: Shape) -> Vec<Fact> {
+    let end = shape.seconds * 1_000_000_000;
+    let mut facts: Vec<Fact> =
+        (0..shape.threads).map(|thread| thread_event(thread, end, ThreadEventKind::Exit)).collect();
+    facts.push(Fact::Lost(Lost { time: Nanos(end), source: LostSource::Samples, count: 3 }));
+    facts.push(Fact::Counter(Counter { kind: CounterKind::TaskClock, value: end * shape.threads }));
+    facts.extend((0..shape.stack_nodes).map(|id| {
+        Fact::Frame(Frame {
+            module: ModuleId(id % 4),
+            offset: FileOffset(u64::from(id)),
+            depth: 0,
+            function: format!("stencil<{}>::apply(double const*, unsigned long)", id / 3),
+            file: (id % 5 != 0).then(|| format!("/home/user/triad/src/part{}.h", id % 7)),
+            line: (id % 5 != 0).then_some(10 + id),
+            inlined: false,
+        })
+    }));
+    facts
+}
+
+/// What `open` must give for these facts.
+pub fn recording(run: Run, facts: &[Fact]) -> Recording {
+    let mut recording = Recording { run, ..Recording::default() };
+    facts.iter().for_each(|fact| recording.add(fact.clone()));
+    recording.samples.sort_by_key(|sample| sample.time);
+    recording.faults.sort_by_key(|fault| fault.time);
+    recording
+}
