@@ -1,2 +1,54 @@
-//! To be written.
-fn main() {}
+//! `fathom`: flags, wiring, exit codes. Everything that is known about memory stands in the libraries.
+//!
+//! This crate alone prints, ends the process and uses `anyhow`.
+
+mod arguments;
+mod commands;
+mod exit;
+mod knobs;
+mod progress;
+
+use std::process::ExitCode;
+
+use base::Nanos;
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+use exit::Failure;
+
+fn main() -> ExitCode {
+    let began = sys::process::monotonic();
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
+        let message = panic.payload_as_str().unwrap_or("no message");
+        eprintln!("fathom: this is a bug in Fathom{place}: {message}");
+        eprintln!("  what was collected until the last second is kept and can be opened with `fathom report`");
+    }));
+    match std::panic::catch_unwind(|| run(began)) {
+        Ok(Ok(code)) => code,
+        Ok(Err(failure)) => failure.report(),
+        Err(_) => ExitCode::from(exit::BUG),
+    }
+}
+
+fn run(began: Nanos) -> Result<ExitCode, Failure> {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        // clap prints help and version to stdout, errors to stderr; its code for errors is 2, ours for usage too.
+        Err(error) => {
+            let _ = error.print();
+            return Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE)));
+        }
+    };
+    match arguments.command {
+        Command::Run(options) => commands::collect::run(options, began),
+        Command::Collect(options) => commands::collect::collect(options, began),
+        Command::Report(options) => commands::report::report(&options),
+        Command::Machine(options) => commands::machine::machine(&options),
+        Command::Doctor => commands::doctor::doctor(),
+        Command::Verify(options) => commands::verify::verify(&options),
+        Command::Knobs => commands::generate::knobs(),
+        Command::Man { directory } => commands::generate::man(directory.as_deref()),
+        Command::Completions { shell } => commands::generate::completions(shell),
+    }
+}

@@ -266,7 +266,7 @@ mod tests {
         let second = table.of_mapping(Pid(1), own, &mut facts).unwrap();
         assert_eq!((first.id, facts.len()), (second.id, 1));
         let unwind = first.unwind.expect("an ELF file");
-        assert!(unwind.sections.eh_frame.is_some_and(|bytes| !bytes.is_empty()));
+        assert!(unwind.sections.eh_frame.as_ref().is_some_and(|bytes| !bytes.is_empty()));
     }
 
     #[test]

@@ -30,6 +30,9 @@ const STACK_BYTES: usize = 4 << 20;
 /// How many addresses are looked up between two reports of progress.
 const PROGRESS_STEP: usize = 256;
 
+/// How many addresses of a module must have been seen before it is judged by the share that has source lines.
+const COVERAGE_AT_LEAST: usize = 10;
+
 /// Largest vdso image that is read, bytes; real ones have two pages.
 const VDSO_LIMIT: u64 = 1 << 20;
 
@@ -192,6 +195,19 @@ impl Collector<'_> {
         self.answer.problems.push(format!("{}: {sentence}", self.job.module.path));
     }
 
+    /// Some objects of a program are built with debug information and most are not: the start-up code of the C
+    /// library, or a standard library in a program without.
+    fn tell_poor_coverage(&mut self) {
+        let all = self.job.offsets.len();
+        let innermost = self.answer.frames.iter().filter(|frame| frame.depth == 0);
+        let with_line = innermost.filter(|frame| frame.line.is_some()).count();
+        if all >= COVERAGE_AT_LEAST && with_line < all / 2 {
+            self.problem(format_args!(
+                "its debug information covers only {with_line} of the {all} addresses seen; build all of it with -g"
+            ));
+        }
+    }
+
     fn look_up(&mut self, mut functions: impl FnMut(FileOffset) -> Vec<SourceFrame>) {
         let module = self.job.module.id;
         for some in self.job.offsets.chunks(PROGRESS_STEP) {
@@ -267,7 +283,11 @@ fn file(collector: &mut Collector<'_>, options: &Options, demangle: Demangle) {
     let image = ModuleImage::new(elf, debug_elf, alternate_elf);
     let table = image.symbol_table(demangle);
     collector.look_up(|offset| table.lookup(offset));
-    for problem in table.problems() {
+    let problems = table.problems();
+    if problems.is_empty() {
+        collector.tell_poor_coverage();
+    }
+    for problem in problems {
         collector.problem(advised(&problem));
     }
     for sentence in rejected {

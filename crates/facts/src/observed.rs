@@ -96,7 +96,7 @@ pub struct Sample {
 }
 
 /// Whether a fault waited for I/O.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FaultKind {
     /// Served from memory.
     Minor,

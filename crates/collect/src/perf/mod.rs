@@ -10,8 +10,8 @@ mod record;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use base::{CpuId, Nanos, Pid, RemoteAddr, Tid};
-use facts::{LostSource, SinkError};
+use base::{CpuId, Nanos, Pid, Tid};
+use facts::{FaultKind, LostSource, SinkError};
 
 pub use events::{OpenError, Opened, Settings, Stream, Totals};
 use record::{Record, SampleRecord};
@@ -36,6 +36,7 @@ pub struct PerfSampler {
     last_look: Nanos,
     start: Nanos,
     malformed: u64,
+    fault_periods: HashMap<(Tid, CpuId, FaultKind), u64>,
     /// Kept between samples to save an allocation each.
     kernel_chain: Vec<u64>,
 }
@@ -62,6 +63,7 @@ impl PerfSampler {
             last_look: Nanos(0),
             start: Nanos(0),
             malformed: 0,
+            fault_periods: HashMap::new(),
             kernel_chain: Vec::new(),
         })
     }
@@ -176,7 +178,7 @@ impl PerfSampler {
         };
         self.kernel_chain.clear();
         self.kernel_chain.extend(sample.kernel_chain());
-        let at = Moment { time, pid: sample.pid, tid: sample.tid, cpu: Some(CpuId(sample.cpu.0)) };
+        let at = Moment { time, pid: sample.pid, tid: sample.tid, cpu: Some(sample.cpu) };
         let user = sample
             .registers
             .as_ref()
@@ -185,8 +187,38 @@ impl PerfSampler {
         match stream {
             Stream::Clock => recorder.sampled(at, Nanos(sample.period), position),
             Stream::Faults(kind) => {
-                recorder.faulted(at, kind, RemoteAddr(sample.address.0), sample.period, position)
+                let weight = fault_weight(&mut self.fault_periods, (sample.tid, sample.cpu, kind), sample.period);
+                recorder.faulted(at, kind, sample.address, weight, position)
             }
         }
+    }
+}
+
+/// How many faults a record stands for. The kernel adapts the period of each inherited copy (one per thread and CPU)
+/// and reports, at the end of an interval, the period of the *next* one: `perf_swevent_set_period` counts with the old
+/// `last_period` and stores the new (kernel/events/core.c). So the weight is what the record before announced; the
+/// first interval of the first copy is one fault long.
+fn fault_weight(
+    announced: &mut HashMap<(Tid, CpuId, FaultKind), u64>,
+    copy: (Tid, CpuId, FaultKind),
+    next: u64,
+) -> u64 {
+    // Programs with endless short-lived threads must not grow this table for ever.
+    if announced.len() > 100_000 {
+        announced.clear();
+    }
+    announced.insert(copy, next.max(1)).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_record_weighs_what_the_one_before_announced() {
+        let mut announced = HashMap::new();
+        let copy = (Tid(1), CpuId(0), FaultKind::Minor);
+        let weights = [1, 4, 16, 16].map(|period| fault_weight(&mut announced, copy, period));
+        assert_eq!(weights, [1, 1, 4, 16]);
     }
 }

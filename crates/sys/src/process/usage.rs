@@ -155,3 +155,12 @@ pub fn raise_file_limit() {
         }
     }
 }
+
+/// Columns of the terminal on standard output, when it is one.
+#[must_use]
+pub fn terminal_columns() -> Option<usize> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // Safety: the kernel fills a live structure of this type.
+    let result = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size) };
+    (result == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
+}

@@ -1,0 +1,159 @@
+//! The command line as a table: help, man page and completions are generated from it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Why is memory making this program slow, and what can be done about it?
+#[derive(Parser, Debug)]
+#[command(name = "fathom", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = "Start here:\n  fathom run -- ./my_program its arguments")]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Run a program, show where its time goes and why, keep the result
+    #[command(after_help = "Examples:\n  fathom run -- ./stream --threads 2\n  fathom run -r before -- ./solver input.dat")]
+    Run(RunOptions),
+    /// Collect one analysis: of a program to start or of a running process
+    #[command(after_help = "Examples:\n  fathom collect hotspots -- ./solver input.dat\n  fathom collect hotspots --pid 4242 -d 10\n  fathom collect memory-access -k sampling-interval=5 -- ./solver")]
+    Collect(CollectOptions),
+    /// Show a view of a result
+    #[command(after_help = "Examples:\n  fathom report summary\n  fathom report hotspots -r r000ma -g source-line --limit 20\n  fathom report callers --filter function=memcpy\n  fathom report source --filter function=multiply1\n  fathom report faults --format csv")]
+    Report(ReportOptions),
+    /// Show what this machine is and can do: caches, pages, NUMA, measured bandwidth, latency, FLOPS
+    #[command(after_help = "Examples:\n  fathom machine\n  fathom machine --refresh\n  fathom machine --format json")]
+    Machine(MachineOptions),
+    /// Say what can be measured here, what not, why, and the command that would enable it
+    #[command(after_help = "Example:\n  fathom doctor")]
+    Doctor,
+    /// Check a result's invariants
+    #[command(after_help = "Example:\n  fathom verify r000ma")]
+    Verify(VerifyOptions),
+    /// List the knobs of `collect` with their defaults and VTune's names
+    #[command(after_help = "Example:\n  fathom knobs")]
+    Knobs,
+    /// Write the man pages (to a directory, or the main one to stdout)
+    #[command(after_help = "Example:\n  fathom man /usr/local/share/man/man1")]
+    Man {
+        /// Where to; stdout when absent
+        directory: Option<PathBuf>,
+    },
+    /// Write shell completions to stdout
+    #[command(after_help = "Example:\n  fathom completions bash > /etc/bash_completion.d/fathom")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// What `run` and `collect` share.
+#[derive(Args, Debug)]
+pub struct Collection {
+    /// Directory for the result; must not exist [default: the next free of r000ma, r001ma ...]
+    #[arg(short, long, value_name = "DIR")]
+    pub result: Option<PathBuf>,
+    /// Stop collecting after this many seconds; the program goes on
+    #[arg(short, long, value_name = "SEC", value_parser = seconds)]
+    pub duration: Option<std::time::Duration>,
+    /// Set a knob; see `fathom knobs`
+    #[arg(short, long = "knob", value_name = "NAME=VALUE")]
+    pub knobs: Vec<String>,
+    /// Largest size of the result, in MB
+    #[arg(long, value_name = "MB", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub limit: u64,
+    /// Say nothing but errors: no progress, no report
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct RunOptions {
+    #[command(flatten)]
+    pub collection: Collection,
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "PROGRAM ARGS")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub struct CollectOptions {
+    /// What to find out
+    pub analysis: AnalysisName,
+    #[command(flatten)]
+    pub collection: Collection,
+    /// Observe this running process instead of starting one
+    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
+    pub pid: Option<i32>,
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required_unless_present = "pid", value_name = "PROGRAM ARGS")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum AnalysisName {
+    /// Where the time goes, page faults, what the machine's memory can do
+    MemoryAccess,
+    /// Where the time goes
+    Hotspots,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Format {
+    /// Tables for people
+    Text,
+    /// Every number with its evidence and interval
+    Json,
+    /// One header line, then one line a row
+    Csv,
+}
+
+#[derive(Args, Debug)]
+pub struct ReportOptions {
+    /// summary, hotspots, callers, callees, source, faults, timeline or threads
+    #[arg(value_name = "VIEW")]
+    pub view: String,
+    /// The result [default: the newest r???xx in this directory]
+    #[arg(short, long, value_name = "DIR")]
+    pub result: Option<PathBuf>,
+    /// Group rows by these keys, e.g. `function,source-line`
+    #[arg(short, long, value_name = "KEY[,KEY...]")]
+    pub group: Option<String>,
+    /// Keep only what matches, e.g. `thread=4711` or `time=1.5..2` (repeatable)
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub filter: Vec<String>,
+    /// How to write it
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// At most so many rows
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+}
+
+#[derive(Args, Debug)]
+pub struct MachineOptions {
+    /// Measure again even if the machine was measured before
+    #[arg(long)]
+    pub refresh: bool,
+    /// How to write it
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+#[derive(Args, Debug)]
+pub struct VerifyOptions {
+    /// The result [default: the newest r???xx in this directory]
+    pub result: Option<PathBuf>,
+}
+
+fn seconds(text: &str) -> Result<std::time::Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    if !(seconds > 0.0 && seconds < 1e8) {
+        return Err("must be more than 0 and less than 1e8 seconds".to_owned());
+    }
+    Ok(std::time::Duration::from_secs_f64(seconds))
+}

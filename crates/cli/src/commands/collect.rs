@@ -1,0 +1,356 @@
+//! `fathom run` and `fathom collect`: from the command line to a finished result and its report.
+//!
+//! Order of steps, and what a failure or Ctrl-C leaves behind at each:
+//! ```text
+//!   find the program, make the directory     nothing was run
+//!   collect                                  the directory opens with everything until the last second
+//!   name the symbols, close the tables       likewise; symbols are looked up again when it is opened
+//!   measure the machine (once per machine)   the result is complete, without the machine's figures
+//!   print the report, wait for a program that goes on, pass its exit code on
+//! ```
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use base::{FileOffset, ModuleId, Nanos, Pid};
+use collect::program::ProgramError;
+use collect::session::{self, Options, Outcome, SessionError};
+use collect::symbolise;
+use facts::{Analysis, ExitKind, Fact, Module, Run, RunState, Sink, SinkError, Target, SCHEMA_VERSION};
+use store::Writer;
+use sys::process::{LaunchError, Received, Signal, SignalFd};
+
+use crate::arguments::{AnalysisName, CollectOptions, Collection, RunOptions};
+use crate::exit::{CANNOT_MEASURE, Failure, USAGE};
+use crate::knobs::{self, Settings};
+use crate::progress::Progress;
+
+/// `fathom run`.
+pub fn run(options: RunOptions, began: Nanos) -> Result<ExitCode, Failure> {
+    collect_target(Analysis::MemoryAccess, WhatToWatch::Program(options.command), &options.collection, began)
+}
+
+/// `fathom collect`.
+pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failure> {
+    let analysis = match options.analysis {
+        AnalysisName::MemoryAccess => Analysis::MemoryAccess,
+        AnalysisName::Hotspots => Analysis::Hotspots,
+    };
+    let what = match options.pid {
+        Some(pid) if pid <= 0 => return Err(Failure::usage(format!("{pid} is not a process id"))),
+        Some(pid) => WhatToWatch::Process(Pid(pid)),
+        None => WhatToWatch::Program(options.command),
+    };
+    collect_target(analysis, what, &options.collection, began)
+}
+
+enum WhatToWatch {
+    Program(Vec<OsString>),
+    Process(Pid),
+}
+
+fn collect_target(
+    analysis: Analysis,
+    what: WhatToWatch,
+    collection: &Collection,
+    began: Nanos,
+) -> Result<ExitCode, Failure> {
+    let settings = knobs::parse(&collection.knobs)?;
+    let file = match &what {
+        WhatToWatch::Program(command) => Some(find_program(&command[0])?),
+        WhatToWatch::Process(_) => None,
+    };
+    let (host, problems) = calibrate::host();
+    sys::process::raise_file_limit();
+    // Before any thread is started: threads inherit the mask.
+    let signals = SignalFd::take_over().map_err(|error| Failure::new(CANNOT_MEASURE, error))?;
+    let directory = match &collection.result {
+        Some(directory) => directory.clone(),
+        None => store::next_free(Path::new("."), analysis.suffix()),
+    };
+    let mut run = Run {
+        schema: SCHEMA_VERSION,
+        fathom_version: env!("CARGO_PKG_VERSION").to_owned(),
+        state: RunState::Incomplete,
+        analysis,
+        command: command_line(&what),
+        working_directory: working_directory(&what),
+        started_unix: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        host,
+        knobs: settings.changed.clone(),
+        limit_bytes: collection.limit * 1_000_000,
+        notes: problems,
+        ..Run::default()
+    };
+    let options = Options {
+        period: settings.period,
+        stack_bytes: settings.stack_bytes,
+        cpus: online_cpus(),
+        duration: collection.duration,
+        best_method: settings.method,
+        began,
+    };
+    let writer = Writer::create(&directory, &run).map_err(store_failure)?;
+    let mut sink = Noting::new(writer);
+    let outcome = match (&what, &file) {
+        (WhatToWatch::Program(command), Some(file)) => {
+            session::launch(file, command, &options, &signals, &mut sink)
+        }
+        (WhatToWatch::Process(pid), _) => session::attach(*pid, &options, &signals, &mut sink),
+        (WhatToWatch::Program(_), None) => unreachable!("a program was found above"),
+    };
+    let mut outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            drop(sink);
+            // Nothing was collected: an empty result would only be in the way.
+            let _ = std::fs::remove_dir_all(&directory);
+            return Err(session_failure(error));
+        }
+    };
+    let pid = match &what {
+        WhatToWatch::Process(pid) => Some(Target::Attached { pid: pid.0 }),
+        WhatToWatch::Program(_) => sink.first_pid.map(|pid| Target::Launched { pid: pid.0 }),
+    };
+    describe(&mut run, pid, &outcome);
+    let program = outcome.program.take();
+    // While the program runs on, a second Ctrl-C must end it, not us: keep the signals. Otherwise Ctrl-C may end us.
+    let signals = program.is_some().then_some(signals);
+    let finished = finish(sink, &mut run, &directory, collection.quiet)?;
+    if program.is_none() {
+        add_calibration(&mut run, &directory, &settings, collection.quiet);
+    }
+    if !collection.quiet {
+        super::report::print_summary(&directory)?;
+        say_what_was_kept(&directory, finished, &outcome, program.is_some());
+    }
+    if let Some(error) = outcome.sink_error {
+        wait_for_program(program, signals.as_ref());
+        return Err(Failure::new(CANNOT_MEASURE, error)
+            .hint(format!("what was written before is kept in {}; free some space or choose -r on another disk", directory.display())));
+    }
+    let exit = wait_for_program(program, signals.as_ref()).unwrap_or(outcome.exit);
+    Ok(pass_on(exit, collection.quiet))
+}
+
+/// Remembers, while facts pass, which addresses must be named at the end.
+struct Noting {
+    writer: Writer,
+    modules: Vec<Module>,
+    addresses: BTreeSet<(ModuleId, FileOffset)>,
+    first_pid: Option<Pid>,
+}
+
+impl Noting {
+    fn new(writer: Writer) -> Noting {
+        Noting { writer, modules: Vec::new(), addresses: BTreeSet::new(), first_pid: None }
+    }
+}
+
+impl Sink for Noting {
+    fn push(&mut self, fact: Fact) -> Result<(), SinkError> {
+        match &fact {
+            Fact::Module(module) => self.modules.push(module.clone()),
+            Fact::StackNode(node) => {
+                self.addresses.insert((node.module, node.offset));
+            }
+            Fact::ThreadEvent(event) => {
+                self.first_pid.get_or_insert(event.pid);
+            }
+            _ => {}
+        }
+        self.writer.push(fact)
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        Sink::flush(&mut self.writer)
+    }
+}
+
+/// Names the symbols and closes the tables.
+fn finish(mut sink: Noting, run: &mut Run, directory: &Path, quiet: bool) -> Result<store::Finished, Failure> {
+    let mut progress = Progress::new(!quiet);
+    let addresses: Vec<_> = sink.addresses.iter().copied().collect();
+    let named = symbolise::symbolise(&sink.modules, &addresses, &symbolise::Options::default(), &mut |done, all| {
+        progress.show(done as f64 / all.max(1) as f64, "naming functions");
+    });
+    drop(progress);
+    run.notes.extend(named.problems);
+    for frame in named.frames {
+        // A full disk: the tables below fail too and say so.
+        if sink.writer.push(Fact::Frame(frame)).is_err() {
+            break;
+        }
+    }
+    run.state = RunState::Complete;
+    sink.writer.finish(run).map_err(|error| {
+        store_failure(error).hint(format!(
+            "what was collected is kept in {} and opens with `fathom report summary -r {}`",
+            directory.display(),
+            directory.display()
+        ))
+    })
+}
+
+fn describe(run: &mut Run, target: Option<Target>, outcome: &Outcome) {
+    run.target = target;
+    run.elapsed_ns = outcome.elapsed.0;
+    run.exit = Some(outcome.exit);
+    run.stopped_by.clone_from(&outcome.stopped_by);
+    run.collector = outcome.collector.clone();
+    run.own_cost = outcome.own_cost.clone();
+    run.resource_use.clone_from(&outcome.resource_use);
+    run.notes.extend(outcome.notes.iter().cloned());
+}
+
+/// Adds what the machine can do: from the cache, or measured now.
+fn add_calibration(run: &mut Run, directory: &Path, settings: &Settings, quiet: bool) {
+    let mut calibration = calibrate::cache::load(&run.host);
+    if calibration.is_none() && settings.calibrate {
+        let mut progress = Progress::new(!quiet);
+        if !quiet {
+            eprintln!("fathom: measuring what this machine's memory can do, once (about 15 s; kept for later runs)");
+        }
+        let measured = calibrate::measure(&run.host, &calibrate::Options::default(), &mut |done, what| {
+            progress.show(done, what);
+        });
+        drop(progress);
+        if let Err(error) = calibrate::cache::save(&measured) {
+            run.notes.push(format!("the machine's figures could not be kept for later runs: {error}"));
+        }
+        calibration = Some(measured);
+    }
+    if calibration.is_some() {
+        run.calibration = calibration;
+        // Not being able to add it loses nothing that was collected.
+        if let Err(error) = store::replace_run(directory, run) {
+            eprintln!("fathom: the machine's figures could not be added to the result: {error}");
+        }
+    }
+}
+
+fn say_what_was_kept(directory: &Path, finished: store::Finished, outcome: &Outcome, goes_on: bool) {
+    for note in &finished.notes {
+        eprintln!("fathom: {note}");
+    }
+    eprintln!("fathom: result in {} ({})", directory.display(), finished.size);
+    if goes_on {
+        let why = match outcome.stopped_by.as_deref() {
+            Some("duration") => "the time given with -d is over",
+            _ => "collection stopped",
+        };
+        eprintln!("fathom: {why}; the program goes on. Ctrl-C ends it.");
+    }
+}
+
+/// Waits until a program that outlived its collection ends. Ctrl-C then ends it: first as Ctrl-C would, after a second
+/// by force.
+fn wait_for_program(
+    program: Option<collect::launched::LaunchedProgram>,
+    signals: Option<&SignalFd>,
+) -> Option<ExitKind> {
+    use std::os::fd::AsFd;
+    let (mut program, signals) = (program?, signals?);
+    let mut asked_to_end: Option<Nanos> = None;
+    loop {
+        program.look();
+        if let Some((exit, _)) = program.ended() {
+            return Some(*exit);
+        }
+        let mut descriptors = vec![signals.as_fd()];
+        descriptors.extend(program.descriptor());
+        let _ = sys::process::poll_readable(&descriptors, Duration::from_millis(200));
+        while let Some(Received(signal)) = signals.next() {
+            match signal {
+                Signal::Interrupt if asked_to_end.is_some() => program.signal(Signal::Kill),
+                Signal::Interrupt | Signal::Terminate | Signal::HangUp => {
+                    program.signal(if signal == Signal::Interrupt { Signal::Terminate } else { signal });
+                    asked_to_end = Some(sys::process::monotonic());
+                }
+                _ => {}
+            }
+        }
+        if asked_to_end.is_some_and(|asked| sys::process::monotonic() - asked > Nanos(1_000_000_000)) {
+            program.signal(Signal::Kill);
+        }
+    }
+}
+
+/// The program's own failure becomes ours, and is said.
+fn pass_on(exit: ExitKind, quiet: bool) -> ExitCode {
+    match exit {
+        ExitKind::Code(0) | ExitKind::StillRunning | ExitKind::Unknown => ExitCode::SUCCESS,
+        ExitKind::Code(code) => {
+            if !quiet {
+                eprintln!("fathom: the program itself ended with exit code {code}");
+            }
+            ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))
+        }
+        ExitKind::Signal(signal) => {
+            if !quiet {
+                eprintln!("fathom: the program was ended by signal {signal}");
+            }
+            // As shells report it.
+            ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))
+        }
+    }
+}
+
+fn find_program(name: &OsString) -> Result<PathBuf, Failure> {
+    let search_path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned());
+    collect::program::find(&name.to_string_lossy(), &search_path).map_err(|error| {
+        let code = match error {
+            ProgramError::ThirtyTwoBit(_) | ProgramError::OtherArchitecture { .. } | ProgramError::SetUserId { .. } => {
+                CANNOT_MEASURE
+            }
+            _ => USAGE,
+        };
+        Failure::new(code, error)
+    })
+}
+
+fn session_failure(error: SessionError) -> Failure {
+    let code = match &error {
+        SessionError::Launch(LaunchError::NulByte) | SessionError::NoSuchProcess(_) => USAGE,
+        _ => CANNOT_MEASURE,
+    };
+    Failure::new(code, error)
+}
+
+fn store_failure(error: store::StoreError) -> Failure {
+    let code = super::report::store_error_code(&error, CANNOT_MEASURE);
+    Failure::new(code, error)
+}
+
+fn command_line(what: &WhatToWatch) -> Vec<String> {
+    match what {
+        WhatToWatch::Program(command) => {
+            command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+        }
+        WhatToWatch::Process(pid) => {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0)
+                .filter(|word| !word.is_empty())
+                .map(|word| String::from_utf8_lossy(word).into_owned())
+                .collect()
+        }
+    }
+}
+
+fn working_directory(what: &WhatToWatch) -> String {
+    let directory = match what {
+        WhatToWatch::Program(_) => std::env::current_dir(),
+        WhatToWatch::Process(pid) => std::fs::read_link(format!("/proc/{pid}/cwd")),
+    };
+    directory.map(|path| path.display().to_string()).unwrap_or_default()
+}
+
+/// CPUs whose threads can be sampled.
+pub fn online_cpus() -> Vec<base::CpuId> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let cpus = machine::parse_cpu_list(text.trim()).unwrap_or_default();
+    if cpus.is_empty() { vec![base::CpuId(0)] } else { cpus.into_iter().map(base::CpuId).collect() }
+}

@@ -1,0 +1,46 @@
+//! `fathom doctor`.
+
+use std::process::ExitCode;
+
+use collect::probe::{self, Ability, Finding};
+
+use crate::exit::Failure;
+
+/// Says what can be measured here.
+pub fn doctor() -> Result<ExitCode, Failure> {
+    let (host, problems) = calibrate::host();
+    let findings = probe::look(&super::collect::online_cpus(), &host.pmu);
+    let mut text = format!("What can be measured here ({}, Linux {})\n\n", host.cpu, host.kernel);
+    for finding in &findings {
+        text.push_str(&describe(finding));
+    }
+    text.push_str(&describe(&calibration(&host)));
+    for problem in problems {
+        text.push_str(&format!("\n  note: {problem}\n"));
+    }
+    super::print(&text)
+}
+
+fn describe(finding: &Finding) -> String {
+    let head = |mark: &str| format!("  {mark:<8} {}  ({})\n", finding.what, finding.means);
+    let more = |label: &str, text: &str| format!("           {label}: {text}\n");
+    match &finding.ability {
+        Ability::Works => head("yes"),
+        Ability::Partly { missing, remedy } => {
+            head("partly") + &more("missing", missing) + &more("to enable", remedy)
+        }
+        Ability::Unavailable { reason, remedy } => head("no") + &more("why", reason) + &more("to enable", remedy),
+    }
+}
+
+fn calibration(host: &facts::host::Host) -> Finding {
+    let ability = if calibrate::cache::load(host).is_some() {
+        Ability::Works
+    } else {
+        Ability::Partly {
+            missing: "this machine was not measured yet; the first run does it (about 15 s)".to_owned(),
+            remedy: "fathom machine".to_owned(),
+        }
+    };
+    Finding { what: "what the machine's memory can do", means: "calibration kernels", ability }
+}

@@ -1,0 +1,79 @@
+//! One module per command.
+
+pub mod collect;
+pub mod doctor;
+pub mod generate;
+pub mod machine;
+pub mod report;
+pub mod verify;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::exit::Failure;
+
+/// Writes a result to stdout. A reader that went away (`| head`) is no error.
+pub fn print(text: &str) -> Result<ExitCode, Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(crate::exit::CANNOT_MEASURE, error))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Width of the terminal on stdout, at most 100 columns; 100 when it is none.
+pub fn width() -> usize {
+    let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    columns.or_else(sys::process::terminal_columns).map_or(100, |columns: usize| columns.clamp(60, 100))
+}
+
+/// Whether stdout shows colours: a terminal, and the user did not say no (https://no-color.org).
+pub fn colour() -> bool {
+    use std::io::IsTerminal;
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// The named result, or the newest in this directory.
+pub fn result_directory(named: Option<&PathBuf>) -> Result<PathBuf, Failure> {
+    if let Some(directory) = named {
+        return Ok(directory.clone());
+    }
+    let newest = std::fs::read_dir(".").ok().and_then(|entries| {
+        entries
+            .filter_map(Result::ok)
+            .filter(|entry| is_result_name(&entry.file_name().to_string_lossy()))
+            .filter(|entry| entry.path().join("run.json").is_file())
+            .max_by_key(|entry| entry.metadata().and_then(|meta| meta.modified()).ok())
+            .map(|entry| PathBuf::from(entry.file_name()))
+    });
+    newest.ok_or_else(|| {
+        Failure::usage("there is no result (r000ma ...) in this directory")
+            .hint("name one with -r DIR, or make one: fathom run -- PROGRAM")
+    })
+}
+
+/// r, at least three digits, two letters.
+fn is_result_name(name: &str) -> bool {
+    let Some(rest) = name.strip_prefix('r') else { return false };
+    let letters = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    rest.len() - letters.len() >= 3 && letters.len() == 2 && letters.chars().all(|c| c.is_ascii_lowercase())
+}
+
+/// A directory's name for people.
+pub fn shown_name(directory: &Path) -> String {
+    directory.display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn result_names() {
+        assert!(["r000ma", "r1234hs"].iter().all(|name| is_result_name(name)));
+        assert!(!["r00ma", "results", "r000", "r000maa", "x000ma"].iter().any(|name| is_result_name(name)));
+    }
+}

@@ -1,0 +1,49 @@
+//! Exit codes and the one way in which a command fails.
+//!
+//! The codes are part of the contract (`docs/guide/command-line.md`); scripts depend on them.
+
+use std::process::ExitCode;
+
+/// The command line or what it names is wrong.
+pub const USAGE: u8 = 2;
+/// This cannot be measured here.
+pub const CANNOT_MEASURE: u8 = 3;
+/// A result or other input is damaged.
+pub const DAMAGED: u8 = 4;
+/// Our own fault.
+pub const BUG: u8 = 5;
+
+/// A failed command: what happened and why (`error`), and what to type next (`hint`).
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    error: anyhow::Error,
+    hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure with a code.
+    pub fn new(code: u8, error: impl Into<anyhow::Error>) -> Failure {
+        Failure { code, error: error.into(), hint: None }
+    }
+
+    /// A wrong command line.
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure::new(USAGE, anyhow::Error::msg(message.into()))
+    }
+
+    /// The same with advice.
+    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Prints it to stderr.
+    pub fn report(&self) -> ExitCode {
+        eprintln!("fathom: {:#}", self.error);
+        if let Some(hint) = &self.hint {
+            eprintln!("  {hint}");
+        }
+        ExitCode::from(self.code)
+    }
+}
