@@ -100,6 +100,11 @@ impl<'a> BudgetedReader<'a> {
         BudgetedReader { bytes: EndianSlice::new(bytes, LittleEndian), budget }
     }
 
+    /// The rest of the bytes, without paying: for names, which were paid for when their end was found.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.bytes.slice()
+    }
+
     #[inline]
     fn charge(&self, reads: u64) -> Result<()> {
         self.budget.charge(reads, self.bytes.offset_id())

@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
 
 use addr2line::{LookupContinuation as _, LookupResult, gimli};
 use base::FileOffset;
@@ -103,6 +104,7 @@ impl<'data> ModuleImage<'data> {
             functions: OnceCell::new(),
             stubs: OnceCell::new(),
             demangle,
+            names: RefCell::default(),
             problems,
         }
     }
@@ -187,6 +189,7 @@ pub struct SymbolTable<'a> {
     functions: OnceCell<FunctionSymbols<'a>>,
     stubs: OnceCell<Stubs<'a>>,
     demangle: Demangle,
+    names: RefCell<HashMap<&'a [u8], String>>,
     problems: RefCell<Vec<Problem>>,
 }
 
@@ -277,12 +280,9 @@ impl<'a> SymbolTable<'a> {
         };
         let mut frames = Vec::new();
         while let Some(frame) = found.next()? {
-            let raw = match &frame.function {
-                Some(name) => name.name.to_slice()?,
-                None => Cow::Borrowed(&[][..]),
-            };
-            let unqualified = !is_mangled(&raw);
-            let function = Some(function_name(&raw, self.demangle)).filter(|name| !name.is_empty());
+            let raw = frame.function.as_ref().map_or(&[][..], |name| name.name.rest());
+            let unqualified = !is_mangled(raw);
+            let function = Some(self.name(raw)).filter(|name| !name.is_empty());
             let (file, line) = frame.location.map_or((None, None), |at| (at.file, at.line));
             let file = file.map(without_dot_directories);
             frames.push(Unnamed { function, unqualified, file, line });
@@ -299,9 +299,9 @@ impl<'a> SymbolTable<'a> {
                 let symbol = self.functions().lookup(address).filter(|name| is_mangled(name));
                 // A linker that folds equal functions leaves one symbol for several; it must fit.
                 if let Some(symbol) = symbol
-                    && function_name(symbol, Demangle::Yes).contains(bare.as_str())
+                    && fits(bare, &function_name(symbol, Demangle::Yes))
                 {
-                    frame.function = Some(function_name(symbol, self.demangle));
+                    frame.function = Some(self.name(symbol));
                 }
             }
             Some(_) => {}
@@ -310,12 +310,22 @@ impl<'a> SymbolTable<'a> {
 
     fn symbol_name(&self, address: LinkAddress) -> Option<String> {
         if let Some(name) = self.functions().lookup(address) {
-            return Some(function_name(name, self.demangle));
+            return Some(self.name(name));
         }
         let main = &self.image.main;
         let stubs = self.stubs.get_or_init(|| Stubs::read(main));
         let name = stubs.lookup(main, address)?;
-        Some(function_name(name, self.demangle) + "@plt")
+        Some(self.name(name) + "@plt")
+    }
+
+    /// The name for the reader. Demangling C++ costs some 10 us, and the same small functions are inlined
+    /// everywhere, so what was demangled is kept.
+    fn name(&self, raw: &'a [u8]) -> String {
+        if !is_mangled(raw) {
+            return function_name(raw, self.demangle);
+        }
+        let mut known = self.names.borrow_mut();
+        known.entry(raw).or_insert_with(|| function_name(raw, self.demangle)).clone()
     }
 
     fn functions(&self) -> &FunctionSymbols<'a> {
@@ -324,10 +334,36 @@ impl<'a> SymbolTable<'a> {
     }
 }
 
+/// Whether the qualified name is that of the function with this bare name. Template arguments are written
+/// differently, and so are the numbers of closures.
+fn fits(bare: &str, qualified: &str) -> bool {
+    bare.split(['<', '#']).next().is_some_and(|name| qualified.contains(name))
+}
+
 /// `/a/./b//c` names the same file as `/a/b/c`, and would make a second row of it. `..` stays: behind a symbolic
 /// link it leads elsewhere than the text says.
 fn without_dot_directories(path: &str) -> String {
     let absolute = if path.starts_with('/') { "/" } else { "" };
     let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     format!("{absolute}{}", parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lose_dots_only() {
+        let shown = ["/a/./b//c.h", "./malloc/./malloc.c", "/a/../b.c", "x.c", "/"]
+            .map(without_dot_directories);
+        assert_eq!(shown, ["/a/b/c.h", "malloc/malloc.c", "/a/../b.c", "x.c", "/"]);
+    }
+
+    #[test]
+    fn bare_names_fit_their_qualified_ones() {
+        assert!(fits("push<u8>", "alloc::vec::Vec<T>::push"));
+        assert!(fits("{closure#0}", "collect::work::{{closure}}"));
+        assert!(fits("operator<<", "std::operator<<(std::ostream&, char)"));
+        assert!(!fits("pop<u8>", "alloc::vec::Vec<T>::push"));
+    }
 }
