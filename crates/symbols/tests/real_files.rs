@@ -7,7 +7,10 @@ use std::path::Path;
 use base::FileOffset;
 use common::{answers, directory, offsets_in_section, offsets_of, shown, tool};
 use object::read::{Object as _, ObjectSymbol as _};
-use symbols::{Demangle, Elf, ModuleImage, Problem, SourceFrame, check_debug_file};
+use symbols::{
+    Demangle, Elf, ModuleImage, Problem, SourceFrame, alternate_file_candidates,
+    check_alternate_file, check_debug_file,
+};
 
 /// Two levels of inlining, with known lines, and a call through the PLT.
 const NESTED: &str = "\
@@ -228,6 +231,49 @@ fn rust_names_are_demangled() {
     let found = answers(&bytes, None, &offsets_of(&bytes, name.unwrap()));
     let expected = "real_files::collatz_steps real_files.rs:";
     assert!(found.iter().all(|answer| answer.contains(expected)), "{found:#?}");
+}
+
+/// Distributions move what several debug files share into one (`dwz -m`); names of inlined functions are then there.
+#[test]
+fn shared_debug_files_are_checked_and_used() {
+    if std::process::Command::new("dwz").arg("--version").output().is_err() {
+        eprintln!("skipped: dwz is missing (Debian: dwz)");
+        return;
+    }
+    let place = directory("shared");
+    let header = "static inline __attribute__((always_inline)) double shared_by_both(double *values_of_it, long index_of_it) \
+                  {\n    double long_name_of_a_local = values_of_it[index_of_it];\n    return long_name_of_a_local * 3.0;\n}\n";
+    std::fs::write(place.join("shared.h"), header).unwrap();
+    for name in ["one", "two"] {
+        let source = format!(
+            "#include \"shared.h\"\ndouble {name}(double *p) {{\n    return shared_by_both(p, 5);\n}}\n"
+        );
+        std::fs::write(place.join(format!("{name}.c")), source).unwrap();
+        let (file, output) = (format!("{name}.c"), format!("{name}.so"));
+        tool(&place, &["cc", "-g", "-O2", "-gdwarf-4", "-shared", "-fPIC", &file, "-o", &output]);
+    }
+    tool(&place, &["dwz", "-m", "common.debug", "one.so", "two.so"]);
+    let main = std::fs::read(place.join("one.so")).unwrap();
+    let elf = Elf::parse(&main).unwrap();
+    let link = elf.alternate_link().expect("a link to common.debug");
+    let places = alternate_file_candidates(&place.join("one.so"), &link, &[]);
+    let common = std::fs::read(&places[0]).unwrap();
+    let alternate = Elf::parse(&common).unwrap();
+    check_alternate_file(&link, &alternate).unwrap();
+    check_alternate_file(&link, &elf).unwrap_err();
+
+    let offsets = offsets_of(&main, "one");
+    let image = ModuleImage::new(elf, None, Some(alternate));
+    let table = image.symbol_table(Demangle::Yes);
+    let found: Vec<_> = offsets.iter().map(|offset| shown(&table.lookup(*offset))).collect();
+    let expected = "shared_by_both shared.h:3 (inlined) < one one.c:3";
+    assert!(found.iter().any(|answer| answer == expected), "{found:#?}");
+    assert_eq!(table.problems(), []);
+
+    // Without the common file the inlined function has no name; its caller stands for it.
+    assert!(answers(&main, None, &offsets).iter().all(|answer| answer.starts_with("one one.c:")));
+    let missing = problems(&main, offsets[0]);
+    assert!(matches!(&missing[..], [Problem::AlternateMissing { .. }]), "{missing:?}");
 }
 
 /// Recipe R1: the hottest function is a static inline function of a library's header.

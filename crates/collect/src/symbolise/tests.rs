@@ -107,7 +107,8 @@ fn vdso_functions_are_named() {
     let elf = Elf::parse(&bytes).unwrap();
     let vdso = module(1, ModuleKind::Vdso, "[vdso]", elf.build_id());
     let addresses: Vec<_> = (0..bytes.len() as u64).map(|at| (vdso.id, FileOffset(at))).collect();
-    let found = symbolise(&[vdso.clone()], &addresses, &Options::default(), &mut |_, _| {});
+    let found =
+        symbolise(std::slice::from_ref(&vdso), &addresses, &Options::default(), &mut |_, _| {});
     assert!(found.frames.iter().any(|frame| frame.function.contains("clock_gettime")));
     assert_eq!(found.problems, [""; 0]);
     let other = Module { build_id: None, ..vdso };
