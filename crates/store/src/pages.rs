@@ -168,6 +168,7 @@ pub struct CheckedPages {
     chunk: Vec<u8>,
     at: usize,
     values_left: usize,
+    has_dictionary: bool,
     decompressor: zstd::bulk::Decompressor<'static>,
 }
 
@@ -175,7 +176,7 @@ impl CheckedPages {
     /// `chunk` is the whole column chunk, which the footer says holds `values` values (nulls included).
     pub fn new(chunk: Vec<u8>, values: usize) -> Result<CheckedPages> {
         let decompressor = zstd::bulk::Decompressor::new()?;
-        Ok(CheckedPages { chunk, at: 0, values_left: values, decompressor })
+        Ok(CheckedPages { chunk, at: 0, values_left: values, has_dictionary: false, decompressor })
     }
 
     fn next_page(&mut self) -> Result<Option<Page>> {
@@ -202,6 +203,7 @@ impl CheckedPages {
             Some(DATA_PAGE) => self.data_page(&header, raw, values).map(Some),
             // Each entry of a dictionary takes at least 4 bytes in the types used here.
             Some(DICTIONARY_PAGE) if header.values <= raw.len() / 4 => {
+                self.has_dictionary = true;
                 Ok(Some(Page::DictionaryPage {
                     buf: raw.into(),
                     num_values: values,
@@ -221,10 +223,15 @@ impl CheckedPages {
         if (header.definition_encoding, header.repetition_encoding) != (3, 3) {
             return Err(damaged("a page's levels are not run-length encoded"));
         }
+        let encoding = encoding(header.encoding)?;
+        // The crate's decoder asserts it (parquet 60.1, column/reader/decoder.rs).
+        if encoding == Encoding::RLE_DICTIONARY && !self.has_dictionary {
+            return Err(damaged("a page needs a dictionary that is not there"));
+        }
         Ok(Page::DataPage {
             buf: raw.into(),
             num_values: values,
-            encoding: encoding(header.encoding)?,
+            encoding,
             def_level_encoding: Encoding::RLE,
             rep_level_encoding: Encoding::RLE,
             statistics: None,

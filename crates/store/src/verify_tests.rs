@@ -1,1 +1,206 @@
+//! One test per invariant: a sound recording with exactly one thing broken.
 
+use base::{CpuId, FileOffset, ModuleId, RemoteAddr, StackId};
+use facts::{
+    Counter, Fault, Frame, Lost, Module, ModuleKind, Privilege, Run, Sample, StackNode, ThreadEvent,
+};
+
+use super::*;
+
+fn node(id: u32, parent: Option<u32>) -> StackNode {
+    StackNode {
+        id: StackId(id),
+        parent: parent.map(StackId),
+        module: ModuleId(0),
+        offset: FileOffset(16),
+        truncated: false,
+    }
+}
+
+fn sample(time: u64) -> Sample {
+    Sample {
+        time: Nanos(time),
+        pid: Pid(7),
+        tid: Tid(7),
+        cpu: Some(CpuId(0)),
+        weight: Nanos(1000),
+        stack: Some(StackId(1)),
+        privilege: Privilege::User,
+    }
+}
+
+fn fault(time: u64, kind: FaultKind) -> Fault {
+    Fault {
+        time: Nanos(time),
+        pid: Pid(7),
+        tid: Tid(7),
+        address: RemoteAddr(0x1000),
+        stack: None,
+        weight: 1,
+        kind,
+    }
+}
+
+fn mapping(start: u64, end: u64) -> Mapping {
+    Mapping {
+        time: Nanos(0),
+        pid: Pid(7),
+        start: RemoteAddr(start),
+        end: RemoteAddr(end),
+        file_offset: FileOffset(0),
+        module: ModuleId(0),
+    }
+}
+
+fn thread(time: u64, kind: ThreadEventKind) -> ThreadEvent {
+    ThreadEvent { time: Nanos(time), pid: Pid(7), tid: Tid(7), kind, name: String::new() }
+}
+
+fn frame(depth: u32) -> Frame {
+    Frame {
+        module: ModuleId(0),
+        offset: FileOffset(16),
+        depth,
+        function: "main".to_owned(),
+        file: None,
+        line: None,
+        inlined: false,
+    }
+}
+
+fn sound() -> Recording {
+    let mut run = Run {
+        schema: SCHEMA_VERSION,
+        state: RunState::Complete,
+        elapsed_ns: 10_000,
+        ..Run::default()
+    };
+    run.collector.sampling_period_ns = 1000;
+    Recording {
+        run,
+        modules: vec![Module {
+            id: ModuleId(0),
+            kind: ModuleKind::File,
+            path: "/bin/true".to_owned(),
+            build_id: None,
+        }],
+        mappings: vec![mapping(0, 10), mapping(10, 20)],
+        stack_nodes: vec![node(0, None), node(1, Some(0))],
+        samples: vec![sample(1000), sample(2000)],
+        faults: vec![fault(500, FaultKind::Minor), fault(600, FaultKind::Major)],
+        thread_events: vec![thread(0, ThreadEventKind::Start), thread(9000, ThreadEventKind::Exit)],
+        lost: vec![Lost { time: Nanos(1), source: LostSource::Samples, count: 1 }],
+        counters: vec![
+            Counter { kind: CounterKind::TaskClock, value: 2000 },
+            Counter { kind: CounterKind::MinorFaults, value: 1 },
+            Counter { kind: CounterKind::MajorFaults, value: 1 },
+        ],
+        gauges: vec![],
+        frames: vec![frame(0), frame(1)],
+    }
+}
+
+/// Names of the invariants that a recording breaks.
+fn broken(recording: &Recording) -> Vec<&'static str> {
+    let subject = Subject { recording, problems: &[], leftovers: &[] };
+    check(&subject).iter().map(|violation| violation.invariant).collect()
+}
+
+/// A name and what breaks that invariant alone.
+type Break = (&'static str, fn(&mut Recording));
+
+const BREAKS: &[Break] = &[
+    ("schema-known", |r| r.run.schema = 0),
+    ("module-ids-dense", |r| {
+        r.modules.push(Module { id: ModuleId(5), ..r.modules[0].clone() });
+    }),
+    ("stack-ids-dense", |r| r.stack_nodes.push(node(5, None))),
+    ("parents-first", |r| r.stack_nodes[0].parent = Some(StackId(1))),
+    ("truncated-outermost", |r| r.stack_nodes[1].truncated = true),
+    ("modules-exist", |r| r.stack_nodes[0].module = ModuleId(1)),
+    ("modules-exist", |r| r.mappings[0].module = ModuleId(1)),
+    ("modules-exist", |r| {
+        r.frames = vec![Frame { module: ModuleId(1), ..frame(0) }];
+    }),
+    ("stacks-exist", |r| r.samples[0].stack = Some(StackId(2))),
+    ("stacks-exist", |r| r.faults[0].stack = Some(StackId(2))),
+    ("times-within-run", |r| r.samples[1].time = Nanos(10_001)),
+    ("times-within-run", |r| r.lost[0].time = Nanos(10_001)),
+    ("sorted-by-time", |r| r.samples.swap(0, 1)),
+    ("sorted-by-time", |r| r.faults.swap(0, 1)),
+    ("weights-positive", |r| r.samples[0].weight = Nanos(0)),
+    ("weights-positive", |r| r.faults[0].weight = 0),
+    ("mappings-proper", |r| r.mappings[0].end = RemoteAddr(0)),
+    ("mappings-apart", |r| r.mappings[0].end = RemoteAddr(11)),
+    ("threads-in-order", |r| r.thread_events[1].kind = ThreadEventKind::Start),
+    ("threads-in-order", |r| r.thread_events[0].kind = ThreadEventKind::Rename),
+    ("counters-once", |r| r.counters.push(r.counters[0])),
+    ("losses-counted", |r| r.lost[0].count = 0),
+    ("thinning-noted", |r| r.lost[0].source = LostSource::Thinned),
+    ("weights-within-cpu-time", |r| r.samples[0].weight = Nanos(2101)),
+    ("faults-within-count", |r| {
+        r.faults = (0..4).map(|time| fault(time, FaultKind::Minor)).collect();
+    }),
+    ("frames-once", |r| r.frames.push(frame(1))),
+    ("frames-once", |r| r.frames[1].depth = 2),
+];
+
+#[test]
+fn a_sound_recording_breaks_nothing() {
+    assert_eq!(broken(&sound()), Vec::<&str>::new());
+}
+
+#[test]
+fn each_break_is_told_by_its_name_alone() {
+    for (name, damage) in BREAKS {
+        let mut recording = sound();
+        damage(&mut recording);
+        assert_eq!(broken(&recording), [*name]);
+    }
+}
+
+#[test]
+fn every_invariant_has_a_test_that_breaks_it() {
+    // The two about files are broken in tests/hostile.rs (torn and changed files) and below.
+    for invariant in INVARIANTS.iter().filter(|invariant| !invariant.name.starts_with("files-")) {
+        let tested = BREAKS.iter().any(|(name, _)| *name == invariant.name);
+        assert!(tested, "nothing breaks {}: {}", invariant.name, invariant.says);
+    }
+}
+
+#[test]
+fn files_are_part_of_the_answer() {
+    let recording = sound();
+    let problems = [
+        Problem::Changed { file: "samples.parquet".to_owned(), what: "1 byte".to_owned() },
+        Problem::Incomplete { milliseconds: 1 },
+    ];
+    let leftovers = ["journal.fathom".to_owned()];
+    let violations =
+        check(&Subject { recording: &recording, problems: &problems, leftovers: &leftovers });
+    let told: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "files-whole: samples.parquet was changed after it was written (1 byte): its figures cannot be trusted",
+            "files-expected: journal.fathom should not be there",
+        ]
+    );
+}
+
+#[test]
+fn a_thread_id_may_be_used_again() {
+    let mut recording = sound();
+    recording.thread_events.push(thread(9500, ThreadEventKind::Start));
+    recording.thread_events.push(thread(9600, ThreadEventKind::Exit));
+    assert_eq!(broken(&recording), Vec::<&str>::new());
+}
+
+#[test]
+fn many_places_are_summed_up() {
+    let mut recording = sound();
+    recording.lost = vec![Lost { time: Nanos(1), source: LostSource::Events, count: 0 }; 100];
+    let subject = Subject { recording: &recording, problems: &[], leftovers: &[] };
+    let detail = check(&subject).remove(0).detail;
+    assert!(detail.ends_with("Events at 1 ns; and 95 more"), "{detail}");
+}

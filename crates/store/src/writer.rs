@@ -153,7 +153,10 @@ impl Writer {
         for fact in self.thinner.drain() {
             self.rows.push(&fact);
         }
-        self.flush()?;
+        self.push_losses();
+        self.journal.write_frame(&mut self.rows)?;
+        self.journal.check_exists()?;
+        // One begun must end: later samples are thinner already.
         if let Some(compaction) = self.compaction.take() {
             self.journal = compaction.finish(&self.journal)?.journal;
         }

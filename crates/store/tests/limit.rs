@@ -1,0 +1,149 @@
+//! The size limit: never exceeded, weights kept, density even.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use base::{FileOffset, ModuleId, StackId};
+use facts::{Fact, LostSource, Recording, Run, Sink, StackNode};
+use store::{Writer, open, size_on_disk, verify};
+use support::{Scratch, Shape, facts, run};
+
+const MIB: u64 = 1 << 20;
+
+/// About six times 1 MiB of journal.
+const LONG: Shape = Shape { seconds: 240, threads: 4, stack_nodes: 300, faults: 40_000 };
+
+fn limited(shape: Shape, bytes: u64) -> Run {
+    Run { limit_bytes: bytes, ..run(shape) }
+}
+
+fn weight(recording: &Recording) -> (u64, u64) {
+    let samples = recording.samples.iter().map(|sample| sample.weight.0).sum();
+    let faults = recording.faults.iter().map(|fault| fault.weight).sum();
+    (samples, faults)
+}
+
+#[test]
+fn a_long_run_stays_within_its_limit_and_keeps_every_weight() {
+    let scratch = Scratch::new("limit");
+    let directory = scratch.path().join("r000ma");
+    let run = limited(LONG, MIB);
+    let all = facts(LONG);
+    let mut writer = Writer::create(&directory, &run).expect("a new directory");
+    let mut largest = 0;
+    for (number, fact) in all.iter().enumerate() {
+        writer.push(fact.clone()).expect("room");
+        if number % 4000 == 0 {
+            writer.flush().expect("room");
+            assert_eq!(writer.size(), size_on_disk(&directory));
+            largest = largest.max(writer.size().0);
+        }
+    }
+    let factor = writer.thinning();
+    let finished = writer.finish(&run).expect("room");
+    assert!(largest <= MIB, "{largest} bytes while collecting");
+    assert!(finished.size.0 <= MIB, "{}", finished.size);
+    assert!((8..=64).contains(&factor), "factor {factor}");
+    let expected = support::recording(run, &all);
+    let opened = open(&directory).expect("open").recording;
+    assert_eq!(weight(&opened), weight(&expected));
+    let dropped =
+        expected.samples.len() + expected.faults.len() - opened.samples.len() - opened.faults.len();
+    assert_eq!(opened.lost(LostSource::Thinned), dropped as u64);
+    assert_eq!(opened.lost(LostSource::Samples), 3, "other losses stand");
+    assert!(finished.notes[0].contains(&format!("one of every {factor} was kept")));
+    assert_eq!(opened.run.notes, finished.notes);
+    assert_eq!(opened.stack_nodes, expected.stack_nodes);
+    assert_eq!(opened.frames, expected.frames);
+    assert_eq!(verify(&directory).expect("verify"), []);
+    assert_even(&opened, factor);
+}
+
+/// Each tenth of the run holds a tenth of the samples and of the weight.
+fn assert_even(recording: &Recording, factor: u64) {
+    let tenth = recording.run.elapsed_ns / 10;
+    let mut counts: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    for sample in &recording.samples {
+        let bin = counts.entry((sample.time.0 / tenth).min(9)).or_default();
+        bin.0 += 1;
+        bin.1 += sample.weight.0;
+    }
+    let expected = recording.samples.len() as u64 / 10;
+    for (bin, (count, weight)) in &counts {
+        assert!(count.abs_diff(expected) <= expected / 10 + 8, "bin {bin}: {counts:?}");
+        let off = weight.abs_diff(tenth * LONG.threads);
+        assert!(off <= 2 * factor * LONG.threads * 1_000_000, "bin {bin}: {counts:?}");
+    }
+}
+
+/// The interrupted result is even as well, whenever it is interrupted.
+#[test]
+fn an_interrupted_thinned_run_keeps_its_weight_to_one_group_per_thread() {
+    let scratch = Scratch::new("interrupted-limit");
+    let directory = scratch.path().join("r000ma");
+    let mut writer = Writer::create(&directory, &limited(LONG, MIB)).expect("a new directory");
+    let mut pushed = Vec::new();
+    for (number, fact) in facts(LONG).into_iter().enumerate() {
+        pushed.push(fact.clone());
+        writer.push(fact).expect("room");
+        if number % 50_000 == 49_999 {
+            writer.flush().expect("room");
+            let opened = open(&directory).expect("open").recording;
+            let (samples, faults) = weight(&opened);
+            let expected = support::recording(Run::default(), &pushed);
+            let (all_samples, all_faults) = weight(&expected);
+            let slack = writer.thinning() * LONG.threads;
+            assert!(samples <= all_samples && all_samples - samples <= slack * 1_000_000);
+            assert!(faults <= all_faults && all_faults - faults <= 2 * slack);
+            assert_eq!(opened.stack_nodes, expected.stack_nodes);
+        }
+    }
+    assert!(writer.thinning() >= 8);
+}
+
+#[test]
+fn a_run_below_the_limit_is_not_touched() {
+    let scratch = Scratch::new("below");
+    let directory = scratch.path().join("r000ma");
+    let shape = Shape { seconds: 20, threads: 2, stack_nodes: 300, faults: 1000 };
+    let all = facts(shape);
+    let mut writer = Writer::create(&directory, &limited(shape, MIB)).expect("a new directory");
+    all.iter().for_each(|fact| writer.push(fact.clone()).expect("room"));
+    assert_eq!(writer.thinning(), 1);
+    let finished = writer.finish(&limited(shape, MIB)).expect("room");
+    assert_eq!(finished.notes, Vec::<String>::new());
+    let opened = open(&directory).expect("open").recording;
+    assert!(opened == support::recording(opened.run.clone(), &all), "the recording differs");
+}
+
+/// Stacks cannot be thinned: past the bound they are refused, counted and said.
+#[test]
+fn what_cannot_be_thinned_is_bounded_too() {
+    let scratch = Scratch::new("stacks");
+    let directory = scratch.path().join("r000ma");
+    let shape = Shape { seconds: 1, threads: 1, stack_nodes: 10, faults: 10 };
+    let run = limited(shape, MIB);
+    let mut writer = Writer::create(&directory, &run).expect("a new directory");
+    facts(shape).into_iter().for_each(|fact| writer.push(fact).expect("room"));
+    let mut numbers = support::Numbers(3);
+    for id in 10..300_000 {
+        let node = StackNode {
+            id: StackId(id),
+            parent: Some(StackId(numbers.below(u64::from(id)) as u32)),
+            module: ModuleId(0),
+            offset: FileOffset(numbers.below(1 << 40)),
+            truncated: false,
+        };
+        writer.push(Fact::StackNode(node)).expect("room");
+    }
+    assert!(writer.size().0 < MIB, "{}", writer.size());
+    let finished = writer.finish(&run).expect("room");
+    assert!(finished.size.0 < MIB, "{}", finished.size);
+    assert!(finished.notes.iter().any(|note| note.contains("records were dropped")));
+    let opened = open(&directory).expect("open");
+    assert_eq!(opened.problems, []);
+    let kept = opened.recording.stack_nodes.len() as u64;
+    assert_eq!(opened.recording.lost(LostSource::Events), 300_000 - kept);
+    assert_eq!(verify(&directory).expect("verify"), []);
+}
