@@ -1,0 +1,48 @@
+# The few commands of the repository. `make` or `make help` lists them.
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+
+.DEFAULT_GOAL := help
+# The order of prerequisites matters: packages come before what needs them.
+.NOTPARALLEL:
+.PHONY: help demo test check build recipes programs packages bench clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: packages build recipes ## install what is missing, build, profile a program before and after its fix
+	@sh scripts/demo.sh $(TARGET)
+
+# Without the packages the tests still run: those that need one say so and are counted as skipped.
+test: ## install what is missing, run all tests and checks; the last line counts them
+	@sh scripts/packages.sh || echo "going on without; tests that need them will be skipped"
+	@cargo xtask test
+
+check: ## format, lints, house rules, licences (where cargo-deny is installed)
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo xtask check
+	@if cargo deny --version >/dev/null 2>&1; then cargo deny check licenses bans sources; \
+	else echo "skipped: cargo-deny is not installed: cargo install --locked cargo-deny"; fi
+
+build: ## the program, optimised: target/release/fathom
+	cargo build --release --locked -p fathom
+
+recipes: ## the sample programs of the recipes, in C
+	@$(MAKE) --no-print-directory -C recipes
+
+programs: ## the programs that the tests run, in C
+	@$(MAKE) --no-print-directory -C tests/programs
+
+packages: ## what the above needs from Debian or Ubuntu: installs it as root, else says how
+	@sh scripts/packages.sh
+
+bench: ## list the benches; each is a script that prints a table
+	@for script in bench/*.sh bench/*/*.sh; do \
+		if [ -f "$$script" ]; then printf '  %-36s %s\n' "$$script" "$$(sed -n '2s/^# *//p' "$$script")"; fi; \
+	done
+
+clean: ## remove everything that was built
+	cargo clean
+	@$(MAKE) --no-print-directory -C recipes clean
+	@$(MAKE) --no-print-directory -C tests/programs clean

@@ -1,0 +1,70 @@
+#!/bin/sh
+# Makes sure that what Fathom's build, recipes and tests need is there.
+#
+# Looks for the things themselves, not for package names, so that it is also right where they came from elsewhere.
+# Installs what is missing through apt when it may (root on Debian or Ubuntu); else prints the command to type and
+# fails. Does nothing, and needs no network, when nothing is missing.
+set -eu
+
+# The oldest Rust that compiles us: rust-version in Cargo.toml.
+OLDEST_RUST=1.88
+
+has_header() {
+    compiler=$(command -v gcc || command -v cc) || return 1
+    printf '#include <%s>\n' "$1" | "$compiler" -E -x c - >/dev/null 2>&1
+}
+
+# OpenBLAS' header stands in a folder of its own on some systems; recipes/Makefile asks pkg-config there.
+has_openblas() {
+    has_header cblas.h || pkg-config --exists openblas 2>/dev/null
+}
+
+missing=""
+need() { # PACKAGE COMMAND...: the package is missing unless the command succeeds
+    package=$1
+    shift
+    if ! "$@" >/dev/null 2>&1; then missing="$missing $package"; fi
+}
+need gcc command -v gcc
+need g++ command -v g++
+need make command -v make
+need libc6-dev has_header stdio.h
+need binutils command -v objcopy
+need libpmemobj-dev has_header libpmemobj.h
+need libopenblas-dev has_openblas
+
+update="apt-get update"
+install="apt-get install --yes --no-install-recommends$missing"
+if [ -n "$missing" ] && command -v apt-get >/dev/null; then
+    if [ "$(id -u)" = 0 ]; then
+        echo "installing:$missing"
+        export DEBIAN_FRONTEND=noninteractive
+        $update
+        $install
+    else
+        echo "missing:$missing; type:" >&2
+        echo "  sudo $update && sudo $install" >&2
+        exit 1
+    fi
+elif [ -n "$missing" ]; then
+    echo "missing (names of Debian's packages):$missing; install them with your package manager" >&2
+    exit 1
+fi
+
+if ! command -v cargo >/dev/null; then
+    rustup=${HOME:-/root}/.cargo
+    if [ -x "$rustup/bin/cargo" ]; then
+        echo "cargo is in $rustup/bin, which is not in PATH; type:  . \"$rustup/env\"" >&2
+    else
+        echo "Rust is missing (at least $OLDEST_RUST; Debian's is older); type:" >&2
+        echo "  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh" >&2
+    fi
+    exit 1
+fi
+found=$(rustc --version | cut -d' ' -f2)
+oldest=$(printf '%s\n%s\n' "$OLDEST_RUST" "$found" | sort -V | head -n 1)
+if [ "$oldest" != "$OLDEST_RUST" ]; then
+    echo "Rust $found is too old, $OLDEST_RUST is needed; type:  rustup update stable" >&2
+    echo "(a Rust of Debian's own: install rustup from https://rustup.rs instead)" >&2
+    exit 1
+fi
