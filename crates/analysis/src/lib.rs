@@ -27,7 +27,7 @@ mod weight;
 pub use error::AnalysisError;
 pub use hotspots::{Key, RowKey};
 pub use profile::{Cell, Profile};
-pub use selection::{Filter, Selection};
+pub use selection::{Filter, Selection, bare_function_name};
 pub use stack::{
     CallPathId, Code, Function, FunctionId, LineId, ModuleIndex, NodeIndex, Place, PlaceId,
     Problems, Stacks, is_page_fault_entry,

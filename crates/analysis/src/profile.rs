@@ -109,7 +109,7 @@ impl<'a> Profile<'a> {
         Scale::cpu_time(self.whole, total, self.lost_samples(), self.why_no_samples())
     }
 
-    /// Why there are no samples, for a reader; meaningful only when there are none.
+    /// Why there are no samples, as a clause for a reader; meaningful only when there are none.
     #[must_use]
     pub fn why_no_samples(&self) -> &'static str {
         match self.recording.run.collector.method {

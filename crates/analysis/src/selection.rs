@@ -14,8 +14,8 @@ use crate::threads::{Thread, ThreadIndex};
 /// One condition.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Filter {
-    /// Frames of this function: its whole name, its name without namespace, parameters and template arguments,
-    /// or a pattern with `*`.
+    /// Frames of this function: its whole name, its name without parameters and template arguments (and without
+    /// namespaces), or a pattern with `*`.
     Function(String),
     /// Frames of this module: its path, the last part of it, or a pattern with `*`.
     Module(String),
@@ -238,15 +238,28 @@ fn function_matches(name: &str, wanted: &str) -> bool {
     bare == wanted || bare.strip_suffix(wanted).is_some_and(|rest| rest.ends_with("::"))
 }
 
-/// A demangled name without return type, parameters and template arguments:
-/// `void ns::f<int>(double)` becomes `ns::f`. Names that start with `[` or `<` are left alone.
-fn bare_function_name(name: &str) -> &str {
+/// A demangled name without return type, parameters, template arguments and anonymous namespaces:
+/// `void ns::Grid<double>::step<4>(int)` becomes `ns::Grid::step`. Names that cannot be taken apart so simply
+/// (`operator<`, `<T as Trait>::f`, `[libc.so.6+0x12]`) are returned as they are.
+#[must_use]
+pub fn bare_function_name(name: &str) -> String {
     if name.starts_with(['[', '<']) || name.contains("operator") {
-        return name;
+        return name.to_owned();
     }
-    let end = name.find(['(', '<', '[']).unwrap_or(name.len());
-    let head = &name[..end];
-    head.rsplit(' ').next().unwrap_or(head)
+    let named = name.replace("(anonymous namespace)::", "").replace("{anonymous}::", "");
+    let mut bare = String::new();
+    let mut depth = 0usize;
+    for c in named.chars() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            '(' | '[' if depth == 0 => break,
+            ' ' if depth == 0 => bare.clear(),
+            _ if depth == 0 => bare.push(c),
+            _ => {}
+        }
+    }
+    if bare.is_empty() { name.to_owned() } else { bare }
 }
 
 /// Equality, or a match of a pattern in which `*` stands for any text.
@@ -322,6 +335,11 @@ mod tests {
         for wanted in [name, "*step<4>*", "void ns::*"] {
             assert!(function_matches(name, wanted), "{wanted}");
         }
+        for wanted in ["ns::Grid::step", "Grid::step", "step"] {
+            assert!(function_matches(name, wanted), "{wanted}");
+        }
+        assert!(function_matches("ns::(anonymous namespace)::g(int)", "ns::g"));
+        assert!(function_matches("core::ptr::drop_in_place<Vec<u8>>", "drop_in_place"));
         assert!(function_matches("ns::f<int>(double)", "f"));
         assert!(function_matches("ns::f(double)", "ns::f"));
         assert!(!function_matches("ns::leaf(double)", "f"));

@@ -265,10 +265,10 @@ fn time_split(
 fn huge_page_share(profile: &Profile<'_>) -> Metric {
     let mut polls: BTreeMap<(Pid, Nanos), (u64, u64)> = BTreeMap::new();
     for gauge in &profile.recording.gauges {
-        let poll = polls.entry((gauge.pid, gauge.time)).or_default();
+        let poll = (gauge.pid, gauge.time);
         match gauge.kind {
-            GaugeKind::AnonymousBytes => poll.0 = gauge.value,
-            GaugeKind::HugePageBytes => poll.1 = gauge.value,
+            GaugeKind::AnonymousBytes => polls.entry(poll).or_default().0 = gauge.value,
+            GaugeKind::HugePageBytes => polls.entry(poll).or_default().1 = gauge.value,
             _ => {}
         }
     }

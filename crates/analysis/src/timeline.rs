@@ -17,6 +17,11 @@ use crate::weight::Weight;
 /// More bins than anyone can look at; a bound on memory.
 const MAX_BINS: u64 = 10_000;
 
+/// A thread that runs all the time has at least so many samples in a bin; with fewer, bins show the clock's beat.
+const SAMPLES_PER_BIN: u64 = 10;
+/// A damaged period must not make one bin of everything.
+const LARGEST_LEAST: Nanos = Nanos(1_000_000_000);
+
 /// What happened in one bin.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Bin {
@@ -45,15 +50,16 @@ pub struct Timeline {
     pub bins: Vec<Bin>,
 }
 
-/// Bin width: the smallest of 1, 2 or 5 times a power of ten nanoseconds that needs at most `most` bins.
+/// Bin width: the smallest of 1, 2 or 5 times a power of ten nanoseconds that needs at most `most` bins and is not
+/// below `least`.
 #[must_use]
-pub fn bin_width(length: Nanos, most: usize) -> Nanos {
+pub fn bin_width(length: Nanos, most: usize, least: Nanos) -> Nanos {
     let most = (most.max(1) as u64).min(MAX_BINS);
     let mut decade = 1u64;
     loop {
         for step in [1, 2, 5] {
             let width = decade.saturating_mul(step);
-            if length.0.div_ceil(width) <= most {
+            if width >= least.0 && length.0.div_ceil(width) <= most {
                 return Nanos(width);
             }
         }
@@ -73,7 +79,9 @@ pub fn timeline(
     let elapsed = profile.elapsed();
     let (start, end) = selection.time().unwrap_or((Nanos(0), elapsed));
     let (start, end) = (start.min(elapsed), end.min(elapsed));
-    let width = bin_width(end - start, most);
+    let period = Nanos(profile.recording.run.collector.sampling_period_ns);
+    let least = Nanos(period.0.saturating_mul(SAMPLES_PER_BIN).min(LARGEST_LEAST.0));
+    let width = bin_width(end - start, most, least);
     let count = (end - start).0.div_ceil(width.0);
     let mut bins = Bins { start, end, width, count, found: BTreeMap::new() };
     if !per_thread {
@@ -210,11 +218,12 @@ mod tests {
 
     #[test]
     fn bins_are_round_and_bounded() {
-        let width = |nanos, most| bin_width(Nanos(nanos), most).0;
+        let width = |nanos, most| bin_width(Nanos(nanos), most, Nanos(0)).0;
         assert_eq!(width(10_000_000_000, 60), 200_000_000);
         assert_eq!(width(60_000_000_000, 60), 1_000_000_000);
         assert_eq!(width(1, 60), 1);
         assert_eq!(width(0, 0), 1);
+        assert_eq!(bin_width(Nanos(800_000), 50, Nanos(9_970_000)).0, 10_000_000);
         assert!(u64::MAX.div_ceil(width(u64::MAX, usize::MAX)) <= MAX_BINS);
     }
 }

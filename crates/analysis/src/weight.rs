@@ -136,6 +136,25 @@ impl Scale {
             .with_lost(self.lost)
     }
 
+    /// The whole in percent of itself: 100 without doubt, where a part of 100 % of the samples has some.
+    #[must_use]
+    pub fn whole_percent(&self) -> Metric {
+        if self.whole.amount == 0 {
+            return Metric::unavailable("percent", self.missing);
+        }
+        let percent = self.percent(&self.whole);
+        Metric { low: Some(100.0), high: Some(100.0), ..percent }
+    }
+
+    /// The whole in the unit of the scale: the counted total where there is one.
+    #[must_use]
+    pub fn whole_quantity(&self) -> Metric {
+        match self.total {
+            Some(total) if self.whole.amount > 0 => Metric::counted(total, self.unit),
+            _ => self.quantity(&self.whole),
+        }
+    }
+
     /// `part` in the unit of the scale: its share times the exact total where that was counted, else its own sum.
     #[must_use]
     pub fn quantity(&self, part: &Weight) -> Metric {

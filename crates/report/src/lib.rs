@@ -1,1 +1,106 @@
-//! To be written.
+//! View models and their text, JSON and CSV: what a user or a program reads of a recording.
+//!
+//! What for: the API boundary. [`build`] makes a [`Document`] of plain data; the command line, the web UI and
+//! tests all render from that. What not: no file is opened (source text comes through a closure), no clock, no
+//! terminal is asked (width and colour are arguments).
+//!
+//! Reports are byte-stable: the same recording and options give the same bytes.
+
+mod csv;
+mod error;
+mod json;
+mod options;
+pub mod summary;
+mod table;
+mod text;
+mod views;
+
+pub use analysis::{Filter, Key};
+pub use error::ReportError;
+pub use options::{Options, View, parse_filter, parse_keys};
+pub use summary::Summary;
+pub use table::{Cell, Column, Table};
+
+use analysis::{Profile, Selection};
+use facts::Recording;
+
+/// A view, ready to be rendered.
+pub enum Document {
+    /// The summary of a whole recording.
+    Summary(Box<Summary>),
+    /// Any other view.
+    Table(Box<Table>),
+}
+
+impl Document {
+    /// Text for people, at most `width` columns wide (60 at least), with ANSI colours if `colour`.
+    #[must_use]
+    pub fn text(&self, width: usize, colour: bool) -> String {
+        let (width, paint) = (width.max(60), text::Paint { colour });
+        match self {
+            Document::Summary(summary) => summary::text(summary, width, paint),
+            Document::Table(table) => text::table(table, width, paint),
+        }
+    }
+
+    /// JSON, indented, with a newline at the end. The summary's schema is `docs/format/summary.schema.json`.
+    #[must_use]
+    pub fn json(&self) -> String {
+        match self {
+            Document::Summary(summary) => json::render(summary),
+            Document::Table(table) => json::render(table),
+        }
+    }
+
+    /// CSV (RFC 4180, lines end in `\n`). A metric becomes four columns: `key`, `key_low`, `key_high`,
+    /// `key_evidence`. The summary has one line per metric.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        match self {
+            Document::Summary(summary) => csv::summary(summary),
+            Document::Table(table) => csv::table(table),
+        }
+    }
+}
+
+/// Makes a view of a recording. `sources` returns the text of a source file, given the path that debug
+/// information names, or `None`; relative paths are tried against the run's working directory first.
+///
+/// # Errors
+/// When the options ask for something that the view or the recording does not have.
+pub fn build(
+    recording: &Recording,
+    options: &Options,
+    sources: &dyn Fn(&str) -> Option<String>,
+) -> Result<Document, ReportError> {
+    options.check()?;
+    let profile = Profile::new(recording);
+    let selection = Selection::resolve(&profile, &options.filters)?;
+    let request = views::Request { profile: &profile, selection: &selection, options, sources };
+    let table = match options.view {
+        View::Summary => {
+            let summary = Summary::new(&profile, &options.result_name);
+            return Ok(Document::Summary(Box::new(summary)));
+        }
+        View::Hotspots => views::hotspots(&request),
+        View::Callers => views::callers(&request),
+        View::Callees => views::callees(&request),
+        View::Source => views::source(&request),
+        View::Faults => views::faults(&request),
+        View::Timeline => views::timeline(&request),
+        View::Threads => views::threads(&request),
+    };
+    Ok(Document::Table(Box::new(table)))
+}
+
+/// The text summary of a recording: what `fathom run` prints at its end.
+#[must_use]
+pub fn summary_text(
+    recording: &Recording,
+    result_name: &str,
+    width: usize,
+    colour: bool,
+) -> String {
+    let summary = Summary::new(&Profile::new(recording), result_name);
+    Document::Summary(Box::new(summary)).text(width, colour)
+}

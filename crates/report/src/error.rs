@@ -1,0 +1,74 @@
+//! What can be wrong with a request; each sentence lists what is possible instead.
+
+/// Why a view cannot be made. All of them are the user's to correct.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReportError {
+    /// No view has this name.
+    #[error("there is no view '{name}'; possible are {possible}")]
+    UnknownView {
+        /// What was asked for.
+        name: String,
+        /// All views.
+        possible: String,
+    },
+    /// The view is planned, but needs data that this version does not collect.
+    #[error(
+        "the view '{name}' needs {needs}, which this version does not have; possible are {possible}"
+    )]
+    ViewNotYet {
+        /// The view.
+        name: String,
+        /// What it would need.
+        needs: &'static str,
+        /// All views.
+        possible: String,
+    },
+    /// No grouping has this name.
+    #[error(
+        "there is no grouping '{name}'; possible are {possible}, or several of them joined by commas"
+    )]
+    UnknownKey {
+        /// What was asked for.
+        name: String,
+        /// All groupings.
+        possible: String,
+    },
+    /// The grouping is planned, but needs data that this version does not collect.
+    #[error(
+        "grouping by '{name}' needs {needs}, which this version does not have; possible are {possible}"
+    )]
+    KeyNotYet {
+        /// The grouping.
+        name: String,
+        /// What it would need.
+        needs: &'static str,
+        /// All groupings.
+        possible: String,
+    },
+    /// The filter is not of the form KEY=VALUE, or its key or value is not possible.
+    #[error("'{text}' is not a filter; possible are {possible}")]
+    BadFilter {
+        /// What was typed.
+        text: String,
+        /// All filters, as examples.
+        possible: String,
+    },
+    /// The view cannot be grouped like this.
+    #[error("the view '{view}' cannot be grouped by '{key}'; it takes {possible}")]
+    GroupNotPossible {
+        /// The view.
+        view: &'static str,
+        /// The grouping.
+        key: &'static str,
+        /// What it can be grouped by.
+        possible: &'static str,
+    },
+    /// The summary has no filters.
+    #[error(
+        "the summary is always of the whole recording and takes no filter; use `fathom report hotspots --filter ...`"
+    )]
+    SummaryNotFiltered,
+    /// A filter names something that the recording does not have.
+    #[error(transparent)]
+    Selection(#[from] analysis::AnalysisError),
+}

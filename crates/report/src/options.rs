@@ -1,0 +1,244 @@
+//! What can be asked for: views, groupings and filters, by the names a user types.
+
+use analysis::{Filter, Key};
+
+use crate::ReportError;
+
+/// A view.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum View {
+    /// The whole recording on one page.
+    #[default]
+    Summary,
+    /// Self and total time per function or other key.
+    Hotspots,
+    /// Functions and who calls them, as a tree.
+    Callers,
+    /// Functions and what they call, as a tree.
+    Callees,
+    /// Time per line beside the source text.
+    Source,
+    /// Page faults per function or other key.
+    Faults,
+    /// CPU time, page faults and memory over time.
+    Timeline,
+    /// Threads with their CPU time.
+    Threads,
+}
+
+const BURST_TRACING: &str = "burst tracing";
+const ALLOCATION_RECORDS: &str = "allocation records";
+const KERNEL_TRACING: &str = "kernel tracing";
+
+/// Views that later versions have, and what they need.
+const LATER_VIEWS: [(&str, &str); 6] = [
+    ("objects", BURST_TRACING),
+    ("allocations", ALLOCATION_RECORDS),
+    ("bandwidth", BURST_TRACING),
+    ("latency", BURST_TRACING),
+    ("kernel", KERNEL_TRACING),
+    ("findings", BURST_TRACING),
+];
+
+/// Groupings that later versions have, and what they need.
+const LATER_KEYS: [(&str, &str); 5] = [
+    ("memory-object", BURST_TRACING),
+    ("allocation-stack", ALLOCATION_RECORDS),
+    ("cache-line", BURST_TRACING),
+    ("page-size", BURST_TRACING),
+    ("bandwidth-domain", "bandwidth counters"),
+];
+
+impl View {
+    /// All views, with what each is for in a few words.
+    pub const ALL: [(View, &'static str); 8] = [
+        (View::Summary, "the whole recording on one page"),
+        (
+            View::Hotspots,
+            "self and total time per function, line, module, thread, process or call stack",
+        ),
+        (View::Callers, "functions and who calls them, as a tree"),
+        (View::Callees, "functions and what they call, as a tree"),
+        (View::Source, "time per line beside the source text"),
+        (View::Faults, "page faults per function, line, module, thread, process or call stack"),
+        (View::Timeline, "CPU time, page faults and memory over time"),
+        (View::Threads, "threads with their lifetimes and CPU time"),
+    ];
+
+    /// Its name as typed.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            View::Summary => "summary",
+            View::Hotspots => "hotspots",
+            View::Callers => "callers",
+            View::Callees => "callees",
+            View::Source => "source",
+            View::Faults => "faults",
+            View::Timeline => "timeline",
+            View::Threads => "threads",
+        }
+    }
+
+    /// The view of this name.
+    ///
+    /// # Errors
+    /// Lists the views when there is none.
+    pub fn parse(name: &str) -> Result<View, ReportError> {
+        if let Some((view, _)) = View::ALL.iter().find(|(view, _)| view.name() == name) {
+            return Ok(*view);
+        }
+        let possible = View::ALL.map(|(view, _)| view.name()).join(", ");
+        let name = name.to_owned();
+        Err(match LATER_VIEWS.iter().find(|(later, _)| *later == name) {
+            Some((_, needs)) => ReportError::ViewNotYet { name, needs, possible },
+            None => ReportError::UnknownView { name, possible },
+        })
+    }
+}
+
+/// Groupings from text such as `thread,function`.
+///
+/// # Errors
+/// Lists the groupings when one does not exist.
+pub fn parse_keys(text: &str) -> Result<Vec<Key>, ReportError> {
+    let mut keys = Vec::new();
+    for name in text.split(',').map(str::trim) {
+        let Some(key) = Key::ALL.into_iter().find(|key| key.name() == name) else {
+            let possible = Key::ALL.map(Key::name).join(", ");
+            let name = name.to_owned();
+            return Err(match LATER_KEYS.iter().find(|(later, _)| *later == name) {
+                Some((_, needs)) => ReportError::KeyNotYet { name, needs, possible },
+                None => ReportError::UnknownKey { name, possible },
+            });
+        };
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    Ok(keys)
+}
+
+/// A filter from text such as `function=main` or `time=0.5..2` (seconds; either end may be missing).
+///
+/// # Errors
+/// Lists the filters when the text is none.
+pub fn parse_filter(text: &str) -> Result<Filter, ReportError> {
+    let bad = || ReportError::BadFilter {
+        text: text.to_owned(),
+        possible: Filter::NAMES.map(|(_, example)| example).join(", "),
+    };
+    let (name, value) = text.split_once('=').ok_or_else(bad)?;
+    let value = value.trim();
+    if value.is_empty() {
+        return Err(bad());
+    }
+    let owned = value.to_owned();
+    match name.trim() {
+        "function" => Ok(Filter::Function(owned)),
+        "module" => Ok(Filter::Module(owned)),
+        "source-file" => Ok(Filter::SourceFile(owned)),
+        "thread" => Ok(Filter::Thread(owned)),
+        "process" => Ok(Filter::Process(owned)),
+        "time" => parse_time(value).ok_or_else(bad),
+        _ => Err(bad()),
+    }
+}
+
+fn parse_time(range: &str) -> Option<Filter> {
+    let (start, end) = range.split_once("..")?;
+    let second = |text: &str, missing: f64| match text.trim() {
+        "" => Some(missing),
+        text => text.parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds >= 0.0),
+    };
+    // "No end" is later than any recording; still an exact number of nanoseconds.
+    let (start, end) = (second(start, 0.0)?, second(end, 1e9)?);
+    (start < end).then_some(Filter::Time { start, end })
+}
+
+/// What to show.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Options {
+    /// The view.
+    pub view: View,
+    /// Groupings; empty means the view's own.
+    pub group: Vec<Key>,
+    /// Filters; none means everything.
+    pub filters: Vec<Filter>,
+    /// Most rows (for the timeline: most bins). `None`: JSON and CSV have all, text what fits a page or two.
+    pub limit: Option<usize>,
+    /// Name of the result, for headings and for commands to type next.
+    pub result_name: String,
+}
+
+impl Options {
+    pub(crate) fn check(&self) -> Result<(), ReportError> {
+        if self.view == View::Summary && !self.filters.is_empty() {
+            return Err(ReportError::SummaryNotFiltered);
+        }
+        let (allowed, possible): (&[Key], _) = match self.view {
+            View::Hotspots | View::Faults => (&Key::ALL, "all groupings"),
+            View::Timeline => (&[Key::Thread], "only 'thread'"),
+            _ => (&[], "none"),
+        };
+        match self.group.iter().find(|key| !allowed.contains(key)) {
+            None => Ok(()),
+            Some(key) => Err(ReportError::GroupNotPossible {
+                view: self.view.name(),
+                key: key.name(),
+                possible,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_view_and_key_is_found_by_its_name() {
+        for (view, _) in View::ALL {
+            assert_eq!(View::parse(view.name()), Ok(view));
+        }
+        assert_eq!(parse_keys("thread, function,thread"), Ok(vec![Key::Thread, Key::Function]));
+    }
+
+    #[test]
+    fn wrong_names_list_what_is_possible() {
+        let shown = |error: ReportError| error.to_string();
+        assert_eq!(
+            shown(View::parse("hotspot").expect_err("no such view")),
+            "there is no view 'hotspot'; possible are summary, hotspots, callers, callees, source, faults, \
+             timeline, threads"
+        );
+        assert!(shown(View::parse("objects").expect_err("later")).contains("needs burst tracing"));
+        assert_eq!(
+            shown(parse_keys("function,line").expect_err("no such key")),
+            "there is no grouping 'line'; possible are function, call-stack, source-line, module, thread, \
+             process, or several of them joined by commas"
+        );
+        assert!(
+            shown(parse_keys("memory-object").expect_err("later")).contains("needs burst tracing")
+        );
+    }
+
+    #[test]
+    fn filters_are_checked() {
+        assert_eq!(parse_filter("function=a=b"), Ok(Filter::Function("a=b".into())));
+        assert_eq!(parse_filter("time=0.5..2"), Ok(Filter::Time { start: 0.5, end: 2.0 }));
+        assert_eq!(parse_filter("time=..2"), Ok(Filter::Time { start: 0.0, end: 2.0 }));
+        for wrong in [
+            "function",
+            "function=",
+            "time=2",
+            "time=2..1",
+            "time=-1..1",
+            "time=a..b",
+            "time=nan..1",
+            "x=y",
+        ] {
+            assert!(matches!(parse_filter(wrong), Err(ReportError::BadFilter { .. })), "{wrong}");
+        }
+    }
+}

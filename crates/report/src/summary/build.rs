@@ -1,0 +1,280 @@
+//! From analysis to the model.
+
+use analysis::faults::{fault_scales, fault_table};
+use analysis::summary::{Overview, overview};
+use analysis::{Profile, Selection};
+use facts::host::{Calibration, Host};
+use facts::{ExitKind, Metric, Run, RunState, SamplingMethod, Target};
+
+use super::{
+    BandwidthSummary, DtlbSummary, HeapSummary, HostSummary, Levels, MachineSummary,
+    PageFaultSummary, SUMMARY_SCHEMA, SamplingSummary, Summary, TextExtra, TimeSplitSummary,
+    TopFaults, TopFunction,
+};
+use crate::json::tidy;
+
+const NO_BURSTS: &str = "needs burst tracing, which this version does not have";
+const NO_COUNTERS: &str = "needs hardware counters, which this version does not read";
+const NO_HEAP: &str = "needs allocation records, which this version does not have";
+const NOT_CALIBRATED: &str = "this machine was not measured: run `fathom machine`";
+
+/// Functions in the summary.
+const TOP: usize = 10;
+/// Less than this share of the CPU time is not a top function, %.
+const TOP_PERCENT: f64 = 0.5;
+
+impl Summary {
+    /// The summary of a recording.
+    #[must_use]
+    pub(crate) fn new(profile: &Profile<'_>, result: &str) -> Summary {
+        let recording = profile.recording;
+        let run = &recording.run;
+        let found = overview(profile);
+        let (exit_code, exit) = exit(run.exit);
+        let (top_functions, more_functions) = top_functions(profile, &found);
+        Summary {
+            schema: SUMMARY_SCHEMA,
+            fathom_version: run.fathom_version.clone(),
+            result: result.to_owned(),
+            command: run.command.clone(),
+            exit_code,
+            exit,
+            state: match run.state {
+                RunState::Complete => "complete",
+                RunState::Incomplete => "incomplete",
+            },
+            target: match run.target {
+                Some(Target::Attached { .. }) => "attached",
+                _ => "launched",
+            },
+            analysis: run.analysis.name(),
+            host: host(&run.host),
+            sampling: sampling(run, &found),
+            time_split: TimeSplitSummary {
+                user: tidy(found.split.user),
+                kernel: tidy(found.split.kernel),
+                page_faults: tidy(found.split.page_faults),
+                waiting: tidy(found.split.waiting),
+                thread_time: tidy(found.split.thread_time),
+            },
+            machine: machine(run.calibration.as_ref()),
+            page_faults: PageFaultSummary {
+                minor: tidy(found.minor_faults),
+                major: tidy(found.major_faults),
+                time_percent: tidy(found.fault_cost.percent),
+                time: tidy(found.fault_cost.time),
+            },
+            dram_bandwidth: no_bandwidth(),
+            memory_bound: Metric::unavailable("percent", NO_BURSTS),
+            average_load_latency: Metric::unavailable("ns", NO_BURSTS),
+            loads: Metric::unavailable("count", NO_BURSTS),
+            stores: Metric::unavailable("count", NO_BURSTS),
+            levels: Levels::all(&Metric::unavailable("percent", NO_BURSTS)),
+            flops: Metric::unavailable("GFLOP/s", NO_BURSTS),
+            arithmetic_intensity: Metric::unavailable("FLOP/byte", NO_BURSTS),
+            dtlb: DtlbSummary {
+                misses: Metric::unavailable("count", NO_COUNTERS),
+                walk_time_percent: Metric::unavailable("percent", NO_COUNTERS),
+            },
+            heap: HeapSummary {
+                allocations: Metric::unavailable("count", NO_HEAP),
+                bytes_allocated: Metric::unavailable("bytes", NO_HEAP),
+                peak_bytes: Metric::unavailable("bytes", NO_HEAP),
+            },
+            elapsed: tidy(found.elapsed),
+            cpu_time: tidy(found.cpu_time),
+            threads: tidy(found.threads),
+            processes: tidy(found.processes),
+            cpu_utilisation: tidy(found.cpu_utilisation),
+            overhead: tidy(found.overhead),
+            sampling_cost: tidy(found.sampling_cost),
+            kernel_time_percent: tidy(found.kernel_percent),
+            huge_page_share: tidy(found.huge_page_share),
+            peak_resident: tidy(found.peak_resident),
+            context_switches: tidy(found.context_switches),
+            other_cpu_percent: tidy(found.other_cpu),
+            stolen_percent: tidy(found.stolen),
+            top_functions,
+            top_objects: Vec::new(),
+            findings: Vec::new(),
+            notes: found.notes,
+            extra: text_extra(profile, found.usable_cpus, more_functions),
+        }
+    }
+}
+
+impl Levels {
+    fn all(metric: &Metric) -> Levels {
+        let copy = || metric.clone();
+        Levels { l1: copy(), l2: copy(), l3: copy(), dram: copy() }
+    }
+}
+
+fn exit(exit: Option<ExitKind>) -> (Option<i32>, String) {
+    match exit {
+        Some(ExitKind::Code(code)) => (Some(code), format!("exited with code {code}")),
+        Some(ExitKind::Signal(signal)) => {
+            (Some(signal.saturating_add(128)), format!("killed by {}", signal_name(signal)))
+        }
+        Some(ExitKind::StillRunning) => {
+            (None, "still running when the collection stopped".to_owned())
+        }
+        Some(ExitKind::Unknown) => (None, "ended; its exit code is not known".to_owned()),
+        None => (None, "its end was not seen".to_owned()),
+    }
+}
+
+/// Numbers of signal(7) that are the same on x86 and Arm.
+fn signal_name(signal: i32) -> String {
+    const NAMES: [(i32, &str); 12] = [
+        (1, "SIGHUP"),
+        (2, "SIGINT"),
+        (3, "SIGQUIT"),
+        (4, "SIGILL"),
+        (5, "SIGTRAP"),
+        (6, "SIGABRT"),
+        (7, "SIGBUS"),
+        (8, "SIGFPE"),
+        (9, "SIGKILL"),
+        (11, "SIGSEGV"),
+        (13, "SIGPIPE"),
+        (15, "SIGTERM"),
+    ];
+    match NAMES.iter().find(|(number, _)| *number == signal) {
+        Some((_, name)) => format!("signal {signal} ({name})"),
+        None => format!("signal {signal}"),
+    }
+}
+
+fn host(host: &Host) -> HostSummary {
+    HostSummary {
+        cpu: host.cpu.clone(),
+        cores: host.cores,
+        logical_cpus: host.logical_cpus,
+        sockets: host.sockets,
+        caches: host.caches.clone(),
+        memory_bytes: host.memory_bytes,
+        numa_nodes: host.numa_nodes.len() as u64,
+        page_bytes: host.page_bytes,
+        kernel: host.kernel.clone(),
+        os: host.os.clone(),
+        virtualised: host.hypervisor.clone(),
+        container: host.container.clone(),
+        pmu: host.pmu.clone(),
+    }
+}
+
+fn sampling(run: &Run, found: &Overview) -> SamplingSummary {
+    SamplingSummary {
+        method: match run.collector.method {
+            SamplingMethod::PerfEvents => "perf-events",
+            SamplingMethod::Ptrace => "ptrace",
+            SamplingMethod::ProcOnly => "proc-only",
+        },
+        period_seconds: base::Nanos(run.collector.sampling_period_ns).seconds(),
+        kernel_functions: run.collector.kernel_samples,
+        samples: found.samples,
+        lost_samples: found.lost_samples,
+        lost_faults: found.lost_faults,
+        lost_events: found.lost_events,
+        thinned_samples: found.thinned,
+    }
+}
+
+fn machine(calibration: Option<&Calibration>) -> MachineSummary {
+    let measured = |metric: Option<&Metric>, unit: &str, why: &str| match metric {
+        Some(metric) => tidy(metric.clone()),
+        None => Metric::unavailable(unit, if calibration.is_some() { why } else { NOT_CALIBRATED }),
+    };
+    let level = |level: u32| {
+        let caches = calibration.map_or(&[][..], |calibration| &calibration.effective_caches);
+        let cache = caches.iter().find(|cache| cache.level == level);
+        measured(
+            cache.map(|cache| &cache.latency),
+            "ns",
+            "the measurement shows no such level on this machine",
+        )
+    };
+    let part = |part: fn(&Calibration) -> Option<&Metric>| calibration.and_then(part);
+    let failed = "could not be measured on this machine: see `fathom machine`";
+    MachineSummary {
+        dram_bandwidth_peak: measured(part(|c| c.dram_bandwidth_peak.as_ref()), "GB/s", failed),
+        load_latency: Levels {
+            l1: level(1),
+            l2: level(2),
+            l3: level(3),
+            dram: measured(part(|c| c.dram_latency.as_ref()), "ns", failed),
+        },
+        flops_peak: measured(part(|c| c.flops_peak.as_ref()), "GFLOP/s", failed),
+        page_fault_4k: measured(part(|c| c.page_fault_4k.as_ref()), "ns", failed),
+        page_fault_2m: measured(
+            part(|c| c.page_fault_2m.as_ref()),
+            "ns",
+            "2 MB pages cannot be had here",
+        ),
+    }
+}
+
+fn no_bandwidth() -> BandwidthSummary {
+    let missing = |unit| Metric::unavailable(unit, NO_BURSTS);
+    BandwidthSummary {
+        average: missing("GB/s"),
+        observed_max: missing("GB/s"),
+        read: missing("GB/s"),
+        write: missing("GB/s"),
+        bound_time_percent: missing("percent"),
+    }
+}
+
+/// The functions with the most self time, and how many more there are.
+fn top_functions(profile: &Profile<'_>, found: &Overview) -> (Vec<TopFunction>, usize) {
+    let stacks = &profile.stacks;
+    let with_time = || found.functions.rows.iter().filter(|row| !row.self_time.is_empty());
+    let row = |row: &analysis::hotspots::Hotspot| {
+        let function = stacks.function_of(row.place);
+        TopFunction {
+            function: function.name.clone(),
+            file: function.file.clone(),
+            line: stacks.places[row.place.index()].line,
+            module: stacks.module_of(row.place).name.clone(),
+            cpu_time: tidy(found.scale.quantity(&row.self_time)),
+            self_percent: tidy(found.scale.percent(&row.self_time)),
+            total_percent: tidy(found.scale.percent(&row.total_time)),
+        }
+    };
+    let large = |row: &&analysis::hotspots::Hotspot| {
+        found.scale.share(&row.self_time) * 100.0 >= TOP_PERCENT
+    };
+    let top: Vec<TopFunction> = with_time().take(TOP).filter(large).map(row).collect();
+    let more = with_time().count() - top.len();
+    (top, more)
+}
+
+fn text_extra(profile: &Profile<'_>, usable_cpus: Option<f64>, more_functions: usize) -> TextExtra {
+    let run = &profile.recording.run;
+    let calibration = run.calibration.as_ref();
+    let faults = fault_table(profile, &Selection::default(), &[]);
+    let all = fault_scales(profile.recording).all;
+    let top_faults = faults.rows.first().map(|row| {
+        let function = profile.stacks.function_of(row.place);
+        TopFaults {
+            function: function.name.clone(),
+            file: function.file.clone(),
+            line: profile.stacks.places[row.place.index()].line,
+            percent: all.share(&row.all) * 100.0,
+        }
+    });
+    TextExtra {
+        usable_cpus,
+        peak_kernel: calibration.and_then(|calibration| calibration.peak_kernel.clone()),
+        calibrated: calibration.is_some(),
+        calibration_age: calibration
+            .map_or(0, |calibration| run.started_unix.saturating_sub(calibration.measured_unix)),
+        calibration_notes: calibration
+            .map(|calibration| calibration.notes.clone())
+            .unwrap_or_default(),
+        top_faults,
+        more_functions,
+        why_no_samples: profile.why_no_samples(),
+    }
+}

@@ -1,0 +1,225 @@
+//! The summary: its model. Field names are the JSON keys; `docs/format/summary.schema.json` describes them and
+//! `docs/glossary` explains each figure.
+
+mod build;
+mod text;
+
+pub(crate) use text::text;
+
+use facts::Metric;
+use facts::host::Cache;
+use serde::Serialize;
+
+/// Version of the summary's JSON. New keys do not change it; a changed meaning does.
+pub(crate) const SUMMARY_SCHEMA: u32 = 1;
+
+/// The whole recording on one page.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct Summary {
+    pub schema: u32,
+    pub fathom_version: String,
+    pub result: String,
+    pub command: Vec<String>,
+    /// As a shell reports it: 128 + n after signal n; `None` when it is not known or still running.
+    pub exit_code: Option<i32>,
+    pub exit: String,
+    pub state: &'static str,
+    pub target: &'static str,
+    pub analysis: &'static str,
+    pub host: HostSummary,
+    pub elapsed: Metric,
+    pub cpu_time: Metric,
+    pub threads: Metric,
+    pub processes: Metric,
+    pub cpu_utilisation: Metric,
+    pub overhead: Metric,
+    pub sampling_cost: Metric,
+    pub time_split: TimeSplitSummary,
+    pub machine: MachineSummary,
+    pub dram_bandwidth: BandwidthSummary,
+    pub memory_bound: Metric,
+    pub average_load_latency: Metric,
+    pub loads: Metric,
+    pub stores: Metric,
+    pub levels: Levels,
+    pub flops: Metric,
+    pub arithmetic_intensity: Metric,
+    pub page_faults: PageFaultSummary,
+    pub kernel_time_percent: Metric,
+    pub huge_page_share: Metric,
+    pub dtlb: DtlbSummary,
+    pub peak_resident: Metric,
+    pub context_switches: Metric,
+    pub other_cpu_percent: Metric,
+    pub stolen_percent: Metric,
+    pub heap: HeapSummary,
+    pub sampling: SamplingSummary,
+    pub top_functions: Vec<TopFunction>,
+    pub top_objects: Vec<NotYet>,
+    pub findings: Vec<NotYet>,
+    pub notes: Vec<String>,
+    #[serde(skip)]
+    pub(crate) extra: TextExtra,
+}
+
+/// Rows that later versions have; there are none yet.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub enum NotYet {}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "as in facts::host::Host")]
+pub struct HostSummary {
+    pub cpu: String,
+    pub cores: u32,
+    pub logical_cpus: u32,
+    pub sockets: u32,
+    pub caches: Vec<Cache>,
+    pub memory_bytes: u64,
+    pub numa_nodes: u64,
+    pub page_bytes: u64,
+    pub kernel: String,
+    pub os: String,
+    pub virtualised: Option<String>,
+    pub container: Option<String>,
+    pub pmu: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct TimeSplitSummary {
+    pub user: Metric,
+    pub kernel: Metric,
+    pub page_faults: Metric,
+    pub waiting: Metric,
+    pub thread_time: Metric,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct MachineSummary {
+    pub dram_bandwidth_peak: Metric,
+    pub load_latency: Levels,
+    pub flops_peak: Metric,
+    pub page_fault_4k: Metric,
+    pub page_fault_2m: Metric,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct Levels {
+    pub l1: Metric,
+    pub l2: Metric,
+    pub l3: Metric,
+    pub dram: Metric,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct BandwidthSummary {
+    pub average: Metric,
+    pub observed_max: Metric,
+    pub read: Metric,
+    pub write: Metric,
+    pub bound_time_percent: Metric,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct PageFaultSummary {
+    pub minor: Metric,
+    pub major: Metric,
+    pub time_percent: Metric,
+    pub time: Metric,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct DtlbSummary {
+    pub misses: Metric,
+    pub walk_time_percent: Metric,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct HeapSummary {
+    pub allocations: Metric,
+    pub bytes_allocated: Metric,
+    pub peak_bytes: Metric,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct SamplingSummary {
+    pub method: &'static str,
+    pub period_seconds: f64,
+    pub kernel_functions: bool,
+    pub samples: u64,
+    pub lost_samples: u64,
+    pub lost_faults: u64,
+    pub lost_events: u64,
+    pub thinned_samples: u64,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct TopFunction {
+    pub function: String,
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    pub module: String,
+    pub cpu_time: Metric,
+    pub self_percent: Metric,
+    pub total_percent: Metric,
+}
+
+/// The function with the most page faults.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct TopFaults {
+    pub(crate) function: String,
+    pub(crate) file: Option<String>,
+    pub(crate) line: Option<u32>,
+    /// Of all page faults.
+    pub(crate) percent: f64,
+}
+
+/// What the text says beyond the JSON.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct TextExtra {
+    pub(crate) usable_cpus: Option<f64>,
+    pub(crate) peak_kernel: Option<String>,
+    pub(crate) calibrated: bool,
+    /// Age of the calibration when the run began, seconds.
+    pub(crate) calibration_age: u64,
+    pub(crate) calibration_notes: Vec<String>,
+    pub(crate) top_faults: Option<TopFaults>,
+    pub(crate) more_functions: usize,
+    pub(crate) why_no_samples: &'static str,
+}
+
+impl Summary {
+    /// All metrics with their paths in the JSON, e.g. `page_faults.minor`, in alphabetical order.
+    #[must_use]
+    pub fn metrics(&self) -> Vec<(String, Metric)> {
+        let mut found = Vec::new();
+        if let Ok(document) = serde_json::to_value(self) {
+            collect(&document, String::new(), &mut found);
+        }
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        found
+    }
+}
+
+fn collect(value: &serde_json::Value, path: String, found: &mut Vec<(String, Metric)>) {
+    let Some(object) = value.as_object() else { return };
+    if object.contains_key("evidence") {
+        if let Ok(metric) = serde_json::from_value(value.clone()) {
+            found.push((path, metric));
+        }
+        return;
+    }
+    for (name, field) in object {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        collect(field, path, found);
+    }
+}

@@ -1,0 +1,163 @@
+//! The model of every view but the summary.
+
+use facts::Metric;
+use serde::ser::{SerializeMap, SerializeStruct};
+use serde::{Serialize, Serializer};
+
+use crate::json::tidy;
+
+/// A column of a [`Table`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Column {
+    /// Its name in rows; fixed, see `docs/glossary`.
+    pub key: &'static str,
+    /// Its heading.
+    pub label: &'static str,
+    /// The unit of its metrics; `None` for text.
+    pub unit: Option<&'static str>,
+}
+
+/// A value of a row.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Cell {
+    /// A name.
+    Text(String),
+    /// An ordinal: a line number, a level of a tree.
+    Number(u64),
+    /// A position in time, seconds from the start of the recording.
+    Seconds(f64),
+    /// Frames of a stack, innermost first.
+    Stack(Vec<String>),
+    /// A figure with its evidence.
+    Metric(Metric),
+    /// Nothing: the thing has no such property, e.g. no source file is known.
+    Missing,
+}
+
+impl Cell {
+    pub(crate) fn text(text: impl Into<String>) -> Cell {
+        Cell::Text(text.into())
+    }
+
+    pub(crate) fn text_or_missing(text: Option<&str>) -> Cell {
+        text.map_or(Cell::Missing, Cell::text)
+    }
+
+    pub(crate) fn metric(metric: Metric) -> Cell {
+        Cell::Metric(tidy(metric))
+    }
+}
+
+impl Serialize for Cell {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Cell::Text(text) => text.serialize(serializer),
+            Cell::Number(number) => number.serialize(serializer),
+            Cell::Seconds(seconds) => seconds.serialize(serializer),
+            Cell::Stack(frames) => frames.serialize(serializer),
+            Cell::Metric(metric) => metric.serialize(serializer),
+            Cell::Missing => serializer.serialize_none(),
+        }
+    }
+}
+
+/// How a column looks in text: it may join two columns of the model.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Look {
+    /// A percentage with its half interval.
+    Percent(&'static str),
+    /// A time.
+    Time(&'static str),
+    /// A count.
+    Count(&'static str),
+    /// A size.
+    Bytes(&'static str),
+    /// A time axis: start of the row.
+    Start(&'static str),
+    /// A function, indented by the level in the other column if there is one.
+    Function(&'static str, Option<&'static str>),
+    /// `file:line`.
+    Place,
+    /// Any text.
+    Text(&'static str),
+    /// A number.
+    Number(&'static str),
+    /// Code as it is, cut at the right.
+    Code(&'static str),
+    /// A stack, one frame per line. Only as the last column.
+    Stack(&'static str),
+    /// A bar whose full length is the largest value of the column.
+    Bar(&'static str),
+}
+
+/// A view as a table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Table {
+    /// The view's name.
+    pub view: &'static str,
+    /// The result's name.
+    pub result: String,
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// One value per column in each row.
+    pub rows: Vec<Vec<Cell>>,
+    /// What the rows are parts of; `Missing` where a sum makes no sense.
+    pub total: Vec<Cell>,
+    /// Remarks for the reader.
+    pub notes: Vec<String>,
+    /// Text only: the heading.
+    pub(crate) title: String,
+    /// Text only: the columns shown, with their headings.
+    pub(crate) looks: Vec<(Look, &'static str)>,
+    /// Text only: most rows without `--limit`.
+    pub(crate) page: usize,
+    /// Text only: what to say when there are no rows.
+    pub(crate) empty: String,
+}
+
+impl Table {
+    /// Position of a column.
+    #[must_use]
+    pub fn column(&self, key: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.key == key)
+    }
+
+    /// Cuts the rows to `limit`, and says so.
+    pub(crate) fn limited(mut self, limit: Option<usize>) -> Table {
+        if let Some(limit) = limit.filter(|limit| *limit < self.rows.len()) {
+            self.notes.push(format!("{limit} of {} rows; the total is of all.", self.rows.len()));
+            self.rows.truncate(limit);
+            self.page = usize::MAX;
+        } else if limit.is_some() {
+            self.page = usize::MAX;
+        }
+        self
+    }
+}
+
+struct RowView<'a>(&'a [Column], &'a [Cell]);
+
+impl Serialize for RowView<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (column, cell) in self.0.iter().zip(self.1) {
+            map.serialize_entry(column.key, cell)?;
+        }
+        map.end()
+    }
+}
+
+impl Serialize for Table {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let rows: Vec<RowView<'_>> =
+            self.rows.iter().map(|row| RowView(&self.columns, row)).collect();
+        let mut table = serializer.serialize_struct("Table", 6)?;
+        table.serialize_field("view", self.view)?;
+        table.serialize_field("result", &self.result)?;
+        table.serialize_field("columns", &self.columns)?;
+        table.serialize_field("rows", &rows)?;
+        table.serialize_field("total", &RowView(&self.columns, &self.total))?;
+        table.serialize_field("notes", &self.notes)?;
+        table.end()
+    }
+}

@@ -1,0 +1,223 @@
+//! Figures with human units, and names made to fit.
+
+use base::Bytes;
+use facts::Metric;
+
+/// Three significant digits, never in scientific notation.
+pub(crate) fn number(value: f64) -> String {
+    let magnitude = value.abs();
+    let digits = match magnitude {
+        m if m == 0.0 || m >= 99.95 => 0,
+        m if m >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$}")
+}
+
+/// A duration with the unit that leaves 1 to 3 digits before the point.
+pub(crate) fn seconds(value: f64) -> String {
+    const UNITS: [(f64, &str); 4] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")];
+    let magnitude = value.abs();
+    if magnitude == 0.0 {
+        return "0 s".to_owned();
+    }
+    // A value that would print as 1000 belongs to the next larger unit.
+    let (unit, name) =
+        UNITS.into_iter().find(|(unit, _)| magnitude >= unit * 0.9995).unwrap_or(UNITS[3]);
+    format!("{} {name}", number(value / unit))
+}
+
+/// A count: all digits to 9,999, then k, M, G, T.
+pub(crate) fn count(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude < 9_999.5 {
+        let digits = format!("{value:.0}");
+        return match digits.len() {
+            4 if value > 0.0 => format!("{},{}", &digits[..1], &digits[1..]),
+            _ => digits,
+        };
+    }
+    const UNITS: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    let (unit, name) =
+        UNITS.into_iter().find(|(unit, _)| magnitude >= unit * 0.9995).unwrap_or(UNITS[3]);
+    format!("{} {name}", number(value / unit))
+}
+
+/// A size in binary units.
+pub(crate) fn bytes(value: f64) -> String {
+    Bytes(value.max(0.0) as u64).to_string()
+}
+
+/// One decimal; what is more than nothing does not print as nothing.
+pub(crate) fn percent(value: f64) -> String {
+    if value > 0.0 && value < 0.05 { "<0.1".to_owned() } else { format!("{value:.1}") }
+}
+
+/// The larger distance from the value to an end of its interval; `None` for exact figures and those without one.
+pub(crate) fn half_interval(metric: &Metric) -> Option<f64> {
+    let (value, low, high) = (metric.value?, metric.low?, metric.high?);
+    let half = (high - value).max(value - low);
+    (half > 0.0).then_some(half)
+}
+
+/// Without control characters: a function's name must not command the reader's terminal.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Cut at the right to `width` characters.
+pub(crate) fn fit(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let mut cut: String = text.chars().take(width.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
+}
+
+/// A function's name in `width` characters: first its parameters go, then what stands between the outermost angle
+/// brackets, then the middle.
+pub(crate) fn shorten_function(name: &str, width: usize) -> String {
+    let fits = |text: &str| text.chars().count() <= width;
+    if fits(name) {
+        return name.to_owned();
+    }
+    let without_parameters = elide(name, '(', ')');
+    if fits(&without_parameters) {
+        return without_parameters;
+    }
+    let without_arguments = elide(&without_parameters, '<', '>');
+    if fits(&without_arguments) { without_arguments } else { cut_middle(&without_arguments, width) }
+}
+
+/// Replaces what stands between the outermost `open` and `close` by `…`. Leaves the text alone when they do not
+/// match up (`operator<`, `->`) or when the text starts with one (`<T as Trait>::f`).
+fn elide(text: &str, open: char, close: char) -> String {
+    let mut out = String::new();
+    let mut depth = 0usize;
+    for (at, c) in text.char_indices() {
+        if c == open {
+            if at == 0 {
+                return text.to_owned();
+            }
+            depth += 1;
+            if depth == 1 {
+                out.push(open);
+                if !text[at + 1..].starts_with(close) {
+                    out.push('…');
+                }
+            }
+        } else if c == close {
+            let Some(outer) = depth.checked_sub(1) else { return text.to_owned() };
+            depth = outer;
+            if depth == 0 {
+                out.push(close);
+            }
+        } else if depth == 0 {
+            out.push(c);
+        }
+    }
+    if depth == 0 { out } else { text.to_owned() }
+}
+
+/// Cut in the middle to `width` characters.
+pub(crate) fn cut_middle(text: &str, width: usize) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    if chars.len() <= width {
+        return text.to_owned();
+    }
+    let kept = width.saturating_sub(1);
+    // The end of a name says more than its namespaces.
+    let head = kept * 2 / 5;
+    let tail = kept - head;
+    chars[..head].iter().chain(&['…']).chain(&chars[chars.len() - tail..]).collect()
+}
+
+/// A path in `width` characters: directories go from the left.
+pub(crate) fn shorten_path(path: &str, width: usize) -> String {
+    let length = path.chars().count();
+    if length <= width {
+        return path.to_owned();
+    }
+    let ends =
+        path.char_indices().filter(|(at, c)| *c == '/' && *at > 0).map(|(at, _)| &path[at..]);
+    let longest = ends.map(|end| format!("…{end}")).find(|end| end.chars().count() <= width);
+    longest.unwrap_or_else(|| {
+        let last = path.rsplit('/').next().unwrap_or(path);
+        let skip = last.chars().count().saturating_sub(width.saturating_sub(1));
+        if skip == 0 {
+            last.to_owned()
+        } else {
+            format!("…{}", last.chars().skip(skip).collect::<String>())
+        }
+    })
+}
+
+/// Lines of at most `width` characters, broken at spaces; words that are longer stand alone.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut length = 0;
+    for word in text.split_whitespace() {
+        let word_length = word.chars().count();
+        match lines.last_mut() {
+            Some(line) if length + 1 + word_length <= width => {
+                line.push(' ');
+                line.push_str(word);
+                length += 1 + word_length;
+            }
+            _ => {
+                lines.push(word.to_owned());
+                length = word_length;
+            }
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_three_digits_and_a_unit() {
+        let times = [0.0, 1.5e-9, 999.7e-6, 0.0456, 0.9996, 1.234, 61.72, 3600.0].map(seconds);
+        assert_eq!(
+            times,
+            ["0 s", "1.50 ns", "1.00 ms", "45.6 ms", "1.00 s", "1.23 s", "61.7 s", "3600 s"]
+        );
+        let counts =
+            [0.0, 999.0, 1000.0, 9999.0, 10_000.0, 999_960.0, 120_345.0, 4.56e9].map(count);
+        assert_eq!(counts, ["0", "999", "1,000", "9,999", "10.0 k", "1.00 M", "120 k", "4.56 G"]);
+        assert_eq!([0.0, 0.01, 0.05, 99.95].map(percent), ["0.0", "<0.1", "0.1", "100.0"]);
+    }
+
+    #[test]
+    fn functions_lose_parameters_then_arguments_then_the_middle() {
+        let name = "ns::Grid<double, 4>::step(std::vector<int> const&, bool)";
+        let shorten = |width| shorten_function(name, width);
+        assert_eq!(shorten(60), name);
+        assert_eq!(shorten(30), "ns::Grid<double, 4>::step(…)");
+        assert_eq!(shorten(22), "ns::Grid<…>::step(…)");
+        assert_eq!(shorten(12), "ns::…step(…)");
+        assert_eq!(shorten_function("f()", 2).chars().count(), 2);
+        assert_eq!(shorten_function("operator->(int)", 14), "operator->(…)");
+        assert_eq!(shorten_function("<Vec<u8> as Drop>::drop", 15), "<Vec<…op>::drop");
+    }
+
+    #[test]
+    fn paths_lose_directories_from_the_left() {
+        let shorten = |width| shorten_path("/home/user/project/src/triad.c", width);
+        assert_eq!(shorten(30), "/home/user/project/src/triad.c");
+        assert_eq!(shorten(20), "…/src/triad.c");
+        assert_eq!(shorten(8), "triad.c");
+        assert_eq!(shorten(5), "…ad.c");
+    }
+
+    #[test]
+    fn text_wraps_at_spaces_and_drops_control_characters() {
+        assert_eq!(wrap("a bc def ghij", 6), ["a bc", "def", "ghij"]);
+        assert_eq!(wrap("unbreakable x", 4), ["unbreakable", "x"]);
+        assert_eq!(printable("a\x1b[31mb\n"), "a\u{fffd}[31mb\u{fffd}");
+        assert_eq!(fit("abcdef", 4), "abc…");
+    }
+}

@@ -1,0 +1,12 @@
+//! Text for people: units, shortening, colours, tables.
+
+mod format;
+mod paint;
+mod table;
+
+pub(crate) use format::{
+    bytes, count, cut_middle, fit, half_interval, number, percent, printable, seconds,
+    shorten_function, shorten_path, wrap,
+};
+pub(crate) use paint::Paint;
+pub(crate) use table::table;

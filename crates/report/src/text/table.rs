@@ -1,0 +1,282 @@
+//! Tables in text: aligned columns that fit the width.
+//!
+//! Columns of figures keep their natural width; names, places and other text give way, the widest first.
+
+use facts::Metric;
+
+use super::{
+    Paint, bytes, count, cut_middle, fit, half_interval, percent, printable, seconds,
+    shorten_function, shorten_path, wrap,
+};
+use crate::table::{Cell, Look, Table};
+
+const GAP: usize = 2;
+const BAR_WIDTH: usize = 24;
+/// Frames of a stack that are printed; the rest is counted.
+const STACK_FRAMES: usize = 12;
+
+/// The whole view.
+pub(crate) fn table(table: &Table, width: usize, paint: Paint) -> String {
+    let mut out = String::new();
+    for line in table.title.lines() {
+        out += &format!("{}\n", paint.bold(&fit(&printable(line), width)));
+    }
+    out.push('\n');
+    if table.rows.is_empty() {
+        wrap(&table.empty, width - 2).iter().for_each(|line| out += &format!("  {line}\n"));
+    } else {
+        out += &grid(table, width, paint);
+    }
+    let hidden = table.rows.len().saturating_sub(table.page);
+    if hidden > 0 {
+        out += &paint.faint(&format!("  … {hidden} more rows: --limit {}\n", table.rows.len()));
+    }
+    if !table.notes.is_empty() {
+        out.push('\n');
+    }
+    for note in &table.notes {
+        for (at, line) in wrap(&printable(note), width - 4).iter().enumerate() {
+            out += &format!("{}{line}\n", if at == 0 { "  - " } else { "    " });
+        }
+    }
+    out
+}
+
+fn grid(table: &Table, width: usize, paint: Paint) -> String {
+    let shown = &table.rows[..table.rows.len().min(table.page)];
+    let mut columns: Vec<Drawn> =
+        table.looks.iter().map(|(look, label)| Drawn::new(table, shown, *look, label)).collect();
+    fit_widths(&mut columns, width);
+    let mut out = String::new();
+    let headings = columns.iter().map(|column| vec![column.label.to_owned()]).collect();
+    out += &paint.faint(line(&columns, headings).trim_end_matches('\n'));
+    out.push('\n');
+    let mut last = None;
+    for row in shown {
+        if is_gap(table, row, &mut last) {
+            out += &paint.faint("  …");
+            out.push('\n');
+        }
+        let cells = columns.iter().map(|column| column.cell(table, row)).collect();
+        out += &line(&columns, cells);
+    }
+    if table.total.iter().any(|cell| *cell != Cell::Missing) {
+        // A bar of the sum would say nothing about the bars above it.
+        let of_total = |column: &Drawn| match column.look {
+            Look::Bar(_) => vec![String::new()],
+            _ => column.cell(table, &table.total),
+        };
+        let cells = columns.iter().map(of_total).collect();
+        out += &paint.bold(line(&columns, cells).trim_end_matches('\n'));
+        out.push('\n');
+    }
+    out
+}
+
+/// Whether lines of code are left out before this row.
+fn is_gap(table: &Table, row: &[Cell], last: &mut Option<u64>) -> bool {
+    let is_code = table.looks.iter().any(|(look, _)| matches!(look, Look::Code(_)));
+    let line = table.column("line").filter(|_| is_code).map(|at| &row[at]);
+    let Some(Cell::Number(line)) = line else { return false };
+    let before = last.replace(*line);
+    before.is_some_and(|before| before + 1 < *line)
+}
+
+/// A column of the text, with what it needs to draw its cells.
+struct Drawn {
+    look: Look,
+    label: &'static str,
+    width: usize,
+    /// Characters of the error part of percentages, so that the signs stand below each other.
+    error_width: usize,
+    largest: f64,
+}
+
+impl Drawn {
+    fn new(table: &Table, rows: &[Vec<Cell>], look: Look, label: &'static str) -> Drawn {
+        let mut column = Drawn { look, label, width: usize::MAX, error_width: 0, largest: 0.0 };
+        let all = || rows.iter().chain([&table.total]);
+        for row in all() {
+            if let Look::Percent(key) | Look::Bar(key) = look
+                && let Some(metric) = metric(table, row, key)
+            {
+                column.error_width = column.error_width.max(error(metric).chars().count());
+                if rows.iter().any(|shown| std::ptr::eq(shown, row)) {
+                    column.largest = column.largest.max(metric.value.unwrap_or(0.0));
+                }
+            }
+        }
+        let widest =
+            |lines: Vec<String>| lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+        let natural = all().map(|row| widest(column.cell(table, row))).max().unwrap_or(0);
+        column.width = natural.max(label.chars().count());
+        column
+    }
+
+    /// The least width that still says something; `None` for columns that do not give way.
+    fn least_width(&self) -> Option<usize> {
+        match self.look {
+            Look::Function(..) | Look::Stack(_) => Some(16),
+            Look::Place | Look::Code(_) => Some(12),
+            Look::Text(_) => Some(10),
+            _ => None,
+        }
+    }
+
+    /// Columns with a larger share keep more of their width when room is short.
+    fn share(&self) -> usize {
+        match self.look {
+            Look::Function(..) | Look::Stack(_) | Look::Code(_) => 3,
+            _ => 2,
+        }
+    }
+
+    fn is_right_aligned(&self) -> bool {
+        matches!(
+            self.look,
+            Look::Percent(_)
+                | Look::Time(_)
+                | Look::Count(_)
+                | Look::Bytes(_)
+                | Look::Start(_)
+                | Look::Number(_)
+        )
+    }
+
+    fn cell(&self, table: &Table, row: &[Cell]) -> Vec<String> {
+        let cell = |key| table.column(key).map_or(&Cell::Missing, |at| &row[at]);
+        let figure = |key, show: &dyn Fn(&Metric, f64) -> String| match cell(key) {
+            Cell::Metric(metric) => {
+                metric.value.map_or("n/a".to_owned(), |value| show(metric, value))
+            }
+            _ => String::new(),
+        };
+        let text = match self.look {
+            Look::Percent(key) => figure(key, &|metric, value| {
+                format!("{}{:<width$}", percent(value), error(metric), width = self.error_width)
+            }),
+            Look::Time(key) => figure(key, &|_, value| seconds(value)),
+            Look::Count(key) => figure(key, &|_, value| count(value)),
+            Look::Bytes(key) => figure(key, &|_, value| bytes(value)),
+            Look::Bar(key) => figure(key, &|_, value| bar(value, self.largest)),
+            Look::Start(key) => match cell(key) {
+                Cell::Seconds(at) => format!("{at:.3} s"),
+                _ => String::new(),
+            },
+            Look::Number(key) => match cell(key) {
+                Cell::Number(number) => number.to_string(),
+                _ => String::new(),
+            },
+            Look::Text(key) => match cell(key) {
+                Cell::Text(text) => cut_middle(&printable(text), self.width),
+                _ => String::new(),
+            },
+            Look::Code(key) => match cell(key) {
+                Cell::Text(text) => fit(&printable(text), self.width),
+                _ => String::new(),
+            },
+            Look::Function(key, level) => {
+                let indent = match level.map(cell) {
+                    // Deep trees would push the names out; the level is in JSON.
+                    Some(Cell::Number(level)) => (*level as usize * 2).min(40),
+                    _ => 0,
+                };
+                let Cell::Text(name) = cell(key) else { return vec![String::new()] };
+                let room = self.width.saturating_sub(indent).max(8);
+                " ".repeat(indent) + &shorten_function(&printable(name), room)
+            }
+            Look::Place => place(cell("file"), cell("line"), self.width),
+            Look::Stack(key) => return self.stack(cell(key)),
+        };
+        vec![text]
+    }
+
+    fn stack(&self, cell: &Cell) -> Vec<String> {
+        let Cell::Stack(frames) = cell else { return vec![String::new()] };
+        let shorten = |frame: &String| {
+            shorten_function(&printable(frame), self.width.saturating_sub(2).max(8))
+        };
+        let mut lines: Vec<String> = frames.iter().take(STACK_FRAMES).map(shorten).collect();
+        lines.iter_mut().skip(1).for_each(|line| line.insert_str(0, "< "));
+        if frames.len() > STACK_FRAMES {
+            lines.push(format!("< … {} more", frames.len() - STACK_FRAMES));
+        }
+        lines
+    }
+}
+
+fn metric<'a>(table: &Table, row: &'a [Cell], key: &str) -> Option<&'a Metric> {
+    match &row[table.column(key)?] {
+        Cell::Metric(metric) => Some(metric),
+        _ => None,
+    }
+}
+
+/// ` ±0.8`, or nothing for exact figures.
+fn error(metric: &Metric) -> String {
+    half_interval(metric).map(|half| format!(" ±{half:.1}")).unwrap_or_default()
+}
+
+fn bar(value: f64, largest: f64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    if largest <= 0.0 || value <= 0.0 {
+        return String::new();
+    }
+    let eighths = ((value / largest).min(1.0) * BAR_WIDTH as f64 * 8.0).round() as usize;
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
+}
+
+fn place(file: &Cell, line: &Cell, width: usize) -> String {
+    match (file, line) {
+        (Cell::Text(file), Cell::Number(line)) => {
+            let line = format!(":{line}");
+            shorten_path(&printable(file), width.saturating_sub(line.len()).max(4)) + &line
+        }
+        (Cell::Text(file), _) => shorten_path(&printable(file), width),
+        _ => String::new(),
+    }
+}
+
+/// Takes from the widest column that can give until everything fits, or nothing can.
+fn fit_widths(columns: &mut [Drawn], width: usize) {
+    let gaps = GAP * columns.len();
+    loop {
+        let used: usize = columns.iter().map(|column| column.width).sum::<usize>() + gaps;
+        let Some(excess) = used.checked_sub(width).filter(|excess| *excess > 0) else { return };
+        let can_give =
+            |column: &&mut Drawn| column.least_width().is_some_and(|least| column.width > least);
+        let Some(widest) = columns
+            .iter_mut()
+            .filter(can_give)
+            .max_by_key(|column| column.width * 6 / column.share())
+        else {
+            return;
+        };
+        // In small steps, so that two wide columns share what is missing.
+        let least = widest.least_width().unwrap_or(widest.width);
+        widest.width -= excess.min(4).min(widest.width - least);
+    }
+}
+
+fn line(columns: &[Drawn], cells: Vec<Vec<String>>) -> String {
+    let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+    let mut out = String::new();
+    for at in 0..height {
+        let mut text = String::new();
+        for (column, cell) in columns.iter().zip(&cells) {
+            let part = cell.get(at).map_or("", String::as_str);
+            let padding = " ".repeat(column.width.saturating_sub(part.chars().count()));
+            text += &" ".repeat(GAP);
+            if column.is_right_aligned() {
+                text += &padding;
+                text += part;
+            } else {
+                text += part;
+                text += &padding;
+            }
+        }
+        out += text.trim_end();
+        out.push('\n');
+    }
+    out
+}

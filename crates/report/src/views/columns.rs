@@ -1,0 +1,118 @@
+//! The columns that several views share: what a row is, and its time.
+
+use analysis::{Key, PlaceId, Profile, RowKey, Scale, Weight};
+
+use crate::table::{Cell, Column, Look};
+
+/// A column of text.
+pub(crate) const fn name(key: &'static str, label: &'static str) -> Column {
+    Column { key, label, unit: None }
+}
+
+/// A column of metrics.
+pub(crate) const fn figure(key: &'static str, label: &'static str, unit: &'static str) -> Column {
+    Column { key, label, unit: Some(unit) }
+}
+
+pub(crate) const CPU_TIME: Column = figure("cpu_time", "CPU time", "s");
+pub(crate) const SELF_PERCENT: Column = figure("self_percent", "Self", "percent");
+pub(crate) const TOTAL_TIME: Column = figure("total_time", "Total time", "s");
+pub(crate) const TOTAL_PERCENT: Column = figure("total_percent", "Total", "percent");
+
+/// Columns that say what a row is, for rows grouped by `keys`.
+pub(crate) fn of_keys(keys: &[Key]) -> Vec<Column> {
+    let has = |key| keys.contains(&key);
+    let mut columns = Vec::new();
+    let mut add = |wanted: bool, column| {
+        if wanted {
+            columns.push(column);
+        }
+    };
+    add(has(Key::Process), name("process", "Process"));
+    add(has(Key::Thread), name("thread", "Thread"));
+    add(has(Key::Function), name("function", "Function"));
+    add(has(Key::Function) || has(Key::SourceLine), name("file", "File"));
+    add(has(Key::Function) || has(Key::SourceLine), name("line", "Line"));
+    add(has(Key::Function) || has(Key::Module), name("module", "Module"));
+    add(has(Key::CallStack), name("stack", "Call stack"));
+    columns
+}
+
+/// The same in text: a function's place and module after its name, the stack last.
+pub(crate) fn looks(keys: &[Key]) -> Vec<(Look, &'static str)> {
+    let has = |key| keys.contains(&key);
+    let mut looks = Vec::new();
+    let mut add = |wanted: bool, look, label| {
+        if wanted {
+            looks.push((look, label));
+        }
+    };
+    add(has(Key::Process), Look::Text("process"), "process");
+    add(has(Key::Thread), Look::Text("thread"), "thread");
+    // The function is the first of the stack.
+    let function = has(Key::Function) && !has(Key::CallStack);
+    add(function, Look::Function("function", None), "function");
+    add(function || has(Key::SourceLine), Look::Place, "source");
+    add(function || has(Key::Module), Look::Text("module"), "module");
+    add(has(Key::CallStack), Look::Stack("stack"), "call stack");
+    looks
+}
+
+/// The cells of [`of_keys`]. `place` is the row's heaviest place, `stack` the frames of its call path.
+pub(crate) fn cells_of_key(
+    profile: &Profile<'_>,
+    keys: &[Key],
+    key: &RowKey,
+    place: PlaceId,
+    stack: Option<Vec<String>>,
+) -> Vec<Cell> {
+    let stacks = &profile.stacks;
+    let mut cells = Vec::new();
+    for column in of_keys(keys) {
+        let by_line = key.line.map(|line| &stacks.lines[line.index()]);
+        cells.push(match column.key {
+            "process" => key
+                .process
+                .map_or(Cell::Missing, |pid| Cell::text(profile.threads.process_label(pid))),
+            "thread" => key
+                .thread
+                .map_or(Cell::Missing, |thread| Cell::text(profile.threads.get(thread).label())),
+            "file" => match by_line {
+                Some((file, _)) => Cell::text_or_missing(file.as_deref()),
+                None => Cell::text_or_missing(stacks.function_of(place).file.as_deref()),
+            },
+            "line" => {
+                let line = by_line.map_or(stacks.places[place.index()].line, |(_, line)| *line);
+                line.map_or(Cell::Missing, |line| Cell::Number(u64::from(line)))
+            }
+            "function" => Cell::text(stacks.function_of(place).name.clone()),
+            "module" => Cell::text(stacks.module_of(place).name.clone()),
+            _ => stack.clone().map_or(Cell::Missing, Cell::Stack),
+        });
+    }
+    cells
+}
+
+/// Function, file, line and module of a place.
+pub(crate) fn cells_of_place(profile: &Profile<'_>, place: PlaceId) -> Vec<Cell> {
+    cells_of_key(profile, &[Key::Function], &RowKey::default(), place, None)
+}
+
+/// A time and its percentage.
+pub(crate) fn time_cells(scale: &Scale, weight: &Weight) -> [Cell; 2] {
+    [Cell::metric(scale.quantity(weight)), Cell::metric(scale.percent(weight))]
+}
+
+/// The same for a row of totals: without doubt when nothing was filtered out.
+pub(crate) fn total_cells(scale: &Scale, weight: &Weight, everything: bool) -> [Cell; 2] {
+    if everything {
+        [Cell::metric(scale.whole_quantity()), Cell::metric(scale.whole_percent())]
+    } else {
+        time_cells(scale, weight)
+    }
+}
+
+/// As many missing cells.
+pub(crate) fn missing(count: usize) -> Vec<Cell> {
+    vec![Cell::Missing; count]
+}

@@ -1,0 +1,76 @@
+//! One module per view: from analysis to [`Table`].
+
+mod calls;
+mod columns;
+mod faults;
+mod hotspots;
+mod source;
+mod threads;
+mod timeline;
+
+pub(crate) use calls::{callees, callers};
+pub(crate) use faults::faults;
+pub(crate) use hotspots::hotspots;
+pub(crate) use source::source;
+pub(crate) use threads::threads;
+pub(crate) use timeline::timeline;
+
+use analysis::{Filter, Profile, Selection};
+
+use crate::Options;
+
+/// What a view is made from.
+pub(crate) struct Request<'a> {
+    pub(crate) profile: &'a Profile<'a>,
+    pub(crate) selection: &'a Selection,
+    pub(crate) options: &'a Options,
+    pub(crate) sources: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Request<'_> {
+    /// `r000ma: what, where filter`.
+    fn title(&self, what: &str) -> String {
+        let filters: Vec<String> = self.options.filters.iter().map(describe).collect();
+        let filters =
+            if filters.is_empty() { String::new() } else { format!(", {}", filters.join(", ")) };
+        format!("{}: {what}{filters}", self.options.result_name)
+    }
+
+    /// Whether nothing is filtered out.
+    fn everything(&self) -> bool {
+        !self.selection.chooses_anything()
+    }
+
+    /// What to say when a table is empty.
+    fn empty(&self, what: &str) -> String {
+        if self.everything() {
+            format!("There are {}.", self.profile.why_no_samples())
+        } else {
+            format!("No {what} match the filter.")
+        }
+    }
+
+    /// Remarks on sampled figures.
+    fn sampling_notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = Vec::new();
+        let run = &self.profile.recording.run;
+        notes.extend(run.collector.fallback_reason.clone());
+        let lost = self.profile.lost_samples();
+        if lost > 0 {
+            let taken = self.profile.whole().records();
+            notes.push(format!("{lost} samples were lost, {taken} were kept."));
+        }
+        notes
+    }
+}
+
+fn describe(filter: &Filter) -> String {
+    match filter {
+        Filter::Time { start, end } => format!("time {start}..{end} s"),
+        Filter::Function(value)
+        | Filter::Module(value)
+        | Filter::SourceFile(value)
+        | Filter::Thread(value)
+        | Filter::Process(value) => format!("{} {value}", filter.name()),
+    }
+}

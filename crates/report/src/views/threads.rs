@@ -1,0 +1,106 @@
+//! `threads`: who ran, how long, and how much of that on a CPU.
+
+use analysis::faults::fault_scales;
+use analysis::{Key, Weight};
+use facts::{Evidence, Metric};
+
+use super::Request;
+use super::columns::{CPU_TIME, SELF_PERCENT, figure, missing, name, time_cells, total_cells};
+use crate::table::{Cell, Look, Table};
+
+pub(crate) fn threads(request: &Request<'_>) -> Table {
+    let profile = request.profile;
+    let threads = profile.threads.all();
+    let (scale, fault_scale) = (profile.cpu_scale(), fault_scales(profile.recording).all);
+    let mut times = vec![(Weight::default(), Weight::default(), Weight::default()); threads.len()];
+    for cell in profile.cells(request.selection) {
+        if profile.stacks.frames(cell.stack).any(|place| request.selection.has_place(place)) {
+            let times = &mut times[cell.thread.index()];
+            times.0.merge(&cell.weight);
+            if cell.kernel {
+                times.1.merge(&cell.weight);
+            }
+        }
+    }
+    let faults = analysis::faults::fault_table(profile, request.selection, &[Key::Thread]);
+    for row in &faults.rows {
+        if let Some(thread) = row.key.thread {
+            times[thread.index()].2.merge(&row.all);
+        }
+    }
+    let mut order: Vec<usize> = (0..threads.len()).collect();
+    order.retain(|&at| {
+        let index = profile.threads.find(threads[at].pid, threads[at].tid);
+        index.is_some_and(|index| request.selection.has_thread(index))
+    });
+    order.sort_by_key(|&at| (std::cmp::Reverse(times[at].0.amount()), at));
+    let columns = vec![
+        name("thread", "Thread"),
+        name("process", "Process"),
+        name("start", "Start"),
+        name("end", "End"),
+        CPU_TIME,
+        SELF_PERCENT,
+        figure("kernel_time", "Kernel time", "s"),
+        figure("running_percent", "Running", "percent"),
+        figure("page_faults", "Page faults", "count"),
+    ];
+    let mut sums = (Weight::default(), Weight::default(), Weight::default());
+    let mut rows = Vec::with_capacity(order.len());
+    for at in order {
+        let (thread, (all, kernel, faulted)) = (&threads[at], &times[at]);
+        sums.0.merge(all);
+        sums.1.merge(kernel);
+        sums.2.merge(faulted);
+        let mut cells = vec![
+            Cell::text(thread.label()),
+            Cell::text(profile.threads.process_label(thread.pid)),
+            Cell::Seconds(thread.start.seconds()),
+            Cell::Seconds(thread.end.seconds()),
+        ];
+        cells.extend(time_cells(&scale, all));
+        cells.push(Cell::metric(scale.quantity(kernel)));
+        let lived = (thread.end - thread.start).seconds();
+        cells.push(Cell::metric(running(&scale.quantity(all), lived, thread.start_known)));
+        cells.push(Cell::metric(fault_scale.quantity(faulted)));
+        rows.push(cells);
+    }
+    let mut total = missing(4);
+    total.extend(total_cells(&scale, &sums.0, request.everything()));
+    total.push(Cell::metric(scale.quantity(&sums.1)));
+    total.push(Cell::Missing);
+    total.push(Cell::metric(fault_scale.quantity(&sums.2)));
+    let table = Table {
+        view: "threads",
+        result: request.options.result_name.clone(),
+        columns,
+        rows,
+        total,
+        notes: request.sampling_notes(),
+        title: request.title("threads"),
+        looks: vec![
+            (Look::Text("thread"), "thread"),
+            (Look::Start("start"), "from"),
+            (Look::Start("end"), "to"),
+            (Look::Time("cpu_time"), "CPU time"),
+            (Look::Percent("self_percent"), "share %"),
+            (Look::Percent("running_percent"), "running %"),
+            (Look::Time("kernel_time"), "in kernel"),
+            (Look::Count("page_faults"), "faults"),
+        ],
+        page: 40,
+        empty: "No thread was seen.".to_owned(),
+    };
+    table.limited(request.options.limit)
+}
+
+/// CPU time in percent of the thread's life.
+fn running(cpu: &Metric, lived: f64, start_known: bool) -> Metric {
+    let (Some(value), true, true) = (cpu.value, lived > 0.0, start_known) else {
+        return Metric::unavailable("percent", "the thread's lifetime or CPU time is not known");
+    };
+    let percent = |seconds: f64| (seconds / lived * 100.0).min(100.0);
+    let interval = (percent(cpu.low.unwrap_or(value)), percent(cpu.high.unwrap_or(value)));
+    Metric::with_interval(Evidence::Sampled, percent(value), "percent", interval, cpu.samples)
+        .with_lost(cpu.lost)
+}

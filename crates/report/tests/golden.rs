@@ -1,0 +1,164 @@
+//! Every view of a handful of recordings, against the files in `golden/`. `FATHOM_BLESS=1` writes them.
+
+mod recordings;
+
+use std::path::PathBuf;
+
+use facts::Recording;
+use report::{Document, Options, View, build, parse_filter, parse_keys};
+
+const TRIAD_SOURCE: &str = include_str!("recordings/triad_before.c");
+
+/// The options from text such as `hotspots -g thread,function --filter module=libgomp* --limit 3`.
+fn options(line: &str) -> Options {
+    let mut words = line.split(' ');
+    let view = View::parse(words.next().expect("a view")).expect("a view that exists");
+    let mut options = Options { view, result_name: "r000ma".into(), ..Options::default() };
+    while let Some(word) = words.next() {
+        let value = words.next().expect("each option has a value");
+        match word {
+            "-g" => options.group = parse_keys(value).expect("keys that exist"),
+            "--filter" => options.filters.push(parse_filter(value).expect("a filter that exists")),
+            "--limit" => options.limit = Some(value.parse().expect("a number")),
+            _ => panic!("the tests have no option {word}"),
+        }
+    }
+    options
+}
+
+fn view(recording: &Recording, line: &str) -> Document {
+    let sources =
+        |path: &str| (path == "/home/user/recipes/triad_before.c").then(|| TRIAD_SOURCE.to_owned());
+    build(recording, &options(line), &sources).expect("the options fit the recording")
+}
+
+fn golden(name: &str, text: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    testkit::golden::check(path, text);
+}
+
+/// Text views fit the width, whatever is in them.
+fn text(document: &Document) -> String {
+    let text = document.text(100, false);
+    for line in text.lines().filter(|line| !line.starts_with("  fathom ")) {
+        assert!(line.chars().count() <= 100, "{} columns: {line}", line.chars().count());
+        assert_eq!(line.trim_end(), line, "no trailing spaces");
+    }
+    assert!(!text.contains("NaN") && !text.contains("inf "), "{text}");
+    text
+}
+
+#[test]
+fn summaries() {
+    for (name, recording) in [
+        ("triad", recordings::triad()),
+        ("templates", recordings::templates()),
+        ("nothing", recordings::nothing()),
+        ("all_kernel", recordings::all_kernel()),
+        ("incomplete", recordings::incomplete()),
+        ("empty", Recording::default()),
+    ] {
+        let summary = view(&recording, "summary");
+        golden(&format!("summary_{name}.txt"), &text(&summary));
+        assert!(!summary.text(100, true).is_empty() && summary.json().ends_with("}\n"));
+    }
+    let triad = view(&recordings::triad(), "summary");
+    golden("summary_triad.json", &triad.json());
+    golden("summary_triad.csv", &triad.csv());
+    golden("summary_triad_colour.txt", &triad.text(80, true));
+}
+
+#[test]
+fn tables_of_the_triad() {
+    let recording = recordings::triad();
+    for (name, line) in [
+        ("hotspots", "hotspots"),
+        ("hotspots_limit", "hotspots --limit 2"),
+        ("hotspots_stack", "hotspots -g function,call-stack"),
+        ("hotspots_line", "hotspots -g function,source-line --filter function=triad._omp_fn.0"),
+        ("hotspots_module", "hotspots -g module"),
+        ("hotspots_thread", "hotspots -g thread,function --filter time=0.25..1"),
+        ("callers", "callers"),
+        ("callers_of", "callers --filter function=pmemobj_direct_inline"),
+        ("callees", "callees"),
+        ("callees_of", "callees --filter function=main"),
+        ("source", "source --filter source-file=triad_before.c"),
+        ("source_hottest", "source"),
+        ("faults", "faults"),
+        ("faults_line", "faults -g function,source-line"),
+        ("timeline", "timeline --limit 10"),
+        ("timeline_thread", "timeline -g thread --limit 4"),
+        ("threads", "threads"),
+    ] {
+        golden(&format!("triad_{name}.txt"), &text(&view(&recording, line)));
+    }
+    for (name, line) in [
+        ("hotspots", "hotspots --limit 2"),
+        ("hotspots_stack", "hotspots -g call-stack --limit 1"),
+        ("callees", "callees --limit 2"),
+        ("source", "source --filter function=triad._omp_fn.0"),
+        ("timeline", "timeline --limit 2"),
+    ] {
+        let document = view(&recording, line);
+        golden(&format!("triad_{name}.json"), &document.json());
+        golden(&format!("triad_{name}.csv"), &document.csv());
+    }
+}
+
+#[test]
+fn long_names_and_thin_recordings() {
+    let templates = recordings::templates();
+    golden("templates_hotspots.txt", &text(&view(&templates, "hotspots")));
+    golden("templates_hotspots_stack.txt", &text(&view(&templates, "hotspots -g call-stack")));
+    golden("templates_callees.txt", &text(&view(&templates, "callees")));
+    golden("templates_hotspots_70.txt", &view(&templates, "hotspots").text(70, false));
+    let nothing = recordings::nothing();
+    for line in ["hotspots", "callers", "callees", "source", "faults", "timeline", "threads"] {
+        golden(&format!("nothing_{line}.txt"), &text(&view(&nothing, line)));
+        text(&view(&Recording::default(), line));
+        text(&view(&recordings::all_kernel(), line));
+        text(&view(&recordings::incomplete(), line));
+    }
+    golden("all_kernel_source.txt", &text(&view(&recordings::all_kernel(), "source")));
+}
+
+#[test]
+fn the_same_recording_gives_the_same_bytes() {
+    let recording = recordings::triad();
+    for line in [
+        "summary",
+        "hotspots -g function,call-stack",
+        "callers",
+        "callees",
+        "faults",
+        "timeline",
+        "threads",
+    ] {
+        let (first, second) = (view(&recording, line), view(&recording.clone(), line));
+        assert_eq!(first.json(), second.json());
+        assert_eq!(first.text(100, true), second.text(100, true));
+        assert_eq!(first.csv(), second.csv());
+    }
+}
+
+#[test]
+fn requests_that_do_not_fit_are_refused() {
+    let recording = recordings::triad();
+    let refuse = |line: &str| match build(&recording, &options(line), &|_| None) {
+        Ok(_) => panic!("'{line}' was accepted"),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(
+        refuse("callers -g module"),
+        "the view 'callers' cannot be grouped by 'module'; it takes none"
+    );
+    assert!(
+        refuse("summary --filter function=main")
+            .starts_with("the summary is always of the whole recording")
+    );
+    assert_eq!(
+        refuse("hotspots --filter function=mian"),
+        "no function in this result matches 'mian'; it has pmemobj_direct_inline, triad._omp_fn.0, \
+         clear_page_erms, oid_offset, initialise, do_exit"
+    );
+}

@@ -1,0 +1,259 @@
+//! The recordings that the golden tests render.
+
+use base::Nanos;
+use facts::host::{Cache, CacheKind, Calibration, EffectiveCache, Host, NumaNode};
+use facts::{
+    CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind, LostSource, Metric,
+    OwnCost, Recording, ResourceUse, Run, RunState, SamplingMethod, Target,
+};
+use testkit::recording::RecordingBuilder;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn calibrated(value: f64, unit: &str) -> Metric {
+    Metric::with_interval(Evidence::Calibrated, value, unit, (value * 0.98, value * 1.02), 5)
+}
+
+fn host() -> Host {
+    let cache = |level, kind, bytes, shared_by, instances| Cache {
+        level,
+        kind,
+        bytes,
+        line_bytes: 64,
+        ways: Some(8),
+        shared_by,
+        instances,
+    };
+    Host {
+        cpu: "AMD EPYC 7763 64-Core Processor".into(),
+        vendor: "AuthenticAMD".into(),
+        architecture: "x86_64".into(),
+        logical_cpus: 2,
+        cores: 1,
+        sockets: 1,
+        caches: vec![
+            cache(1, CacheKind::Data, 32 << 10, 2, 1),
+            cache(2, CacheKind::Unified, 512 << 10, 2, 1),
+            cache(3, CacheKind::Unified, 32 << 20, 2, 1),
+        ],
+        memory_bytes: 8 << 30,
+        numa_nodes: vec![NumaNode {
+            id: 0,
+            cpus: vec![0, 1],
+            memory_bytes: 8 << 30,
+            distances: vec![10],
+        }],
+        page_bytes: 4096,
+        kernel: "6.1.0-18-amd64".into(),
+        os: "Debian GNU/Linux 12 (bookworm)".into(),
+        hypervisor: Some("KVM".into()),
+        allowed_cpus: vec![0, 1],
+        ..Host::default()
+    }
+}
+
+fn calibration() -> Calibration {
+    let level = |level, bytes: f64, nanos: f64| EffectiveCache {
+        level,
+        bytes: calibrated(bytes, "bytes"),
+        latency: calibrated(nanos, "ns"),
+    };
+    Calibration {
+        version: 1,
+        measured_unix: 1_760_000_000 - 3 * 86_400,
+        took_seconds: 18.0,
+        dram_bandwidth_peak: Some(calibrated(24.71, "GB/s")),
+        peak_kernel: Some("triad-nt, 2 threads".into()),
+        effective_caches: vec![
+            level(1, 32768.0, 1.24),
+            level(2, 524_288.0, 4.31),
+            level(3, 16_777_216.0, 15.2),
+        ],
+        dram_latency: Some(calibrated(98.3, "ns")),
+        flops_peak: Some(calibrated(88.1, "GFLOP/s")),
+        page_fault_4k: Some(calibrated(652.0, "ns")),
+        sample_cost: Some(calibrated(3100.0, "ns")),
+        ..Calibration::default()
+    }
+}
+
+fn run(command: &[&str]) -> Run {
+    Run {
+        schema: facts::SCHEMA_VERSION,
+        fathom_version: "0.1.0".into(),
+        state: RunState::Complete,
+        command: command.iter().map(|word| (*word).to_owned()).collect(),
+        working_directory: "/home/user/recipes".into(),
+        target: Some(Target::Launched { pid: 1000 }),
+        started_unix: 1_760_000_000,
+        elapsed_ns: SECOND,
+        exit: Some(ExitKind::Code(0)),
+        collector: CollectorInfo {
+            method: SamplingMethod::PerfEvents,
+            fallback_reason: None,
+            sampling_period_ns: 1_000_000,
+            kernel_samples: true,
+            stack_bytes: 8192,
+        },
+        own_cost: OwnCost {
+            cpu_time_ns: 4_000_000,
+            peak_resident_bytes: 9 << 20,
+            startup_ns: 12_000_000,
+        },
+        host: host(),
+        ..Run::default()
+    }
+}
+
+/// The persistent-memory triad with handles translated inside of the loop: two threads, an inlined hot function
+/// from a header, page faults in the first quarter.
+pub fn triad() -> Recording {
+    let mut b = RecordingBuilder::new();
+    b.recording.run =
+        Run { calibration: Some(calibration()), ..run(&["./triad_before", "2000000"]) };
+    let app = b.file("/home/user/recipes/build/triad_before");
+    let libgomp = b.file("/usr/lib/x86_64-linux-gnu/libgomp.so.1.0.0");
+    let kernel = b.kernel();
+    let header = "/usr/include/libpmemobj/types.h";
+    let direct = b.code(
+        app,
+        0x1310,
+        &[
+            ("pmemobj_direct_inline", "/usr/include/libpmemobj/pool_base.h", 83),
+            ("triad._omp_fn.0", "triad_before.c", 61),
+        ],
+    );
+    let body = b.code(app, 0x1350, &[("triad._omp_fn.0", "triad_before.c", 62)]);
+    let offset = b.code(
+        app,
+        0x1362,
+        &[("oid_offset", header, 211), ("triad._omp_fn.0", "triad_before.c", 61)],
+    );
+    let initialise = b.code(app, 0x1200, &[("initialise", "triad_before.c", 40)]);
+    let main_triad = b.code(app, 0x1100, &[("main", "triad_before.c", 90)]);
+    let main_init = b.code(app, 0x1110, &[("main", "triad_before.c", 84)]);
+    let start = b.unnamed(app, 0x1060);
+    let worker = b.code(libgomp, 0x1d0a0, &[("gomp_thread_start", "", 0)]);
+    let parallel = b.code(libgomp, 0x14a10, &[("GOMP_parallel", "", 0)]);
+    let entry = b.code(kernel, 0xffff_ffff_8100_0b30, &[("asm_exc_page_fault", "", 0)]);
+    let clear = b.code(kernel, 0xffff_ffff_8160_0010, &[("clear_page_erms", "", 0)]);
+    let exit = b.code(kernel, 0xffff_ffff_8109_0010, &[("do_exit", "", 0)]);
+
+    let own = b.stack(&[initialise, main_init, start]);
+    let fault = b.stack(&[clear, entry, initialise, main_init, start]);
+    let end = b.stack(&[exit]);
+    b.thread(1000, 1000, "triad_before", 0.0, 1.0).thread(1000, 1001, "triad_before", 0.25, 0.98);
+    b.samples(1000, 1000, own, 60).kernel_samples(1000, 1000, fault, 150);
+    b.faults((1000, 1000), fault, FaultKind::Minor, 5860, 1, 0.0);
+    b.rewind(0.25);
+    for (tid, outer) in [(1000, vec![parallel, main_triad, start]), (1001, vec![worker])] {
+        b.rewind(0.25);
+        for (inner, count) in [(direct, 480), (body, 120), (offset, 60), (direct, 40)] {
+            let mut frames = vec![inner];
+            frames.extend(&outer);
+            let stack = b.stack(&frames);
+            b.samples(1000, tid, stack, count);
+        }
+    }
+    b.kernel_samples(1000, 1001, end, 5);
+    b.counter(CounterKind::TaskClock, 1_618_000_000).counter(CounterKind::MinorFaults, 5861);
+    b.counter(CounterKind::MajorFaults, 2).counter(CounterKind::ContextSwitches, 41);
+    for (time, resident) in [(0.0, 2u64), (0.1, 14), (0.2, 23), (0.5, 24), (0.9, 24)] {
+        b.gauge(time, 1000, GaugeKind::ResidentBytes, resident << 20);
+    }
+    b.gauge(0.5, 1000, GaugeKind::AnonymousBytes, 16 << 20).gauge(
+        0.5,
+        1000,
+        GaugeKind::HugePageBytes,
+        4 << 20,
+    );
+    b.gauge(1.0, 0, GaugeKind::MachineCpuTime, 1_740_000_000).gauge(
+        1.0,
+        0,
+        GaugeKind::StolenTime,
+        2_000_000,
+    );
+    b.lost(LostSource::Samples, 3);
+    b.recording.run.resource_use = Some(ResourceUse {
+        user_ns: 1_460_000_000,
+        system_ns: 158_000_000,
+        minor_faults: 5861,
+        major_faults: 2,
+        peak_resident_bytes: 25 << 20,
+        ..ResourceUse::default()
+    });
+    b.build()
+}
+
+/// Templates, long paths, recursion, and a name that tries to command the terminal.
+pub fn templates() -> Recording {
+    let mut b = RecordingBuilder::new();
+    b.recording.run = run(&["./solver", "--grid", "4096 x 4096"]);
+    let app = b.file("/opt/simulation/releases/2025.2/bin/solver");
+    let step = "void sim::detail::Stencil<double, 4, sim::Layout<sim::RowMajor>>::step(sim::Grid<double> const&, \
+                sim::Grid<double>&, unsigned long)";
+    let path = "/opt/simulation/build/third_party/stencils/include/sim/detail/stencil_kernels.hpp";
+    let step = b.code(app, 0x10, &[(step, path, 1207)]);
+    let walk = b.code(app, 0x20, &[("sim::walk(Node*)", "/opt/simulation/src/tree.cpp", 33)]);
+    let evil = b.code(app, 0x30, &[("evil\u{1b}[2Jname", "", 0)]);
+    let main = b.code(app, 0x40, &[("main", "/opt/simulation/src/main.cpp", 12)]);
+    let stacks = [
+        (vec![step, main], 70),
+        (vec![walk, walk, walk, main], 20),
+        (vec![walk, main], 6),
+        (vec![evil, main], 4),
+    ];
+    b.thread(7, 7, "solver", 0.0, 0.1);
+    for (frames, count) in stacks {
+        let stack = b.stack(&frames);
+        b.samples(7, 7, stack, count);
+    }
+    b.recording.run.elapsed_ns = SECOND / 10;
+    b.counter(CounterKind::TaskClock, 100_000_000);
+    b.build()
+}
+
+/// A program that ended before its first sample.
+pub fn nothing() -> Recording {
+    let mut b = RecordingBuilder::new();
+    b.recording.run = Run { elapsed_ns: 812_000, ..run(&["/bin/true"]) };
+    b.thread(5, 5, "true", 0.0, 0.0008);
+    b.counter(CounterKind::TaskClock, 640_000).counter(CounterKind::MinorFaults, 61);
+    b.counter(CounterKind::MajorFaults, 0);
+    b.build()
+}
+
+/// Everything in the kernel, without kernel symbols, attached, stopped by the duration.
+pub fn all_kernel() -> Recording {
+    let mut b = RecordingBuilder::new();
+    b.recording.run = run(&["dd", "if=/dev/zero", "of=/dev/null"]);
+    b.recording.run.target = Some(Target::Attached { pid: 42 });
+    b.recording.run.exit = Some(ExitKind::StillRunning);
+    b.recording.run.stopped_by = Some("duration".into());
+    b.recording.run.collector.kernel_samples = false;
+    let kernel = b.kernel();
+    let one = b.unnamed(kernel, 0xffff_ffff_8100_0001);
+    let two = b.unnamed(kernel, 0xffff_ffff_8100_0002);
+    let (one, two) = (b.stack(&[one]), b.stack(&[two]));
+    b.kernel_samples(42, 42, one, 600).kernel_samples(42, 42, two, 400);
+    b.build()
+}
+
+/// The profiler was killed: no counters, no end, the size limit was reached, and sampling fell back to ptrace.
+pub fn incomplete() -> Recording {
+    let mut recording = templates();
+    recording.run.state = RunState::Incomplete;
+    recording.run.exit = None;
+    recording.run.collector.method = SamplingMethod::Ptrace;
+    recording.run.collector.kernel_samples = false;
+    recording.run.collector.fallback_reason = Some(
+        "perf_event_open is forbidden here (kernel.perf_event_paranoid is 4): threads are stopped shortly for each \
+         sample instead. `sudo sysctl kernel.perf_event_paranoid=1` would allow it."
+            .into(),
+    );
+    recording.counters.clear();
+    recording.run.notes.push("The size limit of 1 MiB was reached.".into());
+    recording.lost.push(facts::Lost { time: Nanos(1), source: LostSource::Thinned, count: 50 });
+    recording.samples.iter_mut().skip(50).for_each(|sample| sample.weight = Nanos(2_000_000));
+    recording
+}
