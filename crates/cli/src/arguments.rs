@@ -17,16 +17,24 @@ pub struct Arguments {
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Run a program, show where its time goes and why, keep the result
-    #[command(after_help = "Examples:\n  fathom run -- ./stream --threads 2\n  fathom run -r before -- ./solver input.dat")]
+    #[command(
+        after_help = "Examples:\n  fathom run -- ./stream --threads 2\n  fathom run -r before -- ./solver input.dat"
+    )]
     Run(RunOptions),
     /// Collect one analysis: of a program to start or of a running process
-    #[command(after_help = "Examples:\n  fathom collect hotspots -- ./solver input.dat\n  fathom collect hotspots --pid 4242 -d 10\n  fathom collect memory-access -k sampling-interval=5 -- ./solver")]
+    #[command(
+        after_help = "Examples:\n  fathom collect hotspots -- ./solver input.dat\n  fathom collect hotspots --pid 4242 -d 10\n  fathom collect memory-access -k sampling-interval=5 -- ./solver"
+    )]
     Collect(CollectOptions),
     /// Show a view of a result
-    #[command(after_help = "Examples:\n  fathom report summary\n  fathom report hotspots -r r000ma -g source-line --limit 20\n  fathom report callers --filter function=memcpy\n  fathom report source --filter function=multiply1\n  fathom report faults --format csv")]
+    #[command(
+        after_help = "Examples:\n  fathom report summary\n  fathom report hotspots -r r000ma -g source-line --limit 20\n  fathom report callers --filter function=memcpy\n  fathom report source --filter function=multiply1\n  fathom report faults --format csv"
+    )]
     Report(ReportOptions),
     /// Show what this machine is and can do: caches, pages, NUMA, measured bandwidth, latency, FLOPS
-    #[command(after_help = "Examples:\n  fathom machine\n  fathom machine --refresh\n  fathom machine --format json")]
+    #[command(
+        after_help = "Examples:\n  fathom machine\n  fathom machine --refresh\n  fathom machine --format json"
+    )]
     Machine(MachineOptions),
     /// Say what can be measured here, what not, why, and the command that would enable it
     #[command(after_help = "Example:\n  fathom doctor")]
@@ -76,7 +84,12 @@ pub struct RunOptions {
     #[command(flatten)]
     pub collection: Collection,
     /// The program and its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "PROGRAM ARGS")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required = true,
+        value_name = "PROGRAM ARGS"
+    )]
     pub command: Vec<OsString>,
 }
 
@@ -90,7 +103,7 @@ pub struct CollectOptions {
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pub pid: Option<i32>,
     /// The program and its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required_unless_present = "pid", value_name = "PROGRAM ARGS")]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM ARGS")]
     pub command: Vec<OsString>,
 }
 

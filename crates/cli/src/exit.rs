@@ -44,6 +44,11 @@ impl Failure {
         if let Some(hint) = &self.hint {
             eprintln!("  {hint}");
         }
+        self.code()
+    }
+
+    /// Its exit code.
+    pub fn code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }
 }

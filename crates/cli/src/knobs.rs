@@ -60,9 +60,13 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
         };
         let Some(knob) = KNOBS.iter().find(|knob| knob.name == name) else {
             let names: Vec<&str> = KNOBS.iter().map(|knob| knob.name).collect();
-            return Err(Failure::usage(format!("there is no knob '{name}'; there are {}", names.join(", "))));
+            return Err(Failure::usage(format!(
+                "there is no knob '{name}'; there are {}",
+                names.join(", ")
+            )));
         };
-        let wrong = || Failure::usage(format!("knob {name}: '{value}' is not possible: {}", knob.meaning));
+        let wrong =
+            || Failure::usage(format!("knob {name}: '{value}' is not possible: {}", knob.meaning));
         match name {
             "sampling-interval" => {
                 let milliseconds: f64 = value.parse().map_err(|_| wrong())?;
@@ -72,8 +76,11 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
                 settings.period = base::Nanos((milliseconds * PERIOD_PER_MILLISECOND) as u64);
             }
             "stack-size" => {
-                settings.stack_bytes =
-                    value.parse().ok().filter(|bytes| (256..=65_000).contains(bytes)).ok_or_else(wrong)?;
+                settings.stack_bytes = value
+                    .parse()
+                    .ok()
+                    .filter(|bytes| (256..=65_000).contains(bytes))
+                    .ok_or_else(wrong)?;
             }
             "sampling-mode" => {
                 settings.method = match value {

@@ -19,10 +19,15 @@ use exit::Failure;
 fn main() -> ExitCode {
     let began = sys::process::monotonic();
     std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
+        let place = panic
+            .location()
+            .map(|at| format!(" at {}:{}", at.file(), at.line()))
+            .unwrap_or_default();
         let message = panic.payload_as_str().unwrap_or("no message");
         eprintln!("fathom: this is a bug in Fathom{place}: {message}");
-        eprintln!("  what was collected until the last second is kept and can be opened with `fathom report`");
+        eprintln!(
+            "  what was collected until the last second is kept and can be opened with `fathom report`"
+        );
     }));
     match std::panic::catch_unwind(|| run(began)) {
         Ok(Ok(code)) => code,

@@ -18,4 +18,4 @@ mod ptrace_sampler;
 pub mod recorder;
 pub mod session;
 mod stacks;
-// pub mod symbolise;
+pub mod symbolise;

@@ -4,7 +4,7 @@
 //! (address spaces over fork and exec, stack tree, facts) is the same and stands here once.
 //! What not: no system calls except reading `/proc/PID/maps` of a process that we did not see start.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
@@ -60,8 +60,8 @@ pub struct Recorder<'s> {
     modules: ModuleTable,
     stacks: StackTree,
     spaces: BTreeMap<Pid, AddressSpace>,
-    threads: BTreeSet<(Pid, Tid)>,
-    threads_seen: u64,
+    /// Living threads with their names.
+    threads: BTreeMap<(Pid, Tid), String>,
     cache: UnwindCache,
     frames: Vec<(ModuleId, FileOffset)>,
     addresses: Vec<RemoteAddr>,
@@ -75,8 +75,7 @@ impl<'s> Recorder<'s> {
             modules: ModuleTable::default(),
             stacks: StackTree::default(),
             spaces: BTreeMap::new(),
-            threads: BTreeSet::new(),
-            threads_seen: 0,
+            threads: BTreeMap::new(),
             cache: UnwindCache::default(),
             frames: Vec::new(),
             addresses: Vec::new(),
@@ -104,12 +103,6 @@ impl<'s> Recorder<'s> {
         self.spaces.keys().copied()
     }
 
-    /// How many threads were seen so far, dead ones included.
-    #[must_use]
-    pub fn threads_seen(&self) -> u64 {
-        self.threads_seen
-    }
-
     /// A thread was born, or is there as we come.
     pub fn thread_started(
         &mut self,
@@ -118,12 +111,24 @@ impl<'s> Recorder<'s> {
         tid: Tid,
         name: &str,
     ) -> Result<(), SinkError> {
-        if !self.threads.insert((pid, tid)) {
+        if self.threads.contains_key(&(pid, tid)) {
             return Ok(());
         }
-        self.threads_seen += 1;
+        self.threads.insert((pid, tid), name.to_owned());
         self.spaces.entry(pid).or_default();
         self.thread_event(time, pid, tid, ThreadEventKind::Start, name)
+    }
+
+    /// A thread was born by `creator`, whose name it carries until it takes another.
+    pub fn thread_created(
+        &mut self,
+        time: Nanos,
+        creator: (Pid, Tid),
+        pid: Pid,
+        tid: Tid,
+    ) -> Result<(), SinkError> {
+        let name = self.threads.get(&creator).cloned().unwrap_or_default();
+        self.thread_started(time, pid, tid, &name)
     }
 
     /// `parent` forked `child`: the child begins with a copy of its address space.
@@ -143,6 +148,7 @@ impl<'s> Recorder<'s> {
         name: &str,
     ) -> Result<(), SinkError> {
         self.spaces.insert(pid, AddressSpace::default());
+        self.threads.insert((pid, tid), name.to_owned());
         self.thread_event(time, pid, tid, ThreadEventKind::Exec, name)
     }
 
@@ -154,12 +160,13 @@ impl<'s> Recorder<'s> {
         tid: Tid,
         name: &str,
     ) -> Result<(), SinkError> {
+        self.threads.insert((pid, tid), name.to_owned());
         self.thread_event(time, pid, tid, ThreadEventKind::Rename, name)
     }
 
     /// The thread ended; with its last thread the process is forgotten.
     pub fn thread_ended(&mut self, time: Nanos, pid: Pid, tid: Tid) -> Result<(), SinkError> {
-        if !self.threads.remove(&(pid, tid)) {
+        if self.threads.remove(&(pid, tid)).is_none() {
             return Ok(());
         }
         if self.threads.range((pid, Tid(i32::MIN))..=(pid, Tid(i32::MAX))).next().is_none() {

@@ -3,5 +3,6 @@
 //! A dev-dependency only; nothing here ships.
 
 pub mod golden;
+pub mod programs;
 pub mod recording;
 pub mod schema;

@@ -19,7 +19,9 @@ use base::{FileOffset, ModuleId, Nanos, Pid};
 use collect::program::ProgramError;
 use collect::session::{self, Options, Outcome, SessionError};
 use collect::symbolise;
-use facts::{Analysis, ExitKind, Fact, Module, Run, RunState, Sink, SinkError, Target, SCHEMA_VERSION};
+use facts::{
+    Analysis, ExitKind, Fact, Module, Run, RunState, SCHEMA_VERSION, Sink, SinkError, Target,
+};
 use store::Writer;
 use sys::process::{LaunchError, Received, Signal, SignalFd};
 
@@ -30,7 +32,12 @@ use crate::progress::Progress;
 
 /// `fathom run`.
 pub fn run(options: RunOptions, began: Nanos) -> Result<ExitCode, Failure> {
-    collect_target(Analysis::MemoryAccess, WhatToWatch::Program(options.command), &options.collection, began)
+    collect_target(
+        Analysis::MemoryAccess,
+        WhatToWatch::Program(options.command),
+        &options.collection,
+        began,
+    )
 }
 
 /// `fathom collect`.
@@ -42,6 +49,11 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
     let what = match options.pid {
         Some(pid) if pid <= 0 => return Err(Failure::usage(format!("{pid} is not a process id"))),
         Some(pid) => WhatToWatch::Process(Pid(pid)),
+        None if options.command.is_empty() => {
+            return Err(Failure::usage(
+                "nothing to watch: name a program after `--`, or a process with --pid PID",
+            ));
+        }
         None => WhatToWatch::Program(options.command),
     };
     collect_target(analysis, what, &options.collection, began)
@@ -69,7 +81,7 @@ fn collect_target(
     let signals = SignalFd::take_over().map_err(|error| Failure::new(CANNOT_MEASURE, error))?;
     let directory = match &collection.result {
         Some(directory) => directory.clone(),
-        None => store::next_free(Path::new("."), analysis.suffix()),
+        None => store::next_free(Path::new(""), analysis.suffix()),
     };
     let mut run = Run {
         schema: SCHEMA_VERSION,
@@ -78,7 +90,9 @@ fn collect_target(
         analysis,
         command: command_line(&what),
         working_directory: working_directory(&what),
-        started_unix: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        started_unix: SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
         host,
         knobs: settings.changed.clone(),
         limit_bytes: collection.limit * 1_000_000,
@@ -119,18 +133,26 @@ fn collect_target(
     let program = outcome.program.take();
     // While the program runs on, a second Ctrl-C must end it, not us: keep the signals. Otherwise Ctrl-C may end us.
     let signals = program.is_some().then_some(signals);
-    let finished = finish(sink, &mut run, &directory, collection.quiet)?;
-    if program.is_none() {
-        add_calibration(&mut run, &directory, &settings, collection.quiet);
-    }
-    if !collection.quiet {
-        super::report::print_summary(&directory)?;
-        say_what_was_kept(&directory, finished, &outcome, program.is_some());
-    }
-    if let Some(error) = outcome.sink_error {
+    let kept = match outcome.sink_error.take() {
+        // The journal is what there is; closing the tables would need the room that is missing.
+        Some(error) => Err(Failure::new(CANNOT_MEASURE, error).hint(kept_in(&directory))),
+        None => finish(sink, &mut run, &directory, collection.quiet),
+    };
+    let shown = kept.and_then(|finished| {
+        if program.is_none() {
+            add_calibration(&mut run, &directory, &settings, collection.quiet);
+        }
+        if !collection.quiet {
+            super::report::print_summary(&directory)?;
+            say_what_was_kept(&directory, finished, &outcome, program.is_some());
+        }
+        Ok(())
+    });
+    if let Err(failure) = shown {
+        failure.report();
+        // The program must not be left without its parent before it ends, whatever became of our files.
         wait_for_program(program, signals.as_ref());
-        return Err(Failure::new(CANNOT_MEASURE, error)
-            .hint(format!("what was written before is kept in {}; free some space or choose -r on another disk", directory.display())));
+        return Ok(failure.code());
     }
     let exit = wait_for_program(program, signals.as_ref()).unwrap_or(outcome.exit);
     Ok(pass_on(exit, collection.quiet))
@@ -166,17 +188,27 @@ impl Sink for Noting {
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
-        Sink::flush(&mut self.writer)
+        self.writer.flush().map_err(SinkError::from)
     }
 }
 
 /// Names the symbols and closes the tables.
-fn finish(mut sink: Noting, run: &mut Run, directory: &Path, quiet: bool) -> Result<store::Finished, Failure> {
+fn finish(
+    mut sink: Noting,
+    run: &mut Run,
+    directory: &Path,
+    quiet: bool,
+) -> Result<store::Finished, Failure> {
     let mut progress = Progress::new(!quiet);
     let addresses: Vec<_> = sink.addresses.iter().copied().collect();
-    let named = symbolise::symbolise(&sink.modules, &addresses, &symbolise::Options::default(), &mut |done, all| {
-        progress.show(done as f64 / all.max(1) as f64, "naming functions");
-    });
+    let named = symbolise::symbolise(
+        &sink.modules,
+        &addresses,
+        &symbolise::Options::default(),
+        &mut |done, all| {
+            progress.show(done as f64 / all.max(1) as f64, "naming functions");
+        },
+    );
     drop(progress);
     run.notes.extend(named.problems);
     for frame in named.frames {
@@ -186,13 +218,14 @@ fn finish(mut sink: Noting, run: &mut Run, directory: &Path, quiet: bool) -> Res
         }
     }
     run.state = RunState::Complete;
-    sink.writer.finish(run).map_err(|error| {
-        store_failure(error).hint(format!(
-            "what was collected is kept in {} and opens with `fathom report summary -r {}`",
-            directory.display(),
-            directory.display()
-        ))
-    })
+    sink.writer.finish(run).map_err(|error| store_failure(error).hint(kept_in(directory)))
+}
+
+fn kept_in(directory: &Path) -> String {
+    let directory = directory.display();
+    format!(
+        "what was collected is kept in {directory} and opens with `fathom report summary -r {directory}`"
+    )
 }
 
 fn describe(run: &mut Run, target: Option<Target>, outcome: &Outcome) {
@@ -212,14 +245,18 @@ fn add_calibration(run: &mut Run, directory: &Path, settings: &Settings, quiet: 
     if calibration.is_none() && settings.calibrate {
         let mut progress = Progress::new(!quiet);
         if !quiet {
-            eprintln!("fathom: measuring what this machine's memory can do, once (about 15 s; kept for later runs)");
+            eprintln!(
+                "fathom: measuring what this machine's memory can do, once (about 15 s; kept for later runs)"
+            );
         }
-        let measured = calibrate::measure(&run.host, &calibrate::Options::default(), &mut |done, what| {
-            progress.show(done, what);
-        });
+        let measured =
+            calibrate::measure(&run.host, &calibrate::Options::default(), &mut |done, what| {
+                progress.show(done, what);
+            });
         drop(progress);
         if let Err(error) = calibrate::cache::save(&measured) {
-            run.notes.push(format!("the machine's figures could not be kept for later runs: {error}"));
+            run.notes
+                .push(format!("the machine's figures could not be kept for later runs: {error}"));
         }
         calibration = Some(measured);
     }
@@ -232,7 +269,12 @@ fn add_calibration(run: &mut Run, directory: &Path, settings: &Settings, quiet: 
     }
 }
 
-fn say_what_was_kept(directory: &Path, finished: store::Finished, outcome: &Outcome, goes_on: bool) {
+fn say_what_was_kept(
+    directory: &Path,
+    finished: store::Finished,
+    outcome: &Outcome,
+    goes_on: bool,
+) {
     for note in &finished.notes {
         eprintln!("fathom: {note}");
     }
@@ -267,13 +309,19 @@ fn wait_for_program(
             match signal {
                 Signal::Interrupt if asked_to_end.is_some() => program.signal(Signal::Kill),
                 Signal::Interrupt | Signal::Terminate | Signal::HangUp => {
-                    program.signal(if signal == Signal::Interrupt { Signal::Terminate } else { signal });
+                    program.signal(if signal == Signal::Interrupt {
+                        Signal::Terminate
+                    } else {
+                        signal
+                    });
                     asked_to_end = Some(sys::process::monotonic());
                 }
                 _ => {}
             }
         }
-        if asked_to_end.is_some_and(|asked| sys::process::monotonic() - asked > Nanos(1_000_000_000)) {
+        if asked_to_end
+            .is_some_and(|asked| sys::process::monotonic() - asked > Nanos(1_000_000_000))
+        {
             program.signal(Signal::Kill);
         }
     }
@@ -300,12 +348,13 @@ fn pass_on(exit: ExitKind, quiet: bool) -> ExitCode {
 }
 
 fn find_program(name: &OsString) -> Result<PathBuf, Failure> {
-    let search_path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned());
+    let search_path =
+        std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned());
     collect::program::find(&name.to_string_lossy(), &search_path).map_err(|error| {
         let code = match error {
-            ProgramError::ThirtyTwoBit(_) | ProgramError::OtherArchitecture { .. } | ProgramError::SetUserId { .. } => {
-                CANNOT_MEASURE
-            }
+            ProgramError::ThirtyTwoBit(_)
+            | ProgramError::OtherArchitecture { .. }
+            | ProgramError::SetUserId { .. } => CANNOT_MEASURE,
             _ => USAGE,
         };
         Failure::new(code, error)
@@ -351,6 +400,6 @@ fn working_directory(what: &WhatToWatch) -> String {
 /// CPUs whose threads can be sampled.
 pub fn online_cpus() -> Vec<base::CpuId> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    let cpus = machine::parse_cpu_list(text.trim()).unwrap_or_default();
+    let cpus = machine::text::number_list(text.trim()).unwrap_or_default();
     if cpus.is_empty() { vec![base::CpuId(0)] } else { cpus.into_iter().map(base::CpuId).collect() }
 }

@@ -29,7 +29,9 @@ fn describe(finding: &Finding) -> String {
         Ability::Partly { missing, remedy } => {
             head("partly") + &more("missing", missing) + &more("to enable", remedy)
         }
-        Ability::Unavailable { reason, remedy } => head("no") + &more("why", reason) + &more("to enable", remedy),
+        Ability::Unavailable { reason, remedy } => {
+            head("no") + &more("why", reason) + &more("to enable", remedy)
+        }
     }
 }
 
@@ -38,7 +40,8 @@ fn calibration(host: &facts::host::Host) -> Finding {
         Ability::Works
     } else {
         Ability::Partly {
-            missing: "this machine was not measured yet; the first run does it (about 15 s)".to_owned(),
+            missing: "this machine was not measured yet; the first run does it (about 15 s)"
+                .to_owned(),
             remedy: "fathom machine".to_owned(),
         }
     };

@@ -13,7 +13,10 @@ use crate::knobs::KNOBS;
 pub fn knobs() -> Result<ExitCode, Failure> {
     let mut text = format!("{:<22} {:<8} {:<22} {}\n", "KNOB", "DEFAULT", "IN VTUNE", "MEANING");
     for knob in &KNOBS {
-        text.push_str(&format!("{:<22} {:<8} {:<22} {}\n", knob.name, knob.default, knob.vtune, knob.meaning));
+        text.push_str(&format!(
+            "{:<22} {:<8} {:<22} {}\n",
+            knob.name, knob.default, knob.vtune, knob.meaning
+        ));
     }
     super::print(&text)
 }
@@ -23,11 +26,17 @@ pub fn man(directory: Option<&Path>) -> Result<ExitCode, Failure> {
     let command = Arguments::command();
     match directory {
         Some(directory) => clap_mangen::generate_to(command, directory).map_err(|error| {
-            Failure::new(CANNOT_MEASURE, anyhow::Error::new(error).context(format!("cannot write to {}", directory.display())))
+            Failure::new(
+                CANNOT_MEASURE,
+                anyhow::Error::new(error)
+                    .context(format!("cannot write to {}", directory.display())),
+            )
         })?,
         None => {
             let mut page = Vec::new();
-            clap_mangen::Man::new(command).render(&mut page).map_err(|error| Failure::new(CANNOT_MEASURE, error))?;
+            clap_mangen::Man::new(command)
+                .render(&mut page)
+                .map_err(|error| Failure::new(CANNOT_MEASURE, error))?;
             return super::print(&String::from_utf8_lossy(&page));
         }
     }

@@ -27,13 +27,16 @@ pub fn print(text: &str) -> Result<ExitCode, Failure> {
 /// Width of the terminal on stdout, at most 100 columns; 100 when it is none.
 pub fn width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    columns.or_else(sys::process::terminal_columns).map_or(100, |columns: usize| columns.clamp(60, 100))
+    columns
+        .or_else(sys::process::terminal_columns)
+        .map_or(100, |columns: usize| columns.clamp(60, 100))
 }
 
 /// Whether stdout shows colours: a terminal, and the user did not say no (https://no-color.org).
 pub fn colour() -> bool {
     use std::io::IsTerminal;
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    std::io::stdout().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// The named result, or the newest in this directory.
@@ -59,12 +62,14 @@ pub fn result_directory(named: Option<&PathBuf>) -> Result<PathBuf, Failure> {
 fn is_result_name(name: &str) -> bool {
     let Some(rest) = name.strip_prefix('r') else { return false };
     let letters = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-    rest.len() - letters.len() >= 3 && letters.len() == 2 && letters.chars().all(|c| c.is_ascii_lowercase())
+    rest.len() - letters.len() >= 3
+        && letters.len() == 2
+        && letters.chars().all(|c| c.is_ascii_lowercase())
 }
 
-/// A directory's name for people.
+/// A directory's name for people: as they would type it.
 pub fn shown_name(directory: &Path) -> String {
-    directory.display().to_string()
+    directory.strip_prefix(".").unwrap_or(directory).display().to_string()
 }
 
 #[cfg(test)]
@@ -74,6 +79,10 @@ mod tests {
     #[test]
     fn result_names() {
         assert!(["r000ma", "r1234hs"].iter().all(|name| is_result_name(name)));
-        assert!(!["r00ma", "results", "r000", "r000maa", "x000ma"].iter().any(|name| is_result_name(name)));
+        assert!(
+            !["r00ma", "results", "r000", "r000maa", "x000ma"]
+                .iter()
+                .any(|name| is_result_name(name))
+        );
     }
 }

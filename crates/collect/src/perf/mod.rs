@@ -146,11 +146,11 @@ impl PerfSampler {
                     recorder.renamed(time, pid, tid, &name)
                 }
             }
-            Record::Fork { pid, parent_pid, tid } => {
+            Record::Fork { pid, parent_pid, tid, parent_tid } => {
                 if pid != parent_pid {
                     recorder.process_forked(parent_pid, pid);
                 }
-                recorder.thread_started(time, pid, tid, "")
+                recorder.thread_created(time, (parent_pid, parent_tid), pid, tid)
             }
             Record::Exit { pid, tid } => recorder.thread_ended(time, pid, tid),
             Record::Lost { identifier, count } => {
@@ -187,7 +187,11 @@ impl PerfSampler {
         match stream {
             Stream::Clock => recorder.sampled(at, Nanos(sample.period), position),
             Stream::Faults(kind) => {
-                let weight = fault_weight(&mut self.fault_periods, (sample.tid, sample.cpu, kind), sample.period);
+                let weight = fault_weight(
+                    &mut self.fault_periods,
+                    (sample.tid, sample.cpu, kind),
+                    sample.period,
+                );
                 recorder.faulted(at, kind, sample.address, weight, position)
             }
         }

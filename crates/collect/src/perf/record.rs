@@ -116,7 +116,9 @@ pub fn parse(bytes: &[u8]) -> Option<(Nanos, Record<'_>)> {
             let exec = misc & MISC_COMM_EXEC != 0;
             Record::Comm { pid: pid(0)?, tid: tid(4)?, name: until_nul(body.get(8..)?), exec }
         }
-        kind::FORK => Record::Fork { pid: pid(0)?, parent_pid: pid(4)?, tid: tid(8)? },
+        kind::FORK => {
+            Record::Fork { pid: pid(0)?, parent_pid: pid(4)?, tid: tid(8)?, parent_tid: tid(12)? }
+        }
         kind::EXIT => Record::Exit { pid: pid(0)?, tid: tid(8)? },
         kind::MMAP2 => {
             // pid tid | addr len pgoff | maj min ino generation (24 bytes) | prot flags | name
@@ -273,7 +275,9 @@ mod tests {
         assert!(matches!(parse(&bytes), Some((_, Record::Lost { identifier: 77, count: 3 }))));
         let bytes =
             record(7, 0, &[&[9 | 4 << 32, 10 | 5 << 32, 0][..], &trailer[..]].concat(), &[]);
-        let Some((_, Record::Fork { pid, parent_pid, tid })) = parse(&bytes) else { panic!() };
-        assert_eq!((pid, parent_pid, tid), (Pid(9), Pid(4), Tid(10)));
+        let Some((_, Record::Fork { pid, parent_pid, tid, parent_tid })) = parse(&bytes) else {
+            panic!()
+        };
+        assert_eq!((pid, parent_pid, tid, parent_tid), (Pid(9), Pid(4), Tid(10), Tid(5)));
     }
 }

@@ -1,0 +1,34 @@
+//! `fathom machine`.
+
+use std::process::ExitCode;
+
+use crate::arguments::{Format, MachineOptions};
+use crate::exit::Failure;
+use crate::progress::Progress;
+
+/// Shows the machine, measuring it first when that was not done yet.
+pub fn machine(options: &MachineOptions) -> Result<ExitCode, Failure> {
+    let (host, mut problems) = calibrate::host();
+    let known = if options.refresh { None } else { calibrate::cache::load(&host) };
+    let calibration = known.unwrap_or_else(|| {
+        let mut progress = Progress::new(true);
+        let measured =
+            calibrate::measure(&host, &calibrate::Options::default(), &mut |done, what| {
+                progress.show(done, what);
+            });
+        drop(progress);
+        if let Err(error) = calibrate::cache::save(&measured) {
+            problems.push(format!("the figures could not be kept for later runs: {error}"));
+        }
+        measured
+    });
+    for problem in &problems {
+        eprintln!("fathom: {problem}");
+    }
+    let document = report::machine(&host, &calibration);
+    super::print(&match options.format {
+        Format::Text => document.text(super::width(), super::colour()),
+        Format::Json => document.json(),
+        Format::Csv => document.csv(),
+    })
+}

@@ -1,0 +1,108 @@
+//! `fathom report`: opens a result and renders a view.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use collect::symbolise;
+use facts::{Fact, Recording, RunState};
+use report::{Document, Options, View};
+use store::StoreError;
+
+use crate::arguments::{Format, ReportOptions};
+use crate::exit::{CANNOT_MEASURE, DAMAGED, Failure, USAGE};
+
+/// Source files above this size are generated or no source; they are not shown.
+const SOURCE_LIMIT: u64 = 16 << 20;
+
+/// Shows a view.
+pub fn report(options: &ReportOptions) -> Result<ExitCode, Failure> {
+    let request = parse(options)?;
+    let directory = super::result_directory(options.result.as_ref())?;
+    let request = Options { result_name: super::shown_name(&directory), ..request };
+    let document = build(&directory, &request)?;
+    super::print(&match options.format {
+        Format::Text => document.text(super::width(), super::colour()),
+        Format::Json => document.json(),
+        Format::Csv => document.csv(),
+    })
+}
+
+/// Prints the summary of a result that was just made.
+pub fn print_summary(directory: &Path) -> Result<(), Failure> {
+    let request = Options { result_name: super::shown_name(directory), ..Options::default() };
+    let document = build(directory, &request)?;
+    super::print(&document.text(super::width(), super::colour())).map(|_| ())
+}
+
+fn parse(options: &ReportOptions) -> Result<Options, Failure> {
+    let usage = |error| Failure::new(USAGE, error);
+    Ok(Options {
+        view: View::parse(&options.view).map_err(usage)?,
+        group: options
+            .group
+            .as_deref()
+            .map(report::parse_keys)
+            .transpose()
+            .map_err(usage)?
+            .unwrap_or_default(),
+        filters: options
+            .filter
+            .iter()
+            .map(|text| report::parse_filter(text))
+            .collect::<Result<_, _>>()
+            .map_err(usage)?,
+        limit: options.limit,
+        result_name: String::new(),
+    })
+}
+
+fn build(directory: &Path, request: &Options) -> Result<Document, Failure> {
+    let recording = open(directory)?;
+    let working_directory = PathBuf::from(&recording.run.working_directory);
+    let sources = |path: &str| read_source(&working_directory.join(path));
+    report::build(&recording, request, &sources).map_err(|error| Failure::new(USAGE, error))
+}
+
+/// Opens a result. What is wrong with it but does not keep it from opening is said on stderr.
+pub fn open(directory: &Path) -> Result<Recording, Failure> {
+    let opened = store::open(directory).map_err(|error| {
+        let code = store_error_code(&error, DAMAGED);
+        Failure::new(code, error)
+    })?;
+    for problem in &opened.problems {
+        eprintln!("fathom: {}: {problem}", directory.display());
+    }
+    let mut recording = opened.recording;
+    if recording.run.state == RunState::Incomplete && recording.frames.is_empty() {
+        name_symbols(&mut recording);
+    }
+    Ok(recording)
+}
+
+/// The profiler died before it named the functions: it is done now, as far as the files are still there.
+fn name_symbols(recording: &mut Recording) {
+    let addresses: Vec<_> =
+        recording.stack_nodes.iter().map(|node| (node.module, node.offset)).collect();
+    let options = symbolise::Options::default();
+    let named = symbolise::symbolise(&recording.modules, &addresses, &options, &mut |_, _| {});
+    recording.run.notes.extend(named.problems);
+    named.frames.into_iter().for_each(|frame| recording.add(Fact::Frame(frame)));
+}
+
+fn read_source(path: &Path) -> Option<String> {
+    let metadata = std::fs::metadata(path).ok()?;
+    if !metadata.is_file() || metadata.len() > SOURCE_LIMIT {
+        return None;
+    }
+    std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The exit code for a failure of the store; `otherwise` for those that are neither usage nor damage.
+pub fn store_error_code(error: &StoreError, otherwise: u8) -> u8 {
+    match error {
+        StoreError::Exists { .. } | StoreError::NotAResult { .. } => USAGE,
+        StoreError::Damaged { .. } => DAMAGED,
+        StoreError::Newer { .. } => CANNOT_MEASURE,
+        _ => otherwise,
+    }
+}

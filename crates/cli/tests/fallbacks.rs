@@ -1,0 +1,133 @@
+//! Where perf_event_open is refused: the next best source, said so, and the same program results.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use serde_json::Value;
+use testkit::programs::{
+    Fathom, assert_ended_well, facts_of, is_root, number, perf_events_work, target,
+};
+
+fn fathom(name: &str) -> Fathom {
+    Fathom::new(env!("CARGO_BIN_EXE_fathom"), name)
+}
+
+/// Runs fathom under a launcher that makes perf_event_open fail (seccomp), as a container does.
+fn without_perf(
+    fathom: &Fathom,
+    launcher: &[&str],
+    result: &str,
+    program: &[&str],
+) -> std::process::Output {
+    let mut command = Command::new(target("no_perf"));
+    command.args(launcher).arg(env!("CARGO_BIN_EXE_fathom"));
+    command.args([
+        "collect",
+        "hotspots",
+        "-q",
+        "-k",
+        "dram-bandwidth-limits=false",
+        "-r",
+        result,
+        "--",
+    ]);
+    command.arg(target(program[0])).args(&program[1..]).current_dir(fathom.scratch.path());
+    command.output().expect("the launcher can be started")
+}
+
+fn manifest(fathom: &Fathom, result: &str) -> Value {
+    let text =
+        std::fs::read_to_string(fathom.scratch.join(result).join("run.json")).expect("run.json");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+#[test]
+fn ptrace_takes_over_where_perf_events_are_refused() {
+    let fathom = fathom("noperf");
+    for errno in ["1", "13", "38"] {
+        let result = format!("r{errno}");
+        let output = without_perf(&fathom, &["--errno", errno], &result, &["spin", "--ms", "1000"]);
+        assert_ended_well(&output);
+        let manifest = manifest(&fathom, &result);
+        assert_eq!(manifest["collector"]["method"], "ptrace");
+        let reason = manifest["collector"]["fallback_reason"].as_str().expect("a reason");
+        assert!(reason.contains("perf_event_open") && reason.contains("ptrace"), "{reason}");
+        let rows = fathom.rows(&result, &["hotspots"]);
+        let hot = rows.iter().find(|row| row["function"] == "spin_here").expect("spin_here");
+        assert!(hot["total_percent"]["value"].as_f64().is_some_and(|share| share > 80.0), "{hot}");
+        let summary = fathom.report(&result, &["summary"]);
+        let own = number(&facts_of(&output.stdout), "process_cpu_ns") * 1e-9;
+        let cpu = summary["cpu_time"]["value"].as_f64().expect("cpu time");
+        assert!((cpu - own).abs() < 0.05 * own, "{cpu} s against {own} s");
+    }
+}
+
+#[test]
+fn without_ptrace_too_totals_remain_and_nothing_is_invented() {
+    let fathom = fathom("nothing");
+    let output = without_perf(&fathom, &["--ptrace"], "r", &["touch_pages", "--pages", "20000"]);
+    assert_ended_well(&output);
+    assert_eq!(manifest(&fathom, "r")["collector"]["method"], "proc-only");
+    let summary = fathom.report("r", &["summary"]);
+    let own = number(&facts_of(&output.stdout), "process_minor_faults");
+    let minor = summary["page_faults"]["minor"]["value"].as_f64().expect("minor faults");
+    assert!((minor - own).abs() <= 0.001 * own + 20.0, "{minor} against {own}");
+    assert!(summary["top_functions"].as_array().is_some_and(Vec::is_empty));
+}
+
+/// perf_event_paranoid 2, the default of many systems: own programs may be sampled, but not the kernel.
+#[test]
+fn an_ordinary_user_gets_user_mode_samples() {
+    if !is_root() || !perf_events_work() {
+        return;
+    }
+    let fathom = fathom("user");
+    let nobody = 65534;
+    let directory = fathom.scratch.path();
+    std::os::unix::fs::chown(directory, Some(nobody), Some(nobody)).expect("chown");
+    // The user must reach the binaries: copy them out of the checkout.
+    let mine = |name: &str| directory.join(name);
+    std::fs::copy(env!("CARGO_BIN_EXE_fathom"), mine("fathom")).expect("copy");
+    std::fs::copy(target("spin"), mine("spin")).expect("copy");
+    let output = Command::new(mine("fathom"))
+        .args(["collect", "hotspots", "-q", "-k", "dram-bandwidth-limits=false", "-r", "r", "--"])
+        .arg(mine("spin"))
+        .args(["--ms", "500"])
+        .current_dir(directory)
+        .env("HOME", directory)
+        .uid(nobody)
+        .gid(nobody)
+        .output()
+        .expect("fathom can be started");
+    assert_ended_well(&output);
+    let manifest = manifest(&fathom, "r");
+    assert_eq!(manifest["collector"]["method"], "perf-events");
+    let rows = fathom.rows("r", &["hotspots"]);
+    let hot = rows.iter().find(|row| row["function"] == "spin_here").expect("spin_here");
+    assert!(hot["total_percent"]["value"].as_f64().is_some_and(|share| share > 90.0), "{hot}");
+    if manifest["collector"]["kernel_samples"] == false {
+        let reason = manifest["collector"]["fallback_reason"].as_str().expect("a reason");
+        assert!(reason.contains("perf_event_paranoid"), "{reason}");
+    }
+}
+
+#[test]
+fn the_doctor_says_what_is_missing_and_how_to_get_it() {
+    let fathom = fathom("doctor");
+    let output = fathom.output(["doctor"]);
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("functions, lines, call stacks"));
+    let output = Command::new(target("no_perf"))
+        .arg("--ptrace")
+        .arg(env!("CARGO_BIN_EXE_fathom"))
+        .arg("doctor")
+        .output()
+        .expect("the launcher can be started");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success());
+    for expected in
+        ["perf_event_open is not permitted here", "--cap-add PERFMON", "--cap-add SYS_PTRACE"]
+    {
+        assert!(text.contains(expected), "no '{expected}' in\n{text}");
+    }
+}

@@ -1,0 +1,237 @@
+//! The C programs under `tests/programs` and `recipes`, and running the real `fathom` on them.
+//!
+//! Everything that starts a process for a test stands here. A test that cannot run on a machine says
+//! `skipped: REASON` (see [`skip`]) and returns.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+/// Says why a test does nothing here; CI counts these lines.
+pub fn skip(reason: &str) {
+    println!("skipped: {reason}");
+}
+
+/// The root of the checkout.
+#[must_use]
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the checkout is there")
+}
+
+fn build(folder: &'static str, built: &OnceLock<()>) -> PathBuf {
+    let folder = root().join(folder);
+    built.get_or_init(|| {
+        let output =
+            Command::new("make").arg("-C").arg(&folder).output().expect("make can be started");
+        let log = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "make -C {} failed:\n{log}", folder.display());
+    });
+    folder.join("build")
+}
+
+/// A target of `tests/programs`, built if need be.
+#[must_use]
+pub fn target(name: &str) -> PathBuf {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    build("tests/programs", &BUILT).join(name)
+}
+
+/// A recipe program; `None` when the library it needs is not installed.
+#[must_use]
+pub fn recipe(name: &str) -> Option<PathBuf> {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    let path = build("recipes", &BUILT).join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    skip(&format!("recipe {name} could not be built: its library is not installed"));
+    None
+}
+
+/// A directory of its own for one test, removed at the end.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes it.
+    #[must_use]
+    pub fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("fathom-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).expect("a temporary directory can be made");
+        Scratch(path)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A path in it.
+    #[must_use]
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The `key=value` lines that a target prints.
+#[must_use]
+pub fn facts_of(stdout: &[u8]) -> BTreeMap<String, String> {
+    String::from_utf8_lossy(stdout)
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// A number among them.
+///
+/// # Panics
+/// When it is missing: the target did not do its work.
+#[must_use]
+pub fn number(facts: &BTreeMap<String, String>, key: &str) -> f64 {
+    facts
+        .get(key)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_else(|| panic!("no number {key} in {facts:?}"))
+}
+
+/// The real program under test, at `binary` (`env!("CARGO_BIN_EXE_fathom")`), in a scratch directory of its own.
+#[derive(Debug)]
+pub struct Fathom {
+    binary: &'static str,
+    /// Its working directory; its caches are here too, so that tests share nothing.
+    pub scratch: Scratch,
+}
+
+impl Fathom {
+    /// Prepares a directory for the test `name`.
+    #[must_use]
+    pub fn new(binary: &'static str, name: &str) -> Fathom {
+        Fathom { binary, scratch: Scratch::new(name) }
+    }
+
+    /// A command that runs it with these arguments, output captured.
+    #[must_use]
+    pub fn command<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, arguments: I) -> Command {
+        let mut command = Command::new(self.binary);
+        command
+            .args(arguments)
+            .current_dir(self.scratch.path())
+            .env("XDG_CACHE_HOME", self.scratch.join("cache"))
+            .env_remove("NO_COLOR")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs it to its end.
+    #[must_use]
+    pub fn output<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, arguments: I) -> Output {
+        self.command(arguments).output().expect("fathom can be started")
+    }
+
+    /// `fathom collect hotspots -r NAME ... -- PROGRAM ARGUMENTS`, without measuring the machine.
+    #[must_use]
+    pub fn collect(
+        &self,
+        result: &str,
+        options: &[&str],
+        program: &Path,
+        arguments: &[&str],
+    ) -> Output {
+        self.command([
+            "collect",
+            "hotspots",
+            "-q",
+            "-k",
+            "dram-bandwidth-limits=false",
+            "-r",
+            result,
+        ])
+        .args(options)
+        .arg("--")
+        .arg(program)
+        .args(arguments)
+        .output()
+        .expect("fathom can be started")
+    }
+
+    /// A view as JSON.
+    ///
+    /// # Panics
+    /// When it cannot be had.
+    #[must_use]
+    pub fn report(&self, result: &str, view: &[&str]) -> Value {
+        let output = self
+            .command(["report"])
+            .args(view)
+            .args(["-r", result, "--format", "json"])
+            .output()
+            .expect("fathom can be started");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "report {view:?} of {result}: {error}");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    /// Rows of a view.
+    ///
+    /// # Panics
+    /// When it has none.
+    #[must_use]
+    pub fn rows(&self, result: &str, view: &[&str]) -> Vec<Value> {
+        self.report(result, view)["rows"].as_array().expect("rows").clone()
+    }
+}
+
+/// Asserts that a program ended well and says what it printed if not.
+///
+/// # Panics
+/// When it did not.
+#[track_caller]
+pub fn assert_ended_well(output: &Output) {
+    let (out, error) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success() && out.contains("EXIT-SUCCESS"),
+        "{:?}\n--- stdout\n{out}\n--- stderr\n{error}",
+        output.status
+    );
+}
+
+/// Whether clock samples of the kernel and of user code can be had here, as root or with a low paranoid level.
+#[must_use]
+pub fn perf_events_work() -> bool {
+    let level = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    let works = level.trim().parse::<i32>().is_ok_and(|level| level <= 2);
+    if !works {
+        skip("perf_event_open is not allowed here");
+    }
+    works
+}
+
+/// Whether we are root.
+#[must_use]
+pub fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let root = status.lines().any(|line| line.starts_with("Uid:\t0\t"));
+    if !root {
+        skip("this needs root");
+    }
+    root
+}
