@@ -1,4 +1,5 @@
-//! Times and sizes of a made-up recording: 60 s, 2 threads, 1 kHz, 5,000 stack frames, 20,000 faults.
+//! Times and sizes of a made-up recording: 60 s, 2 threads, 1 kHz, 5,000 stack frames, 20,000 faults; before it,
+//! the memory that writing and converting a long one takes, and how long the halving of its journal holds up `push`.
 //!
 //! `cargo run --release -p store --example store_bench [DIR]` keeps the result in DIR when given.
 
@@ -13,6 +14,8 @@ use support::{Scratch, Shape, facts, run};
 
 fn main() {
     let scratch = Scratch::new("bench");
+    long_run(&scratch, 0);
+    long_run(&scratch, 4 << 20);
     let directory =
         std::env::args_os().nth(1).map_or_else(|| scratch.path().join("r000ma"), Into::into);
     let shape = Shape { seconds: 60, threads: 2, stack_nodes: 5000, faults: 20_000 };
@@ -77,6 +80,38 @@ fn main() {
     println!("peak resident: {}", peak_resident());
 }
 
+/// Ten minutes of 8 threads, made on the fly, so that what is resident is the writer's.
+fn long_run(scratch: &Scratch, limit: u64) {
+    let directory = scratch.path().join(format!("long{limit}"));
+    let shape = Shape { seconds: 600, threads: 8, stack_nodes: 5000, faults: 0 };
+    let run = facts::Run { limit_bytes: limit, ..run(shape) };
+    let mut writer = Writer::create(&directory, &run).expect("new");
+    let mut slowest = 0_f64;
+    let mut samples = 0_u64;
+    for second in 0..shape.seconds {
+        let one = Shape { seconds: 1, stack_nodes: if second == 0 { 5000 } else { 0 }, ..shape };
+        for mut fact in facts(one) {
+            match &mut fact {
+                Fact::Sample(sample) => {
+                    sample.time.0 += second * 1_000_000_000;
+                    sample.stack = Some(base::StackId((sample.time.0 % 5000) as u32));
+                    samples += 1;
+                }
+                _ if second > 0 => continue,
+                _ => {}
+            }
+            slowest = slowest.max(time(|| writer.push(fact).expect("room on the disk")));
+        }
+        slowest = slowest.max(time(|| writer.flush().expect("room on the disk")));
+    }
+    let (resident, journal, factor) = (peak_resident(), writer.size(), writer.thinning());
+    let mut size = base::Bytes(0);
+    let converted = time(|| size = writer.finish(&run).expect("room on the disk").size);
+    println!("long run, limit {}: {samples} samples, 1 of {factor} kept", base::Bytes(limit));
+    println!("    slowest push or flush {slowest:.1} ms; peak after collecting {resident}");
+    println!("    {journal} journal to {size} in {converted:.0} ms; peak {}", peak_resident());
+}
+
 /// What one sample costs the collector, compression and writing included.
 fn push_samples_alone(facts: &[Fact], scratch: &Scratch) {
     let samples: Vec<Fact> =
@@ -113,5 +148,6 @@ fn best(times: &[f64]) -> f64 {
 
 fn peak_resident() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or("unknown").to_owned()
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.unwrap_or("unknown").trim().to_owned()
 }

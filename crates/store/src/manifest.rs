@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use facts::Run;
+use facts::{Run, RunState};
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
@@ -50,6 +50,8 @@ struct VersionOnly {
 }
 
 /// Writes the manifest; a reader sees the old one or the new one. Returns its size.
+///
+/// One that says "complete" is on the disk when this returns, because the journal is removed next.
 pub fn write(directory: &Path, manifest: &Manifest) -> Result<u64, StoreError> {
     let path = directory.join(MANIFEST_FILE);
     let temporary = directory.join(TEMPORARY_FILE);
@@ -58,7 +60,13 @@ pub fn write(directory: &Path, manifest: &Manifest) -> Result<u64, StoreError> {
         text.push(b'\n');
         let mut file = create_file(&temporary).map_err(io::Error::other)?;
         file.write_all(&text)?;
+        if manifest.run.state == RunState::Complete {
+            file.sync_data()?;
+        }
         fs::rename(&temporary, &path)?;
+        if manifest.run.state == RunState::Complete {
+            File::open(directory)?.sync_all()?;
+        }
         Ok(text.len() as u64)
     };
     put().map_err(|source| {

@@ -1,5 +1,6 @@
 //! The reading end: a complete result from its tables, an interrupted one from its journal.
 
+use std::io;
 use std::path::Path;
 
 use base::Nanos;
@@ -11,7 +12,7 @@ use crate::journal::{JOURNAL_FILE, JournalReader};
 use crate::manifest;
 use crate::parquet_read::read_table;
 use crate::repair::repair;
-use crate::schema::{Row, Table};
+use crate::schema::Row;
 use crate::writer::time_of;
 
 /// A result in memory.
@@ -36,14 +37,21 @@ pub fn open(directory: &Path) -> Result<Opened, StoreError> {
 
 /// As [`open`], but references are as the files say.
 pub(crate) fn load(directory: &Path) -> Result<Opened, StoreError> {
-    let manifest = manifest::read(directory)?;
-    match manifest.run.state {
-        RunState::Complete => {
-            let tables = Tables { directory, seals: &manifest.tables, problems: Vec::new() };
-            tables.load(manifest.run)
+    let mut manifest = manifest::read(directory)?;
+    if manifest.run.state == RunState::Incomplete {
+        let path = directory.join(JOURNAL_FILE);
+        match JournalReader::open(&path) {
+            Err(StoreError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            journal => return load_journal(journal?, manifest.run),
         }
-        RunState::Incomplete => load_journal(&directory.join(JOURNAL_FILE), manifest.run),
+        // No journal: the writer may have finished since the manifest was read.
+        manifest = manifest::read(directory)?;
+        if manifest.run.state == RunState::Incomplete {
+            let what = "the recording is incomplete and its journal is missing";
+            return Err(StoreError::damaged(&path, what));
+        }
     }
+    Tables { directory, seals: &manifest.tables, problems: Vec::new() }.load(manifest.run)
 }
 
 struct Tables<'a> {
@@ -77,13 +85,7 @@ impl Tables<'_> {
     }
 }
 
-fn load_journal(path: &Path, run: Run) -> Result<Opened, StoreError> {
-    let mut journal = JournalReader::open(path).map_err(|error| match error {
-        StoreError::Read { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
-            StoreError::damaged(path, "the recording is incomplete and its journal is missing")
-        }
-        other => other,
-    })?;
+fn load_journal(mut journal: JournalReader, run: Run) -> Result<Opened, StoreError> {
     let mut recording = Recording { run, ..Recording::default() };
     let mut last = Nanos(0);
     let torn = read_facts(&mut journal, |fact| {
@@ -104,13 +106,10 @@ fn sort_by_time(recording: &mut Recording) {
     recording.faults.sort_by_key(|fault| fault.time);
 }
 
-/// The tables' files that exist although the result is incomplete, and the other way round.
+/// Files that should be gone. An incomplete result may hold half-made tables or half a new journal: whoever was
+/// killed could not remove them, and nobody reads them.
 pub(crate) fn leftovers(directory: &Path, state: RunState) -> Vec<String> {
-    let mut names = vec![crate::compact::COMPACTED_FILE.to_owned()];
-    match state {
-        RunState::Complete => names.push(JOURNAL_FILE.to_owned()),
-        RunState::Incomplete => names.extend(Table::ALL.map(Table::file_name)),
-    }
-    names.retain(|name| directory.join(name).exists());
-    names
+    let names = [JOURNAL_FILE, crate::compact::COMPACTED_FILE];
+    let left = names.into_iter().filter(|name| directory.join(name).exists());
+    if state == RunState::Complete { left.map(str::to_owned).collect() } else { Vec::new() }
 }

@@ -153,6 +153,8 @@ impl TableWriter {
         // Not `into_inner`: it turns what the kernel said into text.
         self.file.finish().map_err(|error| write_error(&self.path, error))?;
         let sealed = self.file.inner();
+        // The journal is going to be removed: a power cut after that must not find empty tables.
+        sealed.file.sync_data().map_err(|source| StoreError::writing(&self.path, source))?;
         Ok(TableSeal { rows: self.rows, bytes: sealed.bytes, crc32: sealed.crc.value() })
     }
 }

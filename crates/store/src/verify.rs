@@ -77,7 +77,7 @@ pub const INVARIANTS: &[Invariant] = &[
     ),
     invariant(
         "files-expected",
-        "a complete result has no journal, an incomplete one no tables",
+        "a complete result has no journal beside its tables",
         files_expected,
     ),
     invariant("schema-known", "the manifest carries the version of this format", schema_known),

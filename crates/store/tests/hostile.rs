@@ -93,7 +93,7 @@ fn flipped_and_cut_tables() {
     let directory = scratch.path().join("r000ma");
     complete(&directory, TINY);
     for table in Table::ALL {
-        let seen = torture(&directory, &table.file_name(), 250);
+        let seen = torture(&directory, &table.file_name(), 150);
         assert!(seen.contains("damaged"), "{seen:?}");
     }
     assert_eq!(outcome(&directory), "clean");
@@ -112,7 +112,7 @@ fn flipped_bytes_behind_a_missing_seal() {
     fs::write(&manifest, format!("{}\"tables\": {{}}\n}}\n", &text[..start])).expect("written");
     assert_eq!(outcome(&directory), "problem");
     for table in [Table::Samples, Table::Frames, Table::Stacks, Table::Modules] {
-        torture(&directory, &table.file_name(), 1000);
+        torture(&directory, &table.file_name(), 500);
     }
 }
 
@@ -125,7 +125,7 @@ fn flipped_and_cut_manifest() {
     let good = fs::read(&manifest).expect("the manifest");
     // The final newline may go.
     fs::write(&manifest, good.trim_ascii_end()).expect("written");
-    let seen = torture(&directory, "run.json", 2500);
+    let seen = torture(&directory, "run.json", 1000);
     assert!(seen.contains("damaged"), "{seen:?}");
 }
 
@@ -134,7 +134,7 @@ fn flipped_and_cut_journal() {
     let scratch = Scratch::new("journal");
     let directory = scratch.path().join("r000ma");
     incomplete(&directory, TINY);
-    let seen = torture(&directory, "journal.fathom", 3000);
+    let seen = torture(&directory, "journal.fathom", 2000);
     assert!(seen.contains("problem"), "{seen:?}");
 }
 

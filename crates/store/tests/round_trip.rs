@@ -152,7 +152,7 @@ fn a_torn_journal_opens_up_to_its_last_good_frame() {
     std::mem::forget(writer);
     let whole = open(&directory).expect("open").recording;
     let mut counts = std::collections::BTreeSet::new();
-    for length in (16..bytes.len()).step_by(7) {
+    for length in (16..bytes.len()).step_by(31) {
         fs::write(&journal, &bytes[..length]).expect("a shorter journal");
         let opened = open(&directory).expect("a torn journal opens");
         assert!(is_prefix(&opened.recording, &whole), "cut at {length}");
@@ -202,6 +202,13 @@ fn a_vanished_directory_is_noticed() {
     assert!(matches!(writer.flush(), Err(StoreError::Vanished { .. })));
     assert!(writer.push(facts(SMALL).remove(0)).is_err(), "nothing more is taken");
     assert!(writer.finish(&run(SMALL)).is_err());
+}
+
+/// Collectors may hand the writer to another thread.
+#[test]
+fn the_writer_may_change_threads() {
+    fn assert_send<T: Send>() {}
+    assert_send::<Writer>();
 }
 
 #[test]

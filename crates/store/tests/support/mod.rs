@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
+use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
-    Counter, CounterKind, Fact, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource,
-    Mapping, Module, ModuleKind, Privilege, Recording, Run, Sample, StackNode, ThreadEvent,
-    ThreadEventKind,
+    Counter, CounterKind, ExitKind, Fact, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost,
+    LostSource, Mapping, Metric, Module, ModuleKind, Privilege, Recording, ResourceUse, Run,
+    Sample, StackNode, Target, ThreadEvent, ThreadEventKind,
 };
 
 /// What a made-up recording holds.
@@ -50,7 +51,7 @@ impl Numbers {
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
+        (self.0 >> 33) % bound.max(1)
     }
 }
 
@@ -63,9 +64,31 @@ pub fn run(shape: Shape) -> Run {
         command: vec!["triad".to_owned(), "--size".to_owned(), "1000000".to_owned()],
         working_directory: "/home/user/triad".to_owned(),
         elapsed_ns: shape.seconds * 1_000_000_000,
+        target: Some(Target::Launched { pid: PID.0 }),
+        exit: Some(ExitKind::Code(3)),
+        stopped_by: Some("duration".to_owned()),
+        resource_use: Some(ResourceUse { user_ns: u64::MAX, ..ResourceUse::default() }),
+        knobs: [("sampling-interval".to_owned(), "1".to_owned())].into(),
         ..Run::default()
     };
     run.collector.sampling_period_ns = 1_000_000;
+    run.host.cpu = "Test CPU \"quoted\"".to_owned();
+    run.host.tsc_hz = Some(2.1e9 / 3.0);
+    run.host.huge_pages.pools = vec![(2 << 20, 10, 4)];
+    run.host.caches = vec![Cache {
+        level: 1,
+        kind: CacheKind::Data,
+        bytes: 48 << 10,
+        line_bytes: 64,
+        ways: Some(12),
+        shared_by: 2,
+        instances: 1,
+    }];
+    run.calibration = Some(Calibration {
+        dram_bandwidth_peak: Some(Metric::unavailable("GB/s", "not measured")),
+        flops_peak: Some(Metric::counted(0.1, "GFLOP/s")),
+        ..Calibration::default()
+    });
     run
 }
 
@@ -73,9 +96,12 @@ pub fn run(shape: Shape) -> Run {
 pub fn facts(shape: Shape) -> Vec<Fact> {
     let mut numbers = Numbers(1);
     let mut facts = program_start(shape);
-    facts.extend(stacks(shape, &mut numbers));
+    let stacks = stacks(shape, &mut numbers);
+    let frames = frames(&stacks);
+    facts.extend(stacks);
     facts.extend(samples_and_faults(shape, &mut numbers));
     facts.extend(program_end(shape));
+    facts.extend(frames);
     facts
 }
 
@@ -198,18 +224,31 @@ fn program_end(shape: Shape) -> Vec<Fact> {
         (0..shape.threads).map(|thread| thread_event(thread, end, ThreadEventKind::Exit)).collect();
     facts.push(Fact::Lost(Lost { time: Nanos(end), source: LostSource::Samples, count: 3 }));
     facts.push(Fact::Counter(Counter { kind: CounterKind::TaskClock, value: end * shape.threads }));
-    facts.extend((0..shape.stack_nodes).map(|id| {
-        Fact::Frame(Frame {
-            module: ModuleId(id % 4),
-            offset: FileOffset(u64::from(id)),
-            depth: 0,
-            function: format!("stencil<{}>::apply(double const*, unsigned long)", id / 3),
-            file: (id % 5 != 0).then(|| format!("/home/user/triad/src/part{}.h", id % 7)),
-            line: (id % 5 != 0).then_some(10 + id),
-            inlined: false,
-        })
-    }));
     facts
+}
+
+/// One source location per address.
+fn frames(stacks: &[Fact]) -> Vec<Fact> {
+    let mut seen = std::collections::HashSet::new();
+    stacks
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::StackNode(node) if seen.insert((node.module, node.offset)) => Some(node),
+            _ => None,
+        })
+        .map(|node| {
+            let id = node.id.0;
+            Fact::Frame(Frame {
+                module: node.module,
+                offset: node.offset,
+                depth: 0,
+                function: format!("stencil<{}>::apply(double const*, unsigned long)", id / 3),
+                file: (id % 5 != 0).then(|| format!("/home/user/triad/src/part{}.h", id % 7)),
+                line: (id % 5 != 0).then_some(10 + id),
+                inlined: false,
+            })
+        })
+        .collect()
 }
 
 /// What `open` must give for these facts.
