@@ -1,0 +1,83 @@
+//! Fills `corpus/` with valid inputs: a fuzzer that starts from nothing never gets past the first magic number.
+//!
+//! Usage: `cargo run --example seeds` in `fuzz/`. Takes what this machine has; what is missing is left out.
+
+use std::fs;
+use std::path::Path;
+
+use fathom_fuzz::{complete_result, interrupted_result};
+
+/// Small programs in many formats of debug information: `make programs` builds them.
+const PROGRAMS: [&str; 5] =
+    ["spin", "spin_dwarf4", "spin_compressed_debug", "spin_nodebug", "late_library.so"];
+
+const MACHINE_FILES: [&str; 6] = [
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/self/status",
+    "/sys/devices/system/cpu/online",
+    "/sys/devices/system/cpu/cpu0/cache/index0/size",
+    "/sys/devices/system/cpu/cpu0/cache/index0/shared_cpu_list",
+];
+
+fn main() {
+    for program in PROGRAMS {
+        if let Ok(bytes) = fs::read(Path::new("../tests/programs/build").join(program)) {
+            seed("symbols_elf", program, &bytes);
+        }
+    }
+    seed(
+        "symbols_kallsyms",
+        "some",
+        b"ffffffff81000000 T _text\nffffffff81000100 t do_fault\t[ext4]\n",
+    );
+    seed(
+        "symbols_perf_map",
+        "some",
+        b"7f0000001000 40 jitted_loop\n7f0000002000 a0 Foo::bar(int)\n",
+    );
+    seed("symbols_names", "cpp", b"_ZNSt6vectorIiSaIiEE9push_backERKi");
+    seed("symbols_names", "rust", b"_RNvCs1234_7mycrate3foo");
+    seed("symbols_names", "legacy", b"_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE");
+    seed("collect_proc_maps", "file", b"7f00-7fff r-xp 00001000 08:01 42   /usr/lib/a b.so");
+    seed("machine_snapshot", "here", machine().as_bytes());
+    seed_store();
+}
+
+fn machine() -> String {
+    let read = |path: &&str| Some(format!("== {path}\n{}", fs::read_to_string(path).ok()?));
+    MACHINE_FILES.iter().filter_map(read).collect()
+}
+
+/// Every table with its number before it, both manifests, and the rows of a journal.
+fn seed_store() {
+    let tables = [
+        "modules", "mappings", "stacks", "samples", "faults", "threads", "lost", "counters",
+        "gauges", "frames",
+    ];
+    for (number, table) in (0u8..).zip(tables) {
+        let file = complete_result().join(format!("{table}.parquet"));
+        let mut bytes = vec![number];
+        bytes.extend(fs::read(file).expect("the table is there"));
+        seed("store_table", table, &bytes);
+    }
+    for (name, directory) in
+        [("complete", complete_result()), ("interrupted", interrupted_result())]
+    {
+        let bytes = fs::read(directory.join("run.json")).expect("the manifest is there");
+        seed("store_manifest", name, &bytes);
+    }
+    // The journal's first frame; layout: crates/store/src/journal.rs.
+    let journal =
+        fs::read(interrupted_result().join("journal.fathom")).expect("the journal is there");
+    if let Some(frame) = journal.get(28..) {
+        let rows = zstd::bulk::decompress(frame, 1 << 20).expect("one whole frame");
+        seed("store_journal", "rows", &rows);
+    }
+}
+
+fn seed(target: &str, name: &str, bytes: &[u8]) {
+    let folder = Path::new("corpus").join(target);
+    fs::create_dir_all(&folder).expect("the corpus can be made");
+    fs::write(folder.join(format!("seed-{name}")), bytes).expect("a seed can be written");
+}

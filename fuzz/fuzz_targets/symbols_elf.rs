@@ -1,0 +1,19 @@
+#![no_main]
+//! Any bytes as a module's file: headers, notes, symbol tables, DWARF, stubs.
+
+use std::hint::black_box;
+
+use base::FileOffset;
+use libfuzzer_sys::fuzz_target;
+use symbols::{Demangle, Elf, ModuleImage};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(elf) = Elf::parse(bytes) else { return };
+    black_box((elf.build_id(), elf.debug_link(), elf.alternate_link()));
+    let image = ModuleImage::new(elf, None, None);
+    let table = image.symbol_table(Demangle::Yes);
+    for offset in (0..bytes.len() as u64).step_by(61).take(200).chain([u64::MAX]) {
+        black_box(table.lookup(FileOffset(offset)));
+    }
+    black_box(table.problems());
+});
