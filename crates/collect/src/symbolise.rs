@@ -20,7 +20,8 @@ use std::sync::mpsc::{self, Sender};
 use base::{FileOffset, ModuleId, Pid, RemoteAddr};
 use facts::{Frame, Module, ModuleKind};
 use symbols::{
-    Demangle, Elf, KERNEL_SYMBOLS_LIMIT, KernelSymbols, ModuleImage, Problem, SourceFrame,
+    Demangle, Demangler, Elf, KERNEL_SYMBOLS_LIMIT, KernelSymbols, ModuleImage, Problem,
+    SourceFrame,
 };
 use sys::map::FileMap;
 
@@ -408,7 +409,8 @@ fn generated_code(collector: &mut Collector<'_>, pid: Pid, demangle: Demangle) {
         Ok(map) => map,
         Err(error) => return collector.problem(format!("{}: {error}", path.display())),
     };
-    collector.look_up_names(|address| map.lookup(address, demangle));
+    let demangler = Demangler::new(demangle);
+    collector.look_up_names(|address| map.lookup(address, &demangler));
     if map.skipped() > 0 {
         let sentence = format!("{} lines of {} were not understood", map.skipped(), path.display());
         collector.problem(sentence);

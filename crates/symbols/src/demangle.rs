@@ -2,9 +2,10 @@
 //!
 //! What for: Rust (legacy and v0) and C++ (Itanium ABI) names; all others pass unchanged.
 //! What not: no return types (they make rows longer and tell nothing that the name does not); no Swift, D, Go.
-//! Assumption: names come from files. A short mangled name can unfold to gigabytes, so both sides are bounded;
-//! what exceeds a bound stays mangled.
+//! Assumption: names come from files. A short mangled name can unfold to gigabytes, and make the demangler try
+//! alternatives for hours; so length, recursion and failures are bounded. What exceeds a bound stays mangled.
 
+use std::cell::Cell;
 use std::fmt::{self, Write};
 
 /// Longest mangled name that is demangled, bytes. Deep C++ templates reach some 20 KiB.
@@ -15,6 +16,21 @@ const LONGEST_DEMANGLED: usize = 64 << 10;
 
 /// Longest name that is kept when it stays as it is, bytes.
 const LONGEST_RAW: usize = 4 << 10;
+
+/// Recursion that cpp_demangle may use to parse a name. Of 6235 names of LLVM, libstdc++ and `<regex>`, 7 need more.
+/// A failing parse tries alternatives at every level, so this bounds its time, too: at most 70 ms in two million
+/// names made by mutation, where the crate's own default of 96 hung.
+const RECURSION: u32 = 64;
+
+/// The same for names with many expressions, whose parse has the most alternatives per level (33 ms by mutation with
+/// this limit, hours with 64; 12 of the 6235 names stay mangled by it), and after many failures.
+const RECURSION_WHEN_COSTLY: u32 = 24;
+
+/// Two-letter operators from which on a name counts as full of expressions.
+const MANY_OPERATORS: usize = 12;
+
+/// Names that may fail before costly ones are given up sooner. Compilers write correct names.
+const FAILURES: u32 = 64;
 
 /// Whether names are demangled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -39,31 +55,52 @@ impl Write for Bounded {
     }
 }
 
-/// `name` for the reader: demangled where that is asked for and possible, control characters replaced, at most
-/// 64 KiB long.
-#[must_use]
-pub fn function_name(name: &[u8], demangle: Demangle) -> String {
-    let name = String::from_utf8_lossy(name);
-    let demangled = match demangle {
-        Demangle::Yes => demangled(&name),
-        Demangle::No => None,
-    };
-    match demangled {
-        Some(name) => cleaned(&name, LONGEST_DEMANGLED),
-        None => cleaned(&name, LONGEST_RAW),
+/// Turns names into text for the reader, with a memory for how many could not be demangled.
+#[derive(Debug, Default)]
+pub struct Demangler {
+    wanted: Demangle,
+    failures: Cell<u32>,
+}
+
+impl Demangler {
+    /// One per file: a file with many broken names is hostile, and handled with less patience.
+    #[must_use]
+    pub fn new(wanted: Demangle) -> Demangler {
+        Demangler { wanted, failures: Cell::new(0) }
+    }
+
+    /// `name` for the reader: demangled where that is asked for and possible, control characters replaced, at
+    /// most 64 KiB long.
+    #[must_use]
+    pub fn name(&self, name: &[u8]) -> String {
+        let name = String::from_utf8_lossy(name);
+        let demangled = match self.wanted {
+            Demangle::Yes => self.demangled(&name),
+            Demangle::No => None,
+        };
+        match demangled {
+            Some(name) => cleaned(&name, LONGEST_DEMANGLED),
+            None => cleaned(&name, LONGEST_RAW),
+        }
+    }
+
+    fn demangled(&self, name: &str) -> Option<String> {
+        if name.len() > LONGEST_MANGLED || !is_mangled(name.as_bytes()) {
+            return None;
+        }
+        let patient = self.failures.get() < FAILURES && !is_full_of_expressions(name.as_bytes());
+        let recursion = if patient { RECURSION } else { RECURSION_WHEN_COSTLY };
+        let demangled = rust(name).or_else(|| c_plus_plus(name, recursion));
+        if demangled.is_none() {
+            self.failures.set(self.failures.get().saturating_add(1));
+        }
+        demangled
     }
 }
 
 /// Whether `name` looks like one that C++ or Rust made up for the linker.
 pub(crate) fn is_mangled(name: &[u8]) -> bool {
     name.starts_with(b"_Z") || name.starts_with(b"_R")
-}
-
-fn demangled(name: &str) -> Option<String> {
-    if name.len() > LONGEST_MANGLED || !is_mangled(name.as_bytes()) {
-        return None;
-    }
-    rust(name).or_else(|| c_plus_plus(name))
 }
 
 fn rust(name: &str) -> Option<String> {
@@ -74,12 +111,45 @@ fn rust(name: &str) -> Option<String> {
     Some(text.0)
 }
 
-fn c_plus_plus(name: &str) -> Option<String> {
-    let symbol = cpp_demangle::Symbol::new(name).ok()?;
+fn c_plus_plus(name: &str, recursion: u32) -> Option<String> {
+    let parsing = cpp_demangle::ParseOptions::default().recursion_limit(recursion);
+    let symbol = cpp_demangle::Symbol::new_with_options(name, &parsing).ok()?;
     let mut text = Bounded(String::new());
-    let options = cpp_demangle::DemangleOptions::new().no_return_type();
-    symbol.structured_demangle(&mut text, &options).ok()?;
+    let printing = cpp_demangle::DemangleOptions::new().no_return_type();
+    symbol.structured_demangle(&mut text, &printing).ok()?;
     Some(text.0)
+}
+
+/// Whether a C++ name has something that starts an expression (Itanium C++ ABI 5.1.6: template argument `X`,
+/// `decltype`, `noexcept`, vector and array sizes), and many lower-case pairs, as operators are, outside of
+/// identifiers. A guess from the text: it errs towards "yes".
+fn is_full_of_expressions(name: &[u8]) -> bool {
+    let starts_expression = |pair: &[u8]| {
+        matches!(pair, [b'X', _] | [_, b'X'] | b"DT" | b"Dt" | b"DO" | b"Dv")
+            || (pair[0] == b'A' && !pair[1].is_ascii_digit())
+    };
+    name.windows(2).any(starts_expression) && operators_outside_identifiers(name) > MANY_OPERATORS
+}
+
+fn operators_outside_identifiers(name: &[u8]) -> usize {
+    let (mut at, mut operators) = (0, 0);
+    while at < name.len() {
+        let digits = name[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if digits == 0 {
+            let pair = name.get(at..at + 2);
+            operators +=
+                usize::from(pair.is_some_and(|pair| pair.iter().all(u8::is_ascii_lowercase)));
+            at += 1;
+            continue;
+        }
+        // `S1_`, `T1_` and literals number something; other numbers are the length of the identifier that follows.
+        let numbers = at > 0 && matches!(name[at - 1], b'S' | b'T' | b'L' | b'_');
+        let length =
+            std::str::from_utf8(&name[at..at + digits]).ok().and_then(|text| text.parse().ok());
+        let identifier = length.filter(|_| !numbers).unwrap_or(0_usize);
+        at = at.saturating_add(digits).saturating_add(identifier);
+    }
+    operators
 }
 
 /// Names go to terminals: an escape sequence in a symbol must not reach them.
@@ -95,6 +165,10 @@ fn cleaned(name: &str, longest: usize) -> String {
 mod tests {
     use super::*;
 
+    fn demangle(name: &[u8]) -> String {
+        Demangler::new(Demangle::Yes).name(name)
+    }
+
     #[test]
     fn known_names() {
         let shown = [
@@ -107,7 +181,7 @@ mod tests {
             "_Z",
             "_start",
         ]
-        .map(|name| function_name(name.as_bytes(), Demangle::Yes));
+        .map(|name| demangle(name.as_bytes()));
         assert_eq!(
             shown,
             [
@@ -121,16 +195,13 @@ mod tests {
                 "_start",
             ]
         );
-        assert_eq!(function_name(b"_Z6triadsPdS_", Demangle::No), "_Z6triadsPdS_");
+        assert_eq!(Demangler::new(Demangle::No).name(b"_Z6triadsPdS_"), "_Z6triadsPdS_");
     }
 
     #[test]
     fn hostile_names_are_bounded_and_clean() {
-        assert_eq!(
-            function_name(b"evil\x1b[2Jname\xff", Demangle::Yes),
-            "evil\u{fffd}[2Jname\u{fffd}"
-        );
-        assert_eq!(function_name(&vec![b'a'; 1 << 20], Demangle::Yes).len(), LONGEST_RAW);
+        assert_eq!(demangle(b"evil\x1b[2Jname\xff"), "evil\u{fffd}[2Jname\u{fffd}");
+        assert_eq!(demangle(&vec![b'a'; 1 << 20]).len(), LONGEST_RAW);
         // Each template level names the one before twice: without a bound this is 2^40 characters.
         let mut doubling = String::from("_Z1f1AI");
         doubling.push_str("1BI");
@@ -143,7 +214,24 @@ mod tests {
             };
             doubling.push_str(&format!("1CI{back}{back}E"));
         }
-        let shown = function_name(doubling.as_bytes(), Demangle::Yes);
+        let shown = demangle(doubling.as_bytes());
         assert!(shown.len() <= LONGEST_DEMANGLED);
+    }
+
+    /// `delete` expressions nested into each other: each level is tried twice, and with cpp_demangle's own limit of
+    /// recursion this does not end in any time (found by mutating real names).
+    #[test]
+    fn names_with_endless_alternatives_stay_mangled() {
+        for name in ["da", "dl"].map(|delete| format!("_Z1fIX{}", delete.repeat(60))) {
+            assert_eq!(demangle(name.as_bytes()), name);
+        }
+    }
+
+    #[test]
+    fn a_few_operators_do_no_harm() {
+        let name = b"_ZSt3addIiEDTplfp_fp0_ET_S0_";
+        assert!(!is_full_of_expressions(name));
+        assert!(demangle(name).starts_with("std::add<int>"));
+        assert_eq!(operators_outside_identifiers(b"_Z12abcdefghijkliclS1_ad"), 3);
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use base::{Bytes, RemoteAddr};
 
-use crate::{Demangle, Error, function_name};
+use crate::{Demangler, Error};
 
 /// Largest text that is parsed.
 pub const PERF_MAP_LIMIT: Bytes = Bytes(256 << 20);
@@ -54,9 +54,9 @@ impl<'text> PerfMap<'text> {
 
     /// The function at `address`.
     #[must_use]
-    pub fn lookup(&self, address: RemoteAddr, demangle: Demangle) -> Option<String> {
+    pub fn lookup(&self, address: RemoteAddr, demangler: &Demangler) -> Option<String> {
         let (_, entry) = self.entries.range(..=address.0).next_back()?;
-        (address.0 < entry.end).then(|| function_name(entry.name, demangle))
+        (address.0 < entry.end).then(|| demangler.name(entry.name))
     }
 
     /// How many lines were not understood.
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     fn shown(map: &PerfMap<'_>, addresses: std::ops::Range<u64>) -> String {
-        let names = addresses.map(|address| map.lookup(RemoteAddr(address), Demangle::Yes));
+        let names = addresses.map(|address| map.lookup(RemoteAddr(address), &Demangler::default()));
         names.map(|name| name.unwrap_or_else(|| "-".to_owned())).collect::<Vec<_>>().join("")
     }
 
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn names_keep_their_spaces() {
         let map = PerfMap::parse(b"1000 10 LazyCompile:~sum of file.js:1:2\r\n").unwrap();
-        let name = map.lookup(RemoteAddr(0x1000), Demangle::Yes);
+        let name = map.lookup(RemoteAddr(0x1000), &Demangler::default());
         assert_eq!(name.as_deref(), Some("LazyCompile:~sum of file.js:1:2"));
     }
 

@@ -18,7 +18,7 @@ use crate::demangle::is_mangled;
 use crate::elf::{Elf, LinkAddress};
 use crate::function_symbols::{FunctionSymbols, SymbolSource};
 use crate::plt::Stubs;
-use crate::{Demangle, Problem, function_name};
+use crate::{Demangle, Demangler, Problem};
 
 /// The sections that addresses are looked up with. Locations of variables, macros and types stay unread.
 const SECTIONS: [(SectionId, &str); 10] = [
@@ -103,7 +103,7 @@ impl<'data> ModuleImage<'data> {
             context,
             functions: OnceCell::new(),
             stubs: OnceCell::new(),
-            demangle,
+            demangler: Demangler::new(demangle),
             names: RefCell::default(),
             problems,
         }
@@ -188,7 +188,7 @@ pub struct SymbolTable<'a> {
     context: Option<addr2line::Context<BudgetedReader<'a>>>,
     functions: OnceCell<FunctionSymbols<'a>>,
     stubs: OnceCell<Stubs<'a>>,
-    demangle: Demangle,
+    demangler: Demangler,
     names: RefCell<HashMap<&'a [u8], String>>,
     problems: RefCell<Vec<Problem>>,
 }
@@ -297,11 +297,12 @@ impl<'a> SymbolTable<'a> {
             None => frame.function = self.symbol_name(address),
             Some(bare) if frame.unqualified => {
                 let symbol = self.functions().lookup(address).filter(|name| is_mangled(name));
-                // A linker that folds equal functions leaves one symbol for several; it must fit.
-                if let Some(symbol) = symbol
-                    && fits(bare, &function_name(symbol, Demangle::Yes))
-                {
-                    frame.function = Some(self.name(symbol));
+                if let Some(symbol) = symbol {
+                    let name = self.name(symbol);
+                    // A linker that folds equal functions leaves one symbol for several; it must fit.
+                    if fits(bare, &name) {
+                        frame.function = Some(name);
+                    }
                 }
             }
             Some(_) => {}
@@ -322,10 +323,10 @@ impl<'a> SymbolTable<'a> {
     /// everywhere, so what was demangled is kept.
     fn name(&self, raw: &'a [u8]) -> String {
         if !is_mangled(raw) {
-            return function_name(raw, self.demangle);
+            return self.demangler.name(raw);
         }
         let mut known = self.names.borrow_mut();
-        known.entry(raw).or_insert_with(|| function_name(raw, self.demangle)).clone()
+        known.entry(raw).or_insert_with(|| self.demangler.name(raw)).clone()
     }
 
     fn functions(&self) -> &FunctionSymbols<'a> {
