@@ -1,7 +1,9 @@
 //! Third-party crates: each of `[workspace.dependencies]` has its row, with its version, in the decision about
-//! dependencies; and no row is left over.
+//! dependencies; no row is left over; and what a crate of ours asks for it also names in its code.
 
 use std::collections::BTreeMap;
+
+use serde_json::Value;
 
 use crate::problem::Problem;
 use crate::tree::Tree;
@@ -10,7 +12,13 @@ const MANIFEST: &str = "Cargo.toml";
 const PAGE: &str = "docs/decisions/0002-dependencies.md";
 
 /// The rule.
-pub fn check(tree: &Tree) -> Vec<Problem> {
+pub fn check(tree: &Tree, metadata: &Value) -> Vec<Problem> {
+    let mut problems = compare_page(tree);
+    problems.extend(unused(tree, metadata));
+    problems
+}
+
+fn compare_page(tree: &Tree) -> Vec<Problem> {
     let manifest = third_party(tree.text(MANIFEST).unwrap_or(""));
     let page = rows(tree.text(PAGE).unwrap_or(""));
     let mut problems = Vec::new();
@@ -30,6 +38,32 @@ pub fn check(tree: &Tree) -> Vec<Problem> {
     for (name, (_, line)) in page.iter().filter(|(name, _)| !manifest.contains_key(*name)) {
         let text = format!("has a row for {name}, which Cargo.toml does not have");
         problems.push(Problem::error(PAGE, *line, text));
+    }
+    problems
+}
+
+/// Dependencies that no file of the crate names. One that is only there for its features would be named here too;
+/// say so in a comment of the code then (`use name as _;`).
+fn unused(tree: &Tree, metadata: &Value) -> Vec<Problem> {
+    let root = metadata["workspace_root"].as_str().unwrap_or("");
+    let mut problems = Vec::new();
+    for package in metadata["packages"].as_array().map_or(&[] as &[Value], Vec::as_slice) {
+        let manifest = package["manifest_path"].as_str().unwrap_or("");
+        let Some(manifest) = manifest.strip_prefix(root).map(|path| path.trim_start_matches('/'))
+        else {
+            continue;
+        };
+        let folder = manifest.trim_end_matches("/Cargo.toml");
+        let sources: Vec<_> = tree.rust().filter(|(file, _)| file.is_under(folder)).collect();
+        let dependencies =
+            package["dependencies"].as_array().map_or(&[] as &[Value], Vec::as_slice);
+        for name in dependencies.iter().filter_map(|one| one["name"].as_str()) {
+            let in_code = name.replace('-', "_");
+            if !sources.iter().any(|(_, text)| !text.words(&in_code).is_empty()) {
+                let text = format!("{name} is not named in any file of the crate: take it out");
+                problems.push(Problem::error(manifest, 0, text));
+            }
+        }
     }
     problems
 }
@@ -81,7 +115,8 @@ mod tests {
             libc = \"0.2\"\nserde = { version = \"1\", features = [\"derive\"] }\nzstd = \"0.14\"\n[profile.dev]\nopt-level = \"1\"\n";
         let page = "| Crate | Version |\n|---|---|\n| `libc` | `0.2` |\n| `serde` | `2` |\n| `clap` | `4` |\n";
         let tree = Tree::of(&[(MANIFEST, manifest), (PAGE, page)]);
-        let said: Vec<String> = check(&tree).iter().map(ToString::to_string).collect();
+        let said: Vec<String> =
+            check(&tree, &Value::Null).iter().map(ToString::to_string).collect();
         assert_eq!(
             said,
             [
@@ -90,5 +125,18 @@ mod tests {
                 "docs/decisions/0002-dependencies.md:5: has a row for clap, which Cargo.toml does not have",
             ]
         );
+    }
+
+    #[test]
+    fn what_is_asked_for_is_used() {
+        let tree = Tree::of(&[("crates/a/src/lib.rs", "use rustc_demangle::x;\n// libc\n")]);
+        let metadata = serde_json::json!({"workspace_root": "/w", "packages": [{
+            "manifest_path": "/w/crates/a/Cargo.toml",
+            "dependencies": [{"name": "rustc-demangle"}, {"name": "libc"}],
+        }]});
+        let said: Vec<String> = check(&tree, &metadata).iter().map(ToString::to_string).collect();
+        let sentence =
+            "crates/a/Cargo.toml: libc is not named in any file of the crate: take it out";
+        assert_eq!(said, [sentence]);
     }
 }

@@ -27,8 +27,8 @@ const RULES: &[Rule] = &[
         check: direction::check,
     },
     Rule {
-        says: "every third-party crate has a row in docs/decisions/0002-dependencies.md, with its version",
-        check: |tree, _| dependencies::check(tree),
+        says: "every third-party crate has a row in docs/decisions/0002-dependencies.md, and is used by who asks for it",
+        check: dependencies::check,
     },
     Rule {
         says: "every .rs file begins with a //! head, every C file with a comment",
