@@ -1,1 +1,103 @@
-//! To be written.
+//! What can this machine do? Measures it: memory bandwidth, latency ladder, floating-point peak, cost of page faults.
+//!
+//! What for: every figure of a program is judged against what the machine was seen to reach, not against data
+//! sheets: virtual machines get a share of the memory that nobody states.
+//! What not: nothing here looks at a profiled program. No `unsafe`: the timed loops are in `sys::kernels`.
+//!
+//! Assumptions: interference (other programs, other tenants, a lower clock) only ever makes a repeat slower. So
+//! medians describe what is usual, and the best of many short repeats what is possible. The measurement itself
+//! loads the machine for up to [`Options::time_limit`] and takes up to a quarter of the memory available.
+
+mod bandwidth;
+pub mod cache;
+mod faults;
+mod flops;
+mod ladder;
+mod live;
+mod load;
+mod plan;
+mod statistics;
+mod workers;
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use facts::host::{Calibration, Host};
+
+pub use live::{host, snapshot};
+
+/// Version of the measuring code. Raise it when a change makes earlier figures incomparable: stored calibrations
+/// of other versions are measured again.
+pub const VERSION: u32 = 1;
+
+/// How to measure.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Options {
+    /// The whole measurement ends about then, on a busy machine up to 5 s later. A shorter one has fewer repeats;
+    /// below 5 s it also leaves out large sizes, so that its figures for memory are not to be trusted.
+    pub time_limit: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { time_limit: Duration::from_secs(18) }
+    }
+}
+
+/// Parts of the measurement: what it is called while it runs, its share of the time.
+const PARTS: [(&str, f64); 4] = [
+    ("latency of caches and memory", 0.40),
+    ("memory bandwidth", 0.45),
+    ("floating-point peak", 0.12),
+    ("cost of page faults", 0.03),
+];
+
+/// Reports how far one part is.
+struct Progress<'caller> {
+    report: &'caller mut dyn FnMut(f64, &str),
+    part: usize,
+}
+
+impl Progress<'_> {
+    /// `done` of the current part, 0 to 1.
+    fn part_done(&mut self, done: f64) {
+        let before: f64 = PARTS[..self.part].iter().map(|(_, share)| share).sum();
+        let (name, share) = PARTS[self.part];
+        (self.report)((before + share * done.clamp(0.0, 1.0)).min(1.0), name);
+    }
+}
+
+/// Measures the machine. `progress` is told how much is done (0 to 1) and what is being measured; it runs between
+/// timed loops and should take microseconds.
+///
+/// Never fails as a whole: what could not be measured is `None` or absent and stands in the notes.
+pub fn measure(host: &Host, options: &Options, progress: &mut dyn FnMut(f64, &str)) -> Calibration {
+    let started = Instant::now();
+    let mut calibration = Calibration {
+        version: VERSION,
+        fingerprint: machine::fingerprint(host),
+        measured_unix: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
+        ..Calibration::default()
+    };
+    let plan = plan::Plan::new(host, options.time_limit, &mut calibration.notes);
+    let load = load::Load::begin();
+    let mut progress = Progress { report: progress, part: 0 };
+    let mut deadline = started;
+    for (part, (_, share)) in PARTS.iter().enumerate() {
+        progress.part = part;
+        progress.part_done(0.0);
+        // What one part leaves over goes to the next ones.
+        deadline = deadline.max(started) + options.time_limit.mul_f64(*share);
+        match part {
+            0 => ladder::measure(host, &plan, deadline, &mut progress, &mut calibration),
+            1 => bandwidth::measure(host, &plan, deadline, &mut progress, &mut calibration),
+            2 => flops::measure(&plan, deadline, &mut progress, &mut calibration),
+            _ => faults::measure(&plan, &mut calibration),
+        }
+    }
+    progress.part_done(1.0);
+    calibration.notes.extend(load.end(plan.cpus.len()));
+    calibration.took_seconds = started.elapsed().as_secs_f64();
+    calibration
+}

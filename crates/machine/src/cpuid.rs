@@ -149,12 +149,13 @@ impl CpuidDump {
     /// hypervisor's kHz (leaf 0x4000_0010). Leaf 0x16 is rounded to MHz and therefore not used.
     #[must_use]
     pub fn tsc_hz(&self) -> Option<f64> {
-        if let Some([denominator, numerator, crystal_hz, _]) = self.get(0x15, 0) {
-            if denominator != 0 && numerator != 0 && crystal_hz != 0 {
-                return plausible_hz(
-                    f64::from(crystal_hz) * f64::from(numerator) / f64::from(denominator),
-                );
-            }
+        if let Some([denominator, numerator, crystal_hz, _]) = self.get(0x15, 0)
+            && denominator != 0
+            && numerator != 0
+            && crystal_hz != 0
+        {
+            let ratio = f64::from(numerator) / f64::from(denominator);
+            return plausible_hz(f64::from(crystal_hz) * ratio);
         }
         let [khz, ..] = self.get(0x4000_0010, 0)?;
         plausible_hz(f64::from(khz) * 1e3)

@@ -2,29 +2,29 @@
 
 use facts::host::Host;
 
-/// Total memory moves by some MB between boots of the same machine.
-const MEMORY_GRAIN: u64 = 256 << 20;
+/// Memory in eighths of the power of two below it: what a kernel reserves, and what a balloon takes, moves the
+/// total by some per cent between boots of the same machine; another set of modules moves it further.
+fn rough(bytes: u64) -> (u32, u64) {
+    let power = bytes.max(1).ilog2();
+    (power, (bytes >> power.saturating_sub(3)) & 7)
+}
 
-/// A digest of everything that would change what a calibration measures: CPU, topology, caches, memory and its
+/// A digest of everything that would change what a calibration measures: CPU, topology, caches, total memory,
 /// nodes, CPUs allowed, quota, kernel, hypervisor, transparent huge pages. 16 hexadecimal digits (FNV-1a, 64 bits;
 /// Fowler, Noll, Vo): enough to notice a change, no protection against forgery.
 ///
 /// Left out on purpose: container signs, hugetlb pools (the kernels do not use them) and the measured clock rate,
-/// which differs in its last digits from run to run.
+/// which differs in its last digits from run to run,
+/// and the nodes' memory, which grows while a virtual machine with hotplugged memory runs.
 #[must_use]
 pub fn fingerprint(host: &Host) -> String {
-    let memory = |bytes: u64| (bytes + MEMORY_GRAIN / 2) / MEMORY_GRAIN;
-    let nodes: Vec<_> = host
-        .numa_nodes
-        .iter()
-        .map(|node| (node.id, &node.cpus, memory(node.memory_bytes)))
-        .collect();
+    let nodes: Vec<_> = host.numa_nodes.iter().map(|node| (node.id, &node.cpus)).collect();
     let text = format!(
         "{:?}",
         (
             (&host.cpu, &host.vendor, &host.family_model_stepping, &host.architecture, &host.simd),
             (host.logical_cpus, host.cores, host.sockets, &host.core_types, &host.caches),
-            (memory(host.memory_bytes), nodes, host.page_bytes, &host.huge_pages.transparent),
+            (rough(host.memory_bytes), nodes, host.page_bytes, &host.huge_pages.transparent),
             (&host.kernel, &host.hypervisor, host.cpu_quota, &host.allowed_cpus),
         )
     );
@@ -52,7 +52,7 @@ mod tests {
         let before = fingerprint(&host());
         assert_eq!(before.len(), 16);
         let same = Host {
-            memory_bytes: (24 << 30) - (20 << 20),
+            memory_bytes: (25 << 30) - (20 << 20),
             container: Some("Docker".into()),
             tsc_hz: Some(2.1e9),
             ..host()

@@ -1,0 +1,155 @@
+//! Descriptions that are damaged, contradictory or absurd: fields are left out, problems are named, nothing panics.
+
+use facts::host::NumaNode;
+use machine::{Snapshot, describe, fingerprint, has_core_counters, placement};
+
+fn snapshot(files: &[(&str, &str)]) -> Snapshot {
+    let files = files.iter().map(|(path, content)| ((*path).to_owned(), (*content).to_owned()));
+    Snapshot { files: files.collect(), ..Snapshot::default() }
+}
+
+#[test]
+fn nothing_at_all() {
+    let (host, problems) = describe(&Snapshot::default());
+    assert_eq!((host.logical_cpus, host.cores, host.caches.len(), host.tsc_hz), (0, 0, 0, None));
+    assert!(
+        problems.iter().any(|problem| problem.contains("size of the memory is unknown")),
+        "{problems:?}"
+    );
+    assert_eq!(placement(&Snapshot::default(), &[0, 1]), []);
+    assert_eq!(fingerprint(&host).len(), 16);
+}
+
+#[test]
+fn absurd_numbers_are_named_and_left_out() {
+    let (host, problems) = describe(&snapshot(&[
+        ("/sys/devices/system/cpu/online", "0-1"),
+        ("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0-4294967295"),
+        ("/sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "1"),
+        ("/sys/devices/system/cpu/cpu0/cache/index0/size", "99999999999999999999K"),
+        ("/sys/devices/system/cpu/cpu0/cache/index0/type", "Data"),
+        ("/sys/devices/system/cpu/cpu0/cache/index0/level", "1"),
+        ("/sys/devices/system/cpu/cpu1/cache/index0/size", "32K"),
+        ("/sys/devices/system/cpu/cpu1/cache/index0/type", "Data"),
+        ("/sys/devices/system/cpu/cpu1/cache/index0/level", "-7"),
+        ("/sys/devices/system/node/node0/cpulist", "0-1,77"),
+        ("/sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: 99999999999999999 kB"),
+        ("/sys/devices/system/node/node0/distance", "10 20 x"),
+        ("/sys/kernel/mm/hugepages/hugepages-huge/nr_hugepages", "1"),
+        ("/proc/meminfo", "MemTotal: many kB"),
+        ("/proc/self/status", "Cpus_allowed_list: 1-0"),
+        ("/proc/self/cgroup", "0::/../../etc\n1:cpu:/a"),
+        ("/sys/fs/cgroup/cpu.max", "-5 0"),
+    ]));
+    assert_eq!((host.logical_cpus, host.cores, host.memory_bytes, host.cpu_quota), (2, 2, 0, None));
+    assert_eq!(host.caches, []);
+    assert_eq!(host.allowed_cpus, [0, 1]);
+    assert_eq!(
+        host.numa_nodes,
+        [NumaNode { id: 0, cpus: vec![0, 1], memory_bytes: 0, distances: vec![] }]
+    );
+    for word in [
+        "4294967295",
+        "index0",
+        "node0/meminfo",
+        "node0/distance",
+        "hugepages-huge",
+        "MemTotal",
+        "1-0",
+        "\"-5\"",
+    ] {
+        assert!(problems.iter().any(|problem| problem.contains(word)), "{word} in {problems:#?}");
+    }
+}
+
+#[test]
+fn quotas_of_both_cgroup_versions_and_all_ancestors() {
+    let quota = |files: &[(&str, &str)]| describe(&snapshot(files)).0.cpu_quota;
+    let version_2 = [
+        ("/proc/self/cgroup", "0::/a/b\n"),
+        ("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n"),
+        ("/sys/fs/cgroup/a/cpu.max", "150000 100000\n"),
+        ("/sys/fs/cgroup/cpu.max", "400000 100000\n"),
+    ];
+    assert_eq!(quota(&version_2), Some(1.5));
+    let version_1 = [
+        ("/proc/self/cgroup", "4:memory:/x\n3:cpu,cpuacct:/docker/1\n"),
+        ("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "50000\n"),
+        ("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n"),
+    ];
+    assert_eq!(quota(&version_1), Some(0.5));
+    assert_eq!(
+        quota(&[("/proc/self/cgroup", "0::/\n"), ("/sys/fs/cgroup/cpu.max", "max 100000")]),
+        None
+    );
+}
+
+#[test]
+fn surroundings_are_recognised_by_their_signs() {
+    let container = |path: &str, content: &str| describe(&snapshot(&[(path, content)])).0.container;
+    assert_eq!(container("/.dockerenv", "").as_deref(), Some("Docker (/.dockerenv)"));
+    assert_eq!(container("/run/.containerenv", "").as_deref(), Some("Podman (/run/.containerenv)"));
+    assert_eq!(
+        container("/proc/1/cgroup", "0::/kubepods/x").as_deref(),
+        Some("Kubernetes (/proc/1/cgroup)")
+    );
+    assert_eq!(container("/proc/1/cgroup", "0::/init.scope"), None);
+    let devices = [
+        "cpu",
+        "uncore_imc_0",
+        "software",
+        "tracepoint",
+        "breakpoint",
+        "msr",
+        "power",
+        "cstate_core",
+        "kprobe",
+        "uprobe",
+        "ibs_op",
+    ];
+    let files: Vec<(String, &str)> = devices
+        .iter()
+        .map(|name| (format!("/sys/bus/event_source/devices/{name}/type"), "4"))
+        .collect();
+    let files: Vec<(&str, &str)> =
+        files.iter().map(|(path, content)| (path.as_str(), *content)).collect();
+    let pmu = describe(&snapshot(&files)).0.pmu;
+    assert_eq!(pmu, ["cpu", "ibs_op", "uncore_imc_0"]);
+    assert!(has_core_counters(&pmu) && !has_core_counters(&pmu[1..]));
+    assert!(has_core_counters(&["armv8_pmuv3_0".to_owned()]));
+}
+
+#[test]
+fn hybrid_cores_are_counted_by_type_and_threads_fill_cores_first() {
+    let mut files = vec![
+        ("/sys/devices/system/cpu/online".to_owned(), "0-5"),
+        ("/sys/devices/cpu_core/cpus".to_owned(), "0-3"),
+        ("/sys/devices/cpu_atom/cpus".to_owned(), "4-5"),
+    ];
+    for (cpu, siblings) in ["0-1", "0-1", "2-3", "2-3", "4", "5"].iter().enumerate() {
+        files.push((
+            format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"),
+            siblings,
+        ));
+        files.push((format!("/sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id"), "0"));
+    }
+    let files: Vec<(&str, &str)> =
+        files.iter().map(|(path, content)| (path.as_str(), *content)).collect();
+    let snapshot = snapshot(&files);
+    let (host, _) = describe(&snapshot);
+    assert_eq!((host.logical_cpus, host.cores, host.sockets), (6, 4, 1));
+    assert_eq!(host.core_types, [("performance".to_owned(), 2), ("efficiency".to_owned(), 2)]);
+    let order: Vec<u32> = placement(&snapshot, &[0, 1, 2, 3, 5]).iter().map(|cpu| cpu.0).collect();
+    assert_eq!(order, [0, 2, 5, 1, 3]);
+}
+
+#[test]
+fn a_text_without_paths_is_no_snapshot() {
+    let error = Snapshot::from_text("hello\n== /x\n").expect_err("no path before it");
+    assert_eq!(
+        error.to_string(),
+        "line 1 of the snapshot belongs to no file: it must begin with \"== /path\""
+    );
+    let text = "== /a\n1\n2\n== /b\n";
+    assert_eq!(Snapshot::from_text(text).expect("well formed").to_text(), "== /a\n1\n2\n== /b\n\n");
+}
