@@ -37,10 +37,9 @@ programs: ## the programs that the tests run, in C
 packages: ## what the above needs from Debian or Ubuntu: installs it as root, else says how
 	@sh scripts/packages.sh
 
-bench: ## list the benches; each is a script that prints a table
-	@for script in bench/*.sh bench/*/*.sh; do \
-		if [ -f "$$script" ]; then printf '  %-36s %s\n' "$$script" "$$(sed -n '2s/^# *//p' "$$script")"; fi; \
-	done
+bench: ## list the benches; each is a program that prints a table
+	@awk 'FNR == 1 { runs = /^#!/ } FNR == 2 && runs { sub(/^("""|# *)/, ""); printf "  %-30s %s\n", FILENAME, $$0 }' \
+		$(wildcard bench/*.sh bench/*.py)
 
 clean: ## remove everything that was built
 	cargo clean

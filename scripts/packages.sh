@@ -32,9 +32,14 @@ need libc6-dev has_header stdio.h
 need binutils command -v objcopy
 need libpmemobj-dev has_header libpmemobj.h
 need libopenblas-dev has_openblas
+# Only tests use these: shared debug files, packed descriptions of other machines, a terminal.
+need dwz command -v dwz
+need xz-utils command -v xz
+need bzip2 command -v bzip2
+need bsdutils command -v script
 
-update="apt-get update"
-install="apt-get install --yes --no-install-recommends$missing"
+update="apt-get -qq update"
+install="apt-get -qq install --yes --no-install-recommends$missing"
 if [ -n "$missing" ] && command -v apt-get >/dev/null; then
     if [ "$(id -u)" = 0 ]; then
         echo "installing:$missing"
