@@ -4,8 +4,9 @@
 //! recursion is folded into one level, and every sample is counted once: downwards from the outermost chosen
 //! frame of its stack, upwards from the innermost.
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 
+use crate::index_map::IndexMap;
 use crate::profile::{Cell, Profile};
 use crate::selection::Selection;
 use crate::stack::{FunctionId, PlaceId};
@@ -60,7 +61,7 @@ struct Node {
 struct Tree {
     nodes: Vec<(FunctionId, Node)>,
     roots: Vec<usize>,
-    known: HashMap<(Option<usize>, FunctionId), usize>,
+    known: IndexMap<(Option<usize>, FunctionId), usize>,
 }
 
 /// Builds the tree. Nodes below `smallest_share` (0..=1) of all samples are left out.
@@ -71,15 +72,27 @@ pub fn call_tree(
     direction: Direction,
     smallest_share: f64,
 ) -> CallTree {
-    let mut tree = Tree { nodes: Vec::new(), roots: Vec::new(), known: HashMap::new() };
+    let mut tree = Tree { nodes: Vec::new(), roots: Vec::new(), known: IndexMap::default() };
     let mut selected = Weight::default();
     let mut path = Vec::new();
-    for cell in profile.cells(selection) {
+    let smallest = smallest_share * profile.whole().amount() as f64;
+    let cells = profile.cells(selection);
+    // Most functions are below the limit; their trees would be built only to be thrown away.
+    let roots = (direction == Direction::Callers).then(|| own_times(profile, selection, &cells));
+    let mut small = BTreeSet::new();
+    for cell in cells {
         path.clear();
         path.extend(profile.stacks.frames(cell.stack));
         let Some((range, own)) = chosen_part(&path, selection, direction) else { continue };
         selected.merge(&cell.weight);
         let part = &path[range];
+        if let (Some(roots), Some(first)) = (&roots, part.first()) {
+            let function = profile.stacks.places[first.index()].function;
+            if (roots.get(&function).copied().unwrap_or(0) as f64) < smallest {
+                small.insert(function);
+                continue;
+            }
+        }
         match direction {
             Direction::Callers => tree.add(profile, &cell, direction, part.iter().copied(), own),
             Direction::Callees => {
@@ -87,9 +100,25 @@ pub fn call_tree(
             }
         }
     }
-    let smallest = smallest_share * profile.whole().amount() as f64;
     let (rows, pruned) = tree.rows(profile, smallest);
-    CallTree { rows, selected, pruned }
+    CallTree { rows, selected, pruned: pruned + small.len() }
+}
+
+/// Time per root of a tree of callers.
+fn own_times(
+    profile: &Profile<'_>,
+    selection: &Selection,
+    cells: &[Cell],
+) -> IndexMap<FunctionId, u64> {
+    let mut times: IndexMap<FunctionId, u64> = IndexMap::default();
+    for cell in cells {
+        let root = profile.stacks.frames(cell.stack).find(|place| selection.has_place(*place));
+        if let Some(root) = root {
+            let time = times.entry(profile.stacks.places[root.index()].function).or_default();
+            *time = time.saturating_add(cell.weight.amount());
+        }
+    }
+    times
 }
 
 /// The part of a stack (innermost first) that goes into the tree, and whether its innermost frame is the sample's.

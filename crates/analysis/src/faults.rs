@@ -193,7 +193,7 @@ pub fn fault_cost(profile: &Profile<'_>) -> FaultCost {
     let recording = profile.recording;
     if recording.run.collector.kernel_samples && profile.stacks.has_kernel_names() {
         let mut part = Weight::default();
-        for cell in profile.cells(&Selection::default()) {
+        for cell in profile.all_cells() {
             if profile.stacks.in_page_fault(cell.stack) {
                 part.merge(&cell.weight);
             }

@@ -15,6 +15,7 @@ pub mod calltree;
 mod error;
 pub mod faults;
 pub mod hotspots;
+mod index_map;
 pub mod interval;
 mod profile;
 mod selection;

@@ -1,11 +1,9 @@
 //! A recording made ready for questions: stacks expanded, threads named, samples summed per stack.
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
-
-use base::{Nanos, StackId};
+use base::Nanos;
 use facts::{CounterKind, LostSource, Privilege, Recording, SamplingMethod};
 
+use crate::index_map::IndexMap;
 use crate::selection::Selection;
 use crate::stack::{NodeIndex, Stacks};
 use crate::threads::{ThreadIndex, ThreadTable};
@@ -58,6 +56,12 @@ impl<'a> Profile<'a> {
         sum_samples(self.recording, &self.stacks, &self.threads, |thread, time| {
             selection.has_thread(thread) && selection.has_time(time)
         })
+    }
+
+    /// The samples of the whole recording, summed likewise.
+    #[must_use]
+    pub fn all_cells(&self) -> &[Cell] {
+        &self.cells
     }
 
     /// All samples, whatever is selected.
@@ -125,7 +129,7 @@ fn sum_samples(
     threads: &ThreadTable,
     selected: impl Fn(ThreadIndex, Nanos) -> bool,
 ) -> Vec<Cell> {
-    let mut sums: HashMap<(ThreadIndex, Option<StackId>, bool), Weight> = HashMap::new();
+    let mut sums: IndexMap<(ThreadIndex, Option<NodeIndex>, bool), Weight> = IndexMap::default();
     let mut last = None;
     for sample in &recording.samples {
         // Neighbouring samples are mostly of the same thread.
@@ -139,15 +143,13 @@ fn sum_samples(
         };
         if selected(thread, sample.time) {
             let kernel = sample.privilege == Privilege::Kernel;
-            sums.entry((thread, sample.stack, kernel)).or_default().add(sample.weight.0);
+            // An id that names no node is the same as no stack.
+            let stack = sample.stack.and_then(|id| stacks.find(id));
+            sums.entry((thread, stack, kernel)).or_default().add(sample.weight.0);
         }
     }
-    // Ids that name no node end in the same cell as no stack.
-    let mut cells: BTreeMap<(ThreadIndex, Option<NodeIndex>, bool), Weight> = BTreeMap::new();
-    for ((thread, stack, kernel), weight) in sums {
-        let stack = stack.and_then(|id| stacks.find(id));
-        cells.entry((thread, stack, kernel)).or_default().merge(&weight);
-    }
     let cell = |((thread, stack, kernel), weight)| Cell { thread, stack, kernel, weight };
-    cells.into_iter().map(cell).collect()
+    let mut cells: Vec<Cell> = sums.into_iter().map(cell).collect();
+    cells.sort_unstable_by_key(|cell| (cell.thread, cell.stack, cell.kernel));
+    cells
 }

@@ -13,6 +13,8 @@ use std::ops::Range;
 use base::{FileOffset, ModuleId, StackId};
 use facts::{Frame, Module, ModuleKind, Recording, StackNode};
 
+use crate::index_map::IndexMap;
+
 /// Deeper stacks lose their outermost part. The kernel's own limit is 127 frames, our unwinder's is below this.
 const MAX_STACK_DEPTH: u32 = 2048;
 /// Inlined functions kept per address; compilers stay far below.
@@ -242,7 +244,7 @@ pub struct CallPaths {
 
 impl CallPaths {
     fn new(stacks: &Stacks) -> CallPaths {
-        let mut known: HashMap<(Option<CallPathId>, FunctionId), CallPathId> = HashMap::new();
+        let mut known: IndexMap<(Option<CallPathId>, FunctionId), CallPathId> = IndexMap::default();
         let mut paths = Vec::new();
         let mut intern = |key: (Option<CallPathId>, FunctionId)| {
             *known.entry(key).or_insert_with(|| {

@@ -199,8 +199,11 @@ fn scaled(metric: &Metric, factor: f64, unit: &str) -> Metric {
 fn kernel_time(profile: &Profile<'_>) -> (Metric, Metric) {
     if profile.samples_kernel() && !profile.whole().is_empty() {
         let mut part = Weight::default();
-        let cells = profile.cells(&Selection::default());
-        cells.iter().filter(|cell| cell.kernel).for_each(|cell| part.merge(&cell.weight));
+        profile
+            .all_cells()
+            .iter()
+            .filter(|cell| cell.kernel)
+            .for_each(|cell| part.merge(&cell.weight));
         let scale = profile.cpu_scale();
         return (scale.percent(&part), scale.quantity(&part));
     }
@@ -292,8 +295,7 @@ fn huge_page_share(profile: &Profile<'_>) -> Metric {
 
 fn peak_resident(profile: &Profile<'_>) -> Metric {
     let recording = profile.recording;
-    let polled = crate::timeline::timeline(profile, &Selection::default(), 1, false);
-    let polled = polled.bins.first().and_then(|bin| bin.resident_bytes).unwrap_or(0);
+    let polled = crate::timeline::largest_resident(profile).unwrap_or(0);
     let counted = recording.run.resource_use.as_ref().map_or(0, |usage| usage.peak_resident_bytes);
     match counted.max(polled) {
         0 => Metric::unavailable("bytes", "the program's memory was not polled"),
@@ -440,7 +442,7 @@ fn uncovered_time(profile: &Profile<'_>) -> Option<String> {
 
 fn truncated_stacks(profile: &Profile<'_>) -> Option<String> {
     let mut cut = Weight::default();
-    for cell in profile.cells(&Selection::default()) {
+    for cell in profile.all_cells() {
         if profile.stacks.is_truncated(cell.stack) {
             cut.merge(&cell.weight);
         }

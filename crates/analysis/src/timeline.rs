@@ -101,6 +101,17 @@ pub fn timeline(
     Timeline { width, bins: bins.found.into_iter().map(place).collect() }
 }
 
+/// The largest resident size of all processes together, bytes; `None` when it was not polled.
+#[must_use]
+pub fn largest_resident(profile: &Profile<'_>) -> Option<u64> {
+    let end = profile.elapsed();
+    let mut bins =
+        Bins { start: Nanos(0), end, width: end.max(Nanos(1)), count: 1, found: BTreeMap::new() };
+    bins.found.insert((0, None), Bin::default());
+    bins.add_resident(profile, &Selection::default());
+    bins.found.into_values().next().and_then(|bin| bin.resident_bytes)
+}
+
 struct Bins {
     start: Nanos,
     end: Nanos,
@@ -124,16 +135,20 @@ impl Bins {
     }
 
     fn add_samples(&mut self, profile: &Profile<'_>, selection: &Selection, per_thread: bool) {
+        let everything = !selection.chooses_places();
         let mut chosen_stacks = std::collections::HashMap::new();
         for sample in &profile.recording.samples {
             let Some(thread) = profile.threads.find(sample.pid, sample.tid) else { continue };
             if !selection.has_thread(thread) || !selection.has_time(sample.time) {
                 continue;
             }
-            let chosen = *chosen_stacks.entry(sample.stack).or_insert_with(|| {
-                let stack = sample.stack.and_then(|id| profile.stacks.find(id));
-                profile.stacks.frames(stack).any(|place| selection.has_place(place))
-            });
+            let mut has_place = || {
+                *chosen_stacks.entry(sample.stack).or_insert_with(|| {
+                    let stack = sample.stack.and_then(|id| profile.stacks.find(id));
+                    profile.stacks.frames(stack).any(|place| selection.has_place(place))
+                })
+            };
+            let chosen = everything || has_place();
             let Some(bin) = self.at(sample.time, per_thread.then_some(thread)) else { continue };
             if chosen {
                 match sample.privilege {

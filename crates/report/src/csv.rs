@@ -2,7 +2,6 @@
 
 use facts::Metric;
 
-use crate::summary::Summary;
 use crate::table::{Cell, Table};
 
 fn field(text: &str) -> String {
@@ -59,11 +58,11 @@ pub(crate) fn table(table: &Table) -> String {
     text
 }
 
-/// One line per metric, named by its path in the JSON summary.
-pub(crate) fn summary(summary: &Summary) -> String {
+/// One line per metric, named by its path in the JSON.
+pub(crate) fn metrics(metrics: Vec<(String, Metric)>) -> String {
     let header = ["metric", "value", "unit", "low", "high", "evidence", "samples", "lost", "note"];
     let mut text = line(&header.map(str::to_owned));
-    for (path, metric) in summary.metrics() {
+    for (path, metric) in metrics {
         text += &line(&[
             path,
             number(metric.value),

@@ -2,6 +2,7 @@
 
 use facts::{Evidence, Metric};
 use serde::Serialize;
+use serde_json::Value;
 
 /// Significant digits of figures that are not exact: more than any interval here justifies.
 const DIGITS: i32 = 6;
@@ -12,6 +13,31 @@ pub(crate) fn render(document: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(document).unwrap_or_else(|_| "null".to_owned());
     text.push('\n');
     text
+}
+
+/// All metrics in a document with their paths, e.g. `page_faults.minor`, in alphabetical order.
+pub(crate) fn metrics(document: &impl Serialize) -> Vec<(String, Metric)> {
+    let mut found = Vec::new();
+    if let Ok(document) = serde_json::to_value(document) {
+        collect(&document, String::new(), &mut found);
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found
+}
+
+/// Arrays are no part of it: their elements have no name.
+fn collect(value: &Value, path: String, found: &mut Vec<(String, Metric)>) {
+    let Some(object) = value.as_object() else { return };
+    if object.contains_key("evidence") {
+        if let Ok(metric) = serde_json::from_value(value.clone()) {
+            found.push((path, metric));
+        }
+        return;
+    }
+    for (name, field) in object {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        collect(field, path, found);
+    }
 }
 
 /// Rounds what is not exact, and turns what is no number into "not available".

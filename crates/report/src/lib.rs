@@ -9,6 +9,7 @@
 mod csv;
 mod error;
 mod json;
+mod machine;
 mod options;
 pub mod summary;
 mod table;
@@ -17,12 +18,14 @@ mod views;
 
 pub use analysis::{Filter, Key};
 pub use error::ReportError;
+pub use machine::MachineReport;
 pub use options::{Options, View, parse_filter, parse_keys};
 pub use summary::Summary;
 pub use table::{Cell, Column, Table};
 
 use analysis::{Profile, Selection};
 use facts::Recording;
+use facts::host::{Calibration, Host};
 
 /// A view, ready to be rendered.
 pub enum Document {
@@ -30,6 +33,8 @@ pub enum Document {
     Summary(Box<Summary>),
     /// Any other view.
     Table(Box<Table>),
+    /// The machine.
+    Machine(Box<MachineReport>),
 }
 
 impl Document {
@@ -40,6 +45,7 @@ impl Document {
         match self {
             Document::Summary(summary) => summary::text(summary, width, paint),
             Document::Table(table) => text::table(table, width, paint),
+            Document::Machine(machine) => machine::text(machine, width, paint),
         }
     }
 
@@ -49,16 +55,18 @@ impl Document {
         match self {
             Document::Summary(summary) => json::render(summary),
             Document::Table(table) => json::render(table),
+            Document::Machine(machine) => json::render(machine),
         }
     }
 
     /// CSV (RFC 4180, lines end in `\n`). A metric becomes four columns: `key`, `key_low`, `key_high`,
-    /// `key_evidence`. The summary has one line per metric.
+    /// `key_evidence`. The summary and the machine have one line per metric.
     #[must_use]
     pub fn csv(&self) -> String {
         match self {
-            Document::Summary(summary) => csv::summary(summary),
+            Document::Summary(summary) => csv::metrics(summary.metrics()),
             Document::Table(table) => csv::table(table),
+            Document::Machine(machine) => csv::metrics(machine::metrics(machine)),
         }
     }
 }
@@ -91,6 +99,15 @@ pub fn build(
         View::Threads => views::threads(&request),
     };
     Ok(Document::Table(Box::new(table)))
+}
+
+/// What `fathom machine` shows: what the machine is, and what it was measured to do.
+#[must_use]
+pub fn machine(host: &Host, calibration: &Calibration) -> Document {
+    Document::Machine(Box::new(MachineReport {
+        host: host.clone(),
+        calibration: calibration.clone(),
+    }))
 }
 
 /// The text summary of a recording: what `fathom run` prints at its end.

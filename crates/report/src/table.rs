@@ -80,6 +80,8 @@ pub(crate) enum Look {
     Place,
     /// Any text.
     Text(&'static str),
+    /// Text that is a figure: aligned at the right.
+    Figure(&'static str),
     /// A number.
     Number(&'static str),
     /// Code as it is, cut at the right.

@@ -123,6 +123,18 @@ fn long_names_and_thin_recordings() {
 }
 
 #[test]
+fn the_machine() {
+    let run = recordings::triad().run;
+    let machine = report::machine(&run.host, &run.calibration.expect("the triad has one"));
+    golden("machine.txt", &text(&machine));
+    golden("machine.csv", &machine.csv());
+    let unmeasured =
+        report::machine(&facts::host::Host::default(), &facts::host::Calibration::default());
+    golden("machine_unmeasured.txt", &text(&unmeasured));
+    assert!(machine.json().starts_with("{\n  \"host\": {"));
+}
+
+#[test]
 fn the_same_recording_gives_the_same_bytes() {
     let recording = recordings::triad();
     for line in [

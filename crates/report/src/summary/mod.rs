@@ -201,25 +201,6 @@ impl Summary {
     /// All metrics with their paths in the JSON, e.g. `page_faults.minor`, in alphabetical order.
     #[must_use]
     pub fn metrics(&self) -> Vec<(String, Metric)> {
-        let mut found = Vec::new();
-        if let Ok(document) = serde_json::to_value(self) {
-            collect(&document, String::new(), &mut found);
-        }
-        found.sort_by(|a, b| a.0.cmp(&b.0));
-        found
-    }
-}
-
-fn collect(value: &serde_json::Value, path: String, found: &mut Vec<(String, Metric)>) {
-    let Some(object) = value.as_object() else { return };
-    if object.contains_key("evidence") {
-        if let Ok(metric) = serde_json::from_value(value.clone()) {
-            found.push((path, metric));
-        }
-        return;
-    }
-    for (name, field) in object {
-        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        collect(field, path, found);
+        crate::json::metrics(self)
     }
 }

@@ -140,6 +140,7 @@ impl Drawn {
                 | Look::Bytes(_)
                 | Look::Start(_)
                 | Look::Number(_)
+                | Look::Figure(_)
         )
     }
 
@@ -167,7 +168,7 @@ impl Drawn {
                 Cell::Number(number) => number.to_string(),
                 _ => String::new(),
             },
-            Look::Text(key) => match cell(key) {
+            Look::Text(key) | Look::Figure(key) => match cell(key) {
                 Cell::Text(text) => cut_middle(&printable(text), self.width),
                 _ => String::new(),
             },

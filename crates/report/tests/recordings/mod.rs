@@ -1,7 +1,10 @@
 //! The recordings that the golden tests render.
 
 use base::Nanos;
-use facts::host::{Cache, CacheKind, Calibration, EffectiveCache, Host, NumaNode};
+use facts::host::{
+    BandwidthPoint, Cache, CacheKind, Calibration, EffectiveCache, FlopsPoint, Host, LatencyPoint,
+    NumaNode,
+};
 use facts::{
     CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind, LostSource, Metric,
     OwnCost, Recording, ResourceUse, Run, RunState, SamplingMethod, Target,
@@ -70,6 +73,27 @@ fn calibration() -> Calibration {
             level(3, 16_777_216.0, 15.2),
         ],
         dram_latency: Some(calibrated(98.3, "ns")),
+        bandwidth: [("triad", 1, 11.2), ("triad", 2, 13.9), ("triad-nt", 2, 24.71)]
+            .map(|(kernel, threads, bus)| BandwidthPoint {
+                kernel: kernel.into(),
+                threads,
+                program: calibrated(if kernel == "triad" { bus * 0.75 } else { bus }, "GB/s"),
+                bus: calibrated(bus, "GB/s"),
+            })
+            .into(),
+        ladder: [(4 << 10, 1.24), (256 << 10, 4.3), (8 << 20, 15.2), (512 << 20, 131.0)]
+            .map(|(bytes, nanos)| LatencyPoint {
+                bytes,
+                page_bytes: 4096,
+                latency: calibrated(nanos, "ns"),
+            })
+            .into(),
+        flops: vec![FlopsPoint {
+            simd: "avx2+fma".into(),
+            precision: "double".into(),
+            threads: 2,
+            rate: calibrated(88.1, "GFLOP/s"),
+        }],
         flops_peak: Some(calibrated(88.1, "GFLOP/s")),
         page_fault_4k: Some(calibrated(652.0, "ns")),
         sample_cost: Some(calibrated(3100.0, "ns")),

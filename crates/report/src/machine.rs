@@ -1,0 +1,283 @@
+//! `fathom machine`: what the machine is and what it was measured to do.
+
+use base::Bytes;
+use facts::Metric;
+use facts::host::{Cache, CacheKind, Calibration, Host};
+use serde::Serialize;
+
+use crate::table::{Cell, Column, Look, Table};
+use crate::text::{self, Paint, bytes, number, printable, seconds, wrap};
+
+/// Width of the names before figures.
+const LABEL: usize = 18;
+
+/// The machine. In JSON the two parts under their names.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct MachineReport {
+    /// What it is.
+    pub host: Host,
+    /// What it was measured to do.
+    pub calibration: Calibration,
+}
+
+/// One line per figure of the calibration; points of curves are named by what they are.
+pub(crate) fn metrics(machine: &MachineReport) -> Vec<(String, Metric)> {
+    let calibration = &machine.calibration;
+    let mut found = crate::json::metrics(machine);
+    for point in &calibration.bandwidth {
+        let name = format!("calibration.bandwidth.{}.{}_threads", point.kernel, point.threads);
+        found.push((format!("{name}.program"), point.program.clone()));
+        found.push((format!("{name}.bus"), point.bus.clone()));
+    }
+    for cache in &calibration.effective_caches {
+        let name = format!("calibration.effective_caches.l{}", cache.level);
+        found.push((format!("{name}.bytes"), cache.bytes.clone()));
+        found.push((format!("{name}.latency"), cache.latency.clone()));
+    }
+    for point in &calibration.ladder {
+        let name = format!("calibration.ladder.{}_bytes.{}_pages", point.bytes, point.page_bytes);
+        found.push((name, point.latency.clone()));
+    }
+    for point in &calibration.flops {
+        let name = format!(
+            "calibration.flops.{}.{}.{}_threads",
+            point.simd, point.precision, point.threads
+        );
+        found.push((name, point.rate.clone()));
+    }
+    found
+}
+
+/// For people.
+pub(crate) fn text(machine: &MachineReport, width: usize, paint: Paint) -> String {
+    let (host, calibration) = (&machine.host, &machine.calibration);
+    let mut out = what_it_is(host, width, paint);
+    out += &section(
+        paint,
+        "Memory bandwidth",
+        bandwidth(calibration),
+        width,
+        "no kernel could be measured",
+    );
+    let peak =
+        figure(calibration.dram_bandwidth_peak.as_ref(), |value| format!("{} GB/s", number(value)));
+    let kernel = calibration.peak_kernel.as_deref().map(|kernel| format!(" (reached by {kernel})"));
+    out += &entry("Peak", &format!("{peak}{}", kernel.unwrap_or_default()), width);
+    out += &section(
+        paint,
+        "Caches and load latency",
+        caches(host, calibration),
+        width,
+        "no level could be measured",
+    );
+    out += &section(paint, "Load latency by size", ladder(calibration), width, "not measured");
+    out += &section(paint, "Arithmetic", flops(calibration), width, "not measured");
+    out += &format!("\n{}\n", paint.bold("Page faults"));
+    let fault = |metric: Option<&Metric>| figure(metric, |nanos| seconds(nanos * 1e-9));
+    out += &entry("New 4 KiB page", &fault(calibration.page_fault_4k.as_ref()), width);
+    out += &entry("New 2 MiB page", &fault(calibration.page_fault_2m.as_ref()), width);
+    out += &entry("One clock sample", &fault(calibration.sample_cost.as_ref()), width);
+    if !calibration.notes.is_empty() {
+        out += &format!("\n{}\n", paint.bold("Notes"));
+    }
+    for note in &calibration.notes {
+        for (at, line) in wrap(&printable(note), width - 4).iter().enumerate() {
+            out += &format!("{}{line}\n", if at == 0 { "  - " } else { "    " });
+        }
+    }
+    out
+}
+
+fn figure(metric: Option<&Metric>, show: impl Fn(f64) -> String) -> String {
+    match metric {
+        Some(Metric { value: Some(value), .. }) => show(*value),
+        Some(Metric { note: Some(why), .. }) => format!("n/a ({why})"),
+        _ => "n/a (not measured on this machine)".to_owned(),
+    }
+}
+
+fn entry(label: &str, text: &str, width: usize) -> String {
+    let mut out = String::new();
+    for (at, line) in wrap(&printable(text), width - LABEL - 2).iter().enumerate() {
+        let label = if at == 0 { label } else { "" };
+        out += &format!("  {label:<LABEL$}{line}\n");
+    }
+    out
+}
+
+fn section(paint: Paint, heading: &str, mut table: Table, width: usize, empty: &str) -> String {
+    table.empty = format!("n/a: {empty}");
+    format!("\n{}{}", paint.bold(heading), text::table(&table, width, paint))
+}
+
+fn what_it_is(host: &Host, width: usize, paint: Paint) -> String {
+    let known = |text: &str| if text.is_empty() { "not known".to_owned() } else { text.to_owned() };
+    let list = |names: &[String], none: &str| {
+        if names.is_empty() { none.to_owned() } else { names.join(", ") }
+    };
+    let plural =
+        |count: u64, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    let mut out = paint.bold("This machine") + "\n\n";
+    out += &entry("Processor", &known(&host.cpu), width);
+    let mut cpus = format!(
+        "{} on {} in {}",
+        plural(u64::from(host.logical_cpus), "CPU"),
+        plural(u64::from(host.cores), "core"),
+        plural(u64::from(host.sockets), "socket")
+    );
+    if !host.allowed_cpus.is_empty() && host.allowed_cpus.len() < host.logical_cpus as usize {
+        cpus += &format!("; {} allowed here", host.allowed_cpus.len());
+    }
+    if let Some(quota) = host.cpu_quota {
+        cpus += &format!("; limited to {} CPUs' time by the container", number(quota));
+    }
+    out += &entry("CPUs", &cpus, width);
+    let nodes = plural(host.numa_nodes.len() as u64, "NUMA node");
+    out += &entry(
+        "Memory",
+        &format!("{} in {nodes}, pages of {}", Bytes(host.memory_bytes), Bytes(host.page_bytes)),
+        width,
+    );
+    let transparent = host.huge_pages.transparent.as_deref().unwrap_or("not supported");
+    let pools: Vec<String> = host
+        .huge_pages
+        .pools
+        .iter()
+        .filter(|(_, pages, _)| *pages > 0)
+        .map(|(size, pages, free)| format!("{pages} of {} reserved, {free} free", Bytes(*size)))
+        .collect();
+    out += &entry(
+        "Huge pages",
+        &format!("transparent: {transparent}; {}", list(&pools, "none reserved")),
+        width,
+    );
+    let at = match (&host.hypervisor, &host.container) {
+        (Some(hypervisor), Some(container)) => {
+            format!(", virtual machine ({hypervisor}), container ({container})")
+        }
+        (Some(hypervisor), None) => format!(", virtual machine ({hypervisor})"),
+        (None, Some(container)) => format!(", container ({container})"),
+        (None, None) => String::new(),
+    };
+    out +=
+        &entry("System", &format!("{}, Linux {}{at}", known(&host.os), known(&host.kernel)), width);
+    out += &entry("Hardware counters", &list(&host.pmu, "none"), width);
+    out += &entry("SIMD", &list(&host.simd, "not known"), width);
+    out
+}
+
+/// A table without title; its columns are `(key, look, label)`.
+fn table(looks: Vec<(Look, &'static str)>, keys: &[&'static str], rows: Vec<Vec<Cell>>) -> Table {
+    let columns: Vec<Column> =
+        keys.iter().map(|key| Column { key, label: key, unit: None }).collect();
+    Table {
+        view: "machine",
+        result: String::new(),
+        total: vec![Cell::Missing; columns.len()],
+        columns,
+        rows,
+        notes: Vec::new(),
+        title: String::new(),
+        looks,
+        page: usize::MAX,
+        empty: String::new(),
+    }
+}
+
+/// Only the figure: why it is missing stands in the notes, and would break the columns.
+fn cell(metric: &Metric, show: impl Fn(f64) -> String) -> Cell {
+    Cell::text(metric.value.map_or("n/a".to_owned(), show))
+}
+
+fn rate(metric: &Metric) -> Cell {
+    cell(metric, number)
+}
+
+fn bandwidth(calibration: &Calibration) -> Table {
+    let row = |point: &facts::host::BandwidthPoint| {
+        vec![
+            Cell::text(point.kernel.clone()),
+            Cell::Number(u64::from(point.threads)),
+            rate(&point.program),
+            rate(&point.bus),
+            Cell::Metric(point.bus.clone()),
+        ]
+    };
+    let looks = vec![
+        (Look::Text("kernel"), "kernel"),
+        (Look::Number("threads"), "threads"),
+        (Look::Figure("program"), "program GB/s"),
+        (Look::Figure("bus"), "bus GB/s"),
+        (Look::Bar("bar"), ""),
+    ];
+    let keys = ["kernel", "threads", "program", "bus", "bar"];
+    table(looks, &keys, calibration.bandwidth.iter().map(row).collect())
+}
+
+fn caches(host: &Host, calibration: &Calibration) -> Table {
+    let of_level = |level: u32| {
+        let is_data = |cache: &&Cache| cache.level == level && cache.kind != CacheKind::Instruction;
+        host.caches.iter().find(is_data)
+    };
+    let mut rows = Vec::new();
+    for cache in &calibration.effective_caches {
+        let told = of_level(cache.level).map_or(Cell::text("n/a"), |cache| {
+            Cell::text(format!("{}, {} CPUs share one", Bytes(cache.bytes), cache.shared_by))
+        });
+        rows.push(vec![
+            Cell::text(format!("L{}", cache.level)),
+            rate(&cache.latency),
+            cell(&cache.bytes, bytes),
+            told,
+        ]);
+    }
+    if let Some(latency) = &calibration.dram_latency {
+        rows.push(vec![Cell::text("DRAM"), rate(latency), Cell::Missing, Cell::Missing]);
+    }
+    let looks = vec![
+        (Look::Text("level"), "level"),
+        (Look::Figure("latency"), "ns per load"),
+        (Look::Figure("effective"), "measured size"),
+        (Look::Text("told"), "size the system tells"),
+    ];
+    table(looks, &["level", "latency", "effective", "told"], rows)
+}
+
+fn ladder(calibration: &Calibration) -> Table {
+    let row = |point: &facts::host::LatencyPoint| {
+        vec![
+            Cell::text(Bytes(point.bytes).to_string()),
+            Cell::text(Bytes(point.page_bytes).to_string()),
+            rate(&point.latency),
+            Cell::Metric(point.latency.clone()),
+        ]
+    };
+    let looks = vec![
+        (Look::Figure("size"), "size"),
+        (Look::Figure("pages"), "pages of"),
+        (Look::Figure("latency"), "ns per load"),
+        (Look::Bar("bar"), ""),
+    ];
+    table(looks, &["size", "pages", "latency", "bar"], calibration.ladder.iter().map(row).collect())
+}
+
+fn flops(calibration: &Calibration) -> Table {
+    let row = |point: &facts::host::FlopsPoint| {
+        vec![
+            Cell::text(point.simd.clone()),
+            Cell::text(point.precision.clone()),
+            Cell::Number(u64::from(point.threads)),
+            rate(&point.rate),
+            Cell::Metric(point.rate.clone()),
+        ]
+    };
+    let looks = vec![
+        (Look::Text("simd"), "instructions"),
+        (Look::Text("precision"), "precision"),
+        (Look::Number("threads"), "threads"),
+        (Look::Figure("rate"), "GFLOP/s"),
+        (Look::Bar("bar"), ""),
+    ];
+    let keys = ["simd", "precision", "threads", "rate", "bar"];
+    table(looks, &keys, calibration.flops.iter().map(row).collect())
+}
