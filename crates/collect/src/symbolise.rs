@@ -20,8 +20,7 @@ use std::sync::mpsc::{self, Sender};
 use base::{FileOffset, ModuleId, Pid, RemoteAddr};
 use facts::{Frame, Module, ModuleKind};
 use symbols::{
-    Demangle, Demangler, Elf, KERNEL_SYMBOLS_LIMIT, KernelSymbols, ModuleImage, Problem,
-    SourceFrame,
+    Demangle, Elf, KERNEL_SYMBOLS_LIMIT, KernelSymbols, ModuleImage, Problem, SourceFrame,
 };
 use sys::map::FileMap;
 
@@ -409,8 +408,7 @@ fn generated_code(collector: &mut Collector<'_>, pid: Pid, demangle: Demangle) {
         Ok(map) => map,
         Err(error) => return collector.problem(format!("{}: {error}", path.display())),
     };
-    let demangler = Demangler::new(demangle);
-    collector.look_up_names(|address| map.lookup(address, &demangler));
+    collector.look_up_names(|address| map.lookup(address, demangle));
     if map.skipped() > 0 {
         let sentence = format!("{} lines of {} were not understood", map.skipped(), path.display());
         collector.problem(sentence);

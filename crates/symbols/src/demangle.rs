@@ -55,24 +55,28 @@ impl Write for Bounded {
     }
 }
 
+/// `name` for the reader: demangled where that is asked for and possible, control characters replaced, at most
+/// 64 KiB long. Takes microseconds, for a hostile name up to a tenth of a second.
+#[must_use]
+pub fn function_name(name: &[u8], demangle: Demangle) -> String {
+    Demangler::new(demangle).name(name)
+}
+
 /// Turns names into text for the reader, with a memory for how many could not be demangled.
 #[derive(Debug, Default)]
-pub struct Demangler {
+pub(crate) struct Demangler {
     wanted: Demangle,
     failures: Cell<u32>,
 }
 
 impl Demangler {
     /// One per file: a file with many broken names is hostile, and handled with less patience.
-    #[must_use]
-    pub fn new(wanted: Demangle) -> Demangler {
+    pub(crate) fn new(wanted: Demangle) -> Demangler {
         Demangler { wanted, failures: Cell::new(0) }
     }
 
-    /// `name` for the reader: demangled where that is asked for and possible, control characters replaced, at
-    /// most 64 KiB long.
-    #[must_use]
-    pub fn name(&self, name: &[u8]) -> String {
+    /// As [`function_name`].
+    pub(crate) fn name(&self, name: &[u8]) -> String {
         let name = String::from_utf8_lossy(name);
         let demangled = match self.wanted {
             Demangle::Yes => self.demangled(&name),

@@ -20,7 +20,7 @@ mod plt;
 mod search;
 mod table;
 
-pub use demangle::{Demangle, Demangler};
+pub use demangle::{Demangle, function_name};
 pub use elf::{AlternateLink, DebugLink, Elf};
 pub use error::{Error, Problem};
 pub use kallsyms::{KERNEL_SYMBOLS_LIMIT, KernelSymbols};

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 
 use base::{Bytes, RemoteAddr};
 
-use crate::{Demangler, Error};
+use crate::demangle::Demangler;
+use crate::{Demangle, Error, function_name};
 
 /// Largest text that is parsed.
 pub const PERF_MAP_LIMIT: Bytes = Bytes(256 << 20);
@@ -30,6 +31,7 @@ pub struct PerfMap<'text> {
     /// By start; never overlapping.
     entries: BTreeMap<u64, Entry<'text>>,
     skipped: usize,
+    demangler: Demangler,
 }
 
 impl<'text> PerfMap<'text> {
@@ -42,7 +44,11 @@ impl<'text> PerfMap<'text> {
         if actual > PERF_MAP_LIMIT {
             return Err(Error::TooLarge { actual, limit: PERF_MAP_LIMIT });
         }
-        let mut map = PerfMap { entries: BTreeMap::new(), skipped: 0 };
+        let mut map = PerfMap {
+            entries: BTreeMap::new(),
+            skipped: 0,
+            demangler: Demangler::new(Demangle::Yes),
+        };
         for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             match entry(line) {
                 Some((start, entry)) => map.insert(start, entry),
@@ -54,9 +60,12 @@ impl<'text> PerfMap<'text> {
 
     /// The function at `address`.
     #[must_use]
-    pub fn lookup(&self, address: RemoteAddr, demangler: &Demangler) -> Option<String> {
+    pub fn lookup(&self, address: RemoteAddr, demangle: Demangle) -> Option<String> {
         let (_, entry) = self.entries.range(..=address.0).next_back()?;
-        (address.0 < entry.end).then(|| demangler.name(entry.name))
+        (address.0 < entry.end).then(|| match demangle {
+            Demangle::Yes => self.demangler.name(entry.name),
+            Demangle::No => function_name(entry.name, Demangle::No),
+        })
     }
 
     /// How many lines were not understood.
@@ -116,7 +125,7 @@ mod tests {
     use super::*;
 
     fn shown(map: &PerfMap<'_>, addresses: std::ops::Range<u64>) -> String {
-        let names = addresses.map(|address| map.lookup(RemoteAddr(address), &Demangler::default()));
+        let names = addresses.map(|address| map.lookup(RemoteAddr(address), Demangle::Yes));
         names.map(|name| name.unwrap_or_else(|| "-".to_owned())).collect::<Vec<_>>().join("")
     }
 
@@ -131,7 +140,7 @@ mod tests {
     #[test]
     fn names_keep_their_spaces() {
         let map = PerfMap::parse(b"1000 10 LazyCompile:~sum of file.js:1:2\r\n").unwrap();
-        let name = map.lookup(RemoteAddr(0x1000), &Demangler::default());
+        let name = map.lookup(RemoteAddr(0x1000), Demangle::Yes);
         assert_eq!(name.as_deref(), Some("LazyCompile:~sum of file.js:1:2"));
     }
 

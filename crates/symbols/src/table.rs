@@ -14,11 +14,11 @@ use base::FileOffset;
 use gimli::{Reader as _, SectionId};
 
 use crate::budget::{Budget, BudgetedReader};
-use crate::demangle::is_mangled;
+use crate::demangle::{Demangler, is_mangled};
 use crate::elf::{Elf, LinkAddress};
 use crate::function_symbols::{FunctionSymbols, SymbolSource};
 use crate::plt::Stubs;
-use crate::{Demangle, Demangler, Problem};
+use crate::{Demangle, Problem};
 
 /// The sections that addresses are looked up with. Locations of variables, macros and types stay unread.
 const SECTIONS: [(SectionId, &str); 10] = [

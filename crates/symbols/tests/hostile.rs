@@ -6,7 +6,7 @@ mod common;
 
 use base::FileOffset;
 use common::{directory, offsets_in_section, offsets_of, tool};
-use symbols::{Demangle, Demangler, Elf, ModuleImage, PerfMap, Problem, check_debug_file};
+use symbols::{Demangle, Elf, ModuleImage, PerfMap, Problem, check_debug_file};
 
 /// Deterministic numbers (xorshift64*, Vigna 2016), so that a failure repeats.
 struct Numbers(u64);
@@ -254,8 +254,7 @@ fn noise_is_no_perf_map() {
             (0..2000).map(|_| b"0123456789abcdefx  \n\n\xff"[numbers.below(22)]).collect();
         let map = PerfMap::parse(&text).unwrap();
         for _ in 0..50 {
-            let _ =
-                map.lookup(base::RemoteAddr(numbers.below(1 << 20) as u64), &Demangler::default());
+            let _ = map.lookup(base::RemoteAddr(numbers.below(1 << 20) as u64), Demangle::Yes);
         }
     }
 }
