@@ -11,6 +11,8 @@ use crate::text::{
 
 /// Width of the names before figures.
 const LABEL: usize = 18;
+/// From this share of the machine on, others disturb the figures; below is the system's ordinary noise, %.
+const DISTURBING: f64 = 5.0;
 
 pub(crate) fn text(summary: &Summary, width: usize, paint: Paint) -> String {
     let mut page = Page { out: String::new(), width, paint };
@@ -158,6 +160,13 @@ fn time_split(summary: &Summary, page: &mut Page) {
         legend.push(format!("{sign} {name} {} %", percent(values[at] / sum * 100.0)));
     }
     page.out += &format!("  {bar}\n  {}\n", legend.join("   "));
+    if let Some(others) = summary.other_cpu_percent.value.filter(|value| *value >= DISTURBING) {
+        page.item(&format!(
+            "Other programs used {} % of the machine meanwhile: part of the waiting is waiting for a CPU, and \
+             figures of this run may suffer.",
+            percent(others)
+        ));
+    }
     for (name, _, metric) in parts {
         if metric.value.is_none() {
             let why = metric.note.as_deref().unwrap_or("not recorded");
@@ -431,16 +440,9 @@ fn quality(summary: &Summary, page: &mut Page) {
         );
     }
     page.entry("Overhead", &overhead);
-    for (name, metric) in [
-        ("Others' CPU use", &summary.other_cpu_percent),
-        ("Stolen CPU time", &summary.stolen_percent),
-    ] {
-        // Less than this is the system's ordinary noise and only lengthens the page.
-        if let Some(value) = metric.value.filter(|value| *value >= 5.0) {
-            let text =
-                format!("{} % of the machine: the figures of this run may suffer", percent(value));
-            page.entry(name, &page.paint.warn(&text));
-        }
+    if let Some(stolen) = summary.stolen_percent.value.filter(|value| *value >= DISTURBING) {
+        let text = format!("{} % of the machine went to other virtual machines", percent(stolen));
+        page.entry("Stolen CPU time", &page.paint.warn(&text));
     }
     page.entry("±", "half of the 95 % interval, from the number of samples");
 }

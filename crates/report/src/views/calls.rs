@@ -75,8 +75,8 @@ fn tree(request: &Request<'_>, direction: Direction) -> Table {
             (Look::Time("total_time"), "time"),
             (Look::Percent("self_percent"), "self %"),
             (Look::Function("function", Some("level")), "function"),
+            // No module: deep trees need the room for names.
             (Look::Place, "source"),
-            (Look::Text("module"), "module"),
         ],
         page: 40,
         empty: request.empty("samples"),

@@ -43,7 +43,11 @@ pub(crate) fn faults(request: &Request<'_>) -> Table {
         minor: sums.minor,
         major: sums.major,
     };
-    total.extend(count_cells(&scales, &row));
+    let mut sums = count_cells(&scales, &row);
+    if request.everything() {
+        sums[1] = Cell::metric(scales.all.whole_percent());
+    }
+    total.extend(sums);
     let mut shown = vec![
         (Look::Count("page_faults"), "faults"),
         (Look::Percent("fault_percent"), "share %"),
