@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use analysis::hotspots::{Hotspot, Hotspots};
-use analysis::{Key, Profile, Selection, Weight};
+use analysis::{Key, Profile, Scale, Selection, Weight};
 
 use super::Request;
 use super::columns::{
@@ -47,38 +47,14 @@ pub(crate) fn source(request: &Request<'_>) -> Table {
         TOTAL_PERCENT,
         name("code", "Code"),
     ];
-    let code: Vec<&str> = text.as_deref().unwrap_or_default().lines().collect();
-    let mut rows = Vec::new();
-    for line in lines_to_show(&times, code.len()) {
-        let (own, all) = times.get(&line).copied().unwrap_or_default();
-        let mut cells = vec![Cell::text_or_missing(file.as_deref()), Cell::Number(u64::from(line))];
-        // A line that no sample hit is there for orientation; it has no figures of its own.
-        if times.contains_key(&line) {
-            cells.extend(time_cells(&scale, &own));
-            cells.extend(time_cells(&scale, &all));
-        } else {
-            cells.extend(missing(4));
-        }
-        let code = code.get((line as usize).wrapping_sub(1));
-        cells.push(code.map_or(Cell::Missing, |code| Cell::Text(tidy_code(code))));
-        rows.push(cells);
-    }
+    let rows = rows(file.as_deref(), text.as_deref(), &times, &scale);
     let mut own = Weight::default();
     times.values().for_each(|(line, _)| own.merge(line));
     let mut total = missing(2);
     total.extend(time_cells(&scale, &own));
     total.extend(time_cells(&scale, &lines.selected));
     total.push(Cell::Missing);
-    let mut notes = request.sampling_notes();
-    if let (Some(file), None) = (&file, &text) {
-        notes.push(format!("The source file {file} is not readable here: line numbers only."));
-    }
-    if file.is_some() && !elsewhere.is_empty() {
-        notes.push(format!(
-            "{:.1} % of the CPU time is in other files: narrow down with --filter source-file=...",
-            scale.share(&elsewhere) * 100.0
-        ));
-    }
+    let notes = notes(request, file.as_deref(), text.is_some(), scale.share(&elsewhere));
     let title = match &file {
         Some(file) => format!("{}\n  {file}", request.title(&what)),
         None => request.title(&what),
@@ -102,6 +78,41 @@ pub(crate) fn source(request: &Request<'_>) -> Table {
         empty: empty(request, &lines),
     };
     table.limited(request.options.limit)
+}
+
+fn rows(file: Option<&str>, text: Option<&str>, times: &Times, scale: &Scale) -> Vec<Vec<Cell>> {
+    let code: Vec<&str> = text.unwrap_or_default().lines().collect();
+    let mut rows = Vec::new();
+    for line in lines_to_show(times, code.len()) {
+        let mut cells = vec![Cell::text_or_missing(file), Cell::Number(u64::from(line))];
+        match times.get(&line) {
+            Some((own, all)) => {
+                cells.extend(time_cells(scale, own));
+                cells.extend(time_cells(scale, all));
+            }
+            // A line that no sample hit is there for orientation; it has no figures of its own.
+            None => cells.extend(missing(4)),
+        }
+        let code = code.get((line as usize).wrapping_sub(1));
+        cells.push(code.map_or(Cell::Missing, |code| Cell::Text(tidy_code(code))));
+        rows.push(cells);
+    }
+    rows
+}
+
+fn notes(request: &Request<'_>, file: Option<&str>, readable: bool, elsewhere: f64) -> Vec<String> {
+    let mut notes = request.sampling_notes();
+    let Some(file) = file else { return notes };
+    if !readable {
+        notes.push(format!("The source file {file} is not readable here: line numbers only."));
+    }
+    if elsewhere > 0.0 {
+        notes.push(format!(
+            "{:.1} % of the CPU time is in other files: choose one with --filter source-file=...",
+            elsewhere * 100.0
+        ));
+    }
+    notes
 }
 
 fn empty(request: &Request<'_>, lines: &Hotspots) -> String {
