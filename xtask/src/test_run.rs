@@ -179,7 +179,11 @@ fn run_tests(root: &Path, arguments: &[&str]) -> Result<Tally, String> {
         }
     }
     let status = child.wait().map_err(|error| format!("cannot wait for cargo test: {error}"))?;
-    Ok(reader.finish(status.success()))
+    let tally = reader.finish(status.success());
+    if !status.success() && tally.passed + tally.skipped == 0 {
+        println!("cargo test ended before the first test ({status}); see above");
+    }
+    Ok(tally)
 }
 
 /// Announces a step. Flushed: what follows is written by other programs into the same terminal or file.
