@@ -23,7 +23,11 @@ fn main() -> ExitCode {
             .location()
             .map(|at| format!(" at {}:{}", at.file(), at.line()))
             .unwrap_or_default();
-        let message = panic.payload_as_str().unwrap_or("no message");
+        let payload = panic.payload();
+        let text = payload.downcast_ref::<&str>().copied();
+        let message = text
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("no message");
         eprintln!("fathom: this is a bug in Fathom{place}: {message}");
         eprintln!(
             "  what was collected until the last second is kept and can be opened with `fathom report`"

@@ -32,6 +32,7 @@ mod writer;
 
 pub use directory::{next_free, size_on_disk};
 pub use error::{Problem, StoreError};
+pub use manifest::replace_run;
 pub use open::{Opened, open};
 pub use schema::{Column, ColumnKind, Shape, Table};
 pub use tables::columns;

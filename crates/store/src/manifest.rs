@@ -49,6 +49,16 @@ struct VersionOnly {
     schema: u32,
 }
 
+/// Replaces what a closed recording says about itself (the machine's figures, measured after the program) and keeps
+/// its tables and their seals.
+///
+/// # Errors
+/// When the manifest cannot be read or written; it is then as it was.
+pub fn replace_run(directory: &Path, run: &Run) -> Result<(), StoreError> {
+    let tables = read(directory)?.tables;
+    write(directory, &Manifest { run: run.clone(), tables }).map(|_| ())
+}
+
 /// Writes the manifest; a reader sees the old one or the new one. Returns its size.
 ///
 /// One that says "complete" is on the disk when this returns, because the journal is removed next.

@@ -254,7 +254,7 @@ fn add_calibration(run: &mut Run, directory: &Path, settings: &Settings, quiet: 
                 progress.show(done, what);
             });
         drop(progress);
-        if let Err(error) = calibrate::cache::save(&measured) {
+        if let Err(error) = calibrate::cache::save(&run.host, &measured) {
             run.notes
                 .push(format!("the machine's figures could not be kept for later runs: {error}"));
         }

@@ -17,7 +17,7 @@ pub fn machine(options: &MachineOptions) -> Result<ExitCode, Failure> {
                 progress.show(done, what);
             });
         drop(progress);
-        if let Err(error) = calibrate::cache::save(&measured) {
+        if let Err(error) = calibrate::cache::save(&host, &measured) {
             problems.push(format!("the figures could not be kept for later runs: {error}"));
         }
         measured

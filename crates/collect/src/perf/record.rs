@@ -83,6 +83,7 @@ pub enum Record<'a> {
         pid: Pid,
         parent_pid: Pid,
         tid: Tid,
+        parent_tid: Tid,
     },
     Exit {
         pid: Pid,
