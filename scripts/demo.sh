@@ -39,14 +39,15 @@ cat <<'TEXT'
 
 == Before: c[i] = 3 * a[i] + b[i] over arrays in persistent memory, 32 times.
    Look at the first rows of the hot functions: the program's own loop does little, the library's inlined
-   pmemobj_direct_inline does much. And at the memory bandwidth: far below what this machine can do.
+   pmemobj_direct_inline does much. And at the program's own rate_gb_per_s, far below the machine's peak bandwidth.
 
 TEXT
 record before
 cat <<'TEXT'
 
 == After: the three start addresses are taken once, before the loop.
-   Look at the elapsed time, and at pmemobj_direct_inline, which is gone; what is left is the memory's own speed.
+   Look at the elapsed time, and at pmemobj_direct_inline, which is gone. rate_gb_per_s is now near the peak: on an
+   idle machine the memory is what limits the program.
 
 TEXT
 record after
