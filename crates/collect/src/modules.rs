@@ -18,6 +18,9 @@ use object::read::elf::{ElfFile, FileHeader};
 use object::{Object, ObjectSection, ObjectSegment, SegmentFlags};
 use sys::map::FileMap;
 
+/// Largest vdso image that is read, bytes; real ones have two pages.
+const VDSO_LIMIT: u64 = 1 << 20;
+
 /// A slice of a mapped file (or of the vdso image) that keeps the whole alive.
 #[derive(Clone)]
 pub struct SectionBytes {
@@ -95,8 +98,10 @@ impl ModuleTable {
         sink: &mut dyn Sink,
     ) -> Result<KnownModule, SinkError> {
         if name == "[vdso]" {
-            return self
-                .intern(Key::Vdso, sink, || (ModuleKind::Vdso, name.to_owned(), vdso_image()));
+            return self.intern(Key::Vdso, sink, || {
+                let image = vdso_image().ok().map(|bytes| -> Image { Arc::new(bytes) });
+                (ModuleKind::Vdso, name.to_owned(), image)
+            });
         }
         if !is_file_name(name) {
             return self.anonymous(pid, sink);
@@ -166,17 +171,22 @@ fn open_image(pid: Pid, name: &str) -> Option<Image> {
 }
 
 /// The vdso of this process: the kernel maps the same image into every 64-bit process of one boot.
-fn vdso_image() -> Option<Image> {
-    use std::io::{Read, Seek, SeekFrom};
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
-    let (start, end) = line.split(' ').next()?.split_once('-')?;
-    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
-    let mut bytes = vec![0; usize::try_from(end.checked_sub(start)?).ok()?];
-    let mut memory = std::fs::File::open("/proc/self/mem").ok()?;
-    memory.seek(SeekFrom::Start(start)).ok()?;
-    memory.read_exact(&mut bytes).ok()?;
-    Some(Arc::new(bytes))
+///
+/// # Errors
+/// `NotFound` when this process has none (kernel parameter `vdso=0`), and what reading /proc/self gives.
+pub(crate) fn vdso_image() -> std::io::Result<Vec<u8>> {
+    use std::os::unix::fs::FileExt as _;
+    let missing = || std::io::Error::new(std::io::ErrorKind::NotFound, "this process has no vdso");
+    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    let line = maps.lines().find(|line| line.ends_with("[vdso]")).ok_or_else(missing)?;
+    let range =
+        line.split(' ').next().and_then(|range| range.split_once('-')).ok_or_else(missing)?;
+    let hexadecimal = |text| u64::from_str_radix(text, 16).map_err(|_| missing());
+    let (start, end) = (hexadecimal(range.0)?, hexadecimal(range.1)?);
+    let size = end.checked_sub(start).filter(|size| *size <= VDSO_LIMIT).ok_or_else(missing)?;
+    let mut bytes = vec![0; usize::try_from(size).map_err(|_| missing())?];
+    std::fs::File::open("/proc/self/mem")?.read_exact_at(&mut bytes, start)?;
+    Ok(bytes)
 }
 
 fn read_image(image: Image) -> Option<(Option<String>, UnwindSections)> {

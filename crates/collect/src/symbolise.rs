@@ -24,6 +24,8 @@ use symbols::{
 };
 use sys::map::FileMap;
 
+use crate::modules::vdso_image;
+
 /// Stack of a worker: `symbols` may use 1 MiB of it.
 const STACK_BYTES: usize = 4 << 20;
 
@@ -32,9 +34,6 @@ const PROGRESS_STEP: usize = 256;
 
 /// How many addresses of a module must have been seen before it is judged by the share that has source lines.
 const COVERAGE_AT_LEAST: usize = 10;
-
-/// Largest vdso image that is read, bytes; real ones have two pages.
-const VDSO_LIMIT: u64 = 1 << 20;
 
 /// What the user decides.
 #[derive(Clone, Debug)]
@@ -366,7 +365,7 @@ fn kernel(collector: &mut Collector<'_>) {
 
 fn vdso(collector: &mut Collector<'_>, demangle: Demangle) {
     // The kernel maps one image into all processes of a kind; ours is the same if its build-id is.
-    let bytes = match own_vdso() {
+    let bytes = match vdso_image() {
         Ok(bytes) => bytes,
         Err(error) => return collector.problem(format!("the image cannot be read: {error}")),
     };
@@ -382,21 +381,6 @@ fn vdso(collector: &mut Collector<'_>, demangle: Demangle) {
     let table = image.symbol_table(demangle);
     // That it has no debug information is so everywhere and nothing to tell.
     collector.look_up(|offset| table.lookup(offset));
-}
-
-fn own_vdso() -> std::io::Result<Vec<u8>> {
-    use std::os::unix::fs::FileExt as _;
-    let missing = || std::io::Error::new(std::io::ErrorKind::NotFound, "this process has no vdso");
-    let maps = std::fs::read_to_string("/proc/self/maps")?;
-    let line = maps.lines().find(|line| line.ends_with("[vdso]")).ok_or_else(missing)?;
-    let range =
-        line.split(' ').next().and_then(|range| range.split_once('-')).ok_or_else(missing)?;
-    let hexadecimal = |text| u64::from_str_radix(text, 16).map_err(|_| missing());
-    let (start, end) = (hexadecimal(range.0)?, hexadecimal(range.1)?);
-    let size = end.checked_sub(start).filter(|size| *size <= VDSO_LIMIT).ok_or_else(missing)?;
-    let mut bytes = vec![0; usize::try_from(size).map_err(|_| missing())?];
-    File::open("/proc/self/mem")?.read_exact_at(&mut bytes, start)?;
-    Ok(bytes)
 }
 
 fn generated_code(collector: &mut Collector<'_>, pid: Pid, demangle: Demangle) {

@@ -100,7 +100,7 @@ fn files_that_are_not_the_recorded_ones_are_refused() {
 
 #[test]
 fn vdso_functions_are_named() {
-    let Ok(bytes) = own_vdso() else {
+    let Ok(bytes) = vdso_image() else {
         eprintln!("skipped: this process has no vdso");
         return;
     };
