@@ -21,6 +21,7 @@ use base::{FileOffset, ModuleId, Pid, RemoteAddr};
 use facts::{Frame, Module, ModuleKind};
 use symbols::{
     Demangle, Elf, KERNEL_SYMBOLS_LIMIT, KernelSymbols, ModuleImage, Problem, SourceFrame,
+    SymbolTable,
 };
 use sys::map::FileMap;
 
@@ -53,7 +54,8 @@ impl Default for Options {
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Symbolised {
-    /// Sorted by module, offset, depth. Addresses that nothing names have no frame.
+    /// Sorted by module, offset, depth. Functions of which only the start is known are called `[FILE+START]`;
+    /// addresses of which not even that is known have no frame.
     pub frames: Vec<Frame>,
     /// What the user should know to get better names: mostly one sentence per module, in order of the modules.
     pub problems: Vec<String>,
@@ -227,6 +229,18 @@ impl Collector<'_> {
         }
     }
 
+    /// Looks up by symbol table, and by unwind information what has no name.
+    fn look_up_table(&mut self, table: &SymbolTable<'_>) {
+        let module = self.job.module;
+        self.look_up(|offset| {
+            let frames = table.lookup(offset);
+            if !frames.is_empty() {
+                return frames;
+            }
+            table.function_start(offset).map(|start| nameless(module, start)).into_iter().collect()
+        });
+    }
+
     /// Looks up what has a name and nothing else.
     fn look_up_names(&mut self, name: impl Fn(RemoteAddr) -> Option<String>) {
         self.look_up(|offset| {
@@ -236,6 +250,21 @@ impl Collector<'_> {
             function.map(frame).into_iter().collect()
         });
     }
+}
+
+/// A function that is known by its start only: one row for all its addresses. Written as `analysis` writes code
+/// without a function, so that the reader meets one form.
+fn nameless(module: &Module, start: FileOffset) -> SourceFrame {
+    let name = match module.kind {
+        ModuleKind::Vdso => "vdso",
+        _ => file_name(module),
+    };
+    SourceFrame { function: format!("[{name}+{start}]"), file: None, line: None, inlined: false }
+}
+
+fn file_name(module: &Module) -> &str {
+    let name = module.path.rsplit('/').next().filter(|name| !name.is_empty());
+    name.unwrap_or(&module.path)
 }
 
 fn file(collector: &mut Collector<'_>, options: &Options, demangle: Demangle) {
@@ -281,7 +310,7 @@ fn file(collector: &mut Collector<'_>, options: &Options, demangle: Demangle) {
     let alternate_elf = alternate.as_ref().and_then(|(_, map)| Elf::parse(map).ok());
     let image = ModuleImage::new(elf, debug_elf, alternate_elf);
     let table = image.symbol_table(demangle);
-    collector.look_up(|offset| table.lookup(offset));
+    collector.look_up_table(&table);
     let problems = table.problems();
     if problems.is_empty() {
         collector.tell_poor_coverage();
@@ -380,7 +409,7 @@ fn vdso(collector: &mut Collector<'_>, demangle: Demangle) {
     let image = ModuleImage::new(elf, None, None);
     let table = image.symbol_table(demangle);
     // That it has no debug information is so everywhere and nothing to tell.
-    collector.look_up(|offset| table.lookup(offset));
+    collector.look_up_table(&table);
 }
 
 fn generated_code(collector: &mut Collector<'_>, pid: Pid, demangle: Demangle) {

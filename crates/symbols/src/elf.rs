@@ -158,6 +158,15 @@ impl<'data> Elf<'data> {
         (address < u64::MAX).then_some(LinkAddress(address))
     }
 
+    /// Where in the file the code at `address` is.
+    pub(crate) fn offset_of_code(&self, address: LinkAddress) -> Option<FileOffset> {
+        self.segments.iter().filter(|segment| segment.executable).find_map(|segment| {
+            let within = address.0.checked_sub(segment.address)?;
+            let offset = segment.file_start.checked_add(within)?;
+            (offset < segment.file_end).then_some(FileOffset(offset))
+        })
+    }
+
     /// The parser, for symbols and relocations.
     pub(crate) fn file(&self) -> &object::File<'data, &'data [u8]> {
         &self.file

@@ -19,6 +19,7 @@ mod perf_map;
 mod plt;
 mod search;
 mod table;
+mod unwind_functions;
 
 pub use demangle::{Demangle, function_name};
 pub use elf::{AlternateLink, DebugLink, Elf};

@@ -1,4 +1,5 @@
-//! A module's look-up table: DWARF first, symbol table where that has no answer.
+//! A module's look-up table: DWARF first, symbol table where that has no answer, unwind information where nothing
+//! has a name.
 //!
 //! What for: [`ModuleImage`] holds a module's bytes (decompressed where needed), [`SymbolTable`] answers.
 //! What not: no search for files, no cache over modules.
@@ -18,6 +19,7 @@ use crate::demangle::{Demangler, is_mangled};
 use crate::elf::{Elf, LinkAddress};
 use crate::function_symbols::{FunctionSymbols, SymbolSource};
 use crate::plt::Stubs;
+use crate::unwind_functions::UnwindFunctions;
 use crate::{Demangle, Problem};
 
 /// The sections that addresses are looked up with. Locations of variables, macros and types stay unread.
@@ -103,6 +105,7 @@ impl<'data> ModuleImage<'data> {
             context,
             functions: OnceCell::new(),
             stubs: OnceCell::new(),
+            unwind_functions: OnceCell::new(),
             demangler: Demangler::new(demangle),
             names: RefCell::default(),
             problems,
@@ -188,6 +191,7 @@ pub struct SymbolTable<'a> {
     context: Option<addr2line::Context<BudgetedReader<'a>>>,
     functions: OnceCell<FunctionSymbols<'a>>,
     stubs: OnceCell<Stubs<'a>>,
+    unwind_functions: OnceCell<UnwindFunctions>,
     demangler: Demangler,
     names: RefCell<HashMap<&'a [u8], String>>,
     problems: RefCell<Vec<Problem>>,
@@ -230,6 +234,17 @@ impl<'a> SymbolTable<'a> {
             outermost.inlined = false;
         }
         named
+    }
+
+    /// Where the function that covers `offset` begins, by the module's unwind information: for code that
+    /// [`SymbolTable::lookup`] cannot name, so that all addresses of one function can be counted together. `None`
+    /// when no entry covers it, as in hand-written assembly. Cold parts that the compiler moved away from their
+    /// function count as functions.
+    #[must_use]
+    pub fn function_start(&self, offset: FileOffset) -> Option<FileOffset> {
+        let main = &self.image.main;
+        let functions = self.unwind_functions.get_or_init(|| UnwindFunctions::read(main));
+        main.offset_of_code(functions.start_of(main.address_of(offset)?)?)
     }
 
     /// What made the answers so far poorer than they could be, at most one of each kind.

@@ -50,6 +50,9 @@ fn use_all(bytes: &[u8], debug: Option<&[u8]>, offsets: &[FileOffset]) -> usize 
     let image = ModuleImage::new(main, debug, alternate);
     let table = image.symbol_table(Demangle::Yes);
     let named = offsets.iter().map(|offset| table.lookup(*offset).len()).sum();
+    for offset in offsets {
+        let _ = table.function_start(*offset);
+    }
     for problem in table.problems() {
         let _ = problem.to_string();
     }
@@ -68,7 +71,7 @@ fn interesting_offsets(bytes: &[u8]) -> Vec<FileOffset> {
 fn positions(bytes: &[u8]) -> Vec<usize> {
     use object::read::{Object as _, ObjectSection as _};
     let file = object::File::parse(bytes).unwrap();
-    let code = [".text", ".rodata", ".eh_frame", ".comment"];
+    let code = [".text", ".rodata", ".comment"];
     let mut positions: Vec<usize> = (0..0x400).collect();
     for section in file.sections().filter(|section| !code.contains(&section.name().unwrap())) {
         if let Some((start, size)) = section.file_range() {
@@ -120,6 +123,31 @@ fn flipped_bytes_in_compressed_sections() {
             &mut numbers,
         );
     }
+}
+
+/// Unwind information alone is damaged: what is found begins at or before the address.
+#[test]
+fn flipped_bytes_in_unwind_information() {
+    let bytes = build("flipped-unwind", &["-g0"]);
+    let offsets = interesting_offsets(&bytes);
+    let section = offsets_in_section(&bytes, ".eh_frame");
+    let mut numbers = Numbers(0xface);
+    let mut found = 0;
+    for _ in 0..4000 {
+        let mut damaged = bytes.clone();
+        for _ in 0..3 {
+            let at = section.start as usize + numbers.below((section.end - section.start) as usize);
+            damaged[at] = [0, 0xff, damaged[at] ^ (1 << numbers.below(8))][numbers.below(3)];
+        }
+        let image = ModuleImage::new(Elf::parse(&damaged).unwrap(), None, None);
+        let table = image.symbol_table(Demangle::Yes);
+        for offset in &offsets {
+            let start = table.function_start(*offset);
+            assert!(start.is_none_or(|start| start <= *offset), "{start:?} > {offset}");
+            found += usize::from(start.is_some());
+        }
+    }
+    assert!(found > 4000, "{found} found");
 }
 
 #[test]
@@ -227,6 +255,44 @@ self:   .byte 2
 end:
 ";
     assert_eq!(assembled("cycle", &format!("{CODE}{dwarf}")), []);
+}
+
+/// A hundred thousand entries that share one description with a million letters: a hundred billion letters read
+/// from 3 MB.
+#[test]
+fn shared_unwind_descriptions_are_refused() {
+    let unwind = "
+        .section .eh_frame,\"a\",@progbits
+cie:    .long cie_end - cie_begin
+cie_begin:
+        .long 0
+        .byte 1
+        .ascii \"z\"
+        .fill 1000000, 1, 0x53                              # S: the frame of a signal handler
+        .byte 0, 1, 0x78, 16, 0                             # alignments, return address, no data
+        .balign 4
+cie_end:
+        .rept 100000
+        .long 24
+1:      .long 1b - cie
+        .quad function, 64
+        .long 0
+        .endr
+        .long 0
+";
+    // The section keeps its name from the linker, which would not believe it.
+    let unwind = unwind.replace(".eh_frame", ".eh_fraud");
+    let place = directory("unwind");
+    std::fs::write(place.join("hostile.s"), format!("{CODE}{unwind}")).unwrap();
+    tool(&place, &["cc", "-c", "hostile.s", "-o", "hostile.o"]);
+    tool(&place, &["ld", "-no-pie", "-e", "function", "hostile.o", "-o", "hostile"]);
+    tool(&place, &["objcopy", "--rename-section", ".eh_fraud=.eh_frame", "hostile"]);
+    let bytes = std::fs::read(place.join("hostile")).unwrap();
+    let image = ModuleImage::new(Elf::parse(&bytes).unwrap(), None, None);
+    let table = image.symbol_table(Demangle::Yes);
+    let offsets = offsets_of(&bytes, "function");
+    // What was read before the budget ended is used.
+    assert_eq!(table.function_start(offsets[63]), Some(offsets[0]));
 }
 
 /// Some hundred bytes that say they unfold to 16 TiB.

@@ -141,6 +141,29 @@ fn symbol_tables_stand_in_for_debug_information() {
     assert_eq!(problems(&library, offsets[0]), [Problem::ExportedSymbolsOnly]);
 }
 
+/// All bytes of a function without a name have one start: where the symbol was before it was stripped.
+#[test]
+fn functions_of_stripped_files_begin_where_their_symbols_did() {
+    for flag in ["-Wl,--eh-frame-hdr", "-Wl,--no-eh-frame-hdr", "-no-pie"] {
+        let (place, bytes) = build("stripped", &["-g", flag]);
+        tool(&place, &["strip", "nested"]);
+        let stripped = std::fs::read(place.join("nested")).unwrap();
+        let image = ModuleImage::new(Elf::parse(&stripped).unwrap(), None, None);
+        let table = image.symbol_table(Demangle::Yes);
+        for name in ["outer", "main"] {
+            let offsets = offsets_of(&bytes, name);
+            assert!(offsets.len() > 10);
+            for offset in &offsets {
+                assert_eq!(table.lookup(*offset), []);
+                assert_eq!(table.function_start(*offset), Some(offsets[0]), "{flag} {name}");
+            }
+        }
+        for nowhere in [0, stripped.len() as u64, u64::MAX] {
+            assert_eq!(table.function_start(FileOffset(nowhere)), None);
+        }
+    }
+}
+
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn stubs_are_named_after_their_target() {

@@ -75,6 +75,24 @@ fn many_addresses_come_sorted_and_the_same_each_time() {
     assert_eq!(symbolise(&modules, &addresses, &Options::default(), &mut |_, _| {}), first);
 }
 
+/// A stripped copy of this program: each of its functions is one row, called after its start.
+#[test]
+fn addresses_of_one_nameless_function_share_its_row() {
+    let (own, start) = own_function();
+    let stripped = std::env::temp_dir().join(format!("fathom-stripped-{}", std::process::id()));
+    let mut strip = std::process::Command::new("strip");
+    strip.arg("-o").arg(&stripped).arg(&own.path);
+    assert!(strip.status().unwrap().success());
+    let path = stripped.to_str().unwrap();
+    let module = module(5, ModuleKind::File, path, own.build_id);
+    let addresses = [(module.id, start), (module.id, FileOffset(start.0 + 5))];
+    let found = symbolise(&[module], &addresses, &Options::default(), &mut |_, _| {});
+    std::fs::remove_file(&stripped).unwrap();
+    let names: Vec<_> = found.frames.iter().map(|frame| frame.function.clone()).collect();
+    let name = format!("[fathom-stripped-{}+{start}]", std::process::id());
+    assert_eq!(names, [name.clone(), name]);
+}
+
 #[test]
 fn files_that_are_not_the_recorded_ones_are_refused() {
     let (own, offset) = own_function();
