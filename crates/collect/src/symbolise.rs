@@ -7,6 +7,7 @@
 //! Assumptions: it runs on the machine of the recording, soon after it. A file that was replaced since is
 //! recognised by its build-id and refused: wrong names are worse than none.
 
+mod complaints;
 mod jit;
 
 use std::collections::{BTreeMap, HashMap};
@@ -25,6 +26,7 @@ use symbols::{
 };
 use sys::map::FileMap;
 
+use self::complaints::{About, Complaint};
 use crate::modules::vdso_image;
 
 /// Stack of a worker: `symbols` may use 1 MiB of it.
@@ -57,7 +59,8 @@ pub struct Symbolised {
     /// Sorted by module, offset, depth. Functions of which only the start is known are called `[FILE+START]`;
     /// addresses of which not even that is known have no frame.
     pub frames: Vec<Frame>,
-    /// What the user should know to get better names: mostly one sentence per module, in order of the modules.
+    /// What the user should know to get better names: one sentence per kind of problem, with the modules that have
+    /// it; those about the most addresses first.
     pub problems: Vec<String>,
 }
 
@@ -102,12 +105,12 @@ pub fn symbolise(
             }
         }
     });
-    let mut symbolised = Symbolised::default();
+    let (mut frames, mut complaints) = (Vec::new(), Vec::new());
     for answer in answers.into_values() {
-        symbolised.frames.extend(answer.frames);
-        symbolised.problems.extend(answer.problems);
+        frames.extend(answer.frames);
+        complaints.extend(answer.complaints);
     }
-    symbolised
+    Symbolised { frames, problems: complaints::sentences(complaints, total) }
 }
 
 /// The addresses of one module.
@@ -115,6 +118,17 @@ struct Job<'a> {
     module: &'a Module,
     /// Ascending and distinct.
     offsets: Vec<FileOffset>,
+}
+
+impl Job<'_> {
+    fn about(&self, complaint: Complaint) -> About {
+        let name = file_name(self.module).to_owned();
+        About { name, addresses: self.offsets.len(), complaint }
+    }
+
+    fn own_sentence(&self, sentence: impl std::fmt::Display) -> About {
+        self.about(Complaint::Own(format!("{}: {sentence}", self.module.path)))
+    }
 }
 
 /// The largest jobs first, so that none of them starts when all others are done.
@@ -147,7 +161,7 @@ enum Message {
 #[derive(Default)]
 struct Answer {
     frames: Vec<Frame>,
-    problems: Vec<String>,
+    complaints: Vec<About>,
 }
 
 /// Takes jobs until there are none. That nobody receives any more cannot happen while the scope lasts, so failed
@@ -159,9 +173,8 @@ fn work(jobs: &[Job<'_>], next: &AtomicUsize, options: &Options, sender: &Sender
         let answer = catch_unwind(AssertUnwindSafe(|| answer(job, options, sender)));
         let answer = answer.unwrap_or_else(|_| Answer {
             frames: Vec::new(),
-            problems: vec![format!(
-                "{}: reading its symbols failed by a bug in Fathom; please report it with this file",
-                job.module.path
+            complaints: vec![job.own_sentence(
+                "reading its symbols failed by a bug in Fathom; please report it with this file",
             )],
         });
         let _ = sender.send(Message::Answer(job.module.id, answer));
@@ -192,8 +205,20 @@ struct Collector<'a> {
 }
 
 impl Collector<'_> {
+    /// A problem that other modules hardly share.
     fn problem(&mut self, sentence: impl std::fmt::Display) {
-        self.answer.problems.push(format!("{}: {sentence}", self.job.module.path));
+        self.answer.complaints.push(self.job.own_sentence(sentence));
+    }
+
+    /// A problem of the kind `what`, see [`Complaint::Shared`].
+    fn shared_problem(
+        &mut self,
+        what: impl Into<String>,
+        detail: Option<String>,
+        advice: &'static str,
+    ) {
+        let complaint = Complaint::Shared { what: what.into(), detail, advice };
+        self.answer.complaints.push(self.job.about(complaint));
     }
 
     /// Some objects of a program are built with debug information and most are not: the start-up code of the C
@@ -203,9 +228,11 @@ impl Collector<'_> {
         let innermost = self.answer.frames.iter().filter(|frame| frame.depth == 0);
         let with_line = innermost.filter(|frame| frame.line.is_some()).count();
         if all >= COVERAGE_AT_LEAST && with_line < all / 2 {
-            self.problem(format_args!(
-                "its debug information covers only {with_line} of the {all} addresses seen; build all of it with -g"
-            ));
+            self.shared_problem(
+                "debug information for less than half of the addresses seen",
+                Some(format!("{with_line} of {all}")),
+                "build all of it with -g",
+            );
         }
     }
 
@@ -270,9 +297,10 @@ fn file_name(module: &Module) -> &str {
 fn file(collector: &mut Collector<'_>, options: &Options, demangle: Demangle) {
     let module = collector.job.module;
     if module.path.ends_with(" (deleted)") {
-        return collector.problem(
-            "was deleted or replaced while the program ran, so its functions cannot be named; \
-             collect again and leave the file alone meanwhile",
+        return collector.shared_problem(
+            "deleted or replaced while the program ran, so functions cannot be named",
+            None,
+            "collect again and leave such files alone meanwhile",
         );
     }
     let path = Path::new(&module.path);
@@ -289,11 +317,13 @@ fn file(collector: &mut Collector<'_>, options: &Options, demangle: Demangle) {
     if let Some(recorded) = &module.build_id
         && elf.build_id().as_ref() != Some(recorded)
     {
-        return collector.problem(format!(
-            "was replaced since the recording (build-id {recorded} then, {} now), so its functions cannot be \
-             named; collect again",
-            elf.build_id().as_deref().unwrap_or("none")
-        ));
+        let now = elf.build_id();
+        let now = now.as_deref().unwrap_or("none");
+        return collector.shared_problem(
+            "replaced since the recording, so functions cannot be named",
+            Some(format!("build-id {recorded} then, {now} now")),
+            "collect again",
+        );
     }
     let mut rejected = Vec::new();
     let debug = debug_file(path, &elf, options, &mut rejected);
@@ -316,23 +346,25 @@ fn file(collector: &mut Collector<'_>, options: &Options, demangle: Demangle) {
         collector.tell_poor_coverage();
     }
     for problem in problems {
-        collector.problem(advised(&problem));
+        collector.shared_problem(problem.what(), problem.detail(), advice(&problem));
     }
     for sentence in rejected {
         collector.problem(sentence);
     }
 }
 
-/// The problem with what the user can do about it.
-fn advised(problem: &Problem) -> String {
-    let advice = match problem {
+/// What the user can do about a problem.
+fn advice(problem: &Problem) -> &'static str {
+    match problem {
         Problem::SymbolTableOnly | Problem::ExportedSymbolsOnly | Problem::NoSymbols => {
-            "; build it with -g, or install its debug symbols (Debian: a package ending in -dbgsym or -dbg)"
+            "build with -g or install debug symbols (Debian: packages ending in -dbgsym or -dbg)"
         }
-        Problem::AlternateMissing { .. } => "; reinstall its debug symbols",
-        _ => "",
-    };
-    format!("{problem}{advice}")
+        Problem::AlternateMissing { .. } => "reinstall the debug symbols",
+        Problem::SplitDebugInformation { .. } => "build without -gsplit-dwarf",
+        Problem::DamagedDebugInformation { .. }
+        | Problem::Compressed { .. }
+        | Problem::Absurd { .. } => "",
+    }
 }
 
 /// The separate debug file of a module without debug information of its own. `rejected` gets a sentence for each

@@ -3,6 +3,8 @@
 //! [`Error`] ends the reading of one input; a [`Problem`] only makes the answers poorer and is collected beside
 //! them. Neither names the file: the caller knows its path and puts it in front.
 
+use std::fmt;
+
 use base::Bytes;
 
 /// Why an input gives no symbols at all.
@@ -42,27 +44,20 @@ pub enum Error {
 }
 
 /// Why the answers for a module are poorer than they could be.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Problem {
     /// Neither the file nor a debug file has `.debug_info`, but there is a full symbol table.
-    #[error(
-        "no debug information: functions by symbol table only, without inlined functions and source lines"
-    )]
     SymbolTableOnly,
     /// Only the dynamic symbol table is left.
-    #[error("no debug information and stripped: only exported functions can be named")]
     ExportedSymbolsOnly,
     /// Nothing names any code.
-    #[error("no debug information and no symbols: its functions cannot be named")]
     NoSymbols,
     /// `.debug_info` is there but cannot be used.
-    #[error("its debug information is damaged ({reason}): the symbol table is used where it fails")]
     DamagedDebugInformation {
         /// What the parser said.
         reason: String,
     },
     /// Decompression would exceed a limit, or failed.
-    #[error("its debug section {section} cannot be decompressed ({reason})")]
     Compressed {
         /// Section name.
         section: &'static str,
@@ -70,24 +65,73 @@ pub enum Problem {
         reason: String,
     },
     /// Units whose debug information is in `.dwo`/`.dwp` files.
-    #[error(
-        "split debug information ({example}) is not read: source lines are known, inlined functions are not; \
-         build without -gsplit-dwarf"
-    )]
     SplitDebugInformation {
         /// Name of one `.dwo` file.
         example: String,
     },
     /// The debug file refers to a common file (made by `dwz`) that was not found.
-    #[error("its debug file needs {name}, which was not found: some function names are missing")]
     AlternateMissing {
         /// Name in `.gnu_debugaltlink`.
         name: String,
     },
     /// The budget against absurd input ran out.
-    #[error("its debug information is absurd ({reason}): the symbol table is used instead")]
     Absurd {
         /// Which limit was hit.
         reason: &'static str,
     },
 }
+
+impl Problem {
+    /// What is wrong, in words that fit one module as well as several, and what follows from it.
+    #[must_use]
+    pub fn what(&self) -> &'static str {
+        match self {
+            Problem::SymbolTableOnly => {
+                "no debug information, so functions by symbol table only, without inlined functions and source lines"
+            }
+            Problem::ExportedSymbolsOnly => {
+                "no debug information and stripped, so only exported functions have names"
+            }
+            Problem::NoSymbols => "no debug information and no symbols, so functions have no names",
+            Problem::DamagedDebugInformation { .. } => {
+                "damaged debug information, so the symbol table is used where it fails"
+            }
+            Problem::Compressed { .. } => {
+                "compressed debug information that cannot be read, so names or lines are missing"
+            }
+            Problem::SplitDebugInformation { .. } => {
+                "split debug information is not read, so source lines are known, inlined functions are not"
+            }
+            Problem::AlternateMissing { .. } => {
+                "a file with shared debug information was not found, so some function names are missing"
+            }
+            Problem::Absurd { .. } => {
+                "absurd debug information, so the symbol table is used instead"
+            }
+        }
+    }
+
+    /// What is particular to the module.
+    #[must_use]
+    pub fn detail(&self) -> Option<String> {
+        match self {
+            Problem::SymbolTableOnly | Problem::ExportedSymbolsOnly | Problem::NoSymbols => None,
+            Problem::DamagedDebugInformation { reason } => Some(reason.clone()),
+            Problem::Compressed { section, reason } => Some(format!("{section}: {reason}")),
+            Problem::SplitDebugInformation { example } => Some(example.clone()),
+            Problem::AlternateMissing { name } => Some(name.clone()),
+            Problem::Absurd { reason } => Some((*reason).to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.detail() {
+            Some(detail) => write!(out, "{} ({detail})", self.what()),
+            None => out.write_str(self.what()),
+        }
+    }
+}
+
+impl std::error::Error for Problem {}

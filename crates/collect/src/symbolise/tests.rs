@@ -101,8 +101,8 @@ fn files_that_are_not_the_recorded_ones_are_refused() {
     let missing = Module { path: "/nowhere/libmissing.so".to_owned(), ..own.clone() };
     let text = Module { path: "/proc/self/status".to_owned(), build_id: None, ..own.clone() };
     for (module, expected) in [
-        (replaced, "was replaced since the recording (build-id 00ff then, "),
-        (deleted, "was deleted or replaced while the program ran"),
+        (replaced, " (build-id 00ff then, "),
+        (deleted, "deleted or replaced while the program ran"),
         (missing, "cannot be opened for its symbols: No such file"),
         (text, "not a readable ELF file"),
     ] {
