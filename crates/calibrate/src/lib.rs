@@ -1,4 +1,5 @@
-//! What can this machine do? Measures it: memory bandwidth, latency ladder, floating-point peak, cost of page faults.
+//! What can this machine do? Measures it: memory bandwidth, latency ladder, floating-point peak, cost of
+//! page faults and of a sample.
 //!
 //! What for: every figure of a program is judged against what the machine was seen to reach, not against data
 //! sheets: virtual machines get a share of the memory that nobody states.
@@ -16,6 +17,7 @@ mod ladder;
 mod live;
 mod load;
 mod plan;
+mod sample_cost;
 mod statistics;
 mod workers;
 
@@ -27,7 +29,7 @@ pub use live::{host, snapshot};
 
 /// Version of the measuring code. Raise it when a change makes earlier figures incomparable: stored calibrations
 /// of other versions are measured again.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// How to measure.
 #[derive(Clone, PartialEq, Debug)]
@@ -44,11 +46,12 @@ impl Default for Options {
 }
 
 /// Parts of the measurement: what it is called while it runs, its share of the time.
-const PARTS: [(&str, f64); 4] = [
-    ("latency of caches and memory", 0.40),
+const PARTS: [(&str, f64); 5] = [
+    ("latency of caches and memory", 0.39),
     ("memory bandwidth", 0.45),
     ("floating-point peak", 0.12),
     ("cost of page faults", 0.03),
+    ("cost of a clock sample", 0.01),
 ];
 
 /// Reports how far one part is.
@@ -93,7 +96,8 @@ pub fn measure(host: &Host, options: &Options, progress: &mut dyn FnMut(f64, &st
             0 => ladder::measure(host, &plan, deadline, &mut progress, &mut calibration),
             1 => bandwidth::measure(host, &plan, deadline, &mut progress, &mut calibration),
             2 => flops::measure(&plan, deadline, &mut progress, &mut calibration),
-            _ => faults::measure(&plan, &mut calibration),
+            3 => faults::measure(&plan, &mut calibration),
+            _ => sample_cost::measure(&plan, &mut calibration),
         }
     }
     progress.part_done(1.0);
