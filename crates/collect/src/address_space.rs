@@ -7,6 +7,7 @@
 //! on x86-64 Linux is nearly everywhere; frame pointers where it has none (JIT code). That is framehop's order.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use base::{FileOffset, ModuleId, RemoteAddr};
 use framehop::{FrameAddress, Module, Unwinder};
@@ -146,11 +147,28 @@ impl AddressSpace {
 
     /// Follows a copied stack: calls `frame` for each frame, innermost first, with the address to look up.
     /// Returns whether the outermost frame was reached.
+    ///
+    /// Unwind tables come from files that anybody may have made. Should the parsers of them panic, this process's
+    /// tables are dropped and only frame pointers are followed from then on: a recording is worth more than a stack.
     pub fn unwind(
-        &self,
+        &mut self,
         stack: CopiedStack<'_>,
         cache: &mut UnwindCache,
         mut frame: impl FnMut(RemoteAddr),
+    ) -> bool {
+        let followed = catch_unwind(AssertUnwindSafe(|| self.follow(stack, cache, &mut frame)));
+        followed.unwrap_or_else(|_| {
+            self.unwinder = NativeUnwinder::new();
+            *cache = UnwindCache::default();
+            false
+        })
+    }
+
+    fn follow(
+        &self,
+        stack: CopiedStack<'_>,
+        cache: &mut UnwindCache,
+        frame: &mut impl FnMut(RemoteAddr),
     ) -> bool {
         let stack_pointer = stack.registers[native::STACK_POINTER];
         let mut read = |address: u64| {
@@ -161,7 +179,7 @@ impl AddressSpace {
         };
         let (ip, registers) = native::unwind_registers(stack.registers);
         let mut frames = self.unwinder.iter_frames(ip, registers, &mut cache.0, &mut read);
-        for depth in 0..MAX_DEPTH {
+        for _ in 0..MAX_DEPTH {
             match frames.next() {
                 Ok(Some(FrameAddress::InstructionPointer(address))) => frame(RemoteAddr(address)),
                 Ok(Some(address)) => {
@@ -174,8 +192,7 @@ impl AddressSpace {
                     frame(RemoteAddr(address));
                 }
                 Ok(None) => return true,
-                // On the first step the stack's end is nothing to complain about: no stack was copied.
-                Err(_) => return depth == 0 && stack.bytes.is_empty(),
+                Err(_) => return false,
             }
         }
         false

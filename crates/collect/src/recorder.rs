@@ -279,7 +279,7 @@ impl<'s> Recorder<'s> {
         addresses.clear();
         let mut complete = true;
         if let Some(stack) = position.user {
-            if let Some(space) = self.spaces.get(&at.pid) {
+            if let Some(space) = self.spaces.get_mut(&at.pid) {
                 complete = space.unwind(stack, &mut self.cache, |address| addresses.push(address));
             }
         } else if position.kernel.is_empty() {
