@@ -132,10 +132,8 @@ impl Pool {
         let threads = threads.clamp(1, self.parts.len());
         let (active, idle) = self.parts.split_at_mut(threads);
         let mut owners: Vec<(usize, CpuId, Vec<&mut Buffer>)> = Vec::new();
-        let take = |part: &mut Part| -> (usize, CpuId) { (part.node, part.cpu) };
         for part in active {
-            let (node, cpu) = take(part);
-            owners.push((node, cpu, chosen(&mut part.halves, extent)));
+            owners.push((part.node, part.cpu, chosen(&mut part.halves, extent)));
         }
         for part in idle {
             let on_node = owners.iter_mut().filter(|(node, ..)| *node == part.node);

@@ -121,21 +121,18 @@ impl Snapshot {
                 let cache = format!("{directory}/cache/index{index}");
                 let shared =
                     [format!("{cache}/shared_cpu_list"), format!("{cache}/shared_cpu_map")];
-                let Some(content) = shared.iter().find_map(|path| source.read(path)) else {
+                let found = shared.into_iter().find_map(|path| Some((source.read(&path)?, path)));
+                let Some((content, path)) = found else {
                     // Some old trees have a cache without its sharing; none has a gap in the numbering.
-                    if !CACHE_FILES
-                        .map(|file| self.add(source, format!("{cache}/{file}")))
-                        .contains(&true)
-                    {
+                    let present =
+                        CACHE_FILES.map(|file| self.add(source, format!("{cache}/{file}")));
+                    if !present.contains(&true) {
                         break;
                     }
                     continue;
                 };
                 let first_of_instance = known_instances.insert((index, content.clone()));
-                let path = shared.iter().find(|path| source.read(path).is_some());
-                if let Some(path) = path {
-                    self.files.insert(path.clone(), content);
-                }
+                self.files.insert(path, content);
                 if first_of_instance {
                     for file in CACHE_FILES {
                         self.add(source, format!("{cache}/{file}"));
