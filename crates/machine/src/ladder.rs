@@ -6,14 +6,14 @@
 //! gives a wide interval, not a guess.
 //!
 //! Method. A plateau is a maximal run of points between neighbours of which the latency grows by less than
-//! [`FLAT`] per doubling of the size; a single first point counts too. Neighbouring plateaus closer than
-//! [`SAME_LEVEL`] are one. The last plateau is memory, provided that the chase outgrew the caches claimed or that
+//! `FLAT` per doubling of the size; a single first point counts too. Neighbouring plateaus closer than
+//! `SAME_LEVEL` are one. The last plateau is memory, provided that the chase outgrew the caches claimed or that
 //! there is one plateau more than levels. The others are levels: in order when the numbers agree, else each goes to
 //! the level whose claimed size lies closest, and a level without a plateau is only bounded.
 //!
-//! For a level the sizes given are: value, the largest size within [`NEAR`] of the plateau's latency; low, the
+//! For a level the sizes given are: value, the largest size within `NEAR` of the plateau's latency; low, the
 //! plateau's last point; high, the first size beyond the geometric mean of this latency and the next plateau's,
-//! or beyond [`FAR`] times this latency.
+//! or beyond `FAR` times this latency.
 
 use facts::host::{Cache, CacheKind, EffectiveCache, LatencyPoint};
 use facts::{Evidence, Metric};
