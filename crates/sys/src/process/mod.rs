@@ -14,6 +14,6 @@ pub use signal::{
     Received, Signal, SignalFd, foreground_group, give_terminal_to, kill, kill_group, stop_self,
 };
 pub use usage::{
-    Usage, Waited, monotonic, own_usage, page_size, raise_file_limit, terminal_columns, thread_cpu_time, try_wait,
-    user_id,
+    Usage, Waited, monotonic, own_usage, page_size, raise_file_limit, terminal_columns,
+    thread_cpu_time, try_wait, user_id,
 };
