@@ -11,6 +11,8 @@
 //! come parents first. Whatever a file says against that (cycles, unknown ids, absurd depths) is dropped and
 //! counted in [`Problems`].
 
+#![forbid(unsafe_code)]
+
 pub mod calltree;
 mod error;
 pub mod faults;

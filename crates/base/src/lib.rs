@@ -4,6 +4,8 @@
 //! integers; confusing two of them is the classical bug of a profiler, and here it does not compile.
 //! What not: no I/O, no dependencies, no opinion about what the numbers mean.
 
+#![forbid(unsafe_code)]
+
 mod address;
 mod id;
 mod units;

@@ -9,6 +9,8 @@
 //! medians describe what is usual, and the best of many short repeats what is possible. The measurement itself
 //! loads the machine for up to [`Options::time_limit`] and takes up to a quarter of the memory available.
 
+#![forbid(unsafe_code)]
+
 mod bandwidth;
 pub mod cache;
 mod faults;

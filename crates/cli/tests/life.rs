@@ -139,6 +139,8 @@ fn a_running_process_is_watched_and_left_alone() {
             "{knob}: {hot}"
         );
         assert_eq!(fathom.report(&result, &["summary"])["target"], "attached");
+        let verified = fathom.output(["verify", &result]);
+        assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
     }
 }
 
@@ -227,23 +229,29 @@ fn a_program_at_a_terminal_can_read_it() {
         return;
     }
     let fathom = fathom("terminal");
-    let command = format!(
-        "{} collect hotspots -q -k dram-bandwidth-limits=false -r r -- {}",
-        env!("CARGO_BIN_EXE_fathom"),
-        target("tty_reader").display()
-    );
-    let mut child = Command::new("script")
-        .args(["-qec", &command, "/dev/null"])
-        .current_dir(fathom.scratch.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("script can be started");
-    let mut input = child.stdin.take().expect("stdin");
-    std::io::Write::write_all(&mut input, b"a line from the user\n").expect("write");
-    let mut text = String::new();
-    child.stdout.take().expect("stdout").read_to_string(&mut text).expect("read");
-    drop(input);
-    assert!(child.wait().expect("wait").success(), "{text}");
-    assert!(text.contains("line=a line from the user") && text.contains("EXIT-SUCCESS"), "{text}");
+    for knob in ["sampling-mode=auto", "sampling-mode=ptrace"] {
+        let command = format!(
+            "{} collect hotspots -q -k dram-bandwidth-limits=false -k {knob} -r {} -- {}",
+            env!("CARGO_BIN_EXE_fathom"),
+            knob.replace('=', "-"),
+            target("tty_reader").display()
+        );
+        let mut child = Command::new("script")
+            .args(["-qec", &command, "/dev/null"])
+            .current_dir(fathom.scratch.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("script can be started");
+        let mut input = child.stdin.take().expect("stdin");
+        std::io::Write::write_all(&mut input, b"a line from the user\n").expect("write");
+        let mut text = String::new();
+        child.stdout.take().expect("stdout").read_to_string(&mut text).expect("read");
+        drop(input);
+        assert!(child.wait().expect("wait").success(), "{knob}: {text}");
+        assert!(
+            text.contains("line=a line from the user") && text.contains("EXIT-SUCCESS"),
+            "{knob}: {text}"
+        );
+    }
 }

@@ -161,7 +161,12 @@ fn threads_have_their_names_and_times() {
         let found = rows
             .iter()
             .find(|row| row["thread"].as_str().is_some_and(|thread| thread.contains(&name)))
-            .unwrap_or_else(|| panic!("no {name} in {rows:?}"));
+            .unwrap_or_else(|| {
+                panic!(
+                    "no {name} in {:?}",
+                    rows.iter().map(|row| &row["thread"]).collect::<Vec<_>>()
+                )
+            });
         let own = number(&facts, &format!("worker-{worker}_cpu_ns")) * 1e-9;
         let seen = value(&found["cpu_time"]);
         assert!((seen - own).abs() < 0.15 * own, "{name}: {seen} s sampled, {own} s used");

@@ -98,7 +98,6 @@ impl AddressSpace {
         end: RemoteAddr,
         offset: FileOffset,
         module: &KnownModule,
-        absolute: bool,
     ) {
         if start >= end {
             return;
@@ -116,7 +115,12 @@ impl AddressSpace {
         }
         self.mapped.insert(
             start.0,
-            Mapped { end: end.0, file_offset: offset.0, module: module.id, absolute },
+            Mapped {
+                end: end.0,
+                file_offset: offset.0,
+                module: module.id,
+                absolute: module.absolute,
+            },
         );
         let Some(unwind) = &module.unwind else { return };
         let Some(stated) = unwind.stated_address(offset.0) else { return };
@@ -203,30 +207,30 @@ impl AddressSpace {
 mod tests {
     use super::*;
 
-    fn module(id: u32) -> KnownModule {
-        KnownModule { id: ModuleId(id), unwind: None }
+    fn module(id: u32, absolute: bool) -> KnownModule {
+        KnownModule { id: ModuleId(id), absolute, unwind: None }
     }
 
     #[test]
     fn a_new_mapping_replaces_what_it_covers() {
         let mut space = AddressSpace::default();
         let at = RemoteAddr;
-        space.map(at(0x1000), at(0x5000), FileOffset(0x100), &module(1), false);
-        space.map(at(0x8000), at(0x9000), FileOffset(0), &module(2), false);
+        space.map(at(0x1000), at(0x5000), FileOffset(0x100), &module(1, false));
+        space.map(at(0x8000), at(0x9000), FileOffset(0), &module(2, false));
         assert_eq!(space.find(at(0x1010)), Some((ModuleId(1), FileOffset(0x110))));
-        space.map(at(0x4000), at(0x6000), FileOffset(0), &module(3), false);
+        space.map(at(0x4000), at(0x6000), FileOffset(0), &module(3, false));
         assert_eq!(space.find(at(0x1010)), None);
         assert_eq!(space.find(at(0x4fff)), Some((ModuleId(3), FileOffset(0xfff))));
         assert_eq!(space.find(at(0x8000)), Some((ModuleId(2), FileOffset(0))));
         assert_eq!(space.find(at(0x9000)), None);
-        space.map(at(0x7000), at(0x7000), FileOffset(0), &module(4), false);
+        space.map(at(0x7000), at(0x7000), FileOffset(0), &module(4, false));
         assert_eq!(space.find(at(0x7000)), None);
     }
 
     #[test]
     fn memory_without_a_file_keeps_absolute_addresses() {
         let mut space = AddressSpace::default();
-        space.map(RemoteAddr(0x1000), RemoteAddr(0x2000), FileOffset(0), &module(1), true);
+        space.map(RemoteAddr(0x1000), RemoteAddr(0x2000), FileOffset(0), &module(1, true));
         assert_eq!(space.find(RemoteAddr(0x1234)), Some((ModuleId(1), FileOffset(0x1234))));
     }
 
@@ -234,7 +238,7 @@ mod tests {
     #[test]
     fn frame_pointers_are_followed_where_there_is_no_unwind_information() {
         let mut space = AddressSpace::default();
-        space.map(RemoteAddr(0x1000), RemoteAddr(0x2000), FileOffset(0), &module(1), true);
+        space.map(RemoteAddr(0x1000), RemoteAddr(0x2000), FileOffset(0), &module(1, true));
         let words: [u64; 6] = [0, 0x7020, 0x1500, 0, 0, 0];
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let stack = CopiedStack { registers: &[0x7008, 0x7000, 0x1234], bytes: &bytes };

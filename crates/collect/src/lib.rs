@@ -6,6 +6,8 @@
 //!
 //! Entry points: [`session::launch`], [`session::attach`], [`probe::look`], [`symbolise`].
 
+#![forbid(unsafe_code)]
+
 pub mod address_space;
 mod gauges;
 pub mod launched;

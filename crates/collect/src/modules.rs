@@ -70,6 +70,8 @@ impl UnwindSections {
 pub struct KnownModule {
     /// Its id in the facts.
     pub id: ModuleId,
+    /// Whether offsets in it are absolute addresses: memory without a file.
+    pub absolute: bool,
     /// Unwind information, when the file could be read and is ELF.
     pub unwind: Option<Arc<UnwindSections>>,
 }
@@ -145,7 +147,8 @@ impl ModuleTable {
             None => (None, None),
         };
         sink.push(Fact::Module(Module { id, kind, path, build_id }))?;
-        let known = KnownModule { id, unwind };
+        let absolute = matches!(kind, ModuleKind::Anonymous { .. });
+        let known = KnownModule { id, absolute, unwind };
         self.known.insert(key, known.clone());
         Ok(known)
     }

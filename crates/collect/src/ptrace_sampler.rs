@@ -33,7 +33,7 @@ pub struct PtraceSampler {
     random: u64,
     start: Nanos,
     main: Pid,
-    main_ended: Option<Waited>,
+    main_changed: Option<Waited>,
 }
 
 impl PtraceSampler {
@@ -52,7 +52,7 @@ impl PtraceSampler {
             random: sys::process::monotonic().0 | 1,
             start: Nanos(0),
             main: pid,
-            main_ended: None,
+            main_changed: None,
         })
     }
 
@@ -61,10 +61,10 @@ impl PtraceSampler {
         self.start = start;
     }
 
-    /// How the launched program ended, once it has.
-    #[must_use]
-    pub fn main_ended(&self) -> Option<Waited> {
-        self.main_ended
+    /// What the kernel last told of the process that we were started on, told once: that it ended, or that job
+    /// control stopped it.
+    pub fn take_main_change(&mut self) -> Option<Waited> {
+        self.main_changed.take()
     }
 
     /// Answers waiting stops and takes a round of samples when one is due.
@@ -83,7 +83,7 @@ impl PtraceSampler {
     }
 
     /// Leaves the program.
-    pub fn finish(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+    pub fn stop(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         let mut news = Vec::new();
         self.tracees.settle(&mut |one| news.push(one));
         self.tracees.detach(&mut |one| news.push(one));
@@ -146,11 +146,16 @@ impl PtraceSampler {
                     recorder.executed(time, pid, Tid(pid.0), &name)?;
                     recorder.read_maps(time, pid)?;
                 }
+                News::Stopped { pid, signal } => {
+                    if pid == self.main {
+                        self.main_changed = Some(Waited::Stopped(signal));
+                    }
+                }
                 News::Ended { pid, tid, how } => {
                     self.accounted.remove(&tid);
                     recorder.thread_ended(time, pid, tid)?;
                     if tid.0 == self.main.0 {
-                        self.main_ended = Some(how);
+                        self.main_changed = Some(how);
                     }
                 }
             }

@@ -199,9 +199,7 @@ impl<'s> Recorder<'s> {
         if space.knows(new.start, new.end, module.id) || new.start >= new.end {
             return Ok(());
         }
-        let anonymous =
-            module.id == self.modules.anonymous(pid, self.sink).map(|anonymous| anonymous.id)?;
-        space.map(new.start, new.end, new.offset, &module, anonymous);
+        space.map(new.start, new.end, new.offset, &module);
         self.sink.push(Fact::Mapping(Mapping {
             time,
             pid,

@@ -155,13 +155,11 @@ pub fn attach(
     sink: &mut dyn Sink,
 ) -> Result<Outcome, SessionError> {
     let ended = check_running(pid)?;
-    let threads = tracee::threads_of(pid).map_err(|_| SessionError::NoSuchProcess(pid))?;
-    let start = process::monotonic();
-    let usage_before = process::own_usage();
     let faults_before = FaultCounts::of(pid);
     let time_before = cpu_time(pid);
-    let (mut source, info) =
-        choose_source(pid, options, |settings| PerfSampler::on_running(&threads, settings))?;
+    let (mut source, info, threads) = open_on_all_threads(pid, options)?;
+    let start = process::monotonic();
+    let usage_before = process::own_usage();
     if matches!(source, Source::Proc) {
         let refusal = info.fallback_reason.clone().unwrap_or_default();
         if options.best_method != SamplingMethod::ProcOnly {
@@ -188,6 +186,29 @@ pub fn attach(
     let watched =
         session.announce(&threads, &mut recorder).and_then(|()| session.watch(&mut recorder));
     Ok(session.finish(recorder, watched, usage_before, Nanos(0)))
+}
+
+/// Opens the source on every thread. Threads that are born meanwhile by one that is not watched yet would be missed, so
+/// it is done again until nobody is.
+fn open_on_all_threads(
+    pid: Pid,
+    options: &Options,
+) -> Result<(Source, CollectorInfo, Vec<Tid>), SessionError> {
+    let list = || tracee::threads_of(pid).map_err(|_| SessionError::NoSuchProcess(pid));
+    let mut threads = list()?;
+    for _ in 0..10 {
+        let (source, info) =
+            choose_source(pid, options, |settings| PerfSampler::on_running(&threads, settings))?;
+        let now = list()?;
+        if now.iter().all(|tid| threads.contains(tid)) || matches!(source, Source::Ptrace(_)) {
+            return Ok((source, info, now));
+        }
+        threads = now;
+    }
+    // A program that never stops making threads: those that are watched make watched ones from now on.
+    let (source, info) =
+        choose_source(pid, options, |settings| PerfSampler::on_running(&threads, settings))?;
+    Ok((source, info, threads))
 }
 
 /// Refuses what cannot be profiled; returns a descriptor that tells of the process's end.
@@ -291,6 +312,16 @@ impl Source {
             Source::Ptrace(sampler) => sampler.begin(start),
             Source::Proc => {}
         }
+    }
+
+    /// Ends all observation.
+    fn stop(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        match self {
+            Source::Perf(sampler) => sampler.stop(),
+            Source::Ptrace(sampler) => sampler.stop(recorder)?,
+            Source::Proc => {}
+        }
+        Ok(())
     }
 
     fn look(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
@@ -421,13 +452,13 @@ impl Session<'_> {
     }
 
     fn program_ended(&mut self) -> bool {
-        if let Source::Ptrace(sampler) = &self.source {
+        if let Source::Ptrace(sampler) = &mut self.source {
             // The tracer is the one that the kernel tells.
-            let Some(how) = sampler.main_ended() else { return false };
+            let Some(change) = sampler.take_main_change() else { return false };
             if let Some(program) = &mut self.program {
-                program.note(how);
+                program.note(change);
             }
-            return true;
+            return !matches!(change, process::Waited::Stopped(_));
         }
         match &mut self.program {
             Some(program) => {
@@ -456,6 +487,7 @@ impl Session<'_> {
         usage_before: process::Usage,
         startup: Nanos,
     ) -> Outcome {
+        let stopped = self.source.stop(&mut recorder);
         let elapsed = process::monotonic() - self.start;
         let usage = process::own_usage();
         let own_cost = OwnCost {
@@ -469,14 +501,11 @@ impl Session<'_> {
             None => (ExitKind::StillRunning, None),
         };
         let totals = self.totals_from_proc(resource_use.as_ref());
-        let closed = match self.source {
-            Source::Perf(sampler) => sampler.finish(&mut recorder),
-            Source::Ptrace(mut sampler) => {
-                sampler.finish(&mut recorder).map(|()| Totals::default())
-            }
-            Source::Proc => Ok(Totals::default()),
+        let counted = match self.source {
+            Source::Perf(sampler) => stopped.and_then(|()| sampler.finish(elapsed, &mut recorder)),
+            Source::Ptrace(_) | Source::Proc => stopped.map(|()| Totals::default()),
         };
-        let closed = closed.and_then(|counted| push_totals(counted.or(totals), &mut recorder));
+        let closed = counted.and_then(|counted| push_totals(counted.or(totals), &mut recorder));
         let closed = closed.and_then(|()| recorder.flush());
         let stopped_by = match &watched {
             Ok(End::ProgramEnded) => None,

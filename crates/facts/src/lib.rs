@@ -6,6 +6,8 @@
 //!
 //! Times are [`base::Nanos`] since the start of the recording on CLOCK_MONOTONIC unless said otherwise.
 
+#![forbid(unsafe_code)]
+
 pub mod host;
 mod metric;
 mod observed;

@@ -10,6 +10,8 @@
 //! Everything in them is an allegation: virtual machines and firmware lie. What cannot be parsed is left out
 //! and named in the list of problems; nothing panics.
 
+#![forbid(unsafe_code)]
+
 mod arm;
 mod caches;
 pub mod cpuid;

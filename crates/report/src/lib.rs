@@ -6,6 +6,8 @@
 //!
 //! Reports are byte-stable: the same recording and options give the same bytes.
 
+#![forbid(unsafe_code)]
+
 mod csv;
 mod error;
 mod json;

@@ -9,6 +9,8 @@
 //!
 //! Assumption: one writer per directory. Readers may come at any time; they never write.
 
+#![forbid(unsafe_code)]
+
 mod columns;
 mod compact;
 mod convert;

@@ -9,6 +9,8 @@
 //! Assumptions: little-endian ELF. Everything read is hostile until checked: all work is bounded by the size of
 //! the input (see `budget.rs`), and no input makes it panic.
 
+#![forbid(unsafe_code)]
+
 mod budget;
 mod demangle;
 mod elf;

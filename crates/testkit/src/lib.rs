@@ -2,6 +2,8 @@
 //!
 //! A dev-dependency only; nothing here ships.
 
+#![forbid(unsafe_code)]
+
 pub mod golden;
 pub mod programs;
 pub mod recording;

@@ -12,6 +12,8 @@
 //!
 //! Assumption: all calls come from one thread; the kernel binds tracees to it.
 
+#![forbid(unsafe_code)]
+
 use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
@@ -34,6 +36,13 @@ pub enum News {
     Executed {
         /// The process.
         pid: Pid,
+    },
+    /// Job control stopped a process (reported once per thread): Ctrl-Z, or a background process at the terminal.
+    Stopped {
+        /// The process.
+        pid: Pid,
+        /// The stopping signal.
+        signal: i32,
     },
     /// A thread ended; for a process's first thread with the process's status.
     Ended {
@@ -174,11 +183,12 @@ impl Tracees {
             Stop::Signal(signal) => {
                 let _ = trace::resume(tid, signal);
             }
-            Stop::Group(_) => {
+            Stop::Group(signal) => {
+                let _ = trace::listen(tid);
                 if let Some(thread) = self.threads.get_mut(&tid) {
                     thread.stop_asked = false;
+                    news(News::Stopped { pid: thread.pid, signal });
                 }
-                let _ = trace::listen(tid);
             }
             Stop::Interrupted => {
                 self.known_or_new(tid, news);

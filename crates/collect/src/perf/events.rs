@@ -124,12 +124,19 @@ pub struct Opened {
     pub sees_kernel: bool,
 }
 
-/// Bytes of ring for all CPUs together; a share below the kernel's default allowance of 512 KiB per CPU
-/// (perf_event_mlock_kb 516, one page of it for control) is not needed anywhere.
-const ALL_RINGS: usize = 16 << 20;
+/// Bytes of ring for all CPUs together, and the bounds of one CPU's share. A sample with its stack takes some 8 KiB, so
+/// 512 KiB last 60 ms at 1 kHz; what does not fit is lost and counted.
+const ALL_RINGS: usize = 32 << 20;
 const RING_MOST: usize = 2 << 20;
-const RING_DEFAULT_ALLOWANCE: usize = 512 << 10;
 const RING_LEAST: usize = 128 << 10;
+/// What every user may lock per CPU by default: perf_event_mlock_kb is 516, 4 of it for the control page.
+const RING_ALLOWANCE: usize = 512 << 10;
+
+/// Bytes of one CPU's ring, a power of two.
+fn ring_bytes(cpus: usize) -> usize {
+    let most = if sys::process::user_id() == 0 { RING_MOST } else { RING_ALLOWANCE };
+    1 << (ALL_RINGS / cpus.max(1)).clamp(2 * RING_LEAST, most).ilog2()
+}
 
 impl Opened {
     pub(super) fn on_launch(child: Pid, settings: &Settings) -> Result<Opened, OpenError> {
@@ -309,7 +316,8 @@ fn sampling(event: SoftwareEvent, settings: &Settings) -> Attr {
         .fields(&FIELDS)
         .user_stack(settings.stack_bytes)
         .monotonic()
-        .watermark(64 << 10)
+        // Early enough to drain in time, and never above the smallest ring that `map_ring` falls back to.
+        .watermark(u32::try_from(ring_bytes(settings.cpus.len()) / 8).unwrap_or(64 << 10))
         .flags(&[Flag::Inherit, Flag::SampleIdAll, Flag::ExcludeCallchainUser])
 }
 
@@ -327,16 +335,15 @@ fn fault_attr(event: SoftwareEvent, settings: &Settings) -> Attr {
     sampling(event, settings).frequency(settings.fault_rate)
 }
 
-/// Maps the largest ring that is allowed.
+/// Maps a ring, a smaller one where the allowance of locked memory is used up.
 fn map_ring(owner: &Event, cpus: usize) -> Result<Ring, OpenError> {
     let page = sys::process::page_size();
-    let share = (ALL_RINGS / cpus.max(1)).clamp(RING_DEFAULT_ALLOWANCE, RING_MOST);
-    let mut bytes = 1 << share.ilog2();
+    let mut bytes = ring_bytes(cpus);
     loop {
         match Ring::map(owner, bytes / page) {
             Ok(ring) => return Ok(ring),
             Err(error) if error.raw_os_error() == Some(libc_errno::EPERM) && bytes > RING_LEAST => {
-                bytes /= 2
+                bytes /= 2;
             }
             Err(error) => return Err(OpenError::Failed(error)),
         }

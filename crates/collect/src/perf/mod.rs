@@ -7,7 +7,8 @@
 mod events;
 mod record;
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use base::{CpuId, Nanos, Pid, Tid};
@@ -20,19 +21,11 @@ use sys::perf::Ring;
 use crate::address_space::CopiedStack;
 use crate::recorder::{Moment, NewMapping, Position, Recorder};
 
-/// Records of different CPUs come from different rings. What was written before the last-but-one look at all
-/// rings is safe to be put in order of time: an interrupt never takes that long to write its record.
-struct Waiting {
-    time: Nanos,
-    bytes: Vec<u8>,
-}
-
 /// An open sampler.
 pub struct PerfSampler {
     rings: Vec<Ring>,
     events: Opened,
     streams: HashMap<u64, Stream>,
-    waiting: Vec<Waiting>,
     last_look: Nanos,
     start: Nanos,
     malformed: u64,
@@ -59,7 +52,6 @@ impl PerfSampler {
             rings,
             events,
             streams,
-            waiting: Vec::new(),
             last_look: Nanos(0),
             start: Nanos(0),
             malformed: 0,
@@ -90,40 +82,66 @@ impl PerfSampler {
         let now = sys::process::monotonic();
         let safe = self.last_look;
         self.last_look = now;
-        self.fetch();
         self.pass_on(safe, recorder)
     }
 
-    /// Stops all events, passes on the rest and reads the totals.
-    pub fn finish(mut self, recorder: &mut Recorder<'_>) -> Result<Totals, SinkError> {
+    /// Stops all events: nothing is observed after this.
+    pub fn stop(&self) {
         self.events.stop();
-        self.fetch();
+    }
+
+    /// Passes on the rest of a recording of length `end`, and reads the totals.
+    pub fn finish(mut self, end: Nanos, recorder: &mut Recorder<'_>) -> Result<Totals, SinkError> {
         self.pass_on(Nanos(u64::MAX), recorder)?;
-        let end = sys::process::monotonic() - self.start;
         recorder.lost(end, LostSource::Events, self.malformed)?;
         Ok(self.events.totals())
     }
 
-    fn fetch(&mut self) {
-        for ring in &mut self.rings {
-            ring.drain(|bytes| match record::parse(bytes) {
-                Some((time, _)) => self.waiting.push(Waiting { time, bytes: bytes.to_vec() }),
-                None => self.malformed += 1,
-            });
-        }
-        // Stable: records of one ring stay in the order in which the kernel wrote them.
-        self.waiting.sort_by_key(|waiting| waiting.time);
+    /// Takes records from all rings in order of time, in place, as long as they are not younger than `until`.
+    ///
+    /// Rings of different CPUs are written independently. What was written before the look at them before this one is
+    /// safe to be put in order: an interrupt never takes that long to write its record.
+    fn pass_on(&mut self, until: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        let mut rings = std::mem::take(&mut self.rings);
+        let result = self.merge(&mut rings, until, recorder);
+        self.rings = rings;
+        result
     }
 
-    fn pass_on(&mut self, until: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
-        let ready = self.waiting.partition_point(|waiting| waiting.time <= until);
-        let records: Vec<Waiting> = self.waiting.drain(..ready).collect();
-        for waiting in &records {
-            if let Some((time, record)) = record::parse(&waiting.bytes) {
+    fn merge(
+        &mut self,
+        rings: &mut [Ring],
+        until: Nanos,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        let mut fronts: BinaryHeap<Reverse<(Nanos, usize)>> =
+            BinaryHeap::with_capacity(rings.len());
+        for (index, ring) in rings.iter_mut().enumerate() {
+            fronts.extend(self.front_time(ring).map(|time| Reverse((time, index))));
+        }
+        while let Some(Reverse((time, index))) = fronts.pop() {
+            if time > until {
+                break;
+            }
+            let ring = &mut rings[index];
+            if let Some((time, record)) = ring.front().and_then(record::parse) {
                 self.translate(time - self.start, record, recorder)?;
             }
+            ring.pop();
+            fronts.extend(self.front_time(ring).map(|time| Reverse((time, index))));
         }
         Ok(())
+    }
+
+    /// Time of a ring's oldest record; malformed ones are dropped and counted.
+    fn front_time(&mut self, ring: &mut Ring) -> Option<Nanos> {
+        loop {
+            if let Some((time, _)) = record::parse(ring.front()?) {
+                return Some(time);
+            }
+            self.malformed += 1;
+            ring.pop();
+        }
     }
 
     fn translate(

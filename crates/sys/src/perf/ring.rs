@@ -63,36 +63,55 @@ impl Ring {
         self.data
     }
 
-    /// Hands every waiting record (header included) to `take`, oldest first, and frees its room.
-    pub fn drain(&mut self, mut take: impl FnMut(&[u8])) {
-        let head = self.control(DATA_HEAD).load(Ordering::Acquire);
-        let mut tail = self.control(DATA_TAIL).load(Ordering::Relaxed);
-        while head.wrapping_sub(tail) >= 8 {
-            let at = (tail as usize) & (self.data - 1);
-            // A header is 8 bytes and records are 8-aligned, so a header never wraps. Its size is the last u16.
-            let size = {
-                let header = self.slice(at, 8);
-                u16::from_le_bytes([header[6], header[7]]) as usize
-            };
-            if size < 8 || size as u64 > head.wrapping_sub(tail) {
-                // Cannot happen with a sane kernel; going on would loop or read rubbish.
-                tail = head;
-                break;
-            }
-            if at + size <= self.data {
-                take(self.slice(at, size));
-            } else {
-                let first = self.data - at;
-                let mut joined = std::mem::take(&mut self.joined);
-                joined.clear();
-                joined.extend_from_slice(self.slice(at, first));
-                joined.extend_from_slice(self.slice(0, size - first));
-                take(&joined);
-                self.joined = joined;
-            }
-            tail = tail.wrapping_add(size as u64);
+    /// The oldest waiting record, header included; it stays until [`Ring::pop`].
+    pub fn front(&mut self) -> Option<&[u8]> {
+        let (at, size) = self.locate()?;
+        if at + size <= self.data {
+            return Some(self.slice(at, size));
         }
-        self.control(DATA_TAIL).store(tail, Ordering::Release);
+        let first = self.data - at;
+        let mut joined = std::mem::take(&mut self.joined);
+        joined.clear();
+        joined.extend_from_slice(self.slice(at, first));
+        joined.extend_from_slice(self.slice(0, size - first));
+        self.joined = joined;
+        Some(&self.joined)
+    }
+
+    /// Gives the room of the oldest record back to the kernel.
+    pub fn pop(&mut self) {
+        if let Some((_, size)) = self.locate() {
+            let tail = self.control(DATA_TAIL);
+            tail.store(tail.load(Ordering::Relaxed).wrapping_add(size as u64), Ordering::Release);
+        }
+    }
+
+    /// Hands every waiting record to `take`, oldest first, and frees its room.
+    pub fn drain(&mut self, mut take: impl FnMut(&[u8])) {
+        while let Some(record) = self.front() {
+            take(record);
+            self.pop();
+        }
+    }
+
+    /// Place and size of the oldest record.
+    fn locate(&self) -> Option<(usize, usize)> {
+        let head = self.control(DATA_HEAD).load(Ordering::Acquire);
+        let tail = self.control(DATA_TAIL).load(Ordering::Relaxed);
+        let waiting = head.wrapping_sub(tail);
+        if waiting < 8 {
+            return None;
+        }
+        let at = (tail as usize) & (self.data - 1);
+        // A header is 8 bytes and records are 8-aligned, so a header never wraps. Its size is the last u16.
+        let header = self.slice(at, 8);
+        let size = usize::from(u16::from_le_bytes([header[6], header[7]]));
+        if size < 8 || size as u64 > waiting {
+            // Cannot happen with a sane kernel; going on would loop or read rubbish, so all that waits is dropped.
+            self.control(DATA_TAIL).store(head, Ordering::Release);
+            return None;
+        }
+        Some((at, size))
     }
 
     fn control(&self, offset: usize) -> &AtomicU64 {

@@ -43,7 +43,7 @@ pub struct SignalFd {
 }
 
 impl SignalFd {
-    /// Takes over [`TAKEN_OVER`].
+    /// Takes over the signals of `TAKEN_OVER`.
     pub fn take_over() -> io::Result<SignalFd> {
         // Safety: sigset_t is plain data, initialised by sigemptyset before use; both sets are live.
         let (set, mask_before) = unsafe {
