@@ -1,0 +1,168 @@
+//! Runs of instructions that are entered at the top only.
+//!
+//! What for: the unit of translation and of recording. A *basic block* ends at the first branch; a *superblock* follows
+//! direct jumps and calls into their targets, because every block costs a record and following them saves many (a fifth
+//! to a half on call-heavy code). What not: joining blocks over conditional branches; guessing indirect targets.
+//! Assumptions: hostile bytes are possible (data taken for code), so every walk is bounded; a followed `call` pushes its
+//! native return address, and the `ret` that matches it ends the block, because the program may change that address.
+
+use base::RemoteAddr;
+
+use crate::code::CodeSource;
+use crate::instruction::{Flow, Instruction, NotRead, Reader};
+use crate::refusal::Refusal;
+
+/// How far a block may go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Most instructions. 0 gives empty blocks.
+    pub instructions: usize,
+    /// Most bytes of instructions.
+    pub bytes: usize,
+    /// Most direct jumps and calls to follow; 0 for basic blocks.
+    pub follow: usize,
+}
+
+impl Limits {
+    /// Basic blocks: nothing is followed.
+    pub const BASIC: Limits = Limits { instructions: 256, bytes: 2048, follow: 0 };
+    /// Superblocks. The prototype's gain flattened beyond a handful of followed branches.
+    pub const SUPER: Limits = Limits { instructions: 256, bytes: 2048, follow: 8 };
+}
+
+/// How a block ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// A limit was reached; the program goes on here.
+    FallThrough(RemoteAddr),
+    /// The last instruction jumps here.
+    Jump(RemoteAddr),
+    /// The last instruction is `jcc`, `loop` or `jrcxz`.
+    Conditional {
+        /// Where it goes when the condition holds.
+        taken: RemoteAddr,
+        /// Where it goes when not.
+        not_taken: RemoteAddr,
+    },
+    /// The last instruction calls.
+    Call {
+        /// The function.
+        target: RemoteAddr,
+        /// The address it pushes.
+        return_to: RemoteAddr,
+    },
+    /// The last instruction jumps through a register or memory.
+    IndirectJump,
+    /// The last instruction calls through a register or memory.
+    IndirectCall {
+        /// The address it pushes.
+        return_to: RemoteAddr,
+    },
+    /// The last instruction is `ret`.
+    Return,
+    /// In front of an instruction that must run natively; it is not part of the block.
+    Refused {
+        /// Where it lies.
+        at: RemoteAddr,
+        /// Why.
+        why: Refusal,
+    },
+    /// In front of an instruction of which not all bytes are there (the end of a mapping).
+    MissingBytes(RemoteAddr),
+}
+
+/// Instructions that run one after the other. Where a direct jump or call was followed, the next instruction is its
+/// target.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// Where it begins.
+    pub start: RemoteAddr,
+    /// The instructions in order of execution; empty when the first one cannot be had.
+    pub instructions: Vec<Instruction>,
+    /// How it ends.
+    pub end: End,
+}
+
+impl Block {
+    /// Bytes of all instructions together.
+    #[must_use]
+    pub fn byte_length(&self) -> usize {
+        self.instructions.iter().map(Instruction::length).sum()
+    }
+}
+
+/// Reads the block that begins at `start`.
+#[must_use]
+pub fn read_block<C: CodeSource + ?Sized>(
+    reader: &mut Reader,
+    code: &C,
+    start: RemoteAddr,
+    limits: &Limits,
+) -> Block {
+    let mut walk = Walk { instructions: Vec::new(), bytes: 0, followed: 0 };
+    let mut at = start;
+    let end = loop {
+        match walk.step(reader, code, at, limits) {
+            Step::On(next) => at = next,
+            Step::End(end) => break end,
+        }
+    };
+    Block { start, instructions: walk.instructions, end }
+}
+
+enum Step {
+    On(RemoteAddr),
+    End(End),
+}
+
+struct Walk {
+    instructions: Vec<Instruction>,
+    bytes: usize,
+    followed: usize,
+}
+
+impl Walk {
+    fn step<C: CodeSource + ?Sized>(
+        &mut self,
+        reader: &mut Reader,
+        code: &C,
+        at: RemoteAddr,
+        limits: &Limits,
+    ) -> Step {
+        if self.instructions.len() >= limits.instructions {
+            return Step::End(End::FallThrough(at));
+        }
+        let instruction = match reader.instruction(code, at) {
+            Ok(instruction) => instruction,
+            Err(NotRead::Refused(why)) => return Step::End(End::Refused { at, why }),
+            Err(NotRead::MissingBytes) => return Step::End(End::MissingBytes(at)),
+        };
+        self.bytes += instruction.length();
+        if self.bytes > limits.bytes {
+            return Step::End(End::FallThrough(at));
+        }
+        let next = instruction.next_address();
+        let flow = instruction.flow();
+        self.instructions.push(instruction);
+        match flow {
+            Flow::Next => Step::On(next),
+            Flow::Jump(target) if self.may_follow(target, limits) => Step::On(target),
+            Flow::Call(target) if self.may_follow(target, limits) => Step::On(target),
+            Flow::Jump(target) => Step::End(End::Jump(target)),
+            Flow::Call(target) => Step::End(End::Call { target, return_to: next }),
+            Flow::Conditional(taken) => Step::End(End::Conditional { taken, not_taken: next }),
+            Flow::IndirectJump => Step::End(End::IndirectJump),
+            Flow::IndirectCall => Step::End(End::IndirectCall { return_to: next }),
+            Flow::Return => Step::End(End::Return),
+        }
+    }
+
+    /// A target that is in the block already is a loop; following it would only unroll it, and a loop whose back edge
+    /// is the end of its block can be summarised.
+    fn may_follow(&mut self, target: RemoteAddr, limits: &Limits) -> bool {
+        let seen = self.instructions.iter().any(|one| one.address() == target);
+        let follow = !seen && self.followed < limits.follow;
+        self.followed += usize::from(follow);
+        follow
+    }
+}

@@ -1,0 +1,282 @@
+//! One decoded instruction with everything the rest of this crate asks of it.
+//!
+//! What for: bytes -> instruction, or a named reason why it is left to run natively. What not: what happens at its
+//! addresses. Everything is worked out once, here, so that later passes cannot fail.
+
+use base::RemoteAddr;
+use iced_x86::{
+    Decoder, DecoderError, DecoderOptions, FlowControl, InstructionInfoFactory, OpAccess, Register,
+};
+
+use crate::code::{CodeSource, Window};
+use crate::liveness::{FlagEffect, flag_effect};
+use crate::operand::Access;
+use crate::refusal::Refusal;
+use crate::register::{Gpr, GprSet, MaskRegister, VectorRegister};
+use crate::{derive, policy};
+
+/// Where control goes after an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Flow {
+    /// To the next instruction.
+    Next,
+    /// `jmp` to a fixed address.
+    Jump(RemoteAddr),
+    /// `jcc`, `loop`, `jrcxz`: to this address, or on.
+    Conditional(RemoteAddr),
+    /// `call` of a fixed address.
+    Call(RemoteAddr),
+    /// `jmp` through a register or memory.
+    IndirectJump,
+    /// `call` through a register or memory.
+    IndirectCall,
+    /// `ret`.
+    Return,
+}
+
+/// Which registers an instruction reads and changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RegisterEffect {
+    /// General-purpose registers of which any part may be read, for addresses too.
+    pub read: GprSet,
+    /// Those of which any part may change.
+    pub changed: GprSet,
+    /// Those of which all 64 bits are certainly replaced. A write of 32 bits clears the upper half and counts; a write
+    /// of 8 or 16 bits leaves the rest and does not (SDM vol. 1, 3.4.1.1). Neither does a conditional one.
+    pub killed: GprSet,
+    /// Vector registers that may change; bit n for register n.
+    pub vectors_changed: u32,
+    /// Mask registers that may change; bit n for register n.
+    pub masks_changed: u8,
+    /// An MMX register may change, also under its x87 name.
+    pub mmx_changed: bool,
+    /// The direction flag may change.
+    pub direction_changed: bool,
+}
+
+impl RegisterEffect {
+    /// Whether this vector register may change.
+    #[must_use]
+    pub fn changes_vector(&self, register: VectorRegister) -> bool {
+        self.vectors_changed & (1 << register.number()) != 0
+    }
+
+    /// Whether this mask register may change.
+    #[must_use]
+    pub fn changes_mask(&self, register: MaskRegister) -> bool {
+        self.masks_changed & (1 << register.number()) != 0
+    }
+}
+
+/// An instruction that may run in translated code.
+#[derive(Clone, Debug)]
+pub struct Instruction {
+    address: RemoteAddr,
+    pub(crate) raw: iced_x86::Instruction,
+    flow: Flow,
+    accesses: Vec<Access>,
+    flags: FlagEffect,
+    registers: RegisterEffect,
+}
+
+impl Instruction {
+    /// Where it lies.
+    #[must_use]
+    pub fn address(&self) -> RemoteAddr {
+        self.address
+    }
+
+    /// Its length in bytes, 1..=15.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.raw.len()
+    }
+
+    /// The address behind it; wraps at the end of the address space.
+    #[must_use]
+    pub fn next_address(&self) -> RemoteAddr {
+        RemoteAddr(self.raw.next_ip())
+    }
+
+    /// Where control goes next.
+    #[must_use]
+    pub fn flow(&self) -> Flow {
+        self.flow
+    }
+
+    /// Its data accesses in the order of execution.
+    #[must_use]
+    pub fn accesses(&self) -> &[Access] {
+        &self.accesses
+    }
+
+    /// What it does to the status flags.
+    #[must_use]
+    pub fn flags(&self) -> FlagEffect {
+        self.flags
+    }
+
+    /// What it does to registers.
+    #[must_use]
+    pub fn registers(&self) -> &RegisterEffect {
+        &self.registers
+    }
+
+    /// Whether its bytes mean the same at another address: neither a relative branch nor a RIP-relative operand.
+    #[must_use]
+    pub fn is_position_independent(&self) -> bool {
+        let relative = matches!(self.flow, Flow::Jump(_) | Flow::Conditional(_) | Flow::Call(_));
+        !relative && !self.raw.is_ip_rel_memory_operand()
+    }
+
+    /// The mnemonic in lower case, for listings.
+    #[must_use]
+    pub fn mnemonic(&self) -> String {
+        format!("{:?}", self.raw.mnemonic()).to_lowercase()
+    }
+}
+
+/// Why no instruction was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotRead {
+    /// It is there, but is not for us.
+    Refused(Refusal),
+    /// Its bytes are not all there.
+    MissingBytes,
+}
+
+/// Reads instructions; keep one, it reuses its buffers.
+pub struct Reader {
+    factory: InstructionInfoFactory,
+}
+
+impl Default for Reader {
+    fn default() -> Reader {
+        Reader { factory: InstructionInfoFactory::new() }
+    }
+}
+
+impl Reader {
+    /// A reader.
+    #[must_use]
+    pub fn new() -> Reader {
+        Reader::default()
+    }
+
+    /// Reads the instruction at `address`.
+    ///
+    /// # Errors
+    /// [`NotRead`]: it is refused, or lies partly where `code` has no bytes.
+    pub fn instruction<C: CodeSource + ?Sized>(
+        &mut self,
+        code: &C,
+        address: RemoteAddr,
+    ) -> Result<Instruction, NotRead> {
+        let window = Window::read(code, address);
+        let raw = decode(window.bytes(), address)?;
+        self.examine(raw, window.bytes(), address).map_err(NotRead::Refused)
+    }
+
+    fn examine(
+        &mut self,
+        raw: iced_x86::Instruction,
+        bytes: &[u8],
+        address: RemoteAddr,
+    ) -> Result<Instruction, Refusal> {
+        if let Some(refusal) = policy::refusal(&raw) {
+            return Err(refusal);
+        }
+        let flow = flow(&raw);
+        if flow != Flow::Next && depends_on_vendor(&raw, bytes, address) {
+            return Err(Refusal::OperandSizeBranch);
+        }
+        let info = self.factory.info(&raw);
+        let accesses = derive::accesses(&raw, info)?;
+        let mut registers = register_effect(info);
+        let flags = flag_effect(&raw);
+        registers.direction_changed = policy::changes_direction(&raw);
+        policy::correct_registers(&raw, &mut registers);
+        Ok(Instruction { address, raw, flow, accesses, flags, registers })
+    }
+}
+
+fn decode(bytes: &[u8], address: RemoteAddr) -> Result<iced_x86::Instruction, NotRead> {
+    let mut decoder = Decoder::with_ip(64, bytes, address.0, DecoderOptions::NONE);
+    let raw = decoder.decode();
+    if !raw.is_invalid() {
+        return Ok(raw);
+    }
+    // Also said of 15 bytes that are all prefixes, but then the window is full.
+    if decoder.last_error() == DecoderError::NoMoreBytes
+        && bytes.len() < crate::code::LONGEST_INSTRUCTION
+    {
+        return Err(NotRead::MissingBytes);
+    }
+    Err(NotRead::Refused(Refusal::Invalid))
+}
+
+/// A near branch with a 66h prefix: Intel ignores the prefix in 64-bit mode, AMD cuts the target to 16 bits and reads a
+/// shorter displacement (AMD APM vol. 3, JMP near). The decoder knows both ways; where they differ, we stay away.
+/// `66 48 e8` (a call padded with prefixes, as linkers write for thread-local storage) is the same on both.
+fn depends_on_vendor(raw: &iced_x86::Instruction, bytes: &[u8], address: RemoteAddr) -> bool {
+    if !bytes[..raw.len().min(bytes.len())].contains(&0x66) {
+        return false;
+    }
+    let mut decoder = Decoder::with_ip(64, bytes, address.0, DecoderOptions::AMD);
+    let other = decoder.decode();
+    other.code() != raw.code() || other.len() != raw.len()
+}
+
+fn flow(raw: &iced_x86::Instruction) -> Flow {
+    let target = RemoteAddr(raw.near_branch_target());
+    match raw.flow_control() {
+        FlowControl::UnconditionalBranch => Flow::Jump(target),
+        FlowControl::ConditionalBranch => Flow::Conditional(target),
+        FlowControl::Call => Flow::Call(target),
+        FlowControl::IndirectBranch => Flow::IndirectJump,
+        FlowControl::IndirectCall => Flow::IndirectCall,
+        FlowControl::Return => Flow::Return,
+        // The others were refused before; what the decoder may add later runs on to the next instruction at most.
+        _ => Flow::Next,
+    }
+}
+
+fn register_effect(info: &iced_x86::InstructionInfo) -> RegisterEffect {
+    let mut effect = RegisterEffect::default();
+    for used in info.used_registers() {
+        let (register, access) = (used.register(), used.access());
+        let reads = matches!(
+            access,
+            OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+        );
+        let writes = matches!(
+            access,
+            OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+        );
+        if let Some(gpr) = Gpr::from_iced(register) {
+            if reads {
+                effect.read.insert(gpr);
+            }
+            if writes {
+                effect.changed.insert(gpr);
+            }
+            // The decoder reports a certain 32-bit write as one of the 64-bit register, which it is.
+            if matches!(access, OpAccess::Write | OpAccess::ReadWrite) && register.is_gpr64() {
+                effect.killed.insert(gpr);
+            }
+        } else if writes {
+            note_vector_or_mask(register, &mut effect);
+        }
+    }
+    effect
+}
+
+fn note_vector_or_mask(register: Register, effect: &mut RegisterEffect) {
+    if let Some(vector) = VectorRegister::from_iced(register) {
+        effect.vectors_changed |= 1 << vector.number();
+    } else if let Some(mask) = MaskRegister::from_iced(register) {
+        effect.masks_changed |= 1 << mask.number();
+    } else if register.is_mm() || register.is_st() {
+        effect.mmx_changed = true;
+    }
+}

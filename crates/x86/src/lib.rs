@@ -1,0 +1,62 @@
+//! x86-64 machine code: bytes -> blocks, their memory accesses, and what must be recorded to rebuild the addresses.
+//!
+//! What for: the burst tracer runs translated copies of a program's code that record exact addresses. This crate decodes
+//! ([`read_block`]), says what each instruction touches ([`Instruction::accesses`]), turns symbols into addresses
+//! ([`evaluate`]), and finds the few register values that suffice ([`find_roots`], [`self_loop`]) and the flags and
+//! registers that a copy may use freely ([`live_at_start`]).
+//! What not: no I/O, no live process, no 16- or 32-bit code, no encoding.
+//!
+//! The model, with its assumptions ("SDM" is the Intel 64 and IA-32 Architectures Software Developer's Manual, "APM" the
+//! AMD64 Architecture Programmer's Manual):
+//!
+//! 1. 64-bit mode, user level. Bases of cs, ds, es, ss are 0; fs and gs have a base (SDM vol. 1, 3.4.2.1).
+//! 2. An address is segment base + (base + index x scale + displacement), the bracket cut to 32 bits with a 67h prefix
+//!    (SDM vol. 1, 3.3.7 and 3.7.5). It is computed modulo 2^64; paging, canonicality and faults are not modelled.
+//! 3. Data accesses only. Instruction fetch, page walks, the shadow stack of CET, descriptor tables that segment
+//!    instructions read, and what microcode does beside are left out.
+//! 4. Order: an instruction's loads come before its stores; several loads or stores in the order of the manual's
+//!    pseudo-code. Within a gather, the lanes' order is ours (SDM vol. 2, VPGATHERDD: "any order").
+//! 5. Masked-off elements are not touched, where the instruction suppresses their faults (SDM vol. 2, 2.8); other masked
+//!    instructions read their whole operand.
+//! 6. Sizes are architectural: what the instruction may read or write, not what a processor fetches. `fxsave` counts 512
+//!    bytes although its last 48 are not written (SDM vol. 2, FXSAVE).
+//! 7. A hint (prefetch, `clwb`, ...) acts on the 64-byte line of its address. nop with a memory operand, `lea`, `endbr64`
+//!    and MPX instructions (nops on all processors that run with MPX off, as Linux does since 5.6) touch nothing.
+//! 8. What cannot be modelled or must not run in a copy is refused by name ([`Refusal`]); a block ends in front of it.
+//! 9. `popf` may set the trap and alignment flags; it is modelled as stack traffic only. Whoever translates it decides.
+//! 10. Sub-register writes: 32 bits clear the upper half, 8 and 16 leave the rest (SDM vol. 1, 3.4.1.1).
+//!
+//! The decoder is iced-x86; `derive`, `masks` and `policy` hold what its tables say differently. yaxpeax-x86 checks it in
+//! the tests.
+
+mod block;
+mod code;
+mod derive;
+mod effect;
+mod evaluate;
+mod instruction;
+mod listing;
+mod liveness;
+mod masks;
+mod operand;
+mod policy;
+mod refusal;
+mod register;
+mod roots;
+
+pub use block::{Block, End, Limits, read_block};
+pub use code::{CodeBytes, CodeSource, LONGEST_INSTRUCTION};
+pub use evaluate::{State, Times, Touched, evaluate, resolve};
+pub use instruction::{Flow, Instruction, NotRead, Reader, RegisterEffect};
+pub use listing::listing;
+pub use liveness::{FlagEffect, Flags, Live, live_at_start, live_points};
+pub use operand::{
+    Access, Address, AddressWidth, ExtraTerm, Index, Kind, LINE_BYTES, LaneAddress, LaneMask,
+    Masked, Place, Repeat, Segment, When,
+};
+pub use refusal::Refusal;
+pub use register::{Gpr, GprSet, MaskRegister, VectorRegister};
+pub use roots::{
+    Advance, BackEdge, BlockRoots, Input, Root, RootedAccess, SelfLoop, Source, Value, find_roots,
+    self_loop, sources,
+};

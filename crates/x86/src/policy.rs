@@ -1,0 +1,222 @@
+//! What we refuse, and where we know better than the decoder's tables what an instruction changes.
+//!
+//! What for: one place with every name of an instruction that a burst must not run. What not: memory operands
+//! (`derive`). Sources: Intel SDM vol. 2, AMD APM vol. 3, page of each instruction.
+
+use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
+
+use crate::instruction::RegisterEffect;
+use crate::refusal::Refusal;
+use crate::register::{GprSet, MaskRegister, VectorRegister};
+
+/// Why `raw` must not run in translated code; `None` where it may.
+pub(crate) fn refusal(raw: &Instruction) -> Option<Refusal> {
+    by_mnemonic(raw.mnemonic())
+        .or_else(|| by_flow(raw))
+        .or_else(|| by_operand(raw))
+        .or_else(|| raw.is_privileged().then_some(Refusal::Privileged))
+        .or_else(|| narrow_repeat(raw).then_some(Refusal::NarrowRepeat))
+}
+
+fn by_mnemonic(mnemonic: Mnemonic) -> Option<Refusal> {
+    use Mnemonic as M;
+    let refusal = match mnemonic {
+        M::INVALID => Refusal::Invalid,
+        M::Syscall | M::Sysenter => Refusal::SystemCall,
+        M::Uiret | M::Senduipi | M::Clui | M::Stui => Refusal::Interrupt,
+        // The decoder lets xend and xabort run on; outside of a transaction xend faults.
+        M::Xbegin | M::Xend | M::Xabort => Refusal::Transaction,
+        M::Enclu => Refusal::Enclave,
+        M::Vmcall
+        | M::Vmmcall
+        | M::Vmfunc
+        | M::Vmgexit
+        | M::Getsec
+        | M::Getsecq
+        | M::Tdcall
+        | M::Seamcall
+        | M::Seamops
+        | M::Seamret => Refusal::Hypervisor,
+        M::Wrfsbase | M::Wrgsbase | M::Swapgs | M::Lfs | M::Lgs | M::Lss | M::Lkgs => {
+            Refusal::SegmentLoad
+        }
+        M::Rdgsbase => Refusal::GsBaseRead,
+        M::Xsave
+        | M::Xsave64
+        | M::Xsavec
+        | M::Xsavec64
+        | M::Xsaveopt
+        | M::Xsaveopt64
+        | M::Xsaves
+        | M::Xsaves64
+        | M::Xrstor
+        | M::Xrstor64
+        | M::Xrstors
+        | M::Xrstors64 => Refusal::StateSave,
+        M::Tileloadd | M::Tileloaddt1 | M::Tilestored | M::Ldtilecfg | M::Sttilecfg => {
+            Refusal::Tile
+        }
+        M::Wrpkru => Refusal::ProtectionKeys,
+        M::Incsspd
+        | M::Incsspq
+        | M::Rstorssp
+        | M::Saveprevssp
+        | M::Wrssd
+        | M::Wrssq
+        | M::Wrussd
+        | M::Wrussq
+        | M::Setssbsy
+        | M::Clrssbsy => Refusal::ShadowStack,
+        M::Montmul
+        | M::Xsha1
+        | M::Xsha256
+        | M::Xsha512
+        | M::Xstore
+        | M::Xcryptcbc
+        | M::Xcryptcfb
+        | M::Xcryptctr
+        | M::Xcryptecb
+        | M::Xcryptofb
+        | M::Xsha512_alt
+        | M::Xstore_alt
+        | M::Ccs_hash
+        | M::Ccs_encrypt
+        | M::Llwpcb
+        | M::Slwpcb
+        | M::Lwpins
+        | M::Lwpval
+        | M::Undoc
+        | M::Altinst => Refusal::VendorExtension,
+        _ => return None,
+    };
+    Some(refusal)
+}
+
+fn by_flow(raw: &Instruction) -> Option<Refusal> {
+    match raw.flow_control() {
+        FlowControl::Interrupt => Some(Refusal::Interrupt),
+        FlowControl::XbeginXabortXend => Some(Refusal::Transaction),
+        FlowControl::Exception => Some(Refusal::AlwaysFaults),
+        FlowControl::Return if !matches!(raw.mnemonic(), Mnemonic::Ret) => {
+            let interrupt =
+                matches!(raw.mnemonic(), Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq);
+            Some(match raw.is_privileged() {
+                true => Refusal::Privileged,
+                false if interrupt => Refusal::Interrupt,
+                false => Refusal::FarTransfer,
+            })
+        }
+        FlowControl::IndirectBranch if raw.is_jmp_far_indirect() => Some(Refusal::FarTransfer),
+        FlowControl::IndirectCall if raw.is_call_far_indirect() => Some(Refusal::FarTransfer),
+        FlowControl::UnconditionalBranch if raw.is_jmp_far() => Some(Refusal::FarTransfer),
+        FlowControl::Call if raw.is_call_far() => Some(Refusal::FarTransfer),
+        FlowControl::Call if !raw.is_call_near() => Some(Refusal::Hypervisor),
+        _ => None,
+    }
+}
+
+/// Moves into a segment register load a base from the descriptor table.
+fn by_operand(raw: &Instruction) -> Option<Refusal> {
+    let into_segment = matches!(raw.mnemonic(), Mnemonic::Mov | Mnemonic::Pop)
+        && raw.op0_kind() == OpKind::Register
+        && raw.op0_register().is_segment_register();
+    into_segment.then_some(Refusal::SegmentLoad)
+}
+
+/// The pointer and the counter of such an instruction have 32 bits; no compiler writes it.
+fn narrow_repeat(raw: &Instruction) -> bool {
+    let narrow =
+        |kind| matches!(kind, OpKind::MemorySegESI | OpKind::MemorySegEDI | OpKind::MemoryESEDI);
+    raw.is_string_instruction()
+        && (raw.has_rep_prefix() || raw.has_repne_prefix())
+        && (narrow(raw.op0_kind()) || narrow(raw.op1_kind()))
+}
+
+/// Whether the direction flag may change.
+pub(crate) fn changes_direction(raw: &Instruction) -> bool {
+    raw.rflags_modified() & iced_x86::RflagsBits::DF != 0
+}
+
+/// Corrections to the register table of the decoder.
+pub(crate) fn correct_registers(raw: &Instruction, effect: &mut RegisterEffect) {
+    // `cmov` into 32 bits clears the upper half even when the condition is false, and otherwise keeps the lower half:
+    // never a kill, whatever the table calls it.
+    if moves_on_condition(raw.mnemonic()) {
+        effect.killed = GprSet::default();
+    }
+    // bsf and bsr of 0 leave the destination as it was (AMD APM; SDM: "undefined", the same in practice).
+    if matches!(raw.mnemonic(), Mnemonic::Bsf | Mnemonic::Bsr) {
+        effect.killed = GprSet::default();
+    }
+    // A nop that changes nothing where shadow stacks are off (SDM vol. 2, RDSSP).
+    if matches!(raw.mnemonic(), Mnemonic::Rdsspd | Mnemonic::Rdsspq) {
+        effect.killed = GprSet::default();
+    }
+    // Shifts of a 32-bit register by a masked count of 0 clear the upper half all the same and read the register, so
+    // nothing to correct. A mask that a gather uses up is changed, also where the table says it is only read.
+    if raw.is_vsib() {
+        if let Some(mask) = MaskRegister::from_iced(raw.op_mask()) {
+            effect.masks_changed |= 1 << mask.number();
+        }
+        for operand in (0..raw.op_count()).filter(|&one| raw.op_kind(one) == OpKind::Register) {
+            if let Some(vector) = VectorRegister::from_iced(raw.op_register(operand)) {
+                effect.vectors_changed |= 1 << vector.number();
+            }
+        }
+    }
+    // x87 registers are the MMX registers; which one a push writes depends on TOP.
+    effect.mmx_changed |= raw.fpu_stack_increment_info().writes_top();
+    // The table names no registers for these two.
+    match raw.mnemonic() {
+        Mnemonic::Fxrstor | Mnemonic::Fxrstor64 => {
+            effect.mmx_changed = true;
+            effect.vectors_changed = u32::MAX;
+        }
+        Mnemonic::Frstor => effect.mmx_changed = true,
+        _ => {}
+    }
+}
+
+fn moves_on_condition(mnemonic: Mnemonic) -> bool {
+    use Mnemonic as M;
+    matches!(
+        mnemonic,
+        M::Cmova
+            | M::Cmovae
+            | M::Cmovb
+            | M::Cmovbe
+            | M::Cmove
+            | M::Cmovg
+            | M::Cmovge
+            | M::Cmovl
+            | M::Cmovle
+            | M::Cmovne
+            | M::Cmovno
+            | M::Cmovnp
+            | M::Cmovns
+            | M::Cmovo
+            | M::Cmovp
+            | M::Cmovs
+    )
+}
+
+/// Whether `raw` is a shift or rotate that takes its count from CL.
+pub(crate) fn is_shift_by_cl(raw: &Instruction) -> bool {
+    let by_cl = (1..raw.op_count())
+        .any(|one| raw.op_kind(one) == OpKind::Register && raw.op_register(one) == Register::CL);
+    use Mnemonic as M;
+    by_cl
+        && matches!(
+            raw.mnemonic(),
+            M::Rol
+                | M::Ror
+                | M::Rcl
+                | M::Rcr
+                | M::Shl
+                | M::Sal
+                | M::Shr
+                | M::Sar
+                | M::Shld
+                | M::Shrd
+        )
+}
