@@ -12,7 +12,7 @@ use x86::{CodeBytes, Limits, Reader, listing, read_block};
 const START: RemoteAddr = RemoteAddr(0x1000);
 
 fn bytes_of(hex: &str) -> Vec<u8> {
-    assert!(hex.len() % 2 == 0 && hex.is_ascii(), "not hex: {hex}");
+    assert!(hex.len().is_multiple_of(2) && hex.is_ascii(), "not hex: {hex}");
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 
