@@ -43,7 +43,6 @@ pub enum Command {
     #[command(after_help = "Example:\n  fathom verify r000ma")]
     Verify(VerifyOptions),
     /// List the knobs of `collect` with their defaults and VTune's names
-    #[command(after_help = "Example:\n  fathom knobs")]
     Knobs,
     /// Write the man pages (to a directory, or the main one to stdout)
     #[command(after_help = "Example:\n  fathom man /usr/local/share/man/man1")]

@@ -11,7 +11,7 @@ mod progress;
 use std::process::ExitCode;
 
 use base::Nanos;
-use clap::Parser;
+use clap::FromArgMatches;
 
 use arguments::{Arguments, Command};
 use exit::Failure;
@@ -41,7 +41,8 @@ fn main() -> ExitCode {
 }
 
 fn run(began: Nanos) -> Result<ExitCode, Failure> {
-    let arguments = match Arguments::try_parse() {
+    let parsed = commands::generate::command().try_get_matches();
+    let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         // clap prints help and version to stdout, errors to stderr; its code for errors is 2, ours for usage too.
         Err(error) => {

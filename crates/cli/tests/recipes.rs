@@ -178,6 +178,7 @@ fn every_multiplication_shows_its_loop() {
         blas.is_some_and(|row| row["self_percent"]["value"]
             .as_f64()
             .is_some_and(|share| share > 30.0)),
-        "{rows:?}"
+        "{:?}",
+        shown(&modules)
     );
 }

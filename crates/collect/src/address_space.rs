@@ -149,8 +149,8 @@ impl AddressSpace {
         Some((mapped.module, FileOffset(offset)))
     }
 
-    /// Follows a copied stack: calls `frame` for each frame, innermost first, with the address to look up.
-    /// Returns whether the outermost frame was reached.
+    /// Follows a copied stack: calls `frame` for each frame, innermost first, with the address to look up and what lies
+    /// there. Returns whether the outermost frame was reached.
     ///
     /// Unwind tables come from files that anybody may have made. Should the parsers of them panic, this process's
     /// tables are dropped and only frame pointers are followed from then on: a recording is worth more than a stack.
@@ -158,7 +158,7 @@ impl AddressSpace {
         &mut self,
         stack: CopiedStack<'_>,
         cache: &mut UnwindCache,
-        mut frame: impl FnMut(RemoteAddr),
+        mut frame: impl FnMut(RemoteAddr, Option<(ModuleId, FileOffset)>),
     ) -> bool {
         let followed = catch_unwind(AssertUnwindSafe(|| self.follow(stack, cache, &mut frame)));
         followed.unwrap_or_else(|_| {
@@ -172,7 +172,7 @@ impl AddressSpace {
         &self,
         stack: CopiedStack<'_>,
         cache: &mut UnwindCache,
-        frame: &mut impl FnMut(RemoteAddr),
+        frame: &mut impl FnMut(RemoteAddr, Option<(ModuleId, FileOffset)>),
     ) -> bool {
         let stack_pointer = stack.registers[native::STACK_POINTER];
         let mut read = |address: u64| {
@@ -185,15 +185,16 @@ impl AddressSpace {
         let mut frames = self.unwinder.iter_frames(ip, registers, &mut cache.0, &mut read);
         for _ in 0..MAX_DEPTH {
             match frames.next() {
-                Ok(Some(FrameAddress::InstructionPointer(address))) => frame(RemoteAddr(address)),
+                Ok(Some(FrameAddress::InstructionPointer(address))) => {
+                    let address = RemoteAddr(address);
+                    frame(address, self.find(address));
+                }
                 Ok(Some(address)) => {
-                    let address = address.address_for_lookup();
+                    let address = RemoteAddr(address.address_for_lookup());
                     // Without unwind information framehop follows frame pointers; a register that was none
                     // leads to rubbish. An address outside of all code ends the chain instead of inventing one.
-                    if self.find(RemoteAddr(address)).is_none() {
-                        return false;
-                    }
-                    frame(RemoteAddr(address));
+                    let Some(found) = self.find(address) else { return false };
+                    frame(address, Some(found));
                 }
                 Ok(None) => return true,
                 Err(_) => return false,
@@ -243,7 +244,7 @@ mod tests {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let stack = CopiedStack { registers: &[0x7008, 0x7000, 0x1234], bytes: &bytes };
         let mut frames = Vec::new();
-        space.unwind(stack, &mut UnwindCache::default(), |address| frames.push(address.0));
+        space.unwind(stack, &mut UnwindCache::default(), |address, _| frames.push(address.0));
         assert_eq!(frames[..2], [0x1234, 0x14ff]);
     }
 }

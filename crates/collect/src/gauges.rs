@@ -1,7 +1,9 @@
 //! Levels that are polled: memory of the program, and what else goes on on the machine.
 //!
-//! Cost: one `statm` per process and round (some microseconds). `smaps_rollup` walks page tables under the
-//! process's map lock, so it is read ever more rarely: at 0.5, 1, 2, 4 ... seconds.
+//! Cost: one `statm` per process and round (some microseconds); `/proc/stat` once a second, because the kernel adds up
+//! all interrupts for it. `smaps_rollup` walks the page tables of a process (50 ns a page): it is read at 0.5 s, then at
+//! twice the time each, and never so often that reading takes more than a thousandth of the time; of a process beyond
+//! 8 GiB it is not read at all.
 
 use std::path::Path;
 
@@ -11,6 +13,10 @@ use facts::{Fact, Gauge, GaugeKind, SinkError};
 use crate::recorder::Recorder;
 
 const INTERVAL: Nanos = Nanos(100_000_000);
+const MACHINE_INTERVAL: Nanos = Nanos(1_000_000_000);
+const FIRST_ROLLUP: Nanos = Nanos(500_000_000);
+/// Largest process whose page tables are walked: 2 million base pages, a tenth of a second.
+const LARGEST_ROLLUP: u64 = 8 << 30;
 /// A program with more processes than this has only the first ones polled.
 const MOST_PROCESSES: usize = 64;
 /// `/proc/stat` counts in units of USER_HZ, which is 100 on every Linux (`include/asm-generic/param.h`).
@@ -20,7 +26,8 @@ const NANOS_PER_TICK: u64 = 10_000_000;
 #[derive(Default)]
 pub struct Gauges {
     next: Nanos,
-    next_rollup: Nanos,
+    next_machine: Nanos,
+    next_rollup: Option<Nanos>,
     stolen_before: Option<u64>,
     busy_before: Option<u64>,
 }
@@ -33,22 +40,32 @@ impl Gauges {
         }
         self.next = now + INTERVAL;
         let processes: Vec<Pid> = recorder.processes().take(MOST_PROCESSES).collect();
-        for pid in &processes {
-            if let Some(value) = resident_bytes(*pid) {
-                recorder.push(gauge(now, *pid, GaugeKind::ResidentBytes, value))?;
+        let with_rollup = now >= *self.next_rollup.get_or_insert(FIRST_ROLLUP);
+        let began = sys::process::monotonic();
+        for pid in processes {
+            let Some(resident) = resident_bytes(pid) else { continue };
+            recorder.push(gauge(now, pid, GaugeKind::ResidentBytes, resident))?;
+            if !with_rollup || resident > LARGEST_ROLLUP {
+                continue;
+            }
+            if let Some((huge, anonymous)) = huge_page_bytes(pid) {
+                recorder.push(gauge(now, pid, GaugeKind::HugePageBytes, huge))?;
+                recorder.push(gauge(now, pid, GaugeKind::AnonymousBytes, anonymous))?;
             }
         }
-        if self.next_rollup == Nanos(0) {
-            self.next_rollup = now + Nanos(500_000_000);
-        } else if now >= self.next_rollup {
-            self.next_rollup = now + now;
-            for pid in &processes {
-                if let Some((huge, anonymous)) = huge_page_bytes(*pid) {
-                    recorder.push(gauge(now, *pid, GaugeKind::HugePageBytes, huge))?;
-                    recorder.push(gauge(now, *pid, GaugeKind::AnonymousBytes, anonymous))?;
-                }
-            }
+        if with_rollup {
+            let took = sys::process::monotonic() - began;
+            self.next_rollup = Some(now + now.max(Nanos(took.0.saturating_mul(1000))));
         }
+        if now >= self.next_machine {
+            self.next_machine = now + MACHINE_INTERVAL;
+            self.machine(now, recorder)?;
+        }
+        Ok(())
+    }
+
+    /// The last look at the machine: short recordings need an end to subtract the beginning from.
+    pub fn finish(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         self.machine(now, recorder)
     }
 

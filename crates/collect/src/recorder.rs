@@ -64,7 +64,6 @@ pub struct Recorder<'s> {
     threads: BTreeMap<(Pid, Tid), String>,
     cache: UnwindCache,
     frames: Vec<(ModuleId, FileOffset)>,
-    addresses: Vec<RemoteAddr>,
 }
 
 impl<'s> Recorder<'s> {
@@ -78,7 +77,6 @@ impl<'s> Recorder<'s> {
             threads: BTreeMap::new(),
             cache: UnwindCache::default(),
             frames: Vec::new(),
-            addresses: Vec::new(),
         }
     }
 
@@ -273,28 +271,22 @@ impl<'s> Recorder<'s> {
                 self.frames.push((kernel, FileOffset(address.saturating_sub(back))));
             }
         }
-        let mut addresses = std::mem::take(&mut self.addresses);
-        addresses.clear();
+        let unknown = self.modules.unknown(self.sink)?;
+        let frames = &mut self.frames;
+        let mut push = |address: RemoteAddr, found: Option<(ModuleId, FileOffset)>| {
+            frames.push(found.unwrap_or((unknown, FileOffset(address.0))));
+        };
         let mut complete = true;
         if let Some(stack) = position.user {
             if let Some(space) = self.spaces.get_mut(&at.pid) {
-                complete = space.unwind(stack, &mut self.cache, |address| addresses.push(address));
+                complete = space.unwind(stack, &mut self.cache, push);
             }
         } else if position.kernel.is_empty() {
-            addresses.push(position.ip);
+            push(position.ip, self.spaces.get(&at.pid).and_then(|space| space.find(position.ip)));
             complete = false;
         }
-        for address in &addresses {
-            let found = self.spaces.get(&at.pid).and_then(|space| space.find(*address));
-            let frame = match found {
-                Some(found) => found,
-                None => (self.modules.unknown(self.sink)?, FileOffset(address.0)),
-            };
-            self.frames.push(frame);
-        }
-        self.addresses = addresses;
         let frames = std::mem::take(&mut self.frames);
-        let id = self.stacks.intern(&frames, complete, self.sink);
+        let id = self.stacks.intern(at.tid, &frames, complete, self.sink);
         self.frames = frames;
         id
     }

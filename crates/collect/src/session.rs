@@ -378,9 +378,7 @@ impl Session<'_> {
         loop {
             self.wait();
             let now = process::monotonic() - self.start;
-            if let Some(end) = self.handle_signals() {
-                return Ok(end);
-            }
+            let end = self.handle_signals();
             self.source.look(recorder)?;
             if matches!(self.source, Source::Proc) {
                 self.follow_threads(now, recorder)?;
@@ -390,17 +388,19 @@ impl Session<'_> {
                 last_flush = now;
                 recorder.flush()?;
             }
-            if self.program_ended() {
-                return Ok(End::ProgramEnded);
-            }
-            if self
-                .options
-                .duration
-                .is_some_and(|duration| u128::from(now.0) >= duration.as_nanos())
-            {
-                return Ok(End::Duration);
+            if let Some(end) = end.or_else(|| self.is_over(now)) {
+                gauges.finish(now, recorder)?;
+                return Ok(end);
             }
         }
+    }
+
+    fn is_over(&mut self, now: Nanos) -> Option<End> {
+        if self.program_ended() {
+            return Some(End::ProgramEnded);
+        }
+        let over = |duration: Duration| u128::from(now.0) >= duration.as_nanos();
+        self.options.duration.is_some_and(over).then_some(End::Duration)
     }
 
     /// Sleeps until something happens, at most one round.

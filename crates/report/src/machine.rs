@@ -2,7 +2,7 @@
 
 use base::Bytes;
 use facts::Metric;
-use facts::host::{Cache, CacheKind, Calibration, Host};
+use facts::host::{Cache, CacheKind, Calibration, Host, LatencyPoint};
 use serde::Serialize;
 
 use crate::table::{Cell, Column, Look, Table};
@@ -243,22 +243,49 @@ fn caches(host: &Host, calibration: &Calibration) -> Table {
     table(looks, &["level", "latency", "effective", "told"], rows)
 }
 
+/// One row per size; the page sizes stand side by side, so that what huge pages save is seen at a glance.
 fn ladder(calibration: &Calibration) -> Table {
-    let row = |point: &facts::host::LatencyPoint| {
-        vec![
-            Cell::text(Bytes(point.bytes).to_string()),
-            Cell::text(Bytes(point.page_bytes).to_string()),
-            rate(&point.latency),
-            Cell::Metric(point.latency.clone()),
-        ]
+    let mut page_sizes: Vec<u64> = calibration.ladder.iter().map(|point| point.page_bytes).collect();
+    page_sizes.sort_unstable();
+    page_sizes.dedup();
+    let mut sizes: Vec<u64> = calibration.ladder.iter().map(|point| point.bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    // The table's columns have fixed names; kernels offer two or three page sizes, of which two are measured.
+    const KEYS: [(&str, &str); 2] = [("small", "small_bar"), ("large", "large_bar")];
+    let measured: Vec<_> = KEYS.into_iter().zip(page_sizes).collect();
+    let row = |size: &u64| {
+        let mut cells = vec![Cell::text(Bytes(*size).to_string())];
+        for (_, page) in &measured {
+            let same = |point: &&LatencyPoint| point.bytes == *size && point.page_bytes == *page;
+            match calibration.ladder.iter().find(same) {
+                Some(point) => cells.extend([rate(&point.latency), Cell::Metric(point.latency.clone())]),
+                None => cells.extend([Cell::Missing, Cell::Missing]),
+            }
+        }
+        cells
     };
-    let looks = vec![
-        (Look::Figure("size"), "size"),
-        (Look::Figure("pages"), "pages of"),
-        (Look::Figure("latency"), "ns per load"),
-        (Look::Bar("bar"), ""),
-    ];
-    table(looks, &["size", "pages", "latency", "bar"], calibration.ladder.iter().map(row).collect())
+    let mut looks = vec![(Look::Figure("size"), "size")];
+    let mut keys = vec!["size"];
+    for ((key, bar), page) in &measured {
+        looks.push((Look::Figure(key), page_heading(*page)));
+        looks.push((Look::Bar(bar), ""));
+        keys.extend([*key, *bar]);
+    }
+    table(looks, &keys, sizes.iter().map(row).collect())
+}
+
+/// Headings of columns are fixed words: one per page size of x86-64 and aarch64.
+fn page_heading(page_bytes: u64) -> &'static str {
+    match page_bytes >> 10 {
+        4 => "ns, 4 KiB pages",
+        16 => "ns, 16 KiB pages",
+        64 => "ns, 64 KiB pages",
+        2_048 => "ns, 2 MiB pages",
+        32_768 => "ns, 32 MiB pages",
+        524_288 => "ns, 512 MiB pages",
+        _ => "ns, larger pages",
+    }
 }
 
 fn flops(calibration: &Calibration) -> Table {

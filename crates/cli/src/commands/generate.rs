@@ -9,21 +9,28 @@ use crate::arguments::Arguments;
 use crate::exit::{CANNOT_MEASURE, Failure};
 use crate::knobs::KNOBS;
 
+/// The command line, with what only the other tables know.
+pub fn command() -> clap::Command {
+    // So that `fathom help knobs` lists them too.
+    Arguments::command().mut_subcommand("knobs", |knobs| knobs.after_help(knob_table()))
+}
+
 /// Lists the knobs.
 pub fn knobs() -> Result<ExitCode, Failure> {
+    super::print(&knob_table())
+}
+
+fn knob_table() -> String {
     let mut text = format!("{:<22} {:<8} {:<22} {}\n", "KNOB", "DEFAULT", "IN VTUNE", "MEANING");
     for knob in &KNOBS {
-        text.push_str(&format!(
-            "{:<22} {:<8} {:<22} {}\n",
-            knob.name, knob.default, knob.vtune, knob.meaning
-        ));
+        text += &format!("{:<22} {:<8} {:<22} {}\n", knob.name, knob.default, knob.vtune, knob.meaning);
     }
-    super::print(&text)
+    text
 }
 
 /// Writes man pages.
 pub fn man(directory: Option<&Path>) -> Result<ExitCode, Failure> {
-    let command = Arguments::command();
+    let command = command();
     match directory {
         Some(directory) => clap_mangen::generate_to(command, directory).map_err(|error| {
             Failure::new(
@@ -46,6 +53,6 @@ pub fn man(directory: Option<&Path>) -> Result<ExitCode, Failure> {
 /// Writes shell completions.
 pub fn completions(shell: clap_complete::Shell) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "fathom", &mut script);
+    clap_complete::generate(shell, &mut command(), "fathom", &mut script);
     super::print(&String::from_utf8_lossy(&script))
 }
