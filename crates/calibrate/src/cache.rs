@@ -1,17 +1,22 @@
 //! Stored calibrations: one JSON file per machine under the user's cache directory.
 //!
 //! The name holds the fingerprint, so that machines sharing a home directory keep one file each. A file of another
-//! version or fingerprint, or one that is damaged, counts as absent. Written under another name and renamed:
+//! version or fingerprint, or one that is damaged, counts as absent, and so does, after an hour, one that was measured
+//! while others used the machine: it must not stand for the machine for ever. Written under another name and renamed:
 //! a reader sees the old content or the new one.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use facts::host::{Calibration, Host};
 
 use crate::VERSION;
+
+/// How long a calibration of a busy machine is used, seconds.
+const DISTURBED_LASTS: u64 = 3600;
 
 /// A calibration has about 60 KB of JSON.
 const LARGEST_FILE: u64 = 4 << 20;
@@ -43,7 +48,9 @@ fn load_from(path: &Path, host: &Host) -> Option<Calibration> {
     let calibration: Calibration = serde_json::from_slice(&text).ok()?;
     let fits =
         calibration.version == VERSION && calibration.fingerprint == machine::fingerprint(host);
-    fits.then_some(calibration)
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let age = now.saturating_sub(calibration.measured_unix);
+    (fits && !(calibration.disturbed && age > DISTURBED_LASTS)).then_some(calibration)
 }
 
 /// Stores a calibration and returns where.
@@ -126,6 +133,15 @@ mod tests {
         save_to(&path, &calibration(&Host { cpu: "other".into(), ..Host::default() }))
             .expect("writable");
         assert_eq!(load_from(&path, &host), None, "another machine");
+        let long_ago = Calibration { measured_unix: 1, ..calibration(&host) };
+        save_to(&path, &long_ago).expect("writable");
+        assert_eq!(
+            load_from(&path, &host).as_ref(),
+            Some(&long_ago),
+            "an idle machine's figures stay"
+        );
+        save_to(&path, &Calibration { disturbed: true, ..long_ago }).expect("writable");
+        assert_eq!(load_from(&path, &host), None, "a busy machine's figures do not");
         save_to(&path, &calibration(&host)).expect("writable");
         let text = fs::read(&path).expect("just written");
         for length in 0..text.len() {

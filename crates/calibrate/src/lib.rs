@@ -31,7 +31,7 @@ pub use live::{host, snapshot};
 
 /// Version of the measuring code. Raise it when a change makes earlier figures incomparable: stored calibrations
 /// of other versions are measured again.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// How to measure.
 #[derive(Clone, PartialEq, Debug)]
@@ -103,7 +103,9 @@ pub fn measure(host: &Host, options: &Options, progress: &mut dyn FnMut(f64, &st
         }
     }
     progress.part_done(1.0);
-    calibration.notes.extend(load.end(plan.cpus.len()));
+    let disturbances = load.end(plan.cpus.len());
+    calibration.disturbed = !disturbances.is_empty();
+    calibration.notes.extend(disturbances);
     calibration.took_seconds = started.elapsed().as_secs_f64();
     calibration
 }

@@ -193,6 +193,10 @@ pub struct Calibration {
     pub page_fault_2m: Option<Metric>,
     /// What a clock sample costs the program, ns (interrupt, stack copy), when perf events are allowed.
     pub sample_cost: Option<Metric>,
+    /// Other programs or virtual machines had a good part of the CPUs meanwhile: rates may be too low, latencies too
+    /// high.
+    #[serde(default)]
+    pub disturbed: bool,
     /// What could not be measured, and why.
     pub notes: Vec<String>,
 }
