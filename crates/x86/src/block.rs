@@ -166,3 +166,61 @@ impl Walk {
         follow
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CodeBytes;
+
+    const AT: RemoteAddr = RemoteAddr(0x1000);
+
+    fn read(bytes: &[u8], limits: Limits) -> (usize, End) {
+        let code = CodeBytes { start: AT, bytes };
+        let block = read_block(&mut Reader::new(), &code, AT, &limits);
+        (block.instructions.len(), block.end)
+    }
+
+    #[test]
+    fn limits_end_a_block_in_front_of_an_instruction() {
+        let nops = [0x90; 8];
+        let few = Limits { instructions: 3, ..Limits::BASIC };
+        assert_eq!(read(&nops, few), (3, End::FallThrough(RemoteAddr(0x1003))));
+        // mov rax, [rdi] has three bytes; a third one would make nine.
+        let loads = [0x48, 0x8b, 0x07].repeat(4);
+        let short = Limits { bytes: 8, ..Limits::BASIC };
+        assert_eq!(read(&loads, short), (2, End::FallThrough(RemoteAddr(0x1006))));
+        let none = Limits { instructions: 0, ..Limits::BASIC };
+        assert_eq!(read(&nops, none), (0, End::FallThrough(AT)));
+    }
+
+    #[test]
+    fn as_many_jumps_are_followed_as_allowed() {
+        // jmp +0, four times, then ret
+        let chain = [0xeb, 0, 0xeb, 0, 0xeb, 0, 0xeb, 0, 0xc3];
+        assert_eq!(read(&chain, Limits::BASIC), (1, End::Jump(RemoteAddr(0x1002))));
+        let two = Limits { follow: 2, ..Limits::BASIC };
+        assert_eq!(read(&chain, two), (3, End::Jump(RemoteAddr(0x1006))));
+        assert_eq!(read(&chain, Limits::SUPER), (5, End::Return));
+    }
+
+    #[test]
+    fn a_loop_of_jumps_ends() {
+        // nop; jmp to the nop, by way of another jmp
+        let around = [0x90, 0xeb, 0x00, 0xeb, 0xfb];
+        assert_eq!(read(&around, Limits::SUPER), (3, End::Jump(AT)));
+        // jmp into the middle of an earlier instruction: overlapping code, bounded by the number of jumps
+        let overlap = [0x66, 0x90, 0xeb, 0xfd];
+        let (count, _) = read(&overlap, Limits::SUPER);
+        assert!(count <= 2 * (Limits::SUPER.follow + 2));
+    }
+
+    #[test]
+    fn the_limit_of_bytes_also_ends_followed_code() {
+        let mut reader = Reader::new();
+        let bytes = [0x90, 0xeb, 0x00, 0x90, 0x90, 0x90];
+        let code = CodeBytes { start: AT, bytes: &bytes };
+        let block = read_block(&mut reader, &code, AT, &Limits { bytes: 4, ..Limits::SUPER });
+        assert_eq!(block.byte_length(), 4);
+        assert_eq!(block.end, End::FallThrough(RemoteAddr(0x1004)));
+    }
+}

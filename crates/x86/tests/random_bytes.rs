@@ -6,8 +6,8 @@ mod common;
 use base::RemoteAddr;
 use common::Random;
 use x86::{
-    Block, CodeBytes, End, LONGEST_INSTRUCTION, Limits, Reader, State, Times, evaluate, find_roots,
-    live_points, read_block, self_loop,
+    Block, CodeBytes, End, LONGEST_INSTRUCTION, Limits, Place, Reader, State, Times, When,
+    evaluate, find_roots, live_points, read_block, self_loop,
 };
 
 const BLOCKS: usize = 400_000;
@@ -74,6 +74,11 @@ fn check(block: &Block, limits: &Limits, state: &State) -> usize {
         assert!((1..=LONGEST_INSTRUCTION).contains(&instruction.length()));
         for access in instruction.accesses() {
             assert!((1..=512).contains(&access.bytes), "{access}");
+            if let (Place::One(_), When::Masked(masked)) = (&access.place, access.when) {
+                let elements = access.bytes / u32::from(masked.element_bytes);
+                assert!(access.bytes % u32::from(masked.element_bytes) == 0, "{access}");
+                assert!(u32::from(masked.lanes) % elements == 0, "{access}");
+            }
         }
         for touched in evaluate(instruction.accesses(), state) {
             assert!((1..=512).contains(&touched.bytes));

@@ -8,11 +8,9 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use base::RemoteAddr;
 use common::Random;
-use object::{Object, ObjectSection};
 use x86::{
     Access, AddressWidth, CodeBytes, LONGEST_INSTRUCTION, NotRead, Place, Reader, Refusal, Segment,
     When,
@@ -123,15 +121,6 @@ fn segment(instruction: &Theirs, operand: u8) -> Segment {
     }
 }
 
-/// Only the last REX prefix counts (SDM vol. 2, 2.2.1: it must come right before the opcode). The other decoder rejects
-/// two, or takes bits of both; not compared.
-fn rex_before_rex(bytes: &[u8]) -> bool {
-    let prefix = |byte: &&u8| matches!(**byte, 0x40..=0x4f | 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3);
-    let prefixes: Vec<u8> = bytes.iter().take_while(prefix).copied().collect();
-    let is_rex = |byte: &u8| byte & 0xf0 == 0x40;
-    prefixes.iter().rev().skip(1).any(is_rex)
-}
-
 /// What differs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Kind {
@@ -172,7 +161,7 @@ impl Both {
     /// Compares the instruction at the start of `bytes`; gives its length, 1 where there is none.
     fn compare(&mut self, bytes: &[u8], address: RemoteAddr) -> usize {
         let bytes = &bytes[..bytes.len().min(LONGEST_INSTRUCTION)];
-        if rex_before_rex(bytes) {
+        if common::rex_before_rex(bytes) {
             return 1;
         }
         let code = CodeBytes { start: address, bytes };
@@ -383,49 +372,19 @@ const KNOWN: &[(Kind, &[&str], &str)] = &[
 ];
 
 fn is_known(kind: Kind, name: &str) -> bool {
-    let matches = |pattern: &&str| matches_pattern(pattern.as_bytes(), name.as_bytes());
+    let matches = |pattern: &&str| common::matches_pattern(pattern.as_bytes(), name.as_bytes());
     KNOWN.iter().any(|(one, patterns, _)| *one == kind && patterns.iter().any(matches))
 }
-
-/// `*` stands for any letters, `?` for one.
-fn matches_pattern(pattern: &[u8], name: &[u8]) -> bool {
-    match (pattern.split_first(), name.split_first()) {
-        (None, None) => true,
-        (Some((b'*', rest)), _) => {
-            (0..=name.len()).any(|taken| matches_pattern(rest, &name[taken..]))
-        }
-        (Some((b'?', rest)), Some((_, name))) => matches_pattern(rest, name),
-        (Some((one, rest)), Some((other, name))) => one == other && matches_pattern(rest, name),
-        _ => false,
-    }
-}
-
-const LIBRARIES: &[&str] = &[
-    "/usr/lib/x86_64-linux-gnu/libc.so.6",
-    "/usr/lib/x86_64-linux-gnu/libm.so.6",
-    "/usr/lib/x86_64-linux-gnu/libcrypto.so.3",
-    "/usr/lib/x86_64-linux-gnu/libstdc++.so.6",
-    "/usr/lib/x86_64-linux-gnu/libopenblas.so.0",
-];
 
 #[test]
 fn system_libraries() {
     let mut both = Both::new();
-    for path in LIBRARIES.iter().map(Path::new) {
-        let Ok(bytes) = std::fs::read(path) else {
-            println!("skipped {}: not here", path.display());
-            continue;
-        };
-        let file = object::File::parse(&*bytes).unwrap();
-        let Some(text) = file.section_by_name(".text") else { continue };
-        let (start, code) = (text.address(), text.data().unwrap());
-        let before = both.tally.compared;
+    common::for_each_library(|start, code| {
         let mut at = 0;
         while at < code.len() {
-            at += both.compare(&code[at..], RemoteAddr(start.wrapping_add(at as u64)));
+            at += both.compare(&code[at..], RemoteAddr(start.0.wrapping_add(at as u64)));
         }
-        println!("{}: {} instructions", path.display(), both.tally.compared - before);
-    }
+    });
     both.finish();
 }
 
@@ -457,6 +416,11 @@ fn random_bytes() {
 
 #[test]
 fn patterns() {
-    assert!(matches_pattern(b"v*s?", b"vfmaddss") && matches_pattern(b"cmp*xadd", b"cmpbexadd"));
-    assert!(!matches_pattern(b"v*ph", b"vaddps") && !matches_pattern(b"cmps?", b"cmps"));
+    assert!(
+        common::matches_pattern(b"v*s?", b"vfmaddss")
+            && common::matches_pattern(b"cmp*xadd", b"cmpbexadd")
+    );
+    assert!(
+        !common::matches_pattern(b"v*ph", b"vaddps") && !common::matches_pattern(b"cmps?", b"cmps")
+    );
 }

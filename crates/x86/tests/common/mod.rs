@@ -1,4 +1,11 @@
-//! A small generator of random numbers with a fixed seed, so that a failure can be had again. Shared by tests.
+//! What the tests share: random numbers with a fixed seed, so that a failure can be had again; the code of system
+//! libraries; patterns of mnemonics.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use std::path::Path;
+
+use base::RemoteAddr;
+use object::{Object, ObjectSection};
 
 /// splitmix64 (Steele, Lea, Flood 2014; public domain code by Vigna).
 pub struct Random(pub u64);
@@ -15,5 +22,50 @@ impl Random {
     /// 0..bound; the bias for small bounds does not matter here.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
+    }
+}
+
+/// Only the last REX prefix counts (SDM vol. 2, 2.2.1: it must come right before the opcode). The other decoder rejects
+/// two, or takes bits of both; not compared.
+pub fn rex_before_rex(bytes: &[u8]) -> bool {
+    let prefix = |byte: &&u8| matches!(**byte, 0x40..=0x4f | 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3);
+    let prefixes: Vec<u8> = bytes.iter().take_while(prefix).copied().collect();
+    let is_rex = |byte: &u8| byte & 0xf0 == 0x40;
+    prefixes.iter().rev().skip(1).any(is_rex)
+}
+
+/// `*` stands for any letters, `?` for one.
+pub fn matches_pattern(pattern: &[u8], name: &[u8]) -> bool {
+    match (pattern.split_first(), name.split_first()) {
+        (None, None) => true,
+        (Some((b'*', rest)), _) => {
+            (0..=name.len()).any(|taken| matches_pattern(rest, &name[taken..]))
+        }
+        (Some((b'?', rest)), Some((_, name))) => matches_pattern(rest, name),
+        (Some((one, rest)), Some((other, name))) => one == other && matches_pattern(rest, name),
+        _ => false,
+    }
+}
+
+const LIBRARIES: &[&str] = &[
+    "/usr/lib/x86_64-linux-gnu/libc.so.6",
+    "/usr/lib/x86_64-linux-gnu/libm.so.6",
+    "/usr/lib/x86_64-linux-gnu/libcrypto.so.3",
+    "/usr/lib/x86_64-linux-gnu/libstdc++.so.6",
+    "/usr/lib/x86_64-linux-gnu/libopenblas.so.0",
+];
+
+/// Calls `each` with address and bytes of `.text` of every library that is here.
+pub fn for_each_library(mut each: impl FnMut(RemoteAddr, &[u8])) {
+    for path in LIBRARIES.iter().map(Path::new) {
+        let Ok(bytes) = std::fs::read(path) else {
+            println!("skipped {}: not here", path.display());
+            continue;
+        };
+        let file = object::File::parse(&*bytes).unwrap();
+        let Some(text) = file.section_by_name(".text") else { continue };
+        let code = text.data().unwrap();
+        println!("{}: {} bytes of code", path.display(), code.len());
+        each(RemoteAddr(text.address()), code);
     }
 }
