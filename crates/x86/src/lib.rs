@@ -24,7 +24,25 @@
 //!    and MPX instructions (nops on all processors that run with MPX off, as Linux does since 5.6) touch nothing.
 //! 8. What cannot be modelled or must not run in a copy is refused by name ([`Refusal`]); a block ends in front of it.
 //! 9. `popf` may set the trap and alignment flags; it is modelled as stack traffic only. Whoever translates it decides.
-//! 10. Sub-register writes: 32 bits clear the upper half, 8 and 16 leave the rest (SDM vol. 1, 3.4.1.1).
+//! 10. An x87 instruction leaves its own address in the FPU's state, where `fnstenv` and `fxsave` show it; code that looks
+//!     sees the copy's address (SDM vol. 1, 8.1.8). Likewise `rdtsc` sees time that the copy takes.
+//! 11. Sub-register writes: 32 bits clear the upper half, 8 and 16 leave the rest (SDM vol. 1, 3.4.1.1).
+//!
+//! ```
+//! use base::RemoteAddr;
+//! use x86::{CodeBytes, Limits, Reader, find_roots, read_block, self_loop};
+//!
+//! // 0x1000: mov rax, [rdi+rcx*8]; add rcx, 1; cmp rcx, rdx; jne 0x1000
+//! let bytes = [0x48, 0x8b, 0x04, 0xcf, 0x48, 0x83, 0xc1, 0x01, 0x48, 0x39, 0xd1, 0x75, 0xf3];
+//! let code = CodeBytes { start: RemoteAddr(0x1000), bytes: &bytes };
+//! let block = read_block(&mut Reader::new(), &code, code.start, &Limits::SUPER);
+//! assert_eq!(block.instructions[0].accesses()[0].to_string(), "read 8 [rdi+rcx*8]");
+//!
+//! let roots = find_roots(&block);
+//! let names: Vec<String> = roots.roots.iter().map(ToString::to_string).collect();
+//! assert_eq!(names, ["rcx@0", "rdi@0"]);
+//! assert!(self_loop(&block, &roots).unwrap().is_summarisable());
+//! ```
 //!
 //! The decoder is iced-x86; `derive`, `masks` and `policy` hold what its tables say differently. yaxpeax-x86 checks it in
 //! the tests.

@@ -55,8 +55,11 @@ const LIBRARIES: &[&str] = &[
     "/usr/lib/x86_64-linux-gnu/libopenblas.so.0",
 ];
 
-/// Calls `each` with address and bytes of `.text` of every library that is here.
-pub fn for_each_library(mut each: impl FnMut(RemoteAddr, &[u8])) {
+/// Enough of a library where its whole code (33 MB in OpenBLAS) would only take longer.
+pub const FEW_MEGABYTES: usize = 4 << 20;
+
+/// Calls `each` with address and bytes of `.text` of every library that is here, at most `most` bytes of each.
+pub fn for_each_library(most: usize, mut each: impl FnMut(RemoteAddr, &[u8])) {
     for path in LIBRARIES.iter().map(Path::new) {
         let Ok(bytes) = std::fs::read(path) else {
             println!("skipped {}: not here", path.display());
@@ -65,6 +68,7 @@ pub fn for_each_library(mut each: impl FnMut(RemoteAddr, &[u8])) {
         let file = object::File::parse(&*bytes).unwrap();
         let Some(text) = file.section_by_name(".text") else { continue };
         let code = text.data().unwrap();
+        let code = &code[..code.len().min(most)];
         println!("{}: {} bytes of code", path.display(), code.len());
         each(RemoteAddr(text.address()), code);
     }
