@@ -9,10 +9,16 @@
 //!   `epoll_wait` and a few more return EINTR then (signal(7)). The window is some ten microseconds per sample.
 //! - A sample's weight is the CPU time that the thread used since its sample before (schedstat), so weights add up to
 //!   the CPU time even though samples are rare.
+//! - A thread that was found at the end of a system call is not counted there; its time goes to its next sample. On a
+//!   busy machine the kernel takes the CPU away from a thread just there to let us run (lazy preemption), so that such
+//!   samples would show the program's system calls instead of its work.
+//! - Mappings are not announced: `/proc/PID/maps` is read again when a stack leads to an unknown address, ever more
+//!   rarely while that does not help.
 
 use base::{Nanos, Pid, RemoteAddr, Tid};
 use facts::SinkError;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use sys::process::Waited;
 use sys::trace;
 use tracee::{News, SeizeError, Tracees};
@@ -32,6 +38,7 @@ pub struct PtraceSampler {
     next_round: Nanos,
     random: u64,
     start: Nanos,
+    maps_read: BTreeMap<Pid, MapsSchedule>,
     main: Pid,
     main_changed: Option<Waited>,
 }
@@ -51,6 +58,7 @@ impl PtraceSampler {
             next_round: Nanos(0),
             random: sys::process::monotonic().0 | 1,
             start: Nanos(0),
+            maps_read: BTreeMap::new(),
             main: pid,
             main_changed: None,
         })
@@ -65,6 +73,13 @@ impl PtraceSampler {
     /// control stopped it.
     pub fn take_main_change(&mut self) -> Option<Waited> {
         self.main_changed.take()
+    }
+
+    /// How long nothing is due, as far as we decide; the program's own events wake us by SIGCHLD.
+    #[must_use]
+    pub fn idle_time(&self) -> Duration {
+        let now = sys::process::monotonic() - self.start;
+        Duration::from_nanos((self.next_round - now).0)
     }
 
     /// Answers waiting stops and takes a round of samples when one is due.
@@ -115,6 +130,9 @@ impl PtraceSampler {
             (*registers, got)
         });
         let Some((registers, got)) = seen else { return Ok(()) };
+        if registers.in_system_call {
+            return Ok(());
+        }
         let Some(used) = trace::scheduled_time(pid, tid) else { return Ok(()) };
         let weight = used - self.accounted.insert(tid, used).unwrap_or(Nanos(0));
         if weight == Nanos(0) {
@@ -127,7 +145,7 @@ impl PtraceSampler {
             ip: RemoteAddr(registers.instruction_pointer.0),
             user: registers.is_64_bit.then_some(user),
         };
-        if !recorder.can_place(pid, registers.instruction_pointer) {
+        if !recorder.can_follow(pid, user) && self.maps_read.entry(pid).or_default().is_due(time) {
             recorder.read_maps(time, pid)?;
         }
         recorder.sampled(Moment { time, pid, tid, cpu: None }, weight, position)
@@ -161,6 +179,24 @@ impl PtraceSampler {
             }
         }
         Ok(())
+    }
+}
+
+/// When to read a process's maps again.
+#[derive(Default)]
+struct MapsSchedule {
+    next: Nanos,
+    interval: Nanos,
+}
+
+impl MapsSchedule {
+    fn is_due(&mut self, now: Nanos) -> bool {
+        if now < self.next {
+            return false;
+        }
+        self.interval = Nanos((self.interval.0 * 2).clamp(10_000_000, 2_000_000_000));
+        self.next = now + self.interval;
+        true
     }
 }
 

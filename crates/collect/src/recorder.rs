@@ -80,10 +80,11 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    /// Whether an address lies in a known mapping of `pid`.
-    #[must_use]
-    pub fn can_place(&self, pid: Pid, address: RemoteAddr) -> bool {
-        self.spaces.get(&pid).is_some_and(|space| space.find(address).is_some())
+    /// Whether a stack leads to its end through known mappings.
+    pub fn can_follow(&mut self, pid: Pid, stack: CopiedStack<'_>) -> bool {
+        self.spaces
+            .get_mut(&pid)
+            .is_some_and(|space| space.unwind(stack, &mut self.cache, |_, _| {}))
     }
 
     /// Makes what was recorded survive our death.

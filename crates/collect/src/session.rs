@@ -277,7 +277,7 @@ fn choose_source(
         }
         Some(Err(OpenError::Gone)) => return Err(SessionError::NoSuchProcess(pid)),
         Some(Err(error)) => format!("{error}"),
-        None => "asked for by sampling-mode".to_owned(),
+        None => "as the knob sampling-mode asks".to_owned(),
     };
     if options.best_method != SamplingMethod::ProcOnly {
         match PtraceSampler::on_process(pid, options.stack_bytes) {
@@ -406,9 +406,9 @@ impl Session<'_> {
     /// Sleeps until something happens, at most one round.
     fn wait(&self) {
         let now = process::monotonic() - self.start;
-        let mut timeout = match self.source {
-            // A traced program waits for our answer at each of its signals: SIGCHLD wakes us.
-            Source::Ptrace(_) => Duration::from_millis(2),
+        let mut timeout = match &self.source {
+            // Rounded up to the millisecond that poll(2) knows, so that it does not end too early and spin.
+            Source::Ptrace(sampler) => sampler.idle_time() + Duration::from_micros(999),
             _ => ROUND,
         };
         if let Some(duration) = self.options.duration {
