@@ -6,7 +6,7 @@
 //!
 //! Assumptions:
 //! * A flag that an instruction leaves *undefined* is dead before it: no program may look at it, by both manuals (SDM
-//!   vol. 1, app. A; AMD APM vol. 3, app. E). A test that compares all flags must leave those out.
+//!   vol. 1, app. A; AMD APM vol. 3, "Instruction Effects on RFLAGS"). A test that compares all flags must leave those out.
 //! * Between the start and the overwriting instruction a fault can show our value to a signal handler in the saved
 //!   flags. The values are dead there too; a handler that prints them will show ours.
 
@@ -141,7 +141,8 @@ pub(crate) fn flag_effect(raw: &Instruction) -> FlagEffect {
 pub struct Live {
     /// Flags whose value may be looked at later.
     pub flags: Flags,
-    /// Registers of which some bit may be looked at later.
+    /// Registers of which some bit may be looked at later. rsp may be missing here (in front of `leave`), but is never
+    /// free: the kernel pushes signal frames below it.
     pub registers: GprSet,
 }
 

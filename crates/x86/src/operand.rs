@@ -183,7 +183,7 @@ pub struct Access {
     pub kind: Kind,
     /// Whether and how often.
     pub when: When,
-    /// Atomic: LOCK prefix, or `xchg` with memory (SDM vol. 3, 9.1.2).
+    /// Atomic: LOCK prefix, or `xchg` with memory (SDM vol. 3, "Bus Locking").
     pub locked: bool,
     /// The access is the whole cache line in which the address lies.
     pub line: bool,

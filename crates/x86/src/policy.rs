@@ -144,8 +144,9 @@ pub(crate) fn correct_registers(raw: &Instruction, effect: &mut RegisterEffect) 
     if moves_on_condition(raw.mnemonic()) {
         effect.killed = GprSet::default();
     }
-    // bsf and bsr of 0 leave the destination as it was (AMD APM; SDM: "undefined", the same in practice).
-    if matches!(raw.mnemonic(), Mnemonic::Bsf | Mnemonic::Bsr) {
+    // bsf and bsr of 0 leave the destination as it was (AMD APM; SDM: "undefined", the same in practice). Processors
+    // without BMI1 and LZCNT take tzcnt and lzcnt for them.
+    if matches!(raw.mnemonic(), Mnemonic::Bsf | Mnemonic::Bsr | Mnemonic::Tzcnt | Mnemonic::Lzcnt) {
         effect.killed = GprSet::default();
     }
     // A nop that changes nothing where shadow stacks are off (SDM vol. 2, RDSSP).

@@ -19,6 +19,7 @@ enum Difference {
     Reads,
     Writes,
     Changes,
+    Needs,
     FlagsRead,
     FlagsWritten,
 }
@@ -43,25 +44,61 @@ fn gpr(register: RegSpec) -> Option<Gpr> {
     }
 }
 
-/// Number of memory operands read and written, and registers changed.
-fn theirs(other: &Theirs) -> Option<(usize, usize, GprSet)> {
+/// What an instruction does.
+#[derive(Default)]
+struct Effects {
+    /// Memory operands read.
+    reads: usize,
+    /// Memory operands written.
+    writes: usize,
+    /// Registers changed.
+    changed: GprSet,
+    /// Registers read, for addresses too.
+    needed: GprSet,
+}
+
+fn address_registers(operand: &Operand) -> Vec<RegSpec> {
+    match *operand {
+        Operand::MemDeref { base }
+        | Operand::Disp { base, .. }
+        | Operand::MemDerefMasked { base, .. }
+        | Operand::DispMasked { base, .. } => vec![base],
+        Operand::MemIndexScale { index, .. }
+        | Operand::MemIndexScaleDisp { index, .. }
+        | Operand::MemIndexScaleMasked { index, .. }
+        | Operand::MemIndexScaleDispMasked { index, .. } => vec![index],
+        Operand::MemBaseIndexScale { base, index, .. }
+        | Operand::MemBaseIndexScaleDisp { base, index, .. }
+        | Operand::MemBaseIndexScaleMasked { base, index, .. }
+        | Operand::MemBaseIndexScaleDispMasked { base, index, .. } => vec![base, index],
+        _ => Vec::new(),
+    }
+}
+
+fn theirs(other: &Theirs) -> Option<Effects> {
     let operands = other.behavior().all_operands().ok()?;
-    let (mut reads, mut writes, mut changed) = (0, 0, GprSet::default());
+    let mut effects = Effects::default();
     for (operand, access) in operands.iter() {
         match operand {
             Operand::Register { reg } => {
                 if let Some(register) = gpr(reg).filter(|_| access.is_write()) {
-                    changed.insert(register);
+                    effects.changed.insert(register);
+                }
+                if let Some(register) = gpr(reg).filter(|_| access.is_read()) {
+                    effects.needed.insert(register);
                 }
             }
             _ if operand.is_memory() => {
-                reads += usize::from(access.is_read());
-                writes += usize::from(access.is_write());
+                effects.reads += usize::from(access.is_read());
+                effects.writes += usize::from(access.is_write());
+                for register in address_registers(&operand).into_iter().filter_map(gpr) {
+                    effects.needed.insert(register);
+                }
             }
             _ => {}
         }
     }
-    Some((reads, writes, changed))
+    Some(effects)
 }
 
 fn ours(mine: &x86::Instruction) -> (usize, usize) {
@@ -105,9 +142,10 @@ impl Both {
         &mut self,
         mine: &x86::Instruction,
         other: &Theirs,
-        (reads, writes, changed): (usize, usize, GprSet),
+        effects: Effects,
         bytes: &[u8],
     ) {
+        let Effects { reads, writes, changed, needed } = effects;
         let (my_reads, my_writes) = ours(mine);
         if my_reads != reads {
             self.note(
@@ -129,6 +167,12 @@ impl Both {
         if my_changed != changed {
             let text = format!("{other}: {my_changed}, other {changed}");
             self.note(Difference::Changes, mine, bytes, text);
+        }
+        // One-sided: to take a register for needed that is not costs a scratch register, the reverse a wrong program.
+        let missing = needed.without(mine.registers().read);
+        if !missing.is_empty() {
+            let text = format!("{other}: {}, other also {missing}", mine.registers().read);
+            self.note(Difference::Needs, mine, bytes, text);
         }
     }
 
@@ -193,6 +237,24 @@ const KNOWN: &[(Difference, &[&str], &str)] = &[
         &["lods?", "movs?", "cmps?", "scas?", "stos?", "rep *"],
         "rsi, rdi and rcx move; the other does not list it",
     ),
+    (
+        Difference::Needs,
+        &["mov", "movzx", "movsx", "movsxd", "movmskp?", "pmovmskb", "*cvt*2si", "imul"],
+        "the other takes the destination for read in these; imul here is the form with three operands",
+    ),
+    (
+        Difference::Needs,
+        &["bsf", "bsr", "tzcnt", "lzcnt"],
+        "may keep the destination: with us not a read, but never a kill either, which keeps it alive as well",
+    ),
+    (
+        Difference::Needs,
+        &["xor", "sub"],
+        "of a register with itself: the result does not depend on it",
+    ),
+    (Difference::Needs, &["leave"], "sets rsp from rbp"),
+    (Difference::Needs, &["lods?", "rep lods?"], "do not use rdi"),
+    (Difference::Needs, &["nop", "reservednop"], "compute nothing"),
     (Difference::Changes, &["j?cxz"], "jrcxz only looks at rcx"),
     (
         Difference::Changes,
