@@ -452,7 +452,8 @@ impl<'a> Builder<'a> {
             ModuleKind::Kernel => "[kernel]".to_owned(),
             ModuleKind::Unknown => "[unknown]".to_owned(),
             ModuleKind::Vdso => format!("[vdso+{offset}]"),
-            ModuleKind::Anonymous { .. } => format!("[anon+{offset}]"),
+            // One row for all of it: the addresses of nameless generated code tell nobody anything.
+            ModuleKind::Anonymous { .. } => "[generated code]".to_owned(),
             ModuleKind::File => format!("[{name}+{offset}]"),
         }
     }

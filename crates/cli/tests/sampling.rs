@@ -318,3 +318,25 @@ fn a_run_of_no_length_is_reported_without_nonsense() {
         }
     }
 }
+
+#[test]
+fn results_without_a_name_are_numbered_and_the_newest_is_shown() {
+    let fathom = fathom("numbers");
+    for expected in ["r000hs", "r001hs"] {
+        let output = fathom.output([
+            "collect",
+            "hotspots",
+            "-k",
+            "dram-bandwidth-limits=false",
+            "--",
+            "true",
+        ]);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && error.contains(&format!("result in {expected} ")),
+            "{error}"
+        );
+    }
+    let output = fathom.output(["report", "summary"]);
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("r001hs  hotspots  true"));
+}

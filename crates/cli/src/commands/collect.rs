@@ -81,7 +81,10 @@ fn collect_target(
     let signals = SignalFd::take_over().map_err(|error| Failure::new(CANNOT_MEASURE, error))?;
     let directory = match &collection.result {
         Some(directory) => directory.clone(),
-        None => store::next_free(Path::new(""), analysis.suffix()),
+        None => {
+            let free = store::next_free(Path::new("."), analysis.suffix());
+            free.strip_prefix(".").map(Path::to_owned).unwrap_or(free)
+        }
     };
     let mut run = Run {
         schema: SCHEMA_VERSION,

@@ -23,7 +23,8 @@ pub fn knobs() -> Result<ExitCode, Failure> {
 fn knob_table() -> String {
     let mut text = format!("{:<22} {:<8} {:<22} {}\n", "KNOB", "DEFAULT", "IN VTUNE", "MEANING");
     for knob in &KNOBS {
-        text += &format!("{:<22} {:<8} {:<22} {}\n", knob.name, knob.default, knob.vtune, knob.meaning);
+        text +=
+            &format!("{:<22} {:<8} {:<22} {}\n", knob.name, knob.default, knob.vtune, knob.meaning);
     }
     text
 }
