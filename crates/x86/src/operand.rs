@@ -9,7 +9,7 @@
 use crate::register::{Gpr, MaskRegister, VectorRegister};
 
 /// Bytes in a cache line, which is the unit of prefetches and flushes. All x86-64 processors so far have 64
-/// (CPUID.01H:EBX[15:8] x 8; Intel SDM vol. 2, CLFLUSH).
+/// (CPUID leaf 1, bits 15..8 of EBX, times 8; Intel SDM vol. 2, CLFLUSH).
 pub const LINE_BYTES: u32 = 64;
 
 /// The segment whose base is added. The bases of cs, ds, es and ss are 0 in 64-bit mode (SDM vol. 1, 3.4.2.1).
