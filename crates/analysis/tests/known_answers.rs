@@ -328,7 +328,7 @@ fn code_without_names_is_named_by_its_module() {
     let table = hotspots(&profile, &Selection::default(), &[]);
     assert_eq!(
         functions(&profile, &table),
-        ["[kernel] 2 2", "[anon+0x7000] 1 1", "[vdso+0x20] 1 1"]
+        ["[kernel] 2 2", "[generated code] 1 1", "[vdso+0x20] 1 1"]
     );
 }
 
