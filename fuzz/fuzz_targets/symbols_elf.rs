@@ -14,6 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
     let table = image.symbol_table(Demangle::Yes);
     for offset in (0..bytes.len() as u64).step_by(61).take(200).chain([u64::MAX]) {
         black_box(table.lookup(FileOffset(offset)));
+        black_box(table.function_start(FileOffset(offset)));
     }
     black_box(table.problems());
 });
