@@ -45,13 +45,11 @@ pub struct CopiedStack<'a> {
     pub bytes: &'a [u8],
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 struct Mapped {
     end: u64,
     file_offset: u64,
-    module: ModuleId,
-    /// Offsets in memory without a file are absolute addresses.
-    absolute: bool,
+    module: KnownModule,
 }
 
 /// Unwind rules learned so far; one for all processes.
@@ -88,10 +86,10 @@ impl AddressSpace {
     pub fn knows(&self, start: RemoteAddr, end: RemoteAddr, module: ModuleId) -> bool {
         self.mapped
             .get(&start.0)
-            .is_some_and(|mapped| mapped.end == end.0 && mapped.module == module)
+            .is_some_and(|mapped| mapped.end == end.0 && mapped.module.id == module)
     }
 
-    /// Notes a mapping; whatever it covers of older ones is gone.
+    /// Notes a mapping; what it covers of older ones is gone, what it leaves uncovered of them stays.
     pub fn map(
         &mut self,
         start: RemoteAddr,
@@ -102,36 +100,37 @@ impl AddressSpace {
         if start >= end {
             return;
         }
-        let covered: Vec<u64> = self
+        let touched: Vec<u64> = self
             .mapped
             .range(..end.0)
             .rev()
             .take_while(|(_, mapped)| mapped.end > start.0)
             .map(|(at, _)| *at)
             .collect();
-        for at in covered {
-            self.mapped.remove(&at);
+        for at in touched {
+            let Some(old) = self.mapped.remove(&at) else { continue };
             self.unwinder.remove_module(at);
+            if at < start.0 {
+                self.insert(at, Mapped { end: start.0, ..old.clone() });
+            }
+            if old.end > end.0 {
+                let file_offset = old.file_offset.saturating_add(end.0 - at);
+                self.insert(end.0, Mapped { file_offset, ..old });
+            }
         }
-        self.mapped.insert(
-            start.0,
-            Mapped {
-                end: end.0,
-                file_offset: offset.0,
-                module: module.id,
-                absolute: module.absolute,
-            },
-        );
-        let Some(unwind) = &module.unwind else { return };
-        let Some(stated) = unwind.stated_address(offset.0) else { return };
-        // A file linked at a fixed address has base 0; wrapping covers prelinked oddities without a panic.
-        let base = start.0.wrapping_sub(stated);
-        self.unwinder.add_module(Module::new(
-            String::new(),
-            start.0..end.0,
-            base,
-            unwind.sections.clone(),
-        ));
+        self.insert(start.0, Mapped { end: end.0, file_offset: offset.0, module: module.clone() });
+    }
+
+    fn insert(&mut self, start: u64, mapped: Mapped) {
+        let unwind = mapped.module.unwind.clone();
+        let stated = unwind.as_ref().and_then(|unwind| unwind.stated_address(mapped.file_offset));
+        if let (Some(unwind), Some(stated)) = (unwind, stated) {
+            // A file linked at a fixed address has base 0; wrapping covers prelinked oddities without a panic.
+            let base = start.wrapping_sub(stated);
+            let sections = unwind.sections.clone();
+            self.unwinder.add_module(Module::new(String::new(), start..mapped.end, base, sections));
+        }
+        self.mapped.insert(start, mapped);
     }
 
     /// Module and offset behind an address.
@@ -141,12 +140,12 @@ impl AddressSpace {
         if address.0 >= mapped.end {
             return None;
         }
-        let offset = if mapped.absolute {
+        let offset = if mapped.module.absolute {
             address.0
         } else {
             (address.0 - start).saturating_add(mapped.file_offset)
         };
-        Some((mapped.module, FileOffset(offset)))
+        Some((mapped.module.id, FileOffset(offset)))
     }
 
     /// Follows a copied stack: calls `frame` for each frame, innermost first, with the address to look up and what lies
@@ -213,17 +212,23 @@ mod tests {
     }
 
     #[test]
-    fn a_new_mapping_replaces_what_it_covers() {
+    fn a_new_mapping_replaces_what_it_covers_and_no_more() {
         let mut space = AddressSpace::default();
         let at = RemoteAddr;
         space.map(at(0x1000), at(0x5000), FileOffset(0x100), &module(1, false));
         space.map(at(0x8000), at(0x9000), FileOffset(0), &module(2, false));
         assert_eq!(space.find(at(0x1010)), Some((ModuleId(1), FileOffset(0x110))));
         space.map(at(0x4000), at(0x6000), FileOffset(0), &module(3, false));
-        assert_eq!(space.find(at(0x1010)), None);
+        assert_eq!(space.find(at(0x1010)), Some((ModuleId(1), FileOffset(0x110))));
+        assert_eq!(space.find(at(0x3fff)), Some((ModuleId(1), FileOffset(0x30ff))));
         assert_eq!(space.find(at(0x4fff)), Some((ModuleId(3), FileOffset(0xfff))));
         assert_eq!(space.find(at(0x8000)), Some((ModuleId(2), FileOffset(0))));
         assert_eq!(space.find(at(0x9000)), None);
+        // A hole in the middle leaves both ends.
+        space.map(at(0x2000), at(0x3000), FileOffset(0), &module(5, false));
+        assert_eq!(space.find(at(0x1fff)), Some((ModuleId(1), FileOffset(0x10ff))));
+        assert_eq!(space.find(at(0x2000)), Some((ModuleId(5), FileOffset(0))));
+        assert_eq!(space.find(at(0x3000)), Some((ModuleId(1), FileOffset(0x2100))));
         space.map(at(0x7000), at(0x7000), FileOffset(0), &module(4, false));
         assert_eq!(space.find(at(0x7000)), None);
     }

@@ -1,14 +1,39 @@
-//! A program that we started: its end, its signals, and the terminal that it may want to read.
+//! A program that we started: its end, its signals, and the terminal that it may want to use.
 //!
-//! Ctrl-C must reach us alone (the first one stops the collection, not the program), so the program gets a process
-//! group of its own. A background group that reads the terminal is stopped by SIGTTIN (or SIGTTOU); then we hand it
-//! the terminal as a shell would, and from then on Ctrl-C goes to the program, which is what its user expects.
+//! Where we were started in the foreground of a terminal, Ctrl-C must reach us alone (the first one stops the
+//! collection, not the program), so the program gets a process group of its own and job control is ours, as a shell's:
+//! ```text
+//!   it is stopped for wanting the terminal   we have it: hand it over, continue it
+//!                                            we are in the background: stop like any background job, then as above
+//!   Ctrl-Z while it has the terminal         take the terminal back, stop ourselves; when continued, hand over again
+//!   Ctrl-Z while we have it                  stop it, stop ourselves; when continued, continue it
+//!   it ends                                  take the terminal back, if it still is the program's
+//! ```
+//! Elsewhere (a background job, cron, CI, a service) it stays in our group and nothing of this is needed.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 use base::Pid;
 use facts::{ExitKind, ResourceUse};
-use sys::process::{self, ProcessFd, Signal, Usage, Waited};
+use sys::process::{self, ProcessFd, Signal, StopFor, Terminal, Usage, Waited};
+
+/// The terminal in whose foreground we were started.
+#[derive(Debug)]
+pub struct JobControl {
+    terminal: Terminal,
+    ours: Pid,
+}
+
+impl JobControl {
+    /// Whether job control will be ours: there is a terminal and we are in its foreground.
+    #[must_use]
+    pub fn at_terminal() -> Option<JobControl> {
+        let terminal = Terminal::open()?;
+        let ours = process::own_group();
+        (terminal.foreground() == Some(ours)).then_some(JobControl { terminal, ours })
+    }
+}
 
 /// The running child.
 #[derive(Debug)]
@@ -16,21 +41,15 @@ pub struct LaunchedProgram {
     pid: Pid,
     ended: Option<(ExitKind, ResourceUse)>,
     fd: Option<ProcessFd>,
-    /// Our own group, when the terminal was ours to give.
-    terminal_owner: Option<Pid>,
-    terminal_given: bool,
+    /// Present when the program has a group of its own.
+    job: Option<JobControl>,
 }
 
 impl LaunchedProgram {
-    /// Takes charge of a child that has just begun to execute.
-    pub fn new(pid: Pid) -> LaunchedProgram {
-        LaunchedProgram {
-            pid,
-            ended: None,
-            fd: ProcessFd::open(pid).ok(),
-            terminal_owner: process::foreground_group(),
-            terminal_given: false,
-        }
+    /// Takes charge of a child that has just begun to execute; with `job`, in a group of its own.
+    #[must_use]
+    pub fn new(pid: Pid, job: Option<JobControl>) -> LaunchedProgram {
+        LaunchedProgram { pid, ended: None, fd: ProcessFd::open(pid).ok(), job }
     }
 
     /// Its process id.
@@ -59,10 +78,7 @@ impl LaunchedProgram {
         match process::try_wait(self.pid) {
             Ok(waited) => self.note(waited),
             // Somebody else waited for it: it is gone, its code unknown.
-            Err(_) => {
-                self.ended = Some((ExitKind::Unknown, ResourceUse::default()));
-                self.take_terminal_back();
-            }
+            Err(_) => self.end(ExitKind::Unknown, &Usage::default()),
         }
     }
 
@@ -71,43 +87,87 @@ impl LaunchedProgram {
         match waited {
             Waited::Running => {}
             Waited::Stopped(signal) => self.stopped(signal),
-            Waited::Exited(code, usage) => {
-                self.ended = Some((ExitKind::Code(code), resource_use(&usage)))
-            }
-            Waited::Killed(signal, usage) => {
-                self.ended = Some((ExitKind::Signal(signal), resource_use(&usage)))
-            }
+            Waited::Exited(code, usage) => self.end(ExitKind::Code(code), &usage),
+            Waited::Killed(signal, usage) => self.end(ExitKind::Signal(signal), &usage),
         }
-        if self.ended.is_some() {
-            self.take_terminal_back();
-        }
+    }
+
+    fn end(&mut self, exit: ExitKind, usage: &Usage) {
+        self.ended = Some((exit, resource_use(usage)));
+        self.take_terminal_back();
     }
 
     fn stopped(&mut self, signal: i32) {
         const SIGTTIN: i32 = 21;
         const SIGTTOU: i32 = 22;
-        let wants_terminal = signal == SIGTTIN || signal == SIGTTOU;
-        if wants_terminal
-            && self.terminal_owner.is_some()
-            && process::give_terminal_to(self.pid).is_ok()
+        let Some(job) = &self.job else { return };
+        if signal == SIGTTIN || signal == SIGTTOU {
+            if job.terminal.foreground() != Some(job.ours) {
+                process::stop_self(StopFor::TerminalInput);
+            }
+            self.hand_over_terminal();
+        } else if job.terminal.foreground() == Some(self.pid) {
+            self.take_terminal_back();
+            process::stop_self(StopFor::TerminalStop);
+            self.hand_over_terminal();
+        }
+    }
+
+    /// Gives the program the terminal, if it is ours to give, and lets it go on.
+    fn hand_over_terminal(&self) {
+        if let Some(job) = &self.job
+            && job.terminal.foreground() == Some(job.ours)
         {
-            self.terminal_given = true;
-            let _ = process::kill_group(self.pid, Signal::Continue);
+            let _ = job.terminal.give_to(self.pid);
+        }
+        self.signal(Signal::Continue);
+    }
+
+    fn take_terminal_back(&self) {
+        if let Some(job) = &self.job
+            && job.terminal.foreground() == Some(self.pid)
+        {
+            let _ = job.terminal.give_to(job.ours);
         }
     }
 
-    fn take_terminal_back(&mut self) {
-        if let (true, Some(owner)) = (self.terminal_given, self.terminal_owner) {
-            let _ = process::give_terminal_to(owner);
-            self.terminal_given = false;
+    /// What a signal that was sent to us means for the program: passed on, or obeyed by both.
+    pub fn pass_on(&mut self, signal: Signal) {
+        match signal {
+            Signal::TerminalStop => self.pause(),
+            Signal::Child => {}
+            signal => self.signal(signal),
         }
     }
 
-    /// Sends a signal to the program and its children.
+    /// Ctrl-Z: both stop, and go on together.
+    fn pause(&mut self) {
+        self.signal(Signal::TerminalStop);
+        // Its stop is reported once; taken here it is not mistaken for one of its own later.
+        let asked = Instant::now();
+        while self.job.is_some()
+            && self.ended.is_none()
+            && asked.elapsed() < Duration::from_millis(100)
+        {
+            match process::try_wait(self.pid) {
+                Ok(Waited::Running) => std::thread::sleep(Duration::from_millis(1)),
+                Ok(Waited::Stopped(_)) | Err(_) => break,
+                Ok(ended) => self.note(ended),
+            }
+        }
+        process::stop_self(StopFor::TerminalStop);
+        self.signal(Signal::Continue);
+    }
+
+    /// Sends a signal to the program and, where it has a group of its own, to its children.
     pub fn signal(&self, signal: Signal) {
-        if self.ended.is_none() {
-            let _ = process::kill_group(self.pid, signal);
+        if self.ended.is_some() {
+            return;
         }
+        let _ = match self.job {
+            Some(_) => process::kill_group(self.pid, signal),
+            None => process::kill(self.pid, signal),
+        };
     }
 }
 

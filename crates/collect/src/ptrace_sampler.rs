@@ -4,9 +4,10 @@
 //! What not: kernel functions and page-fault addresses; ptrace does not show them.
 //!
 //! Assumptions and limits:
-//! - A thread is stopped only when `/proc` says that it runs and is not inside a system call, so that no system call
-//!   is interrupted. Between that look and the stop it may enter one; the kernel restarts practically all of them, but
-//!   `epoll_wait` and a few more return EINTR then (signal(7)). The window is some ten microseconds per sample.
+//! - A thread that is stopped inside a system call sees it interrupted: the kernel restarts most, but a blocking `write`
+//!   may return early and `epoll_wait` with EINTR (signal(7)). `/proc` shows whether a thread *blocks* in a call, not
+//!   whether it runs in one, so threads whose system time grew since the last look are left alone: a program that makes
+//!   many calls gets fewer samples. What remains is rare, not impossible; the report says so.
 //! - A sample's weight is the CPU time that the thread used since its sample before (schedstat), so weights add up to
 //!   the CPU time even though samples are rare.
 //! - A thread that was found at the end of a system call is not counted there; its time goes to its next sample. On a
@@ -34,6 +35,8 @@ pub const PERIOD: Nanos = Nanos(10_000_000);
 pub struct PtraceSampler {
     tracees: Tracees,
     accounted: BTreeMap<Tid, Nanos>,
+    /// System time at the last look, in the kernel's ticks.
+    system_times: BTreeMap<Tid, u64>,
     stack: Vec<u8>,
     next_round: Nanos,
     random: u64,
@@ -54,6 +57,7 @@ impl PtraceSampler {
         Ok(PtraceSampler {
             tracees,
             accounted,
+            system_times: BTreeMap::new(),
             stack: vec![0; stack_bytes as usize],
             next_round: Nanos(0),
             random: sys::process::monotonic().0 | 1,
@@ -121,7 +125,8 @@ impl PtraceSampler {
         recorder: &mut Recorder<'_>,
         news: &mut Vec<News>,
     ) -> Result<(), SinkError> {
-        if !runs_its_own_code(pid, tid) {
+        let Some(system_time) = system_time_of_running(pid, tid) else { return Ok(()) };
+        if self.system_times.insert(tid, system_time) != Some(system_time) {
             return Ok(());
         }
         let stack = &mut self.stack;
@@ -171,6 +176,7 @@ impl PtraceSampler {
                 }
                 News::Ended { pid, tid, how } => {
                     self.accounted.remove(&tid);
+                    self.system_times.remove(&tid);
                     recorder.thread_ended(time, pid, tid)?;
                     if tid.0 == self.main.0 {
                         self.main_changed = Some(how);
@@ -208,17 +214,18 @@ pub fn thread_name(pid: Pid, tid: Tid) -> String {
         .to_owned()
 }
 
-/// Whether a thread is on a CPU and not in a system call: `/proc/PID/task/TID/syscall` reads "running" then, while a
-/// blocked thread shows the call's number. State R alone would include threads that are about to block.
-fn runs_its_own_code(pid: Pid, tid: Tid) -> bool {
+/// System time (field 15 of `/proc/PID/task/TID/stat`, in ticks) of a thread that is runnable and does not block in a
+/// system call: `/proc/PID/task/TID/syscall` reads "running" then, while a blocked thread shows the call's number.
+fn system_time_of_running(pid: Pid, tid: Tid) -> Option<u64> {
     let base = format!("/proc/{pid}/task/{tid}");
-    let running = std::fs::read_to_string(format!("{base}/stat"))
-        .ok()
-        // pid (name, which may hold anything) state ...
-        .and_then(|stat| stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('R')))
-        .unwrap_or(false);
+    let stat = std::fs::read_to_string(format!("{base}/stat")).ok()?;
+    // pid (name, which may hold anything) state ...
+    let rest = stat.rsplit_once(") ")?.1;
+    if !rest.starts_with('R') {
+        return None;
+    }
     // Some sandboxes hide `syscall`; the state must do there.
-    running
-        && std::fs::read_to_string(format!("{base}/syscall"))
-            .map_or(true, |text| text.starts_with("running"))
+    let blocked = std::fs::read_to_string(format!("{base}/syscall"))
+        .is_ok_and(|text| !text.starts_with("running"));
+    if blocked { None } else { rest.split(' ').nth(12)?.parse().ok() }
 }

@@ -4,7 +4,7 @@
 //! (address spaces over fork and exec, stack tree, facts) is the same and stands here once.
 //! What not: no system calls except reading `/proc/PID/maps` of a process that we did not see start.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
@@ -60,6 +60,7 @@ pub struct Recorder<'s> {
     modules: ModuleTable,
     stacks: StackTree,
     spaces: BTreeMap<Pid, AddressSpace>,
+    processes_seen: BTreeSet<Pid>,
     /// Living threads with their names.
     threads: BTreeMap<(Pid, Tid), String>,
     cache: UnwindCache,
@@ -74,10 +75,17 @@ impl<'s> Recorder<'s> {
             modules: ModuleTable::default(),
             stacks: StackTree::default(),
             spaces: BTreeMap::new(),
+            processes_seen: BTreeSet::new(),
             threads: BTreeMap::new(),
             cache: UnwindCache::default(),
             frames: Vec::new(),
         }
+    }
+
+    /// How many processes were seen so far, ended ones included.
+    #[must_use]
+    pub fn processes_seen(&self) -> usize {
+        self.processes_seen.len()
     }
 
     /// Whether a stack leads to its end through known mappings.
@@ -115,6 +123,7 @@ impl<'s> Recorder<'s> {
         }
         self.threads.insert((pid, tid), name.to_owned());
         self.spaces.entry(pid).or_default();
+        self.processes_seen.insert(pid);
         self.thread_event(time, pid, tid, ThreadEventKind::Start, name)
     }
 
@@ -147,7 +156,10 @@ impl<'s> Recorder<'s> {
         name: &str,
     ) -> Result<(), SinkError> {
         self.spaces.insert(pid, AddressSpace::default());
-        self.threads.insert((pid, tid), name.to_owned());
+        self.processes_seen.insert(pid);
+        // The thread that executes becomes the first one, and all others are gone.
+        self.threads.retain(|(process, _), _| *process != pid);
+        self.threads.insert((pid, Tid(pid.0)), name.to_owned());
         self.thread_event(time, pid, tid, ThreadEventKind::Exec, name)
     }
 

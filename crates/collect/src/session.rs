@@ -8,7 +8,7 @@
 //! collection ends, the program goes on, and the outcome says what happened.
 
 use std::ffi::OsString;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,10 +17,12 @@ use facts::{
     CollectorInfo, Counter, CounterKind, ExitKind, Fact, OwnCost, ResourceUse, SamplingMethod,
     Sink, SinkError,
 };
-use sys::process::{self, Launch, LaunchError, ProcessFd, Received, Signal, SignalFd, Suspended};
+use sys::process::{
+    self, Launch, LaunchError, ProcessFd, Received, Signal, SignalFd, StopFor, Suspended,
+};
 
 use crate::gauges::Gauges;
-use crate::launched::LaunchedProgram;
+use crate::launched::{JobControl, LaunchedProgram};
 use crate::perf::{OpenError, PerfSampler, Settings, Totals};
 use crate::ptrace_sampler::{self, PtraceSampler, thread_name};
 use crate::recorder::Recorder;
@@ -53,16 +55,22 @@ pub enum SessionError {
     NoSuchProcess(Pid),
     /// It exists, but is not ours to look at.
     #[error(
-        "process {pid} may not be observed by this user: {perf}; {ptrace}. Run as the process's user or as root, or \
-         see `fathom doctor`"
+        "process {pid} may not be observed by this user: {why}. Run as the process's user or as root, or see \
+         `fathom doctor`"
     )]
     NotPermitted {
         /// The process.
         pid: Pid,
-        /// What perf_event_open said.
-        perf: String,
-        /// What ptrace said.
-        ptrace: String,
+        /// What perf_event_open and ptrace said.
+        why: String,
+    },
+    /// The id of a thread.
+    #[error("{tid} is a thread of process {process}: use --pid {process}")]
+    IsAThread {
+        /// What was asked for.
+        tid: Pid,
+        /// Its process.
+        process: Pid,
     },
     /// The process is a 32-bit one.
     #[error("process {0} is a 32-bit program; Fathom profiles 64-bit programs only")]
@@ -92,6 +100,8 @@ pub struct Outcome {
     pub resource_use: Option<ResourceUse>,
     /// Remarks for the reader.
     pub notes: Vec<String>,
+    /// Whether anything of the program still runs, be it children only.
+    pub still_runs: bool,
     /// The launched program, when it still runs.
     pub program: Option<LaunchedProgram>,
     /// The sink's error, when it ended the collection.
@@ -117,24 +127,70 @@ pub fn launch(
     arguments: &[OsString],
     options: &Options,
     signals: &SignalFd,
+    sink: &mut (dyn Sink + Send),
+) -> Result<Outcome, SessionError> {
+    on_own_thread(|| launch_here(file, arguments, options, signals, sink))
+}
+
+/// Watches a running process until it ends, `duration` is over or somebody interrupts.
+pub fn attach(
+    pid: Pid,
+    options: &Options,
+    signals: &SignalFd,
+    sink: &mut (dyn Sink + Send),
+) -> Result<Outcome, SessionError> {
+    on_own_thread(|| attach_here(pid, options, signals, sink))
+}
+
+/// ptrace binds the traced program to the thread that traces it. When that thread ends, the kernel lets go of
+/// everything that we could not let go of ourselves (a thread in an uninterruptible wait), so that nothing of the
+/// program stands still while we name symbols and print.
+fn on_own_thread<T: Send>(
+    work: impl FnOnce() -> Result<T, SessionError> + Send,
+) -> Result<T, SessionError> {
+    std::thread::scope(|scope| {
+        let collector = std::thread::Builder::new().name("collector".to_owned());
+        match collector.spawn_scoped(scope, work)?.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+fn launch_here(
+    file: &Path,
+    arguments: &[OsString],
+    options: &Options,
+    signals: &SignalFd,
     sink: &mut dyn Sink,
 ) -> Result<Outcome, SessionError> {
-    let child = Suspended::fork(&Launch { file, arguments, own_group: true })?;
+    let job = JobControl::at_terminal();
+    let child = Suspended::fork(&Launch { file, arguments, own_group: job.is_some() })?;
+    // Only now: the program must find the limit that our starter gave it.
+    process::raise_file_limit();
     let pid = child.pid();
     let (mut source, info) =
         choose_source(pid, options, |settings| PerfSampler::on_launch(pid, settings))?;
+    let mut recorder = Recorder::new(sink);
     let start = process::monotonic();
     let usage_before = process::own_usage();
     source.begin(start);
-    let pid = child.release()?;
+    let mut announced = Ok(());
+    let pid = child.release(&mut || {
+        // A traced child stands still at its execve, and at each signal, until we answer.
+        if matches!(source, Source::Ptrace(_)) && announced.is_ok() {
+            announced = source.look(&mut recorder);
+        }
+    })?;
     let startup = process::monotonic() - options.began;
-    let mut recorder = Recorder::new(sink);
     let name =
         file.file_name().map(|name| name.to_string_lossy().chars().take(15).collect::<String>());
-    let announced = recorder.thread_started(Nanos(0), pid, Tid(pid.0), &name.unwrap_or_default());
+    let announced = announced.and_then(|()| {
+        recorder.thread_started(Nanos(0), pid, Tid(pid.0), &name.unwrap_or_default())
+    });
     let mut session = Session {
         source,
-        program: Some(LaunchedProgram::new(pid)),
+        program: Some(LaunchedProgram::new(pid, job)),
         pid,
         attached: None,
         start,
@@ -147,28 +203,22 @@ pub fn launch(
     Ok(session.finish(recorder, watched, usage_before, startup))
 }
 
-/// Watches a running process until it ends, `duration` is over or somebody interrupts.
-pub fn attach(
+fn attach_here(
     pid: Pid,
     options: &Options,
     signals: &SignalFd,
     sink: &mut dyn Sink,
 ) -> Result<Outcome, SessionError> {
     let ended = check_running(pid)?;
+    process::raise_file_limit();
     let faults_before = FaultCounts::of(pid);
-    let time_before = cpu_time(pid);
-    let (mut source, info, threads) = open_on_all_threads(pid, options)?;
+    let time_before = process_cpu_time(pid);
     let start = process::monotonic();
+    let (mut source, info, threads) = open_on_all_threads(pid, options)?;
     let usage_before = process::own_usage();
-    if matches!(source, Source::Proc) {
-        let refusal = info.fallback_reason.clone().unwrap_or_default();
-        if options.best_method != SamplingMethod::ProcOnly {
-            return Err(SessionError::NotPermitted {
-                pid,
-                perf: refusal,
-                ptrace: "ptrace neither".to_owned(),
-            });
-        }
+    if matches!(source, Source::Proc) && options.best_method != SamplingMethod::ProcOnly {
+        let why = info.fallback_reason.unwrap_or_default();
+        return Err(SessionError::NotPermitted { pid, why });
     }
     source.begin(start);
     let mut recorder = Recorder::new(sink);
@@ -183,9 +233,28 @@ pub fn attach(
         collector: info,
         notes: Vec::new(),
     };
+    let children = children_of(pid, &threads);
+    if !children.is_empty() {
+        session.notes.push(format!(
+            "process {pid} had children already, which are not observed: {}; attach to them with --pid as well",
+            children.join(", ")
+        ));
+    }
     let watched =
         session.announce(&threads, &mut recorder).and_then(|()| session.watch(&mut recorder));
     Ok(session.finish(recorder, watched, usage_before, Nanos(0)))
+}
+
+/// Ids of a process's living children, where the kernel tells (CONFIG_PROC_CHILDREN).
+fn children_of(pid: Pid, threads: &[Tid]) -> Vec<String> {
+    let of = |tid: &Tid| {
+        std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default()
+    };
+    threads
+        .iter()
+        .map(of)
+        .flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .collect()
 }
 
 /// Opens the source on every thread. Threads that are born meanwhile by one that is not watched yet would be missed, so
@@ -213,23 +282,24 @@ fn open_on_all_threads(
 
 /// Refuses what cannot be profiled; returns a descriptor that tells of the process's end.
 fn check_running(pid: Pid) -> Result<Option<ProcessFd>, SessionError> {
-    let ended = match ProcessFd::open(pid) {
-        Ok(fd) => Some(fd),
-        Err(error) if error.raw_os_error() == Some(3) => {
-            return Err(SessionError::NoSuchProcess(pid));
+    let ended = ProcessFd::open(pid).ok();
+    match tracee::process_of(Tid(pid.0)) {
+        Some(process) if process != pid => {
+            return Err(SessionError::IsAThread { tid: pid, process });
         }
-        Err(_) => None,
-    };
-    let maps = match std::fs::read(format!("/proc/{pid}/maps")) {
-        Ok(maps) => maps,
+        Some(_) => {}
+        None => return Err(SessionError::NoSuchProcess(pid)),
+    }
+    if is_kernel_thread(pid) {
+        return Err(SessionError::KernelThread(pid));
+    }
+    match std::fs::File::open(format!("/proc/{pid}/maps")) {
+        Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(SessionError::NoSuchProcess(pid));
         }
         // Not readable: the sampler's refusal will say more.
         Err(_) => return Ok(ended),
-    };
-    if maps.is_empty() {
-        return Err(SessionError::KernelThread(pid));
     }
     let mut head = [0u8; 5];
     let read = std::fs::File::open(format!("/proc/{pid}/exe"))
@@ -240,6 +310,11 @@ fn check_running(pid: Pid) -> Result<Option<ProcessFd>, SessionError> {
     Ok(ended)
 }
 
+/// The kernel refuses a frequency above this, and lowers it by itself on slow machines.
+fn highest_sample_rate() -> Option<u64> {
+    std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").ok()?.trim().parse().ok()
+}
+
 fn choose_source(
     pid: Pid,
     options: &Options,
@@ -248,7 +323,7 @@ fn choose_source(
     let settings = Settings {
         period: options.period,
         stack_bytes: options.stack_bytes,
-        fault_rate: FAULT_RATE,
+        fault_rate: highest_sample_rate().map_or(FAULT_RATE, |highest| FAULT_RATE.min(highest)),
         cpus: options.cpus.clone(),
     };
     let mut info = CollectorInfo {
@@ -286,7 +361,13 @@ fn choose_source(
                 info.sampling_period_ns = ptrace_sampler::PERIOD.0;
                 info.fallback_reason = Some(format!(
                     "{refusal}: threads are stopped shortly with ptrace instead, 100 times a second; page faults are \
-                     known in total only, and the kernel's functions not at all"
+                     known in total only, and the kernel's functions not at all; a blocking write may return early \
+                     and be counted as short by the program{}",
+                    if process::user_id() == 0 {
+                        ""
+                    } else {
+                        ", and set-uid programs that it starts run without their rights"
+                    }
                 ));
                 return Ok((Source::Ptrace(Box::new(sampler)), info));
             }
@@ -416,35 +497,27 @@ impl Session<'_> {
                 duration.saturating_sub(Duration::from_nanos(now.0)) + Duration::from_millis(1),
             );
         }
-        let mut descriptors: Vec<BorrowedFd<'_>> = vec![std::os::fd::AsFd::as_fd(self.signals)];
+        let mut descriptors: Vec<BorrowedFd<'_>> = vec![self.signals.as_fd()];
         descriptors.extend(self.program.as_ref().and_then(LaunchedProgram::descriptor));
         let ended = self.attached.as_ref().and_then(|attached| attached.ended.as_ref());
-        descriptors.extend(ended.map(std::os::fd::AsFd::as_fd));
+        descriptors.extend(ended.map(AsFd::as_fd));
         if let Source::Perf(sampler) = &self.source {
             descriptors.extend(sampler.descriptors());
         }
         // An error here can only be a lack of memory; the timeout then is a busy round, which still works.
-        let _ = process::poll_readable(&descriptors, timeout);
+        let _ = process::wait_for_data(&descriptors, timeout);
     }
 
     fn handle_signals(&mut self) -> Option<End> {
         while let Some(Received(signal)) = self.signals.next() {
-            match signal {
-                Signal::Interrupt => return Some(End::Interrupted),
-                Signal::Terminate | Signal::HangUp => match &self.program {
-                    // Somebody wants the whole command to end: the program gets the signal, and its end ours.
-                    Some(program) => program.signal(signal),
-                    None => return Some(End::Interrupted),
-                },
-                Signal::TerminalStop => {
-                    if let Some(program) = &self.program {
-                        program.signal(signal);
-                    }
-                    process::stop_self();
-                    if let Some(program) = &self.program {
-                        program.signal(Signal::Continue);
-                    }
+            match (signal, &mut self.program) {
+                (Signal::Interrupt, _) => return Some(End::Interrupted),
+                // Somebody wants the whole command to end: the program gets the signal, and its end is ours.
+                (signal, Some(program)) => program.pass_on(signal),
+                (Signal::Terminate | Signal::HangUp | Signal::Quit, None) => {
+                    return Some(End::Interrupted);
                 }
+                (Signal::TerminalStop, None) => process::stop_self(StopFor::TerminalStop),
                 _ => {}
             }
         }
@@ -465,10 +538,17 @@ impl Session<'_> {
                 program.look();
                 program.ended().is_some()
             }
-            None => {
-                !std::path::Path::new(&format!("/proc/{}/task", self.pid)).exists()
-                    || is_zombie(self.pid)
-            }
+            None => self.attached_process_ended(),
+        }
+    }
+
+    /// A process is over when its last thread is; its first one may end long before.
+    fn attached_process_ended(&self) -> bool {
+        match self.attached.as_ref().and_then(|attached| attached.ended.as_ref()) {
+            Some(fd) => process::poll_readable(&[fd.as_fd()], Duration::ZERO)
+                .is_ok_and(|readable| readable == [true]),
+            None => tracee::threads_of(self.pid)
+                .map_or(true, |threads| threads.iter().all(|tid| is_zombie(Pid(tid.0)))),
         }
     }
 
@@ -488,6 +568,11 @@ impl Session<'_> {
         startup: Nanos,
     ) -> Outcome {
         let stopped = self.source.stop(&mut recorder);
+        if let (Source::Ptrace(sampler), Some(program)) = (&mut self.source, &mut self.program)
+            && let Some(change) = sampler.take_main_change()
+        {
+            program.note(change);
+        }
         let elapsed = process::monotonic() - self.start;
         let usage = process::own_usage();
         let own_cost = OwnCost {
@@ -500,12 +585,22 @@ impl Session<'_> {
             None if matches!(watched, Ok(End::ProgramEnded)) => (ExitKind::Unknown, None),
             None => (ExitKind::StillRunning, None),
         };
-        let totals = self.totals_from_proc(resource_use.as_ref());
+        let totals = self.totals_from_proc(resource_use.as_ref(), recorder.processes_seen());
         let counted = match self.source {
             Source::Perf(sampler) => stopped.and_then(|()| sampler.finish(elapsed, &mut recorder)),
             Source::Ptrace(_) | Source::Proc => stopped.map(|()| Totals::default()),
         };
-        let closed = counted.and_then(|counted| push_totals(counted.or(totals), &mut recorder));
+        let left =
+            recorder.processes().filter(|pid| *pid != self.pid && process_is_alive(*pid)).count();
+        if left > 0 && matches!(watched, Ok(End::ProgramEnded)) {
+            self.notes.push(format!(
+                "{left} {} started by the program still ran when it ended; the recording ends there",
+                if left == 1 { "process" } else { "processes" }
+            ));
+        }
+        let closed = counted.and_then(|counted| {
+            push_totals(believable(counted, totals, &mut self.notes), &mut recorder)
+        });
         let closed = closed.and_then(|()| recorder.flush());
         let stopped_by = match &watched {
             Ok(End::ProgramEnded) => None,
@@ -521,13 +616,15 @@ impl Session<'_> {
             own_cost,
             resource_use,
             notes: std::mem::take(&mut self.notes),
+            still_runs: left > 0 || !matches!(watched, Ok(End::ProgramEnded)),
             program: self.program.filter(|program| program.ended().is_none()),
             sink_error: watched.err().or(closed.err()),
         }
     }
 
-    /// What /proc and getrusage count, for totals that the source could not.
-    fn totals_from_proc(&self, resource_use: Option<&ResourceUse>) -> Totals {
+    /// What /proc and getrusage count, for totals that the source could not. Of a program that still runs only what
+    /// one process says of itself; with several processes that would be a part, and a part is no total.
+    fn totals_from_proc(&self, resource_use: Option<&ResourceUse>, processes: usize) -> Totals {
         if let Some(usage) = resource_use {
             return Totals {
                 task_clock: Some(usage.user_ns + usage.system_ns),
@@ -537,6 +634,9 @@ impl Session<'_> {
                 migrations: None,
             };
         }
+        if processes > 1 {
+            return Totals::default();
+        }
         let (faults_before, time_before) = match &self.attached {
             Some(attached) => (attached.faults_before, attached.time_before),
             None => (Some(FaultCounts::default()), Some(Nanos(0))),
@@ -545,13 +645,35 @@ impl Session<'_> {
             |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
         let faults = FaultCounts::of(self.pid);
         Totals {
-            task_clock: difference(cpu_time(self.pid).map(|t| t.0), time_before.map(|t| t.0)),
+            task_clock: difference(
+                process_cpu_time(self.pid).map(|t| t.0),
+                time_before.map(|t| t.0),
+            ),
             minor_faults: difference(faults.map(|f| f.minor), faults_before.map(|f| f.minor)),
             major_faults: difference(faults.map(|f| f.major), faults_before.map(|f| f.major)),
             context_switches: None,
             migrations: None,
         }
     }
+}
+
+/// The source's totals, with gaps filled, unless getrusage shows that the kernel took a part of the program out of
+/// observation (an executable that may not be read, a set-uid child): then its own account is the better one.
+fn believable(counted: Totals, other: Totals, notes: &mut Vec<String>) -> Totals {
+    const WORTH_TELLING_NS: u64 = 10_000_000;
+    if let (Some(seen), Some(used)) = (counted.task_clock, other.task_clock)
+        && seen < used - used / 10
+        && used - seen > WORTH_TELLING_NS
+    {
+        notes.push(format!(
+            "the kernel showed only {:.2} s of the program's {:.2} s of CPU time: a part ran programs that this \
+             user may not observe (not readable, or set-uid)",
+            Nanos(seen).seconds(),
+            Nanos(used).seconds()
+        ));
+        return Totals { task_clock: Some(used), ..counted.or(other) };
+    }
+    counted.or(other)
 }
 
 fn push_totals(totals: Totals, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
@@ -591,13 +713,26 @@ impl FaultCounts {
     }
 }
 
-/// CPU time of all living threads of a process.
-fn cpu_time(pid: Pid) -> Option<Nanos> {
-    let threads = tracee::threads_of(pid).ok()?;
-    threads
-        .into_iter()
-        .map(|tid| sys::trace::scheduled_time(pid, tid))
-        .try_fold(Nanos(0), |sum, one| Some(sum + one?))
+/// CPU time of a process, its ended threads included: user and system time of `/proc/PID/stat` (fields 14 and 15, in
+/// USER_HZ, which is 100 on every Linux).
+fn process_cpu_time(pid: Pid) -> Option<Nanos> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    Some(Nanos(ticks()?.checked_add(ticks()?)?.checked_mul(10_000_000)?))
+}
+
+fn process_is_alive(pid: Pid) -> bool {
+    !is_zombie(pid)
+}
+
+/// PF_KTHREAD in the flags (field 9) of `/proc/PID/stat` (include/linux/sched.h).
+fn is_kernel_thread(pid: Pid) -> bool {
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    let flags = std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .ok()
+        .and_then(|stat| stat.rsplit_once(") ")?.1.split(' ').nth(6)?.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
 }
 
 fn is_zombie(pid: Pid) -> bool {

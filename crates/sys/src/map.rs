@@ -29,7 +29,9 @@ unsafe impl Sync for FileMap {}
 impl FileMap {
     /// Maps `path`. Refuses what is not a regular file (a FIFO or device would hang or lie about its size).
     pub fn open(path: &Path) -> io::Result<FileMap> {
-        let file = File::open(path)?;
+        use std::os::unix::fs::OpenOptionsExt;
+        // A FIFO would block in open until somebody writes.
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));

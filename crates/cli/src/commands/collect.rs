@@ -76,7 +76,6 @@ fn collect_target(
         WhatToWatch::Process(_) => None,
     };
     let (host, problems) = calibrate::host();
-    sys::process::raise_file_limit();
     // Before any thread is started: threads inherit the mask.
     let signals = SignalFd::take_over().map_err(|error| Failure::new(CANNOT_MEASURE, error))?;
     let directory = match &collection.result {
@@ -134,15 +133,16 @@ fn collect_target(
     };
     describe(&mut run, pid, &outcome);
     let program = outcome.program.take();
-    // While the program runs on, a second Ctrl-C must end it, not us: keep the signals. Otherwise Ctrl-C may end us.
-    let signals = program.is_some().then_some(signals);
     let kept = match outcome.sink_error.take() {
         // The journal is what there is; closing the tables would need the room that is missing.
         Some(error) => Err(Failure::new(CANNOT_MEASURE, error).hint(kept_in(&directory))),
         None => finish(sink, &mut run, &directory, collection.quiet),
     };
+    // From here on Ctrl-C ends us, unless the program still runs: then it must end the program.
+    let signals = program.is_some().then_some(signals);
     let shown = kept.and_then(|finished| {
-        if program.is_none() {
+        let idle = !outcome.still_runs;
+        if idle || calibrate::cache::load(&run.host).is_some() {
             add_calibration(&mut run, &directory, &settings, collection.quiet);
         }
         if !collection.quiet {
@@ -154,8 +154,13 @@ fn collect_target(
     if let Err(failure) = shown {
         failure.report();
         // The program must not be left without its parent before it ends, whatever became of our files.
-        wait_for_program(program, signals.as_ref());
-        return Ok(failure.code());
+        let exit = wait_for_program(program, signals.as_ref()).unwrap_or(outcome.exit);
+        // Its own failure outweighs that of our report.
+        return Ok(if matches!(exit, ExitKind::Code(0)) {
+            failure.code()
+        } else {
+            pass_on(exit, false)
+        });
     }
     let exit = wait_for_program(program, signals.as_ref()).unwrap_or(outcome.exit);
     Ok(pass_on(exit, collection.quiet))
@@ -291,15 +296,15 @@ fn say_what_was_kept(
     }
 }
 
-/// Waits until a program that outlived its collection ends. Ctrl-C then ends it: first as Ctrl-C would, after a second
-/// by force.
+/// Waits until a program that outlived its collection ends. Ctrl-C then ends it: first politely, the next time by
+/// force. Other signals are passed on.
 fn wait_for_program(
     program: Option<collect::launched::LaunchedProgram>,
     signals: Option<&SignalFd>,
 ) -> Option<ExitKind> {
     use std::os::fd::AsFd;
     let (mut program, signals) = (program?, signals?);
-    let mut asked_to_end: Option<Nanos> = None;
+    let mut asked_to_end = false;
     loop {
         program.look();
         if let Some((exit, _)) = program.ended() {
@@ -307,25 +312,16 @@ fn wait_for_program(
         }
         let mut descriptors = vec![signals.as_fd()];
         descriptors.extend(program.descriptor());
-        let _ = sys::process::poll_readable(&descriptors, Duration::from_millis(200));
+        let _ = sys::process::wait_for_data(&descriptors, Duration::from_millis(200));
         while let Some(Received(signal)) = signals.next() {
             match signal {
-                Signal::Interrupt if asked_to_end.is_some() => program.signal(Signal::Kill),
-                Signal::Interrupt | Signal::Terminate | Signal::HangUp => {
-                    program.signal(if signal == Signal::Interrupt {
-                        Signal::Terminate
-                    } else {
-                        signal
-                    });
-                    asked_to_end = Some(sys::process::monotonic());
+                Signal::Interrupt if asked_to_end => program.signal(Signal::Kill),
+                Signal::Interrupt => {
+                    program.signal(Signal::Terminate);
+                    asked_to_end = true;
                 }
-                _ => {}
+                signal => program.pass_on(signal),
             }
-        }
-        if asked_to_end
-            .is_some_and(|asked| sys::process::monotonic() - asked > Nanos(1_000_000_000))
-        {
-            program.signal(Signal::Kill);
         }
     }
 }

@@ -8,13 +8,16 @@
 //!   read errno pipe <--------------   closed by execve: success
 //! ```
 //! The child inherits what a shell would give it: our environment, directory, descriptors 0-2 (everything else of
-//! ours is close-on-exec), and default dispositions for the signals that we block.
+//! ours is close-on-exec), and the signals that we took over. One difference remains: SIGPIPE is at its default even if
+//! our starter ignored it, because Rust's runtime overwrites that before we can look.
 
 use std::ffi::{CString, OsStr};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use base::Pid;
 
@@ -95,11 +98,19 @@ impl Suspended {
         self.pid
     }
 
-    /// Lets it execute the program and tells whether that worked.
-    pub fn release(mut self) -> Result<Pid, LaunchError> {
+    /// Lets it execute the program and tells whether that worked. `between` is called every few milliseconds until then:
+    /// a tracer must answer the child's stops meanwhile.
+    pub fn release(mut self, between: &mut dyn FnMut()) -> Result<Pid, LaunchError> {
         let Some(mut go) = self.go.take() else { return Err(LaunchError::Died) };
         go.write_all(&[1]).map_err(|_| LaunchError::Died)?;
         drop(go);
+        loop {
+            between();
+            let readable = super::poll_readable(&[self.failed.as_fd()], Duration::from_millis(5));
+            if readable.is_ok_and(|readable| readable == [true]) {
+                break;
+            }
+        }
         let mut errno = [0u8; 4];
         match self.failed.read(&mut errno) {
             Ok(0) => Ok(self.pid),
@@ -157,6 +168,9 @@ unsafe fn child(
         }
         // Rust ignores SIGPIPE, and what we blocked for ourselves survives exec: the program must see neither.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        if super::signal::CHILD_WAS_IGNORED.load(Ordering::Relaxed) {
+            libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+        }
         let mut ours: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut ours);
         for signal in super::signal::TAKEN_OVER {

@@ -9,9 +9,9 @@ mod signal;
 mod usage;
 
 pub use launch::{Launch, LaunchError, Suspended};
-pub use poll::{ProcessFd, poll_readable};
+pub use poll::{ProcessFd, poll_readable, wait_for_data};
 pub use signal::{
-    Received, Signal, SignalFd, foreground_group, give_terminal_to, kill, kill_group, stop_self,
+    Received, Signal, SignalFd, StopFor, Terminal, kill, kill_group, own_group, stop_self,
 };
 pub use usage::{
     Usage, Waited, monotonic, own_usage, page_size, raise_file_limit, terminal_columns,

@@ -2,12 +2,36 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base::Pid;
 
-/// Waits until one of `descriptors` is readable or `timeout` is over; says which are. A signal ends the wait early.
+/// Waits until one of `descriptors` has something to read, its end included, or `timeout` is over; says which have. A
+/// signal ends the wait early.
 pub fn poll_readable(descriptors: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<bool>> {
+    poll(descriptors, timeout, libc::POLLIN | libc::POLLHUP)
+}
+
+/// The same, but what only hung up (the perf event of a thread that ended) is no data: it would end every wait at
+/// once. Returns whether there is data.
+pub fn wait_for_data(descriptors: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<bool> {
+    let began = Instant::now();
+    if poll(descriptors, timeout, libc::POLLIN)?.contains(&true) {
+        return Ok(true);
+    }
+    let rest = timeout.saturating_sub(began.elapsed());
+    std::thread::sleep(rest.min(HUNG_UP_PAUSE));
+    Ok(false)
+}
+
+/// How long to sleep instead of polling when descriptors have hung up.
+const HUNG_UP_PAUSE: Duration = Duration::from_millis(10);
+
+fn poll(
+    descriptors: &[BorrowedFd<'_>],
+    timeout: Duration,
+    wanted: libc::c_short,
+) -> io::Result<Vec<bool>> {
     let mut polled: Vec<libc::pollfd> = descriptors
         .iter()
         .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
@@ -22,7 +46,7 @@ pub fn poll_readable(descriptors: &[BorrowedFd<'_>], timeout: Duration) -> io::R
             return Err(error);
         }
     }
-    Ok(polled.iter().map(|one| ready > 0 && one.revents & libc::POLLIN != 0).collect())
+    Ok(polled.iter().map(|one| ready > 0 && one.revents & wanted != 0).collect())
 }
 
 /// A descriptor that becomes readable when its process has ended (pidfd_open(2), Linux 5.3).

@@ -1,7 +1,8 @@
-//! Signals as data (signalfd), sending them, and the terminal's foreground group.
+//! Signals as data (signalfd), sending them, and the controlling terminal's foreground group.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::Pid;
 
@@ -18,13 +19,20 @@ pub enum Signal {
     Child = libc::SIGCHLD,
     Continue = libc::SIGCONT,
     Kill = libc::SIGKILL,
+    User1 = libc::SIGUSR1,
+    User2 = libc::SIGUSR2,
+    WindowChange = libc::SIGWINCH,
 }
 
 /// What a collection takes over while it runs, and a launched program gets back.
-pub const TAKEN_OVER: [Signal; 6] = [
+pub const TAKEN_OVER: [Signal; 10] = [
     Signal::Interrupt,
     Signal::Terminate,
     Signal::HangUp,
+    Signal::Quit,
+    Signal::User1,
+    Signal::User2,
+    Signal::WindowChange,
     Signal::TerminalStop,
     Signal::Child,
     Signal::Continue,
@@ -43,14 +51,21 @@ pub struct SignalFd {
 }
 
 impl SignalFd {
-    /// Takes over the signals of `TAKEN_OVER`.
+    /// Takes over the signals of `TAKEN_OVER`, but for those that our starter made us ignore (nohup, a shell's
+    /// background job): they stay ignored, as for any program.
     pub fn take_over() -> io::Result<SignalFd> {
+        // Where our starter ignores SIGCHLD, children would vanish without an exit code. The program gets it back.
+        CHILD_WAS_IGNORED.store(is_ignored(Signal::Child), Ordering::Relaxed);
+        // Safety: the default disposition involves no code of ours.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+        let wanted: Vec<Signal> =
+            TAKEN_OVER.into_iter().filter(|signal| !is_ignored(*signal)).collect();
         // Safety: sigset_t is plain data, initialised by sigemptyset before use; both sets are live.
         let (set, mask_before) = unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             let mut before: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut set);
-            for signal in TAKEN_OVER {
+            for signal in wanted {
                 libc::sigaddset(&raw mut set, signal as i32);
             }
             if libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before) != 0 {
@@ -58,9 +73,6 @@ impl SignalFd {
             }
             (set, before)
         };
-        // Where our starter ignores SIGCHLD, children would vanish without an exit code.
-        // Safety: the default disposition involves no code of ours.
-        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
         // Safety: a live set; -1 asks for a new descriptor.
         let fd =
             unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
@@ -95,6 +107,8 @@ impl AsFd for SignalFd {
 
 impl Drop for SignalFd {
     fn drop(&mut self) {
+        // What waits was meant for the collection, which is over: it must not kill us now.
+        while self.next().is_some() {}
         // Safety: the mask that pthread_sigmask told us before.
         unsafe {
             libc::pthread_sigmask(
@@ -111,9 +125,13 @@ pub fn kill(pid: Pid, signal: Signal) -> io::Result<()> {
     send(pid.0, signal)
 }
 
-/// Sends a signal to the process group that `leader` leads.
+/// Sends a signal to the process group that `leader` was given, or, where it has left that group, to it alone.
 pub fn kill_group(leader: Pid, signal: Signal) -> io::Result<()> {
-    send(-leader.0, signal)
+    // Safety: integers only; the group is a child's, never 0 or 1.
+    if leader.0 > 1 && unsafe { libc::kill(-leader.0, signal as i32) } == 0 {
+        return Ok(());
+    }
+    send(leader.0, signal)
 }
 
 fn send(target: i32, signal: Signal) -> io::Result<()> {
@@ -131,35 +149,92 @@ fn send(target: i32, signal: Signal) -> io::Result<()> {
     Ok(())
 }
 
-/// Stops this process as Ctrl-Z would; returns when it is continued.
-pub fn stop_self() {
-    // Safety: no arguments in memory.
-    unsafe { libc::raise(libc::SIGSTOP) };
+/// Whether our starter ignored SIGCHLD; a launched program must find it so again.
+pub(super) static CHILD_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+
+fn is_ignored(signal: Signal) -> bool {
+    // Safety: plain data, filled by the call; a null new action only asks.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal as i32, std::ptr::null(), &raw mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
+    }
 }
 
-/// The foreground process group of the terminal on standard input, when there is one and it is ours.
-#[must_use]
-pub fn foreground_group() -> Option<Pid> {
-    // Safety: integers only.
-    let group = unsafe { libc::tcgetpgrp(libc::STDIN_FILENO) };
-    // Safety: no arguments.
-    let ours = unsafe { libc::getpgrp() };
-    (group > 0 && group == ours).then_some(Pid(group))
+/// Why this process is to stop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StopFor {
+    /// Ctrl-Z: only this process; the terminal sent it to the rest of our group itself.
+    TerminalStop,
+    /// A background job that wants to read the terminal: the whole group, as the kernel does.
+    TerminalInput,
 }
 
-/// Makes `group` the foreground process group of the terminal on standard input.
-pub fn give_terminal_to(group: Pid) -> io::Result<()> {
-    // A background process that changes the foreground group is stopped by SIGTTOU unless it blocks it.
-    // Safety: sets are initialised before use and live on our stack.
-    let result = unsafe {
+/// Stops this process as job control would; returns when it is continued. In an orphaned group, where nobody could
+/// continue it, the kernel ignores the signal and this returns at once.
+pub fn stop_self(reason: StopFor) {
+    let signal = match reason {
+        StopFor::TerminalStop => libc::SIGTSTP,
+        StopFor::TerminalInput => libc::SIGTTIN,
+    };
+    // Safety: sets are initialised before use and live on our stack; the disposition is the default one.
+    unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, libc::SIGTTOU);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
-        let result = libc::tcsetpgrp(libc::STDIN_FILENO, group.0);
+        libc::sigaddset(&raw mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, &raw mut before);
+        match reason {
+            StopFor::TerminalStop => libc::raise(signal),
+            StopFor::TerminalInput => libc::kill(0, signal),
+        };
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        result
-    };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+/// Our process group.
+#[must_use]
+pub fn own_group() -> Pid {
+    // Safety: no arguments, cannot fail.
+    Pid(unsafe { libc::getpgrp() })
+}
+
+/// The controlling terminal, wherever standard input comes from.
+#[derive(Debug)]
+pub struct Terminal(std::fs::File);
+
+impl Terminal {
+    /// Opens it; `None` when there is none (cron, a service, a container without -t).
+    #[must_use]
+    pub fn open() -> Option<Terminal> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).write(true).custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK);
+        options.open("/dev/tty").ok().map(Terminal)
+    }
+
+    /// Its foreground process group.
+    #[must_use]
+    pub fn foreground(&self) -> Option<Pid> {
+        // Safety: integers only.
+        let group = unsafe { libc::tcgetpgrp(self.0.as_raw_fd()) };
+        (group > 0).then_some(Pid(group))
+    }
+
+    /// Makes `group` its foreground process group.
+    pub fn give_to(&self, group: Pid) -> io::Result<()> {
+        // A background process that changes the foreground group is stopped by SIGTTOU unless it blocks it.
+        // Safety: sets are initialised before use and live on our stack.
+        let result = unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            let mut before: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            libc::sigaddset(&raw mut set, libc::SIGTTOU);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
+            let result = libc::tcsetpgrp(self.0.as_raw_fd(), group.0);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+            result
+        };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
 }
