@@ -144,6 +144,19 @@ fn a_running_process_is_watched_and_left_alone() {
     }
 }
 
+/// With ptrace, leaving a program must leave all of it running, also threads that wait uninterruptibly just then.
+#[test]
+fn a_program_with_many_threads_is_left_running() {
+    let fathom = fathom("many-threads");
+    let output = fathom.collect(
+        "r",
+        &["-k", "sampling-mode=ptrace", "-d", "0.5"],
+        &target("threads"),
+        &["--threads", "100", "--ms", "30"],
+    );
+    assert_ended_well(&output);
+}
+
 #[test]
 fn killing_the_profiler_leaves_the_program_and_the_result() {
     let fathom = fathom("killed");

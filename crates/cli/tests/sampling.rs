@@ -270,6 +270,7 @@ fn programs_behave_as_without_us() {
         ("signal_storm", &["--count", "3000"][..]),
         ("cpp_exceptions", &["--count", "50000"]),
         ("threads_churn", &[]),
+        ("blocking_writes", &["--count", "1000"]),
         ("sleeper", &["--ms", "300"]),
         ("malloc_mix", &["--rounds", "50"]),
         ("fib", &["--n", "32"]),
@@ -339,4 +340,26 @@ fn results_without_a_name_are_numbered_and_the_newest_is_shown() {
     }
     let output = fathom.output(["report", "summary"]);
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("r001hs  hotspots  true"));
+}
+
+/// A program finds the limits and signal dispositions that it would find without us.
+#[test]
+fn a_program_inherits_what_it_would_without_us() {
+    let fathom = fathom("inherits");
+    let script = "ulimit -Sn; grep -E '^Sig(Ign|Blk|Cgt)' /proc/self/status";
+    let plain = std::process::Command::new("sh").args(["-c", script]).output().expect("sh");
+    let seen = fathom.collect("r", &[], Path::new("/bin/sh"), &["-c", script]);
+    // Signals 32 and 33 belong to the C library: its start of a first thread changes what it does with them.
+    let shown = |output: &std::process::Output| -> Vec<String> {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let one = |line: &str| match line.split_once(":\t") {
+            Some((name, mask)) => {
+                let mask = u64::from_str_radix(mask, 16).expect("a mask") & !(0b11 << 31);
+                format!("{name} {mask:x}")
+            }
+            None => line.to_owned(),
+        };
+        text.lines().map(one).collect()
+    };
+    assert_eq!(shown(&seen), shown(&plain));
 }

@@ -224,7 +224,13 @@ impl<'s> Recorder<'s> {
     /// Reads `/proc/PID/maps`: for processes that ran before we came, and where mappings are not announced.
     /// A process that is gone has no maps, which is no error.
     pub fn read_maps(&mut self, time: Nanos, pid: Pid) -> Result<(), SinkError> {
-        let text = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        // Where the first thread has ended, its own file is empty; any other thread's tells of the same memory.
+        let text = tracee::threads_of(pid)
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|tid| std::fs::read(format!("/proc/{pid}/task/{tid}/maps")).ok())
+            .find(|text| !text.is_empty())
+            .unwrap_or_default();
         for line in String::from_utf8_lossy(&text).lines().filter_map(proc_maps::parse_line) {
             let MapsLine { start, end, executable, offset, name } = line;
             if executable {
