@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use base::Nanos;
 use facts::host::Calibration;
-use facts::{CounterKind, Evidence, FaultKind, LostSource, Metric, Recording};
+use facts::{CounterKind, Evidence, FaultKind, LostSource, Metric, Privilege, Recording};
 
 use crate::hotspots::{Key, RowKey};
 use crate::profile::Profile;
@@ -191,7 +191,12 @@ pub struct FaultCost {
 #[must_use]
 pub fn fault_cost(profile: &Profile<'_>) -> FaultCost {
     let recording = profile.recording;
-    if recording.run.collector.kernel_samples && profile.stacks.has_kernel_names() {
+    // A program that was never met in the kernel spent no time in faults; one that was, in nameless functions, may have.
+    let never_in_kernel =
+        || recording.samples.iter().all(|sample| sample.privilege == Privilege::User);
+    let sampled =
+        !recording.samples.is_empty() && (profile.stacks.has_kernel_names() || never_in_kernel());
+    if recording.run.collector.kernel_samples && sampled {
         let mut part = Weight::default();
         for cell in profile.all_cells() {
             if profile.stacks.in_page_fault(cell.stack) {
