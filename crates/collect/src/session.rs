@@ -1,8 +1,7 @@
 //! One collection from start to end: start or attach, watch, stop, account.
 //!
-//! What for: the order of steps, the choice of the source (perf events, else ptrace, else /proc alone), signals, and
-//! what the kernel counted.
-//! What not: where facts go (a [`Sink`]), what is printed.
+//! What for: the order of steps, signals, and what the kernel counted.
+//! What not: the choice of the source (`source`), where facts go (a [`Sink`]), what is printed.
 //!
 //! The program is never harmed by our failures: when the sink takes no more (disk full) or a source breaks, the
 //! collection ends, the program goes on, and the outcome says what happened.
@@ -23,9 +22,13 @@ use sys::process::{
 
 use crate::gauges::Gauges;
 use crate::launched::{JobControl, LaunchedProgram};
-use crate::perf::{OpenError, PerfSampler, Settings, Totals};
-use crate::ptrace_sampler::{self, PtraceSampler, thread_name};
+use crate::perf::{PerfSampler, Totals};
+use crate::proc_status::{
+    FaultCounts, children_of, is_kernel_thread, is_zombie, process_cpu_time, process_is_alive,
+};
+use crate::ptrace_sampler::thread_name;
 use crate::recorder::Recorder;
+use crate::source::{Source, choose_source, open_on_all_threads};
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -110,16 +113,7 @@ pub struct Outcome {
 
 /// How often rings and gauges are looked at when nothing wakes us earlier.
 const ROUND: Duration = Duration::from_millis(100);
-/// Fault records per second and thread: at some 1.3 microseconds each about half a percent, and only while a program
-/// faults faster than that, which costs it far more.
-const FAULT_RATE: u64 = 4000;
 const FLUSH_INTERVAL: Nanos = Nanos(1_000_000_000);
-
-enum Source {
-    Perf(Box<PerfSampler>),
-    Ptrace(Box<PtraceSampler>),
-    Proc,
-}
 
 /// Starts `file` and watches it until it ends, `duration` is over or somebody interrupts.
 pub fn launch(
@@ -245,41 +239,6 @@ fn attach_here(
     Ok(session.finish(recorder, watched, usage_before, Nanos(0)))
 }
 
-/// Ids of a process's living children, where the kernel tells (CONFIG_PROC_CHILDREN).
-fn children_of(pid: Pid, threads: &[Tid]) -> Vec<String> {
-    let of = |tid: &Tid| {
-        std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default()
-    };
-    threads
-        .iter()
-        .map(of)
-        .flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
-        .collect()
-}
-
-/// Opens the source on every thread. Threads that are born meanwhile by one that is not watched yet would be missed, so
-/// it is done again until nobody is.
-fn open_on_all_threads(
-    pid: Pid,
-    options: &Options,
-) -> Result<(Source, CollectorInfo, Vec<Tid>), SessionError> {
-    let list = || tracee::threads_of(pid).map_err(|_| SessionError::NoSuchProcess(pid));
-    let mut threads = list()?;
-    for _ in 0..10 {
-        let (source, info) =
-            choose_source(pid, options, |settings| PerfSampler::on_running(&threads, settings))?;
-        let now = list()?;
-        if now.iter().all(|tid| threads.contains(tid)) || matches!(source, Source::Ptrace(_)) {
-            return Ok((source, info, now));
-        }
-        threads = now;
-    }
-    // A program that never stops making threads: those that are watched make watched ones from now on.
-    let (source, info) =
-        choose_source(pid, options, |settings| PerfSampler::on_running(&threads, settings))?;
-    Ok((source, info, threads))
-}
-
 /// Refuses what cannot be profiled; returns a descriptor that tells of the process's end.
 fn check_running(pid: Pid) -> Result<Option<ProcessFd>, SessionError> {
     let ended = ProcessFd::open(pid).ok();
@@ -308,110 +267,6 @@ fn check_running(pid: Pid) -> Result<Option<ProcessFd>, SessionError> {
         return Err(SessionError::ThirtyTwoBit(pid));
     }
     Ok(ended)
-}
-
-/// The kernel refuses a frequency above this, and lowers it by itself on slow machines.
-fn highest_sample_rate() -> Option<u64> {
-    std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").ok()?.trim().parse().ok()
-}
-
-fn choose_source(
-    pid: Pid,
-    options: &Options,
-    open: impl FnOnce(&Settings) -> Result<PerfSampler, OpenError>,
-) -> Result<(Source, CollectorInfo), SessionError> {
-    let settings = Settings {
-        period: options.period,
-        stack_bytes: options.stack_bytes,
-        fault_rate: highest_sample_rate().map_or(FAULT_RATE, |highest| FAULT_RATE.min(highest)),
-        cpus: options.cpus.clone(),
-    };
-    let mut info = CollectorInfo {
-        method: SamplingMethod::PerfEvents,
-        fallback_reason: None,
-        sampling_period_ns: options.period.0,
-        kernel_samples: false,
-        stack_bytes: options.stack_bytes,
-    };
-    let perf = if options.best_method == SamplingMethod::PerfEvents {
-        Some(open(&settings))
-    } else {
-        None
-    };
-    let refusal = match perf {
-        Some(Ok(sampler)) => {
-            info.kernel_samples = sampler.sees_kernel();
-            if !info.kernel_samples {
-                info.fallback_reason = Some(
-                    "the kernel's own functions may not be sampled by this user (kernel.perf_event_paranoid is 2 or \
-                     more): time in the kernel is known in total only"
-                        .to_owned(),
-                );
-            }
-            return Ok((Source::Perf(Box::new(sampler)), info));
-        }
-        Some(Err(OpenError::Gone)) => return Err(SessionError::NoSuchProcess(pid)),
-        Some(Err(error)) => format!("{error}"),
-        None => "as the knob sampling-mode asks".to_owned(),
-    };
-    if options.best_method != SamplingMethod::ProcOnly {
-        match PtraceSampler::on_process(pid, options.stack_bytes) {
-            Ok(sampler) => {
-                info.method = SamplingMethod::Ptrace;
-                info.sampling_period_ns = ptrace_sampler::PERIOD.0;
-                info.fallback_reason = Some(format!(
-                    "{refusal}: threads are stopped shortly with ptrace instead, 100 times a second; page faults are \
-                     known in total only, and the kernel's functions not at all; a blocking write may return early \
-                     and be counted as short by the program{}",
-                    if process::user_id() == 0 {
-                        ""
-                    } else {
-                        ", and set-uid programs that it starts run without their rights"
-                    }
-                ));
-                return Ok((Source::Ptrace(Box::new(sampler)), info));
-            }
-            Err(error) => {
-                info.fallback_reason = Some(format!(
-                    "{refusal}, and {error}: functions cannot be sampled, only totals are known"
-                ));
-            }
-        }
-    } else {
-        info.fallback_reason =
-            Some(format!("{refusal}: functions are not sampled, only totals are known"));
-    }
-    info.method = SamplingMethod::ProcOnly;
-    info.sampling_period_ns = 0;
-    Ok((Source::Proc, info))
-}
-
-impl Source {
-    fn begin(&mut self, start: Nanos) {
-        match self {
-            Source::Perf(sampler) => sampler.begin(start),
-            Source::Ptrace(sampler) => sampler.begin(start),
-            Source::Proc => {}
-        }
-    }
-
-    /// Ends all observation.
-    fn stop(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
-        match self {
-            Source::Perf(sampler) => sampler.stop(),
-            Source::Ptrace(sampler) => sampler.stop(recorder)?,
-            Source::Proc => {}
-        }
-        Ok(())
-    }
-
-    fn look(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
-        match self {
-            Source::Perf(sampler) => sampler.look(recorder),
-            Source::Ptrace(sampler) => sampler.look(recorder),
-            Source::Proc => Ok(()),
-        }
-    }
 }
 
 /// What was read when we attached, to be subtracted at the end.
@@ -689,67 +544,4 @@ fn push_totals(totals: Totals, recorder: &mut Recorder<'_>) -> Result<(), SinkEr
         }
     }
     Ok(())
-}
-
-/// Faults of a process so far: `/proc/PID/stat`, fields 10 and 12 (proc_pid_stat(5)).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct FaultCounts {
-    minor: u64,
-    major: u64,
-}
-
-impl FaultCounts {
-    fn of(pid: Pid) -> Option<FaultCounts> {
-        FaultCounts::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-    }
-
-    fn parse(stat: &str) -> Option<FaultCounts> {
-        // The name in parentheses may hold anything; field 3 follows it.
-        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
-        Some(FaultCounts {
-            minor: fields.get(7)?.parse().ok()?,
-            major: fields.get(9)?.parse().ok()?,
-        })
-    }
-}
-
-/// CPU time of a process, its ended threads included: user and system time of `/proc/PID/stat` (fields 14 and 15, in
-/// USER_HZ, which is 100 on every Linux).
-fn process_cpu_time(pid: Pid) -> Option<Nanos> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
-    let mut ticks = || fields.next()?.parse::<u64>().ok();
-    Some(Nanos(ticks()?.checked_add(ticks()?)?.checked_mul(10_000_000)?))
-}
-
-fn process_is_alive(pid: Pid) -> bool {
-    !is_zombie(pid)
-}
-
-/// PF_KTHREAD in the flags (field 9) of `/proc/PID/stat` (include/linux/sched.h).
-fn is_kernel_thread(pid: Pid) -> bool {
-    const PF_KTHREAD: u64 = 0x0020_0000;
-    let flags = std::fs::read_to_string(format!("/proc/{pid}/stat"))
-        .ok()
-        .and_then(|stat| stat.rsplit_once(") ")?.1.split(' ').nth(6)?.parse::<u64>().ok());
-    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
-}
-
-fn is_zombie(pid: Pid) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/stat"))
-        .ok()
-        .and_then(|stat| stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('Z')))
-        .unwrap_or(true)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fault_counts_survive_odd_names() {
-        let stat = "7 (a) b) (c) S 1 7 7 0 -1 4194304 123 9 45 0 1 2 3";
-        assert_eq!(FaultCounts::parse(stat), Some(FaultCounts { minor: 123, major: 45 }));
-        assert_eq!(FaultCounts::parse("7 (x) S 1"), None);
-    }
 }

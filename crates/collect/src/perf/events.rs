@@ -212,14 +212,15 @@ impl Opened {
         let mut owner: Option<usize> = None;
         for tid in threads {
             let target = OpenTarget { tid: *tid, cpu: Some(cpu) };
-            let clock = match sys::perf::open(&clock_attr(settings).flags(flags), target) {
-                Ok(clock) => clock,
-                // A thread that ended since we listed it.
-                Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => continue,
-                // A CPU that is offline or not ours to watch.
-                Err(error) if error.raw_os_error() == Some(19 /* ENODEV */) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            };
+            let clock =
+                match sys::perf::open_counting_lost(&clock_attr(settings).flags(flags), target) {
+                    Ok(clock) => clock,
+                    // A thread that ended since we listed it.
+                    Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => continue,
+                    // A CPU that is offline or not ours to watch.
+                    Err(error) if error.raw_os_error() == Some(19 /* ENODEV */) => return Ok(()),
+                    Err(error) => return Err(error.into()),
+                };
             self.streams.insert(clock.id()?, Stream::Clock);
             match owner {
                 None => {
@@ -235,7 +236,7 @@ impl Opened {
                 (FaultKind::Major, SoftwareEvent::MajorFaults),
             ] {
                 let attr = fault_attr(event, settings).flags(flags);
-                let fault = match sys::perf::open(&attr, target) {
+                let fault = match sys::perf::open_counting_lost(&attr, target) {
                     Ok(fault) => fault,
                     Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => continue,
                     Err(error) => return Err(error.into()),
@@ -265,6 +266,13 @@ impl Opened {
         for event in self.all() {
             let _ = event.set(Counting::Off);
         }
+    }
+
+    /// How many records of the clock and of the faults did not fit; 0 where the kernel does not count them.
+    pub(super) fn lost(&self) -> (u64, u64) {
+        let clock = self.clocks.iter().filter_map(Event::lost).sum();
+        let faults = self.faults.iter().filter_map(|(_, event)| event.lost()).sum();
+        (clock, faults)
     }
 
     /// Reads all totals.

@@ -29,6 +29,8 @@ pub struct PerfSampler {
     last_look: Nanos,
     start: Nanos,
     malformed: u64,
+    /// Lost records that the rings announced, of the clock and of faults.
+    announced_lost: (u64, u64),
     fault_periods: HashMap<(Tid, CpuId, FaultKind), u64>,
     /// Kept between samples to save an allocation each.
     kernel_chain: Vec<u64>,
@@ -55,6 +57,7 @@ impl PerfSampler {
             last_look: Nanos(0),
             start: Nanos(0),
             malformed: 0,
+            announced_lost: (0, 0),
             fault_periods: HashMap::new(),
             kernel_chain: Vec::new(),
         })
@@ -94,6 +97,10 @@ impl PerfSampler {
     pub fn finish(mut self, end: Nanos, recorder: &mut Recorder<'_>) -> Result<Totals, SinkError> {
         self.pass_on(Nanos(u64::MAX), recorder)?;
         recorder.lost(end, LostSource::Events, self.malformed)?;
+        // A ring announces a loss with its next record; after the last one nobody does.
+        let (clock, faults) = self.events.lost();
+        recorder.lost(end, LostSource::Samples, clock.saturating_sub(self.announced_lost.0))?;
+        recorder.lost(end, LostSource::Faults, faults.saturating_sub(self.announced_lost.1))?;
         Ok(self.events.totals())
     }
 
@@ -173,9 +180,15 @@ impl PerfSampler {
             Record::Exit { pid, tid } => recorder.thread_ended(time, pid, tid),
             Record::Lost { identifier, count } => {
                 let source = match self.streams.get(&identifier) {
-                    Some(Stream::Faults(_)) => LostSource::Faults,
+                    Some(Stream::Faults(_)) => {
+                        self.announced_lost.1 += count;
+                        LostSource::Faults
+                    }
                     // The clock event carries the mapping and task records too, so this may be one of those.
-                    Some(Stream::Clock) => LostSource::Samples,
+                    Some(Stream::Clock) => {
+                        self.announced_lost.0 += count;
+                        LostSource::Samples
+                    }
                     None => LostSource::Events,
                 };
                 recorder.lost(time, source, count)

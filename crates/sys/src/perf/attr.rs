@@ -61,6 +61,7 @@ pub enum Flag {
 }
 
 const PERF_TYPE_SOFTWARE: u32 = 1;
+const PERF_FORMAT_LOST: u64 = 1 << 4;
 
 /// The kernel's `struct perf_event_attr` as of PERF_ATTR_SIZE_VER5 (Linux 4.8): the newest size whose fields are
 /// used here, so that older kernels accept it too.
@@ -148,6 +149,19 @@ impl Attr {
     pub fn watermark(mut self, bytes: u32) -> Attr {
         self.wakeup = bytes;
         self.flags(&[Flag::Watermark])
+    }
+
+    /// Reading the event also tells how many of its records did not fit (PERF_FORMAT_LOST, Linux 6.0).
+    #[must_use]
+    pub fn count_lost(mut self) -> Attr {
+        self.read_format = PERF_FORMAT_LOST;
+        self
+    }
+
+    /// Whether [`Attr::count_lost`] was asked for.
+    #[must_use]
+    pub(super) fn counts_lost(&self) -> bool {
+        self.read_format == PERF_FORMAT_LOST
     }
 
     /// Time stamps from CLOCK_MONOTONIC instead of the scheduler's clock.

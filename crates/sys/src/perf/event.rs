@@ -34,12 +34,13 @@ pub fn fake_open(answer: Option<FakeOpen>) {
 #[derive(Debug)]
 pub struct Event {
     fd: OwnedFd,
+    counts_lost: bool,
 }
 
 /// perf_event_open(2), close-on-exec.
 pub fn open(attr: &Attr, target: OpenTarget) -> io::Result<Event> {
     if let Some(answer) = FAKE.with(|fake| *fake.borrow()) {
-        return answer(attr, target).map(|fd| Event { fd });
+        return answer(attr, target).map(|fd| Event { fd, counts_lost: attr.counts_lost() });
     }
     let cpu = target.cpu.map_or(-1, |cpu| i32::try_from(cpu.0).unwrap_or(i32::MAX));
     let no_group = -1;
@@ -60,10 +61,18 @@ pub fn open(attr: &Attr, target: OpenTarget) -> io::Result<Event> {
     }
     let fd = i32::try_from(fd).map_err(|_| io::ErrorKind::InvalidData)?;
     // Safety: a descriptor that the kernel just gave to us and nobody else knows.
-    Ok(Event { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    Ok(Event { fd: unsafe { OwnedFd::from_raw_fd(fd) }, counts_lost: attr.counts_lost() })
 }
 
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
+
+/// [`open`] with lost records counted, where the kernel can.
+pub fn open_counting_lost(attr: &Attr, target: OpenTarget) -> io::Result<Event> {
+    match open(&attr.count_lost(), target) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => open(attr, target),
+        result => result,
+    }
+}
 
 // _IO('$', n): linux/perf_event.h. libc has no names for them.
 const IOC_ENABLE: libc::c_ulong = 0x2400;
@@ -107,10 +116,25 @@ impl Event {
 
     /// The count so far, inherited copies included (alive and dead).
     pub fn read(&self) -> io::Result<u64> {
-        let mut value = 0u64;
-        // Safety: with read_format 0 the kernel writes exactly one u64.
-        let got = unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut value).cast(), 8) };
-        if got == 8 { Ok(value) } else { Err(io::Error::last_os_error()) }
+        self.read_words().map(|words| words[0])
+    }
+
+    /// How many records of this event and its inherited copies did not fit into the ring, announced there or not;
+    /// `None` where the kernel does not count them.
+    #[must_use]
+    pub fn lost(&self) -> Option<u64> {
+        if !self.counts_lost {
+            return None;
+        }
+        self.read_words().ok().map(|words| words[1])
+    }
+
+    fn read_words(&self) -> io::Result<[u64; 2]> {
+        let mut words = [0u64; 2];
+        let size = if self.counts_lost { 16 } else { 8 };
+        // Safety: the kernel writes one word, or two when lost records are counted; there is room for both.
+        let got = unsafe { libc::read(self.fd.as_raw_fd(), words.as_mut_ptr().cast(), size) };
+        if usize::try_from(got) == Ok(size) { Ok(words) } else { Err(io::Error::last_os_error()) }
     }
 }
 

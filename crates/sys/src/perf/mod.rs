@@ -10,7 +10,7 @@ mod event;
 mod ring;
 
 pub use attr::{Attr, Flag, SampleField, SoftwareEvent};
-pub use event::{Counting, Event, FakeOpen, OpenTarget, fake_open, open};
+pub use event::{Counting, Event, FakeOpen, OpenTarget, fake_open, open, open_counting_lost};
 pub use ring::Ring;
 
 /// Bits of `sample_regs_user` and their order for the three registers that unwinding needs.

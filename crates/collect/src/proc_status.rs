@@ -1,0 +1,86 @@
+//! What `/proc` says of a process: faults, CPU time, whether it lives, its children.
+//!
+//! What for: totals where no sampler counts them, and checks before we attach. Formats: `proc_pid_stat(5)`.
+//! What not: mappings (`proc_maps`) and levels over time (`gauges`).
+
+use base::{Nanos, Pid, Tid};
+
+/// Faults of a process so far: `/proc/PID/stat`, fields 10 and 12 (proc_pid_stat(5)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FaultCounts {
+    /// Minor faults.
+    pub minor: u64,
+    /// Major faults.
+    pub major: u64,
+}
+
+impl FaultCounts {
+    /// Reads them.
+    pub fn of(pid: Pid) -> Option<FaultCounts> {
+        FaultCounts::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    fn parse(stat: &str) -> Option<FaultCounts> {
+        // The name in parentheses may hold anything; field 3 follows it.
+        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        Some(FaultCounts {
+            minor: fields.get(7)?.parse().ok()?,
+            major: fields.get(9)?.parse().ok()?,
+        })
+    }
+}
+
+/// CPU time of a process, its ended threads included: user and system time of `/proc/PID/stat` (fields 14 and 15, in
+/// USER_HZ, which is 100 on every Linux).
+pub fn process_cpu_time(pid: Pid) -> Option<Nanos> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    Some(Nanos(ticks()?.checked_add(ticks()?)?.checked_mul(10_000_000)?))
+}
+
+/// Whether a process is there and not only waiting to be waited for.
+pub fn process_is_alive(pid: Pid) -> bool {
+    !is_zombie(pid)
+}
+
+/// PF_KTHREAD in the flags (field 9) of `/proc/PID/stat` (include/linux/sched.h).
+pub fn is_kernel_thread(pid: Pid) -> bool {
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    let flags = std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .ok()
+        .and_then(|stat| stat.rsplit_once(") ")?.1.split(' ').nth(6)?.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
+}
+
+/// Whether a process or thread has ended, waited for or not.
+pub fn is_zombie(pid: Pid) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .ok()
+        .and_then(|stat| stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('Z')))
+        .unwrap_or(true)
+}
+
+/// Ids of a process's living children, where the kernel tells (CONFIG_PROC_CHILDREN).
+pub fn children_of(pid: Pid, threads: &[Tid]) -> Vec<String> {
+    let of = |tid: &Tid| {
+        std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default()
+    };
+    threads
+        .iter()
+        .map(of)
+        .flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fault_counts_survive_odd_names() {
+        let stat = "7 (a) b) (c) S 1 7 7 0 -1 4194304 123 9 45 0 1 2 3";
+        assert_eq!(FaultCounts::parse(stat), Some(FaultCounts { minor: 123, major: 45 }));
+        assert_eq!(FaultCounts::parse("7 (x) S 1"), None);
+    }
+}

@@ -1,0 +1,157 @@
+//! Where observations come from: perf events, else ptrace, else /proc alone; chosen once, then driven alike.
+//!
+//! What for: the order of preference and the sentences that tell the user why it is not the best one.
+//! What not: what happens with what is observed (`recorder`), when to stop (`session`).
+
+use base::{Nanos, Pid, Tid};
+use facts::{CollectorInfo, SamplingMethod, SinkError};
+use sys::process;
+
+use crate::perf::{OpenError, PerfSampler, Settings};
+use crate::ptrace_sampler::{self, PtraceSampler};
+use crate::recorder::Recorder;
+use crate::session::{Options, SessionError};
+
+/// Fault records per second and thread: at some 1.3 microseconds each about half a percent, and only while a program
+/// faults faster than that, which costs it far more.
+const FAULT_RATE: u64 = 4000;
+
+/// The source in use.
+pub enum Source {
+    /// In the kernel.
+    Perf(Box<PerfSampler>),
+    /// By short stops.
+    Ptrace(Box<PtraceSampler>),
+    /// Totals only.
+    Proc,
+}
+
+impl Source {
+    /// Sets time zero of the recording.
+    pub fn begin(&mut self, start: Nanos) {
+        match self {
+            Source::Perf(sampler) => sampler.begin(start),
+            Source::Ptrace(sampler) => sampler.begin(start),
+            Source::Proc => {}
+        }
+    }
+
+    /// Ends all observation.
+    pub fn stop(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        match self {
+            Source::Perf(sampler) => sampler.stop(),
+            Source::Ptrace(sampler) => sampler.stop(recorder)?,
+            Source::Proc => {}
+        }
+        Ok(())
+    }
+
+    /// Takes what was observed since the last look.
+    pub fn look(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        match self {
+            Source::Perf(sampler) => sampler.look(recorder),
+            Source::Ptrace(sampler) => sampler.look(recorder),
+            Source::Proc => Ok(()),
+        }
+    }
+}
+
+/// Opens the source on every thread. Threads that are born meanwhile by one that is not watched yet would be missed, so
+/// it is done again until nobody is.
+pub fn open_on_all_threads(
+    pid: Pid,
+    options: &Options,
+) -> Result<(Source, CollectorInfo, Vec<Tid>), SessionError> {
+    let list = || tracee::threads_of(pid).map_err(|_| SessionError::NoSuchProcess(pid));
+    let mut threads = list()?;
+    for _ in 0..10 {
+        let (source, info) =
+            choose_source(pid, options, |settings| PerfSampler::on_running(&threads, settings))?;
+        let now = list()?;
+        if now.iter().all(|tid| threads.contains(tid)) || matches!(source, Source::Ptrace(_)) {
+            return Ok((source, info, now));
+        }
+        threads = now;
+    }
+    // A program that never stops making threads: those that are watched make watched ones from now on.
+    let (source, info) =
+        choose_source(pid, options, |settings| PerfSampler::on_running(&threads, settings))?;
+    Ok((source, info, threads))
+}
+
+/// The kernel refuses a frequency above this, and lowers it by itself on slow machines.
+fn highest_sample_rate() -> Option<u64> {
+    std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").ok()?.trim().parse().ok()
+}
+
+/// Opens the best source that is allowed here.
+pub fn choose_source(
+    pid: Pid,
+    options: &Options,
+    open: impl FnOnce(&Settings) -> Result<PerfSampler, OpenError>,
+) -> Result<(Source, CollectorInfo), SessionError> {
+    let settings = Settings {
+        period: options.period,
+        stack_bytes: options.stack_bytes,
+        fault_rate: highest_sample_rate().map_or(FAULT_RATE, |highest| FAULT_RATE.min(highest)),
+        cpus: options.cpus.clone(),
+    };
+    let mut info = CollectorInfo {
+        method: SamplingMethod::PerfEvents,
+        fallback_reason: None,
+        sampling_period_ns: options.period.0,
+        kernel_samples: false,
+        stack_bytes: options.stack_bytes,
+    };
+    let perf = if options.best_method == SamplingMethod::PerfEvents {
+        Some(open(&settings))
+    } else {
+        None
+    };
+    let refusal = match perf {
+        Some(Ok(sampler)) => {
+            info.kernel_samples = sampler.sees_kernel();
+            if !info.kernel_samples {
+                info.fallback_reason = Some(
+                    "the kernel's own functions may not be sampled by this user (kernel.perf_event_paranoid is 2 or \
+                     more): time in the kernel is known in total only"
+                        .to_owned(),
+                );
+            }
+            return Ok((Source::Perf(Box::new(sampler)), info));
+        }
+        Some(Err(OpenError::Gone)) => return Err(SessionError::NoSuchProcess(pid)),
+        Some(Err(error)) => format!("{error}"),
+        None => "as the knob sampling-mode asks".to_owned(),
+    };
+    if options.best_method != SamplingMethod::ProcOnly {
+        match PtraceSampler::on_process(pid, options.stack_bytes) {
+            Ok(sampler) => {
+                info.method = SamplingMethod::Ptrace;
+                info.sampling_period_ns = ptrace_sampler::PERIOD.0;
+                info.fallback_reason = Some(format!(
+                    "{refusal}: threads are stopped shortly with ptrace instead, 100 times a second; page faults are \
+                     known in total only, and the kernel's functions not at all; a blocking write may return early \
+                     and be counted as short by the program{}",
+                    if process::user_id() == 0 {
+                        ""
+                    } else {
+                        ", and set-uid programs that it starts run without their rights"
+                    }
+                ));
+                return Ok((Source::Ptrace(Box::new(sampler)), info));
+            }
+            Err(error) => {
+                info.fallback_reason = Some(format!(
+                    "{refusal}, and {error}: functions cannot be sampled, only totals are known"
+                ));
+            }
+        }
+    } else {
+        info.fallback_reason =
+            Some(format!("{refusal}: functions are not sampled, only totals are known"));
+    }
+    info.method = SamplingMethod::ProcOnly;
+    info.sampling_period_ns = 0;
+    Ok((Source::Proc, info))
+}
