@@ -245,7 +245,8 @@ fn caches(host: &Host, calibration: &Calibration) -> Table {
 
 /// One row per size; the page sizes stand side by side, so that what huge pages save is seen at a glance.
 fn ladder(calibration: &Calibration) -> Table {
-    let mut page_sizes: Vec<u64> = calibration.ladder.iter().map(|point| point.page_bytes).collect();
+    let mut page_sizes: Vec<u64> =
+        calibration.ladder.iter().map(|point| point.page_bytes).collect();
     page_sizes.sort_unstable();
     page_sizes.dedup();
     let mut sizes: Vec<u64> = calibration.ladder.iter().map(|point| point.bytes).collect();
@@ -259,7 +260,9 @@ fn ladder(calibration: &Calibration) -> Table {
         for (_, page) in &measured {
             let same = |point: &&LatencyPoint| point.bytes == *size && point.page_bytes == *page;
             match calibration.ladder.iter().find(same) {
-                Some(point) => cells.extend([rate(&point.latency), Cell::Metric(point.latency.clone())]),
+                Some(point) => {
+                    cells.extend([rate(&point.latency), Cell::Metric(point.latency.clone())])
+                }
                 None => cells.extend([Cell::Missing, Cell::Missing]),
             }
         }
