@@ -125,10 +125,24 @@ impl Fathom {
         Fathom { binary, scratch: Scratch::new(name) }
     }
 
-    /// A command that runs it with these arguments, output captured.
+    /// A command that runs it with these arguments, output captured. For tests that send it signals; nothing bounds it.
     #[must_use]
     pub fn command<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, arguments: I) -> Command {
-        let mut command = Command::new(self.binary);
+        self.prepared(Command::new(self.binary), arguments)
+    }
+
+    /// The same under timeout(1): a hang becomes a failed test. The bound is far above what any test takes.
+    fn bounded<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, arguments: I) -> Command {
+        let mut command = Command::new("timeout");
+        command.args(["--foreground", "--kill-after=5", "300", self.binary]);
+        self.prepared(command, arguments)
+    }
+
+    fn prepared<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(
+        &self,
+        mut command: Command,
+        arguments: I,
+    ) -> Command {
         command
             .args(arguments)
             .current_dir(self.scratch.path())
@@ -143,7 +157,7 @@ impl Fathom {
     /// Runs it to its end.
     #[must_use]
     pub fn output<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, arguments: I) -> Output {
-        self.command(arguments).output().expect("fathom can be started")
+        self.bounded(arguments).output().expect("fathom can be started")
     }
 
     /// `fathom collect hotspots -r NAME ... -- PROGRAM ARGUMENTS`, without measuring the machine.
@@ -155,7 +169,7 @@ impl Fathom {
         program: &Path,
         arguments: &[&str],
     ) -> Output {
-        self.command([
+        self.bounded([
             "collect",
             "hotspots",
             "-q",
@@ -179,7 +193,7 @@ impl Fathom {
     #[must_use]
     pub fn report(&self, result: &str, view: &[&str]) -> Value {
         let output = self
-            .command(["report"])
+            .bounded(["report"])
             .args(view)
             .args(["-r", result, "--format", "json"])
             .output()
