@@ -6,7 +6,8 @@
 use base::Bytes;
 use facts::Metric;
 use facts::host::Calibration;
-use sys::kernels::{Buffer, KernelError, Pages, page_bytes, thread_cpu_time};
+use sys::kernels::{Buffer, KernelError, Pages, page_bytes};
+use sys::process::thread_cpu_time;
 
 use crate::plan::Plan;
 use crate::statistics::median_metric;

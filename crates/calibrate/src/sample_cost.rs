@@ -7,7 +7,7 @@
 
 use base::{CpuId, Nanos, Tid};
 use facts::host::Calibration;
-use sys::perf::{Attr, Counting, Event, Flag, OpenTarget, Ring, SampleField, SoftwareEvent};
+use sys::perf::{Attr, Counting, Event, Flag, OpenTarget, Ring, SoftwareEvent};
 use sys::process::thread_cpu_time;
 
 use crate::plan::Plan;
@@ -64,22 +64,9 @@ fn costs(cpu: CpuId) -> std::io::Result<Vec<f64>> {
 
 /// The calling thread's clock with the fields that a recording has.
 fn open(cpu: CpuId) -> std::io::Result<Event> {
-    let fields = [
-        SampleField::Identifier,
-        SampleField::Ip,
-        SampleField::Tid,
-        SampleField::Time,
-        SampleField::Addr,
-        SampleField::Cpu,
-        SampleField::Period,
-        SampleField::Callchain,
-    ];
-    let attr = Attr::software(SoftwareEvent::CpuClock)
-        .fields(&fields)
-        .user_stack(STACK_BYTES)
-        .monotonic()
+    let attr = Attr::recording(SoftwareEvent::CpuClock, STACK_BYTES)
         .period(PERIOD)
-        .flags(&[Flag::Disabled, Flag::ExcludeHv, Flag::ExcludeCallchainUser]);
+        .flags(&[Flag::Disabled, Flag::ExcludeHv]);
     let this_thread = OpenTarget { tid: Tid(0), cpu: Some(cpu) };
     sys::perf::open(&attr, this_thread)
         .or_else(|_| sys::perf::open(&attr.flags(&[Flag::ExcludeKernel]), this_thread))

@@ -4,7 +4,8 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use base::CpuId;
-use sys::kernels::{KernelError, pin_current_thread, thread_cpu_time};
+use sys::kernels::{KernelError, pin_current_thread};
+use sys::process::thread_cpu_time;
 
 /// What the threads did and how long that took.
 pub(crate) struct Together<R> {

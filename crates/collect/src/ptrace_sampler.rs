@@ -16,7 +16,7 @@
 //! - Mappings are not announced: `/proc/PID/maps` is read again when a stack leads to an unknown address, ever more
 //!   rarely while that does not help.
 
-use base::{Nanos, Pid, RemoteAddr, Tid};
+use base::{Nanos, Pid, Tid};
 use facts::SinkError;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -155,7 +155,7 @@ impl PtraceSampler {
         let user = CopiedStack { registers: &registers.unwinding, bytes: &self.stack[..got] };
         let position = Position {
             kernel: &[],
-            ip: RemoteAddr(registers.instruction_pointer.0),
+            ip: registers.instruction_pointer,
             user: registers.is_64_bit.then_some(user),
         };
         if !recorder.can_follow(pid, user) && self.maps_read.entry(pid).or_default().is_due(time) {

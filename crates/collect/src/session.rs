@@ -180,7 +180,9 @@ fn launch_here(
     let name =
         file.file_name().map(|name| name.to_string_lossy().chars().take(15).collect::<String>());
     let announced = announced.and_then(|()| {
-        recorder.thread_started(Nanos(0), pid, Tid(pid.0), &name.unwrap_or_default())
+        recorder.thread_started(Nanos(0), pid, Tid(pid.0), &name.unwrap_or_default())?;
+        // Only perf events announce mappings.
+        if matches!(source, Source::Perf(_)) { Ok(()) } else { recorder.read_maps(Nanos(0), pid) }
     });
     let mut session = Session {
         source,
@@ -308,9 +310,6 @@ impl Session<'_> {
     fn watch(&mut self, recorder: &mut Recorder<'_>) -> Result<End, SinkError> {
         let mut gauges = Gauges::default();
         let mut last_flush = Nanos(0);
-        if matches!(self.source, Source::Ptrace(_) | Source::Proc) {
-            recorder.read_maps(Nanos(0), self.pid)?;
-        }
         loop {
             self.wait();
             let now = process::monotonic() - self.start;

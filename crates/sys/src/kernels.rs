@@ -17,9 +17,7 @@ mod stream;
 
 pub use buffer::{Buffer, Pages};
 pub use chase::{Chase, Cycle, Spacing};
-pub use cpu::{
-    cpuid, page_bytes, pin_current_thread, read_tsc, thread_cpu_time, thread_minor_faults,
-};
+pub use cpu::{cpuid, page_bytes, pin_current_thread, read_tsc, thread_minor_faults};
 pub use flops::{FlopMethod, Precision, multiply_add};
 pub use stream::{Kernel, Simd, sweep};
 

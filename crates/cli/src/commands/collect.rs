@@ -27,7 +27,7 @@ use sys::process::{LaunchError, Received, Signal, SignalFd};
 
 use crate::arguments::{AnalysisName, CollectOptions, Collection, RunOptions};
 use crate::exit::{CANNOT_MEASURE, Failure, USAGE};
-use crate::knobs::{self, Settings};
+use crate::knobs;
 use crate::progress::Progress;
 
 /// `fathom run`.
@@ -141,29 +141,26 @@ fn collect_target(
     // From here on Ctrl-C ends us, unless the program still runs: then it must end the program.
     let signals = program.is_some().then_some(signals);
     let shown = kept.and_then(|finished| {
-        let idle = !outcome.still_runs;
-        if idle || calibrate::cache::load(&run.host).is_some() {
-            add_calibration(&mut run, &directory, &settings, collection.quiet);
-        }
+        // Measuring beside a running program would slow it down and give false figures.
+        let may_measure = settings.calibrate && !outcome.still_runs;
+        add_calibration(&mut run, &directory, may_measure, collection.quiet);
         if !collection.quiet {
             super::report::print_summary(&directory)?;
             say_what_was_kept(&directory, finished, &outcome, program.is_some());
         }
         Ok(())
     });
-    if let Err(failure) = shown {
+    if let Err(failure) = &shown {
         failure.report();
-        // The program must not be left without its parent before it ends, whatever became of our files.
-        let exit = wait_for_program(program, signals.as_ref()).unwrap_or(outcome.exit);
-        // Its own failure outweighs that of our report.
-        return Ok(if matches!(exit, ExitKind::Code(0)) {
-            failure.code()
-        } else {
-            pass_on(exit, false)
-        });
     }
+    // The program must not be left without its parent before it ends, whatever became of our files.
     let exit = wait_for_program(program, signals.as_ref()).unwrap_or(outcome.exit);
-    Ok(pass_on(exit, collection.quiet))
+    Ok(match shown {
+        // Only a success of the program's own is outweighed by the failure of our report.
+        Err(failure) if exit == ExitKind::Code(0) => failure.code(),
+        Err(_) => pass_on(exit, false),
+        Ok(()) => pass_on(exit, collection.quiet),
+    })
 }
 
 /// Remembers, while facts pass, which addresses must be named at the end.
@@ -248,9 +245,9 @@ fn describe(run: &mut Run, target: Option<Target>, outcome: &Outcome) {
 }
 
 /// Adds what the machine can do: from the cache, or measured now.
-fn add_calibration(run: &mut Run, directory: &Path, settings: &Settings, quiet: bool) {
+fn add_calibration(run: &mut Run, directory: &Path, may_measure: bool, quiet: bool) {
     let mut calibration = calibrate::cache::load(&run.host);
-    if calibration.is_none() && settings.calibrate {
+    if calibration.is_none() && may_measure {
         let mut progress = Progress::new(!quiet);
         if !quiet {
             eprintln!(

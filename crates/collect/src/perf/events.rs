@@ -16,7 +16,7 @@ use std::io;
 
 use base::{CpuId, Nanos, Pid, Tid};
 use facts::FaultKind;
-use sys::perf::{Attr, Counting, Event, Flag, OpenTarget, Ring, SampleField, SoftwareEvent};
+use sys::perf::{Attr, Counting, Event, Flag, OpenTarget, Ring, SoftwareEvent};
 
 /// What the collection wants.
 #[derive(Clone, Debug)]
@@ -307,26 +307,13 @@ impl Opened {
     }
 }
 
-const FIELDS: [SampleField; 8] = [
-    SampleField::Identifier,
-    SampleField::Ip,
-    SampleField::Tid,
-    SampleField::Time,
-    SampleField::Addr,
-    SampleField::Cpu,
-    SampleField::Period,
-    SampleField::Callchain,
-];
-
 /// Every event samples the same fields (see `record`).
 fn sampling(event: SoftwareEvent, settings: &Settings) -> Attr {
-    Attr::software(event)
-        .fields(&FIELDS)
-        .user_stack(settings.stack_bytes)
-        .monotonic()
-        // Early enough to drain in time, and never above the smallest ring that `map_ring` falls back to.
+    Attr::recording(event, settings.stack_bytes)
+        // Early enough to drain in time. For ordinary users it fits the smallest ring that `map_ring` falls back to;
+        // where root is denied locked memory the wait of at most 100 ms does instead.
         .watermark(u32::try_from(ring_bytes(settings.cpus.len()) / 8).unwrap_or(64 << 10))
-        .flags(&[Flag::Inherit, Flag::SampleIdAll, Flag::ExcludeCallchainUser])
+        .flags(&[Flag::Inherit, Flag::SampleIdAll])
 }
 
 fn clock_attr(settings: &Settings) -> Attr {

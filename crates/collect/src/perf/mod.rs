@@ -39,18 +39,18 @@ pub struct PerfSampler {
 impl PerfSampler {
     /// Opens the events on a launched, still waiting child: they begin with its execve.
     pub fn on_launch(child: Pid, settings: &Settings) -> Result<PerfSampler, OpenError> {
-        PerfSampler::new(Opened::on_launch(child, settings)?)
+        Opened::on_launch(child, settings).map(PerfSampler::new)
     }
 
     /// Opens the events on all threads of a running process.
     pub fn on_running(threads: &[Tid], settings: &Settings) -> Result<PerfSampler, OpenError> {
-        PerfSampler::new(Opened::on_running(threads, settings)?)
+        Opened::on_running(threads, settings).map(PerfSampler::new)
     }
 
-    fn new(mut events: Opened) -> Result<PerfSampler, OpenError> {
+    fn new(mut events: Opened) -> PerfSampler {
         let rings = std::mem::take(&mut events.rings);
         let streams = std::mem::take(&mut events.streams);
-        Ok(PerfSampler {
+        PerfSampler {
             rings,
             events,
             streams,
@@ -60,7 +60,7 @@ impl PerfSampler {
             announced_lost: (0, 0),
             fault_periods: HashMap::new(),
             kernel_chain: Vec::new(),
-        })
+        }
     }
 
     /// Sets time zero of the recording.

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use base::{Bytes, CpuId, Nanos};
+use base::{Bytes, CpuId};
 
 use super::KernelError;
 
@@ -48,9 +48,7 @@ pub fn read_tsc() -> Option<u64> {
 /// Size of a base page.
 #[must_use]
 pub fn page_bytes() -> Bytes {
-    // Safety: sysconf has no preconditions and answers -1 to what it does not know.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    Bytes(u64::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096))
+    Bytes(crate::process::page_size() as u64)
 }
 
 /// Minor faults of the calling thread so far (`getrusage(RUSAGE_THREAD)`, man 2 getrusage).
@@ -63,23 +61,6 @@ pub fn thread_minor_faults() -> u64 {
         return 0;
     }
     u64::try_from(usage.ru_minflt).unwrap_or(0)
-}
-
-/// CPU time of the calling thread so far (CLOCK_THREAD_CPUTIME_ID): against the wall clock it tells whether the
-/// thread was stopped in between. Zero should the clock be refused.
-#[must_use]
-pub fn thread_cpu_time() -> Nanos {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // Safety: `time` is a live struct of the size that the call fills.
-    if unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0 {
-        return Nanos(0);
-    }
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    Nanos(
-        seconds
-            .saturating_mul(1_000_000_000)
-            .saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0)),
-    )
 }
 
 /// Largest CPU number that a mask is made for: eight times what any kernel is built with today.

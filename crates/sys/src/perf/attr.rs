@@ -98,6 +98,26 @@ impl Attr {
         Attr { kind: PERF_TYPE_SOFTWARE, size: 112, config: event as u64, ..Attr::default() }
     }
 
+    /// What every sampling event of a recording carries (parsed by `collect::perf::record`): the calibration of a
+    /// sample's cost uses the same, so that it measures what a recording does.
+    #[must_use]
+    pub fn recording(event: SoftwareEvent, stack_bytes: u32) -> Attr {
+        Attr::software(event)
+            .fields(&[
+                SampleField::Identifier,
+                SampleField::Ip,
+                SampleField::Tid,
+                SampleField::Time,
+                SampleField::Addr,
+                SampleField::Cpu,
+                SampleField::Period,
+                SampleField::Callchain,
+            ])
+            .user_stack(stack_bytes)
+            .monotonic()
+            .flags(&[Flag::ExcludeCallchainUser])
+    }
+
     /// Sets single-bit flags.
     #[must_use]
     pub fn flags(mut self, flags: &[Flag]) -> Attr {

@@ -112,7 +112,7 @@ pub fn monotonic() -> Nanos {
     clock(libc::CLOCK_MONOTONIC)
 }
 
-/// CPU time of the calling thread.
+/// CPU time of the calling thread: against the wall clock it tells whether the thread was stopped in between.
 #[must_use]
 pub fn thread_cpu_time() -> Nanos {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
@@ -132,7 +132,8 @@ fn clock(id: libc::clockid_t) -> Nanos {
 #[must_use]
 pub fn page_size() -> usize {
     // Safety: integers only.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096)
 }
 
 /// Effective user id; 0 is root.
