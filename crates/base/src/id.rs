@@ -36,3 +36,11 @@ id!(
     /// A node of the result's stack tree: the frame itself and, through its parents, its callers.
     StackId(u32)
 );
+id!(
+    /// A row of the result's table of translated blocks.
+    BlockId(u32)
+);
+id!(
+    /// A row of the result's table of bursts.
+    BurstId(u32)
+);

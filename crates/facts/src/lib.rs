@@ -8,12 +8,15 @@
 
 #![forbid(unsafe_code)]
 
+mod burst;
 pub mod host;
 mod metric;
 mod observed;
 mod recording;
+mod records;
 mod run;
 
+pub use burst::{Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Records};
 pub use metric::{Evidence, Metric};
 pub use observed::{
     Counter, CounterKind, Fact, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource,
@@ -21,6 +24,7 @@ pub use observed::{
     ThreadEventKind,
 };
 pub use recording::Recording;
+pub use records::{Record, RecordEncoder};
 pub use run::{
     Analysis, CollectorInfo, ExitKind, OwnCost, ResourceUse, Run, RunState, SCHEMA_VERSION,
     SamplingMethod, Target,

@@ -61,6 +61,7 @@ mod policy;
 mod refusal;
 mod register;
 mod roots;
+pub mod translate;
 
 pub use block::{Block, End, Limits, read_block};
 pub use code::{CodeBytes, CodeSource, LONGEST_INSTRUCTION};

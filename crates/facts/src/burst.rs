@@ -1,0 +1,118 @@
+//! What bursts of translated code observed.
+//!
+//! What for: a burst is a short time in which one thread ran translated code that recorded where it read and wrote.
+//! A [`Block`] says what code was translated and what its records hold; [`Records`] are those of one burst, in order, so
+//! that every address can be rebuilt exactly. What not: rebuilding (`analysis`, with the decoder of `x86`).
+
+use base::{BlockId, BurstId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
+
+/// What the translated code of a burst was for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum BurstFlavour {
+    /// Record every address.
+    Trace,
+    /// Count blocks.
+    Count,
+    /// Time single loads.
+    Timed,
+}
+
+/// Code that lies together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CodePiece {
+    /// Address of its first byte in the process.
+    pub address: RemoteAddr,
+    /// The module of that address.
+    pub module: ModuleId,
+    /// The first byte's offset in it.
+    pub offset: FileOffset,
+    /// Whole instructions.
+    pub bytes: Vec<u8>,
+}
+
+/// A translated block. Emitted once, before the first [`Records`] that name it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Block {
+    /// The id records use.
+    pub id: BlockId,
+    /// The process.
+    pub pid: Pid,
+    /// What its records are.
+    pub flavour: BurstFlavour,
+    /// Its instructions in order of execution: a new piece begins where a direct jump or call was followed.
+    pub pieces: Vec<CodePiece>,
+    /// What a record holds, as `x86::translate::RecordLayout` writes it.
+    pub record: String,
+}
+
+/// Why a burst ended.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum BurstEnd {
+    /// Its time was over.
+    Time,
+    /// Its buffer was full.
+    Full,
+    /// The program came to an instruction that runs natively only: a system call and the like.
+    Native,
+    /// The program came to code that was not translated (yet).
+    Untranslated,
+    /// The thread was stopped: a signal, a fault, job control.
+    Stopped,
+    /// The thread is gone.
+    Gone,
+}
+
+/// One burst.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Burst {
+    /// The id records use.
+    pub id: BurstId,
+    /// When its thread entered translated code.
+    pub time: Nanos,
+    /// The process.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: Tid,
+    /// What for.
+    pub flavour: BurstFlavour,
+    /// Why it ended.
+    pub end: BurstEnd,
+    /// From its begin to its end.
+    pub elapsed: Nanos,
+    /// CPU time of the thread in it (schedstat); stand-still is not in it. `None` when unknown.
+    pub cpu_time: Option<Nanos>,
+    /// How long the thread stood still for it, in and around it.
+    pub stand_still: Nanos,
+    /// How often it stood still.
+    pub stops: u32,
+    /// The base of fs in it.
+    pub fs_base: RemoteAddr,
+    /// Records it made, those lost included.
+    pub records: u64,
+    /// Its records were thrown away: the consumer was behind, or the result at its limit.
+    pub records_lost: bool,
+}
+
+/// The records of a burst, encoded by [`RecordEncoder`](crate::RecordEncoder); one or more per burst, in order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Records {
+    /// The burst.
+    pub burst: BurstId,
+    /// The encoded records.
+    pub bytes: Vec<u8>,
+}
+
+/// A burst that could not begin where the thread was: that share of its time cannot be traced.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BurstRefused {
+    /// When.
+    pub time: Nanos,
+    /// The process.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: Tid,
+    /// Where it was, when that is known.
+    pub at: Option<(ModuleId, FileOffset)>,
+    /// A word of the table `burst::Refused`, `jit code` for example.
+    pub reason: String,
+}

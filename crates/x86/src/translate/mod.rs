@@ -1,0 +1,225 @@
+//! Blocks -> machine code that does the same and records.
+//!
+//! What for: [`translate`] writes the copy of one block for one place, [`common_code`] what all copies of a region share.
+//! Every byte of both comes with the native state that it stands for ([`States`]), so that a thread that is stopped
+//! anywhere can be given back its native registers. What not: placing, linking and running the code (crate `burst`).
+//!
+//! The model, with its assumptions:
+//! 1. One general register is *reserved*: it holds the record pointer; its native value lies in [`area::RESERVED`].
+//!    Flavour `Count` reserves none.
+//! 2. Nothing here touches flags, the stack below rsp, or any register, but where the state says so.
+//! 3. The thread has the direction flag clear, does not use gs, and no instruction changes the base of fs.
+//! 4. No signal and no fault is ever caused by us: a block leaves by a system call (getpid) that a living tracer
+//!    catches at its entry; without a tracer it returns, and the stub goes on at the native address by itself. Every
+//!    block checks the room for records (or counts down), so nothing runs for ever in here once the tracer is dead,
+//!    except a loop that does so natively.
+
+use base::RemoteAddr;
+
+use crate::block::Block;
+use crate::code::CodeSource;
+use crate::refusal::Refusal;
+use crate::register::Gpr;
+use crate::roots::Root;
+
+pub mod area;
+
+/// What a copy is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Flavour {
+    /// Records the roots of each block; loops that can be summarised only their first iteration and their number.
+    Trace,
+    /// Counts each block.
+    Count,
+    /// Times one load of the block with rdtsc; records its roots and the cycles.
+    Timed {
+        /// Chooses the load: number `pick` modulo the block's loads that can be timed.
+        pick: u32,
+    },
+}
+
+/// The exit number of an indirect jump to where no block is known.
+pub const MISS: u32 = u32::MAX;
+
+/// The place of a copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Site {
+    /// Where its first byte will run.
+    pub at: RemoteAddr,
+    /// The number that its records carry, below 2^31; of `Count`, below [`area::COUNTER_COUNT`].
+    pub block: u32,
+    /// Its exits are numbered from here on.
+    pub first_exit: u32,
+    /// For what.
+    pub flavour: Flavour,
+    /// The shared code of this flavour, within 2 GiB of `at`.
+    pub common: Common,
+    /// The register that holds the record pointer.
+    pub reserved: Gpr,
+}
+
+/// Addresses of shared code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Common {
+    /// Goes on at [`area::TARGET`], where a tracer takes over. Entered in native state, except that the reserved
+    /// register holds the record pointer.
+    pub exit: RemoteAddr,
+    /// Goes on at the address in rcx: rcx and rax are in the first two spill slots.
+    pub miss: RemoteAddr,
+}
+
+/// A copy of a block.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Translation {
+    /// The code.
+    pub bytes: Vec<u8>,
+    /// Offset at which links and the tracer enter: native state, except that the reserved register holds the record
+    /// pointer and [`area::RESERVED`] its native value.
+    pub entry: usize,
+    /// Offset at which the table enters: the native target in rcx, rcx and rax in the first two spill slots.
+    pub table_entry: usize,
+    /// Offset of a rel32 that leads to [`Common::miss`] when the target is another than this block's start, and that
+    /// may be changed to lead to the table entry of another block.
+    pub chain: usize,
+    /// Ways out to known addresses.
+    pub exits: Vec<Exit>,
+    /// What each byte stands for.
+    pub states: States,
+    /// What its records hold.
+    pub record: RecordLayout,
+}
+
+/// A way out of a block to a known native address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Exit {
+    /// Its number.
+    pub number: u32,
+    /// Where the program goes on.
+    pub target: RemoteAddr,
+    /// Offset of the rel32 that may be changed to lead to another block's entry; aligned to 4 bytes, so that a running
+    /// thread sees the old or the new one.
+    pub link: usize,
+    /// Offset of the stub to which it leads at first: sets [`area::TARGET`] and [`area::EXIT`], goes to [`Common::exit`].
+    pub stub: usize,
+}
+
+/// Where native registers are at one point of a copy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct State {
+    /// The native instruction pointer.
+    pub rip: NativeRip,
+    /// Registers whose native value is in a slot; all others hold their own.
+    pub saved: Vec<(Gpr, area::Displacement)>,
+    /// Index of the block's instruction that executes next, when `rip` belongs to one.
+    pub instruction: Option<usize>,
+    /// The record pointer is past this block's record: its values up to `instruction` are there.
+    pub recorded: bool,
+}
+
+/// The native instruction pointer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NativeRip {
+    /// Known.
+    At(RemoteAddr),
+    /// The value of a register (as it is, not as saved) plus a constant, modulo 2^64.
+    Register(Gpr, u64),
+    /// What this slot holds.
+    Slot(area::Displacement),
+}
+
+/// States by offset.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct States {
+    /// Offset from which a state holds, up to the next one's; rising.
+    pub from: Vec<(usize, State)>,
+}
+
+impl States {
+    /// The state in front of the byte at `offset`, which must be the first one of an instruction.
+    #[must_use]
+    pub fn at(&self, offset: usize) -> Option<&State> {
+        let behind = self.from.partition_point(|(from, _)| *from <= offset);
+        self.from.get(behind.checked_sub(1)?).map(|(_, state)| state)
+    }
+}
+
+/// What the records of a copy hold, in words of 8 bytes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RecordLayout {
+    /// Words of a record: a header (block number in the low half, way in the high half), then values. 0: none.
+    pub words: usize,
+    /// The values, in the order of words.
+    pub values: Vec<RecordedValue>,
+    /// How many instructions executed, by way: way 0 is the end of the block, others leave earlier.
+    pub ways: Vec<usize>,
+    /// For a loop that is summarised.
+    pub iterations: Option<Iterations>,
+    /// `Timed`: the timed access (index into the block's accesses) and the word of its cycles.
+    pub timed: Option<(usize, usize)>,
+}
+
+/// A value of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecordedValue {
+    /// What.
+    pub root: Root,
+    /// First word.
+    pub word: usize,
+    /// Words: 1; of vectors up to 8.
+    pub words: usize,
+}
+
+/// How the number of iterations follows from a record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Iterations {
+    /// (word `end` - word `start`) / stride, in arithmetic of 64 or 32 bits.
+    Counter {
+        /// The counting register.
+        register: Gpr,
+        /// Word of its value at the start of the first iteration.
+        start: usize,
+        /// Word of its value behind the last one.
+        end: usize,
+        /// What it advances by in each.
+        stride: u64,
+        /// It counts modulo 2^32.
+        narrow: bool,
+        /// How far it has advanced in front of each instruction of an iteration.
+        advanced: Vec<u64>,
+    },
+    /// This word is the number itself. While the loop runs it is kept in the reserved register.
+    Word(usize),
+}
+
+/// Writes the copy of `block` for one place. `code` is what the block was read from.
+///
+/// # Errors
+/// The block is empty or holds what cannot be copied.
+pub fn translate<C: CodeSource + ?Sized>(
+    block: &Block,
+    code: &C,
+    site: &Site,
+) -> Result<Translation, Refusal> {
+    let _ = (block, code, site);
+    Err(Refusal::Invalid)
+}
+
+/// What all copies of one flavour in a region share.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CommonCode {
+    /// The code.
+    pub bytes: Vec<u8>,
+    /// Offset of [`Common::exit`].
+    pub exit: usize,
+    /// Offset of [`Common::miss`].
+    pub miss: usize,
+    /// What each byte stands for.
+    pub states: States,
+}
+
+/// Writes the shared code for one place. `reserved` is `None` for flavour `Count`.
+#[must_use]
+pub fn common_code(at: RemoteAddr, reserved: Option<Gpr>) -> CommonCode {
+    let _ = (at, reserved);
+    CommonCode { bytes: Vec::new(), exit: 0, miss: 0, states: States::default() }
+}
