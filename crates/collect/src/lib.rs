@@ -14,7 +14,6 @@ pub mod launched;
 mod modules;
 pub mod perf;
 pub mod probe;
-mod proc_maps;
 mod proc_status;
 pub mod program;
 mod ptrace_sampler;

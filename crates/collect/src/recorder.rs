@@ -14,8 +14,8 @@ use facts::{
 
 use crate::address_space::{AddressSpace, CopiedStack, UnwindCache};
 use crate::modules::ModuleTable;
-use crate::proc_maps::{self, MapsLine};
 use crate::stacks::StackTree;
+use tracee::maps::{self, MapsLine};
 
 /// Where a thread was at a moment.
 #[derive(Clone, Copy)]
@@ -224,15 +224,9 @@ impl<'s> Recorder<'s> {
     /// Reads `/proc/PID/maps`: for processes that ran before we came, and where mappings are not announced.
     /// A process that is gone has no maps, which is no error.
     pub fn read_maps(&mut self, time: Nanos, pid: Pid) -> Result<(), SinkError> {
-        // Where the first thread has ended, its own file is empty; any other thread's tells of the same memory.
-        let text = tracee::threads_of(pid)
-            .unwrap_or_default()
-            .into_iter()
-            .filter_map(|tid| std::fs::read(format!("/proc/{pid}/task/{tid}/maps")).ok())
-            .find(|text| !text.is_empty())
-            .unwrap_or_default();
-        for line in String::from_utf8_lossy(&text).lines().filter_map(proc_maps::parse_line) {
-            let MapsLine { start, end, executable, offset, name } = line;
+        let text = maps::read(pid);
+        for line in text.lines().filter_map(maps::parse_line) {
+            let MapsLine { start, end, executable, offset, name, .. } = line;
             if executable {
                 self.mapped(time, pid, NewMapping { start, end, offset, name })?;
             }

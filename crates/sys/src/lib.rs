@@ -8,4 +8,5 @@ pub mod kernels;
 pub mod map;
 pub mod perf;
 pub mod process;
+pub mod shared;
 pub mod trace;

@@ -4,9 +4,17 @@
 //! What not: those rules. Every call here acts on a thread that is seized by the *calling thread*; the kernel refuses
 //! others with ESRCH.
 
+mod memory;
+mod registers;
+mod wait;
+
 use std::io;
 
 use base::{Nanos, Pid, RemoteAddr, Tid};
+
+pub use memory::{overwrite, read_pieces};
+pub use registers::{GENERAL_REGISTERS, Registers};
+pub use wait::{Alarm, Happened, reap};
 
 use crate::process::{Usage, Waited};
 
@@ -23,6 +31,9 @@ pub enum Stop {
     Child(Tid),
     /// It executed another program; the thread had this id before.
     Exec(Tid),
+    /// It is about to make a system call, or has made one (only after [`resume_to_system_call`] or
+    /// [`resume_and_catch_system_call`]).
+    SystemCall,
     /// Anything else: continue it.
     Other,
 }
@@ -64,6 +75,23 @@ pub fn listen(tid: Tid) -> io::Result<()> {
 /// Leaves a stopped thread for good, delivering `signal` (0: none).
 pub fn detach(tid: Tid, signal: i32) -> io::Result<()> {
     request(libc::PTRACE_DETACH, tid, 0, usize::try_from(signal).unwrap_or(0))
+}
+
+/// Seizes one thread alone, without stopping it: neither its children nor its exec are followed. As above, our death
+/// lets it go on.
+pub fn seize_alone(tid: Tid) -> io::Result<()> {
+    request(libc::PTRACE_SEIZE, tid, 0, libc::PTRACE_O_TRACESYSGOOD as usize)
+}
+
+/// Lets a stopped thread go on up to the entry or exit of its next system call, delivering `signal` (0: none).
+pub fn resume_to_system_call(tid: Tid, signal: i32) -> io::Result<()> {
+    request(libc::PTRACE_SYSCALL, tid, 0, usize::try_from(signal).unwrap_or(0))
+}
+
+/// Lets a stopped thread go on up to the entry of its next system call, which will not be executed (PTRACE_SYSEMU).
+pub fn resume_and_catch_system_call(tid: Tid) -> io::Result<()> {
+    const PTRACE_SYSEMU: libc::c_uint = 31; // arch/x86/include/uapi/asm/ptrace-abi.h
+    request(PTRACE_SYSEMU, tid, 0, 0)
 }
 
 fn request(request: libc::c_uint, tid: Tid, address: usize, data: usize) -> io::Result<()> {
@@ -151,6 +179,8 @@ fn look(target: i32) -> io::Result<Option<Event>> {
 fn stop_reason(tid: Tid, status: libc::c_int) -> Stop {
     let signal = libc::WSTOPSIG(status);
     match status >> 16 {
+        // PTRACE_O_TRACESYSGOOD
+        0 if signal == libc::SIGTRAP | 0x80 => Stop::SystemCall,
         0 => Stop::Signal(signal),
         libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Stop::Interrupted,
         libc::PTRACE_EVENT_STOP => Stop::Group(signal),
@@ -197,6 +227,29 @@ pub fn read_memory(pid: Pid, address: RemoteAddr, into: &mut [u8]) -> usize {
         )
     };
     usize::try_from(got).unwrap_or(0)
+}
+
+/// Tells the handler of a waiting SIGFPE or SIGILL another address for the instruction that raised it (`si_addr`, see
+/// sigaction(2)).
+pub fn set_faulting_instruction(tid: Tid, address: RemoteAddr) -> io::Result<()> {
+    // Safety: plain data, all zeroes is valid.
+    let mut information: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // Safety: the kernel fills a live structure of exactly this type.
+    if unsafe { libc::ptrace(libc::PTRACE_GETSIGINFO, tid.0, 0, &raw mut information) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Only what the processor raised carries an address; what somebody sent carries its sender (SI_FROMUSER: <= 0).
+    if information.si_code <= 0 {
+        return Ok(());
+    }
+    // Safety: on 64-bit Linux `si_addr` is the pointer at offset 16 of the 128-byte structure
+    // (include/uapi/asm-generic/siginfo.h), well within it and aligned.
+    unsafe { (&raw mut information).cast::<u64>().add(2).write(address.0) };
+    // Safety: the kernel reads a live structure of exactly this type.
+    if unsafe { libc::ptrace(libc::PTRACE_SETSIGINFO, tid.0, 0, &raw const information) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// CPU time of one thread as the scheduler keeps it: `/proc/PID/task/TID/schedstat`, first field.

@@ -14,6 +14,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod maps;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
@@ -205,7 +207,7 @@ impl Tracees {
                 self.executed(tid, news);
                 let _ = trace::resume(tid, 0);
             }
-            Stop::Other => {
+            Stop::Other | Stop::SystemCall => {
                 let _ = trace::resume(tid, 0);
             }
         }

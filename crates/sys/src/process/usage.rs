@@ -96,6 +96,20 @@ impl Waited {
     }
 }
 
+/// Whether two processes run in the same memory (kcmp(2), KCMP_VM); no where the kernel does not tell.
+#[must_use]
+pub fn share_memory(one: Pid, other: Pid) -> bool {
+    const KCMP_VM: libc::c_long = 1; // include/uapi/linux/kcmp.h
+    // Safety: integers only.
+    unsafe { libc::syscall(libc::SYS_kcmp, one.0, other.0, KCMP_VM, 0, 0) == 0 }
+}
+
+/// Lowers the calling thread's priority as far as it goes (setpriority(2) acts on a thread on Linux).
+pub fn be_unimportant() {
+    // Safety: integers only.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, libc::gettid() as libc::id_t, 19) };
+}
+
 /// Resource use of this process (all threads).
 #[must_use]
 pub fn own_usage() -> Usage {

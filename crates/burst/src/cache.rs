@@ -1,0 +1,448 @@
+//! Translated blocks in a program: where they are, how they are linked, what a stop in them means.
+//!
+//! What for: native address -> entry ([`Cache::enter`]), and back: any stop -> native registers ([`Cache::native`]).
+//! What not: when threads run in here (`visit`).
+//!
+//! Blocks are never moved or freed; when the program's code changes, or a region is full, the whole cache is emptied
+//! ([`Cache::clear`]), which only happens while no thread is in it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use base::{BlockId, RemoteAddr};
+use sys::trace::Registers;
+use x86::translate::{
+    Common, Exit, Flavour, NativeRip, RecordLayout, Site, State, States, area, translate,
+};
+use x86::{Block, End, Gpr, Limits, Reader, read_block};
+
+use crate::code_map::CodeMap;
+use crate::drain::Layouts;
+use crate::refused::Refused;
+use crate::space::{REGION_BYTES, Space};
+
+/// Nearer than the 2 GiB of rel32, so that data next to far code is still in reach.
+pub const REACH: u64 = 1 << 30;
+/// A translation is shorter than this (a superblock has at most 2 KiB).
+const LARGEST_BLOCK: usize = 64 << 10;
+
+/// A translated block.
+pub struct CachedBlock {
+    /// Its id in the result.
+    pub id: BlockId,
+    /// The block.
+    pub start: RemoteAddr,
+    at: RemoteAddr,
+    length: usize,
+    region: usize,
+    entry: usize,
+    table_entry: usize,
+    chain: usize,
+    exits: std::ops::Range<usize>,
+    states: States,
+    /// What its records hold.
+    pub layout: Arc<RecordLayout>,
+}
+
+/// Instructions of a block that lie together, for the result.
+pub struct Piece {
+    /// Address of the first byte.
+    pub address: RemoteAddr,
+    /// Their bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// A block that is new to the result.
+pub struct NewBlock {
+    /// Its id.
+    pub id: BlockId,
+    /// Its code.
+    pub pieces: Vec<Piece>,
+    /// What its records hold.
+    pub record: String,
+}
+
+struct CachedExit {
+    block: u32,
+    exit: Exit,
+}
+
+/// What a stop inside translated code means.
+pub struct Native {
+    /// All registers, as if the program had run natively.
+    pub registers: Registers,
+    /// The block, where it stopped in one.
+    pub block: Option<u32>,
+    /// The state there.
+    pub state: State,
+}
+
+/// The cache of one process and flavour.
+pub struct Cache {
+    /// The memory.
+    pub space: Space,
+    flavour: Flavour,
+    reserved: Option<Gpr>,
+    blocks: Vec<CachedBlock>,
+    /// Per region, blocks by rising address.
+    in_region: Vec<Vec<u32>>,
+    by_start: HashMap<RemoteAddr, u32>,
+    exits: Vec<CachedExit>,
+    /// Exits whose target has no block yet.
+    waiting: HashMap<RemoteAddr, Vec<u32>>,
+    /// The last block in the chain of each table entry.
+    chains: HashMap<u16, u32>,
+    reader: Reader,
+    layouts: Layouts,
+    /// Since they were last taken.
+    new_blocks: Vec<NewBlock>,
+}
+
+impl Cache {
+    /// A cache in shared memory that is ready.
+    #[must_use]
+    pub fn new(space: Space, flavour: Flavour, reserved: Option<Gpr>) -> Cache {
+        let mut cache = Cache {
+            space,
+            flavour,
+            reserved,
+            blocks: Vec::new(),
+            in_region: Vec::new(),
+            by_start: HashMap::new(),
+            exits: Vec::new(),
+            waiting: HashMap::new(),
+            chains: HashMap::new(),
+            reader: Reader::new(),
+            layouts: Layouts::default(),
+            new_blocks: Vec::new(),
+        };
+        cache.clear();
+        cache
+    }
+
+    /// Forgets all blocks. No thread may be in them.
+    pub fn clear(&mut self) {
+        self.blocks.clear();
+        self.by_start.clear();
+        self.exits.clear();
+        self.waiting.clear();
+        self.chains.clear();
+        // Records of former blocks may still be on their way.
+        self.layouts = Layouts::default();
+        for number in 0..self.space.regions().len() {
+            if let Some(region) = self.space.region_mut(number) {
+                region.used = region.common.bytes.len();
+            }
+        }
+        self.in_region.iter_mut().for_each(Vec::clear);
+        let Some(first) = self.space.regions().first() else { return };
+        let miss = first.at.0 + first.common.miss as u64;
+        for bucket in 0..area::TABLE_ENTRIES {
+            self.set_table(bucket as u16, miss);
+        }
+    }
+
+    /// Blocks translated since the last time.
+    pub fn take_new_blocks(&mut self) -> Vec<NewBlock> {
+        std::mem::take(&mut self.new_blocks)
+    }
+
+    /// What the records of its blocks hold, for whoever decodes them.
+    #[must_use]
+    pub fn layouts(&self) -> Layouts {
+        Arc::clone(&self.layouts)
+    }
+
+    /// A block by the number in its records.
+    #[must_use]
+    pub fn block(&self, number: u32) -> Option<&CachedBlock> {
+        self.blocks.get(number as usize)
+    }
+
+    /// The register that holds the record pointer.
+    #[must_use]
+    pub fn reserved(&self) -> Option<Gpr> {
+        self.reserved
+    }
+
+    /// Whether this address has a block.
+    #[must_use]
+    pub fn has(&self, native: RemoteAddr) -> bool {
+        self.by_start.contains_key(&native)
+    }
+
+    /// Where a thread that natively is at `native` enters, translating the block if need be.
+    pub fn enter(
+        &mut self,
+        code: &CodeMap,
+        native: RemoteAddr,
+        next_id: &mut u32,
+    ) -> Result<RemoteAddr, Refused> {
+        let number = match self.by_start.get(&native) {
+            Some(number) => *number,
+            None => self.add(code, native, next_id)?,
+        };
+        let block = self.block(number).ok_or(Refused::NoRoom)?;
+        Ok(RemoteAddr(block.at.0 + block.entry as u64))
+    }
+
+    /// Translates what can be reached from `from` by direct jumps, at most `most` blocks.
+    pub fn translate_ahead(
+        &mut self,
+        code: &CodeMap,
+        from: RemoteAddr,
+        most: usize,
+        next_id: &mut u32,
+    ) {
+        let mut todo = vec![from];
+        let mut seen = 0;
+        let mut added = 0;
+        while let Some(at) = todo.get(seen).copied() {
+            seen += 1;
+            if added >= most {
+                return;
+            }
+            let known = self.has(at);
+            if !known && self.enter(code, at, next_id).is_err() {
+                continue;
+            }
+            added += usize::from(!known);
+            let Some(number) = self.by_start.get(&at) else { continue };
+            // Known blocks are not walked again: what they lead to was translated with them, or was not wanted.
+            if known && at != from {
+                continue;
+            }
+            let exits = self.blocks[*number as usize].exits.clone();
+            todo.extend(self.exits[exits].iter().map(|exit| exit.exit.target));
+        }
+    }
+
+    fn add(
+        &mut self,
+        code: &CodeMap,
+        native: RemoteAddr,
+        next_id: &mut u32,
+    ) -> Result<u32, Refused> {
+        if code.in_sequence(native) {
+            return Err(Refused::RestartableSequence);
+        }
+        if !code.holds(native) {
+            return Err(Refused::JitCode);
+        }
+        let limits = match self.flavour {
+            Flavour::Trace => Limits::SUPER,
+            Flavour::Count | Flavour::Timed { .. } => Limits::BASIC,
+        };
+        let block = read_block(&mut self.reader, code, native, &limits);
+        if block.instructions.is_empty() {
+            return Err(match block.end {
+                End::Refused { why, .. } => Refused::Instruction(why),
+                _ => Refused::JitCode,
+            });
+        }
+        let region = self.region_for(native)?;
+        let at = self.space.regions()[region].at.0 + self.space.regions()[region].used as u64;
+        let at = RemoteAddr(at.next_multiple_of(16));
+        let number = u32::try_from(self.blocks.len()).map_err(|_| Refused::NoRoom)?;
+        if self.flavour == Flavour::Count && self.blocks.len() >= area::COUNTER_COUNT {
+            return Err(Refused::NoRoom);
+        }
+        let first = &self.space.regions()[region];
+        let common = Common {
+            exit: RemoteAddr(first.at.0 + first.common.exit as u64),
+            miss: RemoteAddr(first.at.0 + first.common.miss as u64),
+        };
+        let first_exit = u32::try_from(self.exits.len()).map_err(|_| Refused::NoRoom)?;
+        let reserved = self.reserved.unwrap_or(RESERVED);
+        let flavour = self.flavour;
+        let site = Site { at, block: number, first_exit, flavour, common, reserved };
+        let made = translate(&block, code, &site).map_err(Refused::Instruction)?;
+        let offset = (at.0 - first.at.0) as usize;
+        if offset + made.bytes.len() > REGION_BYTES {
+            return Err(Refused::NoRoom);
+        }
+        self.space.memory().write(first.offset + offset, &made.bytes);
+        if let Some(region) = self.space.region_mut(region) {
+            region.used = offset + made.bytes.len();
+        }
+        let id = BlockId(*next_id);
+        *next_id += 1;
+        self.note_new(id, &block, code, &made.record);
+        let layout = Arc::new(made.record);
+        if let Ok(mut layouts) = self.layouts.write() {
+            layouts.push((id, Arc::clone(&layout)));
+        }
+        self.in_region.resize_with(self.space.regions().len(), Vec::new);
+        self.in_region[region].push(number);
+        self.blocks.push(CachedBlock {
+            id,
+            start: native,
+            at,
+            length: made.bytes.len(),
+            region,
+            entry: made.entry,
+            table_entry: made.table_entry,
+            chain: made.chain,
+            exits: self.exits.len()..self.exits.len() + made.exits.len(),
+            states: made.states,
+            layout,
+        });
+        self.by_start.insert(native, number);
+        self.link(number, made.exits);
+        self.put_into_table(number);
+        Ok(number)
+    }
+
+    /// A region near the code, with room for a block.
+    fn region_for(&self, native: RemoteAddr) -> Result<usize, Refused> {
+        let near = self
+            .space
+            .regions()
+            .iter()
+            .position(|region| region.at.0.abs_diff(native.0) <= REACH)
+            .ok_or(Refused::NoRoom)?;
+        let used = self.space.regions()[near].used;
+        if used + LARGEST_BLOCK > REGION_BYTES { Err(Refused::NoRoom) } else { Ok(near) }
+    }
+
+    /// Whether some code cannot be translated for lack of a region near it.
+    #[must_use]
+    pub fn needs_region(&self, native: RemoteAddr) -> bool {
+        self.space.regions().iter().all(|region| region.at.0.abs_diff(native.0) > REACH)
+    }
+
+    /// Whether a region has no room for another block.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.space.regions().iter().any(|region| region.used + LARGEST_BLOCK > REGION_BYTES)
+            || self.flavour == Flavour::Count && self.blocks.len() + 64 > area::COUNTER_COUNT
+    }
+
+    fn note_new(&mut self, id: BlockId, block: &Block, code: &CodeMap, layout: &RecordLayout) {
+        let mut pieces: Vec<Piece> = Vec::new();
+        let mut next = None;
+        for instruction in &block.instructions {
+            if next != Some(instruction.address()) {
+                pieces.push(Piece { address: instruction.address(), bytes: Vec::new() });
+            }
+            let mut at = instruction.address();
+            let mut left = instruction.length();
+            while left > 0 {
+                let bytes = x86::CodeSource::bytes_at(code, at);
+                let taken = bytes.len().min(left);
+                let (Some(piece), 1..) = (pieces.last_mut(), taken) else { break };
+                piece.bytes.extend(&bytes[..taken]);
+                at = RemoteAddr(at.0 + taken as u64);
+                left -= taken;
+            }
+            next = Some(instruction.next_address());
+        }
+        self.new_blocks.push(NewBlock { id, pieces, record: layout.to_string() });
+    }
+
+    fn link(&mut self, number: u32, exits: Vec<Exit>) {
+        for exit in exits {
+            let index = self.exits.len() as u32;
+            self.exits.push(CachedExit { block: number, exit });
+            if !exit.linkable {
+                continue;
+            }
+            match self.by_start.get(&exit.target) {
+                Some(to) => self.connect(index, *to),
+                None => self.waiting.entry(exit.target).or_default().push(index),
+            }
+        }
+        let start = self.blocks[number as usize].start;
+        for exit in self.waiting.remove(&start).unwrap_or_default() {
+            self.connect(exit, number);
+        }
+    }
+
+    fn connect(&mut self, exit: u32, to: u32) {
+        let (Some(from), Some(to)) = (self.exits.get(exit as usize), self.block(to)) else { return };
+        let target = RemoteAddr(to.at.0 + to.entry as u64);
+        self.set_branch(from.block, from.exit.link, target);
+    }
+
+    /// Points a rel32 of a block to an address; one out of reach stays as it is, and leads to the tracer.
+    fn set_branch(&self, block: u32, field: usize, target: RemoteAddr) -> bool {
+        let Some(block) = self.block(block) else { return false };
+        let field_at = block.at.0 + field as u64;
+        let distance = target.0.wrapping_sub(field_at + 4).cast_signed();
+        let Ok(relative) = i32::try_from(distance) else { return false };
+        let region = &self.space.regions()[block.region];
+        let offset = region.offset + (field_at - region.at.0) as usize;
+        if offset.is_multiple_of(4) {
+            self.space.memory().store_u32(offset, relative.cast_unsigned());
+        } else {
+            self.space.memory().write(offset, &relative.to_le_bytes());
+        }
+        true
+    }
+
+    fn put_into_table(&mut self, number: u32) {
+        let block = &self.blocks[number as usize];
+        let bucket = (block.start.0 & 0xffff) as u16;
+        let entry = RemoteAddr(block.at.0 + block.table_entry as u64);
+        match self.chains.get(&bucket).copied() {
+            None => self.set_table(bucket, entry.0),
+            Some(last) => {
+                let chain = self.blocks[last as usize].chain;
+                if !self.set_branch(last, chain, entry) {
+                    // Out of reach: the newer one gets the table, and its misses reach the tracer.
+                    self.set_table(bucket, entry.0);
+                }
+            }
+        }
+        self.chains.insert(bucket, number);
+    }
+
+    fn set_table(&self, bucket: u16, target: u64) {
+        self.space.memory().store_u64(area::TABLE as usize + 8 * usize::from(bucket), target);
+    }
+
+    /// What a stop at these registers means; `None` where it is not in translated code.
+    #[must_use]
+    pub fn native(&self, registers: &Registers) -> Option<Native> {
+        let at = registers.instruction_pointer();
+        let region_number = self.space.region_of(at)?;
+        let region = &self.space.regions()[region_number];
+        let offset = (at.0 - region.at.0) as usize;
+        let (block, state) = if offset < region.common.bytes.len() {
+            (None, region.common.states.at(offset)?.clone())
+        } else {
+            let numbers = self.in_region.get(region_number)?;
+            let behind =
+                numbers.partition_point(|number| self.blocks[*number as usize].at <= at);
+            let number = *numbers.get(behind.checked_sub(1)?)?;
+            let block = &self.blocks[number as usize];
+            let within = (at.0 - block.at.0) as usize;
+            if within >= block.length {
+                return None;
+            }
+            (Some(number), block.states.at(within)?.clone())
+        };
+        let mut native = *registers;
+        let rip = match state.rip {
+            NativeRip::At(address) => address,
+            NativeRip::Register(register, plus) => {
+                RemoteAddr(registers.general(register.number()).wrapping_add(plus))
+            }
+            NativeRip::Slot(slot) => RemoteAddr(self.space.slot(slot)),
+        };
+        for (register, slot) in &state.saved {
+            native.set_general(register.number(), self.space.slot(*slot));
+        }
+        native.set_instruction_pointer(rip);
+        native.set_gs_base(RemoteAddr(0));
+        native.forget_system_call();
+        Some(Native { registers: native, block, state })
+    }
+}
+
+/// Compilers use r15 last (gcc) or second to last (clang) of the registers that calls keep.
+pub const RESERVED: Gpr = match Gpr::from_number(15) {
+    Some(register) => register,
+    None => Gpr::RBX,
+};
+

@@ -1,0 +1,238 @@
+//! The code of a process: where it lies, a copy of its bytes, and whether they still are the same.
+//!
+//! What for: only code in private read-only mappings of files (and the vdso) is translated, from bytes that are compared
+//! with the process's memory before every burst. What not: who changes code in the milliseconds of a burst is not
+//! noticed; programs that patch themselves do so in anonymous or writable memory, which is refused.
+
+use std::cell::OnceCell;
+use std::path::PathBuf;
+
+use base::{Pid, RemoteAddr};
+use object::{Object, ObjectSection, ObjectSegment};
+use sys::map::FileMap;
+use sys::trace::{read_memory, read_pieces};
+use tracee::maps;
+use x86::CodeSource;
+
+const PAGE: u64 = 4096;
+/// Larger texts exist, but not in what anybody profiles; bounds our memory.
+const LARGEST_RANGE: u64 = 1 << 30;
+/// Most restartable sequences of one file that are looked at.
+const MOST_SEQUENCES: usize = 4096;
+
+type Page = Option<Box<[u8]>>;
+
+/// One executable mapping.
+struct Range {
+    start: RemoteAddr,
+    end: RemoteAddr,
+    pages: Vec<OnceCell<Page>>,
+}
+
+/// Any mapping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// First address.
+    pub start: RemoteAddr,
+    /// First address behind it.
+    pub end: RemoteAddr,
+}
+
+impl Extent {
+    fn holds(&self, address: RemoteAddr) -> bool {
+        self.start <= address && address < self.end
+    }
+}
+
+/// The code of one process.
+pub struct CodeMap {
+    pid: Pid,
+    ranges: Vec<Range>,
+    /// Every mapping, by address.
+    extents: Vec<Extent>,
+    /// Restartable sequences (rseq(2)) that files declare.
+    sequences: Vec<Extent>,
+}
+
+impl CodeMap {
+    /// Reads the mappings of a process; no bytes yet.
+    #[must_use]
+    pub fn read(pid: Pid) -> CodeMap {
+        let text = maps::read(pid);
+        let lines: Vec<_> = text.lines().filter_map(maps::parse_line).collect();
+        let mut map = CodeMap { pid, ranges: Vec::new(), extents: Vec::new(), sequences: Vec::new() };
+        for line in &lines {
+            map.extents.push(Extent { start: line.start, end: line.end });
+            if !line.executable {
+                continue;
+            }
+            let of_file = line.inode != 0
+                && line.name.starts_with('/')
+                && !["/memfd:", "/dev/", "/SYSV"].iter().any(|odd| line.name.starts_with(odd));
+            let length = line.end.0 - line.start.0;
+            if line.writable || !(of_file || line.name == "[vdso]") || length > LARGEST_RANGE {
+                continue;
+            }
+            let pages = (0..length.div_ceil(PAGE)).map(|_| OnceCell::new()).collect();
+            map.ranges.push(Range { start: line.start, end: line.end, pages });
+            if of_file {
+                map.note_sequences(line);
+            }
+        }
+        map
+    }
+
+    /// Whether code at this address may be translated at all.
+    #[must_use]
+    pub fn holds(&self, address: RemoteAddr) -> bool {
+        self.range(address).is_some()
+    }
+
+    /// Whether it lies in a restartable sequence.
+    #[must_use]
+    pub fn in_sequence(&self, address: RemoteAddr) -> bool {
+        self.sequences.iter().any(|sequence| sequence.holds(address))
+    }
+
+    fn range(&self, address: RemoteAddr) -> Option<&Range> {
+        let behind = self.ranges.partition_point(|range| range.start <= address);
+        self.ranges.get(behind.checked_sub(1)?).filter(|range| address < range.end)
+    }
+
+    /// Whether all bytes that were read are still there.
+    #[must_use]
+    pub fn is_unchanged(&self) -> bool {
+        let read = |range: &Range| {
+            let start = range.start;
+            range
+                .pages
+                .iter()
+                .enumerate()
+                .filter_map(move |(number, page)| {
+                    let bytes = page.get()?.as_deref()?;
+                    Some((RemoteAddr(start.0 + number as u64 * PAGE), bytes.len()))
+                })
+                .collect::<Vec<_>>()
+        };
+        let pieces: Vec<(RemoteAddr, usize)> = self.ranges.iter().flat_map(read).collect();
+        let mut now = vec![0; pieces.iter().map(|(_, length)| length).sum()];
+        if !read_pieces(self.pid, &pieces, &mut now) {
+            return false;
+        }
+        let known = self
+            .ranges
+            .iter()
+            .flat_map(|range| range.pages.iter().filter_map(|page| page.get()?.as_deref()));
+        let mut rest = now.as_slice();
+        known.into_iter().all(|page| {
+            let (here, behind) = rest.split_at(page.len());
+            rest = behind;
+            here == page
+        })
+    }
+
+    /// A place for `size` bytes, free and within `reach` of the code around `near`, where no heap or stack is in the way
+    /// of growing: below the code if possible, else as far above as reach allows.
+    #[must_use]
+    pub fn gap_near(&self, near: RemoteAddr, size: u64, reach: u64) -> Option<RemoteAddr> {
+        /// Addresses that a program may hit through a null pointer stay free.
+        const LOWEST: u64 = 64 << 20;
+        /// Stacks and heaps grow into the space next to them.
+        const MARGIN: u64 = 4 << 20;
+        let fits = |low: u64, high: u64| high.checked_sub(low).is_some_and(|gap| gap >= size);
+        let mut low = LOWEST;
+        let mut gaps = Vec::new();
+        for extent in &self.extents {
+            gaps.push((low, extent.start.0));
+            low = low.max(extent.end.0);
+        }
+        gaps.push((low, 1 << 47));
+        let gaps: Vec<(u64, u64)> = gaps
+            .into_iter()
+            .map(|(low, high)| (low.saturating_add(MARGIN), high.saturating_sub(MARGIN)))
+            .collect();
+        let lowest = near.0.saturating_sub(reach);
+        let below = gaps.iter().rev().filter(|(low, _)| *low < near.0).find_map(|(low, high)| {
+            let (low, high) = ((*low).max(lowest), (*high).min(near.0));
+            fits(low, high).then(|| high - size)
+        });
+        let highest = near.0.saturating_add(reach).min(1 << 47);
+        let above = || {
+            gaps.iter().rev().filter(|(_, high)| *high > near.0).find_map(|(low, high)| {
+                let (low, high) = ((*low).max(near.0), (*high).min(highest));
+                fits(low, high).then(|| high - size)
+            })
+        };
+        below.or_else(above).map(|address| RemoteAddr(address & !(PAGE - 1)))
+    }
+
+    /// Bytes of padding behind the code of some file: zeroes in executable memory that belong to nobody. Aligned to 8.
+    #[must_use]
+    pub fn cave(&self, length: u64) -> Option<RemoteAddr> {
+        self.ranges.iter().find_map(|range| {
+            let at = RemoteAddr((range.end.0.checked_sub(length + 8)?) & !7);
+            if at < range.start {
+                return None;
+            }
+            let mut bytes = vec![1; usize::try_from(range.end.0 - at.0).ok()?];
+            let got = read_memory(self.pid, at, &mut bytes);
+            (got == bytes.len() && bytes.iter().all(|byte| *byte == 0)).then_some(at)
+        })
+    }
+
+    /// Descriptors of restartable sequences stand in the section `__rseq_cs` (librseq, rseq-x86-64.h), relocated when
+    /// the file was loaded: struct rseq_cs of include/uapi/linux/rseq.h.
+    fn note_sequences(&mut self, line: &maps::MapsLine<'_>) {
+        let path: PathBuf = format!("/proc/{}/root{}", self.pid, line.name).into();
+        let Some(found) = FileMap::open(&path).ok().and_then(|file| declared(&file, line)) else {
+            return;
+        };
+        let (at, length) = found;
+        let mut bytes = vec![0; length.min(32 * MOST_SEQUENCES)];
+        let got = read_memory(self.pid, at, &mut bytes);
+        for descriptor in bytes[..got].chunks_exact(32) {
+            let word = |from: usize| {
+                let mut word = [0; 8];
+                word.copy_from_slice(&descriptor[from..from + 8]);
+                u64::from_le_bytes(word)
+            };
+            let (start, length) = (word(8), word(16));
+            let end = RemoteAddr(start.saturating_add(length));
+            self.sequences.push(Extent { start: RemoteAddr(start), end });
+        }
+    }
+}
+
+/// Where the descriptors of a mapped file lie in memory.
+fn declared(file: &FileMap, line: &maps::MapsLine<'_>) -> Option<(RemoteAddr, usize)> {
+    let object = object::File::parse(&**file).ok()?;
+    let section = object.section_by_name("__rseq_cs")?;
+    let segment = object.segments().find(|segment| {
+        let (offset, size) = segment.file_range();
+        offset & !(PAGE - 1) <= line.offset.0 && line.offset.0 < offset.saturating_add(size)
+    })?;
+    let (offset, _) = segment.file_range();
+    let bias = line.start.0.wrapping_sub(line.offset.0).wrapping_sub(segment.address()).wrapping_add(offset);
+    let at = RemoteAddr(bias.wrapping_add(section.address()));
+    Some((at, usize::try_from(section.size()).ok()?))
+}
+
+impl CodeSource for CodeMap {
+    fn bytes_at(&self, address: RemoteAddr) -> &[u8] {
+        let Some(range) = self.range(address) else { return &[] };
+        if self.in_sequence(address) {
+            return &[];
+        }
+        let offset = address.0 - range.start.0;
+        let (number, within) = (offset / PAGE, (offset % PAGE) as usize);
+        let Some(page) = usize::try_from(number).ok().and_then(|n| range.pages.get(n)) else {
+            return &[];
+        };
+        let bytes = page.get_or_init(|| {
+            let mut bytes = vec![0; PAGE as usize].into_boxed_slice();
+            let at = RemoteAddr(range.start.0 + number * PAGE);
+            (read_memory(self.pid, at, &mut bytes) == bytes.len()).then_some(bytes)
+        });
+        bytes.as_deref().and_then(|bytes| bytes.get(within..)).unwrap_or(&[])
+    }
+}

@@ -1,0 +1,43 @@
+//! The burst tracer: exact memory accesses of a running native program, without hardware counters.
+//!
+//! What for: now and then, one thread of the program runs a translated copy of its own code for some milliseconds, which
+//! records where it reads and writes; then it goes on natively. What not: decoding and translating (`x86`), what records
+//! mean (`analysis`), where they are kept (`store`).
+//!
+//! ```text
+//! tracer    when, which thread, what it costs; its own thread, because ptrace binds to one
+//!   picker    chooses a thread in proportion to CPU time
+//!   program   per process: code_map (what may be translated), space (shared memory), cache (blocks)
+//!   visit     seize, stop, let go; remote_call: system calls of the program on our behalf
+//!   run       one burst: enter, answer stops, give the native state back
+//! drain     records -> facts, in a thread of low priority
+//! ```
+//!
+//! The program is never harmed:
+//! 1. Between bursts nothing is traced. In a burst every stop, of whatever kind, ends in exact native registers
+//!    (`Cache::native`), set by one call; then the thread is let go.
+//! 2. We raise no signal in the program and touch no signal mask. Translated code leaves by a harmless system call that
+//!    the tracer catches at its entry; when the tracer is dead the call returns, and the code goes on natively by itself.
+//!    So `kill -9` of every process of ours at any moment leaves the program running; what stays behind are mappings.
+//! 3. What cannot be done safely is refused by name ([`Refused`]).
+//!
+//! Assumptions: Linux on x86-64, 5.3 or later for all of ptrace that is used; code does not change during the
+//! milliseconds of a burst unless the program does so itself in memory that it may write.
+
+#![forbid(unsafe_code)]
+
+mod cache;
+mod code_map;
+mod drain;
+mod picker;
+mod program;
+mod refused;
+mod remote_call;
+mod run;
+mod space;
+mod tracer;
+mod visit;
+
+pub use cache::{NewBlock, Piece};
+pub use refused::Refused;
+pub use tracer::{Cost, Observation, Options, Tracer};

@@ -1,0 +1,277 @@
+//! One traced process: its code, its cache, and how the cache comes into it.
+//!
+//! What for: everything that holds per process between bursts. What not: which thread and when (`tracer`).
+
+use std::time::Instant;
+
+use base::{Nanos, Pid, RemoteAddr};
+use facts::BurstFlavour;
+use sys::process;
+use x86::translate::Flavour;
+
+use crate::cache::{Cache, REACH, RESERVED};
+use crate::code_map::CodeMap;
+use crate::refused::Refused;
+use crate::remote_call::{CAVE_BYTES, CallError, RemoteCalls};
+use crate::space::{REGION_BYTES, Space};
+use crate::visit::{Visit, elapsed, signal_of};
+
+/// A process as far as bursts are concerned.
+pub struct Program {
+    /// The process.
+    pub pid: Pid,
+    /// Its code.
+    pub code: CodeMap,
+    stages: [Stage; 3],
+}
+
+/// How far one flavour's cache is.
+enum Stage {
+    Nothing,
+    Opened(Space),
+    Ready(Box<Cache>),
+    /// It will not be had.
+    Refused(Refused),
+}
+
+impl Program {
+    /// Looks at a process; nothing is changed in it.
+    pub fn examine(pid: Pid) -> Result<Program, Refused> {
+        may_be_traced(pid)?;
+        let code = CodeMap::read(pid);
+        let stages = [Stage::Nothing, Stage::Nothing, Stage::Nothing];
+        Ok(Program { pid, code, stages })
+    }
+
+    fn stage(&mut self, flavour: BurstFlavour) -> &mut Stage {
+        &mut self.stages[flavour as usize]
+    }
+
+    /// The cache with the process's code, once it is ready.
+    pub fn ready(&mut self, flavour: BurstFlavour) -> Option<(&mut Cache, &CodeMap)> {
+        match &mut self.stages[flavour as usize] {
+            Stage::Ready(cache) => Some((cache, &self.code)),
+            _ => None,
+        }
+    }
+
+    /// Why it will never be ready, if so.
+    pub fn refused(&mut self, flavour: BurstFlavour) -> Result<(), Refused> {
+        match self.stage(flavour) {
+            Stage::Refused(refused) => Err(*refused),
+            _ => Ok(()),
+        }
+    }
+
+    /// Compares what was translated with what the process has now, and forgets it where that differs. The process runs
+    /// meanwhile, but no thread of it is in translated code.
+    pub fn refresh(&mut self) {
+        let unchanged = self.code.is_unchanged();
+        if !unchanged {
+            self.code = CodeMap::read(self.pid);
+        }
+        for stage in &mut self.stages {
+            if let Stage::Ready(cache) = stage
+                && (!unchanged || cache.is_full())
+            {
+                cache.clear();
+            }
+        }
+    }
+
+    /// Whether the process has executed another program since: then nothing of ours is in it.
+    #[must_use]
+    pub fn is_another(&self) -> bool {
+        self.stages.iter().any(|stage| match stage {
+            Stage::Ready(cache) => !cache.space.is_in(self.pid),
+            _ => false,
+        })
+    }
+
+    /// Brings the cache, or a region of it near where the thread is, into the process. The thread is let go; `true`
+    /// when something was done.
+    pub fn set_up(&mut self, visit: Visit<'_>, flavour: BurstFlavour, cookie: u64) -> Nanos {
+        let near = visit.native.instruction_pointer();
+        // Mappings change; a gap is searched in what is there now.
+        let code = CodeMap::read(self.pid);
+        let (Some(cave), Some(at)) = (
+            code.cave(CAVE_BYTES),
+            code.gap_near(near, Space::CODE_BYTES.max(REGION_BYTES as u64), REACH),
+        ) else {
+            *self.stage(flavour) = Stage::Refused(Refused::NoRoom);
+            return visit.leave(0);
+        };
+        let asked = visit.asked;
+        let made = match RemoteCalls::begin(visit.tid, &visit.native, cave, visit.alarm) {
+            Ok(calls) => self.advance(&calls, flavour, at, cookie),
+            Err(error) => Err(CallError::Trace(error)),
+        };
+        self.end_calls(visit, flavour, made);
+        elapsed(asked)
+    }
+
+    fn advance(
+        &mut self,
+        calls: &RemoteCalls<'_>,
+        flavour: BurstFlavour,
+        at: RemoteAddr,
+        cookie: u64,
+    ) -> Result<(), CallError> {
+        let reserved = (flavour != BurstFlavour::Count).then_some(RESERVED);
+        let pid = self.pid;
+        let stage = self.stage(flavour);
+        if let Stage::Nothing = stage {
+            *stage = Stage::Opened(Space::open(pid, calls, cookie)?);
+        }
+        match stage {
+            Stage::Opened(space) => space.map(calls, at, reserved),
+            Stage::Ready(cache) => cache.space.map_region(calls, at, reserved).map(|_| ()),
+            Stage::Nothing | Stage::Refused(_) => Ok(()),
+        }
+    }
+
+    fn end_calls(&mut self, visit: Visit<'_>, flavour: BurstFlavour, made: Result<(), CallError>) {
+        match made {
+            Ok(()) => {
+                visit.leave(0);
+                self.fill(flavour);
+            }
+            Err(CallError::Stopped(stop)) => {
+                visit.leave(signal_of(stop));
+            }
+            Err(CallError::Gone) => visit.forget(),
+            Err(CallError::Refused(_) | CallError::Trace(_)) => {
+                *self.stage(flavour) = Stage::Refused(Refused::NoRoom);
+                visit.leave(0);
+            }
+        }
+    }
+
+    /// What takes long is done while the program runs.
+    fn fill(&mut self, flavour: BurstFlavour) {
+        let stage = self.stage(flavour);
+        let Stage::Opened(space) = std::mem::replace(stage, Stage::Nothing) else { return };
+        if !space.is_ready() {
+            *stage = Stage::Opened(space);
+            return;
+        }
+        let (flavour, reserved) = match flavour {
+            BurstFlavour::Trace => (Flavour::Trace, Some(RESERVED)),
+            BurstFlavour::Count => (Flavour::Count, None),
+            BurstFlavour::Timed => (Flavour::Timed { pick: 0 }, Some(RESERVED)),
+        };
+        *stage = Stage::Ready(Box::new(Cache::new(space, flavour, reserved)));
+    }
+
+    /// Whether anything of ours is in the process.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.stages.iter().any(|stage| matches!(stage, Stage::Opened(_) | Stage::Ready(_)))
+    }
+
+    /// Takes everything out of the process again; `true` when nothing is left.
+    pub fn remove(&mut self, visit: Visit<'_>) -> bool {
+        let Some(cave) = CodeMap::read(self.pid).cave(CAVE_BYTES) else {
+            visit.leave(0);
+            return false;
+        };
+        let removed = match RemoteCalls::begin(visit.tid, &visit.native, cave, visit.alarm) {
+            Ok(calls) => self.remove_all(&calls),
+            Err(error) => Err(CallError::Trace(error)),
+        };
+        match removed {
+            Ok(()) => {
+                visit.leave(0);
+                true
+            }
+            Err(CallError::Stopped(stop)) => {
+                visit.leave(signal_of(stop));
+                false
+            }
+            Err(CallError::Gone) => {
+                visit.forget();
+                false
+            }
+            Err(_) => {
+                visit.leave(0);
+                false
+            }
+        }
+    }
+
+    fn remove_all(&mut self, calls: &RemoteCalls<'_>) -> Result<(), CallError> {
+        for stage in &mut self.stages {
+            match stage {
+                Stage::Opened(space) => space.remove(calls)?,
+                Stage::Ready(cache) => cache.space.remove(calls)?,
+                Stage::Nothing | Stage::Refused(_) => {}
+            }
+            *stage = Stage::Refused(Refused::NotRunning);
+        }
+        Ok(())
+    }
+
+    /// Has the kernel fill in the page tables, in a stopped thread.
+    pub fn populate(&mut self, visit: Visit<'_>, flavour: BurstFlavour) -> Nanos {
+        let asked = visit.asked;
+        let Some(cave) = self.code.cave(CAVE_BYTES) else { return visit.leave(0) };
+        let made = match RemoteCalls::begin(visit.tid, &visit.native, cave, visit.alarm) {
+            Ok(calls) => match self.stage(flavour) {
+                Stage::Ready(cache) => cache.space.populate(&calls),
+                _ => Ok(()),
+            },
+            Err(_) => Ok(()),
+        };
+        match made {
+            Err(CallError::Stopped(stop)) => {
+                visit.leave(signal_of(stop));
+            }
+            Err(CallError::Gone) => visit.forget(),
+            _ => {
+                visit.leave(0);
+            }
+        }
+        elapsed(asked)
+    }
+}
+
+/// What `/proc/PID/status` says against tracing a process.
+fn may_be_traced(pid: Pid) -> Result<(), Refused> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    if status.is_empty() {
+        return Err(Refused::NotRunning);
+    }
+    let own = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    if field(&status, "x86_Thread_features:").is_some_and(|text| text.contains("shstk")) {
+        return Err(Refused::ShadowStack);
+    }
+    // A filter that we live under ourselves (a container's) allows what we do; one of the program's own may kill it.
+    let filters = |text: &str| {
+        let count = field(text, "Seccomp_filters:").and_then(|text| text.parse().ok());
+        count.unwrap_or(0u32)
+    };
+    if field(&status, "Seccomp:") == Some("1") || filters(&status) > filters(&own) {
+        return Err(Refused::SystemCallFilter);
+    }
+    let parent = field(&status, "PPid:").and_then(|text| text.parse().ok()).map(Pid);
+    if let Some(parent) = parent
+        && process::share_memory(pid, parent)
+    {
+        return Err(Refused::BorrowedMemory);
+    }
+    Ok(())
+}
+
+fn field<'t>(status: &'t str, name: &str) -> Option<&'t str> {
+    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+/// A number that no mapping of others holds by chance: time and process, mixed (splitmix64, Steele et al. 2014).
+#[must_use]
+pub fn cookie(pid: Pid, began: Instant) -> u64 {
+    let mut x = elapsed(began).0 ^ u64::from(pid.0.unsigned_abs()) << 40;
+    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (x ^ x >> 31) | 1
+}

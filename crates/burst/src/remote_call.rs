@@ -1,0 +1,142 @@
+//! System calls made by a stopped thread of the program on our behalf.
+//!
+//! What for: mapping the code cache into the program, and unmapping it. What not: when, and which ones (`space`).
+//!
+//! How, so that even our death in the middle of it does no harm: a few bytes of code are put into the padding behind the
+//! code of some file (a *cave*, zeroes that belong to nobody). They make the call, load every register that it needed
+//! with its native value, and jump to where the thread was. A living tracer stops it right behind the call and restores
+//! everything itself; without a tracer the code does. The signal mask is left alone: a signal that arrives in between
+//! ends the calls, and is delivered in native state.
+//!
+//! ```text
+//! cave:  syscall
+//!        mov rax, native rax;  ... rdi rsi rdx r10 r8 r9 rcx r11
+//!        jmp [rip+0];  native rip
+//!        "fathom\0\0"
+//! ```
+
+use std::io;
+use std::time::Duration;
+
+use base::{RemoteAddr, Tid};
+use sys::trace::{self, Alarm, Happened, Registers, Stop};
+
+/// Bytes of a cave.
+pub const CAVE_BYTES: u64 = 120;
+const NAME_AT: usize = 112;
+/// A call that takes longer is left alone; they take microseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Registers that carry arguments, and those that a system call changes, by the numbers of the encoding:
+/// rax rdi rsi rdx r10 r8 r9 rcx r11 (System V ABI, AMD64 supplement, A.2.1).
+const INVOLVED: [u8; 9] = [0, 7, 6, 2, 10, 8, 9, 1, 11];
+
+/// Why a call was not made.
+#[derive(Debug)]
+pub enum CallError {
+    /// This stop came first; the thread is in its native state and still stopped there.
+    Stopped(Stop),
+    /// The thread is gone.
+    Gone,
+    /// The kernel refused the program's call.
+    Refused(io::Error),
+    /// ptrace failed.
+    Trace(io::Error),
+}
+
+/// A stopped thread that makes calls for us; native again when this is dropped.
+pub struct RemoteCalls<'a> {
+    tid: Tid,
+    native: Registers,
+    cave: RemoteAddr,
+    alarm: &'a Alarm,
+}
+
+impl<'a> RemoteCalls<'a> {
+    /// Prepares a stopped thread whose native registers are `native`. `cave` are zeroes in executable memory.
+    pub fn begin(
+        tid: Tid,
+        native: &Registers,
+        cave: RemoteAddr,
+        alarm: &'a Alarm,
+    ) -> io::Result<RemoteCalls<'a>> {
+        let calls = RemoteCalls { tid, native: *native, cave, alarm };
+        trace::overwrite(tid, cave, &code(native))?;
+        Ok(calls)
+    }
+
+    /// The address of the text `fathom`, while the calls last.
+    #[must_use]
+    pub fn name(&self) -> u64 {
+        self.cave.0 + NAME_AT as u64
+    }
+
+    /// Makes a call and returns what it returned.
+    pub fn call(&self, number: i64, arguments: &[u64]) -> Result<u64, CallError> {
+        let mut registers = self.native;
+        registers.set_general(0, number.cast_unsigned());
+        for (register, value) in INVOLVED[1..7].iter().zip(arguments) {
+            registers.set_general(usize::from(*register), *value);
+        }
+        registers.set_instruction_pointer(self.cave);
+        registers.forget_system_call();
+        registers.set(self.tid).map_err(CallError::Trace)?;
+        // Once at the entry of the call, once at its exit.
+        for _ in 0..2 {
+            trace::resume_to_system_call(self.tid, 0).map_err(CallError::Trace)?;
+            match self.alarm.wait(self.tid, PATIENCE).map_err(CallError::Trace)? {
+                Happened::Stopped(Stop::SystemCall) => {}
+                Happened::Stopped(stop) => {
+                    self.native.set(self.tid).map_err(CallError::Trace)?;
+                    return Err(CallError::Stopped(stop));
+                }
+                Happened::Ended => return Err(CallError::Gone),
+                // It will go on by itself; we must not touch it while it runs.
+                Happened::Nothing => return Err(CallError::Trace(io::ErrorKind::TimedOut.into())),
+            }
+        }
+        let result = Registers::of(self.tid).map_err(CallError::Trace)?.general(0);
+        self.native.set(self.tid).map_err(CallError::Trace)?;
+        match result.cast_signed() {
+            error @ -4095..=-1 => {
+                let number = i32::try_from(-error).unwrap_or(0);
+                Err(CallError::Refused(io::Error::from_raw_os_error(number)))
+            }
+            _ => Ok(result),
+        }
+    }
+}
+
+impl Drop for RemoteCalls<'_> {
+    fn drop(&mut self) {
+        // Where the thread is gone, so is its memory, or another thread's burst will find the cave used and take another.
+        let _ = trace::overwrite(self.tid, self.cave, &[0; CAVE_BYTES as usize]);
+    }
+}
+
+fn code(native: &Registers) -> Vec<u8> {
+    let mut code = vec![0x0f, 0x05];
+    for register in INVOLVED {
+        // mov r64, imm64 (SDM vol. 2, MOV: REX.W + B8+rd io)
+        code.extend([0x48 | register >> 3, 0xb8 + (register & 7)]);
+        code.extend(native.general(usize::from(register)).to_le_bytes());
+    }
+    // jmp [rip+0] (SDM vol. 2, JMP: FF /4)
+    code.extend([0xff, 0x25, 0, 0, 0, 0]);
+    code.extend(native.instruction_pointer().0.to_le_bytes());
+    code.resize(NAME_AT, 0);
+    code.extend(b"fathom\0\0");
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_fills_its_cave() {
+        assert_eq!(2 + INVOLVED.len() * 10 + 14, 106);
+        assert!(106 <= NAME_AT);
+        assert_eq!(NAME_AT as u64 + 8, CAVE_BYTES);
+    }
+}

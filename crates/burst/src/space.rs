@@ -1,0 +1,287 @@
+//! The memory that we share with a program: its thread's area, and regions of translated code near the program's own.
+//!
+//! What for: one memfd per process and flavour, mapped there and here. What not: what the code does (`cache`).
+//!
+//! It comes into being while a thread of the program stands still, by calls that this thread makes for us; a signal may
+//! end them at any step, and the next visit goes on from there. The descriptor is closed again at once: a program that
+//! counts its descriptors finds what it expects. Further regions are second mappings of the first one's file
+//! (mremap(2) with an old size of 0). Nothing of it survives fork (MADV_DONTFORK) nor, like all mappings, exec.
+
+use std::io;
+
+use base::{Pid, RemoteAddr};
+use sys::shared::SharedMemory;
+use x86::Gpr;
+use x86::translate::{CommonCode, area, common_code};
+
+use crate::remote_call::{CallError, RemoteCalls};
+
+/// Bytes for records.
+pub const RECORD_BYTES: usize = 1 << 20;
+/// Where records begin in the area.
+pub const RECORDS: usize = area::TABLE_END as usize;
+/// Bytes of slots, counters, table and records.
+const AREA_BYTES: usize = RECORDS + RECORD_BYTES;
+/// Bytes of translated code near one part of the program.
+pub const REGION_BYTES: usize = 4 << 20;
+/// How many such parts there may be.
+const MOST_REGIONS: usize = 4;
+/// The first region's mapping covers them all, for the others to be made from it.
+const CODE_BYTES: usize = MOST_REGIONS * REGION_BYTES;
+/// A slot that holds a random number: whoever reads it at the right address looks at this very mapping.
+const COOKIE: usize = 0x70;
+
+/// One region of code.
+pub struct Region {
+    /// Where it lies in the program.
+    pub at: RemoteAddr,
+    /// Where it lies in the shared memory.
+    pub offset: usize,
+    /// What all blocks in it share, at its begin.
+    pub common: CommonCode,
+    /// Bytes in use.
+    pub used: usize,
+}
+
+/// Shared memory, on its way into a program or there.
+pub struct Space {
+    pid: Pid,
+    memory: SharedMemory,
+    cookie: u64,
+    /// Still open in the program.
+    descriptor: Option<u64>,
+    /// Where the area lies in the program, once it does.
+    area: Option<RemoteAddr>,
+    regions: Vec<Region>,
+}
+
+impl Space {
+    /// Has the program make a memfd, and opens it here.
+    pub fn open(pid: Pid, calls: &RemoteCalls<'_>, cookie: u64) -> Result<Space, CallError> {
+        const MFD_CLOEXEC: u64 = 1;
+        let descriptor = calls.call(MEMFD_CREATE, &[calls.name(), MFD_CLOEXEC])?;
+        match SharedMemory::of_descriptor(pid, descriptor, AREA_BYTES + CODE_BYTES) {
+            Ok(memory) => {
+                memory.store_u64(COOKIE, cookie);
+                let descriptor = Some(descriptor);
+                Ok(Space { pid, memory, cookie, descriptor, area: None, regions: Vec::new() })
+            }
+            Err(error) => {
+                calls.call(CLOSE, &[descriptor])?;
+                Err(CallError::Refused(error))
+            }
+        }
+    }
+
+    /// Maps what is not mapped yet, the first region of code at `at`, and closes the descriptor.
+    pub fn map(
+        &mut self,
+        calls: &RemoteCalls<'_>,
+        at: RemoteAddr,
+        reserved: Option<Gpr>,
+    ) -> Result<(), CallError> {
+        let Some(descriptor) = self.descriptor else { return Ok(()) };
+        if !self.is_ours(descriptor) {
+            // The program closed it, and may have reused its number: what is mapped must do.
+            self.descriptor = None;
+            return Err(CallError::Refused(io::ErrorKind::NotFound.into()));
+        }
+        if self.area.is_none() {
+            let length = AREA_BYTES as u64;
+            let arguments = [0, length, READ_WRITE, MAP_SHARED, descriptor, 0];
+            let area = calls.call(MMAP, &arguments)?;
+            self.area = Some(RemoteAddr(area));
+            calls.call(MADVISE, &[area, length, MADV_DONTFORK])?;
+        }
+        if self.regions.is_empty() {
+            let (length, offset) = (CODE_BYTES as u64, AREA_BYTES as u64);
+            let flags = MAP_SHARED | MAP_FIXED_NOREPLACE;
+            let arguments = [at.0, length, READ_EXECUTE, flags, descriptor, offset];
+            self.reserve_checked(calls, calls.call(MMAP, &arguments)?, at, length)?;
+            self.add_region(at, reserved);
+            calls.call(MADVISE, &[at.0, length, MADV_DONTFORK])?;
+        }
+        calls.call(CLOSE, &[descriptor])?;
+        self.descriptor = None;
+        Ok(())
+    }
+
+    /// Maps a further region at `at`; false when there are as many as may be.
+    pub fn map_region(
+        &mut self,
+        calls: &RemoteCalls<'_>,
+        at: RemoteAddr,
+        reserved: Option<Gpr>,
+    ) -> Result<bool, CallError> {
+        const MREMAP_MAYMOVE: u64 = 1;
+        const MREMAP_FIXED: u64 = 2;
+        let Some(first) = self.regions.first().map(|region| region.at) else { return Ok(false) };
+        if self.regions.len() >= MOST_REGIONS {
+            return Ok(false);
+        }
+        let length = REGION_BYTES as u64;
+        // Takes the place, so that what mremap replaces is ours.
+        let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+        let got = calls.call(MMAP, &[at.0, length, 0, flags, u64::MAX, 0])?;
+        self.reserve_checked(calls, got, at, length)?;
+        let from = first.0 + (self.regions.len() * REGION_BYTES) as u64;
+        let flags = MREMAP_MAYMOVE | MREMAP_FIXED;
+        let got = calls.call(MREMAP, &[from, 0, length, flags, at.0]);
+        if let Err(CallError::Refused(error)) = got {
+            calls.call(MUNMAP, &[at.0, length])?;
+            return Err(CallError::Refused(error));
+        }
+        got?;
+        self.add_region(at, reserved);
+        calls.call(MADVISE, &[at.0, length, MADV_DONTFORK])?;
+        Ok(true)
+    }
+
+    /// Kernels before 4.17 take a fixed address that must not replace for a wish.
+    fn reserve_checked(
+        &self,
+        calls: &RemoteCalls<'_>,
+        got: u64,
+        at: RemoteAddr,
+        length: u64,
+    ) -> Result<(), CallError> {
+        if got == at.0 {
+            return Ok(());
+        }
+        calls.call(MUNMAP, &[got, length])?;
+        Err(CallError::Refused(io::ErrorKind::AddrInUse.into()))
+    }
+
+    fn add_region(&mut self, at: RemoteAddr, reserved: Option<Gpr>) {
+        let offset = AREA_BYTES + self.regions.len() * REGION_BYTES;
+        let common = common_code(at, reserved);
+        self.memory.write(offset, &common.bytes);
+        let used = common.bytes.len();
+        self.regions.push(Region { at, offset, common, used });
+    }
+
+    /// Has the kernel fill in the page tables of table and records, so that the first burst does not fault on each
+    /// page. Older kernels than 5.14 refuse, which only costs time.
+    pub fn populate(&self, calls: &RemoteCalls<'_>) -> Result<(), CallError> {
+        const MADV_POPULATE_WRITE: u64 = 23;
+        let Some(area) = self.area else { return Ok(()) };
+        match calls.call(MADVISE, &[area.0, AREA_BYTES as u64, MADV_POPULATE_WRITE]) {
+            Ok(_) | Err(CallError::Refused(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The last visit: takes everything out of the program.
+    pub fn remove(&mut self, calls: &RemoteCalls<'_>) -> Result<(), CallError> {
+        while let Some(region) = self.regions.last() {
+            let first = self.regions.len() == 1;
+            let length = if first { CODE_BYTES } else { REGION_BYTES };
+            calls.call(MUNMAP, &[region.at.0, length as u64])?;
+            self.regions.pop();
+        }
+        if let Some(at) = self.area {
+            calls.call(MUNMAP, &[at.0, AREA_BYTES as u64])?;
+            self.area = None;
+        }
+        if let Some(descriptor) = self.descriptor {
+            if self.is_ours(descriptor) {
+                calls.call(CLOSE, &[descriptor])?;
+            }
+            self.descriptor = None;
+        }
+        Ok(())
+    }
+
+    fn is_ours(&self, descriptor: u64) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let there = std::fs::metadata(format!("/proc/{}/fd/{descriptor}", self.pid));
+        matches!((there, self.memory.inode()), (Ok(there), Ok(here)) if there.ino() == here)
+    }
+
+    /// Whether all is mapped, and code can run.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.descriptor.is_none() && self.area.is_some() && !self.regions.is_empty()
+    }
+
+    /// Whether a process has this very memory where we left it.
+    #[must_use]
+    pub fn is_in(&self, pid: Pid) -> bool {
+        let (Some(area), Some(region)) = (self.area, self.regions.first()) else { return false };
+        let mut seen = [0; 16];
+        let pieces = [(RemoteAddr(area.0 + COOKIE as u64), 8), (region.at, 8)];
+        let read = sys::trace::read_pieces(pid, &pieces, &mut seen);
+        let code = self.memory.load_u64(region.offset).unwrap_or(0);
+        read && seen[..8] == self.cookie.to_le_bytes() && seen[8..] == code.to_le_bytes()
+    }
+
+    /// Where the area lies in the program.
+    #[must_use]
+    pub fn area(&self) -> RemoteAddr {
+        self.area.unwrap_or_default()
+    }
+
+    /// Where the last byte for records lies in the program.
+    #[must_use]
+    pub fn records_end(&self) -> u64 {
+        self.area().0 + AREA_BYTES as u64
+    }
+
+    /// The shared memory; the area begins at offset 0.
+    #[must_use]
+    pub fn memory(&self) -> &SharedMemory {
+        &self.memory
+    }
+
+    /// The mapped regions.
+    #[must_use]
+    pub fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
+    /// A region, to put code into.
+    pub fn region_mut(&mut self, number: usize) -> Option<&mut Region> {
+        self.regions.get_mut(number)
+    }
+
+    /// The region that holds an address of the program.
+    #[must_use]
+    pub fn region_of(&self, address: RemoteAddr) -> Option<usize> {
+        let holds =
+            |region: &Region| region.at <= address && address.0 - region.at.0 < REGION_BYTES as u64;
+        self.regions.iter().position(holds)
+    }
+
+    /// Writes a slot of the area.
+    pub fn set_slot(&self, displacement: area::Displacement, value: u64) {
+        if let Ok(offset) = usize::try_from(displacement) {
+            self.memory.store_u64(offset, value);
+        }
+    }
+
+    /// Reads a slot of the area.
+    #[must_use]
+    pub fn slot(&self, displacement: area::Displacement) -> u64 {
+        let offset = usize::try_from(displacement).unwrap_or(usize::MAX);
+        self.memory.load_u64(offset).unwrap_or(0)
+    }
+
+    /// How much room a first region needs in the program.
+    pub const CODE_BYTES: u64 = CODE_BYTES as u64;
+}
+
+// Numbers of arch/x86/entry/syscalls/syscall_64.tbl.
+const CLOSE: i64 = 3;
+const MMAP: i64 = 9;
+const MUNMAP: i64 = 11;
+const MREMAP: i64 = 25;
+const MADVISE: i64 = 28;
+const MEMFD_CREATE: i64 = 319;
+// include/uapi/asm-generic/mman-common.h, include/uapi/linux/mman.h
+const READ_WRITE: u64 = 3;
+const READ_EXECUTE: u64 = 5;
+const MAP_SHARED: u64 = 1;
+const MAP_PRIVATE: u64 = 2;
+const MAP_ANONYMOUS: u64 = 0x20;
+const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+const MADV_DONTFORK: u64 = 10;

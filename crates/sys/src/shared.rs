@@ -1,0 +1,122 @@
+//! Memory that we share with the profiled program.
+//!
+//! What for: translated code is written here by us and runs there; records are written there and read here.
+//! What not: what lies in it (crates `x86` and `burst`).
+//!
+//! Assumption: the other side may change any byte at any time, so nothing here hands out a reference; bytes are copied,
+//! and what they say is checked by the caller.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use base::Pid;
+
+/// A shared file, mapped here for reading and writing.
+#[derive(Debug)]
+pub struct SharedMemory {
+    file: File,
+    start: *mut u8,
+    length: usize,
+}
+
+// Safety: the mapping belongs to this value alone; all access goes through atomics or copies.
+unsafe impl Send for SharedMemory {}
+
+impl SharedMemory {
+    /// Opens a file descriptor of another process (`/proc/PID/fd/N`), makes the file `length` bytes long and maps it.
+    pub fn of_descriptor(pid: Pid, descriptor: u64, length: usize) -> io::Result<SharedMemory> {
+        let file =
+            File::options().read(true).write(true).open(format!("/proc/{pid}/fd/{descriptor}"))?;
+        file.set_len(length as u64)?;
+        // Safety: a fresh shared mapping at an address of the kernel's choice touches no memory of ours.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(SharedMemory { file, start: start.cast(), length })
+    }
+
+    /// Its length in bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// The inode of the file, by which `/proc/PID/maps` names it.
+    pub fn inode(&self) -> io::Result<u64> {
+        use std::os::unix::fs::MetadataExt;
+        Ok(self.file.metadata()?.ino())
+    }
+
+    fn at<T>(&self, offset: usize) -> Option<*mut u8> {
+        let fits = offset.checked_add(size_of::<T>()).is_some_and(|end| end <= self.length);
+        // Safety: within the mapping, as just checked.
+        (fits && offset.is_multiple_of(align_of::<T>())).then(|| unsafe { self.start.add(offset) })
+    }
+
+    /// Writes 8 aligned bytes at once; outside of the memory nothing happens.
+    pub fn store_u64(&self, offset: usize, value: u64) {
+        if let Some(at) = self.at::<AtomicU64>(offset) {
+            // Safety: in the live mapping and aligned, as `at` has checked; atomics allow for other writers.
+            unsafe { AtomicU64::from_ptr(at.cast()) }.store(value, Ordering::Release);
+        }
+    }
+
+    /// Writes 4 aligned bytes at once; outside of the memory nothing happens.
+    pub fn store_u32(&self, offset: usize, value: u32) {
+        if let Some(at) = self.at::<AtomicU32>(offset) {
+            // Safety: as in `store_u64`.
+            unsafe { AtomicU32::from_ptr(at.cast()) }.store(value, Ordering::Release);
+        }
+    }
+
+    /// Reads 8 aligned bytes; `None` outside of the memory.
+    #[must_use]
+    pub fn load_u64(&self, offset: usize) -> Option<u64> {
+        // Safety: as in `store_u64`.
+        self.at::<AtomicU64>(offset)
+            .map(|at| unsafe { AtomicU64::from_ptr(at.cast()) }.load(Ordering::Acquire))
+    }
+
+    /// Reads 4 aligned bytes; `None` outside of the memory.
+    #[must_use]
+    pub fn load_u32(&self, offset: usize) -> Option<u32> {
+        // Safety: as in `store_u64`.
+        self.at::<AtomicU32>(offset)
+            .map(|at| unsafe { AtomicU32::from_ptr(at.cast()) }.load(Ordering::Acquire))
+    }
+
+    /// Writes bytes that the other side does not use yet; what lies outside of the memory is left out.
+    pub fn write(&self, offset: usize, bytes: &[u8]) {
+        for (number, byte) in bytes.iter().enumerate() {
+            if let Some(at) = self.at::<AtomicU8>(offset + number) {
+                // Safety: as in `store_u64`.
+                unsafe { AtomicU8::from_ptr(at) }.store(*byte, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Copies aligned words that the other side does not write any more.
+    #[must_use]
+    pub fn words(&self, offset: usize, count: usize) -> Vec<u64> {
+        (0..count).map_while(|number| self.load_u64(offset + 8 * number)).collect()
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        // Safety: exactly the range that mmap gave us; nothing borrows from it.
+        unsafe { libc::munmap(self.start.cast(), self.length) };
+    }
+}
