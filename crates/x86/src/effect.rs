@@ -78,6 +78,23 @@ fn arithmetic(raw: &Instruction) -> Vec<(Gpr, Change)> {
     change.map(|change| vec![(to, change)]).unwrap_or_default()
 }
 
+/// What `raw` adds to the lower 32 bits of `register`, when it does that and nothing else to it.
+pub(crate) fn narrow_step(raw: &Instruction, register: Gpr) -> Option<u32> {
+    use Mnemonic as M;
+    if destination(raw) != Some((register, false)) {
+        return None;
+    }
+    // Cut to 32 bits: the encoding's constant is sign-extended.
+    let step = || constant(raw).map(|value| value as u32);
+    match raw.mnemonic() {
+        M::Add => step(),
+        M::Sub => step().map(u32::wrapping_neg),
+        M::Inc => Some(1),
+        M::Dec => Some(u32::MAX),
+        _ => None,
+    }
+}
+
 /// The first operand, when it is a register of 64 (`true`) or 32 bits.
 fn destination(raw: &Instruction) -> Option<(Gpr, bool)> {
     let register = raw.op0_register();

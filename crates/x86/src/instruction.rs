@@ -10,7 +10,7 @@ use iced_x86::{
 
 use crate::code::{CodeSource, Window};
 use crate::liveness::{FlagEffect, flag_effect};
-use crate::operand::Access;
+use crate::operand::{Access, Segment};
 use crate::refusal::Refusal;
 use crate::register::{Gpr, GprSet, MaskRegister, VectorRegister};
 use crate::{derive, policy};
@@ -192,6 +192,9 @@ impl Reader {
         }
         let info = self.factory.info(&raw);
         let accesses = derive::accesses(&raw, info)?;
+        if accesses.iter().any(|access| access.address().segment == Segment::Gs) {
+            return Err(Refusal::GsUse);
+        }
         let mut registers = register_effect(info);
         let flags = flag_effect(&raw);
         registers.direction_changed = policy::changes_direction(&raw);

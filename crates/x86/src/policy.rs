@@ -41,6 +41,8 @@ fn by_mnemonic(mnemonic: Mnemonic) -> Option<Refusal> {
             Refusal::SegmentLoad
         }
         M::Rdgsbase => Refusal::GsBaseRead,
+        M::Std => Refusal::DirectionSet,
+        M::Popf | M::Popfd | M::Popfq => Refusal::FlagsLoad,
         M::Xsave
         | M::Xsave64
         | M::Xsavec

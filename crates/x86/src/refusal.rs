@@ -67,4 +67,19 @@ pub enum Refusal {
     /// The decoder knows the instruction but not how many bytes it touches.
     #[error("accesses memory, but the number of bytes is unknown")]
     UnknownSize,
+    /// A memory operand relative to gs.
+    #[error("accesses memory relative to gs, whose base is the tracer's own inside a burst")]
+    GsUse,
+    /// `std`.
+    #[error("sets the direction flag, which traces do not record")]
+    DirectionSet,
+    /// `popf`, `popfq`.
+    #[error("loads all flags, perhaps the direction or the trap flag")]
+    FlagsLoad,
+    /// A copy would have to reach further than 2 GiB.
+    #[error("refers to an address more than 2 GiB from where its copy would lie")]
+    TooFar,
+    /// There is nothing to copy, or not all bytes of it are there.
+    #[error("the bytes of the code are not all there")]
+    MissingBytes,
 }

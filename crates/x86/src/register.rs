@@ -37,6 +37,11 @@ impl Gpr {
     /// Destination of string instructions and of `maskmovdqu`.
     pub const RDI: Gpr = Gpr(7);
 
+    /// Clobbered by `syscall`.
+    pub const R11: Gpr = Gpr(11);
+    /// Callee-saved, like rbx and rbp; never named implicitly.
+    pub const R15: Gpr = Gpr(15);
+
     /// The register with this number of the encoding, 0..16; `None` above.
     #[must_use]
     pub fn from_number(number: usize) -> Option<Gpr> {

@@ -154,6 +154,17 @@ pub fn find_roots(block: &Block) -> BlockRoots {
     tracker.finish(roots, accesses)
 }
 
+/// The values of rax..r15 in front of each instruction, and (last) behind them all.
+pub(crate) fn general_in_front(block: &Block) -> Vec<[Value; Gpr::COUNT]> {
+    let mut tracker = Tracker::new();
+    let mut values = vec![tracker.general];
+    for (number, instruction) in block.instructions.iter().enumerate() {
+        tracker.step(number, instruction);
+        values.push(tracker.general);
+    }
+    values
+}
+
 fn root_of(input: &Input) -> Option<Root> {
     match input.value {
         Value::Root { root, .. } => Some(root),

@@ -16,13 +16,27 @@
 
 use base::RemoteAddr;
 
-use crate::block::Block;
-use crate::code::CodeSource;
+use crate::block::{Block, End};
+use crate::code::{CodeSource, Window};
 use crate::refusal::Refusal;
 use crate::register::Gpr;
 use crate::roots::Root;
+use plan::Plan;
+use writer::Writer;
 
 pub mod area;
+mod branches;
+mod common;
+mod counting;
+mod emit;
+mod plan;
+mod record;
+mod reserved;
+mod summary;
+mod timed;
+mod writer;
+
+pub use common::common_code;
 
 /// What a copy is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -83,6 +97,8 @@ pub struct Translation {
     pub chain: usize,
     /// Ways out to known addresses.
     pub exits: Vec<Exit>,
+    /// Offset behind the last instruction; constants follow.
+    pub code_end: usize,
     /// What each byte stands for.
     pub states: States,
     /// What its records hold.
@@ -101,6 +117,9 @@ pub struct Exit {
     pub link: usize,
     /// Offset of the stub to which it leads at first: sets [`area::TARGET`] and [`area::EXIT`], goes to [`Common::exit`].
     pub stub: usize,
+    /// Whether `link` exists. It does not for the way out at the head of a block, taken when there is no more room or
+    /// the counter is used up: that one must always reach the tracer. `link` is `stub` then.
+    pub linkable: bool,
 }
 
 /// Where native registers are at one point of a copy.
@@ -114,6 +133,13 @@ pub struct State {
     pub instruction: Option<usize>,
     /// The record pointer is past this block's record: its values up to `instruction` are there.
     pub recorded: bool,
+    /// The record pointer is in [`area::POINTER`], not in the reserved register.
+    pub pointer_in_slot: bool,
+    /// In a loop that is summarised, and the record does not yet tell how often: of [`Iterations::Counter`], the
+    /// register's *native* value stands for the word `end`; of [`Iterations::Word`], what the reserved register holds
+    /// stands for the word, and counts the iteration of `instruction` too. Without an `instruction`, exactly so many
+    /// iterations are complete.
+    pub looping: bool,
 }
 
 /// The native instruction pointer.
@@ -191,19 +217,6 @@ pub enum Iterations {
     Word(usize),
 }
 
-/// Writes the copy of `block` for one place. `code` is what the block was read from.
-///
-/// # Errors
-/// The block is empty or holds what cannot be copied.
-pub fn translate<C: CodeSource + ?Sized>(
-    block: &Block,
-    code: &C,
-    site: &Site,
-) -> Result<Translation, Refusal> {
-    let _ = (block, code, site);
-    Err(Refusal::Invalid)
-}
-
 /// What all copies of one flavour in a region share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CommonCode {
@@ -217,9 +230,35 @@ pub struct CommonCode {
     pub states: States,
 }
 
-/// Writes the shared code for one place. `reserved` is `None` for flavour `Count`.
-#[must_use]
-pub fn common_code(at: RemoteAddr, reserved: Option<Gpr>) -> CommonCode {
-    let _ = (at, reserved);
-    CommonCode { bytes: Vec::new(), exit: 0, miss: 0, states: States::default() }
+/// Writes the copy of `block` for one place. `code` is what the block was read from.
+///
+/// # Errors
+/// The block is empty or holds what cannot be copied; a displacement or a branch would not reach.
+///
+/// # Panics
+/// When `site.reserved` is none of rbx, rbp, r12..r15: instructions use the others without naming them.
+pub fn translate<C: CodeSource + ?Sized>(
+    block: &Block,
+    code: &C,
+    site: &Site,
+) -> Result<Translation, Refusal> {
+    let Some(first) = block.instructions.first() else {
+        return Err(match block.end {
+            End::Refused { why, .. } => why,
+            _ => Refusal::MissingBytes,
+        });
+    };
+    debug_assert_eq!(first.address(), block.start);
+    assert!(may_be_reserved(site.reserved), "{} cannot be reserved", site.reserved);
+    let plan = match site.flavour {
+        Flavour::Trace => plan::trace(block, site.reserved),
+        Flavour::Timed { pick } => plan::timed(block, pick),
+        Flavour::Count => Plan::default(),
+    };
+    let bytes = block.instructions.iter().map(|one| Window::read(code, one.address())).collect();
+    Writer::new(block, bytes, site).write(plan)
+}
+
+fn may_be_reserved(register: Gpr) -> bool {
+    matches!(register.number(), 3 | 5 | 12..=15)
 }

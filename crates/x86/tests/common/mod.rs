@@ -2,6 +2,8 @@
 //! libraries; patterns of mnemonics.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod translated;
+
 use std::path::Path;
 
 use base::RemoteAddr;
@@ -72,4 +74,25 @@ pub fn for_each_library(most: usize, mut each: impl FnMut(RemoteAddr, &[u8])) {
         println!("{}: {} bytes of code", path.display(), code.len());
         each(RemoteAddr(text.address()), code);
     }
+}
+
+fn bytes_of(hex: &str) -> Vec<u8> {
+    assert!(hex.len().is_multiple_of(2) && hex.is_ascii(), "not hex: {hex}");
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+}
+
+/// Title, assembler lines, bytes: a case is a title behind `=` and lines `hex  # assembler`.
+pub fn cases(text: &str) -> Vec<(String, Vec<String>, Vec<u8>)> {
+    let mut cases: Vec<(String, Vec<String>, Vec<u8>)> = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if let Some(title) = line.strip_prefix("= ") {
+            cases.push((title.to_owned(), Vec::new(), Vec::new()));
+            continue;
+        }
+        let (hex, assembler) = line.split_once('#').unwrap();
+        let (_, lines, bytes) = cases.last_mut().unwrap();
+        lines.push(format!("{} {}", hex.trim(), assembler.trim()));
+        bytes.extend(bytes_of(hex.trim()));
+    }
+    cases
 }

@@ -1,0 +1,235 @@
+//! An assembler that always knows the native state.
+//!
+//! What for: every instruction that goes out is preceded by the state that holds in front of it, so the table of
+//! [`States`] is complete by construction. What not: what to emit. Our own instructions go through iced-x86's encoder
+//! with explicit codes; the program's go out as bytes.
+//! Assumption: what cannot be encoded is out of reach of a 32-bit displacement; nothing else fails here. The first
+//! failure is kept and comes out at the end, which keeps the writers readable.
+
+use base::RemoteAddr;
+use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
+
+use super::area::Displacement;
+use super::{State, States};
+use crate::refusal::Refusal;
+use crate::register::Gpr;
+
+/// A place in the code that branches lead to, perhaps before it is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Label(usize);
+
+/// A relative field that waits for its label.
+struct Fixup {
+    field: usize,
+    bytes: usize,
+    label: Label,
+}
+
+pub(super) struct Emitter {
+    at: RemoteAddr,
+    encoder: Encoder,
+    offset: usize,
+    states: States,
+    labels: Vec<Option<usize>>,
+    fixups: Vec<Fixup>,
+    failed: Option<Refusal>,
+    /// What holds in front of the next instruction.
+    pub(super) state: State,
+}
+
+const GENERAL: [Register; Gpr::COUNT] = [
+    Register::RAX,
+    Register::RCX,
+    Register::RDX,
+    Register::RBX,
+    Register::RSP,
+    Register::RBP,
+    Register::RSI,
+    Register::RDI,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+    Register::R12,
+    Register::R13,
+    Register::R14,
+    Register::R15,
+];
+
+/// The 64-bit register.
+pub(super) fn wide(register: Gpr) -> Register {
+    GENERAL[register.number()]
+}
+
+/// `gs:[slot]`. Displacement size 8 means "64-bit address" to the encoder, not an 8-byte field.
+pub(super) fn slot(slot: Displacement) -> MemoryOperand {
+    let displacement = i64::from(slot);
+    MemoryOperand::new(Register::None, Register::None, 1, displacement, 8, false, Register::GS)
+}
+
+/// `[register + displacement]`.
+pub(super) fn at(register: Gpr, displacement: i32) -> MemoryOperand {
+    MemoryOperand::with_base_displ(wide(register), i64::from(displacement))
+}
+
+impl Emitter {
+    pub(super) fn new(at: RemoteAddr, state: State) -> Emitter {
+        Emitter {
+            at,
+            encoder: Encoder::new(64),
+            offset: 0,
+            states: States::default(),
+            labels: Vec::new(),
+            fixups: Vec::new(),
+            failed: None,
+            state,
+        }
+    }
+
+    /// Offset of the next byte.
+    pub(super) fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Address of the next byte.
+    pub(super) fn address(&self) -> RemoteAddr {
+        RemoteAddr(self.at.0.wrapping_add(self.offset as u64))
+    }
+
+    pub(super) fn fail(&mut self, why: Refusal) {
+        self.failed.get_or_insert(why);
+    }
+
+    fn mark(&mut self) {
+        if self.states.from.last().is_none_or(|(_, last)| *last != self.state) {
+            self.states.from.push((self.offset, self.state.clone()));
+        }
+    }
+
+    /// One instruction of ours.
+    pub(super) fn put(&mut self, instruction: Result<Instruction, IcedError>) {
+        self.mark();
+        let at = self.address().0;
+        match instruction.and_then(|instruction| self.encoder.encode(&instruction, at)) {
+            Ok(length) => self.offset += length,
+            Err(_) => self.fail(Refusal::TooFar),
+        }
+    }
+
+    /// One instruction of the program, or padding.
+    pub(super) fn put_bytes(&mut self, bytes: &[u8]) {
+        self.mark();
+        self.data(bytes);
+    }
+
+    fn data(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.encoder.write_u8(*byte));
+        self.offset += bytes.len();
+    }
+
+    /// A constant of 8 bytes, aligned; behind all instructions.
+    pub(super) fn literal(&mut self, label: Label, value: u64) {
+        while !self.address().0.is_multiple_of(8) {
+            self.data(&[0]);
+        }
+        self.bind(label);
+        self.data(&value.to_le_bytes());
+    }
+
+    pub(super) fn label(&mut self) -> Label {
+        self.labels.push(None);
+        Label(self.labels.len() - 1)
+    }
+
+    pub(super) fn bind(&mut self, label: Label) {
+        self.labels[label.0] = Some(self.offset);
+    }
+
+    /// A branch to a label; returns the offset of its relative field.
+    pub(super) fn branch(&mut self, code: Code, label: Label) -> usize {
+        let bytes = if is_short(code) { 1 } else { 4 };
+        // Any target in reach will do until the label is known.
+        self.put(Instruction::with_branch(code, self.address().0));
+        let field = self.offset.saturating_sub(bytes);
+        self.fixups.push(Fixup { field, bytes, label });
+        field
+    }
+
+    /// A near branch to an address outside; returns the offset of its relative field.
+    pub(super) fn branch_out(&mut self, code: Code, target: RemoteAddr) -> usize {
+        self.put(Instruction::with_branch(code, target.0));
+        self.offset.saturating_sub(4)
+    }
+
+    /// `push qword [rip + label]`.
+    pub(super) fn push_literal(&mut self, label: Label) {
+        let here = i64::from_ne_bytes(self.address().0.to_ne_bytes());
+        let operand = MemoryOperand::with_base_displ_size(Register::RIP, here, 8);
+        self.put(Instruction::with1(Code::Push_rm64, operand));
+        self.fixups.push(Fixup { field: self.offset.saturating_sub(4), bytes: 4, label });
+    }
+
+    /// Nops so that a relative field behind `opcode_bytes` more bytes is aligned to 4.
+    pub(super) fn align_field(&mut self, opcode_bytes: u64) {
+        // Recommended forms: SDM vol. 2, NOP.
+        const NOPS: [&[u8]; 4] = [&[], &[0x90], &[0x66, 0x90], &[0x0f, 0x1f, 0x00]];
+        let field = self.address().0.wrapping_add(opcode_bytes);
+        let missing = (field.wrapping_neg() % 4) as usize;
+        if missing > 0 {
+            self.put_bytes(NOPS[missing]);
+        }
+    }
+
+    /// `mov register, gs:[from]`.
+    pub(super) fn load(&mut self, register: Gpr, from: Displacement) {
+        self.put(Instruction::with2(Code::Mov_r64_rm64, wide(register), slot(from)));
+    }
+
+    /// `mov gs:[to], register`.
+    pub(super) fn store(&mut self, to: Displacement, register: Gpr) {
+        self.put(Instruction::with2(Code::Mov_rm64_r64, slot(to), wide(register)));
+    }
+
+    /// Puts a native register aside; it is free afterwards.
+    pub(super) fn spill(&mut self, register: Gpr, to: Displacement) {
+        self.store(to, register);
+        self.state.saved.push((register, to));
+    }
+
+    /// Gives a register its native value again.
+    pub(super) fn restore(&mut self, register: Gpr, from: Displacement) {
+        self.load(register, from);
+        self.state.saved.retain(|(saved, _)| *saved != register);
+    }
+
+    /// The code and its states.
+    pub(super) fn finish(mut self) -> Result<(Vec<u8>, States), Refusal> {
+        let mut bytes = self.encoder.take_buffer();
+        if let Some(why) = self.failed {
+            return Err(why);
+        }
+        for fixup in &self.fixups {
+            let target = self.labels[fixup.label.0].ok_or(Refusal::TooFar)?;
+            let relative = target as i64 - (fixup.field + fixup.bytes) as i64;
+            let fits = if fixup.bytes == 1 {
+                i8::try_from(relative).is_ok()
+            } else {
+                i32::try_from(relative).is_ok()
+            };
+            if !fits {
+                return Err(Refusal::TooFar);
+            }
+            let field = bytes.get_mut(fixup.field..fixup.field + fixup.bytes);
+            field.ok_or(Refusal::TooFar)?.copy_from_slice(&relative.to_le_bytes()[..fixup.bytes]);
+        }
+        Ok((bytes, self.states))
+    }
+}
+
+fn is_short(code: Code) -> bool {
+    code.is_jcc_short()
+        || code.is_jmp_short()
+        || code.is_jcx_short()
+        || code.is_loop()
+        || code.is_loopcc()
+}

@@ -1,0 +1,108 @@
+//! Instructions of the program, and what must happen around those that name the reserved register.
+//!
+//! What for: while the program's own instruction uses the register, it holds its native value and the record pointer
+//! lies in a slot. Runs of such instructions are joined. `push`, `pop` and `mov` of the whole register work on the slot
+//! directly: those are what function prologues do with a callee-saved register.
+
+use iced_x86::{Code, Decoder, DecoderOptions, Instruction, OpKind, Register};
+
+use super::area::{POINTER, RESERVED};
+use super::emit::{slot, wide};
+use super::plan::touches;
+use super::writer::Writer;
+use crate::refusal::Refusal;
+
+impl Writer<'_> {
+    /// The reserved register gets its native value.
+    pub(super) fn swap_in(&mut self) {
+        let (Some(reserved), None) = (self.reserved, self.swapped) else { return };
+        self.out.store(POINTER, reserved);
+        self.out.restore(reserved, RESERVED);
+        self.out.state.pointer_in_slot = true;
+        self.swapped = Some(false);
+    }
+
+    /// It gets the record pointer again.
+    pub(super) fn swap_out(&mut self) {
+        let (Some(reserved), Some(changed)) = (self.reserved, self.swapped.take()) else { return };
+        if changed {
+            self.out.spill(reserved, RESERVED);
+            self.out.load(reserved, POINTER);
+        } else {
+            self.out.load(reserved, POINTER);
+            self.out.state.saved.push((reserved, RESERVED));
+        }
+        self.out.state.pointer_in_slot = false;
+    }
+
+    /// Copies one instruction that is no branch.
+    pub(super) fn copy(&mut self, number: usize) {
+        let instruction = &self.block.instructions[number];
+        if let Some(reserved) = self.reserved.filter(|one| touches(instruction, *one)) {
+            if self.swapped.is_none() {
+                if let Some(other) = on_slot(&instruction.raw, wide(reserved)) {
+                    self.out.put(other);
+                    return;
+                }
+                self.swap_in();
+            }
+            let changes = instruction.registers().changed.contains(reserved);
+            self.swapped = self.swapped.map(|changed| changed || changes);
+        }
+        self.copy_bytes(number);
+    }
+
+    /// The instruction as it is, but for a displacement that counts from its own address.
+    fn copy_bytes(&mut self, number: usize) {
+        let instruction = &self.block.instructions[number];
+        let Some(bytes) = self.bytes[number].bytes().get(..instruction.length()) else {
+            self.out.fail(Refusal::MissingBytes);
+            return;
+        };
+        let mut bytes = bytes.to_vec();
+        if instruction.raw.is_ip_rel_memory_operand() {
+            let address = instruction.address().0;
+            let mut decoder = Decoder::with_ip(64, &bytes, address, DecoderOptions::NONE);
+            let raw = decoder.decode();
+            let field = decoder.get_constant_offsets(&raw).displacement_offset();
+            let next = self.out.address().0.wrapping_add(bytes.len() as u64);
+            let displacement = relative(&raw, next);
+            match (displacement, bytes.get_mut(field..field + 4)) {
+                (Some(value), Some(place)) => place.copy_from_slice(&value.to_le_bytes()),
+                _ => self.out.fail(Refusal::TooFar),
+            }
+        }
+        self.out.put_bytes(&bytes);
+    }
+}
+
+/// The displacement by which the operand of `raw` is reached from `next`.
+fn relative(raw: &Instruction, next: u64) -> Option<i32> {
+    let distance = raw.ip_rel_memory_address().wrapping_sub(next);
+    if raw.memory_base() == Register::EIP {
+        // The sum is cut to 32 bits (SDM vol. 2, 2.2.1.6 with an address-size prefix), so any distance will do.
+        return Some(distance as u32 as i32);
+    }
+    i32::try_from(distance.cast_signed()).ok()
+}
+
+/// `raw` with the slot in place of the register, where that is one instruction.
+fn on_slot(
+    raw: &Instruction,
+    reserved: Register,
+) -> Option<Result<Instruction, iced_x86::IcedError>> {
+    let native = slot(RESERVED);
+    match raw.code() {
+        Code::Push_r64 => return Some(Instruction::with1(Code::Push_rm64, native)),
+        Code::Pop_r64 => return Some(Instruction::with1(Code::Pop_rm64, native)),
+        Code::Mov_r64_rm64 | Code::Mov_rm64_r64 => {}
+        _ => return None,
+    }
+    let is_register = |operand| raw.op_kind(operand) == OpKind::Register;
+    let (to, from) = (raw.op0_register(), raw.op1_register());
+    match (is_register(0) && is_register(1), to == reserved, from == reserved) {
+        (true, true, false) => Some(Instruction::with2(Code::Mov_rm64_r64, native, from)),
+        (true, false, true) => Some(Instruction::with2(Code::Mov_r64_rm64, to, native)),
+        _ => None,
+    }
+}

@@ -1,0 +1,274 @@
+//! The order of the pieces of a copy.
+//!
+//! ```text
+//! table entry   is the target in rcx this block's start? else on to the chain
+//! leave         way out when there is no more room, or the counter is used up; here, so that a short branch reaches it
+//! hit           gives rcx and rax back
+//! entry         check of the room (or the counter), then header and roots of the record
+//! body          the instructions, with the roots that come up on the way
+//! end           the branch, rewritten
+//! stubs         where links lead at first
+//! constants     return addresses of calls
+//! ```
+//!
+//! What not: each piece's content, which stands in the other modules.
+
+use base::RemoteAddr;
+use iced_x86::{Code, Instruction, Register};
+
+use super::area::{EXIT, RESERVED, SPILL, TARGET};
+use super::emit::{Emitter, Label, slot};
+use super::plan::{Plan, touches};
+use super::{Exit, Flavour, NativeRip, Site, State, Translation};
+use crate::block::{Block, End};
+use crate::code::Window;
+use crate::instruction::Flow;
+use crate::refusal::Refusal;
+use crate::register::Gpr;
+
+/// First two spill slots: where rcx and rax are on the way to and from the table.
+pub(super) const SPILLED_RCX: i32 = SPILL;
+pub(super) const SPILLED_RAX: i32 = SPILL + 8;
+/// A third one: a register that a copy borrows between two instructions.
+pub(super) const BORROWED: i32 = SPILL + 16;
+
+/// A way out whose stub is not written yet.
+struct WayOut {
+    target: RemoteAddr,
+    link: usize,
+    stub: Label,
+}
+
+pub(super) struct Writer<'a> {
+    pub(super) out: Emitter,
+    pub(super) block: &'a Block,
+    pub(super) bytes: Vec<Window>,
+    pub(super) site: &'a Site,
+    /// The register with the record pointer; `Count` has none.
+    pub(super) reserved: Option<Gpr>,
+    /// The reserved register holds its native value; `Some(true)` when that has changed since.
+    pub(super) swapped: Option<bool>,
+    exits: Vec<Exit>,
+    ways_out: Vec<WayOut>,
+    literals: Vec<(Label, u64)>,
+}
+
+/// Offsets of the pieces at the head of a block.
+struct Head {
+    table_entry: usize,
+    chain: usize,
+    entry: usize,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(block: &'a Block, bytes: Vec<Window>, site: &'a Site) -> Writer<'a> {
+        let reserved = (site.flavour != Flavour::Count).then_some(site.reserved);
+        let state = State {
+            rip: NativeRip::Register(Gpr::RCX, 0),
+            saved: reserved.map(|register| (register, RESERVED)).into_iter().collect(),
+            instruction: None,
+            recorded: false,
+            pointer_in_slot: false,
+            looping: false,
+        };
+        Writer {
+            out: Emitter::new(site.at, state),
+            block,
+            bytes,
+            site,
+            reserved,
+            swapped: None,
+            exits: Vec::new(),
+            ways_out: Vec::new(),
+            literals: Vec::new(),
+        }
+    }
+
+    pub(super) fn write(mut self, plan: Plan) -> Result<Translation, Refusal> {
+        let head = self.head();
+        match plan.back {
+            Some(back) => self.summarised_loop(&plan, back),
+            None => {
+                self.open_record(&plan);
+                self.body(&plan);
+                self.end();
+            }
+        }
+        self.stubs();
+        let code_end = self.out.offset();
+        for (label, value) in std::mem::take(&mut self.literals) {
+            self.out.literal(label, value);
+        }
+        let (bytes, states) = self.out.finish()?;
+        Ok(Translation {
+            bytes,
+            entry: head.entry,
+            table_entry: head.table_entry,
+            chain: head.chain,
+            exits: self.exits,
+            code_end,
+            states,
+            record: plan.layout,
+        })
+    }
+
+    fn head(&mut self) -> Head {
+        let start = self.block.start.0;
+        let native = self.out.state.saved.clone();
+        self.out.state.saved.extend([(Gpr::RCX, SPILLED_RCX), (Gpr::RAX, SPILLED_RAX)]);
+        let hit = self.out.label();
+        let table_entry = self.out.offset();
+        self.add_to_rcx(start.wrapping_neg());
+        self.out.state.rip = NativeRip::Register(Gpr::RCX, start);
+        self.out.branch(Code::Jrcxz_rel8_64, hit);
+        self.add_to_rcx(start);
+        self.out.state.rip = NativeRip::Register(Gpr::RCX, 0);
+        self.out.align_field(1);
+        let chain = self.out.branch_out(Code::Jmp_rel32_64, self.site.common.miss);
+
+        let arriving = std::mem::replace(&mut self.out.state.saved, native);
+        self.at_instruction(0);
+        let leave = self.out.label();
+        let borrows = self.check_borrows();
+        self.leave(leave, borrows);
+
+        self.at_instruction(0);
+        self.out.state.saved = arriving;
+        self.out.bind(hit);
+        self.out.restore(Gpr::RAX, SPILLED_RAX);
+        self.out.restore(Gpr::RCX, SPILLED_RCX);
+        let entry = self.out.offset();
+        self.check(leave, borrows);
+        Head { table_entry, chain, entry }
+    }
+
+    /// `rcx += value` without touching flags.
+    fn add_to_rcx(&mut self, value: u64) {
+        self.out.put(Instruction::with2(Code::Mov_r64_imm64, Register::RAX, value));
+        let sum = iced_x86::MemoryOperand::with_base_index(Register::RCX, Register::RAX);
+        self.out.put(Instruction::with2(Code::Lea_r64_m, Register::RCX, sum));
+    }
+
+    /// The way out at the head; `borrowed`: rcx is in its spill slot then.
+    fn leave(&mut self, leave: Label, borrowed: bool) {
+        self.out.bind(leave);
+        if borrowed {
+            self.out.state.saved.push((Gpr::RCX, SPILLED_RCX));
+        }
+        let stub = self.out.offset();
+        if borrowed {
+            self.out.restore(Gpr::RCX, SPILLED_RCX);
+        }
+        let number = self.site.first_exit;
+        let target = self.block.start;
+        self.stub(target, number);
+        self.exits.push(Exit { number, target, link: stub, stub, linkable: false });
+    }
+
+    fn body(&mut self, plan: &Plan) {
+        let ending = self.ending();
+        for number in 0..self.block.instructions.len() {
+            self.at_instruction(number);
+            if self.ends_run(plan, number) {
+                self.swap_out();
+            }
+            self.store_roots(plan, number);
+            if plan.timed == Some(number) {
+                self.timed_load(plan, number);
+            } else if Some(number) != ending {
+                self.instruction(number);
+            }
+        }
+        // With an ending, the state stays in front of it; else it is behind the last instruction.
+        if ending.is_none() {
+            self.behind_last();
+        }
+        self.swap_out();
+    }
+
+    /// Whether the reserved register must hold the record pointer again in front of an instruction.
+    fn ends_run(&self, plan: &Plan, number: usize) -> bool {
+        let Some(reserved) = self.reserved else { return false };
+        let instruction = &self.block.instructions[number];
+        let stores = plan.stores.iter().any(|store| store.at == number);
+        stores
+            || plan.timed == Some(number)
+            || instruction.flow() != Flow::Next
+            || !touches(instruction, reserved)
+    }
+
+    /// One instruction that is not the end.
+    pub(super) fn instruction(&mut self, number: usize) {
+        let instruction = &self.block.instructions[number];
+        match instruction.flow() {
+            Flow::Next => self.copy(number),
+            // Followed: its target is the next instruction.
+            Flow::Jump(_) => {}
+            Flow::Call(_) => self.push_return_address(instruction.next_address()),
+            _ => self.out.fail(Refusal::Invalid),
+        }
+    }
+
+    /// The number of the last instruction, when it is the end itself.
+    pub(super) fn ending(&self) -> Option<usize> {
+        match self.block.end {
+            End::FallThrough(_) | End::Refused { .. } | End::MissingBytes(_) => None,
+            _ => self.block.instructions.len().checked_sub(1),
+        }
+    }
+
+    fn behind_last(&mut self) {
+        if let End::FallThrough(at) | End::Refused { at, .. } | End::MissingBytes(at) =
+            self.block.end
+        {
+            self.at_target(at);
+        }
+    }
+
+    pub(super) fn at_instruction(&mut self, number: usize) {
+        self.out.state.rip = NativeRip::At(self.block.instructions[number].address());
+        self.out.state.instruction = Some(number);
+    }
+
+    /// Behind the block, in front of the instruction at `target`.
+    pub(super) fn at_target(&mut self, target: RemoteAddr) {
+        self.out.state.rip = NativeRip::At(target);
+        self.out.state.instruction = None;
+    }
+
+    /// `push` of a native address as one store, so that the `ret` that loads it is served by store forwarding.
+    pub(super) fn push_return_address(&mut self, return_to: RemoteAddr) {
+        let label = self.out.label();
+        self.literals.push((label, return_to.0));
+        self.out.push_literal(label);
+    }
+
+    /// A branch (`jmp` or `jcc`, near form) to a native address, by way of a stub until it is linked.
+    pub(super) fn link(&mut self, code: Code, target: RemoteAddr) {
+        let opcode_bytes = if code == Code::Jmp_rel32_64 { 1 } else { 2 };
+        self.out.align_field(opcode_bytes);
+        let stub = self.out.label();
+        let link = self.out.branch(code, stub);
+        self.ways_out.push(WayOut { target, link, stub });
+    }
+
+    fn stubs(&mut self) {
+        for way_out in std::mem::take(&mut self.ways_out) {
+            let number = self.site.first_exit.wrapping_add(self.exits.len() as u32);
+            let WayOut { target, link, stub: label } = way_out;
+            self.at_target(target);
+            self.out.bind(label);
+            let stub = self.out.offset();
+            self.stub(target, number);
+            self.exits.push(Exit { number, target, link, stub, linkable: true });
+        }
+    }
+
+    fn stub(&mut self, target: RemoteAddr, number: u32) {
+        let halves = [(TARGET, target.0 as u32), (TARGET + 4, (target.0 >> 32) as u32)];
+        for (to, value) in halves.into_iter().chain([(EXIT, number)]) {
+            self.out.put(Instruction::with2(Code::Mov_rm32_imm32, slot(to), value));
+        }
+        self.out.branch_out(Code::Jmp_rel32_64, self.site.common.exit);
+    }
+}
