@@ -24,7 +24,7 @@ fn show(title: &str, translation: &Translation) -> String {
     }
     let Translation { entry, table_entry, chain, record, .. } = translation;
     writeln!(text, "entry {entry:#x}, table entry {table_entry:#x}, chain {chain:#x}").unwrap();
-    writeln!(text, "record {record:?}").unwrap();
+    writeln!(text, "record {record}").unwrap();
     // The head is the same in all cases but for flags alive or dead: shown in the first two.
     let from = if title.contains("flags") { 0 } else { translation.entry };
     text + &translated::listing(

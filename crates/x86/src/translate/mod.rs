@@ -29,6 +29,7 @@ mod branches;
 mod common;
 mod counting;
 mod emit;
+mod layout_text;
 mod plan;
 mod record;
 mod reserved;
@@ -37,6 +38,7 @@ mod timed;
 mod writer;
 
 pub use common::common_code;
+pub use layout_text::{LayoutError, MOST_WORDS};
 
 /// What a copy is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
