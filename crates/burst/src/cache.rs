@@ -440,9 +440,5 @@ impl Cache {
     }
 }
 
-/// Compilers use r15 last (gcc) or second to last (clang) of the registers that calls keep.
-pub const RESERVED: Gpr = match Gpr::from_number(15) {
-    Some(register) => register,
-    None => Gpr::RBX,
-};
-
+/// Holds the record pointer.
+pub const RESERVED: Gpr = Gpr::R15;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use base::{Nanos, RemoteAddr};
 use facts::BurstEnd;
 use sys::trace::{self, Happened, Registers, Stop};
-use x86::translate::{Iterations, MISS, area};
+use x86::translate::{Iterations, area};
 
 use crate::cache::{Cache, Native};
 use crate::code_map::CodeMap;
