@@ -93,7 +93,8 @@ pub struct Burst {
     pub records_lost: bool,
 }
 
-/// The records of a burst, encoded by [`RecordEncoder`](crate::RecordEncoder); one or more per burst, in order.
+/// Records of a burst, encoded by [`RecordEncoder`](crate::RecordEncoder): none or more of these per burst, in order.
+/// They may come before or behind their [`Burst`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Records {
     /// The burst.

@@ -2,6 +2,8 @@
 
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 
+use crate::{Block, Burst, BurstRefused, Records};
+
 /// Where a piece of code came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ModuleKind {
@@ -260,6 +262,10 @@ pub enum Fact {
     Counter(Counter),
     Gauge(Gauge),
     Frame(Frame),
+    Block(Block),
+    Burst(Burst),
+    Records(Records),
+    BurstRefused(BurstRefused),
 }
 
 /// Why a sink cannot take more facts.
@@ -271,7 +277,7 @@ pub enum SinkError {
 }
 
 /// Where collectors push what they observe. Facts arrive in the order of discovery, which is roughly, not
-/// strictly, the order of time; modules and stack nodes arrive before the facts that name them.
+/// strictly, the order of time; modules, stack nodes and blocks arrive before the facts that name them.
 pub trait Sink {
     /// Takes one fact. After an error the sink takes nothing more; the collector must stop and leave the
     /// program running.

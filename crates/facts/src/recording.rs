@@ -1,8 +1,8 @@
 //! A whole recording in memory: what `store` opens and `analysis` reads.
 
 use crate::{
-    Counter, CounterKind, Fact, Fault, Frame, Gauge, Lost, LostSource, Mapping, Module, Run,
-    Sample, StackNode, ThreadEvent,
+    Block, Burst, BurstRefused, Counter, CounterKind, Fact, Fault, Frame, Gauge, Lost, LostSource,
+    Mapping, Module, Records, Run, Sample, StackNode, ThreadEvent,
 };
 
 /// All facts of one result directory, by kind, each in the order in which it was written.
@@ -20,6 +20,10 @@ pub struct Recording {
     pub counters: Vec<Counter>,
     pub gauges: Vec<Gauge>,
     pub frames: Vec<Frame>,
+    pub blocks: Vec<Block>,
+    pub bursts: Vec<Burst>,
+    pub records: Vec<Records>,
+    pub burst_refusals: Vec<BurstRefused>,
 }
 
 impl Recording {
@@ -36,6 +40,10 @@ impl Recording {
             Fact::Counter(fact) => self.counters.push(fact),
             Fact::Gauge(fact) => self.gauges.push(fact),
             Fact::Frame(fact) => self.frames.push(fact),
+            Fact::Block(fact) => self.blocks.push(fact),
+            Fact::Burst(fact) => self.bursts.push(fact),
+            Fact::Records(fact) => self.records.push(fact),
+            Fact::BurstRefused(fact) => self.burst_refusals.push(fact),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::host::{Calibration, Host};
 
 /// Version of the result directory. A change of any stored fact bumps it and adds a paragraph to
 /// `docs/format/result-directory.md`.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Which analysis was asked for; the names are VTune's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -119,6 +119,15 @@ pub struct OwnCost {
     pub peak_resident_bytes: u64,
     /// Time from our start to the program's first instruction.
     pub startup_ns: u64,
+    /// How long threads of the program stood still for bursts, measured, the sum over all threads. `None` when there
+    /// were no bursts, like the three below.
+    pub burst_stand_still_ns: Option<u64>,
+    /// How long threads of the program ran translated code, the sum over all threads.
+    pub burst_time_ns: Option<u64>,
+    /// How much longer that took than it would have natively: an estimate.
+    pub burst_slowdown_ns: Option<u64>,
+    /// CPU time of turning what bursts recorded into facts; a part of `cpu_time_ns`.
+    pub consumer_cpu_ns: Option<u64>,
 }
 
 /// The kernel's own account of the launched program and its waited-for children (getrusage).
