@@ -41,6 +41,7 @@ fn main() {
     seed("symbols_names", "legacy", b"_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE");
     seed("collect_proc_maps", "file", b"7f00-7fff r-xp 00001000 08:01 42   /usr/lib/a b.so");
     seed("machine_snapshot", "here", machine().as_bytes());
+    seed("facts_records", "some", &[0, 9, 2, 0xc8, 1, 0, 2, 3, 1, 2, 1, 1, 0, 0]);
     seed_store();
 }
 
@@ -53,7 +54,7 @@ fn machine() -> String {
 fn seed_store() {
     let tables = [
         "modules", "mappings", "stacks", "samples", "faults", "threads", "lost", "counters",
-        "gauges", "frames",
+        "gauges", "frames", "blocks", "bursts", "records", "burst_refusals",
     ];
     for (number, table) in (0u8..).zip(tables) {
         let file = complete_result().join(format!("{table}.parquet"));

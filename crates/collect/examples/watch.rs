@@ -45,6 +45,10 @@ fn main() {
             }
             Fact::Gauge(_) => ("gauge", 0),
             Fact::Frame(_) => ("frame", 0),
+            Fact::Block(_) => ("block", 0),
+            Fact::Burst(burst) => ("burst", burst.elapsed.0),
+            Fact::Records(records) => ("records of bursts (bytes)", records.bytes.len() as u64),
+            Fact::BurstRefused(_) => ("refused burst", 0),
         };
         let entry = kinds.entry(kind).or_default();
         entry.0 += 1;

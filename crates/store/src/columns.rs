@@ -15,6 +15,8 @@ pub enum Values {
     Word(Vec<u8>),
     /// All texts in one string, and where each ends.
     Text(String, Vec<usize>),
+    /// Cells of bytes.
+    Bytes(Vec<Vec<u8>>),
 }
 
 impl Values {
@@ -25,6 +27,7 @@ impl Values {
             ColumnKind::Bool => Values::Bool(Vec::new()),
             ColumnKind::Word(_) => Values::Word(Vec::new()),
             ColumnKind::Text => Values::Text(String::new(), Vec::new()),
+            ColumnKind::Bytes => Values::Bytes(Vec::new()),
         }
     }
 
@@ -38,6 +41,7 @@ impl Values {
                 text.clear();
                 ends.clear();
             }
+            Values::Bytes(values) => values.clear(),
         }
     }
 
@@ -49,6 +53,7 @@ impl Values {
             Values::Bool(values) => values.len(),
             Values::Word(values) => values.len(),
             Values::Text(_, ends) => ends.len(),
+            Values::Bytes(values) => values.len(),
         }
     }
 }
@@ -182,6 +187,10 @@ impl RowSink for TableBuffer {
                 ends.push(all.len());
                 text.len() + 8
             }
+            (Values::Bytes(values), Cell::Bytes(bytes)) => {
+                values.push(bytes.to_owned());
+                bytes.len() + 8
+            }
             (_, Cell::Null) => 2,
             (_, cell) => {
                 debug_assert!(false, "column {} cannot hold {cell:?}", column.column.name);
@@ -215,6 +224,7 @@ impl RowSource for TableBuffer {
                     .and_then(|(start, &end)| all.get(start..end))
                     .map(Cell::Text)
             }
+            Values::Bytes(values) => values.get(at).map(|bytes| Cell::Bytes(bytes)),
         };
         cell.ok_or(RowError::Truncated)
     }

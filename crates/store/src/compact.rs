@@ -1,6 +1,7 @@
 //! Halving a journal that has grown to its bound, a little at a time, while it goes on growing.
 //!
-//! The journal's frames up to a cut are read, their samples thinned by two, and written to a second file; then the
+//! The journal's frames up to a cut are read, their samples thinned by two, or the records of every second burst
+//! left out, and written to a second file; then the
 //! frames behind the cut (already thinner) follow as they are, and the second file takes the first one's name.
 //! A crash at any moment leaves one whole journal under that name.
 //! What for: so the density of samples stays even over the whole run, in an incomplete result too, and a run that
@@ -13,11 +14,20 @@ use facts::{Fact, Lost, LostSource};
 
 use crate::error::StoreError;
 use crate::journal::{FRAME_TARGET_BYTES, JournalReader, JournalWriter, NextFrame};
-use crate::thin::Thinner;
+use crate::thin::{KeptBursts, Thinner};
 use crate::varint::{Decoder, Encoder};
 
 /// The second file's name.
 pub const COMPACTED_FILE: &str = "journal.fathom.new";
+
+/// What is halved: whatever takes more room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Halve {
+    /// Samples and faults.
+    Samples,
+    /// The bursts that keep their records; these are left.
+    Records(KeptBursts),
+}
 
 /// A halving in progress.
 pub struct Compaction {
@@ -26,6 +36,7 @@ pub struct Compaction {
     output: JournalWriter,
     rows: Encoder,
     thinner: Thinner,
+    bursts: KeptBursts,
     thinned: Lost,
 }
 
@@ -33,19 +44,28 @@ pub struct Compaction {
 pub struct Compacted {
     /// The journal from now on.
     pub journal: JournalWriter,
-    /// Whether it gave back at least a fifth of what it read; if not, samples are no longer what fills it.
+    /// Whether it gave back at least a fifth of what it read; if not, something else fills it.
     pub worthwhile: bool,
 }
 
 impl Compaction {
     /// Begins to halve what `journal` holds now.
-    pub fn start(directory: &Path, journal: &JournalWriter) -> Result<Compaction, StoreError> {
+    pub fn start(
+        directory: &Path,
+        journal: &JournalWriter,
+        halve: Halve,
+    ) -> Result<Compaction, StoreError> {
+        let (factor, bursts) = match halve {
+            Halve::Samples => (2, KeptBursts::ALL),
+            Halve::Records(bursts) => (1, bursts),
+        };
         Ok(Compaction {
             input: journal.reader()?,
             cut: journal.bytes(),
             output: JournalWriter::create(&directory.join(COMPACTED_FILE), facts::SCHEMA_VERSION)?,
             rows: Encoder::default(),
-            thinner: Thinner::new(2),
+            thinner: Thinner::new(factor),
+            bursts,
             thinned: Lost { time: Nanos(0), source: LostSource::Thinned, count: 0 },
         })
     }
@@ -89,7 +109,7 @@ impl Compaction {
                     self.thinned.count += lost.count;
                     None
                 }
-                other => Some(other),
+                other => self.bursts.fact(other),
             };
             if let Some(fact) = kept {
                 self.rows.push(&fact);

@@ -6,10 +6,10 @@
 //! Memory: the two windows (9 MB for samples and faults together) and one row group per table (2 MiB each at most;
 //! only the few large tables ever fill theirs).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use base::Nanos;
+use base::{BurstId, Nanos};
 use facts::{Fact, Fault, Sample};
 
 use crate::error::StoreError;
@@ -17,6 +17,7 @@ use crate::journal::{JournalReader, NextFrame};
 use crate::manifest::TableSeal;
 use crate::parquet_write::TableWriter;
 use crate::schema::{Row, Table};
+use crate::thin::without;
 use crate::varint::Decoder;
 
 /// Rows sorted together.
@@ -46,13 +47,14 @@ impl<R: Row> Sorter<R> {
 }
 
 /// All tables in the making.
-struct Tables {
+struct Tables<'a> {
     writers: Vec<TableWriter>,
     samples: Sorter<Sample>,
     faults: Sorter<Fault>,
+    incomplete_bursts: &'a BTreeSet<BurstId>,
 }
 
-impl Tables {
+impl Tables<'_> {
     fn push(&mut self, fact: Fact) -> Result<(), StoreError> {
         match fact {
             Fact::Module(row) => self.row(&row),
@@ -65,6 +67,12 @@ impl Tables {
             Fact::Counter(row) => self.row(&row),
             Fact::Gauge(row) => self.row(&row),
             Fact::Frame(row) => self.row(&row),
+            Fact::Block(row) => self.row(&row),
+            Fact::Burst(row) if self.incomplete_bursts.contains(&row.id) => self.row(&without(row)),
+            Fact::Burst(row) => self.row(&row),
+            Fact::Records(row) if self.incomplete_bursts.contains(&row.burst) => Ok(()),
+            Fact::Records(row) => self.row(&row),
+            Fact::BurstRefused(row) => self.row(&row),
         }
     }
 
@@ -85,13 +93,15 @@ impl Tables {
     }
 }
 
-/// Writes every table of `directory` from its journal, and seals them.
+/// Writes every table of `directory` from its journal, and seals them. Of `incomplete_bursts` the journal may hold some
+/// records, but not all: they are left out.
 ///
 /// # Errors
 /// `DiskFull` and the like; the journal is untouched, the tables are then worthless.
 pub fn convert(
     directory: &Path,
     journal: &mut JournalReader,
+    incomplete_bursts: &BTreeSet<BurstId>,
 ) -> Result<BTreeMap<String, TableSeal>, StoreError> {
     let writers = Table::ALL
         .into_iter()
@@ -101,6 +111,7 @@ pub fn convert(
         writers,
         samples: Sorter::new(|sample| sample.time),
         faults: Sorter::new(|fault| fault.time),
+        incomplete_bursts,
     };
     read_facts(journal, |fact| tables.push(fact))?;
     tables.finish()

@@ -19,7 +19,8 @@ use crate::writer::time_of;
 #[derive(Debug)]
 pub struct Opened {
     /// Everything observed. Ids are dense (row `i` has id `i`), every reference holds, parents come before their
-    /// children; samples and faults are sorted by time.
+    /// children; samples and faults are sorted by time. Ids of blocks and bursts are there once, with gaps perhaps;
+    /// whether records decode, and to blocks that exist, their reader must see.
     pub recording: Recording,
     /// What the reader must know, worst first.
     pub problems: Vec<Problem>,
@@ -51,17 +52,22 @@ pub(crate) fn load(directory: &Path) -> Result<Opened, StoreError> {
             return Err(StoreError::damaged(&path, what));
         }
     }
-    Tables { directory, seals: &manifest.tables, problems: Vec::new() }.load(manifest.run)
+    let (seals, schema) = (&manifest.tables, manifest.run.schema);
+    Tables { directory, seals, schema, problems: Vec::new() }.load(manifest.run)
 }
 
 struct Tables<'a> {
     directory: &'a Path,
     seals: &'a std::collections::BTreeMap<String, manifest::TableSeal>,
+    schema: u32,
     problems: Vec<Problem>,
 }
 
 impl Tables<'_> {
     fn read<R: Row>(&mut self) -> Result<Vec<R>, StoreError> {
+        if self.schema < R::TABLE.since() {
+            return Ok(Vec::new());
+        }
         let seal = self.seals.get(R::TABLE.name());
         read_table(self.directory, seal, &mut self.problems)
     }
@@ -79,6 +85,10 @@ impl Tables<'_> {
             counters: self.read()?,
             gauges: self.read()?,
             frames: self.read()?,
+            blocks: self.read()?,
+            bursts: self.read()?,
+            records: self.read()?,
+            burst_refusals: self.read()?,
         };
         sort_by_time(&mut recording);
         Ok(Opened { recording, problems: self.problems })

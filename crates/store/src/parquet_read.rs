@@ -26,7 +26,7 @@ use crate::error::{Problem, StoreError};
 use crate::manifest::TableSeal;
 use crate::pages::CheckedPages;
 use crate::parquet_write::{GROUP_ROWS, parquet_type};
-use crate::schema::{ColumnKind, MAX_TEXT_BYTES, Row};
+use crate::schema::{ColumnKind, MAX_BLOB_BYTES, MAX_TEXT_BYTES, Row};
 
 /// Most rows that a file of this size can honestly hold. Times alone take more than a bit per row in any real
 /// recording; synthetic ones with equal rows get the constant.
@@ -34,7 +34,7 @@ fn row_bound(file_bytes: u64) -> u64 {
     (1 << 20) + file_bytes.saturating_mul(16)
 }
 
-/// Most bytes of text that a file of this size can honestly hold: repeated names compress very well.
+/// Most bytes of text, or of cells of bytes, that a file of this size can honestly hold: repeated names compress very well.
 fn text_bound(file_bytes: u64) -> u64 {
     (16 << 20) + file_bytes.saturating_mul(1024)
 }
@@ -208,6 +208,15 @@ fn read_column(
             read_values::<ByteArrayType>(chunk, pages, rows, levels, &mut found)?;
             collect_texts(&found, all, ends, text_left)
         }
+        Values::Bytes(cells) => {
+            let mut found = Vec::new();
+            read_values::<ByteArrayType>(chunk, pages, rows, levels, &mut found)?;
+            for value in &found {
+                take_from(text_left, value.data(), MAX_BLOB_BYTES)?;
+                cells.push(value.data().to_owned());
+            }
+            Ok(())
+        }
     }
 }
 
@@ -244,12 +253,18 @@ fn collect_texts(
 ) -> Result<(), ParquetError> {
     for value in found {
         let text = std::str::from_utf8(value.data()).map_err(|_| damaged("a text is not UTF-8"))?;
-        *text_left = text_left
-            .checked_sub(text.len() as u64)
-            .filter(|_| text.len() <= MAX_TEXT_BYTES)
-            .ok_or_else(|| damaged("it holds more text than Fathom writes"))?;
+        take_from(text_left, value.data(), MAX_TEXT_BYTES)?;
         all.push_str(text);
         ends.push(all.len());
     }
+    Ok(())
+}
+
+/// Takes the length of one cell, at most `most`, from what a table of this size may hold.
+fn take_from(text_left: &mut u64, cell: &[u8], most: usize) -> Result<(), ParquetError> {
+    *text_left = text_left
+        .checked_sub(cell.len() as u64)
+        .filter(|_| cell.len() <= most)
+        .ok_or_else(|| damaged("it holds more text than Fathom writes"))?;
     Ok(())
 }

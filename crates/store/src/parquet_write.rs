@@ -1,7 +1,7 @@
 //! A table on its way to disk as Parquet: row groups of bounded size, zstd, plain types.
 //!
 //! Types are those that DuckDB, pandas and Polars read without a hint: UINT_64, UINT_32, INT_32, BOOLEAN and UTF8,
-//! OPTIONAL where a fact has an `Option`. Enums are words, through a dictionary.
+//! BYTE_ARRAY for bytes, OPTIONAL where a fact has an `Option`. Enums are words, through a dictionary.
 //! Memory: one row group of at most [`GROUP_BYTES`] plus one row, and its encoded pages.
 
 use std::fs::{self, File};
@@ -61,6 +61,7 @@ pub fn parquet_type(column: &Column) -> (Physical, Option<LogicalType>) {
         ColumnKind::I32 => (Physical::INT32, Some(LogicalType::integer(32, true))),
         ColumnKind::Bool => (Physical::BOOLEAN, None),
         ColumnKind::Word(_) | ColumnKind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        ColumnKind::Bytes => (Physical::BYTE_ARRAY, None),
     }
 }
 
@@ -98,11 +99,17 @@ fn properties(table: Table) -> Result<WriterProperties, ParquetError> {
         let by_time = SortingColumn { column_idx: 0, descending: false, nulls_first: false };
         builder = builder.set_sorting_columns(Some(vec![by_time]));
     }
-    for column in columns(table).iter().filter(|column| column.shape == Shape::Rising) {
+    for column in columns(table) {
         let path = ColumnPath::from(column.name);
-        builder = builder
-            .set_column_dictionary_enabled(path.clone(), false)
-            .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        builder = match column.shape {
+            Shape::Repeating => builder,
+            Shape::Rising => builder
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
+            Shape::Opaque => builder
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_statistics_enabled(path, EnabledStatistics::None),
+        };
     }
     Ok(builder.build())
 }
@@ -193,6 +200,10 @@ fn write_column(
         (Values::Word(_), _) => Ok(0),
         (Values::Text(text, ends), _) => {
             let values: Vec<ByteArray> = texts(text, ends).map(ByteArray::from).collect();
+            writer.typed::<ByteArrayType>().write_batch(&values, levels, None)
+        }
+        (Values::Bytes(cells), _) => {
+            let values: Vec<ByteArray> = cells.iter().cloned().map(ByteArray::from).collect();
             writer.typed::<ByteArrayType>().write_batch(&values, levels, None)
         }
     }

@@ -3,7 +3,7 @@
 //! A result of ours needs no repair, except that an interrupted one may have lost the last frames. For anything
 //! else the rule is: keep the fact, drop the claim that cannot hold, count it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use base::{ModuleId, StackId};
 use facts::{Module, ModuleKind, Recording};
@@ -70,6 +70,10 @@ pub fn repair(recording: &mut Recording) -> Vec<Problem> {
         repair_modules_of_others(recording, &modules),
         "mappings or source locations named a missing module and were left out",
     );
+    report(
+        repair_bursts(recording, &modules),
+        "blocks, bursts, records or refusals of bursts named what is missing or were there twice and were left out",
+    );
     for (id, module) in (0..).zip(&mut recording.modules) {
         module.id = ModuleId(id);
     }
@@ -129,6 +133,34 @@ fn repair_modules_of_others(recording: &mut Recording, modules: &Positions) -> u
     recording.mappings.retain_mut(|mapping| place(&mut mapping.module));
     recording.frames.retain_mut(|frame| place(&mut frame.module));
     before - recording.mappings.len() - recording.frames.len()
+}
+
+/// Blocks and bursts keep their ids, which encoded records hold.
+fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
+    let rows = |recording: &Recording| {
+        recording.blocks.len()
+            + recording.bursts.len()
+            + recording.records.len()
+            + recording.burst_refusals.len()
+    };
+    let before = rows(recording);
+    let place = |module: &mut ModuleId| {
+        let found = modules.get(module.0).map(ModuleId);
+        *module = found.unwrap_or(*module);
+        found.is_some()
+    };
+    let mut blocks = HashSet::new();
+    recording.blocks.retain_mut(|block| {
+        blocks.insert(block.id) && block.pieces.iter_mut().all(|piece| place(&mut piece.module))
+    });
+    let mut bursts = HashSet::new();
+    recording.bursts.retain(|burst| bursts.insert(burst.id));
+    recording.records.retain(|records| bursts.contains(&records.burst));
+    recording.burst_refusals.retain_mut(|refused| match &mut refused.at {
+        Some((module, _)) => place(module),
+        None => true,
+    });
+    before - rows(recording)
 }
 
 #[cfg(test)]

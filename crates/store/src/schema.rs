@@ -10,8 +10,12 @@
 /// It bounds what a hostile file can make a reader allocate for one cell.
 pub const MAX_TEXT_BYTES: usize = 64 << 10;
 
+/// Most bytes of one cell of bytes. Longer ones are refused before they reach a row: half of them would mean nothing.
+/// A frame of the journal must have room for one.
+pub const MAX_BLOB_BYTES: usize = 256 << 10;
+
 /// Most columns that any table has.
-pub const MAX_COLUMNS: usize = 8;
+pub const MAX_COLUMNS: usize = 13;
 
 /// The tables of a result, one per kind of fact. The discriminant is the tag of a row in the journal: it is
 /// part of the format.
@@ -28,11 +32,15 @@ pub enum Table {
     Counters = 7,
     Gauges = 8,
     Frames = 9,
+    Blocks = 10,
+    Bursts = 11,
+    Records = 12,
+    BurstRefusals = 13,
 }
 
 impl Table {
     /// All tables, in the order of their tags.
-    pub const ALL: [Table; 10] = [
+    pub const ALL: [Table; 14] = [
         Table::Modules,
         Table::Mappings,
         Table::Stacks,
@@ -43,6 +51,10 @@ impl Table {
         Table::Counters,
         Table::Gauges,
         Table::Frames,
+        Table::Blocks,
+        Table::Bursts,
+        Table::Records,
+        Table::BurstRefusals,
     ];
 
     /// The table's name; its file is `NAME.parquet`.
@@ -59,6 +71,10 @@ impl Table {
             Table::Counters => "counters",
             Table::Gauges => "gauges",
             Table::Frames => "frames",
+            Table::Blocks => "blocks",
+            Table::Bursts => "bursts",
+            Table::Records => "records",
+            Table::BurstRefusals => "burst_refusals",
         }
     }
 
@@ -66,6 +82,14 @@ impl Table {
     #[must_use]
     pub fn file_name(self) -> String {
         format!("{}.parquet", self.name())
+    }
+
+    /// The version of the format that has it first.
+    pub(crate) fn since(self) -> u32 {
+        match self {
+            Table::Blocks | Table::Bursts | Table::Records | Table::BurstRefusals => 2,
+            _ => 1,
+        }
     }
 
     /// The table with this tag.
@@ -89,6 +113,8 @@ pub enum ColumnKind {
     Word(&'static [&'static str]),
     /// Text.
     Text,
+    /// Bytes that only Fathom reads; the page about the format says how.
+    Bytes,
 }
 
 /// How the values of a column behave, which decides its Parquet encoding.
@@ -98,6 +124,8 @@ pub enum Shape {
     Rising,
     /// The same values again and again: stored through a dictionary.
     Repeating,
+    /// Each value another: stored as it is.
+    Opaque,
 }
 
 /// One column.
@@ -142,6 +170,8 @@ pub enum Cell<'a> {
     Word(u8),
     /// Text.
     Text(&'a str),
+    /// Bytes.
+    Bytes(&'a [u8]),
 }
 
 /// Why bytes are not a row.
@@ -163,6 +193,12 @@ pub enum RowError {
     #[error("a text of {bytes} bytes is longer than {MAX_TEXT_BYTES}")]
     LongText {
         /// Its claimed length.
+        bytes: u64,
+    },
+    /// Bytes longer than [`MAX_BLOB_BYTES`].
+    #[error("a cell of {bytes} bytes is longer than {MAX_BLOB_BYTES}")]
+    LongBytes {
+        /// Their claimed length.
         bytes: u64,
     },
     /// Text that is not UTF-8.
@@ -212,6 +248,11 @@ pub trait RowSink {
         self.cell(value.map_or(Cell::Null, Cell::U32));
     }
 
+    /// A large number or nothing.
+    fn optional_u64(&mut self, value: Option<u64>) {
+        self.cell(value.map_or(Cell::Null, Cell::U64));
+    }
+
     /// A pid or nothing.
     fn optional_i32(&mut self, value: Option<i32>) {
         self.cell(value.map_or(Cell::Null, Cell::I32));
@@ -228,10 +269,7 @@ pub trait RowSource {
 
     /// A U64 cell.
     fn u64(&mut self) -> Result<u64, RowError> {
-        match self.cell()? {
-            Cell::U64(value) => Ok(value),
-            _ => Err(self.out_of_range()),
-        }
+        self.optional_u64()?.ok_or_else(|| self.out_of_range())
     }
 
     /// A U32 cell.
@@ -270,6 +308,23 @@ pub trait RowSource {
     fn optional_text(&mut self) -> Result<Option<String>, RowError> {
         match self.cell()? {
             Cell::Text(text) => Ok(Some(text.to_owned())),
+            Cell::Null => Ok(None),
+            _ => Err(self.out_of_range()),
+        }
+    }
+
+    /// A Bytes cell.
+    fn bytes(&mut self) -> Result<Vec<u8>, RowError> {
+        match self.cell()? {
+            Cell::Bytes(bytes) => Ok(bytes.to_owned()),
+            _ => Err(self.out_of_range()),
+        }
+    }
+
+    /// A nullable U64 cell.
+    fn optional_u64(&mut self) -> Result<Option<u64>, RowError> {
+        match self.cell()? {
+            Cell::U64(value) => Ok(Some(value)),
             Cell::Null => Ok(None),
             _ => Err(self.out_of_range()),
         }

@@ -1,12 +1,17 @@
-//! The columns of every table, and how a fact becomes its row: the only place that knows both.
+//! The columns of every table, and how a fact becomes its row: the only place that knows both, with `tables/bursts.rs`.
 //!
 //! A change here is a change of the format: bump `facts::SCHEMA_VERSION` and add a paragraph to
 //! `docs/format/result-directory.md`.
 
+mod bursts;
+
+pub use bursts::code_length;
+
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
-    Counter, CounterKind, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource, Mapping,
-    Module, ModuleKind, Privilege, Sample, StackNode, ThreadEvent, ThreadEventKind,
+    Block, Burst, BurstRefused, Counter, CounterKind, Fault, FaultKind, Frame, Gauge, GaugeKind,
+    Lost, LostSource, Mapping, Module, ModuleKind, Privilege, Records, Sample, StackNode,
+    ThreadEvent, ThreadEventKind,
 };
 
 use crate::schema::{
@@ -334,5 +339,9 @@ pub fn columns(table: Table) -> &'static [Column] {
         Table::Counters => Counter::COLUMNS,
         Table::Gauges => Gauge::COLUMNS,
         Table::Frames => Frame::COLUMNS,
+        Table::Blocks => Block::COLUMNS,
+        Table::Bursts => Burst::COLUMNS,
+        Table::Records => Records::COLUMNS,
+        Table::BurstRefusals => BurstRefused::COLUMNS,
     }
 }

@@ -5,12 +5,14 @@
 //! Which one of the `n` is kept is drawn by a fixed hash of thread and group number: always the same one would
 //! alias with a program whose phases repeat in step with the sampling clock, and a true random number would make
 //! results irreproducible.
+//! Of bursts one of every `n` keeps its records, whole; drawn by the same hash of its id, so that the decision is the
+//! same wherever it is asked.
 //! Assumption: a thread's records come in its order of time.
 
 use std::collections::BTreeMap;
 
-use base::{Nanos, Tid};
-use facts::{Fact, Fault, FaultKind, Sample};
+use base::{BurstId, Nanos, Tid};
+use facts::{Burst, Fact, Fault, FaultKind, Sample};
 
 /// What is thinned as one stream: minor and major faults apart, so that both totals stay right.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -129,14 +131,57 @@ impl Thinner {
     }
 }
 
+/// Which bursts keep their records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeptBursts {
+    factor: u64,
+}
+
+impl KeptBursts {
+    /// All.
+    pub const ALL: KeptBursts = KeptBursts { factor: 1 };
+
+    /// Half of these.
+    pub fn halved(self) -> KeptBursts {
+        KeptBursts { factor: self.factor.saturating_mul(2) }
+    }
+
+    /// One of how many keeps them.
+    pub fn factor(self) -> u64 {
+        self.factor
+    }
+
+    /// Whether this one does. Who is out of a set is out of its half too.
+    fn keeps(self, burst: BurstId) -> bool {
+        split_mix(0, u64::from(burst.0)) & (self.factor - 1) == 0
+    }
+
+    /// What is left of a fact.
+    pub fn fact(self, fact: Fact) -> Option<Fact> {
+        match fact {
+            Fact::Records(records) if !self.keeps(records.burst) => None,
+            Fact::Burst(burst) if !self.keeps(burst.id) => Some(Fact::Burst(without(burst))),
+            other => Some(other),
+        }
+    }
+}
+
+/// A burst whose records were not kept.
+pub fn without(burst: Burst) -> Burst {
+    Burst { records_lost: burst.records_lost || burst.records > 0, ..burst }
+}
+
 /// SplitMix64's finaliser (Steele, Lea, Flood 2014) over stream and group.
 fn draw(stream: Stream, group: u64) -> u64 {
     let (tid, kind) = match stream {
         Stream::Samples(tid) => (tid, 0),
         Stream::Faults(tid, major) => (tid, 1 + u64::from(major)),
     };
-    let seed = u64::from(tid.0 as u32) << 2 | kind;
-    let mut z = seed.wrapping_add(group.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    split_mix(u64::from(tid.0 as u32) << 2 | kind, group)
+}
+
+fn split_mix(seed: u64, step: u64) -> u64 {
+    let mut z = seed.wrapping_add(step.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)

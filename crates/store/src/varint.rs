@@ -4,18 +4,20 @@
 //! row     = tag:u8 (the table) cells
 //! number  = varint(zigzag(value - previous value of this column in this frame))
 //! null    = a nullable cell starts with one byte: 0 nothing follows, 1 the value follows
-//! bool    = 0 | 1          word = its position, one byte          text = varint(bytes) bytes
+//! bool    = 0 | 1          word = its position, one byte          text, bytes = varint(length) bytes
 //! varint  = LEB128: 7 bits per byte, lowest first, high bit set on all but the last
 //! ```
 //! Differences make ids and times short; they restart at 0 with every frame, so that a frame can be read alone.
 //! Assumption: the bytes come from anywhere. Decoding checks every length before it uses it.
 
 use facts::{
-    Counter, Fact, Fault, Frame, Gauge, Lost, Mapping, Module, Sample, StackNode, ThreadEvent,
+    Block, Burst, BurstRefused, Counter, Fact, Fault, Frame, Gauge, Lost, Mapping, Module, Records,
+    Sample, StackNode, ThreadEvent,
 };
 
 use crate::schema::{
-    Cell, Column, ColumnKind, MAX_COLUMNS, MAX_TEXT_BYTES, Row, RowError, RowSink, RowSource, Table,
+    Cell, Column, ColumnKind, MAX_BLOB_BYTES, MAX_COLUMNS, MAX_TEXT_BYTES, Row, RowError, RowSink,
+    RowSource, Table,
 };
 
 /// The value last seen in each column of each table.
@@ -42,6 +44,10 @@ impl Encoder {
             Fact::Counter(row) => self.row(row),
             Fact::Gauge(row) => self.row(row),
             Fact::Frame(row) => self.row(row),
+            Fact::Block(row) => self.row(row),
+            Fact::Burst(row) => self.row(row),
+            Fact::Records(row) => self.row(row),
+            Fact::BurstRefused(row) => self.row(row),
         }
     }
 
@@ -77,6 +83,11 @@ impl RowEncoder<'_> {
         self.previous[self.at] = value;
         put_varint(self.bytes, ((difference << 1) ^ (difference >> 63)) as u64);
     }
+
+    fn piece(&mut self, bytes: &[u8]) {
+        put_varint(self.bytes, bytes.len() as u64);
+        self.bytes.extend_from_slice(bytes);
+    }
 }
 
 impl RowSink for RowEncoder<'_> {
@@ -93,10 +104,8 @@ impl RowSink for RowEncoder<'_> {
             Cell::I32(value) => self.number(i64::from(value) as u64),
             Cell::Bool(value) => self.bytes.push(u8::from(value)),
             Cell::Word(position) => self.bytes.push(position),
-            Cell::Text(text) => {
-                put_varint(self.bytes, text.len() as u64);
-                self.bytes.extend_from_slice(text.as_bytes());
-            }
+            Cell::Text(text) => self.piece(text.as_bytes()),
+            Cell::Bytes(bytes) => self.piece(bytes),
         }
         self.at += 1;
     }
@@ -139,6 +148,10 @@ impl<'a> Decoder<'a> {
             Table::Counters => Fact::Counter(self.row::<Counter>()?),
             Table::Gauges => Fact::Gauge(self.row::<Gauge>()?),
             Table::Frames => Fact::Frame(self.row::<Frame>()?),
+            Table::Blocks => Fact::Block(self.row::<Block>()?),
+            Table::Bursts => Fact::Burst(self.row::<Burst>()?),
+            Table::Records => Fact::Records(self.row::<Records>()?),
+            Table::BurstRefusals => Fact::BurstRefused(self.row::<BurstRefused>()?),
         }))
     }
 
@@ -184,15 +197,14 @@ impl<'a> RowDecoder<'a, '_> {
         Ok(value)
     }
 
-    fn text_bytes(&mut self) -> Result<&'a [u8], RowError> {
+    /// A length of at most `most`, else `long`, and so many bytes.
+    fn piece(&mut self, most: usize, long: fn(u64) -> RowError) -> Result<&'a [u8], RowError> {
         let claimed = self.varint()?;
-        let bytes = usize::try_from(claimed).unwrap_or(usize::MAX);
-        if bytes > MAX_TEXT_BYTES {
-            return Err(RowError::LongText { bytes: claimed });
-        }
-        let (text, rest) = self.bytes.split_at_checked(bytes).ok_or(RowError::Truncated)?;
+        let bytes = usize::try_from(claimed).ok().filter(|&bytes| bytes <= most);
+        let bytes = bytes.ok_or_else(|| long(claimed))?;
+        let (piece, rest) = self.bytes.split_at_checked(bytes).ok_or(RowError::Truncated)?;
         *self.bytes = rest;
-        Ok(text)
+        Ok(piece)
     }
 
     fn value(&mut self, kind: ColumnKind) -> Result<Cell<'a>, RowError> {
@@ -207,8 +219,11 @@ impl<'a> RowDecoder<'a, '_> {
             ColumnKind::Bool => Cell::Bool(self.byte()? != 0),
             ColumnKind::Word(_) => Cell::Word(self.byte()?),
             ColumnKind::Text => {
-                let text = self.text_bytes()?;
+                let text = self.piece(MAX_TEXT_BYTES, |bytes| RowError::LongText { bytes })?;
                 Cell::Text(std::str::from_utf8(text).map_err(|_| RowError::NotUtf8)?)
+            }
+            ColumnKind::Bytes => {
+                Cell::Bytes(self.piece(MAX_BLOB_BYTES, |bytes| RowError::LongBytes { bytes })?)
             }
         })
     }

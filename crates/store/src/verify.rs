@@ -3,6 +3,8 @@
 //! What for: tests of collectors run it on what they wrote; users run it as `fathom verify`.
 //! What not: it repairs nothing, and a clean answer says nothing about whether the measurement was good.
 
+mod bursts;
+
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -95,7 +97,7 @@ pub const INVARIANTS: &[Invariant] = &[
     ),
     invariant(
         "modules-exist",
-        "stacks, mappings and source locations name modules that exist",
+        "stacks, mappings, source locations, blocks and refused bursts name modules that exist",
         modules_exist,
     ),
     invariant("stacks-exist", "samples and faults name stacks that exist", stacks_exist),
@@ -130,6 +132,19 @@ pub const INVARIANTS: &[Invariant] = &[
         "frames-once",
         "an address and depth has one source location, depths run from 0",
         frames_once,
+    ),
+    invariant("burst-ids-once", "a block or burst has an id of its own", bursts::ids_once),
+    invariant("blocks-proper", "a block has code", bursts::blocks_proper),
+    invariant("records-decode", "records of bursts decode", bursts::records_decode),
+    invariant(
+        "records-known",
+        "records name bursts that exist, and blocks of the burst's process and flavour",
+        bursts::records_known,
+    ),
+    invariant(
+        "records-counted",
+        "a burst has all its records, or is marked and has none",
+        bursts::records_counted,
     ),
 ];
 
@@ -220,7 +235,11 @@ fn modules_exist(subject: &Subject<'_>, report: &mut Report) {
     let nodes = recording.stack_nodes.iter().map(|node| ("stack frame", node.module));
     let mappings = recording.mappings.iter().map(|mapping| ("mapping", mapping.module));
     let frames = recording.frames.iter().map(|frame| ("source location", frame.module));
-    for (what, module) in nodes.chain(mappings).chain(frames) {
+    let blocks = recording.blocks.iter().flat_map(|block| &block.pieces);
+    let blocks = blocks.map(|piece| ("block", piece.module));
+    let refused = recording.burst_refusals.iter().filter_map(|refused| refused.at);
+    let refused = refused.map(|(module, _)| ("refused burst", module));
+    for (what, module) in nodes.chain(mappings).chain(frames).chain(blocks).chain(refused) {
         if !known.contains(&module) {
             report.add(|| format!("a {what} names module {module}"));
         }
@@ -247,10 +266,11 @@ fn times_within_run(subject: &Subject<'_>, report: &mut Report) {
     let threads = recording.thread_events.iter().map(|fact| ("thread event", fact.time));
     let lost = recording.lost.iter().map(|fact| ("loss", fact.time));
     let gauges = recording.gauges.iter().map(|fact| ("gauge", fact.time));
+    let bursts = recording.bursts.iter().map(|fact| ("burst", fact.time));
+    let refused = recording.burst_refusals.iter().map(|fact| ("refused burst", fact.time));
+    let program = samples.chain(faults).chain(mappings).chain(threads).chain(bursts);
     let end = recording.run.elapsed_ns;
-    for (what, time) in
-        samples.chain(faults).chain(mappings).chain(threads).chain(lost).chain(gauges)
-    {
+    for (what, time) in program.chain(refused).chain(lost).chain(gauges) {
         if time.0 > end {
             report.add(|| format!("a {what} at {} ns of {end}", time.0));
         }

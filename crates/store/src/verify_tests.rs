@@ -1,8 +1,10 @@
 //! One test per invariant: a sound recording with exactly one thing broken.
 
-use base::{CpuId, FileOffset, ModuleId, RemoteAddr, StackId};
+use base::{BlockId, BurstId, CpuId, FileOffset, ModuleId, RemoteAddr, StackId};
 use facts::{
-    Counter, Fault, Frame, Lost, Module, ModuleKind, Privilege, Run, Sample, StackNode, ThreadEvent,
+    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Counter, Fault, Frame, Lost,
+    Module, ModuleKind, Privilege, Record, RecordEncoder, Records, Run, Sample, StackNode,
+    ThreadEvent,
 };
 
 use super::*;
@@ -68,6 +70,48 @@ fn frame(depth: u32) -> Frame {
     }
 }
 
+fn block(id: u32) -> Block {
+    let piece = CodePiece {
+        address: RemoteAddr(16),
+        module: ModuleId(0),
+        offset: FileOffset(16),
+        bytes: vec![0xc3],
+    };
+    Block {
+        id: BlockId(id),
+        pid: Pid(7),
+        flavour: BurstFlavour::Trace,
+        pieces: vec![piece],
+        record: String::new(),
+    }
+}
+
+fn burst(id: u32, records: u64) -> Burst {
+    Burst {
+        id: BurstId(id),
+        time: Nanos(10),
+        pid: Pid(7),
+        tid: Tid(7),
+        flavour: BurstFlavour::Trace,
+        end: BurstEnd::Time,
+        elapsed: Nanos(10),
+        cpu_time: Some(Nanos(9)),
+        stand_still: Nanos(1),
+        stops: 2,
+        fs_base: RemoteAddr(0),
+        records,
+        records_lost: false,
+    }
+}
+
+fn records(burst: u32, blocks: &[u32]) -> Records {
+    let mut encoder = RecordEncoder::new();
+    for &block in blocks {
+        encoder.push(&Record { block: BlockId(block), way: 0, iterations: 1, values: &[1] });
+    }
+    Records { burst: BurstId(burst), bytes: encoder.finish() }
+}
+
 fn sound() -> Recording {
     let mut run = Run {
         schema: SCHEMA_VERSION,
@@ -97,6 +141,16 @@ fn sound() -> Recording {
         ],
         gauges: vec![],
         frames: vec![frame(0), frame(1)],
+        blocks: vec![block(0), block(4)],
+        bursts: vec![burst(0, 3), Burst { records_lost: true, ..burst(2, 9) }],
+        records: vec![records(0, &[0, 4]), records(0, &[0])],
+        burst_refusals: vec![BurstRefused {
+            time: Nanos(20),
+            pid: Pid(7),
+            tid: Tid(7),
+            at: Some((ModuleId(0), FileOffset(1))),
+            reason: "jit code".to_owned(),
+        }],
     }
 }
 
@@ -143,6 +197,24 @@ const BREAKS: &[Break] = &[
     }),
     ("frames-once", |r| r.frames.push(frame(1))),
     ("frames-once", |r| r.frames[1].depth = 2),
+    ("modules-exist", |r| r.blocks[0].pieces[0].module = ModuleId(1)),
+    ("modules-exist", |r| r.burst_refusals[0].at = Some((ModuleId(1), FileOffset(0)))),
+    ("times-within-run", |r| r.bursts[0].time = Nanos(10_001)),
+    ("times-within-run", |r| r.burst_refusals[0].time = Nanos(10_001)),
+    ("burst-ids-once", |r| r.blocks.push(block(4))),
+    ("burst-ids-once", |r| r.bursts.push(burst(2, 0))),
+    ("blocks-proper", |r| r.blocks[0].pieces.clear()),
+    ("blocks-proper", |r| r.blocks[0].pieces[0].bytes.clear()),
+    ("records-decode", |r| {
+        r.records[1].bytes.push(0x80);
+    }),
+    ("records-known", |r| r.records.push(records(1, &[0]))),
+    ("records-known", |r| r.records[1] = records(0, &[3])),
+    ("records-known", |r| r.blocks[0].pid = Pid(8)),
+    ("records-known", |r| r.blocks[1].flavour = BurstFlavour::Count),
+    ("records-counted", |r| r.bursts[0].records = 4),
+    ("records-counted", |r| r.bursts[0].records_lost = true),
+    ("records-counted", |r| r.records.push(records(2, &[0]))),
 ];
 
 #[test]

@@ -1,6 +1,9 @@
 //! The words under which enums are stored. Order and spelling are part of the format: add at the end only.
 
-use facts::{CounterKind, FaultKind, GaugeKind, LostSource, Privilege, ThreadEventKind};
+use facts::{
+    BurstEnd, BurstFlavour, CounterKind, FaultKind, GaugeKind, LostSource, Privilege,
+    ThreadEventKind,
+};
 
 use crate::schema::Word;
 
@@ -40,6 +43,16 @@ words!(GaugeKind {
     AnonymousBytes = "anonymous-bytes",
     StolenTime = "stolen-time",
     MachineCpuTime = "machine-cpu-time",
+});
+
+words!(BurstFlavour { Trace = "trace", Count = "count", Timed = "timed" });
+words!(BurstEnd {
+    Time = "time",
+    Full = "full",
+    Native = "native",
+    Untranslated = "untranslated",
+    Stopped = "stopped",
+    Gone = "gone",
 });
 
 /// A module's kind without the process it may carry.
@@ -84,5 +97,7 @@ mod tests {
         round_trip::<LostSource>();
         round_trip::<CounterKind>();
         round_trip::<GaugeKind>();
+        round_trip::<BurstFlavour>();
+        round_trip::<BurstEnd>();
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Bounds (`limit` is `Run::limit_bytes`, at least [`LEAST_LIMIT`]; 0 means none):
 //! ```text
-//! journal reaches limit x 0.45   it is halved, bit by bit, into a second file; new samples are thinned twice as much
+//! journal reaches limit x 0.45   it is halved, bit by bit, into a second file: its samples, or its bursts' records,
+//!                                whichever takes more room; new ones are thinned twice as much
 //! both files together            at most limit x (0.45 + 1/8 x 0.45 + 0.25)
 //! journal reaches limit x 0.60   (only when stacks, mappings, gauges fill it) bulk facts are dropped and counted
 //! journal reaches limit x 0.65   (only when names fill it) all but counters and losses are dropped and counted
@@ -10,23 +11,26 @@
 //! ```
 //! Disk space is only claimed by writing; nothing is reserved.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use base::{Bytes, Nanos};
+use base::{BurstId, Bytes, Nanos};
 use facts::{Fact, Lost, LostSource, Run, RunState, SCHEMA_VERSION, Sink, SinkError};
 
-use crate::compact::{COMPACTED_FILE, Compaction};
+use crate::compact::{COMPACTED_FILE, Compaction, Halve};
 use crate::convert::convert;
 use crate::error::StoreError;
 use crate::journal::{FRAME_TARGET_BYTES, JOURNAL_FILE, JournalWriter};
 use crate::manifest::{self, Manifest};
 use crate::parquet_write::remove_tables;
-use crate::thin::Thinner;
+use crate::schema::MAX_BLOB_BYTES;
+use crate::tables::code_length;
+use crate::thin::{KeptBursts, Thinner};
 use crate::varint::Encoder;
 
-/// A smaller limit is taken as this one: manifest and ten empty tables alone take some 30 KB.
+/// A smaller limit is taken as this one: manifest and fourteen empty tables alone take some 30 KB.
 pub const LEAST_LIMIT: Bytes = Bytes(1 << 20);
 
 /// Old rows worked off per byte of new rows while a halving runs: it ends before an eighth has been added.
@@ -47,6 +51,10 @@ pub struct Writer {
     journal: JournalWriter,
     rows: Encoder,
     thinner: Thinner,
+    kept_bursts: KeptBursts,
+    /// Bursts of which some records, or they themselves, found no room.
+    incomplete_bursts: BTreeSet<BurstId>,
+    filled: Filled,
     compaction: Option<Compaction>,
     /// Halving no longer helps.
     saturated: bool,
@@ -58,6 +66,23 @@ pub struct Writer {
     refused: Refused,
     refused_unwritten: Refused,
     failed: bool,
+}
+
+/// Uncompressed bytes of rows in the journal: what fills it.
+#[derive(Default, Clone, Copy)]
+struct Filled {
+    samples: u64,
+    records: u64,
+}
+
+impl Filled {
+    fn count(&mut self, fact: &Fact, bytes: usize) {
+        match fact {
+            Fact::Sample(_) | Fact::Fault(_) => self.samples += bytes as u64,
+            Fact::Records(_) => self.records += bytes as u64,
+            _ => {}
+        }
+    }
 }
 
 /// Facts refused because the limit is reached.
@@ -109,6 +134,9 @@ impl Writer {
             journal,
             rows: Encoder::default(),
             thinner: Thinner::new(1),
+            kept_bursts: KeptBursts::ALL,
+            incomplete_bursts: BTreeSet::new(),
+            filled: Filled::default(),
             compaction: None,
             saturated: false,
             limit: if run.limit_bytes == 0 { u64::MAX } else { run.limit_bytes.max(LEAST_LIMIT.0) },
@@ -164,7 +192,7 @@ impl Writer {
         let mut manifest = incomplete(run);
         manifest.run.notes.extend(notes.iter().cloned());
         let sealed = self.journal.reader().and_then(|mut reader| {
-            manifest.tables = convert(&self.directory, &mut reader)?;
+            manifest.tables = convert(&self.directory, &mut reader, &self.incomplete_bursts)?;
             manifest.run.state = RunState::Complete;
             manifest::write(&self.directory, &manifest)
         });
@@ -190,6 +218,20 @@ impl Writer {
                 self.thinner.factor()
             ));
         }
+        if self.kept_bursts.factor() > 1 {
+            notes.push(format!(
+                "records of bursts were thinned out to keep the result within {}: one of every {} bursts kept its own",
+                Bytes(self.limit),
+                self.kept_bursts.factor()
+            ));
+        }
+        if !self.incomplete_bursts.is_empty() {
+            notes.push(format!(
+                "{} bursts lost their records because the result reached its limit of {}",
+                self.incomplete_bursts.len(),
+                Bytes(self.limit)
+            ));
+        }
         let refused = self.refused.samples + self.refused.faults + self.refused.others;
         if refused > 0 {
             notes.push(format!(
@@ -213,22 +255,39 @@ impl Writer {
             self.now = self.now.max(time);
         }
         if !self.admits(&fact) {
-            self.refused.count(&fact);
-            self.refused_unwritten.count(&fact);
+            self.refuse(&fact);
             return Ok(());
         }
         let kept = match fact {
             Fact::Sample(sample) => self.thinner.sample(sample),
             Fact::Fault(fault) => self.thinner.fault(fault),
-            other => Some(other),
+            other => self.kept_bursts.fact(other),
         };
         if let Some(fact) = kept {
+            let before = self.rows.bytes().len();
             self.rows.push(&fact);
+            self.filled.count(&fact, self.rows.bytes().len() - before);
         }
         if self.rows.bytes().len() >= FRAME_TARGET_BYTES { self.write_out() } else { Ok(()) }
     }
 
-    /// Whether there is room for a fact of this kind.
+    fn refuse(&mut self, fact: &Fact) {
+        match fact {
+            Fact::Records(records) => {
+                self.incomplete_bursts.insert(records.burst);
+            }
+            Fact::Burst(burst) => {
+                self.incomplete_bursts.insert(burst.id);
+            }
+            _ => {}
+        }
+        if !matches!(fact, Fact::Records(_)) {
+            self.refused.count(fact);
+            self.refused_unwritten.count(fact);
+        }
+    }
+
+    /// Whether there is room for a fact of this kind, and the fact fits into a row.
     fn admits(&self, fact: &Fact) -> bool {
         let used = self.journal.bytes();
         match fact {
@@ -237,7 +296,17 @@ impl Writer {
             | Fact::StackNode(_)
             | Fact::Mapping(_)
             | Fact::Gauge(_) => used < self.limit / 100 * 60,
-            Fact::Module(_) | Fact::ThreadEvent(_) | Fact::Frame(_) => used < self.limit / 100 * 65,
+            Fact::Records(records) => {
+                records.bytes.len() <= MAX_BLOB_BYTES && used < self.limit / 100 * 60
+            }
+            Fact::Module(_)
+            | Fact::ThreadEvent(_)
+            | Fact::Frame(_)
+            | Fact::Burst(_)
+            | Fact::BurstRefused(_) => used < self.limit / 100 * 65,
+            Fact::Block(block) => {
+                code_length(&block.pieces) <= MAX_BLOB_BYTES && used < self.limit / 100 * 65
+            }
             Fact::Counter(_) | Fact::Lost(_) => true,
         }
     }
@@ -264,8 +333,16 @@ impl Writer {
         }
         self.push_losses();
         self.journal.write_frame(&mut self.rows)?;
-        self.compaction = Some(Compaction::start(&self.directory, &self.journal)?);
-        self.thinner = Thinner::new(self.thinner.factor().saturating_mul(2));
+        let halve = if self.filled.records > self.filled.samples {
+            self.filled.records /= 2;
+            self.kept_bursts = self.kept_bursts.halved();
+            Halve::Records(self.kept_bursts)
+        } else {
+            self.filled.samples /= 2;
+            self.thinner = Thinner::new(self.thinner.factor().saturating_mul(2));
+            Halve::Samples
+        };
+        self.compaction = Some(Compaction::start(&self.directory, &self.journal, halve)?);
         Ok(())
     }
 
@@ -327,7 +404,14 @@ pub(crate) fn time_of(fact: &Fact) -> Option<Nanos> {
         Fact::ThreadEvent(fact) => Some(fact.time),
         Fact::Lost(fact) => Some(fact.time),
         Fact::Gauge(fact) => Some(fact.time),
-        Fact::Module(_) | Fact::StackNode(_) | Fact::Counter(_) | Fact::Frame(_) => None,
+        Fact::Burst(fact) => Some(fact.time),
+        Fact::BurstRefused(fact) => Some(fact.time),
+        Fact::Module(_)
+        | Fact::StackNode(_)
+        | Fact::Counter(_)
+        | Fact::Frame(_)
+        | Fact::Block(_)
+        | Fact::Records(_) => None,
     }
 }
 

@@ -3,12 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
+use base::{BlockId, BurstId, CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
-    Counter, CounterKind, ExitKind, Fact, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost,
-    LostSource, Mapping, Metric, Module, ModuleKind, Privilege, Recording, ResourceUse, Run,
-    Sample, StackNode, Target, ThreadEvent, ThreadEventKind,
+    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Counter, CounterKind, ExitKind,
+    Fact, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource, Mapping, Metric, Module,
+    ModuleKind, Privilege, Record, RecordEncoder, Recording, Records, ResourceUse, Run, Sample,
+    StackNode, Target, ThreadEvent, ThreadEventKind,
 };
 
 /// What a made-up recording holds.
@@ -56,6 +57,7 @@ impl Numbers {
 }
 
 const PID: Pid = Pid(4100);
+const PID_TID: Tid = Tid(4100);
 
 pub fn run(shape: Shape) -> Run {
     let mut run = Run {
@@ -100,6 +102,7 @@ pub fn facts(shape: Shape) -> Vec<Fact> {
     let frames = frames(&stacks);
     facts.extend(stacks);
     facts.extend(samples_and_faults(shape, &mut numbers));
+    facts.extend(bursts(shape));
     facts.extend(program_end(shape));
     facts.extend(frames);
     facts
@@ -216,6 +219,77 @@ fn fault(thread: u64, time: u64, number: u64, shape: Shape, numbers: &mut Number
         weight: 1,
         kind: if numbers.below(50) == 0 { FaultKind::Major } else { FaultKind::Minor },
     }
+}
+
+const BLOCKS: u32 = 3;
+
+/// Two bursts a second and one refused; the records of every second burst come before it.
+fn bursts(shape: Shape) -> Vec<Fact> {
+    let mut facts: Vec<Fact> = (0..BLOCKS).map(|id| Fact::Block(block(id))).collect();
+    for number in 0..2 * shape.seconds as u32 {
+        let (burst, records) = burst_with_records(number, 50);
+        let burst = Fact::Burst(burst);
+        facts.extend(if number % 2 == 0 { [burst, records] } else { [records, burst] });
+    }
+    facts.push(Fact::BurstRefused(BurstRefused {
+        time: Nanos(5_000_000),
+        pid: PID,
+        tid: PID_TID,
+        at: Some((ModuleId(3), FileOffset(0x7f11_0000_1234))),
+        reason: "jit code".to_owned(),
+    }));
+    facts.push(Fact::BurstRefused(BurstRefused {
+        time: Nanos(6_000_000),
+        pid: PID,
+        tid: PID_TID,
+        at: None,
+        reason: "gs in use".to_owned(),
+    }));
+    facts
+}
+
+fn block(id: u32) -> Block {
+    let piece = |number: u64| CodePiece {
+        address: RemoteAddr(0x5555_5555_0000 + number),
+        module: ModuleId(1),
+        offset: FileOffset(0x1000 + number),
+        bytes: vec![0x90; 3 + id as usize],
+    };
+    Block {
+        id: BlockId(id),
+        pid: PID,
+        flavour: BurstFlavour::Trace,
+        pieces: (0..u64::from(id) + 1).map(|number| piece(64 * number)).collect(),
+        record: format!("words {id}"),
+    }
+}
+
+/// A burst of `count` records, two values each.
+pub fn burst_with_records(number: u32, count: u64) -> (Burst, Fact) {
+    let mut numbers = Numbers(u64::from(number));
+    let mut encoder = RecordEncoder::new();
+    for record in 0..count {
+        let values = [0x7f00_0000_0000 + record * 8, numbers.below(1 << 30)];
+        let block = BlockId(numbers.below(u64::from(BLOCKS)) as u32);
+        encoder.push(&Record { block, way: 0, iterations: 1 + record % 2, values: &values });
+    }
+    let burst = Burst {
+        id: BurstId(number),
+        time: Nanos(u64::from(number) * 500_000_000 + 1),
+        pid: PID,
+        tid: PID_TID,
+        flavour: BurstFlavour::Trace,
+        end: if number % 3 == 0 { BurstEnd::Full } else { BurstEnd::Time },
+        elapsed: Nanos(3_000_000),
+        cpu_time: (number % 4 != 0).then_some(Nanos(2_900_000)),
+        stand_still: Nanos(70_000),
+        stops: 2,
+        fs_base: RemoteAddr(0x7f22_0000_0000),
+        records: count,
+        records_lost: false,
+    };
+    let records = Records { burst: burst.id, bytes: encoder.finish() };
+    (burst, Fact::Records(records))
 }
 
 fn program_end(shape: Shape) -> Vec<Fact> {

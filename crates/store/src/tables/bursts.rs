@@ -1,0 +1,188 @@
+//! The tables of what bursts observed, and the bytes of a block's code.
+//!
+//! ```text
+//! code   = piece*
+//! piece  = address:u64 module:u32 offset:u64 length:u32 bytes        little-endian
+//! ```
+//! What not: the bytes of records (`facts::RecordEncoder`).
+
+use base::{BlockId, BurstId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
+use facts::{Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Records};
+
+use super::{PID, TID, TIME, text, word};
+use crate::schema::{Cell, Column, ColumnKind, Row, RowError, RowSink, RowSource, Shape, Table};
+
+const BURST: Column = Column::new("burst", ColumnKind::U32, Shape::Rising);
+const ID: Column = Column::new("id", ColumnKind::U32, Shape::Rising);
+
+const fn number(name: &'static str) -> Column {
+    Column::new(name, ColumnKind::U64, Shape::Repeating)
+}
+
+const fn bytes(name: &'static str) -> Column {
+    Column::new(name, ColumnKind::Bytes, Shape::Opaque)
+}
+
+/// Bytes of a piece in front of its code.
+const PIECE_HEAD_BYTES: usize = 24;
+
+/// The bytes of `pieces`.
+fn code_bytes(pieces: &[CodePiece]) -> Vec<u8> {
+    let mut code = Vec::new();
+    for piece in pieces {
+        code.extend_from_slice(&piece.address.0.to_le_bytes());
+        code.extend_from_slice(&piece.module.0.to_le_bytes());
+        code.extend_from_slice(&piece.offset.0.to_le_bytes());
+        code.extend_from_slice(&(piece.bytes.len() as u32).to_le_bytes());
+        code.extend_from_slice(&piece.bytes);
+    }
+    code
+}
+
+/// How many bytes a block's code takes in its table.
+pub fn code_length(pieces: &[CodePiece]) -> usize {
+    pieces.iter().map(|piece| PIECE_HEAD_BYTES + piece.bytes.len()).sum()
+}
+
+/// The pieces of `code`; `None` when it is not what [`code_bytes`] makes.
+fn pieces(mut code: &[u8]) -> Option<Vec<CodePiece>> {
+    let mut pieces = Vec::new();
+    while !code.is_empty() {
+        let (address, rest) = code.split_first_chunk()?;
+        let (module, rest) = rest.split_first_chunk()?;
+        let (offset, rest) = rest.split_first_chunk()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+        let (bytes, rest) = rest.split_at_checked(length)?;
+        pieces.push(CodePiece {
+            address: RemoteAddr(u64::from_le_bytes(*address)),
+            module: ModuleId(u32::from_le_bytes(*module)),
+            offset: FileOffset(u64::from_le_bytes(*offset)),
+            bytes: bytes.to_owned(),
+        });
+        code = rest;
+    }
+    Some(pieces)
+}
+
+impl Row for Block {
+    const TABLE: Table = Table::Blocks;
+    const COLUMNS: &'static [Column] =
+        &[ID, PID, word::<BurstFlavour>("flavour"), bytes("code"), text("record")];
+
+    fn put<S: RowSink>(&self, row: &mut S) {
+        row.cell(Cell::U32(self.id.0));
+        row.cell(Cell::I32(self.pid.0));
+        row.word(self.flavour);
+        row.cell(Cell::Bytes(&code_bytes(&self.pieces)));
+        row.text(&self.record);
+    }
+
+    fn take<S: RowSource>(row: &mut S) -> Result<Block, RowError> {
+        Ok(Block {
+            id: BlockId(row.u32()?),
+            pid: Pid(row.i32()?),
+            flavour: row.word()?,
+            pieces: pieces(&row.bytes()?).ok_or_else(|| row.out_of_range())?,
+            record: row.text()?,
+        })
+    }
+}
+
+impl Row for Burst {
+    const TABLE: Table = Table::Bursts;
+    const COLUMNS: &'static [Column] = &[
+        ID,
+        TIME,
+        PID,
+        TID,
+        word::<BurstFlavour>("flavour"),
+        word::<BurstEnd>("end"),
+        number("elapsed_ns"),
+        Column::nullable("cpu_time_ns", ColumnKind::U64),
+        number("stand_still_ns"),
+        Column::new("stops", ColumnKind::U32, Shape::Repeating),
+        number("fs_base"),
+        number("records"),
+        Column::new("records_lost", ColumnKind::Bool, Shape::Repeating),
+    ];
+
+    fn put<S: RowSink>(&self, row: &mut S) {
+        row.cell(Cell::U32(self.id.0));
+        row.cell(Cell::U64(self.time.0));
+        row.cell(Cell::I32(self.pid.0));
+        row.cell(Cell::I32(self.tid.0));
+        row.word(self.flavour);
+        row.word(self.end);
+        row.cell(Cell::U64(self.elapsed.0));
+        row.optional_u64(self.cpu_time.map(|time| time.0));
+        row.cell(Cell::U64(self.stand_still.0));
+        row.cell(Cell::U32(self.stops));
+        row.cell(Cell::U64(self.fs_base.0));
+        row.cell(Cell::U64(self.records));
+        row.cell(Cell::Bool(self.records_lost));
+    }
+
+    fn take<S: RowSource>(row: &mut S) -> Result<Burst, RowError> {
+        Ok(Burst {
+            id: BurstId(row.u32()?),
+            time: Nanos(row.u64()?),
+            pid: Pid(row.i32()?),
+            tid: Tid(row.i32()?),
+            flavour: row.word()?,
+            end: row.word()?,
+            elapsed: Nanos(row.u64()?),
+            cpu_time: row.optional_u64()?.map(Nanos),
+            stand_still: Nanos(row.u64()?),
+            stops: row.u32()?,
+            fs_base: RemoteAddr(row.u64()?),
+            records: row.u64()?,
+            records_lost: row.bool()?,
+        })
+    }
+}
+
+impl Row for Records {
+    const TABLE: Table = Table::Records;
+    const COLUMNS: &'static [Column] = &[BURST, bytes("records")];
+
+    fn put<S: RowSink>(&self, row: &mut S) {
+        row.cell(Cell::U32(self.burst.0));
+        row.cell(Cell::Bytes(&self.bytes));
+    }
+
+    fn take<S: RowSource>(row: &mut S) -> Result<Records, RowError> {
+        Ok(Records { burst: BurstId(row.u32()?), bytes: row.bytes()? })
+    }
+}
+
+impl Row for BurstRefused {
+    const TABLE: Table = Table::BurstRefusals;
+    const COLUMNS: &'static [Column] = &[
+        TIME,
+        PID,
+        TID,
+        Column::nullable("module", ColumnKind::U32),
+        Column::nullable("module_offset", ColumnKind::U64),
+        text("reason"),
+    ];
+
+    fn put<S: RowSink>(&self, row: &mut S) {
+        row.cell(Cell::U64(self.time.0));
+        row.cell(Cell::I32(self.pid.0));
+        row.cell(Cell::I32(self.tid.0));
+        row.optional_u32(self.at.map(|(module, _)| module.0));
+        row.optional_u64(self.at.map(|(_, offset)| offset.0));
+        row.text(&self.reason);
+    }
+
+    fn take<S: RowSource>(row: &mut S) -> Result<BurstRefused, RowError> {
+        Ok(BurstRefused {
+            time: Nanos(row.u64()?),
+            pid: Pid(row.i32()?),
+            tid: Tid(row.i32()?),
+            at: row.optional_u32()?.map(ModuleId).zip(row.optional_u64()?.map(FileOffset)),
+            reason: row.text()?,
+        })
+    }
+}

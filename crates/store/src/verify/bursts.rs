@@ -1,0 +1,91 @@
+//! The invariants of bursts and their records.
+//!
+//! What not: whether a block's code reads as the instructions that its layout speaks of; `analysis` sees that.
+//! Assumption: only a complete result has all records of a burst; an interrupted one ends somewhere in them.
+
+use std::collections::{HashMap, HashSet};
+
+use base::{BlockId, BurstId};
+use facts::{Burst, RunState, decode_records};
+
+use super::{Report, Subject};
+
+pub(super) fn ids_once(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let blocks = recording.blocks.iter().map(|block| ("block", block.id.0));
+    let bursts = recording.bursts.iter().map(|burst| ("burst", burst.id.0));
+    let mut seen = HashSet::new();
+    for (what, id) in blocks.chain(bursts) {
+        if !seen.insert((what, id)) {
+            report.add(|| format!("{what} {id} again"));
+        }
+    }
+}
+
+pub(super) fn blocks_proper(subject: &Subject<'_>, report: &mut Report) {
+    for block in &subject.recording.blocks {
+        if block.pieces.is_empty() || block.pieces.iter().any(|piece| piece.bytes.is_empty()) {
+            report.add(|| format!("block {} has no code, or a piece of it has none", block.id));
+        }
+    }
+}
+
+pub(super) fn records_decode(subject: &Subject<'_>, report: &mut Report) {
+    for (row, records) in subject.recording.records.iter().enumerate() {
+        if let Err(error) = decode_records(&records.bytes, |_| {}) {
+            report.add(|| format!("row {row}, of burst {}: {error}", records.burst));
+        }
+    }
+}
+
+pub(super) fn records_known(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let blocks: HashMap<BlockId, _> =
+        recording.blocks.iter().map(|block| (block.id, (block.pid, block.flavour))).collect();
+    let bursts: HashMap<BurstId, &Burst> =
+        recording.bursts.iter().map(|burst| (burst.id, burst)).collect();
+    for records in &recording.records {
+        let Some(burst) = bursts.get(&records.burst) else {
+            // The burst itself comes last; an interrupted result may end before it.
+            if recording.run.state == RunState::Complete {
+                report.add(|| format!("records of burst {}, which is not there", records.burst));
+            }
+            continue;
+        };
+        let mut strangers = Vec::new();
+        // What does not decode is another invariant's.
+        let _ = decode_records(&records.bytes, |record| {
+            let fits = blocks.get(&record.block) == Some(&(burst.pid, burst.flavour));
+            if !fits && !strangers.contains(&record.block) {
+                strangers.push(record.block);
+            }
+        });
+        for block in strangers {
+            let (id, pid, flavour) = (burst.id, burst.pid, burst.flavour);
+            report.add(|| {
+                format!("burst {id} ran block {block}: none of process {pid} for {flavour:?}")
+            });
+        }
+    }
+}
+
+pub(super) fn records_counted(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    if recording.run.state != RunState::Complete {
+        return;
+    }
+    let mut found: HashMap<BurstId, u64> = HashMap::new();
+    for records in &recording.records {
+        let count = found.entry(records.burst).or_default();
+        let _ = decode_records(&records.bytes, |_| *count += 1);
+    }
+    for burst in &recording.bursts {
+        let found = found.get(&burst.id).copied().unwrap_or(0);
+        let expected = if burst.records_lost { 0 } else { burst.records };
+        if found != expected {
+            report.add(|| {
+                format!("burst {} has {found} records where {expected} are expected", burst.id)
+            });
+        }
+    }
+}
