@@ -4,8 +4,8 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use base::{FileOffset, ModuleId, StackId};
-use facts::{Fact, LostSource, Recording, Run, Sink, StackNode};
+use base::{BurstId, FileOffset, ModuleId, StackId};
+use facts::{Burst, Fact, LostSource, Recording, Records, Run, Sink, StackNode};
 use store::{Writer, open, size_on_disk, verify};
 use support::{Scratch, Shape, facts, run};
 
@@ -115,6 +115,72 @@ fn a_run_below_the_limit_is_not_touched() {
     assert_eq!(finished.notes, Vec::<String>::new());
     let opened = open(&directory).expect("open").recording;
     assert!(opened == support::recording(opened.run.clone(), &all), "the recording differs");
+}
+
+/// Records of bursts are left out by whole bursts, evenly, and those that stay are exact.
+#[test]
+fn records_of_bursts_are_halved_when_they_fill_the_result() {
+    let scratch = Scratch::new("bursts");
+    let directory = scratch.path().join("r000ma");
+    let shape = Shape { seconds: 200, threads: 1, stack_nodes: 10, faults: 10 };
+    let run = limited(shape, MIB);
+    let mut writer = Writer::create(&directory, &run).expect("a new directory");
+    let mut start = facts(Shape { seconds: 5, ..shape });
+    start.retain(|fact| {
+        matches!(fact, Fact::Module(_) | Fact::StackNode(_) | Fact::Block(_) | Fact::Sample(_))
+    });
+    let samples = start.iter().filter(|fact| matches!(fact, Fact::Sample(_))).count();
+    let mut pushed = Vec::new();
+    for number in 0..400 {
+        let (burst, records) = support::burst_with_records(number, 2000);
+        pushed.push((burst.clone(), records.clone()));
+        start.extend([Fact::Burst(burst), records]);
+    }
+    for (number, fact) in start.into_iter().enumerate() {
+        writer.push(fact).expect("room");
+        if number % 10 == 0 {
+            writer.flush().expect("room");
+            assert!(writer.size().0 <= MIB, "{} while collecting", writer.size());
+        }
+    }
+    assert_eq!(writer.thinning(), 1, "samples are not what fills it");
+    let finished = writer.finish(&run).expect("room");
+    assert!(finished.size.0 <= MIB, "{}", finished.size);
+    assert!(finished.notes[0].contains("records of bursts were thinned out"));
+    let opened = open(&directory).expect("open").recording;
+    assert_eq!(opened.samples.len(), samples);
+    assert_eq!(verify(&directory).expect("verify"), []);
+    assert_eq!(opened.bursts.len(), pushed.len(), "each burst is still there");
+    let kept: Vec<BurstId> =
+        opened.bursts.iter().filter(|burst| !burst.records_lost).map(|burst| burst.id).collect();
+    assert!((20..200).contains(&kept.len()), "{} kept", kept.len());
+    let early = kept.iter().filter(|id| id.0 < 200).count();
+    assert!(early.abs_diff(kept.len() - early) <= kept.len() / 2, "{early} of {}", kept.len());
+    for (burst, records) in pushed {
+        let lost = !kept.contains(&burst.id);
+        assert!(opened.bursts.contains(&Burst { records_lost: lost, ..burst.clone() }));
+        let Fact::Records(records) = records else { unreachable!() };
+        assert_eq!(opened.records.contains(&records), !lost);
+    }
+}
+
+/// A piece of records that is too large for a row loses its burst's records, not the result.
+#[test]
+fn a_piece_that_fits_no_row_is_left_out() {
+    let scratch = Scratch::new("piece");
+    let directory = scratch.path().join("r000ma");
+    let run = limited(Shape { seconds: 1, threads: 1, stack_nodes: 1, faults: 1 }, 0);
+    let mut writer = Writer::create(&directory, &run).expect("a new directory");
+    let (burst, records) = support::burst_with_records(7, 3);
+    let Fact::Records(Records { bytes, .. }) = records.clone() else { unreachable!() };
+    let long = Records { burst: burst.id, bytes: bytes.repeat(1 << 15) };
+    for fact in [records, Fact::Records(long), Fact::Burst(burst.clone())] {
+        writer.push(fact).expect("room");
+    }
+    writer.finish(&run).expect("room");
+    let opened = open(&directory).expect("open").recording;
+    assert_eq!(opened.bursts, [Burst { records_lost: true, ..burst }]);
+    assert_eq!(opened.records, []);
 }
 
 /// Stacks cannot be thinned: past the bound they are refused, counted and said.

@@ -63,6 +63,35 @@ fn many_row_groups_come_back_in_order() {
     assert_eq!(verify(&directory).expect("verify"), []);
 }
 
+/// Version 1 had neither the tables of bursts nor their costs.
+#[test]
+fn a_result_of_version_1_opens() {
+    let scratch = Scratch::new("version-1");
+    let directory = scratch.path().join("r000ma");
+    let mut facts = facts(SMALL);
+    facts.retain(|fact| {
+        !matches!(fact, Fact::Block(_) | Fact::Burst(_) | Fact::Records(_) | Fact::BurstRefused(_))
+    });
+    write(&directory, &run(SMALL), &facts).finish(&run(SMALL)).expect("finish");
+    for table in ["blocks", "bursts", "records", "burst_refusals"] {
+        fs::remove_file(directory.join(format!("{table}.parquet"))).expect("it was there");
+    }
+    let manifest = directory.join("run.json");
+    let text = fs::read_to_string(&manifest).expect("the manifest");
+    let mut value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    value["schema"] = 1.into();
+    let cost = value["own_cost"].as_object_mut().expect("a cost");
+    for name in ["burst_stand_still_ns", "burst_time_ns", "burst_slowdown_ns", "consumer_cpu_ns"] {
+        cost.remove(name).expect("it was there");
+    }
+    fs::write(&manifest, value.to_string()).expect("written");
+    let opened = open(&directory).expect("open");
+    assert_eq!(opened.problems, []);
+    let expected = Run { state: RunState::Complete, schema: 1, ..run(SMALL) };
+    assert_eq!(opened.recording, recording(expected, &facts));
+    assert_eq!(verify(&directory).expect("verify"), []);
+}
+
 #[test]
 fn an_empty_run_is_a_result() {
     let scratch = Scratch::new("empty");
