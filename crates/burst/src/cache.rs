@@ -195,25 +195,26 @@ impl Cache {
         next_id: &mut u32,
     ) {
         let mut todo = vec![from];
-        let mut seen = 0;
+        let mut next = 0;
         let mut added = 0;
-        while let Some(at) = todo.get(seen).copied() {
-            seen += 1;
-            if added >= most {
-                return;
-            }
+        while let Some(at) = todo.get(next).copied() {
+            next += 1;
             let known = self.has(at);
-            if !known && self.enter(code, at, next_id).is_err() {
+            // What known blocks lead to was translated with them, or was not wanted.
+            if known && at != from || !known && self.enter(code, at, next_id).is_err() {
                 continue;
             }
             added += usize::from(!known);
-            let Some(number) = self.by_start.get(&at) else { continue };
-            // Known blocks are not walked again: what they lead to was translated with them, or was not wanted.
-            if known && at != from {
-                continue;
+            if added >= most {
+                return;
             }
+            let Some(number) = self.by_start.get(&at) else { continue };
             let exits = self.blocks[*number as usize].exits.clone();
-            todo.extend(self.exits[exits].iter().map(|exit| exit.exit.target));
+            for exit in &self.exits[exits] {
+                if !todo.contains(&exit.exit.target) {
+                    todo.push(exit.exit.target);
+                }
+            }
         }
     }
 
@@ -359,7 +360,9 @@ impl Cache {
     }
 
     fn connect(&mut self, exit: u32, to: u32) {
-        let (Some(from), Some(to)) = (self.exits.get(exit as usize), self.block(to)) else { return };
+        let (Some(from), Some(to)) = (self.exits.get(exit as usize), self.block(to)) else {
+            return;
+        };
         let target = RemoteAddr(to.at.0 + to.entry as u64);
         self.set_branch(from.block, from.exit.link, target);
     }
@@ -412,8 +415,7 @@ impl Cache {
             (None, region.common.states.at(offset)?.clone())
         } else {
             let numbers = self.in_region.get(region_number)?;
-            let behind =
-                numbers.partition_point(|number| self.blocks[*number as usize].at <= at);
+            let behind = numbers.partition_point(|number| self.blocks[*number as usize].at <= at);
             let number = *numbers.get(behind.checked_sub(1)?)?;
             let block = &self.blocks[number as usize];
             let within = (at.0 - block.at.0) as usize;

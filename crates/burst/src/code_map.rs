@@ -60,7 +60,8 @@ impl CodeMap {
     pub fn read(pid: Pid) -> CodeMap {
         let text = maps::read(pid);
         let lines: Vec<_> = text.lines().filter_map(maps::parse_line).collect();
-        let mut map = CodeMap { pid, ranges: Vec::new(), extents: Vec::new(), sequences: Vec::new() };
+        let mut map =
+            CodeMap { pid, ranges: Vec::new(), extents: Vec::new(), sequences: Vec::new() };
         for line in &lines {
             map.extents.push(Extent { start: line.start, end: line.end });
             if !line.executable {
@@ -212,7 +213,12 @@ fn declared(file: &FileMap, line: &maps::MapsLine<'_>) -> Option<(RemoteAddr, us
         offset & !(PAGE - 1) <= line.offset.0 && line.offset.0 < offset.saturating_add(size)
     })?;
     let (offset, _) = segment.file_range();
-    let bias = line.start.0.wrapping_sub(line.offset.0).wrapping_sub(segment.address()).wrapping_add(offset);
+    let bias = line
+        .start
+        .0
+        .wrapping_sub(line.offset.0)
+        .wrapping_sub(segment.address())
+        .wrapping_add(offset);
     let at = RemoteAddr(bias.wrapping_add(section.address()));
     Some((at, usize::try_from(section.size()).ok()?))
 }

@@ -310,12 +310,8 @@ impl Worker {
             self.cost.stand_still = self.cost.stand_still + cost;
             return Ok(());
         }
-        let allowance = Allowance {
-            time: self.options.longest,
-            bytes: RECORD_BYTES,
-            misses: 64,
-            ahead: 16,
-        };
+        let allowance =
+            Allowance { time: self.options.longest, bytes: RECORD_BYTES, misses: 64, ahead: 16 };
         let time = process::monotonic() - self.options.start;
         let used = self.picker.used((pid, tid));
         let ran = run(visit, cache, code, &allowance, &mut self.next_block);
@@ -373,9 +369,8 @@ impl Worker {
         let before = self.shared.cost.lock().map(|cost| *cost).unwrap_or_default();
         self.cost.tracer = process::thread_cpu_time();
         self.cost.consumer = Nanos(self.shared.consumer_cpu.load(Ordering::Relaxed));
-        let total = |cost: &Cost| {
-            (cost.stand_still + cost.slowdown + cost.tracer + cost.consumer).0 as f64
-        };
+        let total =
+            |cost: &Cost| (cost.stand_still + cost.slowdown + cost.tracer + cost.consumer).0 as f64;
         let spent = total(&self.cost) - total(&before);
         // Follows a change within some ten bursts.
         let usual = self.usual_cost.map_or(spent, |usual| usual + (spent - usual) / 8.0);

@@ -105,7 +105,8 @@ impl<'a> Visit<'a> {
             let _ = trace::detach(tid, 0);
             return Err(Refused::NotRunning);
         };
-        if native.in_system_call() && !(blocked == Blocked::InFrontOfCall && native.undo_system_call())
+        if native.in_system_call()
+            && !(blocked == Blocked::InFrontOfCall && native.undo_system_call())
         {
             let _ = trace::detach(tid, 0);
             return Err(Refused::NotRunning);

@@ -1,7 +1,9 @@
 //! Knobs of a collection: one line each, from which parsing, help and the manifest are made.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use collect::bursts::BurstOptions;
 use facts::SamplingMethod;
 
 use crate::exit::Failure;
@@ -20,10 +22,14 @@ pub struct Knob {
 
 /// All knobs.
 #[rustfmt::skip] // One line a knob.
-pub const KNOBS: [Knob; 4] = [
+pub const KNOBS: [Knob; 8] = [
     Knob { name: "sampling-interval", default: "1", vtune: "sampling-interval", meaning: "ms of CPU time between two samples of a thread, 0.1 to 1000" },
     Knob { name: "stack-size", default: "8192", vtune: "stack-size", meaning: "bytes of stack copied per sample for unwinding, 256 to 65000" },
     Knob { name: "sampling-mode", default: "auto", vtune: "sampling-mode", meaning: "auto (best allowed), ptrace, or off (totals only)" },
+    Knob { name: "memory-tracing", default: "true", vtune: "", meaning: "true: trace exact memory accesses in short bursts (memory-access only)" },
+    Knob { name: "overhead", default: "3", vtune: "", meaning: "percent of the program's time that bursts may cost, 0.1 to 100" },
+    Knob { name: "burst-interval", default: "auto", vtune: "", meaning: "mean ms between bursts, 0.5 to 10000; auto: as often as `overhead` allows" },
+    Knob { name: "burst-time", default: "3", vtune: "", meaning: "ms that a burst lasts at most, 0.1 to 100" },
     Knob { name: "dram-bandwidth-limits", default: "true", vtune: "dram-bandwidth-limits", meaning: "true: measure this machine once, after the first run (about 15 s, kept)" },
 ];
 
@@ -36,6 +42,8 @@ pub struct Settings {
     pub stack_bytes: u32,
     /// The best method to try.
     pub method: SamplingMethod,
+    /// How bursts are taken, if they are.
+    pub bursts: Option<BurstOptions>,
     /// Whether to measure the machine when it was not yet.
     pub calibrate: bool,
     /// What differs from the defaults, for the manifest.
@@ -51,9 +59,13 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
         period: base::Nanos(PERIOD_PER_MILLISECOND as u64),
         stack_bytes: 8192,
         method: SamplingMethod::PerfEvents,
+        bursts: None,
         calibrate: true,
         changed: BTreeMap::new(),
     };
+    let mut tracing = true;
+    let mut bursts =
+        BurstOptions { overhead: 0.03, interval: None, longest: Duration::from_millis(3) };
     for word in words {
         let Some((name, value)) = word.split_once('=') else {
             return Err(Failure::usage(format!("knob '{word}' has no value: write NAME=VALUE")));
@@ -69,10 +81,7 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
             || Failure::usage(format!("knob {name}: '{value}' is not possible: {}", knob.meaning));
         match name {
             "sampling-interval" => {
-                let milliseconds: f64 = value.parse().map_err(|_| wrong())?;
-                if !(0.1..=1000.0).contains(&milliseconds) {
-                    return Err(wrong());
-                }
+                let milliseconds = number(value, 0.1, 1000.0).ok_or_else(wrong)?;
                 settings.period = base::Nanos((milliseconds * PERIOD_PER_MILLISECOND) as u64);
             }
             "stack-size" => {
@@ -90,13 +99,29 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
                     _ => return Err(wrong()),
                 };
             }
+            "memory-tracing" => tracing = value.parse().map_err(|_| wrong())?,
+            "overhead" => bursts.overhead = number(value, 0.1, 100.0).ok_or_else(wrong)? / 100.0,
+            "burst-interval" if value == "auto" => bursts.interval = None,
+            "burst-interval" => {
+                let interval = number(value, 0.5, 10_000.0).ok_or_else(wrong)?;
+                bursts.interval = Some(Duration::from_secs_f64(interval / 1000.0));
+            }
+            "burst-time" => {
+                let longest = number(value, 0.1, 100.0).ok_or_else(wrong)?;
+                bursts.longest = Duration::from_secs_f64(longest / 1000.0);
+            }
             _ => settings.calibrate = value.parse().map_err(|_| wrong())?,
         }
         if value != knob.default {
             settings.changed.insert(name.to_owned(), value.to_owned());
         }
     }
+    settings.bursts = tracing.then_some(bursts);
     Ok(settings)
+}
+
+fn number(text: &str, least: f64, most: f64) -> Option<f64> {
+    text.parse().ok().filter(|number| (least..=most).contains(number))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address_space;
+pub mod bursts;
 mod gauges;
 pub mod launched;
 mod modules;

@@ -4,7 +4,7 @@
 //! (address spaces over fork and exec, stack tree, facts) is the same and stands here once.
 //! What not: no system calls except reading `/proc/PID/maps` of a process that we did not see start.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
@@ -60,6 +60,8 @@ pub struct Recorder<'s> {
     modules: ModuleTable,
     stacks: StackTree,
     spaces: BTreeMap<Pid, AddressSpace>,
+    /// Of processes that ended or executed another program lately: what bursts saw of them may still be on its way.
+    former_spaces: VecDeque<(Pid, AddressSpace)>,
     processes_seen: BTreeSet<Pid>,
     /// Living threads with their names.
     threads: BTreeMap<(Pid, Tid), String>,
@@ -75,6 +77,7 @@ impl<'s> Recorder<'s> {
             modules: ModuleTable::default(),
             stacks: StackTree::default(),
             spaces: BTreeMap::new(),
+            former_spaces: VecDeque::new(),
             processes_seen: BTreeSet::new(),
             threads: BTreeMap::new(),
             cache: UnwindCache::default(),
@@ -108,6 +111,40 @@ impl<'s> Recorder<'s> {
     /// Processes that are alive as far as we know.
     pub fn processes(&self) -> impl Iterator<Item = Pid> + '_ {
         self.spaces.keys().copied()
+    }
+
+    /// The module that an address of a process lies in, and where in it.
+    #[must_use]
+    pub fn locate(&self, pid: Pid, address: RemoteAddr) -> Option<(ModuleId, FileOffset)> {
+        let former = self.former_spaces.iter().rev().filter(|(of, _)| *of == pid);
+        self.spaces
+            .get(&pid)
+            .into_iter()
+            .chain(former.map(|(_, space)| space))
+            .find_map(|space| space.find(address))
+    }
+
+    fn forget_space(&mut self, pid: Pid) {
+        /// Enough for what ends within a round of a session.
+        const MOST_FORMER: usize = 32;
+        if let Some(space) = self.spaces.remove(&pid) {
+            self.former_spaces.push_back((pid, space));
+            if self.former_spaces.len() > MOST_FORMER {
+                self.former_spaces.pop_front();
+            }
+        }
+    }
+
+    /// The same, where code that no known mapping explains gets the module for that.
+    pub fn locate_or_unknown(
+        &mut self,
+        pid: Pid,
+        address: RemoteAddr,
+    ) -> Result<(ModuleId, FileOffset), SinkError> {
+        match self.locate(pid, address) {
+            Some(found) => Ok(found),
+            None => Ok((self.modules.unknown(self.sink)?, FileOffset(address.0))),
+        }
     }
 
     /// A thread was born, or is there as we come.
@@ -155,6 +192,7 @@ impl<'s> Recorder<'s> {
         tid: Tid,
         name: &str,
     ) -> Result<(), SinkError> {
+        self.forget_space(pid);
         self.spaces.insert(pid, AddressSpace::default());
         self.processes_seen.insert(pid);
         // The thread that executes becomes the first one, and all others are gone.
@@ -181,7 +219,7 @@ impl<'s> Recorder<'s> {
             return Ok(());
         }
         if self.threads.range((pid, Tid(i32::MIN))..=(pid, Tid(i32::MAX))).next().is_none() {
-            self.spaces.remove(&pid);
+            self.forget_space(pid);
         }
         self.thread_event(time, pid, tid, ThreadEventKind::Exit, "")
     }

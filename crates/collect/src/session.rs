@@ -20,6 +20,7 @@ use sys::process::{
     self, Launch, LaunchError, ProcessFd, Received, Signal, SignalFd, StopFor, Suspended,
 };
 
+use crate::bursts::{BurstOptions, Bursts};
 use crate::gauges::Gauges;
 use crate::launched::{JobControl, LaunchedProgram};
 use crate::perf::{PerfSampler, Totals};
@@ -43,6 +44,8 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// Use this method or a lesser one; `PerfEvents` means the best that works.
     pub best_method: SamplingMethod,
+    /// How to take bursts beside sampling, if at all.
+    pub bursts: Option<BurstOptions>,
     /// When our own process began (CLOCK_MONOTONIC), to tell how late the program started.
     pub began: Nanos,
 }
@@ -194,7 +197,9 @@ fn launch_here(
         signals,
         collector: info,
         notes: Vec::new(),
+        bursts: None,
     };
+    session.start_bursts();
     let watched = announced.and_then(|()| session.watch(&mut recorder));
     Ok(session.finish(recorder, watched, usage_before, startup))
 }
@@ -228,7 +233,9 @@ fn attach_here(
         signals,
         collector: info,
         notes: Vec::new(),
+        bursts: None,
     };
+    session.start_bursts();
     let children = children_of(pid, &threads);
     if !children.is_empty() {
         session.notes.push(format!(
@@ -288,6 +295,7 @@ struct Session<'a> {
     signals: &'a SignalFd,
     collector: CollectorInfo,
     notes: Vec<String>,
+    bursts: Option<Bursts>,
 }
 
 /// Why watching ended.
@@ -307,6 +315,23 @@ impl Session<'_> {
         recorder.read_maps(Nanos(0), self.pid)
     }
 
+    /// Bursts need threads that nobody else traces: where ptrace samples, there are none.
+    fn start_bursts(&mut self) {
+        let Some(options) = &self.options.bursts else { return };
+        if matches!(self.source, Source::Ptrace(_)) {
+            self.notes.push(
+                "no memory accesses were traced: perf events are not allowed here, and sampling needs ptrace for itself"
+                    .to_owned(),
+            );
+            return;
+        }
+        let launched = self.program.as_ref().map(LaunchedProgram::pid);
+        match Bursts::start(options, self.start, launched) {
+            Ok(bursts) => self.bursts = Some(bursts),
+            Err(error) => self.notes.push(format!("no memory accesses were traced: {error}")),
+        }
+    }
+
     fn watch(&mut self, recorder: &mut Recorder<'_>) -> Result<End, SinkError> {
         let mut gauges = Gauges::default();
         let mut last_flush = Nanos(0);
@@ -317,6 +342,9 @@ impl Session<'_> {
             self.source.look(recorder)?;
             if matches!(self.source, Source::Proc) {
                 self.follow_threads(now, recorder)?;
+            }
+            if let Some(bursts) = &self.bursts {
+                bursts.look(recorder)?;
             }
             gauges.poll(now, recorder)?;
             if now - last_flush >= FLUSH_INTERVAL {
@@ -389,7 +417,10 @@ impl Session<'_> {
         }
         match &mut self.program {
             Some(program) => {
-                program.look();
+                match &self.bursts {
+                    Some(bursts) => bursts.undisturbed(|| program.look()),
+                    None => program.look(),
+                }
                 program.ended().is_some()
             }
             None => self.attached_process_ended(),
@@ -421,7 +452,13 @@ impl Session<'_> {
         usage_before: process::Usage,
         startup: Nanos,
     ) -> Outcome {
-        let stopped = self.source.stop(&mut recorder);
+        // First: it lets go of the program.
+        let bursts = self.bursts.take().map(|mut bursts| bursts.stop(&mut recorder)).transpose();
+        let (bursts, unwritten) = match bursts {
+            Ok(cost) => (cost, Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        let stopped = self.source.stop(&mut recorder).and(unwritten);
         if let (Source::Ptrace(sampler), Some(program)) = (&mut self.source, &mut self.program)
             && let Some(change) = sampler.take_main_change()
         {
@@ -433,6 +470,10 @@ impl Session<'_> {
             cpu_time_ns: (usage.cpu() - usage_before.cpu()).0,
             peak_resident_bytes: usage.peak_resident_bytes,
             startup_ns: startup.0,
+            burst_stand_still_ns: bursts.map(|cost| cost.stand_still.0),
+            burst_time_ns: bursts.map(|cost| cost.inside.0),
+            burst_slowdown_ns: bursts.map(|cost| cost.slowdown.0),
+            consumer_cpu_ns: bursts.map(|cost| cost.consumer.0),
         };
         let (exit, resource_use) = match self.program.as_ref().and_then(LaunchedProgram::ended) {
             Some((exit, usage)) => (*exit, Some(usage.clone())),

@@ -79,10 +79,15 @@ mod tests {
         for (line, expected) in [
             (
                 "55d0c0de1000-55d0c0de5000 r-xp 00001000 fe:00 131093                     /usr/bin/my program",
-                Some("0x55d0c0de1000 0x55d0c0de5000 true false 0x1000 131093 \"/usr/bin/my program\""),
+                Some(
+                    "0x55d0c0de1000 0x55d0c0de5000 true false 0x1000 131093 \"/usr/bin/my program\"",
+                ),
             ),
             ("7f00-7f10 rwxp 00000000 00:00 0 ", Some("0x7f00 0x7f10 true true 0x0 0 \"\"")),
-            ("7f00-7f10 r--p 00000000 00:00 0 [vvar]", Some("0x7f00 0x7f10 false false 0x0 0 \"[vvar]\"")),
+            (
+                "7f00-7f10 r--p 00000000 00:00 0 [vvar]",
+                Some("0x7f00 0x7f10 false false 0x0 0 \"[vvar]\""),
+            ),
             ("7f10-7f00 r--p 00000000 00:00 0", None),
             ("", None),
             ("zz-yy r-xp 0 0 0", None),

@@ -107,6 +107,7 @@ fn collect_target(
         cpus: online_cpus(),
         duration: collection.duration,
         best_method: settings.method,
+        bursts: settings.bursts.filter(|_| analysis == Analysis::MemoryAccess),
         began,
     };
     let writer = Writer::create(&directory, &run).map_err(store_failure)?;

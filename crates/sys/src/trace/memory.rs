@@ -21,7 +21,10 @@ pub fn read_pieces(pid: Pid, pieces: &[(RemoteAddr, usize)], into: &mut [u8]) ->
         rest = behind;
         let remote: Vec<libc::iovec> = chunk
             .iter()
-            .map(|(at, length)| libc::iovec { iov_base: at.0 as *mut libc::c_void, iov_len: *length })
+            .map(|(at, length)| libc::iovec {
+                iov_base: at.0 as *mut libc::c_void,
+                iov_len: *length,
+            })
             .collect();
         let local = libc::iovec { iov_base: here.as_mut_ptr().cast(), iov_len: length };
         // Safety: the local vector covers `here`, exclusively borrowed; the remote ones are only read by the kernel, in

@@ -54,7 +54,8 @@ impl Alarm {
         event.sigev_notify_thread_id = unsafe { libc::gettid() };
         let mut timer: libc::timer_t = std::ptr::null_mut();
         // Safety: live in- and out-pointers.
-        if unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) } < 0 {
+        if unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) } < 0
+        {
             return Err(io::Error::last_os_error());
         }
         Ok(Alarm { timer })
