@@ -83,6 +83,22 @@ impl CodeMap {
         map
     }
 
+    /// Reads the mappings again: libraries come and go. Keeps the bytes of mappings that stayed; false when code that was
+    /// read is no longer mapped.
+    pub fn update(&mut self) -> bool {
+        let mut new = CodeMap::read(self.pid);
+        let mut kept = true;
+        for old in std::mem::take(&mut self.ranges) {
+            let same = |range: &&mut Range| range.start == old.start && range.end == old.end;
+            match new.ranges.iter_mut().find(same) {
+                Some(range) => range.pages = old.pages,
+                None => kept &= old.pages.iter().all(|page| page.get().is_none()),
+            }
+        }
+        *self = new;
+        kept
+    }
+
     /// Whether code at this address may be translated at all.
     #[must_use]
     pub fn holds(&self, address: RemoteAddr) -> bool {

@@ -23,6 +23,10 @@ pub struct Program {
     /// Its code.
     pub code: CodeMap,
     stages: [Stage; 3],
+    /// A thread came to code that no mapping explained, when we last read them.
+    outdated: bool,
+    /// A thread came to code that no region of the cache is near.
+    far: Option<RemoteAddr>,
 }
 
 /// How far one flavour's cache is.
@@ -40,7 +44,7 @@ impl Program {
         may_be_traced(pid)?;
         let code = CodeMap::read(pid);
         let stages = [Stage::Nothing, Stage::Nothing, Stage::Nothing];
-        Ok(Program { pid, code, stages })
+        Ok(Program { pid, code, stages, outdated: false, far: None })
     }
 
     fn stage(&mut self, flavour: BurstFlavour) -> &mut Stage {
@@ -66,15 +70,39 @@ impl Program {
     /// Compares what was translated with what the process has now, and forgets it where that differs. The process runs
     /// meanwhile, but no thread of it is in translated code.
     pub fn refresh(&mut self) {
-        let unchanged = self.code.is_unchanged();
+        let mut unchanged = self.code.is_unchanged();
         if !unchanged {
             self.code = CodeMap::read(self.pid);
+        } else if std::mem::take(&mut self.outdated) {
+            unchanged = self.code.update();
         }
         for stage in &mut self.stages {
             if let Stage::Ready(cache) = stage
                 && (!unchanged || cache.is_full())
             {
                 cache.clear();
+            }
+        }
+    }
+
+    /// Notes what kept a thread from going on in translated code.
+    pub fn note_missing(&mut self, at: RemoteAddr, why: Refused) {
+        match why {
+            Refused::JitCode => self.outdated = true,
+            Refused::NoRoom if self.code.holds(at) => self.far = Some(at),
+            _ => {}
+        }
+    }
+
+    /// Whether a visit of the process must bring in a region of code first.
+    #[must_use]
+    pub fn needs_set_up(&mut self, flavour: BurstFlavour, at: RemoteAddr) -> bool {
+        let far = self.far;
+        match self.ready(flavour) {
+            None => true,
+            Some((cache, code)) => {
+                let needs = |at: RemoteAddr| code.holds(at) && cache.needs_region(at);
+                needs(at) || far.is_some_and(needs)
             }
         }
     }
@@ -88,17 +116,20 @@ impl Program {
         })
     }
 
-    /// Brings the cache, or a region of it near where the thread is, into the process. The thread is let go; `true`
-    /// when something was done.
+    /// Brings the cache, or a region of it near where code is wanted, into the process. The thread is let go; returns how
+    /// long it stood still.
     pub fn set_up(&mut self, visit: Visit<'_>, flavour: BurstFlavour, cookie: u64) -> Nanos {
-        let near = visit.native.instruction_pointer();
+        let near = self.far.take().unwrap_or(visit.native.instruction_pointer());
         // Mappings change; a gap is searched in what is there now.
         let code = CodeMap::read(self.pid);
-        let (Some(cave), Some(at)) = (
-            code.cave(CAVE_BYTES),
-            code.gap_near(near, Space::CODE_BYTES.max(REGION_BYTES as u64), REACH),
-        ) else {
-            *self.stage(flavour) = Stage::Refused(Refused::NoRoom);
+        let size = match self.stage(flavour) {
+            Stage::Ready(_) => REGION_BYTES as u64,
+            _ => Space::CODE_BYTES,
+        };
+        let (Some(cave), Some(at)) = (code.cave(CAVE_BYTES), code.gap_near(near, size, REACH)) else {
+            if !matches!(self.stage(flavour), Stage::Ready(_)) {
+                *self.stage(flavour) = Stage::Refused(Refused::NoRoom);
+            }
             return visit.leave(0);
         };
         let asked = visit.asked;
@@ -141,7 +172,10 @@ impl Program {
             }
             Err(CallError::Gone) => visit.forget(),
             Err(CallError::Refused(_) | CallError::Trace(_)) => {
-                *self.stage(flavour) = Stage::Refused(Refused::NoRoom);
+                // A further region that could not be had leaves the others as they are.
+                if !matches!(self.stage(flavour), Stage::Ready(_)) {
+                    *self.stage(flavour) = Stage::Refused(Refused::NoRoom);
+                }
                 visit.leave(0);
             }
         }

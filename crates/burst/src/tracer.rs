@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -82,8 +82,9 @@ pub struct Cost {
 struct Shared {
     stop: AtomicBool,
     processes: Mutex<Vec<Pid>>,
-    /// Held while a thread is traced: whoever else in this process waits for the program must not take its stops.
-    waiting: Mutex<()>,
+    /// Held while a thread is traced: whoever else in this process waits for the program must not take its stops. True
+    /// while a thread that was asked to stop has not stopped yet.
+    waiting: Mutex<bool>,
     consumer_cpu: AtomicU64,
     cost: Mutex<Cost>,
 }
@@ -132,10 +133,12 @@ impl Tracer {
         }
     }
 
-    /// Does something that waits for the program's end, while no thread is traced.
-    pub fn undisturbed<T>(&self, wait: impl FnOnce() -> T) -> T {
-        let _guard = self.shared.waiting.lock();
-        wait()
+    /// Does something that waits for the program's end, while no thread is traced; not now, if one is about to stop.
+    pub fn undisturbed(&self, wait: impl FnOnce()) {
+        let stop_is_due = lock(&self.shared.waiting);
+        if !*stop_is_due {
+            wait();
+        }
     }
 
     /// What was observed since.
@@ -236,7 +239,7 @@ impl Worker {
             let processes =
                 self.shared.processes.lock().map(|known| known.clone()).unwrap_or_default();
             self.programs.retain(|pid, _| processes.contains(pid));
-            self.stubborn.release(&alarm);
+            self.release_stubborn(&alarm);
             if let Some((pid, tid)) = self.picker.pick(&processes) {
                 self.attempt(pid, tid, &alarm);
             }
@@ -289,9 +292,10 @@ impl Worker {
         program.refresh();
         may_be_stopped(pid, tid).map_err(nowhere)?;
         let shared = Arc::clone(&self.shared);
-        let _guard = shared.waiting.lock();
-        let visit =
-            Visit::begin(tid, alarm, Blocked::LeaveAlone, &mut self.stubborn).map_err(nowhere)?;
+        let mut waiting = lock(&shared.waiting);
+        let visit = Visit::begin(tid, alarm, Blocked::LeaveAlone, &mut self.stubborn);
+        *waiting = !self.stubborn.is_empty();
+        let visit = visit.map_err(nowhere)?;
         let at = visit.native.instruction_pointer();
         let here = |refused| (refused, Some(at));
         visit.check().map_err(here)?;
@@ -300,16 +304,12 @@ impl Worker {
             self.programs.remove(&pid);
             return Err(nowhere(Refused::NotRunning));
         }
-        let Some((cache, code)) = program.ready(flavour) else {
-            let cost = program.set_up(visit, flavour, cookie(pid, began));
-            self.cost.stand_still = self.cost.stand_still + cost;
-            return Ok(());
-        };
-        if code.holds(at) && cache.needs_region(at) {
+        if program.needs_set_up(flavour, at) {
             let cost = program.set_up(visit, flavour, cookie(pid, began));
             self.cost.stand_still = self.cost.stand_still + cost;
             return Ok(());
         }
+        let Some((cache, code)) = program.ready(flavour) else { return Ok(()) };
         let allowance =
             Allowance { time: self.options.longest, bytes: RECORD_BYTES, misses: 64, ahead: 16 };
         let time = process::monotonic() - self.options.start;
@@ -318,6 +318,13 @@ impl Worker {
         let new_blocks = cache.take_new_blocks();
         for block in new_blocks {
             let _ = self.send.send(Observation::Block(pid, flavour, block));
+        }
+        let missing = match &ran {
+            Ok(ran) => ran.missing,
+            Err(refused) => Some((at, *refused)),
+        };
+        if let Some((at, why)) = missing {
+            program.note_missing(at, why);
         }
         let ran = ran.map_err(here)?;
         let used_after = self.picker.used((pid, tid));
@@ -380,6 +387,12 @@ impl Worker {
         }
     }
 
+    fn release_stubborn(&mut self, alarm: &Alarm) {
+        let mut waiting = lock(&self.shared.waiting);
+        self.stubborn.release(alarm);
+        *waiting = !self.stubborn.is_empty();
+    }
+
     /// Takes our mappings out of every process.
     fn leave(&mut self, alarm: &Alarm) {
         let deadline = Instant::now() + LEAVING;
@@ -391,15 +404,15 @@ impl Worker {
                     continue;
                 }
                 for tid in tracee::threads_of(*pid).unwrap_or_default() {
-                    let _guard = shared.waiting.lock();
+                    let mut waiting = lock(&shared.waiting);
                     let blocked = match blocks_harmlessly(*pid, tid) {
                         true => Blocked::InFrontOfCall,
                         false if may_be_stopped(*pid, tid).is_ok() => Blocked::LeaveAlone,
                         false => continue,
                     };
-                    let Ok(visit) = Visit::begin(tid, alarm, blocked, &mut self.stubborn) else {
-                        continue;
-                    };
+                    let visit = Visit::begin(tid, alarm, blocked, &mut self.stubborn);
+                    *waiting = !self.stubborn.is_empty();
+                    let Ok(visit) = visit else { continue };
                     if program.is_another() || program.remove(visit) {
                         break;
                     }
@@ -414,6 +427,11 @@ impl Worker {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// A panic elsewhere leaves what a lock guards as it is, which is all that matters here.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn gone(pid: Pid) -> bool {

@@ -47,6 +47,12 @@ impl Stubborn {
         });
     }
 
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether this thread is one of them.
     #[must_use]
     pub fn holds(&self, tid: Tid) -> bool {

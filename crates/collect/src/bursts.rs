@@ -38,9 +38,9 @@ impl Bursts {
         Ok(Bursts { tracer: Tracer::start(options)? })
     }
 
-    /// Does something that waits for the program, while no burst takes its stops.
-    pub fn undisturbed<T>(&self, wait: impl FnOnce() -> T) -> T {
-        self.tracer.undisturbed(wait)
+    /// Does something that waits for the program, while no thread is traced; not now, if one is about to stop.
+    pub fn undisturbed(&self, wait: impl FnOnce()) {
+        self.tracer.undisturbed(wait);
     }
 
     /// Hands over what was observed, and learns which processes there are.
