@@ -5,7 +5,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 .DEFAULT_GOAL := help
 # The order of prerequisites matters: packages come before what needs them.
 .NOTPARALLEL:
-.PHONY: help demo test check build recipes programs packages bench clean
+.PHONY: help demo test check build recipes programs packages corpus bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,6 +36,14 @@ programs: ## the programs that the tests run, in C
 
 packages: ## what the above needs from Debian or Ubuntu: installs it as root, else says how
 	@sh scripts/packages.sh
+
+# Options of tests/corpus/corpus.py; CORPUS=--short takes under a minute, the default hours.
+CORPUS ?= --kills 10
+
+corpus: build ## real programs under the burst tracer: same output, exit code, state; CORPUS=--short for a few
+	@sh scripts/packages.sh corpus || echo "going on without; programs that are missing will be skipped"
+	@$(MAKE) --no-print-directory -C tests/programs corpus
+	@tests/corpus/corpus.py --fathom $(TARGET)/release/fathom $(CORPUS)
 
 bench: ## list the benches; each is a program that prints a table
 	@awk 'FNR == 1 { runs = /^#!/ } FNR == 2 && runs { sub(/^("""|# *)/, ""); printf "  %-30s %s\n", FILENAME, $$0 }' \

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes sure that what Fathom's build, recipes and tests need is there.
+# Makes sure that what Fathom's build, recipes and tests need is there; with the argument `corpus`, also what
+# `make corpus` and the benches of the burst tracer run.
 #
 # Looks for the things themselves, not for package names, so that it is also right where they came from elsewhere.
 # Installs what is missing through apt when it may (root on Debian or Ubuntu); else prints the command to type and
@@ -37,6 +38,28 @@ need dwz command -v dwz
 need xz-utils command -v xz
 need bzip2 command -v bzip2
 need bsdutils command -v script
+
+has_postgres() {
+    ls /usr/lib/postgresql/*/bin/initdb || command -v initdb
+}
+
+if [ "${1:-}" = corpus ]; then
+    need python3 command -v python3
+    need perl command -v perl
+    need sqlite3 command -v sqlite3
+    need gawk command -v awk
+    need zstd command -v zstd
+    need openssl command -v openssl
+    need git command -v git
+    need redis-server command -v redis-server
+    need postgresql has_postgres
+    need nodejs command -v node
+    need default-jdk-headless command -v java
+    need golang-go command -v go
+    need gfortran command -v gfortran
+    need imagemagick command -v convert-im6.q16
+    need valgrind command -v valgrind
+fi
 
 update="apt-get -qq update"
 install="apt-get -qq install --yes --no-install-recommends$missing"

@@ -62,9 +62,12 @@ def repeat(options, program, mode, number):
 def check(bench, program, options):
     """All runs of one program: (row of the report, [failures])."""
     first, second = (bench.run(program, "alone", "alone") for _ in range(2))
-    if first.problems or second.problems or (first.output, first.code) != (second.output, second.code):
-        said = first.problems + second.problems or [runs.first_difference(first.output, second.output)]
-        return [program.name, "not repeatable alone"], [(f"{program.name} alone", said, "")]
+    alike = (first.output, first.code) == (second.output, second.code)
+    if first.problems or second.problems or not alike or first.code != program.code:
+        said = first.problems + second.problems or [
+            f"exit codes {first.code}, {second.code}, expected {program.code}; "
+            + ("same output" if first.output == second.output else runs.first_difference(first.output, second.output))]
+        return [program.name, "wrong"], [(f"{program.name} alone", said, repeat(options, program, "", 0))]
     cells, failures = [f"{first.seconds:.2f} s"], []
     for mode, option in MODES:
         count = getattr(options, option)

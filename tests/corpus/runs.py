@@ -47,7 +47,7 @@ class Bench:
         """One run. `mode`: alone, launch, attach or kill; all that is random in it comes from `seed`."""
         work = tempfile.mkdtemp(prefix="fathom-corpus-")
         os.chmod(work, 0o777)  # a server may run as somebody else
-        limit = 120 if reference is None else 60 + 20 * reference.seconds
+        limit = 120 if reference is None else 30 + 20 * reference.seconds
         run = Run(self, program, work, random.Random(seed), time.monotonic() + limit)
         outcome = Outcome()
         try:
@@ -276,10 +276,12 @@ class Run:
 
     def shown(self):
         """All that the program said: its output without lines that differ from run to run, and files it wrote."""
+        changing = self.program.changing
         lines = processes.read(os.path.join(self.work, "stdout")).splitlines()
-        said = [line for line in lines if not (self.program.changing and self.program.changing.search(line))]
+        said = [line for line in lines if not (changing and changing.search(line))]
         said.append(processes.read(os.path.join(self.work, "driven")))
-        for name in self.program.files:
+        # Bytes that are no text are compared by their hash, standard output's too.
+        for name in (*self.program.files, *([] if changing else ["stdout"])):
             try:
                 with open(os.path.join(self.work, name), "rb") as file:
                     said.append(f"{name}: {hashlib.sha256(file.read()).hexdigest()}")

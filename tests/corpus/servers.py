@@ -91,8 +91,8 @@ drop table if exists orders, people;
 create table people (id int primary key, name text, score numeric);
 create table orders (id int primary key, person int references people, amount int, at date);
 insert into people select n, md5(n::text), (n * 7919) % 1000 from generate_series(1, 2000) n;
-insert into orders select n, 1 + (n * 31) % 2000, (n * 104729) % 500, date '2020-01-01' + n % 700
-  from generate_series(1, 30000) n;
+insert into orders select n, 1 + (n * 31) % 2000, (n * 4729) % 500, date '2020-01-01' + n % 700
+  from generate_series(1, 60000) n;
 create index on orders (person);
 analyze;
 select sum(amount), count(distinct person), min(at), max(at) from orders;

@@ -21,6 +21,7 @@ class Program:
     """A row."""
     name: str
     command: list
+    code: int = 0  # as a shell tells it
     short: bool = False
     changing: re.Pattern | None = None
     files: tuple = ()
@@ -46,7 +47,7 @@ MEASURED = re.compile(r"^\w*(_ns|_us|_tid|faults|pid|prof_handled)=")
 PYTHON = """
 import collections, hashlib, json, re, random, zlib
 rng, seen = random.Random(1), hashlib.sha256()
-for step in range(12):
+for step in range(24):
     words = [f'w{rng.randrange(5000)}' for _ in range(20000)]
     counts = collections.Counter(words).most_common(500)
     text = json.dumps(counts); seen.update(text.encode())
@@ -64,12 +65,12 @@ def work(n):
     value = str(n).encode()
     for _ in range(20000): value = hashlib.sha256(value).digest()
     return value.hex() + subprocess.run(['echo', str(n)], capture_output=True, text=True, check=True).stdout
-with concurrent.futures.ThreadPoolExecutor(4) as pool: print(''.join(pool.map(work, range(24))))
+with concurrent.futures.ThreadPoolExecutor(4) as pool: print(''.join(pool.map(work, range(48))))
 """
 
 PERL = r"""
 my ($seed, %count, $sum) = (1);
-for (1 .. 400000) { $seed = ($seed * 48271) % 2147483647; $count{"k" . $seed % 5000} += $seed % 100; }
+for (1 .. 2500000) { $seed = ($seed * 48271) % 2147483647; $count{"k" . $seed % 5000} += $seed % 100; }
 for my $key (sort keys %count) { $sum = ($sum * 31 + $count{$key}) % 1000000007; }
 my $text = join ",", map { "$_=$count{$_}" } sort keys %count;
 my $hits = () = $text =~ /k(\d)\d*\1=\d+/g; eval { die "x\n" } for 1 .. 10000; print "$sum $hits\n";
@@ -111,7 +112,7 @@ OWN = [
     own("fork_loop", short=True),
     own("vfork_exec"),
     own("exec_midway", short=True),
-    own("exit_midway", short=True),
+    own("exit_midway", code=5, short=True),
     own("exceptions_map", short=True),
     own("sort_calls"),
     own("coroutines"),
@@ -133,8 +134,8 @@ OWN = [
     own("fib", "--n", "40", changing=MEASURED),
     own("cpp_exceptions", changing=MEASURED),
     own("signal_storm", "--count", "10000", changing=MEASURED),
-    own("malloc_mix", "--rounds", "3000", changing=MEASURED),
-    own("killed_by_signal", "--signal", "15", changing=MEASURED),
+    own("malloc_mix", "--rounds", "100000", changing=MEASURED),
+    own("killed_by_signal", "--signal", "15", code=128 + 15, changing=MEASURED),
 ]
 
 # Built by `make -C tests/programs corpus` where there is a compiler.
@@ -155,14 +156,14 @@ OTHERS = [
     Program("awk", ["awk", "BEGIN {{ for (n = 0; n < 3000000; n++) {{ s = (s * 31 + n) % 1000003; c[s % 999]++ }} print s, c[7], length(c) }}"]),
     Program("sort", ["sort", "--parallel=2", "-S", "8M", "-T", "{work}", "-o", "sorted", "{data}/lines"], files=("sorted",)),
     Program("gzip", ["gzip", "-9nc", "{data}/small"]),
-    Program("gzip -d", ["gzip", "-dc", "{data}/text.gz"]),
+    Program("gzip -d", ["gzip", "-dc", "{data}/text.gz", "{data}/text.gz", "{data}/text.gz"]),
     Program("xz", ["xz", "-3", "-T2", "--block-size=500KiB", "-c", "{data}/small"]),
-    Program("zstd", ["zstd", "-q", "-9", "-T2", "-c", "{data}/text"]),
-    Program("openssl dgst", ["openssl", "dgst", "-sha3-512", "{data}/text"]),
+    Program("zstd", ["zstd", "-q", "-7", "-T2", "-c", "{data}/text"]),
+    Program("openssl dgst", ["openssl", "dgst", "-sha3-512", "{data}/big"]),
     Program("openssl enc", ["openssl", "enc", "-aes-256-cbc", "-K", "11" * 32, "-iv", "22" * 16, "-in", "{data}/big", "-out", "enc"], files=("enc",)),
     Program("sha256sum", ["sha256sum", "{data}/big", "{data}/text"]),
     Program("git log", ["git", "-C", "{data}/repository", "--no-pager", "log", "-p", "--stat"]),
-    Program("git fsck", ["git", "-C", "{data}/repository", "fsck", "--full", "--strict", "--no-progress"]),
+    Program("git fsck", ["git", "-C", "{data}/repository", "fsck", "--full", "--strict", "--root", "--no-progress"]),
     Program("git repack", ["sh", "-c", "git -C {data}/repository rev-list --objects --all | git -C {data}/repository pack-objects -q --threads=1 --no-reuse-delta --no-reuse-object --window=50 --stdout | sha256sum"]),
     Program("gcc", ["gcc", "-O2", "-S", "-o", "out.s", "-x", "c", "{data}/unit.c"], files=("out.s",)),
     Program("g++", ["g++", "-O2", "-S", "-o", "out.s", "{data}/unit.cpp"], files=("out.s",)),
@@ -188,8 +189,8 @@ def prepare(data, programs):
              "check.sh": BASH, "unit.c": unit("c"), "unit.cpp": unit("cpp")}
     rng = random.Random(7)
     words = ["".join(rng.choices("etaoinshrdlu", k=rng.randrange(2, 9))) for _ in range(3000)]
-    lines = [" ".join(rng.choices(words, k=9)) for _ in range(120000)]
-    texts |= {"lines": "\n".join(lines), "text": "\n".join(lines[:100000]), "small": "\n".join(lines[:30000])}
+    lines = [" ".join(rng.choices(words, k=9)) for _ in range(400000)]
+    texts |= {"lines": "\n".join(lines), "text": "\n".join(lines[:300000]), "small": "\n".join(lines[:100000])}
     for name, text in texts.items():
         with open(os.path.join(data, name), "w") as file:
             file.write(text)

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""What an access costs inside of bursts: nanoseconds per recorded access, beside the same loop's own without fathom.
+
+Each round records a program and runs it alone, in turn. Inside: CPU time of all bursts over the accesses that their
+records describe, both from `fathom report accesses --format json`. Alone: the program's own time over its own count of
+accesses, for programs that know it; the ratio of the two is the slow-down inside of bursts. A program that does not
+know its count has no such ratio.
+"""
+import json
+import os
+import statistics
+import sys
+
+import common
+
+PROGRAMS = {
+    # name: (command, it prints accesses= and loop_seconds=)
+    "chase 256 MB": ([f"{common.PROGRAMS}/access_patterns", "--chase", "6"], True),
+    "L1 loop": ([f"{common.PROGRAMS}/access_patterns", "--hits", "6000000"], True),
+    "triad, 1 thread": ([f"{common.RECIPES}/stream", "--elements", "20000000", "--repeat", "40", "--threads", "1"], False),
+    "multiply1": ([f"{common.RECIPES}/multiply1", "--size", "1024", "--threads", "1"], False),
+    "multiply2": ([f"{common.RECIPES}/multiply2", "--size", "2048", "--threads", "1"], False),
+    "fib": ([f"{common.PROGRAMS}/fib", "--n", "43"], False),
+    "qsort": ([f"{common.PROGRAMS}/sort_calls", "--rounds", "100"], False),
+    "exceptions, map": ([f"{common.PROGRAMS}/exceptions_map", "--rounds", "40000"], False),
+}
+
+# The only place that knows how the report names what is read here: keys of `total` in the view `accesses`.
+FIELDS = {"bursts": "bursts", "records": "records", "accesses": "accesses", "cpu_seconds": "burst_cpu_time"}
+
+
+def inside(result):
+    """{what: number} over all bursts of a result."""
+    report = json.loads(common.run([common.FATHOM, "report", "accesses", "-r", result, "--format", "json"]))
+    total = report.get("total") or {}
+    missing = [key for key in FIELDS.values() if not total.get(key) or total[key].get("value") is None]
+    if missing:
+        sys.exit(f"`fathom report accesses` tells no {', '.join(missing)} in its total; it has: {', '.join(total)}")
+    return {what: total[key]["value"] for what, key in FIELDS.items()}
+
+
+def measure(command, knows, rounds):
+    """(ns per access in bursts, ns per access alone or [], accesses per record, bursts) of all rounds."""
+    within, alone, dense, bursts = [], [], [], []
+    for number in range(rounds):
+        for who in sorted(("alone", "fathom"), reverse=number % 2 == 1):
+            if who == "alone":
+                if knows:
+                    text = common.run(command)
+                    alone.append(1e9 * common.value(text, "loop_seconds") / common.value(text, "accesses"))
+                continue
+            with common.scratch() as folder:
+                result = os.path.join(folder, "result")
+                common.run([common.FATHOM, "collect", "memory-access", "-q", "-k", "dram-bandwidth-limits=false", "-r", result, "--", *command])
+                found = inside(result)
+            within.append(1e9 * found["cpu_seconds"] / found["accesses"])
+            dense.append(found["accesses"] / found["records"])
+            bursts.append(found["bursts"])
+    return within, alone, dense, bursts
+
+
+def main():
+    options = common.arguments()
+    common.prepare()
+    rows, stolen_before = [], common.steal_and_load()[0]
+    for name, (command, knows) in PROGRAMS.items():
+        within, alone, dense, bursts = measure(command, knows, options.rounds)
+        low, high = common.interval(within)
+        row = [name, f"{statistics.median(bursts):.0f}", f"{statistics.median(dense):.1f}",
+               f"{statistics.median(within):.2f} ({low:.2f}..{high:.2f})"]
+        if knows:
+            ratios = [a / b for a, b in zip(within, alone)]
+            low, high = common.interval(ratios)
+            row += [f"{statistics.median(alone):.2f}", f"{statistics.median(ratios):.2f} ({low:.2f}..{high:.2f})"]
+        else:
+            row += ["", ""]
+        rows.append(row)
+        print(" | ".join(row), flush=True)
+    text = ["# Cost of an access inside of bursts", "", common.machine(), "",
+            f"{options.rounds} rounds, medians and 95 % bootstrap intervals; "
+            f"{common.steal_and_load()[0] - stolen_before:.1f} s of CPU stolen by the hypervisor meanwhile.", "",
+            "| program | bursts | accesses per record | ns per access in bursts | alone | ratio |", "|---|---|---|---|---|---|"]
+    text += ["| " + " | ".join(row) + " |" for row in rows]
+    print("\n".join(text))
+    if options.store:
+        common.store("burst-inside", "\n".join(text) + "\n")
+
+
+if __name__ == "__main__":
+    main()
