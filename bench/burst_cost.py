@@ -20,15 +20,15 @@ import common
 PROGRAMS = {
     # name: (command, the same on an input small enough for valgrind)
     "triad, 1 thread": ([f"{common.RECIPES}/stream", "--elements", "20000000", "--repeat", "60", "--threads", "1"],
-                        ["--elements", "1000000", "--repeat", "20", "--threads", "1"]),
+                        ["--elements", "1000000", "--repeat", "4", "--threads", "1"]),
     "triad, 2 threads": ([f"{common.RECIPES}/stream", "--elements", "20000000", "--repeat", "80", "--threads", "2"],
-                         ["--elements", "1000000", "--repeat", "20", "--threads", "2"]),
+                         ["--elements", "1000000", "--repeat", "4", "--threads", "2"]),
     "multiply1, 2 threads": ([f"{common.RECIPES}/multiply1", "--size", "1024", "--threads", "2"],
                              ["--size", "384", "--threads", "2"]),
     "multiply2, 2 threads": ([f"{common.RECIPES}/multiply2", "--size", "2048", "--threads", "2"],
                              ["--size", "384", "--threads", "2"]),
     "chase 256 MB": ([f"{common.PROGRAMS}/access_patterns", "--chase", "20"], ["--chase", "1", "--megabytes", "8"]),
-    "L1 loop": ([f"{common.PROGRAMS}/access_patterns", "--hits", "3000000"], ["--hits", "30000"]),
+    "L1 loop": ([f"{common.PROGRAMS}/access_patterns", "--hits", "3000000"], ["--hits", "6000"]),
     "fib": ([f"{common.PROGRAMS}/fib", "--n", "43"], ["--n", "29"]),
     "exceptions, map": ([f"{common.PROGRAMS}/exceptions_map", "--rounds", "40000"], ["--rounds", "200"]),
     "qsort": ([f"{common.PROGRAMS}/sort_calls", "--rounds", "100"], ["--rounds", "1"]),

@@ -38,7 +38,7 @@ static void *run(void *argument)
 
 int main(int argc, char **argv)
 {
-    rounds = checked_rounds(argc, argv, 50000);
+    rounds = checked_rounds(argc, argv, 20000);
     sigset_t all, pending;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);

@@ -26,7 +26,7 @@ static void *run(void *ends)
 
 int main(int argc, char **argv)
 {
-    rounds = checked_rounds(argc, argv, 40000);
+    rounds = checked_rounds(argc, argv, 20000);
     atexit(at_exit);
     for (long n = 0; n < 3; n++) {
         pthread_t thread;

@@ -4,7 +4,7 @@
  */
 #include <stdint.h>
 
-enum { CALL_WRITE = 1, CALL_EXIT = 60, WORDS = 1 << 17, ROUNDS = 1000 };
+enum { CALL_WRITE = 1, CALL_EXIT = 60, WORDS = 1 << 17, ROUNDS = 400 };
 
 static uint64_t memory[WORDS];
 
