@@ -171,7 +171,7 @@ impl Program {
                 visit.leave(signal_of(stop));
             }
             Err(CallError::Gone) => visit.forget(),
-            Err(CallError::Refused(_) | CallError::Trace(_)) => {
+            Err(ref e @ (CallError::Refused(_) | CallError::Trace(_))) => { if std::env::var_os("DBG").is_some() { eprintln!("setup {e:?}"); }
                 // A further region that could not be had leaves the others as they are.
                 if !matches!(self.stage(flavour), Stage::Ready(_)) {
                     *self.stage(flavour) = Stage::Refused(Refused::NoRoom);

@@ -8,5 +8,6 @@ pub mod kernels;
 pub mod map;
 pub mod perf;
 pub mod process;
+pub mod sandbox;
 pub mod shared;
 pub mod trace;

@@ -2,6 +2,10 @@
 //! libraries; patterns of mnemonics.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod compare;
+pub mod machine;
+pub mod native;
+pub mod records;
 pub mod translated;
 
 use std::path::Path;
