@@ -11,7 +11,7 @@ use common::machine::{self, CODE, Machine};
 use common::native;
 use iced_x86::{Decoder, DecoderOptions};
 use x86::translate::{Flavour, translate};
-use x86::{Block, CodeBytes, Gpr, Limits, Reader, read_block};
+use x86::{Block, CodeBytes, Gpr, Limits, Reader, find_roots, read_block, self_loop};
 
 /// Where blocks begin, with room for what they jump back to.
 const OFFSET: usize = 0x8000;
@@ -221,4 +221,24 @@ fn libraries_counted() {
 #[test]
 fn libraries_timed() {
     of_libraries(4, Flavour::Timed { pick: 0 }, 20_000);
+}
+
+/// Every loop of system libraries that is summarised.
+#[test]
+fn loops_of_libraries() {
+    let mut bench = Bench::new(5, Flavour::Trace, Gpr::R15);
+    let mut reader = Reader::new();
+    common::for_each_library(common::FEW_MEGABYTES, |start, bytes| {
+        let code = CodeBytes { start, bytes };
+        let mut at = 0x1000;
+        while at + 0x1000 < bytes.len() {
+            let block = read_block(&mut reader, &code, start.offset(at as u64), &Limits::SUPER);
+            let found = self_loop(&block, &find_roots(&block));
+            if found.is_some_and(|found| found.is_summarisable()) {
+                bench.block(&bytes[at - 0x1000..at + 0x1000], 0x1000, 8, &Limits::SUPER);
+            }
+            at = common::behind(&block, at, start);
+        }
+    });
+    println!("loops: {:?}", bench.tally);
 }

@@ -46,21 +46,6 @@ impl Figures {
     }
 }
 
-/// Where the reading goes on: behind the last byte that was read in a row.
-fn behind(block: &Block, at: usize, start: RemoteAddr) -> usize {
-    let straight = block
-        .instructions
-        .iter()
-        .scan(block.start, |expected, one| {
-            let here = *expected == one.address();
-            *expected = one.next_address();
-            here.then_some(one.next_address())
-        })
-        .last();
-    let end = straight.and_then(|end| end.distance_from(start)).map_or(at + 1, |end| end as usize);
-    end.max(at + 1)
-}
-
 #[test]
 fn libraries_as_blocks() {
     let mut reader = Reader::new();
@@ -72,7 +57,7 @@ fn libraries_as_blocks() {
             let address = RemoteAddr(start.0.wrapping_add(at as u64));
             let block = read_block(&mut reader, &code, address, &Limits::SUPER);
             figures.add(&block);
-            at = behind(&block, at, start);
+            at = common::behind(&block, at, start);
         }
     });
     if figures.blocks == 0 {

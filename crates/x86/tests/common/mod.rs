@@ -12,6 +12,7 @@ use std::path::Path;
 
 use base::RemoteAddr;
 use object::{Object, ObjectSection};
+use x86::Block;
 
 /// splitmix64 (Steele, Lea, Flood 2014; public domain code by Vigna).
 pub struct Random(pub u64);
@@ -99,4 +100,19 @@ pub fn cases(text: &str) -> Vec<(String, Vec<String>, Vec<u8>)> {
         bytes.extend(bytes_of(hex.trim()));
     }
     cases
+}
+
+/// Where the reading goes on: behind the last byte that was read in a row.
+pub fn behind(block: &Block, at: usize, start: RemoteAddr) -> usize {
+    let straight = block
+        .instructions
+        .iter()
+        .scan(block.start, |expected, one| {
+            let here = *expected == one.address();
+            *expected = one.next_address();
+            here.then_some(one.next_address())
+        })
+        .last();
+    let end = straight.and_then(|end| end.distance_from(start)).map_or(at + 1, |end| end as usize);
+    end.max(at + 1)
 }
