@@ -3,8 +3,8 @@
 //! What for: the burst tracer runs translated copies of a program's code that record exact addresses. This crate decodes
 //! ([`read_block`]), says what each instruction touches ([`Instruction::accesses`]), turns symbols into addresses
 //! ([`evaluate`]), and finds the few register values that suffice ([`find_roots`], [`self_loop`]) and the flags and
-//! registers that a copy may use freely ([`live_at_start`]).
-//! What not: no I/O, no live process, no 16- or 32-bit code, no encoding.
+//! registers that a copy may use freely ([`live_at_start`]), and writes such copies ([`translate`]).
+//! What not: no I/O, no live process, no 16- or 32-bit code; placing and running copies.
 //!
 //! The model, with its assumptions ("SDM" is the Intel 64 and IA-32 Architectures Software Developer's Manual, "APM" the
 //! AMD64 Architecture Programmer's Manual):
@@ -23,7 +23,8 @@
 //! 7. A hint (prefetch, `clwb`, ...) acts on the 64-byte line of its address. nop with a memory operand, `lea`, `endbr64`
 //!    and MPX instructions (nops on all processors that run with MPX off, as Linux does since 5.6) touch nothing.
 //! 8. What cannot be modelled or must not run in a copy is refused by name ([`Refusal`]); a block ends in front of it.
-//! 9. `popf` may set the trap and alignment flags; it is modelled as stack traffic only. Whoever translates it decides.
+//! 9. The direction flag stays clear, for traces do not record it: `std` and `popf` are refused. gs is the tracer's own:
+//!    operands relative to it are refused.
 //! 10. An x87 instruction leaves its own address in the FPU's state, where `fnstenv` and `fxsave` show it; code that looks
 //!     sees the copy's address (SDM vol. 1, 8.1.8). Likewise `rdtsc` sees time that the copy takes.
 //! 11. Sub-register writes: 32 bits clear the upper half, 8 and 16 leave the rest (SDM vol. 1, 3.4.1.1).

@@ -4,10 +4,11 @@
 mod common;
 
 use base::RemoteAddr;
-use common::Random;
+use common::{Random, translated};
+use x86::translate::{Flavour, RecordLayout, translate};
 use x86::{
-    Block, CodeBytes, End, Flow, LONGEST_INSTRUCTION, Limits, Place, Reader, State, Times, When,
-    evaluate, find_roots, live_points, read_block, self_loop,
+    Block, CodeBytes, End, Flow, Gpr, LONGEST_INSTRUCTION, Limits, Place, Reader, State, Times,
+    When, evaluate, find_roots, live_points, read_block, self_loop,
 };
 
 const BLOCKS: usize = 400_000;
@@ -160,4 +161,29 @@ fn any_instruction() {
         read += usize::from(reader.instruction(&code, code.start).is_ok());
     }
     assert!(read > 2_000_000, "only {read} of 8,000,000 are instructions");
+}
+
+/// Copies of random code, of every flavour and with every register that may be reserved.
+#[test]
+fn any_copy() {
+    let mut random = Random(4);
+    let mut reader = Reader::new();
+    let mut copies = 0;
+    for _ in 0..100_000 {
+        let bytes = bytes(&mut random);
+        let start = RemoteAddr(0x1000);
+        let code = CodeBytes { start, bytes: &bytes };
+        let limits = Limits { instructions: 16, bytes: 64, follow: random.below(3) };
+        let block = read_block(&mut reader, &code, start, &limits);
+        let pick = random.below(5) as u32;
+        let flavour = [Flavour::Trace, Flavour::Count, Flavour::Timed { pick }][random.below(3)];
+        let mut site = translated::site(flavour);
+        site.reserved = Gpr::from_number([3, 5, 12, 13, 14, 15][random.below(6)]).unwrap();
+        if let Ok(copy) = translate(&block, &code, &site) {
+            translated::check_boundaries(&copy, site.at);
+            assert_eq!(copy.record.to_string().parse::<RecordLayout>().as_ref(), Ok(&copy.record));
+            copies += 1;
+        }
+    }
+    assert!(copies > 30_000, "only {copies} copies");
 }
