@@ -184,11 +184,10 @@ impl Program {
     /// What takes long is done while the program runs.
     fn fill(&mut self, flavour: BurstFlavour) {
         let stage = self.stage(flavour);
-        let Stage::Opened(space) = std::mem::replace(stage, Stage::Nothing) else { return };
-        if !space.is_ready() {
-            *stage = Stage::Opened(space);
+        if !matches!(stage, Stage::Opened(space) if space.is_ready()) {
             return;
         }
+        let Stage::Opened(space) = std::mem::replace(stage, Stage::Nothing) else { return };
         let (flavour, reserved) = match flavour {
             BurstFlavour::Trace => (Flavour::Trace, Some(RESERVED)),
             BurstFlavour::Count => (Flavour::Count, None),

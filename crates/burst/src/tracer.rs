@@ -324,6 +324,7 @@ impl Worker {
             Err(refused) => Some((at, *refused)),
         };
         if let Some((at, why)) = missing {
+            if std::env::var_os("DBG").is_some() { eprintln!("missing {at} {why:?} stops {:?}", ran.as_ref().map(|r| (r.end, r.stops, r.elapsed, r.stand_still)).ok()); }
             program.note_missing(at, why);
         }
         let ran = ran.map_err(here)?;
