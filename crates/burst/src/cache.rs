@@ -6,7 +6,7 @@
 //! Blocks are never moved or freed; when the program's code changes, or a region is full, the whole cache is emptied
 //! ([`Cache::clear`]), which only happens while no thread is in it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use base::{BlockId, RemoteAddr};
@@ -20,6 +20,7 @@ use crate::code_map::CodeMap;
 use crate::drain::Layouts;
 use crate::refused::Refused;
 use crate::space::{REGION_BYTES, Space};
+use crate::whereabouts::Whereabouts;
 
 /// Nearer than the 2 GiB of rel32, so that data next to far code is still in reach.
 pub const REACH: u64 = 1 << 30;
@@ -90,10 +91,14 @@ pub struct Cache {
     exits: Vec<CachedExit>,
     /// Exits whose target has no block yet.
     waiting: HashMap<RemoteAddr, Vec<u32>>,
+    /// Targets that were refused; a thread that comes there finds out anew.
+    hopeless: HashSet<RemoteAddr>,
     /// The last block in the chain of each table entry.
     chains: HashMap<u16, u32>,
     reader: Reader,
     layouts: Layouts,
+    /// Where the program natively is, for samplers.
+    whereabouts: Whereabouts,
     /// Since they were last taken.
     new_blocks: Vec<NewBlock>,
 }
@@ -101,7 +106,12 @@ pub struct Cache {
 impl Cache {
     /// A cache in shared memory that is ready.
     #[must_use]
-    pub fn new(space: Space, flavour: Flavour, reserved: Option<Gpr>) -> Cache {
+    pub fn new(
+        space: Space,
+        flavour: Flavour,
+        reserved: Option<Gpr>,
+        whereabouts: Whereabouts,
+    ) -> Cache {
         let mut cache = Cache {
             space,
             flavour,
@@ -111,9 +121,11 @@ impl Cache {
             by_start: HashMap::new(),
             exits: Vec::new(),
             waiting: HashMap::new(),
+            hopeless: HashSet::new(),
             chains: HashMap::new(),
             reader: Reader::new(),
             layouts: Layouts::default(),
+            whereabouts,
             new_blocks: Vec::new(),
         };
         cache.clear();
@@ -126,6 +138,7 @@ impl Cache {
         self.by_start.clear();
         self.exits.clear();
         self.waiting.clear();
+        self.hopeless.clear();
         self.chains.clear();
         // Records of former blocks may still be on their way.
         self.layouts = Layouts::default();
@@ -218,6 +231,25 @@ impl Cache {
         }
     }
 
+    /// Translates what exits lead to and is not there yet, at most `most` blocks. For the time between bursts, when no
+    /// thread waits for it.
+    pub fn translate_waiting(&mut self, code: &CodeMap, most: usize, next_id: &mut u32) {
+        let targets: Vec<RemoteAddr> = self.waiting.keys().copied().collect();
+        let mut left = most;
+        for target in targets {
+            if left == 0 {
+                return;
+            }
+            if self.is_full() || self.hopeless.contains(&target) || self.has(target) {
+                continue;
+            }
+            left -= 1;
+            if self.enter(code, target, next_id).is_err() {
+                self.hopeless.insert(target);
+            }
+        }
+    }
+
     fn add(
         &mut self,
         code: &CodeMap,
@@ -273,6 +305,7 @@ impl Cache {
         if let Ok(mut layouts) = self.layouts.write() {
             layouts.push((id, Arc::clone(&layout)));
         }
+        self.whereabouts.add(self.space.pid(), at, made.bytes.len(), &made.states);
         self.in_region.resize_with(self.space.regions().len(), Vec::new);
         self.in_region[region].push(number);
         self.blocks.push(CachedBlock {

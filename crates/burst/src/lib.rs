@@ -10,6 +10,7 @@
 //!   program   per process: code_map (what may be translated), space (shared memory), cache (blocks)
 //!   visit     seize, stop, let go; remote_call: system calls of the program on our behalf
 //!   run       one burst: enter, answer stops, give the native state back
+//! whereabouts  where a thread in translated code natively is, for samplers
 //! drain     records -> facts, in a thread of low priority
 //! ```
 //!
@@ -37,7 +38,9 @@ mod run;
 mod space;
 mod tracer;
 mod visit;
+mod whereabouts;
 
 pub use cache::{NewBlock, Piece};
 pub use refused::Refused;
 pub use tracer::{Cost, Observation, Options, Tracer};
+pub use whereabouts::{Whereabouts, is_our_mapping};

@@ -15,6 +15,7 @@ use crate::refused::Refused;
 use crate::remote_call::{CAVE_BYTES, CallError, RemoteCalls};
 use crate::space::{REGION_BYTES, Space};
 use crate::visit::{Visit, elapsed, signal_of};
+use crate::whereabouts::Whereabouts;
 
 /// A process as far as bursts are concerned.
 pub struct Program {
@@ -27,6 +28,7 @@ pub struct Program {
     outdated: bool,
     /// A thread came to code that no region of the cache is near.
     far: Option<RemoteAddr>,
+    whereabouts: Whereabouts,
 }
 
 /// How far one flavour's cache is.
@@ -40,11 +42,11 @@ enum Stage {
 
 impl Program {
     /// Looks at a process; nothing is changed in it.
-    pub fn examine(pid: Pid) -> Result<Program, Refused> {
+    pub fn examine(pid: Pid, whereabouts: Whereabouts) -> Result<Program, Refused> {
         may_be_traced(pid)?;
         let code = CodeMap::read(pid);
         let stages = [Stage::Nothing, Stage::Nothing, Stage::Nothing];
-        Ok(Program { pid, code, stages, outdated: false, far: None })
+        Ok(Program { pid, code, stages, outdated: false, far: None, whereabouts })
     }
 
     fn stage(&mut self, flavour: BurstFlavour) -> &mut Stage {
@@ -126,7 +128,8 @@ impl Program {
             Stage::Ready(_) => REGION_BYTES as u64,
             _ => Space::CODE_BYTES,
         };
-        let (Some(cave), Some(at)) = (code.cave(CAVE_BYTES), code.gap_near(near, size, REACH)) else {
+        let (Some(cave), Some(at)) = (code.cave(CAVE_BYTES), code.gap_near(near, size, REACH))
+        else {
             if !matches!(self.stage(flavour), Stage::Ready(_)) {
                 *self.stage(flavour) = Stage::Refused(Refused::NoRoom);
             }
@@ -171,7 +174,10 @@ impl Program {
                 visit.leave(signal_of(stop));
             }
             Err(CallError::Gone) => visit.forget(),
-            Err(ref e @ (CallError::Refused(_) | CallError::Trace(_))) => { if std::env::var_os("DBG").is_some() { eprintln!("setup {e:?}"); }
+            Err(ref e @ (CallError::Refused(_) | CallError::Trace(_))) => {
+                if std::env::var_os("DBG").is_some() {
+                    eprintln!("setup {e:?}");
+                }
                 // A further region that could not be had leaves the others as they are.
                 if !matches!(self.stage(flavour), Stage::Ready(_)) {
                     *self.stage(flavour) = Stage::Refused(Refused::NoRoom);
@@ -182,18 +188,19 @@ impl Program {
     }
 
     /// What takes long is done while the program runs.
-    fn fill(&mut self, flavour: BurstFlavour) {
-        let stage = self.stage(flavour);
+    fn fill(&mut self, of: BurstFlavour) {
+        let stage = self.stage(of);
         if !matches!(stage, Stage::Opened(space) if space.is_ready()) {
             return;
         }
         let Stage::Opened(space) = std::mem::replace(stage, Stage::Nothing) else { return };
-        let (flavour, reserved) = match flavour {
+        let whereabouts = self.whereabouts.clone();
+        let (flavour, reserved) = match of {
             BurstFlavour::Trace => (Flavour::Trace, Some(RESERVED)),
             BurstFlavour::Count => (Flavour::Count, None),
             BurstFlavour::Timed => (Flavour::Timed { pick: 0 }, Some(RESERVED)),
         };
-        *stage = Stage::Ready(Box::new(Cache::new(space, flavour, reserved)));
+        *self.stage(of) = Stage::Ready(Box::new(Cache::new(space, flavour, reserved, whereabouts)));
     }
 
     /// Whether anything of ours is in the process.

@@ -215,6 +215,12 @@ impl Space {
         read && seen[..8] == self.cookie.to_le_bytes() && seen[8..] == code.to_le_bytes()
     }
 
+    /// The process.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
     /// Where the area lies in the program.
     #[must_use]
     pub fn area(&self) -> RemoteAddr {

@@ -24,6 +24,7 @@ use crate::refused::Refused;
 use crate::run::{Allowance, Ran, run};
 use crate::space::RECORD_BYTES;
 use crate::visit::{Blocked, Stubborn, Visit};
+use crate::whereabouts::Whereabouts;
 
 /// What the tracer may do.
 #[derive(Clone, Copy, Debug)]
@@ -94,10 +95,13 @@ pub struct Tracer {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     observed: Receiver<Observation>,
+    whereabouts: Whereabouts,
 }
 
 /// What a record costs the thread that makes it, measured on the machine of `bench/results`: see `bench/burst_inside.py`.
 const NANOS_PER_RECORD: u64 = 2;
+/// Blocks translated between bursts at most: about a millisecond.
+const BLOCKS_BETWEEN: usize = 100;
 /// Bursts whose words wait for the consumer.
 const BACKLOG: usize = 4;
 /// Time between bursts is never below this.
@@ -120,10 +124,11 @@ impl Tracer {
                 .name("consumer".to_owned())
                 .spawn(move || consume(&raw, &send, &shared))?
         };
-        let work = Worker::new(options, Arc::clone(&shared), send, send_raw)?;
+        let whereabouts = Whereabouts::default();
+        let work = Worker::new(options, Arc::clone(&shared), send, send_raw, whereabouts.clone());
         let tracer =
             std::thread::Builder::new().name("tracer".to_owned()).spawn(move || work.go())?;
-        Ok(Tracer { shared, threads: vec![tracer, consumer], observed })
+        Ok(Tracer { shared, threads: vec![tracer, consumer], observed, whereabouts })
     }
 
     /// Tells which processes there are.
@@ -139,6 +144,12 @@ impl Tracer {
         if !*stop_is_due {
             wait();
         }
+    }
+
+    /// Where threads in translated code natively are.
+    #[must_use]
+    pub fn whereabouts(&self) -> Whereabouts {
+        self.whereabouts.clone()
     }
 
     /// What was observed since.
@@ -202,6 +213,7 @@ struct Worker {
     cost: Cost,
     /// Cost of a burst, smoothed, in nanoseconds.
     usual_cost: Option<f64>,
+    whereabouts: Whereabouts,
 }
 
 impl Worker {
@@ -210,8 +222,9 @@ impl Worker {
         shared: Arc<Shared>,
         send: Sender<Observation>,
         send_raw: SyncSender<(Burst, Raw)>,
-    ) -> std::io::Result<Worker> {
-        Ok(Worker {
+        whereabouts: Whereabouts,
+    ) -> Worker {
+        Worker {
             options,
             shared,
             send,
@@ -224,7 +237,8 @@ impl Worker {
             next_burst: 0,
             cost: Cost::default(),
             usual_cost: None,
-        })
+            whereabouts,
+        }
     }
 
     fn go(mut self) {
@@ -286,7 +300,10 @@ impl Worker {
         let nowhere = |refused| (refused, None);
         let flavour = BurstFlavour::Trace;
         let began = self.began;
-        let program = self.programs.entry(pid).or_insert_with(|| Program::examine(pid));
+        let program = self
+            .programs
+            .entry(pid)
+            .or_insert_with(|| Program::examine(pid, self.whereabouts.clone()));
         let program = program.as_mut().map_err(|refused| nowhere(*refused))?;
         program.refused(flavour).map_err(nowhere)?;
         program.refresh();
@@ -311,10 +328,12 @@ impl Worker {
         }
         let Some((cache, code)) = program.ready(flavour) else { return Ok(()) };
         let allowance =
-            Allowance { time: self.options.longest, bytes: RECORD_BYTES, misses: 64, ahead: 16 };
+            Allowance { time: self.options.longest, bytes: RECORD_BYTES, misses: 64, ahead: 4 };
         let time = process::monotonic() - self.options.start;
         let used = self.picker.used((pid, tid));
         let ran = run(visit, cache, code, &allowance, &mut self.next_block);
+        // The thread runs natively again: this costs it nothing.
+        cache.translate_waiting(code, BLOCKS_BETWEEN, &mut self.next_block);
         let new_blocks = cache.take_new_blocks();
         for block in new_blocks {
             let _ = self.send.send(Observation::Block(pid, flavour, block));
@@ -324,7 +343,12 @@ impl Worker {
             Err(refused) => Some((at, *refused)),
         };
         if let Some((at, why)) = missing {
-            if std::env::var_os("DBG").is_some() { eprintln!("missing {at} {why:?} stops {:?}", ran.as_ref().map(|r| (r.end, r.stops, r.elapsed, r.stand_still)).ok()); }
+            if std::env::var_os("DBG").is_some() {
+                eprintln!(
+                    "missing {at} {why:?} stops {:?}",
+                    ran.as_ref().map(|r| (r.end, r.stops, r.elapsed, r.stand_still)).ok()
+                );
+            }
             program.note_missing(at, why);
         }
         let ran = ran.map_err(here)?;

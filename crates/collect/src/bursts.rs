@@ -38,6 +38,12 @@ impl Bursts {
         Ok(Bursts { tracer: Tracer::start(options)? })
     }
 
+    /// Where threads in translated code natively are.
+    #[must_use]
+    pub fn whereabouts(&self) -> burst::Whereabouts {
+        self.tracer.whereabouts()
+    }
+
     /// Does something that waits for the program, while no thread is traced; not now, if one is about to stop.
     pub fn undisturbed(&self, wait: impl FnOnce()) {
         self.tracer.undisturbed(wait);

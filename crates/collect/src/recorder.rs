@@ -12,6 +12,8 @@ use facts::{
     ThreadEvent, ThreadEventKind,
 };
 
+use burst::Whereabouts;
+
 use crate::address_space::{AddressSpace, CopiedStack, UnwindCache};
 use crate::modules::ModuleTable;
 use crate::stacks::StackTree;
@@ -66,6 +68,8 @@ pub struct Recorder<'s> {
     /// Living threads with their names.
     threads: BTreeMap<(Pid, Tid), String>,
     cache: UnwindCache,
+    /// Native addresses of threads that are in translated code.
+    whereabouts: Option<Whereabouts>,
     frames: Vec<(ModuleId, FileOffset)>,
 }
 
@@ -81,8 +85,14 @@ impl<'s> Recorder<'s> {
             processes_seen: BTreeSet::new(),
             threads: BTreeMap::new(),
             cache: UnwindCache::default(),
+            whereabouts: None,
             frames: Vec::new(),
         }
+    }
+
+    /// Samples in translated code are from now on taken for samples of the code that was translated.
+    pub fn follow_bursts(&mut self, whereabouts: Whereabouts) {
+        self.whereabouts = Some(whereabouts);
     }
 
     /// How many processes were seen so far, ended ones included.
@@ -243,6 +253,10 @@ impl<'s> Recorder<'s> {
 
     /// An executable mapping appeared.
     pub fn mapped(&mut self, time: Nanos, pid: Pid, new: NewMapping<'_>) -> Result<(), SinkError> {
+        // Translated code is no code of the program.
+        if burst::is_our_mapping(new.name) {
+            return Ok(());
+        }
         let module = self.modules.of_mapping(pid, new.name, self.sink)?;
         let space = self.spaces.entry(pid).or_default();
         if space.knows(new.start, new.end, module.id) || new.start >= new.end {
@@ -314,6 +328,20 @@ impl<'s> Recorder<'s> {
         position: Position<'_>,
     ) -> Result<Option<StackId>, SinkError> {
         self.frames.clear();
+        let mut position = position;
+        let mut registers = [0; sys::perf::USER_REGISTER_COUNT];
+        if let Some(whereabouts) = &self.whereabouts {
+            let native = |ip| whereabouts.native(at.pid, ip).unwrap_or(ip);
+            if let Some(stack) = &mut position.user {
+                registers = *stack.registers;
+                let ip = &mut registers[sys::perf::USER_INSTRUCTION_POINTER];
+                *ip = native(RemoteAddr(*ip)).0;
+                stack.registers = &registers;
+            }
+            if position.kernel.is_empty() {
+                position.ip = native(position.ip);
+            }
+        }
         if !position.kernel.is_empty() {
             let kernel = self.modules.kernel(self.sink)?;
             for (depth, address) in position.kernel.iter().enumerate() {

@@ -199,7 +199,7 @@ fn launch_here(
         notes: Vec::new(),
         bursts: None,
     };
-    session.start_bursts();
+    session.start_bursts(&mut recorder);
     let watched = announced.and_then(|()| session.watch(&mut recorder));
     Ok(session.finish(recorder, watched, usage_before, startup))
 }
@@ -235,7 +235,7 @@ fn attach_here(
         notes: Vec::new(),
         bursts: None,
     };
-    session.start_bursts();
+    session.start_bursts(&mut recorder);
     let children = children_of(pid, &threads);
     if !children.is_empty() {
         session.notes.push(format!(
@@ -316,7 +316,7 @@ impl Session<'_> {
     }
 
     /// Bursts need threads that nobody else traces: where ptrace samples, there are none.
-    fn start_bursts(&mut self) {
+    fn start_bursts(&mut self, recorder: &mut Recorder<'_>) {
         let Some(options) = &self.options.bursts else { return };
         if matches!(self.source, Source::Ptrace(_)) {
             self.notes.push(
@@ -327,7 +327,10 @@ impl Session<'_> {
         }
         let launched = self.program.as_ref().map(LaunchedProgram::pid);
         match Bursts::start(options, self.start, launched) {
-            Ok(bursts) => self.bursts = Some(bursts),
+            Ok(bursts) => {
+                recorder.follow_bursts(bursts.whereabouts());
+                self.bursts = Some(bursts);
+            }
             Err(error) => self.notes.push(format!("no memory accesses were traced: {error}")),
         }
     }

@@ -23,3 +23,5 @@ pub const USER_REGISTERS: u64 = 1 << 29 | 1 << 30 | 1 << 31 | 1 << 32;
 
 /// How many registers [`USER_REGISTERS`] selects.
 pub const USER_REGISTER_COUNT: usize = USER_REGISTERS.count_ones() as usize;
+/// Which of them is the instruction pointer.
+pub const USER_INSTRUCTION_POINTER: usize = 2;

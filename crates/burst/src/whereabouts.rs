@@ -1,0 +1,61 @@
+//! Where a thread in translated code natively is.
+//!
+//! What for: samplers see threads in the middle of bursts too, at addresses of the code cache; those samples belong to
+//! the program's own code. What not: registers; what samplers unwind with (rsp, rbp) is native in translated code.
+//!
+//! Assumption: samples are looked up within a second or so. Where a cache was emptied and filled again meanwhile, a
+//! sample of the former code is taken for one of the later.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use base::{Pid, RemoteAddr};
+use x86::translate::{NativeRip, States};
+
+/// Whether a mapping of this name (`/proc/PID/maps`) is ours.
+#[must_use]
+pub fn is_our_mapping(name: &str) -> bool {
+    name.starts_with("/memfd:fathom")
+}
+
+struct Copy {
+    length: usize,
+    /// Native addresses from an offset on.
+    natives: Vec<(usize, RemoteAddr)>,
+}
+
+type Copies = BTreeMap<RemoteAddr, Copy>;
+
+/// Shared between the tracer, which adds, and samplers, which look.
+#[derive(Clone, Default)]
+pub struct Whereabouts(Arc<RwLock<HashMap<Pid, Copies>>>);
+
+impl Whereabouts {
+    /// A block was translated to `at`.
+    pub(crate) fn add(&self, pid: Pid, at: RemoteAddr, length: usize, states: &States) {
+        let mut natives: Vec<(usize, RemoteAddr)> = Vec::new();
+        for (offset, state) in &states.from {
+            // While the target of a return is being looked up its address is in a register, which nobody samples; the
+            // last known place is one instruction away.
+            if let NativeRip::At(address) = state.rip
+                && natives.last().is_none_or(|(_, last)| *last != address)
+            {
+                natives.push((*offset, address));
+            }
+        }
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        all.entry(pid).or_default().insert(at, Copy { length, natives });
+    }
+
+    /// The native address for one in translated code; `None` for all others.
+    #[must_use]
+    pub fn native(&self, pid: Pid, address: RemoteAddr) -> Option<RemoteAddr> {
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let (at, copy) = all.get(&pid)?.range(..=address).next_back()?;
+        let offset =
+            usize::try_from(address.0 - at.0).ok().filter(|offset| *offset < copy.length)?;
+        let behind = copy.natives.partition_point(|(from, _)| *from <= offset);
+        // In front of the first known place (the check of a table entry) comes the block itself.
+        copy.natives.get(behind.saturating_sub(1)).map(|(_, native)| *native)
+    }
+}
