@@ -50,17 +50,18 @@ fn bend(random: &mut Random, bytes: &mut [u8], block: &Block) {
     }
 }
 
-/// Registers that serve as indices or counters only.
-fn indices(block: &Block) -> Vec<Gpr> {
-    let addresses = || block.instructions.iter().flat_map(|one| one.accesses());
-    let bases: Vec<Gpr> = addresses().filter_map(|access| access.address().base).collect();
-    let indices = addresses().filter_map(|access| access.address().index);
-    let counters = addresses().filter_map(|access| match access.when {
+/// Registers that serve as bases, and those that serve as indices or counters only.
+fn roles(block: &Block) -> (Vec<Gpr>, Vec<Gpr>) {
+    let accesses = || block.instructions.iter().flat_map(|one| one.accesses());
+    let bases: Vec<Gpr> = accesses().filter_map(|access| access.address().base).collect();
+    let indices = accesses().filter_map(|access| access.address().index);
+    let counters = accesses().filter_map(|access| match access.when {
         x86::When::Repeated(repeat) => Some(repeat.counter),
         _ => None,
     });
-    let all = indices.map(|index| index.register).chain(counters);
-    all.filter(|register| !bases.contains(register)).collect()
+    let others = indices.map(|index| index.register).chain(counters);
+    let others = others.filter(|register| !bases.contains(register)).collect();
+    (bases, others)
 }
 
 #[derive(Default, Debug)]
@@ -122,9 +123,9 @@ impl Bench {
         native::place(&mut self.pair.stepped, 0, &bytes);
         self.tally.blocks += 1;
         self.tally.loops += usize::from(translation.record.iterations.is_some());
-        let indices = indices(&block);
+        let (bases, indices) = roles(&block);
         for _ in 0..starts {
-            let registers = machine::registers(&mut self.random, START, &indices);
+            let registers = machine::registers(&mut self.random, START, &bases, &indices);
             let pristine = machine::memory(&mut self.random);
             let extended = machine::extended(&mut self.random, &self.pair.stepped.extended);
             let case = Case::new(&block, &translation, flavour, registers, &extended, &pristine);
@@ -202,7 +203,7 @@ fn of_libraries(seed: u64, flavour: Flavour, every: usize) {
             let from = at - 0x1000;
             let end = (at + 0x1000).min(bytes.len());
             let limits = if bench.random.below(2) == 0 { Limits::SUPER } else { Limits::BASIC };
-            bench.block(&bytes[from..end], 0x1000, 1, &limits);
+            bench.block(&bytes[from..end], 0x1000, 2, &limits);
         }
     });
     println!("{flavour:?}: {:?}", bench.tally);

@@ -112,17 +112,17 @@ fn libraries(flavour: Flavour, most: usize) {
 
 #[test]
 fn traced() {
-    libraries(Flavour::Trace, common::FEW_MEGABYTES);
+    libraries(Flavour::Trace, common::FEW_MEGABYTES / 2);
 }
 
 #[test]
 fn counted() {
-    libraries(Flavour::Count, common::FEW_MEGABYTES / 4);
+    libraries(Flavour::Count, common::FEW_MEGABYTES / 8);
 }
 
 #[test]
 fn timed() {
-    libraries(Flavour::Timed { pick: 3 }, common::FEW_MEGABYTES / 4);
+    libraries(Flavour::Timed { pick: 3 }, common::FEW_MEGABYTES / 8);
 }
 
 /// Data that are 2 GiB away from the copy are out of reach; the refusal says so.

@@ -72,6 +72,11 @@ impl<'a> Case<'a> {
         Case { block, translation, roots, flavour, start, extended, pristine, flags_at_end, live }
     }
 
+    /// Those that matter in front of the block.
+    pub fn flags_of_start(&self) -> u64 {
+        bits(self.live[0].flags)
+    }
+
     fn is_summarised(&self) -> bool {
         // A loop without accesses has no record to tell by; its copy has no way back but inside.
         let back =
@@ -92,6 +97,7 @@ impl<'a> Case<'a> {
             again,
             most,
         )?;
+        self.check_leaving(&mut pair.whole);
         if self.branches_nowhere(&native) {
             return Some(native);
         }
@@ -112,7 +118,7 @@ impl<'a> Case<'a> {
         indirect && native.fault.is_some_and(|(_, address)| address == RemoteAddr(0))
     }
 
-    fn state_at(&self, machine: &Machine, rip: RemoteAddr) -> CopyState {
+    pub fn state_at(&self, machine: &Machine, rip: RemoteAddr) -> CopyState {
         let offset = |from: RemoteAddr| rip.0.wrapping_sub(from.0) as usize;
         let code = self.translation.code_end;
         let found = if offset(COPY_AT) < code {
@@ -303,7 +309,7 @@ fn is_same(one: &Registers, other: &Registers, flags: u64) -> bool {
         && one.fs_base == other.fs_base
 }
 
-fn same(native: &Registers, here: &Registers, flags: u64) {
+pub fn same(native: &Registers, here: &Registers, flags: u64) {
     for register in x86::Gpr::all() {
         let number = register.number();
         let (one, other) = (native.general[number], here.general[number]);

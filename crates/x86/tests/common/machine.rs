@@ -188,16 +188,23 @@ impl Machine {
 }
 
 /// Registers with which many operands are in reach: bases point to the data, indices are small.
-pub fn registers(random: &mut Random, start: RemoteAddr, indices: &[Gpr]) -> Registers {
+pub fn registers(
+    random: &mut Random,
+    start: RemoteAddr,
+    bases: &[Gpr],
+    indices: &[Gpr],
+) -> Registers {
     let mut registers = Registers { rip: start, ..Registers::default() };
     for register in Gpr::all() {
         let value = &mut registers.general[register.number()];
-        *value = match random.below(20) {
+        // Now and then a base is none, so that the block faults.
+        *value = match random.below(40) {
+            1.. if bases.contains(&register) && register != Gpr::RSP => pointer(random),
             _ if register == Gpr::RSP => MIDDLE + 64 * random.below(64) as u64,
             _ if indices.contains(&register) => random.below(40) as u64,
-            0..12 => pointer(random),
-            12..17 => random.below(40) as u64,
-            17 => 0,
+            0..24 => pointer(random),
+            24..34 => random.below(40) as u64,
+            34..36 => 0,
             _ => random.next(),
         };
     }

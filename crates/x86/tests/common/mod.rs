@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub mod compare;
+pub mod leaving;
 pub mod machine;
 pub mod native;
 pub mod records;
