@@ -1,6 +1,6 @@
 //! A recording made ready for questions: stacks expanded, threads named, samples summed per stack.
 
-use base::Nanos;
+use base::{FileOffset, ModuleId, Nanos};
 use facts::{CounterKind, LostSource, Privilege, Recording, SamplingMethod};
 
 use crate::index_map::IndexMap;
@@ -38,7 +38,16 @@ impl<'a> Profile<'a> {
     /// Expands stacks and sums samples. Linear in the size of the recording.
     #[must_use]
     pub fn new(recording: &'a Recording) -> Profile<'a> {
-        let stacks = Stacks::new(recording);
+        Profile::with_addresses(recording, std::iter::empty())
+    }
+
+    /// The same, with places for more addresses than those of stacks.
+    #[must_use]
+    pub fn with_addresses(
+        recording: &'a Recording,
+        addresses: impl Iterator<Item = (ModuleId, FileOffset)>,
+    ) -> Profile<'a> {
+        let stacks = Stacks::new(recording, addresses);
         let threads = ThreadTable::new(recording);
         let cells = sum_samples(recording, &stacks, &threads, |_, _| true);
         let mut whole = Weight::default();

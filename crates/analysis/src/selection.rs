@@ -93,6 +93,12 @@ impl Selection {
         self.threads.as_ref().is_none_or(|chosen| chosen[thread.index()])
     }
 
+    /// Whether a filter on threads is set.
+    #[must_use]
+    pub fn chooses_threads(&self) -> bool {
+        self.threads.is_some()
+    }
+
     /// Whether samples at this time count.
     #[must_use]
     pub fn has_time(&self, time: Nanos) -> bool {

@@ -147,13 +147,24 @@ pub struct Stacks {
     nodes: Vec<Node>,
     pool: Vec<PlaceId>,
     ids: Vec<(StackId, NodeIndex)>,
+    /// The innermost place at each address asked for.
+    at: HashMap<(ModuleId, FileOffset), PlaceId>,
 }
 
 impl Stacks {
-    /// Expands all stack nodes of `recording`.
+    /// Expands all stack nodes of `recording`, and `addresses`.
     #[must_use]
-    pub fn new(recording: &Recording) -> Stacks {
-        Builder::new(recording).build(recording)
+    pub fn new(
+        recording: &Recording,
+        addresses: impl Iterator<Item = (ModuleId, FileOffset)>,
+    ) -> Stacks {
+        Builder::new(recording).build(recording, addresses)
+    }
+
+    /// The innermost place at one of the addresses that were asked for.
+    #[must_use]
+    pub fn place_at(&self, module: ModuleId, offset: FileOffset) -> PlaceId {
+        self.at.get(&(module, offset)).copied().unwrap_or(NO_STACK)
     }
 
     /// The node with this id, when the recording has it.
@@ -458,7 +469,11 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn build(mut self, recording: &Recording) -> Stacks {
+    fn build(
+        mut self,
+        recording: &Recording,
+        addresses: impl Iterator<Item = (ModuleId, FileOffset)>,
+    ) -> Stacks {
         let mut nodes: Vec<Node> = Vec::with_capacity(recording.stack_nodes.len());
         let mut known: HashMap<StackId, NodeIndex> =
             HashMap::with_capacity(recording.stack_nodes.len());
@@ -475,6 +490,11 @@ impl<'a> Builder<'a> {
         }
         let mut ids: Vec<(StackId, NodeIndex)> = known.into_iter().collect();
         ids.sort_unstable();
+        let mut at = HashMap::new();
+        for (module, offset) in addresses {
+            let frames = self.expand(module, offset);
+            at.insert((module, offset), self.pool[frames.start as usize]);
+        }
         Stacks {
             modules: self.modules,
             functions: self.functions,
@@ -484,6 +504,7 @@ impl<'a> Builder<'a> {
             nodes,
             pool: self.pool,
             ids,
+            at,
         }
     }
 

@@ -3,10 +3,11 @@
 //! What for: a test says who ran where and how often; ids, times and the order of facts come out right by
 //! themselves. What not: nothing is invented; what a test does not add is not there.
 
-use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
+use base::{BlockId, BurstId, CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
-    Counter, CounterKind, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource, Module,
-    ModuleKind, Privilege, Recording, Sample, StackNode, ThreadEvent, ThreadEventKind,
+    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Counter, CounterKind, Fault,
+    FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource, Module, ModuleKind, Privilege, Record,
+    RecordEncoder, Recording, Records, Sample, StackNode, ThreadEvent, ThreadEventKind,
 };
 
 /// Time between two samples of a thread, as with the default rate of 1 kHz.
@@ -18,6 +19,12 @@ pub struct CodeAddress {
     module: ModuleId,
     offset: FileOffset,
 }
+
+/// A record of a burst: the block, iterations, and values.
+pub type BurstRecord = (BlockId, u64, Vec<u64>);
+
+/// Where modules lie in processes: an instruction's address is this plus its offset.
+pub const CODE_BASE: u64 = 0x40_0000;
 
 /// Builds a [`Recording`]. All of it belongs to one process unless a method takes another thread.
 #[derive(Default)]
@@ -197,6 +204,74 @@ impl RecordingBuilder {
             kind,
             value,
         });
+        self
+    }
+
+    /// A block of process `pid` that records addresses: `code` at `offset` of a module, and what its records hold, as
+    /// `x86::translate::RecordLayout` writes it.
+    pub fn block(
+        &mut self,
+        pid: i32,
+        module: ModuleId,
+        offset: u64,
+        code: &[u8],
+        record: &str,
+    ) -> BlockId {
+        let id = BlockId(self.recording.blocks.len() as u32);
+        let piece = CodePiece {
+            address: RemoteAddr(CODE_BASE + offset),
+            module,
+            offset: FileOffset(offset),
+            bytes: code.to_vec(),
+        };
+        self.recording.blocks.push(Block {
+            id,
+            pid: Pid(pid),
+            flavour: BurstFlavour::Trace,
+            pieces: vec![piece],
+            record: record.to_owned(),
+        });
+        id
+    }
+
+    /// A burst of a thread with these records, 100 ms after the one before and 3 ms long.
+    pub fn burst(&mut self, pid: i32, tid: i32, records: &[BurstRecord]) -> BurstId {
+        let number = self.recording.bursts.len() as u32;
+        let mut encoder = RecordEncoder::new();
+        for (block, iterations, values) in records {
+            encoder.push(&Record { block: *block, way: 0, iterations: *iterations, values });
+        }
+        let burst = BurstId(number);
+        self.recording.records.push(Records { burst, bytes: encoder.finish() });
+        self.recording.bursts.push(Burst {
+            id: burst,
+            time: Nanos(u64::from(number) * 100_000_000),
+            pid: Pid(pid),
+            tid: Tid(tid),
+            flavour: BurstFlavour::Trace,
+            end: BurstEnd::Time,
+            elapsed: Nanos(3_000_000),
+            cpu_time: Some(Nanos(3_000_000)),
+            stand_still: Nanos(70_000),
+            stops: 2,
+            fs_base: RemoteAddr(0x7f00_1000_0000),
+            records: records.len() as u64,
+            records_lost: false,
+        });
+        burst
+    }
+
+    /// `count` bursts that could not begin.
+    pub fn bursts_refused(&mut self, pid: i32, tid: i32, reason: &str, count: u64) -> &mut Self {
+        for number in 0..count {
+            self.recording.burst_refusals.push(BurstRefused {
+                time: Nanos(number * 100_000_000),
+                pid: Pid(pid),
+                tid: Tid(tid),
+                at: None,
+                reason: reason.to_owned(),
+            });
+        }
         self
     }
 

@@ -1,0 +1,159 @@
+//! Translated blocks read again: their memory accesses, and how addresses follow from records.
+//!
+//! What for: a [`Block`] carries its machine code and, as text, what its records hold. Both are decoded here, once.
+//! What not: records.
+//! Assumption: the block may be damaged or hostile. It is used only if its code reads as exactly the instructions that
+//! its pieces hold and every value that an address needs is in its record; otherwise it is counted as unusable.
+
+use std::collections::HashMap;
+
+use base::{BlockId, FileOffset, ModuleId, Pid};
+use facts::{Block, BurstFlavour, CodePiece, Recording};
+use x86::translate::RecordLayout;
+use x86::{Access, CodeBytes, Instruction, Limits, Reader, find_roots, read_block, self_loop};
+
+use super::address::Form;
+use super::chain::Chains;
+use crate::stack::index;
+
+index!(/// A memory access of an instruction.
+    SiteIndex);
+
+/// A memory access of an instruction, in whatever block and process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Site {
+    /// The module of the instruction.
+    pub module: ModuleId,
+    /// Its offset there.
+    pub offset: FileOffset,
+    /// Which of its accesses, from 0.
+    pub number: usize,
+    /// What it does.
+    pub access: Access,
+}
+
+/// One access of a block.
+#[derive(Debug)]
+pub(super) struct TracedAccess {
+    pub(super) site: SiteIndex,
+    /// Position of its instruction in the block.
+    pub(super) instruction: usize,
+    pub(super) form: Form,
+}
+
+/// A block whose records can be read.
+#[derive(Debug)]
+pub(super) struct TracedBlock {
+    pub(super) pid: Pid,
+    /// Values of a record.
+    pub(super) values: usize,
+    /// Instructions executed, by way out.
+    pub(super) ways: Vec<usize>,
+    /// Its loop can be summarised: a record may stand for many iterations.
+    pub(super) loops: bool,
+    pub(super) accesses: Vec<TracedAccess>,
+    pub(super) chains: Chains,
+}
+
+/// The code that bursts ran.
+#[derive(Debug, Default)]
+pub struct TracedCode {
+    pub(super) blocks: HashMap<BlockId, TracedBlock>,
+    pub(super) sites: Vec<Site>,
+    /// Blocks for addresses whose code or layout cannot be used.
+    pub(super) unusable_blocks: u64,
+}
+
+impl TracedCode {
+    /// Reads all blocks for addresses.
+    #[must_use]
+    pub fn read(recording: &Recording) -> TracedCode {
+        let mut code = TracedCode::default();
+        let mut known = HashMap::new();
+        let mut reader = Reader::new();
+        for block in recording.blocks.iter().filter(|one| one.flavour == BurstFlavour::Trace) {
+            match code.read_one(block, &mut reader, &mut known) {
+                Some(traced) => {
+                    code.blocks.entry(block.id).or_insert(traced);
+                }
+                None => code.unusable_blocks += 1,
+            }
+        }
+        code
+    }
+
+    /// Where the instructions lie whose accesses are known.
+    pub fn addresses(&self) -> impl Iterator<Item = (ModuleId, FileOffset)> + '_ {
+        self.sites.iter().map(|site| (site.module, site.offset))
+    }
+
+    fn read_one(
+        &mut self,
+        block: &Block,
+        reader: &mut Reader,
+        known: &mut HashMap<(ModuleId, FileOffset, usize), SiteIndex>,
+    ) -> Option<TracedBlock> {
+        let layout: RecordLayout = block.record.parse().ok()?;
+        let (decoded, places) = instructions(&block.pieces, reader)?;
+        let roots = find_roots(&decoded);
+        let back = layout.iterations.is_some().then(|| self_loop(&decoded, &roots)).flatten();
+        if layout.iterations.is_some() && !back.as_ref().is_some_and(|one| one.is_summarisable()) {
+            return None;
+        }
+        let forms: Option<Vec<Form>> = roots
+            .accesses
+            .iter()
+            .map(|access| Form::new(access, &roots, &layout, back.as_ref()))
+            .collect();
+        let mut accesses = Vec::new();
+        let mut number = 0;
+        for (form, rooted) in forms?.into_iter().zip(&roots.accesses) {
+            let before = accesses.last().map(|last: &TracedAccess| last.instruction);
+            number = if before == Some(rooted.instruction) { number + 1 } else { 0 };
+            let (module, offset) = places[rooted.instruction];
+            let site = *known.entry((module, offset, number)).or_insert_with(|| {
+                self.sites.push(Site { module, offset, number, access: rooted.access });
+                SiteIndex::new(self.sites.len() - 1)
+            });
+            accesses.push(TracedAccess { site, instruction: rooted.instruction, form });
+        }
+        Some(TracedBlock {
+            pid: block.pid,
+            values: layout.words.saturating_sub(1),
+            ways: layout.ways,
+            loops: back.is_some(),
+            accesses,
+            chains: Chains::of(&decoded),
+        })
+    }
+}
+
+/// The instructions of `pieces`, and the module and offset of each; `None` when they are not what the pieces hold.
+fn instructions(
+    pieces: &[CodePiece],
+    reader: &mut Reader,
+) -> Option<(x86::Block, Vec<(ModuleId, FileOffset)>)> {
+    let code: Vec<CodeBytes<'_>> = pieces
+        .iter()
+        .map(|piece| CodeBytes { start: piece.address, bytes: &piece.bytes })
+        .collect();
+    let bytes = pieces.iter().map(|piece| piece.bytes.len()).sum();
+    let follow = pieces.len().checked_sub(1)?;
+    let limits = Limits { instructions: bytes, bytes, follow };
+    let block = read_block(reader, &code[..], pieces.first()?.address, &limits);
+    let mut rest = block.instructions.iter();
+    let mut places = Vec::new();
+    for piece in pieces {
+        let mut at = 0;
+        while at < piece.bytes.len() {
+            let instruction: &Instruction = rest.next()?;
+            let inside = instruction.address().distance_from(piece.address)?;
+            if inside != at as u64 || at + instruction.length() > piece.bytes.len() {
+                return None;
+            }
+            places.push((piece.module, FileOffset(piece.offset.0.checked_add(inside)?)));
+            at += instruction.length();
+        }
+    }
+    (rest.next().is_none() && !places.is_empty()).then_some((block, places))
+}

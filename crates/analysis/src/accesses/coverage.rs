@@ -1,0 +1,45 @@
+//! How much of the running time could be traced.
+//!
+//! What for: figures from bursts speak only for code in which bursts can begin. Attempts are made at regular moments of
+//! running threads, so their shares are shares of running time. What not: what a burst recorded.
+
+use std::collections::BTreeMap;
+
+use facts::{Evidence, Metric, Recording};
+
+use crate::interval::wilson;
+
+/// Attempts, by what became of them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Coverage {
+    /// Attempts that became a burst, percent of all.
+    pub traced: Metric,
+    /// Those refused, by reason, percent of all; the most frequent first.
+    pub refused: Vec<(String, Metric)>,
+}
+
+const NO_ATTEMPT: &str = "no burst was attempted in this recording";
+
+/// Counts attempts.
+#[must_use]
+pub fn coverage(recording: &Recording) -> Coverage {
+    let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+    for refused in &recording.burst_refusals {
+        *reasons.entry(&refused.reason).or_default() += 1;
+    }
+    let begun = recording.bursts.len() as u64;
+    let attempts = begun + recording.burst_refusals.len() as u64;
+    let percent = |count: u64| {
+        if attempts == 0 {
+            return Metric::unavailable("percent", NO_ATTEMPT);
+        }
+        let share = count as f64 / attempts as f64;
+        let (low, high) = wilson(share, attempts as f64);
+        let interval = (low * 100.0, high * 100.0);
+        Metric::with_interval(Evidence::Sampled, share * 100.0, "percent", interval, attempts)
+    };
+    let mut refused: Vec<(&str, u64)> = reasons.into_iter().collect();
+    refused.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let refused = refused.into_iter().map(|(reason, count)| (reason.to_owned(), percent(count)));
+    Coverage { traced: percent(begun), refused: refused.collect() }
+}

@@ -1,0 +1,314 @@
+//! Distinct cache lines and bytes of many accesses, without going through them one by one.
+//!
+//! What for: a loop that runs a million times is one *run*: an address, a stride, a count. Any run splits into at most
+//! 64 runs whose stride is a multiple of the line, each with a fixed place in its lines; runs with the same stride in
+//! lines and the same remainder then overlap like intervals, and are counted by one sweep. Short runs and single
+//! accesses go into a table of lines.
+//! Exactness: exact as long as all long runs have one stride in lines; otherwise the lines of each stride are exact and
+//! the union is bounded by the largest and the sum.
+//! What not: which lines a cache holds.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::index_map::IndexMap;
+
+/// Bytes of a line.
+pub(super) const LINE: u64 = x86::LINE_BYTES as u64;
+/// A shorter run goes into the table, line by line.
+const SHORT_RUN: u64 = 64;
+
+/// At least and at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Bounds {
+    pub(super) low: u64,
+    pub(super) high: u64,
+}
+
+/// What was touched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Extent {
+    pub(super) lines: Bounds,
+    pub(super) bytes: Bounds,
+}
+
+/// Lines `remainder + stride × i` for i in `first..end`, of each the bytes in `mask`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Piece {
+    first: u64,
+    end: u64,
+    mask: u64,
+}
+
+/// Stride in lines, and remainder.
+type Class = (u64, u64);
+
+/// Touched lines.
+#[derive(Debug, Default)]
+pub(super) struct LineSet {
+    singles: IndexMap<u64, u64>,
+    /// The line touched last, and its mask.
+    last: (u64, u64),
+    runs: HashMap<Class, Vec<Piece>>,
+}
+
+impl LineSet {
+    /// Adds `bytes` bytes at `address`. What lies behind the end of the address space is left out.
+    pub(super) fn add(&mut self, address: u64, bytes: u32) {
+        for (line, mask) in masks(address, u64::from(bytes)) {
+            if self.last.0 == line && self.last.1 & mask == mask {
+                continue;
+            }
+            let known = self.singles.entry(line).or_default();
+            *known |= mask;
+            self.last = (line, *known);
+        }
+    }
+
+    /// Adds `count` accesses, from `start` on every `stride` bytes. `false` when they leave the address space: then
+    /// nothing is added.
+    pub(super) fn add_run(&mut self, start: u64, stride: i64, count: u64, bytes: u32) -> bool {
+        let Some((low, high)) = ends(start, stride, count) else { return false };
+        let stride = stride.unsigned_abs();
+        if stride == 0 {
+            self.add(low, bytes);
+        } else if count <= SHORT_RUN {
+            (0..count).for_each(|number| self.add(low + number * stride, bytes));
+        } else if stride <= u64::from(bytes) {
+            self.add_contiguous(low, (high - low).saturating_add(u64::from(bytes)));
+        } else {
+            self.add_sparse(low, stride, count, bytes);
+        }
+        true
+    }
+
+    fn add_contiguous(&mut self, start: u64, bytes: u64) {
+        let end = start.saturating_add(bytes);
+        let (first, behind) = (start.div_ceil(LINE), end / LINE);
+        for (edge, length) in [
+            (start, first.saturating_mul(LINE).min(end) - start),
+            (behind * LINE, end.saturating_sub(behind.max(first).saturating_mul(LINE))),
+        ] {
+            masks(edge, length).for_each(|(line, mask)| {
+                *self.singles.entry(line).or_default() |= mask;
+            });
+        }
+        if first < behind {
+            let piece = Piece { first, end: behind, mask: u64::MAX };
+            self.runs.entry((1, 0)).or_default().push(piece);
+        }
+    }
+
+    /// `stride × count` is in the address space and `count` at least 64, so that nothing here overflows.
+    fn add_sparse(&mut self, start: u64, stride: u64, count: u64, bytes: u32) {
+        // So many steps lead to the same place in a line.
+        let period = LINE >> stride.trailing_zeros().min(LINE.trailing_zeros());
+        let lines_per_step = stride * period / LINE;
+        for phase in 0..period {
+            let steps = (count - phase).div_ceil(period);
+            for (line, mask) in masks(start + phase * stride, u64::from(bytes)) {
+                let class = (lines_per_step, line % lines_per_step);
+                let first = line / lines_per_step;
+                let piece = Piece { first, end: first + steps, mask };
+                self.runs.entry(class).or_default().push(piece);
+            }
+        }
+    }
+
+    /// What was touched; empties the set.
+    pub(super) fn measure(&mut self) -> Extent {
+        let runs: HashMap<Class, Vec<Piece>> =
+            self.runs.drain().map(|(class, pieces)| (class, sweep(&pieces))).collect();
+        let mut by_stride: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for ((stride, _), pieces) in &runs {
+            let sum = by_stride.entry(*stride).or_default();
+            for piece in pieces {
+                sum.0 += piece.end - piece.first;
+                sum.1 += (piece.end - piece.first) * u64::from(piece.mask.count_ones());
+            }
+        }
+        let mut extent = Extent::default();
+        for (lines, bytes) in by_stride.values() {
+            extent.lines.low = extent.lines.low.max(*lines);
+            extent.lines.high += lines;
+            extent.bytes.low = extent.bytes.low.max(*bytes);
+            extent.bytes.high += bytes;
+        }
+        let strides: Vec<u64> = by_stride.into_keys().collect();
+        for (line, mask) in self.singles.drain() {
+            let in_runs = strides.iter().filter_map(|stride| {
+                let pieces = runs.get(&(*stride, line % stride))?;
+                found(pieces, line / stride)
+            });
+            let covered = in_runs.reduce(|all, mask| all | mask);
+            extent.add(u64::from(covered.is_none()), mask & !covered.unwrap_or(0));
+        }
+        self.last = (0, 0);
+        extent
+    }
+}
+
+impl Extent {
+    fn add(&mut self, lines: u64, mask: u64) {
+        let bytes = u64::from(mask.count_ones());
+        self.lines.low += lines;
+        self.lines.high += lines;
+        self.bytes.low += bytes;
+        self.bytes.high += bytes;
+    }
+}
+
+/// The lowest and the highest address of a run; `None` when it leaves the address space.
+fn ends(start: u64, stride: i64, count: u64) -> Option<(u64, u64)> {
+    let span = stride.unsigned_abs().checked_mul(count.checked_sub(1)?)?;
+    if stride < 0 {
+        Some((start.checked_sub(span)?, start))
+    } else {
+        Some((start, start.checked_add(span)?))
+    }
+}
+
+/// The lines of `bytes` bytes from `address` on, and of each the touched bytes.
+fn masks(address: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+    let end = address.saturating_add(bytes);
+    let mut at = address;
+    std::iter::from_fn(move || {
+        if at >= end {
+            return None;
+        }
+        let (line, offset) = (at / LINE, at % LINE);
+        let length = (LINE - offset).min(end - at);
+        at = at.saturating_add(length);
+        Some((line, (u64::MAX >> (LINE - length)) << offset))
+    })
+}
+
+/// The union: disjoint pieces in rising order, of each the bytes that any of the overlapping ones touches.
+fn sweep(pieces: &[Piece]) -> Vec<Piece> {
+    // A mask begins (true) or ends at a place.
+    let mut events: Vec<(u64, bool, u64)> = Vec::with_capacity(2 * pieces.len());
+    for piece in pieces {
+        events.push((piece.first, true, piece.mask));
+        events.push((piece.end, false, piece.mask));
+    }
+    events.sort_unstable();
+    let mut active: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut union = Vec::new();
+    let mut from = 0;
+    for (at, begins, mask) in events {
+        if at > from && !active.is_empty() {
+            let mask = active.keys().fold(0, |all, mask| all | mask);
+            push(&mut union, Piece { first: from, end: at, mask });
+        }
+        from = at;
+        let count = active.entry(mask).or_default();
+        *count = if begins { *count + 1 } else { count.saturating_sub(1) };
+        if *count == 0 {
+            active.remove(&mask);
+        }
+    }
+    union
+}
+
+fn push(union: &mut Vec<Piece>, piece: Piece) {
+    match union.last_mut() {
+        Some(last) if last.end == piece.first && last.mask == piece.mask => last.end = piece.end,
+        _ => union.push(piece),
+    }
+}
+
+/// The touched bytes of line `index` of a class.
+fn found(pieces: &[Piece], index: u64) -> Option<u64> {
+    let behind = pieces.partition_point(|piece| piece.first <= index);
+    let piece = pieces.get(behind.checked_sub(1)?)?;
+    (index < piece.end).then_some(piece.mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// Byte by byte, which needs no thought.
+    fn by_hand(runs: &[(u64, i64, u64, u32)]) -> (u64, u64) {
+        let mut bytes = HashSet::new();
+        for (start, stride, count, size) in runs {
+            for number in 0..*count {
+                let at = start.wrapping_add_signed(stride * number as i64);
+                bytes.extend((0..u64::from(*size)).map(|byte| at + byte));
+            }
+        }
+        let lines: HashSet<u64> = bytes.iter().map(|byte| byte / LINE).collect();
+        (lines.len() as u64, bytes.len() as u64)
+    }
+
+    fn measured(runs: &[(u64, i64, u64, u32)]) -> Extent {
+        let mut set = LineSet::default();
+        for (start, stride, count, bytes) in runs {
+            assert!(set.add_run(*start, *stride, *count, *bytes));
+        }
+        set.measure()
+    }
+
+    #[test]
+    fn runs_of_one_stride_are_exact() {
+        let cases: [&[(u64, i64, u64, u32)]; 9] = [
+            &[(0x1000, 8, 1000, 8)],
+            &[(0x1004, 8, 1000, 8), (0x1800, 8, 1000, 8), (0x9004, 8, 1000, 8)],
+            &[(0x1003, 24, 500, 8), (0x103b, 24, 500, 8)],
+            &[(0x1000, 72, 300, 16), (0x1008, 72, 300, 16), (0x1000, 72, 5, 4)],
+            // A matrix by columns: neighbouring columns share lines.
+            &[(0x1_0000, 4096, 200, 8), (0x1_0008, 4096, 200, 8), (0x1_0040, 4096, 200, 8)],
+            &[(0x1_0000, 8000, 200, 8), (0x1_0008, 8000, 200, 8)],
+            &[(0x9_0000, -64, 300, 4), (0x9_0004, -64, 300, 4)],
+            &[(0x1001, 67, 300, 65)],
+            &[(0x1000, 0, 1_000_000, 8), (0x1000, 1, 70, 1)],
+        ];
+        for runs in cases {
+            let few: Vec<(u64, i64, u64, u32)> = runs
+                .iter()
+                .map(|(start, stride, count, bytes)| {
+                    (*start, *stride, if *stride == 0 { 1 } else { *count }, *bytes)
+                })
+                .collect();
+            let (lines, bytes) = by_hand(&few);
+            let exact = |value| Bounds { low: value, high: value };
+            let expected = Extent { lines: exact(lines), bytes: exact(bytes) };
+            assert_eq!(measured(runs), expected, "{runs:?}");
+        }
+    }
+
+    #[test]
+    fn runs_of_different_strides_are_bounded() {
+        let runs = [(0x1000, 192, 500, 8), (0x1000, 128, 700, 8), (0x1008, 24, 10, 8)];
+        let (lines, bytes) = by_hand(&runs);
+        let found = measured(&runs);
+        assert!(found.lines.low <= lines && lines <= found.lines.high, "{found:?} {lines}");
+        assert!(found.bytes.low <= bytes && bytes <= found.bytes.high, "{found:?} {bytes}");
+        assert!(found.lines.low >= 700 && found.lines.high <= 1210, "{found:?}");
+    }
+
+    #[test]
+    fn absurd_runs_are_refused_and_huge_ones_cost_nothing() {
+        let mut set = LineSet::default();
+        assert!(!set.add_run(1, -8, 1000, 8));
+        assert!(!set.add_run(0, i64::MIN, 3, 8));
+        assert!(!set.add_run(0, 8, 0, 8));
+        assert!(!set.add_run(u64::MAX - 100, 8, 1000, 8));
+        assert_eq!(set.measure(), Extent::default());
+        assert!(set.add_run(0, 8, 1 << 60, 8));
+        assert!(set.add_run(0, 1 << 57, 65, 8));
+        assert_eq!(set.measure().lines.high, (1 << 57) + 65);
+        set.add(u64::MAX - 3, 8);
+        assert_eq!(set.measure().lines.high, 1);
+    }
+
+    #[test]
+    fn measuring_empties_the_set() {
+        let mut set = LineSet::default();
+        set.add(0x1000, 8);
+        set.measure();
+        set.add(0x1000, 8);
+        assert_eq!(set.measure().bytes, Bounds { low: 8, high: 8 });
+    }
+}

@@ -1,0 +1,361 @@
+//! What the traced memory accesses look like: how many, how wide, in which pattern, over how many cache lines.
+//!
+//! What for: bursts recorded the addresses of all accesses of a thread for a short time. Each access of an instruction
+//! (a *site*) becomes a row, or the sites of a function, line or module together. What not: which cache level served an
+//! access, how long it took (a cache model over the same addresses), and rates: time in a burst is not native time.
+//!
+//! Patterns, by the distances between successive addresses of a site in one burst:
+//! * one distance that makes up at least half of all decides: 0 is *constant*, the access's own size up or down *unit*,
+//!   any other *strided*;
+//! * without one it is *irregular*;
+//! * an irregular site most of whose addresses stand at the end of a chain of at least four loads, each of which gave
+//!   the next one's address, is a *pointer chase* (`chain`).
+//!
+//! Figures over bursts: a count of lines is the median over the bursts in which the row occurs, since sums over bursts
+//! would mix reuse within a burst with that between them. Shares are of all accesses of all bursts, and bursts are the
+//! independent observations behind their intervals: accesses within one are not.
+//!
+//! Assumptions: bursts sample the running time of threads evenly; where they could not begin is in [`coverage`].
+
+mod address;
+mod chain;
+mod code;
+mod coverage;
+mod lines;
+mod strides;
+mod walk;
+
+use facts::{Burst, Evidence, Metric};
+use x86::{Access, Kind};
+
+use self::strides::{Distance, Strides};
+use self::walk::{Question, RowSums, Share, walk};
+use crate::hotspots::{Key, RowKey};
+use crate::index_map::IndexMap;
+use crate::interval::{median, median_interval, ratio_interval};
+use crate::profile::Profile;
+use crate::selection::Selection;
+use crate::stack::PlaceId;
+
+pub use self::code::{Site, SiteIndex, TracedCode};
+pub use self::coverage::{Coverage, coverage};
+
+/// How the addresses of a row follow each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pattern {
+    /// No site was seen twice in a burst.
+    Unknown,
+    /// The same address.
+    Constant,
+    /// Neighbours, upwards or downwards.
+    Unit,
+    /// Every so many bytes; negative downwards.
+    Strided(i64),
+    /// No frequent distance.
+    Irregular,
+    /// Irregular, and each address comes from the load before.
+    PointerChase,
+}
+
+/// Sites that are shown together.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AccessRow {
+    /// What it is.
+    pub key: RowKey,
+    /// Without grouping: the site.
+    pub site: Option<Site>,
+    /// The place in it with the most accesses.
+    pub place: PlaceId,
+    /// What all its sites do; `None` when they differ.
+    pub kind: Option<AccessKind>,
+    /// Bytes of one access; a mean where they differ.
+    pub bytes: Metric,
+    /// Accesses in all chosen bursts, iterations of summarised loops included.
+    pub accesses: Metric,
+    /// Of all traced accesses, percent.
+    pub share: Metric,
+    /// The pattern.
+    pub pattern: Pattern,
+    /// The dominant distance, bytes.
+    pub stride: Metric,
+    /// Its share of all distances, percent.
+    pub stride_share: Metric,
+    /// Distinct lines per burst.
+    pub lines: Metric,
+    /// Of the bytes of these lines those that were touched, percent.
+    pub line_use: Metric,
+}
+
+/// What an access does, as far as a reader cares.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct AccessKind {
+    /// The kind.
+    pub kind: Kind,
+    /// Atomic.
+    pub locked: bool,
+}
+
+impl AccessKind {
+    fn of(access: &Access) -> AccessKind {
+        AccessKind { kind: access.kind, locked: access.locked }
+    }
+
+    /// In words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self.kind {
+            Kind::ReadWrite if self.locked => "atomic",
+            Kind::Read => "read",
+            Kind::Write => "write",
+            Kind::ReadWrite => "read+write",
+            Kind::StreamingRead => "streaming read",
+            Kind::StreamingWrite => "streaming write",
+            Kind::Prefetch => "prefetch",
+            Kind::PrefetchWrite => "prefetch to write",
+            Kind::Flush => "flush",
+            Kind::WriteBack => "write back",
+            Kind::Demote => "demote",
+        }
+    }
+}
+
+/// All rows, most accesses first.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Accesses {
+    /// The rows.
+    pub rows: Vec<AccessRow>,
+    /// Accesses of all bursts, chosen or not.
+    pub total: u64,
+    /// Bursts whose records were read.
+    pub bursts: u64,
+    /// Bursts for addresses whose records were not kept.
+    pub lost_bursts: u64,
+    /// What could not be used: blocks, records of such and unknown blocks, pieces of records that do not decode.
+    pub unusable_blocks: u64,
+    /// See above.
+    pub unusable_records: u64,
+    /// See above.
+    pub damaged_pieces: u64,
+}
+
+/// Sums up the chosen bursts. Rows are sites when `keys` is empty; of keys those on code count.
+/// `profile` must know the addresses of `code` ([`Profile::with_addresses`]).
+#[must_use]
+pub fn accesses(
+    profile: &Profile<'_>,
+    code: &TracedCode,
+    selection: &Selection,
+    keys: &[Key],
+) -> Accesses {
+    let recording = profile.recording;
+    let rows = Rows::new(profile, code, selection, keys);
+    let chosen = |burst: &Burst| {
+        let thread = profile.threads.find(burst.pid, burst.tid);
+        selection.has_time(burst.time)
+            && thread.map_or(!selection.chooses_threads(), |thread| selection.has_thread(thread))
+    };
+    let question = Question {
+        code,
+        row_of_site: rows.row_of_site.clone(),
+        rows: rows.heads.len(),
+        chosen: &chosen,
+    };
+    let walked = walk(recording, &question);
+    let squares: f64 = walked.totals.iter().map(|total| (*total as f64).powi(2)).sum();
+    let all = AllBursts { accesses: walked.accesses, squares, count: walked.totals.len() };
+    let mut found: Vec<AccessRow> = rows
+        .heads
+        .into_iter()
+        .zip(&walked.rows)
+        .filter(|(_, sums)| sums.accesses > 0)
+        .map(|(head, sums)| row(head, sums, &all))
+        .collect();
+    // Rows are in the order in which their code came up first: the sort is stable, so equal ones stay so.
+    found.sort_by(|a, b| {
+        b.accesses.value.partial_cmp(&a.accesses.value).unwrap_or(std::cmp::Ordering::Equal)
+    });
+    let traced = |burst: &&Burst| burst.flavour == facts::BurstFlavour::Trace;
+    let lost = recording.bursts.iter().filter(traced).filter(|burst| burst.records_lost).count();
+    Accesses {
+        rows: found,
+        total: walked.accesses,
+        bursts: walked.totals.len() as u64,
+        lost_bursts: lost as u64,
+        unusable_blocks: code.unusable_blocks,
+        unusable_records: walked.unusable_records,
+        damaged_pieces: walked.damaged_pieces,
+    }
+}
+
+/// What a row is, before anything is counted.
+struct Head {
+    key: RowKey,
+    site: Option<Site>,
+    place: PlaceId,
+    kind: Option<AccessKind>,
+}
+
+struct Rows {
+    heads: Vec<Head>,
+    row_of_site: Vec<Option<usize>>,
+}
+
+impl Rows {
+    fn new(profile: &Profile<'_>, code: &TracedCode, selection: &Selection, keys: &[Key]) -> Rows {
+        let mut rows = Rows { heads: Vec::new(), row_of_site: Vec::new() };
+        let mut known: IndexMap<RowKey, usize> = IndexMap::default();
+        for site in &code.sites {
+            let place = profile.stacks.place_at(site.module, site.offset);
+            let kind = AccessKind::of(&site.access);
+            let row = selection.has_place(place).then(|| {
+                let module = profile.stacks.function_of(place).module;
+                let key = RowKey::of_code(keys, &profile.stacks.places[place.index()], module);
+                let new = rows.heads.len();
+                let row = if keys.is_empty() { new } else { *known.entry(key).or_insert(new) };
+                if row == new {
+                    let site = keys.is_empty().then_some(*site);
+                    rows.heads.push(Head { key, site, place, kind: Some(kind) });
+                } else if rows.heads[row].kind != Some(kind) {
+                    rows.heads[row].kind = None;
+                }
+                row
+            });
+            rows.row_of_site.push(row);
+        }
+        rows
+    }
+}
+
+/// What shares are of.
+struct AllBursts {
+    accesses: u64,
+    squares: f64,
+    count: usize,
+}
+
+fn row(head: Head, sums: &RowSums, all: &AllBursts) -> AccessRow {
+    let (pattern, stride, stride_share) = pattern(sums);
+    AccessRow {
+        key: head.key,
+        site: head.site,
+        place: head.place,
+        kind: head.kind,
+        bytes: bytes(sums),
+        accesses: count(sums),
+        share: share(sums, all),
+        pattern,
+        stride,
+        stride_share,
+        lines: over_bursts(sums, "count", |one| (one.lines.low as f64, one.lines.high as f64)),
+        line_use: over_bursts(sums, "percent", |one| one.used_percent),
+    }
+}
+
+fn traced(value: f64, unit: &str, interval: Option<(f64, f64)>, samples: u64) -> Metric {
+    Metric {
+        low: interval.map(|interval| interval.0),
+        high: interval.map(|interval| interval.1),
+        evidence: Some(Evidence::Traced),
+        samples,
+        ..Metric::counted(value, unit)
+    }
+}
+
+fn exact(value: f64, unit: &str, samples: u64) -> Metric {
+    traced(value, unit, Some((value, value)), samples)
+}
+
+fn bytes(sums: &RowSums) -> Metric {
+    let known = sums.accesses.max(1);
+    if sums.smallest == sums.largest {
+        return exact(f64::from(sums.largest), "bytes", sums.accesses);
+    }
+    let mean = sums.bytes as f64 / known as f64;
+    let note = format!("a mean: from {} to {} bytes", sums.smallest, sums.largest);
+    traced(mean, "bytes", None, sums.accesses).noted(&note)
+}
+
+fn count(sums: &RowSums) -> Metric {
+    let value = sums.accesses as f64;
+    if sums.at_least {
+        let at_least = Metric { low: Some(value), ..traced(value, "count", None, sums.accesses) };
+        return at_least
+            .noted("at least: how often a repeated instruction compared is not recorded");
+    }
+    exact(value, "count", sums.accesses)
+}
+
+/// The row's accesses among all: a ratio of sums over bursts.
+fn share(sums: &RowSums, all: &AllBursts) -> Metric {
+    let total = all.accesses.max(1) as f64;
+    let ratio = sums.accesses as f64 / total;
+    let mut residuals = ratio * ratio * all.squares;
+    for one in &sums.bursts {
+        let (part, of) = (one.accesses as f64, one.of as f64);
+        residuals += (part - ratio * of).powi(2) - (ratio * of).powi(2);
+    }
+    let interval = ratio_interval(ratio, total, residuals, all.count);
+    let percent = interval.map(|(low, high)| (low * 100.0, high * 100.0));
+    let metric = traced(ratio * 100.0, "percent", percent, all.count as u64);
+    match interval {
+        Some(_) => metric,
+        None => metric.noted("of one burst: no interval can be stated"),
+    }
+}
+
+const NONE_FREQUENT: &str = "no distance makes up half of them";
+const NOT_TWICE: &str = "no instruction of it ran twice in a burst";
+
+/// The pattern, the dominant distance and its share.
+fn pattern(sums: &RowSums) -> (Pattern, Metric, Metric) {
+    let strides: &Strides = &sums.strides;
+    let total = strides.total();
+    if total == 0 {
+        let missing = |unit| Metric::unavailable(unit, NOT_TWICE);
+        return (Pattern::Unknown, missing("bytes"), missing("percent"));
+    }
+    let dominant = strides.dominant();
+    let percent = |count: u64| count as f64 / total as f64 * 100.0;
+    let (low, high) = dominant.map_or((0, strides.dropped()), |dominant| dominant.count);
+    let share = traced(percent(low), "percent", Some((percent(low), percent(high))), total);
+    let regular = dominant.filter(|_| low.saturating_mul(2) >= total);
+    let Some(regular) = regular else {
+        let chased = sums.chased.saturating_mul(2) >= sums.accesses;
+        let pattern = if chased { Pattern::PointerChase } else { Pattern::Irregular };
+        return (pattern, Metric::unavailable("bytes", NONE_FREQUENT), share);
+    };
+    let (pattern, stride) = match regular.kind {
+        Distance::Same => (Pattern::Constant, exact(0.0, "bytes", total)),
+        Distance::Unit => (Pattern::Unit, Metric { samples: total, ..bytes(sums) }),
+        Distance::Other(distance) => {
+            (Pattern::Strided(distance), exact(distance as f64, "bytes", total))
+        }
+    };
+    (pattern, stride, share)
+}
+
+/// The median over bursts of a figure that is itself known between two bounds.
+fn over_bursts(sums: &RowSums, unit: &str, figure: impl Fn(&Share) -> (f64, f64)) -> Metric {
+    let sorted = |part: fn((f64, f64)) -> f64| {
+        let mut values: Vec<f64> = sums.bursts.iter().map(|one| part(figure(one))).collect();
+        values.sort_by(f64::total_cmp);
+        values
+    };
+    let (lows, highs) = (sorted(|bounds| bounds.0), sorted(|bounds| bounds.1));
+    let (Some(low), Some(high)) = (median(&lows), median(&highs)) else {
+        return Metric::unavailable(unit, "no burst has it");
+    };
+    let interval = median_interval(&lows).zip(median_interval(&highs));
+    let interval = interval.map(|(lows, highs)| (lows.0, highs.1));
+    let bursts = sums.bursts.len();
+    let metric = traced((low + high) / 2.0, unit, interval, bursts as u64);
+    if sums.bursts.iter().any(|one| one.partial) {
+        // What is missing can only add.
+        let metric = Metric { high: None, ..metric };
+        return metric.noted("at least: some addresses are not recorded");
+    }
+    match interval {
+        Some(_) => metric,
+        None => metric.noted(&format!("median of {bursts} bursts: too few for an interval")),
+    }
+}
