@@ -20,6 +20,7 @@ pub mod faults;
 pub mod hotspots;
 mod index_map;
 pub mod interval;
+mod overhead;
 mod profile;
 mod selection;
 mod stack;
@@ -30,6 +31,7 @@ mod weight;
 
 pub use error::AnalysisError;
 pub use hotspots::{Key, RowKey};
+pub use overhead::Overhead;
 pub use profile::{Cell, Profile};
 pub use selection::{Filter, Selection, bare_function_name};
 pub use stack::{

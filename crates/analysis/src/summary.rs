@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{Nanos, Pid};
 use facts::{Counter, CounterKind, Evidence, GaugeKind, LostSource, Metric, RunState, Target};
 
+use crate::accesses::{Coverage, coverage};
 use crate::faults::{FaultCost, counted_faults, fault_cost, fault_scales, fault_total};
 use crate::hotspots::{Hotspots, Key, hotspots};
+use crate::overhead::{Overhead, overhead};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::weight::{Scale, Weight};
@@ -60,8 +62,10 @@ pub struct Overview {
     pub stolen: Metric,
     /// Context switches.
     pub context_switches: Metric,
-    /// CPU time of the profiler, percent of elapsed.
-    pub overhead: Metric,
+    /// What the profiler cost.
+    pub overhead: Overhead,
+    /// How much of the running time bursts could trace.
+    pub coverage: Coverage,
     /// What the samples themselves cost the program, percent of its CPU time.
     pub sampling_cost: Metric,
     /// Functions by self time.
@@ -111,6 +115,7 @@ pub fn overview(profile: &Profile<'_>) -> Overview {
         stolen: stolen(profile),
         context_switches: counter(recording.counter(CounterKind::ContextSwitches)),
         overhead: overhead(profile),
+        coverage: coverage(recording),
         sampling_cost: sampling_cost(profile, &cpu_time),
         functions: hotspots(profile, &Selection::default(), &[Key::Function]),
         scale: profile.cpu_scale(),
@@ -340,16 +345,6 @@ fn other_cpu(profile: &Profile<'_>, cpu_time: &Metric) -> Metric {
         ..Metric::counted(others / offered * 100.0, "percent")
     }
     .noted("CPU time of the machine less the program's and the profiler's; ticks of 10 ms, so no interval")
-}
-
-fn overhead(profile: &Profile<'_>) -> Metric {
-    let own = profile.recording.run.own_cost.cpu_time_ns;
-    let elapsed = profile.elapsed();
-    if own == 0 || elapsed.0 == 0 {
-        return Metric::unavailable("percent", "the profiler's own CPU time was not recorded");
-    }
-    Metric::counted(own as f64 / elapsed.0 as f64 * 100.0, "percent")
-        .noted("CPU time of the profiler itself; with idle CPUs it does not slow the program down")
 }
 
 fn sampling_cost(profile: &Profile<'_>, cpu_time: &Metric) -> Metric {

@@ -318,8 +318,9 @@ fn what_does_not_fit_is_counted_and_nothing_else() {
         (column, 1, vec![u64::MAX, 0]),
     ];
     test.builder.burst(PID, PID, &records);
-    test.builder.burst(PID + 1, PID + 1, &[good.clone()]);
-    test.builder.burst(PID, PID, &[good]);
+    for pid in [PID + 1, PID] {
+        test.builder.burst(pid, pid, std::slice::from_ref(&good));
+    }
     let mut recording = test.builder.build();
     recording.records[2].bytes.push(0x80);
     let code = TracedCode::read(&recording);

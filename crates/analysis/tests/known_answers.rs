@@ -264,7 +264,8 @@ fn an_empty_recording_gives_reasons_and_no_nan() {
     let recording = Recording::default();
     let profile = Profile::new(&recording);
     let found = overview(&profile);
-    for metric in [&found.cpu_time, &found.cpu_utilisation, &found.kernel_percent, &found.overhead]
+    for metric in
+        [&found.cpu_time, &found.cpu_utilisation, &found.kernel_percent, &found.overhead.whole]
     {
         assert!(metric.value.is_none() && metric.note.is_some(), "{metric:?}");
     }

@@ -7,6 +7,7 @@
 //! Assumptions: it runs on the machine of the recording, soon after it. A file that was replaced since is
 //! recognised by its build-id and refused: wrong names are worse than none.
 
+mod code;
 mod complaints;
 mod jit;
 
@@ -26,6 +27,7 @@ use symbols::{
 };
 use sys::map::FileMap;
 
+pub use self::code::access_addresses;
 use self::complaints::{About, Complaint};
 use crate::modules::vdso_image;
 

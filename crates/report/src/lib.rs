@@ -25,6 +25,7 @@ pub use options::{Options, View, parse_filter, parse_keys};
 pub use summary::Summary;
 pub use table::{Cell, Column, Table};
 
+use analysis::accesses::TracedCode;
 use analysis::{Profile, Selection};
 use facts::Recording;
 use facts::host::{Calibration, Host};
@@ -84,7 +85,11 @@ pub fn build(
     sources: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Document, ReportError> {
     options.check()?;
-    let profile = Profile::new(recording);
+    let code = match options.view {
+        View::Accesses => TracedCode::read(recording),
+        _ => TracedCode::default(),
+    };
+    let profile = Profile::with_addresses(recording, code.addresses());
     let selection = Selection::resolve(&profile, &options.filters)?;
     let request = views::Request { profile: &profile, selection: &selection, options, sources };
     let table = match options.view {
@@ -99,6 +104,7 @@ pub fn build(
         View::Faults => views::faults(&request),
         View::Timeline => views::timeline(&request),
         View::Threads => views::threads(&request),
+        View::Accesses => views::accesses(&request, &code),
     };
     Ok(Document::Table(Box::new(table)))
 }

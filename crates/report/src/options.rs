@@ -24,6 +24,8 @@ pub enum View {
     Timeline,
     /// Threads with their CPU time.
     Threads,
+    /// Traced memory accesses: how many, in which pattern, over how many lines.
+    Accesses,
 }
 
 const BURST_TRACING: &str = "burst tracing";
@@ -51,7 +53,7 @@ const LATER_KEYS: [(&str, &str); 5] = [
 
 impl View {
     /// All views, with what each is for in a few words.
-    pub const ALL: [(View, &'static str); 8] = [
+    pub const ALL: [(View, &'static str); 9] = [
         (View::Summary, "the whole recording on one page"),
         (
             View::Hotspots,
@@ -63,6 +65,10 @@ impl View {
         (View::Faults, "page faults per function, line, module, thread, process or call stack"),
         (View::Timeline, "CPU time, page faults and memory over time"),
         (View::Threads, "threads with their lifetimes and CPU time"),
+        (
+            View::Accesses,
+            "traced memory accesses per instruction, function, line or module: pattern, cache lines",
+        ),
     ];
 
     /// Its name as typed.
@@ -77,6 +83,7 @@ impl View {
             View::Faults => "faults",
             View::Timeline => "timeline",
             View::Threads => "threads",
+            View::Accesses => "accesses",
         }
     }
 
@@ -179,6 +186,10 @@ impl Options {
         let (allowed, possible): (&[Key], _) = match self.view {
             View::Hotspots | View::Faults => (&Key::ALL, "all groupings"),
             View::Timeline => (&[Key::Thread], "only 'thread'"),
+            View::Accesses => (
+                &[Key::Function, Key::SourceLine, Key::Module],
+                "'function', 'source-line' and 'module'",
+            ),
             _ => (&[], "none"),
         };
         match self.group.iter().find(|key| !allowed.contains(key)) {
@@ -210,7 +221,7 @@ mod tests {
         assert_eq!(
             shown(View::parse("hotspot").expect_err("no such view")),
             "there is no view 'hotspot'; possible are summary, hotspots, callers, callees, source, faults, \
-             timeline, threads"
+             timeline, threads, accesses"
         );
         assert!(shown(View::parse("objects").expect_err("later")).contains("needs burst tracing"));
         assert_eq!(

@@ -23,13 +23,14 @@ fn parse(text: &str) -> Value {
     serde_json::from_str(text).expect("valid JSON")
 }
 
-fn all_recordings() -> [Recording; 6] {
+fn all_recordings() -> [Recording; 7] {
     [
         recordings::triad(),
         recordings::templates(),
         recordings::nothing(),
         recordings::all_kernel(),
         recordings::incomplete(),
+        recordings::bursts(),
         Recording::default(),
     ]
 }

@@ -113,13 +113,31 @@ fn long_names_and_thin_recordings() {
     golden("templates_callees.txt", &text(&view(&templates, "callees")));
     golden("templates_hotspots_70.txt", &view(&templates, "hotspots").text(70, false));
     let nothing = recordings::nothing();
-    for line in ["hotspots", "callers", "callees", "source", "faults", "timeline", "threads"] {
+    for line in
+        ["hotspots", "callers", "callees", "source", "faults", "timeline", "threads", "accesses"]
+    {
         golden(&format!("nothing_{line}.txt"), &text(&view(&nothing, line)));
         text(&view(&Recording::default(), line));
         text(&view(&recordings::all_kernel(), line));
         text(&view(&recordings::incomplete(), line));
     }
     golden("all_kernel_source.txt", &text(&view(&recordings::all_kernel(), "source")));
+}
+
+#[test]
+fn memory_accesses() {
+    let recording = recordings::bursts();
+    for (name, line) in [
+        ("site", "accesses"),
+        ("function", "accesses -g function"),
+        ("line", "accesses -g source-line --filter function=transpose"),
+        ("module", "accesses -g module"),
+    ] {
+        golden(&format!("accesses_{name}.txt"), &text(&view(&recording, line)));
+    }
+    golden("accesses_site.json", &view(&recording, "accesses --limit 2").json());
+    golden("accesses_site.csv", &view(&recording, "accesses").csv());
+    golden("summary_bursts.txt", &text(&view(&recording, "summary")));
 }
 
 #[test]
@@ -145,6 +163,7 @@ fn the_same_recording_gives_the_same_bytes() {
         "faults",
         "timeline",
         "threads",
+        "accesses",
     ] {
         let (first, second) = (view(&recording, line), view(&recording.clone(), line));
         assert_eq!(first.json(), second.json());

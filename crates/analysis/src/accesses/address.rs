@@ -190,7 +190,7 @@ fn linear(access: &x86::Access, inputs: &[(Source, Origin)]) -> Option<Linear> {
     }
     form.stride = stride.cast_signed();
     // The line of an address that moves within lines is no progression.
-    let moves_within = form.line && stride % u64::from(LINE_BYTES) != 0;
+    let moves_within = form.line && !stride.is_multiple_of(u64::from(LINE_BYTES));
     (!moves_within).then_some(form)
 }
 

@@ -20,7 +20,7 @@ use collect::program::ProgramError;
 use collect::session::{self, Options, Outcome, SessionError};
 use collect::symbolise;
 use facts::{
-    Analysis, ExitKind, Fact, Module, Run, RunState, SCHEMA_VERSION, Sink, SinkError, Target,
+    Analysis, Block, ExitKind, Fact, Module, Run, RunState, SCHEMA_VERSION, Sink, SinkError, Target,
 };
 use store::Writer;
 use sys::process::{LaunchError, Received, Signal, SignalFd};
@@ -169,12 +169,20 @@ struct Noting {
     writer: Writer,
     modules: Vec<Module>,
     addresses: BTreeSet<(ModuleId, FileOffset)>,
+    /// Decoded at the end only: nobody waits then.
+    blocks: Vec<Block>,
     first_pid: Option<Pid>,
 }
 
 impl Noting {
     fn new(writer: Writer) -> Noting {
-        Noting { writer, modules: Vec::new(), addresses: BTreeSet::new(), first_pid: None }
+        Noting {
+            writer,
+            modules: Vec::new(),
+            addresses: BTreeSet::new(),
+            blocks: Vec::new(),
+            first_pid: None,
+        }
     }
 }
 
@@ -185,6 +193,7 @@ impl Sink for Noting {
             Fact::StackNode(node) => {
                 self.addresses.insert((node.module, node.offset));
             }
+            Fact::Block(block) => self.blocks.push(block.clone()),
             Fact::ThreadEvent(event) => {
                 self.first_pid.get_or_insert(event.pid);
             }
@@ -206,7 +215,8 @@ fn finish(
     quiet: bool,
 ) -> Result<store::Finished, Failure> {
     let mut progress = Progress::new(!quiet);
-    let addresses: Vec<_> = sink.addresses.iter().copied().collect();
+    let mut addresses: Vec<_> = sink.addresses.iter().copied().collect();
+    addresses.extend(symbolise::access_addresses(&sink.blocks));
     let named = symbolise::symbolise(
         &sink.modules,
         &addresses,

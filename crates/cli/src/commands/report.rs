@@ -81,8 +81,9 @@ pub fn open(directory: &Path) -> Result<Recording, Failure> {
 
 /// The profiler died before it named the functions: it is done now, as far as the files are still there.
 fn name_symbols(recording: &mut Recording) {
-    let addresses: Vec<_> =
+    let mut addresses: Vec<_> =
         recording.stack_nodes.iter().map(|node| (node.module, node.offset)).collect();
+    addresses.extend(symbolise::access_addresses(&recording.blocks));
     let options = symbolise::Options::default();
     let named = symbolise::symbolise(&recording.modules, &addresses, &options, &mut |_, _| {});
     recording.run.notes.extend(named.problems);

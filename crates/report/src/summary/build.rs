@@ -7,9 +7,9 @@ use facts::host::{Calibration, Host};
 use facts::{ExitKind, Metric, Run, RunState, SamplingMethod, Target};
 
 use super::{
-    BandwidthSummary, DtlbSummary, HeapSummary, HostSummary, Levels, MachineSummary,
-    PageFaultSummary, SUMMARY_SCHEMA, SamplingSummary, Summary, TextExtra, TimeSplitSummary,
-    TopFaults, TopFunction,
+    BandwidthSummary, CoverageSummary, DtlbSummary, HeapSummary, HostSummary, Levels,
+    MachineSummary, OverheadParts, PageFaultSummary, RefusedSummary, SUMMARY_SCHEMA,
+    SamplingSummary, Summary, TextExtra, TimeSplitSummary, TopFaults, TopFunction,
 };
 use crate::json::tidy;
 
@@ -86,7 +86,18 @@ impl Summary {
             threads: tidy(found.threads),
             processes: tidy(found.processes),
             cpu_utilisation: tidy(found.cpu_utilisation),
-            overhead: tidy(found.overhead),
+            overhead: tidy(found.overhead.whole),
+            overhead_parts: OverheadParts {
+                cpu_time: tidy(found.overhead.cpu_time),
+                consumer_cpu: tidy(found.overhead.consumer_cpu),
+                stand_still: tidy(found.overhead.stand_still),
+                burst_time: tidy(found.overhead.burst_time),
+                slowdown: tidy(found.overhead.slowdown),
+            },
+            coverage: CoverageSummary {
+                traced: tidy(found.coverage.traced),
+                refused: found.coverage.refused.into_iter().map(refused).collect(),
+            },
             sampling_cost: tidy(found.sampling_cost),
             kernel_time_percent: tidy(found.kernel_percent),
             huge_page_share: tidy(found.huge_page_share),
@@ -101,6 +112,10 @@ impl Summary {
             extra: text_extra(profile, found.usable_cpus, more_functions),
         }
     }
+}
+
+fn refused((reason, percent): (String, Metric)) -> RefusedSummary {
+    RefusedSummary { reason, percent: tidy(percent) }
 }
 
 impl Levels {

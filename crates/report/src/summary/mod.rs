@@ -34,6 +34,8 @@ pub struct Summary {
     pub processes: Metric,
     pub cpu_utilisation: Metric,
     pub overhead: Metric,
+    pub overhead_parts: OverheadParts,
+    pub coverage: CoverageSummary,
     pub sampling_cost: Metric,
     pub time_split: TimeSplitSummary,
     pub machine: MachineSummary,
@@ -83,6 +85,31 @@ pub struct HostSummary {
     pub virtualised: Option<String>,
     pub container: Option<String>,
     pub pmu: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct OverheadParts {
+    pub cpu_time: Metric,
+    pub consumer_cpu: Metric,
+    pub stand_still: Metric,
+    pub burst_time: Metric,
+    pub slowdown: Metric,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct CoverageSummary {
+    pub traced: Metric,
+    pub refused: Vec<RefusedSummary>,
+}
+
+/// Attempts at bursts that were refused for one reason.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct RefusedSummary {
+    pub reason: String,
+    pub percent: Metric,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize)]

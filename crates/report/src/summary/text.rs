@@ -424,27 +424,46 @@ fn quality(summary: &Summary, page: &mut Page) {
             &format!("{thinned} samples, to keep the size limit; the others weigh more"),
         );
     }
-    let own = summary.overhead.value.zip(summary.elapsed.value);
-    let mut overhead = match own {
-        Some((share, elapsed)) => format!(
-            "the profiler itself used {} of CPU time, {} % of the elapsed time",
-            seconds(share / 100.0 * elapsed),
-            percent(share)
-        ),
-        None => figure(&summary.overhead, percent),
-    };
-    if let Some(cost) = summary.sampling_cost.value {
-        overhead += &format!(
-            "; taking the samples cost the program about {} % of its CPU time",
-            percent(cost)
-        );
+    page.entry("Overhead", &overhead(summary));
+    if summary.coverage.traced.value.is_some() {
+        let refused =
+            summary.coverage.refused.iter().map(|one| (one.reason.as_str(), &one.percent));
+        page.entry("Bursts", &text::coverage(&summary.coverage.traced, refused));
     }
-    page.entry("Overhead", &overhead);
     if let Some(stolen) = summary.stolen_percent.value.filter(|value| *value >= DISTURBING) {
         let text = format!("{} % of the machine went to other virtual machines", percent(stolen));
         page.entry("Stolen CPU time", &page.paint.warn(&text));
     }
     page.entry("±", "half of the 95 % interval, from the number of samples");
+}
+
+/// Of the elapsed time, part by part.
+fn overhead(summary: &Summary) -> String {
+    let parts = &summary.overhead_parts;
+    let Some(elapsed) = summary.elapsed.value.filter(|elapsed| *elapsed > 0.0) else {
+        return figure(&summary.overhead, percent);
+    };
+    let of_elapsed = |time: f64| percent(time / elapsed * 100.0);
+    let mut text = match parts.cpu_time.value {
+        Some(time) => format!(
+            "the profiler itself used {} of CPU time, {} % of the elapsed time",
+            seconds(time),
+            of_elapsed(time)
+        ),
+        None => figure(&summary.overhead, percent),
+    };
+    if let Some(time) = parts.stand_still.value {
+        let (time, share) = (seconds(time), of_elapsed(time));
+        text += &format!("; the program's threads stood still for {time} ({share} %) for bursts");
+    }
+    if let Some(time) = parts.slowdown.value {
+        text += &format!(", which ran about {} longer than native code", seconds(time));
+    }
+    if let Some(cost) = summary.sampling_cost.value {
+        let cost = percent(cost);
+        text += &format!("; taking the samples cost the program about {cost} % of its CPU time");
+    }
+    text
 }
 
 fn notes(summary: &Summary, page: &mut Page) {
@@ -471,6 +490,9 @@ fn next(summary: &Summary, page: &mut Page) {
     }
     if summary.extra.top_faults.is_some() {
         commands.push(format!("fathom report faults -r {result} -g function,source-line"));
+    }
+    if summary.coverage.traced.value.is_some() {
+        commands.push(format!("fathom report accesses -r {result}"));
     }
     commands.push(format!("fathom report timeline -r {result}"));
     if !summary.extra.calibrated {

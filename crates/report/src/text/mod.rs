@@ -5,7 +5,7 @@ mod paint;
 mod table;
 
 pub(crate) use format::{
-    bytes, count, cut_middle, fit, half_interval, number, percent, printable, seconds,
+    bytes, count, coverage, cut_middle, fit, half_interval, number, percent, printable, seconds,
     shorten_function, shorten_path, wrap,
 };
 pub(crate) use paint::Paint;

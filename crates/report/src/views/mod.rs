@@ -1,5 +1,6 @@
 //! One module per view: from analysis to [`Table`].
 
+mod accesses;
 mod calls;
 mod columns;
 mod faults;
@@ -8,6 +9,7 @@ mod source;
 mod threads;
 mod timeline;
 
+pub(crate) use accesses::accesses;
 pub(crate) use calls::{callees, callers};
 pub(crate) use faults::faults;
 pub(crate) use hotspots::hotspots;

@@ -123,6 +123,7 @@ fn run(command: &[&str]) -> Run {
             cpu_time_ns: 4_000_000,
             peak_resident_bytes: 9 << 20,
             startup_ns: 12_000_000,
+            ..OwnCost::default()
         },
         host: host(),
         ..Run::default()
@@ -280,4 +281,71 @@ pub fn incomplete() -> Recording {
     recording.lost.push(facts::Lost { time: Nanos(1), source: LostSource::Thinned, count: 50 });
     recording.samples.iter_mut().skip(50).for_each(|sample| sample.weight = Nanos(2_000_000));
     recording
+}
+
+/// Bursts: a triad, a transposition that reads columns, a list, and code that could not be traced.
+/// The code is that of `crates/analysis/tests/accesses.rs`, and so are the layouts of its records.
+pub fn bursts() -> Recording {
+    let mut b = RecordingBuilder::new();
+    b.recording.run = run(&["./patterns"]);
+    b.recording.run.own_cost.burst_stand_still_ns = Some(1_400_000);
+    b.recording.run.own_cost.burst_time_ns = Some(60_000_000);
+    b.recording.run.own_cost.burst_slowdown_ns = Some(2_000_000);
+    b.recording.run.own_cost.consumer_cpu_ns = Some(1_000_000);
+    let app = b.file("/home/user/recipes/build/patterns");
+    let lines = [
+        (0x1000, "triad", 61),
+        (0x1009, "triad", 61),
+        (0x100e, "triad", 62),
+        (0x2000, "transpose", 75),
+        (0x3000, "walk", 90),
+    ];
+    for (offset, function, line) in lines {
+        b.code(app, offset, &[(function, "/home/user/recipes/patterns.c", line)]);
+    }
+    let triad = b.block(
+        7,
+        app,
+        0x1000,
+        b"\xf2\x0f\x10\x04\xc2\xf2\x0f\x59\xc1\xf2\x0f\x58\x04\xc6\xf2\x0f\x11\x04\xc7\x48\x83\xc0\x01\x48\x39\xc8\x75\xe4",
+        "words 6; values rax@0:1 rdx@0:2 rsi@0:3 rdi@0:4; ways 7; loop rax 1..5 +1; advanced 0 0 0 0 0 1 1",
+    );
+    let column = b.block(
+        7,
+        app,
+        0x2000,
+        b"\xf2\x0f\x58\x07\x48\x81\xc7\x40\x1f\x00\x00\x48\x39\xf7\x75\xf0",
+        "words 3; values rdi@0:1; ways 4; loop rdi 1..2 +8000; advanced 0 0 8000 8000",
+    );
+    let list = b.block(
+        7,
+        app,
+        0x3000,
+        b"\x48\x8b\x00\x48\xff\xc9\x75\xf8",
+        "words 2; values rax@0:1; ways 3",
+    );
+    let missing = b.block(7, app, 0x4000, b"\x48\x8b", "words 2; values rax@0:1; ways 1");
+    for number in 0..20u64 {
+        let mut records = Vec::new();
+        let count = 20_000 + 500 * (number % 4);
+        let start = number * 100_000;
+        records.push((triad, count, vec![start, 0x10_0000, 0x90_0000, 0x110_0000, start + count]));
+        for column_number in 0..4 {
+            let first = 0x200_0000 + (number * 4 + column_number) * 8;
+            records.push((column, 1000, vec![first, first + 1000 * 8000]));
+        }
+        let mut at = number;
+        for _ in 0..200 {
+            at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            records.push((list, 1, vec![0x7000_0000 + (at >> 44) * 64]));
+        }
+        records.push((missing, 1, vec![0]));
+        b.burst(7, 7, &records);
+    }
+    b.bursts_refused(7, 7, "jit code", 2).bursts_refused(7, 7, "system call", 1);
+    b.thread(7, 7, "patterns", 0.0, 1.0);
+    b.recording.run.elapsed_ns = 2 * SECOND;
+    b.recording.bursts[3].records_lost = true;
+    b.counter(CounterKind::TaskClock, 1_000_000_000);
+    b.build()
 }

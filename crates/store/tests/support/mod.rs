@@ -229,7 +229,7 @@ fn bursts(shape: Shape) -> Vec<Fact> {
     for number in 0..2 * shape.seconds as u32 {
         let (burst, records) = burst_with_records(number, 50);
         let burst = Fact::Burst(burst);
-        facts.extend(if number % 2 == 0 { [burst, records] } else { [records, burst] });
+        facts.extend(if number.is_multiple_of(2) { [burst, records] } else { [records, burst] });
     }
     facts.push(Fact::BurstRefused(BurstRefused {
         time: Nanos(5_000_000),
@@ -279,9 +279,9 @@ pub fn burst_with_records(number: u32, count: u64) -> (Burst, Fact) {
         pid: PID,
         tid: PID_TID,
         flavour: BurstFlavour::Trace,
-        end: if number % 3 == 0 { BurstEnd::Full } else { BurstEnd::Time },
+        end: if number.is_multiple_of(3) { BurstEnd::Full } else { BurstEnd::Time },
         elapsed: Nanos(3_000_000),
-        cpu_time: (number % 4 != 0).then_some(Nanos(2_900_000)),
+        cpu_time: (!number.is_multiple_of(4)).then_some(Nanos(2_900_000)),
         stand_still: Nanos(70_000),
         stops: 2,
         fs_base: RemoteAddr(0x7f22_0000_0000),

@@ -1,0 +1,63 @@
+//! Where traced code accesses memory: addresses that need a name besides those of stacks.
+//!
+//! What not: what the accesses are (`analysis`). Assumption: the bytes are those of whole instructions; from the first
+//! that is not one, the rest of its piece is left out.
+
+use base::{FileOffset, ModuleId, RemoteAddr};
+use facts::{Block, CodePiece};
+use x86::{CodeBytes, Reader};
+
+/// Module and offset of each instruction of `blocks` that accesses memory, with repetitions.
+#[must_use]
+pub fn access_addresses(blocks: &[Block]) -> Vec<(ModuleId, FileOffset)> {
+    let mut reader = Reader::new();
+    let mut addresses = Vec::new();
+    for piece in blocks.iter().flat_map(|block| &block.pieces) {
+        of_piece(piece, &mut reader, &mut addresses);
+    }
+    addresses
+}
+
+fn of_piece(piece: &CodePiece, reader: &mut Reader, found: &mut Vec<(ModuleId, FileOffset)>) {
+    let code = CodeBytes { start: piece.address, bytes: &piece.bytes };
+    let mut inside = 0u64;
+    while inside < piece.bytes.len() as u64 {
+        let Some(at) = piece.address.0.checked_add(inside) else { return };
+        let Ok(instruction) = reader.instruction(&code, RemoteAddr(at)) else { return };
+        if !instruction.accesses().is_empty() {
+            found.push((piece.module, FileOffset(piece.offset.0.saturating_add(inside))));
+        }
+        inside += instruction.length() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{BlockId, Pid};
+    use facts::BurstFlavour;
+
+    use super::*;
+
+    #[test]
+    fn instructions_with_accesses_are_found_up_to_the_first_that_is_none() {
+        // mov rax,[rdi]; inc rax; push rax; (06 is no instruction in 64-bit mode); push rax
+        let bytes = vec![0x48, 0x8b, 0x07, 0x48, 0xff, 0xc0, 0x50, 0x06, 0x50];
+        let piece = |module| CodePiece {
+            address: RemoteAddr(0x40_1000),
+            module: ModuleId(module),
+            offset: FileOffset(0x1000),
+            bytes: bytes.clone(),
+        };
+        let block = Block {
+            id: BlockId(0),
+            pid: Pid(1),
+            flavour: BurstFlavour::Trace,
+            pieces: vec![piece(1), piece(2)],
+            record: String::new(),
+        };
+        let found = [(1, 0x1000), (1, 0x1006), (2, 0x1000), (2, 0x1006)];
+        let found: Vec<_> =
+            found.iter().map(|(module, at)| (ModuleId(*module), FileOffset(*at))).collect();
+        assert_eq!(access_addresses(&[block]), found);
+    }
+}

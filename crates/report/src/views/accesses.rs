@@ -1,0 +1,155 @@
+//! `accesses`: traced memory accesses per instruction, or per key.
+
+use analysis::Key;
+use analysis::accesses::{AccessRow, Accesses, Pattern, TracedCode, coverage};
+use facts::{Evidence, Metric};
+
+use super::Request;
+use super::columns::{cells_of_key, figure, looks, missing, name, of_keys};
+use crate::table::{Cell, Look, Table};
+use crate::text;
+
+pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
+    let profile = request.profile;
+    let keys = request.options.group.as_slice();
+    let found = analysis::accesses::accesses(profile, code, request.selection, keys);
+    let by_site = keys.is_empty();
+    // A site is shown by its function, file, line and module.
+    let place_keys = if by_site { &[Key::Function] } else { keys };
+    let mut columns = of_keys(place_keys);
+    if by_site {
+        columns.push(name("offset", "Offset"));
+    }
+    let key_columns = columns.len();
+    columns.extend([
+        name("kind", "Kind"),
+        figure("access_bytes", "Bytes", "bytes"),
+        figure("accesses", "Accesses", "count"),
+        figure("access_percent", "Share", "percent"),
+        name("stride", "Stride"),
+        figure("stride_bytes", "Stride", "bytes"),
+        figure("stride_percent", "Stride share", "percent"),
+        figure("lines_per_burst", "Lines per burst", "count"),
+        figure("line_use_percent", "Bytes used", "percent"),
+    ]);
+    let mut rows = Vec::with_capacity(found.rows.len());
+    for row in &found.rows {
+        let mut cells = cells_of_key(profile, place_keys, &row.key, row.place, None);
+        cells.extend(row.site.map(|site| Cell::text(site.offset.to_string())));
+        cells.extend(figures(row));
+        rows.push(cells);
+    }
+    let mut total = missing(key_columns + 2);
+    total.extend(total_cells(request, &found));
+    total.extend(missing(columns.len() - total.len()));
+    let mut shown = vec![
+        (Look::Percent("access_percent"), "share %"),
+        (Look::Text("kind"), "kind"),
+        (Look::Bytes("access_bytes"), "size"),
+        (Look::Figure("stride"), "stride"),
+        (Look::Count("lines_per_burst"), "lines"),
+        (Look::Count("line_use_percent"), "used %"),
+    ];
+    // The module is in JSON: figures and names would not fit on a line.
+    let fits =
+        |(look, _): &(Look, &str)| *look != Look::Text("module") || keys.contains(&Key::Module);
+    shown.extend(looks(place_keys).into_iter().filter(fits));
+    let by = match keys {
+        [] => "instruction".to_owned(),
+        keys => keys.iter().map(|key| key.name()).collect::<Vec<_>>().join(", "),
+    };
+    let table = Table {
+        view: "accesses",
+        result: request.options.result_name.clone(),
+        columns,
+        rows,
+        total,
+        notes: notes(&found),
+        title: request.title(&format!("memory accesses by {by}")) + &coverage_line(request),
+        looks: shown,
+        page: 25,
+        empty: if request.everything() {
+            "No memory accesses were traced.".to_owned()
+        } else {
+            "No traced memory accesses match the filter.".to_owned()
+        },
+    };
+    table.limited(request.options.limit)
+}
+
+fn figures(row: &AccessRow) -> [Cell; 9] {
+    [
+        Cell::text(row.kind.map_or("mixed", |kind| kind.name())),
+        Cell::metric(row.bytes.clone()),
+        Cell::metric(row.accesses.clone()),
+        Cell::metric(row.share.clone()),
+        Cell::text(stride(row.pattern)),
+        Cell::metric(row.stride.clone()),
+        Cell::metric(row.stride_share.clone()),
+        Cell::metric(row.lines.clone()),
+        Cell::metric(row.line_use.clone()),
+    ]
+}
+
+fn stride(pattern: Pattern) -> String {
+    match pattern {
+        Pattern::Unknown => "seen once".to_owned(),
+        Pattern::Constant => "constant".to_owned(),
+        Pattern::Unit => "unit".to_owned(),
+        Pattern::Strided(distance) => format!("{distance:+}"),
+        Pattern::Irregular => "irregular".to_owned(),
+        Pattern::PointerChase => "pointer chase".to_owned(),
+    }
+}
+
+/// Accesses and their share: of all bursts, when nothing is filtered out.
+fn total_cells(request: &Request<'_>, found: &Accesses) -> Vec<Cell> {
+    if !request.everything() || found.total == 0 {
+        return missing(2);
+    }
+    let traced = |value, unit| Metric {
+        evidence: Some(Evidence::Traced),
+        samples: found.bursts,
+        ..Metric::counted(value, unit)
+    };
+    [traced(found.total as f64, "count"), traced(100.0, "percent")].map(Cell::metric).into()
+}
+
+fn coverage_line(request: &Request<'_>) -> String {
+    let coverage = coverage(request.profile.recording);
+    if coverage.traced.value.is_none() {
+        return String::new();
+    }
+    let refused = coverage.refused.iter().map(|(reason, share)| (reason.as_str(), share));
+    format!("\ncoverage: {}", text::coverage(&coverage.traced, refused))
+}
+
+fn notes(found: &Accesses) -> Vec<String> {
+    let mut notes = Vec::new();
+    if found.bursts > 0 {
+        notes.push(format!(
+            "{} accesses in {} bursts. Lines and used bytes are medians over bursts: what one burst touches.",
+            text::count(found.total as f64),
+            found.bursts
+        ));
+    }
+    let mut told = |count: u64, what: &str| {
+        if count > 0 {
+            notes.push(format!("{count} {what}"));
+        }
+    };
+    told(
+        found.lost_bursts,
+        "more bursts have no records here: the consumer was behind, or the result at its limit.",
+    );
+    told(
+        found.unusable_blocks,
+        "blocks of code could not be read again: their accesses are missing.",
+    );
+    told(found.unusable_records, "records of such or unknown blocks were not used.");
+    told(
+        found.damaged_pieces,
+        "pieces of records were damaged: what lies behind the damage is missing.",
+    );
+    notes
+}
