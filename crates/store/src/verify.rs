@@ -134,12 +134,21 @@ pub const INVARIANTS: &[Invariant] = &[
         frames_once,
     ),
     invariant("burst-ids-once", "a block or burst has an id of its own", bursts::ids_once),
-    invariant("blocks-proper", "a block has code", bursts::blocks_proper),
+    invariant(
+        "blocks-proper",
+        "a block has code, and a layout of its records that can be read",
+        bursts::blocks_proper,
+    ),
     invariant("records-decode", "records of bursts decode", bursts::records_decode),
     invariant(
         "records-known",
         "records name bursts that exist, and blocks of the burst's process and flavour",
         bursts::records_known,
+    ),
+    invariant(
+        "records-fit",
+        "a record has the values, and a way out, of its block's layout",
+        bursts::records_fit,
     ),
     invariant(
         "records-counted",

@@ -82,7 +82,7 @@ fn block(id: u32) -> Block {
         pid: Pid(7),
         flavour: BurstFlavour::Trace,
         pieces: vec![piece],
-        record: String::new(),
+        record: "words 2; values rdi@0:1; ways 1".to_owned(),
     }
 }
 
@@ -205,6 +205,8 @@ const BREAKS: &[Break] = &[
     ("burst-ids-once", |r| r.bursts.push(burst(2, 0))),
     ("blocks-proper", |r| r.blocks[0].pieces.clear()),
     ("blocks-proper", |r| r.blocks[0].pieces[0].bytes.clear()),
+    ("blocks-proper", |r| r.blocks[0].record = "nonsense".to_owned()),
+    ("records-fit", |r| r.blocks[0].record = "words 3; ways 1".to_owned()),
     ("records-decode", |r| {
         r.records[1].bytes.push(0x80);
     }),

@@ -3,7 +3,7 @@
 //! What for: one pass over all records in bounded memory: what a row keeps are counts, distances, and the lines of the
 //! burst at hand. What not: figures (`mod`).
 //! Cost: 31 ns per access of a record, 85 ns where each is in another line; a loop that is summarised costs as much as
-//! one iteration (`cargo run --release -p analysis --example accesses_bench`; 2-CPU VM, Xeon of 2.1 GHz).
+//! one iteration (`cargo run --release -p analysis --example accesses_bench`; VM with 2 CPUs, Xeon).
 
 use std::collections::HashMap;
 

@@ -1,12 +1,14 @@
 //! The invariants of bursts and their records.
 //!
 //! What not: whether a block's code reads as the instructions that its layout speaks of; `analysis` sees that.
+//! The layout's text is of crate `x86`, which defines it.
 //! Assumption: only a complete result has all records of a burst; an interrupted one ends somewhere in them.
 
 use std::collections::{HashMap, HashSet};
 
 use base::{BlockId, BurstId};
 use facts::{Burst, RunState, decode_records};
+use x86::translate::RecordLayout;
 
 use super::{Report, Subject};
 
@@ -26,6 +28,32 @@ pub(super) fn blocks_proper(subject: &Subject<'_>, report: &mut Report) {
     for block in &subject.recording.blocks {
         if block.pieces.is_empty() || block.pieces.iter().any(|piece| piece.bytes.is_empty()) {
             report.add(|| format!("block {} has no code, or a piece of it has none", block.id));
+        }
+        if let Err(error) = block.record.parse::<RecordLayout>() {
+            report.add(|| format!("block {}: {error}", block.id));
+        }
+    }
+}
+
+pub(super) fn records_fit(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let layouts = recording.blocks.iter().filter_map(|block| {
+        let layout: RecordLayout = block.record.parse().ok()?;
+        // The first word is the header; a block without words has no records but counts.
+        Some((block.id, (layout.words.saturating_sub(1), layout.ways.len())))
+    });
+    let layouts: HashMap<BlockId, (usize, usize)> = layouts.collect();
+    for records in &recording.records {
+        let mut misfits = 0u64;
+        let _ = decode_records(&records.bytes, |record| {
+            if let Some((values, ways)) = layouts.get(&record.block) {
+                let way = record.way as usize;
+                // Blocks that are only counted have no ways to tell apart.
+                misfits += u64::from(record.values.len() != *values || way >= (*ways).max(1));
+            }
+        });
+        if misfits > 0 {
+            report.add(|| format!("{misfits} records of burst {}", records.burst));
         }
     }
 }

@@ -260,7 +260,7 @@ fn block(id: u32) -> Block {
         pid: PID,
         flavour: BurstFlavour::Trace,
         pieces: (0..u64::from(id) + 1).map(|number| piece(64 * number)).collect(),
-        record: format!("words {id}"),
+        record: "words 3; values rdi@0:1 rsi@0:2; ways 1".to_owned(),
     }
 }
 
