@@ -12,11 +12,12 @@ use x86::{Gpr, State};
 use super::Random;
 
 pub const DATA: Piece = Piece { address: RemoteAddr(0x1000_0000), bytes: 0x2_0000 };
-pub const CODE: Piece = Piece { address: RemoteAddr(0x2000_0000), bytes: 0x1_0000 };
-pub const COPY: Piece = Piece { address: RemoteAddr(0x2100_0000), bytes: 0x1_0000 };
+// At odd places: unaligned loads from the data make addresses like 0x30000000, and neither code nor area may be data.
+pub const CODE: Piece = Piece { address: RemoteAddr(0x2345_0000), bytes: 0x1_0000 };
+pub const COPY: Piece = Piece { address: RemoteAddr(0x2456_0000), bytes: 0x1_0000 };
 pub const RECORD_BYTES: usize = 0x1_0000;
 pub const AREA: Piece =
-    Piece { address: RemoteAddr(0x3000_0000), bytes: area::TABLE_END as usize + RECORD_BYTES };
+    Piece { address: RemoteAddr(0x3567_8000), bytes: area::TABLE_END as usize + RECORD_BYTES };
 pub const RECORDS: RemoteAddr = RemoteAddr(AREA.address.0 + area::TABLE_END as u64);
 /// The middle of the data, where most pointers point.
 pub const MIDDLE: u64 = DATA.address.0 + DATA.bytes as u64 / 2;
