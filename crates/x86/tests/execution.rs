@@ -129,6 +129,7 @@ impl Bench {
             let pristine = machine::memory(&mut self.random);
             let extended = machine::extended(&mut self.random, &self.pair.stepped.extended);
             let case = Case::new(&block, &translation, flavour, registers, &extended, &pristine);
+            let Some(case) = case else { return };
             let shown = Shown(&block, &translation);
             let native = case.run(&mut self.pair, 600, true);
             std::mem::forget(shown);

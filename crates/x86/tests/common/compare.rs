@@ -41,17 +41,21 @@ fn bits(flags: Flags) -> u64 {
     pairs.iter().filter(|(flag, _)| flags.contains(*flag)).fold(0, |bits, (_, bit)| bits | bit)
 }
 
-/// Flags that the check of a copy changes, as they may still differ in front of each instruction and behind the last:
-/// those that were dead and only "undefined" since (a processor may leave an undefined flag as it was).
-fn unsure(block: &Block, checked: Flags) -> u64 {
+/// Flags that the check of a copy changes and that may still differ behind the block: those that were dead and only
+/// "undefined" since (a processor may leave an undefined flag as it was). `None` when the block looks at one: no compiler
+/// writes that, but it comes up where data are taken for code.
+fn unsure(block: &Block, checked: Flags) -> Option<u64> {
     let mut unsure = checked;
     for instruction in &block.instructions {
         let flags = instruction.flags();
+        if bits(unsure) & bits(flags.read) != 0 {
+            return None;
+        }
         if !flags.conditional {
             unsure = unsure.without(flags.written);
         }
     }
-    bits(unsure)
+    Some(bits(unsure))
 }
 
 impl<'a> Case<'a> {
@@ -62,14 +66,25 @@ impl<'a> Case<'a> {
         start: Registers,
         extended: &'a [u8],
         pristine: &'a [u8],
-    ) -> Case<'a> {
+    ) -> Option<Case<'a>> {
         let changed = if flavour == Flavour::Count { Flags::INC } else { Flags::STATUS };
         let live = live_at_start(&block.instructions).flags;
         let checked = if changed.without(live) == changed { changed } else { Flags::NONE };
-        let flags_at_end = STATUS_FLAGS & !unsure(block, checked);
+        let flags_at_end = STATUS_FLAGS & !unsure(block, checked)?;
         let roots = find_roots(block);
         let live = live_points(&block.instructions);
-        Case { block, translation, roots, flavour, start, extended, pristine, flags_at_end, live }
+        let case = Case {
+            block,
+            translation,
+            roots,
+            flavour,
+            start,
+            extended,
+            pristine,
+            flags_at_end,
+            live,
+        };
+        Some(case)
     }
 
     /// Those that matter in front of the block.
