@@ -79,6 +79,9 @@ pub enum Refusal {
     /// A copy would have to reach further than 2 GiB.
     #[error("refers to an address more than 2 GiB from where its copy would lie")]
     TooFar,
+    /// More values than a record may have; no block within [`Limits`](crate::Limits) as they are comes near.
+    #[error("its record would have more than {} words", crate::translate::MOST_WORDS)]
+    TooManyValues,
     /// There is nothing to copy, or not all bytes of it are there.
     #[error("the bytes of the code are not all there")]
     MissingBytes,

@@ -14,7 +14,8 @@
 /// A displacement from the base of gs.
 pub type Displacement = i32;
 
-/// A block that finds its record pointer at or above this leaves the translated code.
+/// A block that finds its record pointer at or above this leaves the translated code. It is checked once per block, so
+/// [`MOST_WORDS`](super::MOST_WORDS) words behind it must be writable. Below 2^55 bytes away from the pointer.
 pub const LIMIT: Displacement = 0x00;
 /// The same, negated (two's complement), for blocks that must not touch the flags.
 pub const NEGATIVE_LIMIT: Displacement = 0x08;

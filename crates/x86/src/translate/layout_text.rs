@@ -19,7 +19,7 @@ use super::{Iterations, RecordLayout, RecordedValue};
 use crate::register::{Gpr, MaskRegister, VectorRegister};
 use crate::roots::{Root, Source};
 
-/// More than any block can have: 256 instructions with a gather each need 2,600 words.
+/// Most words of a record. Blocks have fewer: 256 instructions with a gather each need 2,600.
 pub const MOST_WORDS: usize = 4096;
 /// More than a block has instructions.
 const MOST_INSTRUCTIONS: usize = 1024;

@@ -257,6 +257,9 @@ pub fn translate<C: CodeSource + ?Sized>(
         Flavour::Timed { pick } => plan::timed(block, pick),
         Flavour::Count => Plan::default(),
     };
+    if plan.layout.words > MOST_WORDS {
+        return Err(Refusal::TooManyValues);
+    }
     let bytes = block.instructions.iter().map(|one| Window::read(code, one.address())).collect();
     Writer::new(block, bytes, site).write(plan)
 }
