@@ -17,8 +17,9 @@ use crate::refused::Refused;
 use crate::space::RECORDS;
 use crate::visit::{Visit, elapsed, signal_of};
 
-/// A burst in its thread's way has this long to stop.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// A thread that was asked to stop may have to wait for a CPU on a loaded machine, or for a page from a slow disk. After
+/// this long the tracer gives up for good; the kernel then lets the thread go, and its translated code goes on alone.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Room behind the limit for the largest record of one block: 16 general registers and 32 vectors of 8 words would be
 /// less.
 const LARGEST_RECORD: usize = 4096;
@@ -52,6 +53,8 @@ pub struct Ran {
     pub words: usize,
     /// Where the thread should have had code.
     pub missing: Option<(RemoteAddr, Refused)>,
+    /// The thread did not stop when it was asked to: the tracer must end.
+    pub abandoned: bool,
 }
 
 /// A thread in translated code.
@@ -87,18 +90,27 @@ pub fn run(
     let mut inside = Inside { visit: Some(visit), cache };
     let mut misses = 0;
     let mut missing = None;
+    let mut abandoned = false;
     let (end, stop) = loop {
         let left = allowance.time.saturating_sub(began.elapsed());
         let happened = inside.wait(left);
         let stopped = Instant::now();
         let stop = match happened {
             Some(Happened::Stopped(stop)) => stop,
-            Some(Happened::Ended) | None => break (BurstEnd::Gone, None),
+            Some(Happened::Ended) => break (BurstEnd::Gone, None),
+            None => {
+                abandoned = true;
+                break (BurstEnd::Gone, None);
+            }
             Some(Happened::Nothing) => {
                 let _ = trace::interrupt(tid);
                 match inside.wait(PATIENCE) {
                     Some(Happened::Stopped(stop)) => break (BurstEnd::Time, Some(stop)),
-                    _ => break (BurstEnd::Gone, None),
+                    Some(Happened::Ended) => break (BurstEnd::Gone, None),
+                    Some(Happened::Nothing) | None => {
+                        abandoned = true;
+                        break (BurstEnd::Gone, None);
+                    }
                 }
             }
         };
@@ -138,7 +150,7 @@ pub fn run(
     let elapsed_inside = elapsed(began);
     let words = inside.finish(stop);
     stand_still = stand_still + elapsed(stopped);
-    Ok(Ran { end, elapsed: elapsed_inside, stand_still, stops: stops + 1, fs_base, words, missing })
+    Ok(Ran { end, elapsed: elapsed_inside, stand_still, stops: stops + 1, fs_base, words, missing, abandoned })
 }
 
 fn prepare_area(cache: &Cache, bytes: usize) {

@@ -213,6 +213,8 @@ struct Worker {
     cost: Cost,
     /// Cost of a burst, smoothed, in nanoseconds.
     usual_cost: Option<f64>,
+    /// A thread would not stop: only our end lets it go.
+    abandoned: bool,
     whereabouts: Whereabouts,
 }
 
@@ -237,6 +239,7 @@ impl Worker {
             next_burst: 0,
             cost: Cost::default(),
             usual_cost: None,
+            abandoned: false,
             whereabouts,
         }
     }
@@ -244,7 +247,7 @@ impl Worker {
     fn go(mut self) {
         // The alarm belongs to this very thread.
         let Ok(alarm) = Alarm::new() else { return };
-        while !self.shared.stop.load(Ordering::Relaxed) {
+        while !self.shared.stop.load(Ordering::Relaxed) && !self.abandoned {
             let interval = self.interval();
             std::thread::park_timeout(interval);
             if self.shared.stop.load(Ordering::Relaxed) {
@@ -259,7 +262,9 @@ impl Worker {
             }
             self.account();
         }
-        self.leave(&alarm);
+        if !self.abandoned {
+            self.leave(&alarm);
+        }
     }
 
     /// Uniform between half and one and a half of the mean, so that nothing in the program can keep step with us.
@@ -359,6 +364,7 @@ impl Worker {
     }
 
     fn took_place(&mut self, pid: Pid, tid: Tid, time: Nanos, cpu_time: Option<Nanos>, ran: &Ran) {
+        self.abandoned |= ran.abandoned;
         let flavour = BurstFlavour::Trace;
         let id = BurstId(self.next_burst);
         self.next_burst += 1;
