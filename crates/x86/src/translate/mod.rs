@@ -176,13 +176,16 @@ impl States {
 pub struct RecordLayout {
     /// Words of a record: a header (block number in the low half, way in the high half), then values. 0: none.
     pub words: usize,
-    /// The values, in the order of words.
+    /// The values, in the order of words. Of a mask register only the bits of the lanes that the block's accesses have
+    /// are valid. What needs no word is not here: the base of fs, and the direction flag, which is clear.
     pub values: Vec<RecordedValue>,
     /// How many instructions executed, by way: way 0 is the end of the block, others leave earlier.
     pub ways: Vec<usize>,
     /// For a loop that is summarised.
     pub iterations: Option<Iterations>,
-    /// `Timed`: the timed access (index into the block's accesses) and the word of its cycles.
+    /// `Timed`: the timed access (index into the block's accesses) and the word of its time stamps: the lower 32 bits of
+    /// the time-stamp counter before it in the lower half, behind it in the upper half. The difference, modulo 2^32,
+    /// holds the cost of the fences too. Values are then those directly in front of the access's instruction.
     pub timed: Option<(usize, usize)>,
 }
 
