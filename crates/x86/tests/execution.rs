@@ -237,7 +237,7 @@ fn loops_of_libraries() {
             let block = read_block(&mut reader, &code, start.offset(at as u64), &Limits::SUPER);
             let found = self_loop(&block, &find_roots(&block));
             if found.is_some_and(|found| found.is_summarisable()) {
-                bench.block(&bytes[at - 0x1000..at + 0x1000], 0x1000, 8, &Limits::SUPER);
+                bench.block(&bytes[at - 0x1000..at + 0x1000], 0x1000, 4, &Limits::SUPER);
             }
             at = common::behind(&block, at, start);
         }
