@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use base::{Nanos, RemoteAddr};
 use facts::BurstEnd;
 use sys::trace::{self, Happened, Registers, Stop};
-use x86::translate::{Iterations, area};
+use x86::translate::{Iterations, MOST_WORDS, area};
 
 use crate::cache::{Cache, Native};
 use crate::code_map::CodeMap;
@@ -20,9 +20,8 @@ use crate::visit::{Visit, elapsed, signal_of};
 /// A thread that was asked to stop may have to wait for a CPU on a loaded machine, or for a page from a slow disk. After
 /// this long the tracer gives up for good; the kernel then lets the thread go, and its translated code goes on alone.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Room behind the limit for the largest record of one block: 16 general registers and 32 vectors of 8 words would be
-/// less.
-const LARGEST_RECORD: usize = 4096;
+/// Room behind the limit, which a block checks once for all that it records.
+const LARGEST_RECORD: usize = 8 * MOST_WORDS;
 
 /// What a burst may cost.
 #[derive(Clone, Copy, Debug)]
@@ -194,13 +193,12 @@ impl Inside<'_, '_> {
     fn record_pointer(&self, native: &Native) -> u64 {
         let begin = self.cache.space.area().0 + RECORDS as u64;
         let Some(reserved) = self.cache.reserved() else { return begin };
-        let is_pointer = |value: &u64| (begin..=self.cache.space.records_end()).contains(value);
-        let in_slot = self.cache.space.slot(area::POINTER);
-        let saved = native.state.saved.iter().any(|(register, _)| *register == reserved);
-        // Where its native value is in a slot, the register holds the pointer (or, in a loop that counts in it, the
-        // number of iterations, which is far from any address).
-        let held = self.held(reserved).filter(|_| saved).filter(is_pointer);
-        held.or(Some(in_slot).filter(is_pointer)).unwrap_or(begin)
+        let pointer = match native.state.pointer_in_slot {
+            true => Some(self.cache.space.slot(area::POINTER)),
+            false => self.held(reserved),
+        };
+        // What the program's memory says is checked.
+        pointer.filter(|value| (begin..=self.cache.space.records_end()).contains(value)).unwrap_or(begin)
     }
 
     fn held(&self, register: x86::Gpr) -> Option<u64> {
@@ -258,28 +256,27 @@ impl Inside<'_, '_> {
         let first = words - block.layout.words;
         let offset = |word: usize| RECORDS + 8 * (first + word);
         let memory = self.cache.space.memory();
+        let inside = native.state.instruction;
         match &block.layout.iterations {
-            Some(Iterations::Counter { register, start, end, stride, narrow, advanced }) => {
-                let before = native.state.instruction.and_then(|at| advanced.get(at)).unwrap_or(&0);
+            Some(Iterations::Counter { register, start, end, stride, narrow, advanced })
+                if native.state.looping =>
+            {
+                let before = inside.and_then(|at| advanced.get(at)).unwrap_or(&0);
                 let now = native.registers.general(register.number()).wrapping_sub(*before);
                 let begun = memory.load_u64(offset(*start)).unwrap_or(0);
                 let done = iterations(begun, now, *stride, *narrow);
                 memory.store_u64(offset(*end), begun.wrapping_add(done.wrapping_mul(*stride)));
                 if done == 0 { first } else { words }
             }
-            Some(Iterations::Word(word)) if native.state.instruction.is_some() => {
-                // Counted at the begin of each iteration, of which the last is not over.
-                let count = self.cache.reserved().and_then(|register| self.held(register));
-                let done = count.unwrap_or(0).saturating_sub(1);
-                if done >= begin {
-                    return first;
-                }
+            Some(Iterations::Word(word)) if native.state.looping => {
+                // Counted at the begin of each iteration, of which the last may not be over.
+                let begun = self.cache.reserved().and_then(|register| self.held(register));
+                let done = begun.unwrap_or(0).saturating_sub(u64::from(inside.is_some()));
                 memory.store_u64(offset(*word), done);
                 if done == 0 { first } else { words }
             }
-            Some(Iterations::Word(_)) => words,
-            None if native.state.instruction.is_some() => first,
-            None => words,
+            _ if inside.is_some() => first,
+            _ => words,
         }
     }
 }
