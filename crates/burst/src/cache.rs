@@ -19,7 +19,7 @@ use x86::{Block, End, Gpr, Limits, Reader, read_block};
 use crate::code_map::CodeMap;
 use crate::drain::Layouts;
 use crate::refused::Refused;
-use crate::space::{REGION_BYTES, Space};
+use crate::space::{REGION_BYTES, Region, Space};
 use crate::whereabouts::Whereabouts;
 
 /// Nearer than the 2 GiB of rel32, so that data next to far code is still in reach.
@@ -29,8 +29,6 @@ const LARGEST_BLOCK: usize = 64 << 10;
 
 /// A translated block.
 pub struct CachedBlock {
-    /// Its id in the result.
-    pub id: BlockId,
     /// The block.
     pub start: RemoteAddr,
     at: RemoteAddr,
@@ -309,7 +307,6 @@ impl Cache {
         self.in_region.resize_with(self.space.regions().len(), Vec::new);
         self.in_region[region].push(number);
         self.blocks.push(CachedBlock {
-            id,
             start: native,
             at,
             length: made.bytes.len(),
@@ -342,7 +339,8 @@ impl Cache {
     /// Whether some code cannot be translated for lack of a region near it.
     #[must_use]
     pub fn needs_region(&self, native: RemoteAddr) -> bool {
-        self.space.regions().iter().all(|region| region.at.0.abs_diff(native.0) > REACH)
+        let far = |region: &Region| region.at.0.abs_diff(native.0) > REACH;
+        self.space.may_have_more_regions() && self.space.regions().iter().all(far)
     }
 
     /// Whether a region has no room for another block.

@@ -40,6 +40,21 @@ pub struct Drained {
     pub damaged: bool,
 }
 
+/// How many records the words hold.
+#[must_use]
+pub fn count_records(raw: &Raw) -> u64 {
+    let Ok(layouts) = raw.layouts.read() else { return 0 };
+    let mut at = 0;
+    let mut count = 0;
+    while let Some(header) = raw.words.get(at) {
+        let known = layouts.get((header & 0xffff_ffff) as usize);
+        let Some((_, layout)) = known.filter(|(_, layout)| layout.words > 0) else { break };
+        at += layout.words;
+        count += 1;
+    }
+    count
+}
+
 /// Decodes and encodes.
 #[must_use]
 pub fn drain(raw: &Raw) -> Drained {

@@ -5,7 +5,9 @@
 //! mean (`analysis`), where they are kept (`store`).
 //!
 //! ```text
-//! tracer    when, which thread, what it costs; its own thread, because ptrace binds to one
+//! tracer    start, observations, stop
+//! worker    the thread that traces: when, which thread, what becomes of it
+//!   budget    how often, from what bursts cost
 //!   picker    chooses a thread in proportion to CPU time
 //!   program   per process: code_map (what may be translated), space (shared memory), cache (blocks)
 //!   visit     seize, stop, let go; remote_call: system calls of the program on our behalf
@@ -27,6 +29,7 @@
 
 #![forbid(unsafe_code)]
 
+mod budget;
 mod cache;
 mod code_map;
 mod drain;
@@ -39,6 +42,7 @@ mod space;
 mod tracer;
 mod visit;
 mod whereabouts;
+mod worker;
 
 pub use cache::{NewBlock, Piece};
 pub use refused::Refused;

@@ -104,7 +104,7 @@ impl Program {
             None => true,
             Some((cache, code)) => {
                 let needs = |at: RemoteAddr| code.holds(at) && cache.needs_region(at);
-                needs(at) || far.is_some_and(needs)
+                cache.space.needs_populating() || needs(at) || far.is_some_and(needs)
             }
         }
     }
@@ -121,7 +121,11 @@ impl Program {
     /// Brings the cache, or a region of it near where code is wanted, into the process. The thread is let go; returns how
     /// long it stood still.
     pub fn set_up(&mut self, visit: Visit<'_>, flavour: BurstFlavour, cookie: u64) -> Nanos {
-        let near = self.far.take().unwrap_or(visit.native.instruction_pointer());
+        let populating =
+            self.ready(flavour).is_some_and(|(cache, _)| cache.space.needs_populating());
+        // Tried once: where it fails, the code stays without a region.
+        let far = if populating { None } else { self.far.take() };
+        let near = far.unwrap_or(visit.native.instruction_pointer());
         // Mappings change; a gap is searched in what is there now.
         let code = CodeMap::read(self.pid);
         let size = match self.stage(flavour) {
@@ -138,7 +142,7 @@ impl Program {
         let asked = visit.asked;
         let made = match RemoteCalls::begin(visit.tid, &visit.native, cave, visit.alarm) {
             Ok(calls) => self.advance(&calls, flavour, at, cookie),
-            Err(error) => Err(CallError::Trace(error)),
+            Err(_) => Err(CallError::Trace),
         };
         self.end_calls(visit, flavour, made);
         elapsed(asked)
@@ -159,6 +163,7 @@ impl Program {
         }
         match stage {
             Stage::Opened(space) => space.map(calls, at, reserved),
+            Stage::Ready(cache) if cache.space.needs_populating() => cache.space.populate(calls),
             Stage::Ready(cache) => cache.space.map_region(calls, at, reserved).map(|_| ()),
             Stage::Nothing | Stage::Refused(_) => Ok(()),
         }
@@ -174,7 +179,7 @@ impl Program {
                 visit.leave(signal_of(stop));
             }
             Err(CallError::Gone) => visit.forget(),
-            Err(ref e @ (CallError::Refused(_) | CallError::Trace(_))) => {
+            Err(ref e @ (CallError::Refused | CallError::Trace)) => {
                 if std::env::var_os("DBG").is_some() {
                     eprintln!("setup {e:?}");
                 }
@@ -194,6 +199,7 @@ impl Program {
             return;
         }
         let Stage::Opened(space) = std::mem::replace(stage, Stage::Nothing) else { return };
+        space.make_pages();
         let whereabouts = self.whereabouts.clone();
         let (flavour, reserved) = match of {
             BurstFlavour::Trace => (Flavour::Trace, Some(RESERVED)),
@@ -217,7 +223,7 @@ impl Program {
         };
         let removed = match RemoteCalls::begin(visit.tid, &visit.native, cave, visit.alarm) {
             Ok(calls) => self.remove_all(&calls),
-            Err(error) => Err(CallError::Trace(error)),
+            Err(_) => Err(CallError::Trace),
         };
         match removed {
             Ok(()) => {
@@ -249,29 +255,6 @@ impl Program {
             *stage = Stage::Refused(Refused::NotRunning);
         }
         Ok(())
-    }
-
-    /// Has the kernel fill in the page tables, in a stopped thread.
-    pub fn populate(&mut self, visit: Visit<'_>, flavour: BurstFlavour) -> Nanos {
-        let asked = visit.asked;
-        let Some(cave) = self.code.cave(CAVE_BYTES) else { return visit.leave(0) };
-        let made = match RemoteCalls::begin(visit.tid, &visit.native, cave, visit.alarm) {
-            Ok(calls) => match self.stage(flavour) {
-                Stage::Ready(cache) => cache.space.populate(&calls),
-                _ => Ok(()),
-            },
-            Err(_) => Ok(()),
-        };
-        match made {
-            Err(CallError::Stopped(stop)) => {
-                visit.leave(signal_of(stop));
-            }
-            Err(CallError::Gone) => visit.forget(),
-            _ => {
-                visit.leave(0);
-            }
-        }
-        elapsed(asked)
     }
 }
 

@@ -39,9 +39,9 @@ pub enum CallError {
     /// The thread is gone.
     Gone,
     /// The kernel refused the program's call.
-    Refused(io::Error),
+    Refused,
     /// ptrace failed.
-    Trace(io::Error),
+    Trace,
 }
 
 /// A stopped thread that makes calls for us; native again when this is dropped.
@@ -80,28 +80,25 @@ impl<'a> RemoteCalls<'a> {
         }
         registers.set_instruction_pointer(self.cave);
         registers.forget_system_call();
-        registers.set(self.tid).map_err(CallError::Trace)?;
+        registers.set(self.tid).map_err(|_| CallError::Trace)?;
         // Once at the entry of the call, once at its exit.
         for _ in 0..2 {
-            trace::resume_to_system_call(self.tid, 0).map_err(CallError::Trace)?;
-            match self.alarm.wait(self.tid, PATIENCE).map_err(CallError::Trace)? {
+            trace::resume_to_system_call(self.tid, 0).map_err(|_| CallError::Trace)?;
+            match self.alarm.wait(self.tid, PATIENCE).map_err(|_| CallError::Trace)? {
                 Happened::Stopped(Stop::SystemCall) => {}
                 Happened::Stopped(stop) => {
-                    self.native.set(self.tid).map_err(CallError::Trace)?;
+                    self.native.set(self.tid).map_err(|_| CallError::Trace)?;
                     return Err(CallError::Stopped(stop));
                 }
                 Happened::Ended => return Err(CallError::Gone),
                 // It will go on by itself; we must not touch it while it runs.
-                Happened::Nothing => return Err(CallError::Trace(io::ErrorKind::TimedOut.into())),
+                Happened::Nothing => return Err(CallError::Trace),
             }
         }
-        let result = Registers::of(self.tid).map_err(CallError::Trace)?.general(0);
-        self.native.set(self.tid).map_err(CallError::Trace)?;
+        let result = Registers::of(self.tid).map_err(|_| CallError::Trace)?.general(0);
+        self.native.set(self.tid).map_err(|_| CallError::Trace)?;
         match result.cast_signed() {
-            error @ -4095..=-1 => {
-                let number = i32::try_from(-error).unwrap_or(0);
-                Err(CallError::Refused(io::Error::from_raw_os_error(number)))
-            }
+            -4095..=-1 => Err(CallError::Refused),
             _ => Ok(result),
         }
     }

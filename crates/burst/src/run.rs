@@ -149,7 +149,16 @@ pub fn run(
     let elapsed_inside = elapsed(began);
     let words = inside.finish(stop);
     stand_still = stand_still + elapsed(stopped);
-    Ok(Ran { end, elapsed: elapsed_inside, stand_still, stops: stops + 1, fs_base, words, missing, abandoned })
+    Ok(Ran {
+        end,
+        elapsed: elapsed_inside,
+        stand_still,
+        stops: stops + 1,
+        fs_base,
+        words,
+        missing,
+        abandoned,
+    })
 }
 
 fn prepare_area(cache: &Cache, bytes: usize) {
@@ -198,7 +207,9 @@ impl Inside<'_, '_> {
             false => self.held(reserved),
         };
         // What the program's memory says is checked.
-        pointer.filter(|value| (begin..=self.cache.space.records_end()).contains(value)).unwrap_or(begin)
+        pointer
+            .filter(|value| (begin..=self.cache.space.records_end()).contains(value))
+            .unwrap_or(begin)
     }
 
     fn held(&self, register: x86::Gpr) -> Option<u64> {

@@ -7,8 +7,6 @@
 //! counts its descriptors finds what it expects. Further regions are second mappings of the first one's file
 //! (mremap(2) with an old size of 0). Nothing of it survives fork (MADV_DONTFORK) nor, like all mappings, exec.
 
-use std::io;
-
 use base::{Pid, RemoteAddr};
 use sys::shared::SharedMemory;
 use x86::Gpr;
@@ -53,6 +51,7 @@ pub struct Space {
     /// Where the area lies in the program, once it does.
     area: Option<RemoteAddr>,
     regions: Vec<Region>,
+    populated: bool,
 }
 
 impl Space {
@@ -64,11 +63,12 @@ impl Space {
             Ok(memory) => {
                 memory.store_u64(COOKIE, cookie);
                 let descriptor = Some(descriptor);
-                Ok(Space { pid, memory, cookie, descriptor, area: None, regions: Vec::new() })
+                let (area, regions) = (None, Vec::new());
+                Ok(Space { pid, memory, cookie, descriptor, area, regions, populated: false })
             }
-            Err(error) => {
+            Err(_) => {
                 calls.call(CLOSE, &[descriptor])?;
-                Err(CallError::Refused(error))
+                Err(CallError::Refused)
             }
         }
     }
@@ -84,7 +84,7 @@ impl Space {
         if !self.is_ours(descriptor) {
             // The program closed it, and may have reused its number: what is mapped must do.
             self.descriptor = None;
-            return Err(CallError::Refused(io::ErrorKind::NotFound.into()));
+            return Err(CallError::Refused);
         }
         if self.area.is_none() {
             let length = AREA_BYTES as u64;
@@ -116,7 +116,7 @@ impl Space {
         const MREMAP_MAYMOVE: u64 = 1;
         const MREMAP_FIXED: u64 = 2;
         let Some(first) = self.regions.first().map(|region| region.at) else { return Ok(false) };
-        if self.regions.len() >= MOST_REGIONS {
+        if !self.may_have_more_regions() {
             return Ok(false);
         }
         let length = REGION_BYTES as u64;
@@ -127,9 +127,8 @@ impl Space {
         let from = first.0 + (self.regions.len() * REGION_BYTES) as u64;
         let flags = MREMAP_MAYMOVE | MREMAP_FIXED;
         let got = calls.call(MREMAP, &[from, 0, length, flags, at.0]);
-        if let Err(CallError::Refused(error)) = got {
+        if let Err(CallError::Refused) = got {
             calls.call(MUNMAP, &[at.0, length])?;
-            return Err(CallError::Refused(error));
         }
         got?;
         self.add_region(at, reserved);
@@ -149,7 +148,7 @@ impl Space {
             return Ok(());
         }
         calls.call(MUNMAP, &[got, length])?;
-        Err(CallError::Refused(io::ErrorKind::AddrInUse.into()))
+        Err(CallError::Refused)
     }
 
     fn add_region(&mut self, at: RemoteAddr, reserved: Option<Gpr>) {
@@ -160,13 +159,27 @@ impl Space {
         self.regions.push(Region { at, offset, common, used });
     }
 
-    /// Has the kernel fill in the page tables of table and records, so that the first burst does not fault on each
-    /// page. Older kernels than 5.14 refuse, which only costs time.
-    pub fn populate(&self, calls: &RemoteCalls<'_>) -> Result<(), CallError> {
+    /// Makes the pages of the area; the program runs meanwhile.
+    pub fn make_pages(&self) {
+        for page in (RECORDS..AREA_BYTES).step_by(4096) {
+            self.memory.store_u64(page, 0);
+        }
+    }
+
+    /// Whether [`populate`](Space::populate) is still to be done.
+    #[must_use]
+    pub fn needs_populating(&self) -> bool {
+        !self.populated
+    }
+
+    /// Has the kernel fill in the page tables, so that neither the first burst is slowed by page faults nor the program's
+    /// count of them by ours (faults of madvise(2) are no perf events). Kernels before 5.14 refuse.
+    pub fn populate(&mut self, calls: &RemoteCalls<'_>) -> Result<(), CallError> {
         const MADV_POPULATE_WRITE: u64 = 23;
+        self.populated = true;
         let Some(area) = self.area else { return Ok(()) };
         match calls.call(MADVISE, &[area.0, AREA_BYTES as u64, MADV_POPULATE_WRITE]) {
-            Ok(_) | Err(CallError::Refused(_)) => Ok(()),
+            Ok(_) | Err(CallError::Refused) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -243,6 +256,12 @@ impl Space {
     #[must_use]
     pub fn regions(&self) -> &[Region] {
         &self.regions
+    }
+
+    /// Whether another region can be mapped.
+    #[must_use]
+    pub fn may_have_more_regions(&self) -> bool {
+        self.regions.len() < MOST_REGIONS
     }
 
     /// A region, to put code into.

@@ -329,7 +329,7 @@ impl<'s> Recorder<'s> {
     ) -> Result<Option<StackId>, SinkError> {
         self.frames.clear();
         let mut position = position;
-        let mut registers = [0; sys::perf::USER_REGISTER_COUNT];
+        let mut registers;
         if let Some(whereabouts) = &self.whereabouts {
             let native = |ip| whereabouts.native(at.pid, ip).unwrap_or(ip);
             if let Some(stack) = &mut position.user {

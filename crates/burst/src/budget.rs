@@ -1,0 +1,96 @@
+//! How often a burst may be.
+//!
+//! What for: the cost of bursts (threads' stand-still, their estimated slow-down, our CPU time) is added up, and the time
+//! to the next burst follows from what the last ones cost and what is allowed. What not: taking bursts.
+//!
+//! Assumption: our CPU time costs the program as much as its own, as if no CPU were free. Where one is, the real overhead
+//! is lower.
+
+use std::time::Duration;
+
+use crate::tracer::{Cost, Options};
+
+/// Time between bursts is never below this.
+const SHORTEST: Duration = Duration::from_millis(1);
+/// Nor above this.
+const LONGEST: Duration = Duration::from_secs(5);
+/// Until the cost of bursts is known.
+const FIRST: Duration = Duration::from_millis(20);
+/// Of the allowed overhead, what bursts may take; the rest is for clock samples, which cost up to about 1 % of the time
+/// (`bench/results/sampling_overhead`).
+const SHARE_OF_BURSTS: f64 = 0.6;
+/// No burst costs less, nanoseconds: what stopping and starting a thread takes.
+const LEAST_COST: f64 = 10_000.0;
+/// A change of cost is followed within some ten bursts.
+const MEMORY: f64 = 8.0;
+
+/// Cost so far, and what it means for the next burst.
+#[derive(Default)]
+pub struct Budget {
+    counted: f64,
+    /// Cost of a burst, smoothed, in nanoseconds.
+    usual: Option<f64>,
+}
+
+impl Budget {
+    /// Mean time to the next burst.
+    #[must_use]
+    pub fn mean_interval(&self, options: &Options) -> Duration {
+        options.interval.unwrap_or_else(|| match self.usual {
+            Some(cost) => {
+                Duration::from_nanos((cost / (SHARE_OF_BURSTS * options.overhead)) as u64)
+                    .clamp(SHORTEST, LONGEST)
+            }
+            None => FIRST,
+        })
+    }
+
+    /// Takes note of the cost of everything so far.
+    pub fn note(&mut self, cost: &Cost) {
+        let total = (cost.stand_still + cost.slowdown + cost.tracer + cost.consumer).0 as f64;
+        let spent = total - self.counted;
+        self.counted = total;
+        let usual = self.usual.map_or(spent, |usual| usual + (spent - usual) / MEMORY);
+        self.usual = Some(usual.max(LEAST_COST));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Nanos;
+
+    use super::*;
+
+    fn options(interval: Option<Duration>) -> Options {
+        let longest = Duration::from_millis(3);
+        Options { start: Nanos(0), overhead: 0.03, interval, longest, launched: None }
+    }
+
+    #[test]
+    fn the_interval_follows_the_cost() {
+        let mut budget = Budget::default();
+        assert_eq!(budget.mean_interval(&options(None)), FIRST);
+        let mut cost = Cost::default();
+        for _ in 0..100 {
+            cost.tracer = cost.tracer + Nanos(1_800_000);
+            budget.note(&cost);
+        }
+        // 1.8 ms each, of which 1.8 % are allowed.
+        let mean = budget.mean_interval(&options(None)).as_secs_f64();
+        assert!((mean - 0.1).abs() < 0.001, "{mean}");
+    }
+
+    #[test]
+    fn a_given_interval_is_kept_and_extremes_are_bounded() {
+        let mut budget = Budget::default();
+        let cost = Cost { tracer: Nanos(3_600_000_000_000), ..Cost::default() };
+        budget.note(&cost);
+        let given = Duration::from_millis(1);
+        assert_eq!(budget.mean_interval(&options(Some(given))), given);
+        assert_eq!(budget.mean_interval(&options(None)), LONGEST);
+        for _ in 0..1000 {
+            budget.note(&cost);
+        }
+        assert_eq!(budget.mean_interval(&options(None)), SHORTEST);
+    }
+}
