@@ -28,26 +28,26 @@ pub enum View {
     Accesses,
 }
 
-const BURST_TRACING: &str = "burst tracing";
+const CACHE_MODEL: &str = "a model of the caches";
 const ALLOCATION_RECORDS: &str = "allocation records";
 const KERNEL_TRACING: &str = "kernel tracing";
 
 /// Views that later versions have, and what they need.
 const LATER_VIEWS: [(&str, &str); 6] = [
-    ("objects", BURST_TRACING),
+    ("objects", ALLOCATION_RECORDS),
     ("allocations", ALLOCATION_RECORDS),
-    ("bandwidth", BURST_TRACING),
-    ("latency", BURST_TRACING),
+    ("bandwidth", CACHE_MODEL),
+    ("latency", CACHE_MODEL),
     ("kernel", KERNEL_TRACING),
-    ("findings", BURST_TRACING),
+    ("findings", CACHE_MODEL),
 ];
 
 /// Groupings that later versions have, and what they need.
 const LATER_KEYS: [(&str, &str); 5] = [
-    ("memory-object", BURST_TRACING),
+    ("memory-object", ALLOCATION_RECORDS),
     ("allocation-stack", ALLOCATION_RECORDS),
-    ("cache-line", BURST_TRACING),
-    ("page-size", BURST_TRACING),
+    ("cache-line", CACHE_MODEL),
+    ("page-size", CACHE_MODEL),
     ("bandwidth-domain", "bandwidth counters"),
 ];
 
@@ -223,14 +223,17 @@ mod tests {
             "there is no view 'hotspot'; possible are summary, hotspots, callers, callees, source, faults, \
              timeline, threads, accesses"
         );
-        assert!(shown(View::parse("objects").expect_err("later")).contains("needs burst tracing"));
+        assert!(
+            shown(View::parse("objects").expect_err("later")).contains("needs allocation records")
+        );
         assert_eq!(
             shown(parse_keys("function,line").expect_err("no such key")),
             "there is no grouping 'line'; possible are function, call-stack, source-line, module, thread, \
              process, or several of them joined by commas"
         );
         assert!(
-            shown(parse_keys("memory-object").expect_err("later")).contains("needs burst tracing")
+            shown(parse_keys("memory-object").expect_err("later"))
+                .contains("needs allocation records")
         );
     }
 

@@ -13,7 +13,8 @@ use super::{
 };
 use crate::json::tidy;
 
-const NO_BURSTS: &str = "needs burst tracing, which this version does not have";
+const NO_MODEL: &str =
+    "needs a model of the caches over traced accesses, which this version does not have";
 const NO_COUNTERS: &str = "needs hardware counters, which this version does not read";
 const NO_HEAP: &str = "needs allocation records, which this version does not have";
 const NOT_CALIBRATED: &str = "this machine was not measured: run `fathom machine`";
@@ -65,13 +66,13 @@ impl Summary {
                 time: tidy(found.fault_cost.time),
             },
             dram_bandwidth: no_bandwidth(),
-            memory_bound: Metric::unavailable("percent", NO_BURSTS),
-            average_load_latency: Metric::unavailable("ns", NO_BURSTS),
-            loads: Metric::unavailable("count", NO_BURSTS),
-            stores: Metric::unavailable("count", NO_BURSTS),
-            levels: Levels::all(&Metric::unavailable("percent", NO_BURSTS)),
-            flops: Metric::unavailable("GFLOP/s", NO_BURSTS),
-            arithmetic_intensity: Metric::unavailable("FLOP/byte", NO_BURSTS),
+            memory_bound: Metric::unavailable("percent", NO_MODEL),
+            average_load_latency: Metric::unavailable("ns", NO_MODEL),
+            loads: Metric::unavailable("count", NO_MODEL),
+            stores: Metric::unavailable("count", NO_MODEL),
+            levels: Levels::all(&Metric::unavailable("percent", NO_MODEL)),
+            flops: Metric::unavailable("GFLOP/s", NO_MODEL),
+            arithmetic_intensity: Metric::unavailable("FLOP/byte", NO_MODEL),
             dtlb: DtlbSummary {
                 misses: Metric::unavailable("count", NO_COUNTERS),
                 walk_time_percent: Metric::unavailable("percent", NO_COUNTERS),
@@ -231,7 +232,7 @@ fn machine(calibration: Option<&Calibration>) -> MachineSummary {
 }
 
 fn no_bandwidth() -> BandwidthSummary {
-    let missing = |unit| Metric::unavailable(unit, NO_BURSTS);
+    let missing = |unit| Metric::unavailable(unit, NO_MODEL);
     BandwidthSummary {
         average: missing("GB/s"),
         observed_max: missing("GB/s"),
