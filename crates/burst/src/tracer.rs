@@ -30,8 +30,6 @@ pub struct Options {
     pub interval: Option<Duration>,
     /// Longest burst.
     pub longest: Duration,
-    /// The program that we started: its exit code is waited for by others.
-    pub launched: Option<Pid>,
 }
 
 /// What the tracer observed, in the process's own addresses.

@@ -39,11 +39,14 @@ impl Stubborn {
     pub fn release(&mut self, alarm: &Alarm) {
         self.0.retain(|tid| match alarm.wait(*tid, Duration::ZERO) {
             Ok(Happened::Stopped(stop)) => {
-                let _ = trace::detach(*tid, signal_of(stop));
+                let_go(*tid, signal_of(stop), alarm);
                 false
             }
             Ok(Happened::Nothing) => true,
-            Ok(Happened::Ended) | Err(_) => false,
+            Ok(Happened::Ended) | Err(_) => {
+                reap(*tid);
+                false
+            }
         });
     }
 
@@ -57,6 +60,28 @@ impl Stubborn {
     #[must_use]
     pub fn holds(&self, tid: Tid) -> bool {
         self.0.contains(&tid)
+    }
+}
+
+/// Detaches a stopped thread. One that is killed while it stands still (by an exec of another thread, say) cannot be
+/// detached, and stays as a zombie that its whole process waits for, until we take note of its end.
+fn let_go(tid: Tid, signal: i32, alarm: &Alarm) {
+    if trace::detach(tid, signal).is_err() {
+        let _ = alarm.wait(tid, PATIENCE);
+        reap(tid);
+    }
+}
+
+/// Takes note of the end of a thread that we traced; but a program that we started is waited for by others.
+pub fn reap(tid: Tid) {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let field = |name| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().parse::<u32>().ok()
+    };
+    let is_process = field("Tgid:").is_some_and(|pid| pid == tid.0.unsigned_abs());
+    if !(is_process && field("PPid:") == Some(std::process::id())) {
+        trace::reap(tid);
     }
 }
 
@@ -98,23 +123,26 @@ impl<'a> Visit<'a> {
         match stopped {
             Ok(Happened::Stopped(Stop::Interrupted)) => {}
             Ok(Happened::Stopped(stop)) => {
-                let _ = trace::detach(tid, signal_of(stop));
+                let_go(tid, signal_of(stop), alarm);
                 return Err(Refused::NotRunning);
             }
-            Ok(Happened::Ended) => return Err(Refused::NotRunning),
+            Ok(Happened::Ended) => {
+                reap(tid);
+                return Err(Refused::NotRunning);
+            }
             Ok(Happened::Nothing) | Err(_) => {
                 stubborn.0.push(tid);
                 return Err(Refused::NotRunning);
             }
         }
         let Ok(mut native) = Registers::of(tid) else {
-            let _ = trace::detach(tid, 0);
+            let_go(tid, 0, alarm);
             return Err(Refused::NotRunning);
         };
         if native.in_system_call()
             && !(blocked == Blocked::InFrontOfCall && native.undo_system_call())
         {
-            let _ = trace::detach(tid, 0);
+            let_go(tid, 0, alarm);
             return Err(Refused::NotRunning);
         }
         Ok(Visit { tid, alarm, native, asked, left: false })
@@ -140,13 +168,14 @@ impl<'a> Visit<'a> {
     pub fn leave(mut self, signal: i32) -> Nanos {
         self.left = true;
         let _ = self.native.set(self.tid);
-        let _ = trace::detach(self.tid, signal);
+        let_go(self.tid, signal, self.alarm);
         elapsed(self.asked)
     }
 
-    /// The thread is gone, or somebody else lets it go.
+    /// The thread is gone.
     pub fn forget(mut self) {
         self.left = true;
+        reap(self.tid);
     }
 }
 
@@ -154,7 +183,7 @@ impl Drop for Visit<'_> {
     fn drop(&mut self) {
         if !self.left {
             let _ = self.native.set(self.tid);
-            let _ = trace::detach(self.tid, 0);
+            let_go(self.tid, 0, self.alarm);
         }
     }
 }

@@ -11,9 +11,9 @@ use std::sync::mpsc::{Sender, SyncSender};
 use std::time::{Duration, Instant};
 
 use base::{BurstId, Nanos, Pid, RemoteAddr, Tid};
-use facts::{Burst, BurstEnd, BurstFlavour};
+use facts::{Burst, BurstFlavour};
 use sys::process;
-use sys::trace::{self, Alarm};
+use sys::trace::Alarm;
 
 use crate::budget::Budget;
 use crate::drain::Raw;
@@ -126,15 +126,6 @@ impl Worker {
             let time = process::monotonic() - self.options.start;
             let _ = self.send.send(Observation::Refused { time, pid, tid, at, reason });
         }
-        self.reap(tid);
-    }
-
-    /// A thread that ended while we traced it waits for us to take note, but for the program's first one, whose end is
-    /// waited for by whoever started it.
-    fn reap(&self, tid: Tid) {
-        if self.options.launched.is_none_or(|launched| launched.0 != tid.0) {
-            trace::reap(tid);
-        }
     }
 
     fn burst(&mut self, pid: Pid, tid: Tid, alarm: &Alarm) -> Result<(), NoBurst> {
@@ -229,9 +220,6 @@ impl Worker {
             records: 0,
             records_lost: false,
         };
-        if ran.end == BurstEnd::Gone {
-            self.reap(tid);
-        }
         self.cost.stand_still = self.cost.stand_still + ran.stand_still;
         self.cost.inside = self.cost.inside + ran.elapsed;
         let raw = self.programs.get_mut(&pid).and_then(|program| {

@@ -27,14 +27,10 @@ pub struct Bursts {
 }
 
 impl Bursts {
-    /// Starts taking bursts. `launched` is the program that we started, if we did.
-    pub fn start(
-        options: &BurstOptions,
-        start: Nanos,
-        launched: Option<Pid>,
-    ) -> std::io::Result<Bursts> {
+    /// Starts taking bursts.
+    pub fn start(options: &BurstOptions, start: Nanos) -> std::io::Result<Bursts> {
         let BurstOptions { overhead, interval, longest } = *options;
-        let options = burst::Options { start, overhead, interval, longest, launched };
+        let options = burst::Options { start, overhead, interval, longest };
         Ok(Bursts { tracer: Tracer::start(options)? })
     }
 

@@ -325,8 +325,7 @@ impl Session<'_> {
             );
             return;
         }
-        let launched = self.program.as_ref().map(LaunchedProgram::pid);
-        match Bursts::start(options, self.start, launched) {
+        match Bursts::start(options, self.start) {
             Ok(bursts) => {
                 recorder.follow_bursts(bursts.whereabouts());
                 self.bursts = Some(bursts);

@@ -232,7 +232,9 @@ impl PerfSampler {
 /// How many faults a record stands for. The kernel adapts the period of each inherited copy (one per thread and CPU)
 /// and reports, at the end of an interval, the period of the *next* one: `perf_swevent_set_period` counts with the old
 /// `last_period` and stores the new (kernel/events/core.c). So the weight is what the record before announced; the
-/// first interval of the first copy is one fault long.
+/// first interval of the first copy is one fault long. Where a timer tick finds the period more than eight times too long,
+/// the kernel cuts the running interval short (`perf_adjust_period`); how long it then was nobody says, and the next
+/// period, which is what the tick thought right, is the better guess.
 fn fault_weight(
     announced: &mut HashMap<(Tid, CpuId, FaultKind), u64>,
     copy: (Tid, CpuId, FaultKind),
@@ -242,7 +244,10 @@ fn fault_weight(
     if announced.len() > 100_000 {
         announced.clear();
     }
-    announced.insert(copy, next.max(1)).unwrap_or(1)
+    const CUT_SHORT: u64 = 8;
+    let next = next.max(1);
+    let before = announced.insert(copy, next).unwrap_or(1);
+    if before > next.saturating_mul(CUT_SHORT) { next } else { before }
 }
 
 #[cfg(test)]
@@ -255,5 +260,7 @@ mod tests {
         let copy = (Tid(1), CpuId(0), FaultKind::Minor);
         let weights = [1, 4, 16, 16].map(|period| fault_weight(&mut announced, copy, period));
         assert_eq!(weights, [1, 1, 4, 16]);
+        let cut = [1000, 100, 100].map(|period| fault_weight(&mut announced, copy, period));
+        assert_eq!(cut, [16, 100, 100]);
     }
 }

@@ -143,8 +143,12 @@ fn look(tid: Tid, flags: i32) -> io::Result<Option<Happened>> {
     Ok(taken.then(|| Happened::Stopped(stop_reason(tid, code << 8 | 0x7f))))
 }
 
-/// Takes note of a traced thread's end, so that the kernel lets go of it and tells its parent.
+/// Takes note of a traced thread's end, so that the kernel lets go of it and tells its parent; does nothing while it
+/// lives.
 pub fn reap(tid: Tid) {
+    if !matches!(look(tid, libc::WNOHANG), Ok(Some(Happened::Ended))) {
+        return;
+    }
     let mut status = 0;
     // Safety: a live out-pointer.
     unsafe { libc::waitpid(tid.0, &raw mut status, libc::__WALL | libc::WNOHANG) };
