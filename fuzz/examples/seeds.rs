@@ -42,7 +42,37 @@ fn main() {
     seed("collect_proc_maps", "file", b"7f00-7fff r-xp 00001000 08:01 42   /usr/lib/a b.so");
     seed("machine_snapshot", "here", machine().as_bytes());
     seed("facts_records", "some", &[0, 9, 2, 0xc8, 1, 0, 2, 3, 1, 2, 1, 1, 0, 0]);
+    seed_accesses();
     seed_store();
+}
+
+/// A loop that is summarised, a gather, a repeated string instruction; with one record each.
+fn seed_accesses() {
+    let cases: [(&str, &[u8], &str, &[u8]); 3] = [
+        (
+            "loop",
+            b"\x48\x03\x07\x48\x83\xc7\x08\x48\x39\xf7\x75\xf4",
+            "words 3; values rdi@0:1; ways 4; loop rdi 1..2 +8; advanced 0 0 8 8",
+            &[2, 0, 2, 0xc8, 1, 0x80, 0x40, 0x80, 0x80, 1],
+        ),
+        (
+            "gather",
+            b"\xc4\xe2\xe5\x92\x0c\xd0\xc3",
+            "words 9; values rax@0:1 rsp@0:2 v2@0:3+2 v3@0:5+4; ways 2",
+            &[0, 0, 8, 0x80, 0x40, 0x80, 0x40, 2, 4, 1, 1, 1, 0],
+        ),
+        (
+            "string",
+            b"\xf3\xa4\xc3",
+            "words 5; values rcx@0:1 rsp@0:2 rsi@0:3 rdi@0:4; ways 2",
+            &[0, 0, 4, 0x80, 1, 0x80, 0x40, 0x80, 0x40, 0x80, 0x40],
+        ),
+    ];
+    for (name, code, text, records) in cases {
+        let mut bytes = vec![code.len() as u8, text.len() as u8];
+        bytes.extend(code.iter().chain(text.as_bytes()).chain(records));
+        seed("analysis_accesses", name, &bytes);
+    }
 }
 
 fn machine() -> String {
@@ -53,8 +83,20 @@ fn machine() -> String {
 /// Every table with its number before it, both manifests, and the rows of a journal.
 fn seed_store() {
     let tables = [
-        "modules", "mappings", "stacks", "samples", "faults", "threads", "lost", "counters",
-        "gauges", "frames", "blocks", "bursts", "records", "burst_refusals",
+        "modules",
+        "mappings",
+        "stacks",
+        "samples",
+        "faults",
+        "threads",
+        "lost",
+        "counters",
+        "gauges",
+        "frames",
+        "blocks",
+        "bursts",
+        "records",
+        "burst_refusals",
     ];
     for (number, table) in (0u8..).zip(tables) {
         let file = complete_result().join(format!("{table}.parquet"));

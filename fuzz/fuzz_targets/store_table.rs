@@ -5,8 +5,20 @@ use fathom_fuzz::{complete_result, read_it};
 use libfuzzer_sys::fuzz_target;
 
 const TABLES: [&str; 14] = [
-    "modules", "mappings", "stacks", "samples", "faults", "threads", "lost", "counters", "gauges",
-    "frames", "blocks", "bursts", "records", "burst_refusals",
+    "modules",
+    "mappings",
+    "stacks",
+    "samples",
+    "faults",
+    "threads",
+    "lost",
+    "counters",
+    "gauges",
+    "frames",
+    "blocks",
+    "bursts",
+    "records",
+    "burst_refusals",
 ];
 
 fuzz_target!(|bytes: &[u8]| {

@@ -16,7 +16,7 @@ use x86::{
 };
 
 /// Of an access that is evaluated one iteration after the other, so many are; the addresses of the rest are unknown.
-const MOST_EVALUATED: u64 = 4096;
+const MOST_EVALUATED: u64 = 256;
 
 /// Some addresses of one access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
