@@ -94,7 +94,8 @@ pub struct Burst {
 }
 
 /// Records of a burst, encoded by [`RecordEncoder`](crate::RecordEncoder): none or more of these per burst, in order.
-/// They may come before or behind their [`Burst`].
+/// They may come before or behind their [`Burst`]. The store keeps pieces of up to 512 KiB; a burst with a longer one loses
+/// its records.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Records {
     /// The burst.

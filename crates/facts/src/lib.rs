@@ -24,9 +24,7 @@ pub use observed::{
     ThreadEventKind,
 };
 pub use recording::Recording;
-pub use records::{
-    MAX_RECORD_VALUES, RECORDS_TARGET_BYTES, Record, RecordEncoder, RecordError, decode_records,
-};
+pub use records::{MAX_RECORD_VALUES, Record, RecordEncoder, RecordError, decode_records};
 pub use run::{
     Analysis, CollectorInfo, ExitKind, OwnCost, ResourceUse, Run, RunState, SCHEMA_VERSION,
     SamplingMethod, Target,

@@ -22,10 +22,6 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use base::BlockId;
 
-/// Whoever encodes should begin a new piece when one has reached this size: the store keeps pieces in frames of at most
-/// 1 MiB.
-pub const RECORDS_TARGET_BYTES: usize = 64 << 10;
-
 /// Most values of a record: 256 instructions with two vectors each. More are not encoded.
 pub const MAX_RECORD_VALUES: usize = 4096;
 

@@ -12,7 +12,7 @@ pub const MAX_TEXT_BYTES: usize = 64 << 10;
 
 /// Most bytes of one cell of bytes. Longer ones are refused before they reach a row: half of them would mean nothing.
 /// A frame of the journal must have room for one.
-pub const MAX_BLOB_BYTES: usize = 256 << 10;
+pub const MAX_BLOB_BYTES: usize = 512 << 10;
 
 /// Most columns that any table has.
 pub const MAX_COLUMNS: usize = 13;

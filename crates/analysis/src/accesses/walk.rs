@@ -144,7 +144,8 @@ impl Walker<'_> {
         let executed = block.ways[record.way as usize];
         for (access, depth) in block.accesses.iter().zip(&block.chains.accesses) {
             // Of the last iteration only the instructions in front of the way out.
-            let iterations = record.iterations - u64::from(access.instruction >= executed);
+            let cut = u64::from(access.instruction >= executed);
+            let iterations = record.iterations.saturating_sub(cut);
             let site = access.site.index();
             let row = self.question.row_of_site[site].filter(|_| thread.chosen);
             let mut count = 0u64;
@@ -237,6 +238,6 @@ impl Walker<'_> {
 fn fits(block: &TracedBlock, record: &Record<'_>) -> bool {
     record.values.len() == block.values
         && block.ways.get(record.way as usize).is_some()
-        && record.iterations >= 1
+        // A loop that was stopped in its first iteration has completed none.
         && (record.iterations == 1 || block.loops)
 }
