@@ -15,7 +15,9 @@ use std::time::Duration;
 use base::{Nanos, Pid, Tid};
 use sys::process;
 
+use crate::program::field;
 use crate::refused::Refused;
+use crate::remote_call::are_filtered;
 
 /// Threads looked at per pick; of more, a random choice.
 const MOST_LOOKED_AT: usize = 8;
@@ -117,20 +119,27 @@ fn read_clock(file: &File) -> Option<Nanos> {
 
 /// Whether a thread may be stopped now. Looks twice, a moment apart.
 pub fn may_be_stopped(pid: Pid, tid: Tid) -> Result<(), Refused> {
-    let before = waits(pid, tid).ok_or(Refused::NotRunning)?;
+    let before = waits(&status_of(pid, tid)).ok_or(Refused::NotRunning)?;
     std::thread::sleep(QUIET);
-    let after = waits(pid, tid).ok_or(Refused::NotRunning)?;
+    let status = status_of(pid, tid);
+    let after = waits(&status).ok_or(Refused::NotRunning)?;
     if !runs(pid, tid) {
         return Err(Refused::NotRunning);
+    }
+    // Translated code leaves by a system call, which the filter would judge if we died.
+    if are_filtered(&status) {
+        return Err(Refused::SystemCallFilter);
     }
     if before == after { Ok(()) } else { Err(Refused::WaitsOften) }
 }
 
+fn status_of(pid: Pid, tid: Tid) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default()
+}
+
 /// How often it waited so far.
-fn waits(pid: Pid, tid: Tid) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-    line.trim().parse().ok()
+fn waits(status: &str) -> Option<u64> {
+    field(status, "voluntary_ctxt_switches:")?.parse().ok()
 }
 
 /// Whether it is runnable and not blocked in a system call.

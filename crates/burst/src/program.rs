@@ -12,7 +12,7 @@ use x86::translate::Flavour;
 use crate::cache::{Cache, REACH, RESERVED};
 use crate::code_map::CodeMap;
 use crate::refused::Refused;
-use crate::remote_call::{CAVE_BYTES, CallError, RemoteCalls};
+use crate::remote_call::{CAVE_BYTES, CallError, RemoteCalls, are_filtered};
 use crate::space::{REGION_BYTES, Space};
 use crate::visit::{Visit, elapsed, signal_of};
 use crate::whereabouts::Whereabouts;
@@ -179,10 +179,7 @@ impl Program {
                 visit.leave(signal_of(stop));
             }
             Err(CallError::Gone) => visit.forget(),
-            Err(ref e @ (CallError::Refused | CallError::Trace)) => {
-                if std::env::var_os("DBG").is_some() {
-                    eprintln!("setup {e:?}");
-                }
+            Err(CallError::Refused | CallError::Trace) => {
                 // A further region that could not be had leaves the others as they are.
                 if !matches!(self.stage(flavour), Stage::Ready(_)) {
                     *self.stage(flavour) = Stage::Refused(Refused::NoRoom);
@@ -264,16 +261,10 @@ fn may_be_traced(pid: Pid) -> Result<(), Refused> {
     if status.is_empty() {
         return Err(Refused::NotRunning);
     }
-    let own = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     if field(&status, "x86_Thread_features:").is_some_and(|text| text.contains("shstk")) {
         return Err(Refused::ShadowStack);
     }
-    // A filter that we live under ourselves (a container's) allows what we do; one of the program's own may kill it.
-    let filters = |text: &str| {
-        let count = field(text, "Seccomp_filters:").and_then(|text| text.parse().ok());
-        count.unwrap_or(0u32)
-    };
-    if field(&status, "Seccomp:") == Some("1") || filters(&status) > filters(&own) {
+    if are_filtered(&status) {
         return Err(Refused::SystemCallFilter);
     }
     let parent = field(&status, "PPid:").and_then(|text| text.parse().ok()).map(Pid);
@@ -285,7 +276,9 @@ fn may_be_traced(pid: Pid) -> Result<(), Refused> {
     Ok(())
 }
 
-fn field<'t>(status: &'t str, name: &str) -> Option<&'t str> {
+/// A line of `/proc/PID/status`, without its name.
+#[must_use]
+pub fn field<'t>(status: &'t str, name: &str) -> Option<&'t str> {
     status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 

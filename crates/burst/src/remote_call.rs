@@ -16,10 +16,13 @@
 //! ```
 
 use std::io;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use base::{RemoteAddr, Tid};
 use sys::trace::{self, Alarm, Happened, Registers, Stop};
+
+use crate::program::field;
 
 /// Bytes of a cave.
 pub const CAVE_BYTES: u64 = 120;
@@ -53,13 +56,18 @@ pub struct RemoteCalls<'a> {
 }
 
 impl<'a> RemoteCalls<'a> {
-    /// Prepares a stopped thread whose native registers are `native`. `cave` are zeroes in executable memory.
+    /// Prepares a stopped thread whose native registers are `native`. `cave` are zeroes in executable memory. Refused
+    /// where the thread filters its calls: it may have begun to since it was last looked at.
     pub fn begin(
         tid: Tid,
         native: &Registers,
         cave: RemoteAddr,
         alarm: &'a Alarm,
     ) -> io::Result<RemoteCalls<'a>> {
+        let status = std::fs::read_to_string(format!("/proc/{tid}/status"))?;
+        if are_filtered(&status) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         let calls = RemoteCalls { tid, native: *native, cave, alarm };
         trace::overwrite(tid, cave, &code(native))?;
         Ok(calls)
@@ -109,6 +117,19 @@ impl Drop for RemoteCalls<'_> {
         // Where the thread is gone, so is its memory, or another thread's burst will find the cave used and take another.
         let _ = trace::overwrite(self.tid, self.cave, &[0; CAVE_BYTES as usize]);
     }
+}
+
+/// Whether `/proc/TID/status` tells of a filter of system calls (seccomp(2)). One that we live under ourselves (a
+/// container's) allows what we do; one of the program's own may end it.
+#[must_use]
+pub fn are_filtered(status: &str) -> bool {
+    static OWN: OnceLock<u32> = OnceLock::new();
+    let filters = |text: &str| {
+        let count = field(text, "Seccomp_filters:").and_then(|text| text.parse().ok());
+        count.unwrap_or(0u32)
+    };
+    let own = || filters(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
+    field(status, "Seccomp:") == Some("1") || filters(status) > *OWN.get_or_init(own)
 }
 
 fn code(native: &Registers) -> Vec<u8> {

@@ -35,7 +35,7 @@ pub struct Visit<'a> {
 pub struct Stubborn(Vec<Tid>);
 
 impl Stubborn {
-    /// Lets go of those that have stopped by now.
+    /// Lets go of those that have stopped by now, and takes note of those that have ended.
     pub fn release(&mut self, alarm: &Alarm) {
         self.0.retain(|tid| match alarm.wait(*tid, Duration::ZERO) {
             Ok(Happened::Stopped(stop)) => {
@@ -54,12 +54,6 @@ impl Stubborn {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// Whether this thread is one of them.
-    #[must_use]
-    pub fn holds(&self, tid: Tid) -> bool {
-        self.0.contains(&tid)
     }
 }
 
@@ -111,7 +105,10 @@ impl<'a> Visit<'a> {
         blocked: Blocked,
         stubborn: &mut Stubborn,
     ) -> Result<Visit<'a>, Refused> {
-        if stubborn.holds(tid) {
+        // Seizing waits until no thread of the process executes another program (cred_guard_mutex, ptrace_attach in
+        // kernel/ptrace.c), and that waits until every other thread of it, once dead, was reaped by its tracer: we must
+        // trace none meanwhile, or both wait for ever.
+        if !stubborn.is_empty() {
             return Err(Refused::NotRunning);
         }
         trace::seize_alone(tid).map_err(|error| match error.kind() {

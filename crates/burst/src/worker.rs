@@ -34,6 +34,7 @@ const BLOCKS_BETWEEN: usize = 100;
 const EXAMINE_AGAIN: Duration = Duration::from_secs(1);
 /// How long we try to find threads in a state in which our mappings can be taken out.
 const LEAVING: Duration = Duration::from_millis(500);
+const STUBBORN_PAUSE: Duration = Duration::from_micros(500);
 const FLAVOUR: BurstFlavour = BurstFlavour::Trace;
 
 /// Why there was no burst, and where the thread was, if that is known.
@@ -93,6 +94,11 @@ impl Worker {
         // The alarm belongs to this very thread.
         let Ok(alarm) = Alarm::new() else { return };
         while !self.abandoned {
+            // A thread that stops late must not stand still for long.
+            while !self.stubborn.is_empty() {
+                std::thread::park_timeout(STUBBORN_PAUSE);
+                self.release_stubborn(&alarm);
+            }
             std::thread::park_timeout(self.interval());
             if self.shared.stop.load(Ordering::Relaxed) {
                 self.leave(&alarm);
@@ -101,7 +107,6 @@ impl Worker {
             let processes = lock(&self.shared.processes).clone();
             self.programs.retain(|pid, _| processes.contains(pid));
             self.untraceable.retain(|_, (_, since)| since.elapsed() < EXAMINE_AGAIN);
-            self.release_stubborn(&alarm);
             if let Some((pid, tid)) = self.picker.pick(&processes) {
                 self.attempt(pid, tid, &alarm);
             }
@@ -250,6 +255,7 @@ impl Worker {
         let deadline = Instant::now() + LEAVING;
         let shared = Arc::clone(&self.shared);
         loop {
+            self.release_stubborn(alarm);
             for (pid, program) in &mut self.programs {
                 if !program.is_there() {
                     continue;
