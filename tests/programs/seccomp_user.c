@@ -1,6 +1,7 @@
 /*
  * Confines itself by a seccomp filter (seccomp(2)) to what it needs: write, exit, the return from signals. Any other
- * system call fails with EPERM, or with --kill ends the process. A profiler may inject none then.
+ * system call fails with EPERM, or with --kill ends the process. A profiler may inject none then, nor take back what it
+ * injected in the --before rounds.
  */
 #include "checked.h"
 
@@ -36,12 +37,16 @@ SEPARATE uint64_t compute(uint64_t sum)
 
 int main(int argc, char **argv)
 {
-    long rounds = 15000, kill = 0;
-    const struct known_option options[] = {{"--rounds", &rounds, 1, 1000000000}, {"--kill", &kill, 1, 1}};
-    known_options(argc, argv, options, 2);
+    long rounds = 15000, before = 0, kill = 0;
+    const struct known_option options[] = {
+        {"--rounds", &rounds, 1, 1000000000}, {"--before", &before, 0, 1000000000}, {"--kill", &kill, 1, 1}};
+    known_options(argc, argv, options, 3);
     printf("rounds=%ld\n", rounds);
-    confine((int)kill);
     uint64_t sum = 1;
+    for (long round = 0; round < before; round++)
+        sum = compute(sum);
+    confine((int)kill);
+    printf("confined=1\n");
     for (long round = 0; round < rounds; round++)
         sum = compute(sum);
     int refused = kill || (syscall(SYS_getppid) < 0 && errno == EPERM);

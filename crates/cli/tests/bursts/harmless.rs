@@ -1,0 +1,275 @@
+//! Short forms of the corpus (`tests/corpus`): no program notices bursts, whatever happens to it or to us.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use testkit::programs::{Fathom, is_root, skip, target};
+
+use crate::watched::{
+    COLLECT, assert_verified, attempts, bursts_work, collect, eventually, fathom, signal,
+    start_alone, state, text,
+};
+
+/// The program's whole output, and its exit code as a shell and fathom tell it.
+fn outcome(output: &Output) -> (String, i32) {
+    let status = output.status;
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    (String::from_utf8_lossy(&output.stdout).into_owned(), code.expect("a code"))
+}
+
+fn alone(program: &str, arguments: &[&str]) -> (String, i32) {
+    outcome(&Command::new(target(program)).args(arguments).output().expect("it can be started"))
+}
+
+/// The lines of measured figures differ from run to run.
+fn same_lines(output: &str) -> String {
+    let measured = ["_ns=", "_us=", "_faults=", "prof_handled="];
+    let kept = |line: &&str| !measured.iter().any(|name| line.contains(name));
+    output.lines().filter(kept).collect::<Vec<_>>().join("\n")
+}
+
+/// Runs each program alone and with bursts; returns how many bursts there were.
+fn compare(fathom: &Fathom, programs: &[(&str, &[&str])]) -> u64 {
+    let mut bursts = 0.0;
+    for (program, arguments) in programs {
+        let expected = alone(program, arguments);
+        let output = collect(fathom, program, program, arguments);
+        let found = outcome(&output);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(same_lines(&found.0), same_lines(&expected.0), "{program}: {said}");
+        assert_eq!(found.1, expected.1, "{program}: {said}");
+        assert_verified(fathom, program);
+        if let Some((count, percent)) = attempts(&fathom.report(program, &["summary"])) {
+            bursts += count as f64 * percent / 100.0;
+        }
+    }
+    bursts.round() as u64
+}
+
+#[test]
+fn signals_and_faults_arrive_as_ever() {
+    if !bursts_work() {
+        return;
+    }
+    let bursts = compare(
+        &fathom("signals"),
+        &[
+            ("signal_storm", &["--count", "3000"]),
+            ("signal_recovery", &["--rounds", "15000"]),
+            ("fault_address", &["--rounds", "50000"]),
+            ("stack_overflow", &["--rounds", "4000"]),
+            ("blocked_signals", &["--rounds", "5000"]),
+            ("exceptions_map", &[]),
+        ],
+    );
+    assert!(bursts > 0, "nothing was tested: no burst took place");
+}
+
+#[test]
+fn processes_and_threads_come_and_go_as_ever() {
+    if !bursts_work() {
+        return;
+    }
+    let bursts = compare(
+        &fathom("processes"),
+        &[
+            ("fork_loop", &["--children", "60"]),
+            ("vfork_exec", &["--children", "40"]),
+            ("exec_midway", &["--steps", "12"]),
+            ("threads_checksum", &["--threads", "60"]),
+            ("exit_midway", &["--rounds", "5000"]),
+            ("dlopen_loop", &["--rounds", "500"]),
+            ("no_libc", &[]),
+        ],
+    );
+    assert!(bursts > 0, "nothing was tested: no burst took place");
+}
+
+/// A filter that ends the process at the first system call of ours: while it is being left too.
+#[test]
+fn a_program_that_confines_itself_between_bursts_lives_on() {
+    if !bursts_work() {
+        return;
+    }
+    let fathom = fathom("confined");
+    let arguments = ["--kill", "--before", "4000", "--rounds", "8000"];
+    let expected = alone("seccomp_user", &arguments);
+    assert_eq!(outcome(&collect(&fathom, "r", "seccomp_user", &arguments)), expected);
+    if !may_attach() {
+        return;
+    }
+    // Fathom leaves while the program runs: attached before it confines itself, gone after.
+    let printed = fathom.scratch.join("printed");
+    let arguments = ["--kill", "--before", "8000", "--rounds", "40000"];
+    let program = start_alone("seccomp_user", &arguments, &printed);
+    let mut watching = fathom
+        .command(COLLECT)
+        .args(["-r", "attached", "--pid", &program.id().to_string()])
+        .spawn()
+        .expect("fathom can be started");
+    eventually("it confines itself", || text(&printed).contains("confined=1"));
+    signal(watching.id(), "INT");
+    watching.wait().expect("wait");
+    let output = program.wait_with_output().expect("wait");
+    assert_eq!(output.status.code(), Some(0), "{:?}", output.status);
+}
+
+/// Numbers for moments (xorshift64, Marsaglia 2003), the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound.max(1)
+    }
+}
+
+#[test]
+fn our_death_at_any_moment_harms_nothing() {
+    if !bursts_work() {
+        return;
+    }
+    let fathom = fathom("death");
+    let arguments = ["--rounds", "10"];
+    let began = Instant::now();
+    let expected = alone("self_check", &arguments).0;
+    let usual = began.elapsed();
+    let mut random = Random(88_172_645_463_325_252);
+    for number in 0..20 {
+        let result = format!("r{number}");
+        let printed = fathom.scratch.join(&format!("{result}.out"));
+        let mut watching = fathom
+            .command(COLLECT)
+            .args(["-r", &result, "--"])
+            .arg(target("self_check"))
+            .args(arguments)
+            .stdout(std::fs::File::create(&printed).expect("create"))
+            .spawn()
+            .expect("fathom can be started");
+        eventually("the program has begun", || !text(&printed).is_empty());
+        let moment = Duration::from_micros(random.below(usual.as_micros() as u64));
+        std::thread::sleep(moment);
+        signal(watching.id(), "KILL");
+        watching.wait().expect("wait");
+        eventually("the program ends well by itself", || text(&printed).contains("EXIT-SUCCESS"));
+        assert_eq!(text(&printed), expected, "killed after {moment:?} (number {number})");
+    }
+}
+
+#[test]
+fn job_control_goes_on_as_ever() {
+    if !bursts_work() {
+        return;
+    }
+    let fathom = fathom("stopped");
+    let printed = fathom.scratch.join("printed");
+    let mut watching = fathom
+        .command(COLLECT)
+        .args(["-r", "r", "--"])
+        .arg(target("known_accesses"))
+        .args(["--ms", "100"])
+        .stdout(std::fs::File::create(&printed).expect("create"))
+        .spawn()
+        .expect("fathom can be started");
+    eventually("the program has begun", || text(&printed).contains("ready=1"));
+    let pid = text(&printed)
+        .lines()
+        .find_map(|line| line.strip_prefix("pid=")?.parse().ok())
+        .expect("the program tells its pid");
+    for _ in 0..10 {
+        if text(&printed).contains("EXIT-SUCCESS") {
+            break;
+        }
+        signal(pid, "STOP");
+        eventually("it stands still, or has ended", || {
+            let status = text(format!("/proc/{pid}/status"));
+            status.is_empty() || status.contains("State:\tT") || status.contains("State:\tZ")
+        });
+        std::thread::sleep(Duration::from_millis(2));
+        signal(pid, "CONT");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(watching.wait().expect("wait").success());
+    assert!(text(&printed).contains("EXIT-SUCCESS"));
+    assert_verified(&fathom, "r");
+}
+
+/// Whether we may trace a process that is not our child (Yama, Documentation/admin-guide/LSM/Yama.rst).
+fn may_attach() -> bool {
+    let scope = text("/proc/sys/kernel/yama/ptrace_scope");
+    if matches!(scope.trim(), "" | "0") || is_root() {
+        return true;
+    }
+    skip("this kernel lets only root trace running programs");
+    false
+}
+
+#[test]
+fn a_program_that_we_leave_is_as_it_was() {
+    if !bursts_work() || !may_attach() {
+        return;
+    }
+    let fathom = fathom("left");
+    let printed = fathom.scratch.join("printed");
+    let arguments = ["--ms", "600000", "--threads", "2"];
+    let mut program = start_alone("known_accesses", &arguments, &printed);
+    let pid = program.id();
+    // A thread that is being born has all signals blocked.
+    eventually("both threads run", || {
+        let free = |state: &&String| state.contains("SigBlk:\t0000000000000000");
+        text(&printed).contains("ready=1") && state(pid).values().filter(free).count() == 2
+    });
+    let before = state(pid);
+    for result in ["r1", "r2"] {
+        let watched = fathom.output(COLLECT.into_iter().chain([
+            "-d",
+            "0.3",
+            "-r",
+            result,
+            "--pid",
+            &pid.to_string(),
+        ]));
+        assert!(watched.status.success(), "{}", String::from_utf8_lossy(&watched.stderr));
+        assert_eq!(state(pid), before, "{result}");
+        assert_verified(&fathom, result);
+    }
+    let summary = fathom.report("r1", &["summary"]);
+    program.kill().expect("kill");
+    program.wait().expect("wait");
+    assert!(attempts(&summary).is_some_and(|(_, percent)| percent > 0.0), "no burst took place");
+}
+
+#[test]
+fn an_interrupt_leaves_the_program_running_natively() {
+    if !bursts_work() {
+        return;
+    }
+    let fathom = fathom("interrupt");
+    let mut watching = fathom
+        .command(COLLECT)
+        .args(["-r", "r", "--"])
+        .arg(target("known_accesses"))
+        .args(["--ms", "400"])
+        .spawn()
+        .expect("fathom can be started");
+    let mut lines = BufReader::new(watching.stdout.take().expect("stdout")).lines();
+    let mut told = lines.by_ref().map_while(Result::ok);
+    let pid = told.find_map(|line| line.strip_prefix("pid=").map(str::to_owned)).expect("pid");
+    eventually("code of ours is in it", || {
+        text(format!("/proc/{pid}/maps")).contains("memfd:fathom")
+    });
+    signal(watching.id(), "INT");
+    eventually("the result is complete", || {
+        text(fathom.scratch.join("r/run.json")).contains("\"complete\"")
+    });
+    let (maps, status) = (text(format!("/proc/{pid}/maps")), text(format!("/proc/{pid}/status")));
+    assert!(!maps.contains("memfd:fathom"), "{maps}");
+    assert!(status.is_empty() || status.contains("TracerPid:\t0\n"), "{status}");
+    assert!(lines.map_while(Result::ok).any(|line| line == "EXIT-SUCCESS"));
+    assert!(watching.wait().expect("wait").success());
+    assert_verified(&fathom, "r");
+}
