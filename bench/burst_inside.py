@@ -25,18 +25,20 @@ PROGRAMS = {
     "exceptions, map": ([f"{common.PROGRAMS}/exceptions_map", "--rounds", "40000"], False),
 }
 
-# The only place that knows how the report names what is read here: keys of `total` in the view `accesses`.
-FIELDS = {"bursts": "bursts", "records": "records", "accesses": "accesses", "cpu_seconds": "burst_cpu_time"}
+# How the summary's `coverage` names what is read here.
+FIELDS = {"bursts": "bursts", "records": "records", "cpu_seconds": "cpu_time"}
 
 
 def inside(result):
     """{what: number} over all bursts of a result."""
-    report = json.loads(common.run([common.FATHOM, "report", "accesses", "-r", result, "--format", "json"]))
-    total = report.get("total") or {}
-    missing = [key for key in FIELDS.values() if not total.get(key) or total[key].get("value") is None]
+    def report(view):
+        return json.loads(common.run([common.FATHOM, "report", view, "-r", result, "--format", "json"]))
+    coverage = report("summary")["coverage"]
+    missing = [key for key in FIELDS.values() if coverage[key]["value"] is None]
     if missing:
-        sys.exit(f"`fathom report accesses` tells no {', '.join(missing)} in its total; it has: {', '.join(total)}")
-    return {what: total[key]["value"] for what, key in FIELDS.items()}
+        sys.exit(f"the summary tells no {', '.join(missing)} of its bursts")
+    found = {what: coverage[key]["value"] for what, key in FIELDS.items()}
+    return {**found, "accesses": report("accesses")["total"]["accesses"]["value"]}
 
 
 def measure(command, knows, rounds):

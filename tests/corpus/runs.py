@@ -292,7 +292,7 @@ class Run:
 
 def bursts_in(summary):
     """How many bursts a run took, from the JSON of `report summary`; None where it does not say."""
-    metric = summary.get("bursts")
+    metric = summary.get("coverage", {}).get("bursts")
     return None if not metric or metric.get("value") is None else int(metric["value"])
 
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use base::Nanos;
 use facts::{Evidence, Metric, Recording};
 
 use crate::interval::wilson;
@@ -14,10 +15,17 @@ use crate::interval::wilson;
 pub struct Coverage {
     /// Attempts that became a burst, percent of all.
     pub traced: Metric,
+    /// How many that were.
+    pub bursts: Metric,
+    /// Records that they made, lost ones included: executions of blocks, and runs of loops.
+    pub records: Metric,
+    /// CPU time of their threads in them, seconds.
+    pub cpu_time: Metric,
     /// Those refused, by reason, percent of all; the most frequent first.
     pub refused: Vec<(String, Metric)>,
 }
 
+const NO_CLOCK: &str = "the kernel did not tell the CPU time of every burst";
 const NO_ATTEMPT: &str = "no burst was attempted in this recording";
 
 /// Counts attempts.
@@ -41,5 +49,19 @@ pub fn coverage(recording: &Recording) -> Coverage {
     let mut refused: Vec<(&str, u64)> = reasons.into_iter().collect();
     refused.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let refused = refused.into_iter().map(|(reason, count)| (reason.to_owned(), percent(count)));
-    Coverage { traced: percent(begun), refused: refused.collect() }
+    let refused = refused.collect();
+    let counted = |value: f64, unit| match attempts {
+        0 => Metric::unavailable(unit, NO_ATTEMPT),
+        _ => Metric::counted(value, unit),
+    };
+    let records: u64 = recording.bursts.iter().map(|burst| burst.records).sum();
+    let cpu_time: Option<f64> =
+        recording.bursts.iter().map(|burst| burst.cpu_time.map(Nanos::seconds)).sum();
+    Coverage {
+        traced: percent(begun),
+        bursts: counted(begun as f64, "count"),
+        records: counted(records as f64, "count"),
+        cpu_time: cpu_time.map_or(Metric::unavailable("s", NO_CLOCK), |time| counted(time, "s")),
+        refused,
+    }
 }

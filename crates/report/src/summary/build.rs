@@ -97,6 +97,9 @@ impl Summary {
             },
             coverage: CoverageSummary {
                 traced: tidy(found.coverage.traced),
+                bursts: tidy(found.coverage.bursts),
+                records: tidy(found.coverage.records),
+                cpu_time: tidy(found.coverage.cpu_time),
                 refused: found.coverage.refused.into_iter().map(refused).collect(),
             },
             sampling_cost: tidy(found.sampling_cost),

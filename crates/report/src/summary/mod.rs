@@ -101,6 +101,9 @@ pub struct OverheadParts {
 #[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
 pub struct CoverageSummary {
     pub traced: Metric,
+    pub bursts: Metric,
+    pub records: Metric,
+    pub cpu_time: Metric,
     pub refused: Vec<RefusedSummary>,
 }
 
