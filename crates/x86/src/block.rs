@@ -1,14 +1,15 @@
 //! Runs of instructions that are entered at the top only.
 //!
 //! What for: the unit of translation and of recording. A *basic block* ends at the first branch; a *superblock* follows
-//! direct jumps and calls into their targets, because every block costs a record (following them took 18 to
-//! 47 % off the time of a recorded `fib` in a prototype). What not: joining blocks over conditional branches; guessing indirect targets.
-//! Assumptions: hostile bytes are possible (data taken for code), so every walk is bounded; a followed `call` pushes its
-//! native return address, and the `ret` that matches it ends the block, because the program may change that address.
+//! direct jumps and calls into their targets and goes on behind conditional branches that lead forward, because every
+//! block costs a record. What not: guessing indirect targets; unrolling loops.
+//! Assumptions: hostile bytes are possible (data taken for code), so every walk is bounded; a branch forward is mostly not
+//! taken, one backward mostly is (compilers lay code out so); a followed `call` pushes its native return address, and the
+//! `ret` that matches it ends the block, because the program may change that address.
 
 use base::RemoteAddr;
 
-use crate::code::CodeSource;
+use crate::code::{CodeBytes, CodeSource};
 use crate::instruction::{Flow, Instruction, NotRead, Reader};
 use crate::refusal::Refusal;
 
@@ -21,13 +22,15 @@ pub struct Limits {
     pub bytes: usize,
     /// Most direct jumps and calls to follow; 0 for basic blocks.
     pub follow: usize,
+    /// Most conditional branches to go on behind; 0 for basic blocks.
+    pub branches: usize,
 }
 
 impl Limits {
     /// Basic blocks: nothing is followed.
-    pub const BASIC: Limits = Limits { instructions: 256, bytes: 2048, follow: 0 };
+    pub const BASIC: Limits = Limits { instructions: 256, bytes: 2048, follow: 0, branches: 0 };
     /// Superblocks. Eight is a guess to be measured: each followed branch saves a record and lengthens translation.
-    pub const SUPER: Limits = Limits { instructions: 256, bytes: 2048, follow: 8 };
+    pub const SUPER: Limits = Limits { instructions: 256, bytes: 2048, follow: 8, branches: 4 };
 }
 
 /// How a block ends.
@@ -72,7 +75,8 @@ pub enum End {
 }
 
 /// Instructions that run one after the other. Where a direct jump or call was followed, the next instruction is its
-/// target.
+/// target. A conditional branch that is not the last instruction is a *side exit*: when it is taken, what comes behind it
+/// does not run.
 #[derive(Clone, Debug)]
 pub struct Block {
     /// Where it begins.
@@ -89,6 +93,22 @@ impl Block {
     pub fn byte_length(&self) -> usize {
         self.instructions.iter().map(Instruction::length).sum()
     }
+
+    /// Numbers of the instructions that may leave the block although others follow, rising.
+    pub fn side_exits(&self) -> impl Iterator<Item = usize> + '_ {
+        let inner = self.instructions.len().saturating_sub(1);
+        let ends_behind = usize::from(!self.end.is_last_instruction());
+        let numbered = self.instructions.iter().enumerate().take(inner + ends_behind);
+        numbered.filter(|(_, one)| matches!(one.flow(), Flow::Conditional(_))).map(|(at, _)| at)
+    }
+}
+
+impl End {
+    /// Whether the last instruction of the block is its end; otherwise the end lies behind it.
+    #[must_use]
+    pub fn is_last_instruction(&self) -> bool {
+        !matches!(self, End::FallThrough(_) | End::Refused { .. } | End::MissingBytes(_))
+    }
 }
 
 /// Reads the block that begins at `start`.
@@ -99,7 +119,7 @@ pub fn read_block<C: CodeSource + ?Sized>(
     start: RemoteAddr,
     limits: &Limits,
 ) -> Block {
-    let mut walk = Walk { instructions: Vec::new(), bytes: 0, followed: 0 };
+    let mut walk = Walk::new(start);
     let mut at = start;
     let end = loop {
         match walk.step(reader, code, at, limits) {
@@ -110,18 +130,56 @@ pub fn read_block<C: CodeSource + ?Sized>(
     Block { start, instructions: walk.instructions, end }
 }
 
+/// Reads the block whose instructions lie in `pieces`, each piece's in a row; `None` when the pieces hold anything else
+/// than whole instructions of which each leads to the next.
+#[must_use]
+pub fn read_pieces(reader: &mut Reader, pieces: &[CodeBytes<'_>]) -> Option<Block> {
+    let start = pieces.first()?.start;
+    let mut walk = Walk::new(start);
+    let mut next = start;
+    for piece in pieces {
+        next = piece.start;
+        let end = RemoteAddr(piece.start.0.checked_add(piece.bytes.len() as u64)?);
+        while next < end {
+            let instruction = reader.instruction(piece, next).ok()?;
+            if !walk.instructions.last().is_none_or(|last| leads_to(last, next)) {
+                return None;
+            }
+            next = instruction.next_address();
+            walk.instructions.push(instruction);
+        }
+    }
+    let end = walk.end_behind(next);
+    (!walk.instructions.is_empty()).then_some(Block { start, instructions: walk.instructions, end })
+}
+
+/// Whether a block may go on at `target` behind `instruction`.
+fn leads_to(instruction: &Instruction, target: RemoteAddr) -> bool {
+    match instruction.flow() {
+        Flow::Next | Flow::Conditional(_) => instruction.next_address() == target,
+        Flow::Jump(to) | Flow::Call(to) => to == target,
+        Flow::IndirectJump | Flow::IndirectCall | Flow::Return => false,
+    }
+}
+
 enum Step {
     On(RemoteAddr),
     End(End),
 }
 
 struct Walk {
+    start: RemoteAddr,
     instructions: Vec<Instruction>,
     bytes: usize,
     followed: usize,
+    passed: usize,
 }
 
 impl Walk {
+    fn new(start: RemoteAddr) -> Walk {
+        Walk { start, instructions: Vec::new(), bytes: 0, followed: 0, passed: 0 }
+    }
+
     fn step<C: CodeSource + ?Sized>(
         &mut self,
         reader: &mut Reader,
@@ -148,12 +206,8 @@ impl Walk {
             Flow::Next => Step::On(next),
             Flow::Jump(target) if self.may_follow(target, limits) => Step::On(target),
             Flow::Call(target) if self.may_follow(target, limits) => Step::On(target),
-            Flow::Jump(target) => Step::End(End::Jump(target)),
-            Flow::Call(target) => Step::End(End::Call { target, return_to: next }),
-            Flow::Conditional(taken) => Step::End(End::Conditional { taken, not_taken: next }),
-            Flow::IndirectJump => Step::End(End::IndirectJump),
-            Flow::IndirectCall => Step::End(End::IndirectCall { return_to: next }),
-            Flow::Return => Step::End(End::Return),
+            Flow::Conditional(taken) if self.may_pass(taken, next, limits) => Step::On(next),
+            _ => Step::End(self.end_behind(next)),
         }
     }
 
@@ -165,12 +219,39 @@ impl Walk {
         self.followed += usize::from(follow);
         follow
     }
+
+    /// Whether the block goes on behind the conditional branch that was read last. A branch backward closes a loop, and so
+    /// does one beside the block's start: there it ends, so that the loop can be summarised. `loop` and `jrcxz` have no
+    /// form that reaches a side exit.
+    fn may_pass(&mut self, taken: RemoteAddr, next: RemoteAddr, limits: &Limits) -> bool {
+        let is_jcc = self.instructions.last().is_some_and(|one| one.raw.is_jcc_short_or_near());
+        let known = |target| self.instructions.iter().any(|one| one.address() == target);
+        let pass = is_jcc
+            && taken > next
+            && next != self.start
+            && self.passed < limits.branches
+            && !known(taken);
+        self.passed += usize::from(pass);
+        pass
+    }
+
+    /// How a block ends with the instruction that was read last.
+    fn end_behind(&self, next: RemoteAddr) -> End {
+        match self.instructions.last().map_or(Flow::Next, Instruction::flow) {
+            Flow::Next => End::FallThrough(next),
+            Flow::Jump(target) => End::Jump(target),
+            Flow::Call(target) => End::Call { target, return_to: next },
+            Flow::Conditional(taken) => End::Conditional { taken, not_taken: next },
+            Flow::IndirectJump => End::IndirectJump,
+            Flow::IndirectCall => End::IndirectCall { return_to: next },
+            Flow::Return => End::Return,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CodeBytes;
 
     const AT: RemoteAddr = RemoteAddr(0x1000);
 

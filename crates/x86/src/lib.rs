@@ -64,7 +64,7 @@ mod register;
 mod roots;
 pub mod translate;
 
-pub use block::{Block, End, Limits, read_block};
+pub use block::{Block, End, Limits, read_block, read_pieces};
 pub use code::{CodeBytes, CodeSource, LONGEST_INSTRUCTION};
 pub use evaluate::{State, Times, Touched, evaluate, resolve};
 pub use instruction::{Flow, Instruction, NotRead, Reader, RegisterEffect};

@@ -2,7 +2,7 @@
 //!
 //! What for: translated code counts blocks with `inc gs:[x]`, which changes all status flags but CF, and needs scratch
 //! registers; both may be used freely where the program overwrites them before it looks. What not: liveness beyond a
-//! block: what comes behind it is unknown, so everything is alive at its end.
+//! block: what comes behind it is unknown, so everything is alive at its end and where a branch may leave it.
 //!
 //! Assumptions:
 //! * A flag that an instruction leaves *undefined* is dead before it: no program may look at it, by both manuals (SDM
@@ -14,6 +14,7 @@ use std::fmt;
 
 use iced_x86::{Instruction, RflagsBits};
 
+use crate::instruction::Flow;
 use crate::policy;
 use crate::register::GprSet;
 
@@ -156,9 +157,11 @@ impl Live {
     pub fn before(self, instruction: &crate::Instruction) -> Live {
         let flags = instruction.flags();
         let registers = instruction.registers();
+        let leaves = matches!(instruction.flow(), Flow::Conditional(_));
+        let after = if leaves { Live::ALL } else { self };
         Live {
-            flags: self.flags.without(flags.killed()).union(flags.read),
-            registers: self.registers.without(registers.killed).union(registers.read),
+            flags: after.flags.without(flags.killed()).union(flags.read),
+            registers: after.registers.without(registers.killed).union(registers.read),
         }
     }
 }

@@ -135,13 +135,15 @@ impl Tracer<'_> {
         let mut all = Vec::new();
         let mut rest = &words[..];
         while let Some(header) = rest.first() {
-            let block = &self.blocks[*header as usize];
+            let block = &self.blocks[*header as u32 as usize];
+            let left = block.layout.ways[(*header >> 32) as usize];
             let (record, behind) = rest.split_at(block.layout.words);
             let looped = block.layout.iterations.is_some();
             let times = if looped { records::iterations(&block.layout, record, None) } else { 1 };
             for time in 0..times {
-                let (layout, roots, all_of_it) = (&block.layout, &block.roots, block.instructions);
-                all.extend(records::accesses(layout, roots, record, fs_base, time, all_of_it));
+                let (layout, roots) = (&block.layout, &block.roots);
+                let until = if time + 1 < times { block.instructions } else { left };
+                all.extend(records::accesses(layout, roots, record, fs_base, time, until));
             }
             rest = behind;
         }

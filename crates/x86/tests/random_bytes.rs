@@ -120,7 +120,8 @@ fn any_bytes() {
             1 => RemoteAddr(0),
             _ => RemoteAddr(random.next()),
         };
-        let limits = Limits { instructions: 16, bytes: 64, follow: random.below(3) };
+        let (follow, branches) = (random.below(3), random.below(3));
+        let limits = Limits { instructions: 16, bytes: 64, follow, branches };
         let block = read_block(&mut reader, &CodeBytes { start, bytes: &bytes }, start, &limits);
         instructions += check(&block, &limits, &state);
     }
@@ -173,7 +174,8 @@ fn any_copy() {
         let bytes = bytes(&mut random);
         let start = RemoteAddr(0x1000);
         let code = CodeBytes { start, bytes: &bytes };
-        let limits = Limits { instructions: 16, bytes: 64, follow: random.below(3) };
+        let (follow, branches) = (random.below(3), random.below(3));
+        let limits = Limits { instructions: 16, bytes: 64, follow, branches };
         let block = read_block(&mut reader, &code, start, &limits);
         let pick = random.below(5) as u32;
         let flavour = [Flavour::Trace, Flavour::Count, Flavour::Timed { pick }][random.below(3)];

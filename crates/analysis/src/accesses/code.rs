@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use base::{BlockId, FileOffset, ModuleId, Pid};
 use facts::{Block, BurstFlavour, CodePiece, Recording};
 use x86::translate::RecordLayout;
-use x86::{Access, CodeBytes, Instruction, Limits, Reader, find_roots, read_block, self_loop};
+use x86::{Access, CodeBytes, Reader, find_roots, read_pieces, self_loop};
 
 use super::address::Form;
 use super::chain::Chains;
@@ -137,23 +137,17 @@ fn instructions(
         .iter()
         .map(|piece| CodeBytes { start: piece.address, bytes: &piece.bytes })
         .collect();
-    let bytes = pieces.iter().map(|piece| piece.bytes.len()).sum();
-    let follow = pieces.len().checked_sub(1)?;
-    let limits = Limits { instructions: bytes, bytes, follow };
-    let block = read_block(reader, &code[..], pieces.first()?.address, &limits);
-    let mut rest = block.instructions.iter();
+    let block = read_pieces(reader, &code)?;
     let mut places = Vec::new();
-    for piece in pieces {
-        let mut at = 0;
-        while at < piece.bytes.len() {
-            let instruction: &Instruction = rest.next()?;
-            let inside = instruction.address().distance_from(piece.address)?;
-            if inside != at as u64 || at + instruction.length() > piece.bytes.len() {
-                return None;
-            }
-            places.push((piece.module, FileOffset(piece.offset.0.checked_add(inside)?)));
-            at += instruction.length();
+    let mut pieces = pieces.iter();
+    let mut piece = pieces.next()?;
+    let mut at = 0;
+    for instruction in &block.instructions {
+        while at >= piece.bytes.len() {
+            (piece, at) = (pieces.next()?, 0);
         }
+        places.push((piece.module, FileOffset(piece.offset.0.checked_add(at as u64)?)));
+        at += instruction.length();
     }
-    (rest.next().is_none() && !places.is_empty()).then_some((block, places))
+    Some((block, places))
 }

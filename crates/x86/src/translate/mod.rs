@@ -33,6 +33,7 @@ mod layout_text;
 mod plan;
 mod record;
 mod reserved;
+mod side_exit;
 mod summary;
 mod timed;
 mod writer;
@@ -179,7 +180,8 @@ pub struct RecordLayout {
     /// The values, in the order of words. Of a mask register only the bits of the lanes that the block's accesses have
     /// are valid. What needs no word is not here: the base of fs, and the direction flag, which is clear.
     pub values: Vec<RecordedValue>,
-    /// How many instructions executed, by way: way 0 is the end of the block, others leave earlier.
+    /// How many instructions executed, by way: way 0 is the end of the block, others are its side exits in order. Of a
+    /// loop that is summarised, in the last iteration, which counts.
     pub ways: Vec<usize>,
     /// For a loop that is summarised.
     pub iterations: Option<Iterations>,

@@ -59,7 +59,9 @@ pub(super) struct Plan {
 impl Plan {
     fn new(block: &Block, has_record: bool) -> Plan {
         let words = usize::from(has_record);
-        let ways = if has_record { vec![block.instructions.len()] } else { Vec::new() };
+        let side_exits = block.side_exits().map(|number| number + 1);
+        let ways = std::iter::once(block.instructions.len()).chain(side_exits);
+        let ways = if has_record { ways.collect() } else { Vec::new() };
         Plan { layout: RecordLayout { words, ways, ..RecordLayout::default() }, ..Plan::default() }
     }
 
@@ -223,6 +225,9 @@ fn counter(block: &Block, layout: &RecordLayout) -> Option<Counter> {
 const MOST_TRAILING_ZEROS_WIDE: u32 = 24;
 const MOST_TRAILING_ZEROS_NARROW: u32 = 3;
 
+/// So that the difference of two advances is a displacement, by which side exits set a counter right.
+const FARTHEST: u64 = 1 << 30;
+
 fn wide_counter(values: &[[Value; Gpr::COUNT]], register: Gpr) -> Option<Counter> {
     let start = Root { source: Source::General(register), at: 0 };
     let displacement = |general: &[Value; Gpr::COUNT]| match general[register.number()] {
@@ -231,7 +236,10 @@ fn wide_counter(values: &[[Value; Gpr::COUNT]], register: Gpr) -> Option<Counter
     };
     let mut advanced: Vec<u64> = values.iter().map(displacement).collect::<Option<_>>()?;
     let stride = advanced.pop()?;
-    let counts = stride != 0 && stride.trailing_zeros() <= MOST_TRAILING_ZEROS_WIDE;
+    let near = |value: &u64| value.cast_signed().unsigned_abs() <= FARTHEST;
+    let counts = stride != 0
+        && stride.trailing_zeros() <= MOST_TRAILING_ZEROS_WIDE
+        && advanced.iter().chain([&stride]).all(near);
     counts.then_some(Counter { register, stride, narrow: false, advanced })
 }
 

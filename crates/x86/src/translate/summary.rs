@@ -22,6 +22,8 @@ impl Writer<'_> {
         let counted = matches!(plan.layout.iterations, Some(Iterations::Word(_)));
         if self.block.instructions.iter().any(|one| touches(one, reserved)) {
             self.swap_in();
+            // From the second iteration on it may have changed everywhere in the loop.
+            self.swapped = Some(true);
         }
         let top = self.out.label();
         self.out.bind(top);

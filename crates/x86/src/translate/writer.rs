@@ -7,6 +7,7 @@
 //! entry         check of the room (or the counter), then header and roots of the record
 //! body          the instructions, with the roots that come up on the way
 //! end           the branch, rewritten
+//! side exits    what they still have to do: the way in the record's header
 //! stubs         where links lead at first
 //! constants     return addresses of calls
 //! ```
@@ -19,6 +20,7 @@ use iced_x86::{Code, Instruction, Register};
 use super::area::{EXIT, RESERVED, SPILL, TARGET};
 use super::emit::{Emitter, Label, slot};
 use super::plan::{Plan, touches};
+use super::side_exit::SideExit;
 use super::{Exit, Flavour, NativeRip, Site, State, Translation};
 use crate::block::{Block, End};
 use crate::code::Window;
@@ -37,6 +39,8 @@ struct WayOut {
     target: RemoteAddr,
     link: usize,
     stub: Label,
+    /// What holds at the branch.
+    state: State,
 }
 
 pub(super) struct Writer<'a> {
@@ -48,6 +52,8 @@ pub(super) struct Writer<'a> {
     pub(super) reserved: Option<Gpr>,
     /// The reserved register holds its native value; `Some(true)` when that has changed since.
     pub(super) swapped: Option<bool>,
+    /// Those whose cold part is not written yet.
+    pub(super) side_exits: Vec<SideExit>,
     exits: Vec<Exit>,
     ways_out: Vec<WayOut>,
     literals: Vec<(Label, u64)>,
@@ -78,6 +84,7 @@ impl<'a> Writer<'a> {
             site,
             reserved,
             swapped: None,
+            side_exits: Vec::new(),
             exits: Vec::new(),
             ways_out: Vec::new(),
             literals: Vec::new(),
@@ -94,6 +101,7 @@ impl<'a> Writer<'a> {
                 self.end();
             }
         }
+        self.finish_side_exits(&plan);
         self.stubs();
         let code_end = self.out.offset();
         for (label, value) in std::mem::take(&mut self.literals) {
@@ -205,16 +213,15 @@ impl<'a> Writer<'a> {
             // Followed: its target is the next instruction.
             Flow::Jump(_) => {}
             Flow::Call(_) => self.push_return_address(instruction.next_address()),
+            Flow::Conditional(taken) => self.side_exit(number, taken),
             _ => self.out.fail(Refusal::Invalid),
         }
     }
 
     /// The number of the last instruction, when it is the end itself.
     pub(super) fn ending(&self) -> Option<usize> {
-        match self.block.end {
-            End::FallThrough(_) | End::Refused { .. } | End::MissingBytes(_) => None,
-            _ => self.block.instructions.len().checked_sub(1),
-        }
+        let last = self.block.instructions.len().checked_sub(1);
+        last.filter(|_| self.block.end.is_last_instruction())
     }
 
     fn behind_last(&mut self) {
@@ -249,13 +256,14 @@ impl<'a> Writer<'a> {
         self.out.align_field(opcode_bytes);
         let stub = self.out.label();
         let link = self.out.branch(code, stub);
-        self.ways_out.push(WayOut { target, link, stub });
+        self.ways_out.push(WayOut { target, link, stub, state: self.out.state.clone() });
     }
 
     fn stubs(&mut self) {
         for way_out in std::mem::take(&mut self.ways_out) {
             let number = self.site.first_exit.wrapping_add(self.exits.len() as u32);
-            let WayOut { target, link, stub: label } = way_out;
+            let WayOut { target, link, stub: label, state } = way_out;
+            self.out.state = state;
             self.at_target(target);
             self.out.bind(label);
             let stub = self.out.offset();

@@ -25,7 +25,8 @@ pub struct Case<'a> {
     pub start: Registers,
     pub extended: &'a [u8],
     pub pristine: &'a [u8],
-    flags_at_end: u64,
+    /// In front of each instruction and behind them all: flags that are the same in a copy.
+    sure: Vec<u64>,
     live: Vec<Live>,
 }
 
@@ -41,11 +42,12 @@ fn bits(flags: Flags) -> u64 {
     pairs.iter().filter(|(flag, _)| flags.contains(*flag)).fold(0, |bits, (_, bit)| bits | bit)
 }
 
-/// Flags that the check of a copy changes and that may still differ behind the block: those that were dead and only
-/// "undefined" since (a processor may leave an undefined flag as it was). `None` when the block looks at one: no compiler
-/// writes that, but it comes up where data are taken for code.
-fn unsure(block: &Block, checked: Flags) -> Option<u64> {
+/// Flags but for those that the check of a copy changes and that may still differ, in front of each instruction and behind
+/// them all: those that were dead and only "undefined" since (a processor may leave an undefined flag as it was). `None`
+/// when the block looks at one: no compiler writes that, but it comes up where data are taken for code.
+fn sure(block: &Block, checked: Flags) -> Option<Vec<u64>> {
     let mut unsure = checked;
+    let mut sure = vec![STATUS_FLAGS & !bits(unsure)];
     for instruction in &block.instructions {
         let flags = instruction.flags();
         if bits(unsure) & bits(flags.read) != 0 {
@@ -54,8 +56,9 @@ fn unsure(block: &Block, checked: Flags) -> Option<u64> {
         if !flags.conditional {
             unsure = unsure.without(flags.written);
         }
+        sure.push(STATUS_FLAGS & !bits(unsure));
     }
-    Some(bits(unsure))
+    Some(sure)
 }
 
 impl<'a> Case<'a> {
@@ -70,26 +73,33 @@ impl<'a> Case<'a> {
         let changed = if flavour == Flavour::Count { Flags::INC } else { Flags::STATUS };
         let live = live_at_start(&block.instructions).flags;
         let checked = if changed.without(live) == changed { changed } else { Flags::NONE };
-        let flags_at_end = STATUS_FLAGS & !unsure(block, checked)?;
+        let sure = sure(block, checked)?;
         let roots = find_roots(block);
         let live = live_points(&block.instructions);
-        let case = Case {
-            block,
-            translation,
-            roots,
-            flavour,
-            start,
-            extended,
-            pristine,
-            flags_at_end,
-            live,
-        };
+        let case =
+            Case { block, translation, roots, flavour, start, extended, pristine, sure, live };
         Some(case)
     }
 
     /// Those that matter in front of the block.
     pub fn flags_of_start(&self) -> u64 {
         bits(self.live[0].flags)
+    }
+
+    fn flags_in_front(&self, number: usize) -> u64 {
+        bits(self.live[number].flags) & self.sure[number]
+    }
+
+    fn flags_behind(&self, native: &Native) -> u64 {
+        self.sure[native.left_by.map_or(self.block.instructions.len(), |number| number + 1)]
+    }
+
+    /// The way by which the block was left, as its record tells it.
+    fn way(&self, native: &Native) -> u64 {
+        let exits = || self.block.side_exits();
+        native
+            .left_by
+            .map_or(0, |number| 1 + exits().position(|exit| exit == number).unwrap() as u64)
     }
 
     fn is_summarised(&self) -> bool {
@@ -167,8 +177,8 @@ impl<'a> Case<'a> {
             other => panic!("natively and here: {other:?} at {}", registers.rip),
         }
         let flags = match state.instruction {
-            Some(number) => bits(self.live[number].flags) & self.flags_at_end,
-            None => self.flags_at_end,
+            Some(number) => self.flags_in_front(number),
+            None => self.flags_behind(native),
         };
         same(&native.end, &stands_for, flags);
         let data = machine.part(DATA);
@@ -204,16 +214,18 @@ impl<'a> Case<'a> {
             return;
         }
         let pointer = machine.pointer(registers, state);
-        let recorded = state.recorded && layout.words > 0;
+        let recorded = state.recorded && layout.words > 0 && !self.left_before_timed(native);
         let length = if recorded { 8 * layout.words as u64 } else { 0 };
         assert_eq!(pointer, RECORDS.0 + length, "record pointer, {state:?}");
         if !recorded {
             return;
         }
         let words: Vec<u64> = (0..layout.words).map(|word| machine.record_word(word)).collect();
-        assert_eq!(words[0], 7, "header");
+        let left = state.instruction.is_none() && executed == native.points.len();
+        let way = if left { self.way(native) } else { 0 };
+        assert_eq!(words[0], 7 | way << 32, "header");
         let stands_for = machine.native(registers, state);
-        let until = state.instruction.unwrap_or(self.block.instructions.len());
+        let until = state.instruction.unwrap_or(layout.ways[way as usize]);
         if let Some((access, word)) = layout.timed {
             self.check_timed(native, &words, access, word);
             return;
@@ -233,7 +245,10 @@ impl<'a> Case<'a> {
                         records::iterations(layout, &words, Some(value.wrapping_sub(more)))
                     }
                 };
-                (number, state.instruction.unwrap_or(0))
+                match way {
+                    0 => (number, state.instruction.unwrap_or(0)),
+                    _ => (number - 1, until),
+                }
             }
         };
         let all = self.block.instructions.len();
@@ -250,6 +265,16 @@ impl<'a> Case<'a> {
         let expected: Vec<_> =
             native.points[..done].iter().flat_map(|point| point.touched.clone()).collect();
         assert_eq!(rebuilt, expected, "accesses by record {words:x?}");
+    }
+
+    /// The shared code takes every block for recorded.
+    fn left_before_timed(&self, native: &Native) -> bool {
+        let timed = self
+            .translation
+            .record
+            .timed
+            .map(|(access, _)| self.roots.accesses[access].instruction);
+        timed.zip(native.left_by).is_some_and(|(timed, left_by)| left_by < timed)
     }
 
     fn check_timed(&self, native: &Native, words: &[u64], access: usize, word: usize) {
@@ -302,7 +327,7 @@ impl<'a> Case<'a> {
                 Some(instruction) => instruction == point.instruction,
                 None => point.instruction == 0,
             };
-            let flags = bits(self.live[point.instruction].flags) & self.flags_at_end;
+            let flags = self.flags_in_front(point.instruction);
             if right && is_same(&point.registers, stands_for, flags) {
                 return number;
             }
@@ -312,7 +337,7 @@ impl<'a> Case<'a> {
             "no native point from {from} like {stands_for:x?} {state:?}; there is {:x?}",
             native.points[from].registers
         );
-        same(&native.end, stands_for, self.flags_at_end);
+        same(&native.end, stands_for, self.flags_behind(native));
         native.points.len()
     }
 }

@@ -2,7 +2,7 @@
 
 use base::RemoteAddr;
 use sys::sandbox::{Registers, Stopped};
-use x86::{Block, State, Touched, When, evaluate};
+use x86::{Block, Flow, State, Touched, When, evaluate};
 
 use super::machine::{CODE, DATA, Machine, comparable};
 
@@ -22,6 +22,8 @@ pub struct Native {
     pub fault: Option<(i32, RemoteAddr)>,
     pub extended: Vec<u8>,
     pub memory: Vec<u8>,
+    /// The instruction that left the block although others follow.
+    pub left_by: Option<usize>,
 }
 
 fn is_repeated(instruction: &x86::Instruction) -> bool {
@@ -54,6 +56,7 @@ pub fn run(
         fault: None,
         extended: Vec::new(),
         memory: Vec::new(),
+        left_by: None,
     };
     let (mut number, mut first_round) = (0, true);
     while native.points.len() < most {
@@ -73,6 +76,9 @@ pub fn run(
         first_round = true;
         if is_repeated(instruction) && native.end.rip == registers.rip {
             first_round = false;
+        } else if block.side_exits().any(|exit| exit == number) && leaves(instruction, &native) {
+            native.left_by = Some(number);
+            return Some(finish(machine, native));
         } else if number + 1 < block.instructions.len() {
             number += 1;
             assert_eq!(native.end.rip, block.instructions[number].address());
@@ -83,6 +89,10 @@ pub fn run(
         }
     }
     None
+}
+
+fn leaves(instruction: &x86::Instruction, native: &Native) -> bool {
+    instruction.flow() == Flow::Conditional(native.end.rip)
 }
 
 fn finish(machine: &mut Machine, mut native: Native) -> Native {
