@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(budget.mean_interval(&options(None)), FIRST);
         let mut cost = Cost::default();
         for _ in 0..100 {
-            cost.tracer = cost.tracer + Nanos(1_800_000);
+            cost.tracer += Nanos(1_800_000);
             budget.note(&cost);
         }
         // 1.8 ms each, of which 1.8 % are allowed.

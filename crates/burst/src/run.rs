@@ -143,12 +143,12 @@ pub fn run(
             break (BurstEnd::Gone, None);
         }
         stops += 1;
-        stand_still = stand_still + elapsed(stopped);
+        stand_still += elapsed(stopped);
     };
     let stopped = Instant::now();
     let elapsed_inside = elapsed(began);
     let words = inside.finish(stop);
-    stand_still = stand_still + elapsed(stopped);
+    stand_still += elapsed(stopped);
     Ok(Ran {
         end,
         elapsed: elapsed_inside,

@@ -16,7 +16,7 @@ use sys::process;
 use sys::trace::Alarm;
 
 use crate::budget::Budget;
-use crate::drain::Raw;
+use crate::drain::{Raw, count_records};
 use crate::picker::{Picker, blocks_harmlessly, may_be_stopped};
 use crate::program::{Program, cookie};
 use crate::refused::Refused;
@@ -155,7 +155,7 @@ impl Worker {
         }
         if program.needs_set_up(FLAVOUR, at) {
             let stood_still = program.set_up(visit, FLAVOUR, cookie(pid, self.began));
-            self.cost.stand_still = self.cost.stand_still + stood_still;
+            self.cost.stand_still += stood_still;
             return Ok(());
         }
         self.run(pid, visit).map_err(here)
@@ -225,17 +225,17 @@ impl Worker {
             records: 0,
             records_lost: false,
         };
-        self.cost.stand_still = self.cost.stand_still + ran.stand_still;
-        self.cost.inside = self.cost.inside + ran.elapsed;
+        self.cost.stand_still += ran.stand_still;
+        self.cost.inside += ran.elapsed;
         let raw = self.programs.get_mut(&pid).and_then(|program| {
             let (cache, _) = program.ready(FLAVOUR)?;
             let words = cache.space.memory().words(RECORDS, ran.words);
             Some(Raw { burst: id, words, layouts: cache.layouts() })
         });
         // Loops that are summarised have few records and no slow-down.
-        let records = raw.as_ref().map_or(0, |raw| crate::drain::count_records(raw));
+        let records = raw.as_ref().map_or(0, count_records);
         let slowdown = Nanos(records * NANOS_PER_RECORD).min(ran.elapsed);
-        self.cost.slowdown = self.cost.slowdown + slowdown;
+        self.cost.slowdown += slowdown;
         let sent = raw.is_some_and(|raw| self.send_raw.try_send((burst.clone(), raw)).is_ok());
         if !sent {
             burst.records_lost = true;

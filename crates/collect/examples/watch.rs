@@ -23,6 +23,7 @@ fn main() {
         stack_bytes: 8192,
         cpus: (0..2).map(CpuId).collect(),
         duration: None,
+        bursts: None,
         best_method: method,
         began: sys::process::monotonic(),
     };
