@@ -142,7 +142,6 @@ fn bursts(program: &Program, enough: usize) -> Vec<Vec<Access>> {
         overhead: 1.0,
         interval: Some(Duration::from_millis(1)),
         longest: Duration::from_micros(300),
-        launched: Some(program.pid()),
     };
     let mut tracer = Tracer::start(options).expect("a tracer");
     tracer.set_processes(vec![program.pid()]);
