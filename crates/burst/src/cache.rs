@@ -475,3 +475,7 @@ impl Cache {
 
 /// Holds the record pointer.
 pub const RESERVED: Gpr = Gpr::R15;
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;

@@ -258,3 +258,80 @@ impl CodeSource for CodeMap {
         bytes.as_deref().and_then(|bytes| bytes.get(within..)).unwrap_or(&[])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const GIB: u64 = 1 << 30;
+
+    fn map(extents: &[(u64, u64)]) -> CodeMap {
+        let extent =
+            |(start, end): &(u64, u64)| Extent { start: RemoteAddr(*start), end: RemoteAddr(*end) };
+        let extents = extents.iter().map(extent).collect();
+        CodeMap { pid: Pid(0), ranges: Vec::new(), extents, sequences: Vec::new() }
+    }
+
+    fn gap(extents: &[(u64, u64)], near: u64, size: u64) -> Option<u64> {
+        map(extents).gap_near(RemoteAddr(near), size, GIB).map(|at| at.0)
+    }
+
+    const LIBRARY: (u64, u64) = (0x7f00_0000_0000, 0x7f00_0010_0000);
+
+    #[test]
+    fn a_gap_lies_below_the_code_if_it_can() {
+        let near = LIBRARY.0 + 0x1234;
+        assert_eq!(gap(&[LIBRARY], near, 16 * MIB), Some(LIBRARY.0 - 20 * MIB));
+        // A mapping below that leaves too little room between the margins.
+        let low = (LIBRARY.0 - 30 * MIB, LIBRARY.0 - 22 * MIB);
+        assert_eq!(gap(&[low, LIBRARY], near, 16 * MIB), Some(low.0 - 20 * MIB));
+        // Just enough.
+        let low = (LIBRARY.0 - 30 * MIB, LIBRARY.0 - 24 * MIB);
+        assert_eq!(gap(&[low, LIBRARY], near, 16 * MIB), Some(LIBRARY.0 - 20 * MIB));
+    }
+
+    #[test]
+    fn a_gap_lies_above_the_code_else() {
+        // A program at a fixed address: below it the first pages stay free; its heap grows from above it.
+        let program = (0x40_0000, 0x50_0000);
+        let at = gap(&[program, (0x60_0000, 0x70_0000)], program.0, 16 * MIB);
+        assert_eq!(at, Some(program.0 + GIB - 16 * MIB));
+        // What lies there already is kept away from.
+        let library = (900 * MIB, 901 * MIB);
+        let at = gap(&[program, library, (950 * MIB, 2 * GIB)], program.0, 16 * MIB);
+        assert_eq!(at, Some(950 * MIB - 20 * MIB));
+    }
+
+    #[test]
+    fn a_gap_out_of_reach_is_none() {
+        let wall = [(LIBRARY.0 - 2 * GIB, LIBRARY.1), (LIBRARY.1, LIBRARY.1 + 2 * GIB)];
+        assert_eq!(gap(&wall, LIBRARY.0, 16 * MIB), None);
+        assert_eq!(gap(&[LIBRARY], LIBRARY.0, 2 * GIB), None);
+        // Every gap is in reach, aligned and clear of mappings.
+        let mut crowd: Vec<_> =
+            (1..400).map(|n| LIBRARY.0 - n * 17 * MIB).map(|start| (start, start + MIB)).collect();
+        crowd.reverse();
+        crowd.push((LIBRARY.1 + 100 * MIB, LIBRARY.1 + 2 * GIB));
+        let at = gap(&crowd, LIBRARY.0, 16 * MIB).expect("above the code");
+        assert_eq!((at % PAGE, at), (0, LIBRARY.1 + 80 * MIB));
+    }
+
+    /// The mappings of this process: its own code can be read, and padding is found in it.
+    #[test]
+    fn own_code_is_found() {
+        let pid = Pid(std::process::id().cast_signed());
+        let mut own = CodeMap::read(pid);
+        let here = own_code_is_found as fn() as usize as u64;
+        assert!(own.holds(RemoteAddr(here)) && !own.in_sequence(RemoteAddr(here)));
+        assert!(!own.bytes_at(RemoteAddr(here)).is_empty());
+        let data = Box::new(0u64);
+        let data = RemoteAddr(std::ptr::from_ref(&*data) as u64);
+        assert!(!own.holds(data) && own.bytes_at(data).is_empty());
+        assert!(own.is_unchanged());
+        assert!(own.update() && own.is_unchanged());
+        let cave = own.cave(120).expect("the last page of some code is not full");
+        assert_eq!(cave.0 % 8, 0);
+        assert!(own.holds(cave) && own.bytes_at(cave).iter().take(120).all(|byte| *byte == 0));
+    }
+}

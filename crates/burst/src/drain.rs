@@ -99,3 +99,66 @@ fn count(layout: &RecordLayout, words: &[u64]) -> u64 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Block 0 has no records, block 1 one value, block 2 is a loop that counts in word 1.
+    fn drained(words: &[u64]) -> (Drained, Vec<(u32, u32, u64, Vec<u64>)>) {
+        let layout = |text: &str| Arc::new(text.parse::<RecordLayout>().expect("a layout"));
+        let plain = RecordLayout { words: 2, ways: vec![1, 1], ..RecordLayout::default() };
+        let counting = Iterations::Word(1);
+        let looping = RecordLayout { words: 3, iterations: Some(counting), ..plain.clone() };
+        let layouts = [layout("words 0"), Arc::new(plain), Arc::new(looping)];
+        let layouts = (7..).map(BlockId).zip(layouts).collect();
+        let layouts = Arc::new(RwLock::new(layouts));
+        let drained = drain(&Raw { burst: BurstId(5), words: words.to_vec(), layouts });
+        let mut records = Vec::new();
+        for piece in &drained.records {
+            assert_eq!(piece.burst, BurstId(5));
+            facts::decode_records(&piece.bytes, |record| {
+                let Record { block, way, iterations, values } = record;
+                records.push((block.0, *way, *iterations, values.to_vec()));
+            })
+            .expect("what we encode can be decoded");
+        }
+        assert_eq!(drained.count, records.len() as u64);
+        (drained, records)
+    }
+
+    #[test]
+    fn whole_records_are_kept() {
+        let (all, records) = drained(&[1, 0xabc, 1 << 32 | 1, 0xdef, 2, 1000, 4]);
+        assert!(!all.damaged);
+        assert_eq!(
+            records,
+            [(8, 0, 1, vec![0xabc]), (8, 1, 1, vec![0xdef]), (9, 0, 1000, vec![1000, 4])]
+        );
+        assert!(!drained(&[]).0.damaged);
+    }
+
+    /// The program may write over the words: what is in front of the first that is no record is kept.
+    #[test]
+    fn hostile_words_end_a_burst() {
+        for words in [
+            &[1, 5, 3, 5][..],           // an unknown block
+            &[1, 5, 0],                  // one without records
+            &[1, 5, 2, 1000],            // cut short
+            &[1, 5, u64::MAX, u64::MAX], // anything
+        ] {
+            let (all, records) = drained(words);
+            assert!(all.damaged, "{words:x?}");
+            assert_eq!(records, [(8, 0, 1, vec![5])], "{words:x?}");
+        }
+    }
+
+    #[test]
+    fn many_records_make_many_pieces() {
+        let words: Vec<u64> = (0..200_000u64).flat_map(|n| [1, n << 40 ^ n]).collect();
+        let (all, records) = drained(&words);
+        assert!(all.records.len() > 1, "{}", all.records.len());
+        assert!(all.records.iter().all(|piece| piece.bytes.len() < PIECE_BYTES + 100));
+        assert!(records.iter().zip(0..).all(|(one, n)| one.3 == [n << 40 ^ n]));
+    }
+}

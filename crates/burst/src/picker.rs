@@ -164,3 +164,42 @@ pub fn blocks_harmlessly(pid: Pid, tid: Tid) -> bool {
         std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).unwrap_or_default();
     text.split(' ').next().is_some_and(|number| RESTARTED.contains(&number))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waiting_count_is_read_from_a_status() {
+        let status = "Name:\tx\nvoluntary_ctxt_switches:\t17\nnonvoluntary_ctxt_switches:\t4\n";
+        assert_eq!(waits(status), Some(17));
+        assert_eq!(waits(""), None);
+        assert_eq!(waits("voluntary_ctxt_switches:\tmany\n"), None);
+    }
+
+    /// Only a thread that used CPU time is picked, and only of the processes that were named.
+    #[test]
+    fn threads_without_cpu_time_are_not_picked() {
+        let pid = Pid(std::process::id().cast_signed());
+        let mut picker = Picker::new(1);
+        assert_eq!(picker.pick(&[]), None);
+        for _ in 0..100 {
+            if let Some((picked, tid)) = picker.pick(&[pid]) {
+                assert_eq!(picked, pid);
+                assert!(picker.used((pid, tid)).is_some_and(|used| used.0 > 0));
+            }
+        }
+        assert!(picker.used((pid, Tid(-1))).is_none());
+    }
+
+    #[test]
+    fn random_numbers_follow_from_the_seed() {
+        let numbers = |seed| {
+            let mut picker = Picker::new(seed);
+            [(); 4].map(|()| picker.random())
+        };
+        assert_eq!(numbers(6), numbers(6));
+        assert_ne!(numbers(6), numbers(8));
+        assert!(numbers(0).iter().all(|number| *number != 0));
+    }
+}

@@ -73,6 +73,21 @@ impl Space {
         }
     }
 
+    /// Memory that no program has: blocks can be put into it, not run.
+    #[cfg(test)]
+    pub fn without_program(pid: Pid, file: &std::fs::File, at: RemoteAddr) -> Space {
+        use std::os::fd::AsRawFd;
+        let own = Pid(std::process::id().cast_signed());
+        let descriptor = u64::try_from(file.as_raw_fd()).expect("an open file");
+        let memory = SharedMemory::of_descriptor(own, descriptor, AREA_BYTES + CODE_BYTES);
+        let memory = memory.expect("memory");
+        let (area, regions) = (Some(RemoteAddr(0x1000_0000)), Vec::new());
+        let mut space =
+            Space { pid, memory, cookie: 1, descriptor: None, area, regions, populated: true };
+        space.add_region(at, Some(Gpr::R15));
+        space
+    }
+
     /// Maps what is not mapped yet, the first region of code at `at`, and closes the descriptor.
     pub fn map(
         &mut self,

@@ -59,3 +59,52 @@ impl Whereabouts {
         copy.natives.get(behind.saturating_sub(1)).map(|(_, native)| *native)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use x86::translate::State;
+
+    use super::*;
+
+    #[test]
+    fn translated_code_has_native_addresses() {
+        let at = |rip| State {
+            rip,
+            saved: Vec::new(),
+            recorded: false,
+            instruction: None,
+            pointer_in_slot: false,
+            looping: false,
+        };
+        let states = States {
+            from: vec![
+                (0, at(NativeRip::Slot(0x40))),
+                (4, at(NativeRip::At(RemoteAddr(0x1000)))),
+                (9, at(NativeRip::At(RemoteAddr(0x1000)))),
+                (12, at(NativeRip::At(RemoteAddr(0x1005)))),
+            ],
+        };
+        let whereabouts = Whereabouts::default();
+        let (pid, other) = (Pid(7), Pid(8));
+        whereabouts.add(pid, RemoteAddr(0x9000), 20, &states);
+        let native = |pid, address| whereabouts.native(pid, RemoteAddr(address)).map(|at| at.0);
+        for (address, expected) in [
+            (0x8fff, None),
+            (0x9000, Some(0x1000)),
+            (0x9004, Some(0x1000)),
+            (0x900b, Some(0x1000)),
+            (0x900c, Some(0x1005)),
+            (0x9013, Some(0x1005)),
+            (0x9014, None),
+        ] {
+            assert_eq!(native(pid, address), expected, "{address:#x}");
+        }
+        assert_eq!(native(other, 0x9004), None);
+    }
+
+    #[test]
+    fn our_mappings_have_our_name() {
+        assert!(is_our_mapping("/memfd:fathom (deleted)"));
+        assert!(!is_our_mapping("/memfd:other (deleted)") && !is_our_mapping("/usr/bin/fathom"));
+    }
+}

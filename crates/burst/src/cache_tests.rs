@@ -1,0 +1,128 @@
+//! Blocks of this test's own code in memory of no program: links, chains of the table, what a stop means.
+
+use base::Pid;
+use x86::translate::Flavour;
+
+use super::*;
+
+/// A cache near this program's code, and that code.
+fn cache() -> (Cache, CodeMap) {
+    let pid = Pid(std::process::id().cast_signed());
+    let code = CodeMap::read(pid);
+    let path =
+        std::env::temp_dir().join(format!("fathom-cache-{pid}-{:?}", std::thread::current().id()));
+    let file =
+        std::fs::File::options().read(true).write(true).create(true).truncate(true).open(&path);
+    let file = file.expect("a temporary file");
+    std::fs::remove_file(&path).expect("the file is ours");
+    let at = RemoteAddr((own_code().0 & !0xfff) + (64 << 20));
+    let space = Space::without_program(pid, &file, at);
+    (Cache::new(space, Flavour::Trace, Some(RESERVED), Whereabouts::default()), code)
+}
+
+/// Where a rel32 of a block leads.
+fn target(cache: &Cache, block: u32, field: usize) -> u64 {
+    let block = cache.block(block).expect("a block");
+    let region = &cache.space.regions()[block.region];
+    let at = block.at.0 + field as u64;
+    let bytes: Vec<u8> = (0..4)
+        .map(|byte| {
+            let offset = region.offset + (at - region.at.0) as usize + byte;
+            let word = cache.space.memory().load_u64(offset & !7).expect("within the region");
+            word.to_le_bytes()[offset % 8]
+        })
+        .collect();
+    let relative = i32::from_le_bytes(bytes.try_into().expect("four bytes"));
+    (at + 4).wrapping_add_signed(i64::from(relative))
+}
+
+fn table(cache: &Cache, bucket: u64) -> u64 {
+    let offset = area::TABLE as usize + 8 * (bucket & 0xffff) as usize;
+    cache.space.memory().load_u64(offset).expect("within the table")
+}
+
+/// A function with calls and branches.
+fn own_code() -> RemoteAddr {
+    RemoteAddr(cache as fn() -> (Cache, CodeMap) as usize as u64)
+}
+
+#[test]
+fn exits_lead_to_blocks_whichever_came_first() {
+    let (mut cache, code) = cache();
+    let mut next = 10;
+    let functions = [
+        own_code().0,
+        CodeMap::read as fn(Pid) -> CodeMap as usize as u64,
+        CodeMap::update as fn(&mut CodeMap) -> bool as usize as u64,
+        crate::drain::drain as fn(&crate::drain::Raw) -> crate::drain::Drained as usize as u64,
+        crate::run::iterations as fn(u64, u64, u64, bool) -> u64 as usize as u64,
+    ];
+    for function in functions.map(RemoteAddr) {
+        cache.enter(&code, function, &mut next).expect("our own code");
+        cache.translate_ahead(&code, function, 30, &mut next);
+    }
+    cache.translate_waiting(&code, 200, &mut next);
+    assert!(cache.blocks.len() > 10, "{} blocks", cache.blocks.len());
+    let mut linked = 0;
+    for one in cache.exits.iter().filter(|one| one.exit.linkable) {
+        let Some(to) = cache.by_start.get(&one.exit.target) else { continue };
+        let to = cache.block(*to).expect("a block");
+        assert_eq!(target(&cache, one.block, one.exit.link), to.at.0 + to.entry as u64);
+        linked += 1;
+    }
+    assert!(linked > 5, "{linked} exits lead to blocks");
+    let new = cache.take_new_blocks();
+    assert_eq!(new.len(), cache.blocks.len());
+    assert!(new.iter().zip(10..).all(|(block, id)| block.id == BlockId(id)));
+    assert!(cache.take_new_blocks().is_empty());
+    // The same place again is the same block.
+    let before = next;
+    assert!(cache.enter(&code, own_code(), &mut next).is_ok() && next == before);
+}
+
+/// Blocks whose addresses agree in their low 16 bits share an entry of the table: one leads to the next, the last to the
+/// tracer.
+#[test]
+fn blocks_of_one_table_entry_are_chained() {
+    let (mut cache, code) = cache();
+    let mut next = 0;
+    let (from, miss) = (own_code().0, table(&cache, 0));
+    let near: Vec<u64> = (0..64)
+        .flat_map(|n: u64| [from + (n << 16), from.wrapping_sub((n + 1) << 16)])
+        .filter(|at| cache.enter(&code, RemoteAddr(*at), &mut next).is_ok())
+        .collect();
+    assert!(near.len() > 2, "this program's code is longer than three times 64 KiB");
+    let entry = |number: u32| {
+        let block = cache.block(number).expect("a block");
+        block.at.0 + block.table_entry as u64
+    };
+    let numbers: Vec<u32> = near.iter().map(|at| cache.by_start[&RemoteAddr(*at)]).collect();
+    assert_eq!(table(&cache, from), entry(numbers[0]));
+    for pair in numbers.windows(2) {
+        let chain = cache.block(pair[0]).expect("a block").chain;
+        assert_eq!(target(&cache, pair[0], chain), entry(pair[1]));
+    }
+    let last = *numbers.last().expect("blocks");
+    let chain = cache.block(last).expect("a block").chain;
+    assert_eq!(target(&cache, last, chain), miss);
+    cache.clear();
+    assert_eq!(table(&cache, from), miss);
+    assert!(cache.blocks.is_empty() && !cache.has(RemoteAddr(from)));
+    // Numbers in records begin anew, ids in the result do not.
+    assert!(cache.enter(&code, RemoteAddr(from), &mut next).is_ok());
+    let layouts = cache.layouts();
+    assert_eq!(layouts.read().expect("no panic")[0].0, BlockId(next - 1));
+}
+
+#[test]
+fn what_is_no_code_is_refused() {
+    let (mut cache, code) = cache();
+    let data = Box::new(0u64);
+    let data = RemoteAddr(std::ptr::from_ref(&*data) as u64);
+    let mut next = 0;
+    assert_eq!(cache.enter(&code, data, &mut next), Err(Refused::JitCode));
+    assert_eq!((next, cache.blocks.len()), (0, 0));
+    let far = RemoteAddr(cache.space.regions()[0].at.0 + REACH + 1);
+    assert!(cache.needs_region(far) && !cache.needs_region(own_code()));
+    assert!(!cache.is_full());
+}
