@@ -1,11 +1,11 @@
 //! Runs of instructions that are entered at the top only.
 //!
 //! What for: the unit of translation and of recording. A *basic block* ends at the first branch; a *superblock* follows
-//! direct jumps and calls into their targets and goes on behind conditional branches that lead forward, because every
-//! block costs a record. What not: guessing indirect targets; unrolling loops.
+//! direct jumps and calls into their targets, comes back from followed calls, and goes on behind conditional branches that
+//! lead forward, because every block costs a record. What not: guessing other indirect targets; unrolling loops.
 //! Assumptions: hostile bytes are possible (data taken for code), so every walk is bounded; a branch forward is mostly not
-//! taken, one backward mostly is (compilers lay code out so); a followed `call` pushes its native return address, and the
-//! `ret` that matches it ends the block, because the program may change that address.
+//! taken, one backward mostly is (compilers lay code out so); a followed `call` pushes its native return address, which the
+//! program may change, so a copy must check where the `ret` that matches it leads.
 
 use base::RemoteAddr;
 
@@ -20,7 +20,7 @@ pub struct Limits {
     pub instructions: usize,
     /// Most bytes of instructions.
     pub bytes: usize,
-    /// Most direct jumps and calls to follow; 0 for basic blocks.
+    /// Most direct jumps and calls to follow, and returns from these; 0 for basic blocks.
     pub follow: usize,
     /// Most conditional branches to go on behind; 0 for basic blocks.
     pub branches: usize,
@@ -75,8 +75,9 @@ pub enum End {
 }
 
 /// Instructions that run one after the other. Where a direct jump or call was followed, the next instruction is its
-/// target. A conditional branch that is not the last instruction is a *side exit*: when it is taken, what comes behind it
-/// does not run.
+/// target, and behind the `ret` that matches a followed call the one behind that call. A conditional branch that is not the
+/// last instruction is a *side exit*: when it is taken, what comes behind it does not run. So is such a `ret`, when it
+/// leads elsewhere.
 #[derive(Clone, Debug)]
 pub struct Block {
     /// Where it begins.
@@ -99,7 +100,9 @@ impl Block {
         let inner = self.instructions.len().saturating_sub(1);
         let ends_behind = usize::from(!self.end.is_last_instruction());
         let numbered = self.instructions.iter().enumerate().take(inner + ends_behind);
-        numbered.filter(|(_, one)| matches!(one.flow(), Flow::Conditional(_))).map(|(at, _)| at)
+        let may_leave =
+            |one: &Instruction| matches!(one.flow(), Flow::Conditional(_) | Flow::Return);
+        numbered.filter(move |(_, one)| may_leave(one)).map(|(number, _)| number)
     }
 }
 
@@ -142,7 +145,7 @@ pub fn read_pieces(reader: &mut Reader, pieces: &[CodeBytes<'_>]) -> Option<Bloc
         let end = RemoteAddr(piece.start.0.checked_add(piece.bytes.len() as u64)?);
         while next < end {
             let instruction = reader.instruction(piece, next).ok()?;
-            if !walk.instructions.last().is_none_or(|last| leads_to(last, next)) {
+            if !walk.goes_on_at(next) {
                 return None;
             }
             next = instruction.next_address();
@@ -151,15 +154,6 @@ pub fn read_pieces(reader: &mut Reader, pieces: &[CodeBytes<'_>]) -> Option<Bloc
     }
     let end = walk.end_behind(next);
     (!walk.instructions.is_empty()).then_some(Block { start, instructions: walk.instructions, end })
-}
-
-/// Whether a block may go on at `target` behind `instruction`.
-fn leads_to(instruction: &Instruction, target: RemoteAddr) -> bool {
-    match instruction.flow() {
-        Flow::Next | Flow::Conditional(_) => instruction.next_address() == target,
-        Flow::Jump(to) | Flow::Call(to) => to == target,
-        Flow::IndirectJump | Flow::IndirectCall | Flow::Return => false,
-    }
 }
 
 enum Step {
@@ -173,11 +167,14 @@ struct Walk {
     bytes: usize,
     followed: usize,
     passed: usize,
+    /// Where the followed calls that have not returned yet come back to.
+    returns: Vec<RemoteAddr>,
 }
 
 impl Walk {
     fn new(start: RemoteAddr) -> Walk {
-        Walk { start, instructions: Vec::new(), bytes: 0, followed: 0, passed: 0 }
+        let (instructions, returns) = (Vec::new(), Vec::new());
+        Walk { start, instructions, bytes: 0, followed: 0, passed: 0, returns }
     }
 
     fn step<C: CodeSource + ?Sized>(
@@ -205,7 +202,14 @@ impl Walk {
         match flow {
             Flow::Next => Step::On(next),
             Flow::Jump(target) if self.may_follow(target, limits) => Step::On(target),
-            Flow::Call(target) if self.may_follow(target, limits) => Step::On(target),
+            Flow::Call(target) if self.may_follow(target, limits) => {
+                self.returns.push(next);
+                Step::On(target)
+            }
+            Flow::Return => match self.returns.pop() {
+                Some(target) if self.may_follow(target, limits) => Step::On(target),
+                _ => Step::End(End::Return),
+            },
             Flow::Conditional(taken) if self.may_pass(taken, next, limits) => Step::On(next),
             _ => Step::End(self.end_behind(next)),
         }
@@ -233,6 +237,22 @@ impl Walk {
             && !known(taken);
         self.passed += usize::from(pass);
         pass
+    }
+
+    /// Whether `target` may come next in a block that somebody else says is one.
+    fn goes_on_at(&mut self, target: RemoteAddr) -> bool {
+        let Some(last) = self.instructions.last() else { return true };
+        let next = last.next_address();
+        match last.flow() {
+            Flow::Next | Flow::Conditional(_) => next == target,
+            Flow::Jump(to) => to == target,
+            Flow::Call(to) => {
+                self.returns.push(next);
+                to == target
+            }
+            Flow::Return => self.returns.pop() == Some(target),
+            Flow::IndirectJump | Flow::IndirectCall => false,
+        }
     }
 
     /// How a block ends with the instruction that was read last.

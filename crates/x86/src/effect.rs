@@ -38,7 +38,7 @@ fn stack_pointer(raw: &Instruction) -> Vec<(Gpr, Change)> {
         _ => {}
     }
     let moves = match raw.mnemonic() {
-        M::Push | M::Pushf | M::Pushfq | M::Call | M::Popf | M::Popfq => true,
+        M::Push | M::Pushf | M::Pushfq | M::Popf | M::Popfq | M::Call | M::Ret => true,
         // `pop rsp` loads it.
         M::Pop => {
             raw.op0_kind() != OpKind::Register || Gpr::from_iced(raw.op0_register()) != Some(sp)

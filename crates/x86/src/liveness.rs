@@ -157,7 +157,7 @@ impl Live {
     pub fn before(self, instruction: &crate::Instruction) -> Live {
         let flags = instruction.flags();
         let registers = instruction.registers();
-        let leaves = matches!(instruction.flow(), Flow::Conditional(_));
+        let leaves = matches!(instruction.flow(), Flow::Conditional(_) | Flow::Return);
         let after = if leaves { Live::ALL } else { self };
         Live {
             flags: after.flags.without(flags.killed()).union(flags.read),

@@ -31,7 +31,10 @@ impl Writer<'_> {
                 self.push_return_address(return_to);
                 self.dispatch();
             }
-            End::Return => self.return_(),
+            End::Return => {
+                let Some(last) = self.block.instructions.len().checked_sub(1) else { return };
+                self.return_(last);
+            }
         }
     }
 
@@ -89,15 +92,20 @@ impl Writer<'_> {
         self.swap_out();
     }
 
-    fn return_(&mut self) {
-        let Some(raw) = self.last() else { return };
+    /// The `ret` with this number, to wherever it leads.
+    pub(super) fn return_(&mut self, number: usize) {
         self.out.spill(Gpr::RCX, SPILLED_RCX);
         self.out.spill(Gpr::RAX, SPILLED_RAX);
         self.out.put(Instruction::with2(Code::Mov_r64_rm64, Register::RCX, at(Gpr::RSP, 0)));
+        self.pop_return_address(number);
+        self.dispatch();
+    }
+
+    pub(super) fn pop_return_address(&mut self, number: usize) {
+        let raw = &self.block.instructions[number].raw;
         let more = if raw.code() == Code::Retnq_imm16 { i32::from(raw.immediate16()) } else { 0 };
         let popped = at(Gpr::RSP, 8 + more);
         self.out.put(Instruction::with2(Code::Lea_r64_m, wide(Gpr::RSP), popped));
-        self.dispatch();
     }
 
     /// Goes on at the native address in rcx, through the table.

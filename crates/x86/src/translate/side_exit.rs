@@ -1,8 +1,8 @@
-//! Conditional branches that leave a block although more of it follows.
+//! Conditional branches and returns that may leave a block although more of it follows.
 //!
-//! What for: the side that goes on costs the branch only. The other one leads to a cold part behind the block, which
-//! writes the way into the record, and in a loop that is summarised the number of iterations; then it goes on like any way
-//! out. What not: the conditional branch that ends a block (`branches`).
+//! What for: the side that goes on costs the branch, or a check of the return address. The other one leads to a cold part
+//! behind the block, which writes the way into the record, and in a loop that is summarised the number of iterations; then
+//! it goes on like any way out. What not: the branch that ends a block (`branches`).
 //!
 //! Up to its last store the cold part stands for the branch itself: whoever stops there and branches again, natively,
 //! comes to the same place, for flags and registers are untouched. So no state has a record without its way.
@@ -14,18 +14,22 @@ use super::branches::near;
 use super::emit::{Label, at, wide};
 use super::plan::Plan;
 use super::record::bytes;
-use super::writer::{BORROWED, Writer};
+use super::writer::{BORROWED, SPILLED_RCX, Writer};
 use super::{Iterations, State};
+use crate::block::End;
 use crate::register::Gpr;
 
 /// Of the way, in bytes from the start of a record.
 const WAY: i32 = 4;
 
+const R11: Gpr = Gpr::R11;
+
 /// A side exit whose cold part is not written yet.
 pub(super) struct SideExit {
     /// The branch.
     number: usize,
-    target: base::RemoteAddr,
+    /// Of a conditional branch; a return leads anywhere.
+    target: Option<base::RemoteAddr>,
     cold: Label,
     /// What holds at the branch.
     state: State,
@@ -41,32 +45,74 @@ impl Writer<'_> {
             self.link(code, target);
             return;
         }
+        self.to_cold_part(code, number, Some(target));
+    }
+
+    fn to_cold_part(&mut self, code: Code, number: usize, target: Option<base::RemoteAddr>) {
         let cold = self.out.label();
         let state = self.out.state.clone();
         self.out.branch(code, cold);
         self.side_exits.push(SideExit { number, target, cold, state, swapped: self.swapped });
     }
 
+    /// `ret` to the instruction behind a call of this block, if that is where it leads. Nothing here touches flags. r11
+    /// and rcx serve because calling conventions let functions change them: nobody waits for their values.
+    pub(super) fn followed_return(&mut self, number: usize) {
+        let Some(expected) = self.comes_back_to(number) else { return };
+        let back = self.out.label();
+        self.out.spill(Gpr::RCX, SPILLED_RCX);
+        self.out.spill(R11, BORROWED);
+        self.out.put(Instruction::with2(Code::Mov_r64_rm64, Register::RCX, at(Gpr::RSP, 0)));
+        let negated = expected.0.wrapping_neg();
+        self.out.put(Instruction::with2(Code::Mov_r64_imm64, Register::R11, negated));
+        let difference = MemoryOperand::with_base_index(Register::RCX, Register::R11);
+        self.out.put(Instruction::with2(Code::Lea_r64_m, Register::RCX, difference));
+        self.out.restore(R11, BORROWED);
+        let arrived = self.out.state.clone();
+        self.out.branch(Code::Jrcxz_rel8_64, back);
+        self.to_cold_part(Code::Jmp_rel32_64, number, None);
+        self.out.state = arrived;
+        self.out.bind(back);
+        self.out.restore(Gpr::RCX, SPILLED_RCX);
+        self.pop_return_address(number);
+    }
+
+    /// Where the block goes on behind the instruction with this number.
+    fn comes_back_to(&self, number: usize) -> Option<base::RemoteAddr> {
+        match self.block.instructions.get(number + 1) {
+            Some(next) => Some(next.address()),
+            None => match self.block.end {
+                End::FallThrough(at) | End::Refused { at, .. } | End::MissingBytes(at) => Some(at),
+                _ => None,
+            },
+        }
+    }
+
     /// The cold parts.
     pub(super) fn finish_side_exits(&mut self, plan: &Plan) {
         for exit in std::mem::take(&mut self.side_exits) {
-            self.out.state = exit.state;
+            self.out.state = exit.state.clone();
             self.swapped = exit.swapped;
             self.out.bind(exit.cold);
+            if exit.target.is_none() {
+                self.out.restore(Gpr::RCX, SPILLED_RCX);
+            }
             self.swap_out();
             if let (Some(reserved), true) = (self.reserved, self.out.state.recorded) {
                 let before = self.block.side_exits().take_while(|other| *other < exit.number);
                 let way = 1 + before.count();
-                self.close_early(reserved, plan, exit.number, way);
+                self.close_early(reserved, plan, &exit, way);
             }
-            self.go_to(exit.target);
+            match exit.target {
+                Some(target) => self.go_to(target),
+                None => self.return_(exit.number),
+            }
         }
     }
 
     /// Writes the way, behind all else that the record needs.
-    fn close_early(&mut self, reserved: Gpr, plan: &Plan, number: usize, way: usize) {
+    fn close_early(&mut self, reserved: Gpr, plan: &Plan, exit: &SideExit, way: usize) {
         let record = -bytes(plan.layout.words);
-        let target = self.block.instructions[number].raw.near_branch_target();
         // A block has fewer instructions than 2^31.
         let way = way as u32;
         match plan.layout.iterations.as_ref().filter(|_| self.out.state.looping) {
@@ -77,8 +123,7 @@ impl Writer<'_> {
                 self.out.put(Instruction::with2(Code::Mov_rm64_r64, place, wide(reserved)));
                 let header = at(Gpr::RAX, record + WAY);
                 self.out.put(Instruction::with2(Code::Mov_rm32_imm32, header, way));
-                self.out.state.looping = false;
-                self.at_target(base::RemoteAddr(target));
+                self.closed(exit);
                 self.out.restore(Gpr::RAX, BORROWED);
                 self.out.load(reserved, POINTER);
                 self.out.state.pointer_in_slot = false;
@@ -86,7 +131,7 @@ impl Writer<'_> {
             }
             Some(Iterations::Counter { register, end, stride, narrow, advanced, .. }) => {
                 // This iteration counts.
-                let missing = stride.wrapping_sub(advanced.get(number).copied().unwrap_or(0));
+                let missing = stride.wrapping_sub(advanced.get(exit.number).copied().unwrap_or(0));
                 let missing = match narrow {
                     true => i64::from(missing as i32),
                     false => missing.cast_signed(),
@@ -97,7 +142,15 @@ impl Writer<'_> {
         }
         let header = at(reserved, record + WAY);
         self.out.put(Instruction::with2(Code::Mov_rm32_imm32, header, way));
+        self.closed(exit);
+    }
+
+    /// The record is complete. A return still has to take place; who stops before loses the record.
+    fn closed(&mut self, exit: &SideExit) {
         self.out.state.looping = false;
+        if let Some(target) = exit.target {
+            self.at_target(target);
+        }
     }
 
     /// `[reserved + place] = register + missing`.

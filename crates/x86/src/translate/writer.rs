@@ -7,7 +7,7 @@
 //! entry         check of the room (or the counter), then header and roots of the record
 //! body          the instructions, with the roots that come up on the way
 //! end           the branch, rewritten
-//! side exits    what they still have to do: the way in the record's header
+//! side exits    what they still have to do: the way in the record's header, a return elsewhere
 //! stubs         where links lead at first
 //! constants     return addresses of calls
 //! ```
@@ -214,6 +214,7 @@ impl<'a> Writer<'a> {
             Flow::Jump(_) => {}
             Flow::Call(_) => self.push_return_address(instruction.next_address()),
             Flow::Conditional(taken) => self.side_exit(number, taken),
+            Flow::Return => self.followed_return(number),
             _ => self.out.fail(Refusal::Invalid),
         }
     }

@@ -2,7 +2,7 @@
 
 use base::RemoteAddr;
 use sys::sandbox::{Registers, Stopped};
-use x86::{Block, Flow, State, Touched, When, evaluate};
+use x86::{Block, End, Flow, State, Touched, When, evaluate};
 
 use super::machine::{CODE, DATA, Machine, comparable};
 
@@ -76,7 +76,7 @@ pub fn run(
         first_round = true;
         if is_repeated(instruction) && native.end.rip == registers.rip {
             first_round = false;
-        } else if block.side_exits().any(|exit| exit == number) && leaves(instruction, &native) {
+        } else if block.side_exits().any(|exit| exit == number) && leaves(block, number, &native) {
             native.left_by = Some(number);
             return Some(finish(machine, native));
         } else if number + 1 < block.instructions.len() {
@@ -91,8 +91,17 @@ pub fn run(
     None
 }
 
-fn leaves(instruction: &x86::Instruction, native: &Native) -> bool {
-    instruction.flow() == Flow::Conditional(native.end.rip)
+/// Whether this side exit was taken.
+fn leaves(block: &Block, number: usize, native: &Native) -> bool {
+    let rip = native.end.rip;
+    match (block.instructions[number].flow(), block.instructions.get(number + 1), block.end) {
+        (Flow::Conditional(taken), _, _) => taken == rip,
+        (_, Some(next), _) => next.address() != rip,
+        (_, None, End::FallThrough(at) | End::MissingBytes(at) | End::Refused { at, .. }) => {
+            at != rip
+        }
+        _ => false,
+    }
 }
 
 fn finish(machine: &mut Machine, mut native: Native) -> Native {
