@@ -105,7 +105,10 @@ mod tests {
     use super::*;
 
     /// Block 0 has no records, block 1 one value, block 2 is a loop that counts in word 1.
-    fn drained(words: &[u64]) -> (Drained, Vec<(u32, u32, u64, Vec<u64>)>) {
+    /// Block, way, iterations, values.
+    type Seen = (u32, u32, u64, Vec<u64>);
+
+    fn drained(words: &[u64]) -> (Drained, Vec<Seen>) {
         let layout = |text: &str| Arc::new(text.parse::<RecordLayout>().expect("a layout"));
         let plain = RecordLayout { words: 2, ways: vec![1, 1], ..RecordLayout::default() };
         let counting = Iterations::Word(1);
