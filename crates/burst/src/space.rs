@@ -58,7 +58,13 @@ impl Space {
     /// Has the program make a memfd, and opens it here.
     pub fn open(pid: Pid, calls: &RemoteCalls<'_>, cookie: u64) -> Result<Space, CallError> {
         const MFD_CLOEXEC: u64 = 1;
-        let descriptor = calls.call(MEMFD_CREATE, &[calls.name(), MFD_CLOEXEC])?;
+        // What kernels from 6.3 on insist on where vm.memfd_noexec is 2; it forbids execve, not PROT_EXEC.
+        const MFD_NOEXEC_SEAL: u64 = 8;
+        let make = |flags| calls.call(MEMFD_CREATE, &[calls.name(), flags]);
+        let descriptor = match make(MFD_CLOEXEC) {
+            Err(CallError::Refused) => make(MFD_CLOEXEC | MFD_NOEXEC_SEAL)?,
+            made => made?,
+        };
         match SharedMemory::of_descriptor(pid, descriptor, AREA_BYTES + CODE_BYTES) {
             Ok(memory) => {
                 memory.store_u64(COOKIE, cookie);

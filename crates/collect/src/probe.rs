@@ -47,11 +47,24 @@ pub struct Finding {
 /// Looks at everything. Takes some milliseconds.
 #[must_use]
 pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
+    let sampling = sampling(cpus);
+    let traced = match &sampling {
+        Ability::Unavailable { remedy, .. } => Ability::Unavailable {
+            reason: "where perf events are refused, sampling needs ptrace for itself".to_owned(),
+            remedy: remedy.clone(),
+        },
+        _ => ptrace(),
+    };
     vec![
         Finding {
             what: "functions, lines, call stacks",
             means: "perf_event_open, cpu-clock",
-            ability: sampling(cpus),
+            ability: sampling,
+        },
+        Finding {
+            what: "exact memory accesses",
+            means: "bursts: ptrace beside perf events",
+            ability: traced,
         },
         Finding {
             what: "page faults with address",
