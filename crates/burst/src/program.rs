@@ -113,8 +113,9 @@ impl Program {
     #[must_use]
     pub fn is_another(&self) -> bool {
         self.stages.iter().any(|stage| match stage {
+            Stage::Opened(space) => !space.is_in(self.pid),
             Stage::Ready(cache) => !cache.space.is_in(self.pid),
-            _ => false,
+            Stage::Nothing | Stage::Refused(_) => false,
         })
     }
 
@@ -134,7 +135,8 @@ impl Program {
         };
         let (Some(cave), Some(at)) = (code.cave(CAVE_BYTES), code.gap_near(near, size, REACH))
         else {
-            if !matches!(self.stage(flavour), Stage::Ready(_)) {
+            // What is there already is taken out at the end.
+            if matches!(self.stage(flavour), Stage::Nothing) {
                 *self.stage(flavour) = Stage::Refused(Refused::NoRoom);
             }
             return visit.leave(0);
@@ -162,7 +164,11 @@ impl Program {
             *stage = Stage::Opened(Space::open(pid, calls, cookie)?);
         }
         match stage {
-            Stage::Opened(space) => space.map(calls, at, reserved),
+            Stage::Opened(space) => match space.map(calls, at, reserved) {
+                // What the program got so far must not stay with it.
+                Err(CallError::Refused) => space.remove(calls).and(Err(CallError::Refused)),
+                done => done,
+            },
             Stage::Ready(cache) if cache.space.needs_populating() => cache.space.populate(calls),
             Stage::Ready(cache) => cache.space.map_region(calls, at, reserved).map(|_| ()),
             Stage::Nothing | Stage::Refused(_) => Ok(()),

@@ -229,7 +229,8 @@ impl Space {
     fn is_ours(&self, descriptor: u64) -> bool {
         use std::os::unix::fs::MetadataExt;
         let there = std::fs::metadata(format!("/proc/{}/fd/{descriptor}", self.pid));
-        matches!((there, self.memory.inode()), (Ok(there), Ok(here)) if there.ino() == here)
+        let there = there.map(|file| (file.dev(), file.ino()));
+        matches!((there, self.memory.identity()), (Ok(there), Ok(here)) if there == here)
     }
 
     /// Whether all is mapped, and code can run.
@@ -238,15 +239,16 @@ impl Space {
         self.descriptor.is_none() && self.area.is_some() && !self.regions.is_empty()
     }
 
-    /// Whether a process has this very memory where we left it.
+    /// Whether a process has this very memory where we left it, as far as it was mapped.
     #[must_use]
     pub fn is_in(&self, pid: Pid) -> bool {
-        let (Some(area), Some(region)) = (self.area, self.regions.first()) else { return false };
-        let mut seen = [0; 16];
-        let pieces = [(RemoteAddr(area.0 + COOKIE as u64), 8), (region.at, 8)];
-        let read = sys::trace::read_pieces(pid, &pieces, &mut seen);
-        let code = self.memory.load_u64(region.offset).unwrap_or(0);
-        read && seen[..8] == self.cookie.to_le_bytes() && seen[8..] == code.to_le_bytes()
+        let holds = |at: RemoteAddr, value: u64| {
+            let mut seen = [0; 8];
+            sys::trace::read_pieces(pid, &[(at, 8)], &mut seen) && seen == value.to_le_bytes()
+        };
+        let code = |region: &Region| self.memory.load_u64(region.offset).unwrap_or(0);
+        self.area.is_none_or(|area| holds(RemoteAddr(area.0 + COOKIE as u64), self.cookie))
+            && self.regions.first().is_none_or(|region| holds(region.at, code(region)))
     }
 
     /// The process.

@@ -53,10 +53,11 @@ impl SharedMemory {
         self.length
     }
 
-    /// The inode of the file, by which `/proc/PID/maps` names it.
-    pub fn inode(&self) -> io::Result<u64> {
+    /// Device and inode of the file, which no other file has.
+    pub fn identity(&self) -> io::Result<(u64, u64)> {
         use std::os::unix::fs::MetadataExt;
-        Ok(self.file.metadata()?.ino())
+        let file = self.file.metadata()?;
+        Ok((file.dev(), file.ino()))
     }
 
     fn at<T>(&self, offset: usize) -> Option<*mut u8> {
