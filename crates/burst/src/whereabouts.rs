@@ -44,7 +44,12 @@ impl Whereabouts {
             }
         }
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        all.entry(pid).or_default().insert(at, Copy { length, natives });
+        let copies = all.entry(pid).or_default();
+        // Of a cache that was emptied: a block in the middle of this one would be found first.
+        let end = RemoteAddr(at.0.saturating_add(length as u64));
+        let former: Vec<RemoteAddr> = copies.range(at..end).map(|(at, _)| *at).collect();
+        former.iter().for_each(|at| drop(copies.remove(at)));
+        copies.insert(at, Copy { length, natives });
     }
 
     /// The native address for one in translated code; `None` for all others.
