@@ -1,7 +1,7 @@
 //! Translated blocks in a program: where they are, how they are linked, what a stop in them means.
 //!
 //! What for: native address -> entry ([`Cache::enter`]), and back: any stop -> native registers ([`Cache::native`]).
-//! What not: when threads run in here (`visit`).
+//! What not: when threads run in here (`run`).
 //!
 //! Blocks are never moved or freed; when the program's code changes, or a region is full, the whole cache is emptied
 //! ([`Cache::clear`]), which only happens while no thread is in it.

@@ -54,7 +54,7 @@ impl Picker {
         self.random
     }
 
-    /// A thread that used CPU time lately, and what it used.
+    /// A thread that used CPU time lately.
     pub fn pick(&mut self, processes: &[Pid]) -> Option<(Pid, Tid)> {
         let mut threads: Vec<(Pid, Tid)> = Vec::new();
         for pid in processes {
