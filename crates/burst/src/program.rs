@@ -142,7 +142,7 @@ impl Program {
             return visit.leave(0);
         };
         let asked = visit.asked;
-        let made = match RemoteCalls::begin(visit.tid, &visit.native, cave, visit.alarm) {
+        let made = match RemoteCalls::begin(visit.tid, &visit.native, cave, &visit.watch.alarm) {
             Ok(calls) => self.advance(&calls, flavour, at, cookie),
             Err(_) => Err(CallError::Trace),
         };
@@ -185,6 +185,7 @@ impl Program {
                 visit.leave(signal_of(stop));
             }
             Err(CallError::Gone) => visit.forget(),
+            Err(CallError::Lost) => visit.abandon(),
             Err(CallError::Refused | CallError::Trace) => {
                 // A further region that could not be had leaves the others as they are.
                 if !matches!(self.stage(flavour), Stage::Ready(_)) {
@@ -224,7 +225,7 @@ impl Program {
             visit.leave(0);
             return false;
         };
-        let removed = match RemoteCalls::begin(visit.tid, &visit.native, cave, visit.alarm) {
+        let removed = match RemoteCalls::begin(visit.tid, &visit.native, cave, &visit.watch.alarm) {
             Ok(calls) => self.remove_all(&calls),
             Err(_) => Err(CallError::Trace),
         };
@@ -239,6 +240,10 @@ impl Program {
             }
             Err(CallError::Gone) => {
                 visit.forget();
+                false
+            }
+            Err(CallError::Lost) => {
+                visit.abandon();
                 false
             }
             Err(_) => {

@@ -15,6 +15,7 @@
 //!        "fathom\0\0"
 //! ```
 
+use std::cell::Cell;
 use std::io;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -27,8 +28,9 @@ use crate::program::field;
 /// Bytes of a cave.
 pub const CAVE_BYTES: u64 = 120;
 const NAME_AT: usize = 112;
-/// A call that takes longer is left alone; they take microseconds.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// After this long the tracer gives up for good, see [`CallError::Lost`]. Calls take microseconds, but a thread may have
+/// to wait for a CPU, for memory, or while its group of processes is frozen.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Registers that carry arguments, and those that a system call changes, by the numbers of the encoding:
 /// rax rdi rsi rdx r10 r8 r9 rcx r11 (System V ABI, AMD64 supplement, A.2.1).
@@ -45,6 +47,8 @@ pub enum CallError {
     Refused,
     /// ptrace failed.
     Trace,
+    /// It neither stopped nor ended: it will stop at the call's exit, and only our end lets it go on from there.
+    Lost,
 }
 
 /// A stopped thread that makes calls for us; native again when this is dropped.
@@ -53,6 +57,8 @@ pub struct RemoteCalls<'a> {
     native: Registers,
     cave: RemoteAddr,
     alarm: &'a Alarm,
+    /// The thread is still in the cave, or will be.
+    lost: Cell<bool>,
 }
 
 impl<'a> RemoteCalls<'a> {
@@ -68,7 +74,7 @@ impl<'a> RemoteCalls<'a> {
         if are_filtered(&status) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        let calls = RemoteCalls { tid, native: *native, cave, alarm };
+        let calls = RemoteCalls { tid, native: *native, cave, alarm, lost: Cell::new(false) };
         trace::overwrite(tid, cave, &code(native))?;
         Ok(calls)
     }
@@ -99,8 +105,10 @@ impl<'a> RemoteCalls<'a> {
                     return Err(CallError::Stopped(stop));
                 }
                 Happened::Ended => return Err(CallError::Gone),
-                // It will go on by itself; we must not touch it while it runs.
-                Happened::Nothing => return Err(CallError::Trace),
+                Happened::Nothing => {
+                    self.lost.set(true);
+                    return Err(CallError::Lost);
+                }
             }
         }
         let result = Registers::of(self.tid).map_err(|_| CallError::Trace)?.general(0);
@@ -114,6 +122,9 @@ impl<'a> RemoteCalls<'a> {
 
 impl Drop for RemoteCalls<'_> {
     fn drop(&mut self) {
+        if self.lost.get() {
+            return;
+        }
         // Where the thread is gone, so is its memory, or another thread's burst will find the cave used and take another.
         let _ = trace::overwrite(self.tid, self.cave, &[0; CAVE_BYTES as usize]);
     }

@@ -2,7 +2,7 @@
 //!
 //! What for: the loop of stops, and the promise that on every path out (time over, buffer full, signal, fault, system
 //! call, death, panic of ours) the thread has exactly its native registers. What not: choosing thread and time
-//! (`schedule`), what records mean (`drain`).
+//! (`picker`, `budget`), what records mean (`drain`).
 
 use std::time::{Duration, Instant};
 
@@ -52,8 +52,6 @@ pub struct Ran {
     pub words: usize,
     /// Where the thread should have had code.
     pub missing: Option<(RemoteAddr, Refused)>,
-    /// The thread did not stop when it was asked to: the tracer must end.
-    pub abandoned: bool,
 }
 
 /// A thread in translated code.
@@ -89,25 +87,24 @@ pub fn run(
     let mut inside = Inside { visit: Some(visit), cache };
     let mut misses = 0;
     let mut missing = None;
-    let mut abandoned = false;
     let (end, stop) = loop {
         let left = allowance.time.saturating_sub(began.elapsed());
         let happened = inside.wait(left);
         let stopped = Instant::now();
         let stop = match happened {
             Some(Happened::Stopped(stop)) => stop,
-            Some(Happened::Ended) => break (BurstEnd::Gone, None),
-            None => {
-                abandoned = true;
-                break (BurstEnd::Gone, None);
-            }
+            // An error says that nobody traces a thread of this number.
+            Some(Happened::Ended) | None => break (BurstEnd::Gone, None),
             Some(Happened::Nothing) => {
-                let _ = trace::interrupt(tid);
+                // Refused when another thread executed a program, and its thread has the number now.
+                if trace::interrupt(tid).is_err() {
+                    break (BurstEnd::Gone, None);
+                }
                 match inside.wait(PATIENCE) {
                     Some(Happened::Stopped(stop)) => break (BurstEnd::Time, Some(stop)),
-                    Some(Happened::Ended) => break (BurstEnd::Gone, None),
-                    Some(Happened::Nothing) | None => {
-                        abandoned = true;
+                    Some(Happened::Ended) | None => break (BurstEnd::Gone, None),
+                    Some(Happened::Nothing) => {
+                        inside.abandon();
                         break (BurstEnd::Gone, None);
                     }
                 }
@@ -149,16 +146,7 @@ pub fn run(
     let elapsed_inside = elapsed(began);
     let words = inside.finish(stop);
     stand_still += elapsed(stopped);
-    Ok(Ran {
-        end,
-        elapsed: elapsed_inside,
-        stand_still,
-        stops: stops + 1,
-        fs_base,
-        words,
-        missing,
-        abandoned,
-    })
+    Ok(Ran { end, elapsed: elapsed_inside, stand_still, stops: stops + 1, fs_base, words, missing })
 }
 
 fn prepare_area(cache: &Cache, bytes: usize) {
@@ -186,7 +174,13 @@ fn enter_at(cache: &Cache, native: &Registers, entry: RemoteAddr, pointer: u64) 
 impl Inside<'_, '_> {
     fn wait(&self, time: Duration) -> Option<Happened> {
         let visit = self.visit.as_ref()?;
-        visit.alarm.wait(visit.tid, time).ok()
+        visit.watch.alarm.wait(visit.tid, time).ok()
+    }
+
+    fn abandon(&mut self) {
+        if let Some(visit) = self.visit.take() {
+            visit.abandon();
+        }
     }
 
     fn native(&self) -> Option<Native> {

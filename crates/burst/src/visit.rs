@@ -4,8 +4,10 @@
 //! there; a visit lasts microseconds, a burst milliseconds. What not: what is done meanwhile.
 //!
 //! Invariant: a visit that ends, on whatever path, has detached the thread. A thread that would not stop (it waits
-//! uninterruptibly) is let go as soon as it does, see [`Stubborn`]; when we die, the kernel lets go.
+//! uninterruptibly), or was killed and has not ended, is looked at again until it has, see [`Watch`]; when we die, the
+//! kernel lets go.
 
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -22,47 +24,72 @@ pub struct Visit<'a> {
     /// The thread.
     pub tid: Tid,
     /// To wait with.
-    pub alarm: &'a Alarm,
+    pub watch: &'a Watch,
     /// Its registers when it stopped.
     pub native: Registers,
+    /// The same inside of the system call that `native` is in front of, where there is one.
+    in_call: Option<Registers>,
     /// When it was asked to stop.
     pub asked: Instant,
     left: bool,
 }
 
-/// Threads that were asked to stop and have not yet.
-#[derive(Default)]
-pub struct Stubborn(Vec<Tid>);
-
-impl Stubborn {
-    /// Lets go of those that have stopped by now, and takes note of those that have ended.
-    pub fn release(&mut self, alarm: &Alarm) {
-        self.0.retain(|tid| match alarm.wait(*tid, Duration::ZERO) {
-            Ok(Happened::Stopped(stop)) => {
-                let_go(*tid, signal_of(stop), alarm);
-                false
-            }
-            Ok(Happened::Nothing) => true,
-            Ok(Happened::Ended) | Err(_) => {
-                reap(*tid);
-                false
-            }
-        });
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
+/// To wait with, and the threads that are still waited for: asked to stop, or killed, and not there yet.
+pub struct Watch {
+    /// Interrupts our waiting.
+    pub alarm: Alarm,
+    late: RefCell<Vec<Tid>>,
+    abandoned: Cell<bool>,
 }
 
-/// Detaches a stopped thread. One that is killed while it stands still (by an exec of another thread, say) cannot be
-/// detached, and stays as a zombie that its whole process waits for, until we take note of its end.
-fn let_go(tid: Tid, signal: i32, alarm: &Alarm) {
-    if trace::detach(tid, signal).is_err() {
-        let _ = alarm.wait(tid, PATIENCE);
-        reap(tid);
+impl Watch {
+    /// For the calling thread.
+    pub fn new() -> io::Result<Watch> {
+        let (late, abandoned) = (RefCell::default(), Cell::default());
+        Ok(Watch { alarm: Alarm::new()?, late, abandoned })
+    }
+
+    /// Lets go of those that have stopped by now, and takes note of those that have ended.
+    pub fn release(&self) {
+        for tid in self.late.take() {
+            match self.alarm.wait(tid, Duration::ZERO) {
+                Ok(Happened::Stopped(stop)) => self.let_go(tid, signal_of(stop)),
+                // After an exec of another thread the number may name a thread that is not traced.
+                Ok(Happened::Nothing) if trace::interrupt(tid).is_ok() => {
+                    self.late.borrow_mut().push(tid);
+                }
+                Ok(Happened::Nothing | Happened::Ended) | Err(_) => reap(tid),
+            }
+        }
+    }
+
+    /// Whether a thread that is still traced is waited for.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        !self.late.borrow().is_empty()
+    }
+
+    /// Whether a thread was given up: only the end of the tracer lets it go.
+    #[must_use]
+    pub fn has_abandoned(&self) -> bool {
+        self.abandoned.get()
+    }
+
+    /// Detaches a stopped thread. One that is killed while it stands still (by an exec of another thread, say) cannot be
+    /// detached.
+    fn let_go(&self, tid: Tid, signal: i32) {
+        if trace::detach(tid, signal).is_err() {
+            self.bury(tid);
+        }
+    }
+
+    /// Takes note of the end of a thread that is dying. Until then its whole process waits for us, and so does whoever
+    /// waits for the process. It takes seconds where the process writes a core file.
+    fn bury(&self, tid: Tid) {
+        match self.alarm.wait(tid, PATIENCE) {
+            Ok(Happened::Nothing) => self.late.borrow_mut().push(tid),
+            _ => reap(tid),
+        }
     }
 }
 
@@ -99,16 +126,11 @@ pub enum Blocked {
 
 impl<'a> Visit<'a> {
     /// Stops a thread in its own code.
-    pub fn begin(
-        tid: Tid,
-        alarm: &'a Alarm,
-        blocked: Blocked,
-        stubborn: &mut Stubborn,
-    ) -> Result<Visit<'a>, Refused> {
+    pub fn begin(tid: Tid, watch: &'a Watch, blocked: Blocked) -> Result<Visit<'a>, Refused> {
         // Seizing waits until no thread of the process executes another program (cred_guard_mutex, ptrace_attach in
         // kernel/ptrace.c), and that waits until every other thread of it, once dead, was reaped by its tracer: we must
         // trace none meanwhile, or both wait for ever.
-        if !stubborn.is_empty() {
+        if watch.is_waiting() {
             return Err(Refused::NotRunning);
         }
         trace::seize_alone(tid).map_err(|error| match error.kind() {
@@ -116,11 +138,11 @@ impl<'a> Visit<'a> {
             _ => Refused::NotRunning,
         })?;
         let asked = Instant::now();
-        let stopped = trace::interrupt(tid).and_then(|()| alarm.wait(tid, PATIENCE));
+        let stopped = trace::interrupt(tid).and_then(|()| watch.alarm.wait(tid, PATIENCE));
         match stopped {
             Ok(Happened::Stopped(Stop::Interrupted)) => {}
             Ok(Happened::Stopped(stop)) => {
-                let_go(tid, signal_of(stop), alarm);
+                watch.let_go(tid, signal_of(stop));
                 return Err(Refused::NotRunning);
             }
             Ok(Happened::Ended) => {
@@ -128,24 +150,23 @@ impl<'a> Visit<'a> {
                 return Err(Refused::NotRunning);
             }
             Ok(Happened::Nothing) | Err(_) => {
-                stubborn.0.push(tid);
+                watch.late.borrow_mut().push(tid);
                 return Err(Refused::NotRunning);
             }
         }
         let Ok(mut native) = Registers::of(tid) else {
-            let_go(tid, 0, alarm);
+            watch.let_go(tid, 0);
             return Err(Refused::NotRunning);
         };
-        if native.in_system_call()
-            && !(blocked == Blocked::InFrontOfCall && native.undo_system_call())
-        {
-            let_go(tid, 0, alarm);
+        let in_call = native.in_system_call().then_some(native);
+        if in_call.is_some() && !(blocked == Blocked::InFrontOfCall && native.undo_system_call()) {
+            watch.let_go(tid, 0);
             return Err(Refused::NotRunning);
         }
-        Ok(Visit { tid, alarm, native, asked, left: false })
+        Ok(Visit { tid, watch, native, in_call, asked, left: false })
     }
 
-    /// Why a thread with these registers cannot run translated code.
+    /// Why a thread in this state cannot run translated code, nor make calls for us.
     pub fn check(&self) -> Result<(), Refused> {
         const TRAP: u64 = 1 << 8;
         const DIRECTION: u64 = 1 << 10;
@@ -164,15 +185,23 @@ impl<'a> Visit<'a> {
     /// Lets the thread go on in its native state, with a signal that it was stopped for.
     pub fn leave(mut self, signal: i32) -> Nanos {
         self.left = true;
-        let _ = self.native.set(self.tid);
-        let_go(self.tid, signal, self.alarm);
+        // With a signal the kernel decides, as always, whether the call goes on or ends with EINTR.
+        let registers = self.in_call.filter(|_| signal != 0).unwrap_or(self.native);
+        let _ = registers.set(self.tid);
+        self.watch.let_go(self.tid, signal);
         elapsed(self.asked)
     }
 
-    /// The thread is gone.
+    /// The thread is gone, or will be at once.
     pub fn forget(mut self) {
         self.left = true;
-        reap(self.tid);
+        self.watch.bury(self.tid);
+    }
+
+    /// The thread does not stop, and goes on by itself as soon as nobody traces it: the tracer must end.
+    pub fn abandon(mut self) {
+        self.left = true;
+        self.watch.abandoned.set(true);
     }
 }
 
@@ -180,7 +209,7 @@ impl Drop for Visit<'_> {
     fn drop(&mut self) {
         if !self.left {
             let _ = self.native.set(self.tid);
-            let_go(self.tid, 0, self.alarm);
+            self.watch.let_go(self.tid, 0);
         }
     }
 }

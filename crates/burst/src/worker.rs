@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use base::{BurstId, Nanos, Pid, RemoteAddr, Tid};
 use facts::{Burst, BurstFlavour};
 use sys::process;
-use sys::trace::Alarm;
 
 use crate::budget::Budget;
 use crate::drain::{Raw, count_records};
@@ -23,7 +22,7 @@ use crate::refused::Refused;
 use crate::run::{Allowance, Ran, run};
 use crate::space::{RECORD_BYTES, RECORDS};
 use crate::tracer::{Cost, Observation, Options, Shared, lock};
-use crate::visit::{Blocked, Stubborn, Visit};
+use crate::visit::{Blocked, Visit, Watch, elapsed};
 use crate::whereabouts::Whereabouts;
 
 /// What a record costs the thread that makes it: between 1 and 2.5 on the machine of `bench/results` (burst_inside).
@@ -34,7 +33,7 @@ const BLOCKS_BETWEEN: usize = 100;
 const EXAMINE_AGAIN: Duration = Duration::from_secs(1);
 /// How long we try to find threads in a state in which our mappings can be taken out.
 const LEAVING: Duration = Duration::from_millis(500);
-const STUBBORN_PAUSE: Duration = Duration::from_micros(500);
+const LATE_PAUSE: Duration = Duration::from_micros(500);
 const FLAVOUR: BurstFlavour = BurstFlavour::Trace;
 
 /// Why there was no burst, and where the thread was, if that is known.
@@ -49,14 +48,11 @@ pub struct Worker {
     programs: HashMap<Pid, Program>,
     untraceable: HashMap<Pid, (Refused, Instant)>,
     picker: Picker,
-    stubborn: Stubborn,
     began: Instant,
     next_block: u32,
     next_burst: u32,
     cost: Cost,
     budget: Budget,
-    /// A thread would not stop: only our end lets it go.
-    abandoned: bool,
     whereabouts: Whereabouts,
 }
 
@@ -78,37 +74,35 @@ impl Worker {
             programs: HashMap::new(),
             untraceable: HashMap::new(),
             picker: Picker::new(process::monotonic().0),
-            stubborn: Stubborn::default(),
             began: Instant::now(),
             next_block: 0,
             next_burst: 0,
             cost: Cost::default(),
             budget: Budget::default(),
-            abandoned: false,
             whereabouts,
         }
     }
 
     /// Traces until told to stop.
     pub fn go(mut self) {
-        // The alarm belongs to this very thread.
-        let Ok(alarm) = Alarm::new() else { return };
-        while !self.abandoned {
-            // A thread that stops late must not stand still for long.
-            while !self.stubborn.is_empty() {
-                std::thread::park_timeout(STUBBORN_PAUSE);
-                self.release_stubborn(&alarm);
+        // Its alarm belongs to this very thread.
+        let Ok(watch) = Watch::new() else { return };
+        while !watch.has_abandoned() {
+            // A thread that stops late must not stand still for long; but it may take hours until it does.
+            while watch.is_waiting() && !self.shared.stop.load(Ordering::Relaxed) {
+                std::thread::park_timeout(LATE_PAUSE);
+                self.release_late(&watch);
             }
             std::thread::park_timeout(self.interval());
             if self.shared.stop.load(Ordering::Relaxed) {
-                self.leave(&alarm);
+                self.leave(&watch);
                 return;
             }
             let processes = lock(&self.shared.processes).clone();
             self.programs.retain(|pid, _| processes.contains(pid));
             self.untraceable.retain(|_, (_, since)| since.elapsed() < EXAMINE_AGAIN);
             if let Some((pid, tid)) = self.picker.pick(&processes) {
-                self.attempt(pid, tid, &alarm);
+                self.attempt(pid, tid, &watch);
             }
             self.cost.tracer = process::thread_cpu_time();
             self.cost.consumer = Nanos(self.shared.consumer_cpu.load(Ordering::Relaxed));
@@ -124,8 +118,8 @@ impl Worker {
         mean / 2 + Duration::from_nanos(random)
     }
 
-    fn attempt(&mut self, pid: Pid, tid: Tid, alarm: &Alarm) {
-        let Err((reason, at)) = self.burst(pid, tid, alarm) else { return };
+    fn attempt(&mut self, pid: Pid, tid: Tid, watch: &Watch) {
+        let Err((reason, at)) = self.burst(pid, tid, watch) else { return };
         // Not a matter of what can be traced: the thread was not running its own code at this moment.
         if reason != Refused::NotRunning {
             let time = process::monotonic() - self.options.start;
@@ -133,7 +127,7 @@ impl Worker {
         }
     }
 
-    fn burst(&mut self, pid: Pid, tid: Tid, alarm: &Alarm) -> Result<(), NoBurst> {
+    fn burst(&mut self, pid: Pid, tid: Tid, watch: &Watch) -> Result<(), NoBurst> {
         let nowhere = |refused| (refused, None);
         self.know(pid).map_err(nowhere)?;
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(()) };
@@ -142,14 +136,23 @@ impl Worker {
         may_be_stopped(pid, tid).map_err(nowhere)?;
         let shared = Arc::clone(&self.shared);
         let mut waiting = lock(&shared.waiting);
-        let visit = Visit::begin(tid, alarm, Blocked::LeaveAlone, &mut self.stubborn);
-        *waiting = !self.stubborn.is_empty();
-        let visit = visit.map_err(nowhere)?;
+        let result = self.visit(pid, tid, watch);
+        *waiting = watch.is_waiting();
+        result
+    }
+
+    fn visit(&mut self, pid: Pid, tid: Tid, watch: &Watch) -> Result<(), NoBurst> {
+        let visit =
+            Visit::begin(tid, watch, Blocked::LeaveAlone).map_err(|refused| (refused, None))?;
         let at = visit.native.instruction_pointer();
         let here = |refused| (refused, Some(at));
-        visit.check().map_err(here)?;
+        let Some(program) = self.programs.get_mut(&pid) else { return Ok(()) };
+        if let Err(refused) = visit.check() {
+            self.cost.stand_still = self.cost.stand_still + visit.leave(0);
+            return Err(here(refused));
+        }
         if program.is_another() {
-            drop(visit);
+            self.cost.stand_still = self.cost.stand_still + visit.leave(0);
             self.programs.remove(&pid);
             return Ok(());
         }
@@ -179,7 +182,7 @@ impl Worker {
 
     fn run(&mut self, pid: Pid, visit: Visit<'_>) -> Result<(), Refused> {
         let tid = visit.tid;
-        let at = visit.native.instruction_pointer();
+        let (at, asked) = (visit.native.instruction_pointer(), visit.asked);
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(()) };
         let Some((cache, code)) = program.ready(FLAVOUR) else { return Ok(()) };
         let allowance =
@@ -188,6 +191,9 @@ impl Worker {
         let used = self.picker.used((pid, tid));
         let ran = run(visit, cache, code, &allowance, &mut self.next_block);
         let used_after = self.picker.used((pid, tid));
+        if ran.is_err() {
+            self.cost.stand_still = self.cost.stand_still + elapsed(asked);
+        }
         // The thread runs natively again: this costs it nothing.
         cache.translate_waiting(code, BLOCKS_BETWEEN, &mut self.next_block);
         for block in cache.take_new_blocks() {
@@ -207,7 +213,6 @@ impl Worker {
     }
 
     fn publish(&mut self, pid: Pid, tid: Tid, time: Nanos, cpu_time: Option<Nanos>, ran: &Ran) {
-        self.abandoned |= ran.abandoned;
         let id = BurstId(self.next_burst);
         self.next_burst += 1;
         let mut burst = Burst {
@@ -244,18 +249,18 @@ impl Worker {
         }
     }
 
-    fn release_stubborn(&mut self, alarm: &Alarm) {
+    fn release_late(&mut self, watch: &Watch) {
         let mut waiting = lock(&self.shared.waiting);
-        self.stubborn.release(alarm);
-        *waiting = !self.stubborn.is_empty();
+        watch.release();
+        *waiting = watch.is_waiting();
     }
 
     /// Takes our mappings out of every process.
-    fn leave(&mut self, alarm: &Alarm) {
+    fn leave(&mut self, watch: &Watch) {
         let deadline = Instant::now() + LEAVING;
         let shared = Arc::clone(&self.shared);
         loop {
-            self.release_stubborn(alarm);
+            self.release_late(watch);
             for (pid, program) in &mut self.programs {
                 if !program.is_there() {
                     continue;
@@ -267,10 +272,15 @@ impl Worker {
                         false if may_be_stopped(*pid, tid).is_ok() => Blocked::LeaveAlone,
                         false => continue,
                     };
-                    let visit = Visit::begin(tid, alarm, blocked, &mut self.stubborn);
-                    *waiting = !self.stubborn.is_empty();
-                    let Ok(visit) = visit else { continue };
-                    if program.is_another() || program.remove(visit) {
+                    let visit = Visit::begin(tid, watch, blocked);
+                    let fit = visit.ok().filter(|visit| visit.check().is_ok());
+                    let done =
+                        fit.is_some_and(|visit| program.is_another() || program.remove(visit));
+                    *waiting = watch.is_waiting();
+                    if watch.has_abandoned() {
+                        return;
+                    }
+                    if done {
                         break;
                     }
                 }
