@@ -179,6 +179,14 @@ impl<'a> Visit<'a> {
         if self.native.flags() & (TRAP | DIRECTION) != 0 {
             return Err(Refused::UnusualFlags);
         }
+        // It sees system calls before a tracer does: ours would come to the program as signals.
+        if trace::dispatches_system_calls(self.tid) {
+            return Err(Refused::SystemCallFilter);
+        }
+        // The kernel looks at its address as it goes on: it would find it outside, and not begin the sequence anew.
+        if trace::in_restartable_sequence(self.tid, self.native.instruction_pointer()) {
+            return Err(Refused::RestartableSequence);
+        }
         Ok(())
     }
 

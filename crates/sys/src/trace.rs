@@ -4,6 +4,7 @@
 //! What not: those rules. Every call here acts on a thread that is seized by the *calling thread*; the kernel refuses
 //! others with ESRCH.
 
+mod kept;
 mod memory;
 mod registers;
 mod wait;
@@ -12,6 +13,7 @@ use std::io;
 
 use base::{Nanos, Pid, RemoteAddr, Tid};
 
+pub use kept::{dispatches_system_calls, in_restartable_sequence};
 pub use memory::{overwrite, read_pieces};
 pub use registers::{GENERAL_REGISTERS, Registers};
 pub use wait::{Alarm, Happened, reap};
