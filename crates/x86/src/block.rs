@@ -167,14 +167,29 @@ struct Walk {
     bytes: usize,
     followed: usize,
     passed: usize,
-    /// Where the followed calls that have not returned yet come back to.
-    returns: Vec<RemoteAddr>,
+    /// The followed calls that have not returned yet: where they come back to, and their caller's number.
+    calls: Vec<(RemoteAddr, usize)>,
+    /// The number of the call that runs, 0 for the block's own.
+    call: usize,
+    /// How many calls were followed.
+    entered: usize,
+    /// For each instruction, the number of its call.
+    call_of: Vec<usize>,
 }
 
 impl Walk {
     fn new(start: RemoteAddr) -> Walk {
-        let (instructions, returns) = (Vec::new(), Vec::new());
-        Walk { start, instructions, bytes: 0, followed: 0, passed: 0, returns }
+        Walk {
+            start,
+            instructions: Vec::new(),
+            bytes: 0,
+            followed: 0,
+            passed: 0,
+            calls: Vec::new(),
+            call: 0,
+            entered: 0,
+            call_of: Vec::new(),
+        }
     }
 
     fn step<C: CodeSource + ?Sized>(
@@ -199,29 +214,54 @@ impl Walk {
         let next = instruction.next_address();
         let flow = instruction.flow();
         self.instructions.push(instruction);
+        self.call_of.push(self.call);
         match flow {
             Flow::Next => Step::On(next),
-            Flow::Jump(target) if self.may_follow(target, limits) => Step::On(target),
-            Flow::Call(target) if self.may_follow(target, limits) => {
-                self.returns.push(next);
-                Step::On(target)
-            }
-            Flow::Return => match self.returns.pop() {
-                Some(target) if self.may_follow(target, limits) => Step::On(target),
-                _ => Step::End(End::Return),
-            },
             Flow::Conditional(taken) if self.may_pass(taken, next, limits) => Step::On(next),
+            Flow::Jump(_) | Flow::Call(_) | Flow::Return if self.followed < limits.follow => {
+                match self.follow(flow, next) {
+                    Some(target) => Step::On(target),
+                    None => Step::End(self.end_behind(next)),
+                }
+            }
             _ => Step::End(self.end_behind(next)),
         }
     }
 
-    /// A target that is in the block already is a loop; following it would only unroll it, and a loop whose back edge
-    /// is the end of its block can be summarised.
-    fn may_follow(&mut self, target: RemoteAddr, limits: &Limits) -> bool {
-        let seen = self.instructions.iter().any(|one| one.address() == target);
-        let follow = !seen && self.followed < limits.follow;
-        self.followed += usize::from(follow);
-        follow
+    /// Where the block goes on behind a jump, call or return. A target that this call went through already closes a loop;
+    /// following it would only unroll it, and a loop whose back edge is the end of its block can be summarised.
+    fn follow(&mut self, flow: Flow, next: RemoteAddr) -> Option<RemoteAddr> {
+        let target = match flow {
+            Flow::Jump(target) => target,
+            Flow::Call(target) if !self.recurses(target) => {
+                self.calls.push((next, self.call));
+                self.entered += 1;
+                self.call = self.entered;
+                target
+            }
+            Flow::Return => {
+                let (target, caller) = self.calls.pop()?;
+                self.call = caller;
+                target
+            }
+            _ => return None,
+        };
+        self.followed += 1;
+        (!self.is_known(target)).then_some(target)
+    }
+
+    /// Whether the call that runs went through `target`.
+    fn is_known(&self, target: RemoteAddr) -> bool {
+        let mut numbered = self.instructions.iter().zip(&self.call_of);
+        numbered.any(|(one, call)| *call == self.call && one.address() == target)
+    }
+
+    /// Whether a call that has not returned went through `target`.
+    fn recurses(&self, target: RemoteAddr) -> bool {
+        let active =
+            |call: &usize| *call == self.call || self.calls.iter().any(|(_, one)| one == call);
+        let mut numbered = self.instructions.iter().zip(&self.call_of);
+        numbered.any(|(one, call)| active(call) && one.address() == target)
     }
 
     /// Whether the block goes on behind the conditional branch that was read last. A branch backward closes a loop, and so
@@ -229,12 +269,11 @@ impl Walk {
     /// form that reaches a side exit.
     fn may_pass(&mut self, taken: RemoteAddr, next: RemoteAddr, limits: &Limits) -> bool {
         let is_jcc = self.instructions.last().is_some_and(|one| one.raw.is_jcc_short_or_near());
-        let known = |target| self.instructions.iter().any(|one| one.address() == target);
         let pass = is_jcc
             && taken > next
             && next != self.start
             && self.passed < limits.branches
-            && !known(taken);
+            && !self.is_known(taken);
         self.passed += usize::from(pass);
         pass
     }
@@ -247,10 +286,10 @@ impl Walk {
             Flow::Next | Flow::Conditional(_) => next == target,
             Flow::Jump(to) => to == target,
             Flow::Call(to) => {
-                self.returns.push(next);
+                self.calls.push((next, self.call));
                 to == target
             }
-            Flow::Return => self.returns.pop() == Some(target),
+            Flow::Return => self.calls.pop().is_some_and(|(back, _)| back == target),
             Flow::IndirectJump | Flow::IndirectCall => false,
         }
     }
@@ -323,5 +362,64 @@ mod tests {
         let block = read_block(&mut reader, &code, AT, &Limits { bytes: 4, ..Limits::SUPER });
         assert_eq!(block.byte_length(), 4);
         assert_eq!(block.end, End::FallThrough(RemoteAddr(0x1004)));
+    }
+
+    #[test]
+    fn a_block_goes_on_behind_branches_forward_only() {
+        // je +1; nop; jne +1; nop; ret
+        let forward = [0x74, 0x01, 0x90, 0x75, 0x01, 0x90, 0xc3];
+        assert_eq!(read(&forward, Limits::SUPER), (5, End::Return));
+        let one = Limits { branches: 1, ..Limits::SUPER };
+        let not_taken = RemoteAddr(0x1005);
+        let conditional = End::Conditional { taken: RemoteAddr(0x1006), not_taken };
+        assert_eq!(read(&forward, one), (3, conditional));
+        // nop; je back to it; ret
+        let end = End::Conditional { taken: AT, not_taken: RemoteAddr(0x1003) };
+        assert_eq!(read(&[0x90, 0x74, 0xfd, 0xc3], Limits::SUPER), (2, end));
+        // jrcxz +1; nop; ret
+        assert_eq!(read(&[0xe3, 0x01, 0x90, 0xc3], Limits::SUPER).0, 1);
+    }
+
+    #[test]
+    fn a_function_may_be_called_twice_but_not_from_itself() {
+        // call f; call f; ret; f: nop; ret
+        let twice = [0xe8, 6, 0, 0, 0, 0xe8, 1, 0, 0, 0, 0xc3, 0x90, 0xc3];
+        assert_eq!(read(&twice, Limits::SUPER), (7, End::Return));
+        // nop; call to the nop
+        let end = End::Call { target: AT, return_to: RemoteAddr(0x1006) };
+        assert_eq!(read(&[0x90, 0xe8, 0xfa, 0xff, 0xff, 0xff], Limits::SUPER), (2, end));
+    }
+
+    #[test]
+    fn side_exits_are_those_in_front_of_others() {
+        let exits = |bytes: &[u8]| -> Vec<usize> {
+            let code = CodeBytes { start: AT, bytes };
+            read_block(&mut Reader::new(), &code, AT, &Limits::SUPER).side_exits().collect()
+        };
+        // call f; ret; f: je +1; nop; ret
+        assert_eq!(exits(&[0xe8, 1, 0, 0, 0, 0xc3, 0x74, 0x01, 0x90, 0xc3]), [1, 3]);
+        // je +1, and nothing behind; je back
+        assert_eq!(exits(&[0x74, 0x01]), [0]);
+        assert_eq!(exits(&[0x90, 0x74, 0xfd]), []);
+    }
+
+    #[test]
+    fn a_block_is_read_again_from_its_pieces() {
+        // call f; je +0x10; (end)   f: nop; ret
+        let (start, callee) = ([0xe8, 0xfb, 0x0f, 0, 0], [0x90, 0xc3]);
+        let rest = [0x74, 0x10, 0x90];
+        let pieces = [
+            CodeBytes { start: AT, bytes: &start },
+            CodeBytes { start: RemoteAddr(0x2000), bytes: &callee },
+            CodeBytes { start: RemoteAddr(0x1005), bytes: &rest },
+        ];
+        let block = read_pieces(&mut Reader::new(), &pieces).unwrap();
+        let end = End::FallThrough(RemoteAddr(0x1008));
+        assert_eq!((block.instructions.len(), block.end), (5, end));
+        let read = |pieces: &[CodeBytes<'_>]| read_pieces(&mut Reader::new(), pieces).is_some();
+        // Half of an instruction, a return to elsewhere, no pieces.
+        assert!(!read(&[CodeBytes { start: AT, bytes: &start[..4] }]));
+        assert!(!read(&[pieces[0], pieces[1], CodeBytes { start: AT, bytes: &rest }]));
+        assert!(!read(&[]));
     }
 }
