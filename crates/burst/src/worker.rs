@@ -148,11 +148,11 @@ impl Worker {
         let here = |refused| (refused, Some(at));
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(()) };
         if let Err(refused) = visit.check() {
-            self.cost.stand_still = self.cost.stand_still + visit.leave(0);
+            self.cost.stand_still += visit.leave(0);
             return Err(here(refused));
         }
         if program.is_another() {
-            self.cost.stand_still = self.cost.stand_still + visit.leave(0);
+            self.cost.stand_still += visit.leave(0);
             self.programs.remove(&pid);
             return Ok(());
         }
@@ -192,7 +192,7 @@ impl Worker {
         let ran = run(visit, cache, code, &allowance, &mut self.next_block);
         let used_after = self.picker.used((pid, tid));
         if ran.is_err() {
-            self.cost.stand_still = self.cost.stand_still + elapsed(asked);
+            self.cost.stand_still += elapsed(asked);
         }
         // The thread runs natively again: this costs it nothing.
         cache.translate_waiting(code, BLOCKS_BETWEEN, &mut self.next_block);
