@@ -106,6 +106,12 @@ pub fn reap(tid: Tid) {
     }
 }
 
+/// Whether a thread has not ended yet, by the state in `/proc/TID/stat` (proc_pid_stat(5)).
+fn is_alive(tid: Tid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
 /// The signal that a stop was made for, to be delivered when we let go.
 #[must_use]
 pub fn signal_of(stop: Stop) -> i32 {
@@ -134,7 +140,8 @@ impl<'a> Visit<'a> {
             return Err(Refused::NotRunning);
         }
         trace::seize_alone(tid).map_err(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied => Refused::NotAllowed,
+            // Also said of a thread that is about to end (ptrace_attach in kernel/ptrace.c).
+            io::ErrorKind::PermissionDenied if is_alive(tid) => Refused::NotAllowed,
             _ => Refused::NotRunning,
         })?;
         let asked = Instant::now();
