@@ -87,10 +87,12 @@ pub fn run(
     let mut inside = Inside { visit: Some(visit), cache };
     let mut misses = 0;
     let mut missing = None;
+    // When the thread stopped last.
+    let mut stopped;
     let (end, stop) = loop {
         let left = allowance.time.saturating_sub(began.elapsed());
         let happened = inside.wait(left);
-        let stopped = Instant::now();
+        stopped = Instant::now();
         let stop = match happened {
             Some(Happened::Stopped(stop)) => stop,
             // An error says that nobody traces a thread of this number.
@@ -100,7 +102,9 @@ pub fn run(
                 if trace::interrupt(tid).is_err() {
                     break (BurstEnd::Gone, None);
                 }
-                match inside.wait(PATIENCE) {
+                let happened = inside.wait(PATIENCE);
+                stopped = Instant::now();
+                match happened {
                     Some(Happened::Stopped(stop)) => break (BurstEnd::Time, Some(stop)),
                     Some(Happened::Ended) | None => break (BurstEnd::Gone, None),
                     Some(Happened::Nothing) => {
@@ -142,7 +146,6 @@ pub fn run(
         stops += 1;
         stand_still += elapsed(stopped);
     };
-    let stopped = Instant::now();
     let elapsed_inside = elapsed(began);
     let words = inside.finish(stop);
     stand_still += elapsed(stopped);
