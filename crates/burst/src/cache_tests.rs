@@ -62,7 +62,7 @@ fn exits_lead_to_blocks_whichever_came_first() {
         cache.translate_ahead(&code, function, 30, &mut next);
     }
     cache.translate_waiting(&code, 200, &mut next);
-    assert!(cache.blocks.len() > 10, "{} blocks", cache.blocks.len());
+    assert!(cache.blocks.len() >= 5, "{} blocks", cache.blocks.len());
     let mut linked = 0;
     for one in cache.exits.iter().filter(|one| one.exit.linkable) {
         let Some(to) = cache.by_start.get(&one.exit.target) else { continue };

@@ -280,11 +280,20 @@ fn may_be_traced(pid: Pid) -> Result<(), Refused> {
     }
     let parent = field(&status, "PPid:").and_then(|text| text.parse().ok()).map(Pid);
     if let Some(parent) = parent
-        && process::share_memory(pid, parent)
+        && share_memory(pid, parent)
     {
         return Err(Refused::BorrowedMemory);
     }
     Ok(())
+}
+
+/// A vfork's child runs in its parent's memory; where the kernel does not tell, equal mappings are taken for the same (a
+/// fork's child is then looked at again when it has changed its own).
+fn share_memory(pid: Pid, parent: Pid) -> bool {
+    process::share_memory(pid, parent).unwrap_or_else(|| {
+        let maps = tracee::maps::read(pid);
+        !maps.is_empty() && maps == tracee::maps::read(parent)
+    })
 }
 
 /// A line of `/proc/PID/status`, without its name.

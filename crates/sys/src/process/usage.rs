@@ -96,12 +96,17 @@ impl Waited {
     }
 }
 
-/// Whether two processes run in the same memory (kcmp(2), KCMP_VM); no where the kernel does not tell.
+/// Whether two processes run in the same memory (kcmp(2), KCMP_VM); `None` where the kernel does not tell, as under the
+/// system call filters of many containers.
 #[must_use]
-pub fn share_memory(one: Pid, other: Pid) -> bool {
+pub fn share_memory(one: Pid, other: Pid) -> Option<bool> {
     const KCMP_VM: libc::c_long = 1; // include/uapi/linux/kcmp.h
     // Safety: integers only.
-    unsafe { libc::syscall(libc::SYS_kcmp, one.0, other.0, KCMP_VM, 0, 0) == 0 }
+    match unsafe { libc::syscall(libc::SYS_kcmp, one.0, other.0, KCMP_VM, 0, 0) } {
+        0 => Some(true),
+        1.. => Some(false),
+        _ => None,
+    }
 }
 
 /// Lowers the calling thread's priority as far as it goes (setpriority(2) acts on a thread on Linux).
