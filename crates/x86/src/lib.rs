@@ -63,8 +63,9 @@ mod refusal;
 mod register;
 mod roots;
 pub mod translate;
+mod walk;
 
-pub use block::{Block, End, Limits, read_block, read_pieces};
+pub use block::{Block, End, Limits};
 pub use code::{CodeBytes, CodeSource, LONGEST_INSTRUCTION};
 pub use evaluate::{State, Times, Touched, evaluate, resolve};
 pub use instruction::{Flow, Instruction, NotRead, Reader, RegisterEffect};
@@ -80,3 +81,4 @@ pub use roots::{
     Advance, BackEdge, BlockRoots, Input, Root, RootedAccess, SelfLoop, Source, Value, find_roots,
     self_loop, sources,
 };
+pub use walk::{read_block, read_pieces};

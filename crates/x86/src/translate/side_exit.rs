@@ -45,10 +45,10 @@ impl Writer<'_> {
             self.link(code, target);
             return;
         }
-        self.go_to_cold_part(code, number, Some(target));
+        self.leave_to_cold_part(code, number, Some(target));
     }
 
-    fn go_to_cold_part(&mut self, code: Code, number: usize, target: Option<base::RemoteAddr>) {
+    fn leave_to_cold_part(&mut self, code: Code, number: usize, target: Option<base::RemoteAddr>) {
         let cold = self.out.label();
         let state = self.out.state.clone();
         self.out.branch(code, cold);
@@ -70,7 +70,7 @@ impl Writer<'_> {
         self.out.restore(R11, BORROWED);
         let arrived = self.out.state.clone();
         self.out.branch(Code::Jrcxz_rel8_64, back);
-        self.go_to_cold_part(Code::Jmp_rel32_64, number, None);
+        self.leave_to_cold_part(Code::Jmp_rel32_64, number, None);
         self.out.state = arrived;
         self.out.bind(back);
         self.out.restore(Gpr::RCX, SPILLED_RCX);
