@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use testkit::programs::{Fathom, is_root, skip, target};
 
 use crate::watched::{
-    COLLECT, assert_verified, attempts, bursts_work, collect, eventually, fathom, signal,
-    start_alone, state, text,
+    Alone, COLLECT, assert_verified, attempts, bursts_work, collect, eventually, fathom, signal,
+    state, text,
 };
 
 /// The program's whole output, and its exit code as a shell and fathom tell it.
@@ -103,17 +103,17 @@ fn a_program_that_confines_itself_between_bursts_lives_on() {
     // Fathom leaves while the program runs: attached before it confines itself, gone after.
     let printed = fathom.scratch.join("printed");
     let arguments = ["--kill", "--before", "8000", "--rounds", "40000"];
-    let program = start_alone("seccomp_user", &arguments, &printed);
+    let mut program = Alone::start("seccomp_user", &arguments, &printed);
     let mut watching = fathom
         .command(COLLECT)
-        .args(["-r", "attached", "--pid", &program.id().to_string()])
+        .args(["-r", "attached", "--pid", &program.0.id().to_string()])
         .spawn()
         .expect("fathom can be started");
     eventually("it confines itself", || text(&printed).contains("confined=1"));
     signal(watching.id(), "INT");
     watching.wait().expect("wait");
-    let output = program.wait_with_output().expect("wait");
-    assert_eq!(output.status.code(), Some(0), "{:?}", output.status);
+    let status = program.0.wait().expect("wait");
+    assert_eq!(status.code(), Some(0), "{status:?}");
 }
 
 /// Numbers for moments (xorshift64, Marsaglia 2003), the same in every run.
@@ -216,8 +216,8 @@ fn a_program_that_we_leave_is_as_it_was() {
     let fathom = fathom("left");
     let printed = fathom.scratch.join("printed");
     let arguments = ["--ms", "600000", "--threads", "2"];
-    let mut program = start_alone("known_accesses", &arguments, &printed);
-    let pid = program.id();
+    let program = Alone::start("known_accesses", &arguments, &printed);
+    let pid = program.0.id();
     // A thread that is being born has all signals blocked.
     eventually("both threads run", || {
         let free = |state: &&String| state.contains("SigBlk:\t0000000000000000");
@@ -238,8 +238,6 @@ fn a_program_that_we_leave_is_as_it_was() {
         assert_verified(&fathom, result);
     }
     let summary = fathom.report("r1", &["summary"]);
-    program.kill().expect("kill");
-    program.wait().expect("wait");
     assert!(attempts(&summary).is_some_and(|(_, percent)| percent > 0.0), "no burst took place");
 }
 

@@ -86,13 +86,25 @@ pub fn signal(pid: u32, name: &str) {
     assert!(sent.is_ok_and(|status| status.success()), "kill -{name} {pid}");
 }
 
-/// Starts a program alone, its output in a file.
-pub fn start_alone(program: &str, arguments: &[&str], output: &Path) -> Child {
-    Command::new(target(program))
-        .args(arguments)
-        .stdout(std::fs::File::create(output).expect("create"))
-        .spawn()
-        .expect("the program can be started")
+/// A program that runs alone; it ends with the test, however that ends.
+pub struct Alone(pub Child);
+
+impl Alone {
+    /// Starts it, its output in a file.
+    pub fn start(program: &str, arguments: &[&str], output: &Path) -> Alone {
+        let child = Command::new(target(program))
+            .args(arguments)
+            .stdout(std::fs::File::create(output).expect("create"))
+            .spawn();
+        Alone(child.expect("the program can be started"))
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 pub fn text(path: impl AsRef<Path>) -> String {
