@@ -26,7 +26,7 @@ PROGRAMS = {
     "multiply2": ([f"{common.RECIPES}/multiply2", "--size", "2048", "--threads", "1"], False),
     "fib": ([f"{common.PROGRAMS}/fib", "--n", "43"], ("16", "20")),
     "qsort": ([f"{common.PROGRAMS}/sort_calls", "--rounds", "100"], ("1", "2")),
-    "exceptions, map": ([f"{common.PROGRAMS}/exceptions_map", "--rounds", "300000"], ("100", "300")),
+    "exceptions, map": ([f"{common.PROGRAMS}/exceptions_map", "--rounds", "80000"], ("20", "60")),
 }
 
 

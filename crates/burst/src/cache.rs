@@ -14,7 +14,7 @@ use sys::trace::Registers;
 use x86::translate::{
     Common, Exit, Flavour, NativeRip, RecordLayout, Site, State, States, area, translate,
 };
-use x86::{Block, End, Gpr, Limits, Reader, read_block};
+use x86::{Block, End, Flow, Gpr, Limits, Reader, read_block};
 
 use crate::code_map::CodeMap;
 use crate::drain::Layouts;
@@ -89,6 +89,8 @@ pub struct Cache {
     exits: Vec<CachedExit>,
     /// Exits whose target has no block yet.
     waiting: HashMap<RemoteAddr, Vec<u32>>,
+    /// Where calls return to: reached by no direct jump, but sooner or later.
+    returns: HashSet<RemoteAddr>,
     /// Targets that were refused; a thread that comes there finds out anew.
     hopeless: HashSet<RemoteAddr>,
     /// The last block in the chain of each table entry.
@@ -119,6 +121,7 @@ impl Cache {
             by_start: HashMap::new(),
             exits: Vec::new(),
             waiting: HashMap::new(),
+            returns: HashSet::new(),
             hopeless: HashSet::new(),
             chains: HashMap::new(),
             reader: Reader::new(),
@@ -136,6 +139,7 @@ impl Cache {
         self.by_start.clear();
         self.exits.clear();
         self.waiting.clear();
+        self.returns.clear();
         self.hopeless.clear();
         self.chains.clear();
         // Records of former blocks may still be on their way.
@@ -232,7 +236,9 @@ impl Cache {
     /// Translates what exits lead to and is not there yet, at most `most` blocks. For the time between bursts, when no
     /// thread waits for it.
     pub fn translate_waiting(&mut self, code: &CodeMap, most: usize, next_id: &mut u32) {
-        let targets: Vec<RemoteAddr> = self.waiting.keys().copied().collect();
+        self.returns.retain(|target| !self.by_start.contains_key(target));
+        let targets: Vec<RemoteAddr> =
+            self.returns.iter().chain(self.waiting.keys()).copied().collect();
         let mut left = most;
         for target in targets {
             if left == 0 {
@@ -299,6 +305,9 @@ impl Cache {
         let id = BlockId(*next_id);
         *next_id += 1;
         self.note_new(id, &block, code, &made.record);
+        let calls =
+            |one: &&x86::Instruction| matches!(one.flow(), Flow::Call(_) | Flow::IndirectCall);
+        self.returns.extend(block.instructions.iter().filter(calls).map(|one| one.next_address()));
         let layout = Arc::new(made.record);
         if let Ok(mut layouts) = self.layouts.write() {
             layouts.push((id, Arc::clone(&layout)));
