@@ -19,26 +19,26 @@ import common
 
 PROGRAMS = {
     # name: (command, the same on an input small enough for valgrind)
-    "triad, 1 thread": ([f"{common.RECIPES}/stream", "--elements", "20000000", "--repeat", "60", "--threads", "1"],
-                        ["--elements", "1000000", "--repeat", "4", "--threads", "1"]),
-    "triad, 2 threads": ([f"{common.RECIPES}/stream", "--elements", "20000000", "--repeat", "80", "--threads", "2"],
-                         ["--elements", "1000000", "--repeat", "4", "--threads", "2"]),
+    "triad, 1 thread": ([f"{common.RECIPES}/stream", "--elements", "20000000", "--repeat", "8", "--threads", "1"],
+                        ["--elements", "1000000", "--repeat", "2", "--threads", "1"]),
+    "triad, 2 threads": ([f"{common.RECIPES}/stream", "--elements", "20000000", "--repeat", "12", "--threads", "2"],
+                         ["--elements", "1000000", "--repeat", "2", "--threads", "2"]),
     "multiply1, 2 threads": ([f"{common.RECIPES}/multiply1", "--size", "1024", "--threads", "2"],
-                             ["--size", "384", "--threads", "2"]),
+                             ["--size", "192", "--threads", "2"]),
     "multiply2, 2 threads": ([f"{common.RECIPES}/multiply2", "--size", "2048", "--threads", "2"],
-                             ["--size", "384", "--threads", "2"]),
-    "chase 256 MB": ([f"{common.PROGRAMS}/access_patterns", "--chase", "20"], ["--chase", "1", "--megabytes", "8"]),
-    "L1 loop": ([f"{common.PROGRAMS}/access_patterns", "--hits", "3000000"], ["--hits", "6000"]),
-    "fib": ([f"{common.PROGRAMS}/fib", "--n", "43"], ["--n", "29"]),
-    "exceptions, map": ([f"{common.PROGRAMS}/exceptions_map", "--rounds", "40000"], ["--rounds", "200"]),
-    "qsort": ([f"{common.PROGRAMS}/sort_calls", "--rounds", "100"], ["--rounds", "1"]),
+                             ["--size", "192", "--threads", "2"]),
+    "chase 256 MB": ([f"{common.PROGRAMS}/access_patterns", "--chase", "4"], ["--chase", "1", "--megabytes", "8"]),
+    "L1 loop": ([f"{common.PROGRAMS}/access_patterns", "--hits", "1500000"], ["--hits", "2000"]),
+    "fib": ([f"{common.PROGRAMS}/fib", "--n", "41"], ["--n", "24"]),
+    "exceptions, map": ([f"{common.PROGRAMS}/exceptions_map", "--rounds", "80000"], ["--rounds", "200"]),
+    "qsort": ([f"{common.PROGRAMS}/sort_calls", "--rounds", "40"], ["--rounds", "1"]),
     "2 threads on 2 CPUs": ([f"{common.PROGRAMS}/self_check", "--rounds", "120"], ["--rounds", "1"]),
 }
 VALGRIND = {
     "lackey, every address": ["valgrind", "-q", "--tool=lackey", "--trace-mem=yes", "--log-file=/dev/null"],
     "cachegrind": ["valgrind", "-q", "--tool=cachegrind", "--cachegrind-out-file=/dev/null", "--log-file=/dev/null"],
 }
-FEWER_ROUNDS = 3  # of valgrind: its factor is not a matter of percents
+FEWER_ROUNDS = 1  # of valgrind: its factor is not a matter of percents
 
 
 def seconds(command):
