@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use base::{Nanos, Pid, Tid};
 use sys::process;
+use tracee::random::Random;
+use tracee::status::{field, stat_of_running, status_of};
 
-use crate::program::field;
 use crate::refused::Refused;
 use crate::remote_call::are_filtered;
 
@@ -36,22 +37,14 @@ struct Clock {
 /// Chooses threads.
 pub struct Picker {
     clocks: HashMap<(Pid, Tid), Clock>,
-    random: u64,
+    random: Random,
 }
 
 impl Picker {
-    /// A picker whose choices follow from `seed`.
+    /// A picker that chooses by these numbers.
     #[must_use]
-    pub fn new(seed: u64) -> Picker {
-        Picker { clocks: HashMap::new(), random: seed | 1 }
-    }
-
-    /// A random number, uniform in 0..2^64 but for 0 (xorshift64, Marsaglia 2003).
-    pub fn random(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
+    pub fn new(random: Random) -> Picker {
+        Picker { clocks: HashMap::new(), random }
     }
 
     /// A thread that used CPU time lately.
@@ -62,13 +55,13 @@ impl Picker {
             threads.extend(tids.into_iter().map(|tid| (*pid, tid)));
         }
         while threads.len() > MOST_LOOKED_AT {
-            let out = (self.random() % threads.len() as u64) as usize;
+            let out = (self.random.number() % threads.len() as u64) as usize;
             threads.swap_remove(out);
         }
         let shares: Vec<((Pid, Tid), u64)> =
             threads.into_iter().map(|thread| (thread, self.share(thread))).collect();
         let all: u64 = shares.iter().map(|(_, share)| share).sum();
-        let mut at = self.random().checked_rem(all)?;
+        let mut at = self.random.number().checked_rem(all)?;
         for (thread, share) in shares {
             if at < share {
                 return Some(thread);
@@ -123,7 +116,7 @@ pub fn may_be_stopped(pid: Pid, tid: Tid) -> Result<(), Refused> {
     std::thread::sleep(QUIET);
     let status = status_of(pid, tid);
     let after = waits(&status).ok_or(Refused::NotRunning)?;
-    if !runs(pid, tid) {
+    if stat_of_running(pid, tid).is_none() {
         return Err(Refused::NotRunning);
     }
     // Translated code leaves by a system call, which the filter would judge if we died.
@@ -133,25 +126,9 @@ pub fn may_be_stopped(pid: Pid, tid: Tid) -> Result<(), Refused> {
     if before == after { Ok(()) } else { Err(Refused::WaitsOften) }
 }
 
-fn status_of(pid: Pid, tid: Tid) -> String {
-    std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default()
-}
-
 /// How often it waited so far.
 fn waits(status: &str) -> Option<u64> {
     field(status, "voluntary_ctxt_switches:")?.parse().ok()
-}
-
-/// Whether it is runnable and not blocked in a system call.
-fn runs(pid: Pid, tid: Tid) -> bool {
-    let base = format!("/proc/{pid}/task/{tid}");
-    let runnable = std::fs::read_to_string(format!("{base}/stat"))
-        .ok()
-        .and_then(|stat| stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('R')));
-    // Some sandboxes hide `syscall`; the state must do there.
-    runnable == Some(true)
-        && !std::fs::read_to_string(format!("{base}/syscall"))
-            .is_ok_and(|text| !text.starts_with("running"))
 }
 
 /// Whether a thread blocks in a call that the kernel restarts as if nothing had been, when the thread is stopped and no
@@ -181,7 +158,7 @@ mod tests {
     #[test]
     fn threads_without_cpu_time_are_not_picked() {
         let pid = Pid(std::process::id().cast_signed());
-        let mut picker = Picker::new(1);
+        let mut picker = Picker::new(Random::new(1));
         assert_eq!(picker.pick(&[]), None);
         for _ in 0..100 {
             if let Some((picked, tid)) = picker.pick(&[pid]) {
@@ -190,16 +167,5 @@ mod tests {
             }
         }
         assert!(picker.used((pid, Tid(-1))).is_none());
-    }
-
-    #[test]
-    fn random_numbers_follow_from_the_seed() {
-        let numbers = |seed| {
-            let mut picker = Picker::new(seed);
-            [(); 4].map(|()| picker.random())
-        };
-        assert_eq!(numbers(6), numbers(6));
-        assert_ne!(numbers(6), numbers(8));
-        assert!(numbers(0).iter().all(|number| *number != 0));
     }
 }

@@ -4,9 +4,10 @@
 
 use std::time::Instant;
 
-use base::{Nanos, Pid, RemoteAddr};
+use base::{Nanos, Pid, RemoteAddr, Tid};
 use facts::BurstFlavour;
 use sys::process;
+use tracee::status::{field, status_of};
 use x86::translate::Flavour;
 
 use crate::cache::{Cache, REACH, RESERVED};
@@ -268,7 +269,7 @@ impl Program {
 
 /// What `/proc/PID/status` says against tracing a process.
 fn may_be_traced(pid: Pid) -> Result<(), Refused> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let status = status_of(pid, Tid(pid.0));
     if status.is_empty() {
         return Err(Refused::NotRunning);
     }
@@ -294,12 +295,6 @@ fn share_memory(pid: Pid, parent: Pid) -> bool {
         let maps = tracee::maps::read(pid);
         !maps.is_empty() && maps == tracee::maps::read(parent)
     })
-}
-
-/// A line of `/proc/PID/status`, without its name.
-#[must_use]
-pub fn field<'t>(status: &'t str, name: &str) -> Option<&'t str> {
-    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
 /// A number that no mapping of others holds by chance: time and process, mixed (splitmix64, Steele et al. 2014).

@@ -22,8 +22,7 @@ use std::time::Duration;
 
 use base::{RemoteAddr, Tid};
 use sys::trace::{self, Alarm, Happened, Registers, Stop};
-
-use crate::program::field;
+use tracee::status::field;
 
 /// Bytes of a cave.
 pub const CAVE_BYTES: u64 = 120;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use base::{Nanos, Tid};
 use sys::trace::{self, Alarm, Happened, Registers, Stop};
+use tracee::status::{field, has_ended};
 
 use crate::refused::Refused;
 
@@ -96,20 +97,11 @@ impl Watch {
 /// Takes note of the end of a thread that we traced; but a program that we started is waited for by others.
 pub fn reap(tid: Tid) {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
-    let field = |name| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().parse::<u32>().ok()
-    };
-    let is_process = field("Tgid:").is_some_and(|pid| pid == tid.0.unsigned_abs());
-    if !(is_process && field("PPid:") == Some(std::process::id())) {
+    let number = |name| field(&status, name)?.parse::<u32>().ok();
+    let is_process = number("Tgid:") == Some(tid.0.unsigned_abs());
+    if !(is_process && number("PPid:") == Some(std::process::id())) {
         trace::reap(tid);
     }
-}
-
-/// Whether a thread has not ended yet, by the state in `/proc/TID/stat` (proc_pid_stat(5)).
-fn is_alive(tid: Tid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 /// The signal that a stop was made for, to be delivered when we let go.
@@ -141,7 +133,7 @@ impl<'a> Visit<'a> {
         }
         trace::seize_alone(tid).map_err(|error| match error.kind() {
             // Also said of a thread that is about to end (ptrace_attach in kernel/ptrace.c).
-            io::ErrorKind::PermissionDenied if is_alive(tid) => Refused::NotAllowed,
+            io::ErrorKind::PermissionDenied if !has_ended(tid) => Refused::NotAllowed,
             _ => Refused::NotRunning,
         })?;
         let asked = Instant::now();

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use base::{BurstId, Nanos, Pid, RemoteAddr, Tid};
 use facts::{Burst, BurstFlavour};
 use sys::process;
+use tracee::random::Random;
 
 use crate::budget::Budget;
 use crate::drain::{Raw, count_records};
@@ -48,6 +49,7 @@ pub struct Worker {
     programs: HashMap<Pid, Program>,
     untraceable: HashMap<Pid, (Refused, Instant)>,
     picker: Picker,
+    random: Random,
     began: Instant,
     next_block: u32,
     next_burst: u32,
@@ -66,6 +68,7 @@ impl Worker {
         send_raw: SyncSender<(Burst, Raw)>,
         whereabouts: Whereabouts,
     ) -> Worker {
+        let mut random = Random::new(process::monotonic().0);
         Worker {
             options,
             shared,
@@ -73,7 +76,8 @@ impl Worker {
             send_raw,
             programs: HashMap::new(),
             untraceable: HashMap::new(),
-            picker: Picker::new(process::monotonic().0),
+            picker: Picker::new(random),
+            random: Random::new(random.number()),
             began: Instant::now(),
             next_block: 0,
             next_burst: 0,
@@ -114,8 +118,7 @@ impl Worker {
     /// Uniform between half and one and a half of the mean, so that nothing in the program can keep step with us.
     fn interval(&mut self) -> Duration {
         let mean = self.budget.mean_interval(&self.options);
-        let random = self.picker.random() % (mean.as_nanos() as u64).max(1);
-        mean / 2 + Duration::from_nanos(random)
+        Duration::from_nanos(self.random.around(Nanos(mean.as_nanos() as u64)).0)
     }
 
     fn attempt(&mut self, pid: Pid, tid: Tid, watch: &Watch) {

@@ -4,6 +4,7 @@
 //! What not: mappings (`tracee::maps`) and levels over time (`gauges`).
 
 use base::{Nanos, Pid, Tid};
+use tracee::status::{from_state_on, has_ended};
 
 /// Faults of a process so far: `/proc/PID/stat`, fields 10 and 12 (proc_pid_stat(5)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -22,7 +23,7 @@ impl FaultCounts {
 
     fn parse(stat: &str) -> Option<FaultCounts> {
         // The name in parentheses may hold anything; field 3 follows it.
-        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        let fields: Vec<&str> = from_state_on(stat)?.split(' ').collect();
         Some(FaultCounts {
             minor: fields.get(7)?.parse().ok()?,
             major: fields.get(9)?.parse().ok()?,
@@ -34,14 +35,14 @@ impl FaultCounts {
 /// USER_HZ, which is 100 on every Linux).
 pub fn process_cpu_time(pid: Pid) -> Option<Nanos> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
+    let mut fields = from_state_on(&stat)?.split(' ').skip(11);
     let mut ticks = || fields.next()?.parse::<u64>().ok();
     Some(Nanos(ticks()?.checked_add(ticks()?)?.checked_mul(10_000_000)?))
 }
 
 /// Whether a process is there and not only waiting to be waited for.
 pub fn process_is_alive(pid: Pid) -> bool {
-    !is_zombie(pid)
+    !has_ended(Tid(pid.0))
 }
 
 /// PF_KTHREAD in the flags (field 9) of `/proc/PID/stat` (include/linux/sched.h).
@@ -49,16 +50,8 @@ pub fn is_kernel_thread(pid: Pid) -> bool {
     const PF_KTHREAD: u64 = 0x0020_0000;
     let flags = std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .ok()
-        .and_then(|stat| stat.rsplit_once(") ")?.1.split(' ').nth(6)?.parse::<u64>().ok());
+        .and_then(|stat| from_state_on(&stat)?.split(' ').nth(6)?.parse::<u64>().ok());
     flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
-}
-
-/// Whether a process or thread has ended, waited for or not.
-pub fn is_zombie(pid: Pid) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/stat"))
-        .ok()
-        .and_then(|stat| stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('Z')))
-        .unwrap_or(true)
 }
 
 /// Ids of a process's living children, where the kernel tells (CONFIG_PROC_CHILDREN).

@@ -22,7 +22,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use sys::process::Waited;
 use sys::trace;
-use tracee::{News, SeizeError, Tracees};
+use tracee::random::Random;
+use tracee::{News, SeizeError, Tracees, status};
 
 use crate::address_space::CopiedStack;
 use crate::recorder::{Moment, Position, Recorder};
@@ -44,7 +45,7 @@ pub struct PtraceSampler {
     system_times: BTreeMap<Tid, (u64, u32)>,
     stack: Vec<u8>,
     next_round: Nanos,
-    random: u64,
+    random: Random,
     start: Nanos,
     maps_read: BTreeMap<Pid, MapsSchedule>,
     main: Pid,
@@ -65,7 +66,7 @@ impl PtraceSampler {
             system_times: BTreeMap::new(),
             stack: vec![0; stack_bytes as usize],
             next_round: Nanos(0),
-            random: sys::process::monotonic().0 | 1,
+            random: Random::new(sys::process::monotonic().0),
             start: Nanos(0),
             maps_read: BTreeMap::new(),
             main: pid,
@@ -97,7 +98,7 @@ impl PtraceSampler {
         self.tracees.settle(&mut |one| news.push(one));
         let now = sys::process::monotonic() - self.start;
         if now >= self.next_round {
-            self.next_round = now + self.jittered_period();
+            self.next_round = now + self.random.around(PERIOD);
             let threads: Vec<(Pid, Tid)> = self.tracees.threads().collect();
             for (pid, tid) in threads {
                 self.sample(pid, tid, recorder, &mut news)?;
@@ -112,15 +113,6 @@ impl PtraceSampler {
         self.tracees.settle(&mut |one| news.push(one));
         self.tracees.detach(&mut |one| news.push(one));
         self.pass_on(news, recorder)
-    }
-
-    /// Uniform between half and one and a half periods, so that nothing in the program can keep step with us.
-    fn jittered_period(&mut self) -> Nanos {
-        // xorshift64 (Marsaglia 2003): plenty for jitter.
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        Nanos(PERIOD.0 / 2 + self.random % PERIOD.0)
     }
 
     fn sample(
@@ -222,18 +214,7 @@ pub fn thread_name(pid: Pid, tid: Tid) -> String {
         .to_owned()
 }
 
-/// System time (field 15 of `/proc/PID/task/TID/stat`, in ticks) of a thread that is runnable and does not block in a
-/// system call: `/proc/PID/task/TID/syscall` reads "running" then, while a blocked thread shows the call's number.
+/// System time (field 15 of `/proc/PID/task/TID/stat`, in ticks) of a thread that runs its own code.
 fn system_time_of_running(pid: Pid, tid: Tid) -> Option<u64> {
-    let base = format!("/proc/{pid}/task/{tid}");
-    let stat = std::fs::read_to_string(format!("{base}/stat")).ok()?;
-    // pid (name, which may hold anything) state ...
-    let rest = stat.rsplit_once(") ")?.1;
-    if !rest.starts_with('R') {
-        return None;
-    }
-    // Some sandboxes hide `syscall`; the state must do there.
-    let blocked = std::fs::read_to_string(format!("{base}/syscall"))
-        .is_ok_and(|text| !text.starts_with("running"));
-    if blocked { None } else { rest.split(' ').nth(12)?.parse().ok() }
+    status::stat_of_running(pid, tid)?.split(' ').nth(12)?.parse().ok()
 }

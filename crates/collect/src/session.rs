@@ -25,7 +25,7 @@ use crate::gauges::Gauges;
 use crate::launched::{JobControl, LaunchedProgram};
 use crate::perf::{PerfSampler, Totals};
 use crate::proc_status::{
-    FaultCounts, children_of, is_kernel_thread, is_zombie, process_cpu_time, process_is_alive,
+    FaultCounts, children_of, is_kernel_thread, process_cpu_time, process_is_alive,
 };
 use crate::ptrace_sampler::thread_name;
 use crate::recorder::Recorder;
@@ -435,7 +435,7 @@ impl Session<'_> {
             Some(fd) => process::poll_readable(&[fd.as_fd()], Duration::ZERO)
                 .is_ok_and(|readable| readable == [true]),
             None => tracee::threads_of(self.pid)
-                .map_or(true, |threads| threads.iter().all(|tid| is_zombie(Pid(tid.0)))),
+                .map_or(true, |threads| threads.iter().all(|tid| tracee::status::has_ended(*tid))),
         }
     }
 

@@ -15,6 +15,8 @@
 #![forbid(unsafe_code)]
 
 pub mod maps;
+pub mod random;
+pub mod status;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -287,6 +289,5 @@ pub fn threads_of(pid: Pid) -> io::Result<Vec<Tid>> {
 #[must_use]
 pub fn process_of(tid: Tid) -> Option<Pid> {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-    line.trim().parse().ok().map(Pid)
+    status::field(&status, "Tgid:")?.parse().ok().map(Pid)
 }

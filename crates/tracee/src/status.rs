@@ -1,0 +1,66 @@
+//! What `/proc` says of one thread at a moment (proc_pid_stat(5), proc_pid_status(5), proc_pid_syscall(5)).
+//!
+//! What not: mappings (`maps`), totals of a process.
+
+use base::{Pid, Tid};
+
+/// `/proc/PID/task/TID/status`; empty when the thread is gone.
+#[must_use]
+pub fn status_of(pid: Pid, tid: Tid) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default()
+}
+
+/// The value of a line of a status, `Tgid:` for example.
+#[must_use]
+pub fn field<'t>(status: &'t str, name: &str) -> Option<&'t str> {
+    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+/// The fields of a `stat` from the third on, the state: in front of them stands the name in parentheses, which may hold
+/// anything.
+#[must_use]
+pub fn from_state_on(stat: &str) -> Option<&str> {
+    stat.rsplit_once(") ").map(|(_, rest)| rest)
+}
+
+/// Whether a thread or process has ended, waited for or not.
+#[must_use]
+pub fn has_ended(tid: Tid) -> bool {
+    std::fs::read_to_string(format!("/proc/{tid}/stat"))
+        .ok()
+        .and_then(|stat| from_state_on(&stat).map(|rest| rest.starts_with(['Z', 'X'])))
+        .unwrap_or(true)
+}
+
+/// The `stat`, from the state on, of a thread that is runnable and does not block in a system call:
+/// `/proc/PID/task/TID/syscall` reads "running" then, while a blocked thread shows the call's number.
+#[must_use]
+pub fn stat_of_running(pid: Pid, tid: Tid) -> Option<String> {
+    let base = format!("/proc/{pid}/task/{tid}");
+    let stat = std::fs::read_to_string(format!("{base}/stat")).ok()?;
+    let rest = from_state_on(&stat).filter(|rest| rest.starts_with('R'))?;
+    // Some sandboxes hide `syscall`; the state must do there.
+    let blocked = std::fs::read_to_string(format!("{base}/syscall"))
+        .is_ok_and(|text| !text.starts_with("running"));
+    (!blocked).then(|| rest.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_hold_anything() {
+        assert_eq!(from_state_on("7 (a) b) (c) S 1 7"), Some("S 1 7"));
+        assert_eq!(from_state_on("7"), None);
+        assert_eq!(field("Name:\tTgid:\nTgid:\t17\n", "Tgid:"), Some("17"));
+    }
+
+    #[test]
+    fn this_thread_runs_and_a_nameless_one_has_ended() {
+        let own = Pid(std::process::id().cast_signed());
+        assert!(!has_ended(Tid(own.0)));
+        assert!(has_ended(Tid(-1)));
+        assert!(stat_of_running(own, Tid(-1)).is_none());
+    }
+}
