@@ -6,7 +6,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use analysis::accesses::{TracedCode, accesses};
+use analysis::TracedCode;
+use analysis::accesses::accesses;
 use analysis::{Profile, Selection};
 use base::BlockId;
 use facts::Recording;

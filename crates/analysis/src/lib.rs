@@ -27,6 +27,7 @@ mod stack;
 pub mod summary;
 mod threads;
 pub mod timeline;
+mod traced;
 mod weight;
 
 pub use error::AnalysisError;
@@ -39,4 +40,5 @@ pub use stack::{
     Problems, Stacks, is_page_fault_entry,
 };
 pub use threads::{Thread, ThreadIndex, ThreadTable};
+pub use traced::{Site, SiteIndex, TracedCode};
 pub use weight::{Scale, Weight};

@@ -3,7 +3,8 @@
 //! The code is real machine code; what its records hold comes from the translator itself, so that a change there that
 //! analysis does not understand fails here.
 
-use analysis::accesses::{AccessRow, Accesses, Pattern, TracedCode, accesses, coverage};
+use analysis::TracedCode;
+use analysis::accesses::{AccessRow, Accesses, Pattern, accesses, coverage};
 use analysis::{Filter, Key, Profile, Selection};
 use base::{BlockId, ModuleId, RemoteAddr};
 use facts::{Evidence, Recording};

@@ -25,7 +25,7 @@ pub use options::{Options, View, parse_filter, parse_keys};
 pub use summary::Summary;
 pub use table::{Cell, Column, Table};
 
-use analysis::accesses::TracedCode;
+use analysis::TracedCode;
 use analysis::{Profile, Selection};
 use facts::Recording;
 use facts::host::{Calibration, Host};

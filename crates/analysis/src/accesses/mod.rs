@@ -17,9 +17,6 @@
 //!
 //! Assumptions: bursts sample the running time of threads evenly; where they could not begin is in [`coverage`].
 
-mod address;
-mod chain;
-mod code;
 mod coverage;
 mod lines;
 mod strides;
@@ -36,8 +33,8 @@ use crate::interval::{median, median_interval, ratio_interval};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::PlaceId;
+use crate::traced::{Damage, Site, TracedCode};
 
-pub use self::code::{Site, SiteIndex, TracedCode};
 pub use self::coverage::{Coverage, coverage};
 
 /// How the addresses of a row follow each other.
@@ -161,6 +158,7 @@ pub fn accesses(
         chosen: &chosen,
     };
     let walked = walk(recording, &question);
+    let Damage { records: unusable_records, pieces: damaged_pieces } = walked.damage;
     let squares: f64 = walked.totals.iter().map(|total| (*total as f64).powi(2)).sum();
     let all = AllBursts { accesses: walked.accesses, squares, count: walked.totals.len() };
     let mut found: Vec<AccessRow> = rows
@@ -182,8 +180,8 @@ pub fn accesses(
         bursts: walked.totals.len() as u64,
         lost_bursts: lost as u64,
         unusable_blocks: code.unusable_blocks,
-        unusable_records: walked.unusable_records,
-        damaged_pieces: walked.damaged_pieces,
+        unusable_records,
+        damaged_pieces,
     }
 }
 

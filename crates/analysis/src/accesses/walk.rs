@@ -5,16 +5,13 @@
 //! Cost: 31 ns per access of a record, 85 ns where each is in another line; a loop that is summarised costs as much as
 //! one iteration (`cargo run --release -p analysis --example accesses_bench`; VM with 2 CPUs, Xeon).
 
-use std::collections::HashMap;
+use facts::{Burst, Recording};
 
-use base::BurstId;
-use facts::{Burst, BurstFlavour, Record, Recording, decode_records};
-
-use super::address::Touch;
-use super::chain::Depths;
-use super::code::{TracedBlock, TracedCode};
 use super::lines::{Bounds, LineSet};
 use super::strides::Strides;
+use crate::traced::{
+    Damage, Depths, Execution, Observer, Touch, TracedBlock, TracedCode, replay,
+};
 
 /// An address that needs so many loads, one after the other, is part of a chase.
 const CHASE_DEPTH: u8 = 4;
@@ -57,9 +54,7 @@ pub(super) struct Walked {
     /// Accesses of each burst that was read, selected or not.
     pub(super) totals: Vec<u64>,
     pub(super) accesses: u64,
-    /// Records that could not be used, and why not.
-    pub(super) unusable_records: u64,
-    pub(super) damaged_pieces: u64,
+    pub(super) damage: Damage,
 }
 
 /// What the pass needs to know beside the recording.
@@ -74,102 +69,77 @@ pub(super) struct Question<'a> {
 
 /// Goes through all bursts that recorded addresses.
 pub(super) fn walk(recording: &Recording, question: &Question<'_>) -> Walked {
-    let mut pieces: HashMap<BurstId, Vec<&[u8]>> = HashMap::new();
-    for records in &recording.records {
-        pieces.entry(records.burst).or_default().push(&records.bytes);
-    }
     let mut walked = Walked::default();
     walked.rows.resize_with(question.rows, RowSums::default);
     let mut walker = Walker {
         question,
+        walked,
         last_address: vec![None; question.code.sites.len()],
         touched_sites: Vec::new(),
         touched_rows: Vec::new(),
+        depths: Depths::default(),
+        chosen: false,
+        accesses: 0,
     };
-    let traced = |burst: &&Burst| burst.flavour == BurstFlavour::Trace && !burst.records_lost;
-    for burst in recording.bursts.iter().filter(traced) {
-        let pieces = pieces.get(&burst.id).map_or(&[][..], Vec::as_slice);
-        walker.burst(burst, pieces, &mut walked);
-    }
-    walked
+    walker.walked.damage = replay(recording, question.code, &mut walker);
+    walker.walked
 }
 
 struct Walker<'a> {
     question: &'a Question<'a>,
+    walked: Walked,
     /// The last address of each site in this burst.
     last_address: Vec<Option<u64>>,
     touched_sites: Vec<usize>,
     touched_rows: Vec<usize>,
-}
-
-/// The state of a burst's thread.
-struct Thread {
-    fs_base: u64,
+    /// Of the burst at hand.
     depths: Depths,
     chosen: bool,
     accesses: u64,
 }
 
-impl Walker<'_> {
-    fn burst(&mut self, burst: &Burst, pieces: &[&[u8]], walked: &mut Walked) {
-        let mut thread = Thread {
-            fs_base: burst.fs_base.0,
-            depths: Depths::default(),
-            chosen: (self.question.chosen)(burst),
-            accesses: 0,
-        };
-        let code = self.question.code;
-        for piece in pieces {
-            let decoded = decode_records(piece, |record| {
-                let block = code.blocks.get(&record.block);
-                match block.filter(|block| block.pid == burst.pid && fits(block, record)) {
-                    Some(block) => self.record(block, record, &mut thread, walked),
-                    None => walked.unusable_records += 1,
-                }
-            });
-            walked.damaged_pieces += u64::from(decoded.is_err());
-        }
-        walked.totals.push(thread.accesses);
-        walked.accesses = walked.accesses.saturating_add(thread.accesses);
-        self.end_burst(thread.accesses, walked);
+impl Observer for Walker<'_> {
+    fn begin(&mut self, burst: &Burst) {
+        self.depths = Depths::default();
+        self.chosen = (self.question.chosen)(burst);
+        self.accesses = 0;
     }
 
-    fn record(
-        &mut self,
-        block: &TracedBlock,
-        record: &Record<'_>,
-        thread: &mut Thread,
-        walked: &mut Walked,
-    ) {
-        let executed = block.ways[record.way as usize];
+    fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
         for (access, depth) in block.accesses.iter().zip(&block.chains.accesses) {
-            // Of the last iteration only the instructions in front of the way out.
-            let cut = u64::from(access.instruction >= executed);
-            let iterations = record.iterations.saturating_sub(cut);
             let site = access.site.index();
-            let row = self.question.row_of_site[site].filter(|_| thread.chosen);
+            let row = self.question.row_of_site[site].filter(|_| self.chosen);
             let mut count = 0u64;
-            let is_chase = depth.at(&thread.depths) >= CHASE_DEPTH;
-            access.form.touches(record, thread.fs_base, iterations, |touch| {
+            let is_chase = depth.at(&self.depths) >= CHASE_DEPTH;
+            execution.touches(access, |touch| {
                 let times = match touch {
                     Touch::Run { count, .. } | Touch::Unknown { count } => count,
                     Touch::AtLeast { .. } => 1,
                 };
                 count = count.saturating_add(times);
                 if let Some(row) = row {
-                    self.touch(site, row, touch, &mut walked.rows[row]);
+                    self.touch(site, row, touch);
                 }
             });
-            thread.accesses = thread.accesses.saturating_add(count);
+            self.accesses = self.accesses.saturating_add(count);
             if let Some(row) = row.filter(|_| is_chase) {
-                let row = &mut walked.rows[row];
+                let row = &mut self.walked.rows[row];
                 row.chased = row.chased.saturating_add(count);
             }
         }
-        thread.depths = block.chains.leave(&thread.depths);
+        self.depths = block.chains.leave(&self.depths);
     }
 
-    fn touch(&mut self, site: usize, number: usize, touch: Touch, row: &mut RowSums) {
+    fn end(&mut self, _: &Burst) {
+        self.walked.totals.push(self.accesses);
+        self.walked.accesses = self.walked.accesses.saturating_add(self.accesses);
+        self.end_burst();
+    }
+}
+
+impl Walker<'_> {
+    fn touch(&mut self, site: usize, number: usize, touch: Touch) {
+        let row = &mut self.walked.rows[number];
         if row.in_burst == 0 {
             self.touched_rows.push(number);
         }
@@ -206,12 +176,13 @@ impl Walker<'_> {
         *last = Some(start.wrapping_add(end));
     }
 
-    fn end_burst(&mut self, of: u64, walked: &mut Walked) {
+    fn end_burst(&mut self) {
+        let of = self.accesses;
         for site in self.touched_sites.drain(..) {
             self.last_address[site] = None;
         }
         for number in self.touched_rows.drain(..) {
-            let row = &mut walked.rows[number];
+            let row = &mut self.walked.rows[number];
             let extent = row.lines.measure();
             let percent = |bytes: u64, lines: u64| {
                 (bytes as f64 / (lines.max(1) as f64 * super::lines::LINE as f64) * 100.0)
@@ -232,12 +203,4 @@ impl Walker<'_> {
             row.partial = false;
         }
     }
-}
-
-/// Whether the record can be one of this block.
-fn fits(block: &TracedBlock, record: &Record<'_>) -> bool {
-    record.values.len() == block.values
-        && block.ways.get(record.way as usize).is_some()
-        // A loop that was stopped in its first iteration has completed none.
-        && (record.iterations == 1 || block.loops)
 }

@@ -1,7 +1,8 @@
 //! `accesses`: traced memory accesses per instruction, or per key.
 
 use analysis::Key;
-use analysis::accesses::{AccessRow, Accesses, Pattern, TracedCode, coverage};
+use analysis::TracedCode;
+use analysis::accesses::{AccessRow, Accesses, Pattern, coverage};
 use facts::{Evidence, Metric};
 
 use super::Request;

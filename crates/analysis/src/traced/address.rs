@@ -20,7 +20,7 @@ const MOST_EVALUATED: u64 = 256;
 
 /// Some addresses of one access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Touch {
+pub(crate) enum Touch {
     /// `count` times `bytes` bytes, from `start` on every `stride` bytes; `count` is at least 1.
     Run { start: u64, stride: i64, count: u64, bytes: u32 },
     /// At least one access at this address; how many follow depends on data.
@@ -31,14 +31,14 @@ pub(super) enum Touch {
 
 /// How the addresses of an access follow from a record.
 #[derive(Clone, Debug)]
-pub(super) enum Form {
+pub(crate) enum Form {
     Linear(Linear),
     General(Box<General>),
 }
 
 /// constant + base of fs if `fs` + Σ factor × word, modulo 2^64.
 #[derive(Clone, Debug)]
-pub(super) struct Linear {
+pub(crate) struct Linear {
     constant: u64,
     fs: bool,
     terms: Vec<(usize, u64)>,
@@ -50,7 +50,7 @@ pub(super) struct Linear {
 
 /// Where the registers of an access come from.
 #[derive(Clone, Debug)]
-pub(super) struct General {
+pub(crate) struct General {
     access: x86::Access,
     inputs: Vec<(Source, Origin)>,
 }
@@ -71,7 +71,7 @@ enum Origin {
 
 impl Form {
     /// `None` when the record lacks a value that the address needs, or the loop is none that can be summarised.
-    pub(super) fn new(
+    pub(crate) fn new(
         access: &RootedAccess,
         roots: &BlockRoots,
         layout: &RecordLayout,
@@ -88,7 +88,7 @@ impl Form {
     }
 
     /// Gives the addresses of `iterations` iterations to `take`, those of one access in order.
-    pub(super) fn touches(
+    pub(crate) fn touches(
         &self,
         record: &Record<'_>,
         fs_base: u64,

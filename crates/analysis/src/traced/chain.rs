@@ -12,7 +12,7 @@
 use x86::{Block, GprSet, Instruction, Kind, Source, sources};
 
 /// Depths of rax..r15.
-pub(super) type Depths = [u8; x86::Gpr::COUNT];
+pub(crate) type Depths = [u8; x86::Gpr::COUNT];
 
 /// max(constant, depth of each register at the block's start + its number), `None` for registers without influence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,14 +55,14 @@ impl Sum {
 
 /// A [`Sum`] for quick evaluation.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Depth {
+pub(crate) struct Depth {
     constant: u8,
     registers: Vec<(u8, u8)>,
 }
 
 impl Depth {
     /// The value, given the depths at the block's start.
-    pub(super) fn at(&self, start: &Depths) -> u8 {
+    pub(crate) fn at(&self, start: &Depths) -> u8 {
         let of = |(register, more): &(u8, u8)| start[usize::from(*register)].saturating_add(*more);
         self.registers.iter().map(of).fold(self.constant, u8::max)
     }
@@ -70,15 +70,15 @@ impl Depth {
 
 /// The depths of a block's accesses, and what it leaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Chains {
+pub(crate) struct Chains {
     /// In the order of the block's accesses.
-    pub(super) accesses: Vec<Depth>,
+    pub(crate) accesses: Vec<Depth>,
     /// Registers that change, with their depth behind the block.
     left: Vec<(u8, Depth)>,
 }
 
 impl Chains {
-    pub(super) fn of(block: &Block) -> Chains {
+    pub(crate) fn of(block: &Block) -> Chains {
         let mut now: [Sum; x86::Gpr::COUNT] = std::array::from_fn(Sum::of);
         let mut accesses = Vec::new();
         for instruction in &block.instructions {
@@ -101,7 +101,7 @@ impl Chains {
     }
 
     /// The depths behind the block.
-    pub(super) fn leave(&self, start: &Depths) -> Depths {
+    pub(crate) fn leave(&self, start: &Depths) -> Depths {
         let mut depths = *start;
         for (register, depth) in &self.left {
             depths[usize::from(*register)] = depth.at(start);

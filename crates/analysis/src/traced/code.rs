@@ -34,34 +34,34 @@ pub struct Site {
 
 /// One access of a block.
 #[derive(Debug)]
-pub(super) struct TracedAccess {
-    pub(super) site: SiteIndex,
+pub(crate) struct TracedAccess {
+    pub(crate) site: SiteIndex,
     /// Position of its instruction in the block.
-    pub(super) instruction: usize,
-    pub(super) form: Form,
+    pub(crate) instruction: usize,
+    pub(crate) form: Form,
 }
 
 /// A block whose records can be read.
 #[derive(Debug)]
-pub(super) struct TracedBlock {
-    pub(super) pid: Pid,
+pub(crate) struct TracedBlock {
+    pub(crate) pid: Pid,
     /// Values of a record.
-    pub(super) values: usize,
+    pub(crate) values: usize,
     /// Instructions executed, by way out.
-    pub(super) ways: Vec<usize>,
+    pub(crate) ways: Vec<usize>,
     /// Its loop can be summarised: a record may stand for many iterations.
-    pub(super) loops: bool,
-    pub(super) accesses: Vec<TracedAccess>,
-    pub(super) chains: Chains,
+    pub(crate) loops: bool,
+    pub(crate) accesses: Vec<TracedAccess>,
+    pub(crate) chains: Chains,
 }
 
 /// The code that bursts ran.
 #[derive(Debug, Default)]
 pub struct TracedCode {
-    pub(super) blocks: HashMap<BlockId, TracedBlock>,
-    pub(super) sites: Vec<Site>,
+    pub(crate) blocks: HashMap<BlockId, TracedBlock>,
+    pub(crate) sites: Vec<Site>,
     /// Blocks for addresses whose code or layout cannot be used.
-    pub(super) unusable_blocks: u64,
+    pub(crate) unusable_blocks: u64,
 }
 
 impl TracedCode {

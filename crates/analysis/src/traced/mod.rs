@@ -1,0 +1,16 @@
+//! What bursts recorded, made readable: code, addresses, and the order in which things happened.
+//!
+//! What for: everything that is computed from traced accesses goes through here: [`TracedCode`] reads the blocks once,
+//! [`replay`] gives every record of every burst, in order, to an observer. What not: what the accesses mean.
+
+mod address;
+mod chain;
+mod code;
+mod replay;
+
+pub(crate) use address::Touch;
+pub(crate) use chain::Depths;
+pub(crate) use code::{TracedAccess, TracedBlock};
+pub(crate) use replay::{Damage, Execution, Observer, replay};
+
+pub use code::{Site, SiteIndex, TracedCode};
