@@ -147,6 +147,7 @@ int main(int argc, char **argv)
     TELL(triad_c, c);
     TELL(matrix, matrix);
     TELL(links, links);
+    printf("counter=%p\n", (void *)&data->counter);
     printf("pid=%d\nready=1\n", (int)getpid());
     for (long thread = 1; thread < threads; thread++)
         if (pthread_create(&started[thread], NULL, work, &data[thread]) != 0)

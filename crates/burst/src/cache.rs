@@ -1,7 +1,12 @@
 //! Translated blocks in a program: where they are, how they are linked, what a stop in them means.
 //!
-//! What for: native address -> entry ([`Cache::enter`]), and back: any stop -> native registers ([`Cache::native`]).
-//! What not: when threads run in here (`run`).
+//! What for: native address -> entry ([`Cache::enter`]). What not: when threads run in here (`run`).
+//!
+//! ```text
+//! native   the way back: any stop -> native registers
+//! ahead    which blocks are translated before a thread comes to them
+//! counts   the counters of flavour Count
+//! ```
 //!
 //! Blocks are never moved or freed; when the program's code changes, or a region is full, the whole cache is emptied
 //! ([`Cache::clear`]), which only happens while no thread is in it.
@@ -10,10 +15,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use base::{BlockId, RemoteAddr};
-use sys::trace::Registers;
-use x86::translate::{
-    Common, Exit, Flavour, NativeRip, RecordLayout, Site, State, States, area, translate,
-};
+use facts::BurstFlavour;
+use sys::process;
+use tracee::random::Random;
+use x86::translate::{Common, Exit, Flavour, RecordLayout, Site, States, area, translate};
 use x86::{Block, End, Flow, Gpr, Limits, Reader, read_block};
 
 use crate::code_map::CodeMap;
@@ -21,6 +26,13 @@ use crate::drain::Layouts;
 use crate::refused::Refused;
 use crate::space::{REGION_BYTES, Region, Space};
 use crate::whereabouts::Whereabouts;
+
+mod ahead;
+mod counts;
+mod native;
+
+pub use counts::Counts;
+pub use native::Native;
 
 /// Nearer than the 2 GiB of rel32, so that data next to far code is still in reach.
 pub const REACH: u64 = 1 << 30;
@@ -39,6 +51,8 @@ pub struct CachedBlock {
     chain: usize,
     exits: std::ops::Range<usize>,
     states: States,
+    /// Where basic blocks begin in it.
+    basic_blocks: Vec<RemoteAddr>,
     /// What its records hold.
     pub layout: Arc<RecordLayout>,
 }
@@ -66,22 +80,12 @@ struct CachedExit {
     exit: Exit,
 }
 
-/// What a stop inside translated code means.
-pub struct Native {
-    /// All registers, as if the program had run natively.
-    pub registers: Registers,
-    /// The block, where it stopped in one.
-    pub block: Option<u32>,
-    /// The state there.
-    pub state: State,
-}
-
 /// The cache of one process and flavour.
 pub struct Cache {
     /// The memory.
     pub space: Space,
-    flavour: Flavour,
-    reserved: Option<Gpr>,
+    of: BurstFlavour,
+    random: Random,
     blocks: Vec<CachedBlock>,
     /// Per region, blocks by rising address.
     in_region: Vec<Vec<u32>>,
@@ -106,16 +110,11 @@ pub struct Cache {
 impl Cache {
     /// A cache in shared memory that is ready.
     #[must_use]
-    pub fn new(
-        space: Space,
-        flavour: Flavour,
-        reserved: Option<Gpr>,
-        whereabouts: Whereabouts,
-    ) -> Cache {
+    pub fn new(space: Space, of: BurstFlavour, whereabouts: Whereabouts) -> Cache {
         let mut cache = Cache {
             space,
-            flavour,
-            reserved,
+            of,
+            random: Random::new(process::monotonic().0),
             blocks: Vec::new(),
             in_region: Vec::new(),
             by_start: HashMap::new(),
@@ -177,7 +176,7 @@ impl Cache {
     /// The register that holds the record pointer.
     #[must_use]
     pub fn reserved(&self) -> Option<Gpr> {
-        self.reserved
+        reserved(self.of)
     }
 
     /// Whether this address has a block.
@@ -201,59 +200,6 @@ impl Cache {
         Ok(RemoteAddr(block.at.0 + block.entry as u64))
     }
 
-    /// Translates what can be reached from `from` by direct jumps, at most `most` blocks.
-    pub fn translate_ahead(
-        &mut self,
-        code: &CodeMap,
-        from: RemoteAddr,
-        most: usize,
-        next_id: &mut u32,
-    ) {
-        let mut todo = vec![from];
-        let mut next = 0;
-        let mut added = 0;
-        while let Some(at) = todo.get(next).copied() {
-            next += 1;
-            let known = self.has(at);
-            // What known blocks lead to was translated with them, or was not wanted.
-            if known && at != from || !known && self.enter(code, at, next_id).is_err() {
-                continue;
-            }
-            added += usize::from(!known);
-            if added >= most {
-                return;
-            }
-            let Some(number) = self.by_start.get(&at) else { continue };
-            let exits = self.blocks[*number as usize].exits.clone();
-            for exit in &self.exits[exits] {
-                if !todo.contains(&exit.exit.target) {
-                    todo.push(exit.exit.target);
-                }
-            }
-        }
-    }
-
-    /// Translates what exits lead to and is not there yet, at most `most` blocks. For the time between bursts, when no
-    /// thread waits for it.
-    pub fn translate_waiting(&mut self, code: &CodeMap, most: usize, next_id: &mut u32) {
-        self.returns.retain(|target| !self.by_start.contains_key(target));
-        let targets: Vec<RemoteAddr> =
-            self.returns.iter().chain(self.waiting.keys()).copied().collect();
-        let mut left = most;
-        for target in targets {
-            if left == 0 {
-                return;
-            }
-            if self.is_full() || self.hopeless.contains(&target) || self.has(target) {
-                continue;
-            }
-            left -= 1;
-            if self.enter(code, target, next_id).is_err() {
-                self.hopeless.insert(target);
-            }
-        }
-    }
-
     fn add(
         &mut self,
         code: &CodeMap,
@@ -266,9 +212,10 @@ impl Cache {
         if !code.holds(native) {
             return Err(Refused::JitCode);
         }
-        let limits = match self.flavour {
-            Flavour::Trace => Limits::SUPER,
-            Flavour::Count | Flavour::Timed { .. } => Limits::BASIC,
+        // One load is timed per block, and one number counts all of its instructions: short blocks.
+        let limits = match self.of {
+            BurstFlavour::Trace => Limits::SUPER,
+            BurstFlavour::Count | BurstFlavour::Timed => Limits::BASIC,
         };
         let block = read_block(&mut self.reader, code, native, &limits);
         if block.instructions.is_empty() {
@@ -281,7 +228,7 @@ impl Cache {
         let at = self.space.regions()[region].at.0 + self.space.regions()[region].used as u64;
         let at = RemoteAddr(at.next_multiple_of(16));
         let number = u32::try_from(self.blocks.len()).map_err(|_| Refused::NoRoom)?;
-        if self.flavour == Flavour::Count && self.blocks.len() >= area::COUNTER_COUNT {
+        if self.of == BurstFlavour::Count && self.blocks.len() >= area::COUNTER_COUNT {
             return Err(Refused::NoRoom);
         }
         let first = &self.space.regions()[region];
@@ -290,9 +237,13 @@ impl Cache {
             miss: RemoteAddr(first.at.0 + first.common.miss as u64),
         };
         let first_exit = u32::try_from(self.exits.len()).map_err(|_| Refused::NoRoom)?;
-        let reserved = self.reserved.unwrap_or(RESERVED);
-        let flavour = self.flavour;
-        let site = Site { at, block: number, first_exit, flavour, common, reserved };
+        let flavour = match self.of {
+            BurstFlavour::Trace => Flavour::Trace,
+            BurstFlavour::Count => Flavour::Count,
+            // Whenever the cache was emptied, another load of the block.
+            BurstFlavour::Timed => Flavour::Timed { pick: self.random.number() as u32 },
+        };
+        let site = Site { at, block: number, first_exit, flavour, common, reserved: RESERVED };
         let made = translate(&block, code, &site).map_err(Refused::Instruction)?;
         let offset = (at.0 - first.at.0) as usize;
         if offset + made.bytes.len() > REGION_BYTES {
@@ -325,8 +276,12 @@ impl Cache {
             chain: made.chain,
             exits: self.exits.len()..self.exits.len() + made.exits.len(),
             states: made.states,
+            basic_blocks: basic_blocks(&block),
             layout,
         });
+        if self.of == BurstFlavour::Count {
+            self.start_counter(number);
+        }
         self.by_start.insert(native, number);
         self.link(number, made.exits);
         self.put_into_table(number);
@@ -356,7 +311,7 @@ impl Cache {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.space.regions().iter().any(|region| region.used + LARGEST_BLOCK > REGION_BYTES)
-            || self.flavour == Flavour::Count && self.blocks.len() + 64 > area::COUNTER_COUNT
+            || self.of == BurstFlavour::Count && self.blocks.len() + 64 > area::COUNTER_COUNT
     }
 
     fn note_new(&mut self, id: BlockId, block: &Block, code: &CodeMap, layout: &RecordLayout) {
@@ -443,47 +398,23 @@ impl Cache {
     fn set_table(&self, bucket: u16, target: u64) {
         self.space.memory().store_u64(area::TABLE as usize + 8 * usize::from(bucket), target);
     }
-
-    /// What a stop at these registers means; `None` where it is not in translated code.
-    #[must_use]
-    pub fn native(&self, registers: &Registers) -> Option<Native> {
-        let at = registers.instruction_pointer();
-        let region_number = self.space.region_of(at)?;
-        let region = &self.space.regions()[region_number];
-        let offset = (at.0 - region.at.0) as usize;
-        let (block, state) = if offset < region.common.bytes.len() {
-            (None, region.common.states.at(offset)?.clone())
-        } else {
-            let numbers = self.in_region.get(region_number)?;
-            let behind = numbers.partition_point(|number| self.blocks[*number as usize].at <= at);
-            let number = *numbers.get(behind.checked_sub(1)?)?;
-            let block = &self.blocks[number as usize];
-            let within = (at.0 - block.at.0) as usize;
-            if within >= block.length {
-                return None;
-            }
-            (Some(number), block.states.at(within)?.clone())
-        };
-        let mut native = *registers;
-        let rip = match state.rip {
-            NativeRip::At(address) => address,
-            NativeRip::Register(register, plus) => {
-                RemoteAddr(registers.general(register.number()).wrapping_add(plus))
-            }
-            NativeRip::Slot(slot) => RemoteAddr(self.space.slot(slot)),
-        };
-        for (register, slot) in &state.saved {
-            native.set_general(register.number(), self.space.slot(*slot));
-        }
-        native.set_instruction_pointer(rip);
-        native.set_gs_base(RemoteAddr(0));
-        native.forget_system_call();
-        Some(Native { registers: native, block, state })
-    }
 }
 
 /// Holds the record pointer.
-pub const RESERVED: Gpr = Gpr::R15;
+const RESERVED: Gpr = Gpr::R15;
+
+/// The register that holds the record pointer in code of a flavour.
+#[must_use]
+pub fn reserved(of: BurstFlavour) -> Option<Gpr> {
+    (of != BurstFlavour::Count).then_some(RESERVED)
+}
+
+/// Where a block begins, and what stands behind each branch in it.
+fn basic_blocks(block: &Block) -> Vec<RemoteAddr> {
+    let behind = block.instructions.windows(2).filter(|pair| pair[0].flow() != Flow::Next);
+    let starts = behind.map(|pair| pair[1].address());
+    std::iter::once(block.start).chain(starts).collect()
+}
 
 #[cfg(test)]
 #[path = "cache_tests.rs"]

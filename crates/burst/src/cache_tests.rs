@@ -1,12 +1,15 @@
 //! Blocks of this test's own code in memory of no program: links, chains of the table, what a stop means.
 
 use base::Pid;
-use x86::translate::Flavour;
 
 use super::*;
 
 /// A cache near this program's code, and that code.
 fn cache() -> (Cache, CodeMap) {
+    cache_of(BurstFlavour::Trace)
+}
+
+fn cache_of(flavour: BurstFlavour) -> (Cache, CodeMap) {
     let pid = Pid(std::process::id().cast_signed());
     let code = CodeMap::read(pid);
     let path =
@@ -17,7 +20,7 @@ fn cache() -> (Cache, CodeMap) {
     std::fs::remove_file(&path).expect("the file is ours");
     let at = RemoteAddr((own_code().0 & !0xfff) + (64 << 20));
     let space = Space::without_program(pid, &file, at);
-    (Cache::new(space, Flavour::Trace, Some(RESERVED), Whereabouts::default()), code)
+    (Cache::new(space, flavour, Whereabouts::default()), code)
 }
 
 /// Where a rel32 of a block leads.
@@ -43,7 +46,12 @@ fn table(cache: &Cache, bucket: u64) -> u64 {
 
 /// A function with calls and branches.
 fn own_code() -> RemoteAddr {
-    RemoteAddr(cache as fn() -> (Cache, CodeMap) as usize as u64)
+    RemoteAddr(cache_of as fn(BurstFlavour) -> (Cache, CodeMap) as usize as u64)
+}
+
+/// A function with branches and no calls.
+fn branches() -> RemoteAddr {
+    RemoteAddr(crate::run::iterations as fn(u64, u64, u64, bool) -> u64 as usize as u64)
 }
 
 #[test]
@@ -55,7 +63,9 @@ fn exits_lead_to_blocks_whichever_came_first() {
         CodeMap::read as fn(Pid) -> CodeMap as usize as u64,
         CodeMap::update as fn(&mut CodeMap) -> bool as usize as u64,
         crate::drain::drain as fn(&crate::drain::Raw) -> crate::drain::Drained as usize as u64,
-        crate::run::iterations as fn(u64, u64, u64, bool) -> u64 as usize as u64,
+        Cache::clear as fn(&mut Cache) as usize as u64,
+        Cache::take_counts as fn(&mut Cache) -> Counts as usize as u64,
+        branches().0,
     ];
     for function in functions.map(RemoteAddr) {
         cache.enter(&code, function, &mut next).expect("our own code");
@@ -125,4 +135,43 @@ fn what_is_no_code_is_refused() {
     let far = RemoteAddr(cache.space.regions()[0].at.0 + REACH + 1);
     assert!(cache.needs_region(far) && !cache.needs_region(own_code()));
     assert!(!cache.is_full());
+}
+
+#[test]
+fn counters_say_how_often_blocks_were_entered() {
+    let (mut cache, code) = cache_of(BurstFlavour::Count);
+    let mut next = 20;
+    cache.enter(&code, branches(), &mut next).expect("our own code");
+    cache.translate_ahead(&code, branches(), 4, &mut next);
+    assert!(cache.blocks.len() >= 4, "{} blocks", cache.blocks.len());
+    assert!(cache.take_counts().entered.is_empty());
+    let slot = |number: i32| area::COUNTERS + 8 * number;
+    let start = cache.space.slot(slot(0));
+    let starts: Vec<RemoteAddr> = cache.blocks.iter().map(|block| block.start).collect();
+    // Entered three times; left in front of its first instruction; written over by the program.
+    for (number, left) in [(0, start - 3), (1, 0), (2, u64::MAX)] {
+        cache.space.set_slot(slot(number), left);
+    }
+    assert!(cache.has_used_up(starts[1]) && !cache.has_used_up(starts[0]));
+    let counts = cache.take_counts();
+    assert_eq!(counts.entered, [(BlockId(20), 3), (BlockId(21), start - 1)]);
+    assert!(counts.damaged);
+    let anew = cache.take_counts();
+    assert!(anew.entered.is_empty() && !anew.damaged && !cache.has_used_up(starts[1]));
+}
+
+/// A count or a timed load needs the basic blocks of what a trace ran, and nothing else.
+#[test]
+fn a_superblock_knows_its_basic_blocks() {
+    let (mut traced, code) = cache();
+    let mut next = 0;
+    traced.enter(&code, own_code(), &mut next).expect("our own code");
+    let starts = traced.basic_blocks(&[0, 0, 99]);
+    assert!(starts.contains(&own_code()));
+    let (mut counted, code) = cache_of(BurstFlavour::Count);
+    counted.translate_all(&code, &starts, 1, &mut next);
+    assert_eq!(counted.blocks.len(), 1);
+    counted.translate_all(&code, &starts, 1000, &mut next);
+    assert_eq!(counted.blocks.len(), starts.len());
+    assert!(starts.iter().all(|start| counted.has(*start)));
 }

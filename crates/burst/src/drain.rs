@@ -11,6 +11,7 @@ use base::{BlockId, BurstId};
 use facts::{Record, RecordEncoder, Records};
 use x86::translate::{Iterations, RecordLayout};
 
+use crate::cache::Counts;
 use crate::run::iterations;
 
 /// Encoded pieces are closed at this size, bytes.
@@ -19,74 +20,128 @@ const PIECE_BYTES: usize = 256 << 10;
 /// Ids and layouts of a cache's blocks, by the number in their records.
 pub type Layouts = Arc<RwLock<Vec<(BlockId, Arc<RecordLayout>)>>>;
 
-/// The words of one burst.
+/// What one burst left.
 pub struct Raw {
     /// The burst.
     pub burst: BurstId,
-    /// The words, from the first record on.
-    pub words: Vec<u64>,
-    /// What they mean.
-    pub layouts: Layouts,
+    /// What.
+    pub content: Content,
+}
+
+/// What bursts leave.
+pub enum Content {
+    /// Records.
+    Words {
+        /// The words, from the first record on.
+        words: Vec<u64>,
+        /// What they mean.
+        layouts: Layouts,
+    },
+    /// Counters.
+    Counts(Counts),
 }
 
 /// What was in them.
 #[derive(Default)]
 pub struct Drained {
-    /// The records, encoded.
+    /// The records, encoded. None when they are damaged: who writes over some may have changed others.
     pub records: Vec<Records>,
     /// How many.
     pub count: u64,
-    /// The words end in the middle of something that is no record.
+    /// The words end in the middle of something that is no record, or a counter is none.
     pub damaged: bool,
 }
 
-/// How many records the words hold.
-#[must_use]
-pub fn count_records(raw: &Raw) -> u64 {
-    let Ok(layouts) = raw.layouts.read() else { return 0 };
-    let mut at = 0;
-    let mut count = 0;
-    while let Some(header) = raw.words.get(at) {
-        let known = layouts.get((header & 0xffff_ffff) as usize);
-        let Some((_, layout)) = known.filter(|(_, layout)| layout.words > 0) else { break };
-        at += layout.words;
-        count += 1;
+/// What can be told at a glance.
+#[derive(Default)]
+pub struct Tally {
+    /// Records.
+    pub records: u64,
+    /// How often blocks ran, as far as each run left a trace: records, or what was counted.
+    pub runs: u64,
+    /// Numbers of the blocks that have records.
+    pub blocks: Vec<u32>,
+}
+
+impl Content {
+    /// Looks it through; cheap enough for the tracer.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        match self {
+            Content::Words { words, layouts } => {
+                let mut ran: Vec<bool> = Vec::new();
+                let mut records = 0;
+                walk(words, layouts, |number, _, _, _| {
+                    records += 1;
+                    ran.resize(ran.len().max(number + 1), false);
+                    ran[number] = true;
+                });
+                let blocks = (0..).zip(ran).filter(|(_, ran)| *ran).map(|(number, _)| number);
+                Tally { records, runs: records, blocks: blocks.collect() }
+            }
+            Content::Counts(counts) => Tally {
+                records: counts.entered.len() as u64,
+                runs: counts.entered.iter().map(|(_, times)| times).sum(),
+                blocks: Vec::new(),
+            },
+        }
     }
-    count
 }
 
 /// Decodes and encodes.
 #[must_use]
 pub fn drain(raw: &Raw) -> Drained {
     let mut drained = Drained::default();
-    let Ok(layouts) = raw.layouts.read() else { return drained };
     let mut encoder = RecordEncoder::new();
-    let mut rest = raw.words.as_slice();
-    while let Some(header) = rest.first() {
-        let number = (header & 0xffff_ffff) as usize;
-        let known = layouts.get(number).filter(|(_, layout)| layout.words > 0);
-        let Some((id, layout)) = known else {
-            drained.damaged = true;
-            break;
-        };
-        let Some((words, behind)) = rest.split_at_checked(layout.words) else {
-            drained.damaged = true;
-            break;
-        };
-        rest = behind;
-        let way = (header >> 32) as u32;
-        let iterations = count(layout, words);
-        encoder.push(&Record { block: *id, way, iterations, values: &words[1..] });
+    let mut take = |record: &Record<'_>| {
+        encoder.push(record);
         drained.count += 1;
         if encoder.size() >= PIECE_BYTES {
             let bytes = std::mem::take(&mut encoder).finish();
             drained.records.push(Records { burst: raw.burst, bytes });
         }
-    }
+    };
+    let whole = match &raw.content {
+        Content::Words { words, layouts } => walk(words, layouts, |_, block, layout, words| {
+            let way = (words[0] >> 32) as u32;
+            let iterations = count(layout, words);
+            take(&Record { block, way, iterations, values: &words[1..] });
+        }),
+        Content::Counts(counts) => {
+            for (block, iterations) in counts.entered.iter().copied() {
+                take(&Record { block, way: 0, iterations, values: &[] });
+            }
+            !counts.damaged
+        }
+    };
     if encoder.size() > 0 {
         drained.records.push(Records { burst: raw.burst, bytes: encoder.finish() });
     }
+    if !whole {
+        drained.damaged = true;
+        drained.records.clear();
+    }
     drained
+}
+
+/// Hands over each record: number and id of its block, its layout, its words (one at least). False when the words end in
+/// the middle of something that is no record.
+fn walk(
+    words: &[u64],
+    layouts: &Layouts,
+    mut take: impl FnMut(usize, BlockId, &RecordLayout, &[u64]),
+) -> bool {
+    let Ok(layouts) = layouts.read() else { return false };
+    let mut rest = words;
+    while let Some(header) = rest.first() {
+        let number = (header & 0xffff_ffff) as usize;
+        let known = layouts.get(number).filter(|(_, layout)| layout.words > 0);
+        let Some((id, layout)) = known else { return false };
+        let Some((record, behind)) = rest.split_at_checked(layout.words) else { return false };
+        take(number, *id, layout, record);
+        rest = behind;
+    }
+    true
 }
 
 fn count(layout: &RecordLayout, words: &[u64]) -> u64 {
@@ -116,7 +171,10 @@ mod tests {
         let layouts = [layout("words 0"), Arc::new(plain), Arc::new(looping)];
         let layouts = (7..).map(BlockId).zip(layouts).collect();
         let layouts = Arc::new(RwLock::new(layouts));
-        let drained = drain(&Raw { burst: BurstId(5), words: words.to_vec(), layouts });
+        let content = Content::Words { words: words.to_vec(), layouts };
+        let tally = content.tally();
+        let drained = drain(&Raw { burst: BurstId(5), content });
+        assert_eq!((tally.records, tally.runs), (drained.count, drained.count));
         let mut records = Vec::new();
         for piece in &drained.records {
             assert_eq!(piece.burst, BurstId(5));
@@ -126,7 +184,7 @@ mod tests {
             })
             .expect("what we encode can be decoded");
         }
-        assert_eq!(drained.count, records.len() as u64);
+        assert!(drained.damaged || drained.count == records.len() as u64);
         (drained, records)
     }
 
@@ -141,9 +199,9 @@ mod tests {
         assert!(!drained(&[]).0.damaged);
     }
 
-    /// The program may write over the words: what is in front of the first that is no record is kept.
+    /// The program may write over the words: then none of them is believed.
     #[test]
-    fn hostile_words_end_a_burst() {
+    fn hostile_words_lose_a_burst() {
         for words in [
             &[1, 5, 3, 5][..],           // an unknown block
             &[1, 5, 0],                  // one without records
@@ -152,7 +210,28 @@ mod tests {
         ] {
             let (all, records) = drained(words);
             assert!(all.damaged, "{words:x?}");
-            assert_eq!(records, [(8, 0, 1, vec![5])], "{words:x?}");
+            assert_eq!((all.count, records), (1, vec![]), "{words:x?}");
+        }
+    }
+
+    #[test]
+    fn counts_are_records_of_so_many_iterations() {
+        let entered = vec![(BlockId(3), 70), (BlockId(9), 1)];
+        for damaged in [false, true] {
+            let content = Content::Counts(Counts { entered: entered.clone(), damaged });
+            let tally = content.tally();
+            assert_eq!((tally.records, tally.runs, tally.blocks), (2, 71, vec![]));
+            let drained = drain(&Raw { burst: BurstId(5), content });
+            assert_eq!((drained.count, drained.damaged), (2, damaged));
+            let mut found = Vec::new();
+            for piece in &drained.records {
+                let read = facts::decode_records(&piece.bytes, |record| {
+                    found.push((record.block, record.iterations));
+                    assert!(record.way == 0 && record.values.is_empty());
+                });
+                assert!(read.is_ok());
+            }
+            assert_eq!(found, if damaged { vec![] } else { entered.clone() });
         }
     }
 

@@ -8,6 +8,7 @@
 //! tracer    start, observations, stop
 //! worker    the thread that traces: when, which thread, what becomes of it
 //!   budget    how often, from what bursts cost
+//!   schedule  which of three flavours: a trace of addresses, a count of blocks, timed loads
 //!   picker    chooses a thread in proportion to CPU time
 //!   program   per process: code_map (what may be translated), space (shared memory), cache (blocks)
 //!   visit     seize, stop, let go; remote_call: system calls of the program on our behalf
@@ -38,6 +39,7 @@ mod program;
 mod refused;
 mod remote_call;
 mod run;
+mod schedule;
 mod space;
 mod tracer;
 mod visit;

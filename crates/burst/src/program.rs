@@ -8,12 +8,12 @@ use base::{Nanos, Pid, RemoteAddr, Tid};
 use facts::BurstFlavour;
 use sys::process;
 use tracee::status::{field, status_of};
-use x86::translate::Flavour;
 
-use crate::cache::{Cache, REACH, RESERVED};
+use crate::cache::{Cache, REACH, reserved};
 use crate::code_map::CodeMap;
 use crate::refused::Refused;
 use crate::remote_call::{CAVE_BYTES, CallError, RemoteCalls, are_filtered};
+use crate::schedule::Schedule;
 use crate::space::{REGION_BYTES, Space};
 use crate::visit::{Visit, elapsed, signal_of};
 use crate::whereabouts::Whereabouts;
@@ -29,6 +29,10 @@ pub struct Program {
     outdated: bool,
     /// A thread came to code that no region of the cache is near.
     far: Option<RemoteAddr>,
+    /// Basic blocks of the last burst that traced.
+    recent: Vec<RemoteAddr>,
+    /// What the next burst is for.
+    pub schedule: Schedule,
     whereabouts: Whereabouts,
 }
 
@@ -47,7 +51,8 @@ impl Program {
         may_be_traced(pid)?;
         let code = CodeMap::read(pid);
         let stages = [Stage::Nothing, Stage::Nothing, Stage::Nothing];
-        Ok(Program { pid, code, stages, outdated: false, far: None, whereabouts })
+        let (recent, schedule) = (Vec::new(), Schedule::default());
+        Ok(Program { pid, code, stages, outdated: false, far: None, recent, schedule, whereabouts })
     }
 
     fn stage(&mut self, flavour: BurstFlavour) -> &mut Stage {
@@ -86,6 +91,24 @@ impl Program {
                 cache.clear();
             }
         }
+    }
+
+    /// Takes note of what a trace ran: records of these blocks.
+    pub fn note_recent(&mut self, blocks: &[u32]) {
+        if let Stage::Ready(cache) = self.stage(BurstFlavour::Trace) {
+            self.recent = cache.basic_blocks(blocks);
+        }
+    }
+
+    /// Translates for a count window or timed loads what the last trace ran, at most `most` blocks, and what that leads
+    /// to. No thread of the process is in translated code.
+    pub fn prepare(&mut self, flavour: BurstFlavour, most: usize, next_id: &mut u32) {
+        let Stage::Ready(cache) = &mut self.stages[flavour as usize] else { return };
+        if flavour == BurstFlavour::Timed && self.schedule.other_loads_are_due() {
+            cache.clear();
+        }
+        cache.translate_all(&self.code, &self.recent, most, next_id);
+        cache.translate_waiting(&self.code, most, next_id);
     }
 
     /// Notes what kept a thread from going on in translated code.
@@ -147,7 +170,17 @@ impl Program {
             Ok(calls) => self.advance(&calls, flavour, at, cookie),
             Err(_) => Err(CallError::Trace),
         };
-        self.end_calls(visit, flavour, made);
+        end(visit, &made);
+        match made {
+            Ok(()) => self.fill(flavour),
+            // A further region that could not be had leaves the others as they are.
+            Err(CallError::Refused | CallError::Trace)
+                if !matches!(self.stage(flavour), Stage::Ready(_)) =>
+            {
+                *self.stage(flavour) = Stage::Refused(Refused::NoRoom);
+            }
+            Err(_) => {}
+        }
         elapsed(asked)
     }
 
@@ -158,7 +191,7 @@ impl Program {
         at: RemoteAddr,
         cookie: u64,
     ) -> Result<(), CallError> {
-        let reserved = (flavour != BurstFlavour::Count).then_some(RESERVED);
+        let reserved = reserved(flavour);
         let pid = self.pid;
         let stage = self.stage(flavour);
         if let Stage::Nothing = stage {
@@ -176,27 +209,6 @@ impl Program {
         }
     }
 
-    fn end_calls(&mut self, visit: Visit<'_>, flavour: BurstFlavour, made: Result<(), CallError>) {
-        match made {
-            Ok(()) => {
-                visit.leave(0);
-                self.fill(flavour);
-            }
-            Err(CallError::Stopped(stop)) => {
-                visit.leave(signal_of(stop));
-            }
-            Err(CallError::Gone) => visit.forget(),
-            Err(CallError::Lost) => visit.abandon(),
-            Err(CallError::Refused | CallError::Trace) => {
-                // A further region that could not be had leaves the others as they are.
-                if !matches!(self.stage(flavour), Stage::Ready(_)) {
-                    *self.stage(flavour) = Stage::Refused(Refused::NoRoom);
-                }
-                visit.leave(0);
-            }
-        }
-    }
-
     /// What takes long is done while the program runs.
     fn fill(&mut self, of: BurstFlavour) {
         let stage = self.stage(of);
@@ -206,12 +218,7 @@ impl Program {
         let Stage::Opened(space) = std::mem::replace(stage, Stage::Nothing) else { return };
         space.make_pages();
         let whereabouts = self.whereabouts.clone();
-        let (flavour, reserved) = match of {
-            BurstFlavour::Trace => (Flavour::Trace, Some(RESERVED)),
-            BurstFlavour::Count => (Flavour::Count, None),
-            BurstFlavour::Timed => (Flavour::Timed { pick: 0 }, Some(RESERVED)),
-        };
-        *self.stage(of) = Stage::Ready(Box::new(Cache::new(space, flavour, reserved, whereabouts)));
+        *self.stage(of) = Stage::Ready(Box::new(Cache::new(space, of, whereabouts)));
     }
 
     /// Whether anything of ours is in the process.
@@ -230,28 +237,8 @@ impl Program {
             Ok(calls) => self.remove_all(&calls),
             Err(_) => Err(CallError::Trace),
         };
-        match removed {
-            Ok(()) => {
-                visit.leave(0);
-                true
-            }
-            Err(CallError::Stopped(stop)) => {
-                visit.leave(signal_of(stop));
-                false
-            }
-            Err(CallError::Gone) => {
-                visit.forget();
-                false
-            }
-            Err(CallError::Lost) => {
-                visit.abandon();
-                false
-            }
-            Err(_) => {
-                visit.leave(0);
-                false
-            }
-        }
+        end(visit, &removed);
+        removed.is_ok()
     }
 
     fn remove_all(&mut self, calls: &RemoteCalls<'_>) -> Result<(), CallError> {
@@ -264,6 +251,20 @@ impl Program {
             *stage = Stage::Refused(Refused::NotRunning);
         }
         Ok(())
+    }
+}
+
+/// Lets a thread go that made calls for us, however that ended.
+fn end(visit: Visit<'_>, made: &Result<(), CallError>) {
+    match made {
+        Ok(()) | Err(CallError::Refused | CallError::Trace) => {
+            visit.leave(0);
+        }
+        Err(CallError::Stopped(stop)) => {
+            visit.leave(signal_of(*stop));
+        }
+        Err(CallError::Gone) => visit.forget(),
+        Err(CallError::Lost) => visit.abandon(),
     }
 }
 

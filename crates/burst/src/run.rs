@@ -42,6 +42,8 @@ pub struct Ran {
     pub end: BurstEnd,
     /// From entering to leaving.
     pub elapsed: Nanos,
+    /// CPU time of the thread meanwhile, by the clock that was given.
+    pub cpu_time: Option<Nanos>,
     /// The thread stood still for this long, before and within.
     pub stand_still: Nanos,
     /// How often.
@@ -58,98 +60,68 @@ pub struct Ran {
 struct Inside<'c, 'v> {
     visit: Option<Visit<'v>>,
     cache: &'c mut Cache,
+    allowance: Allowance,
+    began: Instant,
+    /// When it stopped last.
+    stopped: Instant,
+    stand_still: Nanos,
+    stops: u32,
+    misses: u32,
+    missing: Option<(RemoteAddr, Refused)>,
 }
 
-/// Runs a burst on a stopped thread, which `visit.check` has found fit. The thread is let go.
+/// How a burst ends.
+struct Last {
+    end: BurstEnd,
+    /// Of a thread that is still there.
+    stop: Option<Stop>,
+    /// What the stop means, where that was looked up.
+    native: Option<Native>,
+}
+
+impl Last {
+    const GONE: Last = Last { end: BurstEnd::Gone, stop: None, native: None };
+}
+
+/// Runs a burst on a stopped thread, which `visit.check` has found fit. The thread is let go. `clock` tells its CPU time,
+/// and is asked while it stands still: the kernel brings that up to date when a thread stops (update_curr in
+/// kernel/sched/fair.c), of a running one only with each tick.
 pub fn run(
-    mut visit: Visit<'_>,
+    visit: Visit<'_>,
     cache: &mut Cache,
     code: &CodeMap,
     allowance: &Allowance,
+    clock: &dyn Fn() -> Option<Nanos>,
     next_id: &mut u32,
 ) -> Result<Ran, Refused> {
-    let begin = visit.native.instruction_pointer();
-    let entry = cache.enter(code, begin, next_id)?;
-    prepare_area(cache, allowance.bytes);
-    let records = cache.space.area().0 + RECORDS as u64;
-    let translated = enter_at(cache, &visit.native, entry, records);
-    translated.set(visit.tid).map_err(|_| Refused::NotRunning)?;
     let fs_base = visit.native.fs_base();
-    let mut stand_still = elapsed(visit.asked);
-    let mut stops = 1;
-    let tid = visit.tid;
-    if trace::resume_and_catch_system_call(tid).is_err() {
-        let _ = visit.native.set(tid);
-        return Err(Refused::NotRunning);
-    }
-    let began = Instant::now();
-    visit.asked = began;
-    let mut inside = Inside { visit: Some(visit), cache };
-    let mut misses = 0;
-    let mut missing = None;
-    // When the thread stopped last.
-    let mut stopped;
-    let (end, stop) = loop {
-        let left = allowance.time.saturating_sub(began.elapsed());
-        let happened = inside.wait(left);
-        stopped = Instant::now();
-        let stop = match happened {
-            Some(Happened::Stopped(stop)) => stop,
-            // An error says that nobody traces a thread of this number.
-            Some(Happened::Ended) | None => break (BurstEnd::Gone, None),
-            Some(Happened::Nothing) => {
-                // Refused when another thread executed a program, and its thread has the number now.
-                if trace::interrupt(tid).is_err() {
-                    break (BurstEnd::Gone, None);
-                }
-                let happened = inside.wait(PATIENCE);
-                stopped = Instant::now();
-                match happened {
-                    Some(Happened::Stopped(stop)) => break (BurstEnd::Time, Some(stop)),
-                    Some(Happened::Ended) | None => break (BurstEnd::Gone, None),
-                    Some(Happened::Nothing) => {
-                        inside.abandon();
-                        break (BurstEnd::Gone, None);
-                    }
-                }
-            }
+    let used = clock();
+    let mut inside = Inside::enter(visit, cache, code, allowance, next_id)?;
+    let last = loop {
+        let last = match inside.next_stop() {
+            Ok(Stop::SystemCall) => match inside.go_on(code, next_id) {
+                Ok(()) => continue,
+                Err(last) => last,
+            },
+            Ok(stop) => Last { end: BurstEnd::Stopped, stop: Some(stop), native: None },
+            Err(last) => last,
         };
-        if stop != Stop::SystemCall {
-            break (BurstEnd::Stopped, Some(stop));
-        }
-        let Some(native) = inside.native() else { break (BurstEnd::Stopped, Some(stop)) };
-        let pointer = inside.record_pointer(&native);
-        if pointer + LARGEST_RECORD as u64 >= inside.limit() {
-            break (BurstEnd::Full, Some(stop));
-        }
-        let target = native.registers.instruction_pointer();
-        misses += 1;
-        if misses > allowance.misses || began.elapsed() >= allowance.time {
-            break (BurstEnd::Untranslated, Some(stop));
-        }
-        let entry = match inside.cache.enter(code, target, next_id) {
-            Ok(entry) => entry,
-            Err(refused) => {
-                missing = Some((target, refused));
-                let end = match refused {
-                    Refused::Instruction(_) => BurstEnd::Native,
-                    _ => BurstEnd::Untranslated,
-                };
-                break (end, Some(stop));
-            }
-        };
-        inside.cache.translate_ahead(code, target, allowance.ahead, next_id);
-        let next = enter_at(inside.cache, &native.registers, entry, pointer);
-        if next.set(tid).is_err() || trace::resume_and_catch_system_call(tid).is_err() {
-            break (BurstEnd::Gone, None);
-        }
-        stops += 1;
-        stand_still += elapsed(stopped);
+        break last;
     };
-    let elapsed_inside = elapsed(began);
-    let words = inside.finish(stop);
-    stand_still += elapsed(stopped);
-    Ok(Ran { end, elapsed: elapsed_inside, stand_still, stops: stops + 1, fs_base, words, missing })
+    let elapsed_inside = elapsed(inside.began);
+    let used_after = last.stop.and_then(|_| clock());
+    let end = last.end;
+    let words = inside.finish(last);
+    Ok(Ran {
+        end,
+        elapsed: elapsed_inside,
+        cpu_time: used.zip(used_after).map(|(before, after)| after - before),
+        stand_still: inside.stand_still + elapsed(inside.stopped),
+        stops: inside.stops + 1,
+        fs_base,
+        words,
+        missing: inside.missing,
+    })
 }
 
 fn prepare_area(cache: &Cache, bytes: usize) {
@@ -174,10 +146,104 @@ fn enter_at(cache: &Cache, native: &Registers, entry: RemoteAddr, pointer: u64) 
     registers
 }
 
-impl Inside<'_, '_> {
-    fn wait(&self, time: Duration) -> Option<Happened> {
+impl<'c, 'v> Inside<'c, 'v> {
+    fn enter(
+        mut visit: Visit<'v>,
+        cache: &'c mut Cache,
+        code: &CodeMap,
+        allowance: &Allowance,
+        next_id: &mut u32,
+    ) -> Result<Inside<'c, 'v>, Refused> {
+        let entry = cache.enter(code, visit.native.instruction_pointer(), next_id)?;
+        prepare_area(cache, allowance.bytes);
+        let records = cache.space.area().0 + RECORDS as u64;
+        let translated = enter_at(cache, &visit.native, entry, records);
+        translated.set(visit.tid).map_err(|_| Refused::NotRunning)?;
+        let stand_still = elapsed(visit.asked);
+        if trace::resume_and_catch_system_call(visit.tid).is_err() {
+            let _ = visit.native.set(visit.tid);
+            return Err(Refused::NotRunning);
+        }
+        let began = Instant::now();
+        visit.asked = began;
+        Ok(Inside {
+            visit: Some(visit),
+            cache,
+            allowance: *allowance,
+            began,
+            stopped: began,
+            stand_still,
+            stops: 1,
+            misses: 0,
+            missing: None,
+        })
+    }
+
+    /// Waits for a stop that ends the burst or asks for code. When the time is over it is we who stop the thread.
+    fn next_stop(&mut self) -> Result<Stop, Last> {
+        match self.wait(self.allowance.time.saturating_sub(self.began.elapsed())) {
+            Some(Happened::Stopped(stop)) => return Ok(stop),
+            // An error says that nobody traces a thread of this number.
+            Some(Happened::Ended) | None => return Err(Last::GONE),
+            Some(Happened::Nothing) => {}
+        }
+        // Refused when another thread executed a program, and its thread has the number now.
+        let interrupted = self.visit.as_ref().map(|visit| trace::interrupt(visit.tid));
+        if !matches!(interrupted, Some(Ok(()))) {
+            return Err(Last::GONE);
+        }
+        Err(match self.wait(PATIENCE) {
+            Some(Happened::Stopped(stop)) => {
+                Last { end: BurstEnd::Time, stop: Some(stop), native: None }
+            }
+            Some(Happened::Ended) | None => Last::GONE,
+            Some(Happened::Nothing) => {
+                self.abandon();
+                Last::GONE
+            }
+        })
+    }
+
+    fn wait(&mut self, time: Duration) -> Option<Happened> {
         let visit = self.visit.as_ref()?;
-        visit.watch.alarm.wait(visit.tid, time).ok()
+        let happened = visit.watch.alarm.wait(visit.tid, time).ok();
+        self.stopped = Instant::now();
+        happened
+    }
+
+    /// Answers the system call by which translated code leaves: it goes on where the program does, if that may be.
+    fn go_on(&mut self, code: &CodeMap, next_id: &mut u32) -> Result<(), Last> {
+        let last = |end, native| Last { end, stop: Some(Stop::SystemCall), native };
+        let Some(native) = self.native() else { return Err(last(BurstEnd::Stopped, None)) };
+        let pointer = self.record_pointer(&native);
+        let target = native.registers.instruction_pointer();
+        if pointer + LARGEST_RECORD as u64 >= self.limit() || self.cache.has_used_up(target) {
+            return Err(last(BurstEnd::Full, Some(native)));
+        }
+        self.misses += 1;
+        if self.misses > self.allowance.misses || self.began.elapsed() >= self.allowance.time {
+            return Err(last(BurstEnd::Untranslated, Some(native)));
+        }
+        let entry = match self.cache.enter(code, target, next_id) {
+            Ok(entry) => entry,
+            Err(refused) => {
+                self.missing = Some((target, refused));
+                let end = match refused {
+                    Refused::Instruction(_) => BurstEnd::Native,
+                    _ => BurstEnd::Untranslated,
+                };
+                return Err(last(end, Some(native)));
+            }
+        };
+        self.cache.translate_ahead(code, target, self.allowance.ahead, next_id);
+        let Some(tid) = self.visit.as_ref().map(|visit| visit.tid) else { return Err(Last::GONE) };
+        let next = enter_at(self.cache, &native.registers, entry, pointer);
+        if next.set(tid).is_err() || trace::resume_and_catch_system_call(tid).is_err() {
+            return Err(Last::GONE);
+        }
+        self.stops += 1;
+        self.stand_still += elapsed(self.stopped);
+        Ok(())
     }
 
     fn abandon(&mut self) {
@@ -201,7 +267,7 @@ impl Inside<'_, '_> {
         let Some(reserved) = self.cache.reserved() else { return begin };
         let pointer = match native.state.pointer_in_slot {
             true => Some(self.cache.space.slot(area::POINTER)),
-            false => self.held(reserved),
+            false => Some(native.translated.general(reserved.number())),
         };
         // What the program's memory says is checked.
         pointer
@@ -209,21 +275,16 @@ impl Inside<'_, '_> {
             .unwrap_or(begin)
     }
 
-    fn held(&self, register: x86::Gpr) -> Option<u64> {
-        let visit = self.visit.as_ref()?;
-        Registers::of(visit.tid).ok().map(|registers| registers.general(register.number()))
-    }
-
     /// Gives the thread its native registers and lets it go; returns the words of records.
-    fn finish(&mut self, stop: Option<Stop>) -> usize {
-        let Some(stop) = stop else {
+    fn finish(&mut self, last: Last) -> usize {
+        let Some(stop) = last.stop else {
             // It is gone; what it recorded ends nobody knows where.
             if let Some(visit) = self.visit.take() {
                 visit.forget();
             }
             return 0;
         };
-        let native = self.native();
+        let native = last.native.or_else(|| self.native());
         let words = native.as_ref().map_or(0, |native| self.complete_last_record(native));
         let Some(mut visit) = self.visit.take() else { return 0 };
         let signal = signal_of(stop);
@@ -278,8 +339,9 @@ impl Inside<'_, '_> {
             }
             Some(Iterations::Word(word)) if native.state.looping => {
                 // Counted at the begin of each iteration, of which the last may not be over.
-                let begun = self.cache.reserved().and_then(|register| self.held(register));
-                let done = begun.unwrap_or(0).saturating_sub(u64::from(inside.is_some()));
+                let held = |register: x86::Gpr| native.translated.general(register.number());
+                let begun = self.cache.reserved().map_or(0, held);
+                let done = begun.saturating_sub(u64::from(inside.is_some()));
                 memory.store_u64(offset(*word), done);
                 if done == 0 { first } else { words }
             }
@@ -314,14 +376,13 @@ impl Drop for Inside<'_, '_> {
         // Only on a panic of ours: the thread runs translated code and must be given back.
         let Some(tid) = self.visit.as_ref().map(|visit| visit.tid) else { return };
         let _ = trace::interrupt(tid);
-        match self.wait(PATIENCE) {
+        let last = match self.wait(PATIENCE) {
             Some(Happened::Stopped(stop)) => {
-                self.finish(Some(stop));
+                Last { end: BurstEnd::Stopped, stop: Some(stop), native: None }
             }
-            _ => {
-                self.finish(None);
-            }
-        }
+            _ => Last::GONE,
+        };
+        self.finish(last);
     }
 }
 

@@ -171,6 +171,7 @@ fn consume(raw: &Receiver<(Burst, Raw)>, send: &Sender<Observation>, shared: &Sh
             Ok((mut burst, raw)) => {
                 let drained = drain(&raw);
                 burst.records = drained.count;
+                burst.records_lost = drained.damaged;
                 let _ = send.send(Observation::Burst(burst));
                 for records in drained.records {
                     let _ = send.send(Observation::Records(records));

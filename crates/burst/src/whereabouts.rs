@@ -52,6 +52,12 @@ impl Whereabouts {
         copies.insert(at, Copy { length, natives });
     }
 
+    /// Forgets all processes but these. What the others ran was looked up when their end was seen.
+    pub(crate) fn keep(&self, processes: &[Pid]) {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|pid, _| processes.contains(pid));
+    }
+
     /// The native address for one in translated code; `None` for all others.
     #[must_use]
     pub fn native(&self, pid: Pid, address: RemoteAddr) -> Option<RemoteAddr> {
@@ -105,6 +111,10 @@ mod tests {
             assert_eq!(native(pid, address), expected, "{address:#x}");
         }
         assert_eq!(native(other, 0x9004), None);
+        whereabouts.keep(&[pid]);
+        assert_eq!(native(pid, 0x9000), Some(0x1000));
+        whereabouts.keep(&[other]);
+        assert_eq!(native(pid, 0x9000), None);
     }
 
     #[test]

@@ -16,18 +16,17 @@ use sys::process;
 use tracee::random::Random;
 
 use crate::budget::Budget;
-use crate::drain::{Raw, count_records};
+use crate::drain::{Content, Raw};
 use crate::picker::{Picker, blocks_harmlessly, may_be_stopped};
 use crate::program::{Program, cookie};
 use crate::refused::Refused;
-use crate::run::{Allowance, Ran, run};
-use crate::space::{RECORD_BYTES, RECORDS};
+use crate::run::{Ran, run};
+use crate::schedule::{allowance, slowdown};
+use crate::space::RECORDS;
 use crate::tracer::{Cost, Observation, Options, Shared, lock};
 use crate::visit::{Blocked, Visit, Watch, elapsed};
 use crate::whereabouts::Whereabouts;
 
-/// What a record costs the thread that makes it: between 1 and 2.5 on the machine of `bench/results` (burst_inside).
-const NANOS_PER_RECORD: u64 = 2;
 /// Blocks translated between bursts at most: about a millisecond.
 const BLOCKS_BETWEEN: usize = 100;
 /// A process that may not be traced is looked at again after this: a vfork's child may execute another program.
@@ -35,7 +34,8 @@ const EXAMINE_AGAIN: Duration = Duration::from_secs(1);
 /// How long we try to find threads in a state in which our mappings can be taken out.
 const LEAVING: Duration = Duration::from_millis(500);
 const LATE_PAUSE: Duration = Duration::from_micros(500);
-const FLAVOUR: BurstFlavour = BurstFlavour::Trace;
+/// Visits until a flavour's first burst: its cache is mapped, then populated, then used.
+const VISITS: usize = 3;
 
 /// Why there was no burst, and where the thread was, if that is known.
 type NoBurst = (Refused, Option<RemoteAddr>);
@@ -105,8 +105,9 @@ impl Worker {
             let processes = lock(&self.shared.processes).clone();
             self.programs.retain(|pid, _| processes.contains(pid));
             self.untraceable.retain(|_, (_, since)| since.elapsed() < EXAMINE_AGAIN);
+            self.whereabouts.keep(&processes);
             if let Some((pid, tid)) = self.picker.pick(&processes) {
-                self.attempt(pid, tid, &watch);
+                self.turn(pid, tid, &watch);
             }
             self.cost.tracer = process::thread_cpu_time();
             self.cost.consumer = Nanos(self.shared.consumer_cpu.load(Ordering::Relaxed));
@@ -121,35 +122,82 @@ impl Worker {
         Duration::from_nanos(self.random.around(Nanos(mean.as_nanos() as u64)).0)
     }
 
-    fn attempt(&mut self, pid: Pid, tid: Tid, watch: &Watch) {
-        let Err((reason, at)) = self.burst(pid, tid, watch) else { return };
-        // Not a matter of what can be traced: the thread was not running its own code at this moment.
-        if reason != Refused::NotRunning {
-            let time = process::monotonic() - self.options.start;
-            let _ = self.send.send(Observation::Refused { time, pid, tid, at, reason });
+    fn turn(&mut self, pid: Pid, tid: Tid, watch: &Watch) {
+        if self.next_flavour(pid) == BurstFlavour::Timed {
+            self.extra(pid, tid, BurstFlavour::Timed, watch);
+            if let Some(program) = self.programs.get_mut(&pid) {
+                program.schedule.note_timed();
+            }
+            return;
+        }
+        match self.burst(pid, tid, BurstFlavour::Trace, watch) {
+            Ok(true) => {
+                let program = self.programs.get_mut(&pid);
+                // At once: the thread does the same as just now.
+                if program.is_some_and(|program| program.schedule.note_trace()) {
+                    self.extra(pid, tid, BurstFlavour::Count, watch);
+                }
+            }
+            // Not a matter of what can be traced: the thread was not running its own code at this moment.
+            Ok(false) | Err((Refused::NotRunning, _)) => {}
+            Err((reason, at)) => {
+                let time = process::monotonic() - self.options.start;
+                let _ = self.send.send(Observation::Refused { time, pid, tid, at, reason });
+            }
         }
     }
 
-    fn burst(&mut self, pid: Pid, tid: Tid, watch: &Watch) -> Result<(), NoBurst> {
+    fn next_flavour(&self, pid: Pid) -> BurstFlavour {
+        let program = self.programs.get(&pid);
+        program.map_or(BurstFlavour::Trace, |program| program.schedule.next())
+    }
+
+    /// A burst that only adds to what traces tell. Why there is none is told by those, too.
+    fn extra(&mut self, pid: Pid, tid: Tid, flavour: BurstFlavour, watch: &Watch) {
+        for _ in 0..VISITS {
+            let ended = watch.has_abandoned() || self.shared.stop.load(Ordering::Relaxed);
+            if ended || !matches!(self.burst(pid, tid, flavour, watch), Ok(false)) {
+                return;
+            }
+        }
+    }
+
+    /// Whether a burst took place, and not only what must come before the first.
+    fn burst(
+        &mut self,
+        pid: Pid,
+        tid: Tid,
+        flavour: BurstFlavour,
+        watch: &Watch,
+    ) -> Result<bool, NoBurst> {
         let nowhere = |refused| (refused, None);
         self.know(pid).map_err(nowhere)?;
-        let Some(program) = self.programs.get_mut(&pid) else { return Ok(()) };
-        program.refused(FLAVOUR).map_err(nowhere)?;
+        let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
+        program.refused(flavour).map_err(nowhere)?;
         program.refresh();
+        if flavour != BurstFlavour::Trace {
+            program.prepare(flavour, BLOCKS_BETWEEN, &mut self.next_block);
+        }
         may_be_stopped(pid, tid).map_err(nowhere)?;
         let shared = Arc::clone(&self.shared);
         let mut waiting = lock(&shared.waiting);
-        let result = self.visit(pid, tid, watch);
+        let result = self.visit(pid, tid, flavour, watch);
         *waiting = watch.is_waiting();
         result
     }
 
-    fn visit(&mut self, pid: Pid, tid: Tid, watch: &Watch) -> Result<(), NoBurst> {
+    fn visit(
+        &mut self,
+        pid: Pid,
+        tid: Tid,
+        flavour: BurstFlavour,
+        watch: &Watch,
+    ) -> Result<bool, NoBurst> {
         let visit =
             Visit::begin(tid, watch, Blocked::LeaveAlone).map_err(|refused| (refused, None))?;
         let at = visit.native.instruction_pointer();
         let here = |refused| (refused, Some(at));
-        let Some(program) = self.programs.get_mut(&pid) else { return Ok(()) };
+        let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
         if let Err(refused) = visit.check() {
             self.cost.stand_still += visit.leave(0);
             return Err(here(refused));
@@ -157,14 +205,14 @@ impl Worker {
         if program.is_another() {
             self.cost.stand_still += visit.leave(0);
             self.programs.remove(&pid);
-            return Ok(());
+            return Ok(false);
         }
-        if program.needs_set_up(FLAVOUR, at) {
-            let stood_still = program.set_up(visit, FLAVOUR, cookie(pid, self.began));
+        if program.needs_set_up(flavour, at) {
+            let stood_still = program.set_up(visit, flavour, cookie(pid, self.began));
             self.cost.stand_still += stood_still;
-            return Ok(());
+            return Ok(false);
         }
-        self.run(pid, visit).map_err(here)
+        self.run(pid, visit, flavour).map_err(here)
     }
 
     /// Makes sure that we know the process.
@@ -183,24 +231,22 @@ impl Worker {
         Ok(())
     }
 
-    fn run(&mut self, pid: Pid, visit: Visit<'_>) -> Result<(), Refused> {
+    fn run(&mut self, pid: Pid, visit: Visit<'_>, flavour: BurstFlavour) -> Result<bool, Refused> {
         let tid = visit.tid;
         let (at, asked) = (visit.native.instruction_pointer(), visit.asked);
-        let Some(program) = self.programs.get_mut(&pid) else { return Ok(()) };
-        let Some((cache, code)) = program.ready(FLAVOUR) else { return Ok(()) };
-        let allowance =
-            Allowance { time: self.options.longest, bytes: RECORD_BYTES / 2, misses: 64, ahead: 4 };
+        let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
+        let Some((cache, code)) = program.ready(flavour) else { return Ok(false) };
+        let allowance = allowance(flavour, self.options.longest);
         let time = process::monotonic() - self.options.start;
-        let used = self.picker.used((pid, tid));
-        let ran = run(visit, cache, code, &allowance, &mut self.next_block);
-        let used_after = self.picker.used((pid, tid));
+        let clock = || self.picker.used((pid, tid));
+        let ran = run(visit, cache, code, &allowance, &clock, &mut self.next_block);
         if ran.is_err() {
             self.cost.stand_still += elapsed(asked);
         }
         // The thread runs natively again: this costs it nothing.
         cache.translate_waiting(code, BLOCKS_BETWEEN, &mut self.next_block);
         for block in cache.take_new_blocks() {
-            let _ = self.send.send(Observation::Block(pid, FLAVOUR, block));
+            let _ = self.send.send(Observation::Block(pid, flavour, block));
         }
         let missing = match &ran {
             Ok(ran) => ran.missing,
@@ -209,13 +255,11 @@ impl Worker {
         if let Some((at, why)) = missing {
             program.note_missing(at, why);
         }
-        let ran = ran?;
-        let cpu_time = used.zip(used_after).map(|(before, after)| after - before);
-        self.publish(pid, tid, time, cpu_time, &ran);
-        Ok(())
+        self.publish(pid, tid, flavour, time, &ran?);
+        Ok(true)
     }
 
-    fn publish(&mut self, pid: Pid, tid: Tid, time: Nanos, cpu_time: Option<Nanos>, ran: &Ran) {
+    fn publish(&mut self, pid: Pid, tid: Tid, flavour: BurstFlavour, time: Nanos, ran: &Ran) {
         let id = BurstId(self.next_burst);
         self.next_burst += 1;
         let mut burst = Burst {
@@ -223,10 +267,10 @@ impl Worker {
             time,
             pid,
             tid,
-            flavour: FLAVOUR,
+            flavour,
             end: ran.end,
             elapsed: ran.elapsed,
-            cpu_time,
+            cpu_time: ran.cpu_time,
             stand_still: ran.stand_still,
             stops: ran.stops,
             fs_base: ran.fs_base,
@@ -235,19 +279,24 @@ impl Worker {
         };
         self.cost.stand_still += ran.stand_still;
         self.cost.inside += ran.elapsed;
-        let raw = self.programs.get_mut(&pid).and_then(|program| {
-            let (cache, _) = program.ready(FLAVOUR)?;
-            let words = cache.space.memory().words(RECORDS, ran.words);
-            Some(Raw { burst: id, words, layouts: cache.layouts() })
-        });
-        // Loops that are summarised have few records and no slow-down.
-        let records = raw.as_ref().map_or(0, count_records);
-        let slowdown = Nanos(records * NANOS_PER_RECORD).min(ran.elapsed);
-        self.cost.slowdown += slowdown;
-        let sent = raw.is_some_and(|raw| self.send_raw.try_send((burst.clone(), raw)).is_ok());
-        if !sent {
+        let Some(program) = self.programs.get_mut(&pid) else { return };
+        let Some((cache, _)) = program.ready(flavour) else { return };
+        let content = match flavour {
+            BurstFlavour::Count => Content::Counts(cache.take_counts()),
+            BurstFlavour::Trace | BurstFlavour::Timed => Content::Words {
+                words: cache.space.memory().words(RECORDS, ran.words),
+                layouts: cache.layouts(),
+            },
+        };
+        let tally = content.tally();
+        if flavour == BurstFlavour::Trace {
+            program.note_recent(&tally.blocks);
+        }
+        self.cost.slowdown += slowdown(flavour, &tally, ran.elapsed);
+        let raw = Raw { burst: id, content };
+        if self.send_raw.try_send((burst.clone(), raw)).is_err() {
             burst.records_lost = true;
-            burst.records = records;
+            burst.records = tally.records;
             let _ = self.send.send(Observation::Burst(burst));
         }
     }

@@ -3,77 +3,20 @@
 //! What for: the whole way from a real process through `Tracer` to addresses. What not: figures over them (`analysis`),
 //! and the translation of single instructions (tests of `x86`).
 
+mod support;
+
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use base::{BlockId, BurstId, Nanos, Pid, RemoteAddr, Tid};
+use base::{BlockId, BurstId, Nanos, RemoteAddr};
 use burst::{NewBlock, Observation, Options, Tracer};
-use facts::{Record, decode_records};
-use testkit::programs::{skip, target};
+use facts::{BurstFlavour, Record, decode_records};
+use support::Program;
 use x86::translate::RecordLayout;
 use x86::{
     Advance, BlockRoots, CodeBytes, Kind, Limits, Reader, SelfLoop, Source, State, Times, evaluate,
     find_roots, read_block, self_loop,
 };
-
-/// A running program that tells where its data lie.
-struct Program {
-    child: Child,
-    told: HashMap<String, u64>,
-}
-
-impl Program {
-    /// `None` where it may not be traced.
-    fn start(part: &str) -> Option<Program> {
-        let mut tried =
-            Command::new(target("sleeper")).stdout(Stdio::null()).spawn().expect("child");
-        let seized = sys::trace::seize_alone(Tid(tried.id().cast_signed()));
-        let _ = tried.kill().and_then(|()| tried.wait());
-        if let Err(error) = seized {
-            skip(&format!("ptrace is not allowed here: {error}"));
-            return None;
-        }
-        let mut child = Command::new(target("known_accesses"))
-            .args(["--ms", "600000", "--only", part])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program can be started");
-        let lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
-        let mut told = HashMap::new();
-        for line in lines.map_while(Result::ok) {
-            let (name, value) = line.split_once('=').expect("name=value");
-            let number = match value.strip_prefix("0x") {
-                Some(digits) => u64::from_str_radix(digits, 16).ok(),
-                None => value.parse().ok(),
-            };
-            told.insert(name.to_owned(), number.expect("a number"));
-            if name == "ready" {
-                break;
-            }
-        }
-        Some(Program { child, told })
-    }
-
-    fn pid(&self) -> Pid {
-        Pid(self.child.id().cast_signed())
-    }
-
-    /// The index of `address` in an array of elements of so many bytes.
-    fn index(&self, array: &str, address: u64, bytes: u64) -> Option<u64> {
-        let offset = address.checked_sub(self.told[array])?;
-        let within = offset < self.told[&format!("{array}_bytes")] && offset.is_multiple_of(bytes);
-        within.then_some(offset / bytes)
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// A block, read again from what was observed of it.
 struct Code {
@@ -146,6 +89,7 @@ fn bursts(program: &Program, enough: usize) -> Vec<Vec<Access>> {
     let mut tracer = Tracer::start(options).expect("a tracer");
     tracer.set_processes(vec![program.pid()]);
     let mut blocks: HashMap<BlockId, Code> = HashMap::new();
+    let mut flavours: HashMap<BurstId, BurstFlavour> = HashMap::new();
     let mut found: HashMap<BurstId, Vec<Access>> = HashMap::new();
     let began = Instant::now();
     let mut count = 0;
@@ -155,10 +99,16 @@ fn bursts(program: &Program, enough: usize) -> Vec<Vec<Access>> {
         std::thread::sleep(Duration::from_millis(5));
         for one in tracer.observed() {
             match one {
-                Observation::Block(_, _, block) => {
+                Observation::Block(_, BurstFlavour::Trace, block) => {
                     blocks.insert(block.id, Code::read(&block));
                 }
-                Observation::Records(records) => {
+                Observation::Burst(burst) => {
+                    flavours.insert(burst.id, burst.flavour);
+                }
+                // A burst comes in front of its records.
+                Observation::Records(records)
+                    if flavours[&records.burst] == BurstFlavour::Trace =>
+                {
                     let burst = found.entry(records.burst).or_default();
                     let before = burst.len();
                     decode_records(&records.bytes, |record| {
@@ -168,7 +118,7 @@ fn bursts(program: &Program, enough: usize) -> Vec<Vec<Access>> {
                     .expect("records");
                     count += burst.len() - before;
                 }
-                Observation::Burst(_) | Observation::Refused { .. } => {}
+                Observation::Block(..) | Observation::Records(_) | Observation::Refused { .. } => {}
             }
             if count >= enough {
                 break;
@@ -228,7 +178,7 @@ const WORDS: u64 = 1 << 16;
 
 #[test]
 fn a_triad_walks_three_arrays_in_step() {
-    let Some(program) = Program::start("1") else { return };
+    let Some(program) = Program::known_accesses("1") else { return };
     let bursts = bursts(&program, ENOUGH);
     assert_mapped(&program, &bursts, &["triad_a", "triad_b", "triad_c"]);
     for burst in &bursts {
@@ -247,7 +197,7 @@ fn a_triad_walks_three_arrays_in_step() {
 #[test]
 fn a_column_walk_goes_down_each_column() {
     const COLUMNS: u64 = 512;
-    let Some(program) = Program::start("2") else { return };
+    let Some(program) = Program::known_accesses("2") else { return };
     let bursts = bursts(&program, ENOUGH);
     assert_mapped(&program, &bursts, &["matrix"]);
     for burst in &bursts {
@@ -260,7 +210,7 @@ fn a_column_walk_goes_down_each_column() {
 
 #[test]
 fn a_chase_reads_where_the_word_before_led() {
-    let Some(program) = Program::start("3") else { return };
+    let Some(program) = Program::known_accesses("3") else { return };
     let bursts = bursts(&program, ENOUGH);
     assert_mapped(&program, &bursts, &["links"]);
     let mut bytes = vec![0; program.told["links_bytes"] as usize];

@@ -89,7 +89,8 @@ pub struct Burst {
     pub fs_base: RemoteAddr,
     /// Records it made, those lost included.
     pub records: u64,
-    /// Its records were thrown away: the consumer was behind, or the result at its limit.
+    /// Its records were thrown away: the consumer was behind, the result at its limit, or the program had written over
+    /// some.
     pub records_lost: bool,
 }
 

@@ -1,0 +1,91 @@
+//! Which blocks are translated before a thread comes to them: each that it has to stop for costs it some 60 us.
+
+use base::RemoteAddr;
+
+use super::Cache;
+use crate::code_map::CodeMap;
+
+impl Cache {
+    /// Where basic blocks begin in the blocks with these numbers, each once.
+    #[must_use]
+    pub fn basic_blocks(&self, numbers: &[u32]) -> Vec<RemoteAddr> {
+        let blocks = numbers.iter().filter_map(|number| self.block(*number));
+        let mut starts: Vec<RemoteAddr> =
+            blocks.flat_map(|block| block.basic_blocks.iter().copied()).collect();
+        starts.sort_unstable();
+        starts.dedup();
+        starts
+    }
+
+    /// Translates blocks with these starts, at most `most`, while no thread waits for it.
+    pub fn translate_all(
+        &mut self,
+        code: &CodeMap,
+        starts: &[RemoteAddr],
+        most: usize,
+        next_id: &mut u32,
+    ) {
+        let new: Vec<RemoteAddr> =
+            starts.iter().copied().filter(|start| !self.has(*start)).take(most).collect();
+        for start in new {
+            if self.is_full() {
+                return;
+            }
+            // A thread that comes there finds out why it cannot be had.
+            let _ = self.enter(code, start, next_id);
+        }
+    }
+
+    /// Translates what can be reached from `from` by direct jumps, at most `most` blocks.
+    pub fn translate_ahead(
+        &mut self,
+        code: &CodeMap,
+        from: RemoteAddr,
+        most: usize,
+        next_id: &mut u32,
+    ) {
+        let mut todo = vec![from];
+        let mut next = 0;
+        let mut added = 0;
+        while let Some(at) = todo.get(next).copied() {
+            next += 1;
+            let known = self.has(at);
+            // What known blocks lead to was translated with them, or was not wanted.
+            if known && at != from || !known && self.enter(code, at, next_id).is_err() {
+                continue;
+            }
+            added += usize::from(!known);
+            if added >= most {
+                return;
+            }
+            let Some(number) = self.by_start.get(&at) else { continue };
+            let exits = self.blocks[*number as usize].exits.clone();
+            for exit in &self.exits[exits] {
+                if !todo.contains(&exit.exit.target) {
+                    todo.push(exit.exit.target);
+                }
+            }
+        }
+    }
+
+    /// Translates what exits lead to and is not there yet, at most `most` blocks. For the time between bursts, when no
+    /// thread waits for it.
+    pub fn translate_waiting(&mut self, code: &CodeMap, most: usize, next_id: &mut u32) {
+        self.returns.retain(|target| !self.by_start.contains_key(target));
+        let targets: Vec<RemoteAddr> =
+            self.returns.iter().chain(self.waiting.keys()).copied().collect();
+        let mut left = most;
+        for target in targets {
+            if left == 0 {
+                return;
+            }
+            if self.is_full() || self.hopeless.contains(&target) || self.has(target) {
+                continue;
+            }
+            left -= 1;
+            if self.enter(code, target, next_id).is_err() {
+                self.hopeless.insert(target);
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What a stop in translated code means.
+//!
+//! What for: any stop -> exact native registers, from the states that `x86` gives for every byte of a copy. What not:
+//! setting them (`run`).
+
+use base::RemoteAddr;
+use sys::trace::Registers;
+use x86::translate::{NativeRip, State};
+
+use super::Cache;
+
+/// What a stop inside translated code means.
+pub struct Native {
+    /// All registers, as if the program had run natively.
+    pub registers: Registers,
+    /// All registers as they were.
+    pub translated: Registers,
+    /// The block, where it stopped in one.
+    pub block: Option<u32>,
+    /// The state there.
+    pub state: State,
+}
+
+impl Cache {
+    /// What a stop at these registers means; `None` where it is not in translated code.
+    #[must_use]
+    pub fn native(&self, registers: &Registers) -> Option<Native> {
+        let at = registers.instruction_pointer();
+        let region_number = self.space.region_of(at)?;
+        let region = &self.space.regions()[region_number];
+        let offset = (at.0 - region.at.0) as usize;
+        let (block, state) = if offset < region.common.bytes.len() {
+            (None, region.common.states.at(offset)?.clone())
+        } else {
+            let numbers = self.in_region.get(region_number)?;
+            let behind = numbers.partition_point(|number| self.blocks[*number as usize].at <= at);
+            let number = *numbers.get(behind.checked_sub(1)?)?;
+            let block = &self.blocks[number as usize];
+            let within = (at.0 - block.at.0) as usize;
+            if within >= block.length {
+                return None;
+            }
+            (Some(number), block.states.at(within)?.clone())
+        };
+        let mut native = *registers;
+        let rip = match state.rip {
+            NativeRip::At(address) => address,
+            NativeRip::Register(register, plus) => {
+                RemoteAddr(registers.general(register.number()).wrapping_add(plus))
+            }
+            NativeRip::Slot(slot) => RemoteAddr(self.space.slot(slot)),
+        };
+        for (register, slot) in &state.saved {
+            native.set_general(register.number(), self.space.slot(*slot));
+        }
+        native.set_instruction_pointer(rip);
+        native.set_gs_base(RemoteAddr(0));
+        native.forget_system_call();
+        Some(Native { registers: native, translated: *registers, block, state })
+    }
+}

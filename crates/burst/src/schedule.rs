@@ -1,0 +1,121 @@
+//! Which burst is next, how long it may be, and what it costs.
+//!
+//! What for: three flavours, one budget. A trace tells addresses, and slows irregular code down; a count window of the
+//! same thread directly behind tells how fast the same code is natively; timed loads tell what single loads wait for.
+//! What not: how often (`budget`), which thread (`picker`).
+//!
+//! ```text
+//! trace, trace + count, trace, trace + count, timed, and so on
+//! ```
+
+use std::time::Duration;
+
+use base::Nanos;
+use facts::BurstFlavour;
+
+use crate::drain::Tally;
+use crate::run::Allowance;
+use crate::space::RECORD_BYTES;
+
+/// Behind every second trace comes a count window.
+const TRACES_PER_COUNT: u32 = 2;
+/// Behind every fourth one, in its turn, timed loads.
+const TRACES_PER_TIMED: u32 = 4;
+/// So often the same loads are timed, then another one of each block.
+const BURSTS_PER_LOAD: u32 = 8;
+
+/// The turns of one process.
+#[derive(Debug, Default)]
+pub struct Schedule {
+    traces: u32,
+    timed_is_due: bool,
+    timed: u32,
+}
+
+impl Schedule {
+    /// What the next burst is for.
+    #[must_use]
+    pub fn next(&self) -> BurstFlavour {
+        if self.timed_is_due { BurstFlavour::Timed } else { BurstFlavour::Trace }
+    }
+
+    /// A trace took place; whether a count window follows at once.
+    pub fn note_trace(&mut self) -> bool {
+        self.traces = self.traces.wrapping_add(1);
+        self.timed_is_due = self.traces.is_multiple_of(TRACES_PER_TIMED);
+        self.traces.is_multiple_of(TRACES_PER_COUNT)
+    }
+
+    /// Timed loads had their turn, whatever came of it.
+    pub fn note_timed(&mut self) {
+        self.timed_is_due = false;
+        self.timed = self.timed.wrapping_add(1);
+    }
+
+    /// Whether the loads that are timed have been so for long enough.
+    #[must_use]
+    pub fn other_loads_are_due(&self) -> bool {
+        self.timed.is_multiple_of(BURSTS_PER_LOAD)
+    }
+}
+
+/// What a burst may cost; `longest` is the time of a trace. A count window is longer, 5 ms of 3: caches that the trace
+/// left cold weigh less in it. Timed loads are shorter, for nearly all of their time is lost.
+#[must_use]
+pub fn allowance(flavour: BurstFlavour, longest: Duration) -> Allowance {
+    let (time, misses) = match flavour {
+        BurstFlavour::Trace => (longest, 64),
+        // Code that stands still this often is not counted at its native rate.
+        BurstFlavour::Count => (longest * 5 / 3, 16),
+        BurstFlavour::Timed => (longest / 3, 64),
+    };
+    Allowance { time, bytes: RECORD_BYTES / 2, misses, ahead: 4 }
+}
+
+/// How much longer a burst took than it would have natively: an estimate, at most all of it.
+#[must_use]
+pub fn slowdown(flavour: BurstFlavour, tally: &Tally, elapsed: Nanos) -> Nanos {
+    // A record costs the thread that makes it between 1 and 2.5 ns on the machine of `bench/results` (burst_inside).
+    // Loops that are summarised have few and no slow-down.
+    let each = match flavour {
+        BurstFlavour::Trace => 2,
+        BurstFlavour::Count => 1,
+        BurstFlavour::Timed => 60,
+    };
+    Nanos(tally.runs.saturating_mul(each)).min(elapsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_flavours_have_their_turns() {
+        let mut schedule = Schedule::default();
+        let mut turns = Vec::new();
+        for _ in 0..10 {
+            match schedule.next() {
+                BurstFlavour::Trace if schedule.note_trace() => turns.push("trace + count"),
+                BurstFlavour::Trace => turns.push("trace"),
+                _ => {
+                    schedule.note_timed();
+                    turns.push("timed");
+                }
+            }
+        }
+        let round = ["trace", "trace + count", "trace", "trace + count", "timed"];
+        assert_eq!(turns, [round, round].concat());
+    }
+
+    #[test]
+    fn no_burst_is_slowed_by_more_than_it_took() {
+        let tally = |runs| Tally { runs, ..Tally::default() };
+        let flavours = [BurstFlavour::Trace, BurstFlavour::Count, BurstFlavour::Timed];
+        for flavour in flavours {
+            assert_eq!(slowdown(flavour, &tally(u64::MAX), Nanos(1000)), Nanos(1000));
+            assert_eq!(slowdown(flavour, &tally(0), Nanos(1000)), Nanos(0));
+        }
+        let times = flavours.map(|flavour| allowance(flavour, Duration::from_millis(3)).time);
+        assert_eq!(times, [3, 5, 1].map(Duration::from_millis));
+    }
+}

@@ -1,0 +1,212 @@
+//! Count windows and timed loads of real processes, against what these do by construction.
+//!
+//! What for: exact counts per instruction, and which loads take longer. What not: how long any of them takes: timing
+//! decides no test.
+
+mod support;
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use base::{BlockId, BurstId, Nanos, RemoteAddr};
+use burst::{NewBlock, Observation, Options, Tracer};
+use facts::{Burst, BurstFlavour, decode_records};
+use support::Program;
+use x86::translate::RecordLayout;
+use x86::{Block, CodeBytes, Limits, Reader, Source, State, evaluate, read_block};
+
+/// A block, read again from what was observed of it.
+struct Code {
+    block: Block,
+    layout: RecordLayout,
+}
+
+impl Code {
+    fn read(new: &NewBlock) -> Code {
+        let pieces: Vec<CodeBytes<'_>> = new
+            .pieces
+            .iter()
+            .map(|piece| CodeBytes { start: piece.address, bytes: &piece.bytes })
+            .collect();
+        let start = pieces.first().expect("a block has code").start;
+        let block = read_block(&mut Reader::new(), pieces.as_slice(), start, &Limits::BASIC);
+        Code { block, layout: new.record.parse().expect("a layout") }
+    }
+}
+
+/// Block, iterations, values.
+type Row = (BlockId, u64, Vec<u64>);
+
+/// What bursts of one flavour told.
+#[derive(Default)]
+struct Seen {
+    codes: HashMap<BlockId, Code>,
+    bursts: Vec<Burst>,
+    rows: HashMap<BurstId, Vec<Row>>,
+}
+
+impl Seen {
+    fn take(&mut self, flavour: BurstFlavour, one: Observation) {
+        match one {
+            Observation::Block(_, of, block) if of == flavour => {
+                self.codes.insert(block.id, Code::read(&block));
+            }
+            Observation::Burst(burst) if burst.flavour == flavour => self.bursts.push(burst),
+            Observation::Records(records)
+                if self.bursts.iter().any(|burst| burst.id == records.burst) =>
+            {
+                let rows = self.rows.entry(records.burst).or_default();
+                decode_records(&records.bytes, |record| {
+                    assert_eq!(record.way, 0);
+                    rows.push((record.block, record.iterations, record.values.to_vec()));
+                })
+                .expect("records");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Traces a program until there is enough of one flavour.
+fn watch(program: &Program, flavour: BurstFlavour, enough: impl Fn(&Seen) -> bool) -> Seen {
+    let options = Options {
+        start: Nanos(0),
+        overhead: 1.0,
+        interval: Some(Duration::from_millis(1)),
+        longest: Duration::from_millis(2),
+    };
+    let mut tracer = Tracer::start(options).expect("a tracer");
+    tracer.set_processes(vec![program.pid()]);
+    let mut seen = Seen::default();
+    let began = Instant::now();
+    while !enough(&seen) {
+        // Only keeps a broken tracer from hanging the test.
+        assert!(began.elapsed() < Duration::from_secs(60), "{} bursts", seen.bursts.len());
+        std::thread::sleep(Duration::from_millis(5));
+        tracer.observed().for_each(|one| seen.take(flavour, one));
+    }
+    tracer.stop();
+    tracer.observed().for_each(|one| seen.take(flavour, one));
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", program.pid()));
+    assert!(!maps.unwrap_or_default().contains("memfd:fathom"), "our mappings are gone");
+    seen
+}
+
+/// How often each instruction ran in each window, by the counts of the blocks that hold it.
+fn instruction_counts(seen: &Seen) -> Vec<BTreeMap<RemoteAddr, u64>> {
+    let count = |rows: &Vec<Row>| {
+        let mut counts: BTreeMap<RemoteAddr, u64> = BTreeMap::new();
+        for (block, times, values) in rows {
+            assert!(values.is_empty() && *times > 0);
+            for instruction in &seen.codes[block].block.instructions {
+                *counts.entry(instruction.address()).or_default() += times;
+            }
+        }
+        counts
+    };
+    seen.rows.values().map(count).collect()
+}
+
+fn most(counts: &BTreeMap<RemoteAddr, u64>) -> u64 {
+    counts.values().copied().max().unwrap_or(0)
+}
+
+/// Windows in which a loop ran this often are long enough to tell.
+const LONG: u64 = 20_000;
+
+/// `column` runs 128 rows for each column, 512 columns for each call, and 16 calls between two system calls.
+#[test]
+fn counts_of_nested_loops_stand_in_their_proportion() {
+    const ROWS: u64 = 128;
+    let Some(program) = Program::known_accesses("2") else { return };
+    let windows = |seen: &Seen| {
+        let mut all = instruction_counts(seen);
+        all.retain(|counts| most(counts) >= LONG);
+        all
+    };
+    let seen = watch(&program, BurstFlavour::Count, |seen| windows(seen).len() >= 5);
+    for counts in windows(&seen) {
+        let inner = most(&counts);
+        let often = |count: u64, of: u64| (count * of).abs_diff(inner) <= 2 * of;
+        for (at, count) in &counts {
+            // What runs once per call ran 16 times at most.
+            let known = often(*count, 1) || often(*count, ROWS) || *count <= 17;
+            assert!(known, "{at} ran {count} times, the loop {inner} times: {counts:?}");
+        }
+        assert!(counts.values().any(|count| often(*count, 1)));
+        assert!(counts.values().any(|count| often(*count, ROWS)), "{counts:?}");
+    }
+    for burst in &seen.bursts {
+        assert!(burst.stops >= 2, "{burst:?}");
+        assert!(burst.cpu_time.is_some_and(|time| time.0 > 0), "{burst:?}");
+        // On a loaded machine the consumer may be behind.
+        let expected = if burst.records_lost { 0 } else { burst.records };
+        assert_eq!(seen.rows.get(&burst.id).map_or(0, Vec::len) as u64, expected);
+    }
+}
+
+/// `atomic` adds 1 per iteration to a number in its memory.
+#[test]
+fn no_window_counts_more_than_the_program_did() {
+    let Some(program) = Program::known_accesses("7") else { return };
+    let progress = || {
+        let mut bytes = [0; 8];
+        let at = RemoteAddr(program.told["counter"]);
+        assert_eq!(sys::trace::read_memory(program.pid(), at, &mut bytes), 8);
+        u64::from_le_bytes(bytes)
+    };
+    let counted = |seen: &Seen| -> u64 { instruction_counts(seen).iter().map(most).sum() };
+    let before = progress();
+    let seen = watch(&program, BurstFlavour::Count, |seen| counted(seen) >= 10 * LONG);
+    let (counted, done) = (counted(&seen), progress() - before);
+    // A window may end in front of the addition that it counted.
+    assert!(counted <= done + seen.rows.len() as u64, "{counted} counted, {done} done");
+}
+
+/// The cycles of the timed loads of the block that has most, each with its address.
+fn loads(seen: &Seen) -> Vec<(u64, u32)> {
+    let mut of: HashMap<BlockId, Vec<(u64, u32)>> = HashMap::new();
+    for (block, _, values) in seen.rows.values().flatten() {
+        let Code { block: code, layout } = &seen.codes[block];
+        let (access, word) = layout.timed.expect("only timed loads are recorded");
+        let mut state = State::default();
+        for value in &layout.values {
+            let Source::General(register) = value.root.source else { panic!("{layout:?}") };
+            state.set(register, values[value.word - 1]);
+        }
+        let accesses = code.instructions.iter().flat_map(|one| one.accesses());
+        let access = accesses.into_iter().nth(access).expect("the timed access");
+        let touched = evaluate(std::slice::from_ref(access), &state);
+        let stamps = values[word - 1];
+        let cycles = ((stamps >> 32) as u32).wrapping_sub(stamps as u32);
+        of.entry(*block).or_default().push((touched[0].address.0, cycles));
+    }
+    of.into_values().max_by_key(Vec::len).unwrap_or_default()
+}
+
+const ENOUGH: usize = 3000;
+
+#[test]
+fn timed_loads_have_their_addresses() {
+    let Some(program) = Program::known_accesses("3") else { return };
+    let seen = watch(&program, BurstFlavour::Timed, |seen| loads(seen).len() >= ENOUGH);
+    for (address, cycles) in loads(&seen) {
+        assert!(program.index("links", address, 64).is_some(), "{address:#x} took {cycles}");
+        assert!(cycles > 0);
+    }
+}
+
+#[test]
+fn loads_from_memory_take_longer_than_loads_from_the_nearest_cache() {
+    let median = |arguments: &[&str]| {
+        let program = Program::start("access_patterns", arguments)?;
+        let seen = watch(&program, BurstFlavour::Timed, |seen| loads(seen).len() >= ENOUGH);
+        let mut cycles: Vec<u32> = loads(&seen).iter().map(|(_, cycles)| *cycles).collect();
+        cycles.sort_unstable();
+        Some(cycles[cycles.len() / 2])
+    };
+    let near = ["--megabytes", "1", "--chase", "0", "--hits", "1000000000"];
+    let far = ["--megabytes", "64", "--chase", "1000000", "--hits", "0"];
+    let Some((near, far)) = median(&near).zip(median(&far)) else { return };
+    assert!(near < far, "{near} and {far} cycles");
+}
