@@ -1,0 +1,89 @@
+//! Prints how fast accesses are simulated, in millions per second: irregular ones, summarised loops, and ones that L1 has.
+//! For developers; the stored run is bench/results/cachesim.md. Each figure is the best of five runs.
+
+use std::time::Instant;
+
+use base::{Bytes, RemoteAddr};
+use cachesim::{
+    Access, ColdLines, Config, Geometry, Hierarchy, Inclusion, Kind, LoopAccess, LoopRun,
+    Replacement, SiteId, Thread,
+};
+
+const IRREGULAR: u64 = 64 << 20;
+const IN_L1: u64 = 16 << 10;
+
+fn config() -> Config {
+    let level = |bytes, ways| Geometry { bytes: Bytes(bytes), ways, line_bytes: 64 };
+    Config {
+        l1: level(48 << 10, 12),
+        l2: Some(level(2 << 20, 16)),
+        llc: Some(level(12 << 20, 16)),
+        cores: 1,
+        inclusion: Inclusion::NonInclusive,
+        replacement: Replacement::Lru,
+        cold: ColdLines::Unknown,
+    }
+}
+
+/// Accesses all over `bytes`.
+fn spread(bytes: u64, count: u64) -> Vec<Access> {
+    let mut state = 1u64;
+    let one = |_| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let address = RemoteAddr((1 << 32) + (state >> 20) % bytes / 8 * 8);
+        Access { address, bytes: 8, kind: Kind::Read, site: SiteId(0) }
+    };
+    (0..count).map(one).collect()
+}
+
+fn triad(apart: u64) -> [LoopAccess; 3] {
+    let stream = |site: u32, kind| {
+        let start = RemoteAddr((1 << 32) + u64::from(site) * ((256 << 20) + apart));
+        LoopAccess { start, stride: 8, bytes: 8, kind, site: SiteId(site) }
+    };
+    [stream(0, Kind::Read), stream(1, Kind::Read), stream(2, Kind::Write)]
+}
+
+fn report(what: &str, accesses: u64, mut work: impl FnMut(&mut Hierarchy)) {
+    let mut best = f64::INFINITY;
+    let mut hierarchy = Hierarchy::new(&config()).expect("it can be simulated");
+    for _ in 0..5 {
+        hierarchy.forget();
+        let start = Instant::now();
+        work(&mut hierarchy);
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    println!("{what:50} {:8.0} M accesses/s", accesses as f64 / best * 1e-6);
+}
+
+fn main() {
+    let all = |trace: &'static [Access]| {
+        move |hierarchy: &mut Hierarchy| {
+            trace.iter().for_each(|access| hierarchy.access(Thread(0), access));
+        }
+    };
+    let irregular: &'static [Access] = spread(IRREGULAR, 4 << 20).leak();
+    report("irregular over 64 MiB", irregular.len() as u64, all(irregular));
+    let resident: &'static [Access] = spread(IN_L1, 4 << 20).leak();
+    report("irregular over 16 KiB (in L1)", resident.len() as u64, all(resident));
+    let iterations = 8 << 20;
+    for (what, apart) in
+        [("triad, summarised", 24 * 64 + 16), ("triad, summarised, streams in the same sets", 0)]
+    {
+        let accesses = triad(apart);
+        report(what, 3 * iterations, |hierarchy| {
+            hierarchy.run(Thread(0), &LoopRun { accesses: &accesses, iterations, partial: 0 });
+        });
+    }
+    let accesses = triad(24 * 64 + 16);
+    report("triad, access by access", 3 * iterations / 8, |hierarchy| {
+        for iteration in 0..iterations / 8 {
+            accesses.iter().for_each(|one| hierarchy.access(Thread(0), &one.at(iteration)));
+        }
+    });
+    let mut hierarchy = Hierarchy::new(&config()).expect("it can be simulated");
+    let start = Instant::now();
+    (0..1_000_000).for_each(|_| hierarchy.forget());
+    println!("{:50} {:8.0} ns", "beginning anew", start.elapsed().as_secs_f64() * 1e3);
+}

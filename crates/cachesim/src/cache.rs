@@ -1,0 +1,264 @@
+//! One level: sets of lines, found, put in, taken out.
+//!
+//! What not: where lines come from and go to (`hierarchy`), who leaves a full set (`replacement`).
+//! Layout: tags and states in flat arrays, way by way; a line keeps its way while it stays, its place in the recency
+//! order is in the set's head. An L1 hit on the most recent line reads one head and one tag.
+//!
+//! Beginning anew costs nothing: sets carry the number of the generation that filled them, and one of an older generation
+//! is empty. There are thousands of bursts, and clearing the tags of a last level would cost 0.3 ms for each.
+
+use base::Bytes;
+
+use crate::config::{ColdLines, Geometry, MAX_LINES, Replacement};
+use crate::replacement::Policy;
+use crate::replacement::recency::{
+    NARROW, at_narrow, promote_narrow, promote_wide, push_narrow, push_wide,
+};
+use crate::tally::FillClass;
+
+/// The tag of a way whose line was taken out. No line has this number: line numbers are addresses shifted right.
+const NO_LINE: u64 = u64::MAX;
+
+/// What is known about a line in a level.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LineState {
+    /// How it came from DRAM.
+    pub class: FillClass,
+    /// This copy is newer than those further out, and has to be written back.
+    pub dirty: bool,
+    /// It was counted as dirtied since it came from DRAM.
+    pub dirtied: bool,
+    /// Other cores may have copies.
+    pub shared: bool,
+}
+
+impl LineState {
+    /// Fresh from DRAM.
+    pub fn fetched(class: FillClass) -> LineState {
+        LineState { class, dirty: false, dirtied: false, shared: false }
+    }
+
+    /// What a copy further in starts with: the dirt stays where it is.
+    pub fn copy(self) -> LineState {
+        LineState { dirty: false, dirtied: self.dirtied | self.dirty, ..self }
+    }
+
+    /// Takes over the dirt of a copy further in, or of another core.
+    pub fn absorb(&mut self, other: LineState) {
+        self.dirty |= other.dirty;
+        self.dirtied |= other.dirtied | other.dirty;
+    }
+}
+
+/// Where a line lies: index into the flat arrays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot(usize);
+
+/// A set's head.
+#[derive(Clone, Copy, Debug, Default)]
+struct Set {
+    /// The recency order up to 16 ways.
+    order: u64,
+    generation: u32,
+    /// Ways that have held a line in this generation.
+    filled: u8,
+    /// Of these the ones whose line was taken out.
+    gaps: u8,
+}
+
+/// A line that had to make room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Evicted {
+    pub line: u64,
+    pub state: LineState,
+}
+
+/// One level.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    set_count: u64,
+    /// Whether a mask finds the set.
+    power_of_two: bool,
+    ways: usize,
+    generation: u32,
+    sets: Vec<Set>,
+    tags: Vec<u64>,
+    states: Vec<LineState>,
+    /// The recency orders above 16 ways.
+    wide: Vec<u8>,
+    policy: Policy,
+    cold: ColdLines,
+    /// How many lines were taken out, not by making room.
+    removals: u64,
+}
+
+impl Cache {
+    /// `geometry` was checked.
+    pub fn new(geometry: Geometry, replacement: Replacement, cold: ColdLines) -> Cache {
+        debug_assert!(geometry.bytes <= Bytes(MAX_LINES * u64::from(geometry.line_bytes)));
+        let (set_count, ways) = (geometry.sets(), geometry.ways as usize);
+        let sets = set_count as usize;
+        let lines = sets * ways;
+        Cache {
+            set_count,
+            power_of_two: set_count.is_power_of_two(),
+            ways,
+            generation: 1,
+            sets: vec![Set::default(); sets],
+            tags: vec![NO_LINE; lines],
+            states: vec![LineState::fetched(FillClass::Miss); lines],
+            wide: if ways > NARROW { vec![0; lines] } else { Vec::new() },
+            policy: Policy::new(replacement, sets, ways),
+            cold,
+            removals: 0,
+        }
+    }
+
+    /// Empties all sets.
+    pub fn forget(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+        if self.generation == 0 {
+            // Once in 4 billion times: sets of the first generations would come alive again.
+            self.sets.fill(Set::default());
+            self.generation = 1;
+        }
+    }
+
+    /// The set in which a line lies.
+    #[inline]
+    pub fn set_of(&self, line: u64) -> u64 {
+        if self.power_of_two { line & (self.set_count - 1) } else { line % self.set_count }
+    }
+
+    /// How many lines were taken out since the start, not by making room.
+    pub fn removals(&self) -> u64 {
+        self.removals
+    }
+
+    /// What is known about a line found.
+    #[inline]
+    pub fn state(&mut self, slot: Slot) -> &mut LineState {
+        &mut self.states[slot.0]
+    }
+
+    /// A touch. A line that is found becomes its set's most recent one, and its depth before is told.
+    #[inline]
+    pub fn look_up(&mut self, line: u64) -> Result<(Slot, u8), FillClass> {
+        let index = self.set_of(line) as usize;
+        let set = &self.sets[index];
+        if set.generation != self.generation {
+            return Err(self.absent(0));
+        }
+        let first = index * self.ways;
+        if self.ways <= NARROW {
+            let recent = first + at_narrow(set.order, 0);
+            if self.tags[recent] == line {
+                return Ok((Slot(recent), 0));
+            }
+        }
+        let filled = set.filled;
+        match self.way_of(first, filled, line) {
+            None => Err(self.absent(filled)),
+            Some(way) => Ok((Slot(first + way), self.promote(index, way))),
+        }
+    }
+
+    /// A look that changes nothing.
+    pub fn find(&self, line: u64) -> Option<Slot> {
+        let index = self.set_of(line) as usize;
+        let set = &self.sets[index];
+        let first = index * self.ways;
+        let alive = set.generation == self.generation;
+        let way = alive.then(|| self.way_of(first, set.filled, line)).flatten()?;
+        Some(Slot(first + way))
+    }
+
+    /// Puts a line in that is not there, as its set's most recent one.
+    pub fn fill(&mut self, line: u64, state: LineState) -> Option<Evicted> {
+        let index = self.set_of(line) as usize;
+        let first = index * self.ways;
+        if self.sets[index].generation != self.generation {
+            self.sets[index] = Set { generation: self.generation, ..Set::default() };
+            self.policy.forget(index);
+        }
+        let set = &mut self.sets[index];
+        let filled = usize::from(set.filled);
+        let mut evicted = None;
+        let way = if set.gaps == 0 && filled == self.ways {
+            let oldest = self.oldest(index);
+            let way = self.policy.victim(index, self.ways, oldest);
+            let slot = first + way;
+            evicted = Some(Evicted { line: self.tags[slot], state: self.states[slot] });
+            self.promote(index, way);
+            way
+        } else if set.gaps == 0 {
+            set.filled += 1;
+            self.push(index, filled);
+            filled
+        } else {
+            set.gaps -= 1;
+            let way = self.way_of(first, filled as u8, NO_LINE).unwrap_or(0);
+            self.promote(index, way);
+            way
+        };
+        self.tags[first + way] = line;
+        self.states[first + way] = state;
+        evicted
+    }
+
+    /// Takes a line out; its way will be filled next.
+    pub fn remove(&mut self, line: u64) -> Option<LineState> {
+        let slot = self.find(line)?;
+        let index = self.set_of(line) as usize;
+        self.tags[slot.0] = NO_LINE;
+        self.sets[index].gaps += 1;
+        self.removals += 1;
+        Some(self.states[slot.0])
+    }
+
+    #[inline]
+    fn absent(&self, filled: u8) -> FillClass {
+        match self.cold {
+            ColdLines::Unknown if usize::from(filled) < self.ways => {
+                FillClass::Unknown { age: filled }
+            }
+            _ => FillClass::Miss,
+        }
+    }
+
+    #[inline]
+    fn way_of(&self, first: usize, filled: u8, line: u64) -> Option<usize> {
+        self.tags[first..first + usize::from(filled)].iter().position(|tag| *tag == line)
+    }
+
+    #[inline]
+    fn promote(&mut self, index: usize, way: usize) -> u8 {
+        self.policy.touched(index, way);
+        if self.ways <= NARROW {
+            promote_narrow(&mut self.sets[index].order, way)
+        } else {
+            let first = index * self.ways;
+            promote_wide(&mut self.wide[first..first + self.ways], way)
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, index: usize, way: usize) {
+        self.policy.touched(index, way);
+        if self.ways <= NARROW {
+            push_narrow(&mut self.sets[index].order, way);
+        } else {
+            let first = index * self.ways;
+            push_wide(&mut self.wide[first..first + self.ways], way, way);
+        }
+    }
+
+    #[inline]
+    fn oldest(&self, index: usize) -> usize {
+        if self.ways <= NARROW {
+            at_narrow(self.sets[index].order, self.ways - 1)
+        } else {
+            usize::from(self.wide[(index + 1) * self.ways - 1])
+        }
+    }
+}

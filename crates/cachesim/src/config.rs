@@ -1,0 +1,189 @@
+//! What is simulated, and the check that it can be.
+
+use base::Bytes;
+use thiserror::Error;
+
+/// More ways than any cache has; fully associative TLBs have up to 128 entries.
+pub(crate) const MAX_WAYS: u32 = 128;
+/// 4 GiB of lines of 64 bytes; their tags take 0.7 GB.
+pub(crate) const MAX_LINES: u64 = 1 << 26;
+/// A tree's bits of a set lie in 32 bits.
+pub(crate) const MAX_TREE_WAYS: u32 = 32;
+
+/// Size and shape of a level.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Geometry {
+    /// Its size. What is left over beyond whole sets is not used, so a measured size may be given as it is.
+    pub bytes: Bytes,
+    /// Lines per set, 1..=128.
+    pub ways: u32,
+    /// Bytes of a line, a power of two in 16..=4096; the same in all levels.
+    pub line_bytes: u32,
+}
+
+impl Geometry {
+    /// How many sets; any number, not only powers of two. A line lies in set (line number) mod (sets).
+    #[must_use]
+    pub fn sets(&self) -> u64 {
+        self.bytes.0 / (u64::from(self.ways) * u64::from(self.line_bytes)).max(1)
+    }
+
+    fn check(&self, level: &'static str) -> Result<(), ConfigError> {
+        let Geometry { bytes, ways, line_bytes } = *self;
+        if !line_bytes.is_power_of_two() || !(16..=4096).contains(&line_bytes) {
+            return Err(ConfigError::LineBytes { level, line_bytes });
+        }
+        if !(1..=MAX_WAYS).contains(&ways) {
+            return Err(ConfigError::Ways { level, ways });
+        }
+        if self.sets() == 0 || bytes.0 / u64::from(line_bytes) > MAX_LINES {
+            let least = Bytes(u64::from(ways) * u64::from(line_bytes));
+            let most = Bytes(MAX_LINES * u64::from(line_bytes));
+            return Err(ConfigError::Size { level, bytes, least, most });
+        }
+        Ok(())
+    }
+}
+
+/// What the last level has to do with the private ones. Without a last level it means nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Inclusion {
+    /// What leaves the last level leaves the private ones: Intel's client processors before 2021.
+    Inclusive,
+    /// Fills come into all levels, and leave each on its own.
+    #[default]
+    NonInclusive,
+    /// The last level holds what the private ones have thrown out: AMD Zen; Intel's servers since Skylake come close.
+    Victim,
+}
+
+/// Who has to leave a full set.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Replacement {
+    /// The line not touched for longest.
+    #[default]
+    Lru,
+    /// The leaf that a binary tree of "not this way" bits leads to; up to 32 ways.
+    TreePlru,
+    /// Any, from a fixed seed: the same input gives the same answer.
+    Random,
+}
+
+/// What the first touch of a line means while its set is not full.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum ColdLines {
+    /// A miss: the caches were empty at the start.
+    Miss,
+    /// Unknown: the caches had contents of before.
+    #[default]
+    Unknown,
+}
+
+/// A cache hierarchy.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Config {
+    /// First level of data, one per core.
+    pub l1: Geometry,
+    /// Second level, one per core.
+    pub l2: Option<Geometry>,
+    /// Last level, one for all cores.
+    pub llc: Option<Geometry>,
+    /// How many cores with private caches, 1..=64. A miss asks every other core, so cores cost time.
+    pub cores: u32,
+    /// The last level's part.
+    pub inclusion: Inclusion,
+    /// For all levels.
+    pub replacement: Replacement,
+    /// How it begins.
+    pub cold: ColdLines,
+}
+
+impl Config {
+    /// What can be simulated.
+    ///
+    /// # Errors
+    /// The first thing that cannot be.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let outer = [("l2", self.l2), ("llc", self.llc)];
+        self.l1.check("l1")?;
+        for (level, geometry) in outer {
+            let Some(geometry) = geometry else { continue };
+            geometry.check(level)?;
+            if geometry.line_bytes != self.l1.line_bytes {
+                let (one, other) = (self.l1.line_bytes, geometry.line_bytes);
+                return Err(ConfigError::LinesDiffer { level, one, other });
+            }
+        }
+        let all = [("l1", Some(self.l1)), outer[0], outer[1]];
+        for (level, geometry) in all {
+            let ways = geometry.map_or(0, |geometry| geometry.ways);
+            if self.replacement == Replacement::TreePlru && ways > MAX_TREE_WAYS {
+                return Err(ConfigError::TreeWays { level, ways });
+            }
+        }
+        if !(1..=64).contains(&self.cores) {
+            return Err(ConfigError::Cores { cores: self.cores });
+        }
+        Ok(())
+    }
+}
+
+/// Why a configuration cannot be simulated. Sizes come from the system or a measurement: use others, or leave the level
+/// out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum ConfigError {
+    /// Odd lines.
+    #[error(
+        "{level} has lines of {line_bytes} bytes; powers of two from 16 to 4096 can be simulated"
+    )]
+    LineBytes {
+        /// Where.
+        level: &'static str,
+        /// How long.
+        line_bytes: u32,
+    },
+    /// Lines of different sizes.
+    #[error("{level} has lines of {other} bytes, l1 of {one}: all levels must have the same")]
+    LinesDiffer {
+        /// Where.
+        level: &'static str,
+        /// Of l1.
+        one: u32,
+        /// Of the other.
+        other: u32,
+    },
+    /// No ways, or too many.
+    #[error("{level} has {ways} ways; 1 to {MAX_WAYS} can be simulated")]
+    Ways {
+        /// Where.
+        level: &'static str,
+        /// How many.
+        ways: u32,
+    },
+    /// Too many ways for a tree.
+    #[error("{level} has {ways} ways; tree replacement goes up to {MAX_TREE_WAYS}")]
+    TreeWays {
+        /// Where.
+        level: &'static str,
+        /// How many.
+        ways: u32,
+    },
+    /// Less than a set, or too large.
+    #[error("{level} has {bytes}; sizes from one set, {least}, to {most} can be simulated")]
+    Size {
+        /// Where.
+        level: &'static str,
+        /// How large.
+        bytes: Bytes,
+        /// One set.
+        least: Bytes,
+        /// The limit.
+        most: Bytes,
+    },
+    /// No cores, or too many.
+    #[error("{cores} cores were asked for; 1 to 64 can be simulated")]
+    Cores {
+        /// How many.
+        cores: u32,
+    },
+}

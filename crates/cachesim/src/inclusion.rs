@@ -1,0 +1,65 @@
+//! What happens to lines that leave a level.
+//!
+//! Assumptions: a clean line is dropped, except into a victim cache, which takes all. A dirty one goes to the nearest
+//! outer level that has the line, without making it more recent there; a level that does not have it is passed by,
+//! so write-backs never push out other lines. Without any it is written to DRAM.
+//!
+//! * Inclusive: a line that leaves the last level takes the private copies with it; their dirt goes along.
+//! * Non-inclusive: it does not. A private copy that was dirtied before can so be written to DRAM twice in one stay,
+//!   which the count of dirtied lines has once.
+//! * Victim: what leaves L2 leaves L1, so that a line is either in a core's private levels or in the last level.
+
+use crate::cache::{Evicted, LineState};
+use crate::config::Inclusion;
+use crate::hierarchy::Hierarchy;
+
+impl Hierarchy {
+    /// A line left a core's L1.
+    pub(crate) fn left_l1(&mut self, core: usize, evicted: Evicted) {
+        let Evicted { line, state } = evicted;
+        let l2 = self.cores[core].l2.as_mut();
+        match l2.map(|l2| (l2.find(line), l2)) {
+            None => self.left_private(line, state),
+            Some((Some(slot), l2)) => l2.state(slot).absorb(state),
+            Some((None, _)) if state.dirty => self.left_private(line, state),
+            Some((None, _)) => {}
+        }
+    }
+
+    /// A line left a core's L2.
+    pub(crate) fn left_l2(&mut self, core: usize, evicted: Evicted) {
+        let Evicted { line, mut state } = evicted;
+        if self.inclusion == Inclusion::Victim {
+            if let Some(inner) = self.cores[core].l1.remove(line) {
+                state.absorb(inner);
+            }
+        }
+        self.left_private(line, state);
+    }
+
+    /// A line left the private levels, or at least the copy with this state did.
+    fn left_private(&mut self, line: u64, state: LineState) {
+        let slot = self.llc.as_ref().and_then(|llc| llc.find(line));
+        match (&mut self.llc, slot) {
+            (Some(llc), Some(slot)) => llc.state(slot).absorb(state),
+            (Some(_), None) if self.inclusion == Inclusion::Victim => {
+                self.fill_llc(line, LineState { shared: false, ..state });
+            }
+            _ => self.traffic.written_lines += u64::from(state.dirty),
+        }
+    }
+
+    /// A line left the last level.
+    pub(crate) fn left_llc(&mut self, evicted: Evicted) {
+        let Evicted { line, mut state } = evicted;
+        if self.inclusion == Inclusion::Inclusive {
+            for core in 0..self.cores.len() {
+                if let Some(inner) = self.remove_private(core, line) {
+                    state.absorb(inner);
+                }
+            }
+        }
+        self.traffic.llc.add(state.dirty);
+        self.traffic.written_lines += u64::from(state.dirty);
+    }
+}

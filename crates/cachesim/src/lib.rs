@@ -1,0 +1,38 @@
+//! Memory accesses to outcomes per cache level: hit and how deep, miss, or unknown.
+//!
+//! What for: bursts are short exact traces. The analysis feeds them in and learns, for each instruction (a *site*), which
+//! level served it and how many lines it makes the machine fetch from and write to DRAM.
+//! What not: time (no latencies, no bandwidth), instruction fetches, page walks' own accesses, the order in which an
+//! out-of-order core really performs accesses. No I/O.
+//!
+//! The start of a burst finds caches with unknown contents. A line that is touched first while its set has not yet seen
+//! as many distinct lines as it has ways may have been there before. That is [`FillClass::Unknown`] with the number of
+//! lines seen, never a miss: a cold start counted as misses overstates multi-megabyte caches without bound (Kessler, Hill
+//! and Wood, "A comparison of trace-sampling techniques for multi-megabyte caches", IEEE Trans. Computers 43(6), 1994).
+//! The number is a censored stack depth: with the hits by depth it allows an estimate per site. Whoever simulates a
+//! whole program from its start says [`ColdLines::Miss`].
+//!
+//! ```text
+//! Access, LoopRun -> Hierarchy -> SiteTally: per level hits by depth, unknown by age, misses; fills, dirtied lines
+//!                    Tlbs      -> TlbTally: the same for pages
+//! ```
+//!
+//! Assumptions that hold for all of it: addresses are virtual and caches are indexed by them; lines have one size in all
+//! levels; every level writes back and allocates on writes. More stand at the head of each policy's file.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod cache;
+mod config;
+mod hierarchy;
+mod inclusion;
+mod loops;
+mod replacement;
+mod sharing;
+mod tally;
+
+pub use access::{Access, Kind, LoopAccess, LoopRun, SiteId, Thread};
+pub use config::{ColdLines, Config, ConfigError, Geometry, Inclusion, Replacement};
+pub use hierarchy::Hierarchy;
+pub use tally::{DEPTHS, FillClass, FillTally, LevelTally, LevelTraffic, SiteTally, Traffic};

@@ -1,0 +1,56 @@
+//! Copies of a line in the private levels of several cores.
+//!
+//! Assumptions: coherence as in MESI, by line. A store makes all other copies invalid, and is told which: that costs time
+//! for every store to a shared line. A core that misses gets a dirty copy from the core that has it, and with it the duty
+//! to write it back (as the Owned state of MOESI moves; in MESI the last level would take it). A clean copy is only used
+//! where the last level has none. Threads take turns in the order in which their accesses are handed in.
+//! What not: the time of transfers, and copies in other sockets.
+
+use crate::access::SiteId;
+use crate::cache::LineState;
+use crate::hierarchy::Hierarchy;
+
+impl Hierarchy {
+    /// Whether other cores have a line that this core is about to fetch: what its copy will start with. All copies are
+    /// shared then; a dirty one is clean afterwards, since the new copy takes over.
+    pub(crate) fn share_with(&mut self, core: usize, line: u64) -> Option<LineState> {
+        let mut found: Option<LineState> = None;
+        for (number, other) in self.cores.iter_mut().enumerate() {
+            if number == core {
+                continue;
+            }
+            let l1 = other.l1.find(line).map(|slot| other.l1.state(slot));
+            let l2 = other.l2.as_mut().and_then(|l2| l2.find(line).map(|slot| l2.state(slot)));
+            for state in [l1, l2].into_iter().flatten() {
+                let mut taken = *state;
+                if let Some(before) = found {
+                    taken.absorb(before);
+                }
+                found = Some(LineState { shared: true, ..taken });
+                *state = LineState { shared: true, ..state.copy() };
+            }
+        }
+        found
+    }
+
+    /// A core stores to a line of which others may have copies. `state` is its own and takes over their dirt.
+    pub(crate) fn invalidate_others(
+        &mut self,
+        core: usize,
+        line: u64,
+        site: SiteId,
+        state: &mut LineState,
+    ) {
+        let mut copies = 0;
+        for other in (0..self.cores.len()).filter(|other| *other != core) {
+            if let Some(theirs) = self.remove_private(other, line) {
+                copies += 1;
+                state.absorb(theirs);
+            }
+        }
+        if copies > 0 {
+            self.tallies[site.0 as usize].invalidations += copies;
+            *self.contended.entry(line).or_insert(0) += copies;
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What comes out: counts per site and level.
+//!
+//! What not: estimates. Whoever wants a hit rate decides what to do with the unknown ones.
+
+use std::ops::AddAssign;
+
+/// Depths that are kept apart. Deeper hits count as the deepest; only TLBs have more ways.
+pub const DEPTHS: usize = 32;
+
+/// What is known about a line that was not found in a level.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FillClass {
+    /// Its set had seen only `age` distinct lines since the start, fewer than it has ways: the line may have been there.
+    Unknown {
+        /// 0..ways, capped at [`DEPTHS`].
+        age: u8,
+    },
+    /// It was not there.
+    Miss,
+}
+
+/// Outcomes of the touches of one site in one level. An access that crosses lines makes one outcome per line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LevelTally {
+    /// Hits by depth: how many other lines of the set were touched since the line itself was; 0 is the set's most
+    /// recent line. Touches are those that reach this level.
+    pub hits: [u64; DEPTHS],
+    /// Touches of lines that were not found, as in [`FillTally`].
+    pub absent: FillTally,
+}
+
+impl LevelTally {
+    /// All touches that reached this level.
+    #[must_use]
+    pub fn touches(&self) -> u64 {
+        self.hits.iter().sum::<u64>() + self.absent.total()
+    }
+
+    #[inline]
+    pub(crate) fn add_hits(&mut self, depth: u8, count: u64) {
+        let hits = &mut self.hits[usize::from(depth).min(DEPTHS - 1)];
+        *hits = hits.saturating_add(count);
+    }
+}
+
+/// Lines by [`FillClass`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FillTally {
+    /// [`FillClass::Unknown`] by age.
+    pub unknown: [u64; DEPTHS + 1],
+    /// [`FillClass::Miss`].
+    pub misses: u64,
+}
+
+impl Default for FillTally {
+    fn default() -> FillTally {
+        FillTally { unknown: [0; DEPTHS + 1], misses: 0 }
+    }
+}
+
+impl FillTally {
+    /// Of all classes.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.unknown.iter().sum::<u64>() + self.misses
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, class: FillClass) {
+        match class {
+            FillClass::Unknown { age } => self.unknown[usize::from(age).min(DEPTHS)] += 1,
+            FillClass::Miss => self.misses += 1,
+        }
+    }
+}
+
+/// Everything about a site.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SiteTally {
+    /// Executions that load, once each however many lines they touch.
+    pub loads: u64,
+    /// Executions that store, not those past the caches. A read-write counts as load and store.
+    pub stores: u64,
+    /// Executions that store past the caches.
+    pub streaming_stores: u64,
+    /// Bytes written to DRAM by these; the processor combines them to whole lines.
+    pub streaming_bytes: u64,
+    /// Software prefetches and flushes.
+    pub hints: u64,
+    /// First level.
+    pub l1: LevelTally,
+    /// Second level; all zero without one.
+    pub l2: LevelTally,
+    /// Last level; all zero without one. Touches served by another core ([`SiteTally::remote`]) may not reach it.
+    pub llc: LevelTally,
+    /// Lines that another core's private caches gave, because they held a newer version or the last level had none.
+    pub remote: u64,
+    /// Copies in other cores that this site's stores made invalid.
+    pub invalidations: u64,
+    /// Lines fetched from DRAM, by what the last level knew about them: lines read if all unknown ones were misses.
+    pub fills: FillTally,
+    /// Lines that became dirty: the first store to a line since it came from DRAM, with the class with which it came. Each
+    /// such line is written to DRAM once, whether or not that is seen.
+    pub dirtied: FillTally,
+}
+
+/// What left a level.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LevelTraffic {
+    /// Lines that had to make room.
+    pub evictions: u64,
+    /// Of these the dirty ones.
+    pub dirty_evictions: u64,
+}
+
+/// What left the levels, of all sites and cores, as far as it was seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// First level.
+    pub l1: LevelTraffic,
+    /// Second level.
+    pub l2: LevelTraffic,
+    /// Last level.
+    pub llc: LevelTraffic,
+    /// Dirty lines written to DRAM: thrown out, flushed, or pushed out by a store past the caches.
+    pub written_lines: u64,
+}
+
+impl LevelTraffic {
+    pub(crate) fn add(&mut self, dirty: bool) {
+        self.evictions += 1;
+        self.dirty_evictions += u64::from(dirty);
+    }
+}
+
+impl AddAssign<&FillTally> for FillTally {
+    fn add_assign(&mut self, other: &FillTally) {
+        for (sum, more) in self.unknown.iter_mut().zip(&other.unknown) {
+            *sum += more;
+        }
+        self.misses += other.misses;
+    }
+}
+
+impl AddAssign<&LevelTally> for LevelTally {
+    fn add_assign(&mut self, other: &LevelTally) {
+        for (sum, more) in self.hits.iter_mut().zip(&other.hits) {
+            *sum += more;
+        }
+        self.absent += &other.absent;
+    }
+}
+
+impl AddAssign<&SiteTally> for SiteTally {
+    fn add_assign(&mut self, other: &SiteTally) {
+        self.loads += other.loads;
+        self.stores += other.stores;
+        self.streaming_stores += other.streaming_stores;
+        self.streaming_bytes += other.streaming_bytes;
+        self.hints += other.hints;
+        self.l1 += &other.l1;
+        self.l2 += &other.l2;
+        self.llc += &other.llc;
+        self.remote += other.remote;
+        self.invalidations += other.invalidations;
+        self.fills += &other.fills;
+        self.dirtied += &other.dirtied;
+    }
+}

@@ -1,0 +1,301 @@
+//! A cache hierarchy of one core without any cleverness: sets are lists of ways, searched from end to end.
+//!
+//! What for: the real one must agree with it in every count. It shares no code with it, only the vocabulary.
+
+use std::collections::BTreeMap;
+
+use cachesim::{
+    Access, ColdLines, Config, FillClass, Geometry, Inclusion, Kind, LevelTally, Replacement,
+    SiteTally, Traffic,
+};
+
+#[derive(Clone, Copy)]
+struct Entry {
+    line: u64,
+    class: FillClass,
+    dirty: bool,
+    dirtied: bool,
+}
+
+#[derive(Clone, Default)]
+struct Set {
+    ways: Vec<Option<Entry>>,
+    /// Ways, most recent first.
+    recency: Vec<usize>,
+    /// For tree replacement: (first way, width) of a node -> whether the upper half is older.
+    tree: BTreeMap<(usize, usize), bool>,
+}
+
+struct Level {
+    config: Config,
+    ways: usize,
+    sets: Vec<Set>,
+    random: u64,
+}
+
+impl Level {
+    fn new(config: &Config, geometry: Geometry) -> Level {
+        let sets = vec![Set::default(); geometry.sets() as usize];
+        let random = 0x9e37_79b9_7f4a_7c15;
+        Level { config: *config, ways: geometry.ways as usize, sets, random }
+    }
+
+    fn set(&mut self, line: u64) -> &mut Set {
+        let index = (line % self.sets.len() as u64) as usize;
+        &mut self.sets[index]
+    }
+
+    fn way(&mut self, line: u64) -> Option<usize> {
+        self.set(line).ways.iter().position(|way| way.is_some_and(|entry| entry.line == line))
+    }
+
+    fn entry(&mut self, line: u64) -> Option<&mut Entry> {
+        let way = self.way(line)?;
+        self.set(line).ways[way].as_mut()
+    }
+
+    /// Depth, or what is known.
+    fn look_up(&mut self, line: u64) -> Result<usize, FillClass> {
+        if let Some(way) = self.way(line) {
+            let depth = self.set(line).recency.iter().position(|one| *one == way).unwrap();
+            self.touched(line, way);
+            return Ok(depth);
+        }
+        let (seen, ways) = (self.set(line).ways.len(), self.ways);
+        if seen < ways && self.config.cold == ColdLines::Unknown {
+            return Err(FillClass::Unknown { age: seen as u8 });
+        }
+        Err(FillClass::Miss)
+    }
+
+    fn touched(&mut self, line: u64, way: usize) {
+        let mut width = self.ways.next_power_of_two();
+        let set = self.set(line);
+        set.recency.retain(|one| *one != way);
+        set.recency.insert(0, way);
+        let mut first = 0;
+        while width > 1 {
+            let half = width / 2;
+            let upper = way >= first + half;
+            set.tree.insert((first, width), !upper);
+            first += if upper { half } else { 0 };
+            width = half;
+        }
+    }
+
+    fn victim(&mut self, line: u64) -> usize {
+        let ways = self.ways;
+        match self.config.replacement {
+            Replacement::Lru => *self.set(line).recency.last().unwrap(),
+            Replacement::Random => {
+                self.random ^= self.random << 13;
+                self.random ^= self.random >> 7;
+                self.random ^= self.random << 17;
+                ((self.random >> 32) * ways as u64 >> 32) as usize
+            }
+            Replacement::TreePlru => {
+                let (mut first, mut width) = (0, ways.next_power_of_two());
+                let set = self.set(line);
+                while width > 1 {
+                    let half = width / 2;
+                    let upper = set.tree.get(&(first, width)).copied().unwrap_or(false);
+                    first += if upper && first + half < ways { half } else { 0 };
+                    width = half;
+                }
+                first
+            }
+        }
+    }
+
+    fn fill(&mut self, entry: Entry) -> Option<Entry> {
+        let (line, ways) = (entry.line, self.ways);
+        let set = self.set(line);
+        let (way, evicted) = if let Some(gap) = set.ways.iter().position(Option::is_none) {
+            (gap, None)
+        } else if set.ways.len() < ways {
+            set.ways.push(None);
+            (set.ways.len() - 1, None)
+        } else {
+            let way = self.victim(line);
+            (way, self.set(line).ways[way])
+        };
+        self.set(line).ways[way] = Some(entry);
+        self.touched(line, way);
+        evicted
+    }
+
+    fn remove(&mut self, line: u64) -> Option<Entry> {
+        let way = self.way(line)?;
+        self.set(line).ways[way].take()
+    }
+}
+
+/// The hierarchy.
+pub struct Naive {
+    config: Config,
+    l1: Level,
+    l2: Option<Level>,
+    llc: Option<Level>,
+    pub tallies: Vec<SiteTally>,
+    pub traffic: Traffic,
+}
+
+fn tally(level: &mut LevelTally, outcome: Result<usize, FillClass>) {
+    match outcome {
+        Ok(depth) => level.hits[depth] += 1,
+        Err(FillClass::Unknown { age }) => level.absent.unknown[usize::from(age)] += 1,
+        Err(FillClass::Miss) => level.absent.misses += 1,
+    }
+}
+
+impl Naive {
+    pub fn new(config: &Config) -> Naive {
+        Naive {
+            config: *config,
+            l1: Level::new(config, config.l1),
+            l2: config.l2.map(|geometry| Level::new(config, geometry)),
+            llc: config.llc.map(|geometry| Level::new(config, geometry)),
+            tallies: Vec::new(),
+            traffic: Traffic::default(),
+        }
+    }
+
+    pub fn access(&mut self, access: &Access) {
+        let site = access.site.0 as usize;
+        while self.tallies.len() <= site {
+            self.tallies.push(SiteTally::default());
+        }
+        let tally = &mut self.tallies[site];
+        tally.loads +=
+            u64::from(matches!(access.kind, Kind::Read | Kind::ReadWrite | Kind::StreamingRead));
+        tally.stores += u64::from(matches!(access.kind, Kind::Write | Kind::ReadWrite));
+        tally.hints += u64::from(matches!(access.kind, Kind::Prefetch | Kind::Flush));
+        if access.kind == Kind::StreamingWrite {
+            tally.streaming_stores += 1;
+            tally.streaming_bytes += u64::from(access.bytes);
+        }
+        let mut last = None;
+        for byte in 0..u64::from(access.bytes) {
+            let line = (access.address.0 + byte) / 64;
+            if last != Some(line) {
+                self.touch(line, access.kind, site);
+            }
+            last = Some(line);
+        }
+    }
+
+    fn touch(&mut self, line: u64, kind: Kind, site: usize) {
+        if matches!(kind, Kind::StreamingWrite | Kind::Flush) {
+            let levels = [Some(&mut self.l1), self.l2.as_mut(), self.llc.as_mut()];
+            let removed: Vec<Entry> =
+                levels.into_iter().flatten().filter_map(|level| level.remove(line)).collect();
+            self.traffic.written_lines += u64::from(removed.iter().any(|entry| entry.dirty));
+            return;
+        }
+        let outcome = self.l1.look_up(line);
+        tally(&mut self.tallies[site].l1, outcome);
+        if let Err(class) = outcome {
+            let entry = self.beyond_l1(line, site, class);
+            if let Some(evicted) = self.l1.fill(entry) {
+                self.traffic.l1.evictions += 1;
+                self.traffic.l1.dirty_evictions += u64::from(evicted.dirty);
+                self.left_l1(evicted);
+            }
+        }
+        if matches!(kind, Kind::Write | Kind::ReadWrite) {
+            let entry = self.l1.entry(line).unwrap();
+            if !entry.dirtied {
+                let mut dirtied = LevelTally::default();
+                tally(&mut dirtied, Err(entry.class));
+                self.tallies[site].dirtied += &dirtied.absent;
+            }
+            (entry.dirty, entry.dirtied) = (true, true);
+        }
+    }
+
+    /// What L1 gets.
+    fn beyond_l1(&mut self, line: u64, site: usize, class: FillClass) -> Entry {
+        let Some(l2) = &mut self.l2 else { return self.beyond_private(line, site, class) };
+        let outcome = l2.look_up(line);
+        tally(&mut self.tallies[site].l2, outcome);
+        match outcome {
+            Ok(_) => Entry { dirty: false, ..*l2.entry(line).unwrap() },
+            Err(class) => {
+                let entry = self.beyond_private(line, site, class);
+                if let Some(evicted) = self.l2.as_mut().unwrap().fill(entry) {
+                    self.traffic.l2.evictions += 1;
+                    self.traffic.l2.dirty_evictions += u64::from(evicted.dirty);
+                    self.left_l2(evicted);
+                }
+                Entry { dirty: false, ..entry }
+            }
+        }
+    }
+
+    fn beyond_private(&mut self, line: u64, site: usize, class: FillClass) -> Entry {
+        let mut class = class;
+        if let Some(llc) = &mut self.llc {
+            let outcome = llc.look_up(line);
+            tally(&mut self.tallies[site].llc, outcome);
+            match outcome {
+                Ok(_) if self.config.inclusion == Inclusion::Victim => {
+                    return llc.remove(line).unwrap();
+                }
+                Ok(_) => return Entry { dirty: false, ..*llc.entry(line).unwrap() },
+                Err(known) => class = known,
+            }
+        }
+        let mut fills = LevelTally::default();
+        tally(&mut fills, Err(class));
+        self.tallies[site].fills += &fills.absent;
+        let entry = Entry { line, class, dirty: false, dirtied: false };
+        if self.config.inclusion != Inclusion::Victim {
+            self.fill_llc(entry);
+        }
+        entry
+    }
+
+    fn fill_llc(&mut self, entry: Entry) {
+        let Some(mut evicted) = self.llc.as_mut().and_then(|llc| llc.fill(entry)) else { return };
+        if self.config.inclusion == Inclusion::Inclusive {
+            for level in [Some(&mut self.l1), self.l2.as_mut()].into_iter().flatten() {
+                evicted.dirty |= level.remove(evicted.line).is_some_and(|entry| entry.dirty);
+            }
+        }
+        self.traffic.llc.evictions += 1;
+        self.traffic.llc.dirty_evictions += u64::from(evicted.dirty);
+        self.traffic.written_lines += u64::from(evicted.dirty);
+    }
+
+    fn left_l1(&mut self, evicted: Entry) {
+        match self.l2.as_mut().map(|l2| l2.entry(evicted.line)) {
+            Some(Some(outer)) => absorb(outer, evicted),
+            Some(None) if !evicted.dirty => {}
+            _ => self.left_private(evicted),
+        }
+    }
+
+    fn left_l2(&mut self, mut evicted: Entry) {
+        if self.config.inclusion == Inclusion::Victim {
+            if let Some(inner) = self.l1.remove(evicted.line) {
+                absorb(&mut evicted, inner);
+            }
+        }
+        self.left_private(evicted);
+    }
+
+    fn left_private(&mut self, evicted: Entry) {
+        if let Some(outer) = self.llc.as_mut().and_then(|llc| llc.entry(evicted.line)) {
+            absorb(outer, evicted);
+        } else if self.llc.is_some() && self.config.inclusion == Inclusion::Victim {
+            self.fill_llc(evicted);
+        } else {
+            self.traffic.written_lines += u64::from(evicted.dirty);
+        }
+    }
+}
+
+fn absorb(outer: &mut Entry, inner: Entry) {
+    outer.dirty |= inner.dirty;
+    outer.dirtied |= inner.dirtied;
+}

@@ -1,0 +1,78 @@
+//! Summarised loops give exactly the counts of their single accesses.
+
+mod common;
+
+use base::RemoteAddr;
+use cachesim::{Hierarchy, Kind, LoopAccess, LoopRun, SiteId, Thread};
+use common::{Random, any_config, any_kind, geometry, plain};
+
+fn any_loop(random: &mut Random) -> (Vec<LoopAccess>, u64, usize) {
+    let accesses: Vec<LoopAccess> = (0..random.below(7))
+        .map(|site| {
+            let stride = random.one_of(&[0, 8, 8, 8, -8, 4, 24, -40, 64, 72, 256, -1024, 4096]);
+            // Streams often begin at the same place of different pages, or right at the end of the address space.
+            let near = random.one_of(&[0, 0, 8, 60, 64, 100, 1 << 12, 1 << 13, u64::MAX - 4000]);
+            let start = RemoteAddr(near.wrapping_add(random.below(3) * 8));
+            let bytes = random.one_of(&[8, 8, 8, 4, 1, 32, 64, 0, 130]);
+            LoopAccess { start, stride, bytes, kind: any_kind(random), site: SiteId(site as u32) }
+        })
+        .collect();
+    let partial = random.below(accesses.len() as u64 + 1) as usize;
+    (accesses, random.one_of(&[0, 1, 2, 3, 50, 1000]), partial)
+}
+
+#[test]
+fn loops_count_as_their_accesses_do() {
+    for seed in 0..1500 {
+        let mut random = Random(seed);
+        let mut config = any_config(&mut random);
+        config.cores = random.one_of(&[1, 1, 1, 2]);
+        if random.below(3) == 0 {
+            // Large enough that nothing disturbs: the calm way.
+            config.l1 = geometry(64, 8);
+        }
+        let mut quick = Hierarchy::new(&config).expect("it can be simulated");
+        let mut slow = quick.clone();
+        for _ in 0..4 {
+            let (accesses, iterations, partial) = any_loop(&mut random);
+            let thread = Thread(random.below(2) as u32);
+            quick.run(thread, &LoopRun { accesses: &accesses, iterations, partial });
+            for iteration in 0..iterations {
+                accesses.iter().for_each(|one| slow.access(thread, &one.at(iteration)));
+            }
+            for one in &accesses[..partial] {
+                slow.access(thread, &one.at(iterations));
+            }
+            let what = format!("seed {seed}, {config:?}, {accesses:?}, {iterations}, {partial}");
+            let kept = quick.tallies().len().min(slow.tallies().len());
+            assert_eq!(quick.tallies()[..kept], slow.tallies()[..kept], "{what}");
+            assert_eq!(quick.traffic(), slow.traffic(), "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_triad_misses_once_per_line() {
+    let stream = |start: u64, kind, site| {
+        let start = RemoteAddr(start);
+        LoopAccess { start, stride: 8, bytes: 8, kind, site: SiteId(site) }
+    };
+    let accesses = [
+        stream(1 << 20, Kind::Read, 0),
+        stream(2 << 20, Kind::Read, 1),
+        stream(3 << 20, Kind::Write, 2),
+    ];
+    let mut hierarchy = Hierarchy::new(&plain(geometry(64, 8))).expect("it can be simulated");
+    let run = LoopRun { accesses: &accesses, iterations: 80_000, partial: 2 };
+    hierarchy.run(Thread(0), &run);
+    for (site, executions, lines) in [(0, 80_001, 10_001), (1, 80_001, 10_001), (2, 80_000, 10_000)]
+    {
+        let tally = &hierarchy.tallies()[site];
+        assert_eq!(tally.loads + tally.stores, executions);
+        assert_eq!(tally.l1.absent.misses, lines);
+        // All three lie in one set.
+        assert_eq!(tally.l1.hits[2], executions - lines);
+        assert_eq!(tally.fills.misses, lines);
+        assert_eq!(tally.dirtied.misses, if site == 2 { lines } else { 0 });
+    }
+}
