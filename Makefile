@@ -5,7 +5,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 .DEFAULT_GOAL := help
 # The order of prerequisites matters: packages come before what needs them.
 .NOTPARALLEL:
-.PHONY: help demo test check build recipes programs packages corpus bench clean
+.PHONY: help demo test check build recipes programs packages corpus bench truth clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,7 +49,14 @@ bench: ## list the benches; each is a program that prints a table
 	@awk 'FNR == 1 { runs = /^#!/ } FNR == 2 && runs { sub(/^("""|# *)/, ""); printf "  %-30s %s\n", FILENAME, $$0 }' \
 		$(wildcard bench/*.sh bench/*.py)
 
+# Options of bench/truth.py; TRUTH=--quick takes minutes, the default an hour.
+TRUTH ?= --store
+
+truth: build ## estimates against programs whose memory traffic is known; TRUTH=--quick for a first look
+	@bench/truth.py --fathom $(TARGET)/release/fathom $(TRUTH)
+
 clean: ## remove everything that was built
 	cargo clean
 	@$(MAKE) --no-print-directory -C recipes clean
 	@$(MAKE) --no-print-directory -C tests/programs clean
+	@$(MAKE) --no-print-directory -C bench/truth clean

@@ -2,9 +2,10 @@
  * The exact truth where arithmetic gives none: every load and store of a program through a model of the caches.
  *
  * How it sees them: the same sources are compiled with -fsanitize=thread, which puts a call of __tsan_readN or
- * __tsan_writeN before each access (GCC, gcc/tsan.cc; after all loop optimisations, so the accesses are those of
- * the plain program), and linked with this file instead of the sanitizer's library. Spilled registers
- * and the C library are not seen; the programs' loops have next to none of both.
+ * __tsan_writeN before each access (GCC, gcc/tsan.cc), and linked with this file instead of the sanitizer's library. The
+ * calls come before the compiler makes vectors: a loop with intrinsics has the accesses of the plain program, one that the
+ * compiler would turn into vectors has more loads of the same lines in the same order. So misses and traffic hold, and
+ * loads are taken from the program's arithmetic. Not seen: spilled registers, the C library, non-temporal stores.
  *
  * The model: L1, L2, L3 with exact LRU, write-allocate, write-back, nothing prefetched, one thread. L1 and L2 are indexed by
  * address, with page numbers replaced by random ones (as physical pages are) above bit 12; L3 by a hash of the line.

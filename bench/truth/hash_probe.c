@@ -57,6 +57,7 @@ int main(int argc, char **argv)
         fail("%zu of %zu keys found", (size_t)context.found, context.count);
     truth.setup_written_bytes = 16 * (double)slots;
     truth.loads = 2 * (double)context.count;
+    truth.stores = 2 * (double)slots;
     truth.flops = 0;
     print_truth(&truth);
     return 0;
