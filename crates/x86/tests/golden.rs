@@ -36,3 +36,22 @@ macro_rules! golden {
 }
 
 golden!(operands, stack, strings, vectors, refusals, blocks, flags, roots);
+
+#[test]
+fn floating_point_operations() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let text = std::fs::read_to_string(folder.join("cases/flops.txt")).unwrap();
+    let mut out = String::new();
+    for (title, assembler, bytes) in common::cases(&text) {
+        writeln!(out, "= {title}").unwrap();
+        let code = CodeBytes { start: START, bytes: &bytes };
+        let block = read_block(&mut Reader::new(), &code, START, &Limits::SUPER);
+        assert_eq!(block.instructions.len(), assembler.len(), "all of '{title}' can be read");
+        for (line, instruction) in assembler.iter().zip(&block.instructions) {
+            let flops = instruction.flops().map_or("-".to_owned(), |flops| flops.to_string());
+            writeln!(out, "  {line}: {flops}").unwrap();
+        }
+        writeln!(out).unwrap();
+    }
+    testkit::golden::check(folder.join("golden/flops.txt"), &out);
+}

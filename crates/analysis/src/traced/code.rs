@@ -1,4 +1,4 @@
-//! Translated blocks read again: their memory accesses, and how addresses follow from records.
+//! Translated blocks read again: their memory accesses, how addresses follow from records, and their arithmetic.
 //!
 //! What for: a [`Block`] carries its machine code and, as text, what its records hold. Both are decoded here, once.
 //! What not: records.
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use base::{BlockId, FileOffset, ModuleId, Pid};
 use facts::{Block, BurstFlavour, CodePiece, Recording};
 use x86::translate::RecordLayout;
-use x86::{Access, CodeBytes, Reader, find_roots, read_pieces, self_loop};
+use x86::{Access, CodeBytes, Flops, Reader, find_roots, read_pieces, self_loop};
 
 use super::address::Form;
 use super::chain::Chains;
@@ -30,6 +30,25 @@ pub struct Site {
     pub number: usize,
     /// What it does.
     pub access: Access,
+}
+
+index!(/// An instruction with floating-point operations.
+    ArithmeticIndex);
+
+/// An instruction with floating-point operations, in whatever block and process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Arithmetic {
+    pub(crate) module: ModuleId,
+    pub(crate) offset: FileOffset,
+    pub(crate) flops: Flops,
+}
+
+/// One of them in a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TracedArithmetic {
+    pub(crate) arithmetic: ArithmeticIndex,
+    /// Position of the instruction in the block.
+    pub(crate) instruction: usize,
 }
 
 /// One access of a block.
@@ -52,6 +71,7 @@ pub(crate) struct TracedBlock {
     /// Its loop can be summarised: a record may stand for many iterations.
     pub(crate) loops: bool,
     pub(crate) accesses: Vec<TracedAccess>,
+    pub(crate) arithmetic: Vec<TracedArithmetic>,
     pub(crate) chains: Chains,
 }
 
@@ -60,6 +80,7 @@ pub(crate) struct TracedBlock {
 pub struct TracedCode {
     pub(crate) blocks: HashMap<BlockId, TracedBlock>,
     pub(crate) sites: Vec<Site>,
+    pub(crate) arithmetic: Vec<Arithmetic>,
     /// Blocks for addresses whose code or layout cannot be used.
     pub(crate) unusable_blocks: u64,
 }
@@ -69,7 +90,7 @@ impl TracedCode {
     #[must_use]
     pub fn read(recording: &Recording) -> TracedCode {
         let mut code = TracedCode::default();
-        let mut known = HashMap::new();
+        let mut known = Known::default();
         let mut reader = Reader::new();
         for block in recording.blocks.iter().filter(|one| one.flavour == BurstFlavour::Trace) {
             match code.read_one(block, &mut reader, &mut known) {
@@ -82,16 +103,17 @@ impl TracedCode {
         code
     }
 
-    /// Where the instructions lie whose accesses are known.
+    /// Where the instructions lie whose accesses are known or that compute.
     pub fn addresses(&self) -> impl Iterator<Item = (ModuleId, FileOffset)> + '_ {
-        self.sites.iter().map(|site| (site.module, site.offset))
+        let sites = self.sites.iter().map(|site| (site.module, site.offset));
+        sites.chain(self.arithmetic.iter().map(|one| (one.module, one.offset)))
     }
 
     fn read_one(
         &mut self,
         block: &Block,
         reader: &mut Reader,
-        known: &mut HashMap<(ModuleId, FileOffset, usize), SiteIndex>,
+        known: &mut Known,
     ) -> Option<TracedBlock> {
         let layout: RecordLayout = block.record.parse().ok()?;
         let (decoded, places) = instructions(&block.pieces, reader)?;
@@ -111,21 +133,49 @@ impl TracedCode {
             let before = accesses.last().map(|last: &TracedAccess| last.instruction);
             number = if before == Some(rooted.instruction) { number + 1 } else { 0 };
             let (module, offset) = places[rooted.instruction];
-            let site = *known.entry((module, offset, number)).or_insert_with(|| {
+            let site = *known.sites.entry((module, offset, number)).or_insert_with(|| {
                 self.sites.push(Site { module, offset, number, access: rooted.access });
                 SiteIndex::new(self.sites.len() - 1)
             });
             accesses.push(TracedAccess { site, instruction: rooted.instruction, form });
         }
+        let arithmetic = self.arithmetic(&decoded, &places, known);
         Some(TracedBlock {
             pid: block.pid,
             values: layout.words.saturating_sub(1),
             ways: layout.ways,
             loops: back.is_some(),
             accesses,
+            arithmetic,
             chains: Chains::of(&decoded),
         })
     }
+
+    fn arithmetic(
+        &mut self,
+        block: &x86::Block,
+        places: &[(ModuleId, FileOffset)],
+        known: &mut Known,
+    ) -> Vec<TracedArithmetic> {
+        let mut found = Vec::new();
+        for (position, instruction) in block.instructions.iter().enumerate() {
+            let Some(flops) = instruction.flops() else { continue };
+            let (module, offset) = places[position];
+            let arithmetic = *known.arithmetic.entry((module, offset)).or_insert_with(|| {
+                self.arithmetic.push(Arithmetic { module, offset, flops });
+                ArithmeticIndex::new(self.arithmetic.len() - 1)
+            });
+            found.push(TracedArithmetic { arithmetic, instruction: position });
+        }
+        found
+    }
+}
+
+/// Instructions that came up before: blocks overlap.
+#[derive(Default)]
+struct Known {
+    sites: HashMap<(ModuleId, FileOffset, usize), SiteIndex>,
+    arithmetic: HashMap<(ModuleId, FileOffset), ArithmeticIndex>,
 }
 
 /// The instructions of `pieces`, and the module and offset of each; `None` when they are not what the pieces hold.

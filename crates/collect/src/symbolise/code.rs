@@ -1,4 +1,4 @@
-//! Where traced code accesses memory: addresses that need a name besides those of stacks.
+//! Where traced code accesses memory or computes: addresses that need a name besides those of stacks.
 //!
 //! What not: what the accesses are (`analysis`). Assumption: the bytes are those of whole instructions; from the first
 //! that is not one, the rest of its piece is left out.
@@ -7,7 +7,8 @@ use base::{FileOffset, ModuleId, RemoteAddr};
 use facts::{Block, CodePiece};
 use x86::{CodeBytes, Reader};
 
-/// Module and offset of each instruction of `blocks` that accesses memory, with repetitions.
+/// Module and offset of each instruction of `blocks` that accesses memory or has floating-point operations, with
+/// repetitions.
 #[must_use]
 pub fn access_addresses(blocks: &[Block]) -> Vec<(ModuleId, FileOffset)> {
     let mut reader = Reader::new();
@@ -24,7 +25,7 @@ fn of_piece(piece: &CodePiece, reader: &mut Reader, found: &mut Vec<(ModuleId, F
     while inside < piece.bytes.len() as u64 {
         let Some(at) = piece.address.0.checked_add(inside) else { return };
         let Ok(instruction) = reader.instruction(&code, RemoteAddr(at)) else { return };
-        if !instruction.accesses().is_empty() {
+        if !instruction.accesses().is_empty() || instruction.flops().is_some() {
             found.push((piece.module, FileOffset(piece.offset.0.saturating_add(inside))));
         }
         inside += instruction.length() as u64;
@@ -39,9 +40,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instructions_with_accesses_are_found_up_to_the_first_that_is_none() {
-        // mov rax,[rdi]; inc rax; push rax; (06 is no instruction in 64-bit mode); push rax
-        let bytes = vec![0x48, 0x8b, 0x07, 0x48, 0xff, 0xc0, 0x50, 0x06, 0x50];
+    fn instructions_with_accesses_or_arithmetic_are_found_up_to_the_first_that_is_none() {
+        // mov rax,[rdi]; inc rax; mulsd xmm0,xmm1; push rax; (06 is no instruction in 64-bit mode); push rax
+        let bytes =
+            vec![0x48, 0x8b, 0x07, 0x48, 0xff, 0xc0, 0xf2, 0x0f, 0x59, 0xc1, 0x50, 0x06, 0x50];
         let piece = |module| CodePiece {
             address: RemoteAddr(0x40_1000),
             module: ModuleId(module),
@@ -55,7 +57,8 @@ mod tests {
             pieces: vec![piece(1), piece(2)],
             record: String::new(),
         };
-        let found = [(1, 0x1000), (1, 0x1006), (2, 0x1000), (2, 0x1006)];
+        let found = [1, 2].map(|module| [0x1000, 0x1006, 0x100a].map(|at| (module, at)));
+        let found = found.as_flattened();
         let found: Vec<_> =
             found.iter().map(|(module, at)| (ModuleId(*module), FileOffset(*at))).collect();
         assert_eq!(access_addresses(&[block]), found);
