@@ -116,10 +116,8 @@ fn of(raw: &Raw) -> Option<Flops> {
         "sh" => (false, Precision::Half, 2),
         _ => return None,
     };
-    let root = ["132", "213", "231"]
-        .iter()
-        .find_map(|order| root.strip_suffix(order))
-        .unwrap_or(root);
+    let root =
+        ["132", "213", "231"].iter().find_map(|order| root.strip_suffix(order)).unwrap_or(root);
     let (_, per_element, scalar) = VECTOR.iter().find(|(known, ..)| *known == root)?;
     let width = u32::try_from(raw.op0_register().size()).ok()?;
     let operations = if packed { per_element * (width / bytes) } else { *scalar };

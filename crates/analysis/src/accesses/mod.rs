@@ -146,11 +146,7 @@ pub fn accesses(
 ) -> Accesses {
     let recording = profile.recording;
     let rows = Rows::new(profile, code, selection, keys);
-    let chosen = |burst: &Burst| {
-        let thread = profile.threads.find(burst.pid, burst.tid);
-        selection.has_time(burst.time)
-            && thread.map_or(!selection.chooses_threads(), |thread| selection.has_thread(thread))
-    };
+    let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
     let question = Question {
         code,
         row_of_site: rows.row_of_site.clone(),
@@ -185,21 +181,35 @@ pub fn accesses(
     }
 }
 
+/// Whether a burst is asked for.
+pub(crate) fn is_chosen(profile: &Profile<'_>, selection: &Selection, burst: &Burst) -> bool {
+    let thread = profile.threads.find(burst.pid, burst.tid);
+    selection.has_time(burst.time)
+        && thread.map_or(!selection.chooses_threads(), |thread| selection.has_thread(thread))
+}
+
 /// What a row is, before anything is counted.
-struct Head {
-    key: RowKey,
-    site: Option<Site>,
-    place: PlaceId,
+pub(crate) struct Head {
+    pub(crate) key: RowKey,
+    pub(crate) site: Option<Site>,
+    pub(crate) place: PlaceId,
     kind: Option<AccessKind>,
 }
 
-struct Rows {
-    heads: Vec<Head>,
-    row_of_site: Vec<Option<usize>>,
+/// The rows that sites belong to.
+pub(crate) struct Rows {
+    pub(crate) heads: Vec<Head>,
+    /// `None` for sites that are not asked for.
+    pub(crate) row_of_site: Vec<Option<usize>>,
 }
 
 impl Rows {
-    fn new(profile: &Profile<'_>, code: &TracedCode, selection: &Selection, keys: &[Key]) -> Rows {
+    pub(crate) fn new(
+        profile: &Profile<'_>,
+        code: &TracedCode,
+        selection: &Selection,
+        keys: &[Key],
+    ) -> Rows {
         let mut rows = Rows { heads: Vec::new(), row_of_site: Vec::new() };
         let mut known: IndexMap<RowKey, usize> = IndexMap::default();
         for site in &code.sites {

@@ -9,9 +9,7 @@ use facts::{Burst, Recording};
 
 use super::lines::{Bounds, LineSet};
 use super::strides::Strides;
-use crate::traced::{
-    Damage, Depths, Execution, Observer, Touch, TracedBlock, TracedCode, replay,
-};
+use crate::traced::{Damage, Depths, Execution, Observer, Touch, TracedBlock, TracedCode, replay};
 
 /// An address that needs so many loads, one after the other, is part of a chase.
 const CHASE_DEPTH: u8 = 4;

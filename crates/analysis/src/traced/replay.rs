@@ -99,7 +99,6 @@ fn execution<'a>(
 ) -> Option<Execution<'a>> {
     let executed = *block.ways.get(record.way as usize)?;
     // A loop that was stopped in its first iteration has completed none.
-    let fits =
-        record.values.len() == block.values && (record.iterations == 1 || block.loops);
+    let fits = record.values.len() == block.values && (record.iterations == 1 || block.loops);
     fits.then_some(Execution { record, fs_base: burst.fs_base.0, executed })
 }

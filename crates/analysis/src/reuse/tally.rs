@@ -1,0 +1,154 @@
+//! Distances in units of one size (lines, small pages, large pages), filed under rows.
+//!
+//! What for: one burst after the other goes through an [`LruStack`]; what each row saw in it becomes an [`Observed`].
+//! A sampled unit stands for many: the sampled events of a row and burst are weighted so that they add up to all its
+//! events, which are known (the correction of SHARDS_adj in Waldspurger et al., FAST 2015, section 3.4, here per row).
+//! What not: estimates.
+
+use super::events::{Sink, Totals};
+use super::lru::{Distance, KeySet, LruStack};
+use super::survival::{Observed, Seen};
+
+/// What is gathered of a row.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    /// One per burst in which the row occurs.
+    pub(super) bursts: Vec<Observed>,
+    /// Distinct units of each of these bursts; empty when they are not counted.
+    pub(super) units: Vec<f64>,
+    /// Accesses whose distance is not known, not even a lower bound.
+    pub(super) unknown: u64,
+    at_hand: AtHand,
+}
+
+/// The burst at hand.
+#[derive(Debug, Default)]
+struct AtHand {
+    sampled: Vec<Seen>,
+    repeats: Vec<u64>,
+    events: u64,
+    units: KeySet,
+    last_unit: Option<u64>,
+    is_touched: bool,
+}
+
+/// All rows, for one size of unit.
+#[derive(Debug)]
+pub(super) struct Level {
+    /// Units have 2^this bytes.
+    pub(super) shift: u32,
+    pub(super) stack: LruStack,
+    pub(super) tallies: Vec<Tally>,
+    capacities: Vec<usize>,
+    counts_units: bool,
+    touched: Vec<usize>,
+}
+
+impl Level {
+    /// `capacities` in units, rising, at least 1. `counts_units`: whether rows keep their distinct units.
+    pub(super) fn new(
+        shift: u32,
+        capacities: &[usize],
+        most_keys: usize,
+        rows: usize,
+        counts_units: bool,
+    ) -> Level {
+        let mut tallies = Vec::new();
+        tallies.resize_with(rows, Tally::default);
+        Level {
+            shift,
+            stack: LruStack::new(capacities.to_vec(), most_keys),
+            tallies,
+            capacities: capacities.to_vec(),
+            counts_units,
+            touched: Vec::new(),
+        }
+    }
+
+    fn row(&mut self, row: usize) -> &mut AtHand {
+        let at_hand = &mut self.tallies[row].at_hand;
+        if !at_hand.is_touched {
+            at_hand.is_touched = true;
+            at_hand.sampled.resize(self.capacities.len() + 1, Seen::default());
+            at_hand.repeats.resize(self.capacities.len() + 1, 0);
+            self.touched.push(row);
+        }
+        at_hand
+    }
+
+    /// `count` accesses whose address is not known.
+    pub(super) fn unknown(&mut self, row: usize, count: u64) {
+        let tally = &mut self.tallies[row];
+        tally.unknown = tally.unknown.saturating_add(count);
+    }
+
+    /// The burst is over: what rows saw is kept, and the stack is empty again.
+    pub(super) fn end_burst(&mut self) {
+        for row in std::mem::take(&mut self.touched) {
+            let tally = &mut self.tallies[row];
+            let at_hand = &mut tally.at_hand;
+            let units = at_hand.units.len() as f64;
+            let (observed, unknown) = at_hand.finish();
+            tally.unknown = tally.unknown.saturating_add(unknown);
+            tally.bursts.push(observed);
+            if self.counts_units {
+                tally.units.push(units);
+            }
+        }
+        self.stack.clear();
+    }
+}
+
+impl AtHand {
+    /// What was seen, and how many events nothing is known of; empties itself.
+    fn finish(&mut self) -> (Observed, u64) {
+        let sampled: f64 = self.sampled.iter().map(|seen| seen.again + seen.first).sum();
+        let scale = if sampled > 0.0 { self.events as f64 / sampled } else { 0.0 };
+        let unknown = if sampled > 0.0 { 0 } else { self.events };
+        let mut observed = Observed::default();
+        for (at, (seen, repeats)) in self.sampled.drain(..).zip(self.repeats.drain(..)).enumerate()
+        {
+            let again = seen.again * scale + repeats as f64;
+            let seen = Seen { again, first: seen.first * scale };
+            if seen != Seen::default() {
+                observed.segments.push((at, seen));
+            }
+        }
+        self.units.clear();
+        *self = AtHand { units: std::mem::take(&mut self.units), ..AtHand::default() };
+        (observed, unknown)
+    }
+}
+
+impl Sink for Level {
+    fn follows(&self, unit: u64) -> bool {
+        self.stack.follows(unit)
+    }
+
+    fn touch(&mut self, row: Option<usize>, unit: u64) {
+        let weight = self.stack.weight();
+        let distance = self.stack.touch(unit);
+        let Some(row) = row else { return };
+        let counts_units = self.counts_units;
+        let at_hand = self.row(row);
+        match distance {
+            Distance::Again(segment) => at_hand.sampled[segment].again += weight,
+            Distance::First(segment) => at_hand.sampled[segment].first += weight,
+        }
+        if counts_units && at_hand.last_unit != Some(unit) {
+            at_hand.last_unit = Some(unit);
+            at_hand.units.insert(unit);
+        }
+    }
+
+    fn totals(&mut self, row: Option<usize>, totals: Totals) {
+        let Some(row) = row else { return };
+        let segment = self.capacities.partition_point(|capacity| *capacity <= totals.others);
+        let at_hand = self.row(row);
+        at_hand.events = at_hand.events.saturating_add(totals.events);
+        at_hand.repeats[segment] = at_hand.repeats[segment].saturating_add(totals.repeats);
+        if totals.dropped > 0 {
+            self.unknown(row, totals.dropped);
+        }
+    }
+}
