@@ -20,6 +20,7 @@ pub mod faults;
 pub mod hotspots;
 mod index_map;
 pub mod interval;
+pub mod memory;
 mod overhead;
 mod profile;
 pub mod reuse;

@@ -98,6 +98,11 @@ impl Hierarchy {
         (std::mem::take(&mut self.tallies), std::mem::take(&mut self.traffic))
     }
 
+    /// The tally of one site since the last call, which starts again at zero. The caches stay as they are.
+    pub fn take_tally(&mut self, site: SiteId) -> SiteTally {
+        self.tallies.get_mut(site.0 as usize).map(std::mem::take).unwrap_or_default()
+    }
+
     /// Simulates an access of a thread.
     #[inline]
     pub fn access(&mut self, thread: Thread, access: &Access) {

@@ -86,7 +86,7 @@ pub fn build(
 ) -> Result<Document, ReportError> {
     options.check()?;
     let code = match options.view {
-        View::Accesses => TracedCode::read(recording),
+        View::Accesses | View::Summary => TracedCode::read(recording),
         _ => TracedCode::default(),
     };
     let profile = Profile::with_addresses(recording, code.addresses());
@@ -94,7 +94,7 @@ pub fn build(
     let request = views::Request { profile: &profile, selection: &selection, options, sources };
     let table = match options.view {
         View::Summary => {
-            let summary = Summary::new(&profile, &options.result_name);
+            let summary = Summary::new(&profile, &code, &options.result_name);
             return Ok(Document::Summary(Box::new(summary)));
         }
         View::Hotspots => views::hotspots(&request),
@@ -126,6 +126,8 @@ pub fn summary_text(
     width: usize,
     colour: bool,
 ) -> String {
-    let summary = Summary::new(&Profile::new(recording), result_name);
+    let code = TracedCode::read(recording);
+    let profile = Profile::with_addresses(recording, code.addresses());
+    let summary = Summary::new(&profile, &code, result_name);
     Document::Summary(Box::new(summary)).text(width, colour)
 }

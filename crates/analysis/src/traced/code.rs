@@ -79,6 +79,10 @@ pub(crate) struct TracedBlock {
 #[derive(Debug, Default)]
 pub struct TracedCode {
     pub(crate) blocks: HashMap<BlockId, TracedBlock>,
+    /// Instructions of the blocks whose executions were counted.
+    pub(crate) counted: HashMap<BlockId, usize>,
+    /// The load of the blocks that time one, and which value of a record holds the time stamps.
+    pub(crate) timed: HashMap<BlockId, (SiteIndex, usize)>,
     pub(crate) sites: Vec<Site>,
     pub(crate) arithmetic: Vec<Arithmetic>,
     /// Blocks for addresses whose code or layout cannot be used.
@@ -86,19 +90,27 @@ pub struct TracedCode {
 }
 
 impl TracedCode {
-    /// Reads all blocks for addresses.
+    /// Reads all blocks.
     #[must_use]
     pub fn read(recording: &Recording) -> TracedCode {
         let mut code = TracedCode::default();
         let mut known = Known::default();
         let mut reader = Reader::new();
-        for block in recording.blocks.iter().filter(|one| one.flavour == BurstFlavour::Trace) {
-            match code.read_one(block, &mut reader, &mut known) {
-                Some(traced) => {
-                    code.blocks.entry(block.id).or_insert(traced);
+        for block in &recording.blocks {
+            let usable = match block.flavour {
+                BurstFlavour::Count => {
+                    instructions(&block.pieces, &mut reader).map(|(decoded, _)| {
+                        code.counted.entry(block.id).or_insert(decoded.instructions.len());
+                    })
                 }
-                None => code.unusable_blocks += 1,
-            }
+                BurstFlavour::Trace => {
+                    code.read_one(block, &mut reader, &mut known).map(|traced| {
+                        code.blocks.entry(block.id).or_insert(traced);
+                    })
+                }
+                BurstFlavour::Timed => code.read_timed(block, &mut reader, &mut known),
+            };
+            code.unusable_blocks += u64::from(usable.is_none());
         }
         code
     }
@@ -107,6 +119,32 @@ impl TracedCode {
     pub fn addresses(&self) -> impl Iterator<Item = (ModuleId, FileOffset)> + '_ {
         let sites = self.sites.iter().map(|site| (site.module, site.offset));
         sites.chain(self.arithmetic.iter().map(|one| (one.module, one.offset)))
+    }
+
+    fn read_timed(&mut self, block: &Block, reader: &mut Reader, known: &mut Known) -> Option<()> {
+        let layout: RecordLayout = block.record.parse().ok()?;
+        // A block without a load has nothing to time.
+        let Some((access, word)) = layout.timed else { return Some(()) };
+        let (decoded, places) = instructions(&block.pieces, reader)?;
+        let mut before = 0;
+        let found = decoded.instructions.iter().zip(places).find_map(|(one, place)| {
+            let accesses = one.accesses();
+            let own =
+                accesses.get(access.checked_sub(before)?).map(|own| (place, access - before, *own));
+            before += accesses.len();
+            own
+        });
+        let ((module, offset), number, access) = found?;
+        let site = self.site(known, Site { module, offset, number, access });
+        self.timed.entry(block.id).or_insert((site, word.checked_sub(1)?));
+        Some(())
+    }
+
+    fn site(&mut self, known: &mut Known, site: Site) -> SiteIndex {
+        *known.sites.entry((site.module, site.offset, site.number)).or_insert_with(|| {
+            self.sites.push(site);
+            SiteIndex::new(self.sites.len() - 1)
+        })
     }
 
     fn read_one(
@@ -133,10 +171,8 @@ impl TracedCode {
             let before = accesses.last().map(|last: &TracedAccess| last.instruction);
             number = if before == Some(rooted.instruction) { number + 1 } else { 0 };
             let (module, offset) = places[rooted.instruction];
-            let site = *known.sites.entry((module, offset, number)).or_insert_with(|| {
-                self.sites.push(Site { module, offset, number, access: rooted.access });
-                SiteIndex::new(self.sites.len() - 1)
-            });
+            let access = rooted.access;
+            let site = self.site(known, Site { module, offset, number, access });
             accesses.push(TracedAccess { site, instruction: rooted.instruction, form });
         }
         let arithmetic = self.arithmetic(&decoded, &places, known);

@@ -10,7 +10,7 @@ mod replay;
 
 pub(crate) use address::Touch;
 pub(crate) use chain::Depths;
-pub(crate) use code::{TracedAccess, TracedBlock};
+pub(crate) use code::TracedBlock;
 pub(crate) use replay::{Damage, Execution, Observer, replay};
 
 pub use code::{Site, SiteIndex, TracedCode};

@@ -2,14 +2,15 @@
 
 use analysis::faults::{fault_scales, fault_table};
 use analysis::summary::{Overview, overview};
-use analysis::{Profile, Selection};
+use analysis::{Profile, Selection, TracedCode};
 use facts::host::{Calibration, Host};
 use facts::{ExitKind, Metric, Run, RunState, SamplingMethod, Target};
 
+use super::memory::memory_part;
 use super::{
-    BandwidthSummary, CoverageSummary, DtlbSummary, HeapSummary, HostSummary, Levels,
-    MachineSummary, OverheadParts, PageFaultSummary, RefusedSummary, SUMMARY_SCHEMA,
-    SamplingSummary, Summary, TextExtra, TimeSplitSummary, TopFaults, TopFunction,
+    CoverageSummary, DtlbSummary, HeapSummary, HostSummary, Levels, MachineSummary, OverheadParts,
+    PageFaultSummary, RefusedSummary, SUMMARY_SCHEMA, SamplingSummary, Summary, TextExtra,
+    TimeSplitSummary, TopFaults, TopFunction,
 };
 use crate::json::tidy;
 
@@ -27,10 +28,13 @@ const TOP_PERCENT: f64 = 0.5;
 impl Summary {
     /// The summary of a recording.
     #[must_use]
-    pub(crate) fn new(profile: &Profile<'_>, result: &str) -> Summary {
+    pub(crate) fn new(profile: &Profile<'_>, code: &TracedCode, result: &str) -> Summary {
         let recording = profile.recording;
         let run = &recording.run;
         let found = overview(profile);
+        let mut memory = memory_part(profile, code);
+        let mut notes = found.notes.clone();
+        notes.append(&mut memory.notes);
         let (exit_code, exit) = exit(run.exit);
         let (top_functions, more_functions) = top_functions(profile, &found);
         Summary {
@@ -65,14 +69,14 @@ impl Summary {
                 time_percent: tidy(found.fault_cost.percent),
                 time: tidy(found.fault_cost.time),
             },
-            dram_bandwidth: no_bandwidth(),
+            dram_bandwidth: memory.bandwidth,
             memory_bound: Metric::unavailable("percent", NO_MODEL),
-            average_load_latency: Metric::unavailable("ns", NO_MODEL),
-            loads: Metric::unavailable("count", NO_MODEL),
-            stores: Metric::unavailable("count", NO_MODEL),
-            levels: Levels::all(&Metric::unavailable("percent", NO_MODEL)),
-            flops: Metric::unavailable("GFLOP/s", NO_MODEL),
-            arithmetic_intensity: Metric::unavailable("FLOP/byte", NO_MODEL),
+            average_load_latency: memory.latency,
+            loads: memory.loads,
+            stores: memory.stores,
+            levels: memory.levels,
+            flops: memory.flops,
+            arithmetic_intensity: memory.intensity,
             dtlb: DtlbSummary {
                 misses: Metric::unavailable("count", NO_COUNTERS),
                 walk_time_percent: Metric::unavailable("percent", NO_COUNTERS),
@@ -112,7 +116,7 @@ impl Summary {
             top_functions,
             top_objects: Vec::new(),
             findings: Vec::new(),
-            notes: found.notes,
+            notes,
             extra: text_extra(profile, found.usable_cpus, more_functions),
         }
     }
@@ -120,13 +124,6 @@ impl Summary {
 
 fn refused((reason, percent): (String, Metric)) -> RefusedSummary {
     RefusedSummary { reason, percent: tidy(percent) }
-}
-
-impl Levels {
-    fn all(metric: &Metric) -> Levels {
-        let copy = || metric.clone();
-        Levels { l1: copy(), l2: copy(), l3: copy(), dram: copy() }
-    }
 }
 
 fn exit(exit: Option<ExitKind>) -> (Option<i32>, String) {
@@ -231,17 +228,6 @@ fn machine(calibration: Option<&Calibration>) -> MachineSummary {
             "ns",
             "2 MB pages cannot be had here",
         ),
-    }
-}
-
-fn no_bandwidth() -> BandwidthSummary {
-    let missing = |unit| Metric::unavailable(unit, NO_MODEL);
-    BandwidthSummary {
-        average: missing("GB/s"),
-        observed_max: missing("GB/s"),
-        read: missing("GB/s"),
-        write: missing("GB/s"),
-        bound_time_percent: missing("percent"),
     }
 }
 

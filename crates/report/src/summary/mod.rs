@@ -2,6 +2,7 @@
 //! `docs/glossary` explains each figure.
 
 mod build;
+mod memory;
 mod text;
 
 pub(crate) use text::text;

@@ -1,0 +1,313 @@
+//! DRAM bandwidth: totals, over time, and how long each rate lasted.
+//!
+//! What for: the figures that a counter of the memory controller would give for one program, from bursts: bytes that miss
+//! all caches per second of native time, times the CPU time of the code. What not: traffic of the kernel, of other
+//! programs, and of instruction fetch and page walks.
+//!
+//! Definitions: the *observed maximum* is the largest mean over three bins in a row, so that the scatter of one bin is
+//! no record. *Bound time* is the share of elapsed time in bins whose rate is at least [`Bands::high`] of the peak.
+
+use base::Nanos;
+use facts::{Evidence, Metric};
+
+use super::strata::{Bins, Strata, Total};
+use crate::profile::Profile;
+use crate::threads::ThreadIndex;
+
+/// Bytes per GB.
+const GIGA: f64 = 1e9;
+/// Length of a bin, where the recording is long enough.
+const BIN: Nanos = Nanos(100_000_000);
+/// Bins in a row whose mean can be the observed maximum.
+const STEADY: usize = 3;
+
+/// A quantity per burst, with bounds for what the cache model cannot know.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Quantity {
+    pub(crate) likely: Vec<f64>,
+    pub(crate) low: Vec<f64>,
+    pub(crate) high: Vec<f64>,
+}
+
+impl Quantity {
+    /// 0 in each of so many bursts.
+    pub(crate) fn none(bursts: usize) -> Quantity {
+        let zeros = || vec![0.0; bursts];
+        Quantity { likely: zeros(), low: zeros(), high: zeros() }
+    }
+
+    /// Adds to one burst.
+    pub(crate) fn add(&mut self, burst: usize, likely: f64, bounds: (f64, f64)) {
+        self.likely[burst] += likely;
+        self.low[burst] += bounds.0;
+        self.high[burst] += bounds.1;
+    }
+
+    pub(crate) fn plus(&self, other: &Quantity) -> Quantity {
+        let sum = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a + b).collect();
+        Quantity {
+            likely: sum(&self.likely, &other.likely),
+            low: sum(&self.low, &other.low),
+            high: sum(&self.high, &other.high),
+        }
+    }
+
+    /// The sum over the program's CPU time, and its bounds: the model's beside the sampling's.
+    pub(crate) fn total(&self, strata: &Strata) -> (f64, (f64, f64)) {
+        let likely = strata.total(&self.likely);
+        let (low, high) = (strata.total(&self.low), strata.total(&self.high));
+        bounds(likely, low, high)
+    }
+
+    /// The same as a metric, divided by `per`.
+    pub(crate) fn metric(
+        &self,
+        strata: &Strata,
+        per: f64,
+        unit: &str,
+        evidence: Evidence,
+    ) -> Metric {
+        let (value, (low, high)) = self.total(strata);
+        let interval = (low / per, high / per);
+        Metric::with_interval(evidence, value / per, unit, interval, strata.bursts() as u64)
+    }
+}
+
+/// A ratio of two totals of the same bursts (Cochran 1977, 6.11, combined ratio estimate).
+pub(crate) fn ratio(part: &Quantity, of: &Quantity, strata: &Strata, unit: &str) -> Metric {
+    let whole = strata.total(&of.likely).value;
+    if whole < f64::from(x86::LINE_BYTES) {
+        return Metric::unavailable(unit, "no data moved to or from memory in the bursts");
+    }
+    let likely = strata.total(&part.likely).value / whole;
+    let residuals: Vec<f64> =
+        part.likely.iter().zip(&of.likely).map(|(part, of)| part - likely * of).collect();
+    let half = strata.total(&residuals).half / whole;
+    let over = |of: &[f64]| {
+        let of = strata.total(of).value;
+        if of > 0.0 { strata.total(&part.likely).value / of } else { f64::INFINITY }
+    };
+    let low = (likely - (likely - over(&of.high)).max(0.0).hypot(half)).max(0.0);
+    let high = likely + (over(&of.low) - likely).max(0.0).hypot(half);
+    let samples = strata.bursts() as u64;
+    let metric = Metric::with_interval(Evidence::Estimated, likely, unit, (low, high), samples);
+    Metric { high: metric.high.filter(|high| high.is_finite()), ..metric }
+}
+
+/// The model's doubt and the scatter are independent: their squares add.
+fn bounds(likely: Total, low: Total, high: Total) -> (f64, (f64, f64)) {
+    let down = (likely.value - low.value).max(0.0).hypot(likely.half);
+    let up = (high.value - likely.value).max(0.0).hypot(likely.half);
+    (likely.value, ((likely.value - down).max(0.0), likely.value + up))
+}
+
+/// From which shares of the peak on a rate is called medium and high.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Bands {
+    /// Medium from here on, 0..1.
+    pub medium: f64,
+    /// High from here on, 0..1.
+    pub high: f64,
+}
+
+impl Default for Bands {
+    /// 30 % and 70 % of the peak.
+    fn default() -> Bands {
+        Bands { medium: 0.3, high: 0.7 }
+    }
+}
+
+/// One bin of time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BandwidthBin {
+    /// From.
+    pub start: Nanos,
+    /// To.
+    pub end: Nanos,
+    /// Whose, when split by thread.
+    pub thread: Option<ThreadIndex>,
+    /// GB/s read from memory.
+    pub read: Metric,
+    /// GB/s written to memory.
+    pub write: Metric,
+}
+
+/// A step of the histogram.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BandwidthStep {
+    /// From, GB/s.
+    pub from: f64,
+    /// To, GB/s.
+    pub to: f64,
+    /// Time at such rates, seconds.
+    pub time: Metric,
+}
+
+/// Everything about bandwidth.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Bandwidth {
+    /// Both directions, GB/s, over elapsed time.
+    pub average: Metric,
+    /// Read, GB/s.
+    pub read: Metric,
+    /// Written, GB/s.
+    pub write: Metric,
+    /// The largest steady rate, GB/s.
+    pub observed_max: Metric,
+    /// Elapsed time in the high band, percent.
+    pub bound_time: Metric,
+    /// Over time.
+    pub bins: Vec<BandwidthBin>,
+    /// How long at which rate.
+    pub histogram: Vec<BandwidthStep>,
+    /// The bounds of medium and high, GB/s, when the peak is known.
+    pub bands: Option<(f64, f64)>,
+}
+
+/// Computes it from what each burst read and wrote.
+pub(crate) fn bandwidth(
+    profile: &Profile<'_>,
+    strata: &Strata,
+    read: &Quantity,
+    write: &Quantity,
+    shares: Bands,
+) -> Bandwidth {
+    let elapsed = profile.elapsed().seconds().max(1e-9);
+    let rate =
+        |quantity: &Quantity| quantity.metric(strata, elapsed * GIGA, "GB/s", Evidence::Estimated);
+    let calibration = profile.recording.run.calibration.as_ref();
+    let peak = calibration.and_then(|found| found.dram_bandwidth_peak.as_ref()?.value);
+    let bands = peak.map(|peak| (peak * shares.medium, peak * shares.high));
+    let bins = over_time(profile, strata, None, read, write);
+    let rates: Vec<Metric> = bins.iter().map(|bin| sum(&bin.read, &bin.write)).collect();
+    Bandwidth {
+        average: rate(&read.plus(write)),
+        read: rate(read),
+        write: rate(write),
+        observed_max: observed_max(&rates),
+        bound_time: bound_time(&bins, &rates, elapsed, bands),
+        histogram: histogram(&bins, &rates, peak),
+        bins,
+        bands,
+    }
+}
+
+/// Rates per bin, of all threads or one.
+pub(crate) fn over_time(
+    profile: &Profile<'_>,
+    strata: &Strata,
+    thread: Option<ThreadIndex>,
+    read: &Quantity,
+    write: &Quantity,
+) -> Vec<BandwidthBin> {
+    let bins = Bins { width: BIN, length: profile.elapsed() };
+    let values = [&read.likely, &read.low, &read.high, &write.likely, &write.low, &write.high];
+    let totals = strata.over_time(profile, &bins, thread, &values.map(Vec::as_slice));
+    let bin = |(index, totals): (usize, Vec<Total>)| {
+        let (start, end) = (bins.start(index), bins.end(index));
+        let per = (end - start).seconds().max(1e-9) * GIGA;
+        let metric = |at: usize| {
+            let (value, (low, high)) = bounds(totals[at], totals[at + 1], totals[at + 2]);
+            let samples = strata.bursts() as u64;
+            Metric::with_interval(
+                Evidence::Estimated,
+                value / per,
+                "GB/s",
+                (low / per, high / per),
+                samples,
+            )
+        };
+        BandwidthBin { start, end, thread, read: metric(0), write: metric(3) }
+    };
+    totals.into_iter().enumerate().map(bin).collect()
+}
+
+/// Both directions; their doubts go together, for they come from the same bursts.
+fn sum(a: &Metric, b: &Metric) -> Metric {
+    let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+    Metric {
+        value: add(a.value, b.value),
+        low: add(a.low, b.low),
+        high: add(a.high, b.high),
+        ..a.clone()
+    }
+}
+
+fn observed_max(rates: &[Metric]) -> Metric {
+    let mean = |window: &[Metric]| {
+        let mean = |part: fn(&Metric) -> Option<f64>| {
+            window.iter().filter_map(part).sum::<f64>() / window.len() as f64
+        };
+        (mean(|one| one.value), mean(|one| one.low), mean(|one| one.high))
+    };
+    let windows = rates.windows(STEADY.min(rates.len()).max(1)).map(mean);
+    let best = windows.reduce(|best, next| if next.0 > best.0 { next } else { best });
+    let Some((value, low, high)) = best else {
+        return Metric::unavailable("GB/s", "the recording has no length");
+    };
+    let samples = rates.first().map_or(0, |rate| rate.samples);
+    Metric::with_interval(Evidence::Estimated, value, "GB/s", (low, high), samples)
+}
+
+fn bound_time(
+    bins: &[BandwidthBin],
+    rates: &[Metric],
+    elapsed: f64,
+    bands: Option<(f64, f64)>,
+) -> Metric {
+    let Some((_, high)) = bands else {
+        return Metric::unavailable(
+            "percent",
+            "the machine's peak is not known: run `fathom machine`",
+        );
+    };
+    let share = |part: fn(&Metric) -> Option<f64>| {
+        let in_band =
+            bins.iter().zip(rates).filter(|(_, rate)| part(rate).is_some_and(|rate| rate >= high));
+        in_band.map(|(bin, _)| (bin.end - bin.start).seconds()).sum::<f64>() / elapsed * 100.0
+    };
+    let samples = rates.first().map_or(0, |rate| rate.samples);
+    let interval = (share(|rate| rate.low), share(|rate| rate.high));
+    Metric::with_interval(
+        Evidence::Estimated,
+        share(|rate| rate.value),
+        "percent",
+        interval,
+        samples,
+    )
+}
+
+/// Twenty steps up to the peak, or up to the largest rate.
+fn histogram(bins: &[BandwidthBin], rates: &[Metric], peak: Option<f64>) -> Vec<BandwidthStep> {
+    const STEPS: usize = 20;
+    let largest = rates.iter().filter_map(|rate| rate.value).fold(0.0, f64::max);
+    let top = peak.unwrap_or(0.0).max(largest);
+    if top <= 0.0 {
+        return Vec::new();
+    }
+    let width = top / STEPS as f64;
+    let step = |rate: f64| ((rate / width) as usize).min(STEPS - 1);
+    let times = |part: fn(&Metric) -> Option<f64>| {
+        let mut times = vec![0.0; STEPS];
+        for (bin, rate) in bins.iter().zip(rates) {
+            if let Some(rate) = part(rate) {
+                times[step(rate)] += (bin.end - bin.start).seconds();
+            }
+        }
+        times
+    };
+    let (likely, low, high) = (times(|one| one.value), times(|one| one.low), times(|one| one.high));
+    let samples = rates.first().map_or(0, |rate| rate.samples);
+    (0..STEPS)
+        .map(|at| {
+            let all = [likely[at], low[at], high[at]];
+            let interval = (
+                all.iter().copied().fold(f64::MAX, f64::min),
+                all.iter().copied().fold(0.0, f64::max),
+            );
+            let time =
+                Metric::with_interval(Evidence::Estimated, likely[at], "s", interval, samples);
+            BandwidthStep { from: at as f64 * width, to: (at + 1) as f64 * width, time }
+        })
+        .collect()
+}

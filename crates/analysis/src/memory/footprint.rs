@@ -1,0 +1,138 @@
+//! How much data code goes through, from bursts that each see a part of it.
+//!
+//! What for: a line that is touched for the first time in a burst may be in a cache from before. When all data that the
+//! code goes through fit into the cache, it is; when they are many times the cache, it is not. Bursts at random moments
+//! are samples of that data: how often two of them see the same line tells how much there is.
+//! What not: order. Which lines are in the cache when the data are somewhat larger than it depends on the order in which
+//! they are used: there the answer is an interval.
+//!
+//! The estimate is Chao's lower bound of the number of kinds: seen + f1 (f1 - 1) / (2 (f2 + 1)), of f1 lines seen in
+//! one burst only and f2 in two. Source: A. Chao, "Nonparametric estimation of the number of classes in a population",
+//! Scand. J. Statist. 11 (1984) 265-270, bias-corrected form.
+//!
+//! Assumptions: lines are sampled by a hash of their address (one in [`ONE_IN`]); the code goes through the same data
+//! again and again while the bursts are taken. Where it goes on to new data instead, these come from memory the first time,
+//! which is what a large estimate says too.
+
+use crate::index_map::IndexMap;
+
+/// One line in so many is looked at.
+const ONE_IN: u64 = 64;
+/// Fewer sampled lines tell nothing about the amount.
+const FEWEST: u64 = 16;
+
+/// Whether a line is one of those looked at. Multiplicative hashing, top bits (Knuth, The Art of Computer Programming
+/// vol. 3, 6.4).
+pub(crate) fn is_sampled(line: u64) -> bool {
+    line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - ONE_IN.trailing_zeros()) == 0
+}
+
+/// Lines that bursts of one kind touched.
+#[derive(Debug, Default)]
+pub(crate) struct Footprint {
+    /// In how many bursts; and the last of them.
+    lines: IndexMap<u64, (u32, u32)>,
+    bursts: u32,
+}
+
+/// Bytes of data.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Extent {
+    /// Seen.
+    pub(crate) least: f64,
+    /// Estimated; infinite when no line was seen twice.
+    pub(crate) likely: f64,
+}
+
+impl Footprint {
+    /// A further burst begins.
+    pub(crate) fn begin(&mut self) {
+        self.bursts += 1;
+    }
+
+    /// The burst touched this line, for which [`is_sampled`] holds.
+    pub(crate) fn touch(&mut self, line: u64) {
+        let (count, last) = self.lines.entry(line).or_insert((0, 0));
+        if *last != self.bursts {
+            *count += 1;
+            *last = self.bursts;
+        }
+    }
+
+    /// How much there is; `None` when too little was seen.
+    pub(crate) fn extent(&self) -> Option<Extent> {
+        let seen = self.lines.len() as u64;
+        if seen < FEWEST || self.bursts < 2 {
+            return None;
+        }
+        let times = |n: u32| self.lines.values().filter(|(count, _)| *count == n).count() as f64;
+        let (once, twice) = (times(1), times(2));
+        let again = self.lines.values().any(|(count, _)| *count > 1);
+        let unseen = if again {
+            once * (once - 1.0).max(0.0) / (2.0 * (twice + 1.0))
+        } else {
+            f64::INFINITY
+        };
+        let bytes = |lines: f64| lines * ONE_IN as f64 * f64::from(x86::LINE_BYTES);
+        Some(Extent { least: bytes(seen as f64), likely: bytes(seen as f64 + unseen) })
+    }
+}
+
+impl Extent {
+    /// The chance that a line of this data is not in a cache of `bytes` when it is used again, and bounds: data up to four
+    /// fifths of the cache stay in it; of more, in random order the share that fits is found (LRU), in cyclic order nothing.
+    pub(crate) fn miss(&self, bytes: f64) -> (f64, (f64, f64)) {
+        if self.likely <= 0.8 * bytes {
+            return (0.0, (0.0, 0.2));
+        }
+        let fits = (bytes / self.likely).min(1.0);
+        let most_that_fits = (bytes / self.least.max(1.0)).min(1.0);
+        (1.0 - fits / 2.0, (1.0 - most_that_fits, 1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bursts of `each` lines at random among `all`.
+    fn bursts(all: u64, each: u64, count: u64) -> Footprint {
+        let mut footprint = Footprint::default();
+        let mut state = 12345u64;
+        for _ in 0..count {
+            footprint.begin();
+            for _ in 0..each {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                let line = (state >> 33) % all;
+                if is_sampled(line) {
+                    footprint.touch(line);
+                }
+            }
+        }
+        footprint
+    }
+
+    #[test]
+    fn random_bursts_tell_the_amount_of_data() {
+        let lines = 1 << 20;
+        let extent = bursts(lines, 1 << 16, 20).extent().expect("many lines");
+        let truth = lines as f64 * 64.0;
+        assert!(
+            extent.least < truth * 1.1 && (extent.likely / truth - 1.0).abs() < 0.15,
+            "{extent:?}"
+        );
+    }
+
+    #[test]
+    fn data_that_fit_are_found_and_larger_ones_are_not() {
+        let mib = f64::from(1 << 20);
+        let small = bursts(1 << 16, 1 << 15, 10).extent().expect("4 MiB");
+        assert_eq!(small.miss(12.0 * mib).0, 0.0);
+        let large = bursts(1 << 24, 1 << 15, 20).extent().expect("1 GiB");
+        let (likely, (low, high)) = large.miss(12.0 * mib);
+        assert!(likely > 0.95 && low > 0.6 && high == 1.0, "{large:?}: {likely} {low}");
+        assert_eq!(bursts(1 << 16, 8, 10).extent(), None);
+    }
+}

@@ -1,0 +1,327 @@
+//! How long loads take, from those that were timed.
+//!
+//! What for: distribution of load latencies, of the whole program and by code. In bursts of their own, one load of each
+//! block stands between two readings of the time-stamp counter, fenced, so that nothing overlaps it.
+//! What not: how much of that time the processor hides by doing other things meanwhile (`bound`). Prefetchers have more
+//! time to run ahead than they have natively, so that streams look like hits in the first level.
+//!
+//! latency = cycles between the readings - the same for a load that hits the first level + that level's latency.
+//! Every timed load of a site stands for (loads of the site) / (timed loads of the site) loads. Intervals take bursts as
+//! clusters (Cochran 1977, 9A.2); those of quantiles are Woodruff's (J. Am. Stat. Assoc. 47 (1952) 635-646) with the
+//! design effect of the mean.
+//!
+//! Assumptions: the time-stamp counter runs at one rate; steps of it (10 ns on some machines) blur single values, not
+//! means; an interrupt between the readings makes an outlier: values beyond [`LONGEST`] are left out.
+
+use std::collections::{BTreeMap, HashMap};
+
+use base::BurstId;
+use facts::{BurstFlavour, Evidence, Metric, decode_records};
+
+use super::Memory;
+use super::levels::LevelShares;
+use crate::hotspots::{Key, RowKey};
+use crate::interval::{Z_95, effective_count};
+use crate::selection::Selection;
+use crate::stack::PlaceId;
+use crate::traced::SiteIndex;
+
+/// Longer is no memory access, nanoseconds.
+const LONGEST: f64 = 20_000.0;
+/// Fewer timed loads make no figure.
+const FEWEST: usize = 30;
+/// Bounds of the histogram's steps, nanoseconds.
+const STEPS: [f64; 14] =
+    [0.0, 2.0, 5.0, 10.0, 20.0, 30.0, 50.0, 75.0, 100.0, 150.0, 200.0, 300.0, 500.0, 1000.0];
+
+/// One timed load.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Timed {
+    burst: BurstId,
+    nanos: f64,
+}
+
+/// All timed loads, by site.
+#[derive(Debug, Default)]
+pub(super) struct TimedLoads {
+    by_site: BTreeMap<SiteIndex, Vec<Timed>>,
+}
+
+/// A distribution of latencies, nanoseconds.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Latency {
+    /// Mean.
+    pub mean: Metric,
+    /// Half of all loads are quicker.
+    pub p50: Metric,
+    /// 95 % are.
+    pub p95: Metric,
+    /// 99 % are.
+    pub p99: Metric,
+    /// Loads at sites that were timed, percent of all loads.
+    pub covered: Metric,
+    /// Steps: from, to (infinite for the last), and the share of loads in it, percent.
+    pub histogram: Vec<(f64, f64, Metric)>,
+}
+
+/// Latency by code.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LatencyRow {
+    /// What it is.
+    pub key: RowKey,
+    /// The place in it with the most loads.
+    pub place: PlaceId,
+    /// Loads executed.
+    pub loads: Metric,
+    /// Of the time of all loads, percent.
+    pub share: Metric,
+    /// Their latency.
+    pub latency: Latency,
+    /// Who served them, simulated.
+    pub levels: LevelShares,
+    /// Loads that took longer than the second level does, percent, to compare with the simulated levels.
+    pub beyond_l2: Metric,
+}
+
+impl TimedLoads {
+    /// Reads them. `hit` is what the readings show for a hit in the first level, cycles; `hertz` the counter's rate.
+    pub(super) fn read(memory: &Memory<'_>) -> TimedLoads {
+        let recording = memory.profile.recording;
+        let mut loads = TimedLoads::default();
+        let Some(hertz) = recording.run.host.tsc_hz.filter(|hertz| *hertz > 0.0) else {
+            return loads;
+        };
+        let timed =
+            |burst: &&facts::Burst| burst.flavour == BurstFlavour::Timed && !burst.records_lost;
+        let bursts: HashMap<BurstId, base::Pid> =
+            recording.bursts.iter().filter(timed).map(|burst| (burst.id, burst.pid)).collect();
+        let mut raw: Vec<(SiteIndex, BurstId, u32)> = Vec::new();
+        for records in recording.records.iter().filter(|one| bursts.contains_key(&one.burst)) {
+            let _ = decode_records(&records.bytes, |record| {
+                let Some((site, value)) = memory.code.timed.get(&record.block) else { return };
+                let Some(stamps) = record.values.get(*value) else { return };
+                let cycles = ((stamps >> 32) as u32).wrapping_sub(*stamps as u32);
+                raw.push((*site, records.burst, cycles));
+            });
+        }
+        let hit = hit_cycles(&raw);
+        let first = memory.first_level_nanos();
+        for (site, burst, cycles) in raw {
+            let nanos = ((f64::from(cycles) - hit) / hertz * 1e9 + first).max(first);
+            if nanos <= LONGEST {
+                loads.by_site.entry(site).or_default().push(Timed { burst, nanos });
+            }
+        }
+        loads
+    }
+}
+
+/// What a hit in the first level shows: the most frequent value among the lower half. Fences make nearly all of it.
+fn hit_cycles(raw: &[(SiteIndex, BurstId, u32)]) -> f64 {
+    let mut cycles: Vec<u32> = raw.iter().map(|(_, _, cycles)| *cycles).collect();
+    cycles.sort_unstable();
+    cycles.get(cycles.len() / 20).copied().map_or(0.0, f64::from)
+}
+
+/// Loads with a weight each.
+struct Weighted {
+    loads: Vec<(f64, f64, BurstId)>,
+    /// Sum of the weights.
+    sum: f64,
+    /// Loads of all sites, timed or not.
+    all: f64,
+}
+
+impl Weighted {
+    fn mean(&self) -> f64 {
+        self.loads.iter().map(|(nanos, weight, _)| nanos * weight).sum::<f64>() / self.sum
+    }
+
+    /// Standard error of the mean with bursts as clusters, and how often larger its square is than without.
+    fn error(&self) -> (f64, f64) {
+        let mean = self.mean();
+        let mut clusters: BTreeMap<BurstId, f64> = BTreeMap::new();
+        let mut plain = 0.0;
+        for (nanos, weight, burst) in &self.loads {
+            let residual = weight * (nanos - mean);
+            *clusters.entry(*burst).or_default() += residual;
+            plain += residual * residual;
+        }
+        let n = clusters.len() as f64;
+        if clusters.len() < 2 {
+            return (mean, f64::INFINITY);
+        }
+        let squares: f64 = clusters.values().map(|sum| sum * sum).sum::<f64>() * n / (n - 1.0);
+        let effect = if plain > 0.0 { (squares / plain).max(1.0) } else { 1.0 };
+        (squares.sqrt() / self.sum, effect)
+    }
+
+    fn metric(&self, value: f64, unit: &str, interval: (f64, f64)) -> Metric {
+        Metric::with_interval(Evidence::Timed, value, unit, interval, self.loads.len() as u64)
+    }
+
+    /// How many independent loads tell as much.
+    fn effective(&self, effect: f64) -> f64 {
+        let squares: f64 = self.loads.iter().map(|(_, weight, _)| weight * weight).sum();
+        effective_count(self.sum, squares) / effect
+    }
+
+    /// The latency below which this share of loads is. The loads are sorted.
+    fn at(&self, share: f64) -> f64 {
+        let mut left = share.clamp(0.0, 1.0) * self.sum;
+        for (nanos, weight, _) in &self.loads {
+            left -= weight;
+            if left <= 0.0 {
+                return *nanos;
+            }
+        }
+        self.loads.last().map_or(0.0, |(nanos, _, _)| *nanos)
+    }
+
+    fn quantile(&self, share: f64, effective: f64) -> Metric {
+        let half = Z_95 * (share * (1.0 - share) / effective.max(1.0)).sqrt();
+        self.metric(self.at(share), "ns", (self.at(share - half), self.at(share + half)))
+    }
+
+    /// Share of loads for which `chosen` holds, percent.
+    fn share(&self, effective: f64, chosen: impl Fn(f64) -> bool) -> Metric {
+        let part = self.loads.iter().filter(|(nanos, _, _)| chosen(*nanos));
+        let share = (part.map(|(_, weight, _)| weight).sum::<f64>() / self.sum).min(1.0);
+        let (low, high) = crate::interval::wilson(share, effective);
+        self.metric(share * 100.0, "percent", (low * 100.0, high * 100.0))
+    }
+
+    fn latency(&self) -> Latency {
+        let mean = self.mean();
+        let (error, effect) = self.error();
+        let effective = self.effective(effect);
+        let half = Z_95 * error;
+        let covered = Metric::with_interval(
+            Evidence::Estimated,
+            self.sum / self.all * 100.0,
+            "percent",
+            (self.sum / self.all * 100.0, self.sum / self.all * 100.0),
+            self.loads.len() as u64,
+        );
+        let step = |at: usize| {
+            let (from, to) = (STEPS[at], STEPS.get(at + 1).copied().unwrap_or(f64::INFINITY));
+            (from, to, self.share(effective, |nanos| from <= nanos && nanos < to))
+        };
+        Latency {
+            mean: self.metric(mean, "ns", ((mean - half).max(0.0), mean + half)),
+            p50: self.quantile(0.5, effective),
+            p95: self.quantile(0.95, effective),
+            p99: self.quantile(0.99, effective),
+            covered,
+            histogram: (0..STEPS.len()).map(step).collect(),
+        }
+    }
+}
+
+impl Memory<'_> {
+    /// Latency of the first level, nanoseconds: measured, or what it is on most processors.
+    fn first_level_nanos(&self) -> f64 {
+        const USUAL: f64 = 1.5;
+        self.level_nanos(1).unwrap_or(USUAL)
+    }
+
+    fn level_nanos(&self, level: u32) -> Option<f64> {
+        let caches = &self.profile.recording.run.calibration.as_ref()?.effective_caches;
+        caches.iter().find(|cache| cache.level == level)?.latency.value
+    }
+
+    fn weighted(&self, sites: impl Iterator<Item = SiteIndex>) -> Weighted {
+        let mut weighted = Weighted { loads: Vec::new(), sum: 0.0, all: 0.0 };
+        for site in sites {
+            let executed = self.loads_of(site);
+            weighted.all += executed;
+            let Some(timed) = self.timed.by_site.get(&site) else { continue };
+            let weight = executed / timed.len() as f64;
+            if weight > 0.0 {
+                weighted.sum += executed;
+                weighted.loads.extend(timed.iter().map(|one| (one.nanos, weight, one.burst)));
+            }
+        }
+        weighted.loads.sort_by(|a, b| a.0.total_cmp(&b.0));
+        weighted
+    }
+
+    /// Loads of a site over the whole run.
+    fn loads_of(&self, site: SiteIndex) -> f64 {
+        self.loads.get(&site).copied().unwrap_or(0.0)
+    }
+
+    /// Latency of all loads.
+    ///
+    /// # Errors
+    /// Why it cannot be had.
+    pub fn latency(&self) -> Result<Latency, String> {
+        self.available()?;
+        self.enough(&self.weighted(self.loads.keys().copied()))
+    }
+
+    fn enough(&self, weighted: &Weighted) -> Result<Latency, String> {
+        let count = weighted.loads.len();
+        if self.profile.recording.run.host.tsc_hz.is_none() {
+            return Err("the rate of the time-stamp counter is not known here".to_owned());
+        }
+        if count < FEWEST {
+            return Err(format!("only {count} loads were timed, {FEWEST} are needed"));
+        }
+        Ok(weighted.latency())
+    }
+
+    /// Latency by code, largest share of the time of loads first.
+    ///
+    /// # Errors
+    /// Why there are no rows.
+    pub fn latency_rows(
+        &self,
+        selection: &Selection,
+        keys: &[Key],
+    ) -> Result<Vec<LatencyRow>, String> {
+        self.available()?;
+        let keys = if keys.is_empty() { &[Key::Function] } else { keys };
+        let all = self.weighted(self.loads.keys().copied());
+        let whole = all.mean() * all.sum;
+        let second = self.level_nanos(2).zip(self.level_nanos(3));
+        let mut rows = Vec::new();
+        for row in self.rows(selection, keys)? {
+            let weighted = self.weighted(row.sites().iter().copied());
+            let Ok(latency) = self.enough(&weighted) else { continue };
+            let (_, effect) = weighted.error();
+            let effective = weighted.effective(effect);
+            let part = weighted.mean() * weighted.sum / whole * 100.0;
+            let scaled =
+                |nanos: Option<f64>| nanos.map(|nanos| nanos * weighted.sum / whole * 100.0);
+            let share = Metric {
+                low: scaled(latency.mean.low),
+                high: scaled(latency.mean.high).map(|high| high.min(100.0)),
+                ..weighted.metric(part, "percent", (part, part))
+            };
+            let beyond_l2 = match second {
+                // Half-way between the two on a scale of factors.
+                Some((two, three)) => {
+                    weighted.share(effective, |nanos| nanos > (two * three).sqrt())
+                }
+                None => Metric::unavailable(
+                    "percent",
+                    "this machine's cache latencies were not measured",
+                ),
+            };
+            rows.push(LatencyRow {
+                key: row.key,
+                place: row.place,
+                loads: row.loads,
+                share,
+                latency,
+                levels: row.levels,
+                beyond_l2,
+            });
+        }
+        rows.sort_by(|a, b| {
+            b.share.value.partial_cmp(&a.share.value).unwrap_or(std::cmp::Ordering::Equal)
+        });
+        Ok(rows)
+    }
+}

@@ -1,0 +1,163 @@
+//! Which cache level served the loads, and which sizes the model has.
+//!
+//! What for: shares of loads by level, simulated. What not: how long they took (`latency`).
+//!
+//! Sizes: the first two levels as the system describes them; the last one as the latency ladder measured it, because a
+//! virtual machine gets another part of a shared cache than its CPUID says. A last level that several CPUs share is
+//! divided by the mean number of the program's threads that ran at a time.
+//!
+//! Assumption: threads' data are disjoint, so that each has its part of the shared level.
+
+use base::Bytes;
+use cachesim::{ColdLines, Config, Geometry, Inclusion, Replacement};
+use facts::host::CacheKind;
+use facts::{Evidence, Metric};
+
+use super::Memory;
+use super::bandwidth::Quantity;
+use super::model::{Between, Level};
+use crate::profile::Profile;
+
+/// Of a last level whose associativity nobody tells.
+const WAYS: u32 = 16;
+/// More are not kept apart in the model.
+const MOST_WAYS: u32 = cachesim::DEPTHS as u32;
+/// What most processors of these years have, for where the system says nothing.
+const USUAL: [(u64, u32); 3] = [(32 << 10, 8), (1 << 20, 16), (16 << 20, WAYS)];
+
+/// Sizes of the model.
+pub(crate) struct Sizes {
+    levels: [Geometry; 3],
+    pub(crate) notes: Vec<String>,
+}
+
+impl Sizes {
+    pub(crate) fn of(profile: &Profile<'_>) -> Sizes {
+        let run = &profile.recording.run;
+        let mut notes = Vec::new();
+        let told = |level: u32| {
+            let data = |kind: CacheKind| kind != CacheKind::Instruction;
+            run.host.caches.iter().find(|cache| cache.level == level && data(cache.kind))
+        };
+        let levels = [1u32, 2, 3].map(|level| {
+            let (bytes, ways) = USUAL[level as usize - 1];
+            let (bytes, ways) = told(level).map_or((bytes, ways), |cache| {
+                (cache.bytes, cache.ways.unwrap_or(ways).clamp(1, MOST_WAYS))
+            });
+            Geometry { bytes: Bytes(bytes), ways, line_bytes: x86::LINE_BYTES }
+        });
+        if run.host.caches.is_empty() {
+            notes.push("the system does not describe its caches: usual sizes are taken".to_owned());
+        }
+        let mut sizes = Sizes { levels, notes };
+        sizes.measure(profile);
+        sizes
+    }
+
+    /// The last level as it was measured, and this program's part of it.
+    fn measure(&mut self, profile: &Profile<'_>) {
+        let calibration = profile.recording.run.calibration.as_ref();
+        let measured = calibration
+            .and_then(|found| found.effective_caches.iter().find(|cache| cache.level == 3))
+            .and_then(|cache| cache.bytes.value);
+        match measured {
+            Some(bytes) if bytes >= 1.0 => self.levels[2].bytes = Bytes(bytes as u64),
+            _ => self.notes.push(
+                "the size of the last cache level was not measured here: the system's figure is taken".to_owned(),
+            ),
+        }
+        let elapsed = profile.elapsed().seconds();
+        let cpu = profile.counted_cpu_seconds().unwrap_or(0.0);
+        let running = if elapsed > 0.0 { cpu / elapsed } else { 1.0 };
+        if running > 1.2 {
+            let bytes = (self.levels[2].bytes.0 as f64 / running) as u64;
+            self.levels[2].bytes = Bytes(bytes.max(self.levels[1].bytes.0));
+        }
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        let [l1, l2, llc] = self.levels;
+        Config {
+            l1,
+            l2: Some(l2),
+            llc: Some(llc),
+            cores: 1,
+            inclusion: Inclusion::NonInclusive,
+            replacement: Replacement::Lru,
+            cold: ColdLines::Unknown,
+        }
+    }
+
+    pub(crate) fn levels(&self) -> [Level; 3] {
+        self.levels.map(|level| Level { bytes: level.bytes.0 as f64, ways: level.ways as usize })
+    }
+}
+
+/// Shares of loads, percent.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LevelShares {
+    /// First level.
+    pub l1: Metric,
+    /// Second level.
+    pub l2: Metric,
+    /// Last level.
+    pub l3: Metric,
+    /// Memory.
+    pub dram: Metric,
+}
+
+impl LevelShares {
+    pub(crate) fn unavailable(why: &str) -> LevelShares {
+        let none = || Metric::unavailable("percent", why);
+        LevelShares { l1: none(), l2: none(), l3: none(), dram: none() }
+    }
+}
+
+impl Memory<'_> {
+    /// Levels that served the loads of the chosen sites.
+    #[must_use]
+    pub fn levels(&self, chosen: impl Fn(crate::SiteIndex) -> bool) -> LevelShares {
+        if let Err(why) = self.available() {
+            return LevelShares::unavailable(why);
+        }
+        let bursts = self.passed.bursts.len();
+        let mut served: [Quantity; 4] = std::array::from_fn(|_| Quantity::none(bursts));
+        let mut loads = vec![0.0; bursts];
+        for (number, burst) in self.passed.bursts.iter().enumerate() {
+            for site in burst.sites.iter().filter(|site| site.loads > 0 && chosen(site.site)) {
+                let outcome = self.model.served(burst.function, site.site);
+                let touches =
+                    outcome.l1.likely + outcome.l2.likely + outcome.l3.likely + outcome.dram.likely;
+                if touches <= 0.0 {
+                    continue;
+                }
+                loads[number] += site.loads as f64;
+                let parts = [outcome.l1, outcome.l2, outcome.l3, outcome.dram];
+                for (quantity, part) in served.iter_mut().zip(parts) {
+                    let Between { likely, low, high } = part.times(site.loads as f64 / touches);
+                    quantity.add(number, likely, (low, high));
+                }
+            }
+        }
+        let [l1, l2, l3, dram] = served.map(|part| self.share(&part, &loads));
+        LevelShares { l1, l2, l3, dram }
+    }
+
+    /// A ratio of totals, percent, by the residuals of bursts (Cochran 1977, 6.11, combined ratio estimate).
+    fn share(&self, part: &Quantity, of: &[f64]) -> Metric {
+        let whole = self.strata.total(of).value;
+        if whole <= 0.0 {
+            return Metric::unavailable("percent", "no load was traced");
+        }
+        let ratio = |values: &[f64]| self.strata.total(values).value / whole;
+        let likely = ratio(&part.likely);
+        let residuals: Vec<f64> =
+            part.likely.iter().zip(of).map(|(part, of)| part - likely * of).collect();
+        let half = self.strata.total(&residuals).half / whole;
+        let down = (likely - ratio(&part.low)).max(0.0).hypot(half);
+        let up = (ratio(&part.high) - likely).max(0.0).hypot(half);
+        let interval = ((likely - down).max(0.0) * 100.0, (likely + up).min(1.0) * 100.0);
+        let samples = self.strata.bursts() as u64;
+        Metric::with_interval(Evidence::Simulated, likely * 100.0, "percent", interval, samples)
+    }
+}

@@ -1,0 +1,239 @@
+//! What memory does to the program: traffic, bandwidth, cache levels, latency.
+//!
+//! What for: traced bursts go through a cache model once ([`Memory::new`]); everything else are sums over its outcomes.
+//!
+//! ```text
+//! replay of bursts -> pass (cachesim) -> model: survival, footprint -> Quantity per burst
+//!                                        native: seconds of a burst -> strata -> totals, rates, intervals
+//! ```
+//! What not: time of the kernel, traffic of other programs. No hardware counter is used.
+//!
+//! Assumptions are at the head of each file. That which holds for all: what bursts saw is typical of the code in which
+//! they began.
+
+mod bandwidth;
+mod footprint;
+mod latency;
+mod levels;
+mod model;
+mod native;
+mod pass;
+mod rows;
+mod strata;
+mod survival;
+
+use std::collections::BTreeMap;
+
+use base::Nanos;
+use cachesim::Hierarchy;
+use facts::{Evidence, Metric};
+
+use self::bandwidth::Quantity;
+use self::latency::TimedLoads;
+use self::levels::Sizes;
+use self::model::{Between, Model};
+use self::native::{Speed, Speeds, Work};
+use self::pass::{BurstWork, Passed, pass};
+use self::strata::{FEWEST_IN_ALL, Look, Strata};
+use crate::profile::Profile;
+use crate::traced::{SiteIndex, TracedCode};
+
+pub use self::bandwidth::{Bands, Bandwidth, BandwidthBin, BandwidthStep};
+pub use self::latency::{Latency, LatencyRow};
+pub use self::levels::LevelShares;
+pub use self::rows::MemoryRow;
+
+const LINE: f64 = x86::LINE_BYTES as f64;
+
+/// Everything that bursts tell about memory.
+pub struct Memory<'a> {
+    profile: &'a Profile<'a>,
+    code: &'a TracedCode,
+    passed: Passed,
+    model: Model,
+    strata: Strata,
+    /// Per burst, the factor by which native code is faster, with bounds.
+    speeds: Vec<Speed>,
+    /// Loads of each site over the whole run.
+    loads: BTreeMap<SiteIndex, f64>,
+    timed: TimedLoads,
+    /// Why there is nothing to say, if so.
+    missing: Option<String>,
+    /// What the reader must know.
+    pub notes: Vec<String>,
+}
+
+/// Loads and stores, and what became of them, at one site in all bursts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Amounts {
+    pub(crate) read: Quantity,
+    pub(crate) write: Quantity,
+    pub(crate) loads: Quantity,
+    pub(crate) stores: Quantity,
+}
+
+impl<'a> Memory<'a> {
+    /// Simulates all bursts. Takes about 10 ns per access that is not part of a summarised loop.
+    #[must_use]
+    pub fn new(profile: &'a Profile<'a>, code: &'a TracedCode) -> Memory<'a> {
+        let sizes = Sizes::of(profile);
+        let mut notes = sizes.notes.clone();
+        let (passed, missing) = match Hierarchy::new(&sizes.config()) {
+            Ok(caches) => (pass(profile, code, caches), None),
+            Err(error) => (
+                Passed::default(),
+                Some(format!("the caches of this machine cannot be simulated: {error}")),
+            ),
+        };
+        let works: Vec<Work> = passed.bursts.iter().map(|burst| work(profile, burst)).collect();
+        let speeds = Speeds::new(profile.recording, code, &works);
+        let speeds: Vec<Speed> = works.iter().map(|work| speeds.of(work)).collect();
+        let looks = works.iter().zip(&speeds).map(|(work, speed)| Look {
+            time: work.time,
+            function: work.function,
+            seconds: work.seconds / speed.likely,
+        });
+        let strata = Strata::new(profile, looks.collect());
+        let missing = missing.or_else(|| too_few(profile, &strata));
+        if strata.unseen_seconds > 0.05 * strata.seconds && missing.is_none() {
+            notes.push(format!(
+                "no burst began in functions with {:.0} % of the CPU time; for these the mean of all others is taken",
+                strata.unseen_seconds / strata.seconds * 100.0
+            ));
+        }
+        let damaged = passed.damage.records + passed.damage.pieces;
+        if damaged > 0 {
+            notes.push(format!("{damaged} records of bursts could not be read: they are left out"));
+        }
+        let model = Model::new(&passed, sizes.levels());
+        let loads = loads_by_site(&passed, &strata);
+        let timed = TimedLoads::default();
+        let mut memory =
+            Memory { profile, code, passed, model, strata, speeds, loads, timed, missing, notes };
+        memory.timed = TimedLoads::read(&memory);
+        memory
+    }
+
+    /// Why there are no figures, if so.
+    #[must_use]
+    pub fn missing(&self) -> Option<&str> {
+        self.missing.as_deref()
+    }
+
+    /// Bandwidth of the whole program.
+    ///
+    /// # Errors
+    /// Why it cannot be had.
+    pub fn bandwidth(&self, bands: Bands) -> Result<Bandwidth, &str> {
+        self.available()?;
+        let all = self.amounts(|_| true);
+        Ok(bandwidth::bandwidth(self.profile, &self.strata, &all.read, &all.write, bands))
+    }
+
+    /// Loads and stores that the program executed.
+    #[must_use]
+    pub fn executed(&self) -> (Metric, Metric) {
+        let unavailable = |why: &str| Metric::unavailable("count", why);
+        if let Err(why) = self.available() {
+            return (unavailable(why), unavailable(why));
+        }
+        let all = self.amounts(|_| true);
+        let count =
+            |quantity: &Quantity| quantity.metric(&self.strata, 1.0, "count", Evidence::Estimated);
+        (count(&all.loads), count(&all.stores))
+    }
+
+    /// Floating-point operations: GFLOP/s over elapsed time, and per byte that moved to or from memory.
+    #[must_use]
+    pub fn arithmetic(&self) -> (Metric, Metric) {
+        let (rate, ratio) = ("GFLOP/s", "FLOP/byte");
+        if let Err(why) = self.available() {
+            return (Metric::unavailable(rate, why), Metric::unavailable(ratio, why));
+        }
+        let mut flops = Quantity::none(self.passed.bursts.len());
+        for (number, burst) in self.passed.bursts.iter().enumerate() {
+            self.add(&mut flops, number, Between::exactly(burst.flops));
+        }
+        let elapsed = self.profile.elapsed().seconds().max(1e-9);
+        let all = self.amounts(|_| true);
+        let bytes = all.read.plus(&all.write);
+        let per_second = flops.metric(&self.strata, elapsed * 1e9, rate, Evidence::Estimated);
+        (per_second, bandwidth::ratio(&flops, &bytes, &self.strata, ratio))
+    }
+
+    fn available(&self) -> Result<(), &str> {
+        self.missing.as_deref().map_or(Ok(()), Err)
+    }
+
+    /// What the chosen sites did, per burst.
+    fn amounts(&self, chosen: impl Fn(SiteIndex) -> bool) -> Amounts {
+        let none = || Quantity::none(self.passed.bursts.len());
+        let mut amounts = Amounts { read: none(), write: none(), loads: none(), stores: none() };
+        for (number, burst) in self.passed.bursts.iter().enumerate() {
+            for site in burst.sites.iter().filter(|site| chosen(site.site)) {
+                let fills = self.model.lines(burst.function, site.site, &site.fills).times(LINE);
+                let dirtied =
+                    self.model.lines(burst.function, site.site, &site.dirtied).times(LINE);
+                let streamed = Between::exactly(site.streamed as f64);
+                self.add(&mut amounts.read, number, fills);
+                self.add(&mut amounts.write, number, dirtied.plus(streamed));
+                self.add(&mut amounts.loads, number, Between::exactly(site.loads as f64));
+                self.add(&mut amounts.stores, number, Between::exactly(site.stores as f64));
+            }
+        }
+        amounts
+    }
+
+    /// Adds what a burst did; bounds of its native time are bounds of its rate.
+    fn add(&self, quantity: &mut Quantity, burst: usize, amount: Between) {
+        let speed = self.speeds[burst];
+        let low = amount.low * speed.low / speed.likely;
+        let high = amount.high * speed.high / speed.likely;
+        quantity.add(burst, amount.likely, (low, high));
+    }
+}
+
+fn work(profile: &Profile<'_>, one: &BurstWork) -> Work {
+    let burst = &profile.recording.bursts[one.burst];
+    let running = burst.cpu_time.unwrap_or(burst.elapsed - burst.stand_still.min(burst.elapsed));
+    Work {
+        burst: burst.id,
+        tid: burst.tid,
+        time: burst.time,
+        function: one.function,
+        seconds: running.max(Nanos(1)).seconds(),
+        instructions: one.instructions,
+        records: one.records,
+    }
+}
+
+fn too_few(profile: &Profile<'_>, strata: &Strata) -> Option<String> {
+    let bursts = strata.bursts();
+    if profile.recording.bursts.is_empty() {
+        return Some("no burst was taken: see coverage for the reasons".to_owned());
+    }
+    if strata.seconds <= 0.0 {
+        return Some("the CPU time of the program is not known".to_owned());
+    }
+    (bursts < FEWEST_IN_ALL).then(|| {
+        format!("only {bursts} bursts recorded accesses, {FEWEST_IN_ALL} are needed: run the program for longer")
+    })
+}
+
+/// Loads over the whole run.
+fn loads_by_site(passed: &Passed, strata: &Strata) -> BTreeMap<SiteIndex, f64> {
+    let mut by_site: BTreeMap<SiteIndex, Vec<(usize, f64)>> = BTreeMap::new();
+    for (number, burst) in passed.bursts.iter().enumerate() {
+        for site in burst.sites.iter().filter(|site| site.loads > 0) {
+            by_site.entry(site.site).or_default().push((number, site.loads as f64));
+        }
+    }
+    let mut values = vec![0.0; passed.bursts.len()];
+    let mut total = |of: Vec<(usize, f64)>| {
+        of.iter().for_each(|(burst, loads)| values[*burst] = *loads);
+        let total = strata.total(&values).value;
+        of.iter().for_each(|(burst, _)| values[*burst] = 0.0);
+        total
+    };
+    by_site.into_iter().map(|(site, of)| (site, total(of))).collect()
+}

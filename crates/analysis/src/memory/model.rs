@@ -1,0 +1,205 @@
+//! What the unknown outcomes of the cache model come to.
+//!
+//! What for: expected lines fetched and written, with bounds, per burst and site. An access of unknown outcome missed with
+//! the chance that accesses of the same site have whose outcome is known (`survival`); where no access was observed deep
+//! enough, the amount of data that the function goes through decides (`footprint`).
+//! What not: rates.
+//!
+//! A fill that is unknown in the last level was mostly unknown in the first two as well. So the chance that it missed is
+//! the product over the levels: of a fills' unknown touches, as many as the level above had unknown ones count with that
+//! level's chance.
+
+use std::collections::{BTreeMap, HashMap};
+
+use cachesim::LevelTally;
+
+use super::footprint::Extent;
+use super::pass::{Partly, Passed, SiteOutcomes};
+use super::survival::Survival;
+use crate::stack::FunctionId;
+use crate::traced::SiteIndex;
+
+/// Sizes of the model's levels.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Level {
+    pub(crate) bytes: f64,
+    pub(crate) ways: usize,
+}
+
+/// A value with bounds.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Between {
+    pub(crate) likely: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+impl Between {
+    pub(crate) const fn exactly(value: f64) -> Between {
+        Between { likely: value, low: value, high: value }
+    }
+
+    pub(crate) fn plus(self, other: Between) -> Between {
+        Between {
+            likely: self.likely + other.likely,
+            low: self.low + other.low,
+            high: self.high + other.high,
+        }
+    }
+
+    pub(crate) fn times(self, factor: f64) -> Between {
+        Between { likely: self.likely * factor, low: self.low * factor, high: self.high * factor }
+    }
+
+    /// Each part by a function of the open chance.
+    fn each(open: Between, part: impl Fn(f64) -> f64) -> Between {
+        Between { likely: part(open.likely), low: part(open.low), high: part(open.high) }
+    }
+}
+
+/// Chances of a site.
+struct Chances {
+    l1: Survival,
+    l2: Survival,
+    llc: Survival,
+    outcomes: SiteOutcomes,
+}
+
+/// Chances of all sites, and the data of all functions.
+pub(crate) struct Model {
+    sites: BTreeMap<SiteIndex, Chances>,
+    extents: HashMap<FunctionId, Option<Extent>>,
+    levels: [Level; 3],
+}
+
+/// Where the loads of a site were served, in touches.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Served {
+    pub(crate) l1: Between,
+    pub(crate) l2: Between,
+    pub(crate) l3: Between,
+    pub(crate) dram: Between,
+}
+
+impl Model {
+    /// From the pooled outcomes of all bursts.
+    pub(crate) fn new(passed: &Passed, levels: [Level; 3]) -> Model {
+        let chances = |outcomes: &SiteOutcomes| Chances {
+            l1: Survival::of(&outcomes.l1, levels[0].ways),
+            l2: Survival::of(&outcomes.l2, levels[1].ways),
+            llc: Survival::of(&outcomes.llc, levels[2].ways),
+            outcomes: outcomes.clone(),
+        };
+        Model {
+            sites: passed.sites.iter().map(|(site, one)| (*site, chances(one))).collect(),
+            extents: passed.footprints.iter().map(|(of, data)| (*of, data.extent())).collect(),
+            levels,
+        }
+    }
+
+    /// Expected number of lines, of those that a site of a function fetched or made dirty in a burst.
+    pub(crate) fn lines(&self, function: FunctionId, site: SiteIndex, lines: &Partly) -> Between {
+        let known = Between::exactly(lines.known as f64);
+        let Some(chances) = self.sites.get(&site) else { return known };
+        let open = self.open(function, 2);
+        let above = self.reached_last(function, chances);
+        let unknown = lines.unknown.iter().fold(Between::default(), |sum, (age, count)| {
+            let chance = Between::each(open, |open| chances.llc.miss(usize::from(*age), open));
+            sum.plus(chance.times(*count as f64))
+        });
+        known.plus(Between {
+            likely: unknown.likely * above.likely,
+            low: unknown.low * above.low,
+            high: unknown.high * above.high,
+        })
+    }
+
+    /// The chance that what no access reached misses a level, from the amount of data.
+    fn open(&self, function: FunctionId, level: usize) -> Between {
+        match self.extents.get(&function).copied().flatten() {
+            Some(extent) => {
+                let (likely, (low, high)) = extent.miss(self.levels[level].bytes);
+                Between { likely, low, high }
+            }
+            None => Between { likely: 0.5, low: 0.0, high: 1.0 },
+        }
+    }
+
+    /// The chance that a touch of unknown outcome in the last level came there at all.
+    fn reached_last(&self, function: FunctionId, chances: &Chances) -> Between {
+        let of = &chances.outcomes;
+        let first = self.passed_on(&of.l1, &chances.l1, self.open(function, 0));
+        let (n1, n2, n3) = (unknown(&of.l1), unknown(&of.l2), unknown(&of.llc));
+        let second = self.passed_on(&of.l2, &chances.l2, self.open(function, 1));
+        let then = |above: f64, mine: f64, before: f64, of: f64| {
+            if of <= 0.0 {
+                1.0
+            } else {
+                ((of - before).max(0.0) + mine * above * before.min(of)) / of
+            }
+        };
+        let chain = |first: f64, second: f64| then(then(1.0, first, n1, n2), second, n2, n3);
+        Between {
+            likely: chain(first.likely, second.likely),
+            low: chain(first.low, second.low),
+            high: chain(first.high, second.high),
+        }
+    }
+
+    /// The mean chance that an unknown touch of a level missed there.
+    fn passed_on(&self, tally: &LevelTally, survival: &Survival, open: Between) -> Between {
+        let all = unknown(tally);
+        if all <= 0.0 {
+            return Between::exactly(1.0);
+        }
+        Between::each(open, |open| missed(tally, survival, open) / all)
+    }
+
+    /// Where the touches of a site were served, over all bursts.
+    pub(crate) fn served(&self, function: FunctionId, site: SiteIndex) -> Served {
+        let Some(chances) = self.sites.get(&site) else { return Served::default() };
+        let of = &chances.outcomes;
+        let ratio = |tally: &LevelTally, survival: &Survival, level: usize| {
+            let touches = tally.touches() as f64;
+            if touches <= 0.0 {
+                return Between::exactly(0.0);
+            }
+            let misses = tally.absent.misses as f64;
+            let open = self.open(function, level);
+            Between::each(open, |open| (misses + missed(tally, survival, open)) / touches)
+        };
+        let (m1, m2, m3) = (
+            ratio(&of.l1, &chances.l1, 0),
+            ratio(&of.l2, &chances.l2, 1),
+            ratio(&of.llc, &chances.llc, 2),
+        );
+        let touches = of.l1.touches() as f64;
+        let behind = |a: Between, b: Between| Between {
+            likely: a.likely * b.likely,
+            low: a.low * b.low,
+            high: a.high * b.high,
+        };
+        let (two, three) = (behind(m1, m2), behind(behind(m1, m2), m3));
+        let minus = |a: Between, b: Between| Between {
+            likely: (a.likely - b.likely).max(0.0),
+            low: (a.low - b.high).max(0.0),
+            high: (a.high - b.low).max(0.0),
+        };
+        Served {
+            l1: minus(Between::exactly(1.0), m1).times(touches),
+            l2: minus(m1, two).times(touches),
+            l3: minus(two, three).times(touches),
+            dram: three.times(touches),
+        }
+    }
+}
+
+fn unknown(tally: &LevelTally) -> f64 {
+    tally.absent.unknown.iter().sum::<u64>() as f64
+}
+
+/// Expected misses among the unknown touches.
+fn missed(tally: &LevelTally, survival: &Survival, open: f64) -> f64 {
+    let ages = tally.absent.unknown.iter().enumerate();
+    ages.map(|(age, count)| survival.miss(age, open) * *count as f64).sum()
+}

@@ -1,0 +1,268 @@
+//! One pass over all bursts through the cache model.
+//!
+//! What for: what each burst did at each site, level by level, and which data each function goes through. What not: what
+//! unknown outcomes come to (`model`).
+//!
+//! Assumptions: a burst starts with caches of unknown contents, and nothing is kept between bursts (a model that keeps
+//! its contents would find lines that the time between has long thrown out). Of a loop that is summarised, an access
+//! whose addresses are no progression (masked, repeated, 32-bit) goes in behind the loop, not interleaved with it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use base::RemoteAddr;
+use cachesim::{
+    Access, FillTally, Hierarchy, Kind, LevelTally, LoopAccess, LoopRun, SiteId, Thread,
+};
+use facts::{Burst, Recording};
+
+use super::footprint::{Footprint, is_sampled};
+use crate::profile::Profile;
+use crate::stack::FunctionId;
+use crate::traced::{
+    Damage, Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode, replay,
+};
+
+const LINE: u64 = x86::LINE_BYTES as u64;
+/// A longer run is not looked at line by line for the footprint.
+const LONGEST: u64 = 1 << 24;
+
+/// What a burst did at one site.
+#[derive(Clone, Debug)]
+pub(crate) struct SiteWork {
+    pub(crate) site: SiteIndex,
+    pub(crate) loads: u64,
+    pub(crate) stores: u64,
+    /// Bytes that went past the caches.
+    pub(crate) streamed: u64,
+    pub(crate) fills: Partly,
+    pub(crate) dirtied: Partly,
+}
+
+/// A count of lines, of which some are known to be and some may be.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Partly {
+    pub(crate) known: u64,
+    /// By age, where there are any.
+    pub(crate) unknown: Vec<(u8, u64)>,
+}
+
+/// What a burst did.
+#[derive(Clone, Debug)]
+pub(crate) struct BurstWork {
+    /// Position in the recording.
+    pub(crate) burst: usize,
+    pub(crate) function: FunctionId,
+    pub(crate) instructions: f64,
+    pub(crate) records: f64,
+    pub(crate) flops: f64,
+    pub(crate) sites: Vec<SiteWork>,
+}
+
+/// Outcomes of a site over all bursts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SiteOutcomes {
+    pub(crate) l1: LevelTally,
+    pub(crate) l2: LevelTally,
+    pub(crate) llc: LevelTally,
+    pub(crate) loads: u64,
+    pub(crate) stores: u64,
+}
+
+/// Result of the pass.
+#[derive(Debug, Default)]
+pub(crate) struct Passed {
+    pub(crate) bursts: Vec<BurstWork>,
+    pub(crate) sites: BTreeMap<SiteIndex, SiteOutcomes>,
+    pub(crate) footprints: HashMap<FunctionId, Footprint>,
+    pub(crate) damage: Damage,
+}
+
+/// Runs all bursts through `caches`, which forgets everything between them.
+pub(crate) fn pass(profile: &Profile<'_>, code: &TracedCode, caches: Hierarchy) -> Passed {
+    let recording: &Recording = profile.recording;
+    let numbers = recording.bursts.iter().enumerate().map(|(number, burst)| (burst.id, number));
+    let mut walker = Walker {
+        profile,
+        code,
+        caches,
+        numbers: numbers.collect(),
+        passed: Passed::default(),
+        work: None,
+        touched: Vec::new(),
+        is_touched: vec![false; code.sites.len()],
+        body: Vec::new(),
+    };
+    let damage = replay(recording, code, &mut walker);
+    Passed { damage, ..walker.passed }
+}
+
+struct Walker<'a> {
+    profile: &'a Profile<'a>,
+    code: &'a TracedCode,
+    caches: Hierarchy,
+    numbers: HashMap<base::BurstId, usize>,
+    passed: Passed,
+    work: Option<BurstWork>,
+    touched: Vec<SiteIndex>,
+    is_touched: Vec<bool>,
+    /// Accesses of a loop; kept for its memory.
+    body: Vec<LoopAccess>,
+}
+
+impl Observer for Walker<'_> {
+    fn begin(&mut self, _: &Burst) {
+        self.caches.forget();
+        self.work = None;
+    }
+
+    fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
+        if self.work.is_none() {
+            self.work = self.first(block);
+        }
+        let Some(work) = &mut self.work else { return };
+        let length = block.ways.first().copied().unwrap_or(0) as f64;
+        let whole = execution.iterations().saturating_sub(1) as f64;
+        work.instructions += whole * length + execution.executed() as f64;
+        work.records += 1.0;
+        for one in &block.arithmetic {
+            let operations = self.code.arithmetic[one.arithmetic.index()].flops.operations;
+            work.flops += execution.times(one.instruction) as f64 * f64::from(operations);
+        }
+        let function = work.function;
+        self.run(block, execution, function);
+    }
+
+    fn end(&mut self, burst: &Burst) {
+        let Some(mut work) = self.work.take() else { return };
+        let Some(number) = self.numbers.get(&burst.id) else { return };
+        work.burst = *number;
+        self.touched.sort_unstable();
+        for site in self.touched.drain(..) {
+            self.is_touched[site.index()] = false;
+            let tally = self.caches.take_tally(SiteId(site.index() as u32));
+            let outcomes = self.passed.sites.entry(site).or_default();
+            outcomes.l1 += &tally.l1;
+            outcomes.l2 += &tally.l2;
+            outcomes.llc += &tally.llc;
+            outcomes.loads += tally.loads;
+            outcomes.stores += tally.stores + tally.streaming_stores;
+            work.sites.push(SiteWork {
+                site,
+                loads: tally.loads,
+                stores: tally.stores + tally.streaming_stores,
+                streamed: tally.streaming_bytes,
+                fills: Partly::of(&tally.fills),
+                dirtied: Partly::of(&tally.dirtied),
+            });
+        }
+        self.passed.bursts.push(work);
+    }
+}
+
+impl Partly {
+    fn of(tally: &FillTally) -> Partly {
+        let ages = (0u8..).zip(tally.unknown).filter(|(_, count)| *count > 0);
+        Partly { known: tally.misses, unknown: ages.collect() }
+    }
+}
+
+impl Walker<'_> {
+    /// The burst at its first block with an access: that is where it began.
+    fn first(&mut self, block: &TracedBlock) -> Option<BurstWork> {
+        let site = self.code.sites[block.accesses.first()?.site.index()];
+        let stacks = &self.profile.stacks;
+        let place = stacks.place_at(site.module, site.offset);
+        let function = stacks.places[place.index()].function;
+        self.passed.footprints.entry(function).or_default().begin();
+        Some(BurstWork {
+            burst: 0,
+            function,
+            instructions: 0.0,
+            records: 0.0,
+            flops: 0.0,
+            sites: Vec::new(),
+        })
+    }
+
+    fn run(&mut self, block: &TracedBlock, execution: &Execution<'_>, function: FunctionId) {
+        let footprint = self.passed.footprints.entry(function).or_default();
+        let loops = execution.iterations() > 1;
+        self.body.clear();
+        let mut partial = 0;
+        for access in &block.accesses {
+            let site = access.site;
+            let kind = kind(self.code.sites[site.index()].access.kind);
+            if !std::mem::replace(&mut self.is_touched[site.index()], true) {
+                self.touched.push(site);
+            }
+            let id = SiteId(site.index() as u32);
+            let caches = &mut self.caches;
+            let body = &mut self.body;
+            let whole = execution.times(access.instruction);
+            let is_last = access.instruction < execution.executed();
+            execution.touches(access, |touch| {
+                let (start, stride, count, bytes) = match touch {
+                    Touch::Run { start, stride, count, bytes } => (start, stride, count, bytes),
+                    Touch::AtLeast { start, bytes } => (start, 0, 1, bytes),
+                    // Nothing is known of these; they are few.
+                    Touch::Unknown { .. } => return,
+                };
+                note_lines(footprint, start, stride, count, bytes);
+                let start = RemoteAddr(start);
+                let one = LoopAccess { start, stride, bytes, kind, site: id };
+                if loops && count == whole {
+                    partial += usize::from(is_last);
+                    body.push(one);
+                } else if count == 1 {
+                    let access = Access { address: start, bytes, kind, site: id };
+                    caches.access(Thread(0), &access);
+                } else {
+                    let accesses = &[one];
+                    caches.run(Thread(0), &LoopRun { accesses, iterations: count, partial: 0 });
+                }
+            });
+        }
+        if !self.body.is_empty() {
+            let iterations = execution.iterations() - 1;
+            self.caches.run(Thread(0), &LoopRun { accesses: &self.body, iterations, partial });
+        }
+    }
+}
+
+/// Shows the sampled lines of a run to the footprint.
+fn note_lines(footprint: &mut Footprint, start: u64, stride: i64, count: u64, bytes: u32) {
+    let mut note = |line: u64| {
+        if is_sampled(line) {
+            footprint.touch(line);
+        }
+    };
+    let last = u64::from(bytes.max(1)) - 1;
+    if stride.unsigned_abs() <= LINE {
+        let way = stride.unsigned_abs().saturating_mul(count - 1);
+        let low = if stride < 0 { start.wrapping_sub(way) } else { start };
+        let high = low.saturating_add(way).saturating_add(last);
+        (low / LINE..=high / LINE).take(LONGEST as usize).for_each(note);
+        return;
+    }
+    for iteration in 0..count.min(LONGEST) {
+        let address = start.wrapping_add(stride.cast_unsigned().wrapping_mul(iteration));
+        note(address / LINE);
+        if (address % LINE) + last >= LINE {
+            note(address.wrapping_add(last) / LINE);
+        }
+    }
+}
+
+fn kind(kind: x86::Kind) -> Kind {
+    match kind {
+        x86::Kind::Read => Kind::Read,
+        x86::Kind::Write => Kind::Write,
+        x86::Kind::ReadWrite => Kind::ReadWrite,
+        x86::Kind::StreamingRead => Kind::StreamingRead,
+        x86::Kind::StreamingWrite => Kind::StreamingWrite,
+        x86::Kind::Prefetch | x86::Kind::PrefetchWrite => Kind::Prefetch,
+        // The line is written out, and stays (`clwb`) or becomes the first to go: neither is modelled.
+        x86::Kind::Flush => Kind::Flush,
+        x86::Kind::WriteBack | x86::Kind::Demote => Kind::Prefetch,
+    }
+}

@@ -1,0 +1,126 @@
+//! Traffic and cache levels per function, line, module or instruction.
+//!
+//! What for: what no counter of a memory controller can say. What not: per thread (`bandwidth::over_time`).
+
+use facts::{Evidence, Metric};
+
+use super::levels::LevelShares;
+use super::{LINE, Memory};
+use crate::hotspots::{Key, RowKey};
+use crate::index_map::IndexMap;
+use crate::selection::Selection;
+use crate::stack::PlaceId;
+use crate::traced::SiteIndex;
+
+/// Sites that are shown together.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MemoryRow {
+    /// What it is.
+    pub key: RowKey,
+    /// The place in it with the most traffic.
+    pub place: PlaceId,
+    /// Bytes read from memory.
+    pub read: Metric,
+    /// Bytes written to memory.
+    pub write: Metric,
+    /// Of all bytes of the program, percent.
+    pub share: Metric,
+    /// Loads executed.
+    pub loads: Metric,
+    /// Stores executed.
+    pub stores: Metric,
+    /// Who served the loads.
+    pub levels: LevelShares,
+    sites: Vec<SiteIndex>,
+}
+
+impl MemoryRow {
+    /// Its sites.
+    #[must_use]
+    pub fn sites(&self) -> &[SiteIndex] {
+        &self.sites
+    }
+}
+
+impl Memory<'_> {
+    /// Rows of the selected code, most traffic first, then most loads.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn rows(&self, selection: &Selection, keys: &[Key]) -> Result<Vec<MemoryRow>, &str> {
+        self.available()?;
+        let keys = if keys.is_empty() { &[Key::Function] } else { keys };
+        let groups = self.groups(selection, keys);
+        let all = self.amounts(|_| true);
+        let whole = all.read.plus(&all.write).total(&self.strata).0;
+        let mut rows: Vec<MemoryRow> =
+            groups.into_iter().map(|(key, sites)| self.row(key, sites, whole)).collect();
+        let amount = |row: &MemoryRow| {
+            let bytes = row.read.value.unwrap_or(0.0) + row.write.value.unwrap_or(0.0);
+            (bytes, row.loads.value.unwrap_or(0.0))
+        };
+        rows.sort_by(|a, b| amount(b).partial_cmp(&amount(a)).unwrap_or(std::cmp::Ordering::Equal));
+        Ok(rows)
+    }
+
+    /// Sites by key, in the order of code.
+    fn groups(&self, selection: &Selection, keys: &[Key]) -> Vec<(RowKey, Vec<SiteIndex>)> {
+        let stacks = &self.profile.stacks;
+        let mut groups: Vec<(RowKey, Vec<SiteIndex>)> = Vec::new();
+        let mut known: IndexMap<RowKey, usize> = IndexMap::default();
+        for site in self.passed.sites.keys() {
+            let place = self.place(*site);
+            if !selection.has_place(place) {
+                continue;
+            }
+            let module = stacks.function_of(place).module;
+            let key = RowKey::of_code(keys, &stacks.places[place.index()], module);
+            let group = *known.entry(key).or_insert(groups.len());
+            if group == groups.len() {
+                groups.push((key, Vec::new()));
+            }
+            groups[group].1.push(*site);
+        }
+        groups
+    }
+
+    pub(crate) fn place(&self, site: SiteIndex) -> PlaceId {
+        let site = &self.code.sites[site.index()];
+        self.profile.stacks.place_at(site.module, site.offset)
+    }
+
+    fn row(&self, key: RowKey, sites: Vec<SiteIndex>, whole: f64) -> MemoryRow {
+        let has = |site: SiteIndex| sites.binary_search(&site).is_ok();
+        let amounts = self.amounts(has);
+        let bytes = |quantity: &super::Quantity| {
+            quantity.metric(&self.strata, 1.0, "bytes", Evidence::Estimated)
+        };
+        let count = |quantity: &super::Quantity| {
+            quantity.metric(&self.strata, 1.0, "count", Evidence::Estimated)
+        };
+        let both = amounts.read.plus(&amounts.write);
+        let share = match whole >= LINE {
+            true => both.metric(&self.strata, whole / 100.0, "percent", Evidence::Estimated),
+            false => Metric::unavailable("percent", "the program moved no data to or from memory"),
+        };
+        let busiest = sites.iter().max_by_key(|site| {
+            let outcomes = &self.passed.sites[site];
+            (
+                outcomes.llc.absent.total(),
+                outcomes.loads + outcomes.stores,
+                std::cmp::Reverse(**site),
+            )
+        });
+        MemoryRow {
+            key,
+            place: busiest.map_or(crate::stack::NO_STACK, |site| self.place(*site)),
+            read: bytes(&amounts.read),
+            write: bytes(&amounts.write),
+            share: Metric { high: share.high.map(|high| high.min(100.0)), ..share },
+            loads: count(&amounts.loads),
+            stores: count(&amounts.stores),
+            levels: self.levels(has),
+            sites,
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! From bursts to totals of the whole program: stratified ratio estimates.
+//!
+//! What for: a burst is a look at a random moment of the program's CPU time. What it saw per second of native time is
+//! multiplied by the CPU time that the samples give to the code in which it began: bursts in one function are a
+//! *stratum*. Samples are many and bursts few, so this is closer to the truth than bursts alone, and functions in which
+//! bursts cannot begin show up as time that nothing is known about.
+//! What not: what a burst saw.
+//!
+//! Source: W. G. Cochran, "Sampling Techniques" (3rd ed., Wiley 1977), 5.2 (stratified totals), 6.10 (separate ratio
+//! estimate).
+//!
+//! Assumptions: bursts of one function are exchangeable, early and late; time in the kernel does nothing that is counted
+//! here (it copies and clears memory: that traffic is left out).
+
+use std::collections::BTreeMap;
+
+use base::Nanos;
+use facts::Privilege;
+
+use crate::index_map::IndexMap;
+use crate::interval::student_95;
+use crate::profile::Profile;
+use crate::stack::FunctionId;
+use crate::threads::ThreadIndex;
+
+/// With fewer bursts, a function shares a stratum with others.
+const FEWEST: usize = 4;
+/// With fewer bursts in all, nothing is said.
+pub(crate) const FEWEST_IN_ALL: usize = 5;
+/// The stratum of functions with few bursts or none.
+const REST: usize = 0;
+/// Bursts that speak for a moment: the nearest in time.
+const NEAREST: usize = 7;
+
+/// A burst, for estimates.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Look {
+    /// When.
+    pub(crate) time: Nanos,
+    /// Where it began.
+    pub(crate) function: FunctionId,
+    /// Native seconds.
+    pub(crate) seconds: f64,
+}
+
+/// A sum over the program's CPU time.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Total {
+    /// The sum.
+    pub(crate) value: f64,
+    /// Half of its 95 % interval, from the scatter of bursts and samples.
+    pub(crate) half: f64,
+}
+
+/// CPU time of one stratum.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    seconds: f64,
+    samples: f64,
+}
+
+/// Strata with their CPU time and bursts.
+#[derive(Debug)]
+pub(crate) struct Strata {
+    stratum_of: IndexMap<FunctionId, usize>,
+    shares: Vec<Share>,
+    /// Bursts of each stratum, in the order of time.
+    bursts: Vec<Vec<usize>>,
+    looks: Vec<Look>,
+    /// Seconds per nanosecond of sample weight.
+    scale: f64,
+    all_samples: f64,
+    /// CPU time of functions without a burst of their own, seconds.
+    pub(crate) unseen_seconds: f64,
+    /// CPU time in the program, seconds.
+    pub(crate) seconds: f64,
+}
+
+impl Strata {
+    /// Sorts bursts and samples.
+    pub(crate) fn new(profile: &Profile<'_>, looks: Vec<Look>) -> Strata {
+        let mut by_function: BTreeMap<FunctionId, usize> = BTreeMap::new();
+        looks.iter().for_each(|look| *by_function.entry(look.function).or_default() += 1);
+        let mut stratum_of = IndexMap::default();
+        for (function, count) in &by_function {
+            let own = stratum_of.len() + 1;
+            if *count >= FEWEST {
+                stratum_of.insert(*function, own);
+            }
+        }
+        let mut strata = Strata {
+            shares: vec![Share::default(); stratum_of.len() + 1],
+            bursts: vec![Vec::new(); stratum_of.len() + 1],
+            stratum_of,
+            looks,
+            scale: 0.0,
+            all_samples: 0.0,
+            unseen_seconds: 0.0,
+            seconds: 0.0,
+        };
+        for (index, look) in strata.looks.iter().enumerate() {
+            let stratum = strata.stratum_of.get(&look.function).copied().unwrap_or(REST);
+            strata.bursts[stratum].push(index);
+        }
+        for bursts in &mut strata.bursts {
+            bursts.sort_by_key(|index| strata.looks[*index].time);
+        }
+        strata.add_time(profile, &by_function);
+        strata
+    }
+
+    fn add_time(&mut self, profile: &Profile<'_>, seen: &BTreeMap<FunctionId, usize>) {
+        let scale = profile.cpu_scale();
+        let whole = scale.whole_quantity().value.unwrap_or(0.0);
+        let amount = profile.whole().amount() as f64;
+        if amount <= 0.0 {
+            // Without samples bursts alone say where the time went.
+            let seconds = profile.counted_cpu_seconds().unwrap_or(0.0);
+            let looks = self.looks.len().max(1) as f64;
+            for (share, bursts) in self.shares.iter_mut().zip(&self.bursts) {
+                let samples = bursts.len() as f64;
+                *share = Share { seconds: seconds * samples / looks, samples };
+            }
+            (self.seconds, self.all_samples) = (seconds, looks);
+            return;
+        }
+        self.scale = whole / amount;
+        for cell in profile.all_cells().iter().filter(|cell| !cell.kernel) {
+            let function = self.function_of(profile, cell.stack);
+            let seconds = cell.weight.amount() as f64 * self.scale;
+            let stratum = self.stratum_of.get(&function).copied().unwrap_or(REST);
+            self.shares[stratum].seconds += seconds;
+            self.shares[stratum].samples += cell.weight.effective_records();
+            self.seconds += seconds;
+            self.all_samples += cell.weight.effective_records();
+            if !seen.contains_key(&function) {
+                self.unseen_seconds += seconds;
+            }
+        }
+    }
+
+    fn function_of(
+        &self,
+        profile: &Profile<'_>,
+        stack: Option<crate::stack::NodeIndex>,
+    ) -> FunctionId {
+        profile.stacks.places[profile.stacks.innermost_user(stack).index()].function
+    }
+
+    /// How many bursts.
+    pub(crate) fn bursts(&self) -> usize {
+        self.looks.len()
+    }
+
+    /// The bursts of a stratum; those of all for a stratum without any.
+    fn speaking_for(&self, stratum: usize) -> Vec<usize> {
+        match self.bursts[stratum].as_slice() {
+            [] => (0..self.looks.len()).collect(),
+            some => some.to_vec(),
+        }
+    }
+
+    /// Sum over all CPU time of a quantity that is `values[i]` in burst i.
+    pub(crate) fn total(&self, values: &[f64]) -> Total {
+        self.total_of(values, &self.shares)
+    }
+
+    fn total_of(&self, values: &[f64], shares: &[Share]) -> Total {
+        let (mut sum, mut variance) = (0.0, 0.0);
+        for (stratum, share) in shares.iter().enumerate().filter(|(_, share)| share.seconds > 0.0) {
+            let bursts = self.speaking_for(stratum);
+            let Some((rate, error)) = self.rate(values, &bursts) else { continue };
+            sum += share.seconds * rate;
+            // The samples' own scatter: a binomial share of all.
+            let p = (share.samples / self.all_samples.max(1.0)).min(1.0);
+            let relative = ((1.0 - p) / share.samples.max(1.0)).sqrt();
+            variance += (share.seconds * error).powi(2) + (share.seconds * rate * relative).powi(2);
+        }
+        Total { value: sum, half: variance.sqrt() }
+    }
+
+    /// Quantity per second, and half of its 95 % interval.
+    fn rate(&self, values: &[f64], bursts: &[usize]) -> Option<(f64, f64)> {
+        let seconds: f64 = bursts.iter().map(|index| self.looks[*index].seconds).sum();
+        if seconds <= 0.0 {
+            return None;
+        }
+        let rate = bursts.iter().map(|index| values[*index]).sum::<f64>() / seconds;
+        let residual = |index: &usize| (values[*index] - rate * self.looks[*index].seconds).powi(2);
+        let residuals: f64 = bursts.iter().map(residual).sum();
+        let n = bursts.len() as f64;
+        let error = if bursts.len() < 2 {
+            // One burst says nothing about others.
+            rate
+        } else {
+            student_95(bursts.len() - 1) * (residuals * n / (n - 1.0)).sqrt() / seconds
+        };
+        Some((rate, error))
+    }
+
+    /// The same per bin of time, and per thread if asked for: bursts near in time speak for a bin.
+    pub(crate) fn over_time(
+        &self,
+        profile: &Profile<'_>,
+        bins: &Bins,
+        thread: Option<ThreadIndex>,
+        values: &[&[f64]],
+    ) -> Vec<Vec<Total>> {
+        let mut shares = vec![vec![Share::default(); self.shares.len()]; bins.count()];
+        for sample in &profile.recording.samples {
+            let of = profile.threads.find(sample.pid, sample.tid);
+            if sample.privilege == Privilege::Kernel || thread.is_some() && of != thread {
+                continue;
+            }
+            let Some(bin) = bins.index(sample.time) else { continue };
+            let stack = sample.stack.and_then(|id| profile.stacks.find(id));
+            let function = self.function_of(profile, stack);
+            let stratum = self.stratum_of.get(&function).copied().unwrap_or(REST);
+            let share = &mut shares[bin][stratum];
+            share.seconds += sample.weight.0 as f64 * self.scale;
+            share.samples += 1.0;
+        }
+        let middle = |bin: usize| bins.start(bin) + Nanos(bins.width.0 / 2);
+        let of_bin = |(bin, shares): (usize, Vec<Share>)| {
+            let samples: f64 = shares.iter().map(|share| share.samples).sum();
+            let mut totals = vec![Total::default(); values.len()];
+            for (stratum, share) in shares.iter().enumerate().filter(|(_, one)| one.seconds > 0.0) {
+                let bursts = self.nearest(stratum, middle(bin));
+                for (total, values) in totals.iter_mut().zip(values) {
+                    let Some((rate, error)) = self.rate(values, &bursts) else { continue };
+                    let p = (share.samples / samples.max(1.0)).min(1.0);
+                    let relative = ((1.0 - p) / share.samples.max(1.0)).sqrt();
+                    let variance =
+                        (share.seconds * error).powi(2) + (share.seconds * rate * relative).powi(2);
+                    total.value += share.seconds * rate;
+                    total.half = (total.half.powi(2) + variance).sqrt();
+                }
+            }
+            totals
+        };
+        shares.into_iter().enumerate().map(of_bin).collect()
+    }
+
+    /// The bursts of a stratum that are nearest to a moment.
+    fn nearest(&self, stratum: usize, time: Nanos) -> Vec<usize> {
+        let mut bursts = self.speaking_for(stratum);
+        bursts.sort_by_key(|index| self.looks[*index].time.0.abs_diff(time.0));
+        bursts.truncate(NEAREST);
+        bursts
+    }
+}
+
+/// Equal bins of time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Bins {
+    /// Length of one; of the last, at most.
+    pub(crate) width: Nanos,
+    /// Length of all.
+    pub(crate) length: Nanos,
+}
+
+impl Bins {
+    /// How many.
+    pub(crate) fn count(&self) -> usize {
+        self.length.0.div_ceil(self.width.0.max(1)) as usize
+    }
+
+    /// Where one begins.
+    pub(crate) fn start(&self, bin: usize) -> Nanos {
+        Nanos(self.width.0.saturating_mul(bin as u64))
+    }
+
+    /// Where one ends.
+    pub(crate) fn end(&self, bin: usize) -> Nanos {
+        self.start(bin + 1).min(self.length)
+    }
+
+    /// The bin of a moment. Facts a little behind the end go into the last one.
+    fn index(&self, time: Nanos) -> Option<usize> {
+        let last = self.count().checked_sub(1)?;
+        Some(((time.0 / self.width.0.max(1)) as usize).min(last))
+    }
+}
