@@ -144,6 +144,9 @@ pub struct ReportOptions {
     /// At most so many rows
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
+    /// For bandwidth: from which percent of the machine's peak on a rate is medium and high [default: 30,70]
+    #[arg(long, value_name = "MEDIUM,HIGH")]
+    pub bands: Option<String>,
 }
 
 #[derive(Args, Debug)]

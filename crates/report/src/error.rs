@@ -23,6 +23,14 @@ pub enum ReportError {
         /// All views.
         possible: String,
     },
+    /// Bands of bandwidth that are none.
+    #[error(
+        "'{text}' are no bands: two rising shares of the peak in percent are needed, such as 30,70"
+    )]
+    BadBands {
+        /// What was typed.
+        text: String,
+    },
     /// No grouping has this name.
     #[error(
         "there is no grouping '{name}'; possible are {possible}, or several of them joined by commas"

@@ -18,14 +18,16 @@ mod table;
 mod text;
 mod views;
 
+pub use analysis::memory::Bands;
 pub use analysis::{Filter, Key};
 pub use error::ReportError;
 pub use machine::MachineReport;
-pub use options::{Options, View, parse_filter, parse_keys};
+pub use options::{Options, View, parse_bands, parse_filter, parse_keys};
 pub use summary::Summary;
 pub use table::{Cell, Column, Table};
 
 use analysis::TracedCode;
+use analysis::memory::Memory;
 use analysis::{Profile, Selection};
 use facts::Recording;
 use facts::host::{Calibration, Host};
@@ -86,7 +88,9 @@ pub fn build(
 ) -> Result<Document, ReportError> {
     options.check()?;
     let code = match options.view {
-        View::Accesses | View::Summary => TracedCode::read(recording),
+        View::Accesses | View::Summary | View::Bandwidth | View::Latency => {
+            TracedCode::read(recording)
+        }
         _ => TracedCode::default(),
     };
     let profile = Profile::with_addresses(recording, code.addresses());
@@ -105,6 +109,8 @@ pub fn build(
         View::Timeline => views::timeline(&request),
         View::Threads => views::threads(&request),
         View::Accesses => views::accesses(&request, &code),
+        View::Bandwidth => views::bandwidth(&request, &Memory::new(&profile, &code)),
+        View::Latency => views::latency(&request, &Memory::new(&profile, &code)),
     };
     Ok(Document::Table(Box::new(table)))
 }

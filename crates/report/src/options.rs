@@ -1,5 +1,6 @@
 //! What can be asked for: views, groupings and filters, by the names a user types.
 
+use analysis::memory::Bands;
 use analysis::{Filter, Key};
 
 use crate::ReportError;
@@ -26,6 +27,10 @@ pub enum View {
     Threads,
     /// Traced memory accesses: how many, in which pattern, over how many lines.
     Accesses,
+    /// Traffic with memory, over time or by code.
+    Bandwidth,
+    /// How long loads take.
+    Latency,
 }
 
 const CACHE_MODEL: &str = "a model of the caches";
@@ -33,11 +38,9 @@ const ALLOCATION_RECORDS: &str = "allocation records";
 const KERNEL_TRACING: &str = "kernel tracing";
 
 /// Views that later versions have, and what they need.
-const LATER_VIEWS: [(&str, &str); 6] = [
+const LATER_VIEWS: [(&str, &str); 4] = [
     ("objects", ALLOCATION_RECORDS),
     ("allocations", ALLOCATION_RECORDS),
-    ("bandwidth", CACHE_MODEL),
-    ("latency", CACHE_MODEL),
     ("kernel", KERNEL_TRACING),
     ("findings", CACHE_MODEL),
 ];
@@ -53,7 +56,7 @@ const LATER_KEYS: [(&str, &str); 5] = [
 
 impl View {
     /// All views, with what each is for in a few words.
-    pub const ALL: [(View, &'static str); 9] = [
+    pub const ALL: [(View, &'static str); 11] = [
         (View::Summary, "the whole recording on one page"),
         (
             View::Hotspots,
@@ -69,6 +72,8 @@ impl View {
             View::Accesses,
             "traced memory accesses per instruction, function, line or module: pattern, cache lines",
         ),
+        (View::Bandwidth, "traffic with memory over time, or per function, line, module or thread"),
+        (View::Latency, "how long loads take, as a histogram or per function, line or module"),
     ];
 
     /// Its name as typed.
@@ -84,6 +89,8 @@ impl View {
             View::Timeline => "timeline",
             View::Threads => "threads",
             View::Accesses => "accesses",
+            View::Bandwidth => "bandwidth",
+            View::Latency => "latency",
         }
     }
 
@@ -152,6 +159,19 @@ pub fn parse_filter(text: &str) -> Result<Filter, ReportError> {
     }
 }
 
+/// Bounds of the medium and the high band from text such as `30,70`, percent of the machine's peak.
+///
+/// # Errors
+/// When they are not two rising numbers from 0 to 100.
+pub fn parse_bands(text: &str) -> Result<Bands, ReportError> {
+    let bad = || ReportError::BadBands { text: text.to_owned() };
+    let (medium, high) = text.split_once(',').ok_or_else(bad)?;
+    let share = |text: &str| text.trim().parse::<f64>().map(|percent| percent / 100.0);
+    let (medium, high) = (share(medium).map_err(|_| bad())?, share(high).map_err(|_| bad())?);
+    let rising = 0.0 < medium && medium < high && high <= 1.0;
+    rising.then_some(Bands { medium, high }).ok_or_else(bad)
+}
+
 fn parse_time(range: &str) -> Option<Filter> {
     let (start, end) = range.split_once("..")?;
     let second = |text: &str, missing: f64| match text.trim() {
@@ -174,6 +194,8 @@ pub struct Options {
     pub filters: Vec<Filter>,
     /// Most rows (for the timeline: most bins). `None`: JSON and CSV have all, text what fits a page or two.
     pub limit: Option<usize>,
+    /// Bandwidth only: from which shares of the machine's peak on a rate is medium and high.
+    pub bands: Bands,
     /// Name of the result, for headings and for commands to type next.
     pub result_name: String,
 }
@@ -186,7 +208,11 @@ impl Options {
         let (allowed, possible): (&[Key], _) = match self.view {
             View::Hotspots | View::Faults => (&Key::ALL, "all groupings"),
             View::Timeline => (&[Key::Thread], "only 'thread'"),
-            View::Accesses => (
+            View::Bandwidth if self.group.len() == 1 => (
+                &[Key::Function, Key::SourceLine, Key::Module, Key::Thread],
+                "'function', 'source-line', 'module', and 'thread' alone",
+            ),
+            View::Accesses | View::Bandwidth | View::Latency => (
                 &[Key::Function, Key::SourceLine, Key::Module],
                 "'function', 'source-line' and 'module'",
             ),

@@ -95,7 +95,7 @@ pub(crate) fn ratio(part: &Quantity, of: &Quantity, strata: &Strata, unit: &str)
 }
 
 /// The model's doubt and the scatter are independent: their squares add.
-fn bounds(likely: Total, low: Total, high: Total) -> (f64, (f64, f64)) {
+pub(crate) fn bounds(likely: Total, low: Total, high: Total) -> (f64, (f64, f64)) {
     let down = (likely.value - low.value).max(0.0).hypot(likely.half);
     let up = (high.value - likely.value).max(0.0).hypot(likely.half);
     (likely.value, ((likely.value - down).max(0.0), likely.value + up))
@@ -130,6 +130,17 @@ pub struct BandwidthBin {
     pub read: Metric,
     /// GB/s written to memory.
     pub write: Metric,
+}
+
+impl BandwidthBin {
+    /// Both directions; their doubts go together, for they come from the same bursts.
+    #[must_use]
+    pub fn total(&self) -> Metric {
+        let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+        let (a, b) = (&self.read, &self.write);
+        let (low, high) = (add(a.low, b.low), add(a.high, b.high));
+        Metric { value: add(a.value, b.value), low, high, ..a.clone() }
+    }
 }
 
 /// A step of the histogram.
@@ -179,7 +190,7 @@ pub(crate) fn bandwidth(
     let peak = calibration.and_then(|found| found.dram_bandwidth_peak.as_ref()?.value);
     let bands = peak.map(|peak| (peak * shares.medium, peak * shares.high));
     let bins = over_time(profile, strata, None, read, write);
-    let rates: Vec<Metric> = bins.iter().map(|bin| sum(&bin.read, &bin.write)).collect();
+    let rates: Vec<Metric> = bins.iter().map(BandwidthBin::total).collect();
     Bandwidth {
         average: rate(&read.plus(write)),
         read: rate(read),
@@ -220,17 +231,6 @@ pub(crate) fn over_time(
         BandwidthBin { start, end, thread, read: metric(0), write: metric(3) }
     };
     totals.into_iter().enumerate().map(bin).collect()
-}
-
-/// Both directions; their doubts go together, for they come from the same bursts.
-fn sum(a: &Metric, b: &Metric) -> Metric {
-    let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
-    Metric {
-        value: add(a.value, b.value),
-        low: add(a.low, b.low),
-        high: add(a.high, b.high),
-        ..a.clone()
-    }
 }
 
 fn observed_max(rates: &[Metric]) -> Metric {

@@ -4,12 +4,14 @@
 
 use facts::{Evidence, Metric};
 
+use super::bandwidth::bounds;
 use super::levels::LevelShares;
 use super::{LINE, Memory};
 use crate::hotspots::{Key, RowKey};
 use crate::index_map::IndexMap;
 use crate::selection::Selection;
 use crate::stack::PlaceId;
+use crate::threads::ThreadIndex;
 use crate::traced::SiteIndex;
 
 /// Sites that are shown together.
@@ -60,6 +62,35 @@ impl Memory<'_> {
             (bytes, row.loads.value.unwrap_or(0.0))
         };
         rows.sort_by(|a, b| amount(b).partial_cmp(&amount(a)).unwrap_or(std::cmp::Ordering::Equal));
+        Ok(rows)
+    }
+
+    /// Bytes read and written by each selected thread, most first.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn by_thread(
+        &self,
+        selection: &Selection,
+    ) -> Result<Vec<(ThreadIndex, Metric, Metric)>, &str> {
+        self.available()?;
+        let all = self.amounts(|_| true);
+        let metric = |quantity: &super::Quantity, thread| {
+            let total = |values: &[f64]| self.strata.total_of_thread(self.profile, thread, values);
+            let (value, interval) =
+                bounds(total(&quantity.likely), total(&quantity.low), total(&quantity.high));
+            let bursts = self.strata.bursts() as u64;
+            Metric::with_interval(Evidence::Estimated, value, "bytes", interval, bursts)
+        };
+        let threads = (0..self.profile.threads.all().len()).map(ThreadIndex::new);
+        let mut rows: Vec<_> = threads
+            .filter(|thread| selection.has_thread(*thread))
+            .map(|thread| (thread, metric(&all.read, thread), metric(&all.write, thread)))
+            .collect();
+        let bytes = |row: &(ThreadIndex, Metric, Metric)| {
+            row.1.value.unwrap_or(0.0) + row.2.value.unwrap_or(0.0)
+        };
+        rows.sort_by(|a, b| bytes(b).total_cmp(&bytes(a)));
         Ok(rows)
     }
 

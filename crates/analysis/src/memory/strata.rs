@@ -165,6 +165,24 @@ impl Strata {
         self.total_of(values, &self.shares)
     }
 
+    /// The same over the CPU time of one thread.
+    pub(crate) fn total_of_thread(
+        &self,
+        profile: &Profile<'_>,
+        thread: ThreadIndex,
+        values: &[f64],
+    ) -> Total {
+        let mut shares = vec![Share::default(); self.shares.len()];
+        for cell in profile.all_cells().iter().filter(|cell| !cell.kernel && cell.thread == thread)
+        {
+            let function = self.function_of(profile, cell.stack);
+            let share = &mut shares[self.stratum_of.get(&function).copied().unwrap_or(REST)];
+            share.seconds += cell.weight.amount() as f64 * self.scale;
+            share.samples += cell.weight.effective_records();
+        }
+        self.total_of(values, &shares)
+    }
+
     fn total_of(&self, values: &[f64], shares: &[Share]) -> Total {
         let (mut sum, mut variance) = (0.0, 0.0);
         for (stratum, share) in shares.iter().enumerate().filter(|(_, share)| share.seconds > 0.0) {

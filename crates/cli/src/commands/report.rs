@@ -52,6 +52,13 @@ fn parse(options: &ReportOptions) -> Result<Options, Failure> {
             .collect::<Result<_, _>>()
             .map_err(usage)?,
         limit: options.limit,
+        bands: options
+            .bands
+            .as_deref()
+            .map(report::parse_bands)
+            .transpose()
+            .map_err(usage)?
+            .unwrap_or_default(),
         result_name: String::new(),
     })
 }

@@ -5,7 +5,7 @@
 use facts::Metric;
 
 use super::{
-    Paint, bytes, count, cut_middle, fit, half_interval, percent, printable, seconds,
+    Paint, bytes, count, cut_middle, fit, half_interval, number, percent, printable, seconds,
     shorten_function, shorten_path, wrap,
 };
 use crate::table::{Cell, Look, Table};
@@ -170,6 +170,7 @@ impl Drawn {
             },
             Look::Text(key) | Look::Figure(key) => match cell(key) {
                 Cell::Text(text) => cut_middle(&printable(text), self.width),
+                Cell::Metric(_) => figure(key, &|_, value| number(value)),
                 _ => String::new(),
             },
             Look::Code(key) => match cell(key) {

@@ -1,18 +1,22 @@
 //! One module per view: from analysis to [`Table`].
 
 mod accesses;
+mod bandwidth;
 mod calls;
 mod columns;
 mod faults;
 mod hotspots;
+mod latency;
 mod source;
 mod threads;
 mod timeline;
 
 pub(crate) use accesses::accesses;
+pub(crate) use bandwidth::bandwidth;
 pub(crate) use calls::{callees, callers};
 pub(crate) use faults::faults;
 pub(crate) use hotspots::hotspots;
+pub(crate) use latency::latency;
 pub(crate) use source::source;
 pub(crate) use threads::threads;
 pub(crate) use timeline::timeline;

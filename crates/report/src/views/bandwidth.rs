@@ -1,0 +1,178 @@
+//! `bandwidth`: traffic between caches and memory over time, or by function, line, module or thread.
+
+use analysis::Key;
+use analysis::memory::{BandwidthBin, Memory, MemoryRow};
+use facts::Metric;
+
+use super::Request;
+use super::columns::{cells_of_key, figure, looks, missing, name, of_keys};
+use crate::table::{Cell, Look, Table};
+
+/// Bins shown in text.
+const PAGE: usize = 60;
+
+pub(crate) fn bandwidth(request: &Request<'_>, memory: &Memory<'_>) -> Table {
+    let keys = request.options.group.as_slice();
+    let table = match keys {
+        [] => over_time(request, memory),
+        [Key::Thread] => by_thread(request, memory),
+        _ => by_code(request, memory, keys),
+    };
+    table.limited(request.options.limit)
+}
+
+fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
+    let found = memory.bandwidth(request.options.bands);
+    let bins: &[BandwidthBin] = found.as_ref().map_or(&[], |found| &found.bins);
+    let row = |bin: &BandwidthBin| {
+        vec![
+            Cell::Seconds(bin.start.seconds()),
+            Cell::Seconds(bin.end.seconds()),
+            Cell::metric(bin.read.clone()),
+            Cell::metric(bin.write.clone()),
+            Cell::metric(bin.total()),
+        ]
+    };
+    let mut notes = memory.notes.clone();
+    let mut total = missing(5);
+    if let Ok(found) = &found {
+        let read = Cell::metric(found.read.clone());
+        total = vec![
+            Cell::Missing,
+            Cell::Missing,
+            read,
+            Cell::metric(found.write.clone()),
+            Cell::metric(found.average.clone()),
+        ];
+        notes.extend(found.bands.map(|(medium, high)| {
+            format!("rates from {medium:.1} GB/s are medium, from {high:.1} GB/s on high (--bands sets other shares of the peak)")
+        }));
+    }
+    Table {
+        view: "bandwidth",
+        result: request.options.result_name.clone(),
+        columns: vec![
+            name("start", "Start"),
+            name("end", "End"),
+            figure("read", "Read", "GB/s"),
+            figure("write", "Write", "GB/s"),
+            figure("total", "Both", "GB/s"),
+        ],
+        rows: bins.iter().map(row).collect(),
+        total,
+        notes,
+        title: request.title("traffic with memory over time, GB/s"),
+        looks: vec![
+            (Look::Start("start"), "from"),
+            (Look::Figure("read"), "read"),
+            (Look::Figure("write"), "write"),
+            (Look::Figure("total"), "both"),
+            (Look::Bar("total"), ""),
+        ],
+        page: PAGE,
+        empty: nothing(memory),
+    }
+}
+
+/// Columns of figures that rows by code have.
+const FIGURES: [(&str, &str, &str); 9] = [
+    ("dram_read", "Read from memory", "bytes"),
+    ("dram_write", "Written to memory", "bytes"),
+    ("dram_percent", "Share of traffic", "percent"),
+    ("loads", "Loads", "count"),
+    ("stores", "Stores", "count"),
+    ("l1", "Loads from L1", "percent"),
+    ("l2", "Loads from L2", "percent"),
+    ("l3", "Loads from L3", "percent"),
+    ("dram", "Loads from memory", "percent"),
+];
+
+fn by_code(request: &Request<'_>, memory: &Memory<'_>, keys: &[Key]) -> Table {
+    let found = memory.rows(request.selection, keys).unwrap_or_default();
+    let mut columns = of_keys(keys);
+    columns.extend(FIGURES.map(|(key, label, unit)| figure(key, label, unit)));
+    let row = |row: &MemoryRow| {
+        let mut cells = cells_of_key(request.profile, keys, &row.key, row.place, None);
+        cells.extend(figures(row));
+        cells
+    };
+    let mut shown = vec![
+        (Look::Percent("dram_percent"), "traffic %"),
+        (Look::Bytes("dram_read"), "read"),
+        (Look::Bytes("dram_write"), "written"),
+        (Look::Count("loads"), "loads"),
+        (Look::Count("l1"), "L1 %"),
+        (Look::Count("l2"), "L2 %"),
+        (Look::Count("l3"), "L3 %"),
+        (Look::Count("dram"), "DRAM %"),
+    ];
+    shown.extend(looks(keys));
+    let by = keys.iter().map(|key| key.name()).collect::<Vec<_>>().join(", ");
+    Table {
+        view: "bandwidth",
+        result: request.options.result_name.clone(),
+        rows: found.iter().map(row).collect(),
+        total: missing(columns.len()),
+        columns,
+        notes: memory.notes.clone(),
+        title: request.title(&format!("traffic with memory by {by}")),
+        looks: shown,
+        page: 25,
+        empty: nothing(memory),
+    }
+}
+
+fn figures(row: &MemoryRow) -> [Cell; 9] {
+    [
+        &row.read,
+        &row.write,
+        &row.share,
+        &row.loads,
+        &row.stores,
+        &row.levels.l1,
+        &row.levels.l2,
+        &row.levels.l3,
+        &row.levels.dram,
+    ]
+    .map(|metric: &Metric| Cell::metric(metric.clone()))
+}
+
+fn by_thread(request: &Request<'_>, memory: &Memory<'_>) -> Table {
+    let found = memory.by_thread(request.selection).unwrap_or_default();
+    let row = |(thread, read, write): (analysis::ThreadIndex, Metric, Metric)| {
+        vec![
+            Cell::text(request.profile.threads.get(thread).label()),
+            Cell::metric(read),
+            Cell::metric(write),
+        ]
+    };
+    Table {
+        view: "bandwidth",
+        result: request.options.result_name.clone(),
+        columns: vec![
+            name("thread", "Thread"),
+            figure("dram_read", "Read from memory", "bytes"),
+            figure("dram_write", "Written to memory", "bytes"),
+        ],
+        rows: found.into_iter().map(row).collect(),
+        total: missing(3),
+        notes: memory.notes.clone(),
+        title: request.title("traffic with memory by thread"),
+        looks: vec![
+            (Look::Bytes("dram_read"), "read"),
+            (Look::Bytes("dram_write"), "written"),
+            (Look::Bar("dram_read"), ""),
+            (Look::Text("thread"), "thread"),
+        ],
+        page: 25,
+        empty: nothing(memory),
+    }
+}
+
+/// What to say when there are no rows.
+pub(super) fn nothing(memory: &Memory<'_>) -> String {
+    match memory.missing() {
+        Some(why) => format!("n/a: {why}."),
+        None => "No traced memory accesses match the filter.".to_owned(),
+    }
+}

@@ -1,0 +1,160 @@
+//! `latency`: how long loads take, as a histogram, or by function, line or module beside the simulated cache levels.
+
+use analysis::Key;
+use analysis::memory::{Latency, LatencyRow, Memory};
+use facts::Metric;
+
+use super::Request;
+use super::bandwidth::nothing;
+use super::columns::{cells_of_key, figure, looks, missing, name, of_keys};
+use crate::table::{Cell, Look, Table};
+
+pub(crate) fn latency(request: &Request<'_>, memory: &Memory<'_>) -> Table {
+    let keys = request.options.group.as_slice();
+    let table =
+        if keys.is_empty() { histogram(request, memory) } else { by_code(request, memory, keys) };
+    table.limited(request.options.limit)
+}
+
+fn histogram(request: &Request<'_>, memory: &Memory<'_>) -> Table {
+    let found = memory.latency();
+    let steps = found.as_ref().map_or(&[][..], |found| &found.histogram);
+    let row = |(from, to, share): &(f64, f64, Metric)| {
+        let to = if to.is_finite() { Cell::text(format!("{to:.0}")) } else { Cell::Missing };
+        vec![Cell::text(format!("{from:.0}")), to, Cell::metric(share.clone())]
+    };
+    let (notes, empty) = match &found {
+        Ok(found) => (remarks(memory, found), nothing(memory)),
+        Err(why) => (memory.notes.clone(), format!("n/a: {why}.")),
+    };
+    Table {
+        view: "latency",
+        result: request.options.result_name.clone(),
+        columns: vec![
+            name("from", "From, ns"),
+            name("to", "To, ns"),
+            figure("load_percent", "Share of loads", "percent"),
+        ],
+        rows: steps.iter().map(row).collect(),
+        total: missing(3),
+        notes,
+        title: request.title("latency of loads, nanoseconds"),
+        looks: vec![
+            (Look::Figure("from"), "from ns"),
+            (Look::Figure("to"), "to ns"),
+            (Look::Percent("load_percent"), "loads %"),
+            (Look::Bar("load_percent"), ""),
+        ],
+        page: usize::MAX,
+        empty,
+    }
+}
+
+fn remarks(memory: &Memory<'_>, found: &Latency) -> Vec<String> {
+    let one = |name: &str, metric: &Metric| {
+        let value = metric.value.unwrap_or(0.0);
+        let bounds = metric.low.zip(metric.high);
+        let bounds =
+            bounds.map_or(String::new(), |(low, high)| format!(" ({low:.0} to {high:.0})"));
+        format!("{name} {value:.1} ns{bounds}")
+    };
+    let figures =
+        [("mean", &found.mean), ("median", &found.p50), ("95 %", &found.p95), ("99 %", &found.p99)];
+    let mut notes = vec![figures.map(|(name, metric)| one(name, metric)).join(", ")];
+    notes.push(
+        "timed one at a time, each fenced: what the processor hides by overlap or prefetch in native code is not taken off"
+            .to_owned(),
+    );
+    if let Some(covered) = found.covered.value.filter(|covered| *covered < 95.0) {
+        notes.push(format!(
+            "{covered:.0} % of the loads are at places of which one was timed; this is of those"
+        ));
+    }
+    notes.extend(memory.notes.iter().cloned());
+    notes
+}
+
+fn by_code(request: &Request<'_>, memory: &Memory<'_>, keys: &[Key]) -> Table {
+    let found = memory.latency_rows(request.selection, keys);
+    let mut columns = of_keys(keys);
+    columns.extend([
+        figure("loads", "Loads", "count"),
+        figure("load_time_percent", "Share of load time", "percent"),
+        figure("latency", "Mean latency", "ns"),
+        figure("latency_p50", "Median", "ns"),
+        figure("latency_p95", "95 %", "ns"),
+        figure("latency_p99", "99 %", "ns"),
+        figure("l1", "Loads from L1", "percent"),
+        figure("l2", "Loads from L2", "percent"),
+        figure("l3", "Loads from L3", "percent"),
+        figure("dram", "Loads from memory", "percent"),
+        figure("beyond_l2", "Timed beyond L2", "percent"),
+    ]);
+    let row = |row: &LatencyRow| {
+        let mut cells = cells_of_key(request.profile, keys, &row.key, row.place, None);
+        let (latency, levels) = (&row.latency, &row.levels);
+        let figures = [
+            &row.loads,
+            &row.share,
+            &latency.mean,
+            &latency.p50,
+            &latency.p95,
+            &latency.p99,
+            &levels.l1,
+            &levels.l2,
+            &levels.l3,
+            &levels.dram,
+            &row.beyond_l2,
+        ];
+        cells.extend(figures.map(|metric| Cell::metric(metric.clone())));
+        cells
+    };
+    let mut shown = vec![
+        (Look::Percent("load_time_percent"), "load time %"),
+        (Look::Figure("latency"), "mean ns"),
+        (Look::Figure("latency_p50"), "median"),
+        (Look::Figure("latency_p95"), "95 %"),
+        (Look::Count("l1"), "L1 %"),
+        (Look::Count("l2"), "L2 %"),
+        (Look::Count("l3"), "L3 %"),
+        (Look::Count("dram"), "DRAM %"),
+        (Look::Count("beyond_l2"), "timed > L2 %"),
+    ];
+    shown.extend(looks(keys));
+    let by = keys.iter().map(|key| key.name()).collect::<Vec<_>>().join(", ");
+    let rows = found.as_ref().map_or(&[][..], Vec::as_slice);
+    let mut notes = memory.notes.clone();
+    if rows.iter().any(disagrees) {
+        notes.push(
+            "where timed and simulated levels differ: a prefetcher that had time to run ahead makes timed loads quick; \
+             a cache smaller or more crowded than its measured size makes them slow"
+                .to_owned(),
+        );
+    }
+    Table {
+        view: "latency",
+        result: request.options.result_name.clone(),
+        rows: rows.iter().map(row).collect(),
+        total: missing(columns.len()),
+        columns,
+        notes,
+        title: request.title(&format!("latency of loads by {by}")),
+        looks: shown,
+        page: 25,
+        empty: match &found {
+            Ok(_) => nothing(memory),
+            Err(why) => format!("n/a: {why}."),
+        },
+    }
+}
+
+/// Whether the timed share beyond the second level lies outside of what the model says.
+fn disagrees(row: &LatencyRow) -> bool {
+    let bound =
+        |part: fn(&Metric) -> Option<f64>| Some(part(&row.levels.l3)? + part(&row.levels.dram)?);
+    let (Some(low), Some(high)) = (bound(|one| one.low), bound(|one| one.high)) else {
+        return false;
+    };
+    let (Some(from), Some(to)) = (row.beyond_l2.low, row.beyond_l2.high) else { return false };
+    to < low || high < from
+}
