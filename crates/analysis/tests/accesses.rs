@@ -3,16 +3,16 @@
 //! The code is real machine code; what its records hold comes from the translator itself, so that a change there that
 //! analysis does not understand fails here.
 
+mod common;
+
 use analysis::TracedCode;
 use analysis::accesses::{AccessRow, Accesses, Pattern, accesses, coverage};
 use analysis::{Filter, Key, Profile, Selection};
-use base::{BlockId, ModuleId, RemoteAddr};
+use base::BlockId;
 use facts::{Evidence, Recording};
-use testkit::recording::{BurstRecord, CODE_BASE, RecordingBuilder};
-use x86::translate::{Common, Flavour, RecordLayout, Site, translate};
-use x86::{CodeBytes, Gpr, Limits, Reader, read_block};
+use testkit::recording::BurstRecord;
 
-const PID: i32 = 1000;
+use common::{PID, Test, layout};
 
 // movsd xmm0,[rdx+rax*8]; mulsd xmm0,xmm1; addsd xmm0,[rsi+rax*8]; movsd [rdi+rax*8],xmm0; add rax,1; cmp rax,rcx; jne
 const TRIAD: &[u8] = &[
@@ -36,44 +36,6 @@ const INDIRECT: &[u8] =
 const COPY: &[u8] = &[0xf3, 0xa4, 0xc3];
 // mov rax,fs:[0x28]; ret
 const CANARY: &[u8] = &[0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0x00, 0x00, 0x00, 0xc3];
-
-fn layout(code: &[u8], offset: u64) -> RecordLayout {
-    let start = RemoteAddr(CODE_BASE + offset);
-    let code = CodeBytes { start, bytes: code };
-    let block = read_block(&mut Reader::new(), &code, start, &Limits::SUPER);
-    let at = RemoteAddr(0x1000_0000);
-    let site = Site {
-        at,
-        block: 0,
-        first_exit: 0,
-        flavour: Flavour::Trace,
-        common: Common { exit: at, miss: at },
-        reserved: Gpr::from_number(15).expect("r15"),
-    };
-    translate(&block, &code, &site).expect("it can be copied").record
-}
-
-struct Test {
-    builder: RecordingBuilder,
-    module: ModuleId,
-}
-
-impl Test {
-    fn new() -> Test {
-        let mut builder = RecordingBuilder::new();
-        let module = builder.file("/home/user/program");
-        Test { builder, module }
-    }
-
-    fn block(&mut self, offset: u64, code: &[u8]) -> BlockId {
-        let layout = layout(code, offset).to_string();
-        self.builder.block(PID, self.module, offset, code, &layout)
-    }
-
-    fn name(&mut self, offset: u64, function: &str, line: u32) {
-        self.builder.code(self.module, offset, &[(function, "/src/program.c", line)]);
-    }
-}
 
 fn all(recording: &Recording, keys: &[Key]) -> Accesses {
     chosen(recording, keys, &[])

@@ -88,9 +88,12 @@ pub fn build(
 ) -> Result<Document, ReportError> {
     options.check()?;
     let code = match options.view {
-        View::Accesses | View::Summary | View::Bandwidth | View::Latency => {
-            TracedCode::read(recording)
-        }
+        View::Summary
+        | View::Accesses
+        | View::Bandwidth
+        | View::Latency
+        | View::Reuse
+        | View::WorkingSet => TracedCode::read(recording),
         _ => TracedCode::default(),
     };
     let profile = Profile::with_addresses(recording, code.addresses());
@@ -111,6 +114,8 @@ pub fn build(
         View::Accesses => views::accesses(&request, &code),
         View::Bandwidth => views::bandwidth(&request, &Memory::new(&profile, &code)),
         View::Latency => views::latency(&request, &Memory::new(&profile, &code)),
+        View::Reuse => views::reuse(&request, &code),
+        View::WorkingSet => views::working_set(&request, &code),
     };
     Ok(Document::Table(Box::new(table)))
 }

@@ -31,6 +31,10 @@ pub enum View {
     Bandwidth,
     /// How long loads take.
     Latency,
+    /// How much cache code would need, from reuse distances.
+    Reuse,
+    /// The pages that bursts touched, over time.
+    WorkingSet,
 }
 
 const CACHE_MODEL: &str = "a model of the caches";
@@ -56,7 +60,7 @@ const LATER_KEYS: [(&str, &str); 5] = [
 
 impl View {
     /// All views, with what each is for in a few words.
-    pub const ALL: [(View, &'static str); 11] = [
+    pub const ALL: [(View, &'static str); 13] = [
         (View::Summary, "the whole recording on one page"),
         (
             View::Hotspots,
@@ -74,6 +78,11 @@ impl View {
         ),
         (View::Bandwidth, "traffic with memory over time, or per function, line, module or thread"),
         (View::Latency, "how long loads take, as a histogram or per function, line or module"),
+        (
+            View::Reuse,
+            "miss ratio by cache size, size to block for and TLB reach per function, line or module",
+        ),
+        (View::WorkingSet, "memory pages touched by bursts, over time"),
     ];
 
     /// Its name as typed.
@@ -91,6 +100,8 @@ impl View {
             View::Accesses => "accesses",
             View::Bandwidth => "bandwidth",
             View::Latency => "latency",
+            View::Reuse => "reuse",
+            View::WorkingSet => "working-set",
         }
     }
 
@@ -212,7 +223,7 @@ impl Options {
                 &[Key::Function, Key::SourceLine, Key::Module, Key::Thread],
                 "'function', 'source-line', 'module', and 'thread' alone",
             ),
-            View::Accesses | View::Bandwidth | View::Latency => (
+            View::Accesses | View::Bandwidth | View::Latency | View::Reuse => (
                 &[Key::Function, Key::SourceLine, Key::Module],
                 "'function', 'source-line' and 'module'",
             ),
@@ -247,7 +258,7 @@ mod tests {
         assert_eq!(
             shown(View::parse("hotspot").expect_err("no such view")),
             "there is no view 'hotspot'; possible are summary, hotspots, callers, callees, source, faults, \
-             timeline, threads, accesses"
+             timeline, threads, accesses, reuse, working-set"
         );
         assert!(
             shown(View::parse("objects").expect_err("later")).contains("needs allocation records")

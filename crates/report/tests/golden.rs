@@ -113,9 +113,18 @@ fn long_names_and_thin_recordings() {
     golden("templates_callees.txt", &text(&view(&templates, "callees")));
     golden("templates_hotspots_70.txt", &view(&templates, "hotspots").text(70, false));
     let nothing = recordings::nothing();
-    for line in
-        ["hotspots", "callers", "callees", "source", "faults", "timeline", "threads", "accesses"]
-    {
+    for line in [
+        "hotspots",
+        "callers",
+        "callees",
+        "source",
+        "faults",
+        "timeline",
+        "threads",
+        "accesses",
+        "reuse",
+        "working-set",
+    ] {
         golden(&format!("nothing_{line}.txt"), &text(&view(&nothing, line)));
         text(&view(&Recording::default(), line));
         text(&view(&recordings::all_kernel(), line));
@@ -137,6 +146,15 @@ fn memory_accesses() {
     }
     golden("accesses_site.json", &view(&recording, "accesses --limit 2").json());
     golden("accesses_site.csv", &view(&recording, "accesses").csv());
+    for (name, line) in [
+        ("function", "reuse"),
+        ("line", "reuse -g source-line --filter function=triad"),
+        ("module", "reuse -g module"),
+        ("pages", "working-set --limit 5"),
+    ] {
+        golden(&format!("reuse_{name}.txt"), &text(&view(&recording, line)));
+    }
+    golden("reuse_function.json", &view(&recording, "reuse --limit 1").json());
     golden("summary_bursts.txt", &text(&view(&recording, "summary")));
 }
 
@@ -164,6 +182,7 @@ fn the_same_recording_gives_the_same_bytes() {
         "timeline",
         "threads",
         "accesses",
+        "reuse",
     ] {
         let (first, second) = (view(&recording, line), view(&recording.clone(), line));
         assert_eq!(first.json(), second.json());

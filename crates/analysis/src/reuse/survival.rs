@@ -4,7 +4,8 @@
 //! the number of lines seen so far: a *censored* observation, which counts among those at risk up to there. The product
 //! limit (Kaplan and Meier, "Nonparametric estimation from incomplete observations", J. Am. Stat. Assoc. 53, 1958), on
 //! segments of distances as in a life table (those censored within a segment are at risk for half of it: Cutler and
-//! Ederer, "Maximum utilization of the life table method", J. Chronic Diseases 8, 1958), uses both.
+//! Ederer, "Maximum utilization of the life table method", J. Chronic Diseases 8, 1958), uses both. They may as well be
+//! at risk for none or all of their segment: the interval is widened by what that changes.
 //! Interval: Greenwood's variance takes observations as independent. Accesses of one burst are not, so it is taken over
 //! bursts, from the same linear form of log S (Williams, "Product-limit survival functions with correlated survival
 //! times", Lifetime Data Analysis 1, 1995), on the scale log(-log S), which stays within 0..1 (Kalbfleisch and Prentice,
@@ -12,7 +13,7 @@
 //! Assumption: what ends our sight (where in its burst an access lies) has nothing to do with its distance. Bursts begin
 //! at random moments, which makes it so but for code that itself runs in phases shorter than a burst.
 
-use crate::interval::student_95;
+use crate::interval::{student_95, wilson};
 
 /// With less at risk, the curve ends: single accesses would move it.
 const LEAST_AT_RISK: f64 = 30.0;
@@ -44,7 +45,7 @@ pub(super) fn survival(bursts: &[Observed], capacities: usize) -> Vec<Survival> 
     let mut at_risk: Vec<f64> = bursts.iter().map(Observed::total).collect();
     let mut influence = vec![0.0; bursts.len()];
     let mut next = vec![0; bursts.len()];
-    let mut log = 0.0;
+    let mut logs = Logs::default();
     let mut curve: Vec<Survival> = Vec::new();
     for segment in 0..capacities {
         let seen: Vec<Seen> =
@@ -57,24 +58,48 @@ pub(super) fn survival(bursts: &[Observed], capacities: usize) -> Vec<Survival> 
             break;
         }
         let died: f64 = seen.iter().map(|seen| seen.again).sum();
+        let censored: f64 = seen.iter().map(|seen| seen.first).sum();
         let hazard = (died / all).min(1.0);
         if hazard >= 1.0 {
-            // Nobody is left, so nothing larger is missed either.
-            let high = curve.last().and_then(|last| last.interval).map_or(0.0, |(_, high)| high);
+            // Nobody is left, so nothing larger is missed either; but another burst might have had somebody.
+            let last = curve.last().and_then(|last| last.interval).map_or(1.0, |(_, high)| high);
+            let high = last * wilson(0.0, clusters as f64).1;
             let interval = (clusters > 1).then_some((0.0, high));
             curve.resize(capacities, Survival { value: 0.0, interval });
             break;
         }
-        log += (-hazard).ln_1p();
+        logs.add(died, all, censored);
         for ((influence, exposed), seen) in influence.iter_mut().zip(&exposed).zip(&seen) {
             *influence += (seen.again - hazard * exposed) / (all * (1.0 - hazard));
         }
-        curve.push(Survival { value: log.exp(), interval: interval(log, &influence, clusters) });
+        let interval = interval(logs.middle, &influence, clusters).map(|found| logs.widen(found));
+        curve.push(Survival { value: logs.middle.exp(), interval });
         for (at_risk, seen) in at_risk.iter_mut().zip(&seen) {
             *at_risk = (*at_risk - seen.again - seen.first).max(0.0);
         }
     }
     curve
+}
+
+/// Logarithms of the product limit: with those censored in a segment at risk for half of it, for none, and for all.
+#[derive(Default)]
+struct Logs {
+    middle: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Logs {
+    fn add(&mut self, died: f64, exposed: f64, censored: f64) {
+        let step = |exposed: f64| (-(died / exposed).min(1.0)).ln_1p();
+        self.middle += step(exposed);
+        self.low += if died > 0.0 { step(exposed - censored / 2.0) } else { 0.0 };
+        self.high += step(exposed + censored / 2.0);
+    }
+
+    fn widen(&self, (low, high): (f64, f64)) -> (f64, f64) {
+        (low * (self.low - self.middle).exp(), (high * (self.high - self.middle).exp()).min(1.0))
+    }
 }
 
 impl Observed {
@@ -149,7 +174,7 @@ mod tests {
     #[test]
     fn all_within_the_first_capacity_and_nothing_at_all() {
         let curve = survival(&[observed(&[(0, 500.0, 0.0)]), observed(&[(0, 400.0, 0.0)])], 3);
-        assert_eq!(curve, [Survival { value: 0.0, interval: Some((0.0, 0.0)) }; 3]);
+        assert_eq!(curve, [Survival { value: 0.0, interval: Some((0.0, wilson(0.0, 2.0).1)) }; 3]);
         assert!(survival(&[], 3).is_empty());
         assert!(survival(&[Observed::default()], 3).is_empty());
     }

@@ -1,0 +1,251 @@
+//! `reuse`: how much cache and how many translations code would need; `working-set`: which memory bursts touched.
+
+use std::collections::HashMap;
+
+use analysis::accesses::AccessRow;
+use analysis::reuse::{CacheSize, Reuse, ReuseRow, TlbSizes, cache_sizes};
+use analysis::{Key, RowKey, TracedCode};
+use base::Bytes;
+use facts::Metric;
+
+use super::Request;
+use super::columns::{cells_of_key, figure, looks, missing, name, of_keys};
+use crate::table::{Cell, Column, Look, Table};
+use crate::text;
+
+/// Columns of the miss ratio curve: every other of its sizes.
+const CURVE: [(u64, &str, &str); 15] = [
+    (4 << 10, "miss_4k", "Miss at 4 KiB"),
+    (8 << 10, "miss_8k", "Miss at 8 KiB"),
+    (16 << 10, "miss_16k", "Miss at 16 KiB"),
+    (32 << 10, "miss_32k", "Miss at 32 KiB"),
+    (64 << 10, "miss_64k", "Miss at 64 KiB"),
+    (128 << 10, "miss_128k", "Miss at 128 KiB"),
+    (256 << 10, "miss_256k", "Miss at 256 KiB"),
+    (512 << 10, "miss_512k", "Miss at 512 KiB"),
+    (1 << 20, "miss_1m", "Miss at 1 MiB"),
+    (2 << 20, "miss_2m", "Miss at 2 MiB"),
+    (4 << 20, "miss_4m", "Miss at 4 MiB"),
+    (8 << 20, "miss_8m", "Miss at 8 MiB"),
+    (16 << 20, "miss_16m", "Miss at 16 MiB"),
+    (32 << 20, "miss_32m", "Miss at 32 MiB"),
+    (64 << 20, "miss_64m", "Miss at 64 MiB"),
+];
+
+/// Columns of the machine's caches, by level.
+const LEVELS: [(u32, &str, &str); 3] =
+    [(1, "miss_l1", "Miss at L1"), (2, "miss_l2", "Miss at L2"), (3, "miss_l3", "Miss at L3")];
+
+pub(crate) fn reuse(request: &Request<'_>, code: &TracedCode) -> Table {
+    let profile = request.profile;
+    let keys = match request.options.group.as_slice() {
+        [] => &[Key::Function][..],
+        keys => keys,
+    };
+    let caches = cache_sizes(&profile.recording.run);
+    let tlb = TlbSizes::default();
+    let accesses = analysis::accesses::accesses(profile, code, request.selection, keys);
+    let found = analysis::reuse::reuse(profile, code, request.selection, keys, &caches, tlb);
+    let by_key: HashMap<RowKey, &ReuseRow> = found.rows.iter().map(|row| (row.key, row)).collect();
+    let mut columns = of_keys(keys);
+    columns.extend(own_columns());
+    let mut rows = Vec::new();
+    let mut heaviest = None;
+    for row in &accesses.rows {
+        let Some(reused) = by_key.get(&row.key) else { continue };
+        heaviest = heaviest.or(Some((row, *reused)));
+        let mut cells = cells_of_key(profile, keys, &row.key, row.place, None);
+        cells.extend(figures(row, reused, &caches));
+        rows.push(cells);
+    }
+    let mut shown = vec![
+        (Look::Percent("access_percent"), "share %"),
+        (Look::Count("miss_l1"), "L1 miss %"),
+        (Look::Count("miss_l2"), "L2 miss %"),
+        (Look::Bytes("fitting_bytes"), "block for"),
+        (Look::Count("line_use_percent"), "used %"),
+        (Look::Count("tlb_4k_second_miss"), "TLB miss %"),
+    ];
+    // The module is in JSON: figures and names would not fit on a line.
+    let fits =
+        |(look, _): &(Look, &str)| *look != Look::Text("module") || keys.contains(&Key::Module);
+    shown.extend(looks(keys).into_iter().filter(fits));
+    let by = keys.iter().map(|key| key.name()).collect::<Vec<_>>().join(", ");
+    let conclusion = heaviest.and_then(|(row, reused)| conclusion(request, keys, row, reused));
+    let table = Table {
+        view: "reuse",
+        result: request.options.result_name.clone(),
+        total: missing(columns.len()),
+        columns,
+        rows,
+        notes: conclusion.into_iter().chain(notes(&found, &caches, tlb)).collect(),
+        title: request.title(&format!("reuse of memory by {by}")),
+        looks: shown,
+        page: 25,
+        empty: empty(request),
+    };
+    table.limited(request.options.limit)
+}
+
+fn empty(request: &Request<'_>) -> String {
+    if request.everything() {
+        "No memory accesses were traced.".to_owned()
+    } else {
+        "No traced memory accesses match the filter.".to_owned()
+    }
+}
+
+fn own_columns() -> Vec<Column> {
+    let mut columns =
+        vec![figure("accesses", "Accesses", "count"), figure("access_percent", "Share", "percent")];
+    columns.extend(LEVELS.map(|(_, key, label)| figure(key, label, "percent")));
+    columns.extend([
+        figure("fitting_bytes", "Fits in", "bytes"),
+        figure("lines_per_burst", "Lines per burst", "count"),
+        figure("line_use_percent", "Bytes used", "percent"),
+        figure("pages_4k", "4 KiB pages per burst", "count"),
+        figure("tlb_4k_first_miss", "TLB miss, 4 KiB, first level", "percent"),
+        figure("tlb_4k_second_miss", "TLB miss, 4 KiB, second level", "percent"),
+        figure("pages_2m", "2 MiB pages per burst", "count"),
+        figure("tlb_2m_first_miss", "TLB miss, 2 MiB, first level", "percent"),
+        figure("tlb_2m_second_miss", "TLB miss, 2 MiB, second level", "percent"),
+    ]);
+    columns.extend(CURVE.map(|(_, key, label)| figure(key, label, "percent")));
+    columns
+}
+
+fn figures(row: &AccessRow, reused: &ReuseRow, caches: &[CacheSize]) -> Vec<Cell> {
+    let at_level = |level: u32| match caches.iter().find(|cache| cache.level == level) {
+        Some(cache) => reused.curve.miss(cache.bytes),
+        None => Metric::unavailable("percent", "the machine does not say that it has this cache"),
+    };
+    let mut metrics = vec![row.accesses.clone(), row.share.clone()];
+    metrics.extend(LEVELS.map(|(level, ..)| at_level(level)));
+    metrics.extend([reused.curve.fitting(), row.lines.clone(), row.line_use.clone()]);
+    for reach in [&reused.small_pages, &reused.large_pages] {
+        metrics.extend([reach.pages.clone(), reach.first_miss.clone(), reach.second_miss.clone()]);
+    }
+    metrics.extend(CURVE.map(|(size, ..)| reused.curve.miss(Bytes(size))));
+    metrics.into_iter().map(Cell::metric).collect()
+}
+
+/// What the heaviest row wants, in one sentence.
+fn conclusion(
+    request: &Request<'_>,
+    keys: &[Key],
+    row: &AccessRow,
+    reused: &ReuseRow,
+) -> Option<String> {
+    let stacks = &request.profile.stacks;
+    let function = &stacks.function_of(row.place).name;
+    let what = match keys.contains(&Key::Function) {
+        true => function.clone(),
+        false => format!("The row with {function}"),
+    };
+    let share = text::percent(row.share.value?);
+    let fitting = reused.curve.fitting();
+    Some(match fitting.value {
+        Some(value) => {
+            let bound = |bound: Option<f64>| bound.map_or("?".to_owned(), text::bytes);
+            format!(
+                "{what} makes {share} % of the accesses; a cache of {} would hold 95 % of them (between {} and {}).",
+                text::bytes(value),
+                bound(fitting.low),
+                bound(fitting.high)
+            )
+        }
+        None => {
+            format!("{what} makes {share} % of the accesses; {}.", fitting.note.unwrap_or_default())
+        }
+    })
+}
+
+fn notes(found: &Reuse, caches: &[CacheSize], tlb: TlbSizes) -> Vec<String> {
+    let mut notes = Vec::new();
+    let (read, asked) = found.bursts;
+    if read == 0 {
+        return notes;
+    }
+    let sizes: Vec<String> =
+        caches.iter().map(|cache| format!("L{} {}", cache.level, cache.bytes)).collect();
+    let sizes = if sizes.is_empty() { "no cache is known".to_owned() } else { sizes.join(", ") };
+    notes.push(format!(
+        "Modelled: fully associative, least recently used, one thread, no prefetching. {sizes}; TLB {} and {} \
+         translations. n/a: bursts are too short to see so far.",
+        tlb.first_small, tlb.second
+    ));
+    if read < asked {
+        notes.push(format!("{read} of {asked} bursts were used, evenly chosen."));
+    }
+    let unknown: u64 = found.rows.iter().map(|row| row.unknown).fold(0, u64::saturating_add);
+    if unknown > 0 {
+        notes.push(format!("{} accesses have unknown distances.", text::count(unknown as f64)));
+    }
+    notes
+}
+
+pub(crate) fn working_set(request: &Request<'_>, code: &TracedCode) -> Table {
+    let profile = request.profile;
+    let tlb = TlbSizes::default();
+    let keys = [Key::Module];
+    let found = analysis::reuse::reuse(profile, code, request.selection, &keys, &[], tlb);
+    let columns = vec![
+        Column { key: "start", label: "Start", unit: None },
+        name("thread", "Thread"),
+        figure("pages_4k", "4 KiB pages", "count"),
+        figure("pages_4k_so_far", "4 KiB pages so far", "count"),
+        figure("working_set_pages", "Working set, 4 KiB pages", "count"),
+        figure("pages_2m", "2 MiB pages", "count"),
+        figure("pages_2m_so_far", "2 MiB pages so far", "count"),
+    ];
+    let rows = found.footprints.iter().map(|one| {
+        let thread = profile.threads.find(one.pid, one.tid);
+        let label = thread.map(|thread| profile.threads.get(thread).label());
+        let mut cells = vec![
+            Cell::Seconds(one.time.seconds()),
+            Cell::text(label.unwrap_or_else(|| one.tid.to_string())),
+        ];
+        let metrics = [
+            &one.small_pages,
+            &one.small_pages_so_far,
+            &one.working_set,
+            &one.large_pages,
+            &one.large_pages_so_far,
+        ];
+        cells.extend(metrics.map(|metric| Cell::metric(metric.clone())));
+        cells
+    });
+    let mut notes = Vec::new();
+    if !found.footprints.is_empty() {
+        notes.push(
+            "Pages that bursts touched. The working set is estimated from what two bursts of a thread, at most \
+             250 ms apart, have in common."
+                .to_owned(),
+        );
+    }
+    let (read, asked) = found.bursts;
+    if read < asked {
+        notes.push(format!("{read} of {asked} bursts were used, evenly chosen."));
+    }
+    let table = Table {
+        view: "working-set",
+        result: request.options.result_name.clone(),
+        total: missing(columns.len()),
+        columns,
+        rows: rows.collect(),
+        notes,
+        title: request.title("memory touched by bursts"),
+        looks: vec![
+            (Look::Start("start"), "start"),
+            (Look::Count("pages_4k"), "4K pages"),
+            (Look::Count("pages_4k_so_far"), "so far"),
+            (Look::Count("working_set_pages"), "working set"),
+            (Look::Count("pages_2m"), "2M pages"),
+            (Look::Count("pages_2m_so_far"), "so far"),
+            (Look::Text("thread"), "thread"),
+        ],
+        page: 40,
+        empty: empty(request),
+    };
+    table.limited(request.options.limit)
+}
