@@ -63,7 +63,7 @@ mod tests {
 
     fn options(interval: Option<Duration>) -> Options {
         let longest = Duration::from_millis(3);
-        Options { start: Nanos(0), overhead: 0.03, interval, longest }
+        Options { overhead: 0.03, interval, longest }
     }
 
     #[test]

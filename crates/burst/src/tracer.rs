@@ -17,18 +17,16 @@ use crate::cache::NewBlock;
 use crate::drain::{Raw, drain};
 use crate::refused::Refused;
 use crate::whereabouts::Whereabouts;
-use crate::worker::Worker;
+use crate::worker::{Outlets, Worker};
 
 /// What the tracer may do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Options {
-    /// Start of the recording (CLOCK_MONOTONIC).
-    pub start: Nanos,
     /// Share of the program's time that bursts may cost, 0..1.
     pub overhead: f64,
     /// Mean time between bursts; `None` lets it follow from `overhead`.
     pub interval: Option<Duration>,
-    /// Longest burst.
+    /// Longest trace; count windows are up to 5/3 as long, bursts of timed loads a third.
     pub longest: Duration,
 }
 
@@ -97,8 +95,8 @@ pub struct Tracer {
 /// Bursts whose words wait for the consumer.
 const BACKLOG: usize = 4;
 impl Tracer {
-    /// Starts tracing.
-    pub fn start(options: Options) -> std::io::Result<Tracer> {
+    /// Starts tracing. `start` is that of the recording (CLOCK_MONOTONIC).
+    pub fn start(options: Options, start: Nanos) -> std::io::Result<Tracer> {
         let shared = Arc::new(Shared::default());
         let (send, observed) = channel();
         let (send_raw, raw) = sync_channel::<(Burst, Raw)>(BACKLOG);
@@ -109,7 +107,8 @@ impl Tracer {
                 .spawn(move || consume(&raw, &send, &shared))?
         };
         let whereabouts = Whereabouts::default();
-        let work = Worker::new(options, Arc::clone(&shared), send, send_raw, whereabouts.clone());
+        let outlets = Outlets { send, send_raw };
+        let work = Worker::new(options, start, Arc::clone(&shared), outlets, whereabouts.clone());
         let tracer =
             std::thread::Builder::new().name("tracer".to_owned()).spawn(move || work.go())?;
         Ok(Tracer { shared, threads: vec![tracer, consumer], observed, whereabouts })

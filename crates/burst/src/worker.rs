@@ -40,12 +40,21 @@ const VISITS: usize = 3;
 /// Why there was no burst, and where the thread was, if that is known.
 type NoBurst = (Refused, Option<RemoteAddr>);
 
+/// Where observations go.
+pub struct Outlets {
+    /// To the owner of the tracer.
+    pub send: Sender<Observation>,
+    /// To the consumer, who decodes first.
+    pub send_raw: SyncSender<(Burst, Raw)>,
+}
+
 /// The state of the tracing thread.
 pub struct Worker {
     options: Options,
+    /// Of the recording.
+    start: Nanos,
     shared: Arc<Shared>,
-    send: Sender<Observation>,
-    send_raw: SyncSender<(Burst, Raw)>,
+    outlets: Outlets,
     programs: HashMap<Pid, Program>,
     untraceable: HashMap<Pid, (Refused, Instant)>,
     picker: Picker,
@@ -63,17 +72,17 @@ impl Worker {
     #[must_use]
     pub fn new(
         options: Options,
+        start: Nanos,
         shared: Arc<Shared>,
-        send: Sender<Observation>,
-        send_raw: SyncSender<(Burst, Raw)>,
+        outlets: Outlets,
         whereabouts: Whereabouts,
     ) -> Worker {
         let mut random = Random::new(process::monotonic().0);
         Worker {
             options,
+            start,
             shared,
-            send,
-            send_raw,
+            outlets,
             programs: HashMap::new(),
             untraceable: HashMap::new(),
             picker: Picker::new(random),
@@ -141,8 +150,8 @@ impl Worker {
             // Not a matter of what can be traced: the thread was not running its own code at this moment.
             Ok(false) | Err((Refused::NotRunning, _)) => {}
             Err((reason, at)) => {
-                let time = process::monotonic() - self.options.start;
-                let _ = self.send.send(Observation::Refused { time, pid, tid, at, reason });
+                let time = process::monotonic() - self.start;
+                let _ = self.outlets.send.send(Observation::Refused { time, pid, tid, at, reason });
             }
         }
     }
@@ -237,7 +246,7 @@ impl Worker {
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
         let Some((cache, code)) = program.ready(flavour) else { return Ok(false) };
         let allowance = allowance(flavour, self.options.longest);
-        let time = process::monotonic() - self.options.start;
+        let time = process::monotonic() - self.start;
         let clock = || self.picker.used((pid, tid));
         let ran = run(visit, cache, code, &allowance, &clock, &mut self.next_block);
         if ran.is_err() {
@@ -246,7 +255,7 @@ impl Worker {
         // The thread runs natively again: this costs it nothing.
         cache.translate_waiting(code, BLOCKS_BETWEEN, &mut self.next_block);
         for block in cache.take_new_blocks() {
-            let _ = self.send.send(Observation::Block(pid, flavour, block));
+            let _ = self.outlets.send.send(Observation::Block(pid, flavour, block));
         }
         let missing = match &ran {
             Ok(ran) => ran.missing,
@@ -294,10 +303,10 @@ impl Worker {
         }
         self.cost.slowdown += slowdown(flavour, &tally, ran.elapsed);
         let raw = Raw { burst: id, content };
-        if self.send_raw.try_send((burst.clone(), raw)).is_err() {
+        if self.outlets.send_raw.try_send((burst.clone(), raw)).is_err() {
             burst.records_lost = true;
             burst.records = tally.records;
-            let _ = self.send.send(Observation::Burst(burst));
+            let _ = self.outlets.send.send(Observation::Burst(burst));
         }
     }
 

@@ -81,12 +81,11 @@ type Access = (Kind, u64, u32);
 /// Bursts of a program until `enough` accesses were seen: those of each burst, in order.
 fn bursts(program: &Program, enough: usize) -> Vec<Vec<Access>> {
     let options = Options {
-        start: Nanos(0),
         overhead: 1.0,
         interval: Some(Duration::from_millis(1)),
         longest: Duration::from_micros(300),
     };
-    let mut tracer = Tracer::start(options).expect("a tracer");
+    let mut tracer = Tracer::start(options, Nanos(0)).expect("a tracer");
     tracer.set_processes(vec![program.pid()]);
     let mut blocks: HashMap<BlockId, Code> = HashMap::new();
     let mut flavours: HashMap<BurstId, BurstFlavour> = HashMap::new();

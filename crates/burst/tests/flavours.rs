@@ -70,12 +70,11 @@ impl Seen {
 /// Traces a program until there is enough of one flavour.
 fn watch(program: &Program, flavour: BurstFlavour, enough: impl Fn(&Seen) -> bool) -> Seen {
     let options = Options {
-        start: Nanos(0),
         overhead: 1.0,
         interval: Some(Duration::from_millis(1)),
         longest: Duration::from_millis(2),
     };
-    let mut tracer = Tracer::start(options).expect("a tracer");
+    let mut tracer = Tracer::start(options, Nanos(0)).expect("a tracer");
     tracer.set_processes(vec![program.pid()]);
     let mut seen = Seen::default();
     let began = Instant::now();

@@ -2,24 +2,13 @@
 //!
 //! What for: the tracer knows addresses, the recorder knows which file lies there. What not: tracing (crate `burst`).
 
-use std::time::Duration;
-
 use base::{Nanos, Pid};
+pub use burst::Options as BurstOptions;
 use burst::{NewBlock, Observation, Tracer};
-use facts::{Block, BurstFlavour, BurstRefused, CodePiece, Fact, SinkError};
+use facts::{Block, BurstFlavour, BurstRefused, CodePiece, Fact, SinkError, TimedLoadFloor};
+use sys::kernels::time_cached_loads;
 
 use crate::recorder::Recorder;
-
-/// How bursts are taken.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct BurstOptions {
-    /// Share of the program's time that they may cost, 0..1.
-    pub overhead: f64,
-    /// Mean time between them; `None` lets it follow from `overhead`.
-    pub interval: Option<Duration>,
-    /// Longest burst.
-    pub longest: Duration,
-}
 
 /// A running tracer.
 pub struct Bursts {
@@ -28,10 +17,8 @@ pub struct Bursts {
 
 impl Bursts {
     /// Starts taking bursts.
-    pub fn start(options: &BurstOptions, start: Nanos) -> std::io::Result<Bursts> {
-        let BurstOptions { overhead, interval, longest } = *options;
-        let options = burst::Options { start, overhead, interval, longest };
-        Ok(Bursts { tracer: Tracer::start(options)? })
+    pub fn start(options: BurstOptions, start: Nanos) -> std::io::Result<Bursts> {
+        Ok(Bursts { tracer: Tracer::start(options, start)? })
     }
 
     /// Where threads in translated code natively are.
@@ -64,6 +51,20 @@ impl Bursts {
     }
 }
 
+/// What timed loads have in them besides the load. Takes less than a tenth of a millisecond.
+#[must_use]
+pub fn timed_load_floor() -> Option<TimedLoadFloor> {
+    const WARM_UP: usize = 100;
+    let mut cycles = [0; WARM_UP + 900];
+    if !time_cached_loads(&mut cycles) {
+        return None;
+    }
+    let warm = &mut cycles[WARM_UP..];
+    warm.sort_unstable();
+    let at = |tenths: usize| warm[warm.len() * tenths / 10];
+    Some(TimedLoadFloor { p10: at(1), median: at(5), p90: at(9) })
+}
+
 fn record(observation: Observation, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
     match observation {
         Observation::Block(pid, flavour, block) => {
@@ -92,4 +93,17 @@ fn translated(
         pieces.push(CodePiece { address: piece.address, module, offset, bytes: piece.bytes });
     }
     Ok(Block { id: block.id, pid, flavour, pieces, record: block.record })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_floor_of_timed_loads_is_measured() {
+        let floor = super::timed_load_floor().expect("a time-stamp counter");
+        assert!(
+            0 < floor.p10 && floor.p10 <= floor.median && floor.median <= floor.p90,
+            "{floor:?}"
+        );
+    }
 }

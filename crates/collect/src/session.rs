@@ -20,7 +20,7 @@ use sys::process::{
     self, Launch, LaunchError, ProcessFd, Received, Signal, SignalFd, StopFor, Suspended,
 };
 
-use crate::bursts::{BurstOptions, Bursts};
+use crate::bursts::{BurstOptions, Bursts, timed_load_floor};
 use crate::gauges::Gauges;
 use crate::launched::{JobControl, LaunchedProgram};
 use crate::perf::{PerfSampler, Totals};
@@ -317,7 +317,7 @@ impl Session<'_> {
 
     /// Bursts need threads that nobody else traces: where ptrace samples, there are none.
     fn start_bursts(&mut self, recorder: &mut Recorder<'_>) {
-        let Some(options) = &self.options.bursts else { return };
+        let Some(options) = self.options.bursts else { return };
         if matches!(self.source, Source::Ptrace(_)) {
             self.notes.push(
                 "no memory accesses were traced: perf events are not allowed here, and sampling needs ptrace for itself"
@@ -328,6 +328,7 @@ impl Session<'_> {
         match Bursts::start(options, self.start) {
             Ok(bursts) => {
                 recorder.follow_bursts(bursts.whereabouts());
+                self.collector.timed_load_floor_cycles = timed_load_floor();
                 self.bursts = Some(bursts);
             }
             Err(error) => self.notes.push(format!("no memory accesses were traced: {error}")),

@@ -102,6 +102,7 @@ pub fn choose_source(
         sampling_period_ns: options.period.0,
         kernel_samples: false,
         stack_bytes: options.stack_bytes,
+        timed_load_floor_cycles: None,
     };
     let perf = if options.best_method == SamplingMethod::PerfEvents {
         Some(open(&settings))

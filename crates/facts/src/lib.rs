@@ -27,5 +27,5 @@ pub use recording::Recording;
 pub use records::{MAX_RECORD_VALUES, Record, RecordEncoder, RecordError, decode_records};
 pub use run::{
     Analysis, CollectorInfo, ExitKind, OwnCost, ResourceUse, Run, RunState, SCHEMA_VERSION,
-    SamplingMethod, Target,
+    SamplingMethod, Target, TimedLoadFloor,
 };

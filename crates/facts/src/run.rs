@@ -95,6 +95,19 @@ pub enum SamplingMethod {
     ProcOnly,
 }
 
+/// What reading the clock around a timed load costs, in cycles of the time-stamp counter: measured with loads from the
+/// nearest cache, when the collection began, on the CPU on which it did. Of a timed load's cycles, this much is not the
+/// load's. Source of the sequence: `x86::translate`, flavour `Timed`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TimedLoadFloor {
+    /// A tenth of the readings took at most this.
+    pub p10: u32,
+    /// Half of them.
+    pub median: u32,
+    /// Nine tenths.
+    pub p90: u32,
+}
+
 /// How the observation was made.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct CollectorInfo {
@@ -108,6 +121,9 @@ pub struct CollectorInfo {
     pub kernel_samples: bool,
     /// Bytes of user stack copied per sample for unwinding.
     pub stack_bytes: u32,
+    /// What timed loads have in them besides the load; `None` when there were no bursts.
+    #[serde(default)]
+    pub timed_load_floor_cycles: Option<TimedLoadFloor>,
 }
 
 /// What the collection itself cost, while the program ran.
