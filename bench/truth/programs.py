@@ -48,7 +48,7 @@ def strides():
 def rows():
     return [
         *streams(),
-        Program("multiply1", ["multiply1", "--rows", "16"], 8, (TLB, LATENCY), threads=True, simulate=(1, 2)),
+        Program("multiply1", ["multiply1", "--rows", "16"], 8, (TLB, LATENCY), simulate=(1, 2)),
         Program("multiply2", ["multiply2", "--rows", "64"], 24, (BANDWIDTH,), simulate=(1, 2)),
         Program("multiply3", ["multiply3", "--rows", "256"], 20, (CORE,), simulate=(1, 2)),
         Program("chase L1", ["chase", "--bits", "9", "--level", "1"], 3000000, (CORE, LATENCY), simulate=(1000, 2000)),

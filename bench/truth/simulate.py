@@ -20,7 +20,8 @@ L3_SIZES = ("half", "nominal", "double")
 
 def geometry(fathom):
     """'BYTES,WAYS BYTES,WAYS BYTES,WAYS' of L1, L2 and L3."""
-    answer = json.loads(subprocess.run([fathom, "machine", "--format", "json"], check=True, capture_output=True, text=True).stdout)
+    said = subprocess.run([fathom, "machine", "--format", "json"], check=True, capture_output=True, text=True).stdout
+    answer = json.loads(said)
     ways = {cache["level"]: cache["ways"] for cache in answer["host"]["caches"] if cache["kind"] != "instruction"}
     sizes = {cache["level"]: int(cache["bytes"]["value"]) for cache in answer["calibration"]["effective_caches"]}
     if sorted(sizes) != [1, 2, 3]:
