@@ -84,7 +84,7 @@ pub struct LatencyRow {
 }
 
 impl TimedLoads {
-    /// Reads them. `hit` is what the readings show for a hit in the first level, cycles; `hertz` the counter's rate.
+    /// Reads them all.
     pub(super) fn read(memory: &Memory<'_>) -> TimedLoads {
         let recording = memory.profile.recording;
         let mut loads = TimedLoads::default();
@@ -104,7 +104,8 @@ impl TimedLoads {
                 raw.push((*site, records.burst, cycles));
             });
         }
-        let hit = hit_cycles(&raw);
+        let floor = recording.run.collector.timed_load_floor_cycles;
+        let hit = hit_cycles(&raw, floor.map(|floor| f64::from(floor.median)));
         let first = memory.first_level_nanos();
         for (site, burst, cycles) in raw {
             let nanos = ((f64::from(cycles) - hit) / hertz * 1e9 + first).max(first);
@@ -116,11 +117,13 @@ impl TimedLoads {
     }
 }
 
-/// What a hit in the first level shows: the most frequent value among the lower half. Fences make nearly all of it.
-fn hit_cycles(raw: &[(SiteIndex, BurstId, u32)]) -> f64 {
+/// What a hit in the first level shows: as measured when the collection began, but not more than what one in twenty of
+/// the timed loads stays below, for a hit takes the least time of all. Fences make nearly all of it.
+fn hit_cycles(raw: &[(SiteIndex, BurstId, u32)], measured: Option<f64>) -> f64 {
     let mut cycles: Vec<u32> = raw.iter().map(|(_, _, cycles)| *cycles).collect();
     cycles.sort_unstable();
-    cycles.get(cycles.len() / 20).copied().map_or(0.0, f64::from)
+    let quick = cycles.get(cycles.len() / 20).copied().map_or(0.0, f64::from);
+    measured.map_or(quick, |measured| measured.min(quick))
 }
 
 /// Loads with a weight each.
