@@ -28,7 +28,13 @@ impl Geometry {
         self.bytes.0 / (u64::from(self.ways) * u64::from(self.line_bytes)).max(1)
     }
 
-    fn check(&self, level: &'static str) -> Result<(), ConfigError> {
+    /// A table of so many entries instead of lines.
+    pub(crate) fn of_entries(entries: u32, ways: u32) -> Geometry {
+        let line_bytes = 4096;
+        Geometry { bytes: Bytes(u64::from(entries) * u64::from(line_bytes)), ways, line_bytes }
+    }
+
+    pub(crate) fn check(&self, level: &'static str) -> Result<(), ConfigError> {
         let Geometry { bytes, ways, line_bytes } = *self;
         if !line_bytes.is_power_of_two() || !(16..=4096).contains(&line_bytes) {
             return Err(ConfigError::LineBytes { level, line_bytes });
@@ -79,6 +85,18 @@ pub enum ColdLines {
     Unknown,
 }
 
+/// Which lines the hardware fetches unasked.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Prefetch {
+    /// None.
+    #[default]
+    None,
+    /// The line after each one that L1 misses.
+    NextLine,
+    /// The next line in a site's steady distance.
+    Stride,
+}
+
 /// A cache hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Config {
@@ -94,6 +112,8 @@ pub struct Config {
     pub inclusion: Inclusion,
     /// For all levels.
     pub replacement: Replacement,
+    /// Into L2, which must exist then.
+    pub prefetch: Prefetch,
     /// How it begins.
     pub cold: ColdLines,
 }
@@ -120,6 +140,9 @@ impl Config {
             if self.replacement == Replacement::TreePlru && ways > MAX_TREE_WAYS {
                 return Err(ConfigError::TreeWays { level, ways });
             }
+        }
+        if self.prefetch != Prefetch::None && self.l2.is_none() {
+            return Err(ConfigError::PrefetchWithoutL2);
         }
         if !(1..=64).contains(&self.cores) {
             return Err(ConfigError::Cores { cores: self.cores });
@@ -179,6 +202,19 @@ pub enum ConfigError {
         least: Bytes,
         /// The limit.
         most: Bytes,
+    },
+    /// A prefetcher with nowhere to fetch to.
+    #[error("a prefetcher fetches into l2, and there is none")]
+    PrefetchWithoutL2,
+    /// Entries of a TLB that are not whole sets.
+    #[error("{level} has {entries} entries in {ways} ways: these are not whole sets")]
+    Entries {
+        /// Where.
+        level: &'static str,
+        /// How many.
+        entries: u32,
+        /// Per set.
+        ways: u32,
     },
     /// No cores, or too many.
     #[error("{cores} cores were asked for; 1 to 64 can be simulated")]

@@ -14,6 +14,7 @@ use base::RemoteAddr;
 use crate::access::{Access, Kind, SiteId, Span, Thread};
 use crate::cache::{Cache, LineState};
 use crate::config::{Config, ConfigError, Inclusion};
+use crate::prefetch::Prefetcher;
 use crate::tally::{FillClass, SiteTally, Traffic};
 
 /// A core's own levels.
@@ -30,6 +31,7 @@ pub struct Hierarchy {
     pub(crate) llc: Option<Cache>,
     pub(crate) inclusion: Inclusion,
     pub(crate) shift: u32,
+    prefetcher: Prefetcher,
     pub(crate) tallies: Vec<SiteTally>,
     pub(crate) traffic: Traffic,
     /// Line number -> copies made invalid. Ordered, so that what is told from it is the same each time.
@@ -47,6 +49,13 @@ pub(crate) enum Touched {
     Dropped,
 }
 
+/// Why a line is fetched. Prefetches have no outcomes, only traffic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cause {
+    Demand,
+    Prefetch,
+}
+
 impl Hierarchy {
     /// Empty caches.
     ///
@@ -61,6 +70,7 @@ impl Hierarchy {
             llc: config.llc.map(cache),
             inclusion: config.inclusion,
             shift: config.l1.line_bytes.trailing_zeros(),
+            prefetcher: Prefetcher::new(config.prefetch),
             tallies: Vec::new(),
             traffic: Traffic::default(),
             contended: BTreeMap::new(),
@@ -74,6 +84,7 @@ impl Hierarchy {
             core.l2.iter_mut().for_each(Cache::forget);
         }
         self.llc.iter_mut().for_each(Cache::forget);
+        self.prefetcher.forget();
     }
 
     /// The tally of each site, in the order of their numbers.
@@ -190,7 +201,7 @@ impl Hierarchy {
     /// A line that L1 does not have.
     fn miss(&mut self, core: usize, line: u64, kind: Kind, site: SiteId, class: FillClass) {
         let mut state = match &mut self.cores[core].l2 {
-            None => self.from_outside(core, line, site, class),
+            None => self.from_outside(core, line, site, class, Cause::Demand),
             Some(l2) => match l2.look_up(line) {
                 Ok((slot, depth)) => {
                     let state = l2.state(slot).copy();
@@ -199,7 +210,7 @@ impl Hierarchy {
                 }
                 Err(class) => {
                     self.tallies[site.0 as usize].l2.absent.add(class);
-                    let state = self.from_outside(core, line, site, class);
+                    let state = self.from_outside(core, line, site, class, Cause::Demand);
                     self.fill_l2(core, line, state);
                     state.copy()
                 }
@@ -211,6 +222,21 @@ impl Hierarchy {
         if let Some(evicted) = self.cores[core].l1.fill(line, state) {
             self.traffic.l1.add(evicted.state.dirty);
             self.left_l1(core, evicted);
+        }
+        if let Some(next) = self.prefetcher.missed(line, site, self.shift) {
+            self.prefetch(core, next, site);
+        }
+    }
+
+    /// Fetches a line into L2 unless the core has it.
+    fn prefetch(&mut self, core: usize, line: u64, site: SiteId) {
+        let Private { l1, l2 } = &mut self.cores[core];
+        let Some(l2) = l2 else { return };
+        if l1.find(line).is_none() && l2.find(line).is_none() {
+            // Without a last level, what L2 knows decides the class.
+            let class = l2.look_up(line).err().unwrap_or(FillClass::Miss);
+            let state = self.from_outside(core, line, site, class, Cause::Prefetch);
+            self.fill_l2(core, line, state);
         }
     }
 
@@ -229,11 +255,13 @@ impl Hierarchy {
         line: u64,
         site: SiteId,
         class: FillClass,
+        cause: Cause,
     ) -> LineState {
         let tally = site.0 as usize;
+        let demanded = u64::from(cause == Cause::Demand);
         let elsewhere = self.share_with(core, line);
         if let Some(state) = elsewhere.filter(|state| state.dirty) {
-            self.tallies[tally].remote += 1;
+            self.tallies[tally].remote += demanded;
             return state;
         }
         let victim_cache = self.inclusion == Inclusion::Victim;
@@ -241,7 +269,7 @@ impl Hierarchy {
         if let Some(llc) = &mut self.llc {
             match llc.look_up(line) {
                 Ok((slot, depth)) => {
-                    self.tallies[tally].llc.add_hits(depth, 1);
+                    self.tallies[tally].llc.add_hits(depth, demanded);
                     let found = *llc.state(slot);
                     let state = if victim_cache {
                         llc.remove(line);
@@ -253,13 +281,16 @@ impl Hierarchy {
                 }
                 Err(unknown) => class = unknown,
             }
-            self.tallies[tally].llc.absent.add(class);
+            if cause == Cause::Demand {
+                self.tallies[tally].llc.absent.add(class);
+            }
         }
         if let Some(state) = elsewhere {
-            self.tallies[tally].remote += 1;
+            self.tallies[tally].remote += demanded;
             return state;
         }
         self.tallies[tally].fills.add(class);
+        self.tallies[tally].prefetched += 1 - demanded;
         let state = LineState::fetched(class);
         if !victim_cache {
             self.fill_llc(line, state);

@@ -7,7 +7,8 @@
 //! * Inclusive: a line that leaves the last level takes the private copies with it; their dirt goes along.
 //! * Non-inclusive: it does not. A private copy that was dirtied before can so be written to DRAM twice in one stay,
 //!   which the count of dirtied lines has once.
-//! * Victim: what leaves L2 leaves L1, so that a line is either in a core's private levels or in the last level.
+//! * Victim: what leaves L2 leaves L1, so that a line is either in a core's private levels or in the last level. With
+//!   several cores that share lines it may be in both, and then the same holds as for non-inclusive ones.
 
 use crate::cache::{Evicted, LineState};
 use crate::config::Inclusion;

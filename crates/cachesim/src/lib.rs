@@ -14,7 +14,7 @@
 //!
 //! ```text
 //! Access, LoopRun -> Hierarchy -> SiteTally: per level hits by depth, unknown by age, misses; fills, dirtied lines
-//!                    Tlbs      -> TlbTally: the same for pages
+//!                    Tlb       -> TlbTally: the same for pages
 //! ```
 //!
 //! Assumptions that hold for all of it: addresses are virtual and caches are indexed by them; lines have one size in all
@@ -28,11 +28,14 @@ mod config;
 mod hierarchy;
 mod inclusion;
 mod loops;
+mod prefetch;
 mod replacement;
 mod sharing;
 mod tally;
+mod tlb;
 
 pub use access::{Access, Kind, LoopAccess, LoopRun, SiteId, Thread};
-pub use config::{ColdLines, Config, ConfigError, Geometry, Inclusion, Replacement};
+pub use config::{ColdLines, Config, ConfigError, Geometry, Inclusion, Prefetch, Replacement};
 pub use hierarchy::Hierarchy;
 pub use tally::{DEPTHS, FillClass, FillTally, LevelTally, LevelTraffic, SiteTally, Traffic};
+pub use tlb::{PageSize, Tlb, TlbConfig, TlbGeometry, TlbTally};

@@ -126,7 +126,8 @@ impl Cursor {
         let (i_drop, they_drop) = (self.access.kind.drops(), other.access.kind.drops());
         mine.iter().any(|(line, set)| {
             theirs.iter().any(|(their_line, their_set)| {
-                if line == their_line {
+                // A small and a huge page may have one number.
+                if line == their_line && self.shift == other.shift {
                     i_drop != they_drop
                 } else {
                     set == their_set && !i_drop && !they_drop
@@ -161,7 +162,7 @@ fn unchanged(access: &Access, stride: i64, shift: u32) -> u64 {
     u64::from(room / step as u32) + 1
 }
 
-fn drive<L: Levels>(levels: &mut L, run: &LoopRun<'_>) {
+pub(crate) fn drive<L: Levels>(levels: &mut L, run: &LoopRun<'_>) {
     if run.iterations > 0 && !run.accesses.is_empty() {
         let mut driver = Driver::new(levels, run);
         driver.iterations(run.iterations);
@@ -200,6 +201,7 @@ impl<'a, L: Levels> Driver<'a, L> {
                 self.settle_all(now);
                 let removals = self.levels.removals();
                 self.whole_iteration();
+                self.cursors.iter_mut().for_each(|cursor| cursor.settled = now + 1);
                 free && removals == self.levels.removals()
             };
             let next = self.cursors.iter().map(|cursor| cursor.next).min();

@@ -99,6 +99,8 @@ pub struct SiteTally {
     pub invalidations: u64,
     /// Lines fetched from DRAM, by what the last level knew about them: lines read if all unknown ones were misses.
     pub fills: FillTally,
+    /// Of the fills those that the hardware prefetched upon misses of this site.
+    pub prefetched: u64,
     /// Lines that became dirty: the first store to a line since it came from DRAM, with the class with which it came. Each
     /// such line is written to DRAM once, whether or not that is seen.
     pub dirtied: FillTally,
@@ -164,6 +166,7 @@ impl AddAssign<&SiteTally> for SiteTally {
         self.remote += other.remote;
         self.invalidations += other.invalidations;
         self.fills += &other.fills;
+        self.prefetched += other.prefetched;
         self.dirtied += &other.dirtied;
     }
 }

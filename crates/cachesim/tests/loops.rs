@@ -3,8 +3,11 @@
 mod common;
 
 use base::RemoteAddr;
-use cachesim::{Hierarchy, Kind, LoopAccess, LoopRun, SiteId, Thread};
-use common::{Random, any_config, any_kind, geometry, plain};
+use cachesim::{
+    ColdLines, Hierarchy, Kind, LoopAccess, LoopRun, PageSize, SiteId, Thread, Tlb, TlbConfig,
+    TlbGeometry,
+};
+use common::{Random, any_config, any_kind, geometry, plain, with_prefetch};
 
 fn any_loop(random: &mut Random) -> (Vec<LoopAccess>, u64, usize) {
     let accesses: Vec<LoopAccess> = (0..random.below(7))
@@ -26,6 +29,7 @@ fn loops_count_as_their_accesses_do() {
     for seed in 0..1500 {
         let mut random = Random(seed);
         let mut config = any_config(&mut random);
+        config = with_prefetch(config, &mut random);
         config.cores = random.one_of(&[1, 1, 1, 2]);
         if random.below(3) == 0 {
             // Large enough that nothing disturbs: the calm way.
@@ -47,6 +51,41 @@ fn loops_count_as_their_accesses_do() {
             let kept = quick.tallies().len().min(slow.tallies().len());
             assert_eq!(quick.tallies()[..kept], slow.tallies()[..kept], "{what}");
             assert_eq!(quick.traffic(), slow.traffic(), "{what}");
+        }
+    }
+}
+
+#[test]
+fn loops_translate_as_their_accesses_do() {
+    for seed in 0..500 {
+        let mut random = Random(seed);
+        let shape = |entries, ways| TlbGeometry { entries, ways };
+        let config = TlbConfig {
+            small: random.one_of(&[shape(4, 4), shape(2, 1), shape(64, 64)]),
+            huge: random.one_of(&[None, Some(shape(2, 2)), Some(shape(32, 4))]),
+            second: random.one_of(&[None, Some(shape(12, 3))]),
+            cold: random.one_of(&[ColdLines::Miss, ColdLines::Unknown]),
+        };
+        let mut quick = Tlb::new(&config).expect("it can be simulated");
+        let mut slow = quick.clone();
+        for _ in 0..4 {
+            let (mut accesses, iterations, partial) = any_loop(&mut random);
+            for access in &mut accesses {
+                access.stride *= random.one_of(&[1, 64, 4096]);
+            }
+            let sizes: Vec<PageSize> = accesses
+                .iter()
+                .map(|_| random.one_of(&[PageSize::Small, PageSize::Huge]))
+                .collect();
+            quick.run(&LoopRun { accesses: &accesses, iterations, partial }, &sizes);
+            let body = || accesses.iter().zip(&sizes);
+            for iteration in 0..iterations {
+                body().for_each(|(one, size)| slow.access(&one.at(iteration), *size));
+            }
+            body().take(partial).for_each(|(one, size)| slow.access(&one.at(iterations), *size));
+            let kept = quick.tallies().len().min(slow.tallies().len());
+            let what = format!("seed {seed}, {config:?}, {accesses:?}, {sizes:?}, {iterations}");
+            assert_eq!(quick.tallies()[..kept], slow.tallies()[..kept], "{what}");
         }
     }
 }

@@ -6,7 +6,8 @@ pub mod naive;
 
 use base::{Bytes, RemoteAddr};
 use cachesim::{
-    Access, ColdLines, Config, Geometry, Hierarchy, Inclusion, Kind, Replacement, SiteId, Thread,
+    Access, ColdLines, Config, Geometry, Hierarchy, Inclusion, Kind, Prefetch, Replacement, SiteId,
+    Thread,
 };
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
@@ -44,6 +45,7 @@ pub fn plain(l1: Geometry) -> Config {
         cores: 1,
         inclusion: Inclusion::NonInclusive,
         replacement: Replacement::Lru,
+        prefetch: Prefetch::None,
         cold: ColdLines::Miss,
     }
 }
@@ -63,9 +65,16 @@ pub fn any_config(random: &mut Random) -> Config {
             Inclusion::NonInclusive,
             Inclusion::Victim,
         ]),
+        prefetch: Prefetch::None,
         replacement: random.one_of(&[Replacement::Lru, Replacement::TreePlru, Replacement::Random]),
         cold: random.one_of(&[ColdLines::Miss, ColdLines::Unknown]),
     }
+}
+
+/// Prefetching besides, where there is an L2.
+pub fn with_prefetch(config: Config, random: &mut Random) -> Config {
+    let kinds = [Prefetch::None, Prefetch::NextLine, Prefetch::Stride];
+    Config { prefetch: config.l2.map_or(Prefetch::None, |_| random.one_of(&kinds)), ..config }
 }
 
 const OFTEN: [Kind; 4] = [Kind::Read, Kind::Read, Kind::Write, Kind::ReadWrite];
