@@ -1,0 +1,281 @@
+//! The floor process: nothing in it but the arena, and system calls that are made through ptrace.
+//!
+//! What for: the code to time may touch any address, so no address may be taken. The process executes a program of one
+//! page (made here, in a memfd), gets the arena, and loses everything else, stack and vDSO included. What not: what runs
+//! in it.
+//! Assumptions: the system lets a memfd be executed (`vm.memfd_noexec` below 2, Linux 6.3) and knows `close_range`
+//! (5.9). One thread starts and uses a process, because the kernel lets only the tracing thread in.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
+
+use base::{Pid, RemoteAddr};
+
+use super::stub::PAGE;
+
+/// The descriptors of the process.
+const ARENA_FD: i32 = 0;
+pub(super) const PAGES_FD: i32 = 1;
+const PROGRAM_FD: i32 = 2;
+
+/// First address behind those of a process (Documentation/arch/x86/x86_64/mm.rst: 2^47, less a guard page); nobody asks
+/// here for more with five-level tables.
+pub(super) const ADDRESS_END: u64 = (1 << 47) - PAGE as u64;
+
+/// Where the one-page program lies until the arena is there: the least address that `vm.mmap_min_addr` allows by default.
+const PROGRAM: u64 = 0x1_0000;
+/// Most CPU time of a process that nothing else ends, seconds.
+const CPU_SECONDS: u64 = 5;
+
+/// A traced child. Dropping it ends it.
+#[derive(Debug)]
+pub(super) struct Child {
+    pid: Pid,
+    /// Where `syscall; int3` lies in it.
+    call: RemoteAddr,
+}
+
+/// How it came to stand still.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stop {
+    /// By this signal, with `si_code` and `si_addr` of it.
+    Signal(i32, i32, RemoteAddr),
+    /// In front of a system call, which is not made.
+    SystemCall,
+    /// It is gone.
+    Ended,
+}
+
+/// A memfd; it goes with the last descriptor.
+pub(super) fn memory(length: usize) -> io::Result<File> {
+    // Safety: a name that ends with 0, and no pointer else.
+    let fd = unsafe { libc::memfd_create(c"fathom-floor".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Safety: the descriptor was just made and belongs to nobody else.
+    let file = unsafe { File::from_raw_fd(fd) };
+    file.set_len(length as u64)?;
+    Ok(file)
+}
+
+/// An ELF file (System V ABI, "Object Files"; elf(5)) of one executable segment, which is the file itself: `syscall; int3`.
+fn program() -> io::Result<File> {
+    const HEADERS: u64 = 64 + 56;
+    let code = [0x0f, 0x05, 0xcc];
+    let mut image = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let halves = |image: &mut Vec<u8>, values: &[u16]| {
+        values.iter().for_each(|value| image.extend(value.to_le_bytes()));
+    };
+    let wide = |image: &mut Vec<u8>, values: &[u64]| {
+        values.iter().for_each(|value| image.extend(value.to_le_bytes()));
+    };
+    // e_type EXEC, e_machine X86_64, e_version; e_entry, e_phoff, e_shoff; e_flags, e_ehsize, e_phentsize, e_phnum, ...
+    halves(&mut image, &[2, 62, 1, 0]);
+    wide(&mut image, &[PROGRAM + HEADERS, 64, 0]);
+    halves(&mut image, &[0, 0, 64, 56, 1, 64, 0, 0]);
+    // p_type LOAD, p_flags R+X; p_offset, p_vaddr, p_paddr, p_filesz, p_memsz, p_align
+    halves(&mut image, &[1, 0, 5, 0]);
+    let bytes = HEADERS + code.len() as u64;
+    wide(&mut image, &[0, PROGRAM, PROGRAM, bytes, bytes, PAGE as u64]);
+    image.extend(code);
+    let file = memory(image.len())?;
+    file.write_all_at(&image, 0)?;
+    Ok(file)
+}
+
+impl Child {
+    /// Starts a process that holds `parts` of `arena` (offset, bytes, may be written, else executed) at `at`, and nothing
+    /// else.
+    pub(super) fn start(
+        arena: &File,
+        pages: &File,
+        at: RemoteAddr,
+        parts: &[(usize, usize, bool)],
+    ) -> io::Result<Child> {
+        let program = program()?;
+        let descriptors = [arena, pages, &program].map(AsRawFd::as_raw_fd);
+        if descriptors.iter().any(|fd| *fd <= PROGRAM_FD) {
+            return Err(io::Error::other(
+                "no standard input, output or error: their numbers are needed",
+            ));
+        }
+        let parent = std::process::id();
+        // Safety: the child makes nothing but system calls, and executes or ends.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            become_program(descriptors, parent);
+        }
+        if pid < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut child = Child { pid: Pid(pid), call: RemoteAddr(PROGRAM + 64 + 56) };
+        match child.wait()? {
+            Stop::Signal(libc::SIGTRAP, ..) => {}
+            other => return Err(io::Error::other(format!("it did not start: {other:?}"))),
+        }
+        let options = libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACESYSGOOD;
+        child.request(libc::PTRACE_SETOPTIONS, options as usize)?;
+        for (offset, bytes, writable) in parts {
+            let access = if *writable { libc::PROT_WRITE } else { libc::PROT_EXEC };
+            let place = RemoteAddr(at.0 + *offset as u64);
+            child.map(place, *bytes, access, ARENA_FD, *offset)?;
+        }
+        child.call = at;
+        let end =
+            at.0 + parts.iter().map(|(offset, bytes, _)| offset + bytes).max().unwrap_or(0) as u64;
+        child.call(libc::SYS_munmap, [0, at.0, 0, 0, 0, 0])?;
+        child.call(libc::SYS_munmap, [end, ADDRESS_END - end, 0, 0, 0, 0])?;
+        Ok(child)
+    }
+
+    /// Maps a part of one of its files, readable and as `access` says, where nothing is yet.
+    pub(super) fn map(
+        &mut self,
+        at: RemoteAddr,
+        bytes: usize,
+        access: i32,
+        fd: i32,
+        offset: usize,
+    ) -> io::Result<()> {
+        let access = (libc::PROT_READ | access) as u64;
+        let flags = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
+        let arguments = [at.0, bytes as u64, access, flags, fd as u64, offset as u64];
+        self.call(libc::SYS_mmap, arguments).map(|_| ())
+    }
+
+    /// Makes a system call in it. Its registers are lost.
+    pub(super) fn call(&mut self, number: libc::c_long, arguments: [u64; 6]) -> io::Result<u64> {
+        let mut registers = self.registers()?;
+        registers.rax = number as u64;
+        [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9] =
+            arguments;
+        registers.rip = self.call.0;
+        self.set_registers(&registers)?;
+        self.request(libc::PTRACE_CONT, 0)?;
+        match self.wait()? {
+            Stop::Signal(libc::SIGTRAP, ..) => {}
+            other => return Err(io::Error::other(format!("it does not answer: {other:?}"))),
+        }
+        let answer = self.registers()?.rax.cast_signed();
+        // The kernel answers -errno in -4095..0 (man 2 syscall).
+        match i32::try_from(-answer) {
+            Ok(error @ 1..4096) => Err(io::Error::from_raw_os_error(error)),
+            _ => Ok(answer.cast_unsigned()),
+        }
+    }
+
+    /// Goes on as the registers say, up to the next stop; system calls are stopped at and not made.
+    pub(super) fn go(&mut self) -> io::Result<Stop> {
+        self.request(libc::PTRACE_SYSEMU, 0)?;
+        self.wait()
+    }
+
+    #[cfg(test)]
+    pub(super) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    fn request(&self, request: libc::c_uint, data: usize) -> io::Result<()> {
+        // Safety: none of the requests that come here takes a pointer into our memory.
+        if unsafe { libc::ptrace(request, self.pid.0, 0, data) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> io::Result<Stop> {
+        let mut status = 0;
+        // Safety: a live out-pointer.
+        while unsafe { libc::waitpid(self.pid.0, &raw mut status, libc::__WALL) } < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+        if !libc::WIFSTOPPED(status) {
+            return Ok(Stop::Ended);
+        }
+        let signal = libc::WSTOPSIG(status);
+        if signal == libc::SIGTRAP | 0x80 {
+            return Ok(Stop::SystemCall);
+        }
+        // Safety: plain data, all zeroes is valid.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let to = &raw mut info;
+        // Safety: the kernel fills a live structure of exactly this type.
+        if unsafe { libc::ptrace(libc::PTRACE_GETSIGINFO, self.pid.0, 0, to) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // Safety: the union's part for faults is a pointer; of other signals it is some number, which is no harm.
+        let address = RemoteAddr(unsafe { info.si_addr() } as u64);
+        Ok(Stop::Signal(signal, info.si_code, address))
+    }
+
+    pub(super) fn registers(&self) -> io::Result<libc::user_regs_struct> {
+        // Safety: plain data, all zeroes is valid.
+        let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+        let to = &raw mut registers;
+        // Safety: the kernel fills a live structure of exactly this type.
+        if unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.pid.0, 0, to) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(registers)
+    }
+
+    pub(super) fn set_registers(&mut self, registers: &libc::user_regs_struct) -> io::Result<()> {
+        let mut registers = *registers;
+        // No system call to restart.
+        registers.orig_rax = u64::MAX;
+        let from = &raw const registers;
+        // Safety: the kernel reads a live structure of exactly this type.
+        if unsafe { libc::ptrace(libc::PTRACE_SETREGS, self.pid.0, 0, from) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Safety: our own child. If it was waited for already, both calls fail without harm: this thread made it, and
+        // nobody else in this process waits for children that are not its own.
+        unsafe {
+            libc::kill(self.pid.0, libc::SIGKILL);
+            libc::waitpid(self.pid.0, std::ptr::null_mut(), libc::__WALL);
+        }
+    }
+}
+
+/// What the child does between fork and execution. It dies with its parent, by `PDEATHSIG` before it is traced.
+fn become_program([arena, pages, program]: [i32; 3], parent: u32) -> ! {
+    let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let time = libc::rlimit { rlim_cur: CPU_SECONDS, rlim_max: CPU_SECONDS };
+    let name = [c"fathom-floor".as_ptr(), std::ptr::null()];
+    let environment: [*const libc::c_char; 1] = [std::ptr::null()];
+    // Safety: system calls with pointers to live values of the right types; `_exit` runs no handlers of the program that
+    // we are a copy of.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::getppid().cast_unsigned() != parent {
+            libc::_exit(1);
+        }
+        libc::setpriority(libc::PRIO_PROCESS, 0, 19);
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const no_core);
+        libc::setrlimit(libc::RLIMIT_CPU, &raw const time);
+        let ready = libc::dup2(arena, ARENA_FD) >= 0
+            && libc::dup2(pages, PAGES_FD) >= 0
+            && libc::dup3(program, PROGRAM_FD, libc::O_CLOEXEC) >= 0
+            && libc::syscall(libc::SYS_close_range, PROGRAM_FD + 1, u32::MAX, 0) == 0
+            && libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) == 0;
+        if ready {
+            let (arguments, environment) = (name.as_ptr(), environment.as_ptr());
+            let path = c"".as_ptr();
+            let how = libc::AT_EMPTY_PATH;
+            libc::syscall(libc::SYS_execveat, PROGRAM_FD, path, arguments, environment, how);
+        }
+        libc::_exit(1)
+    }
+}

@@ -1,0 +1,297 @@
+//! Times straight machine code in a process in which every page is one of a few.
+//!
+//! What for: the *core floor*: what a loop's instructions cost when all their data is in the first-level cache (Chen et
+//! al., "BHive", IISWC 2019). Each page that the code touches is mapped, on its first fault, to one of
+//! [`DATA_PAGES`] pages, so that whatever the addresses are, the data is 24 KiB. What not: which code (`x86::floor`), how
+//! often (`collect`).
+//!
+//! The code is not trusted: the process holds no file but its own memory, no system call is made for it (each is stopped
+//! at its entry), its CPU time is limited, and it dies with us.
+//!
+//! Assumptions:
+//! * The first-level data cache holds 24 KiB beside the stub's 4 KiB, and is found by bits of the address within a page,
+//!   as in every x86-64 processor with 32 KiB in 8 ways and more.
+//! * Pages that share memory are aliases. Intel looks them up by physical address; AMD predicts the way from the virtual
+//!   one, so that aliases in turn miss (Lipp et al., "Take A Way", 2020). So pages share only behind the sixth.
+//! * Memory is filled with one pointer into itself, so that a chase goes on. As numbers these words are tiny: zero under
+//!   the flags below. Division by them is shorter than by others, or a fault.
+//! * MXCSR: denormals are zero and flushed (DAZ, FTZ), as in BHive; a program without them may be slower.
+//! * Registers that the caller does not give hold that pointer; vector registers 1.0, their upper halves 0.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use base::RemoteAddr;
+
+mod child;
+mod stub;
+
+use child::{ADDRESS_END, Child, PAGES_FD, Stop};
+use stub::PAGE;
+
+/// How many pages all addresses share.
+pub const DATA_PAGES: usize = 6;
+/// Most bytes of code.
+pub const MOST_CODE_BYTES: usize = stub::CODE_BYTES - JUMP_BYTES;
+/// Bytes of the arena, which no address of the code may touch.
+pub const ARENA_BYTES: usize = stub::ARENA_BYTES;
+/// Most repetitions of one [`Floor::time`].
+pub const MOST_REPETITIONS: usize = stub::MOST_RESULTS;
+/// What memory holds, and where it leads: low enough to be an index, in the middle of a page.
+pub const EVERY_WORD: u64 = 0x1234_5600;
+
+const JUMP_BYTES: usize = 5;
+/// Most pages that code may touch; the kernel allows 65,530 mappings (`vm.max_map_count`).
+const MOST_PAGES: usize = 512;
+/// Below it the kernel maps nothing for ordinary users (`vm.mmap_min_addr`, default 64 KiB).
+const FIRST_ADDRESS: u64 = 0x1_0000;
+/// CPU time of one [`Floor::time`], microseconds.
+const TIME_LIMIT_US: u64 = 200_000;
+
+/// Why code could not be timed.
+#[derive(Debug, thiserror::Error)]
+pub enum FloorError {
+    /// The process cannot be had here.
+    #[error("no process for timing code alone: {0}")]
+    System(#[from] io::Error),
+    /// Too long, or not all of it is there to enter.
+    #[error("{bytes} bytes of code, entered at {entry}; at most {MOST_CODE_BYTES} have room")]
+    Code {
+        /// Its bytes.
+        bytes: usize,
+        /// Where it was to be entered.
+        entry: usize,
+    },
+    /// It touched an address that cannot be mapped.
+    #[error("it touches {0}, where nothing can be mapped")]
+    Fault(RemoteAddr),
+    /// It touched too many pages.
+    #[error("it touches more than {MOST_PAGES} pages")]
+    ManyPages,
+    /// It raised a signal.
+    #[error("it ends by signal {0}")]
+    Signal(i32),
+    /// It makes a system call.
+    #[error("it makes a system call")]
+    SystemCall,
+    /// It takes too long.
+    #[error("it takes more than {} ms", TIME_LIMIT_US / 1000)]
+    Endless,
+}
+
+/// Registers in front of the code.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StartState {
+    /// rax rcx rdx rbx rsp rbp rsi rdi r8..r15.
+    pub general: [u64; 16],
+    /// zmm0..31, lowest byte first.
+    pub vectors: [[u8; 64]; 32],
+    /// k0..k7.
+    pub masks: [u64; 8],
+}
+
+impl Default for StartState {
+    fn default() -> StartState {
+        let mut vector = [0; 64];
+        vector[..8].copy_from_slice(&1f64.to_le_bytes());
+        vector[8..16].copy_from_slice(&1f64.to_le_bytes());
+        StartState { general: [EVERY_WORD; 16], vectors: [vector; 32], masks: [0; 8] }
+    }
+}
+
+/// A process that times code.
+#[derive(Debug)]
+pub struct Floor {
+    at: RemoteAddr,
+    arena: File,
+    child: Child,
+    code_bytes: usize,
+    pages: usize,
+}
+
+impl Floor {
+    /// Starts a process whose arena lies at `at`, a multiple of the page size: no address of the code may lie in it.
+    ///
+    /// # Errors
+    /// [`FloorError::System`]: the kernel's; [`FloorError::Fault`]: nothing can lie there.
+    pub fn start(at: RemoteAddr) -> Result<Floor, FloorError> {
+        let in_range = (1 << 20..ADDRESS_END - ARENA_BYTES as u64).contains(&at.0);
+        if !in_range || !at.0.is_multiple_of(PAGE as u64) {
+            return Err(FloorError::Fault(at));
+        }
+        let arena = child::memory(ARENA_BYTES)?;
+        arena.write_all_at(stub::bytes(), 0)?;
+        let pages = child::memory(DATA_PAGES * PAGE)?;
+        pages.write_all_at(&EVERY_WORD.to_le_bytes().repeat(DATA_PAGES * PAGE / 8), 0)?;
+        let parts = [
+            (0, stub::DATA, false),
+            (stub::DATA, stub::CODE - stub::DATA, true),
+            (stub::CODE, stub::CODE_BYTES, false),
+        ];
+        let child = Child::start(&arena, &pages, at, &parts)?;
+        Ok(Floor { at, arena, child, code_bytes: 0, pages: 0 })
+    }
+
+    /// Where the first byte of code lies in an arena at `at`.
+    #[must_use]
+    pub fn code_at(at: RemoteAddr) -> RemoteAddr {
+        RemoteAddr(at.0.wrapping_add(stub::CODE as u64))
+    }
+
+    /// Sets what is timed: code for [`code_at`](Floor::code_at) that runs to its end, and the registers in front of it.
+    ///
+    /// # Errors
+    /// [`FloorError::Code`]: it is too long.
+    pub fn load(&mut self, code: &[u8], state: &StartState) -> Result<(), FloorError> {
+        if code.len() > MOST_CODE_BYTES {
+            return Err(FloorError::Code { bytes: code.len(), entry: 0 });
+        }
+        self.arena.write_all_at(code, stub::CODE as u64)?;
+        let end = stub::CODE + code.len();
+        let distance = stub::behind() as i64 - (end + JUMP_BYTES) as i64;
+        self.arena.write_all_at(&[0xe9], end as u64)?;
+        self.arena.write_all_at(&(distance as i32).to_le_bytes(), end as u64 + 1)?;
+        self.code_bytes = code.len();
+        for (number, value) in state.general.iter().enumerate() {
+            self.set(8 * number, *value)?;
+        }
+        // Bit 1 is always set (SDM vol. 1, 3.4.3).
+        self.set(stub::FLAGS, 2)?;
+        let image = extended_state(state);
+        self.arena.write_all_at(&image, (stub::DATA + stub::IMAGE) as u64)?;
+        Ok(())
+    }
+
+    /// Runs the code from byte `entry` to its end, `passes` times, and tells how many ticks of the time-stamp counter
+    /// that took; `repetitions` times, at most [`MOST_REPETITIONS`].
+    ///
+    /// # Errors
+    /// The code cannot run here. The process can be used no more.
+    pub fn time(
+        &mut self,
+        entry: usize,
+        passes: u64,
+        repetitions: usize,
+    ) -> Result<Vec<u64>, FloorError> {
+        if entry > self.code_bytes || passes == 0 || repetitions == 0 {
+            return Err(FloorError::Code { bytes: self.code_bytes, entry });
+        }
+        let repetitions = repetitions.min(MOST_REPETITIONS);
+        self.set(stub::ENTRY, Floor::code_at(self.at).0 + entry as u64)?;
+        self.set(stub::INNER, passes)?;
+        self.set(stub::OUTER, repetitions as u64)?;
+        self.set(stub::DONE, 0)?;
+        self.limit_time()?;
+        let mut registers = self.child.registers()?;
+        registers.rip = self.at.0 + stub::outer() as u64;
+        registers.fs_base = EVERY_WORD;
+        self.child.set_registers(&registers)?;
+        loop {
+            match self.child.go()? {
+                Stop::Signal(libc::SIGSEGV, code, address) => self.lend_page(code, address)?,
+                Stop::Signal(libc::SIGTRAP, ..) => break,
+                Stop::Signal(libc::SIGVTALRM | libc::SIGXCPU, ..) => {
+                    return Err(FloorError::Endless);
+                }
+                Stop::Signal(signal, ..) => return Err(FloorError::Signal(signal)),
+                Stop::SystemCall => return Err(FloorError::SystemCall),
+                Stop::Ended => return Err(FloorError::Signal(libc::SIGKILL)),
+            }
+        }
+        if self.child.registers()?.rip != self.at.0 + stub::bytes().len() as u64 {
+            return Err(FloorError::Signal(libc::SIGTRAP));
+        }
+        (0..repetitions).map(|number| self.get(stub::RESULTS + 8 * number)).collect()
+    }
+
+    /// How many pages the code has touched so far.
+    #[must_use]
+    pub fn pages(&self) -> usize {
+        self.pages
+    }
+
+    /// Maps the page of `address`, and goes on in front of the instruction that faulted.
+    fn lend_page(&mut self, code: i32, address: RemoteAddr) -> Result<(), FloorError> {
+        /// `SEGV_MAPERR` (include/uapi/asm-generic/siginfo.h): nothing is mapped there.
+        const NOT_MAPPED: i32 = 1;
+        if code != NOT_MAPPED {
+            return Err(FloorError::Fault(address));
+        }
+        // Root may map the first page, which no program has.
+        if address.0 < FIRST_ADDRESS {
+            return Err(FloorError::Fault(address));
+        }
+        if self.pages == MOST_PAGES {
+            return Err(FloorError::ManyPages);
+        }
+        let registers = self.child.registers()?;
+        let page = RemoteAddr(address.0 & !(PAGE as u64 - 1));
+        let offset = self.pages % DATA_PAGES * PAGE;
+        let mapped = self.child.map(page, PAGE, libc::PROT_WRITE, PAGES_FD, offset);
+        mapped.map_err(|_| FloorError::Fault(address))?;
+        self.pages += 1;
+        self.child.set_registers(&registers)?;
+        Ok(())
+    }
+
+    /// A one-shot timer of the process's own time.
+    fn limit_time(&mut self) -> Result<(), FloorError> {
+        const ITIMER_VIRTUAL: u64 = 1; // include/uapi/linux/time.h
+        for (number, value) in [0, 0, 0, TIME_LIMIT_US].into_iter().enumerate() {
+            self.set(stub::TIMER + 8 * number, value)?;
+        }
+        let timer = self.at.0 + (stub::DATA + stub::TIMER) as u64;
+        self.child.call(libc::SYS_setitimer, [ITIMER_VIRTUAL, timer, 0, 0, 0, 0])?;
+        Ok(())
+    }
+
+    fn set(&self, offset: usize, value: u64) -> io::Result<()> {
+        self.arena.write_all_at(&value.to_le_bytes(), (stub::DATA + offset) as u64)
+    }
+
+    fn get(&self, offset: usize) -> Result<u64, FloorError> {
+        let mut bytes = [0; 8];
+        self.arena.read_exact_at(&mut bytes, (stub::DATA + offset) as u64)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+}
+
+/// `state` as an XSAVE image in standard format (SDM vol. 1, 13.4). What is not in it is in its initial state: with upper
+/// halves that were never written, legacy SSE code pays nothing for them (SDM optimization manual, "Mixing AVX and SSE").
+fn extended_state(state: &StartState) -> Vec<u8> {
+    const MXCSR: usize = 24;
+    const XMM: usize = 160;
+    const HEADER: usize = 512;
+    let mut image = vec![0; stub::IMAGE_BYTES];
+    // Exceptions masked, DAZ, FTZ (SDM vol. 1, 10.2.3).
+    image[MXCSR..MXCSR + 4].copy_from_slice(&0x9fc0u32.to_le_bytes());
+    let mut present = 1 << 1;
+    let mut put = |image: &mut Vec<u8>, component: u32, from: usize, value: &[u8]| {
+        let Some((start, length)) = crate::sandbox::component(component) else { return };
+        let place = image
+            .get_mut(start..start + length)
+            .and_then(|all| all.get_mut(from..from + value.len()));
+        if let Some(place) = place.filter(|_| value.iter().any(|byte| *byte != 0)) {
+            place.copy_from_slice(value);
+            present |= 1 << component;
+        }
+    };
+    for (number, vector) in state.vectors.iter().enumerate() {
+        if number < 16 {
+            image[XMM + 16 * number..XMM + 16 * number + 16].copy_from_slice(&vector[..16]);
+            put(&mut image, 2, 16 * number, &vector[16..32]);
+            put(&mut image, 6, 32 * number, &vector[32..]);
+        } else {
+            put(&mut image, 7, 64 * (number - 16), vector);
+        }
+    }
+    for (number, mask) in state.masks.iter().enumerate() {
+        put(&mut image, 5, 8 * number, &mask.to_le_bytes());
+    }
+    image[HEADER..HEADER + 8].copy_from_slice(&u64::to_le_bytes(present));
+    image
+}
+
+#[cfg(test)]
+mod tests;

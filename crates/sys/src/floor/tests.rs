@@ -1,0 +1,130 @@
+//! Known chains against each other, and code that must not get away.
+//!
+//! Times are compared with each other in ratios that no noise reaches, each the least of many repetitions.
+
+use super::*;
+
+const AT: RemoteAddr = RemoteAddr(0x10_0000_0000);
+
+/// `None` where such a process is not allowed.
+fn floor() -> Option<Floor> {
+    match Floor::start(AT) {
+        Ok(floor) => Some(floor),
+        Err(error) => {
+            println!("skipped: {error}");
+            None
+        }
+    }
+}
+
+/// Ticks of `copies` more copies of `body`: the difference between two and one times as many.
+fn ticks(body: &[u8], copies: usize, state: &StartState) -> Result<u64, FloorError> {
+    let Some(mut floor) = floor() else { return Ok(0) };
+    floor.load(&body.repeat(2 * copies), state)?;
+    let half = copies * body.len();
+    floor.time(0, 1, 1)?;
+    let least = |all: Vec<u64>| all.into_iter().min().unwrap_or(0);
+    let long = least(floor.time(0, 50, 100)?);
+    let short = least(floor.time(half, 50, 100)?);
+    Ok(long.saturating_sub(short))
+}
+
+fn allowed() -> bool {
+    floor().is_some()
+}
+
+#[test]
+fn a_chain_takes_as_long_as_its_links() {
+    if !allowed() {
+        return;
+    }
+    let state = StartState::default();
+    let imul = [0x48, 0x0f, 0xaf, 0xc0]; // imul rax, rax: 3 cycles on all that there are
+    let one = ticks(&imul, 50, &state).unwrap();
+    let eight = ticks(&imul.repeat(8), 50, &state).unwrap();
+    assert!(eight > 5 * one && eight < 12 * one, "{one} and {eight} ticks");
+    // vfmadd231sd xmm0, xmm1, xmm1 depends on itself (4 cycles or more); into four registers in turn it does not.
+    if !std::is_x86_feature_detected!("fma") {
+        println!("skipped: no FMA");
+        return;
+    }
+    let fma = |register: u8| [0xc4, 0xe2, 0xf1, 0xb9, 0xc1 | register << 3];
+    let chain = ticks(&fma(0).repeat(4), 50, &state).unwrap();
+    let apart: Vec<u8> = [0, 2, 3, 4].into_iter().flat_map(fma).collect();
+    let apart = ticks(&apart, 50, &state).unwrap();
+    assert!(chain > 2 * apart, "{chain} and {apart} ticks");
+}
+
+/// mov rax, [rax] chases the one pointer; independent loads over many pages run beside each other.
+#[test]
+fn every_address_is_near() {
+    let Some(mut floor) = floor() else { return };
+    let state = StartState::default();
+    let chase = [0x48, 0x8b, 0x00];
+    let chased = ticks(&chase, 100, &state).unwrap();
+    // mov rcx, [rax]; add rax, 4096
+    let stride = [0x48, 0x8b, 0x08, 0x48, 0x05, 0, 0x10, 0, 0];
+    let strided = ticks(&stride, 20, &state).unwrap() * 5;
+    assert!(strided < 2 * chased, "{strided} and {chased} ticks");
+    floor.load(&stride.repeat(40), &state).unwrap();
+    floor.time(0, 1, 1).unwrap();
+    assert_eq!(floor.pages(), 40);
+}
+
+#[test]
+fn hostile_code_ends_with_a_reason() {
+    if !allowed() {
+        return;
+    }
+    let mut bad = StartState::default();
+    bad.general[3] = 1 << 63;
+    let refused = |code: &[u8]| ticks(code, 1, &bad).unwrap_err().to_string();
+    assert_eq!(refused(&[0x0f, 0x05]), "it makes a system call");
+    assert_eq!(refused(&[0x0f, 0x0b]), format!("it ends by signal {}", libc::SIGILL));
+    assert_eq!(refused(&[0xcc]), format!("it ends by signal {}", libc::SIGTRAP));
+    assert_eq!(refused(&[0xeb, 0xfe]), "it takes more than 200 ms");
+    // xor ecx, ecx; div ecx
+    assert_eq!(refused(&[0x31, 0xc9, 0xf7, 0xf1]), format!("it ends by signal {}", libc::SIGFPE));
+    // mov [rbx], rax with an address that is none
+    assert!(refused(&[0x48, 0x89, 0x03]).contains("nothing can be mapped"));
+    // mov [rip], rax: its own code
+    assert!(refused(&[0x48, 0x89, 0x05, 0, 0, 0, 0]).contains("nothing can be mapped"));
+    // mov [0], rax
+    assert!(refused(&[0x48, 0x89, 0x04, 0x25, 0, 0, 0, 0]).contains("0x0"));
+    // mov rdi, rax; mov rcx, rax; rep stosb: 300 MB
+    let everywhere = [0x48, 0x89, 0xc7, 0x48, 0x89, 0xc1, 0xf3, 0xaa];
+    assert_eq!(refused(&everywhere), "it touches more than 512 pages");
+    let mut floor = Floor::start(AT).unwrap();
+    let long = vec![0x90; MOST_CODE_BYTES + 1];
+    assert!(matches!(floor.load(&long, &bad), Err(FloorError::Code { .. })));
+    assert!(matches!(floor.time(1, 1, 1), Err(FloorError::Code { .. })));
+}
+
+#[test]
+fn the_process_goes_with_its_owner() {
+    let Some(floor) = floor() else { return };
+    let pid = floor.child.pid();
+    drop(floor);
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+}
+
+/// Vector and mask registers arrive: a gather-free way to see them is to compare and divide by zero unless equal.
+#[test]
+fn registers_hold_what_was_asked() {
+    let Some(mut floor) = floor() else { return };
+    let mut state = StartState::default();
+    state.vectors[5][..8].copy_from_slice(&7u64.to_le_bytes());
+    state.general[13] = 7;
+    // movq rax, xmm5; xor edx, edx; sub rax, r13; inc eax; mov ecx, eax; mov eax, 1; div ecx; dec eax; inc eax;
+    // mov ecx, eax; div ecx
+    let code = [
+        0x66, 0x48, 0x0f, 0x7e, 0xe8, 0x31, 0xd2, 0x4c, 0x29, 0xe8, 0xff, 0xc0, 0x89, 0xc1, 0xb8,
+        1, 0, 0, 0, 0xf7, 0xf1, 0x89, 0xc1, 0x31, 0xd2, 0xf7, 0xf1,
+    ];
+    floor.load(&code, &state).unwrap();
+    floor.time(0, 10, 2).unwrap();
+    state.general[13] = 5;
+    floor.load(&code, &state).unwrap();
+    // 1 / 3 is 0, and 0 / 0 a fault.
+    assert!(matches!(floor.time(0, 1, 1), Err(FloorError::Signal(libc::SIGFPE))));
+}
