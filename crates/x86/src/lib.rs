@@ -3,7 +3,8 @@
 //! What for: the burst tracer runs translated copies of a program's code that record exact addresses. This crate decodes
 //! ([`read_block`]), says what each instruction touches ([`Instruction::accesses`]), turns symbols into addresses
 //! ([`evaluate`]), and finds the few register values that suffice ([`find_roots`], [`self_loop`]) and the flags and
-//! registers that a copy may use freely ([`live_at_start`]), and writes such copies ([`translate`]).
+//! registers that a copy may use freely ([`live_at_start`]), and writes such copies ([`translate`]);
+//! and a loop's instructions as straight code, to be timed alone ([`unroll`]).
 //! What not: no I/O, no live process, no 16- or 32-bit code; placing and running copies.
 //!
 //! The model, with its assumptions ("SDM" is the Intel 64 and IA-32 Architectures Software Developer's Manual, "APM" the
@@ -54,10 +55,12 @@ mod derive;
 mod effect;
 mod evaluate;
 mod flops;
+mod floor;
 mod instruction;
 mod listing;
 mod liveness;
 mod masks;
+mod moved;
 mod operand;
 mod policy;
 mod refusal;
@@ -70,6 +73,7 @@ pub use block::{Block, End, Limits};
 pub use code::{CodeBytes, CodeSource, LONGEST_INSTRUCTION};
 pub use evaluate::{State, Times, Touched, evaluate, resolve};
 pub use flops::{Flops, Precision};
+pub use floor::{NoFloor, Unrolled, unroll};
 pub use instruction::{Flow, Instruction, NotRead, Reader, RegisterEffect};
 pub use listing::listing;
 pub use liveness::{FlagEffect, Flags, Live, live_at_start, live_points};

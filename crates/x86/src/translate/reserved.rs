@@ -4,13 +4,13 @@
 //! lies in a slot. Runs of such instructions are joined. `push`, `pop` and `mov` of the whole register work on the slot
 //! directly: those are what function prologues do with a callee-saved register.
 
-use iced_x86::{Code, Decoder, DecoderOptions, Instruction, OpKind, Register};
+use iced_x86::{Code, Instruction, OpKind, Register};
 
 use super::area::{POINTER, RESERVED};
 use super::emit::{slot, wide};
 use super::plan::touches;
 use super::writer::Writer;
-use crate::refusal::Refusal;
+use crate::moved::moved;
 
 impl Writer<'_> {
     /// The reserved register gets its native value.
@@ -55,35 +55,11 @@ impl Writer<'_> {
     /// The instruction as it is, but for a displacement that counts from its own address.
     fn copy_bytes(&mut self, number: usize) {
         let instruction = &self.block.instructions[number];
-        let Some(bytes) = self.bytes[number].bytes().get(..instruction.length()) else {
-            self.out.fail(Refusal::MissingBytes);
-            return;
-        };
-        let mut bytes = bytes.to_vec();
-        if instruction.raw.is_ip_rel_memory_operand() {
-            let address = instruction.address().0;
-            let mut decoder = Decoder::with_ip(64, &bytes, address, DecoderOptions::NONE);
-            let raw = decoder.decode();
-            let field = decoder.get_constant_offsets(&raw).displacement_offset();
-            let next = self.out.address().0.wrapping_add(bytes.len() as u64);
-            let displacement = relative(&raw, next);
-            match (displacement, bytes.get_mut(field..field + 4)) {
-                (Some(value), Some(place)) => place.copy_from_slice(&value.to_le_bytes()),
-                _ => self.out.fail(Refusal::TooFar),
-            }
+        match moved(instruction, self.bytes[number].bytes(), self.out.address()) {
+            Ok(bytes) => self.out.put_bytes(&bytes),
+            Err(why) => self.out.fail(why),
         }
-        self.out.put_bytes(&bytes);
     }
-}
-
-/// The displacement by which the operand of `raw` is reached from `next`.
-fn relative(raw: &Instruction, next: u64) -> Option<i32> {
-    let distance = raw.ip_rel_memory_address().wrapping_sub(next);
-    if raw.memory_base() == Register::EIP {
-        // The sum is cut to 32 bits (SDM vol. 2, 2.2.1.6 with an address-size prefix), so any distance will do.
-        return Some(distance as u32 as i32);
-    }
-    i32::try_from(distance.cast_signed()).ok()
 }
 
 /// `raw` with the slot in place of the register, where that is one instruction.

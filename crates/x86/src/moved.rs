@@ -1,0 +1,40 @@
+//! The bytes of one instruction for another address.
+//!
+//! What for: an operand relative to rip keeps its place when the instruction moves. What not: branches, whose targets are
+//! the caller's choice.
+
+use base::RemoteAddr;
+use iced_x86::{Decoder, DecoderOptions, Register};
+
+use crate::instruction::Instruction;
+use crate::refusal::Refusal;
+
+/// `instruction`, whose bytes are the first ones of `bytes`, for the address `to`.
+pub(crate) fn moved(
+    instruction: &Instruction,
+    bytes: &[u8],
+    to: RemoteAddr,
+) -> Result<Vec<u8>, Refusal> {
+    let mut bytes = bytes.get(..instruction.length()).ok_or(Refusal::MissingBytes)?.to_vec();
+    if instruction.raw.is_ip_rel_memory_operand() {
+        let address = instruction.address().0;
+        let mut decoder = Decoder::with_ip(64, &bytes, address, DecoderOptions::NONE);
+        let raw = decoder.decode();
+        let field = decoder.get_constant_offsets(&raw).displacement_offset();
+        let next = to.0.wrapping_add(bytes.len() as u64);
+        let displacement = relative(&raw, next).ok_or(Refusal::TooFar)?;
+        let place = bytes.get_mut(field..field + 4).ok_or(Refusal::TooFar)?;
+        place.copy_from_slice(&displacement.to_le_bytes());
+    }
+    Ok(bytes)
+}
+
+/// The displacement by which the operand of `raw` is reached from `next`.
+fn relative(raw: &iced_x86::Instruction, next: u64) -> Option<i32> {
+    let distance = raw.ip_rel_memory_address().wrapping_sub(next);
+    if raw.memory_base() == Register::EIP {
+        // The sum is cut to 32 bits (SDM vol. 2, 2.2.1.6 with an address-size prefix), so any distance will do.
+        return Some(distance as u32 as i32);
+    }
+    i32::try_from(distance.cast_signed()).ok()
+}
