@@ -97,6 +97,7 @@ fn seed_store() {
         "bursts",
         "records",
         "burst_refusals",
+        "core_floors",
     ];
     for (number, table) in (0u8..).zip(tables) {
         let file = complete_result().join(format!("{table}.parquet"));

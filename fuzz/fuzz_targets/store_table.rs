@@ -19,6 +19,7 @@ const TABLES: [&str; 14] = [
     "bursts",
     "records",
     "burst_refusals",
+    "core_floors",
 ];
 
 fuzz_target!(|bytes: &[u8]| {

@@ -12,4 +12,4 @@ mod units;
 
 pub use address::{FileOffset, RemoteAddr};
 pub use id::{BlockId, BurstId, CpuId, ModuleId, Pid, StackId, Tid};
-pub use units::{Bytes, Nanos};
+pub use units::{Bytes, Nanos, Picos};

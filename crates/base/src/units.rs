@@ -49,6 +49,10 @@ impl Sub for Nanos {
     }
 }
 
+/// Picoseconds: what one iteration of a loop takes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Picos(pub u64);
+
 /// A size in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Bytes(pub u64);

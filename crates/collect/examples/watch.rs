@@ -50,6 +50,7 @@ fn main() {
             Fact::Burst(burst) => ("burst", burst.elapsed.0),
             Fact::Records(records) => ("records of bursts (bytes)", records.bytes.len() as u64),
             Fact::BurstRefused(_) => ("refused burst", 0),
+            Fact::CoreFloor(_) => ("core floor", 0),
         };
         let entry = kinds.entry(kind).or_default();
         entry.0 += 1;

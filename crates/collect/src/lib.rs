@@ -10,6 +10,7 @@
 
 pub mod address_space;
 pub mod bursts;
+pub mod floor;
 mod gauges;
 pub mod launched;
 mod modules;

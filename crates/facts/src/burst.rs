@@ -4,7 +4,7 @@
 //! A [`Block`] says what code was translated and what its records hold; [`Records`] are those of one burst, in order, so
 //! that every address can be rebuilt exactly. What not: rebuilding (`analysis`, with the decoder of `x86`).
 
-use base::{BlockId, BurstId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
+use base::{BlockId, BurstId, FileOffset, ModuleId, Nanos, Picos, Pid, RemoteAddr, Tid};
 
 /// What the translated code of a burst was for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -118,4 +118,39 @@ pub struct BurstRefused {
     pub at: Option<(ModuleId, FileOffset)>,
     /// A word of the table `burst::Refused`, `jit code` for example.
     pub reason: String,
+}
+
+/// What a loop's instructions take when all its data is in the first-level cache: measured after the recording, in a
+/// process of our own in which every page is one of a few. This over the native time of an iteration is the share that is
+/// not memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CoreFloor {
+    /// The loop: a block for addresses that leads back to its start. At most one floor names a block.
+    pub block: BlockId,
+    /// Iterations in a row that one repetition adds, 1 or more.
+    pub iterations: u64,
+    /// What came of it.
+    pub outcome: FloorOutcome,
+}
+
+/// What came of measuring a floor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FloorOutcome {
+    /// The time of one iteration.
+    Measured(FloorTime),
+    /// Nothing, for this reason.
+    Refused(String),
+}
+
+/// The time of one iteration over the repetitions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FloorTime {
+    /// How many repetitions.
+    pub repetitions: u32,
+    /// The middle one.
+    pub median: Picos,
+    /// A tenth of all is below (or at) this.
+    pub low: Picos,
+    /// A tenth of all is above (or at) this.
+    pub high: Picos,
 }

@@ -16,7 +16,10 @@ mod recording;
 mod records;
 mod run;
 
-pub use burst::{Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Records};
+pub use burst::{
+    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, CoreFloor, FloorOutcome,
+    FloorTime, Records,
+};
 pub use metric::{Evidence, Metric};
 pub use observed::{
     Counter, CounterKind, Fact, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource,

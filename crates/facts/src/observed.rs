@@ -2,7 +2,7 @@
 
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 
-use crate::{Block, Burst, BurstRefused, Records};
+use crate::{Block, Burst, BurstRefused, CoreFloor, Records};
 
 /// Where a piece of code came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -266,6 +266,7 @@ pub enum Fact {
     Burst(Burst),
     Records(Records),
     BurstRefused(BurstRefused),
+    CoreFloor(CoreFloor),
 }
 
 /// Why a sink cannot take more facts.

@@ -1,8 +1,8 @@
 //! A whole recording in memory: what `store` opens and `analysis` reads.
 
 use crate::{
-    Block, Burst, BurstRefused, Counter, CounterKind, Fact, Fault, Frame, Gauge, Lost, LostSource,
-    Mapping, Module, Records, Run, Sample, StackNode, ThreadEvent,
+    Block, Burst, BurstRefused, CoreFloor, Counter, CounterKind, Fact, Fault, Frame, Gauge, Lost,
+    LostSource, Mapping, Module, Records, Run, Sample, StackNode, ThreadEvent,
 };
 
 /// All facts of one result directory, by kind, each in the order in which it was written.
@@ -24,6 +24,7 @@ pub struct Recording {
     pub bursts: Vec<Burst>,
     pub records: Vec<Records>,
     pub burst_refusals: Vec<BurstRefused>,
+    pub core_floors: Vec<CoreFloor>,
 }
 
 impl Recording {
@@ -44,6 +45,7 @@ impl Recording {
             Fact::Burst(fact) => self.bursts.push(fact),
             Fact::Records(fact) => self.records.push(fact),
             Fact::BurstRefused(fact) => self.burst_refusals.push(fact),
+            Fact::CoreFloor(fact) => self.core_floors.push(fact),
         }
     }
 

@@ -73,6 +73,7 @@ impl Tables<'_> {
             Fact::Records(row) if self.incomplete_bursts.contains(&row.burst) => Ok(()),
             Fact::Records(row) => self.row(&row),
             Fact::BurstRefused(row) => self.row(&row),
+            Fact::CoreFloor(row) => self.row(&row),
         }
     }
 

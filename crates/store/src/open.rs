@@ -89,6 +89,7 @@ impl Tables<'_> {
             bursts: self.read()?,
             records: self.read()?,
             burst_refusals: self.read()?,
+            core_floors: self.read()?,
         };
         sort_by_time(&mut recording);
         Ok(Opened { recording, problems: self.problems })

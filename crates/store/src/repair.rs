@@ -72,7 +72,7 @@ pub fn repair(recording: &mut Recording) -> Vec<Problem> {
     );
     report(
         repair_bursts(recording, &modules),
-        "blocks, bursts, records or refusals of bursts named what is missing or were there twice and were left out",
+        "blocks, bursts, records, floors or refusals of bursts named what is missing or were there twice and were left out",
     );
     for (id, module) in (0..).zip(&mut recording.modules) {
         module.id = ModuleId(id);
@@ -142,6 +142,7 @@ fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
             + recording.bursts.len()
             + recording.records.len()
             + recording.burst_refusals.len()
+            + recording.core_floors.len()
     };
     let before = rows(recording);
     let place = |module: &mut ModuleId| {
@@ -153,6 +154,7 @@ fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
     recording.blocks.retain_mut(|block| {
         blocks.insert(block.id) && block.pieces.iter_mut().all(|piece| place(&mut piece.module))
     });
+    recording.core_floors.retain(|floor| blocks.contains(&floor.block));
     let mut bursts = HashSet::new();
     recording.bursts.retain(|burst| bursts.insert(burst.id));
     recording.records.retain(|records| bursts.contains(&records.burst));

@@ -36,11 +36,12 @@ pub enum Table {
     Bursts = 11,
     Records = 12,
     BurstRefusals = 13,
+    CoreFloors = 14,
 }
 
 impl Table {
     /// All tables, in the order of their tags.
-    pub const ALL: [Table; 14] = [
+    pub const ALL: [Table; 15] = [
         Table::Modules,
         Table::Mappings,
         Table::Stacks,
@@ -55,6 +56,7 @@ impl Table {
         Table::Bursts,
         Table::Records,
         Table::BurstRefusals,
+        Table::CoreFloors,
     ];
 
     /// The table's name; its file is `NAME.parquet`.
@@ -75,6 +77,7 @@ impl Table {
             Table::Bursts => "bursts",
             Table::Records => "records",
             Table::BurstRefusals => "burst_refusals",
+            Table::CoreFloors => "core_floors",
         }
     }
 
@@ -88,6 +91,7 @@ impl Table {
     pub(crate) fn since(self) -> u32 {
         match self {
             Table::Blocks | Table::Bursts | Table::Records | Table::BurstRefusals => 2,
+            Table::CoreFloors => 3,
             _ => 1,
         }
     }

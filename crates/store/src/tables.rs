@@ -9,9 +9,9 @@ pub use bursts::code_length;
 
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
-    Block, Burst, BurstRefused, Counter, CounterKind, Fault, FaultKind, Frame, Gauge, GaugeKind,
-    Lost, LostSource, Mapping, Module, ModuleKind, Privilege, Records, Sample, StackNode,
-    ThreadEvent, ThreadEventKind,
+    Block, Burst, BurstRefused, CoreFloor, Counter, CounterKind, Fault, FaultKind, Frame, Gauge,
+    GaugeKind, Lost, LostSource, Mapping, Module, ModuleKind, Privilege, Records, Sample,
+    StackNode, ThreadEvent, ThreadEventKind,
 };
 
 use crate::schema::{
@@ -343,5 +343,6 @@ pub fn columns(table: Table) -> &'static [Column] {
         Table::Bursts => Burst::COLUMNS,
         Table::Records => Records::COLUMNS,
         Table::BurstRefusals => BurstRefused::COLUMNS,
+        Table::CoreFloors => CoreFloor::COLUMNS,
     }
 }

@@ -11,8 +11,8 @@
 //! Assumption: the bytes come from anywhere. Decoding checks every length before it uses it.
 
 use facts::{
-    Block, Burst, BurstRefused, Counter, Fact, Fault, Frame, Gauge, Lost, Mapping, Module, Records,
-    Sample, StackNode, ThreadEvent,
+    Block, Burst, BurstRefused, CoreFloor, Counter, Fact, Fault, Frame, Gauge, Lost, Mapping,
+    Module, Records, Sample, StackNode, ThreadEvent,
 };
 
 use crate::schema::{
@@ -48,6 +48,7 @@ impl Encoder {
             Fact::Burst(row) => self.row(row),
             Fact::Records(row) => self.row(row),
             Fact::BurstRefused(row) => self.row(row),
+            Fact::CoreFloor(row) => self.row(row),
         }
     }
 
@@ -152,6 +153,7 @@ impl<'a> Decoder<'a> {
             Table::Bursts => Fact::Burst(self.row::<Burst>()?),
             Table::Records => Fact::Records(self.row::<Records>()?),
             Table::BurstRefusals => Fact::BurstRefused(self.row::<BurstRefused>()?),
+            Table::CoreFloors => Fact::CoreFloor(self.row::<CoreFloor>()?),
         }))
     }
 

@@ -155,6 +155,11 @@ pub const INVARIANTS: &[Invariant] = &[
         "a burst has all its records, or is marked and has none",
         bursts::records_counted,
     ),
+    invariant(
+        "floors-proper",
+        "a loop's floor names a block for addresses, once, and its figures are in order",
+        bursts::floors_proper,
+    ),
 ];
 
 /// Checks every invariant of a result.

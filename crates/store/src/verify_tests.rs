@@ -1,10 +1,10 @@
 //! One test per invariant: a sound recording with exactly one thing broken.
 
-use base::{BlockId, BurstId, CpuId, FileOffset, ModuleId, RemoteAddr, StackId};
+use base::{BlockId, BurstId, CpuId, FileOffset, ModuleId, Picos, RemoteAddr, StackId};
 use facts::{
-    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Counter, Fault, Frame, Lost,
-    Module, ModuleKind, Privilege, Record, RecordEncoder, Records, Run, Sample, StackNode,
-    ThreadEvent,
+    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, CoreFloor, Counter, Fault,
+    FloorOutcome, FloorTime, Frame, Lost, Module, ModuleKind, Privilege, Record, RecordEncoder,
+    Records, Run, Sample, StackNode, ThreadEvent,
 };
 
 use super::*;
@@ -151,7 +151,15 @@ fn sound() -> Recording {
             at: Some((ModuleId(0), FileOffset(1))),
             reason: "jit code".to_owned(),
         }],
+        core_floors: vec![floor(0, 3)],
     }
+}
+
+/// `median` is proper from 2 to 5.
+fn floor(block: u32, median: u64) -> CoreFloor {
+    let [low, median, high] = [2, median, 5].map(Picos);
+    let outcome = FloorOutcome::Measured(FloorTime { repetitions: 9, median, low, high });
+    CoreFloor { block: BlockId(block), iterations: 64, outcome }
 }
 
 /// Names of the invariants that a recording breaks.
@@ -217,6 +225,10 @@ const BREAKS: &[Break] = &[
     ("records-counted", |r| r.bursts[0].records = 4),
     ("records-counted", |r| r.bursts[0].records_lost = true),
     ("records-counted", |r| r.records.push(records(2, &[0]))),
+    ("floors-proper", |r| r.core_floors.push(floor(0, 4))),
+    ("floors-proper", |r| r.core_floors[0].block = BlockId(9)),
+    ("floors-proper", |r| r.core_floors[0].iterations = 0),
+    ("floors-proper", |r| r.core_floors[0] = floor(0, 6)),
 ];
 
 #[test]

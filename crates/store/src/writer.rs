@@ -30,7 +30,7 @@ use crate::tables::code_length;
 use crate::thin::{KeptBursts, Thinner};
 use crate::varint::Encoder;
 
-/// A smaller limit is taken as this one: manifest and fourteen empty tables alone take some 30 KB.
+/// A smaller limit is taken as this one: manifest and fifteen empty tables alone take some 30 KB.
 pub const LEAST_LIMIT: Bytes = Bytes(1 << 20);
 
 /// Old rows worked off per byte of new rows while a halving runs: it ends before an eighth has been added.
@@ -303,7 +303,8 @@ impl Writer {
             | Fact::ThreadEvent(_)
             | Fact::Frame(_)
             | Fact::Burst(_)
-            | Fact::BurstRefused(_) => used < self.limit / 100 * 65,
+            | Fact::BurstRefused(_)
+            | Fact::CoreFloor(_) => used < self.limit / 100 * 65,
             Fact::Block(block) => {
                 code_length(&block.pieces) <= MAX_BLOB_BYTES && used < self.limit / 100 * 65
             }
@@ -411,7 +412,8 @@ pub(crate) fn time_of(fact: &Fact) -> Option<Nanos> {
         | Fact::Counter(_)
         | Fact::Frame(_)
         | Fact::Block(_)
-        | Fact::Records(_) => None,
+        | Fact::Records(_)
+        | Fact::CoreFloor(_) => None,
     }
 }
 

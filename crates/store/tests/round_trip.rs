@@ -70,10 +70,17 @@ fn a_result_of_version_1_opens() {
     let directory = scratch.path().join("r000ma");
     let mut facts = facts(SMALL);
     facts.retain(|fact| {
-        !matches!(fact, Fact::Block(_) | Fact::Burst(_) | Fact::Records(_) | Fact::BurstRefused(_))
+        !matches!(
+            fact,
+            Fact::Block(_)
+                | Fact::Burst(_)
+                | Fact::Records(_)
+                | Fact::BurstRefused(_)
+                | Fact::CoreFloor(_)
+        )
     });
     write(&directory, &run(SMALL), &facts).finish(&run(SMALL)).expect("finish");
-    for table in ["blocks", "bursts", "records", "burst_refusals"] {
+    for table in ["blocks", "bursts", "records", "burst_refusals", "core_floors"] {
         fs::remove_file(directory.join(format!("{table}.parquet"))).expect("it was there");
     }
     let manifest = directory.join("run.json");
@@ -88,6 +95,27 @@ fn a_result_of_version_1_opens() {
     let opened = open(&directory).expect("open");
     assert_eq!(opened.problems, []);
     let expected = Run { state: RunState::Complete, schema: 1, ..run(SMALL) };
+    assert_eq!(opened.recording, recording(expected, &facts));
+    assert_eq!(verify(&directory).expect("verify"), []);
+}
+
+/// Version 2 had no floors of loops.
+#[test]
+fn a_result_of_version_2_opens() {
+    let scratch = Scratch::new("version-2");
+    let directory = scratch.path().join("r000ma");
+    let mut facts = facts(SMALL);
+    facts.retain(|fact| !matches!(fact, Fact::CoreFloor(_)));
+    write(&directory, &run(SMALL), &facts).finish(&run(SMALL)).expect("finish");
+    fs::remove_file(directory.join("core_floors.parquet")).expect("it was there");
+    let manifest = directory.join("run.json");
+    let text = fs::read_to_string(&manifest).expect("the manifest");
+    let mut value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    value["schema"] = 2.into();
+    fs::write(&manifest, value.to_string()).expect("written");
+    let opened = open(&directory).expect("open");
+    assert_eq!(opened.problems, []);
+    let expected = Run { state: RunState::Complete, schema: 2, ..run(SMALL) };
     assert_eq!(opened.recording, recording(expected, &facts));
     assert_eq!(verify(&directory).expect("verify"), []);
 }

@@ -4,6 +4,7 @@
 //! ```text
 //!   find the program, make the directory     nothing was run
 //!   collect                                  the directory opens with everything until the last second
+//!   time hot loops alone                     likewise
 //!   name the symbols, close the tables       likewise; symbols are looked up again when it is opened
 //!   measure the machine (once per machine)   the result is complete, without the machine's figures
 //!   print the report, wait for a program that goes on, pass its exit code on
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use base::{FileOffset, ModuleId, Nanos, Pid};
+use collect::floor::HotLoops;
 use collect::program::ProgramError;
 use collect::session::{self, Options, Outcome, SessionError};
 use collect::symbolise;
@@ -137,7 +139,10 @@ fn collect_target(
     let kept = match outcome.sink_error.take() {
         // The journal is what there is; closing the tables would need the room that is missing.
         Some(error) => Err(Failure::new(CANNOT_MEASURE, error).hint(kept_in(&directory))),
-        None => finish(sink, &mut run, &directory, collection.quiet),
+        None => {
+            time_hot_loops(&mut sink, &mut run, collection.quiet);
+            finish(sink, &mut run, &directory, collection.quiet)
+        }
     };
     // From here on Ctrl-C ends us, unless the program still runs: then it must end the program.
     let signals = program.is_some().then_some(signals);
@@ -171,6 +176,7 @@ struct Noting {
     addresses: BTreeSet<(ModuleId, FileOffset)>,
     /// Decoded at the end only: nobody waits then.
     blocks: Vec<Block>,
+    hot_loops: HotLoops,
     first_pid: Option<Pid>,
 }
 
@@ -181,6 +187,7 @@ impl Noting {
             modules: Vec::new(),
             addresses: BTreeSet::new(),
             blocks: Vec::new(),
+            hot_loops: HotLoops::default(),
             first_pid: None,
         }
     }
@@ -188,6 +195,7 @@ impl Noting {
 
 impl Sink for Noting {
     fn push(&mut self, fact: Fact) -> Result<(), SinkError> {
+        self.hot_loops.note(&fact);
         match &fact {
             Fact::Module(module) => self.modules.push(module.clone()),
             Fact::StackNode(node) => {
@@ -204,6 +212,30 @@ impl Sink for Noting {
 
     fn flush(&mut self) -> Result<(), SinkError> {
         self.writer.flush().map_err(SinkError::from)
+    }
+}
+
+/// Measures what the hottest loops take without their memory; about a second at most. Who interrupts wants to be done.
+fn time_hot_loops(sink: &mut Noting, run: &mut Run, quiet: bool) {
+    let Some(hz) = run.host.tsc_hz.filter(|hz| *hz > 0.0) else { return };
+    if run.stopped_by.as_deref() == Some("interrupted") {
+        return;
+    }
+    let mut progress = Progress::new(!quiet);
+    let measured = sink.hot_loops.measure(&sink.blocks, 1.0 / hz, &mut |done| {
+        progress.show(done, "timing hot loops without their memory");
+    });
+    drop(progress);
+    match measured {
+        Ok(floors) => {
+            for floor in floors {
+                // A full disk: closing the tables fails too and says so.
+                if sink.writer.push(Fact::CoreFloor(floor)).is_err() {
+                    return;
+                }
+            }
+        }
+        Err(error) => run.notes.push(format!("hot loops were not timed without memory: {error}")),
     }
 }
 

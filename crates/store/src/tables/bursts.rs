@@ -6,8 +6,11 @@
 //! ```
 //! What not: the bytes of records (`facts::RecordEncoder`).
 
-use base::{BlockId, BurstId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
-use facts::{Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Records};
+use base::{BlockId, BurstId, FileOffset, ModuleId, Nanos, Picos, Pid, RemoteAddr, Tid};
+use facts::{
+    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, CoreFloor, FloorOutcome,
+    FloorTime, Records,
+};
 
 use super::{PID, TID, TIME, text, word};
 use crate::schema::{Cell, Column, ColumnKind, Row, RowError, RowSink, RowSource, Shape, Table};
@@ -184,5 +187,48 @@ impl Row for BurstRefused {
             at: row.optional_u32()?.map(ModuleId).zip(row.optional_u64()?.map(FileOffset)),
             reason: row.text()?,
         })
+    }
+}
+
+impl Row for CoreFloor {
+    const TABLE: Table = Table::CoreFloors;
+    const COLUMNS: &'static [Column] = &[
+        Column::new("block", ColumnKind::U32, Shape::Repeating),
+        number("iterations"),
+        Column::nullable("repetitions", ColumnKind::U32),
+        Column::nullable("median_ps", ColumnKind::U64),
+        Column::nullable("low_ps", ColumnKind::U64),
+        Column::nullable("high_ps", ColumnKind::U64),
+        Column::nullable("refused", ColumnKind::Text),
+    ];
+
+    fn put<S: RowSink>(&self, row: &mut S) {
+        row.cell(Cell::U32(self.block.0));
+        row.cell(Cell::U64(self.iterations));
+        let (time, refused) = match &self.outcome {
+            FloorOutcome::Measured(time) => (Some(time), None),
+            FloorOutcome::Refused(why) => (None, Some(why.as_str())),
+        };
+        row.optional_u32(time.map(|time| time.repetitions));
+        row.optional_u64(time.map(|time| time.median.0));
+        row.optional_u64(time.map(|time| time.low.0));
+        row.optional_u64(time.map(|time| time.high.0));
+        row.optional_text(refused);
+    }
+
+    fn take<S: RowSource>(row: &mut S) -> Result<CoreFloor, RowError> {
+        let block = BlockId(row.u32()?);
+        let iterations = row.u64()?;
+        let repetitions = row.optional_u32()?;
+        let [median, low, high] = [row.optional_u64()?, row.optional_u64()?, row.optional_u64()?];
+        let outcome = match (repetitions, median, low, high, row.optional_text()?) {
+            (Some(repetitions), Some(median), Some(low), Some(high), None) => {
+                let [median, low, high] = [median, low, high].map(Picos);
+                FloorOutcome::Measured(FloorTime { repetitions, median, low, high })
+            }
+            (None, None, None, None, Some(why)) => FloorOutcome::Refused(why),
+            _ => return Err(row.out_of_range()),
+        };
+        Ok(CoreFloor { block, iterations, outcome })
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use base::{BlockId, BurstId};
-use facts::{Burst, RunState, decode_records};
+use facts::{Burst, BurstFlavour, FloorOutcome, RunState, decode_records};
 use x86::translate::RecordLayout;
 
 use super::{Report, Subject};
@@ -114,6 +114,26 @@ pub(super) fn records_counted(subject: &Subject<'_>, report: &mut Report) {
             report.add(|| {
                 format!("burst {} has {found} records where {expected} are expected", burst.id)
             });
+        }
+    }
+}
+
+pub(super) fn floors_proper(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let traced = recording.blocks.iter().filter(|block| block.flavour == BurstFlavour::Trace);
+    let mut expected: HashSet<BlockId> = traced.map(|block| block.id).collect();
+    for floor in &recording.core_floors {
+        let block = floor.block;
+        if !expected.remove(&block) {
+            report.add(|| format!("floor of block {block}: no block for addresses, or again"));
+        }
+        let ordered = match &floor.outcome {
+            FloorOutcome::Measured(time) => time.low <= time.median && time.median <= time.high,
+            FloorOutcome::Refused(_) => true,
+        };
+        if !ordered || floor.iterations == 0 {
+            let (iterations, outcome) = (floor.iterations, &floor.outcome);
+            report.add(|| format!("floor of block {block}: {iterations} iterations, {outcome:?}"));
         }
     }
 }

@@ -3,13 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
-use base::{BlockId, BurstId, CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
+use base::{
+    BlockId, BurstId, CpuId, FileOffset, ModuleId, Nanos, Picos, Pid, RemoteAddr, StackId, Tid,
+};
 use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
-    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Counter, CounterKind, ExitKind,
-    Fact, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource, Mapping, Metric, Module,
-    ModuleKind, Privilege, Record, RecordEncoder, Recording, Records, ResourceUse, Run, Sample,
-    StackNode, Target, ThreadEvent, ThreadEventKind,
+    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, CoreFloor, Counter, CounterKind,
+    ExitKind, Fact, Fault, FaultKind, FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Lost,
+    LostSource, Mapping, Metric, Module, ModuleKind, Privilege, Record, RecordEncoder, Recording,
+    Records, ResourceUse, Run, Sample, StackNode, Target, ThreadEvent, ThreadEventKind,
 };
 
 /// What a made-up recording holds.
@@ -245,6 +247,15 @@ fn bursts(shape: Shape) -> Vec<Fact> {
         at: None,
         reason: "gs in use".to_owned(),
     }));
+    let time = [900, 880, 1000].map(Picos);
+    let time = FloorTime { repetitions: 128, median: time[0], low: time[1], high: time[2] };
+    for (block, outcome) in [
+        (0, FloorOutcome::Measured(time)),
+        (2, FloorOutcome::Refused("goes past the caches on purpose".to_owned())),
+    ] {
+        let block = BlockId(block);
+        facts.push(Fact::CoreFloor(CoreFloor { block, iterations: 64, outcome }));
+    }
     facts
 }
 

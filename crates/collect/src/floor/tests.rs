@@ -1,0 +1,127 @@
+//! Loops with known chains against each other, and what is chosen.
+
+use base::{BurstId, FileOffset, ModuleId, Pid};
+use facts::{CodePiece, RecordEncoder, Records};
+
+use super::*;
+
+/// Any will do: times are compared with each other only.
+const TICK: f64 = 1e-9;
+
+/// A loop: `body`, then a jump back over it.
+fn looping(id: u32, body: &[u8], record: &str) -> Block {
+    let mut bytes = body.to_vec();
+    let back = -(body.len() as i64 + 5);
+    bytes.push(0xe9);
+    bytes.extend((back as i32).to_le_bytes());
+    let piece = CodePiece {
+        address: RemoteAddr(0x5555_5555_5000),
+        module: ModuleId(0),
+        offset: FileOffset(0x1000),
+        bytes,
+    };
+    Block {
+        id: BlockId(id),
+        pid: Pid(1),
+        flavour: BurstFlavour::Trace,
+        pieces: vec![piece],
+        record: record.to_owned(),
+    }
+}
+
+fn records(records: &[(u32, u64, &[u64])]) -> Fact {
+    let mut encoder = RecordEncoder::new();
+    for (block, iterations, values) in records {
+        encoder.push(&Record { block: BlockId(*block), way: 0, iterations: *iterations, values });
+    }
+    Fact::Records(Records { burst: BurstId(0), bytes: encoder.finish() })
+}
+
+/// `None` where such a process is not allowed.
+fn measured(blocks: &[Block], pieces: &[Fact]) -> Option<Vec<CoreFloor>> {
+    let mut loops = HotLoops::default();
+    pieces.iter().for_each(|piece| loops.note(piece));
+    match loops.measure(blocks, TICK, &mut |_| {}) {
+        Ok(floors) => Some(floors),
+        Err(error) => {
+            println!("skipped: {error}");
+            None
+        }
+    }
+}
+
+fn least(floor: &CoreFloor) -> u64 {
+    match &floor.outcome {
+        FloorOutcome::Measured(time) => time.low.0,
+        FloorOutcome::Refused(why) => panic!("block {}: {why}", floor.block),
+    }
+}
+
+const PLAIN: &str = "words 1; ways 2";
+
+#[test]
+fn a_longer_chain_takes_longer() {
+    let imul = [0x48, 0x0f, 0xaf, 0xc0]; // imul rax, rax
+    let blocks = [looping(3, &imul.repeat(16), PLAIN), looping(4, &imul.repeat(4), PLAIN)];
+    let Some(floors) = measured(&blocks, &[records(&[(3, 10, &[]), (4, 20, &[])])]) else { return };
+    // 16 imuls and a jump, ten times, are more work than 4 and a jump, twenty times.
+    assert_eq!(floors.iter().map(|one| one.block.0).collect::<Vec<_>>(), [3, 4]);
+    let (long, short) = (least(&floors[0]), least(&floors[1]));
+    assert!(long > 2 * short && long < 8 * short, "{long} and {short} ps");
+}
+
+/// The same loop over neighbours and over pages of its own costs the same: nothing is far.
+#[test]
+fn distance_does_not_matter() {
+    let sum = |stride: u8| [0x48, 0x03, 0x07, 0x48, 0x81, 0xc7, 0, stride, 0, 0]; // add rax, [rdi]; add rdi, 256 x stride
+    let record = "words 2; values rdi@0:1; ways 3";
+    let blocks = [looping(0, &sum(0), record), looping(1, &sum(0x40), record)];
+    let at = [0x7f12_3456_7000];
+    let Some(floors) = measured(&blocks, &[records(&[(0, 2, &at), (1, 1, &at)])]) else { return };
+    let (near, far) = (least(&floors[0]), least(&floors[1]));
+    assert!(far < 3 * near, "{near} and {far} ps");
+    assert!(floors[1].iterations < floors[0].iterations, "fewer iterations touch fewer pages");
+}
+
+#[test]
+fn what_cannot_be_timed_says_why() {
+    // movnti [rdi], rax     xor ecx, ecx; div ecx     mov rax, [rdi] with an address that is none
+    let blocks = [
+        looping(0, &[0x48, 0x0f, 0xc3, 0x07], "words 1; ways 2"),
+        looping(1, &[0x31, 0xc9, 0xf7, 0xf1], "words 1; ways 2"),
+        looping(2, &[0x48, 0x8b, 0x07], "words 2; values rdi@0:1; ways 2"),
+    ];
+    let executed = records(&[(0, 9, &[]), (1, 5, &[]), (2, 3, &[1 << 63])]);
+    let Some(floors) = measured(&blocks, &[executed]) else { return };
+    let why = |floor: &CoreFloor| match &floor.outcome {
+        FloorOutcome::Measured(time) => panic!("{time:?}"),
+        FloorOutcome::Refused(why) => why.clone(),
+    };
+    let expected = [
+        "goes past the caches on purpose",
+        "it ends by signal 8",
+        "it touches 0x0, where nothing can be mapped",
+    ];
+    assert_eq!(floors.iter().map(why).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn the_sample_is_bounded_and_what_never_ran_is_left_out() {
+    let mut loops = HotLoops::default();
+    for number in 0..1000 {
+        loops.note(&records(&[(number % 2, 1, &[])]));
+    }
+    assert_eq!(loops.pieces.len(), KEPT_PIECES);
+    let blocks =
+        [looping(0, &[0x90], PLAIN), looping(1, &[0x90], PLAIN), looping(2, &[0x90], PLAIN)];
+    let hottest = loops.hottest(&blocks);
+    assert_eq!(hottest.len(), 2);
+    assert_eq!(hottest.iter().map(|one| one.work).sum::<u64>(), 2 * KEPT_PIECES as u64);
+}
+
+#[test]
+fn figures_are_in_order() {
+    let time = summary((0..=10).rev().map(Picos).collect());
+    let expected = [1, 5, 9].map(Picos);
+    assert_eq!([time.low, time.median, time.high], expected);
+}
