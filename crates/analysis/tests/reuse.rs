@@ -73,7 +73,8 @@ fn a_cyclic_walk_has_its_step_at_its_length() {
     assert_eq!(fitting.low, Some(65536.0), "{fitting:?}");
     // 16 small pages, one large one.
     assert_eq!((row.small_pages.pages.value, row.large_pages.pages.value), (Some(16.0), Some(1.0)));
-    assert_eq!(row.large_pages.first_miss.value, Some(0.0));
+    // Only that of a burst's first access is not known.
+    assert!(row.large_pages.first_miss.value.unwrap() < 0.1, "{:?}", row.large_pages);
     assert_eq!(found.bursts, (30, 30));
 }
 

@@ -93,6 +93,7 @@ pub fn build(
         | View::Bandwidth
         | View::Latency
         | View::Reuse
+        | View::Sharing
         | View::WorkingSet => TracedCode::read(recording),
         _ => TracedCode::default(),
     };
@@ -115,6 +116,7 @@ pub fn build(
         View::Bandwidth => views::bandwidth(&request, &Memory::new(&profile, &code)),
         View::Latency => views::latency(&request, &Memory::new(&profile, &code)),
         View::Reuse => views::reuse(&request, &code),
+        View::Sharing => views::sharing(&request, &code),
         View::WorkingSet => views::working_set(&request, &code),
     };
     Ok(Document::Table(Box::new(table)))

@@ -35,6 +35,8 @@ pub enum View {
     Reuse,
     /// The pages that bursts touched, over time.
     WorkingSet,
+    /// Lines that threads take from each other.
+    Sharing,
 }
 
 const CACHE_MODEL: &str = "a model of the caches";
@@ -60,7 +62,7 @@ const LATER_KEYS: [(&str, &str); 5] = [
 
 impl View {
     /// All views, with what each is for in a few words.
-    pub const ALL: [(View, &'static str); 13] = [
+    pub const ALL: [(View, &'static str); 14] = [
         (View::Summary, "the whole recording on one page"),
         (
             View::Hotspots,
@@ -83,6 +85,7 @@ impl View {
             "miss ratio by cache size, size to block for and TLB reach per function, line or module",
         ),
         (View::WorkingSet, "memory pages touched by bursts, over time"),
+        (View::Sharing, "cache lines that threads take from each other: false and true sharing"),
     ];
 
     /// Its name as typed.
@@ -102,6 +105,7 @@ impl View {
             View::Latency => "latency",
             View::Reuse => "reuse",
             View::WorkingSet => "working-set",
+            View::Sharing => "sharing",
         }
     }
 
@@ -258,7 +262,7 @@ mod tests {
         assert_eq!(
             shown(View::parse("hotspot").expect_err("no such view")),
             "there is no view 'hotspot'; possible are summary, hotspots, callers, callees, source, faults, \
-             timeline, threads, accesses, reuse, working-set"
+             timeline, threads, accesses, reuse, working-set, sharing"
         );
         assert!(
             shown(View::parse("objects").expect_err("later")).contains("needs allocation records")

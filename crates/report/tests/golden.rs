@@ -124,6 +124,7 @@ fn long_names_and_thin_recordings() {
         "accesses",
         "reuse",
         "working-set",
+        "sharing",
     ] {
         golden(&format!("nothing_{line}.txt"), &text(&view(&nothing, line)));
         text(&view(&Recording::default(), line));

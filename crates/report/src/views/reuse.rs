@@ -60,11 +60,11 @@ pub(crate) fn reuse(request: &Request<'_>, code: &TracedCode) -> Table {
     }
     let mut shown = vec![
         (Look::Percent("access_percent"), "share %"),
-        (Look::Count("miss_l1"), "L1 miss %"),
-        (Look::Count("miss_l2"), "L2 miss %"),
+        (Look::Percent("miss_l1"), "L1 miss %"),
+        (Look::Percent("miss_l2"), "L2 miss %"),
         (Look::Bytes("fitting_bytes"), "block for"),
         (Look::Count("line_use_percent"), "used %"),
-        (Look::Count("tlb_4k_second_miss"), "TLB miss %"),
+        (Look::Percent("tlb_4k_second_miss"), "TLB miss %"),
     ];
     // The module is in JSON: figures and names would not fit on a line.
     let fits =

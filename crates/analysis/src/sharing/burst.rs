@@ -1,0 +1,171 @@
+//! The lines that a burst came back to often enough to matter to others.
+//!
+//! What for: per line the bytes that were read and written, how often, and by which code. What not: other threads.
+//!
+//! How often: a *visit* is an access at an address that its loop does not move on from; a run through an array visits each
+//! of its lines once, however many elements lie there. So a stream over an array that another thread wrote earlier, or the
+//! line at the border of two threads' halves, has one visit per sweep.
+//! Which lines: those with at least [`LEAST_VISITS`] visits, and one per [`RAREST`] of the burst's time. Fetching a line from
+//! another core takes some tenth of a microsecond, so what is visited more rarely costs less than 1 % of the time.
+//! Bound: a run over more than [`LONGEST_RUN`] lines is passed over: at 50 GB/s it takes longer than [`RAREST`], so that
+//! its lines are not visited often enough by it.
+
+use base::{Nanos, Pid, Tid};
+use facts::{Burst, Recording};
+use x86::Kind;
+
+use crate::index_map::IndexMap;
+use crate::traced::{Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode, replay};
+
+/// Bytes of a line.
+const LINE: u64 = x86::LINE_BYTES as u64;
+/// Fewer visits say nothing.
+const LEAST_VISITS: u64 = 8;
+/// A line that matters is visited that often.
+const RAREST: Nanos = Nanos(20_000);
+/// Lines of a run that is gone through.
+const LONGEST_RUN: u64 = 16 << 10;
+
+/// What a burst did to a line.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct LineUse {
+    /// Bytes, bit 0 for the first.
+    pub(super) read: u64,
+    pub(super) written: u64,
+    /// Visits that read and that write; an atomic or `add [x], 1` is both.
+    pub(super) reads: u64,
+    pub(super) writes: u64,
+    /// All visits.
+    pub(super) visits: u64,
+    pub(super) sites: Vec<(SiteIndex, u64)>,
+}
+
+/// The lines of one burst.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct BurstLines {
+    pub(super) time: Nanos,
+    pub(super) pid: Pid,
+    pub(super) tid: Tid,
+    pub(super) lines: IndexMap<u64, LineUse>,
+}
+
+/// All chosen bursts, in the order of time.
+pub(super) fn lines_of_bursts(
+    recording: &Recording,
+    code: &TracedCode,
+    row_of_site: &[Option<usize>],
+    chosen: &dyn Fn(&Burst) -> bool,
+) -> Vec<BurstLines> {
+    let mut watcher = Watcher {
+        code,
+        row_of_site,
+        chosen,
+        active: false,
+        lines: IndexMap::default(),
+        bursts: Vec::new(),
+    };
+    replay(recording, code, &mut watcher);
+    let mut bursts = watcher.bursts;
+    bursts.sort_by_key(|burst| burst.time);
+    bursts
+}
+
+struct Watcher<'a> {
+    code: &'a TracedCode,
+    row_of_site: &'a [Option<usize>],
+    chosen: &'a dyn Fn(&Burst) -> bool,
+    active: bool,
+    /// Of the burst at hand.
+    lines: IndexMap<u64, LineUse>,
+    bursts: Vec<BurstLines>,
+}
+
+impl Observer for Watcher<'_> {
+    fn begin(&mut self, burst: &Burst) {
+        self.active = (self.chosen)(burst);
+    }
+
+    fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
+        if !self.active {
+            return;
+        }
+        for access in &block.accesses {
+            if self.row_of_site[access.site.index()].is_some() {
+                execution.touches(access, |touch| self.touch(access.site, touch));
+            }
+        }
+    }
+
+    fn end(&mut self, burst: &Burst) {
+        if !self.active {
+            return;
+        }
+        let length = burst.cpu_time.unwrap_or(burst.elapsed);
+        let least = LEAST_VISITS.max(length.0 / RAREST.0);
+        let lines = self.lines.drain().filter(|(_, used)| used.visits >= least).collect();
+        self.bursts.push(BurstLines { time: burst.time, pid: burst.pid, tid: burst.tid, lines });
+    }
+}
+
+impl Watcher<'_> {
+    fn touch(&mut self, site: SiteIndex, touch: Touch) {
+        let (start, stride, count, bytes) = match touch {
+            Touch::Run { start, stride, count, bytes } => (start, stride, count, bytes),
+            Touch::AtLeast { start, bytes } => (start, 0, 1, bytes),
+            Touch::Unknown { .. } => return,
+        };
+        if stride == 0 {
+            self.visit(site, start, u64::from(bytes), count);
+            return;
+        }
+        let step = stride.unsigned_abs();
+        let Some(span) = step.checked_mul(count.saturating_sub(1)) else { return };
+        let steps_per_line = (LINE / step).max(1);
+        if count / steps_per_line > LONGEST_RUN {
+            return;
+        }
+        let low = if stride < 0 { start.wrapping_sub(span) } else { start };
+        if step <= u64::from(bytes) {
+            self.visit(site, low, span.saturating_add(u64::from(bytes)), 1);
+            return;
+        }
+        let mut last = None;
+        for number in 0..count {
+            let at = low.wrapping_add(number * step);
+            // Further elements in one line are one visit, but touch more bytes.
+            let visits = u64::from(last.replace(at / LINE) != Some(at / LINE));
+            self.visit(site, at, u64::from(bytes), visits);
+        }
+    }
+
+    fn visit(&mut self, site: SiteIndex, start: u64, bytes: u64, visits: u64) {
+        let (reads, writes) = match self.code.sites[site.index()].access.kind {
+            Kind::Read | Kind::StreamingRead => (true, false),
+            Kind::Write | Kind::StreamingWrite => (false, true),
+            Kind::ReadWrite => (true, true),
+            _ => return,
+        };
+        let end = start.saturating_add(bytes);
+        let mut at = start;
+        while at < end {
+            let (line, offset) = (at / LINE, at % LINE);
+            let length = (LINE - offset).min(end - at);
+            let mask = (u64::MAX >> (LINE - length)) << offset;
+            let used = self.lines.entry(line).or_default();
+            if reads {
+                used.read |= mask;
+                used.reads = used.reads.saturating_add(visits);
+            }
+            if writes {
+                used.written |= mask;
+                used.writes = used.writes.saturating_add(visits);
+            }
+            used.visits = used.visits.saturating_add(visits);
+            match used.sites.iter_mut().find(|(known, _)| *known == site) {
+                Some((_, known)) => *known = known.saturating_add(visits),
+                None => used.sites.push((site, visits)),
+            }
+            at = at.saturating_add(length);
+        }
+    }
+}

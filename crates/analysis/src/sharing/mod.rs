@@ -1,0 +1,253 @@
+//! Lines that threads take from each other: false sharing, and true sharing.
+//!
+//! What for: a line that one thread writes while others use it travels between their cores at every turn. When they use
+//! different bytes of it (*false sharing*) the cure is to move these apart; when they use the same ones (*true sharing*)
+//! it is to share less often. What not: how often the line did travel (that depends on who came when), and what object
+//! lies there.
+//!
+//! The rule: two bursts of different threads of one process, at most a quarter of a second apart; one of these threads
+//! was seen to run on both sides of the other's burst, so that they took turns at least; both came back to the line often
+//! enough to matter (`burst`), and at least one of them wrote to it. Overlapping bytes, of which one thread writes, are
+//! true sharing, disjoint ones false sharing.
+//!
+//! Assumptions: an address means the same for both bursts, i.e. memory was not freed and given to the other meanwhile
+//! (a quarter of a second is short, but an allocator that hands a line around between threads would show). What bursts
+//! did not see is not known to be unshared.
+
+mod burst;
+
+use std::collections::BTreeMap;
+
+use base::{Nanos, Pid, RemoteAddr, Tid};
+use facts::{Burst, Evidence, Metric};
+
+use self::burst::{BurstLines, LineUse, lines_of_bursts};
+use crate::accesses::{Rows, is_chosen};
+use crate::interval::{median, median_interval};
+use crate::profile::Profile;
+use crate::selection::Selection;
+use crate::stack::PlaceId;
+use crate::traced::{SiteIndex, TracedCode};
+
+/// Bursts so near each other can be of one time.
+const NEAR: Nanos = Nanos(250_000_000);
+
+/// How threads share a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sharing {
+    /// Different bytes.
+    False,
+    /// The same bytes.
+    True,
+    /// Some threads the same bytes, others different ones.
+    Both,
+}
+
+impl Sharing {
+    /// In a word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Sharing::False => "false",
+            Sharing::True => "true",
+            Sharing::Both => "true and false",
+        }
+    }
+}
+
+/// What one thread does to a shared line.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LineThread {
+    /// The thread.
+    pub tid: Tid,
+    /// Bytes that it reads, bit 0 for the first of the line.
+    pub read: u64,
+    /// Bytes that it writes.
+    pub written: u64,
+    /// Visits per burst that read.
+    pub reads: Metric,
+    /// Visits per burst that write.
+    pub writes: Metric,
+    /// The code with most of the visits.
+    pub place: PlaceId,
+}
+
+/// A line that threads share.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SharedLine {
+    /// The process.
+    pub pid: Pid,
+    /// Address of its first byte.
+    pub address: RemoteAddr,
+    /// How.
+    pub sharing: Sharing,
+    /// Turns that are possible in the time of a burst: the smaller of one thread's writing visits and the other's visits.
+    pub conflicts: Metric,
+    /// Who, most visits first.
+    pub threads: Vec<LineThread>,
+}
+
+/// The whole of it.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct SharedLines {
+    /// Most conflicts first.
+    pub lines: Vec<SharedLine>,
+    /// Pairs of bursts that could be compared.
+    pub pairs: u64,
+}
+
+/// What is known of a line of a process.
+#[derive(Default)]
+struct Found {
+    /// Of each pair of bursts.
+    conflicts: Vec<f64>,
+    overlaps: bool,
+    disjoint: bool,
+    /// Bursts of each thread that are in a pair, by number.
+    bursts: BTreeMap<Tid, Vec<usize>>,
+}
+
+/// Compares the chosen bursts. `profile` must know the addresses of `code` ([`Profile::with_addresses`]).
+#[must_use]
+pub fn sharing(profile: &Profile<'_>, code: &TracedCode, selection: &Selection) -> SharedLines {
+    let rows = Rows::new(profile, code, selection, &[]);
+    let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
+    let bursts = lines_of_bursts(profile.recording, code, &rows.row_of_site, &chosen);
+    let activity = activity(profile);
+    let mut pairs = 0;
+    let mut found: BTreeMap<(Pid, u64), Found> = BTreeMap::new();
+    for (first, one) in bursts.iter().enumerate() {
+        let near = bursts.iter().enumerate().skip(first + 1);
+        for (second, other) in near.take_while(|(_, other)| other.time - one.time <= NEAR) {
+            if one.pid == other.pid && one.tid != other.tid && took_turns(&activity, one, other) {
+                pairs += 1;
+                compare((first, one), (second, other), &mut found);
+            }
+        }
+    }
+    let mut lines: Vec<SharedLine> =
+        found.into_iter().map(|(key, found)| line(key, &found, &bursts, &rows)).collect();
+    // Of equal ones, that with the lower address comes first: the sort is stable.
+    lines.sort_by(|a, b| {
+        b.conflicts.value.partial_cmp(&a.conflicts.value).unwrap_or(std::cmp::Ordering::Equal)
+    });
+    SharedLines { lines, pairs }
+}
+
+/// When each thread was seen running: samples and bursts.
+fn activity(profile: &Profile<'_>) -> BTreeMap<(Pid, Tid), Vec<Nanos>> {
+    let recording = profile.recording;
+    let mut times: BTreeMap<(Pid, Tid), Vec<Nanos>> = BTreeMap::new();
+    let samples = recording.samples.iter().map(|one| (one.pid, one.tid, one.time));
+    let bursts = recording.bursts.iter().map(|one| (one.pid, one.tid, one.time));
+    for (pid, tid, time) in samples.chain(bursts) {
+        times.entry((pid, tid)).or_default().push(time);
+    }
+    times.values_mut().for_each(|times| times.sort_unstable());
+    times
+}
+
+/// Whether the earlier burst's thread ran behind the later burst too, or the later one's before the earlier burst.
+fn took_turns(
+    activity: &BTreeMap<(Pid, Tid), Vec<Nanos>>,
+    earlier: &BurstLines,
+    later: &BurstLines,
+) -> bool {
+    let between = |burst: &BurstLines, from: Nanos, to: Nanos| {
+        activity.get(&(burst.pid, burst.tid)).is_some_and(|times| {
+            let at = times.partition_point(|time| *time < from);
+            times.get(at).is_some_and(|time| *time <= to)
+        })
+    };
+    between(earlier, later.time, later.time + NEAR)
+        || between(later, earlier.time - NEAR, earlier.time)
+}
+
+fn compare(
+    (first, one): (usize, &BurstLines),
+    (second, other): (usize, &BurstLines),
+    found: &mut BTreeMap<(Pid, u64), Found>,
+) {
+    for (line, mine) in &one.lines {
+        let Some(theirs) = other.lines.get(line) else { continue };
+        let conflicts = mine.writes.min(theirs.visits).max(theirs.writes.min(mine.visits));
+        if conflicts == 0 {
+            continue;
+        }
+        let found = found.entry((one.pid, *line)).or_default();
+        found.conflicts.push(conflicts as f64);
+        let overlap = mine.written & (theirs.read | theirs.written) | theirs.written & mine.read;
+        found.overlaps |= overlap != 0;
+        found.disjoint |= overlap == 0;
+        for (tid, burst) in [(one.tid, first), (other.tid, second)] {
+            let bursts = found.bursts.entry(tid).or_default();
+            if !bursts.contains(&burst) {
+                bursts.push(burst);
+            }
+        }
+    }
+}
+
+fn line((pid, line): (Pid, u64), found: &Found, bursts: &[BurstLines], rows: &Rows) -> SharedLine {
+    let mut threads: Vec<(u64, LineThread)> = found
+        .bursts
+        .iter()
+        .map(|(tid, numbers)| {
+            let uses: Vec<&LineUse> =
+                numbers.iter().filter_map(|number| bursts[*number].lines.get(&line)).collect();
+            let visits = uses.iter().fold(0u64, |sum, one| sum.saturating_add(one.visits));
+            (visits, thread(*tid, &uses, rows))
+        })
+        .collect();
+    threads.sort_by_key(|(visits, _)| std::cmp::Reverse(*visits));
+    SharedLine {
+        pid,
+        address: RemoteAddr(line * u64::from(x86::LINE_BYTES)),
+        sharing: match (found.overlaps, found.disjoint) {
+            (true, true) => Sharing::Both,
+            (true, false) => Sharing::True,
+            _ => Sharing::False,
+        },
+        conflicts: over(found.conflicts.clone(), "pairs of bursts"),
+        threads: threads.into_iter().map(|(_, thread)| thread).collect(),
+    }
+}
+
+fn thread(tid: Tid, uses: &[&LineUse], rows: &Rows) -> LineThread {
+    let mut visits: BTreeMap<SiteIndex, u64> = BTreeMap::new();
+    for (site, count) in uses.iter().flat_map(|one| &one.sites) {
+        let sum = visits.entry(*site).or_default();
+        *sum = sum.saturating_add(*count);
+    }
+    let heaviest =
+        visits.into_iter().max_by_key(|(site, count)| (*count, std::cmp::Reverse(*site)));
+    let row = heaviest.and_then(|(site, _)| rows.row_of_site[site.index()]).unwrap_or(0);
+    LineThread {
+        tid,
+        read: uses.iter().fold(0, |all, one| all | one.read),
+        written: uses.iter().fold(0, |all, one| all | one.written),
+        reads: over(uses.iter().map(|one| one.reads as f64).collect(), "bursts"),
+        writes: over(uses.iter().map(|one| one.writes as f64).collect(), "bursts"),
+        place: rows.heads[row].place,
+    }
+}
+
+/// The median, with its interval by order statistics.
+fn over(mut values: Vec<f64>, of: &str) -> Metric {
+    values.sort_by(f64::total_cmp);
+    let Some(value) = median(&values) else {
+        return Metric::unavailable("count", "no burst has it");
+    };
+    let interval = median_interval(&values);
+    let metric = Metric {
+        low: interval.map(|interval| interval.0),
+        high: interval.map(|interval| interval.1),
+        evidence: Some(Evidence::Traced),
+        samples: values.len() as u64,
+        ..Metric::counted(value, "count")
+    };
+    match interval {
+        Some(_) => metric,
+        None => metric.noted(&format!("median of {} {of}: too few for an interval", values.len())),
+    }
+}

@@ -1,0 +1,144 @@
+//! `sharing`: lines that threads take from each other, one row per line and thread.
+
+use analysis::TracedCode;
+use analysis::sharing::{LineThread, SharedLine};
+
+use super::Request;
+use super::columns::{cells_of_place, figure, missing, name, of_keys};
+use crate::table::{Cell, Look, Table};
+
+pub(crate) fn sharing(request: &Request<'_>, code: &TracedCode) -> Table {
+    let profile = request.profile;
+    let found = analysis::sharing::sharing(profile, code, request.selection);
+    let mut columns = vec![
+        name("line_address", "Line"),
+        name("sharing", "Sharing"),
+        figure("conflicts_per_burst", "Conflicts per burst", "count"),
+        name("thread", "Thread"),
+        name("bytes_read", "Bytes read"),
+        name("bytes_written", "Bytes written"),
+        figure("reads_per_burst", "Reads per burst", "count"),
+        figure("writes_per_burst", "Writes per burst", "count"),
+    ];
+    columns.extend(of_keys(&[analysis::Key::Function]));
+    let mut rows = Vec::new();
+    for line in &found.lines {
+        for thread in &line.threads {
+            let mut cells = cells(request, line, thread);
+            cells.extend(cells_of_place(profile, thread.place));
+            rows.push(cells);
+        }
+    }
+    let mut notes = Vec::new();
+    if let Some(line) = found.lines.first() {
+        notes.push(conclusion(request, line));
+    }
+    notes.push(format!(
+        "{} pairs of bursts of two threads, at most 250 ms apart, were compared. A line counts when both come back to it \
+         at least every 20 µs and one writes. Conflicts: how often it can change hands in a burst.",
+        found.pairs
+    ));
+    let table = Table {
+        view: "sharing",
+        result: request.options.result_name.clone(),
+        total: missing(columns.len()),
+        columns,
+        rows,
+        notes,
+        title: request.title("cache lines shared by threads"),
+        looks: vec![
+            (Look::Text("line_address"), "line"),
+            (Look::Text("sharing"), "sharing"),
+            (Look::Count("conflicts_per_burst"), "conflicts"),
+            (Look::Text("thread"), "thread"),
+            (Look::Figure("bytes_read"), "reads bytes"),
+            (Look::Figure("bytes_written"), "writes bytes"),
+            (Look::Function("function", None), "function"),
+            (Look::Place, "source"),
+        ],
+        page: 25,
+        empty: match found.pairs {
+            0 => "No two bursts of different threads of a process are near enough to compare."
+                .to_owned(),
+            _ => "No line was seen to be shared.".to_owned(),
+        },
+    };
+    table.limited(request.options.limit)
+}
+
+fn cells(request: &Request<'_>, line: &SharedLine, thread: &LineThread) -> Vec<Cell> {
+    vec![
+        Cell::text(line.address.to_string()),
+        Cell::text(line.sharing.name()),
+        Cell::metric(line.conflicts.clone()),
+        Cell::text(label(request, line, thread)),
+        Cell::text(ranges(thread.read)),
+        Cell::text(ranges(thread.written)),
+        Cell::metric(thread.reads.clone()),
+        Cell::metric(thread.writes.clone()),
+    ]
+}
+
+fn label(request: &Request<'_>, line: &SharedLine, thread: &LineThread) -> String {
+    let threads = &request.profile.threads;
+    let known = threads.find(line.pid, thread.tid);
+    known.map_or_else(|| thread.tid.to_string(), |known| threads.get(known).label())
+}
+
+fn conclusion(request: &Request<'_>, line: &SharedLine) -> String {
+    use analysis::sharing::Sharing;
+    let functions: Vec<&str> = line
+        .threads
+        .iter()
+        .map(|thread| request.profile.stacks.function_of(thread.place).name.as_str())
+        .collect();
+    let mut functions: Vec<&str> = functions.into_iter().take(2).collect();
+    functions.dedup();
+    let cure = match line.sharing {
+        Sharing::False => {
+            "they use different bytes: apart by 64 bytes they would not disturb each other"
+        }
+        Sharing::True => "they use the same bytes: share less often, or keep a copy per thread",
+        Sharing::Both => "some use the same bytes, others different ones",
+    };
+    format!(
+        "{} threads in {} share the line {}: {cure}.",
+        line.threads.len(),
+        functions.join(" and "),
+        line.address
+    )
+}
+
+/// `0-7,16-23`; `-` for none.
+fn ranges(mask: u64) -> String {
+    let is_set = |bit: u32| bit < 64 && mask >> bit & 1 == 1;
+    let mut ranges = Vec::new();
+    let mut bit = 0;
+    while bit < 64 {
+        if is_set(bit) {
+            let first = bit;
+            while is_set(bit) {
+                bit += 1;
+            }
+            ranges.push(match bit - 1 {
+                last if last == first => first.to_string(),
+                last => format!("{first}-{last}"),
+            });
+        }
+        bit += 1;
+    }
+    if ranges.is_empty() { "-".to_owned() } else { ranges.join(",") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ranges;
+
+    #[test]
+    fn bytes_of_a_line_are_ranges() {
+        assert_eq!(ranges(0), "-");
+        assert_eq!(ranges(0xff), "0-7");
+        assert_eq!(ranges(0x8000_0000_00ff_0001), "0,16-23,63");
+        assert_eq!(ranges(u64::MAX), "0-63");
+    }
+}
