@@ -123,6 +123,11 @@ impl Tlb {
         &self.tallies
     }
 
+    /// The tally of one site since the last call, which starts again at zero. The TLBs stay as they are.
+    pub fn take_tally(&mut self, site: SiteId) -> TlbTally {
+        self.tallies.get_mut(site.0 as usize).map(std::mem::take).unwrap_or_default()
+    }
+
     /// Simulates an access; all pages that it touches have the size given.
     #[inline]
     pub fn access(&mut self, access: &Access, size: PageSize) {

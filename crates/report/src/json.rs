@@ -61,7 +61,7 @@ fn nanos_exact(value: f64, unit: &str) -> f64 {
     if unit == "s" && value.abs() < 1e6 { (value * 1e9).round() / 1e9 } else { value }
 }
 
-fn significant(value: f64) -> f64 {
+pub(crate) fn significant(value: f64) -> f64 {
     if value == 0.0 {
         return 0.0;
     }

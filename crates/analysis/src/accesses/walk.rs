@@ -9,10 +9,9 @@ use facts::{Burst, Recording};
 
 use super::lines::{Bounds, LineSet};
 use super::strides::Strides;
-use crate::traced::{Damage, Depths, Execution, Observer, Touch, TracedBlock, TracedCode, replay};
-
-/// An address that needs so many loads, one after the other, is part of a chase.
-const CHASE_DEPTH: u8 = 4;
+use crate::traced::{
+    CHASE_DEPTH, Damage, Depths, Execution, Observer, Touch, TracedBlock, TracedCode, replay,
+};
 
 /// What one burst contributed to a row.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -9,7 +9,9 @@
 //! Assumption: threads' data are disjoint, so that each has its part of the shared level.
 
 use base::Bytes;
-use cachesim::{ColdLines, Config, Geometry, Inclusion, Replacement};
+use cachesim::{
+    ColdLines, Config, Geometry, Inclusion, PageSize, Prefetch, Replacement, TlbConfig, TlbGeometry,
+};
 use facts::host::CacheKind;
 use facts::{Evidence, Metric};
 
@@ -17,7 +19,11 @@ use super::Memory;
 use super::bandwidth::Quantity;
 use super::model::{Between, Level};
 use crate::profile::Profile;
+use crate::reuse::TlbSizes;
+use crate::summary::huge_page_share;
 
+/// Of the second-level TLB.
+pub(super) const STLB_WAYS: u32 = 12;
 /// Of a last level whose associativity nobody tells.
 const WAYS: u32 = 16;
 /// More are not kept apart in the model.
@@ -28,6 +34,8 @@ const USUAL: [(u64, u32); 3] = [(32 << 10, 8), (1 << 20, 16), (16 << 20, WAYS)];
 /// Sizes of the model.
 pub(crate) struct Sizes {
     levels: [Geometry; 3],
+    /// Pages that the program's memory is mapped with, mostly.
+    pub(crate) page: PageSize,
     pub(crate) notes: Vec<String>,
 }
 
@@ -49,7 +57,9 @@ impl Sizes {
         if run.host.caches.is_empty() {
             notes.push("the system does not describe its caches: usual sizes are taken".to_owned());
         }
-        let mut sizes = Sizes { levels, notes };
+        let huge = huge_page_share(profile).value.is_some_and(|percent| percent > 50.0);
+        let page = if huge { PageSize::Huge } else { PageSize::Small };
+        let mut sizes = Sizes { levels, page, notes };
         sizes.measure(profile);
         sizes
     }
@@ -84,6 +94,19 @@ impl Sizes {
             cores: 1,
             inclusion: Inclusion::NonInclusive,
             replacement: Replacement::Lru,
+            prefetch: Prefetch::None,
+            cold: ColdLines::Unknown,
+        }
+    }
+
+    /// As `reuse` has them, with the associativity of Intel's cores since Haswell.
+    pub(crate) fn tlb(&self) -> TlbConfig {
+        let sizes = TlbSizes::default();
+        let first = |entries: usize| TlbGeometry { entries: entries as u32, ways: 4 };
+        TlbConfig {
+            small: first(sizes.first_small),
+            huge: Some(first(sizes.first_large)),
+            second: Some(TlbGeometry { entries: sizes.second as u32, ways: STLB_WAYS }),
             cold: ColdLines::Unknown,
         }
     }
@@ -144,7 +167,7 @@ impl Memory<'_> {
     }
 
     /// A ratio of totals, percent, by the residuals of bursts (Cochran 1977, 6.11, combined ratio estimate).
-    fn share(&self, part: &Quantity, of: &[f64]) -> Metric {
+    pub(super) fn share(&self, part: &Quantity, of: &[f64]) -> Metric {
         let whole = self.strata.total(of).value;
         if whole <= 0.0 {
             return Metric::unavailable("percent", "no load was traced");

@@ -12,6 +12,7 @@
 //! they began.
 
 mod bandwidth;
+mod bound;
 mod footprint;
 mod latency;
 mod levels;
@@ -25,7 +26,7 @@ mod survival;
 use std::collections::BTreeMap;
 
 use base::Nanos;
-use cachesim::Hierarchy;
+use cachesim::{Hierarchy, Tlb};
 use facts::{Evidence, Metric};
 
 use self::bandwidth::Quantity;
@@ -39,6 +40,7 @@ use crate::profile::Profile;
 use crate::traced::{SiteIndex, TracedCode};
 
 pub use self::bandwidth::{Bands, Bandwidth, BandwidthBin, BandwidthStep};
+pub use self::bound::{Bound, Class};
 pub use self::latency::{Latency, LatencyRow};
 pub use self::levels::LevelShares;
 pub use self::rows::MemoryRow;
@@ -78,12 +80,15 @@ impl<'a> Memory<'a> {
     pub fn new(profile: &'a Profile<'a>, code: &'a TracedCode) -> Memory<'a> {
         let sizes = Sizes::of(profile);
         let mut notes = sizes.notes.clone();
-        let (passed, missing) = match Hierarchy::new(&sizes.config()) {
-            Ok(caches) => (pass(profile, code, caches), None),
-            Err(error) => (
-                Passed::default(),
-                Some(format!("the caches of this machine cannot be simulated: {error}")),
-            ),
+        let simulated = Hierarchy::new(&sizes.config()).and_then(|caches| {
+            Ok(pass(profile, code, caches, (Tlb::new(&sizes.tlb())?, sizes.page)))
+        });
+        let (passed, missing) = match simulated {
+            Ok(passed) => (passed, None),
+            Err(error) => {
+                let why = format!("the caches of this machine cannot be simulated: {error}");
+                (Passed::default(), Some(why))
+            }
         };
         let works: Vec<Work> = passed.bursts.iter().map(|burst| work(profile, burst)).collect();
         let speeds = Speeds::new(profile.recording, code, &works);

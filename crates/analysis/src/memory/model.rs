@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use cachesim::LevelTally;
 
 use super::footprint::Extent;
+use super::levels::STLB_WAYS;
 use super::pass::{Partly, Passed, SiteOutcomes};
 use super::survival::Survival;
 use crate::stack::FunctionId;
@@ -62,6 +63,7 @@ struct Chances {
     l1: Survival,
     l2: Survival,
     llc: Survival,
+    stlb: Survival,
     outcomes: SiteOutcomes,
 }
 
@@ -88,6 +90,7 @@ impl Model {
             l1: Survival::of(&outcomes.l1, levels[0].ways),
             l2: Survival::of(&outcomes.l2, levels[1].ways),
             llc: Survival::of(&outcomes.llc, levels[2].ways),
+            stlb: Survival::of(&outcomes.stlb, STLB_WAYS as usize),
             outcomes: outcomes.clone(),
         };
         Model {
@@ -153,6 +156,16 @@ impl Model {
             return Between::exactly(1.0);
         }
         Between::each(open, |open| missed(tally, survival, open) / all)
+    }
+
+    /// The chance that an access of a site needs a page walk.
+    pub(crate) fn walks(&self, site: SiteIndex) -> Between {
+        let Some(chances) = self.sites.get(&site) else { return Between::default() };
+        let of = &chances.outcomes;
+        let executed = (of.loads + of.stores).max(1) as f64;
+        let known = of.stlb.absent.misses as f64;
+        let open = Between { likely: 0.5, low: 0.0, high: 1.0 };
+        Between::each(open, |open| (known + missed(&of.stlb, &chances.stlb, open)) / executed)
     }
 
     /// Where the touches of a site were served, over all bursts.

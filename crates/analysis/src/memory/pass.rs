@@ -9,17 +9,20 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::RemoteAddr;
+use base::{BlockId, RemoteAddr};
 use cachesim::{
-    Access, FillTally, Hierarchy, Kind, LevelTally, LoopAccess, LoopRun, SiteId, Thread,
+    Access, FillTally, Hierarchy, Kind, LevelTally, LoopAccess, LoopRun, PageSize, SiteId, Thread,
+    Tlb,
 };
 use facts::{Burst, Recording};
 
+use super::bound::floors;
 use super::footprint::{Footprint, is_sampled};
 use crate::profile::Profile;
 use crate::stack::FunctionId;
 use crate::traced::{
-    Damage, Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode, replay,
+    CHASE_DEPTH, Damage, Depths, Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode,
+    replay,
 };
 
 const LINE: u64 = x86::LINE_BYTES as u64;
@@ -55,6 +58,12 @@ pub(crate) struct BurstWork {
     pub(crate) instructions: f64,
     pub(crate) records: f64,
     pub(crate) flops: f64,
+    /// Core time of loops whose floor was measured, seconds: likely, low, high.
+    pub(crate) floor: (f64, f64, f64),
+    /// Instructions in them.
+    pub(crate) floor_instructions: f64,
+    /// Loads whose address stands at the end of a chain of loads.
+    pub(crate) chased: f64,
     pub(crate) sites: Vec<SiteWork>,
 }
 
@@ -64,6 +73,8 @@ pub(crate) struct SiteOutcomes {
     pub(crate) l1: LevelTally,
     pub(crate) l2: LevelTally,
     pub(crate) llc: LevelTally,
+    /// Second-level TLB.
+    pub(crate) stlb: LevelTally,
     pub(crate) loads: u64,
     pub(crate) stores: u64,
 }
@@ -78,13 +89,22 @@ pub(crate) struct Passed {
 }
 
 /// Runs all bursts through `caches`, which forgets everything between them.
-pub(crate) fn pass(profile: &Profile<'_>, code: &TracedCode, caches: Hierarchy) -> Passed {
+pub(crate) fn pass(
+    profile: &Profile<'_>,
+    code: &TracedCode,
+    caches: Hierarchy,
+    (pages, page): (Tlb, PageSize),
+) -> Passed {
     let recording: &Recording = profile.recording;
     let numbers = recording.bursts.iter().enumerate().map(|(number, burst)| (burst.id, number));
     let mut walker = Walker {
         profile,
         code,
         caches,
+        pages,
+        page,
+        floors: floors(recording),
+        depths: Depths::default(),
         numbers: numbers.collect(),
         passed: Passed::default(),
         work: None,
@@ -100,6 +120,10 @@ struct Walker<'a> {
     profile: &'a Profile<'a>,
     code: &'a TracedCode,
     caches: Hierarchy,
+    pages: Tlb,
+    page: PageSize,
+    floors: HashMap<BlockId, (f64, f64, f64)>,
+    depths: Depths,
     numbers: HashMap<base::BurstId, usize>,
     passed: Passed,
     work: Option<BurstWork>,
@@ -112,6 +136,8 @@ struct Walker<'a> {
 impl Observer for Walker<'_> {
     fn begin(&mut self, _: &Burst) {
         self.caches.forget();
+        self.pages.forget();
+        self.depths = Depths::default();
         self.work = None;
     }
 
@@ -122,8 +148,20 @@ impl Observer for Walker<'_> {
         let Some(work) = &mut self.work else { return };
         let length = block.ways.first().copied().unwrap_or(0) as f64;
         let whole = execution.iterations().saturating_sub(1) as f64;
-        work.instructions += whole * length + execution.executed() as f64;
+        let instructions = whole * length + execution.executed() as f64;
+        work.instructions += instructions;
         work.records += 1.0;
+        if let Some((likely, low, high)) = self.floors.get(&execution.block()) {
+            let (times, floor) = (instructions / length.max(1.0), &mut work.floor);
+            *floor = (floor.0 + likely * times, floor.1 + low * times, floor.2 + high * times);
+            work.floor_instructions += instructions;
+        }
+        for (access, depth) in block.accesses.iter().zip(&block.chains.accesses) {
+            if depth.at(&self.depths) >= CHASE_DEPTH {
+                work.chased += execution.times(access.instruction) as f64;
+            }
+        }
+        self.depths = block.chains.leave(&self.depths);
         for one in &block.arithmetic {
             let operations = self.code.arithmetic[one.arithmetic.index()].flops.operations;
             work.flops += execution.times(one.instruction) as f64 * f64::from(operations);
@@ -144,6 +182,7 @@ impl Observer for Walker<'_> {
             outcomes.l1 += &tally.l1;
             outcomes.l2 += &tally.l2;
             outcomes.llc += &tally.llc;
+            outcomes.stlb += &self.pages.take_tally(SiteId(site.index() as u32)).second;
             outcomes.loads += tally.loads;
             outcomes.stores += tally.stores + tally.streaming_stores;
             work.sites.push(SiteWork {
@@ -180,6 +219,9 @@ impl Walker<'_> {
             instructions: 0.0,
             records: 0.0,
             flops: 0.0,
+            floor: (0.0, 0.0, 0.0),
+            floor_instructions: 0.0,
+            chased: 0.0,
             sites: Vec::new(),
         })
     }
@@ -196,7 +238,7 @@ impl Walker<'_> {
                 self.touched.push(site);
             }
             let id = SiteId(site.index() as u32);
-            let caches = &mut self.caches;
+            let (caches, pages, page) = (&mut self.caches, &mut self.pages, self.page);
             let body = &mut self.body;
             let whole = execution.times(access.instruction);
             let is_last = access.instruction < execution.executed();
@@ -216,15 +258,20 @@ impl Walker<'_> {
                 } else if count == 1 {
                     let access = Access { address: start, bytes, kind, site: id };
                     caches.access(Thread(0), &access);
+                    pages.access(&access, page);
                 } else {
                     let accesses = &[one];
-                    caches.run(Thread(0), &LoopRun { accesses, iterations: count, partial: 0 });
+                    let run = LoopRun { accesses, iterations: count, partial: 0 };
+                    caches.run(Thread(0), &run);
+                    pages.run(&run, &[page]);
                 }
             });
         }
         if !self.body.is_empty() {
             let iterations = execution.iterations() - 1;
-            self.caches.run(Thread(0), &LoopRun { accesses: &self.body, iterations, partial });
+            let run = LoopRun { accesses: &self.body, iterations, partial };
+            self.caches.run(Thread(0), &run);
+            self.pages.run(&run, &vec![self.page; self.body.len()]);
         }
     }
 }

@@ -147,6 +147,11 @@ impl Strata {
         profile.stacks.places[profile.stacks.innermost_user(stack).index()].function
     }
 
+    /// Native seconds of a burst.
+    pub(crate) fn seconds_of(&self, burst: usize) -> f64 {
+        self.looks[burst].seconds
+    }
+
     /// How many bursts.
     pub(crate) fn bursts(&self) -> usize {
         self.looks.len()

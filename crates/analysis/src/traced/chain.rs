@@ -11,6 +11,9 @@
 
 use x86::{Block, GprSet, Instruction, Kind, Source, sources};
 
+/// An address that needs so many loads, one after the other, is part of a chase.
+pub(crate) const CHASE_DEPTH: u8 = 4;
+
 /// Depths of rax..r15.
 pub(crate) type Depths = [u8; x86::Gpr::COUNT];
 

@@ -9,7 +9,7 @@ mod code;
 mod replay;
 
 pub(crate) use address::Touch;
-pub(crate) use chain::Depths;
+pub(crate) use chain::{CHASE_DEPTH, Depths};
 pub(crate) use code::TracedBlock;
 pub(crate) use replay::{Damage, Execution, Observer, replay};
 

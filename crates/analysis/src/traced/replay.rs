@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use base::BurstId;
+use base::{BlockId, BurstId};
 use facts::{Burst, BurstFlavour, Record, Recording, decode_records};
 
 use super::address::Touch;
@@ -30,6 +30,11 @@ pub(crate) struct Execution<'a> {
 }
 
 impl Execution<'_> {
+    /// Which block.
+    pub(crate) fn block(&self) -> BlockId {
+        self.record.block
+    }
+
     /// How often the block was entered.
     pub(crate) fn iterations(&self) -> u64 {
         self.record.iterations

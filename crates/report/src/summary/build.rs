@@ -14,8 +14,6 @@ use super::{
 };
 use crate::json::tidy;
 
-const NO_MODEL: &str =
-    "needs a model of the caches over traced accesses, which this version does not have";
 const NO_COUNTERS: &str = "needs hardware counters, which this version does not read";
 const NO_HEAP: &str = "needs allocation records, which this version does not have";
 const NOT_CALIBRATED: &str = "this machine was not measured: run `fathom machine`";
@@ -70,15 +68,19 @@ impl Summary {
                 time: tidy(found.fault_cost.time),
             },
             dram_bandwidth: memory.bandwidth,
-            memory_bound: Metric::unavailable("percent", NO_MODEL),
+            classification: memory.class.map(analysis::memory::Class::name),
+            classification_reason: memory.class_reason,
+            memory_bound: memory.memory_bound,
+            elapsed_without_misses: memory.without_misses,
             average_load_latency: memory.latency,
+            exposed_load_latency: memory.exposed,
             loads: memory.loads,
             stores: memory.stores,
             levels: memory.levels,
             flops: memory.flops,
             arithmetic_intensity: memory.intensity,
             dtlb: DtlbSummary {
-                misses: Metric::unavailable("count", NO_COUNTERS),
+                misses: memory.page_walks,
                 walk_time_percent: Metric::unavailable("percent", NO_COUNTERS),
             },
             heap: HeapSummary {

@@ -1,22 +1,27 @@
 //! The part of the summary that comes from traced accesses.
 
-use analysis::Profile;
-use analysis::TracedCode;
-use analysis::memory::{Bands, Memory};
+use analysis::memory::{Bands, Bandwidth, BandwidthStep, Bound, Class, Memory};
+use analysis::{Profile, TracedCode};
 use facts::Metric;
 
-use super::{BandwidthSummary, Levels};
-use crate::json::tidy;
+use super::{BandwidthSummary, BandwidthTime, Levels};
+use crate::json::{significant, tidy};
 
 /// What memory does to the program.
 pub(super) struct MemoryPart {
     pub(super) bandwidth: BandwidthSummary,
+    pub(super) class: Option<Class>,
+    pub(super) class_reason: String,
+    pub(super) memory_bound: Metric,
+    pub(super) without_misses: Metric,
     pub(super) latency: Metric,
+    pub(super) exposed: Metric,
     pub(super) loads: Metric,
     pub(super) stores: Metric,
     pub(super) levels: Levels,
     pub(super) flops: Metric,
     pub(super) intensity: Metric,
+    pub(super) page_walks: Metric,
     pub(super) notes: Vec<String>,
 }
 
@@ -26,23 +31,28 @@ pub(super) fn memory_part(profile: &Profile<'_>, code: &TracedCode) -> MemoryPar
     let (loads, stores) = memory.executed();
     let (flops, intensity) = memory.arithmetic();
     let levels = memory.levels(|_| true);
+    let (bandwidth, bound) = (memory.bandwidth(Bands::default()), memory.bound());
+    let (class, class_reason) = class(&memory, &bandwidth, &bound);
+    let of_bound = |unit: &str, part: fn(&Bound) -> &Metric| {
+        tidy(match &bound {
+            Ok(bound) => part(bound).clone(),
+            Err(why) => Metric::unavailable(unit, why),
+        })
+    };
     MemoryPart {
-        bandwidth: match memory.bandwidth(Bands::default()) {
-            Ok(found) => BandwidthSummary {
-                average: tidy(found.average),
-                observed_max: tidy(found.observed_max),
-                read: tidy(found.read),
-                write: tidy(found.write),
-                bound_time_percent: tidy(found.bound_time),
-            },
+        class,
+        class_reason,
+        memory_bound: of_bound("percent", |bound| &bound.memory),
+        without_misses: of_bound("s", |bound| &bound.without_misses),
+        exposed: of_bound("ns", |bound| &bound.exposed),
+        bandwidth: match bandwidth {
+            Ok(found) => bandwidth_summary(found),
             Err(why) => no_bandwidth(why),
         },
         latency: tidy(match memory.latency() {
             Ok(latency) => latency.mean,
             Err(why) => Metric::unavailable("ns", &why),
         }),
-        flops: tidy(flops),
-        intensity: tidy(intensity),
         loads: tidy(loads),
         stores: tidy(stores),
         levels: Levels {
@@ -51,7 +61,44 @@ pub(super) fn memory_part(profile: &Profile<'_>, code: &TracedCode) -> MemoryPar
             l3: tidy(levels.l3),
             dram: tidy(levels.dram),
         },
+        flops: tidy(flops),
+        intensity: tidy(intensity),
+        page_walks: tidy(memory.page_walks()),
         notes: memory.notes,
+    }
+}
+
+fn class(
+    memory: &Memory<'_>,
+    bandwidth: &Result<Bandwidth, &str>,
+    bound: &Result<Bound, String>,
+) -> (Option<Class>, String) {
+    let (bandwidth, bound) = match (bandwidth, bound) {
+        (Ok(bandwidth), Ok(bound)) => (bandwidth, bound),
+        (Err(why), _) => return (None, (*why).to_owned()),
+        (_, Err(why)) => return (None, why.clone()),
+    };
+    match memory.class(bandwidth, bound) {
+        Some((class, why)) => (Some(class), why),
+        None => (None, "the intervals of what was measured are too wide to decide".to_owned()),
+    }
+}
+
+fn bandwidth_summary(found: Bandwidth) -> BandwidthSummary {
+    let step = |step: BandwidthStep| BandwidthTime {
+        from: significant(step.from),
+        to: significant(step.to),
+        time: tidy(step.time),
+    };
+    BandwidthSummary {
+        average: tidy(found.average),
+        observed_max: tidy(found.observed_max),
+        read: tidy(found.read),
+        write: tidy(found.write),
+        bound_time_percent: tidy(found.bound_time),
+        medium_from: found.bands.map(|(medium, _)| significant(medium)),
+        high_from: found.bands.map(|(_, high)| significant(high)),
+        histogram: found.histogram.into_iter().map(step).collect(),
     }
 }
 
@@ -63,5 +110,8 @@ fn no_bandwidth(why: &str) -> BandwidthSummary {
         read: missing("GB/s"),
         write: missing("GB/s"),
         bound_time_percent: missing("percent"),
+        medium_from: None,
+        high_from: None,
+        histogram: Vec::new(),
     }
 }

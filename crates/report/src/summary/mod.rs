@@ -41,8 +41,14 @@ pub struct Summary {
     pub time_split: TimeSplitSummary,
     pub machine: MachineSummary,
     pub dram_bandwidth: BandwidthSummary,
+    /// `bandwidth-bound`, `latency-bound`, `tlb-bound` or `core-bound`; `None` where the evidence does not decide.
+    pub classification: Option<&'static str>,
+    /// Why so, or why not.
+    pub classification_reason: String,
     pub memory_bound: Metric,
+    pub elapsed_without_misses: Metric,
     pub average_load_latency: Metric,
+    pub exposed_load_latency: Metric,
     pub loads: Metric,
     pub stores: Metric,
     pub levels: Levels,
@@ -153,6 +159,19 @@ pub struct BandwidthSummary {
     pub read: Metric,
     pub write: Metric,
     pub bound_time_percent: Metric,
+    /// From where on a rate is medium and high, GB/s; `None` when the machine's peak is not known.
+    pub medium_from: Option<f64>,
+    pub high_from: Option<f64>,
+    pub histogram: Vec<BandwidthTime>,
+}
+
+/// How long the program moved data at rates between two bounds, GB/s.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct BandwidthTime {
+    pub from: f64,
+    pub to: f64,
+    pub time: Metric,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize)]

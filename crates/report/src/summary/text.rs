@@ -1,5 +1,7 @@
 //! The summary as a person reads it at the end of `fathom run`: the answer first, the small print last.
 
+mod memory;
+
 use facts::{Evidence, Metric};
 
 use super::{Summary, TopFunction};
@@ -18,6 +20,7 @@ pub(crate) fn text(summary: &Summary, width: usize, paint: Paint) -> String {
     let mut page = Page { out: String::new(), width, paint };
     headline(summary, &mut page);
     time_split(summary, &mut page);
+    memory::traffic(summary, &mut page);
     top_functions(summary, &mut page);
     memory_and_faults(summary, &mut page);
     machine(summary, &mut page);

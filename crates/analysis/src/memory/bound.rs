@@ -1,0 +1,278 @@
+//! How much of the time is memory's, and what the program is bound by.
+//!
+//! What for: a loop's own instructions were timed with all their data in the first-level cache (its *core floor*); what
+//! the loop takes natively beyond that is the wait for memory. What not: stalls on code fetch and mispredicted branches,
+//! which count as memory where the floor does not show them.
+//!
+//! memory-bound share = 1 - (core time) / (native time), both summed over bursts by strata.
+//! Core time of a burst: floor × iterations for the loops that have one; for other instructions a time each: the mean
+//! over the floors, or [`USUAL`], but never more than the burst leaves. Bounds: [`QUICKEST`] per instruction, and all that
+//! the burst leaves.
+//!
+//! Assumptions: one start of a loop stands for all (`collect::floor`); hit rates of the first level do not matter to the
+//! core. If all data were in the first level the program would take elapsed × (core time / native time), had it the
+//! same threads and no kernel time.
+
+use std::collections::HashMap;
+
+use base::BlockId;
+use facts::{Evidence, FloorOutcome, Metric, Recording};
+
+use super::Memory;
+use super::bandwidth::{Bandwidth, Quantity};
+use super::pass::BurstWork;
+
+/// Seconds that an instruction takes in code without a floor: two per cycle at 3 GHz.
+const USUAL: f64 = 0.17e-9;
+/// No processor of these years is quicker: eight per cycle at 5 GHz.
+const QUICKEST: f64 = 0.025e-9;
+/// From this share on memory is what the program waits for, 0..1.
+const BOUND: f64 = 0.4;
+/// From this share of the peak on, bandwidth is what limits.
+const NEAR_PEAK: f64 = 0.7;
+
+/// What limits the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// The rate at which memory delivers.
+    Bandwidth,
+    /// The time that single loads take.
+    Latency,
+    /// Address translation.
+    Tlb,
+    /// Its own instructions.
+    Core,
+}
+
+impl Class {
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Bandwidth => "bandwidth-bound",
+            Class::Latency => "latency-bound",
+            Class::Tlb => "tlb-bound",
+            Class::Core => "core-bound",
+        }
+    }
+}
+
+/// How much of the time is memory's.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Bound {
+    /// Share of the program's CPU time, percent.
+    pub memory: Metric,
+    /// The rest.
+    pub core: Metric,
+    /// Elapsed time if all data were in the first-level cache, seconds.
+    pub without_misses: Metric,
+    /// Instructions in loops whose floor was measured, percent of all.
+    pub covered: Metric,
+    /// Time that a load beyond the first level holds the program up, on average, nanoseconds.
+    pub exposed: Metric,
+}
+
+/// Floors by block, seconds per iteration: likely, low, high.
+pub(super) fn floors(recording: &Recording) -> HashMap<BlockId, (f64, f64, f64)> {
+    let seconds = |picos: base::Picos| picos.0 as f64 * 1e-12;
+    let measured = recording.core_floors.iter().filter_map(|floor| match &floor.outcome {
+        FloorOutcome::Measured(time) => {
+            Some((floor.block, (seconds(time.median), seconds(time.low), seconds(time.high))))
+        }
+        FloorOutcome::Refused(_) => None,
+    });
+    measured.collect()
+}
+
+impl Memory<'_> {
+    /// The memory-bound share.
+    ///
+    /// # Errors
+    /// Why it cannot be had.
+    pub fn bound(&self) -> Result<Bound, String> {
+        self.available()?;
+        let (mut own, mut covered, mut all) = (0.0, 0.0, 0.0);
+        for burst in &self.passed.bursts {
+            own += burst.floor.0;
+            covered += burst.floor_instructions;
+            all += burst.instructions;
+        }
+        let usual = if covered > 0.2 * all { own / covered } else { USUAL };
+        let bursts = self.passed.bursts.len();
+        let mut core = Quantity::none(bursts);
+        let mut native = vec![0.0; bursts];
+        for (number, burst) in self.passed.bursts.iter().enumerate() {
+            let seconds = self.strata.seconds_of(number);
+            let other = (burst.instructions - burst.floor_instructions).max(0.0);
+            let with = |floor: f64, each: f64| (floor + other * each).min(seconds);
+            let likely = with(burst.floor.0, usual);
+            let high = if other > 0.05 * burst.instructions {
+                seconds
+            } else {
+                with(burst.floor.2, usual * 2.0)
+            };
+            core.add(number, likely, (with(burst.floor.1, QUICKEST).min(likely), high.max(likely)));
+            native[number] = seconds;
+        }
+        let share = self.share(&core, &native);
+        let core = Metric { evidence: Some(Evidence::Estimated), ..share };
+        let rest = |value: Option<f64>| value.map(|value| (100.0 - value).max(0.0));
+        let memory = Metric {
+            value: rest(core.value),
+            low: rest(core.high),
+            high: rest(core.low),
+            ..core.clone()
+        };
+        let percent = covered / all.max(1.0) * 100.0;
+        let covered = Metric::with_interval(
+            Evidence::Traced,
+            percent,
+            "percent",
+            (percent, percent),
+            bursts as u64,
+        );
+        Ok(Bound {
+            without_misses: self.without_misses(&core),
+            exposed: self.exposed(&memory),
+            memory,
+            core,
+            covered,
+        })
+    }
+
+    fn without_misses(&self, core: &Metric) -> Metric {
+        let elapsed = self.profile.elapsed().seconds();
+        let whole = self.profile.counted_cpu_seconds().unwrap_or(self.strata.seconds);
+        // Time outside of the program's own code stays.
+        let own = if whole > 0.0 { (self.strata.seconds / whole).min(1.0) } else { 1.0 };
+        let scale =
+            |percent: Option<f64>| percent.map(|core| elapsed * (1.0 - own * (1.0 - core / 100.0)));
+        Metric {
+            value: scale(core.value),
+            low: scale(core.low),
+            high: scale(core.high),
+            unit: "s".to_owned(),
+            ..core.clone()
+        }
+    }
+
+    fn exposed(&self, memory: &Metric) -> Metric {
+        let levels = self.levels(|_| true);
+        let loads: f64 = self.loads.values().sum();
+        let beyond =
+            levels.l1.value.map(|l1| loads * (100.0 - l1) / 100.0).filter(|beyond| *beyond >= 1.0);
+        let Some(beyond) = beyond else {
+            return Metric::unavailable("ns", "no load went beyond the first-level cache");
+        };
+        let nanos = |percent: Option<f64>| {
+            percent.map(|share| share / 100.0 * self.strata.seconds * 1e9 / beyond)
+        };
+        Metric {
+            value: nanos(memory.value),
+            low: nanos(memory.low),
+            high: nanos(memory.high),
+            unit: "ns".to_owned(),
+            ..memory.clone()
+        }
+    }
+
+    /// What limits the program, and why, in words; `None` when the evidence does not decide.
+    #[must_use]
+    pub fn class(&self, bandwidth: &Bandwidth, bound: &Bound) -> Option<(Class, String)> {
+        let elapsed = self.profile.elapsed().seconds();
+        // Threads that run at a time; and the rate while they do.
+        let running = (self.strata.seconds / elapsed.max(1e-9)).max(1.0);
+        let reach = self.reachable(running)?;
+        let rate = bandwidth.average.value? * elapsed * running / self.strata.seconds;
+        let of_reach = rate / reach;
+        if of_reach >= NEAR_PEAK {
+            let why = format!(
+                "{rate:.1} GB/s while it runs, {:.0} % of what this many threads reach on this machine",
+                of_reach * 100.0
+            );
+            return Some((Class::Bandwidth, why));
+        }
+        let memory = bound.memory.value? / 100.0;
+        if memory >= BOUND {
+            let walks = self.walk_share().filter(|_| !self.is_chase());
+            let why =
+                format!("{:.0} % of its time is beyond what its instructions need", memory * 100.0);
+            return Some(match walks {
+                Some(share) if share > 0.5 => (
+                    Class::Tlb,
+                    format!(
+                        "{why}; {:.0} % of the loads beyond L1 need a page walk",
+                        share * 100.0
+                    ),
+                ),
+                _ => (Class::Latency, why),
+            });
+        }
+        (bound.memory.high? / 100.0 < BOUND + 0.3).then(|| {
+            (
+                Class::Core,
+                format!(
+                    "{:.0} % of its time is what its instructions need",
+                    100.0 - memory * 100.0
+                ),
+            )
+        })
+    }
+
+    /// Page walks: accesses whose translation is in neither TLB, for the whole program.
+    #[must_use]
+    pub fn page_walks(&self) -> Metric {
+        if let Err(why) = self.available() {
+            return Metric::unavailable("count", why);
+        }
+        let (walks, _) = self.walks_and_far_loads();
+        walks.metric(&self.strata, 1.0, "count", Evidence::Simulated)
+    }
+
+    /// Per burst: page walks, and loads that go beyond the second level of cache.
+    fn walks_and_far_loads(&self) -> (Quantity, Quantity) {
+        let bursts = self.passed.bursts.len();
+        let (mut walks, mut far) = (Quantity::none(bursts), Quantity::none(bursts));
+        for (number, burst) in self.passed.bursts.iter().enumerate() {
+            for site in &burst.sites {
+                let accesses = (site.loads + site.stores) as f64;
+                self.add(&mut walks, number, self.model.walks(site.site).times(accesses));
+                let served = self.model.served(burst.function, site.site);
+                let touches = served.l1.plus(served.l2).plus(served.l3).plus(served.dram).likely;
+                if site.loads > 0 && touches > 0.0 {
+                    let beyond = served.l3.plus(served.dram).times(site.loads as f64 / touches);
+                    self.add(&mut far, number, beyond);
+                }
+            }
+        }
+        (walks, far)
+    }
+
+    /// Page walks per load that goes beyond the second level of cache.
+    fn walk_share(&self) -> Option<f64> {
+        let (walks, far) = self.walks_and_far_loads();
+        let (walks, far) =
+            (self.strata.total(&walks.likely).value, self.strata.total(&far.likely).value);
+        (far >= 1.0).then(|| walks / far)
+    }
+
+    /// Whether most loads wait for the one before: then the walk is but a part of each wait.
+    fn is_chase(&self) -> bool {
+        let chased: f64 = self.passed.bursts.iter().map(|burst| burst.chased).sum();
+        let loads =
+            |burst: &BurstWork| burst.sites.iter().map(|site| site.loads as f64).sum::<f64>();
+        chased > 0.5 * self.passed.bursts.iter().map(loads).sum::<f64>()
+    }
+
+    /// What so many threads can move, GB/s: the best of what was measured with at most that many.
+    fn reachable(&self, running: f64) -> Option<f64> {
+        let calibration = self.profile.recording.run.calibration.as_ref()?;
+        let threads = running.ceil().max(1.0) as u32;
+        let fewest = calibration.bandwidth.iter().map(|point| point.threads).min()?;
+        let points =
+            calibration.bandwidth.iter().filter(|point| point.threads <= threads.max(fewest));
+        // Reads and ordinary stores; non-temporal stores reach what no other code does.
+        let ordinary = points.filter(|point| !point.kernel.ends_with("-nt"));
+        ordinary.filter_map(|point| point.bus.value).reduce(f64::max)
+    }
+}

@@ -1,0 +1,119 @@
+//! What memory does to the program, for people.
+
+use facts::Metric;
+
+use super::{Page, figure, percent_with_error};
+use crate::summary::Summary;
+use crate::text::{count, number, percent, printable, seconds};
+
+/// Blocks of a full bar.
+const BAR: f64 = 24.0;
+
+/// Bandwidth, levels and latency; nothing where no burst told.
+pub(super) fn traffic(summary: &Summary, page: &mut Page) {
+    let used = &summary.dram_bandwidth;
+    if used.average.value.is_none() {
+        return;
+    }
+    let class = summary.classification.map_or_else(|| "not clear".to_owned(), str::to_owned);
+    page.heading("Memory", "estimated from bursts of traced accesses");
+    page.entry("Limited by", &format!("{class}: {}", printable(&summary.classification_reason)));
+    let bound = percent_with_error(&summary.memory_bound);
+    let best = match summary.elapsed_without_misses.value {
+        Some(value) => format!("; {} if all data were in the first cache", seconds(value)),
+        None => String::new(),
+    };
+    page.entry("Memory's share", &format!("{bound} of the program's time{best}"));
+    let rate = |metric: &Metric| figure(metric, |value| format!("{} GB/s", number(value)));
+    let range = between(&used.average, "GB/s");
+    page.entry(
+        "DRAM bandwidth",
+        &format!(
+            "{}{range}: {} read, {} written",
+            rate(&used.average),
+            rate(&used.read),
+            rate(&used.write)
+        ),
+    );
+    let peak = &summary.machine.dram_bandwidth_peak;
+    let of_peak = match (used.observed_max.value, peak.value) {
+        (Some(most), Some(peak)) if peak > 0.0 => {
+            format!(", {} % of the machine's peak", percent(most / peak * 100.0))
+        }
+        _ => String::new(),
+    };
+    let high = figure(&used.bound_time_percent, |value| {
+        format!("{} % of the time in the high band", percent(value))
+    });
+    page.entry("  at most", &format!("{}{of_peak}; {high}", rate(&used.observed_max)));
+    histogram(summary, page);
+    page.entry(
+        "Loads, stores",
+        &format!("{}, {}", figure(&summary.loads, count), figure(&summary.stores, count)),
+    );
+    let levels = &summary.levels;
+    let parts =
+        [("L1", &levels.l1), ("L2", &levels.l2), ("L3", &levels.l3), ("DRAM", &levels.dram)];
+    let parts = parts.map(|(name, metric)| match metric.value {
+        Some(value) => format!("{name} {} %", percent(value)),
+        None => format!("{name} n/a"),
+    });
+    page.entry("  served by", &format!("{} (simulated)", parts.join(", ")));
+    let latency =
+        figure(&summary.average_load_latency, |value| format!("{} ns on average", number(value)));
+    let exposed = match summary.exposed_load_latency.value {
+        Some(value) => {
+            format!("; each one beyond L1 holds the program up for {} ns", number(value))
+        }
+        None => String::new(),
+    };
+    page.entry(
+        "  latency",
+        &format!("{latency}{}{exposed}", between(&summary.average_load_latency, "ns")),
+    );
+    let per_byte = figure(&summary.arithmetic_intensity, |value| {
+        format!("{} per byte of DRAM traffic", number(value))
+    });
+    if summary.flops.value.is_some_and(|flops| flops > 0.0) {
+        page.entry(
+            "Arithmetic",
+            &format!(
+                "{}, {per_byte}",
+                figure(&summary.flops, |value| format!("{} GFLOP/s", number(value)))
+            ),
+        );
+    }
+}
+
+/// ` (12.1 to 13.4 GB/s)`.
+fn between(metric: &Metric, unit: &str) -> String {
+    match (metric.low, metric.high) {
+        (Some(low), Some(high)) if metric.value.is_some() => {
+            format!(" ({} to {} {unit})", number(low), number(high))
+        }
+        _ => String::new(),
+    }
+}
+
+/// Time at each rate, as far as the program got.
+fn histogram(summary: &Summary, page: &mut Page) {
+    let steps = &summary.dram_bandwidth.histogram;
+    let time = |metric: &Metric| metric.value.unwrap_or(0.0);
+    let longest = steps.iter().map(|step| time(&step.time)).fold(0.0, f64::max);
+    let last = steps.iter().rposition(|step| time(&step.time) > 0.0);
+    let Some(last) = last.filter(|_| longest > 0.0) else { return };
+    for step in &steps[..=last] {
+        let share = time(&step.time) / longest * BAR;
+        let bar =
+            if share > 0.0 { "█".repeat((share.round() as usize).max(1)) } else { String::new() };
+        let band = match (summary.dram_bandwidth.medium_from, summary.dram_bandwidth.high_from) {
+            (_, Some(high)) if step.from >= high => "high",
+            (Some(medium), _) if step.from >= medium => "medium",
+            _ => "low",
+        };
+        let label = format!("  {:>4.0}-{:<3.0} {band}", step.from, step.to);
+        if share > 0.0 {
+            page.entry(&label, &format!("{bar} {}", seconds(time(&step.time))));
+        }
+    }
+}
