@@ -59,7 +59,7 @@ fn report(what: &str, accesses: u64, mut work: impl FnMut(&mut Hierarchy)) {
         hierarchy.forget();
         let start = cpu_seconds();
         work(&mut hierarchy);
-        best = best.min((cpu_seconds() - start));
+        best = best.min(cpu_seconds() - start);
     }
     println!("{what:50} {:8.0} M accesses/s", accesses as f64 / best * 1e-6);
 }

@@ -156,7 +156,13 @@ impl Cache {
                 return Ok((Slot(recent), 0));
             }
         }
-        let filled = set.filled;
+        self.search(index, line)
+    }
+
+    /// The rest of a touch, apart so that the common case is small enough to stand in its callers.
+    #[inline(never)]
+    fn search(&mut self, index: usize, line: u64) -> Result<(Slot, u8), FillClass> {
+        let (first, filled) = (index * self.ways, self.sets[index].filled);
         match self.way_of(first, filled, line) {
             None => Err(self.absent(filled)),
             Some(way) => Ok((Slot(first + way), self.promote(index, way))),
@@ -226,9 +232,21 @@ impl Cache {
         }
     }
 
+    /// All tags of a set are compared, without leaving early: where a line is found cannot be predicted, and a
+    /// mispredicted branch costs more than a dozen comparisons.
     #[inline]
     fn way_of(&self, first: usize, filled: u8, line: u64) -> Option<usize> {
-        self.tags[first..first + usize::from(filled)].iter().position(|tag| *tag == line)
+        let tags = &self.tags[first..first + usize::from(filled)];
+        for (number, some) in tags.chunks(NARROW).enumerate() {
+            let mut equal = 0u32;
+            for (way, tag) in some.iter().enumerate() {
+                equal |= u32::from(*tag == line) << way;
+            }
+            if equal != 0 {
+                return Some(number * NARROW + equal.trailing_zeros() as usize);
+            }
+        }
+        None
     }
 
     #[inline]

@@ -124,6 +124,10 @@ impl Hierarchy {
         }
     }
 
+    pub(crate) fn prefetches(&self) -> bool {
+        !matches!(self.prefetcher, Prefetcher::Off)
+    }
+
     #[inline]
     pub(crate) fn core_of(&self, thread: Thread) -> usize {
         if self.cores.len() == 1 { 0 } else { thread.0 as usize % self.cores.len() }

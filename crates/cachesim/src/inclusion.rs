@@ -18,6 +18,9 @@ impl Hierarchy {
     /// A line left a core's L1.
     pub(crate) fn left_l1(&mut self, core: usize, evicted: Evicted) {
         let Evicted { line, state } = evicted;
+        if self.nothing_to_tell(state) {
+            return;
+        }
         let l2 = self.cores[core].l2.as_mut();
         match l2.map(|l2| (l2.find(line), l2)) {
             None => self.left_private(line, state),
@@ -27,6 +30,11 @@ impl Hierarchy {
         }
     }
 
+    /// Whether the copies further out know all that this one knew. Spares most evictions a search.
+    fn nothing_to_tell(&self, state: LineState) -> bool {
+        !state.dirtied && self.inclusion != Inclusion::Victim
+    }
+
     /// A line left a core's L2.
     pub(crate) fn left_l2(&mut self, core: usize, evicted: Evicted) {
         let Evicted { line, mut state } = evicted;
@@ -34,6 +42,9 @@ impl Hierarchy {
             if let Some(inner) = self.cores[core].l1.remove(line) {
                 state.absorb(inner);
             }
+        }
+        if self.nothing_to_tell(state) {
+            return;
         }
         self.left_private(line, state);
     }

@@ -17,7 +17,7 @@
 //!   Calm ends when two lines meet in a set, or a line is taken out of L1 (by inclusion).
 //!
 //! Accesses that send lines out (stores past the caches, flushes) are simulated at their changes too: repeated, they
-//! find nothing to send out, unless another access brings the same line in: that is not calm.
+//! find nothing to send out, unless another access or a prefetcher brings the line in: that is not calm.
 //! Stores: the simulated touch at a change makes the line dirty; repeated ones find it so. Other threads do not run
 //! meanwhile.
 
@@ -36,6 +36,8 @@ pub(crate) trait Levels {
     fn add_hits(&mut self, site: SiteId, depth: u8, count: u64);
     /// How often something but a touch changed the first level.
     fn removals(&self) -> u64;
+    /// Whether a miss may bring in other lines, behind the first level.
+    fn prefetches(&self) -> bool;
 }
 
 /// One core of a hierarchy.
@@ -64,6 +66,10 @@ impl Levels for Core<'_> {
 
     fn removals(&self) -> u64 {
         self.hierarchy.cores[self.core].l1.removals()
+    }
+
+    fn prefetches(&self) -> bool {
+        self.hierarchy.prefetches()
     }
 }
 
@@ -178,6 +184,7 @@ pub(crate) fn drive<L: Levels>(levels: &mut L, run: &LoopRun<'_>) {
 struct Driver<'a, L: Levels> {
     levels: &'a mut L,
     cursors: Vec<Cursor>,
+    can_be_calm: bool,
     /// Depths of a steady iteration: site and depth of each line touched.
     steady: Vec<(SiteId, u8)>,
 }
@@ -186,7 +193,9 @@ impl<'a, L: Levels> Driver<'a, L> {
     fn new(levels: &'a mut L, run: &LoopRun<'_>) -> Driver<'a, L> {
         let accesses = run.accesses.iter().enumerate();
         let cursors = accesses.map(|(index, access)| Cursor::new(levels, index, access)).collect();
-        Driver { levels, cursors, steady: Vec::new() }
+        let drops = run.accesses.iter().any(|access| access.kind.drops());
+        let can_be_calm = !(drops && levels.prefetches());
+        Driver { levels, cursors, can_be_calm, steady: Vec::new() }
     }
 
     /// Invariant at the head of the loop: all iterations before `now` are done, and either something changes in
@@ -202,7 +211,7 @@ impl<'a, L: Levels> Driver<'a, L> {
                 let removals = self.levels.removals();
                 self.whole_iteration();
                 self.cursors.iter_mut().for_each(|cursor| cursor.settled = now + 1);
-                free && removals == self.levels.removals()
+                self.can_be_calm && free && removals == self.levels.removals()
             };
             let next = self.cursors.iter().map(|cursor| cursor.next).min();
             let next = next.unwrap_or(iterations).min(iterations);

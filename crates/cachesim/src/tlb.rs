@@ -225,4 +225,8 @@ impl Levels for Pages<'_> {
     fn removals(&self) -> u64 {
         0
     }
+
+    fn prefetches(&self) -> bool {
+        false
+    }
 }
