@@ -97,8 +97,8 @@ pub struct Cache {
     returns: HashSet<RemoteAddr>,
     /// Targets that were refused; a thread that comes there finds out anew.
     hopeless: HashSet<RemoteAddr>,
-    /// The last block in the chain of each table entry.
-    chains: HashMap<u16, u32>,
+    /// The first and the last block of one region in the chain of a table entry.
+    chains: HashMap<(u16, usize), (u32, u32)>,
     reader: Reader,
     layouts: Layouts,
     /// Where the program natively is, for samplers.
@@ -193,7 +193,10 @@ impl Cache {
         next_id: &mut u32,
     ) -> Result<RemoteAddr, Refused> {
         let number = match self.by_start.get(&native) {
-            Some(number) => *number,
+            Some(number) => {
+                self.lead_to(*number);
+                *number
+            }
             None => self.add(code, native, next_id)?,
         };
         let block = self.block(number).ok_or(Refused::NoRoom)?;
@@ -378,21 +381,26 @@ impl Cache {
         true
     }
 
+    /// Blocks of one region form a chain. Two regions may be too far apart for one.
     fn put_into_table(&mut self, number: u32) {
         let block = &self.blocks[number as usize];
-        let bucket = (block.start.0 & 0xffff) as u16;
         let entry = RemoteAddr(block.at.0 + block.table_entry as u64);
-        match self.chains.get(&bucket).copied() {
-            None => self.set_table(bucket, entry.0),
-            Some(last) => {
-                let chain = self.blocks[last as usize].chain;
-                if !self.set_branch(last, chain, entry) {
-                    // Out of reach: the newer one gets the table, and its misses reach the tracer.
-                    self.set_table(bucket, entry.0);
-                }
-            }
+        let place = (bucket(block.start), block.region);
+        if let Some((_, last)) = self.chains.get(&place).copied() {
+            self.set_branch(last, self.blocks[last as usize].chain, entry);
         }
-        self.chains.insert(bucket, number);
+        self.chains.entry(place).or_insert((number, number)).1 = number;
+        self.lead_to(number);
+    }
+
+    /// Has the table lead to the region of a block that is wanted now. Where two regions have a block for one entry, the
+    /// other one's misses reach the tracer, which then asks for that one.
+    fn lead_to(&self, number: u32) {
+        let block = &self.blocks[number as usize];
+        let bucket = bucket(block.start);
+        let Some((first, _)) = self.chains.get(&(bucket, block.region)) else { return };
+        let first = &self.blocks[*first as usize];
+        self.set_table(bucket, first.at.0 + first.table_entry as u64);
     }
 
     fn set_table(&self, bucket: u16, target: u64) {
@@ -407,6 +415,11 @@ const RESERVED: Gpr = Gpr::R15;
 #[must_use]
 pub fn reserved(of: BurstFlavour) -> Option<Gpr> {
     (of != BurstFlavour::Count).then_some(RESERVED)
+}
+
+/// The table entry of an address.
+fn bucket(start: RemoteAddr) -> u16 {
+    (start.0 & 0xffff) as u16
 }
 
 /// Where a block begins, and what stands behind each branch in it.

@@ -167,19 +167,24 @@ fn consume(raw: &Receiver<(Burst, Raw)>, send: &Sender<Observation>, shared: &Sh
     process::be_unimportant();
     loop {
         match raw.recv_timeout(Duration::from_secs(1)) {
-            Ok((mut burst, raw)) => {
-                let drained = drain(&raw);
-                burst.records = drained.count;
-                burst.records_lost = drained.damaged;
-                let _ = send.send(Observation::Burst(burst));
-                for records in drained.records {
-                    let _ = send.send(Observation::Records(records));
-                }
+            Ok((burst, raw)) => {
+                deliver(burst, &raw, send);
                 shared.consumer_cpu.store(process::thread_cpu_time().0, Ordering::Relaxed);
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
+    }
+}
+
+/// Decodes what a burst left.
+pub fn deliver(mut burst: Burst, raw: &Raw, send: &Sender<Observation>) {
+    let drained = drain(raw);
+    burst.records = drained.count;
+    burst.records_lost = drained.damaged;
+    let _ = send.send(Observation::Burst(burst));
+    for records in drained.records {
+        let _ = send.send(Observation::Records(records));
     }
 }
 

@@ -23,7 +23,7 @@ use crate::refused::Refused;
 use crate::run::{Ran, run};
 use crate::schedule::{allowance, slowdown};
 use crate::space::RECORDS;
-use crate::tracer::{Cost, Observation, Options, Shared, lock};
+use crate::tracer::{Cost, Observation, Options, Shared, deliver, lock};
 use crate::visit::{Blocked, Visit, Watch, elapsed};
 use crate::whereabouts::Whereabouts;
 
@@ -303,7 +303,10 @@ impl Worker {
         }
         self.cost.slowdown += slowdown(flavour, &tally, ran.elapsed);
         let raw = Raw { burst: id, content };
-        if self.outlets.send_raw.try_send((burst.clone(), raw)).is_err() {
+        if flavour == BurstFlavour::Count {
+            // A few numbers: not worth waiting for the consumer, who may be behind.
+            deliver(burst, &raw, &self.outlets.send);
+        } else if self.outlets.send_raw.try_send((burst.clone(), raw)).is_err() {
             burst.records_lost = true;
             burst.records = tally.records;
             let _ = self.outlets.send.send(Observation::Burst(burst));

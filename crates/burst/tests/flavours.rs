@@ -136,11 +136,9 @@ fn counts_of_nested_loops_stand_in_their_proportion() {
         assert!(counts.values().any(|count| often(*count, ROWS)), "{counts:?}");
     }
     for burst in &seen.bursts {
-        assert!(burst.stops >= 2, "{burst:?}");
+        assert!(burst.stops >= 2 && !burst.records_lost, "{burst:?}");
         assert!(burst.cpu_time.is_some_and(|time| time.0 > 0), "{burst:?}");
-        // On a loaded machine the consumer may be behind.
-        let expected = if burst.records_lost { 0 } else { burst.records };
-        assert_eq!(seen.rows.get(&burst.id).map_or(0, Vec::len) as u64, expected);
+        assert_eq!(seen.rows.get(&burst.id).map_or(0, Vec::len) as u64, burst.records);
     }
 }
 
@@ -160,6 +158,17 @@ fn no_window_counts_more_than_the_program_did() {
     let (counted, done) = (counted(&seen), progress() - before);
     // A window may end in front of the addition that it counted.
     assert!(counted <= done + seen.rows.len() as u64, "{counted} counted, {done} done");
+}
+
+/// The comparison is code of the program, the sort of the C library: terabytes apart. Where two of their blocks share an
+/// entry of the table, a thread must not stop at each call.
+#[test]
+fn calls_between_program_and_library_stay_in_translated_code() {
+    let Some(program) = Program::start("sort_calls", &["--rounds", "1000000"]) else { return };
+    let ran = |seen: &Seen| instruction_counts(seen).iter().filter(|one| most(one) > LONG).count();
+    let seen = watch(&program, BurstFlavour::Count, |seen| ran(seen) >= 10);
+    let stopped = seen.bursts.iter().filter(|burst| burst.stops > 10).count();
+    assert!(stopped <= seen.bursts.len() / 2, "{stopped} of {} windows", seen.bursts.len());
 }
 
 /// The cycles of the timed loads of the block that has most, each with its address.
