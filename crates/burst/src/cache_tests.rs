@@ -51,7 +51,7 @@ fn own_code() -> RemoteAddr {
 
 /// A function with branches and no calls.
 fn branches() -> RemoteAddr {
-    RemoteAddr(crate::run::iterations as fn(u64, u64, u64, bool) -> u64 as usize as u64)
+    RemoteAddr(iterations as fn(u64, u64, u64, bool) -> u64 as usize as u64)
 }
 
 #[test]

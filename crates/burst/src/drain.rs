@@ -11,8 +11,7 @@ use base::{BlockId, BurstId};
 use facts::{Record, RecordEncoder, Records};
 use x86::translate::{Iterations, RecordLayout};
 
-use crate::cache::Counts;
-use crate::run::iterations;
+use crate::cache::{Counts, iterations};
 
 /// Encoded pieces are closed at this size, bytes.
 const PIECE_BYTES: usize = 256 << 10;

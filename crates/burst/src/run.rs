@@ -4,12 +4,13 @@
 //! call, death, panic of ours) the thread has exactly its native registers. What not: choosing thread and time
 //! (`picker`, `budget`), what records mean (`drain`).
 
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::{Duration, Instant};
 
 use base::{Nanos, RemoteAddr};
 use facts::BurstEnd;
 use sys::trace::{self, Happened, Registers, Stop};
-use x86::translate::{Iterations, MOST_WORDS, area};
+use x86::translate::{MOST_WORDS, area};
 
 use crate::cache::{Cache, Native};
 use crate::code_map::CodeMap;
@@ -98,15 +99,16 @@ pub fn run(
     let used = clock();
     let mut inside = Inside::enter(visit, cache, code, allowance, next_id)?;
     let last = loop {
-        let last = match inside.next_stop() {
-            Ok(Stop::SystemCall) => match inside.go_on(code, next_id) {
-                Ok(()) => continue,
-                Err(last) => last,
-            },
-            Ok(stop) => Last { end: BurstEnd::Stopped, stop: Some(stop), native: None },
-            Err(last) => last,
+        let next = match inside.next_stop() {
+            Continue(Stop::SystemCall) => inside.go_on(code, next_id),
+            Continue(stop) => {
+                Break(Last { end: BurstEnd::Stopped, stop: Some(stop), native: None })
+            }
+            Break(last) => Break(last),
         };
-        break last;
+        if let Break(last) = next {
+            break last;
+        }
     };
     let elapsed_inside = elapsed(inside.began);
     let used_after = last.stop.and_then(|_| clock());
@@ -180,19 +182,19 @@ impl<'c, 'v> Inside<'c, 'v> {
     }
 
     /// Waits for a stop that ends the burst or asks for code. When the time is over it is we who stop the thread.
-    fn next_stop(&mut self) -> Result<Stop, Last> {
+    fn next_stop(&mut self) -> ControlFlow<Last, Stop> {
         match self.wait(self.allowance.time.saturating_sub(self.began.elapsed())) {
-            Some(Happened::Stopped(stop)) => return Ok(stop),
+            Some(Happened::Stopped(stop)) => return Continue(stop),
             // An error says that nobody traces a thread of this number.
-            Some(Happened::Ended) | None => return Err(Last::GONE),
+            Some(Happened::Ended) | None => return Break(Last::GONE),
             Some(Happened::Nothing) => {}
         }
         // Refused when another thread executed a program, and its thread has the number now.
         let interrupted = self.visit.as_ref().map(|visit| trace::interrupt(visit.tid));
         if !matches!(interrupted, Some(Ok(()))) {
-            return Err(Last::GONE);
+            return Break(Last::GONE);
         }
-        Err(match self.wait(PATIENCE) {
+        Break(match self.wait(PATIENCE) {
             Some(Happened::Stopped(stop)) => {
                 Last { end: BurstEnd::Time, stop: Some(stop), native: None }
             }
@@ -212,17 +214,17 @@ impl<'c, 'v> Inside<'c, 'v> {
     }
 
     /// Answers the system call by which translated code leaves: it goes on where the program does, if that may be.
-    fn go_on(&mut self, code: &CodeMap, next_id: &mut u32) -> Result<(), Last> {
+    fn go_on(&mut self, code: &CodeMap, next_id: &mut u32) -> ControlFlow<Last> {
         let last = |end, native| Last { end, stop: Some(Stop::SystemCall), native };
-        let Some(native) = self.native() else { return Err(last(BurstEnd::Stopped, None)) };
-        let pointer = self.record_pointer(&native);
+        let Some(native) = self.native() else { return Break(last(BurstEnd::Stopped, None)) };
+        let pointer = self.cache.record_pointer(&native);
         let target = native.registers.instruction_pointer();
         if pointer + LARGEST_RECORD as u64 >= self.limit() || self.cache.has_used_up(target) {
-            return Err(last(BurstEnd::Full, Some(native)));
+            return Break(last(BurstEnd::Full, Some(native)));
         }
         self.misses += 1;
         if self.misses > self.allowance.misses || self.began.elapsed() >= self.allowance.time {
-            return Err(last(BurstEnd::Untranslated, Some(native)));
+            return Break(last(BurstEnd::Untranslated, Some(native)));
         }
         let entry = match self.cache.enter(code, target, next_id) {
             Ok(entry) => entry,
@@ -232,18 +234,20 @@ impl<'c, 'v> Inside<'c, 'v> {
                     Refused::Instruction(_) => BurstEnd::Native,
                     _ => BurstEnd::Untranslated,
                 };
-                return Err(last(end, Some(native)));
+                return Break(last(end, Some(native)));
             }
         };
         self.cache.translate_ahead(code, target, self.allowance.ahead, next_id);
-        let Some(tid) = self.visit.as_ref().map(|visit| visit.tid) else { return Err(Last::GONE) };
+        let Some(tid) = self.visit.as_ref().map(|visit| visit.tid) else {
+            return Break(Last::GONE);
+        };
         let next = enter_at(self.cache, &native.registers, entry, pointer);
         if next.set(tid).is_err() || trace::resume_and_catch_system_call(tid).is_err() {
-            return Err(Last::GONE);
+            return Break(Last::GONE);
         }
         self.stops += 1;
         self.stand_still += elapsed(self.stopped);
-        Ok(())
+        Continue(())
     }
 
     fn abandon(&mut self) {
@@ -261,20 +265,6 @@ impl<'c, 'v> Inside<'c, 'v> {
         self.cache.space.slot(area::LIMIT)
     }
 
-    /// The end of what was recorded.
-    fn record_pointer(&self, native: &Native) -> u64 {
-        let begin = self.cache.space.area().0 + RECORDS as u64;
-        let Some(reserved) = self.cache.reserved() else { return begin };
-        let pointer = match native.state.pointer_in_slot {
-            true => Some(self.cache.space.slot(area::POINTER)),
-            false => Some(native.translated.general(reserved.number())),
-        };
-        // What the program's memory says is checked.
-        pointer
-            .filter(|value| (begin..=self.cache.space.records_end()).contains(value))
-            .unwrap_or(begin)
-    }
-
     /// Gives the thread its native registers and lets it go; returns the words of records.
     fn finish(&mut self, last: Last) -> usize {
         let Some(stop) = last.stop else {
@@ -285,7 +275,7 @@ impl<'c, 'v> Inside<'c, 'v> {
             return 0;
         };
         let native = last.native.or_else(|| self.native());
-        let words = native.as_ref().map_or(0, |native| self.complete_last_record(native));
+        let words = native.as_ref().map_or(0, |native| self.cache.complete_last_record(native));
         let Some(mut visit) = self.visit.take() else { return 0 };
         let signal = signal_of(stop);
         match native {
@@ -309,66 +299,6 @@ impl<'c, 'v> Inside<'c, 'v> {
         visit.leave(signal);
         words
     }
-
-    /// The last record may belong to a block that was not run to its end: a loop's gets its number of iterations so
-    /// far, another one is dropped.
-    fn complete_last_record(&self, native: &Native) -> usize {
-        let begin = self.cache.space.area().0 + RECORDS as u64;
-        let pointer = self.record_pointer(native);
-        let words = ((pointer - begin) / 8) as usize;
-        let Some(block) = native.block.and_then(|number| self.cache.block(number)) else {
-            return words;
-        };
-        if !native.state.recorded || block.layout.words == 0 || words < block.layout.words {
-            return words;
-        }
-        let first = words - block.layout.words;
-        let offset = |word: usize| RECORDS + 8 * (first + word);
-        let memory = self.cache.space.memory();
-        let inside = native.state.instruction;
-        match &block.layout.iterations {
-            Some(Iterations::Counter { register, start, end, stride, narrow, advanced })
-                if native.state.looping =>
-            {
-                let before = inside.and_then(|at| advanced.get(at)).unwrap_or(&0);
-                let now = native.registers.general(register.number()).wrapping_sub(*before);
-                let begun = memory.load_u64(offset(*start)).unwrap_or(0);
-                let done = iterations(begun, now, *stride, *narrow);
-                memory.store_u64(offset(*end), begun.wrapping_add(done.wrapping_mul(*stride)));
-                if done == 0 { first } else { words }
-            }
-            Some(Iterations::Word(word)) if native.state.looping => {
-                // Counted at the begin of each iteration, of which the last may not be over.
-                let held = |register: x86::Gpr| native.translated.general(register.number());
-                let begun = self.cache.reserved().map_or(0, held);
-                let done = begun.saturating_sub(u64::from(inside.is_some()));
-                memory.store_u64(offset(*word), done);
-                if done == 0 { first } else { words }
-            }
-            _ if inside.is_some() => first,
-            _ => words,
-        }
-    }
-}
-
-/// How many times `stride` leads from `start` to `end`.
-#[must_use]
-pub fn iterations(start: u64, end: u64, stride: u64, narrow: bool) -> u64 {
-    if narrow {
-        let distance = (end as u32).wrapping_sub(start as u32);
-        let stride = stride as u32;
-        let (distance, stride) = match stride.cast_signed() < 0 {
-            true => (distance.wrapping_neg(), stride.wrapping_neg()),
-            false => (distance, stride),
-        };
-        return u64::from(distance.checked_div(stride).unwrap_or(0));
-    }
-    let distance = end.wrapping_sub(start);
-    let (distance, stride) = match stride.cast_signed() < 0 {
-        true => (distance.wrapping_neg(), stride.wrapping_neg()),
-        false => (distance, stride),
-    };
-    distance.checked_div(stride).unwrap_or(0)
 }
 
 impl Drop for Inside<'_, '_> {
@@ -383,20 +313,5 @@ impl Drop for Inside<'_, '_> {
             _ => Last::GONE,
         };
         self.finish(last);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::iterations;
-
-    #[test]
-    fn iterations_follow_from_both_ends() {
-        assert_eq!(iterations(100, 164, 8, false), 8);
-        assert_eq!(iterations(164, 100, 8u64.wrapping_neg(), false), 8);
-        assert_eq!(iterations(u64::MAX - 7, 8, 8, false), 2);
-        assert_eq!(iterations(0xffff_ffff, 3, 1, true), 4);
-        assert_eq!(iterations(5, 1, u64::MAX, true), 4);
-        assert_eq!(iterations(5, 9, 0, false), 0);
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use base::Nanos;
-use facts::{Evidence, Metric, Recording};
+use facts::{BurstFlavour, Evidence, Metric, Recording};
 
 use crate::interval::wilson;
 
@@ -35,7 +35,9 @@ pub fn coverage(recording: &Recording) -> Coverage {
     for refused in &recording.burst_refusals {
         *reasons.entry(&refused.reason).or_default() += 1;
     }
-    let begun = recording.bursts.len() as u64;
+    // The others follow traces, and their refusals are not told.
+    let traces = || recording.bursts.iter().filter(|burst| burst.flavour == BurstFlavour::Trace);
+    let begun = traces().count() as u64;
     let attempts = begun + recording.burst_refusals.len() as u64;
     let percent = |count: u64| {
         if attempts == 0 {
@@ -54,9 +56,8 @@ pub fn coverage(recording: &Recording) -> Coverage {
         0 => Metric::unavailable(unit, NO_ATTEMPT),
         _ => Metric::counted(value, unit),
     };
-    let records: u64 = recording.bursts.iter().map(|burst| burst.records).sum();
-    let cpu_time: Option<f64> =
-        recording.bursts.iter().map(|burst| burst.cpu_time.map(Nanos::seconds)).sum();
+    let records: u64 = traces().map(|burst| burst.records).sum();
+    let cpu_time: Option<f64> = traces().map(|burst| burst.cpu_time.map(Nanos::seconds)).sum();
     Coverage {
         traced: percent(begun),
         bursts: counted(begun as f64, "count"),

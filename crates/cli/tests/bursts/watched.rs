@@ -1,12 +1,13 @@
 //! What the tests of bursts share: running programs with bursts every millisecond, and what `/proc` says of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use base::Tid;
+use facts::BurstFlavour;
 use serde_json::Value;
 use testkit::programs::{Fathom, skip, target};
 
@@ -41,6 +42,12 @@ pub fn assert_verified(fathom: &Fathom, result: &str) {
     let verified = fathom.output(["verify", result]);
     let said = String::from_utf8_lossy(&verified.stdout).into_owned();
     assert!(verified.status.success(), "verify {result}: {said}");
+}
+
+/// What the bursts of a result were for.
+pub fn flavours(fathom: &Fathom, result: &str) -> BTreeSet<BurstFlavour> {
+    let opened = store::open(&fathom.scratch.join(result)).expect("the result opens");
+    opened.recording.bursts.iter().map(|burst| burst.flavour).collect()
 }
 
 /// A number of a metric.

@@ -1,0 +1,84 @@
+//! How one block leads to the next: links of known targets, and the table of all others.
+//!
+//! What for: a block that is new gets its exits connected, those that waited for it, and its entry in the table. What not:
+//! what an indirect jump does to look it up (`x86::translate`).
+
+use base::RemoteAddr;
+use x86::translate::{Exit, area};
+
+use super::{Cache, CachedExit};
+
+impl Cache {
+    pub(super) fn link(&mut self, number: u32, exits: Vec<Exit>) {
+        for exit in exits {
+            let index = self.exits.len() as u32;
+            self.exits.push(CachedExit { block: number, exit });
+            if !exit.linkable {
+                continue;
+            }
+            match self.by_start.get(&exit.target) {
+                Some(to) => self.connect(index, *to),
+                None => self.waiting.entry(exit.target).or_default().push(index),
+            }
+        }
+        let start = self.blocks[number as usize].start;
+        for exit in self.waiting.remove(&start).unwrap_or_default() {
+            self.connect(exit, number);
+        }
+    }
+
+    fn connect(&mut self, exit: u32, to: u32) {
+        let (Some(from), Some(to)) = (self.exits.get(exit as usize), self.block(to)) else {
+            return;
+        };
+        let target = RemoteAddr(to.at.0 + to.entry as u64);
+        self.set_branch(from.block, from.exit.link, target);
+    }
+
+    /// Points a rel32 of a block to an address; one out of reach stays as it is, and leads to the tracer.
+    fn set_branch(&self, block: u32, field: usize, target: RemoteAddr) -> bool {
+        let Some(block) = self.block(block) else { return false };
+        let field_at = block.at.0 + field as u64;
+        let distance = target.0.wrapping_sub(field_at + 4).cast_signed();
+        let Ok(relative) = i32::try_from(distance) else { return false };
+        let region = &self.space.regions()[block.region];
+        let offset = region.offset + (field_at - region.at.0) as usize;
+        if offset.is_multiple_of(4) {
+            self.space.memory().store_u32(offset, relative.cast_unsigned());
+        } else {
+            self.space.memory().write(offset, &relative.to_le_bytes());
+        }
+        true
+    }
+
+    /// Blocks of one region form a chain. Two regions may be too far apart for one.
+    pub(super) fn put_into_table(&mut self, number: u32) {
+        let block = &self.blocks[number as usize];
+        let entry = RemoteAddr(block.at.0 + block.table_entry as u64);
+        let place = (bucket(block.start), block.region);
+        if let Some((_, last)) = self.chains.get(&place).copied() {
+            self.set_branch(last, self.blocks[last as usize].chain, entry);
+        }
+        self.chains.entry(place).or_insert((number, number)).1 = number;
+        self.lead_to(number);
+    }
+
+    /// Has the table lead to the region of a block that is wanted now. Where two regions have a block for one entry, the
+    /// other one's misses reach the tracer, which then asks for that one.
+    pub(super) fn lead_to(&self, number: u32) {
+        let block = &self.blocks[number as usize];
+        let bucket = bucket(block.start);
+        let Some((first, _)) = self.chains.get(&(bucket, block.region)) else { return };
+        let first = &self.blocks[*first as usize];
+        self.set_table(bucket, first.at.0 + first.table_entry as u64);
+    }
+
+    pub(super) fn set_table(&self, bucket: u16, target: u64) {
+        self.space.memory().store_u64(area::TABLE as usize + 8 * usize::from(bucket), target);
+    }
+}
+
+/// The table entry of an address.
+fn bucket(start: RemoteAddr) -> u16 {
+    (start.0 & 0xffff) as u16
+}
