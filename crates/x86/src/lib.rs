@@ -3,7 +3,7 @@
 //! What for: the burst tracer runs translated copies of a program's code that record exact addresses. This crate decodes
 //! ([`read_block`]), says what each instruction touches ([`Instruction::accesses`]), turns symbols into addresses
 //! ([`evaluate`]), and finds the few register values that suffice ([`find_roots`], [`self_loop`]) and the flags and
-//! registers that a copy may use freely ([`live_at_start`]), and writes such copies ([`translate`]);
+//! registers that a copy may use freely ([`live_at_start`]), and writes such copies ([`translate`]),
 //! and a loop's instructions as straight code, to be timed alone ([`unroll`]).
 //! What not: no I/O, no live process, no 16- or 32-bit code; placing and running copies.
 //!

@@ -262,6 +262,8 @@ fn become_program([arena, pages, program]: [i32; 3], parent: u32) -> ! {
         if libc::getppid().cast_unsigned() != parent {
             libc::_exit(1);
         }
+        // A session of its own: what the terminal signals is not for it.
+        libc::setsid();
         libc::setpriority(libc::PRIO_PROCESS, 0, 19);
         libc::setrlimit(libc::RLIMIT_CORE, &raw const no_core);
         libc::setrlimit(libc::RLIMIT_CPU, &raw const time);
