@@ -145,9 +145,7 @@ impl<'a> Loop<'a> {
         };
         let code: Vec<CodeBytes<'a>> = block.pieces.iter().map(piece).collect();
         let decoded = read_pieces(reader, &code)?;
-        if x86::self_loop(&decoded, &x86::find_roots(&decoded)).is_none() {
-            return None;
-        }
+        x86::self_loop(&decoded, &x86::find_roots(&decoded))?;
         let layout = block.record.parse().ok()?;
         let (values, iterations) = (Vec::new(), 0);
         Some(Loop { id: block.id, code, block: decoded, layout, work: 0, values, iterations })
