@@ -251,7 +251,7 @@ def main():
         lines.append(as_row(program, threads, rows[-1]))
         print(" | ".join(lines[-1]), flush=True)
     text = ["# Estimates against known truth", "", common.machine(), "",
-            f"{len(rows)} rows, {1 if options.quick else options.runs} alternating pairs of runs each; load average at the end "
+            f"{len(rows)} rows, {1 if options.quick else options.runs} alternating pairs of runs each{', an eighth as long' if options.quick else ''}; load average at the end "
             f"{os.getloadavg()[1]:.1f}, {common.steal_and_load()[0] - stolen_before:.1f} s of CPU stolen by the hypervisor. Caches of the simulated truths (bytes,ways): {simulated['caches']}.", "",
             "Of each quantity: error of the median estimate, and in brackets the runs whose interval holds the truth.", "",
             *totals(rows), "", *aligned(lines)]
