@@ -68,7 +68,8 @@ def truth_of(program, threads, stated, simulated):
              **{key: stated[key] for key in ("loads", "stores", "flops")}}
     figures = simulated["programs"].get(program.name)
     if figures and figures["command"] == program.command:
-        add_simulated(truth, "simulation" if threads == 1 else "simulation of 1 thread", lambda key: max(0, figures[key][0] + figures[key][1] * stated["repeat"]))
+        by = "simulation" if threads == 1 else "simulation of 1 thread"
+        add_simulated(truth, by, lambda key: max(0, figures[key][0] + figures[key][1] * stated["repeat"]))
     elif truth["read"] is None:
         truth["by"] = "unknown"
     truth["dram"] = None if truth["read"] is None else truth["read"] + truth["write"]
@@ -227,7 +228,8 @@ def totals(rows):
             lines.append(f"- {quantity}: n/a in all {len(rows)} rows")
             continue
         off = f"median absolute error {statistics.median(errors):.1f} %, largest {max(errors):.1f} %; " if errors else ""
-        lines.append(f"- {quantity}: {given} of {len(rows)} rows have an estimate; {off}{covered} of {runs} intervals hold the truth")
+        lines.append(f"- {quantity}: {given} of {len(rows)} rows have an estimate; {off}"
+                     f"{covered} of {runs} intervals hold the truth")
     return lines
 
 
@@ -250,9 +252,11 @@ def main():
         rows.append(measure(program, threads, options, simulated))
         lines.append(as_row(program, threads, rows[-1]))
         print(" | ".join(lines[-1]), flush=True)
+    counts = "one pair of runs each, an eighth as long" if options.quick else f"{options.runs} alternating pairs of runs each"
+    stolen = common.steal_and_load()[0] - stolen_before
     text = ["# Estimates against known truth", "", common.machine(), "",
-            f"{len(rows)} rows, {1 if options.quick else options.runs} alternating pairs of runs each{', an eighth as long' if options.quick else ''}; load average at the end "
-            f"{os.getloadavg()[1]:.1f}, {common.steal_and_load()[0] - stolen_before:.1f} s of CPU stolen by the hypervisor. Caches of the simulated truths (bytes,ways): {simulated['caches']}.", "",
+            f"{len(rows)} rows, {counts}; load average at the end {os.getloadavg()[1]:.1f}, {stolen:.1f} s of CPU stolen by the "
+            f"hypervisor. Caches of the simulated truths (bytes,ways): {simulated['caches']}.", "",
             "Of each quantity: error of the median estimate, and in brackets the runs whose interval holds the truth.", "",
             *totals(rows), "", *aligned(lines)]
     print("\n" + "\n".join(text))
