@@ -108,6 +108,24 @@ pub fn ratio_interval(
     Some(((ratio - half).max(0.0), (ratio + half).min(1.0)))
 }
 
+/// The ratio `sum of x / sum of n` over clusters `(x, n)`, with its interval likewise; it may exceed 1. `None` when the
+/// sum of n is 0.
+#[must_use]
+pub fn ratio_of_sums(clusters: &[(f64, f64)]) -> Option<(f64, Option<(f64, f64)>)> {
+    let (x, n) = clusters.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    if n <= 0.0 {
+        return None;
+    }
+    let (ratio, count) = (x / n, clusters.len());
+    if count < 2 {
+        return Some((ratio, None));
+    }
+    let residuals: f64 = clusters.iter().map(|(x, n)| (x - ratio * n).powi(2)).sum();
+    let variance = residuals * count as f64 / (count - 1) as f64 / (n * n);
+    let half = student_95(count - 1) * variance.sqrt();
+    Some((ratio, Some(((ratio - half).max(0.0), ratio + half))))
+}
+
 /// Two-sided 95 % quantile of Student's t distribution; from 30 degrees of freedom on by z + (z^3 + z) / 4 df, which is
 /// within 0.2 % (Abramowitz and Stegun 26.7.5).
 pub(crate) fn student_95(degrees: usize) -> f64 {
@@ -186,6 +204,12 @@ mod tests {
         assert_eq!(ratio_interval(0.5, 100.0, 0.0, 1), None);
         // Two clusters of 10 with 4 and 6: variance 2 x 2 / 400, so 0.5 +- 12.706 x 0.1.
         assert_eq!(ratio_interval(0.5, 20.0, 2.0, 2), Some((0.0, 1.0)));
+        // Two clusters of 10 with 10 and 30: 2, variance 200 x 2 / 400.
+        let (ratio, interval) = ratio_of_sums(&[(10.0, 10.0), (30.0, 10.0)]).unwrap();
+        assert_eq!((ratio, interval.unwrap().0), (2.0, 0.0));
+        assert!((interval.unwrap().1 - 14.706).abs() < 1e-9);
+        assert_eq!(ratio_of_sums(&[(3.0, 2.0)]), Some((1.5, None)));
+        assert_eq!(ratio_of_sums(&[(3.0, 0.0)]), None);
         assert!((student_95(40) - 2.021).abs() < 0.003);
     }
 

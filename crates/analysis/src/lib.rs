@@ -5,7 +5,7 @@
 //! What not: no I/O, no clock, no text layout (that is `report`), no live process.
 //!
 //! Start with [`Profile::new`], narrow down with [`Selection::resolve`], then call one of the views:
-//! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sharing`].
+//! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sharing`], [`roofline`].
 //!
 //! Assumptions: samples of a thread are a regular clock that does not run in step with the program; stack nodes
 //! come parents first. Whatever a file says against that (cycles, unknown ids, absurd depths) is dropped and
@@ -24,6 +24,7 @@ pub mod memory;
 mod overhead;
 mod profile;
 pub mod reuse;
+pub mod roofline;
 mod selection;
 pub mod sharing;
 mod stack;

@@ -27,7 +27,7 @@ use symbols::{
 };
 use sys::map::FileMap;
 
-pub use self::code::access_addresses;
+pub use self::code::traced_addresses;
 use self::complaints::{About, Complaint};
 use crate::modules::vdso_image;
 

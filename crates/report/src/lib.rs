@@ -87,16 +87,8 @@ pub fn build(
     sources: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Document, ReportError> {
     options.check()?;
-    let code = match options.view {
-        View::Summary
-        | View::Accesses
-        | View::Bandwidth
-        | View::Latency
-        | View::Reuse
-        | View::Sharing
-        | View::WorkingSet => TracedCode::read(recording),
-        _ => TracedCode::default(),
-    };
+    let code =
+        if options.view.is_traced() { TracedCode::read(recording) } else { TracedCode::default() };
     let profile = Profile::with_addresses(recording, code.addresses());
     let selection = Selection::resolve(&profile, &options.filters)?;
     let request = views::Request { profile: &profile, selection: &selection, options, sources };
@@ -117,6 +109,7 @@ pub fn build(
         View::Latency => views::latency(&request, &Memory::new(&profile, &code)),
         View::Reuse => views::reuse(&request, &code),
         View::Sharing => views::sharing(&request, &code),
+        View::Roofline => views::roofline(&request, &code),
         View::WorkingSet => views::working_set(&request, &code),
     };
     Ok(Document::Table(Box::new(table)))

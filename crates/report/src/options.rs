@@ -37,6 +37,8 @@ pub enum View {
     WorkingSet,
     /// Lines that threads take from each other.
     Sharing,
+    /// Floating-point operations against bytes.
+    Roofline,
 }
 
 const CACHE_MODEL: &str = "a model of the caches";
@@ -62,7 +64,7 @@ const LATER_KEYS: [(&str, &str); 5] = [
 
 impl View {
     /// All views, with what each is for in a few words.
-    pub const ALL: [(View, &'static str); 14] = [
+    pub const ALL: [(View, &'static str); 15] = [
         (View::Summary, "the whole recording on one page"),
         (
             View::Hotspots,
@@ -86,6 +88,7 @@ impl View {
         ),
         (View::WorkingSet, "memory pages touched by bursts, over time"),
         (View::Sharing, "cache lines that threads take from each other: false and true sharing"),
+        (View::Roofline, "floating-point operations and bytes per function, line or module"),
     ];
 
     /// Its name as typed.
@@ -106,7 +109,23 @@ impl View {
             View::Reuse => "reuse",
             View::WorkingSet => "working-set",
             View::Sharing => "sharing",
+            View::Roofline => "roofline",
         }
+    }
+
+    /// Whether it needs the records of bursts decoded.
+    pub(crate) fn is_traced(self) -> bool {
+        matches!(
+            self,
+            View::Summary
+                | View::Accesses
+                | View::Bandwidth
+                | View::Latency
+                | View::Reuse
+                | View::WorkingSet
+                | View::Sharing
+                | View::Roofline
+        )
     }
 
     /// The view of this name.
@@ -227,7 +246,7 @@ impl Options {
                 &[Key::Function, Key::SourceLine, Key::Module, Key::Thread],
                 "'function', 'source-line', 'module', and 'thread' alone",
             ),
-            View::Accesses | View::Bandwidth | View::Latency | View::Reuse => (
+            View::Accesses | View::Bandwidth | View::Latency | View::Reuse | View::Roofline => (
                 &[Key::Function, Key::SourceLine, Key::Module],
                 "'function', 'source-line' and 'module'",
             ),
@@ -262,7 +281,7 @@ mod tests {
         assert_eq!(
             shown(View::parse("hotspot").expect_err("no such view")),
             "there is no view 'hotspot'; possible are summary, hotspots, callers, callees, source, faults, \
-             timeline, threads, accesses, reuse, working-set, sharing"
+             timeline, threads, accesses, reuse, working-set, sharing, roofline"
         );
         assert!(
             shown(View::parse("objects").expect_err("later")).contains("needs allocation records")

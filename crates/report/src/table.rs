@@ -72,6 +72,8 @@ pub(crate) enum Look {
     Count(&'static str),
     /// A size.
     Bytes(&'static str),
+    /// Any other figure, with three digits.
+    Ratio(&'static str),
     /// A time axis: start of the row.
     Start(&'static str),
     /// A function, indented by the level in the other column if there is one.

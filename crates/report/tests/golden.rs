@@ -125,6 +125,7 @@ fn long_names_and_thin_recordings() {
         "reuse",
         "working-set",
         "sharing",
+        "roofline",
     ] {
         golden(&format!("nothing_{line}.txt"), &text(&view(&nothing, line)));
         text(&view(&Recording::default(), line));
@@ -155,6 +156,7 @@ fn memory_accesses() {
     ] {
         golden(&format!("reuse_{name}.txt"), &text(&view(&recording, line)));
     }
+    golden("roofline_function.txt", &text(&view(&recording, "roofline")));
     golden("reuse_function.json", &view(&recording, "reuse --limit 1").json());
     golden("summary_bursts.txt", &text(&view(&recording, "summary")));
 }

@@ -248,7 +248,7 @@ fn finish(
 ) -> Result<store::Finished, Failure> {
     let mut progress = Progress::new(!quiet);
     let mut addresses: Vec<_> = sink.addresses.iter().copied().collect();
-    addresses.extend(symbolise::access_addresses(&sink.blocks));
+    addresses.extend(symbolise::traced_addresses(&sink.blocks));
     let named = symbolise::symbolise(
         &sink.modules,
         &addresses,

@@ -90,7 +90,7 @@ pub fn open(directory: &Path) -> Result<Recording, Failure> {
 fn name_symbols(recording: &mut Recording) {
     let mut addresses: Vec<_> =
         recording.stack_nodes.iter().map(|node| (node.module, node.offset)).collect();
-    addresses.extend(symbolise::access_addresses(&recording.blocks));
+    addresses.extend(symbolise::traced_addresses(&recording.blocks));
     let options = symbolise::Options::default();
     let named = symbolise::symbolise(&recording.modules, &addresses, &options, &mut |_, _| {});
     recording.run.notes.extend(named.problems);

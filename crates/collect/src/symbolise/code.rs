@@ -10,7 +10,7 @@ use x86::{CodeBytes, Reader};
 /// Module and offset of each instruction of `blocks` that accesses memory or has floating-point operations, with
 /// repetitions.
 #[must_use]
-pub fn access_addresses(blocks: &[Block]) -> Vec<(ModuleId, FileOffset)> {
+pub fn traced_addresses(blocks: &[Block]) -> Vec<(ModuleId, FileOffset)> {
     let mut reader = Reader::new();
     let mut addresses = Vec::new();
     for piece in blocks.iter().flat_map(|block| &block.pieces) {
@@ -61,6 +61,6 @@ mod tests {
         let found = found.as_flattened();
         let found: Vec<_> =
             found.iter().map(|(module, at)| (ModuleId(*module), FileOffset(*at))).collect();
-        assert_eq!(access_addresses(&[block]), found);
+        assert_eq!(traced_addresses(&[block]), found);
     }
 }

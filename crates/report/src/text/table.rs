@@ -138,6 +138,7 @@ impl Drawn {
                 | Look::Time(_)
                 | Look::Count(_)
                 | Look::Bytes(_)
+                | Look::Ratio(_)
                 | Look::Start(_)
                 | Look::Number(_)
                 | Look::Figure(_)
@@ -159,6 +160,7 @@ impl Drawn {
             Look::Time(key) => figure(key, &|_, value| seconds(value)),
             Look::Count(key) => figure(key, &|_, value| count(value)),
             Look::Bytes(key) => figure(key, &|_, value| bytes(value)),
+            Look::Ratio(key) => figure(key, &|_, value| number(value)),
             Look::Bar(key) => figure(key, &|_, value| bar(value, self.largest)),
             Look::Start(key) => match cell(key) {
                 Cell::Seconds(at) => format!("{at:.3} s"),

@@ -1,0 +1,418 @@
+//! Arithmetic against memory traffic: what a roofline is drawn from.
+//!
+//! What for: per row the floating-point operations and the bytes that its loads and stores move between core and first
+//! level cache, exact for the time of bursts, and their ratio, the *arithmetic intensity*; and [`Peaks::roof`], the bound
+//! that an intensity implies (Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for
+//! multicore architectures", Communications of the ACM 52, 2009).
+//! What not: bytes from DRAM and native seconds. Both come from elsewhere: a row turns them into an intensity and a rate.
+//!
+//! Counted are what `x86::Flops` says; of masked instructions all lanes, so that a row with such is an upper bound.
+//! Instruction fetches and page walks are no bytes here, prefetches and flushes move none to the core. The operations of
+//! an instruction belong to its own function and line, which may be another than that of the load it waits for: intensity
+//! by function is sounder than by line.
+
+use facts::host::Calibration;
+use facts::{Burst, Evidence, Metric};
+use x86::{Kind, Precision};
+
+use crate::accesses::is_chosen;
+use crate::hotspots::{Key, RowKey};
+use crate::index_map::IndexMap;
+use crate::interval::{ratio_interval, ratio_of_sums};
+use crate::profile::Profile;
+use crate::selection::Selection;
+use crate::stack::PlaceId;
+use crate::traced::{Execution, Observer, Touch, TracedBlock, TracedCode, replay};
+
+/// What a row did in one burst, or in all.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Work {
+    double: u64,
+    single: u64,
+    other: u64,
+    masked: u64,
+    loads: u64,
+    stores: u64,
+    bytes: u64,
+    /// Accesses of unknown number or size.
+    partial: bool,
+}
+
+impl Work {
+    fn flops(&self) -> u64 {
+        self.double.saturating_add(self.single).saturating_add(self.other)
+    }
+
+    fn add(&mut self, more: &Work) {
+        for (sum, more) in [
+            (&mut self.double, more.double),
+            (&mut self.single, more.single),
+            (&mut self.other, more.other),
+            (&mut self.masked, more.masked),
+            (&mut self.loads, more.loads),
+            (&mut self.stores, more.stores),
+            (&mut self.bytes, more.bytes),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+        self.partial |= more.partial;
+    }
+}
+
+/// Code that is shown together.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WorkRow {
+    /// What it is.
+    pub key: RowKey,
+    /// A place in it.
+    pub place: PlaceId,
+    /// Floating-point operations in all chosen bursts.
+    pub flops: Metric,
+    /// Of those of all bursts, percent.
+    pub share: Metric,
+    /// Of them in double precision, percent.
+    pub double: Metric,
+    /// Accesses that read, and that write; read-modify-write counts as both.
+    pub loads: Metric,
+    /// See above.
+    pub stores: Metric,
+    /// Bytes that these move.
+    pub bytes: Metric,
+    /// Operations per byte.
+    pub intensity: Metric,
+}
+
+impl WorkRow {
+    /// Operations per byte of DRAM traffic, given the bytes that the same executions moved.
+    #[must_use]
+    pub fn dram_intensity(&self, dram_bytes: &Metric) -> Metric {
+        quotient(&self.flops, dram_bytes, 1.0, "FLOP/byte")
+    }
+
+    /// Operations per second, given the seconds that the same executions take natively.
+    #[must_use]
+    pub fn rate(&self, native_seconds: &Metric) -> Metric {
+        quotient(&self.flops, native_seconds, 1e-9, "GFLOP/s")
+    }
+}
+
+/// a / b × factor, with the widest interval that both allow.
+fn quotient(a: &Metric, b: &Metric, factor: f64, unit: &str) -> Metric {
+    let Some((a_value, b_value)) = a.value.zip(b.value).filter(|(_, b)| *b > 0.0) else {
+        return Metric::unavailable(unit, b.note.as_deref().unwrap_or("nothing to divide by"));
+    };
+    let low = a.low.zip(b.high).filter(|(_, b)| *b > 0.0).map(|(a, b)| a / b * factor);
+    let high = a.high.zip(b.low).filter(|(_, b)| *b > 0.0).map(|(a, b)| a / b * factor);
+    Metric {
+        low,
+        high,
+        evidence: Some(Evidence::Estimated),
+        samples: a.samples.min(b.samples),
+        note: a.note.clone().or_else(|| b.note.clone()),
+        ..Metric::counted(a_value / b_value * factor, unit)
+    }
+}
+
+/// All rows, most operations first.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Roofline {
+    /// The rows: those with operations.
+    pub rows: Vec<WorkRow>,
+    /// Operations of all bursts, chosen or not.
+    pub flops: u64,
+    /// Bursts whose records were read.
+    pub bursts: u64,
+}
+
+/// Sums up the chosen bursts by `keys`, of which those on code count. `profile` must know the addresses of `code`
+/// ([`Profile::with_addresses`]).
+#[must_use]
+pub fn roofline(
+    profile: &Profile<'_>,
+    code: &TracedCode,
+    selection: &Selection,
+    keys: &[Key],
+) -> Roofline {
+    let mut rows = Rows::default();
+    let sites = code.sites.iter().map(|site| (site.module, site.offset));
+    let arithmetic = code.arithmetic.iter().map(|one| (one.module, one.offset));
+    let mut find = |(module, offset)| {
+        let place = profile.stacks.place_at(module, offset);
+        selection.has_place(place).then(|| rows.find(profile, keys, place))
+    };
+    let row_of_site: Vec<Option<usize>> = sites.map(&mut find).collect();
+    let row_of_arithmetic: Vec<Option<usize>> = arithmetic.map(&mut find).collect();
+    let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
+    let mut worker = Worker {
+        code,
+        row_of_site,
+        row_of_arithmetic,
+        chosen: &chosen,
+        active: false,
+        at_hand: vec![Work::default(); rows.heads.len()],
+        flops: 0,
+        bursts: vec![Vec::new(); rows.heads.len()],
+        totals: Vec::new(),
+    };
+    replay(profile.recording, code, &mut worker);
+    let Worker { bursts, totals, .. } = worker;
+    let all = totals.iter().fold(0u64, |sum, one| sum.saturating_add(*one));
+    let squares: f64 = totals.iter().map(|one| (*one as f64).powi(2)).sum();
+    let whole = Whole { flops: all, squares, bursts: totals.len() };
+    let mut found: Vec<(u64, WorkRow)> = Vec::new();
+    for ((key, place), bursts) in rows.heads.into_iter().zip(&bursts) {
+        let mut sum = Work::default();
+        bursts.iter().for_each(|(work, _)| sum.add(work));
+        if sum.flops() > 0 {
+            found.push((sum.flops(), row(key, place, &sum, bursts, &whole)));
+        }
+    }
+    // Rows are in the order in which their code came up first: the sort is stable, so equal ones stay so.
+    found.sort_by_key(|(flops, _)| std::cmp::Reverse(*flops));
+    let rows = found.into_iter().map(|(_, row)| row).collect();
+    Roofline { rows, flops: all, bursts: totals.len() as u64 }
+}
+
+#[derive(Default)]
+struct Rows {
+    heads: Vec<(RowKey, PlaceId)>,
+    known: IndexMap<RowKey, usize>,
+}
+
+impl Rows {
+    fn find(&mut self, profile: &Profile<'_>, keys: &[Key], place: PlaceId) -> usize {
+        let module = profile.stacks.function_of(place).module;
+        let key = RowKey::of_code(keys, &profile.stacks.places[place.index()], module);
+        let new = self.heads.len();
+        let row = *self.known.entry(key).or_insert(new);
+        if row == new {
+            self.heads.push((key, place));
+        }
+        row
+    }
+}
+
+/// What shares are of.
+struct Whole {
+    flops: u64,
+    squares: f64,
+    bursts: usize,
+}
+
+struct Worker<'a> {
+    code: &'a TracedCode,
+    row_of_site: Vec<Option<usize>>,
+    row_of_arithmetic: Vec<Option<usize>>,
+    chosen: &'a dyn Fn(&Burst) -> bool,
+    active: bool,
+    /// Of each row, in the burst at hand.
+    at_hand: Vec<Work>,
+    flops: u64,
+    /// Of each row, its bursts, with all operations of the burst.
+    bursts: Vec<Vec<(Work, u64)>>,
+    totals: Vec<u64>,
+}
+
+impl Observer for Worker<'_> {
+    fn begin(&mut self, burst: &Burst) {
+        self.active = (self.chosen)(burst);
+        self.flops = 0;
+    }
+
+    fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
+        for one in &block.arithmetic {
+            let flops = self.code.arithmetic[one.arithmetic.index()].flops;
+            let count = execution.times(one.instruction).saturating_mul(flops.operations.into());
+            self.flops = self.flops.saturating_add(count);
+            let row = self.row_of_arithmetic[one.arithmetic.index()];
+            let Some(row) = row.filter(|_| self.active) else { continue };
+            let mut work = Work::default();
+            *match flops.precision {
+                Precision::Double => &mut work.double,
+                Precision::Single => &mut work.single,
+                Precision::Half | Precision::Extended => &mut work.other,
+            } = count;
+            work.masked = if flops.masked { count } else { 0 };
+            self.at_hand[row].add(&work);
+        }
+        if !self.active {
+            return;
+        }
+        for access in &block.accesses {
+            let site = access.site.index();
+            let Some(row) = self.row_of_site[site] else { continue };
+            let (loads, stores) = match self.code.sites[site].access.kind {
+                Kind::Read | Kind::StreamingRead => (1, 0),
+                Kind::Write | Kind::StreamingWrite => (0, 1),
+                Kind::ReadWrite => (1, 1),
+                _ => continue,
+            };
+            execution.touches(access, |touch| {
+                let (count, bytes, partial) = match touch {
+                    Touch::Run { count, bytes, .. } => (count, bytes, false),
+                    Touch::AtLeast { bytes, .. } => (1, bytes, true),
+                    Touch::Unknown { count } => (count, self.code.sites[site].access.bytes, true),
+                };
+                self.at_hand[row].add(&Work {
+                    loads: count * loads,
+                    stores: count * stores,
+                    bytes: count.saturating_mul(u64::from(bytes) * (loads + stores)),
+                    partial,
+                    ..Work::default()
+                });
+            });
+        }
+    }
+
+    fn end(&mut self, _: &Burst) {
+        self.totals.push(self.flops);
+        for (work, bursts) in self.at_hand.iter_mut().zip(&mut self.bursts) {
+            if *work != Work::default() {
+                bursts.push((std::mem::take(work), self.flops));
+            }
+        }
+    }
+}
+
+fn row(key: RowKey, place: PlaceId, sum: &Work, bursts: &[(Work, u64)], whole: &Whole) -> WorkRow {
+    let samples = bursts.len() as u64;
+    let exact = |value: u64, unit: &str| Metric {
+        evidence: Some(Evidence::Traced),
+        samples,
+        ..Metric::counted(value as f64, unit)
+    };
+    let partial = |metric: Metric| match sum.partial {
+        false => metric,
+        true => Metric { high: None, ..metric }.noted("at least: some accesses are not recorded"),
+    };
+    let flops = exact(sum.flops(), "count");
+    let flops = match sum.masked {
+        0 => flops,
+        masked => {
+            let low = (sum.flops() - masked) as f64;
+            Metric { low: Some(low), ..flops }.noted("at most: masks may switch lanes off")
+        }
+    };
+    let pairs: Vec<(f64, f64)> =
+        bursts.iter().map(|(work, _)| (work.flops() as f64, work.bytes as f64)).collect();
+    let doubles: Vec<(f64, f64)> =
+        bursts.iter().map(|(work, _)| (work.double as f64, work.flops() as f64)).collect();
+    WorkRow {
+        key,
+        place,
+        share: share(sum.flops(), bursts, whole),
+        double: ratio(&doubles, 100.0, "percent"),
+        loads: partial(exact(sum.loads, "count")),
+        stores: partial(exact(sum.stores, "count")),
+        bytes: partial(exact(sum.bytes, "bytes")),
+        intensity: intensity(sum, &pairs),
+        flops,
+    }
+}
+
+fn intensity(sum: &Work, pairs: &[(f64, f64)]) -> Metric {
+    if sum.bytes == 0 {
+        return Metric::unavailable("FLOP/byte", "its code moves no bytes");
+    }
+    let metric = ratio(pairs, 1.0, "FLOP/byte");
+    if sum.masked > 0 || sum.partial {
+        return Metric { low: None, ..metric }
+            .noted("at most: lanes may be switched off, or accesses not recorded");
+    }
+    metric
+}
+
+/// A ratio of sums over bursts.
+fn ratio(pairs: &[(f64, f64)], factor: f64, unit: &str) -> Metric {
+    let Some((value, interval)) = ratio_of_sums(pairs) else {
+        return Metric::unavailable(unit, "nothing to divide by");
+    };
+    let metric = Metric {
+        low: interval.map(|interval| interval.0 * factor),
+        high: interval.map(|interval| interval.1 * factor),
+        evidence: Some(Evidence::Traced),
+        samples: pairs.len() as u64,
+        ..Metric::counted(value * factor, unit)
+    };
+    match interval {
+        Some(_) => metric,
+        None => metric.noted("of one burst: no interval can be stated"),
+    }
+}
+
+/// The row's operations among all: a ratio of sums over bursts, those without the row included.
+fn share(flops: u64, bursts: &[(Work, u64)], whole: &Whole) -> Metric {
+    let total = whole.flops.max(1) as f64;
+    let ratio = flops as f64 / total;
+    let mut residuals = ratio * ratio * whole.squares;
+    for (work, of) in bursts {
+        let (part, of) = (work.flops() as f64, *of as f64);
+        residuals += (part - ratio * of).powi(2) - (ratio * of).powi(2);
+    }
+    let interval = ratio_interval(ratio, total, residuals, whole.bursts);
+    let metric = Metric {
+        low: interval.map(|interval| interval.0 * 100.0),
+        high: interval.map(|interval| interval.1 * 100.0),
+        evidence: Some(Evidence::Traced),
+        samples: whole.bursts as u64,
+        ..Metric::counted(ratio * 100.0, "percent")
+    };
+    match interval {
+        Some(_) => metric,
+        None => metric.noted("of one burst: no interval can be stated"),
+    }
+}
+
+/// Which roof bounds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Roof {
+    /// Arithmetic.
+    Arithmetic,
+    /// The memory bus.
+    Memory,
+}
+
+/// What the machine was measured to do with all threads.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Peaks {
+    /// Double precision, GFLOP/s.
+    pub flops: Metric,
+    /// DRAM, GB/s.
+    pub bandwidth: Metric,
+}
+
+impl Peaks {
+    /// `None` when one of them was not measured.
+    #[must_use]
+    pub fn of(calibration: &Calibration) -> Option<Peaks> {
+        let flops = calibration.flops_peak.clone().filter(|peak| peak.value.is_some())?;
+        let bandwidth = calibration.dram_bandwidth_peak.clone();
+        let bandwidth = bandwidth.filter(|peak| peak.value.is_some_and(|value| value > 0.0))?;
+        Some(Peaks { flops, bandwidth })
+    }
+
+    /// The intensity above which arithmetic bounds, FLOP/byte.
+    #[must_use]
+    pub fn ridge(&self) -> Metric {
+        quotient(&self.flops, &self.bandwidth, 1.0, "FLOP/byte")
+    }
+
+    /// The highest rate that an intensity on DRAM bytes allows, GFLOP/s, and why; `None` without an intensity.
+    #[must_use]
+    pub fn roof(&self, dram_intensity: &Metric) -> Option<(Metric, Roof)> {
+        let by_memory = self.bandwidth.value? * dram_intensity.value?;
+        let by_arithmetic = self.flops.value?;
+        let roof = if by_memory < by_arithmetic { Roof::Memory } else { Roof::Arithmetic };
+        let end = |peak: Option<f64>, bandwidth: Option<f64>, intensity: Option<f64>| {
+            Some(peak?.min(bandwidth? * intensity?))
+        };
+        let bound = Metric {
+            low: end(self.flops.low, self.bandwidth.low, dram_intensity.low),
+            high: end(self.flops.high, self.bandwidth.high, dram_intensity.high),
+            evidence: Some(Evidence::Estimated),
+            samples: dram_intensity.samples,
+            ..Metric::counted(by_memory.min(by_arithmetic), "GFLOP/s")
+        };
+        Some((bound, roof))
+    }
+}

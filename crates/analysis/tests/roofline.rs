@@ -1,0 +1,105 @@
+//! Operations and bytes of code that is known.
+
+mod common;
+
+use analysis::roofline::{Peaks, Roof, Roofline, roofline};
+use analysis::{Key, Profile, Selection, TracedCode};
+use facts::host::Calibration;
+use facts::{Evidence, Metric, Recording};
+
+use common::{PID, Test, layout};
+
+// movsd xmm0,[rdx+rax*8]; mulsd xmm0,xmm1; addsd xmm0,[rsi+rax*8]; movsd [rdi+rax*8],xmm0; add rax,1; cmp rax,rcx; jne
+const TRIAD: &[u8] = &[
+    0xf2, 0x0f, 0x10, 0x04, 0xc2, 0xf2, 0x0f, 0x59, 0xc1, 0xf2, 0x0f, 0x58, 0x04, 0xc6, 0xf2, 0x0f,
+    0x11, 0x04, 0xc7, 0x48, 0x83, 0xc0, 0x01, 0x48, 0x39, 0xc8, 0x75, 0xe4,
+];
+// vmovups ymm0,[rdi]; vfmadd231ps ymm0,ymm1,ymm2; vaddps zmm3{k1},zmm3,zmm3; ret
+const MASKED: &[u8] = &[
+    0xc5, 0xfc, 0x10, 0x07, 0xc4, 0xe2, 0x75, 0xb8, 0xc2, 0x62, 0xf1, 0x64, 0x49, 0x58, 0xdb, 0xc3,
+];
+
+fn by_function(recording: &Recording) -> Roofline {
+    let code = TracedCode::read(recording);
+    let profile = Profile::with_addresses(recording, code.addresses());
+    roofline(&profile, &code, &Selection::default(), &[Key::Function])
+}
+
+fn traced(metric: &Metric) -> f64 {
+    assert_eq!(metric.evidence, Some(Evidence::Traced), "{metric:?}");
+    metric.value.expect("a value")
+}
+
+#[test]
+fn a_triad_has_two_operations_per_24_bytes() {
+    let mut test = Test::new();
+    let block = test.block(0x1000, TRIAD);
+    for (offset, line) in [(0x1000, 10), (0x1005, 10), (0x1009, 10), (0x100e, 10)] {
+        test.name(offset, "triad", line);
+    }
+    for count in [1000, 2000, 3000] {
+        let values = vec![0, 0x10_0000, 0x20_0000, 0x30_0000, count];
+        test.builder.burst(PID, PID, &[(block, count, values)]);
+    }
+    let found = by_function(&test.builder.build());
+    assert_eq!((found.rows.len(), found.flops, found.bursts), (1, 12_000, 3));
+    let row = &found.rows[0];
+    assert_eq!(
+        (traced(&row.flops), traced(&row.share), traced(&row.double)),
+        (12_000.0, 100.0, 100.0)
+    );
+    assert_eq!((traced(&row.loads), traced(&row.stores)), (12_000.0, 6_000.0));
+    assert_eq!(traced(&row.bytes), 144_000.0);
+    let intensity = traced(&row.intensity);
+    assert!((intensity - 1.0 / 12.0).abs() < 1e-12);
+    let width = row.intensity.high.unwrap() - row.intensity.low.unwrap();
+    assert!((0.0..1e-9).contains(&width), "all bursts agree: {width}");
+
+    let seconds = Metric::with_interval(Evidence::Timed, 6e-6, "s", (5e-6, 8e-6), 9);
+    let rate = row.rate(&seconds);
+    assert!((rate.value.unwrap() - 2.0).abs() < 1e-9 && (rate.low.unwrap() - 1.5).abs() < 1e-9);
+    assert_eq!(rate.evidence, Some(Evidence::Estimated));
+    let bytes =
+        Metric::with_interval(Evidence::Simulated, 96_000.0, "bytes", (80_000.0, 120_000.0), 9);
+    let dram = row.dram_intensity(&bytes);
+    assert_eq!((dram.value, dram.low, dram.high), (Some(0.125), Some(0.1), Some(0.15)));
+    let unknown = row.rate(&Metric::unavailable("s", "nobody measured it"));
+    assert_eq!((unknown.value, unknown.note.as_deref()), (None, Some("nobody measured it")));
+
+    let calibration = Calibration {
+        flops_peak: Some(Metric::counted(100.0, "GFLOP/s")),
+        dram_bandwidth_peak: Some(Metric::counted(20.0, "GB/s")),
+        ..Calibration::default()
+    };
+    let peaks = Peaks::of(&calibration).expect("both are there");
+    assert_eq!(peaks.ridge().value, Some(5.0));
+    let (bound, roof) = peaks.roof(&dram).expect("an intensity");
+    assert_eq!(
+        (bound.value, bound.low, bound.high, roof),
+        (Some(2.5), Some(2.0), Some(3.0), Roof::Memory)
+    );
+    let (bound, roof) = peaks.roof(&Metric::counted(50.0, "FLOP/byte")).expect("an intensity");
+    assert_eq!((bound.value, roof), (Some(100.0), Roof::Arithmetic));
+    assert_eq!(peaks.roof(&unknown), None);
+    assert_eq!(Peaks::of(&Calibration::default()), None);
+}
+
+#[test]
+fn lanes_behind_a_mask_are_an_upper_bound() {
+    let mut test = Test::new();
+    let text = layout(MASKED, 0x1000).to_string();
+    assert_eq!(text, "words 3; values rsp@0:1 rdi@0:2; ways 4");
+    let block = test.block(0x1000, MASKED);
+    for offset in [0x1000, 0x1004, 0x1009, 0x100f] {
+        test.name(offset, "masked", 3);
+    }
+    test.builder.burst(PID, PID, &vec![(block, 1, vec![0x7ffd_0000, 0x60_0000]); 10]);
+    let found = by_function(&test.builder.build());
+    let flops = &found.rows[0].flops;
+    assert_eq!((flops.value, flops.low, flops.high), (Some(320.0), Some(160.0), Some(320.0)));
+    // 32 bytes and the return address.
+    assert_eq!(traced(&found.rows[0].bytes), 400.0);
+    let intensity = &found.rows[0].intensity;
+    assert_eq!((traced(intensity), intensity.low), (0.8, None));
+    assert!(intensity.note.as_deref().is_some_and(|note| note.starts_with("at most")));
+}
