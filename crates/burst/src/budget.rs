@@ -15,7 +15,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// Nor above this.
 const LONGEST: Duration = Duration::from_secs(5);
 /// Until the cost of bursts is known.
-const FIRST: Duration = Duration::from_millis(50);
+const FIRST: Duration = Duration::from_millis(30);
 /// Of the allowed overhead, what bursts may take; the rest is for clock samples, which cost up to about 1 % of the time
 /// (`bench/results/sampling_overhead`), and for the first bursts in new code, which cost more than the later ones.
 const SHARE_OF_BURSTS: f64 = 0.4;
@@ -23,6 +23,13 @@ const SHARE_OF_BURSTS: f64 = 0.4;
 const LEAST_COST: f64 = 10_000.0;
 /// A change of cost is followed within some ten bursts.
 const MEMORY: f64 = 8.0;
+/// A burst that cost more than this many usual ones is paid for by the ones behind it: bringing the cache into a program
+/// and translating its code happens once, and would otherwise leave a short program without bursts.
+const OUTLIER: f64 = 2.0;
+/// Before any burst this much is usual, nanoseconds.
+const USUAL: f64 = 1_000_000.0;
+/// Of what is not paid for yet, each burst pays one in so many.
+const INSTALMENTS: f64 = 32.0;
 
 /// Cost so far, and what it means for the next burst.
 #[derive(Default)]
@@ -30,6 +37,8 @@ pub struct Budget {
     counted: f64,
     /// Cost of a burst, smoothed, in nanoseconds.
     usual: Option<f64>,
+    /// Spent, and not paid for yet, nanoseconds.
+    debt: f64,
 }
 
 impl Budget {
@@ -50,6 +59,11 @@ impl Budget {
         let total = (cost.stand_still + cost.slowdown + cost.tracer + cost.consumer).0 as f64;
         let spent = total - self.counted;
         self.counted = total;
+        let most = OUTLIER * self.usual.unwrap_or(USUAL).max(USUAL / 2.0);
+        self.debt += (spent - most).max(0.0);
+        let instalment = self.debt / INSTALMENTS;
+        self.debt -= instalment;
+        let spent = spent.min(most) + instalment;
         let usual = self.usual.map_or(spent, |usual| usual + (spent - usual) / MEMORY);
         self.usual = Some(usual.max(LEAST_COST));
     }
@@ -78,6 +92,24 @@ mod tests {
         // 1.2 ms each, and 1.2 % are allowed.
         let mean = budget.mean_interval(&options(None)).as_secs_f64();
         assert!((mean - 0.1).abs() < 0.001, "{mean}");
+    }
+
+    /// What is spent at once is paid for in the end: the sum of what bursts are charged is what was spent.
+    #[test]
+    fn the_cost_of_a_beginning_is_spread_over_many_bursts() {
+        let mut budget = Budget::default();
+        let mut cost = Cost { stand_still: Nanos(40_000_000), ..Cost::default() };
+        budget.note(&cost);
+        assert!(budget.mean_interval(&options(None)) < Duration::from_millis(300));
+        let mut charged = 0.0;
+        for _ in 0..1000 {
+            cost.tracer += Nanos(1_000_000);
+            budget.note(&cost);
+            charged += budget.usual.unwrap_or(0.0);
+        }
+        let spent = 1_040_000_000.0;
+        assert!((charged / spent - 1.0).abs() < 0.02, "{charged}");
+        assert!(budget.debt < 1.0);
     }
 
     #[test]
