@@ -20,33 +20,72 @@ use crate::tally::FillClass;
 const NO_LINE: u64 = u64::MAX;
 
 /// What is known about a line in a level.
+///
+/// Bits of one word, because a last level has hundreds of thousands of them, and misses there wait for memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LineState {
-    /// How it came from DRAM.
-    pub class: FillClass,
-    /// This copy is newer than those further out, and has to be written back.
-    pub dirty: bool,
-    /// It was counted as dirtied since it came from DRAM.
-    pub dirtied: bool,
-    /// Other cores may have copies.
-    pub shared: bool,
-}
+pub struct LineState(u16);
+
+/// This copy is newer than those further out, and has to be written back.
+const DIRTY: u16 = 1 << 8;
+/// It was counted as dirtied since it came from DRAM.
+const DIRTIED: u16 = 1 << 9;
+/// Other cores may have copies.
+const SHARED: u16 = 1 << 10;
+/// How it came from DRAM: an age, or this.
+const CLASS: u16 = 0xff;
+const MISS: u16 = CLASS;
 
 impl LineState {
     /// Fresh from DRAM.
     pub fn fetched(class: FillClass) -> LineState {
-        LineState { class, dirty: false, dirtied: false, shared: false }
+        LineState(match class {
+            FillClass::Unknown { age } => u16::from(age),
+            FillClass::Miss => MISS,
+        })
+    }
+
+    /// How it came from DRAM.
+    pub fn class(self) -> FillClass {
+        match self.0 & CLASS {
+            MISS => FillClass::Miss,
+            age => FillClass::Unknown { age: age as u8 },
+        }
+    }
+
+    pub fn is_dirty(self) -> bool {
+        self.0 & DIRTY != 0
+    }
+
+    pub fn is_dirtied(self) -> bool {
+        self.0 & DIRTIED != 0
+    }
+
+    pub fn is_shared(self) -> bool {
+        self.0 & SHARED != 0
+    }
+
+    /// Whether a store changes nothing: the line is dirty and no one else's.
+    pub fn is_own(self) -> bool {
+        self.0 & (DIRTY | SHARED) == DIRTY
+    }
+
+    pub fn shared(self, shared: bool) -> LineState {
+        LineState(self.0 & !SHARED | if shared { SHARED } else { 0 })
+    }
+
+    /// After a store.
+    pub fn stored(self) -> LineState {
+        LineState(self.0 | DIRTY | DIRTIED)
     }
 
     /// What a copy further in starts with: the dirt stays where it is.
     pub fn copy(self) -> LineState {
-        LineState { dirty: false, dirtied: self.dirtied | self.dirty, ..self }
+        LineState(self.0 & !DIRTY)
     }
 
     /// Takes over the dirt of a copy further in, or of another core.
     pub fn absorb(&mut self, other: LineState) {
-        self.dirty |= other.dirty;
-        self.dirtied |= other.dirtied | other.dirty;
+        self.0 |= other.0 & (DIRTY | DIRTIED);
     }
 }
 
@@ -159,6 +198,16 @@ impl Cache {
         self.search(index, line)
     }
 
+    /// The same for outer levels, where the most recent line is seldom the one and heads and tags are not in the real
+    /// caches: without the head's word on the most recent way, the tags need not wait for it.
+    pub fn look_up_far(&mut self, line: u64) -> Result<(Slot, u8), FillClass> {
+        let index = self.set_of(line) as usize;
+        if self.sets[index].generation != self.generation {
+            return Err(self.absent(0));
+        }
+        self.search(index, line)
+    }
+
     /// The rest of a touch, apart so that the common case is small enough to stand in its callers.
     #[inline(never)]
     fn search(&mut self, index: usize, line: u64) -> Result<(Slot, u8), FillClass> {
@@ -233,20 +282,15 @@ impl Cache {
     }
 
     /// All tags of a set are compared, without leaving early: where a line is found cannot be predicted, and a
-    /// mispredicted branch costs more than a dozen comparisons.
+    /// mispredicted branch costs more than a dozen conditional moves. The lowest way wins.
     #[inline]
     fn way_of(&self, first: usize, filled: u8, line: u64) -> Option<usize> {
         let tags = &self.tags[first..first + usize::from(filled)];
-        for (number, some) in tags.chunks(NARROW).enumerate() {
-            let mut equal = 0u32;
-            for (way, tag) in some.iter().enumerate() {
-                equal |= u32::from(*tag == line) << way;
-            }
-            if equal != 0 {
-                return Some(number * NARROW + equal.trailing_zeros() as usize);
-            }
+        let mut found = usize::MAX;
+        for (way, tag) in tags.iter().enumerate().rev() {
+            found = if *tag == line { way } else { found };
         }
-        None
+        (found != usize::MAX).then_some(found)
     }
 
     #[inline]

@@ -172,7 +172,7 @@ impl Hierarchy {
                 self.tallies[site.0 as usize].l1.add_hits(depth, 1);
                 if kind.stores() {
                     let state = l1.state(slot);
-                    if !state.dirty || state.shared {
+                    if !state.is_own() {
                         let mut new = *state;
                         self.store(core, line, site, &mut new);
                         // Nothing else in this L1 changed: the slot is still the line's.
@@ -191,22 +191,21 @@ impl Hierarchy {
 
     /// The first store to a copy that is clean, or that other cores may have too.
     fn store(&mut self, core: usize, line: u64, site: SiteId, state: &mut LineState) {
-        if state.shared {
-            state.shared = false;
+        if state.is_shared() {
+            *state = state.shared(false);
             self.invalidate_others(core, line, site, state);
         }
-        if !state.dirtied && !state.dirty {
-            self.tallies[site.0 as usize].dirtied.add(state.class);
+        if !state.is_dirtied() {
+            self.tallies[site.0 as usize].dirtied.add(state.class());
         }
-        state.dirty = true;
-        state.dirtied = true;
+        *state = state.stored();
     }
 
     /// A line that L1 does not have.
     fn miss(&mut self, core: usize, line: u64, kind: Kind, site: SiteId, class: FillClass) {
         let mut state = match &mut self.cores[core].l2 {
-            None => self.from_outside(core, line, site, class, Cause::Demand),
-            Some(l2) => match l2.look_up(line) {
+            None => self.fetch(core, line, site, class, Cause::Demand),
+            Some(l2) => match l2.look_up_far(line) {
                 Ok((slot, depth)) => {
                     let state = l2.state(slot).copy();
                     self.tallies[site.0 as usize].l2.add_hits(depth, 1);
@@ -214,7 +213,7 @@ impl Hierarchy {
                 }
                 Err(class) => {
                     self.tallies[site.0 as usize].l2.absent.add(class);
-                    let state = self.from_outside(core, line, site, class, Cause::Demand);
+                    let state = self.fetch(core, line, site, class, Cause::Demand);
                     self.fill_l2(core, line, state);
                     state.copy()
                 }
@@ -224,7 +223,7 @@ impl Hierarchy {
             self.store(core, line, site, &mut state);
         }
         if let Some(evicted) = self.cores[core].l1.fill(line, state) {
-            self.traffic.l1.add(evicted.state.dirty);
+            self.traffic.l1.add(evicted.state.is_dirty());
             self.left_l1(core, evicted);
         }
         if let Some(next) = self.prefetcher.missed(line, site, self.shift) {
@@ -238,8 +237,8 @@ impl Hierarchy {
         let Some(l2) = l2 else { return };
         if l1.find(line).is_none() && l2.find(line).is_none() {
             // Without a last level, what L2 knows decides the class.
-            let class = l2.look_up(line).err().unwrap_or(FillClass::Miss);
-            let state = self.from_outside(core, line, site, class, Cause::Prefetch);
+            let class = l2.look_up_far(line).err().unwrap_or(FillClass::Miss);
+            let state = self.fetch(core, line, site, class, Cause::Prefetch);
             self.fill_l2(core, line, state);
         }
     }
@@ -247,13 +246,13 @@ impl Hierarchy {
     pub(crate) fn fill_l2(&mut self, core: usize, line: u64, state: LineState) {
         let l2 = self.cores[core].l2.as_mut();
         if let Some(evicted) = l2.and_then(|l2| l2.fill(line, state)) {
-            self.traffic.l2.add(evicted.state.dirty);
+            self.traffic.l2.add(evicted.state.is_dirty());
             self.left_l2(core, evicted);
         }
     }
 
     /// A line that the core's private levels do not have; `class` is what the outer one of them knew.
-    fn from_outside(
+    fn fetch(
         &mut self,
         core: usize,
         line: u64,
@@ -264,14 +263,14 @@ impl Hierarchy {
         let tally = site.0 as usize;
         let demanded = u64::from(cause == Cause::Demand);
         let elsewhere = self.share_with(core, line);
-        if let Some(state) = elsewhere.filter(|state| state.dirty) {
+        if let Some(state) = elsewhere.filter(|state| state.is_dirty()) {
             self.tallies[tally].remote += demanded;
             return state;
         }
         let victim_cache = self.inclusion == Inclusion::Victim;
         let mut class = class;
         if let Some(llc) = &mut self.llc {
-            match llc.look_up(line) {
+            match llc.look_up_far(line) {
                 Ok((slot, depth)) => {
                     self.tallies[tally].llc.add_hits(depth, demanded);
                     let found = *llc.state(slot);
@@ -281,7 +280,7 @@ impl Hierarchy {
                     } else {
                         found.copy()
                     };
-                    return LineState { shared: elsewhere.is_some(), ..state };
+                    return state.shared(elsewhere.is_some());
                 }
                 Err(unknown) => class = unknown,
             }
@@ -313,10 +312,10 @@ impl Hierarchy {
     fn drop_line(&mut self, line: u64) {
         let mut dirty = false;
         for core in 0..self.cores.len() {
-            dirty |= self.remove_private(core, line).is_some_and(|state| state.dirty);
+            dirty |= self.remove_private(core, line).is_some_and(|state| state.is_dirty());
         }
         let last = self.llc.as_mut().and_then(|llc| llc.remove(line));
-        dirty |= last.is_some_and(|state| state.dirty);
+        dirty |= last.is_some_and(|state| state.is_dirty());
         self.traffic.written_lines += u64::from(dirty);
     }
 

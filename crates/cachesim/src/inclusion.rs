@@ -25,23 +25,23 @@ impl Hierarchy {
         match l2.map(|l2| (l2.find(line), l2)) {
             None => self.left_private(line, state),
             Some((Some(slot), l2)) => l2.state(slot).absorb(state),
-            Some((None, _)) if state.dirty => self.left_private(line, state),
+            Some((None, _)) if state.is_dirty() => self.left_private(line, state),
             Some((None, _)) => {}
         }
     }
 
     /// Whether the copies further out know all that this one knew. Spares most evictions a search.
     fn nothing_to_tell(&self, state: LineState) -> bool {
-        !state.dirtied && self.inclusion != Inclusion::Victim
+        !state.is_dirtied() && self.inclusion != Inclusion::Victim
     }
 
     /// A line left a core's L2.
     pub(crate) fn left_l2(&mut self, core: usize, evicted: Evicted) {
         let Evicted { line, mut state } = evicted;
-        if self.inclusion == Inclusion::Victim {
-            if let Some(inner) = self.cores[core].l1.remove(line) {
-                state.absorb(inner);
-            }
+        if self.inclusion == Inclusion::Victim
+            && let Some(inner) = self.cores[core].l1.remove(line)
+        {
+            state.absorb(inner);
         }
         if self.nothing_to_tell(state) {
             return;
@@ -55,9 +55,9 @@ impl Hierarchy {
         match (&mut self.llc, slot) {
             (Some(llc), Some(slot)) => llc.state(slot).absorb(state),
             (Some(_), None) if self.inclusion == Inclusion::Victim => {
-                self.fill_llc(line, LineState { shared: false, ..state });
+                self.fill_llc(line, state.shared(false));
             }
-            _ => self.traffic.written_lines += u64::from(state.dirty),
+            _ => self.traffic.written_lines += u64::from(state.is_dirty()),
         }
     }
 
@@ -71,7 +71,7 @@ impl Hierarchy {
                 }
             }
         }
-        self.traffic.llc.add(state.dirty);
-        self.traffic.written_lines += u64::from(state.dirty);
+        self.traffic.llc.add(state.is_dirty());
+        self.traffic.written_lines += u64::from(state.is_dirty());
     }
 }

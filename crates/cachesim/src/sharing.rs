@@ -14,6 +14,9 @@ impl Hierarchy {
     /// Whether other cores have a line that this core is about to fetch: what its copy will start with. All copies are
     /// shared then; a dirty one is clean afterwards, since the new copy takes over.
     pub(crate) fn share_with(&mut self, core: usize, line: u64) -> Option<LineState> {
+        if self.cores.len() == 1 {
+            return None;
+        }
         let mut found: Option<LineState> = None;
         for (number, other) in self.cores.iter_mut().enumerate() {
             if number == core {
@@ -26,8 +29,8 @@ impl Hierarchy {
                 if let Some(before) = found {
                     taken.absorb(before);
                 }
-                found = Some(LineState { shared: true, ..taken });
-                *state = LineState { shared: true, ..state.copy() };
+                found = Some(taken.shared(true));
+                *state = state.copy().shared(true);
             }
         }
         found

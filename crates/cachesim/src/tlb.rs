@@ -46,7 +46,7 @@ pub struct TlbGeometry {
 impl TlbGeometry {
     fn build(self, level: &'static str, cold: ColdLines) -> Result<Cache, ConfigError> {
         let TlbGeometry { entries, ways } = self;
-        if ways == 0 || entries % ways != 0 {
+        if ways == 0 || !entries.is_multiple_of(ways) {
             return Err(ConfigError::Entries { level, entries, ways });
         }
         let geometry = Geometry::of_entries(entries, ways);

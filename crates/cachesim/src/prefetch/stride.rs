@@ -25,7 +25,7 @@ impl Strides {
             self.0.resize(site + 1, Seen::default());
         }
         let seen = &mut self.0[site];
-        let Some(last) = seen.last.replace(line) else { return None };
+        let last = seen.last.replace(line)?;
         // Downwards is a large distance up: line numbers wrap.
         let distance = line.wrapping_sub(last);
         let convinced = distance == seen.distance && distance != 0;

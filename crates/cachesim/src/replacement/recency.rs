@@ -17,7 +17,7 @@ const HIGH_BITS: u64 = 0x8888_8888_8888_8888;
 /// Puts a way that is not in the order to its front.
 #[inline]
 pub fn push_narrow(order: &mut u64, way: usize) {
-    *order = *order << 4 | way as u64;
+    *order = (*order << 4) | way as u64;
 }
 
 /// Moves a way that is in the order to its front, and tells where it was.
@@ -28,15 +28,15 @@ pub fn promote_narrow(order: &mut u64, way: usize) -> u8 {
     let zero = differs.wrapping_sub(LOW_BITS) & !differs & HIGH_BITS;
     let at = zero.trailing_zeros() & !3;
     let newer = (1u64 << at) - 1;
-    let older = !(newer << 4 | 15);
-    *order = (*order & older) | (*order & newer) << 4 | way as u64;
+    let older = !((newer << 4) | 15);
+    *order = (*order & older) | ((*order & newer) << 4) | way as u64;
     (at / 4) as u8
 }
 
 /// The way at a depth below the order's length.
 #[inline]
 pub fn at_narrow(order: u64, depth: usize) -> usize {
-    (order >> (4 * depth) & 15) as usize
+    ((order >> (4 * depth)) & 15) as usize
 }
 
 /// [`push_narrow`] for a list of bytes of which the first `length` are in use.

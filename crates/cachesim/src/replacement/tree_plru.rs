@@ -25,7 +25,7 @@ impl TreePlru {
         let mut node = self.leaves + way;
         while node > 1 {
             let parent = node / 2;
-            if node % 2 == 0 {
+            if node.is_multiple_of(2) {
                 self.bits[set] |= 1 << parent;
             } else {
                 self.bits[set] &= !(1 << parent);
@@ -42,7 +42,7 @@ impl TreePlru {
         let (mut node, mut low, mut width) = (1, 0, self.leaves);
         while width > 1 {
             width /= 2;
-            let upper = self.bits[set] >> node & 1 == 1 && low + width < self.ways;
+            let upper = (self.bits[set] >> node) & 1 == 1 && low + width < self.ways;
             node = 2 * node + usize::from(upper);
             low += if upper { width } else { 0 };
         }

@@ -91,7 +91,7 @@ impl Level {
                 self.random ^= self.random << 13;
                 self.random ^= self.random >> 7;
                 self.random ^= self.random << 17;
-                ((self.random >> 32) * ways as u64 >> 32) as usize
+                (((self.random >> 32) * ways as u64) >> 32) as usize
             }
             Replacement::TreePlru => {
                 let (mut first, mut width) = (0, ways.next_power_of_two());
@@ -276,10 +276,10 @@ impl Naive {
     }
 
     fn left_l2(&mut self, mut evicted: Entry) {
-        if self.config.inclusion == Inclusion::Victim {
-            if let Some(inner) = self.l1.remove(evicted.line) {
-                absorb(&mut evicted, inner);
-            }
+        if self.config.inclusion == Inclusion::Victim
+            && let Some(inner) = self.l1.remove(evicted.line)
+        {
+            absorb(&mut evicted, inner);
         }
         self.left_private(evicted);
     }
