@@ -19,6 +19,14 @@ use crate::tally::FillClass;
 /// The tag of a way whose line was taken out. No line has this number: line numbers are addresses shifted right.
 const NO_LINE: u64 = u64::MAX;
 
+const LOW_BITS: u128 = u128::from_le_bytes([1; NARROW]);
+const HIGH_BITS: u128 = u128::from_le_bytes([0x80; NARROW]);
+
+/// A byte that differs for most lines of a set.
+fn mark(line: u64) -> u8 {
+    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
 /// What is known about a line in a level.
 ///
 /// Bits of one word, because a last level has hundreds of thousands of them, and misses there wait for memory.
@@ -98,6 +106,8 @@ pub struct Slot(usize);
 struct Set {
     /// The recency order up to 16 ways.
     order: u64,
+    /// A byte of each line's number, mixed, up to 16 ways: most searches that fail need not read the tags.
+    marks: [u8; NARROW],
     generation: u32,
     /// Ways that have held a line in this generation.
     filled: u8,
@@ -212,7 +222,7 @@ impl Cache {
     #[inline(never)]
     fn search(&mut self, index: usize, line: u64) -> Result<(Slot, u8), FillClass> {
         let (first, filled) = (index * self.ways, self.sets[index].filled);
-        match self.way_of(first, filled, line) {
+        match self.way_of(index, line) {
             None => Err(self.absent(filled)),
             Some(way) => Ok((Slot(first + way), self.promote(index, way))),
         }
@@ -224,7 +234,7 @@ impl Cache {
         let set = &self.sets[index];
         let first = index * self.ways;
         let alive = set.generation == self.generation;
-        let way = alive.then(|| self.way_of(first, set.filled, line)).flatten()?;
+        let way = alive.then(|| self.way_of(index, line)).flatten()?;
         Some(Slot(first + way))
     }
 
@@ -252,11 +262,11 @@ impl Cache {
             filled
         } else {
             set.gaps -= 1;
-            let way = self.way_of(first, filled as u8, NO_LINE).unwrap_or(0);
+            let way = self.way_of(index, NO_LINE).unwrap_or(0);
             self.promote(index, way);
             way
         };
-        self.tags[first + way] = line;
+        self.put(index, way, line);
         self.states[first + way] = state;
         evicted
     }
@@ -265,7 +275,7 @@ impl Cache {
     pub fn remove(&mut self, line: u64) -> Option<LineState> {
         let slot = self.find(line)?;
         let index = self.set_of(line) as usize;
-        self.tags[slot.0] = NO_LINE;
+        self.put(index, slot.0 % self.ways, NO_LINE);
         self.sets[index].gaps += 1;
         self.removals += 1;
         Some(self.states[slot.0])
@@ -281,16 +291,32 @@ impl Cache {
         }
     }
 
-    /// All tags of a set are compared, without leaving early: where a line is found cannot be predicted, and a
-    /// mispredicted branch costs more than a dozen conditional moves. The lowest way wins.
+    /// The lowest way of a set that has the tag.
     #[inline]
-    fn way_of(&self, first: usize, filled: u8, line: u64) -> Option<usize> {
-        let tags = &self.tags[first..first + usize::from(filled)];
-        let mut found = usize::MAX;
-        for (way, tag) in tags.iter().enumerate().rev() {
-            found = if *tag == line { way } else { found };
+    fn way_of(&self, index: usize, line: u64) -> Option<usize> {
+        let (set, first) = (&self.sets[index], index * self.ways);
+        let tags = &self.tags[first..first + usize::from(set.filled)];
+        if self.ways > NARROW {
+            return tags.iter().position(|tag| *tag == line);
         }
-        (found != usize::MAX).then_some(found)
+        // Bytes that are equal become zero. Those above a zero byte may be found falsely, which the tags tell.
+        let differs = u128::from_le_bytes(set.marks) ^ (LOW_BITS * u128::from(mark(line)));
+        let mut equal = differs.wrapping_sub(LOW_BITS) & !differs & HIGH_BITS;
+        while equal != 0 {
+            let way = equal.trailing_zeros() as usize / 8;
+            if tags.get(way) == Some(&line) {
+                return Some(way);
+            }
+            equal &= equal - 1;
+        }
+        None
+    }
+
+    fn put(&mut self, index: usize, way: usize, line: u64) {
+        self.tags[index * self.ways + way] = line;
+        if self.ways <= NARROW {
+            self.sets[index].marks[way] = mark(line);
+        }
     }
 
     #[inline]
