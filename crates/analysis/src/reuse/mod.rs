@@ -258,8 +258,8 @@ pub fn reuse(
     let rows = Rows::new(profile, code, selection, keys);
     let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
     let lines = line_capacities(caches);
-    let small = rising(vec![tlb.first_small, tlb.second]);
-    let large = rising(vec![tlb.first_large, tlb.second]);
+    let small = page_capacities(tlb.first_small, tlb.second);
+    let large = page_capacities(tlb.first_large, tlb.second);
     let question = Question {
         code,
         row_of_site: rows.row_of_site.clone(),
@@ -304,6 +304,12 @@ fn line_capacities(caches: &[CacheSize]) -> Vec<usize> {
         bytes *= 2;
     }
     rising(capacities)
+}
+
+/// Both levels, and steps in between: in one wide segment, half of what is censored would be guessed.
+fn page_capacities(first: usize, second: usize) -> Vec<usize> {
+    let steps = (0..).map(|step| (first as f64 * std::f64::consts::SQRT_2.powi(step)) as usize);
+    rising(steps.take_while(|entries| *entries < second).take(64).chain([first, second]).collect())
 }
 
 fn rising(mut capacities: Vec<usize>) -> Vec<usize> {

@@ -33,10 +33,11 @@ pub(crate) fn sharing(request: &Request<'_>, code: &TracedCode) -> Table {
     if let Some(line) = found.lines.first() {
         notes.push(conclusion(request, line));
     }
+    let pairs =
+        if found.pairs == 1 { "1 pair".to_owned() } else { format!("{} pairs", found.pairs) };
     notes.push(format!(
-        "{} pairs of bursts of two threads, at most 250 ms apart, were compared. A line counts when both come back to it \
-         at least every 20 µs and one writes. Conflicts: how often it can change hands in a burst.",
-        found.pairs
+        "{pairs} of bursts of two threads, at most 250 ms apart, were compared. A line counts when both come back to it \
+         every 20 µs. Conflicts: how often it can change hands in a burst."
     ));
     let table = Table {
         view: "sharing",
@@ -47,7 +48,7 @@ pub(crate) fn sharing(request: &Request<'_>, code: &TracedCode) -> Table {
         notes,
         title: request.title("cache lines shared by threads"),
         looks: vec![
-            (Look::Text("line_address"), "line"),
+            (Look::Figure("line_address"), "line"),
             (Look::Text("sharing"), "sharing"),
             (Look::Count("conflicts_per_burst"), "conflicts"),
             (Look::Text("thread"), "thread"),

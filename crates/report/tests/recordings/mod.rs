@@ -296,6 +296,7 @@ pub fn bursts() -> Recording {
     let app = b.file("/home/user/recipes/build/patterns");
     let lines = [
         (0x1000, "triad", 61),
+        (0x1005, "triad", 61),
         (0x1009, "triad", 61),
         (0x100e, "triad", 62),
         (0x2000, "transpose", 75),
