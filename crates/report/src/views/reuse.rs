@@ -146,12 +146,15 @@ fn conclusion(
     let fitting = reused.curve.fitting();
     Some(match fitting.value {
         Some(value) => {
-            let bound = |bound: Option<f64>| bound.map_or("?".to_owned(), text::bytes);
+            let range = match fitting.low.zip(fitting.high) {
+                Some((low, high)) => {
+                    format!(" (between {} and {})", text::bytes(low), text::bytes(high))
+                }
+                None => String::new(),
+            };
             format!(
-                "{what} makes {share} % of the accesses; a cache of {} would hold 95 % of them (between {} and {}).",
-                text::bytes(value),
-                bound(fitting.low),
-                bound(fitting.high)
+                "{what} makes {share} % of the accesses; a cache of {} would hold 95 % of them{range}.",
+                text::bytes(value)
             )
         }
         None => {
