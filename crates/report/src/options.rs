@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(
             shown(View::parse("hotspot").expect_err("no such view")),
             "there is no view 'hotspot'; possible are summary, hotspots, callers, callees, source, faults, \
-             timeline, threads, accesses, reuse, working-set, sharing, roofline"
+             timeline, threads, accesses, bandwidth, latency, reuse, working-set, sharing, roofline"
         );
         assert!(
             shown(View::parse("objects").expect_err("later")).contains("needs allocation records")

@@ -11,7 +11,8 @@
 //! `survival`. From the largest distance on that bursts could have seen a ratio is only known not to rise: it lies between
 //! 0 and the curve's last value.
 //!
-//! Cost: 4 to 60 ns per event (an access that enters a new line) and size of unit, so a burst of 3 ms takes 5 to 50 ms.
+//! Cost, bursts of 3 ms: 28 ms for a streaming loop of 6 million accesses, 42 ms for 300,000 single loads in 32 KB, 55 ms
+//! for as many in 64 MB (`cargo run --release -p analysis --example reuse_bench`; busy VM with 2 CPUs, Xeon).
 
 mod events;
 mod footprint;
