@@ -55,14 +55,23 @@ pub struct CodeMap {
 }
 
 impl CodeMap {
-    /// Reads the mappings of a process; no bytes yet.
+    /// Reads the mappings of a process, and what their files declare; no bytes yet.
     #[must_use]
     pub fn read(pid: Pid) -> CodeMap {
+        CodeMap::read_text(pid, true)
+    }
+
+    /// Reads the mappings only: enough to find places, not to translate. Quick, for threads that stand still meanwhile.
+    #[must_use]
+    pub fn read_places(pid: Pid) -> CodeMap {
+        CodeMap::read_text(pid, false)
+    }
+
+    fn read_text(pid: Pid, with_sequences: bool) -> CodeMap {
         let text = maps::read(pid);
-        let lines: Vec<_> = text.lines().filter_map(maps::parse_line).collect();
         let mut map =
             CodeMap { pid, ranges: Vec::new(), extents: Vec::new(), sequences: Vec::new() };
-        for line in &lines {
+        for line in text.lines().filter_map(maps::parse_line) {
             map.extents.push(Extent { start: line.start, end: line.end });
             if !line.executable {
                 continue;
@@ -76,8 +85,8 @@ impl CodeMap {
             }
             let pages = (0..length.div_ceil(PAGE)).map(|_| OnceCell::new()).collect();
             map.ranges.push(Range { start: line.start, end: line.end, pages });
-            if of_file {
-                map.note_sequences(line);
+            if of_file && with_sequences {
+                map.note_sequences(&line);
             }
         }
         map

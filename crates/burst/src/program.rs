@@ -152,7 +152,7 @@ impl Program {
         let far = if populating { None } else { self.far.take() };
         let near = far.unwrap_or(visit.native.instruction_pointer());
         // Mappings change; a gap is searched in what is there now.
-        let code = CodeMap::read(self.pid);
+        let code = CodeMap::read_places(self.pid);
         let size = match self.stage(flavour) {
             Stage::Ready(_) => REGION_BYTES as u64,
             _ => Space::CODE_BYTES,
@@ -171,6 +171,7 @@ impl Program {
             Err(_) => Err(CallError::Trace),
         };
         end(visit, &made);
+        let stood_still = elapsed(asked);
         match made {
             Ok(()) => self.fill(flavour),
             // A further region that could not be had leaves the others as they are.
@@ -181,7 +182,7 @@ impl Program {
             }
             Err(_) => {}
         }
-        elapsed(asked)
+        stood_still
     }
 
     fn advance(
@@ -229,7 +230,7 @@ impl Program {
 
     /// Takes everything out of the process again; `true` when nothing is left.
     pub fn remove(&mut self, visit: Visit<'_>) -> bool {
-        let Some(cave) = CodeMap::read(self.pid).cave(CAVE_BYTES) else {
+        let Some(cave) = CodeMap::read_places(self.pid).cave(CAVE_BYTES) else {
             visit.leave(0);
             return false;
         };

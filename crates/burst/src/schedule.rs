@@ -69,7 +69,7 @@ pub fn allowance(flavour: BurstFlavour, longest: Duration) -> Allowance {
         BurstFlavour::Count => (longest * 5 / 3, 16),
         BurstFlavour::Timed => (longest / 3, 64),
     };
-    Allowance { time, bytes: RECORD_BYTES / 2, misses, ahead: 4 }
+    Allowance { time, bytes: RECORD_BYTES / 4 * 3, misses, ahead: 4 }
 }
 
 /// How much longer a burst took than it would have natively: an estimate, at most all of it.

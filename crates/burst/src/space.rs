@@ -15,7 +15,7 @@ use x86::translate::{CommonCode, area, common_code};
 use crate::remote_call::{CallError, RemoteCalls};
 
 /// Bytes for records.
-pub const RECORD_BYTES: usize = 1 << 20;
+pub const RECORD_BYTES: usize = 2 << 20;
 /// Where records begin in the area.
 pub const RECORDS: usize = area::TABLE_END as usize;
 /// Bytes of slots, counters, table and records.

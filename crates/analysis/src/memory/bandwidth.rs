@@ -8,6 +8,7 @@
 //! no record. *Bound time* is the share of elapsed time in bins whose rate is at least [`Bands::high`] of the peak.
 
 use base::Nanos;
+use facts::host::Calibration;
 use facts::{Evidence, Metric};
 
 use super::strata::{Bins, Strata, Total};
@@ -184,9 +185,17 @@ pub(crate) fn bandwidth(
     shares: Bands,
 ) -> Bandwidth {
     let elapsed = profile.elapsed().seconds().max(1e-9);
-    let rate =
-        |quantity: &Quantity| quantity.metric(strata, elapsed * GIGA, "GB/s", Evidence::Estimated);
     let calibration = profile.recording.run.calibration.as_ref();
+    // Code in which no burst began may do anything from nothing to what one thread can.
+    let reach = calibration.and_then(one_thread).unwrap_or(0.0) * strata.unseen_seconds / elapsed;
+    let unseen = (strata.unseen_seconds / strata.seconds.max(1e-9)).min(1.0);
+    let rate = |quantity: &Quantity| {
+        let metric = quantity.metric(strata, elapsed * GIGA, "GB/s", Evidence::Estimated);
+        let guessed = metric.value.map_or(0.0, |value| value * unseen);
+        let low = metric.low.map(|low| (low - guessed).max(0.0));
+        let high = metric.high.map(|high| high + (reach - guessed).max(0.0));
+        Metric { low, high, ..metric }
+    };
     let peak = calibration.and_then(|found| found.dram_bandwidth_peak.as_ref()?.value);
     let bands = peak.map(|peak| (peak * shares.medium, peak * shares.high));
     let bins = over_time(profile, strata, None, read, write);
@@ -231,6 +240,12 @@ pub(crate) fn over_time(
         BandwidthBin { start, end, thread, read: metric(0), write: metric(3) }
     };
     totals.into_iter().enumerate().map(bin).collect()
+}
+
+/// What one thread moves at most with ordinary loads and stores, GB/s.
+fn one_thread(calibration: &Calibration) -> Option<f64> {
+    let points = calibration.bandwidth.iter().filter(|point| point.threads == 1);
+    points.filter_map(|point| point.bus.value).reduce(f64::max)
 }
 
 fn observed_max(rates: &[Metric]) -> Metric {

@@ -13,21 +13,27 @@
 //! Assumptions: the time-stamp counter runs at one rate; steps of it (10 ns on some machines) blur single values, not
 //! means; an interrupt between the readings makes an outlier: values beyond [`LONGEST`] are left out.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
 
 use base::BurstId;
 use facts::{BurstFlavour, Evidence, Metric, decode_records};
 
 use super::Memory;
 use super::levels::LevelShares;
+use super::model::Between;
 use crate::hotspots::{Key, RowKey};
-use crate::interval::{Z_95, effective_count};
+use crate::interval::{Z_95, effective_count, wilson};
+use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::PlaceId;
-use crate::traced::SiteIndex;
+use crate::traced::{SiteIndex, TracedCode};
 
 /// Longer is no memory access, nanoseconds.
 const LONGEST: f64 = 20_000.0;
+/// Fewer beyond the second level do not tell which share came from memory.
+const FEWEST_FAR: usize = 20;
+/// A hit in the first level, nanoseconds, where the machine was not measured.
+const FIRST_LEVEL: f64 = 1.5;
 /// Fewer timed loads make no figure.
 const FEWEST: usize = 30;
 /// Bounds of the histogram's steps, nanoseconds.
@@ -85,20 +91,20 @@ pub struct LatencyRow {
 
 impl TimedLoads {
     /// Reads them all.
-    pub(super) fn read(memory: &Memory<'_>) -> TimedLoads {
-        let recording = memory.profile.recording;
+    pub(super) fn read(profile: &Profile<'_>, code: &TracedCode) -> TimedLoads {
+        let recording = profile.recording;
         let mut loads = TimedLoads::default();
         let Some(hertz) = recording.run.host.tsc_hz.filter(|hertz| *hertz > 0.0) else {
             return loads;
         };
         let timed =
             |burst: &&facts::Burst| burst.flavour == BurstFlavour::Timed && !burst.records_lost;
-        let bursts: HashMap<BurstId, base::Pid> =
-            recording.bursts.iter().filter(timed).map(|burst| (burst.id, burst.pid)).collect();
+        let bursts: HashSet<BurstId> =
+            recording.bursts.iter().filter(timed).map(|burst| burst.id).collect();
         let mut raw: Vec<(SiteIndex, BurstId, u32)> = Vec::new();
-        for records in recording.records.iter().filter(|one| bursts.contains_key(&one.burst)) {
+        for records in recording.records.iter().filter(|one| bursts.contains(&one.burst)) {
             let _ = decode_records(&records.bytes, |record| {
-                let Some((site, value)) = memory.code.timed.get(&record.block) else { return };
+                let Some((site, value)) = code.timed.get(&record.block) else { return };
                 let Some(stamps) = record.values.get(*value) else { return };
                 let cycles = ((stamps >> 32) as u32).wrapping_sub(*stamps as u32);
                 raw.push((*site, records.burst, cycles));
@@ -106,7 +112,7 @@ impl TimedLoads {
         }
         let floor = recording.run.collector.timed_load_floor_cycles;
         let hit = hit_cycles(&raw, floor.map(|floor| f64::from(floor.median)));
-        let first = memory.first_level_nanos();
+        let first = level_nanos(profile, 1).unwrap_or(FIRST_LEVEL);
         for (site, burst, cycles) in raw {
             let nanos = ((f64::from(cycles) - hit) / hertz * 1e9 + first).max(first);
             if nanos <= LONGEST {
@@ -114,6 +120,30 @@ impl TimedLoads {
             }
         }
         loads
+    }
+
+    /// Of the loads of each site that went beyond the second level, the share that went to memory, where enough were
+    /// timed: the timed answer to what the model leaves open.
+    pub(super) fn from_memory(&self, profile: &Profile<'_>) -> BTreeMap<SiteIndex, Between> {
+        let dram = profile.recording.run.calibration.as_ref();
+        let dram = dram.and_then(|found| found.dram_latency.as_ref()?.value);
+        let levels = (level_nanos(profile, 2), level_nanos(profile, 3), dram);
+        let (Some(l2), Some(l3), Some(dram)) = levels else { return BTreeMap::new() };
+        let beyond = |from: f64, to: f64| {
+            let between = (from * to).sqrt();
+            move |one: &&Timed| one.nanos > between
+        };
+        let share = |loads: &Vec<Timed>| {
+            let far = loads.iter().filter(beyond(l2, l3)).count();
+            let farthest = loads.iter().filter(beyond(l3, dram)).count();
+            (far >= FEWEST_FAR).then(|| {
+                let likely = farthest as f64 / far as f64;
+                // Neighbours in time are alike: a quarter of them counts.
+                let (low, high) = wilson(likely, far as f64 / 4.0);
+                Between { likely, low, high }
+            })
+        };
+        self.by_site.iter().filter_map(|(site, loads)| Some((*site, share(loads)?))).collect()
     }
 }
 
@@ -124,6 +154,12 @@ fn hit_cycles(raw: &[(SiteIndex, BurstId, u32)], measured: Option<f64>) -> f64 {
     cycles.sort_unstable();
     let quick = cycles.get(cycles.len() / 20).copied().map_or(0.0, f64::from);
     measured.map_or(quick, |measured| measured.min(quick))
+}
+
+/// Latency of a level, nanoseconds, as the ladder measured it.
+fn level_nanos(profile: &Profile<'_>, level: u32) -> Option<f64> {
+    let caches = &profile.recording.run.calibration.as_ref()?.effective_caches;
+    caches.iter().find(|cache| cache.level == level)?.latency.value
 }
 
 /// Loads with a weight each.
@@ -190,7 +226,7 @@ impl Weighted {
     fn share(&self, effective: f64, chosen: impl Fn(f64) -> bool) -> Metric {
         let part = self.loads.iter().filter(|(nanos, _, _)| chosen(*nanos));
         let share = (part.map(|(_, weight, _)| weight).sum::<f64>() / self.sum).min(1.0);
-        let (low, high) = crate::interval::wilson(share, effective);
+        let (low, high) = wilson(share, effective);
         self.metric(share * 100.0, "percent", (low * 100.0, high * 100.0))
     }
 
@@ -222,17 +258,6 @@ impl Weighted {
 }
 
 impl Memory<'_> {
-    /// Latency of the first level, nanoseconds: measured, or what it is on most processors.
-    fn first_level_nanos(&self) -> f64 {
-        const USUAL: f64 = 1.5;
-        self.level_nanos(1).unwrap_or(USUAL)
-    }
-
-    fn level_nanos(&self, level: u32) -> Option<f64> {
-        let caches = &self.profile.recording.run.calibration.as_ref()?.effective_caches;
-        caches.iter().find(|cache| cache.level == level)?.latency.value
-    }
-
     fn weighted(&self, sites: impl Iterator<Item = SiteIndex>) -> Weighted {
         let mut weighted = Weighted { loads: Vec::new(), sum: 0.0, all: 0.0 };
         for site in sites {
@@ -287,7 +312,7 @@ impl Memory<'_> {
         let keys = if keys.is_empty() { &[Key::Function] } else { keys };
         let all = self.weighted(self.loads.keys().copied());
         let whole = all.mean() * all.sum;
-        let second = self.level_nanos(2).zip(self.level_nanos(3));
+        let second = level_nanos(self.profile, 2).zip(level_nanos(self.profile, 3));
         let mut rows = Vec::new();
         for row in self.rows(selection, keys)? {
             let weighted = self.weighted(row.sites().iter().copied());

@@ -110,13 +110,10 @@ impl<'a> Memory<'a> {
         if damaged > 0 {
             notes.push(format!("{damaged} records of bursts could not be read: they are left out"));
         }
-        let model = Model::new(&passed, sizes.levels());
+        let timed = TimedLoads::read(profile, code);
+        let model = Model::new(&passed, sizes.levels(), &timed.from_memory(profile));
         let loads = loads_by_site(&passed, &strata);
-        let timed = TimedLoads::default();
-        let mut memory =
-            Memory { profile, code, passed, model, strata, speeds, loads, timed, missing, notes };
-        memory.timed = TimedLoads::read(&memory);
-        memory
+        Memory { profile, code, passed, model, strata, speeds, loads, timed, missing, notes }
     }
 
     /// Why there are no figures, if so.

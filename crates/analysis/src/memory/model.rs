@@ -2,7 +2,8 @@
 //!
 //! What for: expected lines fetched and written, with bounds, per burst and site. An access of unknown outcome missed with
 //! the chance that accesses of the same site have whose outcome is known (`survival`); where no access was observed deep
-//! enough, the amount of data that the function goes through decides (`footprint`).
+//! enough, loads of an irregular site that were timed decide (`latency`), or else the amount of data that the function goes
+//! through (`footprint`).
 //! What not: rates.
 //!
 //! A fill that is unknown in the last level was mostly unknown in the first two as well. So the chance that it missed is
@@ -64,6 +65,8 @@ struct Chances {
     l2: Survival,
     llc: Survival,
     stlb: Survival,
+    /// Of loads beyond the second level, those that were timed to come from memory.
+    from_memory: Option<Between>,
     outcomes: SiteOutcomes,
 }
 
@@ -85,8 +88,13 @@ pub(crate) struct Served {
 
 impl Model {
     /// From the pooled outcomes of all bursts.
-    pub(crate) fn new(passed: &Passed, levels: [Level; 3]) -> Model {
-        let chances = |outcomes: &SiteOutcomes| Chances {
+    pub(crate) fn new(
+        passed: &Passed,
+        levels: [Level; 3],
+        from_memory: &BTreeMap<SiteIndex, Between>,
+    ) -> Model {
+        let chances = |site: &SiteIndex, outcomes: &SiteOutcomes| Chances {
+            from_memory: from_memory.get(site).copied().filter(|_| is_irregular(outcomes)),
             l1: Survival::of(&outcomes.l1, levels[0].ways),
             l2: Survival::of(&outcomes.l2, levels[1].ways),
             llc: Survival::of(&outcomes.llc, levels[2].ways),
@@ -94,7 +102,7 @@ impl Model {
             outcomes: outcomes.clone(),
         };
         Model {
-            sites: passed.sites.iter().map(|(site, one)| (*site, chances(one))).collect(),
+            sites: passed.sites.iter().map(|(site, one)| (*site, chances(site, one))).collect(),
             extents: passed.footprints.iter().map(|(of, data)| (*of, data.extent())).collect(),
             levels,
         }
@@ -104,7 +112,7 @@ impl Model {
     pub(crate) fn lines(&self, function: FunctionId, site: SiteIndex, lines: &Partly) -> Between {
         let known = Between::exactly(lines.known as f64);
         let Some(chances) = self.sites.get(&site) else { return known };
-        let open = self.open(function, 2);
+        let open = self.open_at(function, chances, 2);
         let above = self.reached_last(function, chances);
         let unknown = lines.unknown.iter().fold(Between::default(), |sum, (age, count)| {
             let chance = Between::each(open, |open| chances.llc.miss(usize::from(*age), open));
@@ -115,6 +123,22 @@ impl Model {
             low: unknown.low * above.low,
             high: unknown.high * above.high,
         })
+    }
+
+    /// The chance that what no access of a site reached misses a level. Timed loads and the amount of data are two
+    /// opinions; where both are there, their middle, between the bounds of both.
+    fn open_at(&self, function: FunctionId, chances: &Chances, level: usize) -> Between {
+        let known = self.extents.get(&function).is_some_and(Option::is_some);
+        let data = self.open(function, level);
+        match chances.from_memory.filter(|_| level == 2) {
+            Some(timed) if known => Between {
+                likely: f64::midpoint(timed.likely, data.likely),
+                low: timed.low.min(data.low),
+                high: timed.high.max(data.high),
+            },
+            Some(timed) => timed,
+            None => data,
+        }
     }
 
     /// The chance that what no access reached misses a level, from the amount of data.
@@ -178,7 +202,7 @@ impl Model {
                 return Between::exactly(0.0);
             }
             let misses = tally.absent.misses as f64;
-            let open = self.open(function, level);
+            let open = self.open_at(function, chances, level);
             Between::each(open, |open| (misses + missed(tally, survival, open)) / touches)
         };
         let (m1, m2, m3) = (
@@ -205,6 +229,14 @@ impl Model {
             dram: three.times(touches),
         }
     }
+}
+
+/// Whether the timing of its loads tells where they are served natively: prefetchers run ahead of regular ones, the more
+/// so when each is fenced. Irregular sites are in no loop that advances by constants, and mostly in another line than the
+/// time before.
+fn is_irregular(outcomes: &SiteOutcomes) -> bool {
+    let hits: u64 = outcomes.l1.hits.iter().sum();
+    !outcomes.looped && hits * 2 < outcomes.l1.touches()
 }
 
 fn unknown(tally: &LevelTally) -> f64 {

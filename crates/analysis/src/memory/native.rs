@@ -8,8 +8,8 @@
 //! The rule: native seconds of a burst = its CPU time / max(1, ratio), the ratio being one of sums over the pairs of a
 //! function, or of all where a function has few. At least 1, for both are slower than native code: loops that are
 //! summarised run at native speed in a burst, and slower in a window, which counts each iteration.
-//! Bounds: not below 1. Not above the burst's time without [`MOST_PER_RECORD`] for each record, nor above the ratio with
-//! [`MOST_PER_COUNT`] for each counted block taken off the window's time.
+//! A window's time is taken without what its counters usually cost. Bounds: not below 1. Not above the ratio with [`MOST_PER_COUNT`] for each counted block taken off the window's time, nor
+//! above the burst's time without [`MOST_PER_RECORD`] for each record and [`MOST_PER_BURST`].
 //!
 //! Assumptions: instructions of one function take the same time in both; CPU time is schedstat's, which has the thread's
 //! own part of stops in it, alike in both.
@@ -24,6 +24,12 @@ use crate::traced::TracedCode;
 
 /// Seconds that a record takes at most: two and a half times what a loop of small blocks shows (bench/results/burst-inside).
 const MOST_PER_RECORD: f64 = 2.5e-9;
+/// Seconds that entering, leaving and warming up a burst take at most.
+const MOST_PER_BURST: f64 = 60e-6;
+/// More than this is no comparison of the same code.
+const MOST: f64 = 30.0;
+/// Seconds that a counter usually takes, between 0.35 (calls) and 0.8 (tight loops) on the machine of bench/results.
+const USUAL_PER_COUNT: f64 = 0.7e-9;
 /// Seconds that a counter takes at most: a load, a decrement and a store that waits for the load, 6 cycles at 4 GHz.
 const MOST_PER_COUNT: f64 = 1.5e-9;
 /// A window later than this after a burst is no pair with it.
@@ -116,14 +122,17 @@ impl Speeds {
     pub(crate) fn of(&self, work: &Work) -> Speed {
         let own = self.of.get(&work.function).filter(|pairs| pairs.count >= FEWEST);
         let pairs = own.unwrap_or(&self.all);
-        let without_records = work.seconds - work.records * MOST_PER_RECORD;
-        let most = (work.seconds / without_records.max(work.seconds * 0.1)).max(1.0);
-        let Some((ratio, highest)) = pairs.ratio().filter(|_| most > 1.02) else {
-            // Nothing to compare with, or hardly any records: somewhere between the bounds.
-            return Speed { likely: f64::midpoint(1.0, most.min(1.1)), low: 1.0, high: most };
-        };
-        let likely = ratio.clamp(1.0, most);
-        Speed { likely, low: 1.0 + (likely - 1.0) * 0.8, high: most.min(highest.max(likely)) }
+        let instrumentation = work.records * MOST_PER_RECORD + MOST_PER_BURST;
+        let most = work.seconds / (work.seconds - instrumentation).max(work.seconds / MOST);
+        match pairs.ratio() {
+            Some((ratio, highest)) => {
+                let likely = ratio.clamp(1.0, MOST);
+                // Windows have their own scatter: a tenth of what they say is open.
+                let low = 1.0 + (likely - 1.0) * 0.9;
+                Speed { likely, low, high: highest.min(most).max(likely) }
+            }
+            None => Speed { likely: f64::midpoint(1.0, most.min(1.1)), low: 1.0, high: most },
+        }
     }
 }
 
@@ -135,12 +144,13 @@ impl Pairs {
         self.blocks += other.blocks;
     }
 
-    /// Instructions per second in windows over those in bursts, and that without the counters' time.
+    /// Instructions per second in windows over those in bursts, without the counters' usual time, and without the most that
+    /// they can take.
     fn ratio(&self) -> Option<(f64, f64)> {
         let traced = self.traced.0 / self.traced.1;
         let rate = |seconds: f64| self.counted.0 / seconds / traced;
-        let counting = (self.blocks * MOST_PER_COUNT).min(self.counted.1 * 0.9);
+        let without = |each: f64| self.counted.1 - (self.blocks * each).min(self.counted.1 * 0.9);
         (self.count > 0 && traced > 0.0)
-            .then(|| (rate(self.counted.1), rate(self.counted.1 - counting)))
+            .then(|| (rate(without(USUAL_PER_COUNT)), rate(without(MOST_PER_COUNT))))
     }
 }

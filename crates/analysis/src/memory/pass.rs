@@ -75,6 +75,8 @@ pub(crate) struct SiteOutcomes {
     pub(crate) llc: LevelTally,
     /// Second-level TLB.
     pub(crate) stlb: LevelTally,
+    /// Some of its accesses were those of a summarised loop: they advance by a constant.
+    pub(crate) looped: bool,
     pub(crate) loads: u64,
     pub(crate) stores: u64,
 }
@@ -234,6 +236,9 @@ impl Walker<'_> {
         for access in &block.accesses {
             let site = access.site;
             let kind = kind(self.code.sites[site.index()].access.kind);
+            if loops {
+                self.passed.sites.entry(site).or_default().looped = true;
+            }
             if !std::mem::replace(&mut self.is_touched[site.index()], true) {
                 self.touched.push(site);
             }
