@@ -20,12 +20,17 @@ use facts::{Evidence, FloorOutcome, Metric, Recording};
 
 use super::Memory;
 use super::bandwidth::{Bandwidth, Quantity};
+use super::model::Between;
 use super::pass::BurstWork;
 
 /// Seconds that an instruction takes in code without a floor: two per cycle at 3 GHz.
 const USUAL: f64 = 0.17e-9;
 /// No processor of these years is quicker: eight per cycle at 5 GHz.
 const QUICKEST: f64 = 0.025e-9;
+/// A floor above the native time by this factor measured something else.
+const TOO_MUCH: f64 = 1.15;
+/// A wider interval says nothing, percent.
+const WIDE: f64 = 80.0;
 /// From this share on memory is what the program waits for, 0..1.
 const BOUND: f64 = 0.4;
 /// From this share of the peak on, bandwidth is what limits.
@@ -97,7 +102,16 @@ impl Memory<'_> {
             covered += burst.floor_instructions;
             all += burst.instructions;
         }
-        let usual = if covered > 0.2 * all { own / covered } else { USUAL };
+        let native: f64 = (0..self.passed.bursts.len()).map(|at| self.strata.seconds_of(at)).sum();
+        let least: f64 = self.passed.bursts.iter().map(|burst| burst.floor.1).sum();
+        if least > native * TOO_MUCH {
+            return Err(format!(
+                "the loops took {:.0} % longer alone than in the program: they wait for their own stores when all data \
+                 lie in one place",
+                (least / native - 1.0) * 100.0
+            ));
+        }
+        let usual = if covered > 0.5 * all { own / covered } else { USUAL };
         let bursts = self.passed.bursts.len();
         let mut core = Quantity::none(bursts);
         let mut native = vec![0.0; bursts];
@@ -111,11 +125,18 @@ impl Memory<'_> {
             } else {
                 with(burst.floor.2, usual * 2.0)
             };
-            core.add(number, likely, (with(burst.floor.1, QUICKEST).min(likely), high.max(likely)));
+            let low = with(burst.floor.1, QUICKEST).min(likely);
+            self.add(&mut core, number, Between { likely, low, high: high.max(likely) });
             native[number] = seconds;
         }
         let share = self.share(&core, &native);
         let core = Metric { evidence: Some(Evidence::Estimated), ..share };
+        if core.high.zip(core.low).is_none_or(|(high, low)| high - low > WIDE) {
+            return Err(format!(
+                "only {:.0} % of the instructions are in loops whose core time could be measured",
+                covered / all.max(1.0) * 100.0
+            ));
+        }
         let rest = |value: Option<f64>| value.map(|value| (100.0 - value).max(0.0));
         let memory = Metric {
             value: rest(core.value),

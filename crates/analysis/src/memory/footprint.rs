@@ -10,29 +10,33 @@
 //! one burst only and f2 in two. Source: A. Chao, "Nonparametric estimation of the number of classes in a population",
 //! Scand. J. Statist. 11 (1984) 265-270, bias-corrected form.
 //!
-//! Assumptions: lines are sampled by a hash of their address (one in [`ONE_IN`]); the code goes through the same data
+//! Assumptions: lines are sampled by a hash of their address (one in [`ONE_IN`] or fewer); the code goes through the same data
 //! again and again while the bursts are taken. Where it goes on to new data instead, these come from memory the first time,
 //! which is what a large estimate says too.
 
+use super::times::is_one_in;
 use crate::index_map::IndexMap;
 
-/// One line in so many is looked at.
+/// One line in so many is looked at, at first.
 const ONE_IN: u64 = 64;
+/// More lines are not kept: half of them go, and one in twice as many is looked at from then on.
+const MOST: usize = 1 << 18;
 /// Fewer sampled lines tell nothing about the amount.
 const FEWEST: u64 = 16;
 
-/// Whether a line is one of those looked at. Multiplicative hashing, top bits (Knuth, The Art of Computer Programming
-/// vol. 3, 6.4).
-pub(crate) fn is_sampled(line: u64) -> bool {
-    line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - ONE_IN.trailing_zeros()) == 0
-}
-
 /// Lines that bursts of one kind touched.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Footprint {
     /// In how many bursts; and the last of them.
     lines: IndexMap<u64, (u32, u32)>,
     bursts: u32,
+    one_in: u64,
+}
+
+impl Default for Footprint {
+    fn default() -> Footprint {
+        Footprint { lines: IndexMap::default(), bursts: 0, one_in: ONE_IN }
+    }
 }
 
 /// Bytes of data.
@@ -50,8 +54,16 @@ impl Footprint {
         self.bursts += 1;
     }
 
-    /// The burst touched this line, for which [`is_sampled`] holds.
+    /// The burst touched this line.
     pub(crate) fn touch(&mut self, line: u64) {
+        if !is_one_in(line, self.one_in) {
+            return;
+        }
+        if self.lines.len() >= MOST {
+            self.one_in *= 2;
+            let one_in = self.one_in;
+            self.lines.retain(|line, _| is_one_in(*line, one_in));
+        }
         let (count, last) = self.lines.entry(line).or_insert((0, 0));
         if *last != self.bursts {
             *count += 1;
@@ -73,7 +85,7 @@ impl Footprint {
         } else {
             f64::INFINITY
         };
-        let bytes = |lines: f64| lines * ONE_IN as f64 * f64::from(x86::LINE_BYTES);
+        let bytes = |lines: f64| lines * self.one_in as f64 * f64::from(x86::LINE_BYTES);
         Some(Extent { least: bytes(seen as f64), likely: bytes(seen as f64 + unseen) })
     }
 }
@@ -106,9 +118,7 @@ mod tests {
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1_442_695_040_888_963_407);
                 let line = (state >> 33) % all;
-                if is_sampled(line) {
-                    footprint.touch(line);
-                }
+                footprint.touch(line);
             }
         }
         footprint

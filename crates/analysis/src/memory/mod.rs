@@ -22,6 +22,7 @@ mod pass;
 mod rows;
 mod strata;
 mod survival;
+mod times;
 
 use std::collections::BTreeMap;
 
@@ -44,6 +45,9 @@ pub use self::bound::{Bound, Class};
 pub use self::latency::{Latency, LatencyRow};
 pub use self::levels::LevelShares;
 pub use self::rows::MemoryRow;
+
+/// Loads (and stores) per second that code in which no burst began may execute: one in three cycles or so.
+const MOST_PER_SECOND: f64 = 1e9;
 
 const LINE: f64 = x86::LINE_BYTES as f64;
 
@@ -140,8 +144,14 @@ impl<'a> Memory<'a> {
             return (unavailable(why), unavailable(why));
         }
         let all = self.amounts(|_| true);
-        let count =
-            |quantity: &Quantity| quantity.metric(&self.strata, 1.0, "count", Evidence::Estimated);
+        let unseen = self.strata.unseen_seconds;
+        let count = |quantity: &Quantity| {
+            let metric = quantity.metric(&self.strata, 1.0, "count", Evidence::Estimated);
+            let guessed = metric.value.unwrap_or(0.0) * unseen / self.strata.seconds.max(1e-9);
+            let low = metric.low.map(|low| (low - guessed).max(0.0));
+            let high = metric.high.map(|high| high + (unseen * MOST_PER_SECOND - guessed).max(0.0));
+            Metric { low, high, ..metric }
+        };
         (count(&all.loads), count(&all.stores))
     }
 
@@ -173,9 +183,11 @@ impl<'a> Memory<'a> {
         let mut amounts = Amounts { read: none(), write: none(), loads: none(), stores: none() };
         for (number, burst) in self.passed.bursts.iter().enumerate() {
             for site in burst.sites.iter().filter(|site| chosen(site.site)) {
-                let fills = self.model.lines(burst.function, site.site, &site.fills).times(LINE);
-                let dirtied =
-                    self.model.lines(burst.function, site.site, &site.dirtied).times(LINE);
+                let lines = |lines| {
+                    let expected = (lines, site.firsts.as_slice());
+                    self.model.lines(burst.function, site.site, expected).times(LINE)
+                };
+                let (fills, dirtied) = (lines(&site.fills), lines(&site.dirtied));
                 let streamed = Between::exactly(site.streamed as f64);
                 self.add(&mut amounts.read, number, fills);
                 self.add(&mut amounts.write, number, dirtied.plus(streamed));

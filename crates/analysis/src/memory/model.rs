@@ -6,7 +6,8 @@
 //! through (`footprint`).
 //! What not: rates.
 //!
-//! A fill that is unknown in the last level was mostly unknown in the first two as well. So the chance that it missed is
+//! Where the last level's sets were seen full, their depths tell (`by_sets`); where bursts were too short for that, the
+//! times between touches do (`by_times`). A fill that is unknown in the last level was mostly unknown in the first two as well. So the chance that it missed is
 //! the product over the levels: of a fills' unknown touches, as many as the level above had unknown ones count with that
 //! level's chance.
 
@@ -18,6 +19,7 @@ use super::footprint::Extent;
 use super::levels::STLB_WAYS;
 use super::pass::{Partly, Passed, SiteOutcomes};
 use super::survival::Survival;
+use super::times::BINS;
 use crate::stack::FunctionId;
 use crate::traced::SiteIndex;
 
@@ -65,6 +67,7 @@ struct Chances {
     l2: Survival,
     llc: Survival,
     stlb: Survival,
+    times: Survival,
     /// Of loads beyond the second level, those that were timed to come from memory.
     from_memory: Option<Between>,
     outcomes: SiteOutcomes,
@@ -99,6 +102,7 @@ impl Model {
             l2: Survival::of(&outcomes.l2, levels[1].ways),
             llc: Survival::of(&outcomes.llc, levels[2].ways),
             stlb: Survival::of(&outcomes.stlb, STLB_WAYS as usize),
+            times: Survival::of(&outcomes.times, BINS),
             outcomes: outcomes.clone(),
         };
         Model {
@@ -108,20 +112,50 @@ impl Model {
         }
     }
 
-    /// Expected number of lines, of those that a site of a function fetched or made dirty in a burst.
-    pub(crate) fn lines(&self, function: FunctionId, site: SiteIndex, lines: &Partly) -> Between {
+    /// Expected number of lines, of those that a site of a function fetched or made dirty in a burst; `firsts` are its
+    /// first touches in it, by time.
+    pub(crate) fn lines(
+        &self,
+        function: FunctionId,
+        site: SiteIndex,
+        (lines, firsts): (&Partly, &[(u8, u64)]),
+    ) -> Between {
         let known = Between::exactly(lines.known as f64);
         let Some(chances) = self.sites.get(&site) else { return known };
-        let open = self.open_at(function, chances, 2);
+        if chances.llc.is_closed() {
+            return known.plus(self.by_sets(function, chances, &lines.unknown));
+        }
+        let unknown: u64 = lines.unknown.iter().map(|(_, count)| count).sum();
+        known.plus(self.by_times(function, chances, firsts).times(unknown as f64))
+    }
+
+    /// Misses among touches of unknown outcome, where the last level's sets were seen full.
+    fn by_sets(&self, function: FunctionId, chances: &Chances, unknown: &[(u8, u64)]) -> Between {
         let above = self.reached_last(function, chances);
-        let unknown = lines.unknown.iter().fold(Between::default(), |sum, (age, count)| {
-            let chance = Between::each(open, |open| chances.llc.miss(usize::from(*age), open));
-            sum.plus(chance.times(*count as f64))
-        });
-        known.plus(Between {
-            likely: unknown.likely * above.likely,
-            low: unknown.low * above.low,
-            high: unknown.high * above.high,
+        let missed: f64 = unknown
+            .iter()
+            .map(|(age, count)| chances.llc.miss(usize::from(*age), 1.0) * *count as f64)
+            .sum();
+        Between {
+            likely: missed * above.likely,
+            low: missed * above.low,
+            high: missed * above.high,
+        }
+    }
+
+    /// The chance that a touch of unknown outcome missed all levels, where they were not.
+    fn by_times(&self, function: FunctionId, chances: &Chances, firsts: &[(u8, u64)]) -> Between {
+        let open = self.open_at(function, chances, 2);
+        let all: u64 = firsts.iter().map(|(_, count)| count).sum();
+        if all == 0 {
+            return open;
+        }
+        Between::each(open, |open| {
+            let sum: f64 = firsts
+                .iter()
+                .map(|(bin, count)| chances.times.miss(usize::from(*bin), open) * *count as f64)
+                .sum();
+            sum / all as f64
         })
     }
 
@@ -205,18 +239,23 @@ impl Model {
             let open = self.open_at(function, chances, level);
             Between::each(open, |open| (misses + missed(tally, survival, open)) / touches)
         };
-        let (m1, m2, m3) = (
-            ratio(&of.l1, &chances.l1, 0),
-            ratio(&of.l2, &chances.l2, 1),
-            ratio(&of.llc, &chances.llc, 2),
-        );
+        let (m1, m2) = (ratio(&of.l1, &chances.l1, 0), ratio(&of.l2, &chances.l2, 1));
         let touches = of.l1.touches() as f64;
         let behind = |a: Between, b: Between| Between {
             likely: a.likely * b.likely,
             low: a.low * b.low,
             high: a.high * b.high,
         };
-        let (two, three) = (behind(m1, m2), behind(behind(m1, m2), m3));
+        let two = behind(m1, m2);
+        let firsts: Vec<(u8, u64)> = listed(&of.times.absent.unknown);
+        let fills = Partly { known: of.llc.absent.misses, unknown: listed(&of.llc.absent.unknown) };
+        let dram = self.lines(function, site, (&fills, &firsts)).times(1.0 / touches.max(1.0));
+        let least = |a: Between, b: Between| Between {
+            likely: a.likely.min(b.likely),
+            low: a.low.min(b.high),
+            high: a.high.min(b.high),
+        };
+        let three = least(dram, two);
         let minus = |a: Between, b: Between| Between {
             likely: (a.likely - b.likely).max(0.0),
             low: (a.low - b.high).max(0.0),
@@ -232,11 +271,17 @@ impl Model {
 }
 
 /// Whether the timing of its loads tells where they are served natively: prefetchers run ahead of regular ones, the more
-/// so when each is fenced. Irregular sites are in no loop that advances by constants, and mostly in another line than the
-/// time before.
+/// so when each is fenced. Irregular accesses are mostly in another line than the time before, and not at the same
+/// distance as then.
 fn is_irregular(outcomes: &SiteOutcomes) -> bool {
     let hits: u64 = outcomes.l1.hits.iter().sum();
-    !outcomes.looped && hits * 2 < outcomes.l1.touches()
+    let executed = outcomes.loads + outcomes.stores;
+    outcomes.regular * 4 < executed && hits * 2 < outcomes.l1.touches()
+}
+
+/// Counts with their positions, where there are any.
+fn listed(counts: &[u64]) -> Vec<(u8, u64)> {
+    (0u8..).zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
 }
 
 fn unknown(tally: &LevelTally) -> f64 {

@@ -8,8 +8,10 @@
 //! The rule: native seconds of a burst = its CPU time / max(1, ratio), the ratio being one of sums over the pairs of a
 //! function, or of all where a function has few. At least 1, for both are slower than native code: loops that are
 //! summarised run at native speed in a burst, and slower in a window, which counts each iteration.
-//! A window's time is taken without what its counters usually cost. Bounds: not below 1. Not above the ratio with [`MOST_PER_COUNT`] for each counted block taken off the window's time, nor
-//! above the burst's time without [`MOST_PER_RECORD`] for each record and [`MOST_PER_BURST`].
+//! A window's time is taken without what its counters usually cost.
+//! Bounds: not below 1. Not above the ratio with [`MOST_PER_COUNT`] for each counted block taken off the window's time; of
+//! bursts with few records, and where there are no windows, not above the burst's time without [`MOST_PER_RECORD`] for each
+//! record and [`MOST_PER_BURST`].
 //!
 //! Assumptions: instructions of one function take the same time in both; CPU time is schedstat's, which has the thread's
 //! own part of stops in it, alike in both.
@@ -30,6 +32,10 @@ const MOST_PER_BURST: f64 = 60e-6;
 const MOST: f64 = 30.0;
 /// Seconds that a counter usually takes, between 0.35 (calls) and 0.8 (tight loops) on the machine of bench/results.
 const USUAL_PER_COUNT: f64 = 0.7e-9;
+/// Records that can take less than this share of a burst are few.
+const FEW: f64 = 0.02;
+/// Seconds: blocks that take longer than this hide a part of their counters.
+const HIDING: f64 = 5e-9;
 /// Seconds that a counter takes at most: a load, a decrement and a store that waits for the load, 6 cycles at 4 GHz.
 const MOST_PER_COUNT: f64 = 1.5e-9;
 /// A window later than this after a burst is no pair with it.
@@ -126,10 +132,13 @@ impl Speeds {
         let most = work.seconds / (work.seconds - instrumentation).max(work.seconds / MOST);
         match pairs.ratio() {
             Some((ratio, highest)) => {
-                let likely = ratio.clamp(1.0, MOST);
+                // A burst of summarised loops runs at native speed, whatever a window says that counts each iteration.
+                let limit =
+                    if work.records * MOST_PER_RECORD < FEW * work.seconds { most } else { MOST };
+                let likely = ratio.clamp(1.0, limit);
                 // Windows have their own scatter: a tenth of what they say is open.
                 let low = 1.0 + (likely - 1.0) * 0.9;
-                Speed { likely, low, high: highest.min(most).max(likely) }
+                Speed { likely, low, high: highest.min(limit).max(likely) }
             }
             None => Speed { likely: f64::midpoint(1.0, most.min(1.1)), low: 1.0, high: most },
         }
@@ -150,7 +159,9 @@ impl Pairs {
         let traced = self.traced.0 / self.traced.1;
         let rate = |seconds: f64| self.counted.0 / seconds / traced;
         let without = |each: f64| self.counted.1 - (self.blocks * each).min(self.counted.1 * 0.9);
+        // Where blocks wait for memory, the counter's own wait is hidden behind it.
+        let shown = (HIDING * self.blocks / self.counted.1).min(1.0);
         (self.count > 0 && traced > 0.0)
-            .then(|| (rate(without(USUAL_PER_COUNT)), rate(without(MOST_PER_COUNT))))
+            .then(|| (rate(without(USUAL_PER_COUNT * shown)), rate(without(MOST_PER_COUNT))))
     }
 }

@@ -17,7 +17,8 @@ use cachesim::{
 use facts::{Burst, Recording};
 
 use super::bound::floors;
-use super::footprint::{Footprint, is_sampled};
+use super::footprint::Footprint;
+use super::times::{BINS, Times};
 use crate::profile::Profile;
 use crate::stack::FunctionId;
 use crate::traced::{
@@ -39,6 +40,8 @@ pub(crate) struct SiteWork {
     pub(crate) streamed: u64,
     pub(crate) fills: Partly,
     pub(crate) dirtied: Partly,
+    /// First touches of the lines that are followed, by the time since the burst began.
+    pub(crate) firsts: Vec<(u8, u64)>,
 }
 
 /// A count of lines, of which some are known to be and some may be.
@@ -75,8 +78,10 @@ pub(crate) struct SiteOutcomes {
     pub(crate) llc: LevelTally,
     /// Second-level TLB.
     pub(crate) stlb: LevelTally,
-    /// Some of its accesses were those of a summarised loop: they advance by a constant.
-    pub(crate) looped: bool,
+    /// Touches of followed lines by time (`times`).
+    pub(crate) times: LevelTally,
+    /// Accesses that were as far from the one before as that from its own.
+    pub(crate) regular: u64,
     pub(crate) loads: u64,
     pub(crate) stores: u64,
 }
@@ -107,6 +112,9 @@ pub(crate) fn pass(
         page,
         floors: floors(recording),
         depths: Depths::default(),
+        times: Times::default(),
+        firsts: vec![[0; BINS]; code.sites.len()],
+        last: vec![Step::default(); code.sites.len()],
         numbers: numbers.collect(),
         passed: Passed::default(),
         work: None,
@@ -126,6 +134,10 @@ struct Walker<'a> {
     page: PageSize,
     floors: HashMap<BlockId, (f64, f64, f64)>,
     depths: Depths,
+    times: Times,
+    /// Of each site, in this burst: first touches of followed lines by time.
+    firsts: Vec<[u64; BINS]>,
+    last: Vec<Step>,
     numbers: HashMap<base::BurstId, usize>,
     passed: Passed,
     work: Option<BurstWork>,
@@ -139,6 +151,7 @@ impl Observer for Walker<'_> {
     fn begin(&mut self, _: &Burst) {
         self.caches.forget();
         self.pages.forget();
+        self.times.restart();
         self.depths = Depths::default();
         self.work = None;
     }
@@ -179,6 +192,8 @@ impl Observer for Walker<'_> {
         self.touched.sort_unstable();
         for site in self.touched.drain(..) {
             self.is_touched[site.index()] = false;
+            self.last[site.index()] = Step::default();
+            let firsts = std::mem::replace(&mut self.firsts[site.index()], [0; BINS]);
             let tally = self.caches.take_tally(SiteId(site.index() as u32));
             let outcomes = self.passed.sites.entry(site).or_default();
             outcomes.l1 += &tally.l1;
@@ -194,6 +209,7 @@ impl Observer for Walker<'_> {
                 streamed: tally.streaming_bytes,
                 fills: Partly::of(&tally.fills),
                 dirtied: Partly::of(&tally.dirtied),
+                firsts: (0u8..).zip(firsts).filter(|(_, count)| *count > 0).collect(),
             });
         }
         self.passed.bursts.push(work);
@@ -236,13 +252,15 @@ impl Walker<'_> {
         for access in &block.accesses {
             let site = access.site;
             let kind = kind(self.code.sites[site.index()].access.kind);
-            if loops {
-                self.passed.sites.entry(site).or_default().looped = true;
-            }
             if !std::mem::replace(&mut self.is_touched[site.index()], true) {
                 self.touched.push(site);
             }
             let id = SiteId(site.index() as u32);
+            let outcomes = self.passed.sites.entry(site).or_default();
+            let firsts = &mut self.firsts[site.index()];
+            let last = &mut self.last[site.index()];
+            let times = &mut self.times;
+            let accesses = block.accesses.len() as u64;
             let (caches, pages, page) = (&mut self.caches, &mut self.pages, self.page);
             let body = &mut self.body;
             let whole = execution.times(access.instruction);
@@ -254,7 +272,14 @@ impl Walker<'_> {
                     // Nothing is known of these; they are few.
                     Touch::Unknown { .. } => return,
                 };
-                note_lines(footprint, start, stride, count, bytes);
+                for_lines((start, stride, count, bytes), |line, iteration| {
+                    footprint.touch(line);
+                    let first = times.touch(line, iteration * accesses, &mut outcomes.times);
+                    if let Some(bin) = first {
+                        firsts[bin] += 1;
+                    }
+                });
+                outcomes.regular += steady(last, start, stride, count);
                 let start = RemoteAddr(start);
                 let one = LoopAccess { start, stride, bytes, kind, site: id };
                 if loops && count == whole {
@@ -272,6 +297,7 @@ impl Walker<'_> {
                 }
             });
         }
+        self.times.pass(execution.iterations().saturating_mul(block.accesses.len() as u64));
         if !self.body.is_empty() {
             let iterations = execution.iterations() - 1;
             let run = LoopRun { accesses: &self.body, iterations, partial };
@@ -281,26 +307,42 @@ impl Walker<'_> {
     }
 }
 
-/// Shows the sampled lines of a run to the footprint.
-fn note_lines(footprint: &mut Footprint, start: u64, stride: i64, count: u64, bytes: u32) {
-    let mut note = |line: u64| {
-        if is_sampled(line) {
-            footprint.touch(line);
-        }
-    };
+/// Where an access was last, and how far that was from the one before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Step {
+    at: u64,
+    distance: i64,
+}
+
+/// How many of `count` accesses continue in the distance of those before.
+fn steady(last: &mut Step, start: u64, stride: i64, count: u64) -> u64 {
+    let distance = start.wrapping_sub(last.at).cast_signed();
+    let continues = u64::from(distance == last.distance);
+    let end = start.wrapping_add(stride.cast_unsigned().wrapping_mul(count - 1));
+    *last = Step { at: end, distance: if count > 1 { stride } else { distance } };
+    continues + (count - 1)
+}
+
+/// Gives the lines of a run (start, stride, count, bytes) with the iteration that touches each first, in order of address
+/// where the run stays within lines.
+fn for_lines((start, stride, count, bytes): (u64, i64, u64, u32), mut take: impl FnMut(u64, u64)) {
     let last = u64::from(bytes.max(1)) - 1;
-    if stride.unsigned_abs() <= LINE {
-        let way = stride.unsigned_abs().saturating_mul(count - 1);
+    let each = stride.unsigned_abs();
+    if each <= LINE {
+        let way = each.saturating_mul(count - 1);
         let low = if stride < 0 { start.wrapping_sub(way) } else { start };
         let high = low.saturating_add(way).saturating_add(last);
-        (low / LINE..=high / LINE).take(LONGEST as usize).for_each(note);
+        for line in (low / LINE..=high / LINE).take(LONGEST as usize) {
+            let iteration = (line * LINE).saturating_sub(low).checked_div(each).unwrap_or(0);
+            take(line, if stride < 0 { (count - 1).saturating_sub(iteration) } else { iteration });
+        }
         return;
     }
     for iteration in 0..count.min(LONGEST) {
         let address = start.wrapping_add(stride.cast_unsigned().wrapping_mul(iteration));
-        note(address / LINE);
+        take(address / LINE, iteration);
         if (address % LINE) + last >= LINE {
-            note(address.wrapping_add(last) / LINE);
+            take(address.wrapping_add(last) / LINE, iteration);
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::threads::ThreadIndex;
 /// With fewer bursts, a function shares a stratum with others.
 const FEWEST: usize = 4;
 /// With fewer bursts in all, nothing is said.
-pub(crate) const FEWEST_IN_ALL: usize = 5;
+pub(crate) const FEWEST_IN_ALL: usize = 3;
 /// The stratum of functions with few bursts or none.
 const REST: usize = 0;
 /// Bursts that speak for a moment: the nearest in time.

@@ -49,6 +49,11 @@ impl Survival {
         Survival { behind, observed, ways }
     }
 
+    /// Whether depths up to the number of ways were observed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.observed == self.ways
+    }
+
     /// The chance that an access of unknown outcome at this age missed, if `open` is the chance of one that is deeper than
     /// every observed depth.
     pub(crate) fn miss(&self, age: usize, open: f64) -> f64 {

@@ -1,0 +1,97 @@
+//! When lines are touched again, within a burst.
+//!
+//! What for: a line that is touched for the first time in a burst was perhaps touched shortly before the burst began. How
+//! likely that is follows from the times between touches that the burst saw: of an instruction whose lines mostly come
+//! back after 4,000 accesses, a first touch 1,000 accesses into the burst says little, one after 100,000 says that the
+//! line has not been used for long (`survival`). Sets of a large cache fill too slowly, and too unevenly, to tell that.
+//! What not: the times between bursts.
+//!
+//! Time is counted in accesses of the thread, and kept in [`BINS`] steps of a factor of 1.6. One line in [`ONE_IN`] is
+//! followed, chosen by a hash of its address.
+
+use cachesim::{DEPTHS, LevelTally};
+
+use crate::index_map::IndexMap;
+
+/// One line in so many is followed.
+const ONE_IN: u64 = 16;
+/// Steps of time.
+pub(crate) const BINS: usize = DEPTHS;
+/// Steps per factor of two.
+const PER_OCTAVE: f64 = 1.5;
+
+/// Whether a line is one in so many (a power of two). Multiplicative hashing, top bits (Knuth, The Art of Computer
+/// Programming vol. 3, 6.4).
+pub(crate) fn is_one_in(line: u64, one_in: u64) -> bool {
+    line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - one_in.trailing_zeros()) == 0
+}
+
+/// Clock of a burst, and when it saw each line last.
+#[derive(Debug, Default)]
+pub(crate) struct Times {
+    now: u64,
+    last: IndexMap<u64, u64>,
+}
+
+impl Times {
+    /// A burst begins.
+    pub(crate) fn restart(&mut self) {
+        self.now = 0;
+        self.last.clear();
+    }
+
+    /// So many accesses happened.
+    pub(crate) fn pass(&mut self, accesses: u64) {
+        self.now = self.now.saturating_add(accesses);
+    }
+
+    /// A site touches a line, `later` accesses from now. In `tally`, hits are touches again by the time since, and unknown
+    /// ones first touches by the time since the burst began.
+    pub(crate) fn touch(&mut self, line: u64, later: u64, tally: &mut LevelTally) -> Option<usize> {
+        if !is_one_in(line, ONE_IN) {
+            return None;
+        }
+        let time = self.now.saturating_add(later);
+        match self.last.insert(line, time) {
+            // Of the accesses of one loop, one comes behind the other here, whatever their order was.
+            Some(before) => {
+                tally.hits[bin(time.abs_diff(before))] += 1;
+                None
+            }
+            None => {
+                tally.absent.unknown[bin(time)] += 1;
+                Some(bin(time))
+            }
+        }
+    }
+}
+
+fn bin(time: u64) -> usize {
+    (((time as f64 + 1.0).log2() * PER_OCTAVE) as usize).min(BINS - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn touches_are_told_apart_by_time() {
+        let line = (0..).find(|line| is_one_in(*line, ONE_IN)).expect("one in 16");
+        let (mut times, mut tally) = (Times::default(), LevelTally::default());
+        times.restart();
+        times.pass(1000);
+        assert_eq!(times.touch(line, 0, &mut tally), Some(bin(1000)));
+        times.pass(5000);
+        assert_eq!(times.touch(line, 10, &mut tally), None);
+        assert_eq!(tally.hits[bin(5010)], 1);
+        times.restart();
+        assert_eq!(times.touch(line, 0, &mut tally), Some(0));
+    }
+
+    #[test]
+    fn steps_rise_and_end() {
+        assert_eq!((bin(0), bin(1), bin(3)), (0, 1, 3));
+        assert!(bin(1000) < bin(2000));
+        assert_eq!(bin(u64::MAX - 1), BINS - 1);
+    }
+}

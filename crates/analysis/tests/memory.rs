@@ -1,0 +1,211 @@
+//! Traffic, levels and bounds of programs whose behaviour is known, from bursts as they would have been recorded.
+
+mod common;
+
+use analysis::memory::{Bands, Class, Memory};
+use analysis::{Key, Profile, Selection, TracedCode};
+use base::{BlockId, Nanos, Picos};
+use facts::host::{BandwidthPoint, Calibration};
+use facts::{
+    BurstFlavour, CoreFloor, CounterKind, Evidence, FloorOutcome, FloorTime, Metric, Recording,
+};
+use testkit::recording::BurstRecord;
+
+use common::{PID, Test};
+
+// movsd xmm0,[rdx+rax*8]; mulsd xmm0,xmm1; addsd xmm0,[rsi+rax*8]; movsd [rdi+rax*8],xmm0; add rax,1; cmp rax,rcx; jne
+const TRIAD: &[u8] = &[
+    0xf2, 0x0f, 0x10, 0x04, 0xc2, 0xf2, 0x0f, 0x59, 0xc1, 0xf2, 0x0f, 0x58, 0x04, 0xc6, 0xf2, 0x0f,
+    0x11, 0x04, 0xc7, 0x48, 0x83, 0xc0, 0x01, 0x48, 0x39, 0xc8, 0x75, 0xe4,
+];
+// mov rax,[rax]; dec rcx; jne
+const CHASE: &[u8] = &[0x48, 0x8b, 0x00, 0x48, 0xff, 0xc9, 0x75, 0xf8];
+
+/// Iterations of a burst of 3 ms.
+const TURNS: u64 = 1_000_000;
+
+/// One second on one CPU, on a machine that moves 20 GB/s with one thread.
+fn finished(mut test: Test) -> Recording {
+    test.builder.counter(CounterKind::TaskClock, 1_000_000_000);
+    let mut recording = test.builder.build();
+    recording.run.elapsed_ns = 1_000_000_000;
+    let rate =
+        |value| Metric::with_interval(Evidence::Calibrated, value, "GB/s", (value, value), 1);
+    let point = |kernel: &str, bus| BandwidthPoint {
+        kernel: kernel.to_owned(),
+        threads: 1,
+        program: rate(bus),
+        bus: rate(bus),
+    };
+    recording.run.calibration = Some(Calibration {
+        bandwidth: vec![point("triad", 20.0), point("triad-nt", 30.0)],
+        dram_bandwidth_peak: Some(rate(30.0)),
+        ..Calibration::default()
+    });
+    recording
+}
+
+/// A burst that walks three arrays of 128 MiB each from somewhere on.
+fn triad(block: BlockId, start: u64) -> BurstRecord {
+    let array = |number: u64| 0x1_0000_0000 + number * 0x1000_0000;
+    (block, TURNS, vec![start, array(0), array(1), array(2), start + TURNS])
+}
+
+fn streaming() -> (Test, BlockId) {
+    let mut test = Test::new();
+    let block = test.block(0x1000, TRIAD);
+    for number in 0..10 {
+        test.builder.burst(PID, PID, &[triad(block, number * 1_500_000)]);
+    }
+    (test, block)
+}
+
+fn with<R>(recording: &Recording, ask: impl FnOnce(&Memory<'_>) -> R) -> R {
+    let code = TracedCode::read(recording);
+    let profile = Profile::with_addresses(recording, code.addresses());
+    ask(&Memory::new(&profile, &code))
+}
+
+fn within(metric: &Metric, truth: f64, percent: f64) {
+    let value = metric.value.expect("a value");
+    assert!((value / truth - 1.0).abs() * 100.0 <= percent, "{value} instead of {truth}");
+    let (low, high) = (metric.low.expect("low"), metric.high.expect("high"));
+    assert!(low <= truth * 1.001 && truth <= high * 1.001, "{low}..{high} without {truth}");
+}
+
+/// A million iterations in 3 ms: 16 bytes loaded, 8 stored (and read before) each.
+#[test]
+fn a_stream_moves_what_arithmetic_says() {
+    let (test, _) = streaming();
+    with(&finished(test), |memory| {
+        let found = memory.bandwidth(Bands::default()).expect("bandwidth");
+        within(&found.read, 24e6 / 3e-3 / 1e9, 2.0);
+        within(&found.write, 8e6 / 3e-3 / 1e9, 2.0);
+        within(&found.average, 32e6 / 3e-3 / 1e9, 2.0);
+        let (loads, stores) = memory.executed();
+        within(&loads, 2e6 / 3e-3, 2.0);
+        within(&stores, 1e6 / 3e-3, 2.0);
+        let levels = memory.levels(|_| true);
+        within(&levels.l1, 87.5, 0.1);
+        within(&levels.dram, 12.5, 1.0);
+        // Multiply and add.
+        let (flops, per_byte) = memory.arithmetic();
+        within(&flops, 2e6 / 3e-3 / 1e9, 2.0);
+        within(&per_byte, 2.0 / 32.0, 1.0);
+        assert_eq!(found.average.evidence, Some(Evidence::Estimated));
+        let rows = memory.rows(&Selection::default(), &[Key::Module]).expect("rows");
+        assert_eq!(rows.len(), 1);
+        within(&rows[0].share, 100.0, 0.1);
+    });
+}
+
+/// Its loop alone would take a quarter of the time.
+#[test]
+fn the_core_floor_tells_the_memory_bound_share() {
+    let (test, block) = streaming();
+    let mut recording = finished(test);
+    let time = |picos| FloorTime { repetitions: 100, median: picos, low: picos, high: picos };
+    let outcome = FloorOutcome::Measured(time(Picos(750)));
+    recording.core_floors.push(CoreFloor { block, iterations: 8, outcome });
+    with(&recording, |memory| {
+        let bound = memory.bound().expect("a share");
+        within(&bound.memory, 75.0, 1.0);
+        within(&bound.without_misses, 0.25, 2.0);
+        let bandwidth = memory.bandwidth(Bands::default()).expect("bandwidth");
+        // 10.7 of 20 GB/s is not near the limit.
+        let class = memory.class(&bandwidth, &bound).expect("a class");
+        assert_eq!(class.0, Class::Latency, "{}", class.1);
+    });
+    recording.core_floors[0].outcome = FloorOutcome::Measured(time(Picos(30_000)));
+    with(&recording, |memory| assert!(memory.bound().is_err(), "ten times the native time"));
+}
+
+/// The same 4096 lines again and again: they fit into the second level.
+#[test]
+fn a_chase_that_fits_moves_nothing() {
+    let mut test = Test::new();
+    let block = test.block(0x1000, CHASE);
+    let lap: Vec<u64> = (0..4096).map(|at| 0x7000_0000 + at * 37 % 4096 * 64).collect();
+    for number in 0..8usize {
+        let records = lap.iter().cycle().skip(number * 500).take(20_000);
+        let records: Vec<BurstRecord> = records.map(|at| (block, 1, vec![*at])).collect();
+        test.builder.burst(PID, PID, &records);
+    }
+    with(&finished(test), |memory| {
+        let found = memory.bandwidth(Bands::default()).expect("bandwidth");
+        let rate = found.average.value.expect("a value");
+        // 20,000 loads in 3 ms would be 0.43 GB/s.
+        assert!(rate < 0.01, "{rate}");
+        let levels = memory.levels(|_| true);
+        assert!(levels.l2.value.expect("a share") > 95.0, "{levels:?}");
+    });
+}
+
+/// Lines that no burst sees twice: nobody knows whether they were in the last level, and the interval says so.
+#[test]
+fn what_no_burst_sees_twice_has_a_wide_interval_or_is_a_miss() {
+    let mut test = Test::new();
+    let block = test.block(0x1000, CHASE);
+    let mut state = 1u64;
+    for _ in 0..8 {
+        let records: Vec<BurstRecord> = (0..5000)
+            .map(|_| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                (block, 1, vec![0x1_0000_0000 + (state >> 40) * 64])
+            })
+            .collect();
+        test.builder.burst(PID, PID, &records);
+    }
+    with(&finished(test), |memory| {
+        let found = memory.bandwidth(Bands::default()).expect("bandwidth");
+        let truth = 5000.0 * 64.0 / 3e-3 / 1e9;
+        let (low, high) = (found.read.low.expect("low"), found.read.high.expect("high"));
+        assert!(low <= truth && truth <= high * 1.001, "{low}..{high} without {truth}");
+    });
+}
+
+/// Windows that only count show that the code is twice as fast without records.
+#[test]
+fn count_windows_give_the_native_rate() {
+    let mut test = Test::new();
+    let block = test.block(0x1000, CHASE);
+    for number in 0..6u64 {
+        let records: Vec<BurstRecord> =
+            (0..100_000).map(|at| (block, 1, vec![0x7000_0000 + at % 64 * 64])).collect();
+        test.builder.burst(PID, PID, &records);
+        // Twice as many executions in the same 3 ms; marked as a window below.
+        test.builder.burst(PID, PID, &[(BlockId(1), 200_000 + number, vec![])]);
+    }
+    let counted = test.block(0x1000, CHASE);
+    assert_eq!(counted, BlockId(1));
+    let mut recording = finished(test);
+    recording.blocks[1].flavour = BurstFlavour::Count;
+    recording.blocks[1].record = "words 0".to_owned();
+    for (number, burst) in recording.bursts.iter_mut().enumerate() {
+        if number % 2 == 1 {
+            burst.flavour = BurstFlavour::Count;
+            burst.time = Nanos(burst.time.0 - 95_000_000);
+        }
+    }
+    with(&recording, |memory| {
+        let (loads, _) = memory.executed();
+        within(&loads, 200_000.0 / 3e-3, 6.0);
+    });
+}
+
+#[test]
+fn few_bursts_and_none_say_why_there_is_nothing() {
+    let mut test = Test::new();
+    let block = test.block(0x1000, TRIAD);
+    test.builder.burst(PID, PID, &[triad(block, 0)]);
+    with(&finished(test), |memory| {
+        let why = memory.bandwidth(Bands::default()).expect_err("one burst is too few");
+        assert!(why.contains("only 1 bursts"), "{why}");
+        assert_eq!(memory.executed().0.value, None);
+    });
+    with(&finished(Test::new()), |memory| {
+        assert!(memory.missing().is_some_and(|why| why.contains("no burst was taken")));
+    });
+}
