@@ -1,113 +1,57 @@
 //! One level: sets of lines, found, put in, taken out.
 //!
 //! What not: where lines come from and go to (`hierarchy`), who leaves a full set (`replacement`).
-//! Layout: tags and states in flat arrays, way by way; a line keeps its way while it stays, its place in the recency
-//! order is in the set's head. An L1 hit on the most recent line reads one head and one tag.
+//!
+//! A simulated line that misses everywhere costs what its look-ups cost the machine that simulates, and those are its
+//! own cache misses. So a level is small and a set lies together:
+//!
+//! ```text
+//! sets     order 8 | marks 16 | generation 4 | filled, gaps     32 bytes, never over a border of real lines
+//! entries  line << 10 | state, way by way                        8 bytes a way
+//! wide     above 16 ways: marks of the ways from the 17th on, and the recency order as bytes
+//! ```
+//!
+//! A line keeps its way while it stays. A miss reads the set's head (one real line), and writes one entry. The marks, a byte
+//! of each line's number, mixed, are compared 16 at a time; they spare most searches that fail the entries.
 //!
 //! Beginning anew costs nothing: sets carry the number of the generation that filled them, and one of an older generation
-//! is empty. There are thousands of bursts, and clearing the tags of a last level would cost 0.3 ms for each.
+//! is empty. There are thousands of bursts, and clearing a last level would cost 0.1 ms for each.
+//!
+//! Assumption: addresses are canonical, of at most 57 bits (Intel SDM vol. 1, 3.3.7.1, with 5-level paging), so that 54
+//! bits and their sign hold a line's number. Lines of other addresses may be taken for one another.
 
 use base::Bytes;
 
 use crate::config::{ColdLines, Geometry, MAX_LINES, Replacement};
+use crate::marks::{LANES, Marks, mark};
 use crate::replacement::Policy;
 use crate::replacement::recency::{
-    NARROW, at_narrow, promote_narrow, promote_wide, push_narrow, push_wide,
+    NARROW, at_narrow, empty_narrow, empty_wide, promote_narrow, promote_wide, renew_narrow, renew_wide,
 };
+use crate::state::{GONE, LineState, STATE_BITS};
 use crate::tally::FillClass;
 
-/// The tag of a way whose line was taken out. No line has this number: line numbers are addresses shifted right.
-const NO_LINE: u64 = u64::MAX;
-
-const LOW_BITS: u128 = u128::from_le_bytes([1; NARROW]);
-const HIGH_BITS: u128 = u128::from_le_bytes([0x80; NARROW]);
-
-/// A byte that differs for most lines of a set.
-fn mark(line: u64) -> u8 {
-    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
-}
-
-/// What is known about a line in a level.
-///
-/// Bits of one word, because a last level has hundreds of thousands of them, and misses there wait for memory.
+/// A line, and where it belongs in a level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LineState(u16);
-
-/// This copy is newer than those further out, and has to be written back.
-const DIRTY: u16 = 1 << 8;
-/// It was counted as dirtied since it came from DRAM.
-const DIRTIED: u16 = 1 << 9;
-/// Other cores may have copies.
-const SHARED: u16 = 1 << 10;
-/// How it came from DRAM: an age, or this.
-const CLASS: u16 = 0xff;
-const MISS: u16 = CLASS;
-
-impl LineState {
-    /// Fresh from DRAM.
-    pub fn fetched(class: FillClass) -> LineState {
-        LineState(match class {
-            FillClass::Unknown { age } => u16::from(age),
-            FillClass::Miss => MISS,
-        })
-    }
-
-    /// How it came from DRAM.
-    pub fn class(self) -> FillClass {
-        match self.0 & CLASS {
-            MISS => FillClass::Miss,
-            age => FillClass::Unknown { age: age as u8 },
-        }
-    }
-
-    pub fn is_dirty(self) -> bool {
-        self.0 & DIRTY != 0
-    }
-
-    pub fn is_dirtied(self) -> bool {
-        self.0 & DIRTIED != 0
-    }
-
-    pub fn is_shared(self) -> bool {
-        self.0 & SHARED != 0
-    }
-
-    /// Whether a store changes nothing: the line is dirty and no one else's.
-    pub fn is_own(self) -> bool {
-        self.0 & (DIRTY | SHARED) == DIRTY
-    }
-
-    pub fn shared(self, shared: bool) -> LineState {
-        LineState(self.0 & !SHARED | if shared { SHARED } else { 0 })
-    }
-
-    /// After a store.
-    pub fn stored(self) -> LineState {
-        LineState(self.0 | DIRTY | DIRTIED)
-    }
-
-    /// What a copy further in starts with: the dirt stays where it is.
-    pub fn copy(self) -> LineState {
-        LineState(self.0 & !DIRTY)
-    }
-
-    /// Takes over the dirt of a copy further in, or of another core.
-    pub fn absorb(&mut self, other: LineState) {
-        self.0 |= other.0 & (DIRTY | DIRTIED);
-    }
+pub struct Place {
+    /// The line's number above the state's bits, as entries have it.
+    tag: u64,
+    set: usize,
+    mark: u8,
 }
 
-/// Where a line lies: index into the flat arrays.
+/// Where a line lies: index into the entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot(usize);
 
 /// A set's head.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
 struct Set {
-    /// The recency order up to 16 ways.
+    /// The recency order up to 16 ways; above, where it begins.
     order: u64,
-    /// A byte of each line's number, mixed, up to 16 ways: most searches that fail need not read the tags.
-    marks: [u8; NARROW],
+    /// Of the first 16 ways.
+    marks: Marks,
     generation: u32,
     /// Ways that have held a line in this generation.
     filled: u8,
@@ -126,15 +70,18 @@ pub struct Evicted {
 #[derive(Clone, Debug)]
 pub struct Cache {
     set_count: u64,
-    /// Whether a mask finds the set.
-    power_of_two: bool,
+    /// 2^64 / sets, rounded down, where they are no power of two; else 0.
+    reciprocal: u64,
+    /// All bits that a line's number can have.
+    line_mask: u64,
     ways: usize,
     generation: u32,
     sets: Vec<Set>,
-    tags: Vec<u64>,
-    states: Vec<LineState>,
-    /// The recency orders above 16 ways.
-    wide: Vec<u8>,
+    entries: Vec<u64>,
+    /// Above 16 ways: the marks of the ways from the 17th on.
+    more_marks: Vec<Marks>,
+    /// Above 16 ways: the recency orders.
+    orders: Vec<u8>,
     policy: Policy,
     cold: ColdLines,
     /// How many lines were taken out, not by making room.
@@ -148,15 +95,17 @@ impl Cache {
         let (set_count, ways) = (geometry.sets(), geometry.ways as usize);
         let sets = set_count as usize;
         let lines = sets * ways;
+        let power_of_two = set_count.is_power_of_two();
         Cache {
             set_count,
-            power_of_two: set_count.is_power_of_two(),
+            reciprocal: if power_of_two { 0 } else { u64::MAX / set_count },
+            line_mask: u64::MAX >> geometry.line_bytes.trailing_zeros(),
             ways,
             generation: 1,
             sets: vec![Set::default(); sets],
-            tags: vec![NO_LINE; lines],
-            states: vec![LineState::fetched(FillClass::Miss); lines],
-            wide: if ways > NARROW { vec![0; lines] } else { Vec::new() },
+            entries: vec![0; lines],
+            more_marks: vec![Marks::default(); sets * more_marks(ways)],
+            orders: if ways > NARROW { vec![0; lines] } else { Vec::new() },
             policy: Policy::new(replacement, sets, ways),
             cold,
             removals: 0,
@@ -173,10 +122,22 @@ impl Cache {
         }
     }
 
-    /// The set in which a line lies.
+    /// The set in which a line lies: its number modulo the sets.
     #[inline]
     pub fn set_of(&self, line: u64) -> u64 {
-        if self.power_of_two { line & (self.set_count - 1) } else { line % self.set_count }
+        if self.reciprocal == 0 {
+            return line & (self.set_count - 1);
+        }
+        // The quotient is right or 1 too small: line * (2^64 / sets - reciprocal) is below 2^64.
+        let quotient = ((u128::from(line) * u128::from(self.reciprocal)) >> 64) as u64;
+        let rest = line - quotient * self.set_count;
+        if rest >= self.set_count { rest - self.set_count } else { rest }
+    }
+
+    /// What finding and filling need to know of a line.
+    #[inline]
+    pub fn place(&self, line: u64) -> Place {
+        Place { tag: line << STATE_BITS, set: self.set_of(line) as usize, mark: mark(line) }
     }
 
     /// How many lines were taken out since the start, not by making room.
@@ -186,99 +147,134 @@ impl Cache {
 
     /// What is known about a line found.
     #[inline]
-    pub fn state(&mut self, slot: Slot) -> &mut LineState {
-        &mut self.states[slot.0]
+    pub fn state(&self, slot: Slot) -> LineState {
+        LineState::of(self.entries[slot.0])
+    }
+
+    /// Changes it.
+    #[inline]
+    pub fn set_state(&mut self, slot: Slot, state: LineState) {
+        let entry = &mut self.entries[slot.0];
+        *entry = state.entry(*entry & !LineState::ALL);
     }
 
     /// A touch. A line that is found becomes its set's most recent one, and its depth before is told.
     #[inline]
-    pub fn look_up(&mut self, line: u64) -> Result<(Slot, u8), FillClass> {
-        let index = self.set_of(line) as usize;
-        let set = &self.sets[index];
+    pub fn look_up(&mut self, place: Place) -> Result<(Slot, u8), FillClass> {
+        let set = &self.sets[place.set];
         if set.generation != self.generation {
             return Err(self.absent(0));
         }
-        let first = index * self.ways;
-        if self.ways <= NARROW {
-            let recent = first + at_narrow(set.order, 0);
-            if self.tags[recent] == line {
-                return Ok((Slot(recent), 0));
-            }
+        let first = place.set * self.ways;
+        let way = if self.ways <= NARROW {
+            at_narrow(set.order, 0)
+        } else {
+            usize::from(self.orders[first + set.order as usize])
+        };
+        if self.entries[first + way] & !LineState::ALL == place.tag {
+            return Ok((Slot(first + way), 0));
         }
-        self.search(index, line)
+        self.look_up_far(place)
     }
 
-    /// The same for outer levels, where the most recent line is seldom the one and heads and tags are not in the real
-    /// caches: without the head's word on the most recent way, the tags need not wait for it.
-    pub fn look_up_far(&mut self, line: u64) -> Result<(Slot, u8), FillClass> {
-        let index = self.set_of(line) as usize;
-        if self.sets[index].generation != self.generation {
+    /// The same for outer levels, where the most recent line is seldom the one and heads and entries are not in the real
+    /// caches: without the head's word on the most recent way, the entries need not wait for it.
+    #[inline]
+    pub fn look_up_far(&mut self, place: Place) -> Result<(Slot, u8), FillClass> {
+        let set = &self.sets[place.set];
+        if set.generation != self.generation {
             return Err(self.absent(0));
         }
-        self.search(index, line)
+        let any = |more: &[Marks]| more.iter().any(|marks| marks.any(place.mark));
+        if !set.marks.any(place.mark) && (self.ways <= NARROW || !any(self.more(place.set))) {
+            return Err(self.absent(set.filled));
+        }
+        self.search(place)
     }
 
-    /// The rest of a touch, apart so that the common case is small enough to stand in its callers.
+    /// The rest of a touch, apart so that the common cases are small enough to stand in their callers.
     #[inline(never)]
-    fn search(&mut self, index: usize, line: u64) -> Result<(Slot, u8), FillClass> {
-        let (first, filled) = (index * self.ways, self.sets[index].filled);
-        match self.way_of(index, line) {
-            None => Err(self.absent(filled)),
-            Some(way) => Ok((Slot(first + way), self.promote(index, way))),
+    fn search(&mut self, place: Place) -> Result<(Slot, u8), FillClass> {
+        match self.way_of(place) {
+            None => Err(self.absent(self.sets[place.set].filled)),
+            Some(way) => {
+                let depth = self.promote(place.set, way);
+                Ok((Slot(place.set * self.ways + way), depth))
+            }
         }
     }
 
     /// A look that changes nothing.
     pub fn find(&self, line: u64) -> Option<Slot> {
-        let index = self.set_of(line) as usize;
-        let set = &self.sets[index];
-        let first = index * self.ways;
-        let alive = set.generation == self.generation;
-        let way = alive.then(|| self.way_of(index, line)).flatten()?;
-        Some(Slot(first + way))
+        let place = self.place(line);
+        let alive = self.sets[place.set].generation == self.generation;
+        let way = alive.then(|| self.way_of(place)).flatten()?;
+        Some(Slot(place.set * self.ways + way))
     }
 
     /// Puts a line in that is not there, as its set's most recent one.
-    pub fn fill(&mut self, line: u64, state: LineState) -> Option<Evicted> {
-        let index = self.set_of(line) as usize;
-        let first = index * self.ways;
-        if self.sets[index].generation != self.generation {
-            self.sets[index] = Set { generation: self.generation, ..Set::default() };
-            self.policy.forget(index);
+    #[inline]
+    pub fn fill(&mut self, place: Place, state: LineState) -> Option<Evicted> {
+        if self.sets[place.set].generation != self.generation {
+            self.begin(place.set);
         }
-        let set = &mut self.sets[index];
-        let filled = usize::from(set.filled);
-        let mut evicted = None;
-        let way = if set.gaps == 0 && filled == self.ways {
-            let oldest = self.oldest(index);
-            let way = self.policy.victim(index, self.ways, oldest);
-            let slot = first + way;
-            evicted = Some(Evicted { line: self.tags[slot], state: self.states[slot] });
-            self.promote(index, way);
-            way
-        } else if set.gaps == 0 {
-            set.filled += 1;
-            self.push(index, filled);
-            filled
-        } else {
-            set.gaps -= 1;
-            let way = self.way_of(index, NO_LINE).unwrap_or(0);
-            self.promote(index, way);
-            way
+        let set = &self.sets[place.set];
+        if set.gaps > 0 {
+            self.fill_gap(place, state);
+            return None;
+        }
+        let full = usize::from(set.filled) == self.ways;
+        let victim = if full { self.policy.victim(place.set, self.ways) } else { None };
+        let way = match victim {
+            None => self.renew(place.set),
+            Some(way) => {
+                self.promote(place.set, way);
+                way
+            }
         };
-        self.put(index, way, line);
-        self.states[first + way] = state;
-        evicted
+        self.policy.touched(place.set, way);
+        let before = self.put(place, way, state);
+        if full {
+            let line = (before.cast_signed() >> STATE_BITS).cast_unsigned() & self.line_mask;
+            return Some(Evicted { line, state: LineState::of(before) });
+        }
+        self.sets[place.set].filled += 1;
+        None
     }
 
     /// Takes a line out; its way will be filled next.
     pub fn remove(&mut self, line: u64) -> Option<LineState> {
         let slot = self.find(line)?;
-        let index = self.set_of(line) as usize;
-        self.put(index, slot.0 % self.ways, NO_LINE);
-        self.sets[index].gaps += 1;
+        let state = self.state(slot);
+        self.entries[slot.0] |= GONE;
+        self.sets[slot.0 / self.ways].gaps += 1;
         self.removals += 1;
-        Some(self.states[slot.0])
+        Some(state)
+    }
+
+    /// A set of an older generation holds no lines.
+    #[cold]
+    fn begin(&mut self, index: usize) {
+        let set = &mut self.sets[index];
+        (set.generation, set.filled, set.gaps) = (self.generation, 0, 0);
+        if self.ways <= NARROW {
+            set.order = empty_narrow(self.ways);
+        } else {
+            set.order = 0;
+            empty_wide(&mut self.orders[index * self.ways..][..self.ways]);
+        }
+        self.policy.forget(index);
+    }
+
+    /// Fills the lowest way whose line was taken out.
+    #[cold]
+    fn fill_gap(&mut self, place: Place, state: LineState) {
+        let set = &mut self.sets[place.set];
+        set.gaps -= 1;
+        let entries = &self.entries[place.set * self.ways..][..usize::from(set.filled)];
+        let way = entries.iter().position(|entry| entry & GONE != 0).unwrap_or(0);
+        self.promote(place.set, way);
+        self.put(place, way, state);
     }
 
     #[inline]
@@ -291,62 +287,65 @@ impl Cache {
         }
     }
 
-    /// The lowest way of a set that has the tag.
+    /// The way of a set of this generation that has the line.
     #[inline]
-    fn way_of(&self, index: usize, line: u64) -> Option<usize> {
-        let (set, first) = (&self.sets[index], index * self.ways);
-        let tags = &self.tags[first..first + usize::from(set.filled)];
-        if self.ways > NARROW {
-            return tags.iter().position(|tag| *tag == line);
+    fn way_of(&self, place: Place) -> Option<usize> {
+        let set = &self.sets[place.set];
+        let entries = &self.entries[place.set * self.ways..][..usize::from(set.filled)];
+        let has = |way: &usize| {
+            entries.get(*way).is_some_and(|entry| entry & !LineState::ALL == place.tag)
+        };
+        let among_first = set.marks.candidates(place.mark).find(has);
+        if self.ways <= NARROW || among_first.is_some() {
+            return among_first;
         }
-        // Bytes that are equal become zero. Those above a zero byte may be found falsely, which the tags tell.
-        let differs = u128::from_le_bytes(set.marks) ^ (LOW_BITS * u128::from(mark(line)));
-        let mut equal = differs.wrapping_sub(LOW_BITS) & !differs & HIGH_BITS;
-        while equal != 0 {
-            let way = equal.trailing_zeros() as usize / 8;
-            if tags.get(way) == Some(&line) {
-                return Some(way);
-            }
-            equal &= equal - 1;
-        }
-        None
+        let ways = self.more(place.set).iter().zip(1..).filter(|(marks, _)| marks.any(place.mark));
+        ways.flat_map(|(marks, nth)| marks.candidates(place.mark).map(move |way| nth * LANES + way))
+            .find(has)
     }
 
-    fn put(&mut self, index: usize, way: usize, line: u64) {
-        self.tags[index * self.ways + way] = line;
-        if self.ways <= NARROW {
-            self.sets[index].marks[way] = mark(line);
-        }
+    /// Marks of the ways from the 17th on.
+    #[inline]
+    fn more(&self, index: usize) -> &[Marks] {
+        let more = more_marks(self.ways);
+        &self.more_marks[index * more..][..more]
     }
 
+    /// Writes a way, and tells its entry before.
+    #[inline]
+    fn put(&mut self, place: Place, way: usize, state: LineState) -> u64 {
+        let marks = if way < LANES {
+            &mut self.sets[place.set].marks
+        } else {
+            &mut self.more_marks[place.set * more_marks(self.ways) + way / LANES - 1]
+        };
+        marks.put(way, place.mark);
+        std::mem::replace(&mut self.entries[place.set * self.ways + way], state.entry(place.tag))
+    }
+
+    /// Makes a way the most recent one; its depth before.
     #[inline]
     fn promote(&mut self, index: usize, way: usize) -> u8 {
         self.policy.touched(index, way);
+        let set = &mut self.sets[index];
         if self.ways <= NARROW {
-            promote_narrow(&mut self.sets[index].order, way)
-        } else {
-            let first = index * self.ways;
-            promote_wide(&mut self.wide[first..first + self.ways], way)
+            return promote_narrow(&mut set.order, way);
         }
+        promote_wide(&mut self.orders[index * self.ways..][..self.ways], set.order, way)
     }
 
+    /// Makes the oldest way the most recent one, and tells which it is.
     #[inline]
-    fn push(&mut self, index: usize, way: usize) {
-        self.policy.touched(index, way);
+    fn renew(&mut self, index: usize) -> usize {
+        let set = &mut self.sets[index];
         if self.ways <= NARROW {
-            push_narrow(&mut self.sets[index].order, way);
-        } else {
-            let first = index * self.ways;
-            push_wide(&mut self.wide[first..first + self.ways], way, way);
+            return renew_narrow(&mut set.order, self.ways);
         }
+        renew_wide(&self.orders[index * self.ways..][..self.ways], &mut set.order)
     }
+}
 
-    #[inline]
-    fn oldest(&self, index: usize) -> usize {
-        if self.ways <= NARROW {
-            at_narrow(self.sets[index].order, self.ways - 1)
-        } else {
-            usize::from(self.wide[(index + 1) * self.ways - 1])
-        }
-    }
+/// How many vectors of marks a set has besides its head's.
+fn more_marks(ways: usize) -> usize {
+    ways.div_ceil(LANES) - 1
 }

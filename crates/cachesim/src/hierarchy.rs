@@ -12,9 +12,10 @@ use std::collections::BTreeMap;
 use base::RemoteAddr;
 
 use crate::access::{Access, Kind, SiteId, Span, Thread};
-use crate::cache::{Cache, LineState};
+use crate::cache::Cache;
 use crate::config::{Config, ConfigError, Inclusion};
 use crate::prefetch::Prefetcher;
+use crate::state::LineState;
 use crate::tally::{FillClass, SiteTally, Traffic};
 
 /// A core's own levels.
@@ -167,16 +168,15 @@ impl Hierarchy {
             return Touched::Dropped;
         }
         let l1 = &mut self.cores[core].l1;
-        match l1.look_up(line) {
+        match l1.look_up(l1.place(line)) {
             Ok((slot, depth)) => {
                 self.tallies[site.0 as usize].l1.add_hits(depth, 1);
                 if kind.stores() {
                     let state = l1.state(slot);
                     if !state.is_own() {
-                        let mut new = *state;
-                        self.store(core, line, site, &mut new);
+                        let state = self.store(core, line, site, state);
                         // Nothing else in this L1 changed: the slot is still the line's.
-                        *self.cores[core].l1.state(slot) = new;
+                        self.cores[core].l1.set_state(slot, state);
                     }
                 }
                 Touched::Hit(depth)
@@ -190,22 +190,23 @@ impl Hierarchy {
     }
 
     /// The first store to a copy that is clean, or that other cores may have too.
-    fn store(&mut self, core: usize, line: u64, site: SiteId, state: &mut LineState) {
+    fn store(&mut self, core: usize, line: u64, site: SiteId, state: LineState) -> LineState {
+        let mut state = state;
         if state.is_shared() {
-            *state = state.shared(false);
-            self.invalidate_others(core, line, site, state);
+            state = state.shared(false);
+            self.invalidate_others(core, line, site, &mut state);
         }
         if !state.is_dirtied() {
             self.tallies[site.0 as usize].dirtied.add(state.class());
         }
-        *state = state.stored();
+        state.stored()
     }
 
     /// A line that L1 does not have.
     fn miss(&mut self, core: usize, line: u64, kind: Kind, site: SiteId, class: FillClass) {
         let mut state = match &mut self.cores[core].l2 {
             None => self.fetch(core, line, site, class, Cause::Demand),
-            Some(l2) => match l2.look_up_far(line) {
+            Some(l2) => match l2.look_up_far(l2.place(line)) {
                 Ok((slot, depth)) => {
                     let state = l2.state(slot).copy();
                     self.tallies[site.0 as usize].l2.add_hits(depth, 1);
@@ -220,9 +221,10 @@ impl Hierarchy {
             },
         };
         if kind.stores() {
-            self.store(core, line, site, &mut state);
+            state = self.store(core, line, site, state);
         }
-        if let Some(evicted) = self.cores[core].l1.fill(line, state) {
+        let l1 = &mut self.cores[core].l1;
+        if let Some(evicted) = l1.fill(l1.place(line), state) {
             self.traffic.l1.add(evicted.state.is_dirty());
             self.left_l1(core, evicted);
         }
@@ -237,7 +239,7 @@ impl Hierarchy {
         let Some(l2) = l2 else { return };
         if l1.find(line).is_none() && l2.find(line).is_none() {
             // Without a last level, what L2 knows decides the class.
-            let class = l2.look_up_far(line).err().unwrap_or(FillClass::Miss);
+            let class = l2.look_up_far(l2.place(line)).err().unwrap_or(FillClass::Miss);
             let state = self.fetch(core, line, site, class, Cause::Prefetch);
             self.fill_l2(core, line, state);
         }
@@ -245,7 +247,7 @@ impl Hierarchy {
 
     pub(crate) fn fill_l2(&mut self, core: usize, line: u64, state: LineState) {
         let l2 = self.cores[core].l2.as_mut();
-        if let Some(evicted) = l2.and_then(|l2| l2.fill(line, state)) {
+        if let Some(evicted) = l2.and_then(|l2| l2.fill(l2.place(line), state)) {
             self.traffic.l2.add(evicted.state.is_dirty());
             self.left_l2(core, evicted);
         }
@@ -270,10 +272,10 @@ impl Hierarchy {
         let victim_cache = self.inclusion == Inclusion::Victim;
         let mut class = class;
         if let Some(llc) = &mut self.llc {
-            match llc.look_up_far(line) {
+            match llc.look_up_far(llc.place(line)) {
                 Ok((slot, depth)) => {
                     self.tallies[tally].llc.add_hits(depth, demanded);
-                    let found = *llc.state(slot);
+                    let found = llc.state(slot);
                     let state = if victim_cache {
                         llc.remove(line);
                         found
@@ -303,7 +305,7 @@ impl Hierarchy {
 
     /// Puts a line into the last level, if there is one.
     pub(crate) fn fill_llc(&mut self, line: u64, state: LineState) {
-        if let Some(evicted) = self.llc.as_mut().and_then(|llc| llc.fill(line, state)) {
+        if let Some(evicted) = self.llc.as_mut().and_then(|llc| llc.fill(llc.place(line), state)) {
             self.left_llc(evicted);
         }
     }
@@ -324,8 +326,7 @@ impl Hierarchy {
         let core = &mut self.cores[core];
         let inner = core.l1.remove(line);
         let outer = core.l2.as_mut().and_then(|l2| l2.remove(line));
-        let (mut state, other) = (inner.or(outer)?, outer.or(inner)?);
-        state.absorb(other);
-        Some(state)
+        let (state, other) = (inner.or(outer)?, outer.or(inner)?);
+        Some(state.absorb(other))
     }
 }

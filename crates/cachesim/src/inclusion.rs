@@ -10,9 +10,10 @@
 //! * Victim: what leaves L2 leaves L1, so that a line is either in a core's private levels or in the last level. With
 //!   several cores that share lines it may be in both, and then the same holds as for non-inclusive ones.
 
-use crate::cache::{Evicted, LineState};
+use crate::cache::Evicted;
 use crate::config::Inclusion;
 use crate::hierarchy::Hierarchy;
+use crate::state::LineState;
 
 impl Hierarchy {
     /// A line left a core's L1.
@@ -24,7 +25,7 @@ impl Hierarchy {
         let l2 = self.cores[core].l2.as_mut();
         match l2.map(|l2| (l2.find(line), l2)) {
             None => self.left_private(line, state),
-            Some((Some(slot), l2)) => l2.state(slot).absorb(state),
+            Some((Some(slot), l2)) => l2.set_state(slot, l2.state(slot).absorb(state)),
             Some((None, _)) if state.is_dirty() => self.left_private(line, state),
             Some((None, _)) => {}
         }
@@ -41,7 +42,7 @@ impl Hierarchy {
         if self.inclusion == Inclusion::Victim
             && let Some(inner) = self.cores[core].l1.remove(line)
         {
-            state.absorb(inner);
+            state = state.absorb(inner);
         }
         if self.nothing_to_tell(state) {
             return;
@@ -53,7 +54,7 @@ impl Hierarchy {
     fn left_private(&mut self, line: u64, state: LineState) {
         let slot = self.llc.as_ref().and_then(|llc| llc.find(line));
         match (&mut self.llc, slot) {
-            (Some(llc), Some(slot)) => llc.state(slot).absorb(state),
+            (Some(llc), Some(slot)) => llc.set_state(slot, llc.state(slot).absorb(state)),
             (Some(_), None) if self.inclusion == Inclusion::Victim => {
                 self.fill_llc(line, state.shared(false));
             }
@@ -67,7 +68,7 @@ impl Hierarchy {
         if self.inclusion == Inclusion::Inclusive {
             for core in 0..self.cores.len() {
                 if let Some(inner) = self.remove_private(core, line) {
-                    state.absorb(inner);
+                    state = state.absorb(inner);
                 }
             }
         }

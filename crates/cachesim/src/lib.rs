@@ -28,9 +28,11 @@ mod config;
 mod hierarchy;
 mod inclusion;
 mod loops;
+mod marks;
 mod prefetch;
 mod replacement;
 mod sharing;
+mod state;
 mod tally;
 mod tlb;
 

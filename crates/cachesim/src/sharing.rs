@@ -7,8 +7,8 @@
 //! What not: the time of transfers, and copies in other sockets.
 
 use crate::access::SiteId;
-use crate::cache::LineState;
 use crate::hierarchy::Hierarchy;
+use crate::state::LineState;
 
 impl Hierarchy {
     /// Whether other cores have a line that this core is about to fetch: what its copy will start with. All copies are
@@ -22,15 +22,12 @@ impl Hierarchy {
             if number == core {
                 continue;
             }
-            let l1 = other.l1.find(line).map(|slot| other.l1.state(slot));
-            let l2 = other.l2.as_mut().and_then(|l2| l2.find(line).map(|slot| l2.state(slot)));
-            for state in [l1, l2].into_iter().flatten() {
-                let mut taken = *state;
-                if let Some(before) = found {
-                    taken.absorb(before);
-                }
+            for level in [Some(&mut other.l1), other.l2.as_mut()].into_iter().flatten() {
+                let Some(slot) = level.find(line) else { continue };
+                let state = level.state(slot);
+                let taken = found.map_or(state, |before| state.absorb(before));
                 found = Some(taken.shared(true));
-                *state = state.copy().shared(true);
+                level.set_state(slot, state.copy().shared(true));
             }
         }
         found
@@ -48,7 +45,7 @@ impl Hierarchy {
         for other in (0..self.cores.len()).filter(|other| *other != core) {
             if let Some(theirs) = self.remove_private(other, line) {
                 copies += 1;
-                state.absorb(theirs);
+                *state = state.absorb(theirs);
             }
         }
         if copies > 0 {

@@ -9,10 +9,11 @@
 //! Depths beyond [`crate::DEPTHS`] of fully associative first levels count as the deepest.
 
 use crate::access::{Access, Kind, LoopAccess, LoopRun, SiteId, Span};
-use crate::cache::{Cache, LineState};
+use crate::cache::Cache;
 use crate::config::{ColdLines, ConfigError, Geometry, Replacement};
 use crate::hierarchy::Touched;
 use crate::loops::{Levels, drive};
+use crate::state::LineState;
 use crate::tally::LevelTally;
 
 /// Which pages the memory is mapped with.
@@ -86,8 +87,8 @@ pub struct Tlb {
     tallies: Vec<TlbTally>,
 }
 
-/// Tells translations of huge pages from those of small ones; page numbers have at most 52 bits.
-const HUGE: u64 = 1 << 62;
+/// Tells translations of huge pages from those of small ones: page numbers have at most 52 bits, and a cache keeps 54.
+const HUGE: u64 = 1 << 52;
 
 fn tag(page: u64, size: PageSize) -> u64 {
     page | if size == PageSize::Huge { HUGE } else { 0 }
@@ -153,35 +154,34 @@ impl Tlb {
         }
     }
 
-    fn first(&mut self, size: PageSize) -> &mut Cache {
-        match (&mut self.huge, size) {
-            (Some(huge), PageSize::Huge) => huge,
-            _ => &mut self.small,
-        }
-    }
-
     #[inline]
     fn translate(&mut self, page: u64, size: PageSize, site: SiteId) -> Touched {
         let (tag, site) = (tag(page, size), site.0 as usize);
-        let class = match self.first(size).look_up(tag) {
+        let first = match (&mut self.huge, size) {
+            (Some(huge), PageSize::Huge) => huge,
+            _ => &mut self.small,
+        };
+        let place = first.place(tag);
+        let class = match first.look_up(place) {
             Ok((_, depth)) => {
                 self.tallies[site].first.add_hits(depth, 1);
                 return Touched::Hit(depth);
             }
             Err(class) => class,
         };
+        // A page walk changes the second level only: the first is filled at once.
+        first.fill(place, LineState::fetched(class));
         self.tallies[site].first.absent.add(class);
         if let Some(second) = &mut self.second {
-            let tally = &mut self.tallies[site].second;
-            match second.look_up(tag) {
+            let (tally, place) = (&mut self.tallies[site].second, second.place(tag));
+            match second.look_up_far(place) {
                 Ok((_, depth)) => tally.add_hits(depth, 1),
                 Err(class) => {
                     tally.absent.add(class);
-                    second.fill(tag, LineState::fetched(class));
+                    second.fill(place, LineState::fetched(class));
                 }
             }
         }
-        self.first(size).fill(tag, LineState::fetched(class));
         Touched::Missed
     }
 }

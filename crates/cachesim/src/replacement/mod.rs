@@ -50,13 +50,13 @@ impl Policy {
         }
     }
 
-    /// Who leaves the full set; `oldest` is its least recently touched way.
+    /// Who leaves a full set, unless it is the least recently touched way.
     #[inline]
-    pub fn victim(&mut self, set: usize, ways: usize, oldest: usize) -> usize {
+    pub fn victim(&mut self, set: usize, ways: usize) -> Option<usize> {
         match self {
-            Policy::Lru => oldest,
-            Policy::TreePlru(tree) => tree.victim(set),
-            Policy::Random(random) => random.below(ways),
+            Policy::Lru => None,
+            Policy::TreePlru(tree) => Some(tree.victim(set)),
+            Policy::Random(random) => Some(random.below(ways)),
         }
     }
 }
