@@ -12,12 +12,12 @@
 
 use crate::cache::Evicted;
 use crate::config::Inclusion;
-use crate::hierarchy::Hierarchy;
+use crate::hierarchy::Levels;
 use crate::state::LineState;
 
-impl Hierarchy {
+impl Levels {
     /// A line left a core's L1.
-    pub(crate) fn left_l1(&mut self, core: usize, evicted: Evicted) {
+    pub fn left_l1(&mut self, core: usize, evicted: Evicted) {
         let Evicted { line, state } = evicted;
         if self.nothing_to_tell(state) {
             return;
@@ -37,7 +37,7 @@ impl Hierarchy {
     }
 
     /// A line left a core's L2.
-    pub(crate) fn left_l2(&mut self, core: usize, evicted: Evicted) {
+    pub fn left_l2(&mut self, core: usize, evicted: Evicted) {
         let Evicted { line, mut state } = evicted;
         if self.inclusion == Inclusion::Victim
             && let Some(inner) = self.cores[core].l1.remove(line)
@@ -55,15 +55,16 @@ impl Hierarchy {
         let slot = self.llc.as_ref().and_then(|llc| llc.find(line));
         match (&mut self.llc, slot) {
             (Some(llc), Some(slot)) => llc.set_state(slot, llc.state(slot).absorb(state)),
-            (Some(_), None) if self.inclusion == Inclusion::Victim => {
-                self.fill_llc(line, state.shared(false));
+            (Some(llc), None) if self.inclusion == Inclusion::Victim => {
+                let place = llc.place(line);
+                self.fill_llc(place, state.shared(false));
             }
             _ => self.traffic.written_lines += u64::from(state.is_dirty()),
         }
     }
 
     /// A line left the last level.
-    pub(crate) fn left_llc(&mut self, evicted: Evicted) {
+    pub fn left_llc(&mut self, evicted: Evicted) {
         let Evicted { line, mut state } = evicted;
         if self.inclusion == Inclusion::Inclusive {
             for core in 0..self.cores.len() {

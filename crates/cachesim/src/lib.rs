@@ -31,6 +31,7 @@ mod loops;
 mod marks;
 mod prefetch;
 mod replacement;
+mod sets;
 mod sharing;
 mod state;
 mod tally;

@@ -48,28 +48,29 @@ struct Core<'a> {
 
 impl Levels for Core<'_> {
     fn shift(&self, _: usize) -> u32 {
-        self.hierarchy.shift
+        self.hierarchy.levels.shift
     }
 
     fn first_level_set(&self, _: usize, line: u64) -> u64 {
-        self.hierarchy.cores[self.core].l1.set_of(line)
+        self.hierarchy.levels.cores[self.core].l1.set_of(line)
     }
 
     #[inline]
     fn touch(&mut self, _: usize, line: u64, kind: Kind, site: SiteId) -> Touched {
-        self.hierarchy.touch(self.core, line, kind, site)
+        let (levels, tally) = self.hierarchy.with_tally(site);
+        levels.touch(self.core, line, kind, site, tally)
     }
 
     fn add_hits(&mut self, site: SiteId, depth: u8, count: u64) {
-        self.hierarchy.tallies[site.0 as usize].l1.add_hits(depth, count);
+        self.hierarchy.with_tally(site).1.l1.add_hits(depth, count);
     }
 
     fn removals(&self) -> u64 {
-        self.hierarchy.cores[self.core].l1.removals()
+        self.hierarchy.levels.cores[self.core].l1.removals()
     }
 
     fn prefetches(&self) -> bool {
-        self.hierarchy.prefetches()
+        self.hierarchy.levels.prefetches()
     }
 }
 
@@ -78,9 +79,10 @@ impl Hierarchy {
     pub fn run(&mut self, thread: Thread, run: &LoopRun<'_>) {
         for (index, access) in run.accesses.iter().enumerate() {
             let more = u64::from(index < run.partial);
-            self.count(&access.at(0), run.iterations.saturating_add(more));
+            let (_, tally) = self.with_tally(access.site);
+            tally.count(&access.at(0), run.iterations.saturating_add(more));
         }
-        let core = self.core_of(thread);
+        let core = self.levels.core_of(thread);
         drive(&mut Core { hierarchy: self, core }, run);
     }
 }

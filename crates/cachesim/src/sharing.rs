@@ -6,17 +6,14 @@
 //! where the last level has none. Threads take turns in the order in which their accesses are handed in.
 //! What not: the time of transfers, and copies in other sockets.
 
-use crate::access::SiteId;
-use crate::hierarchy::Hierarchy;
+use crate::hierarchy::Levels;
 use crate::state::LineState;
+use crate::tally::SiteTally;
 
-impl Hierarchy {
+impl Levels {
     /// Whether other cores have a line that this core is about to fetch: what its copy will start with. All copies are
     /// shared then; a dirty one is clean afterwards, since the new copy takes over.
-    pub(crate) fn share_with(&mut self, core: usize, line: u64) -> Option<LineState> {
-        if self.cores.len() == 1 {
-            return None;
-        }
+    pub fn share_with(&mut self, core: usize, line: u64) -> Option<LineState> {
         let mut found: Option<LineState> = None;
         for (number, other) in self.cores.iter_mut().enumerate() {
             if number == core {
@@ -33,24 +30,25 @@ impl Hierarchy {
         found
     }
 
-    /// A core stores to a line of which others may have copies. `state` is its own and takes over their dirt.
-    pub(crate) fn invalidate_others(
+    /// A core stores to a line of which others may have copies. Its own state, with their dirt.
+    pub fn invalidate_others(
         &mut self,
         core: usize,
         line: u64,
-        site: SiteId,
-        state: &mut LineState,
-    ) {
-        let mut copies = 0;
+        state: LineState,
+        tally: &mut SiteTally,
+    ) -> LineState {
+        let (mut state, mut copies) = (state, 0);
         for other in (0..self.cores.len()).filter(|other| *other != core) {
             if let Some(theirs) = self.remove_private(other, line) {
                 copies += 1;
-                *state = state.absorb(theirs);
+                state = state.absorb(theirs);
             }
         }
         if copies > 0 {
-            self.tallies[site.0 as usize].invalidations += copies;
+            tally.invalidations += copies;
             *self.contended.entry(line).or_insert(0) += copies;
         }
+        state
     }
 }

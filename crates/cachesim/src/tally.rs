@@ -4,6 +4,8 @@
 
 use std::ops::AddAssign;
 
+use crate::access::{Access, Kind};
+
 /// Depths that are kept apart. Deeper hits count as the deepest; only TLBs have more ways.
 pub const DEPTHS: usize = 32;
 
@@ -104,6 +106,29 @@ pub struct SiteTally {
     /// Lines that became dirty: the first store to a line since it came from DRAM, with the class with which it came. Each
     /// such line is written to DRAM once, whether or not that is seen.
     pub dirtied: FillTally,
+}
+
+impl SiteTally {
+    /// Counts executions of an access of this site.
+    #[inline]
+    pub(crate) fn count(&mut self, access: &Access, executions: u64) {
+        // Saturating: a damaged recording may claim any number of iterations.
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        match access.kind {
+            Kind::Read | Kind::StreamingRead => add(&mut self.loads, executions),
+            Kind::Write => add(&mut self.stores, executions),
+            Kind::ReadWrite => {
+                add(&mut self.loads, executions);
+                add(&mut self.stores, executions);
+            }
+            Kind::StreamingWrite => {
+                add(&mut self.streaming_stores, executions);
+                let bytes = executions.saturating_mul(u64::from(access.bytes));
+                add(&mut self.streaming_bytes, bytes);
+            }
+            Kind::Prefetch | Kind::Flush => add(&mut self.hints, executions),
+        }
+    }
 }
 
 /// What left a level.

@@ -50,13 +50,18 @@ impl Policy {
         }
     }
 
-    /// Who leaves a full set, unless it is the least recently touched way.
+    /// Whether the least recently touched way leaves.
     #[inline]
-    pub fn victim(&mut self, set: usize, ways: usize) -> Option<usize> {
+    pub fn is_lru(&self) -> bool {
+        matches!(self, Policy::Lru)
+    }
+
+    /// Who leaves a full set, unless that is the least recently touched way.
+    pub fn victim(&mut self, set: usize, ways: usize) -> usize {
         match self {
-            Policy::Lru => None,
-            Policy::TreePlru(tree) => Some(tree.victim(set)),
-            Policy::Random(random) => Some(random.below(ways)),
+            Policy::Lru => 0,
+            Policy::TreePlru(tree) => tree.victim(set),
+            Policy::Random(random) => random.below(ways),
         }
     }
 }

@@ -8,73 +8,102 @@
 //! makes room only moves the beginning.
 //!
 //! Ways that never held a line stand at the end, the lowest last, so that the oldest way is always the one to fill.
-//! Hazard: above the list's length the word holds leftovers. A way is found by its lowest occurrence, which is right
-//! because each way of the set stands once below the length.
 
-/// The longest order that fits a word.
-pub const NARROW: usize = 16;
+/// A set's ways by recency. `ways` is the same number in all calls, from 1 to the most that the order holds.
+pub trait Order: Copy + Default + std::fmt::Debug {
+    /// Of a set that holds no line.
+    fn empty(ways: usize) -> Self;
+    /// The most recent way.
+    fn newest(&self) -> usize;
+    /// Moves the oldest way to the front, and tells which it is.
+    fn renew(&mut self, ways: usize) -> usize;
+    /// Moves a way to the front, and tells how many were in front of it.
+    fn promote(&mut self, way: usize, ways: usize) -> u8;
+}
+
+/// Up to 16 ways.
+///
+/// Hazard: above the list's length the word holds leftovers. A way is found by its lowest occurrence, which is right
+/// because each way of the set stands once below the length.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nibbles(u64);
+
+/// Up to N ways, a power of two.
+#[derive(Clone, Copy, Debug)]
+pub struct Ring<const N: usize> {
+    ways: [u8; N],
+    /// Where the most recent one stands; older ones follow, around the end.
+    first: usize,
+}
 
 const LOW_BITS: u64 = 0x1111_1111_1111_1111;
 const HIGH_BITS: u64 = 0x8888_8888_8888_8888;
 
-/// The order of a set of up to 16 ways that holds no line.
-pub fn empty_narrow(ways: usize) -> u64 {
-    (0..ways as u64).fold(0, |order, way| (order << 4) | way)
+impl Order for Nibbles {
+    fn empty(ways: usize) -> Nibbles {
+        Nibbles((0..ways as u64).fold(0, |order, way| (order << 4) | way))
+    }
+
+    #[inline]
+    fn newest(&self) -> usize {
+        (self.0 & 15) as usize
+    }
+
+    #[inline]
+    fn renew(&mut self, ways: usize) -> usize {
+        let oldest = (self.0 >> (4 * (ways - 1))) & 15;
+        self.0 = (self.0 << 4) | oldest;
+        oldest as usize
+    }
+
+    #[inline]
+    fn promote(&mut self, way: usize, _: usize) -> u8 {
+        // The lowest nibble that is zero; borrows disturb only nibbles above it.
+        let differs = self.0 ^ (LOW_BITS * way as u64);
+        let zero = differs.wrapping_sub(LOW_BITS) & !differs & HIGH_BITS;
+        let at = zero.trailing_zeros() & 0x3c;
+        let newer = (1u64 << at) - 1;
+        let older = !((newer << 4) | 15);
+        self.0 = (self.0 & older) | ((self.0 & newer) << 4) | way as u64;
+        (at / 4) as u8
+    }
 }
 
-/// Moves the oldest of the ways to the front, and tells which it is.
-#[inline]
-pub fn renew_narrow(order: &mut u64, ways: usize) -> usize {
-    let oldest = at_narrow(*order, ways - 1);
-    *order = (*order << 4) | oldest as u64;
-    oldest
+impl<const N: usize> Default for Ring<N> {
+    fn default() -> Ring<N> {
+        Ring { ways: [0; N], first: 0 }
+    }
 }
 
-/// Moves a way to the front, and tells where it was.
-#[inline]
-pub fn promote_narrow(order: &mut u64, way: usize) -> u8 {
-    // The lowest nibble that is zero; borrows disturb only nibbles above it.
-    let differs = *order ^ (LOW_BITS * way as u64);
-    let zero = differs.wrapping_sub(LOW_BITS) & !differs & HIGH_BITS;
-    let at = zero.trailing_zeros() & !3;
-    let newer = (1u64 << at) - 1;
-    let older = !((newer << 4) | 15);
-    *order = (*order & older) | ((*order & newer) << 4) | way as u64;
-    (at / 4) as u8
-}
+impl<const N: usize> Order for Ring<N> {
+    fn empty(ways: usize) -> Ring<N> {
+        Ring { ways: std::array::from_fn(|at| (ways - 1).saturating_sub(at) as u8), first: 0 }
+    }
 
-/// The way at a depth below the order's length.
-#[inline]
-pub fn at_narrow(order: u64, depth: usize) -> usize {
-    ((order >> (4 * depth)) & 15) as usize
-}
+    #[inline]
+    fn newest(&self) -> usize {
+        usize::from(self.ways[self.first % N])
+    }
 
-/// [`empty_narrow`] for a ring that begins at 0.
-pub fn empty_wide(ring: &mut [u8]) {
-    let ways = ring.len();
-    ring.iter_mut().enumerate().for_each(|(at, way)| *way = (ways - 1 - at) as u8);
-}
+    #[inline]
+    fn renew(&mut self, ways: usize) -> usize {
+        self.first = if self.first == 0 { ways - 1 } else { self.first - 1 };
+        self.newest()
+    }
 
-/// [`renew_narrow`] for a ring.
-#[inline]
-pub fn renew_wide(ring: &[u8], first: &mut u64) -> usize {
-    *first = first.checked_sub(1).unwrap_or(ring.len() as u64 - 1);
-    usize::from(ring[*first as usize])
-}
-
-/// [`promote_narrow`] for a ring.
-#[inline]
-pub fn promote_wide(ring: &mut [u8], first: u64, way: usize) -> u8 {
-    let (mut moved, way) = (way as u8, way as u8);
-    let (newer, older) = ring.split_at_mut(first as usize);
-    // The ways newer than it move back by one.
-    for (depth, at) in (0..).zip(older.iter_mut().chain(newer)) {
-        std::mem::swap(at, &mut moved);
-        if moved == way {
-            return depth;
+    #[inline]
+    fn promote(&mut self, way: usize, ways: usize) -> u8 {
+        let (mut moved, mut at, mut depth) = (way as u8, self.first, 0);
+        // The ways newer than it move back by one.
+        loop {
+            std::mem::swap(&mut self.ways[at % N], &mut moved);
+            if usize::from(moved) == way || usize::from(depth) == ways {
+                return depth;
+            }
+            at = if at + 1 == ways { 0 } else { at + 1 };
+            depth += 1;
         }
     }
-    0
 }
 
 #[cfg(test)]
@@ -83,42 +112,41 @@ mod tests {
 
     /// Both orders of sets of the same ways.
     struct Both {
-        narrow: u64,
-        ring: Vec<u8>,
-        first: u64,
+        ways: usize,
+        nibbles: Nibbles,
+        ring: Ring<32>,
     }
 
     impl Both {
         fn new(ways: usize) -> Both {
-            let mut ring = vec![0; ways];
-            empty_wide(&mut ring);
-            Both { narrow: empty_narrow(ways), ring, first: 0 }
+            Both { ways, nibbles: Nibbles::empty(ways), ring: Ring::empty(ways) }
         }
 
         fn renew(&mut self) -> usize {
-            let way = renew_narrow(&mut self.narrow, self.ring.len());
-            assert_eq!(way, renew_wide(&self.ring, &mut self.first));
+            let way = self.nibbles.renew(self.ways);
+            assert_eq!(way, self.ring.renew(self.ways));
+            self.check();
             way
         }
 
         fn promote(&mut self, way: usize) -> u8 {
-            let depth = promote_narrow(&mut self.narrow, way);
-            assert_eq!(depth, promote_wide(&mut self.ring, self.first, way));
+            let depth = self.nibbles.promote(way, self.ways);
+            assert_eq!(depth, self.ring.promote(way, self.ways));
+            self.check();
             depth
         }
 
         fn check(&self) {
-            let ways = self.ring.len();
-            for depth in 0..ways {
-                let way = self.ring[(self.first as usize + depth) % ways];
-                assert_eq!(at_narrow(self.narrow, depth), usize::from(way));
-            }
+            assert_eq!(self.nibbles.newest(), self.ring.newest());
+            let list = (0..self.ways).map(|depth| ((self.nibbles.0 >> (4 * depth)) & 15) as u8);
+            let (late, early) = self.ring.ways[..self.ways].split_at(self.ring.first);
+            assert!(list.eq(early.iter().chain(late).copied()));
         }
     }
 
     #[test]
     fn both_orders_agree() {
-        for ways in 1..=NARROW {
+        for ways in 1..=16 {
             let mut both = Both::new(ways);
             for step in 0..1000usize {
                 if step % 3 == 0 {
@@ -126,7 +154,6 @@ mod tests {
                 } else {
                     both.promote(step * step / 7 % ways);
                 }
-                both.check();
             }
         }
     }

@@ -1,0 +1,248 @@
+//! The sets of a level of up to N ways: lines found, put in, taken out.
+//!
+//! What not: how many ways there are room for (`cache` chooses), who leaves a full set (`replacement`).
+//!
+//! A simulated line that misses everywhere costs what its look-ups cost, and part of that are the real caches' own
+//! misses. So a set lies together, and all that a look-up reads is in its first 32 bytes (up to 16 ways):
+//!
+//! ```text
+//! order 8 | marks 16 | generation 4 | filled 1 | gaps 1 | -         entries: line << 10 | state, 8 bytes a way
+//! ```
+//!
+//! A line keeps its way while it stays. The marks, a byte of each line's number, mixed, are compared all at a time; they
+//! spare most searches that fail the entries.
+//!
+//! Beginning anew costs nothing: sets carry the number of the generation that filled them, and one of an older generation
+//! is empty. There are thousands of bursts, and clearing a last level would cost 0.1 ms for each.
+//!
+//! Assumption: addresses are canonical, of at most 57 bits (Intel SDM vol. 1, 3.3.7.1, with 5-level paging), so that 54
+//! bits and their sign hold a line's number. Lines of other addresses may be taken for one another.
+
+use crate::cache::{Evicted, Place, Slot};
+use crate::config::{ColdLines, Geometry, Replacement};
+use crate::marks::{Marks, mark};
+use crate::replacement::Policy;
+use crate::replacement::recency::Order;
+use crate::state::{GONE, LineState, STATE_BITS};
+use crate::tally::FillClass;
+
+/// A set.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(32))]
+struct Set<const N: usize, O: Order> {
+    order: O,
+    marks: Marks<N>,
+    generation: u32,
+    /// Ways that have held a line in this generation.
+    filled: u8,
+    /// Of these the ones whose line was taken out.
+    gaps: u8,
+    entries: [u64; N],
+}
+
+/// A level's sets. N is a power of two, the most ways.
+#[derive(Clone, Debug)]
+pub struct Sets<const N: usize, O: Order> {
+    sets: Vec<Set<N, O>>,
+    set_count: u64,
+    /// 2^64 / sets, rounded down, where they are no power of two; else 0.
+    reciprocal: u64,
+    /// All bits that a line's number can have.
+    line_mask: u64,
+    ways: usize,
+    /// In sets with fewer lines, lines that are not found may have been there before.
+    known_from: u8,
+    generation: u32,
+    policy: Policy,
+    /// How many lines were taken out, not by making room.
+    removals: u64,
+}
+
+impl<const N: usize, O: Order> Set<N, O> {
+    fn new() -> Set<N, O> {
+        let (order, marks) = (O::default(), Marks::default());
+        Set { order, marks, generation: 0, filled: 0, gaps: 0, entries: [0; N] }
+    }
+
+    #[inline]
+    fn entry(&self, way: usize) -> u64 {
+        self.entries[way % N]
+    }
+
+    /// The way that has a line, of a set that is alive.
+    #[inline]
+    fn way_of(&self, tag: u64, mark: u8) -> Option<usize> {
+        let has = |way: usize| {
+            self.entry(way) & !LineState::ALL == tag && way < usize::from(self.filled)
+        };
+        self.marks.find(mark, has)
+    }
+
+    /// Writes a way, and tells its entry before.
+    #[inline]
+    fn put(&mut self, way: usize, line: u64, state: LineState) -> u64 {
+        self.marks.put(way, mark(line));
+        std::mem::replace(&mut self.entries[way % N], state.entry(line << STATE_BITS))
+    }
+}
+
+impl<const N: usize, O: Order> Sets<N, O> {
+    /// `geometry` was checked, and has at most N ways.
+    pub fn new(geometry: Geometry, replacement: Replacement, cold: ColdLines) -> Sets<N, O> {
+        let (set_count, ways) = (geometry.sets(), geometry.ways as usize);
+        let sets = set_count as usize;
+        let power_of_two = set_count.is_power_of_two();
+        Sets {
+            sets: vec![Set::new(); sets],
+            set_count,
+            reciprocal: if power_of_two { 0 } else { u64::MAX / set_count },
+            line_mask: u64::MAX >> geometry.line_bytes.trailing_zeros(),
+            ways,
+            known_from: if cold == ColdLines::Unknown { ways as u8 } else { 0 },
+            generation: 1,
+            policy: Policy::new(replacement, sets, ways),
+            removals: 0,
+        }
+    }
+
+    pub fn forget(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+        if self.generation == 0 {
+            // Once in 4 billion times: sets of the first generations would come alive again.
+            self.sets.fill(Set::new());
+            self.generation = 1;
+        }
+    }
+
+    #[inline]
+    pub fn set_of(&self, line: u64) -> u64 {
+        if self.reciprocal == 0 {
+            return line & (self.set_count - 1);
+        }
+        // The quotient is right or 1 too small: line * (2^64 / sets - reciprocal) is below 2^64.
+        let quotient = ((u128::from(line) * u128::from(self.reciprocal)) >> 64) as u64;
+        let rest = line - quotient * self.set_count;
+        if rest >= self.set_count { rest - self.set_count } else { rest }
+    }
+
+    pub fn removals(&self) -> u64 {
+        self.removals
+    }
+
+    #[inline]
+    pub fn state(&self, slot: Slot) -> LineState {
+        LineState::of(self.sets[slot.set].entry(slot.way))
+    }
+
+    #[inline]
+    pub fn set_state(&mut self, slot: Slot, state: LineState) {
+        let entry = &mut self.sets[slot.set].entries[slot.way % N];
+        *entry = state.entry(*entry & !LineState::ALL);
+    }
+
+    #[inline]
+    pub fn place(&self, line: u64) -> Place {
+        Place { line, set: self.set_of(line) as usize }
+    }
+
+    #[inline]
+    pub fn look_up(&mut self, place: Place) -> Result<(Slot, u8), FillClass> {
+        let set = &self.sets[place.set];
+        let way = set.order.newest();
+        let same = set.entry(way) & !LineState::ALL == place.line << STATE_BITS;
+        if same && set.generation == self.generation {
+            return Ok((Slot { set: place.set, way }, 0));
+        }
+        self.look_up_far(place)
+    }
+
+    #[inline]
+    pub fn look_up_far(&mut self, place: Place) -> Result<(Slot, u8), FillClass> {
+        let (set, mark) = (&self.sets[place.set], mark(place.line));
+        if set.generation != self.generation {
+            return Err(self.absent(0));
+        }
+        if !set.marks.any(mark) {
+            return Err(self.absent(set.filled));
+        }
+        self.search(place, mark)
+    }
+
+    /// The rest of a touch.
+    fn search(&mut self, place: Place, mark: u8) -> Result<(Slot, u8), FillClass> {
+        let set = &mut self.sets[place.set];
+        let Some(way) = set.way_of(place.line << STATE_BITS, mark) else {
+            let filled = set.filled;
+            return Err(self.absent(filled));
+        };
+        let depth = set.order.promote(way, self.ways);
+        self.policy.touched(place.set, way);
+        Ok((Slot { set: place.set, way }, depth))
+    }
+
+    pub fn find(&self, line: u64) -> Option<Slot> {
+        let index = self.set_of(line) as usize;
+        let set = &self.sets[index];
+        let alive = set.generation == self.generation;
+        let way = alive.then(|| set.way_of(line << STATE_BITS, mark(line))).flatten()?;
+        Some(Slot { set: index, way })
+    }
+
+    #[inline]
+    pub fn fill(&mut self, place: Place, state: LineState) -> Option<Evicted> {
+        let set = &mut self.sets[place.set];
+        let alive = set.generation == self.generation;
+        if alive && usize::from(set.filled) == self.ways && set.gaps == 0 && self.policy.is_lru() {
+            let way = set.order.renew(self.ways);
+            let before = set.put(way, place.line, state);
+            return Some(self.evicted(before));
+        }
+        self.fill_any(place, state)
+    }
+
+    /// The same in all other cases than the common one.
+    #[inline(never)]
+    fn fill_any(&mut self, place: Place, state: LineState) -> Option<Evicted> {
+        let set = &mut self.sets[place.set];
+        if set.generation != self.generation {
+            (set.generation, set.filled, set.gaps) = (self.generation, 0, 0);
+            set.order = O::empty(self.ways);
+            self.policy.forget(place.set);
+        }
+        let evicts = usize::from(set.filled) == self.ways && set.gaps == 0;
+        let way = if evicts {
+            self.policy.victim(place.set, self.ways)
+        } else if set.gaps > 0 {
+            set.gaps -= 1;
+            set.entries.iter().position(|entry| entry & GONE != 0).unwrap_or(0)
+        } else {
+            set.filled += 1;
+            usize::from(set.filled) - 1
+        };
+        set.order.promote(way, self.ways);
+        self.policy.touched(place.set, way);
+        let before = set.put(way, place.line, state);
+        evicts.then(|| self.evicted(before))
+    }
+
+    pub fn remove(&mut self, line: u64) -> Option<LineState> {
+        let slot = self.find(line)?;
+        let set = &mut self.sets[slot.set];
+        let state = LineState::of(set.entry(slot.way));
+        set.entries[slot.way % N] |= GONE;
+        set.gaps += 1;
+        self.removals += 1;
+        Some(state)
+    }
+
+    #[inline]
+    fn evicted(&self, entry: u64) -> Evicted {
+        let line = (entry.cast_signed() >> STATE_BITS).cast_unsigned() & self.line_mask;
+        Evicted { line, state: LineState::of(entry) }
+    }
+
+    #[inline]
+    fn absent(&self, filled: u8) -> FillClass {
+        if filled < self.known_from { FillClass::Unknown { age: filled } } else { FillClass::Miss }
+    }
+}
