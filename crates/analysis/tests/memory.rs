@@ -108,12 +108,13 @@ fn the_core_floor_tells_the_memory_bound_share() {
     let outcome = FloorOutcome::Measured(time(Picos(750)));
     recording.core_floors.push(CoreFloor { block, iterations: 8, outcome });
     with(&recording, |memory| {
-        let bound = memory.bound().expect("a share");
+        let found = memory.bound();
+        let bound = found.as_ref().expect("a share");
         within(&bound.memory, 75.0, 1.0);
         within(&bound.without_misses, 0.25, 2.0);
         let bandwidth = memory.bandwidth(Bands::default()).expect("bandwidth");
         // 10.7 of 20 GB/s is not near the limit.
-        let class = memory.class(&bandwidth, &bound).expect("a class");
+        let class = memory.class(&bandwidth, &found).expect("a class");
         assert_eq!(class.0, Class::Latency, "{}", class.1);
     });
     recording.core_floors[0].outcome = FloorOutcome::Measured(time(Picos(30_000)));

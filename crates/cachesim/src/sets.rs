@@ -72,9 +72,8 @@ impl<const N: usize, O: Order> Set<N, O> {
     /// The way that has a line, of a set that is alive.
     #[inline]
     fn way_of(&self, tag: u64, mark: u8) -> Option<usize> {
-        let has = |way: usize| {
-            self.entry(way) & !LineState::ALL == tag && way < usize::from(self.filled)
-        };
+        let has =
+            |way: usize| self.entry(way) & !LineState::ALL == tag && way < usize::from(self.filled);
         self.marks.find(mark, has)
     }
 

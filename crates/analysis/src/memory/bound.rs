@@ -31,8 +31,10 @@ const QUICKEST: f64 = 0.025e-9;
 const TOO_MUCH: f64 = 1.15;
 /// A wider interval says nothing, percent.
 const WIDE: f64 = 80.0;
-/// From this share on memory is what the program waits for, 0..1.
-const BOUND: f64 = 0.4;
+/// From this share on memory is what the program waits for.
+const BOUND_PERCENT: f64 = 40.0;
+/// An upper bound from here on leaves open whether it does.
+const UNDECIDED_PERCENT: f64 = 70.0;
 /// From this share of the peak on, bandwidth is what limits.
 const NEAR_PEAK: f64 = 0.7;
 
@@ -197,47 +199,55 @@ impl Memory<'_> {
         }
     }
 
-    /// What limits the program, and why, in words; `None` when the evidence does not decide.
-    #[must_use]
-    pub fn class(&self, bandwidth: &Bandwidth, bound: &Bound) -> Option<(Class, String)> {
-        let elapsed = self.profile.elapsed().seconds();
-        // Threads that run at a time; and the rate while they do.
-        let running = (self.strata.seconds / elapsed.max(1e-9)).max(1.0);
-        let reach = self.reachable(running)?;
-        let rate = bandwidth.average.value? * elapsed * running / self.strata.seconds;
-        let of_reach = rate / reach;
+    /// What limits the program, and why, in words.
+    ///
+    /// # Errors
+    /// Why the evidence does not decide.
+    pub fn class(
+        &self,
+        bandwidth: &Bandwidth,
+        bound: &Result<Bound, String>,
+    ) -> Result<(Class, String), String> {
+        let limit = self.near_the_limit(bandwidth);
+        let (of_reach, why) = limit.ok_or("this machine's bandwidth was not measured")?;
         if of_reach >= NEAR_PEAK {
-            let why = format!(
-                "{rate:.1} GB/s while it runs, {:.0} % of what this many threads reach on this machine",
-                of_reach * 100.0
-            );
-            return Some((Class::Bandwidth, why));
+            return Ok((Class::Bandwidth, why));
         }
-        let memory = bound.memory.value? / 100.0;
-        if memory >= BOUND {
-            let walks = self.walk_share().filter(|_| !self.is_chase());
-            let why =
-                format!("{:.0} % of its time is beyond what its instructions need", memory * 100.0);
-            return Some(match walks {
-                Some(share) if share > 0.5 => (
-                    Class::Tlb,
-                    format!(
-                        "{why}; {:.0} % of the loads beyond L1 need a page walk",
-                        share * 100.0
-                    ),
-                ),
+        let Bound { memory, .. } = bound.as_ref().map_err(String::clone)?;
+        let wide = || "the intervals of what was measured are too wide to decide".to_owned();
+        let (Some(share), Some(high)) = (memory.value, memory.high) else { return Err(wide()) };
+        if share >= BOUND_PERCENT {
+            let why = format!("{share:.0} % of its time is beyond what its instructions need");
+            return Ok(match self.walk_share().filter(|_| !self.is_chase()) {
+                Some(walks) if walks > 0.5 => {
+                    let walks = (walks * 100.0).min(100.0);
+                    let why =
+                        format!("{why}; {walks:.0} % of the loads beyond L2 need a page walk");
+                    (Class::Tlb, why)
+                }
                 _ => (Class::Latency, why),
             });
         }
-        (bound.memory.high? / 100.0 < BOUND + 0.3).then(|| {
-            (
-                Class::Core,
-                format!(
-                    "{:.0} % of its time is what its instructions need",
-                    100.0 - memory * 100.0
-                ),
-            )
-        })
+        if high >= UNDECIDED_PERCENT {
+            return Err(wide());
+        }
+        Ok((
+            Class::Core,
+            format!("{:.0} % of its time is what its instructions need", 100.0 - share),
+        ))
+    }
+
+    /// The rate while the program runs over what as many threads reach, and that in words.
+    fn near_the_limit(&self, bandwidth: &Bandwidth) -> Option<(f64, String)> {
+        let elapsed = self.profile.elapsed().seconds();
+        let running = (self.strata.seconds / elapsed.max(1e-9)).max(1.0);
+        let rate = bandwidth.average.value? * elapsed * running / self.strata.seconds;
+        let of_reach = rate / self.reachable(running)?;
+        let percent = of_reach * 100.0;
+        let why = format!(
+            "{rate:.1} GB/s while it runs, {percent:.0} % of what this many threads reach on this machine"
+        );
+        Some((of_reach, why))
     }
 
     /// Page walks: accesses whose translation is in neither TLB, for the whole program.

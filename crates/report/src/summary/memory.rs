@@ -73,14 +73,13 @@ fn class(
     bandwidth: &Result<Bandwidth, &str>,
     bound: &Result<Bound, String>,
 ) -> (Option<Class>, String) {
-    let (bandwidth, bound) = match (bandwidth, bound) {
-        (Ok(bandwidth), Ok(bound)) => (bandwidth, bound),
-        (Err(why), _) => return (None, (*why).to_owned()),
-        (_, Err(why)) => return (None, why.clone()),
+    let bandwidth = match bandwidth {
+        Ok(bandwidth) => bandwidth,
+        Err(why) => return (None, (*why).to_owned()),
     };
     match memory.class(bandwidth, bound) {
-        Some((class, why)) => (Some(class), why),
-        None => (None, "the intervals of what was measured are too wide to decide".to_owned()),
+        Ok((class, why)) => (Some(class), why),
+        Err(why) => (None, why),
     }
 }
 
