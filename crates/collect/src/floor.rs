@@ -16,7 +16,7 @@ use base::{BlockId, Nanos, Picos, RemoteAddr};
 use facts::{
     Block, BurstFlavour, CoreFloor, Fact, FloorOutcome, FloorTime, Record, decode_records,
 };
-use sys::floor::{Floor, FloorError, StartState};
+use sys::floor::{EVERY_WORD, Floor, FloorError, StartState};
 use tracee::random::Random;
 use x86::translate::RecordLayout;
 use x86::{CodeBytes, NoFloor, Reader, Source, read_pieces, unroll};
@@ -35,6 +35,8 @@ const ITERATIONS: std::ops::RangeInclusive<usize> = 2..=128;
 /// Translations that every first-level TLB for data holds, less those of the stub (64 entries, 48 on some).
 const MOST_PAGES: usize = 40;
 
+/// A distance that any loop may have.
+const STEP: u64 = 8;
 /// Length of a repetition: long against a step of the clock, short against the time between interrupts.
 const REPETITION: Nanos = Nanos(20_000);
 /// Repetitions, in turns of this many long ones and short ones.
@@ -161,9 +163,10 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// The registers at its start. What comes up later in an iteration follows from memory.
-    fn start(&self) -> StartState {
-        let mut state = StartState::default();
+    /// The registers at its start: `unknown` where no record holds one. What comes up later in an iteration follows from
+    /// memory.
+    fn start(&self, unknown: u64) -> StartState {
+        let mut state = StartState { general: [unknown; 16], ..StartState::default() };
         for value in self.layout.values.iter().filter(|value| value.root.at == 0) {
             // Word 0 is the header, which a record here does not have.
             let first = value.word.saturating_sub(1);
@@ -186,8 +189,9 @@ impl<'a> Loop<'a> {
     fn floor(&self, tick: f64) -> Result<CoreFloor, FloorError> {
         let most = INSTRUCTIONS / self.block.instructions.len().max(1);
         let mut iterations = most.clamp(*ITERATIONS.start(), *ITERATIONS.end());
+        let mut unknown = EVERY_WORD;
         let outcome = loop {
-            match self.time(iterations, tick) {
+            match self.time(iterations, unknown, tick) {
                 Ok(time) => break FloorOutcome::Measured(time),
                 // Fewer iterations touch fewer pages.
                 Err(Why::Pages(_) | Why::Run(FloorError::ManyPages))
@@ -195,6 +199,8 @@ impl<'a> Loop<'a> {
                 {
                     iterations /= 2;
                 }
+                // A register that no record holds can be a pointer, or the distance from one iteration to the next.
+                Err(Why::Run(FloorError::Fault(_))) if unknown == EVERY_WORD => unknown = STEP,
                 Err(Why::Run(error @ FloorError::System(_))) => return Err(error),
                 Err(why) => break FloorOutcome::Refused(why.to_string()),
             }
@@ -202,8 +208,8 @@ impl<'a> Loop<'a> {
         Ok(CoreFloor { block: self.id, iterations: iterations as u64, outcome })
     }
 
-    fn time(&self, iterations: usize, tick: f64) -> Result<FloorTime, Why> {
-        let state = self.start();
+    fn time(&self, iterations: usize, unknown: u64, tick: f64) -> Result<FloorTime, Why> {
+        let state = self.start(unknown);
         let arena = arena(self.block.start, &state).ok_or(Why::NoPlace)?;
         let code = unroll(&self.block, &self.code[..], Floor::code_at(arena), 2 * iterations);
         let code = code.map_err(Why::Code)?;
@@ -261,7 +267,7 @@ fn arena(code: RemoteAddr, state: &StartState) -> Option<RemoteAddr> {
     let below = (1..7).filter_map(|steps| code.checked_sub(steps * STEP));
     let above = (1..7).filter_map(|steps| code.checked_add(steps * STEP));
     let is_free = |at: &u64| {
-        let used = state.general.iter().chain(&[sys::floor::EVERY_WORD]);
+        let used = state.general.iter().chain(&[EVERY_WORD]);
         *at >= 1 << 20 && used.into_iter().all(|used| used.abs_diff(*at) > APART)
     };
     below.chain(above).find(is_free).map(RemoteAddr)

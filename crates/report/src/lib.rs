@@ -109,7 +109,7 @@ pub fn build(
         View::Latency => views::latency(&request, &Memory::new(&profile, &code)),
         View::Reuse => views::reuse(&request, &code),
         View::Sharing => views::sharing(&request, &code),
-        View::Roofline => views::roofline(&request, &code),
+        View::Roofline => views::roofline(&request, &code, &Memory::new(&profile, &code)),
         View::WorkingSet => views::working_set(&request, &code),
     };
     Ok(Document::Table(Box::new(table)))

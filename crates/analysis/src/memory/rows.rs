@@ -37,6 +37,15 @@ pub struct MemoryRow {
 }
 
 impl MemoryRow {
+    /// Bytes read and written; their doubts go together, for they come from the same bursts.
+    #[must_use]
+    pub fn traffic(&self) -> Metric {
+        let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+        let (a, b) = (&self.read, &self.write);
+        let (low, high) = (add(a.low, b.low), add(a.high, b.high));
+        Metric { value: add(a.value, b.value), low, high, ..a.clone() }
+    }
+
     /// Its sites.
     #[must_use]
     pub fn sites(&self) -> &[SiteIndex] {

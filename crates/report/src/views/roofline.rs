@@ -1,14 +1,18 @@
 //! `roofline`: floating-point operations against the bytes that loads and stores move.
 
-use analysis::roofline::{Peaks, WorkRow};
-use analysis::{Key, TracedCode};
+use std::collections::HashMap;
+
+use analysis::memory::{Memory, MemoryRow};
+use analysis::roofline::{Peaks, Roof, WorkRow};
+use analysis::{Key, RowKey, TracedCode};
+use facts::Metric;
 
 use super::Request;
-use super::columns::{cells_of_key, figure, looks, missing, of_keys};
+use super::columns::{cells_of_key, figure, looks, missing, name, of_keys};
 use crate::table::{Cell, Look, Table};
 use crate::text;
 
-pub(crate) fn roofline(request: &Request<'_>, code: &TracedCode) -> Table {
+pub(crate) fn roofline(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>) -> Table {
     let profile = request.profile;
     let keys = match request.options.group.as_slice() {
         [] => &[Key::Function][..],
@@ -24,18 +28,27 @@ pub(crate) fn roofline(request: &Request<'_>, code: &TracedCode) -> Table {
         figure("stores", "Stores", "count"),
         figure("bytes_moved", "Bytes moved", "bytes"),
         figure("intensity", "Intensity", "FLOP/byte"),
+        figure("dram_intensity", "Intensity, from memory", "FLOP/byte"),
+        figure("flop_rate", "Rate", "GFLOP/s"),
+        figure("roof", "Roof", "GFLOP/s"),
+        name("bound", "Bound by"),
     ]);
+    let native = Native::of(request, memory, keys);
     let rows = found.rows.iter().map(|row| {
         let mut cells = cells_of_key(profile, keys, &row.key, row.place, None);
         cells.extend(figures(row));
+        cells.extend(native.cells(row));
         cells
     });
     let mut shown = vec![
         (Look::Percent("flop_percent"), "share %"),
         (Look::Count("flops"), "FLOP"),
         (Look::Count("double_percent"), "double %"),
-        (Look::Bytes("bytes_moved"), "bytes"),
         (Look::Ratio("intensity"), "FLOP/byte"),
+        (Look::Ratio("dram_intensity"), "of DRAM"),
+        (Look::Figure("flop_rate"), "GFLOP/s"),
+        (Look::Figure("roof"), "roof"),
+        (Look::Text("bound"), "bound by"),
     ];
     // The module is in JSON: figures and names would not fit on a line.
     let fits =
@@ -66,13 +79,80 @@ fn figures(row: &WorkRow) -> [Cell; 7] {
         .map(|metric| Cell::metric(metric.clone()))
 }
 
+/// What the rows do in the whole run: time from samples, traffic from the cache model.
+struct Native<'a> {
+    rows: HashMap<RowKey, MemoryRow>,
+    seconds: HashMap<RowKey, Metric>,
+    peaks: Option<Peaks>,
+    missing: Option<&'a str>,
+}
+
+impl Native<'_> {
+    fn of<'a>(request: &Request<'a>, memory: &'a Memory<'_>, keys: &[Key]) -> Native<'a> {
+        let scale = request.profile.cpu_scale();
+        let found = analysis::hotspots::hotspots(request.profile, request.selection, keys);
+        let seconds = found.rows.iter().map(|row| (row.key, scale.quantity(&row.self_time)));
+        let rows = memory.rows(request.selection, keys).unwrap_or_default();
+        let calibration = request.profile.recording.run.calibration.as_ref();
+        Native {
+            rows: rows.into_iter().map(|row| (row.key, row)).collect(),
+            seconds: seconds.collect(),
+            peaks: calibration.and_then(Peaks::of),
+            missing: memory.missing(),
+        }
+    }
+
+    /// Intensity, rate, roof, and what it is. The row's figures are of bursts, these of the whole run: the number of its
+    /// loads and stores in both tells the factor.
+    fn cells(&self, row: &WorkRow) -> [Cell; 4] {
+        let why = self.missing.unwrap_or("its accesses or samples are too few");
+        let none = |unit| Cell::metric(Metric::unavailable(unit, why));
+        let missing = || [none("FLOP/byte"), none("GFLOP/s"), none("GFLOP/s"), Cell::Missing];
+        let Some(whole) = self.rows.get(&row.key) else { return missing() };
+        let sum = |a: &Metric, b: &Metric| a.value.zip(b.value).map(|(a, b)| a + b);
+        let executed = sum(&whole.loads, &whole.stores).zip(sum(&row.loads, &row.stores));
+        let Some((executed, traced)) =
+            executed.filter(|(executed, traced)| *executed > 0.0 && *traced > 0.0)
+        else {
+            return missing();
+        };
+        let in_bursts = |metric: &Metric| {
+            let scale = |value: Option<f64>| value.map(|value| value * traced / executed);
+            Metric {
+                value: scale(metric.value),
+                low: scale(metric.low),
+                high: scale(metric.high),
+                ..metric.clone()
+            }
+        };
+        let intensity = row.dram_intensity(&in_bursts(&whole.traffic()));
+        let rate = match self.seconds.get(&row.key) {
+            Some(seconds) => row.rate(&in_bursts(seconds)),
+            None => Metric::unavailable("GFLOP/s", "no sample fell into it"),
+        };
+        let roof = self.peaks.as_ref().and_then(|peaks| peaks.roof(&intensity));
+        let (roof, bound) = match roof {
+            Some((roof, Roof::Memory)) => (roof, Cell::text("memory")),
+            Some((roof, Roof::Arithmetic)) => (roof, Cell::text("arithmetic")),
+            None => (
+                Metric::unavailable(
+                    "GFLOP/s",
+                    "the machine's peaks are not known: run `fathom machine`",
+                ),
+                Cell::Missing,
+            ),
+        };
+        [Cell::metric(intensity), Cell::metric(rate), Cell::metric(roof), bound]
+    }
+}
+
 fn notes(request: &Request<'_>, bursts: u64) -> Vec<String> {
     if bursts == 0 {
         return Vec::new();
     }
     let mut notes = vec![format!(
-        "Exact counts of {bursts} bursts. Bytes are those between core and first cache: of what comes from memory they \
-         are the upper bound, and this intensity is the lower bound."
+        "Exact counts of {bursts} bursts. Bytes are those between core and first cache: the intensity \
+         beside it is that of what comes from memory."
     )];
     let calibration = request.profile.recording.run.calibration.as_ref();
     if let Some(peaks) = calibration.and_then(Peaks::of)
