@@ -75,6 +75,11 @@ pub struct LoopAccess {
 }
 
 impl LoopAccess {
+    /// The same from an iteration on.
+    pub(crate) fn from(&self, iteration: u64) -> LoopAccess {
+        LoopAccess { start: self.at(iteration).address, ..*self }
+    }
+
     /// The access of an iteration, counted from 0.
     #[must_use]
     pub fn at(&self, iteration: u64) -> Access {

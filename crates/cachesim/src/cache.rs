@@ -8,7 +8,7 @@ use base::Bytes;
 use crate::config::{ColdLines, Geometry, MAX_LINES, MAX_WAYS, Replacement};
 use crate::replacement::recency::{Nibbles, Ring};
 use crate::sets::Sets;
-use crate::state::LineState;
+use crate::state::{Entry, LineState};
 use crate::tally::FillClass;
 
 /// A line, and the set to which it belongs in a level.
@@ -18,18 +18,19 @@ pub struct Place {
     pub set: usize,
 }
 
-/// Where a line lies.
+/// Where a line lies. This and [`Hit`] are small enough to be handed over in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
-    pub set: usize,
-    pub way: usize,
+    pub set: u32,
+    pub way: u8,
 }
 
-/// A line that had to make room.
+/// A line found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Evicted {
-    pub line: u64,
-    pub state: LineState,
+pub struct Hit {
+    pub slot: Slot,
+    /// How many lines of its set were more recent.
+    pub depth: u8,
 }
 
 /// One level.
@@ -75,6 +76,26 @@ impl Cache {
         each!(self, sets => sets.set_of(line))
     }
 
+    /// How many lines there is room for.
+    pub fn lines(&self) -> u64 {
+        each!(self, sets => sets.lines())
+    }
+
+    /// Whether this is the level before, with `lines` added to each line's number. Only for LRU.
+    pub fn is_moved(&self, before: &Cache, lines: i64) -> bool {
+        match (self, before) {
+            (Cache::Narrow(now), Cache::Narrow(before)) => now.is_moved(before, lines),
+            (Cache::Wide(now), Cache::Wide(before)) => now.is_moved(before, lines),
+            (Cache::Widest(now), Cache::Widest(before)) => now.is_moved(before, lines),
+            _ => false,
+        }
+    }
+
+    /// Adds `lines` to each line's number. Only for LRU, and if none wraps around.
+    pub fn move_by(&mut self, lines: i64) {
+        each!(self, sets => sets.move_by(lines));
+    }
+
     /// How many lines were taken out since the start, not by making room.
     pub fn removals(&self) -> u64 {
         each!(self, sets => sets.removals())
@@ -100,13 +121,13 @@ impl Cache {
 
     /// A touch. A line that is found becomes its set's most recent one, and its depth before is told.
     #[inline]
-    pub fn look_up(&mut self, place: Place) -> Result<(Slot, u8), FillClass> {
+    pub fn look_up(&mut self, place: Place) -> Result<Hit, FillClass> {
         each!(self, sets => sets.look_up(place))
     }
 
     /// The same for outer levels, where the most recent line is seldom the one.
     #[inline]
-    pub fn look_up_far(&mut self, place: Place) -> Result<(Slot, u8), FillClass> {
+    pub fn look_up_far(&mut self, place: Place) -> Result<Hit, FillClass> {
         each!(self, sets => sets.look_up_far(place))
     }
 
@@ -117,7 +138,7 @@ impl Cache {
 
     /// Puts a line in that is not there, as its set's most recent one.
     #[inline]
-    pub fn fill(&mut self, place: Place, state: LineState) -> Option<Evicted> {
+    pub fn fill(&mut self, place: Place, state: LineState) -> Option<Entry> {
         each!(self, sets => sets.fill(place, state))
     }
 

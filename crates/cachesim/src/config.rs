@@ -119,6 +119,16 @@ pub struct Config {
 }
 
 impl Config {
+    /// One core, three levels that are not inclusive, LRU, and no prefetcher.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.cores == 1
+            && self.l2.is_some()
+            && self.llc.is_some()
+            && self.inclusion == Inclusion::NonInclusive
+            && self.replacement == Replacement::Lru
+            && self.prefetch == Prefetch::None
+    }
+
     /// What can be simulated.
     ///
     /// # Errors

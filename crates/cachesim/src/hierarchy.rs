@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use base::RemoteAddr;
 
 use crate::access::{Access, Kind, SiteId, Span, Thread};
-use crate::cache::{Cache, Place};
+use crate::cache::{Cache, Hit, Place};
 use crate::config::{Config, ConfigError, Inclusion};
 use crate::prefetch::Prefetcher;
 use crate::state::LineState;
@@ -40,6 +40,8 @@ pub(crate) struct Levels {
     pub inclusion: Inclusion,
     pub shift: u32,
     prefetcher: Prefetcher,
+    /// One core, three levels that are not inclusive, LRU, no prefetcher: what an analysis has, and the quick way.
+    pub plain: bool,
     pub traffic: Traffic,
     /// Line number -> copies made invalid. Ordered, so that what is told from it is the same each time.
     pub contended: BTreeMap<u64, u64>,
@@ -78,6 +80,7 @@ impl Hierarchy {
             inclusion: config.inclusion,
             shift: config.l1.line_bytes.trailing_zeros(),
             prefetcher: Prefetcher::new(config.prefetch),
+            plain: config.is_plain(),
             traffic: Traffic::default(),
             contended: BTreeMap::new(),
         };
@@ -129,7 +132,12 @@ impl Hierarchy {
         let (levels, tally) = self.with_tally(access.site);
         tally.count(access, 1);
         let shift = levels.shift;
-        for line in Span::of(access, shift).iter(shift) {
+        let span = Span::of(access, shift);
+        if span.lines == 1 {
+            levels.touch(core, span.first, access.kind, access.site, tally);
+            return;
+        }
+        for line in span.iter(shift) {
             levels.touch(core, line, access.kind, access.site, tally);
         }
     }
@@ -139,9 +147,14 @@ impl Hierarchy {
     pub(crate) fn with_tally(&mut self, site: SiteId) -> (&mut Levels, &mut SiteTally) {
         let site = site.0 as usize;
         if site >= self.tallies.len() {
-            self.tallies.resize(site + 1, SiteTally::default());
+            self.make_room(site);
         }
         (&mut self.levels, &mut self.tallies[site])
+    }
+
+    #[cold]
+    fn make_room(&mut self, site: usize) {
+        self.tallies.resize(site + 1, SiteTally::default());
     }
 }
 
@@ -165,6 +178,36 @@ impl Levels {
         site: SiteId,
         tally: &mut SiteTally,
     ) -> Touched {
+        if self.plain {
+            self.touch_as::<true>(0, line, kind, site, tally)
+        } else {
+            self.touch_any(core, line, kind, site, tally)
+        }
+    }
+
+    /// Apart, so that the quick way is small.
+    #[inline(never)]
+    fn touch_any(
+        &mut self,
+        core: usize,
+        line: u64,
+        kind: Kind,
+        site: SiteId,
+        tally: &mut SiteTally,
+    ) -> Touched {
+        self.touch_as::<false>(core, line, kind, site, tally)
+    }
+
+    /// `PLAIN` lets the compiler leave out all that [`Levels::plain`] ones do not have.
+    #[inline(always)]
+    fn touch_as<const PLAIN: bool>(
+        &mut self,
+        core: usize,
+        line: u64,
+        kind: Kind,
+        site: SiteId,
+        tally: &mut SiteTally,
+    ) -> Touched {
         if kind.drops() {
             self.drop_line(line);
             return Touched::Dropped;
@@ -172,12 +215,12 @@ impl Levels {
         let l1 = &mut self.cores[core].l1;
         let place = l1.place(line);
         match l1.look_up(place) {
-            Ok((slot, depth)) => {
+            Ok(Hit { slot, depth }) => {
                 tally.l1.add_hits(depth, 1);
                 if kind.stores() {
                     let state = l1.state(slot);
                     if !state.is_own() {
-                        let state = self.store(core, line, state, tally);
+                        let state = self.store::<PLAIN>(core, line, state, tally);
                         // Nothing else in this L1 changed: the slot is still the line's.
                         self.cores[core].l1.set_state(slot, state);
                     }
@@ -186,8 +229,8 @@ impl Levels {
             }
             Err(class) => {
                 tally.l1.absent.add(class);
-                self.miss(core, place, kind, class, tally);
-                if let Some(next) = self.prefetcher.missed(line, site, self.shift) {
+                self.miss::<PLAIN>(core, place, kind, class, tally);
+                if !PLAIN && let Some(next) = self.prefetcher.missed(line, site, self.shift) {
                     self.prefetch(core, next, tally);
                 }
                 Touched::Missed
@@ -196,7 +239,8 @@ impl Levels {
     }
 
     /// The first store to a copy that is clean, or that other cores may have too.
-    fn store(
+    #[inline]
+    fn store<const PLAIN: bool>(
         &mut self,
         core: usize,
         line: u64,
@@ -204,7 +248,7 @@ impl Levels {
         tally: &mut SiteTally,
     ) -> LineState {
         let mut state = state;
-        if state.is_shared() {
+        if !PLAIN && state.is_shared() {
             state = self.invalidate_others(core, line, state.shared(false), tally);
         }
         if !state.is_dirtied() {
@@ -214,7 +258,8 @@ impl Levels {
     }
 
     /// A line that L1 does not have.
-    fn miss(
+    #[inline(never)]
+    fn miss<const PLAIN: bool>(
         &mut self,
         core: usize,
         place: Place,
@@ -224,33 +269,34 @@ impl Levels {
     ) {
         let line = place.line;
         let mut state = match &mut self.cores[core].l2 {
-            None => self.fetch(core, line, class, Cause::Demand, tally),
+            None => self.fetch::<PLAIN>(core, line, class, Cause::Demand, tally),
             Some(l2) => {
                 let place = l2.place(line);
                 match l2.look_up_far(place) {
-                    Ok((slot, depth)) => {
+                    Ok(Hit { slot, depth }) => {
                         tally.l2.add_hits(depth, 1);
                         l2.state(slot).copy()
                     }
                     Err(class) => {
                         tally.l2.absent.add(class);
-                        let state = self.fetch(core, line, class, Cause::Demand, tally);
-                        self.fill_l2(core, place, state);
+                        let state = self.fetch::<PLAIN>(core, line, class, Cause::Demand, tally);
+                        self.fill_l2::<PLAIN>(core, place, state);
                         state.copy()
                     }
                 }
             }
         };
         if kind.stores() {
-            state = self.store(core, line, state, tally);
+            state = self.store::<PLAIN>(core, line, state, tally);
         }
         if let Some(evicted) = self.cores[core].l1.fill(place, state) {
-            self.traffic.l1.add(evicted.state.is_dirty());
-            self.left_l1(core, evicted);
+            self.traffic.l1.add(evicted.state().is_dirty());
+            self.left_l1::<PLAIN>(core, evicted);
         }
     }
 
     /// Fetches a line into L2 unless the core has it.
+    #[cold]
     fn prefetch(&mut self, core: usize, line: u64, tally: &mut SiteTally) {
         let Private { l1, l2 } = &mut self.cores[core];
         let Some(l2) = l2 else { return };
@@ -258,23 +304,23 @@ impl Levels {
             let place = l2.place(line);
             // Without a last level, what L2 knows decides the class.
             let class = l2.look_up_far(place).err().unwrap_or(FillClass::Miss);
-            let state = self.fetch(core, line, class, Cause::Prefetch, tally);
-            self.fill_l2(core, place, state);
+            let state = self.fetch::<false>(core, line, class, Cause::Prefetch, tally);
+            self.fill_l2::<false>(core, place, state);
         }
     }
 
     #[inline]
-    fn fill_l2(&mut self, core: usize, place: Place, state: LineState) {
+    fn fill_l2<const PLAIN: bool>(&mut self, core: usize, place: Place, state: LineState) {
         let l2 = self.cores[core].l2.as_mut();
         if let Some(evicted) = l2.and_then(|l2| l2.fill(place, state)) {
-            self.traffic.l2.add(evicted.state.is_dirty());
-            self.left_l2(core, evicted);
+            self.traffic.l2.add(evicted.state().is_dirty());
+            self.left_l2::<PLAIN>(core, evicted);
         }
     }
 
     /// A line that the core's private levels do not have; `class` is what the outer one of them knew.
     #[inline]
-    fn fetch(
+    fn fetch<const PLAIN: bool>(
         &mut self,
         core: usize,
         line: u64,
@@ -283,18 +329,19 @@ impl Levels {
         tally: &mut SiteTally,
     ) -> LineState {
         let demanded = u64::from(cause == Cause::Demand);
-        let elsewhere = if self.cores.len() > 1 { self.share_with(core, line) } else { None };
+        let elsewhere =
+            if !PLAIN && self.cores.len() > 1 { self.share_with(core, line) } else { None };
         if let Some(state) = elsewhere.filter(|state| state.is_dirty()) {
             tally.remote += demanded;
             return state;
         }
-        let victim_cache = self.inclusion == Inclusion::Victim;
+        let victim_cache = !PLAIN && self.inclusion == Inclusion::Victim;
         let Some(llc) = &mut self.llc else {
             return Levels::fetched(elsewhere, class, demanded, tally);
         };
         let place = llc.place(line);
         match llc.look_up_far(place) {
-            Ok((slot, depth)) => {
+            Ok(Hit { slot, depth }) => {
                 tally.llc.add_hits(depth, demanded);
                 let found = llc.state(slot);
                 let state = if victim_cache {
@@ -303,7 +350,7 @@ impl Levels {
                 } else {
                     found.copy()
                 };
-                state.shared(elsewhere.is_some())
+                if PLAIN { state } else { state.shared(elsewhere.is_some()) }
             }
             Err(class) => {
                 if cause == Cause::Demand {
@@ -311,7 +358,7 @@ impl Levels {
                 }
                 let state = Levels::fetched(elsewhere, class, demanded, tally);
                 if !victim_cache && elsewhere.is_none() {
-                    self.fill_llc(place, state);
+                    self.fill_llc::<PLAIN>(place, state);
                 }
                 state
             }
@@ -337,13 +384,14 @@ impl Levels {
 
     /// Puts a line into the last level, if there is one.
     #[inline]
-    pub fn fill_llc(&mut self, place: Place, state: LineState) {
+    pub fn fill_llc<const PLAIN: bool>(&mut self, place: Place, state: LineState) {
         if let Some(evicted) = self.llc.as_mut().and_then(|llc| llc.fill(place, state)) {
-            self.left_llc(evicted);
+            self.left_llc::<PLAIN>(evicted);
         }
     }
 
     /// A line leaves all levels; a dirty one is written to DRAM.
+    #[cold]
     fn drop_line(&mut self, line: u64) {
         let mut dirty = false;
         for core in 0..self.cores.len() {

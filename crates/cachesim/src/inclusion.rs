@@ -10,16 +10,16 @@
 //! * Victim: what leaves L2 leaves L1, so that a line is either in a core's private levels or in the last level. With
 //!   several cores that share lines it may be in both, and then the same holds as for non-inclusive ones.
 
-use crate::cache::Evicted;
 use crate::config::Inclusion;
 use crate::hierarchy::Levels;
-use crate::state::LineState;
+use crate::state::{Entry, LineState};
 
 impl Levels {
     /// A line left a core's L1.
-    pub fn left_l1(&mut self, core: usize, evicted: Evicted) {
-        let Evicted { line, state } = evicted;
-        if self.nothing_to_tell(state) {
+    #[inline]
+    pub fn left_l1<const PLAIN: bool>(&mut self, core: usize, evicted: Entry) {
+        let (line, state) = (evicted.line(self.shift), evicted.state());
+        if self.nothing_to_tell::<PLAIN>(state) {
             return;
         }
         let l2 = self.cores[core].l2.as_mut();
@@ -32,19 +32,21 @@ impl Levels {
     }
 
     /// Whether the copies further out know all that this one knew. Spares most evictions a search.
-    fn nothing_to_tell(&self, state: LineState) -> bool {
-        !state.is_dirtied() && self.inclusion != Inclusion::Victim
+    fn nothing_to_tell<const PLAIN: bool>(&self, state: LineState) -> bool {
+        !state.is_dirtied() && (PLAIN || self.inclusion != Inclusion::Victim)
     }
 
     /// A line left a core's L2.
-    pub fn left_l2(&mut self, core: usize, evicted: Evicted) {
-        let Evicted { line, mut state } = evicted;
-        if self.inclusion == Inclusion::Victim
+    #[inline]
+    pub fn left_l2<const PLAIN: bool>(&mut self, core: usize, evicted: Entry) {
+        let (line, mut state) = (evicted.line(self.shift), evicted.state());
+        if !PLAIN
+            && self.inclusion == Inclusion::Victim
             && let Some(inner) = self.cores[core].l1.remove(line)
         {
             state = state.absorb(inner);
         }
-        if self.nothing_to_tell(state) {
+        if self.nothing_to_tell::<PLAIN>(state) {
             return;
         }
         self.left_private(line, state);
@@ -57,16 +59,17 @@ impl Levels {
             (Some(llc), Some(slot)) => llc.set_state(slot, llc.state(slot).absorb(state)),
             (Some(llc), None) if self.inclusion == Inclusion::Victim => {
                 let place = llc.place(line);
-                self.fill_llc(place, state.shared(false));
+                self.fill_llc::<false>(place, state.shared(false));
             }
             _ => self.traffic.written_lines += u64::from(state.is_dirty()),
         }
     }
 
     /// A line left the last level.
-    pub fn left_llc(&mut self, evicted: Evicted) {
-        let Evicted { line, mut state } = evicted;
-        if self.inclusion == Inclusion::Inclusive {
+    #[inline]
+    pub fn left_llc<const PLAIN: bool>(&mut self, evicted: Entry) {
+        let (line, mut state) = (evicted.line(self.shift), evicted.state());
+        if !PLAIN && self.inclusion == Inclusion::Inclusive {
             for core in 0..self.cores.len() {
                 if let Some(inner) = self.remove_private(core, line) {
                     state = state.absorb(inner);

@@ -41,9 +41,15 @@ pub(crate) trait Levels {
 }
 
 /// One core of a hierarchy.
-struct Core<'a> {
+pub(crate) struct Core<'a> {
     hierarchy: &'a mut Hierarchy,
     core: usize,
+}
+
+impl<'a> Core<'a> {
+    pub fn new(hierarchy: &'a mut Hierarchy, core: usize) -> Core<'a> {
+        Core { hierarchy, core }
+    }
 }
 
 impl Levels for Core<'_> {
@@ -83,7 +89,10 @@ impl Hierarchy {
             tally.count(&access.at(0), run.iterations.saturating_add(more));
         }
         let core = self.levels.core_of(thread);
-        drive(&mut Core { hierarchy: self, core }, run);
+        let done = self.run_ahead(run);
+        let rest: Vec<LoopAccess> = run.accesses.iter().map(|access| access.from(done)).collect();
+        let rest = LoopRun { accesses: &rest, iterations: run.iterations - done, ..*run };
+        drive(&mut Core::new(self, core), &rest);
     }
 }
 

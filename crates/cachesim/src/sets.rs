@@ -3,10 +3,10 @@
 //! What not: how many ways there are room for (`cache` chooses), who leaves a full set (`replacement`).
 //!
 //! A simulated line that misses everywhere costs what its look-ups cost, and part of that are the real caches' own
-//! misses. So a set lies together, and all that a look-up reads is in its first 32 bytes (up to 16 ways):
+//! misses. So a set lies together, and what a look-up that fails reads is in its first 32 bytes (up to 16 ways):
 //!
 //! ```text
-//! order 8 | marks 16 | generation 4 | filled 1 | gaps 1 | -         entries: line << 10 | state, 8 bytes a way
+//! order 8 | marks 16 | generation 4 | filled 1 | gaps 1 | -         entries 8 a way
 //! ```
 //!
 //! A line keeps its way while it stays. The marks, a byte of each line's number, mixed, are compared all at a time; they
@@ -15,44 +15,39 @@
 //! Beginning anew costs nothing: sets carry the number of the generation that filled them, and one of an older generation
 //! is empty. There are thousands of bursts, and clearing a last level would cost 0.1 ms for each.
 //!
-//! Assumption: addresses are canonical, of at most 57 bits (Intel SDM vol. 1, 3.3.7.1, with 5-level paging), so that 54
-//! bits and their sign hold a line's number. Lines of other addresses may be taken for one another.
-
-use crate::cache::{Evicted, Place, Slot};
+use crate::cache::{Hit, Place, Slot};
 use crate::config::{ColdLines, Geometry, Replacement};
 use crate::marks::{Marks, mark};
 use crate::replacement::Policy;
 use crate::replacement::recency::Order;
-use crate::state::{GONE, LineState, STATE_BITS};
+use crate::state::{Entry, LineState};
 use crate::tally::FillClass;
 
 /// A set.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
-struct Set<const N: usize, O: Order> {
-    order: O,
-    marks: Marks<N>,
-    generation: u32,
+pub struct Set<const N: usize, O: Order> {
+    pub(crate) order: O,
+    pub(crate) marks: Marks<N>,
+    pub(crate) generation: u32,
     /// Ways that have held a line in this generation.
-    filled: u8,
+    pub(crate) filled: u8,
     /// Of these the ones whose line was taken out.
     gaps: u8,
-    entries: [u64; N],
+    pub(crate) entries: [Entry; N],
 }
 
 /// A level's sets. N is a power of two, the most ways.
 #[derive(Clone, Debug)]
 pub struct Sets<const N: usize, O: Order> {
-    sets: Vec<Set<N, O>>,
-    set_count: u64,
+    pub(crate) sets: Vec<Set<N, O>>,
+    pub(crate) set_count: u64,
     /// 2^64 / sets, rounded down, where they are no power of two; else 0.
     reciprocal: u64,
-    /// All bits that a line's number can have.
-    line_mask: u64,
-    ways: usize,
+    pub(crate) ways: usize,
     /// In sets with fewer lines, lines that are not found may have been there before.
     known_from: u8,
-    generation: u32,
+    pub(crate) generation: u32,
     policy: Policy,
     /// How many lines were taken out, not by making room.
     removals: u64,
@@ -61,27 +56,32 @@ pub struct Sets<const N: usize, O: Order> {
 impl<const N: usize, O: Order> Set<N, O> {
     fn new() -> Set<N, O> {
         let (order, marks) = (O::default(), Marks::default());
-        Set { order, marks, generation: 0, filled: 0, gaps: 0, entries: [0; N] }
+        Set { order, marks, generation: 0, filled: 0, gaps: 0, entries: [Entry::GONE; N] }
     }
 
     #[inline]
-    fn entry(&self, way: usize) -> u64 {
+    pub(crate) fn entry(&self, way: usize) -> Entry {
         self.entries[way % N]
     }
 
     /// The way that has a line, of a set that is alive.
     #[inline]
-    fn way_of(&self, tag: u64, mark: u8) -> Option<usize> {
-        let has =
-            |way: usize| self.entry(way) & !LineState::ALL == tag && way < usize::from(self.filled);
+    fn way_of(&self, line: u64, mark: u8) -> Option<usize> {
+        let has = |way: usize| self.entry(way).is_of(line) && way < usize::from(self.filled);
         self.marks.find(mark, has)
+    }
+
+    /// Of the ways whose line was taken out the one that was touched longest ago.
+    fn oldest_gap(&self, ways: usize) -> usize {
+        let is_gap = |way: &usize| self.entry(*way).is_gone() && *way < usize::from(self.filled);
+        self.order.ways(ways).filter(is_gap).last().unwrap_or(0)
     }
 
     /// Writes a way, and tells its entry before.
     #[inline]
-    fn put(&mut self, way: usize, line: u64, state: LineState) -> u64 {
+    fn put(&mut self, way: usize, line: u64, state: LineState) -> Entry {
         self.marks.put(way, mark(line));
-        std::mem::replace(&mut self.entries[way % N], state.entry(line << STATE_BITS))
+        std::mem::replace(&mut self.entries[way % N], Entry::new(line, state))
     }
 }
 
@@ -95,7 +95,6 @@ impl<const N: usize, O: Order> Sets<N, O> {
             sets: vec![Set::new(); sets],
             set_count,
             reciprocal: if power_of_two { 0 } else { u64::MAX / set_count },
-            line_mask: u64::MAX >> geometry.line_bytes.trailing_zeros(),
             ways,
             known_from: if cold == ColdLines::Unknown { ways as u8 } else { 0 },
             generation: 1,
@@ -124,19 +123,24 @@ impl<const N: usize, O: Order> Sets<N, O> {
         if rest >= self.set_count { rest - self.set_count } else { rest }
     }
 
+    /// How many lines there is room for.
+    pub fn lines(&self) -> u64 {
+        self.set_count * self.ways as u64
+    }
+
     pub fn removals(&self) -> u64 {
         self.removals
     }
 
     #[inline]
     pub fn state(&self, slot: Slot) -> LineState {
-        LineState::of(self.sets[slot.set].entry(slot.way))
+        self.sets[slot.set as usize].entry(usize::from(slot.way)).state()
     }
 
     #[inline]
     pub fn set_state(&mut self, slot: Slot, state: LineState) {
-        let entry = &mut self.sets[slot.set].entries[slot.way % N];
-        *entry = state.entry(*entry & !LineState::ALL);
+        let entry = &mut self.sets[slot.set as usize].entries[usize::from(slot.way) % N];
+        *entry = entry.with(state);
     }
 
     #[inline]
@@ -145,18 +149,17 @@ impl<const N: usize, O: Order> Sets<N, O> {
     }
 
     #[inline]
-    pub fn look_up(&mut self, place: Place) -> Result<(Slot, u8), FillClass> {
+    pub fn look_up(&mut self, place: Place) -> Result<Hit, FillClass> {
         let set = &self.sets[place.set];
         let way = set.order.newest();
-        let same = set.entry(way) & !LineState::ALL == place.line << STATE_BITS;
-        if same && set.generation == self.generation {
-            return Ok((Slot { set: place.set, way }, 0));
+        if set.entry(way).is_of(place.line) && set.generation == self.generation {
+            return Ok(Hit { slot: slot(place.set, way), depth: 0 });
         }
         self.look_up_far(place)
     }
 
-    #[inline]
-    pub fn look_up_far(&mut self, place: Place) -> Result<(Slot, u8), FillClass> {
+    #[inline(never)]
+    pub fn look_up_far(&mut self, place: Place) -> Result<Hit, FillClass> {
         let (set, mark) = (&self.sets[place.set], mark(place.line));
         if set.generation != self.generation {
             return Err(self.absent(0));
@@ -168,52 +171,56 @@ impl<const N: usize, O: Order> Sets<N, O> {
     }
 
     /// The rest of a touch.
-    fn search(&mut self, place: Place, mark: u8) -> Result<(Slot, u8), FillClass> {
+    #[inline]
+    fn search(&mut self, place: Place, mark: u8) -> Result<Hit, FillClass> {
         let set = &mut self.sets[place.set];
-        let Some(way) = set.way_of(place.line << STATE_BITS, mark) else {
+        let Some(way) = set.way_of(place.line, mark) else {
             let filled = set.filled;
             return Err(self.absent(filled));
         };
         let depth = set.order.promote(way, self.ways);
         self.policy.touched(place.set, way);
-        Ok((Slot { set: place.set, way }, depth))
+        Ok(Hit { slot: slot(place.set, way), depth })
     }
 
     pub fn find(&self, line: u64) -> Option<Slot> {
         let index = self.set_of(line) as usize;
         let set = &self.sets[index];
         let alive = set.generation == self.generation;
-        let way = alive.then(|| set.way_of(line << STATE_BITS, mark(line))).flatten()?;
-        Some(Slot { set: index, way })
+        let way = alive.then(|| set.way_of(line, mark(line))).flatten()?;
+        Some(slot(index, way))
     }
 
-    #[inline]
-    pub fn fill(&mut self, place: Place, state: LineState) -> Option<Evicted> {
-        let set = &mut self.sets[place.set];
-        let alive = set.generation == self.generation;
-        if alive && usize::from(set.filled) == self.ways && set.gaps == 0 && self.policy.is_lru() {
-            let way = set.order.renew(self.ways);
-            let before = set.put(way, place.line, state);
-            return Some(self.evicted(before));
-        }
-        self.fill_any(place, state)
-    }
-
-    /// The same in all other cases than the common one.
     #[inline(never)]
-    fn fill_any(&mut self, place: Place, state: LineState) -> Option<Evicted> {
+    pub fn fill(&mut self, place: Place, state: LineState) -> Option<Entry> {
+        let set = &mut self.sets[place.set];
+        if set.generation != self.generation || set.gaps > 0 || !self.policy.is_lru() {
+            return self.fill_any(place, state);
+        }
+        let full = usize::from(set.filled) == self.ways;
+        // Ways that never held a line are the oldest.
+        let way = set.order.renew(self.ways);
+        set.filled += u8::from(!full);
+        let before = set.put(way, place.line, state);
+        full.then_some(before)
+    }
+
+    /// The same in other cases than the common one.
+    #[inline(never)]
+    fn fill_any(&mut self, place: Place, state: LineState) -> Option<Entry> {
         let set = &mut self.sets[place.set];
         if set.generation != self.generation {
             (set.generation, set.filled, set.gaps) = (self.generation, 0, 0);
             set.order = O::empty(self.ways);
             self.policy.forget(place.set);
         }
-        let evicts = usize::from(set.filled) == self.ways && set.gaps == 0;
-        let way = if evicts {
-            self.policy.victim(place.set, self.ways)
-        } else if set.gaps > 0 {
+        let full = usize::from(set.filled) == self.ways;
+        let evicts = full && set.gaps == 0;
+        let way = if set.gaps > 0 {
             set.gaps -= 1;
-            set.entries.iter().position(|entry| entry & GONE != 0).unwrap_or(0)
+            set.oldest_gap(self.ways)
+        } else if full {
+            self.policy.victim(place.set, self.ways)
         } else {
             set.filled += 1;
             usize::from(set.filled) - 1
@@ -221,27 +228,27 @@ impl<const N: usize, O: Order> Sets<N, O> {
         set.order.promote(way, self.ways);
         self.policy.touched(place.set, way);
         let before = set.put(way, place.line, state);
-        evicts.then(|| self.evicted(before))
+        evicts.then_some(before)
     }
 
     pub fn remove(&mut self, line: u64) -> Option<LineState> {
         let slot = self.find(line)?;
-        let set = &mut self.sets[slot.set];
-        let state = LineState::of(set.entry(slot.way));
-        set.entries[slot.way % N] |= GONE;
+        let set = &mut self.sets[slot.set as usize];
+        let state = set.entry(usize::from(slot.way)).state();
+        set.entries[usize::from(slot.way) % N] = Entry::GONE;
         set.gaps += 1;
         self.removals += 1;
         Some(state)
     }
 
     #[inline]
-    fn evicted(&self, entry: u64) -> Evicted {
-        let line = (entry.cast_signed() >> STATE_BITS).cast_unsigned() & self.line_mask;
-        Evicted { line, state: LineState::of(entry) }
-    }
-
-    #[inline]
     fn absent(&self, filled: u8) -> FillClass {
         if filled < self.known_from { FillClass::Unknown { age: filled } } else { FillClass::Miss }
     }
+}
+
+#[inline]
+fn slot(set: usize, way: usize) -> Slot {
+    // There are at most `MAX_LINES` sets and `MAX_WAYS` ways.
+    Slot { set: set as u32, way: way as u8 }
 }

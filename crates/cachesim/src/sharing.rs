@@ -13,6 +13,7 @@ use crate::tally::SiteTally;
 impl Levels {
     /// Whether other cores have a line that this core is about to fetch: what its copy will start with. All copies are
     /// shared then; a dirty one is clean afterwards, since the new copy takes over.
+    #[inline(never)]
     pub fn share_with(&mut self, core: usize, line: u64) -> Option<LineState> {
         let mut found: Option<LineState> = None;
         for (number, other) in self.cores.iter_mut().enumerate() {
@@ -31,6 +32,7 @@ impl Levels {
     }
 
     /// A core stores to a line of which others may have copies. Its own state, with their dirt.
+    #[inline(never)]
     pub fn invalidate_others(
         &mut self,
         core: usize,

@@ -1,19 +1,27 @@
-//! What is known about a line in a level, packed into the low bits of its entry.
+//! What a way holds: a line's number, and what is known about the line, in one word.
 //!
-//! What not: which line it is; the bits above say that (`cache`).
+//! ```text
+//! bits 63..10 number of the line | 9 gone | 8 shared | 7 dirtied | 6 dirty | 5..0 class
+//! ```
+//!
+//! Assumption: addresses are canonical, of at most 57 bits (Intel SDM vol. 1, 3.3.7.1, with 5-level paging), so that 54
+//! bits and their sign hold a line's number. Lines of other addresses may be taken for one another.
+
+use std::num::NonZeroU64;
 
 use crate::tally::{DEPTHS, FillClass};
 
-/// Bits of an entry below the line's number.
-pub const STATE_BITS: u32 = 10;
-/// A state, of which none has this bit: the way's line was taken out. No search finds such an entry.
-pub const GONE: u64 = 1 << 9;
+/// What a way holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry(NonZeroU64);
 
 /// What is known about a line in a level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LineState(u64);
 
-/// How it came from DRAM: an age, or [`MISS`]. Tallies do not tell ages from [`DEPTHS`] on apart.
+/// The way's line was taken out. No search finds such an entry.
+const GONE: u64 = 1 << 9;
+/// How it came from DRAM: an age and 1, or [`MISS`]. Tallies do not tell ages from [`DEPTHS`] on apart.
 const CLASS: u64 = 0x3f;
 const MISS: u64 = CLASS;
 /// This copy is newer than those further out, and has to be written back.
@@ -23,36 +31,69 @@ const DIRTIED: u64 = 1 << 7;
 /// Other cores may have copies.
 const SHARED: u64 = 1 << 8;
 
-impl LineState {
-    /// All bits of states.
-    pub const ALL: u64 = CLASS | DIRTY | DIRTIED | SHARED;
+/// All bits of states.
+const STATE: u64 = CLASS | DIRTY | DIRTIED | SHARED;
+const STATE_BITS: u32 = 10;
 
+impl Entry {
+    /// Of a way without a line.
+    pub const GONE: Entry = Entry(NonZeroU64::MIN.saturating_add(GONE));
+
+    #[inline]
+    pub fn new(line: u64, state: LineState) -> Entry {
+        // No class is 0.
+        Entry(NonZeroU64::new((line << STATE_BITS) | state.0).unwrap_or(Entry::GONE.0))
+    }
+
+    /// Whether it is a line's.
+    #[inline]
+    pub fn is_of(self, line: u64) -> bool {
+        self.0.get() & !STATE == line << STATE_BITS
+    }
+
+    pub fn is_gone(self) -> bool {
+        self.0.get() & GONE != 0
+    }
+
+    #[inline]
+    pub fn state(self) -> LineState {
+        LineState(self.0.get() & STATE)
+    }
+
+    /// The same line with another state.
+    #[inline]
+    pub fn with(self, state: LineState) -> Entry {
+        Entry(NonZeroU64::new((self.0.get() & !STATE) | state.0).unwrap_or(Entry::GONE.0))
+    }
+
+    /// The same with `lines` added to the line's number.
+    pub fn moved(self, lines: i64) -> Entry {
+        let moved = self.0.get().wrapping_add(lines.cast_unsigned() << STATE_BITS);
+        Entry(NonZeroU64::new(moved).unwrap_or(Entry::GONE.0))
+    }
+
+    /// The number of its line, which has `1 << shift` bytes.
+    #[inline]
+    pub fn line(self, shift: u32) -> u64 {
+        (self.0.get().cast_signed() >> STATE_BITS).cast_unsigned() & (u64::MAX >> shift)
+    }
+}
+
+impl LineState {
     /// Fresh from DRAM.
     #[inline]
     pub fn fetched(class: FillClass) -> LineState {
         LineState(match class {
-            FillClass::Unknown { age } => u64::from(age).min(DEPTHS as u64),
+            FillClass::Unknown { age } => u64::from(age).min(DEPTHS as u64) + 1,
             FillClass::Miss => MISS,
         })
-    }
-
-    /// The state in an entry.
-    #[inline]
-    pub fn of(entry: u64) -> LineState {
-        LineState(entry & LineState::ALL)
-    }
-
-    /// The entry of a line with this state; `tag` is its number above [`STATE_BITS`].
-    #[inline]
-    pub fn entry(self, tag: u64) -> u64 {
-        tag | self.0
     }
 
     /// How it came from DRAM.
     pub fn class(self) -> FillClass {
         match self.0 & CLASS {
             MISS => FillClass::Miss,
-            age => FillClass::Unknown { age: age as u8 },
+            age => FillClass::Unknown { age: (age - 1) as u8 },
         }
     }
 

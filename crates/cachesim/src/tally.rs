@@ -131,6 +131,57 @@ impl SiteTally {
     }
 }
 
+/// What came to a count since `before`, so many times more. Saturating, as counts are.
+fn repeat(count: &mut u64, before: u64, times: u64) {
+    *count = count.saturating_add((*count - before).saturating_mul(times));
+}
+
+impl FillTally {
+    fn repeat(&mut self, before: &FillTally, times: u64) {
+        for (count, before) in self.unknown.iter_mut().zip(&before.unknown) {
+            repeat(count, *before, times);
+        }
+        repeat(&mut self.misses, before.misses, times);
+    }
+}
+
+impl LevelTally {
+    fn repeat(&mut self, before: &LevelTally, times: u64) {
+        for (count, before) in self.hits.iter_mut().zip(&before.hits) {
+            repeat(count, *before, times);
+        }
+        self.absent.repeat(&before.absent, times);
+    }
+}
+
+impl SiteTally {
+    /// What one core's accesses did since `before`, so many times more. Executions and what only several cores or
+    /// prefetchers do stay.
+    pub(crate) fn repeat(&mut self, before: &SiteTally, times: u64) {
+        self.l1.repeat(&before.l1, times);
+        self.l2.repeat(&before.l2, times);
+        self.llc.repeat(&before.llc, times);
+        self.fills.repeat(&before.fills, times);
+        self.dirtied.repeat(&before.dirtied, times);
+    }
+}
+
+impl LevelTraffic {
+    fn repeat(&mut self, before: LevelTraffic, times: u64) {
+        repeat(&mut self.evictions, before.evictions, times);
+        repeat(&mut self.dirty_evictions, before.dirty_evictions, times);
+    }
+}
+
+impl Traffic {
+    pub(crate) fn repeat(&mut self, before: &Traffic, times: u64) {
+        self.l1.repeat(before.l1, times);
+        self.l2.repeat(before.l2, times);
+        self.llc.repeat(before.llc, times);
+        repeat(&mut self.written_lines, before.written_lines, times);
+    }
+}
+
 /// What left a level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LevelTraffic {

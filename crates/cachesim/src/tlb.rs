@@ -9,7 +9,7 @@
 //! Depths beyond [`crate::DEPTHS`] of fully associative first levels count as the deepest.
 
 use crate::access::{Access, Kind, LoopAccess, LoopRun, SiteId, Span};
-use crate::cache::Cache;
+use crate::cache::{Cache, Hit};
 use crate::config::{ColdLines, ConfigError, Geometry, Replacement};
 use crate::hierarchy::Touched;
 use crate::loops::{Levels, drive};
@@ -163,7 +163,7 @@ impl Tlb {
         };
         let place = first.place(tag);
         let class = match first.look_up(place) {
-            Ok((_, depth)) => {
+            Ok(Hit { depth, .. }) => {
                 self.tallies[site].first.add_hits(depth, 1);
                 return Touched::Hit(depth);
             }
@@ -175,7 +175,7 @@ impl Tlb {
         if let Some(second) = &mut self.second {
             let (tally, place) = (&mut self.tallies[site].second, second.place(tag));
             match second.look_up_far(place) {
-                Ok((_, depth)) => tally.add_hits(depth, 1),
+                Ok(Hit { depth, .. }) => tally.add_hits(depth, 1),
                 Err(class) => {
                     tally.absent.add(class);
                     second.fill(place, LineState::fetched(class));

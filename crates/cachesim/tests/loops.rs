@@ -55,6 +55,60 @@ fn loops_count_as_their_accesses_do() {
     }
 }
 
+/// One to four streams, most of them of one stride and far apart, through many times what the last level holds.
+fn any_streams(random: &mut Random) -> (Vec<LoopAccess>, u64, usize) {
+    let stride = random.one_of(&[8, 8, 8, -8, 4, 24, -40, 64, 96, 128, -256]);
+    let accesses: Vec<LoopAccess> = (0..1 + random.below(4))
+        .map(|site| {
+            // Far apart, in the footsteps of another, or on other sets of the same lines.
+            let near = random.one_of(&[0, 0, 8, 64, 200, 5000, 40_000]) + random.below(30) * 8;
+            let start =
+                RemoteAddr(random.one_of(&[site, site, site, 0]) * (1 << 24) + (1 << 30) + near);
+            let stride = if random.below(20) == 0 { stride + 8 } else { stride };
+            let bytes = random.one_of(&[8, 8, 8, 4, 64, 100]);
+            let kind = random.one_of(&[Kind::Read, Kind::Read, Kind::Write, Kind::ReadWrite]);
+            LoopAccess { start, stride, bytes, kind, site: SiteId(random.below(site + 1) as u32) }
+        })
+        .collect();
+    let partial = random.below(accesses.len() as u64 + 1) as usize;
+    (accesses, random.one_of(&[300, 2000, 10_000]), partial)
+}
+
+#[test]
+fn long_streams_count_as_their_accesses_do() {
+    for seed in 0..1000 {
+        let mut random = Random(seed);
+        let mut config = plain(geometry(random.one_of(&[1, 4, 7, 16]), random.one_of(&[2, 4, 12])));
+        config.l2 = Some(geometry(random.one_of(&[4, 9, 16]), random.one_of(&[2, 5, 16])));
+        config.llc = Some(geometry(random.one_of(&[4, 13, 32]), random.one_of(&[2, 11, 20])));
+        config.cold = random.one_of(&[ColdLines::Miss, ColdLines::Unknown]);
+        let mut quick = Hierarchy::new(&config).expect("it can be simulated");
+        let mut slow = quick.clone();
+        for step in 0..4 {
+            let (accesses, iterations, partial) = any_streams(&mut random);
+            quick.run(Thread(0), &LoopRun { accesses: &accesses, iterations, partial });
+            for iteration in 0..iterations {
+                accesses.iter().for_each(|one| slow.access(Thread(0), &one.at(iteration)));
+            }
+            for one in &accesses[..partial] {
+                slow.access(Thread(0), &one.at(iterations));
+            }
+            // Single accesses to what the streams have left tell whether the levels are the same.
+            for _ in 0..random.one_of(&[0, 100, 400]) {
+                let one = accesses[random.below(accesses.len() as u64) as usize];
+                let mut access = one.at(iterations.saturating_sub(random.below(2000)));
+                access.kind = random.one_of(&[Kind::Read, Kind::Write, Kind::Flush]);
+                quick.access(Thread(0), &access);
+                slow.access(Thread(0), &access);
+            }
+            let what = format!("seed {seed}, step {step}, {config:?}, {accesses:?}, {iterations}");
+            let kept = quick.tallies().len().min(slow.tallies().len());
+            assert_eq!(quick.tallies()[..kept], slow.tallies()[..kept], "{what}");
+            assert_eq!(quick.traffic(), slow.traffic(), "{what}");
+        }
+    }
+}
+
 #[test]
 fn loops_translate_as_their_accesses_do() {
     for seed in 0..500 {

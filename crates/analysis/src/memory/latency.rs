@@ -124,7 +124,7 @@ impl TimedLoads {
 
     /// Of the loads of each site that went beyond the second level, the share that went to memory, where enough were
     /// timed: the timed answer to what the model leaves open.
-    pub(super) fn from_memory(&self, profile: &Profile<'_>) -> BTreeMap<SiteIndex, Between> {
+    pub(super) fn served_by_memory(&self, profile: &Profile<'_>) -> BTreeMap<SiteIndex, Between> {
         let dram = profile.recording.run.calibration.as_ref();
         let dram = dram.and_then(|found| found.dram_latency.as_ref()?.value);
         let levels = (level_nanos(profile, 2), level_nanos(profile, 3), dram);

@@ -115,7 +115,7 @@ impl<'a> Memory<'a> {
             notes.push(format!("{damaged} records of bursts could not be read: they are left out"));
         }
         let timed = TimedLoads::read(profile, code);
-        let model = Model::new(&passed, sizes.levels(), &timed.from_memory(profile));
+        let model = Model::new(&passed, sizes.levels(), &timed.served_by_memory(profile));
         let loads = loads_by_site(&passed, &strata);
         Memory { profile, code, passed, model, strata, speeds, loads, timed, missing, notes }
     }

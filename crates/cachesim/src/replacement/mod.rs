@@ -1,7 +1,8 @@
 //! Which way of a full set has to go. All policies share the recency order, because depths of hits are told from it;
 //! they differ in the victim only.
 //!
-//! Assumption of all: ways that hold no line are filled first, the lowest first. In a burst these stand for the ways with
+//! Assumption of all: ways that hold no line are filled first: those whose line was taken out, the one touched longest ago
+//! first, then those that never held one, the lowest first. In a burst these stand for the ways with
 //! unknown contents: so no line of the burst leaves before its set has seen as many lines as it has ways. For
 //! LRU that is exact; for the others it is an approximation, as old contents may outlive a line of the burst.
 

@@ -15,6 +15,8 @@ pub trait Order: Copy + Default + std::fmt::Debug {
     fn empty(ways: usize) -> Self;
     /// The most recent way.
     fn newest(&self) -> usize;
+    /// The ways, most recent first.
+    fn ways(&self, ways: usize) -> impl Iterator<Item = usize>;
     /// Moves the oldest way to the front, and tells which it is.
     fn renew(&mut self, ways: usize) -> usize;
     /// Moves a way to the front, and tells how many were in front of it.
@@ -47,6 +49,11 @@ impl Order for Nibbles {
     #[inline]
     fn newest(&self) -> usize {
         (self.0 & 15) as usize
+    }
+
+    fn ways(&self, ways: usize) -> impl Iterator<Item = usize> {
+        let order = self.0;
+        (0..ways).map(move |depth| ((order >> (4 * depth)) & 15) as usize)
     }
 
     #[inline]
@@ -83,6 +90,11 @@ impl<const N: usize> Order for Ring<N> {
     #[inline]
     fn newest(&self) -> usize {
         usize::from(self.ways[self.first % N])
+    }
+
+    fn ways(&self, ways: usize) -> impl Iterator<Item = usize> {
+        let (late, early) = self.ways[..ways].split_at(self.first);
+        early.iter().chain(late).map(|way| usize::from(*way))
     }
 
     #[inline]
@@ -138,9 +150,7 @@ mod tests {
 
         fn check(&self) {
             assert_eq!(self.nibbles.newest(), self.ring.newest());
-            let list = (0..self.ways).map(|depth| ((self.nibbles.0 >> (4 * depth)) & 15) as u8);
-            let (late, early) = self.ring.ways[..self.ways].split_at(self.ring.first);
-            assert!(list.eq(early.iter().chain(late).copied()));
+            assert!(self.nibbles.ways(self.ways).eq(self.ring.ways(self.ways)));
         }
     }
 

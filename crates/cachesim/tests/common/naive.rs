@@ -110,8 +110,9 @@ impl Level {
     fn fill(&mut self, entry: Entry) -> Option<Entry> {
         let (line, ways) = (entry.line, self.ways);
         let set = self.set(line);
-        let (way, evicted) = if let Some(gap) = set.ways.iter().position(Option::is_none) {
-            (gap, None)
+        let oldest_gap = set.recency.iter().rev().find(|way| set.ways[**way].is_none());
+        let (way, evicted) = if let Some(gap) = oldest_gap {
+            (*gap, None)
         } else if set.ways.len() < ways {
             set.ways.push(None);
             (set.ways.len() - 1, None)
