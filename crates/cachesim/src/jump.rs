@@ -47,7 +47,7 @@ impl Hierarchy {
     pub(crate) fn run_ahead(&mut self, run: &LoopRun<'_>) -> u64 {
         let Some(period) = Period::of(run.accesses, self.levels.shift) else { return 0 };
         let Some(turnover) = self.levels.turnover(run.accesses) else { return 0 };
-        let filled = turnover.saturating_mul(9) / 4;
+        let filled = turnover.saturating_mul(17) / 8;
         let worth_it = run.iterations / 4 >= turnover && stays_low(run);
         if !worth_it {
             return 0;

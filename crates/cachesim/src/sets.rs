@@ -155,7 +155,10 @@ impl<const N: usize, O: Order> Sets<N, O> {
         if set.entry(way).is_of(place.line) && set.generation == self.generation {
             return Ok(Hit { slot: slot(place.set, way), depth: 0 });
         }
-        self.look_up_far(place)
+        if set.generation != self.generation {
+            return Err(self.absent(0));
+        }
+        self.search(place, mark(place.line))
     }
 
     #[inline(never)]

@@ -7,7 +7,7 @@ use cachesim::{
     ColdLines, Hierarchy, Kind, LoopAccess, LoopRun, PageSize, SiteId, Thread, Tlb, TlbConfig,
     TlbGeometry,
 };
-use common::{Random, any_config, any_kind, geometry, plain, with_prefetch};
+use common::{Random, any_config, any_kind, geometry, plain, three_levels, with_prefetch};
 
 fn any_loop(random: &mut Random) -> (Vec<LoopAccess>, u64, usize) {
     let accesses: Vec<LoopAccess> = (0..random.below(7))
@@ -78,10 +78,7 @@ fn any_streams(random: &mut Random) -> (Vec<LoopAccess>, u64, usize) {
 fn long_streams_count_as_their_accesses_do() {
     for seed in 0..1000 {
         let mut random = Random(seed);
-        let mut config = plain(geometry(random.one_of(&[1, 4, 7, 16]), random.one_of(&[2, 4, 12])));
-        config.l2 = Some(geometry(random.one_of(&[4, 9, 16]), random.one_of(&[2, 5, 16])));
-        config.llc = Some(geometry(random.one_of(&[4, 13, 32]), random.one_of(&[2, 11, 20])));
-        config.cold = random.one_of(&[ColdLines::Miss, ColdLines::Unknown]);
+        let config = three_levels(&mut random);
         let mut quick = Hierarchy::new(&config).expect("it can be simulated");
         let mut slow = quick.clone();
         for step in 0..4 {

@@ -50,6 +50,15 @@ pub fn plain(l1: Geometry) -> Config {
     }
 }
 
+/// One core, LRU, three levels that are not inclusive.
+pub fn three_levels(random: &mut Random) -> Config {
+    let mut config = plain(geometry(random.one_of(&[1, 4, 7, 16]), random.one_of(&[2, 4, 12])));
+    config.l2 = Some(geometry(random.one_of(&[4, 9, 16]), random.one_of(&[2, 5, 16])));
+    config.llc = Some(geometry(random.one_of(&[4, 13, 32]), random.one_of(&[2, 11, 20, 40])));
+    config.cold = random.one_of(&[ColdLines::Miss, ColdLines::Unknown]);
+    config
+}
+
 /// Small caches, so that random traces fill them; odd numbers of sets and ways among them.
 pub fn any_config(random: &mut Random) -> Config {
     let l1 = geometry(random.one_of(&[1, 2, 4, 7]), random.one_of(&[1, 2, 3, 4, 8]));
