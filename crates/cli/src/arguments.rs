@@ -126,7 +126,8 @@ pub enum Format {
 
 #[derive(Args, Debug)]
 pub struct ReportOptions {
-    /// summary, hotspots, callers, callees, source, faults, timeline or threads
+    /// summary, hotspots, callers, callees, source, faults, timeline, threads, accesses, bandwidth, latency, reuse,
+    /// working-set, sharing or roofline
     #[arg(value_name = "VIEW")]
     pub view: String,
     /// The result [default: the newest r???xx in this directory]
