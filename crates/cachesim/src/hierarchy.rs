@@ -1,68 +1,19 @@
-//! Private levels per core, one last level for all, and a tally per site.
+//! What is handed in and told: accesses in, tallies of sites out.
 //!
-//! What not: what happens to lines that leave a level (`inclusion`) and to copies in other cores (`sharing`).
-//!
-//! Assumptions: a touch looks into L1, then L2, then the last level, and what it finds or fetches comes into all levels
-//! further in; with [`Inclusion::Victim`] not into the last. While outcomes in L1 are unknown, outer levels are touched as
-//! if it had missed, so their recency may be off by lines that L1 really had. L2 may lose lines that L1 keeps, except with
-//! [`Inclusion::Victim`].
-
-use std::collections::BTreeMap;
+//! What not: what an access does to the levels (`caches`), loops (`loops`).
 
 use base::RemoteAddr;
 
-use crate::access::{Access, Kind, SiteId, Span, Thread};
-use crate::cache::{Cache, Hit, Place};
-use crate::config::{Config, ConfigError, Inclusion};
-use crate::prefetch::Prefetcher;
-use crate::state::LineState;
-use crate::tally::{FillClass, SiteTally, Traffic};
-
-/// A core's own levels.
-#[derive(Clone, Debug)]
-pub(crate) struct Private {
-    pub l1: Cache,
-    pub l2: Option<Cache>,
-}
+use crate::access::{Access, SiteId, Span, Thread};
+use crate::caches::Caches;
+use crate::config::{Config, ConfigError};
+use crate::tally::{SiteTally, Traffic};
 
 /// A simulated cache hierarchy.
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
-    pub(crate) levels: Levels,
+    pub(crate) caches: Caches,
     tallies: Vec<SiteTally>,
-}
-
-/// All of it but the sites' tallies: what happens is told to the tally of the site that does it.
-#[derive(Clone, Debug)]
-pub(crate) struct Levels {
-    pub cores: Vec<Private>,
-    pub llc: Option<Cache>,
-    pub inclusion: Inclusion,
-    pub shift: u32,
-    prefetcher: Prefetcher,
-    /// One core, three levels that are not inclusive, LRU, no prefetcher: what an analysis has, and the quick way.
-    pub plain: bool,
-    pub traffic: Traffic,
-    /// Line number -> copies made invalid. Ordered, so that what is told from it is the same each time.
-    pub contended: BTreeMap<u64, u64>,
-}
-
-/// What a touch did in the first level.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Touched {
-    /// It was there, at this depth.
-    Hit(u8),
-    /// It was not, and is now.
-    Missed,
-    /// The line was sent out of all levels.
-    Dropped,
-}
-
-/// Why a line is fetched. Prefetches have no outcomes, only traffic.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Cause {
-    Demand,
-    Prefetch,
 }
 
 impl Hierarchy {
@@ -72,29 +23,12 @@ impl Hierarchy {
     /// What of the configuration cannot be simulated.
     pub fn new(config: &Config) -> Result<Hierarchy, ConfigError> {
         config.check()?;
-        let cache = |geometry| Cache::new(geometry, config.replacement, config.cold);
-        let private = Private { l1: cache(config.l1), l2: config.l2.map(cache) };
-        let levels = Levels {
-            cores: vec![private; config.cores as usize],
-            llc: config.llc.map(cache),
-            inclusion: config.inclusion,
-            shift: config.l1.line_bytes.trailing_zeros(),
-            prefetcher: Prefetcher::new(config.prefetch),
-            plain: config.is_plain(),
-            traffic: Traffic::default(),
-            contended: BTreeMap::new(),
-        };
-        Ok(Hierarchy { levels, tallies: Vec::new() })
+        Ok(Hierarchy { caches: Caches::new(config), tallies: Vec::new() })
     }
 
     /// Empties the caches at once, as between bursts; the tallies stay.
     pub fn forget(&mut self) {
-        for core in &mut self.levels.cores {
-            core.l1.forget();
-            core.l2.iter_mut().for_each(Cache::forget);
-        }
-        self.levels.llc.iter_mut().for_each(Cache::forget);
-        self.levels.prefetcher.forget();
+        self.caches.forget();
     }
 
     /// The tally of each site, in the order of their numbers.
@@ -106,18 +40,18 @@ impl Hierarchy {
     /// What left the levels.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
-        self.levels.traffic
+        self.caches.traffic
     }
 
     /// First addresses of lines of which stores made copies in other cores invalid, with the number of these copies.
     pub fn contended_lines(&self) -> impl Iterator<Item = (RemoteAddr, u64)> {
-        let (contended, shift) = (&self.levels.contended, self.levels.shift);
+        let (contended, shift) = (&self.caches.contended, self.caches.shift);
         contended.iter().map(move |(line, copies)| (RemoteAddr(line << shift), *copies))
     }
 
     /// The tallies and the traffic since the last call, which start again at zero. The caches stay as they are.
     pub fn take_tallies(&mut self) -> (Vec<SiteTally>, Traffic) {
-        (std::mem::take(&mut self.tallies), std::mem::take(&mut self.levels.traffic))
+        (std::mem::take(&mut self.tallies), std::mem::take(&mut self.caches.traffic))
     }
 
     /// The tally of one site since the last call, which starts again at zero. The caches stay as they are.
@@ -128,286 +62,32 @@ impl Hierarchy {
     /// Simulates an access of a thread.
     #[inline]
     pub fn access(&mut self, thread: Thread, access: &Access) {
-        let core = self.levels.core_of(thread);
-        let (levels, tally) = self.with_tally(access.site);
+        let core = self.caches.core_of(thread);
+        let (caches, tally) = self.with_tally(access.site);
         tally.count(access, 1);
-        let shift = levels.shift;
+        let shift = caches.shift;
         let span = Span::of(access, shift);
         if span.lines == 1 {
-            levels.touch(core, span.first, access.kind, access.site, tally);
+            caches.touch(core, span.first, access.kind, access.site, tally);
             return;
         }
         for line in span.iter(shift) {
-            levels.touch(core, line, access.kind, access.site, tally);
+            caches.touch(core, line, access.kind, access.site, tally);
         }
     }
 
     /// The levels, and the tally of a site.
     #[inline]
-    pub(crate) fn with_tally(&mut self, site: SiteId) -> (&mut Levels, &mut SiteTally) {
+    pub(crate) fn with_tally(&mut self, site: SiteId) -> (&mut Caches, &mut SiteTally) {
         let site = site.0 as usize;
         if site >= self.tallies.len() {
             self.make_room(site);
         }
-        (&mut self.levels, &mut self.tallies[site])
+        (&mut self.caches, &mut self.tallies[site])
     }
 
     #[cold]
     fn make_room(&mut self, site: usize) {
         self.tallies.resize(site + 1, SiteTally::default());
-    }
-}
-
-impl Levels {
-    pub fn prefetches(&self) -> bool {
-        !matches!(self.prefetcher, Prefetcher::Off)
-    }
-
-    #[inline]
-    pub fn core_of(&self, thread: Thread) -> usize {
-        if self.cores.len() == 1 { 0 } else { thread.0 as usize % self.cores.len() }
-    }
-
-    /// One line of an access whose execution was counted.
-    #[inline]
-    pub fn touch(
-        &mut self,
-        core: usize,
-        line: u64,
-        kind: Kind,
-        site: SiteId,
-        tally: &mut SiteTally,
-    ) -> Touched {
-        if self.plain {
-            self.touch_as::<true>(0, line, kind, site, tally)
-        } else {
-            self.touch_any(core, line, kind, site, tally)
-        }
-    }
-
-    /// Apart, so that the quick way is small.
-    #[inline(never)]
-    fn touch_any(
-        &mut self,
-        core: usize,
-        line: u64,
-        kind: Kind,
-        site: SiteId,
-        tally: &mut SiteTally,
-    ) -> Touched {
-        self.touch_as::<false>(core, line, kind, site, tally)
-    }
-
-    /// `PLAIN` lets the compiler leave out all that [`Levels::plain`] ones do not have.
-    #[inline(always)]
-    fn touch_as<const PLAIN: bool>(
-        &mut self,
-        core: usize,
-        line: u64,
-        kind: Kind,
-        site: SiteId,
-        tally: &mut SiteTally,
-    ) -> Touched {
-        if kind.drops() {
-            self.drop_line(line);
-            return Touched::Dropped;
-        }
-        let l1 = &mut self.cores[core].l1;
-        let place = l1.place(line);
-        match l1.look_up(place) {
-            Ok(Hit { slot, depth }) => {
-                tally.l1.add_hits(depth, 1);
-                if kind.stores() {
-                    let state = l1.state(slot);
-                    if !state.is_own() {
-                        let state = self.store::<PLAIN>(core, line, state, tally);
-                        // Nothing else in this L1 changed: the slot is still the line's.
-                        self.cores[core].l1.set_state(slot, state);
-                    }
-                }
-                Touched::Hit(depth)
-            }
-            Err(class) => {
-                tally.l1.absent.add(class);
-                self.miss::<PLAIN>(core, place, kind, class, tally);
-                if !PLAIN && let Some(next) = self.prefetcher.missed(line, site, self.shift) {
-                    self.prefetch(core, next, tally);
-                }
-                Touched::Missed
-            }
-        }
-    }
-
-    /// The first store to a copy that is clean, or that other cores may have too.
-    #[inline]
-    fn store<const PLAIN: bool>(
-        &mut self,
-        core: usize,
-        line: u64,
-        state: LineState,
-        tally: &mut SiteTally,
-    ) -> LineState {
-        let mut state = state;
-        if !PLAIN && state.is_shared() {
-            state = self.invalidate_others(core, line, state.shared(false), tally);
-        }
-        if !state.is_dirtied() {
-            tally.dirtied.add(state.class());
-        }
-        state.stored()
-    }
-
-    /// A line that L1 does not have.
-    #[inline(never)]
-    fn miss<const PLAIN: bool>(
-        &mut self,
-        core: usize,
-        place: Place,
-        kind: Kind,
-        class: FillClass,
-        tally: &mut SiteTally,
-    ) {
-        let line = place.line;
-        let mut state = match &mut self.cores[core].l2 {
-            None => self.fetch::<PLAIN>(core, line, class, Cause::Demand, tally),
-            Some(l2) => {
-                let place = l2.place(line);
-                match l2.look_up_far(place) {
-                    Ok(Hit { slot, depth }) => {
-                        tally.l2.add_hits(depth, 1);
-                        l2.state(slot).copy()
-                    }
-                    Err(class) => {
-                        tally.l2.absent.add(class);
-                        let state = self.fetch::<PLAIN>(core, line, class, Cause::Demand, tally);
-                        self.fill_l2::<PLAIN>(core, place, state);
-                        state.copy()
-                    }
-                }
-            }
-        };
-        if kind.stores() {
-            state = self.store::<PLAIN>(core, line, state, tally);
-        }
-        if let Some(evicted) = self.cores[core].l1.fill(place, state) {
-            self.traffic.l1.add(evicted.state().is_dirty());
-            self.left_l1::<PLAIN>(core, evicted);
-        }
-    }
-
-    /// Fetches a line into L2 unless the core has it.
-    #[cold]
-    fn prefetch(&mut self, core: usize, line: u64, tally: &mut SiteTally) {
-        let Private { l1, l2 } = &mut self.cores[core];
-        let Some(l2) = l2 else { return };
-        if l1.find(line).is_none() && l2.find(line).is_none() {
-            let place = l2.place(line);
-            // Without a last level, what L2 knows decides the class.
-            let class = l2.look_up_far(place).err().unwrap_or(FillClass::Miss);
-            let state = self.fetch::<false>(core, line, class, Cause::Prefetch, tally);
-            self.fill_l2::<false>(core, place, state);
-        }
-    }
-
-    #[inline]
-    fn fill_l2<const PLAIN: bool>(&mut self, core: usize, place: Place, state: LineState) {
-        let l2 = self.cores[core].l2.as_mut();
-        if let Some(evicted) = l2.and_then(|l2| l2.fill(place, state)) {
-            self.traffic.l2.add(evicted.state().is_dirty());
-            self.left_l2::<PLAIN>(core, evicted);
-        }
-    }
-
-    /// A line that the core's private levels do not have; `class` is what the outer one of them knew.
-    #[inline]
-    fn fetch<const PLAIN: bool>(
-        &mut self,
-        core: usize,
-        line: u64,
-        class: FillClass,
-        cause: Cause,
-        tally: &mut SiteTally,
-    ) -> LineState {
-        let demanded = u64::from(cause == Cause::Demand);
-        let elsewhere =
-            if !PLAIN && self.cores.len() > 1 { self.share_with(core, line) } else { None };
-        if let Some(state) = elsewhere.filter(|state| state.is_dirty()) {
-            tally.remote += demanded;
-            return state;
-        }
-        let victim_cache = !PLAIN && self.inclusion == Inclusion::Victim;
-        let Some(llc) = &mut self.llc else {
-            return Levels::fetched(elsewhere, class, demanded, tally);
-        };
-        let place = llc.place(line);
-        match llc.look_up_far(place) {
-            Ok(Hit { slot, depth }) => {
-                tally.llc.add_hits(depth, demanded);
-                let found = llc.state(slot);
-                let state = if victim_cache {
-                    llc.remove(line);
-                    found
-                } else {
-                    found.copy()
-                };
-                if PLAIN { state } else { state.shared(elsewhere.is_some()) }
-            }
-            Err(class) => {
-                if cause == Cause::Demand {
-                    tally.llc.absent.add(class);
-                }
-                let state = Levels::fetched(elsewhere, class, demanded, tally);
-                if !victim_cache && elsewhere.is_none() {
-                    self.fill_llc::<PLAIN>(place, state);
-                }
-                state
-            }
-        }
-    }
-
-    /// A line that the last level does not have: from another core, or from DRAM.
-    #[inline]
-    fn fetched(
-        elsewhere: Option<LineState>,
-        class: FillClass,
-        demanded: u64,
-        tally: &mut SiteTally,
-    ) -> LineState {
-        if let Some(state) = elsewhere {
-            tally.remote += demanded;
-            return state;
-        }
-        tally.fills.add(class);
-        tally.prefetched += 1 - demanded;
-        LineState::fetched(class)
-    }
-
-    /// Puts a line into the last level, if there is one.
-    #[inline]
-    pub fn fill_llc<const PLAIN: bool>(&mut self, place: Place, state: LineState) {
-        if let Some(evicted) = self.llc.as_mut().and_then(|llc| llc.fill(place, state)) {
-            self.left_llc::<PLAIN>(evicted);
-        }
-    }
-
-    /// A line leaves all levels; a dirty one is written to DRAM.
-    #[cold]
-    fn drop_line(&mut self, line: u64) {
-        let mut dirty = false;
-        for core in 0..self.cores.len() {
-            dirty |= self.remove_private(core, line).is_some_and(|state| state.is_dirty());
-        }
-        let last = self.llc.as_mut().and_then(|llc| llc.remove(line));
-        dirty |= last.is_some_and(|state| state.is_dirty());
-        self.traffic.written_lines += u64::from(dirty);
-    }
-
-    /// Takes a line out of a core's levels; what is returned has the dirt of both.
-    pub fn remove_private(&mut self, core: usize, line: u64) -> Option<LineState> {
-        let core = &mut self.cores[core];
-        let inner = core.l1.remove(line);
-        let outer = core.l2.as_mut().and_then(|l2| l2.remove(line));
-        let (state, other) = (inner.or(outer)?, outer.or(inner)?);
-        Some(state.absorb(other))
     }
 }

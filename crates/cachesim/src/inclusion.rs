@@ -10,11 +10,11 @@
 //! * Victim: what leaves L2 leaves L1, so that a line is either in a core's private levels or in the last level. With
 //!   several cores that share lines it may be in both, and then the same holds as for non-inclusive ones.
 
+use crate::caches::Caches;
 use crate::config::Inclusion;
-use crate::hierarchy::Levels;
 use crate::state::{Entry, LineState};
 
-impl Levels {
+impl Caches {
     /// A line left a core's L1.
     #[inline]
     pub fn left_l1<const PLAIN: bool>(&mut self, core: usize, evicted: Entry) {
@@ -78,5 +78,26 @@ impl Levels {
         }
         self.traffic.llc.add(state.is_dirty());
         self.traffic.written_lines += u64::from(state.is_dirty());
+    }
+
+    /// A line leaves all levels; a dirty one is written to DRAM.
+    #[inline(never)]
+    pub fn drop_line(&mut self, line: u64) {
+        let mut dirty = false;
+        for core in 0..self.cores.len() {
+            dirty |= self.remove_private(core, line).is_some_and(|state| state.is_dirty());
+        }
+        let last = self.llc.as_mut().and_then(|llc| llc.remove(line));
+        dirty |= last.is_some_and(|state| state.is_dirty());
+        self.traffic.written_lines += u64::from(dirty);
+    }
+
+    /// Takes a line out of a core's levels; what is returned has the dirt of both.
+    pub fn remove_private(&mut self, core: usize, line: u64) -> Option<LineState> {
+        let core = &mut self.cores[core];
+        let inner = core.l1.remove(line);
+        let outer = core.l2.as_mut().and_then(|l2| l2.remove(line));
+        let (state, other) = (inner.or(outer)?, outer.or(inner)?);
+        Some(state.absorb(other))
     }
 }

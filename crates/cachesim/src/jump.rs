@@ -9,16 +9,19 @@
 //!
 //! It can hold only when nothing is left in the levels but the loop's own lines, and of these none from the time when
 //! sets were not full: after the last level was filled twice. The comparison costs as much as some ten thousand misses, so
-//! only loops are tried that go on for long after that.
+//! only loops are tried that go on for about as long after that.
 //! What not: loops with an access that stays or advances otherwise, loops within a cache, flushes, wrapping addresses.
 
 use crate::access::{LoopAccess, LoopRun, SiteId};
-use crate::hierarchy::{Hierarchy, Levels};
+use crate::cache::Cache;
+use crate::caches::Caches;
+use crate::hierarchy::Hierarchy;
 use crate::loops::{Core, drive};
 use crate::tally::SiteTally;
 
-/// Addresses above are not moved: entries hold at least so many bits.
-const HIGHEST: i128 = 1 << 57;
+/// Accesses that begin above are not moved: entries hold lines of 57 bits of address and more, and an access has less than
+/// 2^32 bytes.
+const HIGHEST: i128 = (1 << 57) - (1 << 32);
 
 /// After how many iterations a loop touches its lines again, moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,26 +48,26 @@ impl Period {
 impl Hierarchy {
     /// Runs the first iterations of a loop if that is quicker than one by one, and tells how many.
     pub(crate) fn run_ahead(&mut self, run: &LoopRun<'_>) -> u64 {
-        let Some(period) = Period::of(run.accesses, self.levels.shift) else { return 0 };
-        let Some(turnover) = self.levels.turnover(run.accesses) else { return 0 };
+        let Some(period) = Period::of(run.accesses, self.caches.shift) else { return 0 };
+        let Some(turnover) = self.caches.turnover(run.accesses) else { return 0 };
+        // Twice, and what the inner levels take to follow.
         let filled = turnover.saturating_mul(17) / 8;
-        let worth_it = run.iterations / 4 >= turnover && stays_low(run);
-        if !worth_it {
+        let done = filled.saturating_add(period.iterations);
+        if run.iterations.saturating_sub(done) < turnover || !stays_low(run) {
             return 0;
         }
         self.part(run, 0, filled);
-        let before = (self.levels.clone(), self.tallies_of(run.accesses));
+        let before = (self.caches.clone(), self.tallies_of(run.accesses));
         self.part(run, filled, period.iterations);
-        let done = filled + period.iterations;
-        if !self.levels.is_moved(&before.0, period.lines) {
+        if !self.caches.is_moved(&before.0, period.lines) {
             return done;
         }
         let times = (run.iterations - done) / period.iterations;
         for (site, before) in before.1 {
             self.with_tally(site).1.repeat(&before, times);
         }
-        self.levels.traffic.repeat(&before.0.traffic, times);
-        self.levels.move_by(period.lines.saturating_mul(times.cast_signed()));
+        self.caches.traffic.repeat(&before.0.traffic, times);
+        self.caches.move_by(period.lines.saturating_mul(times.cast_signed()));
         done + times * period.iterations
     }
 
@@ -89,12 +92,12 @@ fn stays_low(run: &LoopRun<'_>) -> bool {
     let ends = |one: &LoopAccess| {
         let first = i128::from(one.start.0);
         let last = first + i128::from(one.stride) * i128::from(run.iterations);
-        [first, last].map(|end| (0..HIGHEST - (1 << 33)).contains(&end))
+        [first, last].map(|end| (0..HIGHEST).contains(&end))
     };
     run.accesses.iter().flat_map(ends).all(|low| low)
 }
 
-impl Levels {
+impl Caches {
     /// In how many iterations a loop touches about as many lines as the last level has. `None` if the levels cannot be
     /// moved.
     fn turnover(&self, accesses: &[LoopAccess]) -> Option<u64> {
@@ -109,8 +112,8 @@ impl Levels {
     }
 
     /// Whether all is as before, with `lines` added to each line's number.
-    fn is_moved(&self, before: &Levels, lines: i64) -> bool {
-        self.caches().zip(before.caches()).all(|(cache, before)| cache.is_moved(before, lines))
+    fn is_moved(&self, before: &Caches, lines: i64) -> bool {
+        self.all().zip(before.all()).all(|(cache, before)| cache.is_moved(before, lines))
     }
 
     /// Adds `lines` to each line's number.
@@ -120,7 +123,7 @@ impl Levels {
         private.chain([self.llc.as_mut()]).flatten().for_each(|cache| cache.move_by(lines));
     }
 
-    fn caches(&self) -> impl Iterator<Item = &crate::cache::Cache> {
+    fn all(&self) -> impl Iterator<Item = &Cache> {
         let private = self.cores.iter().flat_map(|core| [Some(&core.l1), core.l2.as_ref()]);
         private.chain([self.llc.as_ref()]).flatten()
     }

@@ -24,6 +24,7 @@
 
 mod access;
 mod cache;
+mod caches;
 mod config;
 mod hierarchy;
 mod inclusion;

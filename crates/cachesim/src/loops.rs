@@ -16,13 +16,16 @@
 //!   accesses move on to lines in sets that no one uses. Then only changed accesses are simulated, each at its change.
 //!   Calm ends when two lines meet in a set, or a line is taken out of L1 (by inclusion).
 //!
+//! Long streams through more than the last level do not even need their lines looked up: `jump`.
+//!
 //! Accesses that send lines out (stores past the caches, flushes) are simulated at their changes too: repeated, they
 //! find nothing to send out, unless another access or a prefetcher brings the line in: that is not calm.
 //! Stores: the simulated touch at a change makes the line dirty; repeated ones find it so. Other threads do not run
 //! meanwhile.
 
 use crate::access::{Access, Kind, LoopAccess, LoopRun, SiteId, Span, Thread};
-use crate::hierarchy::{Hierarchy, Touched};
+use crate::caches::Touched;
+use crate::hierarchy::Hierarchy;
 
 /// What the driver needs of a hierarchy of levels.
 pub(crate) trait Levels {
@@ -54,17 +57,17 @@ impl<'a> Core<'a> {
 
 impl Levels for Core<'_> {
     fn shift(&self, _: usize) -> u32 {
-        self.hierarchy.levels.shift
+        self.hierarchy.caches.shift
     }
 
     fn first_level_set(&self, _: usize, line: u64) -> u64 {
-        self.hierarchy.levels.cores[self.core].l1.set_of(line)
+        self.hierarchy.caches.cores[self.core].l1.set_of(line)
     }
 
     #[inline]
     fn touch(&mut self, _: usize, line: u64, kind: Kind, site: SiteId) -> Touched {
-        let (levels, tally) = self.hierarchy.with_tally(site);
-        levels.touch(self.core, line, kind, site, tally)
+        let (caches, tally) = self.hierarchy.with_tally(site);
+        caches.touch(self.core, line, kind, site, tally)
     }
 
     fn add_hits(&mut self, site: SiteId, depth: u8, count: u64) {
@@ -72,11 +75,11 @@ impl Levels for Core<'_> {
     }
 
     fn removals(&self) -> u64 {
-        self.hierarchy.levels.cores[self.core].l1.removals()
+        self.hierarchy.caches.cores[self.core].l1.removals()
     }
 
     fn prefetches(&self) -> bool {
-        self.hierarchy.levels.prefetches()
+        self.hierarchy.caches.prefetches()
     }
 }
 
@@ -88,7 +91,7 @@ impl Hierarchy {
             let (_, tally) = self.with_tally(access.site);
             tally.count(&access.at(0), run.iterations.saturating_add(more));
         }
-        let core = self.levels.core_of(thread);
+        let core = self.caches.core_of(thread);
         let done = self.run_ahead(run);
         let rest: Vec<LoopAccess> = run.accesses.iter().map(|access| access.from(done)).collect();
         let rest = LoopRun { accesses: &rest, iterations: run.iterations - done, ..*run };

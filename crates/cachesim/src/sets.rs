@@ -223,7 +223,8 @@ impl<const N: usize, O: Order> Sets<N, O> {
             set.gaps -= 1;
             set.oldest_gap(self.ways)
         } else if full {
-            self.policy.victim(place.set, self.ways)
+            let oldest = set.order.ways(self.ways).last().unwrap_or(0);
+            self.policy.victim(place.set, self.ways, oldest)
         } else {
             set.filled += 1;
             usize::from(set.filled) - 1

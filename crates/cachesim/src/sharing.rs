@@ -6,11 +6,11 @@
 //! where the last level has none. Threads take turns in the order in which their accesses are handed in.
 //! What not: the time of transfers, and copies in other sockets.
 
-use crate::hierarchy::Levels;
+use crate::caches::Caches;
 use crate::state::LineState;
 use crate::tally::SiteTally;
 
-impl Levels {
+impl Caches {
     /// Whether other cores have a line that this core is about to fetch: what its copy will start with. All copies are
     /// shared then; a dirty one is clean afterwards, since the new copy takes over.
     #[inline(never)]

@@ -57,10 +57,10 @@ impl Policy {
         matches!(self, Policy::Lru)
     }
 
-    /// Who leaves a full set, unless that is the least recently touched way.
-    pub fn victim(&mut self, set: usize, ways: usize) -> usize {
+    /// Who leaves the full set; `oldest` is its least recently touched way.
+    pub fn victim(&mut self, set: usize, ways: usize, oldest: usize) -> usize {
         match self {
-            Policy::Lru => 0,
+            Policy::Lru => oldest,
             Policy::TreePlru(tree) => tree.victim(set),
             Policy::Random(random) => random.below(ways),
         }

@@ -54,7 +54,7 @@ pub fn plain(l1: Geometry) -> Config {
 pub fn three_levels(random: &mut Random) -> Config {
     let mut config = plain(geometry(random.one_of(&[1, 4, 7, 16]), random.one_of(&[2, 4, 12])));
     config.l2 = Some(geometry(random.one_of(&[4, 9, 16]), random.one_of(&[2, 5, 16])));
-    config.llc = Some(geometry(random.one_of(&[4, 13, 32]), random.one_of(&[2, 11, 20, 40])));
+    config.llc = Some(geometry(random.one_of(&[1, 4, 13, 32]), random.one_of(&[1, 2, 11, 20, 40])));
     config.cold = random.one_of(&[ColdLines::Miss, ColdLines::Unknown]);
     config
 }

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use cachesim::{
-    Access, ColdLines, Config, FillClass, Geometry, Inclusion, Kind, LevelTally, Replacement,
-    SiteTally, Traffic,
+    Access, ColdLines, Config, DEPTHS, FillClass, Geometry, Inclusion, Kind, LevelTally,
+    Replacement, SiteTally, Traffic,
 };
 
 #[derive(Clone, Copy)]
@@ -143,8 +143,10 @@ pub struct Naive {
 
 fn tally(level: &mut LevelTally, outcome: Result<usize, FillClass>) {
     match outcome {
-        Ok(depth) => level.hits[depth] += 1,
-        Err(FillClass::Unknown { age }) => level.absent.unknown[usize::from(age)] += 1,
+        Ok(depth) => level.hits[depth.min(DEPTHS - 1)] += 1,
+        Err(FillClass::Unknown { age }) => {
+            level.absent.unknown[usize::from(age).min(DEPTHS)] += 1;
+        }
         Err(FillClass::Miss) => level.absent.misses += 1,
     }
 }
