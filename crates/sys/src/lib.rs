@@ -5,6 +5,7 @@
 //! What not: no policy (what to open, when to retry) and no parsing of what the kernel says beyond its ABI.
 
 pub mod floor;
+pub mod heap;
 pub mod kernels;
 pub mod map;
 pub mod perf;

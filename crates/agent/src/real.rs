@@ -1,0 +1,104 @@
+//! The allocator behind us: the functions that the program would call if we were not there, and a small reserve for
+//! the moment before they are found.
+//!
+//! What for: `dlsym` itself may call `calloc` (glibc before 2.34 does for its error buffer), so its first calls are
+//! served from the reserve. What comes from it is never given back.
+//! What not: counting.
+
+use core::ffi::{CStr, c_int, c_void};
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// A function of type `F`, found by `dlsym`; 0 until then.
+pub struct Real<F>(AtomicUsize, PhantomData<F>);
+
+impl<F: Copy> Real<F> {
+    const fn new() -> Real<F> {
+        Real(AtomicUsize::new(0), PhantomData)
+    }
+
+    fn find(&self, name: &CStr) {
+        // Safety: a name that ends with NUL; RTLD_NEXT looks behind our own library, so it cannot find us.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        self.0.store(found as usize, Ordering::Relaxed);
+    }
+
+    /// It, or null when the allocator has no such function or it was not looked for yet.
+    #[inline(always)]
+    pub fn get(&self) -> Option<F> {
+        let address = self.0.load(Ordering::Relaxed);
+        const { assert!(size_of::<F>() == size_of::<usize>()) };
+        // Safety: `F` is a function pointer, as wide as its address, and `dlsym` found the address under the name that
+        // has this type in the C library (malloc(3)).
+        (address != 0).then(|| unsafe { core::mem::transmute_copy::<usize, F>(&address) })
+    }
+}
+
+/// `malloc`, `valloc`.
+pub type Allocate = unsafe extern "C" fn(usize) -> *mut c_void;
+/// `calloc`, `aligned_alloc`.
+pub type AllocateTwo = unsafe extern "C" fn(usize, usize) -> *mut c_void;
+/// `realloc`.
+pub type Reallocate = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
+/// `free`.
+pub type Free = unsafe extern "C" fn(*mut c_void);
+/// `posix_memalign`.
+pub type AllocateInto = unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int;
+
+/// `malloc`.
+pub static MALLOC: Real<Allocate> = Real::new();
+/// `calloc`.
+pub static CALLOC: Real<AllocateTwo> = Real::new();
+/// `realloc`.
+pub static REALLOC: Real<Reallocate> = Real::new();
+/// `free`.
+pub static FREE: Real<Free> = Real::new();
+/// `posix_memalign`.
+pub static POSIX_MEMALIGN: Real<AllocateInto> = Real::new();
+/// `aligned_alloc`.
+pub static ALIGNED_ALLOC: Real<AllocateTwo> = Real::new();
+/// `memalign`.
+pub static MEMALIGN: Real<AllocateTwo> = Real::new();
+/// `valloc`.
+pub static VALLOC: Real<Allocate> = Real::new();
+/// `pvalloc`.
+pub static PVALLOC: Real<Allocate> = Real::new();
+
+/// Finds all of them.
+pub fn find_all() {
+    MALLOC.find(c"malloc");
+    CALLOC.find(c"calloc");
+    REALLOC.find(c"realloc");
+    FREE.find(c"free");
+    POSIX_MEMALIGN.find(c"posix_memalign");
+    ALIGNED_ALLOC.find(c"aligned_alloc");
+    MEMALIGN.find(c"memalign");
+    VALLOC.find(c"valloc");
+    PVALLOC.find(c"pvalloc");
+}
+
+const RESERVE_BYTES: usize = 64 << 10;
+
+#[repr(align(4096))]
+struct Reserve(core::cell::UnsafeCell<[u8; RESERVE_BYTES]>);
+// Safety: each byte is handed out once, by an atomic addition; we never look at what is in it.
+unsafe impl Sync for Reserve {}
+static RESERVE: Reserve = Reserve(core::cell::UnsafeCell::new([0; RESERVE_BYTES]));
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+/// Zeroed bytes of the reserve, aligned to 16; null when it is used up.
+pub fn from_reserve(bytes: usize) -> *mut c_void {
+    let whole = bytes.min(RESERVE_BYTES).next_multiple_of(16);
+    let at = USED.fetch_add(whole, Ordering::Relaxed);
+    if at.saturating_add(whole) > RESERVE_BYTES || bytes > RESERVE_BYTES {
+        return core::ptr::null_mut();
+    }
+    RESERVE.0.get().cast::<u8>().wrapping_add(at).cast()
+}
+
+/// How many bytes lie from `address` to the end of the reserve; `None` for an address that is not in it.
+#[inline(always)]
+pub fn reserve_behind(address: usize) -> Option<usize> {
+    let inside = address.wrapping_sub(RESERVE.0.get() as usize);
+    (inside < RESERVE_BYTES).then(|| RESERVE_BYTES - inside)
+}

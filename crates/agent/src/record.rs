@@ -1,0 +1,132 @@
+//! Records: one block allocated or freed, with a copy of the stack that the collector unwinds.
+//!
+//! Why copies: unwinding here would need unwind tables, memory and time of the program; copying 8 KiB takes a
+//! microsecond, and only large and drawn blocks are recorded.
+//! The registers are the agent's own; the collector unwinds through the agent's functions and leaves them out.
+//!
+//! When a ring is full, a record is lost and counted. Where every block is wanted, its thread waits for the reader
+//! first, but not for long.
+
+use core::sync::atomic::Ordering;
+
+use sys::heap;
+
+use crate::kernel;
+use crate::thread::{self, Thread};
+
+/// What a record says.
+pub struct Event {
+    /// One of `heap::KIND_*`.
+    pub kind: u32,
+    /// One of `heap::CALL_*`.
+    pub call: u32,
+    /// When.
+    pub time: u64,
+    /// The block.
+    pub address: usize,
+    /// Bytes asked for.
+    pub size: u64,
+}
+
+/// Writes a record with the stack of whoever called us; `false` when it was lost.
+#[cold]
+#[inline(never)]
+pub fn write(thread: *mut Thread, event: &Event) -> bool {
+    // Safety: a thread's own state.
+    let thread = unsafe { &mut *thread };
+    if thread::is_nowhere(thread.slot) {
+        return false;
+    }
+    if thread.busy != 0 {
+        // A signal handler inside of this function: the ring has one writer at a time.
+        // Safety: this thread's slot.
+        unsafe { thread::add(thread.slot, heap::SLOT_LOST, 1) };
+        return false;
+    }
+    thread.busy = 1;
+    let (ip, sp, bp): (usize, usize, usize);
+    // Safety: reads registers only.
+    unsafe {
+        core::arch::asm!("lea {0}, [rip]", "mov {1}, rsp", "mov {2}, rbp", out(reg) ip, out(reg) sp, out(reg) bp,
+            options(nomem, nostack, preserves_flags));
+    }
+    let wanted = match event.kind {
+        heap::KIND_FREED if thread::FREE_STACKS.load(Ordering::Relaxed) == 0 => 0,
+        _ => thread::STACK_BYTES.load(Ordering::Relaxed).min(heap::MAX_STACK_BYTES),
+    };
+    let stack_bytes = readable(sp, wanted) & !7;
+    let written = put(thread.slot, event, [sp, ip, bp], stack_bytes);
+    if !written {
+        // Safety: this thread's slot.
+        unsafe { thread::add(thread.slot, heap::SLOT_LOST, 1) };
+    }
+    thread.busy = 0;
+    written
+}
+
+/// How many of `wanted` bytes from the stack pointer on can be read: up to the end of the stack, which may be one of
+/// the program's own making.
+fn readable(sp: usize, wanted: usize) -> usize {
+    const PAGE: usize = 4096;
+    let mut end = (sp & !(PAGE - 1)) + PAGE;
+    while end < sp + wanted && kernel::is_readable(end) {
+        end += PAGE;
+    }
+    (end - sp).min(wanted)
+}
+
+/// Times that a thread gives way for a reader who must read every record: some milliseconds.
+const PATIENCE: u32 = 2000;
+
+fn put(slot: *mut u8, event: &Event, registers: [usize; 3], stack_bytes: usize) -> bool {
+    let length = heap::RECORD_BYTES + stack_bytes;
+    // Safety: words of this thread's slot.
+    let (head, tail) =
+        unsafe { (thread::word(slot, heap::SLOT_HEAD), thread::word(slot, heap::SLOT_TAIL)) };
+    let mut at = head.load(Ordering::Relaxed);
+    let left = heap::RING_BYTES - (at % heap::RING_BYTES as u64) as usize;
+    let padding = if left < length { left } else { 0 };
+    let needed = (length + padding) as u64;
+    let has_room = || {
+        at.wrapping_add(needed).wrapping_sub(tail.load(Ordering::Acquire))
+            <= heap::RING_BYTES as u64
+    };
+    let mut patience = if thread::FREE_STACKS.load(Ordering::Relaxed) != 0 { PATIENCE } else { 0 };
+    while !has_room() {
+        if patience == 0 || !thread::has_reader() {
+            return false;
+        }
+        patience -= 1;
+        kernel::give_way();
+    }
+    // Safety: the ring of this thread's slot; `has_room` made sure that the reader is done with these bytes, and none
+    // goes beyond the ring's end: `padding` took care. The stack bytes were found readable and are this thread's.
+    unsafe {
+        let ring = slot.add(heap::RING_AT);
+        let place = |at: u64| ring.add((at % heap::RING_BYTES as u64) as usize);
+        if padding > 0 {
+            place(at).cast::<u64>().write(padding as u64 | u64::from(heap::KIND_PADDING) << 32);
+            at = at.wrapping_add(padding as u64);
+        }
+        let tid = thread::word(slot, heap::SLOT_TID).load(Ordering::Relaxed);
+        let [sp, ip, bp] = registers.map(|register| register as u64);
+        place(at).cast::<[u64; 8]>().write([
+            length as u64 | u64::from(event.kind) << 32,
+            event.time,
+            event.address as u64,
+            event.size,
+            (tid & 0xffff_ffff) | u64::from(event.call) << 32,
+            sp,
+            ip,
+            bp,
+        ]);
+        let from = registers[0] as *const u64;
+        core::ptr::copy_nonoverlapping(
+            from,
+            place(at).add(heap::RECORD_BYTES).cast::<u64>(),
+            stack_bytes / 8,
+        );
+    }
+    head.store(at.wrapping_add(length as u64), Ordering::Release);
+    true
+}

@@ -1,0 +1,141 @@
+//! How many bytes each living block was asked for: a byte of shadow per 8 bytes of memory.
+//!
+//! What for: the size that was asked for is known at `malloc` and not at `free`, where live bytes need it.
+//! `malloc_usable_size` is up to 24 bytes more, and a header in front of the block would change the program's memory.
+//! What not: blocks at or above 2^47, which no allocator gets without asking for it (Linux, x86/x86_64/5level-paging).
+//!
+//! ```text
+//! byte of a block's first 8   0          unknown: not seen, or freed
+//!                             1..=241    size + 1
+//!                             242..=250  size + 242, of a block that has a record
+//!                             251        of 9 to 240 bytes, and has a record; the size is the next byte
+//!                             252        of more; the size stands in the 8 bytes behind
+//!                             253        likewise, of a block that has a record
+//! ```
+//! What stands behind the first byte lies in the block's own shadow: 9 bytes have two bytes of it, 241 have 31.
+//! Cost: an eighth of the pages of a heap of small blocks; of a large block one page. Pieces for 64 MiB of memory are
+//! mapped when the first block lies there, not reserved as a whole: limits of address space and `mlockall` stay as they
+//! were meant. The common case, a block of up to 240 bytes without record, is one branch.
+//!
+//! Who may write: the thread that has the block, between the allocator's giving it and its getting it back.
+
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+const REGION_BITS: u32 = 26;
+const PIECE_BYTES: usize = 1 << (REGION_BITS - 3);
+/// Behind the end of a piece: the size of a block that begins right before the end.
+const BEHIND: usize = 4096;
+const REGIONS: usize = 1 << (47 - REGION_BITS);
+
+static PIECES: [AtomicPtr<u8>; REGIONS] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; REGIONS];
+
+/// Largest size that fits into the first byte.
+const SHORT: u64 = 240;
+/// Largest size that fits into the first byte beside the word that there is a record.
+const TINY: u64 = 8;
+const LAST_SHORT: u8 = 241;
+const TINY_RECORDED: u8 = 242;
+const SHORT_RECORDED: u8 = 251;
+const LONG: u8 = 252;
+const LONG_RECORDED: u8 = 253;
+
+/// What is remembered of a block.
+#[derive(Clone, Copy)]
+pub struct Block {
+    /// Bytes asked for.
+    pub size: u64,
+    /// Whether it has a record.
+    pub recorded: bool,
+}
+
+#[inline(always)]
+fn piece(address: usize) -> *mut u8 {
+    PIECES
+        .get(address >> REGION_BITS)
+        .map_or(core::ptr::null_mut(), |piece| piece.load(Ordering::Acquire))
+}
+
+#[inline(always)]
+fn byte_of(piece: *mut u8, address: usize) -> *mut u8 {
+    piece.wrapping_add((address >> 3) & (PIECE_BYTES - 1))
+}
+
+/// Remembers a block; `false` when there was no memory for it.
+#[inline(always)]
+pub fn remember(address: usize, block: Block) -> bool {
+    let mut piece = piece(address);
+    if piece.is_null() {
+        piece = new_piece(address);
+        if piece.is_null() {
+            return false;
+        }
+    }
+    let byte = byte_of(piece, address);
+    // Safety: inside of a piece that is never unmapped; the block is this thread's, and what is written behind the first
+    // byte lies in the block's own shadow, or behind the end of the piece (head of the file).
+    unsafe {
+        match block {
+            Block { size: 0..=SHORT, recorded: false } => *byte = 1 + block.size as u8,
+            Block { size: 0..=TINY, .. } => *byte = TINY_RECORDED + block.size as u8,
+            Block { size: 0..=SHORT, .. } => {
+                *byte = SHORT_RECORDED;
+                *byte.add(1) = block.size as u8;
+            }
+            Block { size, recorded } => {
+                *byte = if recorded { LONG_RECORDED } else { LONG };
+                byte.add(1).cast::<u64>().write_unaligned(size);
+            }
+        }
+    }
+    true
+}
+
+/// Forgets a block, and says what it was; `None` when it is not known.
+#[inline(always)]
+pub fn take(address: usize) -> Option<Block> {
+    let piece = piece(address);
+    if piece.is_null() {
+        return None;
+    }
+    let byte = byte_of(piece, address);
+    // Safety: inside of a piece that is never unmapped.
+    let value = unsafe { *byte };
+    if value == 0 {
+        return None;
+    }
+    // Safety: as above, and as in `remember`.
+    unsafe {
+        *byte = 0;
+        Some(match value {
+            1..=LAST_SHORT => Block { size: u64::from(value) - 1, recorded: false },
+            TINY_RECORDED..SHORT_RECORDED => {
+                Block { size: u64::from(value - TINY_RECORDED), recorded: true }
+            }
+            SHORT_RECORDED => Block { size: u64::from(*byte.add(1)), recorded: true },
+            _ => {
+                let size = byte.add(1).cast::<u64>().read_unaligned();
+                Block { size, recorded: value == LONG_RECORDED }
+            }
+        })
+    }
+}
+
+/// Maps the piece for `address`; null when there is no memory or the address is too high.
+#[cold]
+#[inline(never)]
+fn new_piece(address: usize) -> *mut u8 {
+    let Some(place) = PIECES.get(address >> REGION_BITS) else { return core::ptr::null_mut() };
+    let mapped = crate::kernel::map_private(PIECE_BYTES + BEHIND);
+    if mapped.is_null() {
+        return mapped;
+    }
+    match place.compare_exchange(core::ptr::null_mut(), mapped, Ordering::AcqRel, Ordering::Acquire)
+    {
+        Ok(_) => mapped,
+        Err(other) => {
+            crate::kernel::unmap(mapped, PIECE_BYTES + BEHIND);
+            other
+        }
+    }
+}

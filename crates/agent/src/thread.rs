@@ -1,0 +1,350 @@
+//! What the agent keeps per thread, and how a thread gets its slot of the shared memory.
+//!
+//! Where it lies: in thread-local storage of the *initial-exec* model, one load from the thread pointer. The other
+//! models call `__tls_get_addr`, which costs as much as all of our counting, and may call `malloc`. A library that
+//! is preloaded is there at program start and so has room in the static block (Drepper, ELF Handling For
+//! Thread-Local Storage, 4.4.2). No destructor: a slot is found again by its thread's id once that thread is gone.
+//!
+//! After `fork` the child shares the parent's slots. A page that the kernel wipes in the child tells, and the child
+//! takes slots of its own before it counts anything.
+
+use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use sys::heap;
+
+use crate::{kernel, real};
+
+/// The agent's state of one thread. All zero at the thread's start.
+#[repr(C)]
+pub struct Thread {
+    /// The slot; null until the first call.
+    pub slot: *mut u8,
+    /// Set while this thread is inside of the agent's slow parts: a signal handler that allocates must not enter.
+    pub busy: u64,
+    /// Bytes allocated and not freed by this thread since it last told the process.
+    pub delta: i64,
+    /// The most that `delta` was since then.
+    pub most: i64,
+    /// Live bytes of the process when this thread last told it.
+    pub base: i64,
+    /// Bytes to allocate until the next small block is drawn by lot.
+    pub until_sample: i64,
+    /// State of the random numbers; never 0 once in use.
+    pub random: u64,
+}
+
+core::arch::global_asm!(
+    ".pushsection .tbss,\"awT\",@nobits",
+    // Global for our other object files, hidden from everybody else.
+    ".globl fathom_agent_thread",
+    ".hidden fathom_agent_thread",
+    ".balign 64",
+    ".type fathom_agent_thread,@object",
+    ".size fathom_agent_thread,64",
+    "fathom_agent_thread:",
+    ".zero 64",
+    ".popsection",
+);
+const _: () = assert!(size_of::<Thread>() <= 64);
+
+/// This thread's state.
+#[inline(always)]
+pub fn current() -> *mut Thread {
+    let thread: *mut Thread;
+    // Safety: reads the thread pointer and our symbol's distance from it (both never change for a thread); no flags
+    // are promised, no memory is written.
+    unsafe {
+        core::arch::asm!(
+            "mov {0}, qword ptr fs:[0]",
+            "add {0}, qword ptr [rip + fathom_agent_thread@GOTTPOFF]",
+            out(reg) thread,
+            options(nostack, readonly, pure),
+        );
+    }
+    thread
+}
+
+/// Blocks of so many bytes or more get a record.
+pub static LARGE_FROM: AtomicU64 = AtomicU64::new(u64::MAX);
+/// Mean bytes between two sampled smaller blocks.
+pub static SAMPLE_EVERY: AtomicU64 = AtomicU64::new(0);
+/// Most bytes of stack in a record.
+pub static STACK_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// Whether frees of recorded blocks carry their stack.
+pub static FREE_STACKS: AtomicU32 = AtomicU32::new(0);
+/// Bytes by which a thread may be behind in telling what is live.
+pub static SLACK: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Live bytes of this process, without what threads have not told yet. Private memory: `fork` copies it.
+static LIVE: AtomicI64 = AtomicI64::new(0);
+/// Reads 0 after `fork` in the child. Points to [`ALWAYS_ONE`] until there is such a page.
+static SAME_PROCESS: AtomicPtr<u64> = AtomicPtr::new((&raw const ALWAYS_ONE).cast_mut());
+static ALWAYS_ONE: u64 = 1;
+/// The shared memory; null without a collector.
+static HEADER: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+/// This process's position in the table of processes.
+static PROCESS: AtomicUsize = AtomicUsize::new(0);
+
+/// Where threads count that have no slot: nobody reads it.
+#[repr(align(4096))]
+struct Nowhere(core::cell::UnsafeCell<[u8; heap::RING_AT]>);
+// Safety: only ever written by plain additions whose result nobody uses.
+unsafe impl Sync for Nowhere {}
+static NOWHERE: Nowhere = Nowhere(core::cell::UnsafeCell::new([0; heap::RING_AT]));
+
+/// Adds to a counter of a slot: one instruction, so that a signal handler that allocates loses nothing.
+///
+/// # Safety
+/// `slot` is a thread's slot (or [`NOWHERE`]) and `word` is below [`heap::RING_AT`] and a multiple of 8.
+#[inline(always)]
+pub unsafe fn add(slot: *mut u8, word: usize, value: u64) {
+    // Safety: in the slot, as the caller makes sure of; the slot has one writer.
+    unsafe {
+        core::arch::asm!("add qword ptr [{0} + {1}], {2}", in(reg) slot, in(reg) word, in(reg) value, options(nostack));
+    }
+}
+
+/// A word of mapped shared memory.
+///
+/// # Safety
+/// `at + word` is a mapped, aligned word of the shared memory.
+pub unsafe fn word<'a>(at: *mut u8, word: usize) -> &'a AtomicU64 {
+    // Safety: as the caller makes sure of; the mapping stays for the life of the process.
+    unsafe { AtomicU64::from_ptr(at.add(word).cast()) }
+}
+
+/// Whether this thread can count at once.
+#[inline(always)]
+pub fn is_ready(thread: *mut Thread) -> bool {
+    // Safety: a thread's own state; the page is mapped for the life of the process.
+    unsafe { !(*thread).slot.is_null() && *SAME_PROCESS.load(Ordering::Relaxed) != 0 }
+}
+
+/// Makes this thread ready; `false` while it is the one that finds the allocator behind us.
+#[cold]
+#[inline(never)]
+pub fn make_ready(thread: *mut Thread) -> bool {
+    // Safety: a thread's own state.
+    let thread = unsafe { &mut *thread };
+    if thread.busy != 0 {
+        // A signal handler while this thread takes its slot may use the allocator and is not counted.
+        if real::MALLOC.get().is_none() || STARTED.load(Ordering::Acquire) != READY {
+            return false;
+        }
+        return true;
+    }
+    thread.busy = 1;
+    start_process();
+    // Safety: the page, or `ALWAYS_ONE`, is mapped for the life of the process.
+    if unsafe { *SAME_PROCESS.load(Ordering::Relaxed) } == 0 {
+        // The only thread of a fresh child. What its parent held, it holds.
+        let live = LIVE.fetch_add(thread.delta, Ordering::Relaxed) + thread.delta;
+        join_collector(live);
+        // Safety: as above; never `ALWAYS_ONE`, which does not read 0.
+        unsafe { *SAME_PROCESS.load(Ordering::Relaxed) = 1 };
+    }
+    (thread.delta, thread.most) = (0, 0);
+    thread.base = LIVE.load(Ordering::Relaxed);
+    thread.slot = take_slot(thread);
+    thread.busy = 0;
+    true
+}
+
+static STARTED: AtomicU32 = AtomicU32::new(0);
+const STARTING: u32 = 1;
+const READY: u32 = 2;
+
+/// Finds the allocator and the collector, once.
+fn start_process() {
+    match STARTED.compare_exchange(0, STARTING, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {
+            real::find_all();
+            let page = kernel::page_wiped_on_fork();
+            // Without such a page a child could not be told from its parent: then nothing is counted.
+            if !page.is_null() {
+                // Safety: our own fresh page.
+                unsafe { *page = 1 };
+                SAME_PROCESS.store(page, Ordering::Release);
+                join_collector(0);
+            }
+            STARTED.store(READY, Ordering::Release);
+        }
+        Err(_) => {
+            while STARTED.load(Ordering::Acquire) != READY {
+                kernel::give_way();
+            }
+        }
+    }
+}
+
+/// Enters this process in the collector's table. When the collector is gone, or there is no room, nothing is counted.
+fn join_collector(inherited: i64) {
+    LARGE_FROM.store(u64::MAX, Ordering::Relaxed);
+    SAMPLE_EVERY.store(0, Ordering::Relaxed);
+    // A forked child has its parent's mapping of it.
+    let kept = HEADER.swap(core::ptr::null_mut(), Ordering::AcqRel);
+    let header = if kept.is_null() { map_shared() } else { kept };
+    if header.is_null() {
+        return;
+    }
+    // Safety: words of the mapped header; the file is as long as that.
+    let read = |at| unsafe { word(header, at) }.load(Ordering::Relaxed);
+    if read(heap::HEADER_MAGIC) != heap::MAGIC {
+        return;
+    }
+    // Safety: a word of the header.
+    let position = unsafe { word(header, heap::HEADER_PROCESSES) }.fetch_add(1, Ordering::Relaxed);
+    if position >= heap::PROCESSES as u64 {
+        return;
+    }
+    let at = heap::PROCESSES_AT + position as usize * heap::PROCESS_BYTES;
+    // Safety: words of our entry, which lies in the mapped part.
+    unsafe {
+        word(header, at + heap::PROCESS_INHERITED).store(inherited as u64, Ordering::Relaxed);
+        word(header, at + heap::PROCESS_PID).store(kernel::ids().0, Ordering::Release);
+    }
+    LARGE_FROM.store(read(heap::HEADER_LARGE_FROM), Ordering::Relaxed);
+    SAMPLE_EVERY.store(read(heap::HEADER_SAMPLE_EVERY), Ordering::Relaxed);
+    STACK_BYTES.store(read(heap::HEADER_STACK_BYTES) as usize, Ordering::Relaxed);
+    FREE_STACKS.store(read(heap::HEADER_FREE_STACKS) as u32, Ordering::Relaxed);
+    SLACK.store(read(heap::HEADER_SLACK), Ordering::Relaxed);
+    PROCESS.store(position as usize, Ordering::Relaxed);
+    HEADER.store(header, Ordering::Release);
+}
+
+/// Maps the shared memory that the environment names; null when there is none.
+fn map_shared() -> *mut u8 {
+    // Safety: a name that ends with NUL. The environment is read at the process's first allocation, before the
+    // program's own code runs.
+    let path = unsafe { libc::getenv(c"FATHOM_AGENT".as_ptr()) };
+    if path.is_null() {
+        return core::ptr::null_mut();
+    }
+    // Safety: getenv gives a string that ends with NUL.
+    let descriptor = kernel::open(unsafe { core::ffi::CStr::from_ptr(path) });
+    if descriptor < 0 {
+        return core::ptr::null_mut();
+    }
+    let whole = kernel::is_long_enough(descriptor, heap::TOTAL_BYTES);
+    let header = if whole {
+        kernel::map_shared(descriptor, heap::TOTAL_BYTES)
+    } else {
+        core::ptr::null_mut()
+    };
+    kernel::close(descriptor);
+    header
+}
+
+/// Whether a slot is the one that nobody reads, which has no ring.
+pub fn is_nowhere(slot: *mut u8) -> bool {
+    slot == NOWHERE.0.get().cast()
+}
+
+/// A slot for this thread: one whose thread is gone if it is the same process's, else a new one, else nowhere.
+fn take_slot(thread: &mut Thread) -> *mut u8 {
+    let nowhere = NOWHERE.0.get().cast();
+    let header = HEADER.load(Ordering::Acquire);
+    thread.until_sample = i64::MAX;
+    if header.is_null() {
+        return nowhere;
+    }
+    let ids = kernel::ids();
+    let number = left_slot(header, ids, 8)
+        .or_else(|| new_slot(header))
+        .or_else(|| left_slot(header, ids, heap::SLOTS));
+    let Some(number) = number else {
+        // Safety: a word of the header.
+        unsafe { word(header, heap::HEADER_REFUSED) }.fetch_add(1, Ordering::Relaxed);
+        return nowhere;
+    };
+    let slot = header.wrapping_add(heap::SLOTS_AT + number * heap::SLOT_BYTES);
+    // Safety: words of a slot, all of which are mapped behind the header.
+    unsafe {
+        thread.delta = word(slot, heap::SLOT_DELTA).load(Ordering::Relaxed) as i64;
+        word(slot, heap::SLOT_PEAK).fetch_max(thread.base.max(0) as u64, Ordering::Relaxed);
+        word(slot, heap::SLOT_TID).store(ids.1, Ordering::Relaxed);
+        let process = PROCESS.load(Ordering::Relaxed) as u64 + 1;
+        word(slot, heap::SLOT_PROCESS).store(process, Ordering::Release);
+    }
+    thread.most = thread.delta.max(0);
+    thread.random = kernel::now() ^ (ids.1 << 32) | 1;
+    thread.until_sample =
+        crate::lot::next(&mut thread.random, SAMPLE_EVERY.load(Ordering::Relaxed));
+    slot
+}
+
+fn new_slot(header: *mut u8) -> Option<usize> {
+    // Safety: a word of the header.
+    let taken = unsafe { word(header, heap::HEADER_SLOTS) };
+    // Looked at first, so that the count does not grow without end.
+    if taken.load(Ordering::Relaxed) >= heap::SLOTS as u64 {
+        return None;
+    }
+    Some(taken.fetch_add(1, Ordering::Relaxed) as usize).filter(|number| *number < heap::SLOTS)
+}
+
+/// Where the search for a left slot goes on.
+static NEXT_LEFT: AtomicUsize = AtomicUsize::new(0);
+
+/// Takes over a slot of this process whose thread is gone; looks at `most` of its slots.
+fn left_slot(header: *mut u8, (pid, tid): (u64, u64), most: usize) -> Option<usize> {
+    let process = PROCESS.load(Ordering::Relaxed) as u64 + 1;
+    // Safety: a word of the header.
+    let taken = unsafe { word(header, heap::HEADER_SLOTS) }
+        .load(Ordering::Relaxed)
+        .min(heap::SLOTS as u64) as usize;
+    let mut looked = 0;
+    for _ in 0..taken {
+        let number = NEXT_LEFT.fetch_add(1, Ordering::Relaxed) % taken;
+        let slot = header.wrapping_add(heap::SLOTS_AT + number * heap::SLOT_BYTES);
+        // Safety: words of a mapped slot.
+        let (owner, of) = unsafe { (word(slot, heap::SLOT_TID), word(slot, heap::SLOT_PROCESS)) };
+        if of.load(Ordering::Acquire) != process {
+            continue;
+        }
+        let gone = owner.load(Ordering::Relaxed);
+        let free = gone == tid || kernel::has_ended(pid, gone);
+        if free && owner.compare_exchange(gone, tid, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return Some(number);
+        }
+        looked += 1;
+        if looked >= most {
+            return None;
+        }
+    }
+    None
+}
+
+/// Tells the process what this thread has allocated and freed since it last did.
+#[cold]
+#[inline(never)]
+pub fn tell(thread: *mut Thread) {
+    // Safety: a thread's own state.
+    let thread = unsafe { &mut *thread };
+    let live = LIVE.fetch_add(thread.delta, Ordering::Relaxed) + thread.delta;
+    (thread.base, thread.delta, thread.most) = (live, 0, 0);
+    // Safety: words of this thread's slot.
+    unsafe {
+        word(thread.slot, heap::SLOT_DELTA).store(0, Ordering::Relaxed);
+        word(thread.slot, heap::SLOT_PEAK).fetch_max(live.max(0) as u64, Ordering::Relaxed);
+    }
+}
+
+/// Counts something of this process that should not happen.
+#[cold]
+#[inline(never)]
+pub fn count_for_process(of_process: usize) {
+    let header = HEADER.load(Ordering::Acquire);
+    if !header.is_null() {
+        let at = heap::PROCESSES_AT + PROCESS.load(Ordering::Relaxed) * heap::PROCESS_BYTES;
+        // Safety: a word of our entry in the mapped table.
+        unsafe { word(header, at + of_process) }.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether somebody reads the rings.
+pub fn has_reader() -> bool {
+    let header = HEADER.load(Ordering::Acquire);
+    // Safety: a word of the header.
+    !header.is_null() && unsafe { word(header, heap::HEADER_READER) }.load(Ordering::Relaxed) != 0
+}

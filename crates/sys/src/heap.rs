@@ -1,0 +1,115 @@
+//! The memory that the allocation agent inside of a program shares with the collector: where things lie in it.
+//!
+//! What for: crate `agent` writes it, `collect::allocations` reads it; both take the layout from here.
+//! What not: reading or writing. Assumption: both sides are of one build ([`MAGIC`] changes with the layout), and
+//! the reader trusts nothing: the program can write anything anywhere in it.
+//!
+//! ```text
+//! header      4096 bytes  words below
+//! processes   PROCESSES x PROCESS_BYTES
+//! slots       SLOTS x SLOT_BYTES: one per thread: counters, then its ring
+//! ring        records, each a multiple of 8 bytes, none across the end:
+//!             length | kind << 32, time, address, size, tid | call << 32, sp, ip, bp, stack bytes
+//! ```
+//! A slot has one writer, its thread, and is never handed on to another process. So a counter is a plain addition,
+//! and a thread that is killed in the middle of a record leaves the ring as it was: `HEAD` moves last.
+
+/// Environment variable with the path of the shared memory.
+pub const VARIABLE: &str = "FATHOM_AGENT";
+
+/// First word of the header. The last byte is the version of the layout.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"fathomH\x01");
+
+/// Word of the header: [`MAGIC`].
+pub const HEADER_MAGIC: usize = 0;
+/// Word of the header: processes that came so far; may exceed [`PROCESSES`].
+pub const HEADER_PROCESSES: usize = 8;
+/// Word of the header: slots taken so far; may exceed [`SLOTS`].
+pub const HEADER_SLOTS: usize = 16;
+/// Word of the header: threads that found no free slot and are not counted.
+pub const HEADER_REFUSED: usize = 24;
+/// Word of the header: blocks of so many bytes or more get a record each.
+pub const HEADER_LARGE_FROM: usize = 32;
+/// Word of the header: mean bytes between two sampled smaller blocks; 0 for none.
+pub const HEADER_SAMPLE_EVERY: usize = 40;
+/// Word of the header: bytes of stack that a record copies at most.
+pub const HEADER_STACK_BYTES: usize = 48;
+/// Word of the header: bytes by which a thread's part of the live bytes may be behind.
+pub const HEADER_SLACK: usize = 56;
+/// Word of the header: 1 when frees of recorded blocks carry their stack too.
+pub const HEADER_FREE_STACKS: usize = 64;
+/// Word of the header: 1 while somebody reads the rings.
+pub const HEADER_READER: usize = 72;
+
+/// Where the table of processes begins.
+pub const PROCESSES_AT: usize = 4096;
+/// Most processes that are told apart.
+pub const PROCESSES: usize = 1024;
+/// Bytes of an entry.
+pub const PROCESS_BYTES: usize = 64;
+/// Word of a process: its id.
+pub const PROCESS_PID: usize = 0;
+/// Word of a process: live bytes that it had from its parent when it was forked.
+pub const PROCESS_INHERITED: usize = 8;
+/// Word of a process: frees of blocks that nobody saw being allocated.
+pub const PROCESS_UNKNOWN_FREES: usize = 16;
+/// Word of a process: blocks whose size could not be remembered, for want of memory.
+pub const PROCESS_FORGOTTEN: usize = 24;
+
+/// Where the slots begin.
+pub const SLOTS_AT: usize = PROCESSES_AT + PROCESSES * PROCESS_BYTES;
+/// Most threads that are counted, those that ended included unless their process took the slot again.
+pub const SLOTS: usize = 1024;
+/// Word of a slot: the thread.
+pub const SLOT_TID: usize = 0;
+/// Word of a slot: position of its process in the table, plus 1; 0 while nobody has it.
+pub const SLOT_PROCESS: usize = 8;
+/// Word of a slot: bytes ever written to the ring.
+pub const SLOT_HEAD: usize = 16;
+/// Word of a slot: bytes ever read from the ring; the collector's.
+pub const SLOT_TAIL: usize = 24;
+/// Word of a slot: records that found no room.
+pub const SLOT_LOST: usize = 32;
+/// Word of a slot: blocks freed.
+pub const SLOT_FREES: usize = 40;
+/// Word of a slot: bytes in them, as asked for.
+pub const SLOT_FREED_BYTES: usize = 48;
+/// Word of a slot: most bytes live in the process that this thread came to see.
+pub const SLOT_PEAK: usize = 56;
+/// Word of a slot: bytes allocated less bytes freed by this thread that [`SLOT_PEAK`]s do not know of yet; signed.
+pub const SLOT_DELTA: usize = 64;
+/// Where a slot's size classes begin: for each the blocks and the bytes asked for, 16 bytes.
+pub const SLOT_CLASSES: usize = 128;
+/// Size classes: class 0 for 0 bytes, class n for sizes of n binary digits (2^(n-1) to 2^n - 1).
+pub const CLASSES: usize = 65;
+/// Where a slot's ring begins.
+pub const RING_AT: usize = 4096;
+/// Bytes of a ring.
+pub const RING_BYTES: usize = 256 << 10;
+/// Bytes of a slot.
+pub const SLOT_BYTES: usize = RING_AT + RING_BYTES;
+/// Bytes of it all. The file is sparse: only what threads use takes memory.
+pub const TOTAL_BYTES: usize = SLOTS_AT + SLOTS * SLOT_BYTES;
+
+/// Bytes of a record without its stack.
+pub const RECORD_BYTES: usize = 64;
+/// Kind of a record: nothing, up to the end of the ring.
+pub const KIND_PADDING: u32 = 0;
+/// Kind of a record: a block was allocated because it is large, or every block is recorded.
+pub const KIND_ALLOCATED: u32 = 1;
+/// Kind of a record: a smaller block was allocated and drawn by lot.
+pub const KIND_SAMPLED: u32 = 2;
+/// Kind of a record: a block that has a record was freed.
+pub const KIND_FREED: u32 = 3;
+
+/// Most bytes of stack in a record: a ring has room for two of them.
+pub const MAX_STACK_BYTES: usize = 65_000;
+
+/// The function of the C library that was called, as records number it.
+pub const CALL_MALLOC: u32 = 0;
+/// `calloc`.
+pub const CALL_CALLOC: u32 = 1;
+/// `realloc`, `reallocarray`.
+pub const CALL_REALLOC: u32 = 2;
+/// `posix_memalign`, `aligned_alloc`, `memalign`, `valloc`, `pvalloc`.
+pub const CALL_ALIGNED: u32 = 3;
