@@ -342,9 +342,13 @@ pub fn count_for_process(of_process: usize) {
     }
 }
 
-/// Whether somebody reads the rings.
+/// Whether somebody reads the rings: has done so within the last second. A reader that was killed does not.
 pub fn has_reader() -> bool {
     let header = HEADER.load(Ordering::Acquire);
+    if header.is_null() {
+        return false;
+    }
     // Safety: a word of the header.
-    !header.is_null() && unsafe { word(header, heap::HEADER_READER) }.load(Ordering::Relaxed) != 0
+    let seen = unsafe { word(header, heap::HEADER_READER) }.load(Ordering::Relaxed);
+    kernel::now().wrapping_sub(seen) < 1_000_000_000
 }

@@ -44,3 +44,7 @@ id!(
     /// A row of the result's table of bursts.
     BurstId(u32)
 );
+id!(
+    /// A row of the result's table of recorded heap blocks.
+    AllocationId(u32)
+);

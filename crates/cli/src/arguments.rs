@@ -23,7 +23,7 @@ pub enum Command {
     Run(RunOptions),
     /// Collect one analysis: of a program to start or of a running process
     #[command(
-        after_help = "Examples:\n  fathom collect hotspots -- ./solver input.dat\n  fathom collect hotspots --pid 4242 -d 10\n  fathom collect memory-access -k sampling-interval=5 -- ./solver"
+        after_help = "Examples:\n  fathom collect hotspots -- ./solver input.dat\n  fathom collect hotspots --pid 4242 -d 10\n  fathom collect memory-access -k sampling-interval=5 -- ./solver\n  fathom collect memory-consumption -k stacks=all -- ./solver"
     )]
     Collect(CollectOptions),
     /// Show a view of a result
@@ -112,6 +112,8 @@ pub enum AnalysisName {
     MemoryAccess,
     /// Where the time goes
     Hotspots,
+    /// Who allocates how much, what is freed and when; peak; what is left at the end
+    MemoryConsumption,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -126,7 +128,7 @@ pub enum Format {
 
 #[derive(Args, Debug)]
 pub struct ReportOptions {
-    /// summary, hotspots, callers, callees, source, faults, timeline, threads, accesses, bandwidth, latency, reuse,
+    /// summary, allocations, hotspots, callers, callees, source, faults, timeline, threads, accesses, bandwidth, latency, reuse,
     /// working-set, sharing or roofline
     #[arg(value_name = "VIEW")]
     pub view: String,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use base::Bytes;
 use collect::bursts::BurstOptions;
 use facts::SamplingMethod;
 
@@ -22,7 +23,7 @@ pub struct Knob {
 
 /// All knobs.
 #[rustfmt::skip] // One line a knob.
-pub const KNOBS: [Knob; 8] = [
+pub const KNOBS: [Knob; 11] = [
     Knob { name: "sampling-interval", default: "1", vtune: "sampling-interval", meaning: "ms of CPU time between two samples of a thread, 0.1 to 1000" },
     Knob { name: "stack-size", default: "8192", vtune: "stack-size", meaning: "bytes of stack copied per sample for unwinding, 256 to 65000" },
     Knob { name: "sampling-mode", default: "auto", vtune: "sampling-mode", meaning: "auto (best allowed), ptrace, or off (totals only)" },
@@ -30,6 +31,9 @@ pub const KNOBS: [Knob; 8] = [
     Knob { name: "overhead", default: "3", vtune: "", meaning: "percent of the program's time that bursts may cost, 0.1 to 100" },
     Knob { name: "burst-interval", default: "auto", vtune: "", meaning: "mean ms between bursts, 0.5 to 10000; auto: as often as `overhead` allows" },
     Knob { name: "burst-time", default: "3", vtune: "", meaning: "ms that a burst lasts at most, 0.1 to 100" },
+    Knob { name: "mem-object-size-min-thres", default: "32768", vtune: "mem-object-size-min-thres", meaning: "bytes: heap blocks of this size or more get a call stack each, 1 to 1e12 (memory-consumption only)" },
+    Knob { name: "mem-object-sampling", default: "524288", vtune: "", meaning: "mean bytes between two smaller blocks that get a call stack, 64 to 1e12" },
+    Knob { name: "stacks", default: "sampled", vtune: "", meaning: "sampled, or all: a call stack for every heap block and for who frees it" },
     Knob { name: "dram-bandwidth-limits", default: "true", vtune: "dram-bandwidth-limits", meaning: "true: measure this machine once, after the first run (about 15 s, kept)" },
 ];
 
@@ -44,10 +48,23 @@ pub struct Settings {
     pub method: SamplingMethod,
     /// How bursts are taken, if they are.
     pub bursts: Option<BurstOptions>,
+    /// What to record of the heap.
+    pub heap: HeapSettings,
     /// Whether to measure the machine when it was not yet.
     pub calibrate: bool,
     /// What differs from the defaults, for the manifest.
     pub changed: BTreeMap<String, String>,
+}
+
+/// What to record of the heap, where the analysis is about it.
+#[derive(Clone, Copy, Debug)]
+pub struct HeapSettings {
+    /// From which size on each block is recorded.
+    pub large_from: Bytes,
+    /// Mean bytes between two smaller ones that are.
+    pub sample_every: Bytes,
+    /// Record all.
+    pub every_block: bool,
 }
 
 /// 1.003009 ms: as near to 1 ms as it may be without falling into step with the kernel's 1, 4 or 10 ms ticks.
@@ -60,6 +77,11 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
         stack_bytes: 8192,
         method: SamplingMethod::PerfEvents,
         bursts: None,
+        heap: HeapSettings {
+            large_from: Bytes(32 << 10),
+            sample_every: Bytes(512 << 10),
+            every_block: false,
+        },
         calibrate: true,
         changed: BTreeMap::new(),
     };
@@ -110,6 +132,19 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
                 let longest = number(value, 0.1, 100.0).ok_or_else(wrong)?;
                 bursts.longest = Duration::from_secs_f64(longest / 1000.0);
             }
+            "mem-object-size-min-thres" => {
+                settings.heap.large_from = bytes(value, 1).ok_or_else(wrong)?;
+            }
+            "mem-object-sampling" => {
+                settings.heap.sample_every = bytes(value, 64).ok_or_else(wrong)?;
+            }
+            "stacks" => {
+                settings.heap.every_block = match value {
+                    "all" => true,
+                    "sampled" => false,
+                    _ => return Err(wrong()),
+                };
+            }
             _ => settings.calibrate = value.parse().map_err(|_| wrong())?,
         }
         if value != knob.default {
@@ -118,6 +153,10 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
     }
     settings.bursts = tracing.then_some(bursts);
     Ok(settings)
+}
+
+fn bytes(text: &str, least: u64) -> Option<Bytes> {
+    text.parse().ok().filter(|bytes| (least..=1_000_000_000_000).contains(bytes)).map(Bytes)
 }
 
 fn number(text: &str, least: f64, most: f64) -> Option<f64> {

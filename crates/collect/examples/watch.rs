@@ -25,6 +25,7 @@ fn main() {
         duration: None,
         bursts: None,
         best_method: method,
+        heap: None,
         began: sys::process::monotonic(),
     };
     let signals = sys::process::SignalFd::take_over().expect("signalfd");
@@ -51,6 +52,10 @@ fn main() {
             Fact::Records(records) => ("records of bursts (bytes)", records.bytes.len() as u64),
             Fact::BurstRefused(_) => ("refused burst", 0),
             Fact::CoreFloor(_) => ("core floor", 0),
+            Fact::Allocation(block) => ("heap block (bytes)", block.size.0),
+            Fact::Release(_) => ("freed heap block", 0),
+            Fact::HeapTotal(total) => ("heap total (bytes)", total.allocated.0),
+            Fact::SizeClass(class) => ("size class (bytes)", class.allocated.0),
         };
         let entry = kinds.entry(kind).or_default();
         entry.0 += 1;

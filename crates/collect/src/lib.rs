@@ -1,6 +1,6 @@
 //! Live sources: what is observed on a running program goes from here into a [`facts::Sink`].
 //!
-//! What for: launching or attaching, sampling (perf events, else ptrace, else /proc alone), page faults, polled levels,
+//! What for: launching or attaching, sampling (perf events, else ptrace, else /proc alone), page faults, heap blocks, polled levels,
 //! and, after the collection, symbols for what was seen.
 //! What not: no conclusions (that is `analysis`), no files of results (`store`), no printing.
 //!
@@ -12,6 +12,7 @@ pub mod address_space;
 pub mod bursts;
 pub mod floor;
 mod gauges;
+pub mod heap;
 pub mod launched;
 mod modules;
 pub mod perf;

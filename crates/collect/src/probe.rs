@@ -198,7 +198,12 @@ fn hardware_counters(pmu: &[String]) -> Ability {
 /// Gives `probe` a child of ours that waits before its execve and ends without executing anything.
 fn with_child<T>(probe: impl FnOnce(Pid) -> T) -> Option<T> {
     let arguments = [OsString::from("true")];
-    let launch = Launch { file: Path::new("/bin/true"), arguments: &arguments, own_group: false };
+    let launch = Launch {
+        file: Path::new("/bin/true"),
+        arguments: &arguments,
+        environment: &[],
+        own_group: false,
+    };
     let child = Suspended::fork(&launch).ok()?;
     let result = probe(child.pid());
     drop(child);

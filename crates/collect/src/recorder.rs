@@ -56,6 +56,9 @@ pub struct NewMapping<'a> {
     pub name: &'a str,
 }
 
+/// The file of the preloaded library.
+const AGENT_FILE: &str = "/libfathom_agent.so";
+
 /// The state behind a recording.
 pub struct Recorder<'s> {
     sink: &'s mut dyn Sink,
@@ -68,6 +71,8 @@ pub struct Recorder<'s> {
     /// Living threads with their names.
     threads: BTreeMap<(Pid, Tid), String>,
     cache: UnwindCache,
+    /// The library that we preloaded, once a process has it.
+    agent: Option<ModuleId>,
     /// Native addresses of threads that are in translated code.
     whereabouts: Option<Whereabouts>,
     frames: Vec<(ModuleId, FileOffset)>,
@@ -85,6 +90,7 @@ impl<'s> Recorder<'s> {
             processes_seen: BTreeSet::new(),
             threads: BTreeMap::new(),
             cache: UnwindCache::default(),
+            agent: None,
             whereabouts: None,
             frames: Vec::new(),
         }
@@ -258,6 +264,9 @@ impl<'s> Recorder<'s> {
             return Ok(());
         }
         let module = self.modules.of_mapping(pid, new.name, self.sink)?;
+        if new.name.ends_with(AGENT_FILE) {
+            self.agent = Some(module.id);
+        }
         let space = self.spaces.entry(pid).or_default();
         if space.knows(new.start, new.end, module.id) || new.start >= new.end {
             return Ok(());
@@ -320,6 +329,30 @@ impl<'s> Recorder<'s> {
             return Ok(());
         }
         self.sink.push(Fact::Lost(Lost { time, source, count }))
+    }
+
+    /// The stack of whoever called into the agent, whose own frames are left out. The process may have ended or executed
+    /// another program meanwhile: then it is the address space that has code where the agent was.
+    pub fn caller_of_agent(
+        &mut self,
+        at: Moment,
+        stack: CopiedStack<'_>,
+    ) -> Result<Option<StackId>, SinkError> {
+        let unknown = self.modules.unknown(self.sink)?;
+        let ip = RemoteAddr(stack.registers[sys::perf::USER_INSTRUCTION_POINTER]);
+        let former = self.former_spaces.iter_mut().rev().filter(|(of, _)| *of == at.pid);
+        let mut spaces =
+            self.spaces.get_mut(&at.pid).into_iter().chain(former.map(|(_, space)| space));
+        let Some(space) = spaces.find(|space| space.find(ip).is_some()) else { return Ok(None) };
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.clear();
+        let complete = space.unwind(stack, &mut self.cache, |address, found| {
+            frames.push(found.unwrap_or((unknown, FileOffset(address.0))));
+        });
+        let inside = frames.iter().take_while(|(module, _)| Some(*module) == self.agent).count();
+        let id = self.stacks.intern(at.tid, &frames[inside..], complete, self.sink);
+        self.frames = frames;
+        id
     }
 
     fn stack_at(

@@ -22,6 +22,7 @@ use sys::process::{
 
 use crate::bursts::{BurstOptions, Bursts, timed_load_floor};
 use crate::gauges::Gauges;
+use crate::heap::{Heap, HeapOptions};
 use crate::launched::{JobControl, LaunchedProgram};
 use crate::perf::{PerfSampler, Totals};
 use crate::proc_status::{
@@ -46,6 +47,8 @@ pub struct Options {
     pub best_method: SamplingMethod,
     /// How to take bursts beside sampling, if at all.
     pub bursts: Option<BurstOptions>,
+    /// What to record of the heap, if anything; only of programs that we start.
+    pub heap: Option<HeapOptions>,
     /// When our own process began (CLOCK_MONOTONIC), to tell how late the program started.
     pub began: Nanos,
 }
@@ -162,7 +165,10 @@ fn launch_here(
     sink: &mut dyn Sink,
 ) -> Result<Outcome, SessionError> {
     let job = JobControl::at_terminal();
-    let child = Suspended::fork(&Launch { file, arguments, own_group: job.is_some() })?;
+    let heap = options.heap.as_ref().map(Heap::prepare).transpose()?;
+    let environment = heap.as_ref().map_or(&[] as &[_], Heap::environment);
+    let child =
+        Suspended::fork(&Launch { file, arguments, environment, own_group: job.is_some() })?;
     // Only now: the program must find the limit that our starter gave it.
     process::raise_file_limit();
     let pid = child.pid();
@@ -198,6 +204,7 @@ fn launch_here(
         collector: info,
         notes: Vec::new(),
         bursts: None,
+        heap,
     };
     session.start_bursts(&mut recorder);
     let watched = announced.and_then(|()| session.watch(&mut recorder));
@@ -234,6 +241,7 @@ fn attach_here(
         collector: info,
         notes: Vec::new(),
         bursts: None,
+        heap: None,
     };
     session.start_bursts(&mut recorder);
     let children = children_of(pid, &threads);
@@ -296,6 +304,7 @@ struct Session<'a> {
     collector: CollectorInfo,
     notes: Vec<String>,
     bursts: Option<Bursts>,
+    heap: Option<Heap>,
 }
 
 /// Why watching ended.
@@ -348,6 +357,9 @@ impl Session<'_> {
             }
             if let Some(bursts) = &self.bursts {
                 bursts.look(recorder)?;
+            }
+            if let Some(heap) = &mut self.heap {
+                heap.look(now, self.start, recorder)?;
             }
             gauges.poll(now, recorder)?;
             if now - last_flush >= FLUSH_INTERVAL {
@@ -461,6 +473,9 @@ impl Session<'_> {
             Ok(cost) => (cost, Ok(())),
             Err(error) => (None, Err(error)),
         };
+        if let Some(heap) = &mut self.heap {
+            heap.stop();
+        }
         let stopped = self.source.stop(&mut recorder).and(unwritten);
         if let (Source::Ptrace(sampler), Some(program)) = (&mut self.source, &mut self.program)
             && let Some(change) = sampler.take_main_change()
@@ -488,6 +503,12 @@ impl Session<'_> {
             Source::Perf(sampler) => stopped.and_then(|()| sampler.finish(elapsed, &mut recorder)),
             Source::Ptrace(_) | Source::Proc => stopped.map(|()| Totals::default()),
         };
+        let counted = counted.and_then(|counted| {
+            let notes =
+                self.heap.take().map(|heap| heap.finish(elapsed, self.start, &mut recorder));
+            self.notes.extend(notes.transpose()?.unwrap_or_default());
+            Ok(counted)
+        });
         let left =
             recorder.processes().filter(|pid| *pid != self.pid && process_is_alive(*pid)).count();
         if left > 0 && matches!(watched, Ok(End::ProgramEnded)) {

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod allocation;
 mod burst;
 pub mod host;
 mod metric;
@@ -16,6 +17,7 @@ mod recording;
 mod records;
 mod run;
 
+pub use allocation::{Allocation, AllocationCall, HeapTotal, Release, SizeClass};
 pub use burst::{
     Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, CoreFloor, FloorOutcome,
     FloorTime, Records,

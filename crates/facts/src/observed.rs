@@ -2,7 +2,9 @@
 
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 
-use crate::{Block, Burst, BurstRefused, CoreFloor, Records};
+use crate::{
+    Allocation, Block, Burst, BurstRefused, CoreFloor, HeapTotal, Records, Release, SizeClass,
+};
 
 /// Where a piece of code came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -164,6 +166,8 @@ pub enum LostSource {
     Events,
     /// Samples thinned out on purpose to keep the result within its size limit (their weight is kept).
     Thinned,
+    /// Records of heap blocks that the agent's ring had no room for; the blocks are counted all the same.
+    Allocations,
 }
 
 /// A loss, counted.
@@ -267,6 +271,10 @@ pub enum Fact {
     Records(Records),
     BurstRefused(BurstRefused),
     CoreFloor(CoreFloor),
+    Allocation(Allocation),
+    Release(Release),
+    HeapTotal(HeapTotal),
+    SizeClass(SizeClass),
 }
 
 /// Why a sink cannot take more facts.

@@ -1,8 +1,9 @@
 //! A whole recording in memory: what `store` opens and `analysis` reads.
 
 use crate::{
-    Block, Burst, BurstRefused, CoreFloor, Counter, CounterKind, Fact, Fault, Frame, Gauge, Lost,
-    LostSource, Mapping, Module, Records, Run, Sample, StackNode, ThreadEvent,
+    Allocation, Block, Burst, BurstRefused, CoreFloor, Counter, CounterKind, Fact, Fault, Frame,
+    Gauge, HeapTotal, Lost, LostSource, Mapping, Module, Records, Release, Run, Sample, SizeClass,
+    StackNode, ThreadEvent,
 };
 
 /// All facts of one result directory, by kind, each in the order in which it was written.
@@ -25,6 +26,10 @@ pub struct Recording {
     pub records: Vec<Records>,
     pub burst_refusals: Vec<BurstRefused>,
     pub core_floors: Vec<CoreFloor>,
+    pub allocations: Vec<Allocation>,
+    pub releases: Vec<Release>,
+    pub heap_totals: Vec<HeapTotal>,
+    pub size_classes: Vec<SizeClass>,
 }
 
 impl Recording {
@@ -46,6 +51,10 @@ impl Recording {
             Fact::Records(fact) => self.records.push(fact),
             Fact::BurstRefused(fact) => self.burst_refusals.push(fact),
             Fact::CoreFloor(fact) => self.core_floors.push(fact),
+            Fact::Allocation(fact) => self.allocations.push(fact),
+            Fact::Release(fact) => self.releases.push(fact),
+            Fact::HeapTotal(fact) => self.heap_totals.push(fact),
+            Fact::SizeClass(fact) => self.size_classes.push(fact),
         }
     }
 

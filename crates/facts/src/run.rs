@@ -8,7 +8,7 @@ use crate::host::{Calibration, Host};
 
 /// Version of the result directory. A change of any stored fact bumps it and adds a paragraph to
 /// `docs/format/result-directory.md`.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// Which analysis was asked for; the names are VTune's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -19,6 +19,8 @@ pub enum Analysis {
     MemoryAccess,
     /// `hotspots`: where the time goes.
     Hotspots,
+    /// `memory-consumption`: who allocates how much.
+    MemoryConsumption,
 }
 
 impl Analysis {
@@ -28,6 +30,7 @@ impl Analysis {
         match self {
             Analysis::MemoryAccess => "memory-access",
             Analysis::Hotspots => "hotspots",
+            Analysis::MemoryConsumption => "memory-consumption",
         }
     }
 
@@ -37,6 +40,7 @@ impl Analysis {
         match self {
             Analysis::MemoryAccess => "ma",
             Analysis::Hotspots => "hs",
+            Analysis::MemoryConsumption => "mc",
         }
     }
 }

@@ -74,6 +74,10 @@ impl Tables<'_> {
             Fact::Records(row) => self.row(&row),
             Fact::BurstRefused(row) => self.row(&row),
             Fact::CoreFloor(row) => self.row(&row),
+            Fact::Allocation(row) => self.row(&row),
+            Fact::Release(row) => self.row(&row),
+            Fact::HeapTotal(row) => self.row(&row),
+            Fact::SizeClass(row) => self.row(&row),
         }
     }
 

@@ -90,6 +90,10 @@ impl Tables<'_> {
             records: self.read()?,
             burst_refusals: self.read()?,
             core_floors: self.read()?,
+            allocations: self.read()?,
+            releases: self.read()?,
+            heap_totals: self.read()?,
+            size_classes: self.read()?,
         };
         sort_by_time(&mut recording);
         Ok(Opened { recording, problems: self.problems })

@@ -64,7 +64,7 @@ pub fn repair(recording: &mut Recording) -> Vec<Problem> {
     );
     report(
         repair_samples(recording, &stacks),
-        "samples or faults named a missing stack and are shown without one",
+        "samples, faults or heap blocks named a missing stack and are shown without one",
     );
     report(
         repair_modules_of_others(recording, &modules),
@@ -73,6 +73,10 @@ pub fn repair(recording: &mut Recording) -> Vec<Problem> {
     report(
         repair_bursts(recording, &modules),
         "blocks, bursts, records, floors or refusals of bursts named what is missing or were there twice and were left out",
+    );
+    report(
+        repair_allocations(recording),
+        "heap blocks or their ends were there twice or named what is missing and were left out",
     );
     for (id, module) in (0..).zip(&mut recording.modules) {
         module.id = ModuleId(id);
@@ -113,7 +117,9 @@ fn repair_samples(recording: &mut Recording, stacks: &Positions) -> usize {
     let samples = recording.samples.iter_mut().map(|sample| &mut sample.stack);
     let faults = recording.faults.iter_mut().map(|fault| &mut fault.stack);
     let mut broken = 0;
-    for stack in samples.chain(faults) {
+    let allocations = recording.allocations.iter_mut().map(|block| &mut block.stack);
+    let releases = recording.releases.iter_mut().map(|release| &mut release.stack);
+    for stack in samples.chain(faults).chain(allocations).chain(releases) {
         let found = stack.and_then(|id| stacks.get(id.0)).map(StackId);
         broken += usize::from(found.is_none() && stack.is_some());
         *stack = found;
@@ -163,6 +169,15 @@ fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
         None => true,
     });
     before - rows(recording)
+}
+
+/// A block has one row and ends once.
+fn repair_allocations(recording: &mut Recording) -> usize {
+    let before = recording.allocations.len() + recording.releases.len();
+    let mut living = HashSet::new();
+    recording.allocations.retain(|block| living.insert(block.id));
+    recording.releases.retain(|release| living.remove(&release.allocation));
+    before - recording.allocations.len() - recording.releases.len()
 }
 
 #[cfg(test)]
@@ -232,7 +247,7 @@ mod tests {
             said,
             [
                 "2 stack frames named a missing module or caller; the stack is cut there",
-                "1 samples or faults named a missing stack and are shown without one",
+                "1 samples, faults or heap blocks named a missing stack and are shown without one",
             ]
         );
         let parents: Vec<Option<u32>> =

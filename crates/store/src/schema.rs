@@ -37,11 +37,15 @@ pub enum Table {
     Records = 12,
     BurstRefusals = 13,
     CoreFloors = 14,
+    Allocations = 15,
+    Releases = 16,
+    HeapTotals = 17,
+    SizeClasses = 18,
 }
 
 impl Table {
     /// All tables, in the order of their tags.
-    pub const ALL: [Table; 15] = [
+    pub const ALL: [Table; 19] = [
         Table::Modules,
         Table::Mappings,
         Table::Stacks,
@@ -57,6 +61,10 @@ impl Table {
         Table::Records,
         Table::BurstRefusals,
         Table::CoreFloors,
+        Table::Allocations,
+        Table::Releases,
+        Table::HeapTotals,
+        Table::SizeClasses,
     ];
 
     /// The table's name; its file is `NAME.parquet`.
@@ -78,6 +86,10 @@ impl Table {
             Table::Records => "records",
             Table::BurstRefusals => "burst_refusals",
             Table::CoreFloors => "core_floors",
+            Table::Allocations => "allocations",
+            Table::Releases => "releases",
+            Table::HeapTotals => "heap_totals",
+            Table::SizeClasses => "size_classes",
         }
     }
 
@@ -92,6 +104,7 @@ impl Table {
         match self {
             Table::Blocks | Table::Bursts | Table::Records | Table::BurstRefusals => 2,
             Table::CoreFloors => 3,
+            Table::Allocations | Table::Releases | Table::HeapTotals | Table::SizeClasses => 4,
             _ => 1,
         }
     }

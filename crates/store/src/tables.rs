@@ -1,17 +1,18 @@
-//! The columns of every table, and how a fact becomes its row: the only place that knows both, with `tables/bursts.rs`.
+//! The columns of every table, and how a fact becomes its row: the only place that knows both, with the files in `tables`.
 //!
 //! A change here is a change of the format: bump `facts::SCHEMA_VERSION` and add a paragraph to
 //! `docs/format/result-directory.md`.
 
+mod allocations;
 mod bursts;
 
 pub use bursts::code_length;
 
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
-    Block, Burst, BurstRefused, CoreFloor, Counter, CounterKind, Fault, FaultKind, Frame, Gauge,
-    GaugeKind, Lost, LostSource, Mapping, Module, ModuleKind, Privilege, Records, Sample,
-    StackNode, ThreadEvent, ThreadEventKind,
+    Allocation, Block, Burst, BurstRefused, CoreFloor, Counter, CounterKind, Fault, FaultKind,
+    Frame, Gauge, GaugeKind, HeapTotal, Lost, LostSource, Mapping, Module, ModuleKind, Privilege,
+    Records, Release, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind,
 };
 
 use crate::schema::{
@@ -344,5 +345,9 @@ pub fn columns(table: Table) -> &'static [Column] {
         Table::Records => Records::COLUMNS,
         Table::BurstRefusals => BurstRefused::COLUMNS,
         Table::CoreFloors => CoreFloor::COLUMNS,
+        Table::Allocations => Allocation::COLUMNS,
+        Table::Releases => Release::COLUMNS,
+        Table::HeapTotals => HeapTotal::COLUMNS,
+        Table::SizeClasses => SizeClass::COLUMNS,
     }
 }

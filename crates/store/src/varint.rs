@@ -11,8 +11,8 @@
 //! Assumption: the bytes come from anywhere. Decoding checks every length before it uses it.
 
 use facts::{
-    Block, Burst, BurstRefused, CoreFloor, Counter, Fact, Fault, Frame, Gauge, Lost, Mapping,
-    Module, Records, Sample, StackNode, ThreadEvent,
+    Allocation, Block, Burst, BurstRefused, CoreFloor, Counter, Fact, Fault, Frame, Gauge,
+    HeapTotal, Lost, Mapping, Module, Records, Release, Sample, SizeClass, StackNode, ThreadEvent,
 };
 
 use crate::schema::{
@@ -49,6 +49,10 @@ impl Encoder {
             Fact::Records(row) => self.row(row),
             Fact::BurstRefused(row) => self.row(row),
             Fact::CoreFloor(row) => self.row(row),
+            Fact::Allocation(row) => self.row(row),
+            Fact::Release(row) => self.row(row),
+            Fact::HeapTotal(row) => self.row(row),
+            Fact::SizeClass(row) => self.row(row),
         }
     }
 
@@ -154,6 +158,10 @@ impl<'a> Decoder<'a> {
             Table::Records => Fact::Records(self.row::<Records>()?),
             Table::BurstRefusals => Fact::BurstRefused(self.row::<BurstRefused>()?),
             Table::CoreFloors => Fact::CoreFloor(self.row::<CoreFloor>()?),
+            Table::Allocations => Fact::Allocation(self.row::<Allocation>()?),
+            Table::Releases => Fact::Release(self.row::<Release>()?),
+            Table::HeapTotals => Fact::HeapTotal(self.row::<HeapTotal>()?),
+            Table::SizeClasses => Fact::SizeClass(self.row::<SizeClass>()?),
         }))
     }
 

@@ -3,6 +3,7 @@
 //! What for: tests of collectors run it on what they wrote; users run it as `fathom verify`.
 //! What not: it repairs nothing, and a clean answer says nothing about whether the measurement was good.
 
+mod allocations;
 mod bursts;
 
 use std::collections::{HashMap, HashSet};
@@ -100,7 +101,11 @@ pub const INVARIANTS: &[Invariant] = &[
         "stacks, mappings, source locations, blocks and refused bursts name modules that exist",
         modules_exist,
     ),
-    invariant("stacks-exist", "samples and faults name stacks that exist", stacks_exist),
+    invariant(
+        "stacks-exist",
+        "samples, faults and heap blocks name stacks that exist",
+        stacks_exist,
+    ),
     invariant("times-within-run", "nothing happens after the end of the run", times_within_run),
     invariant("sorted-by-time", "samples and faults are in order of time", sorted_by_time),
     invariant("weights-positive", "every sample and fault stands for something", weights_positive),
@@ -159,6 +164,17 @@ pub const INVARIANTS: &[Invariant] = &[
         "floors-proper",
         "a loop's floor names a block for addresses, once, and its figures are in order",
         bursts::floors_proper,
+    ),
+    invariant("allocation-ids-once", "no two heap blocks have one id", allocations::ids_once),
+    invariant(
+        "releases-known",
+        "a heap block that is freed was allocated before, and is freed once",
+        allocations::releases_known,
+    ),
+    invariant(
+        "heap-adds-up",
+        "a process's size classes add up to its heap total, and it frees no more than it had",
+        allocations::heap_adds_up,
     ),
 ];
 
@@ -265,7 +281,10 @@ fn stacks_exist(subject: &Subject<'_>, report: &mut Report) {
     let known: HashSet<_> = recording.stack_nodes.iter().map(|node| node.id).collect();
     let samples = recording.samples.iter().map(|sample| ("sample", sample.time, sample.stack));
     let faults = recording.faults.iter().map(|fault| ("fault", fault.time, fault.stack));
-    for (what, time, stack) in samples.chain(faults) {
+    let blocks = recording.allocations.iter().map(|block| ("heap block", block.time, block.stack));
+    let freed =
+        recording.releases.iter().map(|freed| ("freed heap block", freed.time, freed.stack));
+    for (what, time, stack) in samples.chain(faults).chain(blocks).chain(freed) {
         if let Some(stack) = stack.filter(|stack| !known.contains(stack)) {
             report.add(|| format!("the {what} at {} ns names stack {stack}", time.0));
         }
@@ -282,7 +301,10 @@ fn times_within_run(subject: &Subject<'_>, report: &mut Report) {
     let gauges = recording.gauges.iter().map(|fact| ("gauge", fact.time));
     let bursts = recording.bursts.iter().map(|fact| ("burst", fact.time));
     let refused = recording.burst_refusals.iter().map(|fact| ("refused burst", fact.time));
+    let blocks = recording.allocations.iter().map(|fact| ("heap block", fact.time));
+    let freed = recording.releases.iter().map(|fact| ("freed heap block", fact.time));
     let program = samples.chain(faults).chain(mappings).chain(threads).chain(bursts);
+    let program = program.chain(blocks).chain(freed);
     let end = recording.run.elapsed_ns;
     for (what, time) in program.chain(refused).chain(lost).chain(gauges) {
         if time.0 > end {

@@ -1,10 +1,13 @@
 //! One test per invariant: a sound recording with exactly one thing broken.
 
-use base::{BlockId, BurstId, CpuId, FileOffset, ModuleId, Picos, RemoteAddr, StackId};
+use base::{
+    AllocationId, BlockId, BurstId, Bytes, CpuId, FileOffset, ModuleId, Picos, RemoteAddr, StackId,
+};
 use facts::{
-    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, CoreFloor, Counter, Fault,
-    FloorOutcome, FloorTime, Frame, Lost, Module, ModuleKind, Privilege, Record, RecordEncoder,
-    Records, Run, Sample, StackNode, ThreadEvent,
+    Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece,
+    CoreFloor, Counter, Fault, FloorOutcome, FloorTime, Frame, HeapTotal, Lost, Module, ModuleKind,
+    Privilege, Record, RecordEncoder, Records, Release, Run, Sample, SizeClass, StackNode,
+    ThreadEvent,
 };
 
 use super::*;
@@ -152,7 +155,41 @@ fn sound() -> Recording {
             reason: "jit code".to_owned(),
         }],
         core_floors: vec![floor(0, 3)],
+        allocations: vec![heap_block(0, 100), heap_block(2, 300)],
+        releases: vec![release(2, 400)],
+        heap_totals: vec![HeapTotal {
+            pid: Pid(7),
+            allocations: 3,
+            allocated: Bytes(30),
+            frees: 1,
+            freed: Bytes(10),
+            ..HeapTotal::default()
+        }],
+        size_classes: vec![class(7, 2), class(15, 1)],
     }
+}
+
+fn heap_block(id: u32, time: u64) -> Allocation {
+    Allocation {
+        id: AllocationId(id),
+        time: Nanos(time),
+        pid: Pid(7),
+        tid: Tid(7),
+        address: RemoteAddr(0x1000),
+        size: Bytes(10),
+        call: AllocationCall::Malloc,
+        stack: Some(StackId(1)),
+        sample_every: Bytes(0),
+    }
+}
+
+fn release(id: u32, time: u64) -> Release {
+    Release { time: Nanos(time), allocation: AllocationId(id), tid: Tid(7), stack: None }
+}
+
+fn class(largest: u64, allocations: u64) -> SizeClass {
+    let allocated = Bytes(10 * allocations);
+    SizeClass { pid: Pid(7), largest: Bytes(largest), allocations, allocated }
 }
 
 /// `median` is proper from 2 to 5.
@@ -229,6 +266,16 @@ const BREAKS: &[Break] = &[
     ("floors-proper", |r| r.core_floors[0].block = BlockId(9)),
     ("floors-proper", |r| r.core_floors[0].iterations = 0),
     ("floors-proper", |r| r.core_floors[0] = floor(0, 6)),
+    ("stacks-exist", |r| r.allocations[0].stack = Some(StackId(2))),
+    ("stacks-exist", |r| r.releases[0].stack = Some(StackId(2))),
+    ("times-within-run", |r| r.allocations[0].time = Nanos(10_001)),
+    ("times-within-run", |r| r.releases[0].time = Nanos(10_001)),
+    ("allocation-ids-once", |r| r.allocations.push(heap_block(0, 500))),
+    ("releases-known", |r| r.releases.push(release(1, 500))),
+    ("releases-known", |r| r.releases.push(release(2, 500))),
+    ("releases-known", |r| r.releases[0].time = Nanos(299)),
+    ("heap-adds-up", |r| r.size_classes[0].allocated = Bytes(21)),
+    ("heap-adds-up", |r| r.heap_totals[0].freed = Bytes(31)),
 ];
 
 #[test]

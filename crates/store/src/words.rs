@@ -1,8 +1,8 @@
 //! The words under which enums are stored. Order and spelling are part of the format: add at the end only.
 
 use facts::{
-    BurstEnd, BurstFlavour, CounterKind, FaultKind, GaugeKind, LostSource, Privilege,
-    ThreadEventKind,
+    AllocationCall, BurstEnd, BurstFlavour, CounterKind, FaultKind, GaugeKind, LostSource,
+    Privilege, ThreadEventKind,
 };
 
 use crate::schema::Word;
@@ -29,7 +29,7 @@ macro_rules! words {
 words!(Privilege { User = "user", Kernel = "kernel" });
 words!(FaultKind { Minor = "minor", Major = "major" });
 words!(ThreadEventKind { Start = "start", Exec = "exec", Rename = "rename", Exit = "exit" });
-words!(LostSource { Samples = "samples", Faults = "faults", Events = "events", Thinned = "thinned" });
+words!(LostSource { Samples = "samples", Faults = "faults", Events = "events", Thinned = "thinned", Allocations = "allocations" });
 words!(CounterKind {
     TaskClock = "task-clock",
     MinorFaults = "minor-faults",
@@ -45,6 +45,7 @@ words!(GaugeKind {
     MachineCpuTime = "machine-cpu-time",
 });
 
+words!(AllocationCall { Malloc = "malloc", Calloc = "calloc", Realloc = "realloc", Aligned = "aligned" });
 words!(BurstFlavour { Trace = "trace", Count = "count", Timed = "timed" });
 words!(BurstEnd {
     Time = "time",
@@ -99,5 +100,6 @@ mod tests {
         round_trip::<GaugeKind>();
         round_trip::<BurstFlavour>();
         round_trip::<BurstEnd>();
+        round_trip::<AllocationCall>();
     }
 }

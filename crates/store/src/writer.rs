@@ -295,6 +295,8 @@ impl Writer {
             | Fact::Fault(_)
             | Fact::StackNode(_)
             | Fact::Mapping(_)
+            | Fact::Allocation(_)
+            | Fact::Release(_)
             | Fact::Gauge(_) => used < self.limit / 100 * 60,
             Fact::Records(records) => {
                 records.bytes.len() <= MAX_BLOB_BYTES && used < self.limit / 100 * 60
@@ -308,7 +310,8 @@ impl Writer {
             Fact::Block(block) => {
                 code_length(&block.pieces) <= MAX_BLOB_BYTES && used < self.limit / 100 * 65
             }
-            Fact::Counter(_) | Fact::Lost(_) => true,
+            // Few, and what totals come from.
+            Fact::Counter(_) | Fact::Lost(_) | Fact::HeapTotal(_) | Fact::SizeClass(_) => true,
         }
     }
 
@@ -407,13 +410,17 @@ pub(crate) fn time_of(fact: &Fact) -> Option<Nanos> {
         Fact::Gauge(fact) => Some(fact.time),
         Fact::Burst(fact) => Some(fact.time),
         Fact::BurstRefused(fact) => Some(fact.time),
+        Fact::Allocation(fact) => Some(fact.time),
+        Fact::Release(fact) => Some(fact.time),
         Fact::Module(_)
         | Fact::StackNode(_)
         | Fact::Counter(_)
         | Fact::Frame(_)
         | Fact::Block(_)
         | Fact::Records(_)
-        | Fact::CoreFloor(_) => None,
+        | Fact::CoreFloor(_)
+        | Fact::HeapTotal(_)
+        | Fact::SizeClass(_) => None,
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use base::Nanos;
 use facts::{Fact, Recording, Run, RunState, Sample, Sink};
 use store::{Problem, StoreError, Table, Writer, open, verify};
-use support::{SMALL, Scratch, Shape, facts, recording, run};
+use support::{SMALL, Scratch, Shape, facts, is_newer_than, recording, run};
 
 fn write(directory: &std::path::Path, run: &Run, facts: &[Fact]) -> Writer {
     let mut writer = Writer::create(directory, run).expect("a new directory");
@@ -63,24 +63,18 @@ fn many_row_groups_come_back_in_order() {
     assert_eq!(verify(&directory).expect("verify"), []);
 }
 
+const SINCE_3_AND_4: &[&str] =
+    &["core_floors", "allocations", "releases", "heap_totals", "size_classes"];
+
 /// Version 1 had neither the tables of bursts nor their costs.
 #[test]
 fn a_result_of_version_1_opens() {
     let scratch = Scratch::new("version-1");
     let directory = scratch.path().join("r000ma");
     let mut facts = facts(SMALL);
-    facts.retain(|fact| {
-        !matches!(
-            fact,
-            Fact::Block(_)
-                | Fact::Burst(_)
-                | Fact::Records(_)
-                | Fact::BurstRefused(_)
-                | Fact::CoreFloor(_)
-        )
-    });
+    facts.retain(|fact| !is_newer_than(1, fact));
     write(&directory, &run(SMALL), &facts).finish(&run(SMALL)).expect("finish");
-    for table in ["blocks", "bursts", "records", "burst_refusals", "core_floors"] {
+    for table in ["blocks", "bursts", "records", "burst_refusals"].iter().chain(SINCE_3_AND_4) {
         fs::remove_file(directory.join(format!("{table}.parquet"))).expect("it was there");
     }
     let manifest = directory.join("run.json");
@@ -99,23 +93,30 @@ fn a_result_of_version_1_opens() {
     assert_eq!(verify(&directory).expect("verify"), []);
 }
 
-/// Version 2 had no floors of loops.
+/// Version 2 had no floors of loops, version 3 nothing of the heap.
 #[test]
-fn a_result_of_version_2_opens() {
-    let scratch = Scratch::new("version-2");
+fn results_of_versions_2_and_3_open() {
+    opens_as(2, SINCE_3_AND_4);
+    opens_as(3, &SINCE_3_AND_4[1..]);
+}
+
+fn opens_as(version: u32, missing: &[&str]) {
+    let scratch = Scratch::new(&format!("version-{version}"));
     let directory = scratch.path().join("r000ma");
     let mut facts = facts(SMALL);
-    facts.retain(|fact| !matches!(fact, Fact::CoreFloor(_)));
+    facts.retain(|fact| !is_newer_than(version, fact));
     write(&directory, &run(SMALL), &facts).finish(&run(SMALL)).expect("finish");
-    fs::remove_file(directory.join("core_floors.parquet")).expect("it was there");
+    for table in missing {
+        fs::remove_file(directory.join(format!("{table}.parquet"))).expect("it was there");
+    }
     let manifest = directory.join("run.json");
     let text = fs::read_to_string(&manifest).expect("the manifest");
     let mut value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    value["schema"] = 2.into();
+    value["schema"] = version.into();
     fs::write(&manifest, value.to_string()).expect("written");
     let opened = open(&directory).expect("open");
     assert_eq!(opened.problems, []);
-    let expected = Run { state: RunState::Complete, schema: 2, ..run(SMALL) };
+    let expected = Run { state: RunState::Complete, schema: version, ..run(SMALL) };
     assert_eq!(opened.recording, recording(expected, &facts));
     assert_eq!(verify(&directory).expect("verify"), []);
 }

@@ -38,7 +38,7 @@ pub const HEADER_STACK_BYTES: usize = 48;
 pub const HEADER_SLACK: usize = 56;
 /// Word of the header: 1 when frees of recorded blocks carry their stack too.
 pub const HEADER_FREE_STACKS: usize = 64;
-/// Word of the header: 1 while somebody reads the rings.
+/// Word of the header: when the rings were read last, CLOCK_MONOTONIC in nanoseconds; 0 when nobody will.
 pub const HEADER_READER: usize = 72;
 
 /// Where the table of processes begins.

@@ -6,9 +6,10 @@
 //! Assumption: the other side may change any byte at any time, so nothing here hands out a reference; bytes are copied,
 //! and what they say is checked by the caller.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use base::Pid;
@@ -23,12 +24,35 @@ pub struct SharedMemory {
 
 // Safety: the mapping belongs to this value alone; all access goes through atomics or copies.
 unsafe impl Send for SharedMemory {}
+// Safety: likewise.
+unsafe impl Sync for SharedMemory {}
 
 impl SharedMemory {
     /// Opens a file descriptor of another process (`/proc/PID/fd/N`), makes the file `length` bytes long and maps it.
     pub fn of_descriptor(pid: Pid, descriptor: u64, length: usize) -> io::Result<SharedMemory> {
         let file =
             File::options().read(true).write(true).open(format!("/proc/{pid}/fd/{descriptor}"))?;
+        SharedMemory::of_file(file, length)
+    }
+
+    /// Makes a file in memory that is gone when the last process that has it open or mapped is.
+    pub fn create(name: &CStr, length: usize) -> io::Result<SharedMemory> {
+        // Safety: a name that ends with NUL.
+        let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // Safety: a fresh descriptor that nobody else has.
+        SharedMemory::of_file(unsafe { File::from_raw_fd(descriptor) }, length)
+    }
+
+    /// The path by which others can open it, as long as we live and they see our `/proc`.
+    #[must_use]
+    pub fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
+    }
+
+    fn of_file(file: File, length: usize) -> io::Result<SharedMemory> {
         file.set_len(length as u64)?;
         // Safety: a fresh shared mapping at an address of the kernel's choice touches no memory of ours.
         let start = unsafe {

@@ -18,6 +18,7 @@ use std::time::{Duration, SystemTime};
 
 use base::{FileOffset, ModuleId, Nanos, Pid};
 use collect::floor::HotLoops;
+use collect::heap::HeapOptions;
 use collect::program::ProgramError;
 use collect::session::{self, Options, Outcome, SessionError};
 use collect::symbolise;
@@ -29,7 +30,7 @@ use sys::process::{LaunchError, Received, Signal, SignalFd};
 
 use crate::arguments::{AnalysisName, CollectOptions, Collection, RunOptions};
 use crate::exit::{CANNOT_MEASURE, Failure, USAGE};
-use crate::knobs;
+use crate::knobs::{self, HeapSettings, Settings};
 use crate::progress::Progress;
 
 /// `fathom run`.
@@ -47,9 +48,15 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
     let analysis = match options.analysis {
         AnalysisName::MemoryAccess => Analysis::MemoryAccess,
         AnalysisName::Hotspots => Analysis::Hotspots,
+        AnalysisName::MemoryConsumption => Analysis::MemoryConsumption,
     };
     let what = match options.pid {
         Some(pid) if pid <= 0 => return Err(Failure::usage(format!("{pid} is not a process id"))),
+        Some(_) if analysis == Analysis::MemoryConsumption => {
+            return Err(Failure::usage(
+                "memory-consumption counts from a program's start: name the program after `--` instead of --pid",
+            ));
+        }
         Some(pid) => WhatToWatch::Process(Pid(pid)),
         None if options.command.is_empty() => {
             return Err(Failure::usage(
@@ -59,6 +66,33 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
         None => WhatToWatch::Program(options.command),
     };
     collect_target(analysis, what, &options.collection, began)
+}
+
+/// The agent is beside this program, or where a package puts it.
+fn heap_options(settings: &Settings) -> Result<HeapOptions, Failure> {
+    const FILE: &str = "libfathom_agent.so";
+    let program = std::env::current_exe().and_then(|path| path.canonicalize());
+    let program = program.map_err(|error| Failure::new(CANNOT_MEASURE, error))?;
+    let folder = program.parent().unwrap_or(Path::new("/"));
+    let places = [folder.join(FILE), folder.join("../lib/fathom").join(FILE)];
+    let Some(agent) = places.iter().find(|place| place.is_file()) else {
+        return Err(Failure::new(
+            CANNOT_MEASURE,
+            anyhow::anyhow!(
+                "{FILE}, which counts heap blocks, is neither {} nor {}",
+                places[0].display(),
+                places[1].display()
+            ),
+        ));
+    };
+    let HeapSettings { large_from, sample_every, every_block } = settings.heap;
+    Ok(HeapOptions {
+        agent: agent.clone(),
+        large_from,
+        sample_every,
+        every_block,
+        stack_bytes: settings.stack_bytes,
+    })
 }
 
 enum WhatToWatch {
@@ -110,6 +144,9 @@ fn collect_target(
         duration: collection.duration,
         best_method: settings.method,
         bursts: settings.bursts.filter(|_| analysis == Analysis::MemoryAccess),
+        heap: (analysis == Analysis::MemoryConsumption)
+            .then(|| heap_options(&settings))
+            .transpose()?,
         began,
     };
     let writer = Writer::create(&directory, &run).map_err(store_failure)?;

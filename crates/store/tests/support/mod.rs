@@ -4,14 +4,16 @@
 use std::path::{Path, PathBuf};
 
 use base::{
-    BlockId, BurstId, CpuId, FileOffset, ModuleId, Nanos, Picos, Pid, RemoteAddr, StackId, Tid,
+    AllocationId, BlockId, BurstId, Bytes, CpuId, FileOffset, ModuleId, Nanos, Picos, Pid,
+    RemoteAddr, StackId, Tid,
 };
 use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
-    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, CoreFloor, Counter, CounterKind,
-    ExitKind, Fact, Fault, FaultKind, FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Lost,
-    LostSource, Mapping, Metric, Module, ModuleKind, Privilege, Record, RecordEncoder, Recording,
-    Records, ResourceUse, Run, Sample, StackNode, Target, ThreadEvent, ThreadEventKind,
+    Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece,
+    CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind, FloorOutcome, FloorTime,
+    Frame, Gauge, GaugeKind, HeapTotal, Lost, LostSource, Mapping, Metric, Module, ModuleKind,
+    Privilege, Record, RecordEncoder, Recording, Records, Release, ResourceUse, Run, Sample,
+    SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind,
 };
 
 /// What a made-up recording holds.
@@ -105,6 +107,7 @@ pub fn facts(shape: Shape) -> Vec<Fact> {
     facts.extend(stacks);
     facts.extend(samples_and_faults(shape, &mut numbers));
     facts.extend(bursts(shape));
+    facts.extend(heap());
     facts.extend(program_end(shape));
     facts.extend(frames);
     facts
@@ -256,6 +259,65 @@ fn bursts(shape: Shape) -> Vec<Fact> {
         let block = BlockId(block);
         facts.push(Fact::CoreFloor(CoreFloor { block, iterations: 64, outcome }));
     }
+    facts
+}
+
+/// Facts that results of a version had not yet.
+pub fn is_newer_than(version: u32, fact: &Fact) -> bool {
+    match fact {
+        Fact::Block(_) | Fact::Burst(_) | Fact::Records(_) | Fact::BurstRefused(_) => version < 2,
+        Fact::CoreFloor(_) => version < 3,
+        Fact::Allocation(_) | Fact::Release(_) | Fact::HeapTotal(_) | Fact::SizeClass(_) => {
+            version < 4
+        }
+        _ => false,
+    }
+}
+
+/// Some recorded heap blocks, half of them freed, and a total.
+fn heap() -> Vec<Fact> {
+    let mut facts = Vec::new();
+    let calls = [
+        AllocationCall::Malloc,
+        AllocationCall::Calloc,
+        AllocationCall::Realloc,
+        AllocationCall::Aligned,
+    ];
+    for id in 0..40 {
+        facts.push(Fact::Allocation(Allocation {
+            id: AllocationId(id),
+            time: Nanos(u64::from(id) * 1_000_000),
+            pid: PID,
+            tid: PID_TID,
+            address: RemoteAddr(0x5555_5600_0000 + 48 * u64::from(id)),
+            size: Bytes(40),
+            call: calls[id as usize % calls.len()],
+            stack: (!id.is_multiple_of(3)).then_some(StackId(id % 2)),
+            sample_every: Bytes(if id.is_multiple_of(2) { 0 } else { 512 << 10 }),
+        }));
+        if id.is_multiple_of(2) {
+            facts.push(Fact::Release(Release {
+                time: Nanos(u64::from(id) * 1_000_000 + 17),
+                allocation: AllocationId(id),
+                tid: PID_TID,
+                stack: id.is_multiple_of(4).then_some(StackId(1)),
+            }));
+        }
+    }
+    let (allocations, allocated) = (1000, Bytes(40_000));
+    facts.push(Fact::HeapTotal(HeapTotal {
+        pid: PID,
+        allocations,
+        allocated,
+        frees: 980,
+        freed: Bytes(39_200),
+        inherited: Bytes(0),
+        peak: Bytes(1200),
+        peak_doubt: Bytes(32),
+        unknown_frees: 1,
+        forgotten: 0,
+    }));
+    facts.push(Fact::SizeClass(SizeClass { pid: PID, largest: Bytes(63), allocations, allocated }));
     facts
 }
 

@@ -11,7 +11,7 @@
 //! ours is close-on-exec), and the signals that we took over. One difference remains: SIGPIPE is at its default even if
 //! our starter ignored it, because Rust's runtime overwrites that before we can look.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -28,6 +28,8 @@ pub struct Launch<'a> {
     pub file: &'a Path,
     /// Arguments, the program's name first.
     pub arguments: &'a [std::ffi::OsString],
+    /// Variables that it gets in its environment besides ours, or instead of ours of the same name.
+    pub environment: &'a [(OsString, OsString)],
     /// Whether the program gets a process group of its own, so that Ctrl-C reaches us alone.
     pub own_group: bool,
 }
@@ -66,6 +68,10 @@ impl Suspended {
             launch.arguments.iter().map(|a| c_string(a)).collect::<Result<_, _>>()?;
         let mut pointers: Vec<*const libc::c_char> = arguments.iter().map(|a| a.as_ptr()).collect();
         pointers.push(std::ptr::null());
+        let environment = environment(launch.environment)?;
+        let mut variables: Vec<*const libc::c_char> =
+            environment.iter().map(|variable| variable.as_ptr()).collect();
+        variables.push(std::ptr::null());
         let (go_read, go_write) = pipe().map_err(LaunchError::Fork)?;
         let (failed_read, failed_write) = pipe().map_err(LaunchError::Fork)?;
 
@@ -76,13 +82,14 @@ impl Suspended {
             return Err(LaunchError::Fork(io::Error::last_os_error()));
         }
         if pid == 0 {
-            // Safety: see above; `pointers` is NULL-terminated and its strings live in our copy of the memory.
+            // Safety: see above; both lists are NULL-terminated and their strings live in our copy of the memory.
             unsafe {
                 // Our end of the go pipe must not keep the pipe open in the child: it would never see us die.
                 libc::close(go_write.as_raw_fd());
                 child(
                     &file,
                     &pointers,
+                    &variables,
                     go_read.as_raw_fd(),
                     failed_write.as_raw_fd(),
                     launch.own_group,
@@ -143,10 +150,11 @@ impl Drop for Suspended {
 /// Runs in the child. Never returns.
 ///
 /// # Safety
-/// Only between fork and exec; `arguments` must be NULL-terminated and everything borrowed must be alive.
+/// Only between fork and exec; `arguments` and `environment` must be NULL-terminated and everything borrowed must be alive.
 unsafe fn child(
     file: &CString,
     arguments: &[*const libc::c_char],
+    environment: &[*const libc::c_char],
     go: libc::c_int,
     failed: libc::c_int,
     own_group: bool,
@@ -177,14 +185,23 @@ unsafe fn child(
             libc::sigaddset(&raw mut ours, signal as i32);
         }
         libc::sigprocmask(libc::SIG_UNBLOCK, &raw const ours, std::ptr::null_mut());
-        unsafe extern "C" {
-            static environ: *const *const libc::c_char;
-        }
-        libc::execve(file.as_ptr(), arguments.as_ptr(), environ);
+        libc::execve(file.as_ptr(), arguments.as_ptr(), environment.as_ptr());
         let errno = *libc::__errno_location();
         libc::write(failed, (&raw const errno).cast(), 4);
         libc::_exit(127)
     }
+}
+
+/// `NAME=VALUE` of our own environment, where `more` does not say otherwise, and of `more`.
+fn environment(more: &[(OsString, OsString)]) -> Result<Vec<CString>, LaunchError> {
+    let ours = std::env::vars_os().filter(|(name, _)| more.iter().all(|(other, _)| other != name));
+    ours.chain(more.iter().cloned())
+        .map(|(mut name, value)| {
+            name.push("=");
+            name.push(value);
+            c_string(&name)
+        })
+        .collect()
 }
 
 fn c_string(text: &OsStr) -> Result<CString, LaunchError> {

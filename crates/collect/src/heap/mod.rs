@@ -1,0 +1,296 @@
+//! The heap of a program that we start: what the preloaded agent writes becomes facts.
+//!
+//! What for: the shared memory and the environment by which the agent finds it (`crates/agent`), records with their
+//! stacks unwound, totals at the end.
+//! What not: the layout (`sys::heap`), copying out of the rings ([`rings`]), sums and shares (`analysis`).
+//!
+//! Everything in the shared memory is the program's to write and is checked: a program that scribbles there spoils its
+//! own heap figures and nothing else.
+
+mod rings;
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+
+use base::{AllocationId, Bytes, Nanos, Pid, RemoteAddr, StackId, Tid};
+use facts::{
+    Allocation, AllocationCall, Fact, HeapTotal, LostSource, Release, SinkError, SizeClass,
+};
+use sys::heap;
+use sys::shared::SharedMemory;
+
+use crate::address_space::CopiedStack;
+use crate::recorder::{Moment, Recorder};
+use rings::{Drain, Happened, RawRecord};
+
+/// What to record of a heap.
+#[derive(Clone, Debug)]
+pub struct HeapOptions {
+    /// The agent, `libfathom_agent.so`.
+    pub agent: PathBuf,
+    /// Blocks of this size or more get a record each.
+    pub large_from: Bytes,
+    /// Mean bytes between two smaller blocks that get one.
+    pub sample_every: Bytes,
+    /// Record every block, and who frees it.
+    pub every_block: bool,
+    /// Bytes of stack copied per record.
+    pub stack_bytes: u32,
+}
+
+/// By how much a thread may be behind in telling what it allocated. Smaller costs an atomic addition more often; where
+/// every block is recorded the peak is exact.
+const SLACK: u64 = 16 << 10;
+
+/// A heap under observation.
+pub struct Heap {
+    drain: Drain,
+    environment: Vec<(OsString, OsString)>,
+    sample_every: Bytes,
+    slack: u64,
+    /// Records not yet in order, or whose process's mappings may not be known yet.
+    waiting: Vec<RawRecord>,
+    /// Recorded blocks that are live, by process entry and address.
+    live: HashMap<(u32, u64), AllocationId>,
+    next: u32,
+    last_look: Nanos,
+}
+
+impl Heap {
+    /// Makes the shared memory and begins to read it.
+    pub fn prepare(options: &HeapOptions) -> io::Result<Heap> {
+        let memory = SharedMemory::create(c"fathom-heap", heap::TOTAL_BYTES)?;
+        let (large_from, slack) =
+            if options.every_block { (0, 0) } else { (options.large_from.0, SLACK) };
+        memory.store_u64(heap::HEADER_LARGE_FROM, large_from);
+        memory.store_u64(heap::HEADER_SAMPLE_EVERY, options.sample_every.0);
+        memory.store_u64(heap::HEADER_STACK_BYTES, u64::from(options.stack_bytes));
+        memory.store_u64(heap::HEADER_SLACK, slack);
+        memory.store_u64(heap::HEADER_FREE_STACKS, u64::from(options.every_block));
+        memory.store_u64(heap::HEADER_MAGIC, heap::MAGIC);
+        let mut preload = options.agent.clone().into_os_string();
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+            preload.push(":");
+            preload.push(others);
+        }
+        let environment =
+            vec![("LD_PRELOAD".into(), preload), (heap::VARIABLE.into(), memory.path().into())];
+        Ok(Heap {
+            drain: Drain::start(memory)?,
+            environment,
+            sample_every: options.sample_every,
+            slack,
+            waiting: Vec::new(),
+            live: HashMap::new(),
+            next: 0,
+            last_look: Nanos(0),
+        })
+    }
+
+    /// What the program must find in its environment.
+    #[must_use]
+    pub fn environment(&self) -> &[(OsString, OsString)] {
+        &self.environment
+    }
+
+    /// Hands over what is old enough to be in order, and whose mappings the recorder knows: what was there at the last
+    /// look. `now` is since `start`, when the recording began. Call it after the source's own look.
+    pub fn look(
+        &mut self,
+        now: Nanos,
+        start: Nanos,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        self.waiting.append(&mut self.drain.take());
+        let safe = std::mem::replace(&mut self.last_look, now);
+        self.hand_over(safe, now, start, recorder)
+    }
+
+    /// Reads the rest. What the program does from here on is not seen.
+    pub fn stop(&mut self) {
+        self.waiting.append(&mut self.drain.stop());
+    }
+
+    /// Hands over the rest and the totals, after the source has handed over its own. `end` is the recording's.
+    pub fn finish(
+        mut self,
+        end: Nanos,
+        start: Nanos,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<Vec<String>, SinkError> {
+        self.hand_over(Nanos(u64::MAX), end, start, recorder)?;
+        recorder.lost(end, LostSource::Allocations, self.drain.lost())?;
+        let memory = self.drain.memory();
+        let totals = totals(memory, self.slack);
+        let mut notes = Vec::new();
+        if totals.is_empty() {
+            notes.push(
+                "no heap blocks were seen: the program is linked statically, runs as another user, or unsets LD_PRELOAD"
+                    .to_owned(),
+            );
+        }
+        for (total, classes) in totals {
+            if total.allocations == 0 {
+                notes.push(format!(
+                    "process {} allocated nothing through the C library: it may bring an allocator of its own, whose blocks are not seen",
+                    total.pid
+                ));
+            }
+            recorder.push(Fact::HeapTotal(total))?;
+            for class in classes {
+                recorder.push(Fact::SizeClass(class))?;
+            }
+        }
+        let word = |at| memory.load_u64(at).unwrap_or(0);
+        let processes = word(heap::HEADER_PROCESSES).saturating_sub(heap::PROCESSES as u64);
+        let threads = word(heap::HEADER_REFUSED);
+        if processes + threads > 0 {
+            notes.push(format!(
+                "the heap of {processes} processes and {threads} threads was not counted: there is room for {} and {}",
+                heap::PROCESSES,
+                heap::SLOTS
+            ));
+        }
+        Ok(notes)
+    }
+
+    fn hand_over(
+        &mut self,
+        until: Nanos,
+        now: Nanos,
+        start: Nanos,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        self.waiting.sort_by_key(|record| record.time);
+        let until = Nanos(until.0.saturating_add(start.0));
+        let ready = self.waiting.partition_point(|record| record.time <= until);
+        let ready: Vec<RawRecord> = self.waiting.drain(..ready).collect();
+        for record in ready {
+            // The program's clock is ours, unless it lies.
+            let time = (record.time - start).min(now);
+            self.record(time, &record, recorder)?;
+        }
+        Ok(())
+    }
+
+    fn record(
+        &mut self,
+        time: Nanos,
+        record: &RawRecord,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        let RawRecord { pid, tid, .. } = *record;
+        let key = (record.process, record.address);
+        let stack = stack_of(time, record, recorder)?;
+        match record.happened {
+            Happened::Freed => match self.live.remove(&key) {
+                Some(allocation) => {
+                    recorder.push(Fact::Release(Release { time, allocation, tid, stack }))
+                }
+                None => Ok(()),
+            },
+            Happened::Allocated { call, size, by_lot } => {
+                let id = AllocationId(self.next);
+                self.next = self.next.saturating_add(1);
+                self.live.insert(key, id);
+                recorder.push(Fact::Allocation(Allocation {
+                    id,
+                    time,
+                    pid,
+                    tid,
+                    address: RemoteAddr(record.address),
+                    size,
+                    call,
+                    stack,
+                    sample_every: if by_lot { self.sample_every } else { Bytes(0) },
+                }))
+            }
+        }
+    }
+}
+
+fn stack_of(
+    time: Nanos,
+    record: &RawRecord,
+    recorder: &mut Recorder<'_>,
+) -> Result<Option<StackId>, SinkError> {
+    if record.stack.is_empty() {
+        return Ok(None);
+    }
+    let at = Moment { time, pid: record.pid, tid: record.tid, cpu: None };
+    recorder.caller_of_agent(at, CopiedStack { registers: &record.registers, bytes: &record.stack })
+}
+
+/// What was counted, per process.
+fn totals(memory: &SharedMemory, slack: u64) -> Vec<(HeapTotal, Vec<SizeClass>)> {
+    let word = |at: usize| memory.load_u64(at).unwrap_or(0);
+    let processes = usize::try_from(word(heap::HEADER_PROCESSES)).unwrap_or(usize::MAX);
+    let entries = (0..processes.min(heap::PROCESSES)).map(|number| {
+        let at = heap::PROCESSES_AT + number * heap::PROCESS_BYTES;
+        let total = HeapTotal {
+            pid: rings::pid(memory, number),
+            inherited: Bytes(word(at + heap::PROCESS_INHERITED)),
+            unknown_frees: word(at + heap::PROCESS_UNKNOWN_FREES),
+            forgotten: word(at + heap::PROCESS_FORGOTTEN),
+            ..HeapTotal::default()
+        };
+        (total, BTreeMap::new(), 0u64)
+    });
+    let mut entries: Vec<(HeapTotal, BTreeMap<usize, (u64, u64)>, u64)> = entries.collect();
+    for slot in rings::slots(memory) {
+        let number =
+            word(slot + heap::SLOT_PROCESS).checked_sub(1).and_then(|n| usize::try_from(n).ok());
+        let Some((total, classes, slots)) = number.and_then(|number| entries.get_mut(number))
+        else {
+            continue;
+        };
+        *slots += 1;
+        total.frees = total.frees.saturating_add(word(slot + heap::SLOT_FREES));
+        total.freed = plus(total.freed, word(slot + heap::SLOT_FREED_BYTES));
+        total.peak = total.peak.max(Bytes(word(slot + heap::SLOT_PEAK)));
+        for class in 0..heap::CLASSES {
+            let at = slot + heap::SLOT_CLASSES + 16 * class;
+            let (blocks, bytes) = (word(at), word(at + 8));
+            if blocks > 0 {
+                let sum = classes.entry(class).or_default();
+                *sum = (sum.0.saturating_add(blocks), sum.1.saturating_add(bytes));
+                total.allocations = total.allocations.saturating_add(blocks);
+                total.allocated = plus(total.allocated, bytes);
+            }
+        }
+    }
+    let finished = entries.into_iter().map(|(mut total, classes, slots)| {
+        // Each thread may be late by this much, except that one alone is never late.
+        total.peak_doubt = Bytes(if slots > 1 { slots.saturating_mul(slack) } else { 0 });
+        let pid = total.pid;
+        let classes = classes.into_iter().map(|(class, (allocations, bytes))| SizeClass {
+            pid,
+            largest: Bytes(u64::MAX.checked_shr(64 - class as u32).unwrap_or(0)),
+            allocations,
+            allocated: Bytes(bytes),
+        });
+        (total, classes.collect())
+    });
+    finished.collect()
+}
+
+fn plus(sum: Bytes, bytes: u64) -> Bytes {
+    Bytes(sum.0.saturating_add(bytes))
+}
+
+/// The call of a record; what is none of ours counts as `malloc`.
+fn call(number: u32) -> AllocationCall {
+    match number {
+        heap::CALL_CALLOC => AllocationCall::Calloc,
+        heap::CALL_REALLOC => AllocationCall::Realloc,
+        heap::CALL_ALIGNED => AllocationCall::Aligned,
+        _ => AllocationCall::Malloc,
+    }
+}
+
+/// For `rings`, which reads them.
+fn ids(pid: Pid, tid: u32) -> (Pid, Tid) {
+    (pid, Tid(i32::try_from(tid).unwrap_or(0)))
+}

@@ -1,0 +1,240 @@
+//! Copying records out of the agent's rings, on a thread of its own: a ring holds some thirty records with their stacks,
+//! and a thread that allocates large blocks fills that within a millisecond.
+//!
+//! What not: what records mean; here they are only cut into pieces, checked, and kept until somebody takes them.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use base::{Bytes, Nanos, Pid, Tid};
+use facts::AllocationCall;
+use sys::heap;
+use sys::shared::SharedMemory;
+
+use crate::address_space::Registers;
+
+/// What happened to a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Happened {
+    /// It was allocated.
+    Allocated {
+        /// How.
+        call: AllocationCall,
+        /// Bytes asked for.
+        size: Bytes,
+        /// Whether it was drawn by lot.
+        by_lot: bool,
+    },
+    /// It was freed.
+    Freed,
+}
+
+/// A record, checked as far as one alone can be.
+#[derive(Clone, Debug)]
+pub struct RawRecord {
+    /// CLOCK_MONOTONIC.
+    pub time: Nanos,
+    /// The entry of the process: one per program that it executed.
+    pub process: u32,
+    /// The process.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: Tid,
+    /// The block.
+    pub address: u64,
+    /// What happened to it.
+    pub happened: Happened,
+    /// Registers in the agent, for unwinding.
+    pub registers: Registers,
+    /// The stack from there on; empty when none was copied.
+    pub stack: Vec<u8>,
+}
+
+/// Records waiting to be taken take at most this much memory; beyond, they stay in their rings.
+const MOST_WAITING: usize = 256 << 20;
+
+struct State {
+    memory: SharedMemory,
+    records: Mutex<Vec<RawRecord>>,
+    waiting_bytes: AtomicU64,
+    /// Rings whose content made no sense and was left out.
+    broken: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// The thread that reads.
+pub struct Drain {
+    state: Arc<State>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drain {
+    /// Starts it.
+    pub fn start(memory: SharedMemory) -> std::io::Result<Drain> {
+        let state = Arc::new(State {
+            memory,
+            records: Mutex::default(),
+            waiting_bytes: AtomicU64::new(0),
+            broken: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        });
+        let shared = Arc::clone(&state);
+        let thread = std::thread::Builder::new().name("heap".to_owned());
+        let thread = Some(thread.spawn(move || shared.run())?);
+        Ok(Drain { state, thread })
+    }
+
+    /// What was read since the last time.
+    pub fn take(&mut self) -> Vec<RawRecord> {
+        let mut records = self.state.records.lock().unwrap_or_else(PoisonError::into_inner);
+        self.state.waiting_bytes.store(0, Ordering::Relaxed);
+        std::mem::take(&mut records)
+    }
+
+    /// Reads what is there and ends.
+    pub fn stop(&mut self) -> Vec<RawRecord> {
+        self.state.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            // A panic there has lost records, which are not counted; the totals are in the shared memory.
+            let _ = thread.join();
+        }
+        self.take()
+    }
+
+    /// Records that found no room, or could not be read.
+    pub fn lost(&self) -> u64 {
+        let memory = &self.state.memory;
+        let lost = slots(memory).map(|slot| memory.load_u64(slot + heap::SLOT_LOST).unwrap_or(0));
+        lost.fold(self.state.broken.load(Ordering::Relaxed), u64::saturating_add)
+    }
+
+    /// The shared memory.
+    pub fn memory(&self) -> &SharedMemory {
+        &self.state.memory
+    }
+}
+
+impl Drop for Drain {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl State {
+    fn run(&self) {
+        const BUSY: Duration = Duration::from_micros(500);
+        const IDLE: Duration = Duration::from_millis(10);
+        let mut pause = BUSY;
+        loop {
+            let last = self.stop.load(Ordering::Acquire);
+            // Writers that wait for a reader see by it that there is one.
+            let now = if last { 0 } else { sys::process::monotonic().0 };
+            self.memory.store_u64(heap::HEADER_READER, now);
+            let found = slots(&self.memory).map(|slot| self.read_ring(slot)).sum::<usize>();
+            if last {
+                return;
+            }
+            pause = if found > 0 { BUSY } else { (pause * 2).min(IDLE) };
+            std::thread::sleep(pause);
+        }
+    }
+
+    /// Copies what a ring holds; returns how many records.
+    fn read_ring(&self, slot: usize) -> usize {
+        let word = |at: usize| self.memory.load_u64(slot + at).unwrap_or(0);
+        let (head, mut tail) = (word(heap::SLOT_HEAD), word(heap::SLOT_TAIL));
+        if head == tail || self.waiting_bytes.load(Ordering::Relaxed) > MOST_WAITING as u64 {
+            return 0;
+        }
+        let process = word(heap::SLOT_PROCESS).checked_sub(1).and_then(|n| u32::try_from(n).ok());
+        let mut found = Vec::new();
+        while tail != head {
+            let left = head.wrapping_sub(tail);
+            let read = process.filter(|_| left <= heap::RING_BYTES as u64);
+            match read.and_then(|process| self.read_record(slot, tail, left, process)) {
+                Some((length, record)) => {
+                    tail = tail.wrapping_add(length);
+                    found.extend(record);
+                }
+                None => {
+                    // Somebody wrote over it. Nothing behind can be told apart.
+                    self.broken.fetch_add(1, Ordering::Relaxed);
+                    tail = head;
+                }
+            }
+        }
+        self.memory.store_u64(slot + heap::SLOT_TAIL, tail);
+        let bytes: usize = found.iter().map(|record| record.stack.len() + 128).sum();
+        self.waiting_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        let count = found.len();
+        self.records.lock().unwrap_or_else(PoisonError::into_inner).append(&mut found);
+        count
+    }
+
+    /// The record at `tail`, of which `left` bytes can be had: its length, and what it says unless it is padding.
+    fn read_record(
+        &self,
+        slot: usize,
+        tail: u64,
+        left: u64,
+        process: u32,
+    ) -> Option<(u64, Option<RawRecord>)> {
+        let in_ring = (tail % heap::RING_BYTES as u64) as usize;
+        let at = slot + heap::RING_AT + in_ring;
+        let first = self.memory.load_u64(at)?;
+        let (length, kind) = (first & 0xffff_ffff, (first >> 32) as u32);
+        let until_end = (heap::RING_BYTES - in_ring) as u64;
+        if length == 0 || !length.is_multiple_of(8) || length > left.min(until_end) {
+            return None;
+        }
+        if kind == heap::KIND_PADDING {
+            return Some((length, None));
+        }
+        let bytes = usize::try_from(length).ok()?.checked_sub(heap::RECORD_BYTES)?;
+        let words = self.memory.words(at, heap::RECORD_BYTES / 8);
+        let [_, time, address, size, ids, sp, ip, bp] = words.try_into().ok()?;
+        let by_lot = kind == heap::KIND_SAMPLED;
+        let happened = match kind {
+            heap::KIND_ALLOCATED | heap::KIND_SAMPLED => Happened::Allocated {
+                call: super::call((ids >> 32) as u32),
+                size: Bytes(size),
+                by_lot,
+            },
+            heap::KIND_FREED => Happened::Freed,
+            _ => return None,
+        };
+        let (pid, tid) = super::ids(pid(&self.memory, process as usize), ids as u32);
+        let stack = self.memory.words(at + heap::RECORD_BYTES, bytes / 8);
+        let stack = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let registers = [bp, sp, ip];
+        Some((
+            length,
+            Some(RawRecord {
+                time: Nanos(time),
+                process,
+                pid,
+                tid,
+                address,
+                happened,
+                registers,
+                stack,
+            }),
+        ))
+    }
+}
+
+/// Where the slots in use begin.
+pub fn slots(memory: &SharedMemory) -> impl Iterator<Item = usize> + use<> {
+    let taken = usize::try_from(memory.load_u64(heap::HEADER_SLOTS).unwrap_or(0));
+    (0..taken.unwrap_or(usize::MAX).min(heap::SLOTS))
+        .map(|number| heap::SLOTS_AT + number * heap::SLOT_BYTES)
+}
+
+/// The id of a process in the table.
+pub fn pid(memory: &SharedMemory, number: usize) -> Pid {
+    let at = heap::PROCESSES_AT + number.min(heap::PROCESSES - 1) * heap::PROCESS_BYTES;
+    let pid = memory.load_u64(at + heap::PROCESS_PID).unwrap_or(0);
+    Pid(i32::try_from(pid).unwrap_or(0))
+}

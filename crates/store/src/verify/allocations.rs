@@ -1,0 +1,64 @@
+//! The invariants of the heap's records and totals.
+//!
+//! Assumption: a result that was interrupted may end between a block and what belongs to it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use base::{AllocationId, Nanos, Pid};
+
+use super::{Report, Subject};
+
+pub(super) fn ids_once(subject: &Subject<'_>, report: &mut Report) {
+    let mut seen = std::collections::HashSet::new();
+    for block in &subject.recording.allocations {
+        if !seen.insert(block.id) {
+            report.add(|| format!("heap block {} again", block.id));
+        }
+    }
+}
+
+pub(super) fn releases_known(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let mut living: HashMap<AllocationId, Nanos> =
+        recording.allocations.iter().map(|block| (block.id, block.time)).collect();
+    for release in &recording.releases {
+        let id = release.allocation;
+        match living.remove(&id) {
+            None => report.add(|| format!("heap block {id} was freed without being there")),
+            Some(born) if born > release.time => {
+                report.add(|| {
+                    format!("heap block {id} of {} ns freed at {} ns", born.0, release.time.0)
+                });
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+pub(super) fn heap_adds_up(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let mut sums: BTreeMap<Pid, [u128; 4]> = BTreeMap::new();
+    for total in &recording.heap_totals {
+        let sum = sums.entry(total.pid).or_default();
+        sum[0] += u128::from(total.allocations);
+        sum[1] += u128::from(total.allocated.0);
+        let had = u128::from(total.allocated.0) + u128::from(total.inherited.0);
+        if u128::from(total.freed.0) > had {
+            report.add(|| format!("process {} freed {} of {had} bytes", total.pid, total.freed.0));
+        }
+    }
+    for class in &recording.size_classes {
+        let sum = sums.entry(class.pid).or_default();
+        sum[2] += u128::from(class.allocations);
+        sum[3] += u128::from(class.allocated.0);
+    }
+    for (pid, [blocks, bytes, class_blocks, class_bytes]) in sums {
+        if (blocks, bytes) != (class_blocks, class_bytes) {
+            report.add(|| {
+                format!(
+                    "process {pid}: {blocks} blocks, {bytes} bytes; by size {class_blocks}, {class_bytes}"
+                )
+            });
+        }
+    }
+}
