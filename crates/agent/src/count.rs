@@ -54,18 +54,13 @@ pub fn allocated(thread: *mut Thread, block: *mut c_void, size: usize, call: u32
         if !shadow::remember(address, Block { size, recorded }) {
             thread::count_for_process(heap::PROCESS_FORGOTTEN);
         }
-        told_or_tell(thread, slot, delta);
+        told_or_tell(thread, delta);
     }
 }
 
 /// Tells the process of this thread's live bytes when they moved far enough.
-///
-/// # Safety
-/// `slot` is the thread's.
 #[inline(always)]
-unsafe fn told_or_tell(thread: *mut Thread, slot: *mut u8, delta: i64) {
-    // Safety: as the caller makes sure of.
-    unsafe { thread::word(slot, heap::SLOT_DELTA) }.store(delta as u64, Ordering::Relaxed);
+fn told_or_tell(thread: *mut Thread, delta: i64) {
     // One comparison for both directions.
     if delta.unsigned_abs() > thread::SLACK.load(Ordering::Relaxed) {
         thread::tell(thread);
@@ -146,7 +141,7 @@ fn gone(thread: *mut Thread, address: *mut c_void, released: Released) {
         if recorded {
             record_free(thread, address as usize, size, released.time);
         }
-        told_or_tell(thread, slot, delta);
+        told_or_tell(thread, delta);
     }
 }
 

@@ -99,18 +99,16 @@ pub fn is_long_enough(descriptor: isize, bytes: usize) -> bool {
     end >= bytes as isize
 }
 
-/// The process and the thread, as the kernel numbers them here.
-pub fn ids() -> (u64, u64) {
-    // Safety: neither takes arguments nor fails.
-    unsafe { (call(libc::SYS_getpid, [0; 6]) as u64, call(libc::SYS_gettid, [0; 6]) as u64) }
+/// The process, as the kernel numbers it here.
+pub fn process_id() -> u64 {
+    // Safety: takes no arguments, cannot fail.
+    unsafe { call(libc::SYS_getpid, [0; 6]) as u64 }
 }
 
-/// Whether a thread of this process is gone.
-pub fn has_ended(pid: u64, tid: u64) -> bool {
-    // Safety: signal 0 is not delivered.
-    unsafe {
-        call(libc::SYS_tgkill, [pid as usize, tid as usize, 0, 0, 0, 0]) == -(libc::ESRCH as isize)
-    }
+/// The thread.
+pub fn thread_id() -> u64 {
+    // Safety: takes no arguments, cannot fail.
+    unsafe { call(libc::SYS_gettid, [0; 6]) as u64 }
 }
 
 /// CLOCK_MONOTONIC in nanoseconds.

@@ -75,8 +75,8 @@ fn readable(sp: usize, wanted: usize) -> usize {
     (end - sp).min(wanted)
 }
 
-/// Times that a thread gives way for a reader who must read every record: some milliseconds.
-const PATIENCE: u32 = 2000;
+/// How long a thread waits for a reader who must read every record.
+const PATIENCE_NANOS: u64 = 50_000_000;
 
 fn put(slot: *mut u8, event: &Event, registers: [usize; 3], stack_bytes: usize) -> bool {
     let length = heap::RECORD_BYTES + stack_bytes;
@@ -91,12 +91,14 @@ fn put(slot: *mut u8, event: &Event, registers: [usize; 3], stack_bytes: usize) 
         at.wrapping_add(needed).wrapping_sub(tail.load(Ordering::Acquire))
             <= heap::RING_BYTES as u64
     };
-    let mut patience = if thread::FREE_STACKS.load(Ordering::Relaxed) != 0 { PATIENCE } else { 0 };
+    let waits = thread::FREE_STACKS.load(Ordering::Relaxed) != 0;
     while !has_room() {
-        if patience == 0 || !thread::has_reader() {
+        if !waits
+            || kernel::now().wrapping_sub(event.time) > PATIENCE_NANOS
+            || !thread::has_reader()
+        {
             return false;
         }
-        patience -= 1;
         kernel::give_way();
     }
     // Safety: the ring of this thread's slot; `has_room` made sure that the reader is done with these bytes, and none
@@ -108,7 +110,7 @@ fn put(slot: *mut u8, event: &Event, registers: [usize; 3], stack_bytes: usize) 
             place(at).cast::<u64>().write(padding as u64 | u64::from(heap::KIND_PADDING) << 32);
             at = at.wrapping_add(padding as u64);
         }
-        let tid = thread::word(slot, heap::SLOT_TID).load(Ordering::Relaxed);
+        let tid = kernel::thread_id();
         let [sp, ip, bp] = registers.map(|register| register as u64);
         place(at).cast::<[u64; 8]>().write([
             length as u64 | u64::from(event.kind) << 32,

@@ -1,9 +1,9 @@
 //! What the agent keeps per thread, and how a thread gets its slot of the shared memory.
 //!
-//! Where it lies: in thread-local storage of the *initial-exec* model, one load from the thread pointer. The other
-//! models call `__tls_get_addr`, which costs as much as all of our counting, and may call `malloc`. A library that
-//! is preloaded is there at program start and so has room in the static block (Drepper, ELF Handling For
-//! Thread-Local Storage, 4.4.2). No destructor: a slot is found again by its thread's id once that thread is gone.
+//! Where it lies: in a table of ours, found by the address of the thread's control block, which is what the thread pointer
+//! points to. Not in thread-local storage: a library with a TLS segment makes the C library allocate 16 bytes more for
+//! every thread (`allocate_dtv`, glibc elf/dl-tls.c), and what the program allocates would not be what it allocates
+//! without us. A thread that ends leaves its entry to the next one with a control block at that address.
 //!
 //! After `fork` the child shares the parent's slots. A page that the kernel wipes in the child tells, and the child
 //! takes slots of its own before it counts anything.
@@ -14,8 +14,8 @@ use sys::heap;
 
 use crate::{kernel, real};
 
-/// The agent's state of one thread. All zero at the thread's start.
-#[repr(C)]
+/// The agent's state of one thread. All zero until then.
+#[repr(C, align(64))]
 pub struct Thread {
     /// The slot; null until the first call.
     pub slot: *mut u8,
@@ -31,37 +31,66 @@ pub struct Thread {
     pub until_sample: i64,
     /// State of the random numbers; never 0 once in use.
     pub random: u64,
+    /// Address of the control block; 0 while the entry is free.
+    block: AtomicUsize,
 }
 
-core::arch::global_asm!(
-    ".pushsection .tbss,\"awT\",@nobits",
-    // Global for our other object files, hidden from everybody else.
-    ".globl fathom_agent_thread",
-    ".hidden fathom_agent_thread",
-    ".balign 64",
-    ".type fathom_agent_thread,@object",
-    ".size fathom_agent_thread,64",
-    "fathom_agent_thread:",
-    ".zero 64",
-    ".popsection",
-);
-const _: () = assert!(size_of::<Thread>() <= 64);
+const TABLE_BITS: u32 = 12;
+const TABLE: usize = 1 << TABLE_BITS;
+/// Entries that are looked at before a thread is given up.
+const MOST_PROBES: usize = 64;
+
+struct Threads(core::cell::UnsafeCell<[Thread; TABLE]>);
+// Safety: an entry is used by the one thread whose control block it names; `block` itself is atomic.
+unsafe impl Sync for Threads {}
+// Safety: all-zero bytes are a valid entry: null, zeros, a free entry.
+static THREADS: Threads = Threads(core::cell::UnsafeCell::new(unsafe { core::mem::zeroed() }));
 
 /// This thread's state.
 #[inline(always)]
 pub fn current() -> *mut Thread {
-    let thread: *mut Thread;
-    // Safety: reads the thread pointer and our symbol's distance from it (both never change for a thread); no flags
-    // are promised, no memory is written.
+    let block: usize;
+    // Safety: the first word of the control block is its own address (System V ABI for x86-64, thread-local storage).
     unsafe {
-        core::arch::asm!(
-            "mov {0}, qword ptr fs:[0]",
-            "add {0}, qword ptr [rip + fathom_agent_thread@GOTTPOFF]",
-            out(reg) thread,
-            options(nostack, readonly, pure),
-        );
+        core::arch::asm!("mov {0}, qword ptr fs:[0]", out(reg) block, options(nostack, readonly, pure, preserves_flags));
     }
-    thread
+    // Knuth's multiplicative hash: control blocks lie a stack apart.
+    let place = block.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (usize::BITS - TABLE_BITS);
+    let entry = THREADS.0.get().cast::<Thread>().wrapping_add(place);
+    // Safety: `place` has TABLE_BITS bits.
+    if unsafe { (*entry).block.load(Ordering::Relaxed) } == block {
+        entry
+    } else {
+        search(block, place)
+    }
+}
+
+/// The entry of a control block that is not where its hash says, or not there yet.
+#[cold]
+#[inline(never)]
+fn search(block: usize, place: usize) -> *mut Thread {
+    let first = THREADS.0.get().cast::<Thread>();
+    for probe in 0..MOST_PROBES {
+        let entry = first.wrapping_add((place + probe) % TABLE);
+        // Safety: inside of the table.
+        let owner = unsafe { &(*entry).block };
+        match owner.compare_exchange(0, block, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return entry,
+            Err(other) if other == block => return entry,
+            Err(_) => {}
+        }
+    }
+    // Too many: threads that share an entry are not counted. It gets no slot, since it always says that it is busy.
+    let shared = first.wrapping_add(TABLE - 1);
+    // Safety: inside of the table.
+    unsafe {
+        if (*shared).slot != NOWHERE.0.get().cast() {
+            (*shared).until_sample = i64::MAX;
+            (*shared).slot = NOWHERE.0.get().cast();
+            count_refused();
+        }
+    }
+    shared
 }
 
 /// Blocks of so many bytes or more get a record.
@@ -201,7 +230,7 @@ fn join_collector(inherited: i64) {
     // Safety: words of our entry, which lies in the mapped part.
     unsafe {
         word(header, at + heap::PROCESS_INHERITED).store(inherited as u64, Ordering::Relaxed);
-        word(header, at + heap::PROCESS_PID).store(kernel::ids().0, Ordering::Release);
+        word(header, at + heap::PROCESS_PID).store(kernel::process_id(), Ordering::Release);
     }
     LARGE_FROM.store(read(heap::HEADER_LARGE_FROM), Ordering::Relaxed);
     SAMPLE_EVERY.store(read(heap::HEADER_SAMPLE_EVERY), Ordering::Relaxed);
@@ -240,7 +269,7 @@ pub fn is_nowhere(slot: *mut u8) -> bool {
     slot == NOWHERE.0.get().cast()
 }
 
-/// A slot for this thread: one whose thread is gone if it is the same process's, else a new one, else nowhere.
+/// A new slot, or nowhere.
 fn take_slot(thread: &mut Thread) -> *mut u8 {
     let nowhere = NOWHERE.0.get().cast();
     let header = HEADER.load(Ordering::Acquire);
@@ -248,29 +277,30 @@ fn take_slot(thread: &mut Thread) -> *mut u8 {
     if header.is_null() {
         return nowhere;
     }
-    let ids = kernel::ids();
-    let number = left_slot(header, ids, 8)
-        .or_else(|| new_slot(header))
-        .or_else(|| left_slot(header, ids, heap::SLOTS));
-    let Some(number) = number else {
-        // Safety: a word of the header.
-        unsafe { word(header, heap::HEADER_REFUSED) }.fetch_add(1, Ordering::Relaxed);
+    let Some(number) = new_slot(header) else {
+        count_refused();
         return nowhere;
     };
     let slot = header.wrapping_add(heap::SLOTS_AT + number * heap::SLOT_BYTES);
     // Safety: words of a slot, all of which are mapped behind the header.
     unsafe {
-        thread.delta = word(slot, heap::SLOT_DELTA).load(Ordering::Relaxed) as i64;
-        word(slot, heap::SLOT_PEAK).fetch_max(thread.base.max(0) as u64, Ordering::Relaxed);
-        word(slot, heap::SLOT_TID).store(ids.1, Ordering::Relaxed);
+        word(slot, heap::SLOT_PEAK).store(thread.base.max(0) as u64, Ordering::Relaxed);
         let process = PROCESS.load(Ordering::Relaxed) as u64 + 1;
         word(slot, heap::SLOT_PROCESS).store(process, Ordering::Release);
     }
-    thread.most = thread.delta.max(0);
-    thread.random = kernel::now() ^ (ids.1 << 32) | 1;
+    thread.random = kernel::now() ^ (thread as *mut Thread as u64) << 16 | 1;
     thread.until_sample =
         crate::lot::next(&mut thread.random, SAMPLE_EVERY.load(Ordering::Relaxed));
     slot
+}
+
+/// Counts a thread that cannot be counted.
+fn count_refused() {
+    let header = HEADER.load(Ordering::Acquire);
+    if !header.is_null() {
+        // Safety: a word of the header.
+        unsafe { word(header, heap::HEADER_REFUSED) }.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 fn new_slot(header: *mut u8) -> Option<usize> {
@@ -283,38 +313,6 @@ fn new_slot(header: *mut u8) -> Option<usize> {
     Some(taken.fetch_add(1, Ordering::Relaxed) as usize).filter(|number| *number < heap::SLOTS)
 }
 
-/// Where the search for a left slot goes on.
-static NEXT_LEFT: AtomicUsize = AtomicUsize::new(0);
-
-/// Takes over a slot of this process whose thread is gone; looks at `most` of its slots.
-fn left_slot(header: *mut u8, (pid, tid): (u64, u64), most: usize) -> Option<usize> {
-    let process = PROCESS.load(Ordering::Relaxed) as u64 + 1;
-    // Safety: a word of the header.
-    let taken = unsafe { word(header, heap::HEADER_SLOTS) }
-        .load(Ordering::Relaxed)
-        .min(heap::SLOTS as u64) as usize;
-    let mut looked = 0;
-    for _ in 0..taken {
-        let number = NEXT_LEFT.fetch_add(1, Ordering::Relaxed) % taken;
-        let slot = header.wrapping_add(heap::SLOTS_AT + number * heap::SLOT_BYTES);
-        // Safety: words of a mapped slot.
-        let (owner, of) = unsafe { (word(slot, heap::SLOT_TID), word(slot, heap::SLOT_PROCESS)) };
-        if of.load(Ordering::Acquire) != process {
-            continue;
-        }
-        let gone = owner.load(Ordering::Relaxed);
-        let free = gone == tid || kernel::has_ended(pid, gone);
-        if free && owner.compare_exchange(gone, tid, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            return Some(number);
-        }
-        looked += 1;
-        if looked >= most {
-            return None;
-        }
-    }
-    None
-}
-
 /// Tells the process what this thread has allocated and freed since it last did.
 #[cold]
 #[inline(never)]
@@ -323,11 +321,8 @@ pub fn tell(thread: *mut Thread) {
     let thread = unsafe { &mut *thread };
     let live = LIVE.fetch_add(thread.delta, Ordering::Relaxed) + thread.delta;
     (thread.base, thread.delta, thread.most) = (live, 0, 0);
-    // Safety: words of this thread's slot.
-    unsafe {
-        word(thread.slot, heap::SLOT_DELTA).store(0, Ordering::Relaxed);
-        word(thread.slot, heap::SLOT_PEAK).fetch_max(live.max(0) as u64, Ordering::Relaxed);
-    }
+    // Safety: a word of this thread's slot.
+    unsafe { word(thread.slot, heap::SLOT_PEAK) }.fetch_max(live.max(0) as u64, Ordering::Relaxed);
 }
 
 /// Counts something of this process that should not happen.

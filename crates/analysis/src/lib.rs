@@ -5,7 +5,7 @@
 //! What not: no I/O, no clock, no text layout (that is `report`), no live process.
 //!
 //! Start with [`Profile::new`], narrow down with [`Selection::resolve`], then call one of the views:
-//! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sharing`], [`roofline`].
+//! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sharing`], [`roofline`], [`heap`].
 //!
 //! Assumptions: samples of a thread are a regular clock that does not run in step with the program; stack nodes
 //! come parents first. Whatever a file says against that (cycles, unknown ids, absurd depths) is dropped and
@@ -17,6 +17,7 @@ pub mod accesses;
 pub mod calltree;
 mod error;
 pub mod faults;
+pub mod heap;
 pub mod hotspots;
 mod index_map;
 pub mod interval;

@@ -271,7 +271,8 @@ fn time_split(
 
 /// Percent of anonymous memory in huge pages, when each process had most anonymous memory.
 /// Anonymous memory in huge pages, percent.
-pub(crate) fn huge_page_share(profile: &Profile<'_>) -> Metric {
+#[must_use]
+pub fn huge_page_share(profile: &Profile<'_>) -> Metric {
     let mut polls: BTreeMap<(Pid, Nanos), (u64, u64)> = BTreeMap::new();
     for gauge in &profile.recording.gauges {
         let poll = (gauge.pid, gauge.time);

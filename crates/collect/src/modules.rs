@@ -35,7 +35,8 @@ impl Deref for SectionBytes {
     }
 }
 
-/// A loadable segment: where bytes of the file are meant to lie.
+/// A segment of code: where bytes of the file are meant to lie. Others are left out: lld puts the end of one segment and
+/// the start of the next into one page of the file, and what is mapped for the code begins with that page.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     file_offset: u64,
@@ -206,7 +207,10 @@ fn read_elf<Header: FileHeader>(image: &Image) -> Option<(Option<String>, Unwind
     let build_id = elf.build_id().ok().flatten().map(hexadecimal);
     let segments = elf
         .segments()
-        .filter(|segment| matches!(segment.flags(), SegmentFlags::Elf { .. }))
+        .filter(|segment| match segment.flags() {
+            SegmentFlags::Elf { p_flags, .. } => p_flags.contains(object::elf::PF_X),
+            _ => false,
+        })
         .map(|segment| {
             let (file_offset, file_size) = segment.file_range();
             Segment { file_offset, file_size, address: segment.address() }

@@ -102,6 +102,7 @@ pub fn build(
         View::Callees => views::callees(&request),
         View::Source => views::source(&request),
         View::Faults => views::faults(&request),
+        View::Allocations => views::allocations(&request),
         View::Timeline => views::timeline(&request),
         View::Threads => views::threads(&request),
         View::Accesses => views::accesses(&request, &code),

@@ -39,24 +39,22 @@ pub enum View {
     Sharing,
     /// Floating-point operations against bytes.
     Roofline,
+    /// Heap blocks per function or other key.
+    Allocations,
 }
 
 const CACHE_MODEL: &str = "a model of the caches";
-const ALLOCATION_RECORDS: &str = "allocation records";
+const OBJECT_ACCESSES: &str = "accesses matched with allocations";
 const KERNEL_TRACING: &str = "kernel tracing";
 
 /// Views that later versions have, and what they need.
-const LATER_VIEWS: [(&str, &str); 4] = [
-    ("objects", ALLOCATION_RECORDS),
-    ("allocations", ALLOCATION_RECORDS),
-    ("kernel", KERNEL_TRACING),
-    ("findings", CACHE_MODEL),
-];
+const LATER_VIEWS: [(&str, &str); 3] =
+    [("objects", OBJECT_ACCESSES), ("kernel", KERNEL_TRACING), ("findings", CACHE_MODEL)];
 
 /// Groupings that later versions have, and what they need.
 const LATER_KEYS: [(&str, &str); 5] = [
-    ("memory-object", ALLOCATION_RECORDS),
-    ("allocation-stack", ALLOCATION_RECORDS),
+    ("memory-object", OBJECT_ACCESSES),
+    ("allocation-stack", OBJECT_ACCESSES),
     ("cache-line", CACHE_MODEL),
     ("page-size", CACHE_MODEL),
     ("bandwidth-domain", "bandwidth counters"),
@@ -64,7 +62,7 @@ const LATER_KEYS: [(&str, &str); 5] = [
 
 impl View {
     /// All views, with what each is for in a few words.
-    pub const ALL: [(View, &'static str); 15] = [
+    pub const ALL: [(View, &'static str); 16] = [
         (View::Summary, "the whole recording on one page"),
         (
             View::Hotspots,
@@ -89,6 +87,10 @@ impl View {
         (View::WorkingSet, "memory pages touched by bursts, over time"),
         (View::Sharing, "cache lines that threads take from each other: false and true sharing"),
         (View::Roofline, "floating-point operations and bytes per function, line or module"),
+        (
+            View::Allocations,
+            "heap blocks per function, line, module, thread, process or call stack: bytes, peak, leaks",
+        ),
     ];
 
     /// Its name as typed.
@@ -110,6 +112,7 @@ impl View {
             View::WorkingSet => "working-set",
             View::Sharing => "sharing",
             View::Roofline => "roofline",
+            View::Allocations => "allocations",
         }
     }
 
@@ -240,7 +243,7 @@ impl Options {
             return Err(ReportError::SummaryNotFiltered);
         }
         let (allowed, possible): (&[Key], _) = match self.view {
-            View::Hotspots | View::Faults => (&Key::ALL, "all groupings"),
+            View::Hotspots | View::Faults | View::Allocations => (&Key::ALL, "all groupings"),
             View::Timeline => (&[Key::Thread], "only 'thread'"),
             View::Bandwidth if self.group.len() == 1 => (
                 &[Key::Function, Key::SourceLine, Key::Module, Key::Thread],
@@ -281,10 +284,12 @@ mod tests {
         assert_eq!(
             shown(View::parse("hotspot").expect_err("no such view")),
             "there is no view 'hotspot'; possible are summary, hotspots, callers, callees, source, faults, \
-             timeline, threads, accesses, bandwidth, latency, reuse, working-set, sharing, roofline"
+             timeline, threads, accesses, bandwidth, latency, reuse, working-set, sharing, roofline, \
+             allocations"
         );
         assert!(
-            shown(View::parse("objects").expect_err("later")).contains("needs allocation records")
+            shown(View::parse("objects").expect_err("later"))
+                .contains("needs accesses matched with allocations")
         );
         assert_eq!(
             shown(parse_keys("function,line").expect_err("no such key")),
@@ -293,7 +298,7 @@ mod tests {
         );
         assert!(
             shown(parse_keys("memory-object").expect_err("later"))
-                .contains("needs allocation records")
+                .contains("needs accesses matched with allocations")
         );
     }
 

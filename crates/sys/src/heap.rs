@@ -7,7 +7,7 @@
 //! ```text
 //! header      4096 bytes  words below
 //! processes   PROCESSES x PROCESS_BYTES
-//! slots       SLOTS x SLOT_BYTES: one per thread: counters, then its ring
+//! slots       SLOTS x SLOT_BYTES: one per thread (and those after it at its place): counters, then its ring
 //! ring        records, each a multiple of 8 bytes, none across the end:
 //!             length | kind << 32, time, address, size, tid | call << 32, sp, ip, bp, stack bytes
 //! ```
@@ -58,10 +58,8 @@ pub const PROCESS_FORGOTTEN: usize = 24;
 
 /// Where the slots begin.
 pub const SLOTS_AT: usize = PROCESSES_AT + PROCESSES * PROCESS_BYTES;
-/// Most threads that are counted, those that ended included unless their process took the slot again.
+/// Most threads that are counted, those that ended included unless a later one took their place.
 pub const SLOTS: usize = 1024;
-/// Word of a slot: the thread.
-pub const SLOT_TID: usize = 0;
 /// Word of a slot: position of its process in the table, plus 1; 0 while nobody has it.
 pub const SLOT_PROCESS: usize = 8;
 /// Word of a slot: bytes ever written to the ring.
@@ -76,8 +74,6 @@ pub const SLOT_FREES: usize = 40;
 pub const SLOT_FREED_BYTES: usize = 48;
 /// Word of a slot: most bytes live in the process that this thread came to see.
 pub const SLOT_PEAK: usize = 56;
-/// Word of a slot: bytes allocated less bytes freed by this thread that [`SLOT_PEAK`]s do not know of yet; signed.
-pub const SLOT_DELTA: usize = 64;
 /// Where a slot's size classes begin: for each the blocks and the bytes asked for, 16 bytes.
 pub const SLOT_CLASSES: usize = 128;
 /// Size classes: class 0 for 0 bytes, class n for sizes of n binary digits (2^(n-1) to 2^n - 1).

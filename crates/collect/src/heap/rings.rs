@@ -125,7 +125,7 @@ impl Drop for Drain {
 impl State {
     fn run(&self) {
         const BUSY: Duration = Duration::from_micros(500);
-        const IDLE: Duration = Duration::from_millis(10);
+        const IDLE: Duration = Duration::from_millis(2);
         let mut pause = BUSY;
         loop {
             let last = self.stop.load(Ordering::Acquire);

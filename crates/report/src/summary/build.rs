@@ -1,6 +1,7 @@
 //! From analysis to the model.
 
 use analysis::faults::{fault_scales, fault_table};
+use analysis::heap::heap_sums;
 use analysis::summary::{Overview, overview};
 use analysis::{Profile, Selection, TracedCode};
 use facts::host::{Calibration, Host};
@@ -15,7 +16,6 @@ use super::{
 use crate::json::tidy;
 
 const NO_COUNTERS: &str = "needs hardware counters, which this version does not read";
-const NO_HEAP: &str = "needs allocation records, which this version does not have";
 const NOT_CALIBRATED: &str = "this machine was not measured: run `fathom machine`";
 
 /// Functions in the summary.
@@ -30,6 +30,7 @@ impl Summary {
         let recording = profile.recording;
         let run = &recording.run;
         let found = overview(profile);
+        let heap = heap_sums(recording);
         let mut memory = memory_part(profile, code);
         let mut notes = found.notes.clone();
         notes.append(&mut memory.notes);
@@ -84,9 +85,9 @@ impl Summary {
                 walk_time_percent: Metric::unavailable("percent", NO_COUNTERS),
             },
             heap: HeapSummary {
-                allocations: Metric::unavailable("count", NO_HEAP),
-                bytes_allocated: Metric::unavailable("bytes", NO_HEAP),
-                peak_bytes: Metric::unavailable("bytes", NO_HEAP),
+                allocations: tidy(heap.allocations),
+                bytes_allocated: tidy(heap.bytes),
+                peak_bytes: tidy(heap.peak),
             },
             elapsed: tidy(found.elapsed),
             cpu_time: tidy(found.cpu_time),

@@ -1,6 +1,7 @@
 //! One module per view: from analysis to [`Table`].
 
 mod accesses;
+mod allocations;
 mod bandwidth;
 mod calls;
 mod columns;
@@ -15,6 +16,7 @@ mod threads;
 mod timeline;
 
 pub(crate) use accesses::accesses;
+pub(crate) use allocations::allocations;
 pub(crate) use bandwidth::bandwidth;
 pub(crate) use calls::{callees, callers};
 pub(crate) use faults::faults;

@@ -1,0 +1,332 @@
+//! The heap: what was counted in total, and per row who allocated how much, for how long, and what is left.
+//!
+//! Totals are counted at every call. Rows come from recorded blocks: large ones all have a record and weigh 1, smaller ones
+//! were drawn with the probability p = 1 - exp(-size / every) and weigh 1/p, which makes sums unbiased (Horvitz and
+//! Thompson, 1952); the variance of a sum of x/p is the sum of x² (1-p)/p² over the drawn. A row whose small blocks were
+//! not drawn at all may hold up to 3 `every` bytes of them (95 %: exp(-3) is the chance to draw none).
+//! What not: blocks of an allocator that the program brings itself.
+
+use std::collections::{BTreeMap, HashMap};
+
+use base::{Bytes, Nanos};
+use facts::{Allocation, Evidence, LostSource, Metric, Recording, Release};
+
+use crate::hotspots::{Key, RowKey};
+use crate::profile::Profile;
+use crate::selection::Selection;
+use crate::stack::{CallPaths, NodeIndex, PlaceId, Stacks};
+
+const NOT_COUNTED: &str = "heap blocks are counted by `fathom collect memory-consumption`";
+const TOTALS_LOST: &str = "the recording was cut off before the totals were written";
+
+/// What is freed within this time after it was allocated is called temporary.
+pub const TEMPORARY: Nanos = Nanos(1_000_000);
+
+/// What was counted of all processes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HeapSums {
+    /// Blocks allocated.
+    pub allocations: Metric,
+    /// Bytes in them, as asked for.
+    pub bytes: Metric,
+    /// Most bytes live at once, in the process where that is the most.
+    pub peak: Metric,
+    /// Bytes live at the end, of all processes.
+    pub live: Metric,
+}
+
+/// The counted totals.
+#[must_use]
+pub fn heap_sums(recording: &Recording) -> HeapSums {
+    let totals = &recording.heap_totals;
+    if totals.is_empty() {
+        let why = if recording.allocations.is_empty() { NOT_COUNTED } else { TOTALS_LOST };
+        let missing = |unit| Metric::unavailable(unit, why);
+        let [bytes, peak, live] = [missing("bytes"), missing("bytes"), missing("bytes")];
+        return HeapSums { allocations: missing("count"), bytes, peak, live };
+    }
+    let sum =
+        |of: fn(&facts::HeapTotal) -> u64| totals.iter().map(|total| of(total) as f64).sum::<f64>();
+    let live = |total: &facts::HeapTotal| {
+        total.allocated.0.saturating_add(total.inherited.0).saturating_sub(total.freed.0)
+    };
+    let highest = totals.iter().max_by_key(|total| total.peak).copied().unwrap_or_default();
+    let (peak, doubt) = (highest.peak.0 as f64, highest.peak_doubt.0 as f64);
+    let mut most = Metric::counted(peak, "bytes");
+    (most.low, most.high) = (Some((peak - doubt).max(0.0)), Some(peak + doubt));
+    if totals.len() > 1 {
+        most = most.noted(&format!("the largest of {} processes'", totals.len()));
+    }
+    HeapSums {
+        allocations: Metric::counted(sum(|total| total.allocations), "count"),
+        bytes: Metric::counted(sum(|total| total.allocated.0), "bytes"),
+        peak: most,
+        live: Metric::counted(sum(live), "bytes"),
+    }
+}
+
+/// A sum over recorded blocks.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Estimate {
+    sum: f64,
+    variance: f64,
+}
+
+impl Estimate {
+    /// Adds `x` of a block with this weight.
+    fn add(&mut self, x: f64, weight: f64) {
+        self.sum += x * weight;
+        self.variance += x * x * weight * (weight - 1.0);
+    }
+}
+
+/// One row.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HeapRow {
+    /// What it is.
+    pub key: RowKey,
+    /// The place in it that allocated the most bytes.
+    pub place: PlaceId,
+    /// Blocks allocated.
+    pub allocations: Metric,
+    /// Bytes in them.
+    pub bytes: Metric,
+    /// Share of all bytes allocated.
+    pub bytes_percent: Metric,
+    /// Most bytes of this row live at once.
+    pub peak: Metric,
+    /// Bytes of this row live at the end.
+    pub live: Metric,
+    /// Mean time from allocation to free, of the blocks that were freed.
+    pub lifetime: Metric,
+    /// Share of blocks freed within [`TEMPORARY`].
+    pub temporary: Metric,
+}
+
+/// All rows, most bytes first.
+pub struct HeapTable {
+    /// The rows.
+    pub rows: Vec<HeapRow>,
+    /// All selected blocks as one row; the counted totals where nothing is filtered out.
+    pub total: Option<HeapRow>,
+    /// Present with [`Key::CallStack`].
+    pub paths: Option<CallPaths>,
+}
+
+/// What is summed up for a row.
+#[derive(Clone, Default)]
+struct Sums {
+    allocations: Estimate,
+    bytes: Estimate,
+    /// Blocks and drawn blocks behind it.
+    records: u64,
+    drawn: u64,
+    live: f64,
+    peak: f64,
+    freed: f64,
+    lifetime: f64,
+    temporary: f64,
+    places: BTreeMap<PlaceId, f64>,
+}
+
+/// How the rows of a recording are to be read.
+struct Scale {
+    /// Mean bytes between drawn blocks; 0 when every block has a record.
+    every: f64,
+    /// Mean size of the blocks that were drawn from.
+    mean_small: f64,
+    lost: u64,
+    all_bytes: Option<f64>,
+}
+
+impl Scale {
+    fn of(recording: &Recording) -> Scale {
+        let every =
+            recording.allocations.iter().map(|block| block.sample_every.0).max().unwrap_or(0);
+        let large: Vec<&Allocation> =
+            recording.allocations.iter().filter(|block| block.sample_every == Bytes(0)).collect();
+        let sum = |of: fn(&facts::HeapTotal) -> u64| {
+            recording.heap_totals.iter().map(|t| of(t) as f64).sum::<f64>()
+        };
+        let small = sum(|total| total.allocations) - large.len() as f64;
+        let bytes = sum(|total| total.allocated.0);
+        let small_bytes = bytes - large.iter().map(|block| block.size.0 as f64).sum::<f64>();
+        // Nothing was drawn although there were small blocks: the knob says from how many.
+        let knob = || {
+            let knobs = &recording.run.knobs;
+            let all = knobs.get("stacks").is_some_and(|value| value == "all");
+            let every = knobs.get("mem-object-sampling").and_then(|text| text.parse::<f64>().ok());
+            if all || small < 1.0 { 0.0 } else { every.unwrap_or(524_288.0) }
+        };
+        Scale {
+            every: if every > 0 { every as f64 } else { knob() },
+            mean_small: if small >= 1.0 { (small_bytes / small).max(1.0) } else { 1.0 },
+            lost: recording.lost(LostSource::Allocations),
+            all_bytes: (bytes > 0.0).then_some(bytes),
+        }
+    }
+
+    /// An estimate with its interval; `unseen` is what a row may hold of blocks that were not drawn.
+    fn metric(&self, sum: Estimate, unit: &str, sums: &Sums, unseen: f64) -> Metric {
+        if self.every == 0.0 && self.lost == 0 {
+            return Metric { samples: sums.records, ..Metric::counted(sum.sum, unit) };
+        }
+        let half = 1.96 * sum.variance.sqrt();
+        let unseen = if sums.drawn == 0 { unseen } else { 0.0 };
+        let interval = ((sum.sum - half).max(0.0), sum.sum + half + unseen);
+        Metric::with_interval(Evidence::Sampled, sum.sum, unit, interval, sums.records)
+            .with_lost(self.lost)
+    }
+
+    fn row(&self, key: RowKey, sums: &Sums) -> HeapRow {
+        let unseen = 3.0 * self.every;
+        let place = sums.places.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(place, _)| *place);
+        let bytes = self.metric(sums.bytes, "bytes", sums, unseen);
+        // What is live is known of the same blocks, with the same doubt for each byte.
+        let part = |value: f64| {
+            let share = if sums.bytes.sum > 0.0 { value / sums.bytes.sum } else { 0.0 };
+            let variance = sums.bytes.variance * share;
+            self.metric(Estimate { sum: value, variance }, "bytes", sums, unseen)
+        };
+        let evidence = if self.every == 0.0 { Evidence::Counted } else { Evidence::Sampled };
+        let plain = |value: f64, unit: &str, samples: u64| Metric {
+            low: None,
+            high: None,
+            note: Some("a mean over recorded blocks, without an interval".to_owned()),
+            ..Metric::with_interval(evidence, value, unit, (value, value), samples)
+        };
+        HeapRow {
+            key,
+            place: place.unwrap_or(crate::stack::NO_STACK),
+            allocations: self.metric(sums.allocations, "count", sums, unseen / self.mean_small),
+            bytes_percent: percent(&bytes, self.all_bytes),
+            bytes,
+            peak: part(sums.peak),
+            live: part(sums.live.max(0.0)),
+            lifetime: if sums.freed > 0.0 {
+                plain(sums.lifetime / sums.freed, "s", sums.records)
+            } else {
+                Metric::unavailable("s", "no recorded block of it was freed")
+            },
+            temporary: if sums.allocations.sum > 0.0 {
+                plain(sums.temporary / sums.allocations.sum * 100.0, "percent", sums.records)
+            } else {
+                Metric::unavailable("percent", "no block of it was recorded")
+            },
+        }
+    }
+}
+
+fn percent(part: &Metric, whole: Option<f64>) -> Metric {
+    let Some(whole) = whole else { return Metric::unavailable("percent", TOTALS_LOST) };
+    let share = |value: Option<f64>| value.map(|value| (value / whole * 100.0).min(100.0));
+    Metric {
+        value: share(part.value),
+        low: share(part.low),
+        high: share(part.high),
+        unit: "percent".to_owned(),
+        ..part.clone()
+    }
+}
+
+/// Groups the selected blocks by `keys`. No keys mean [`Key::Function`].
+#[must_use]
+pub fn heap_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) -> HeapTable {
+    let keys = if keys.is_empty() { &[Key::Function] } else { keys };
+    let recording = profile.recording;
+    let paths = keys.contains(&Key::CallStack).then(|| profile.stacks.call_paths());
+    let scale = Scale::of(recording);
+    let releases: HashMap<_, &Release> =
+        recording.releases.iter().map(|release| (release.allocation, release)).collect();
+    let mut sums: BTreeMap<RowKey, Sums> = BTreeMap::new();
+    let mut all = Sums::default();
+    let mut changes: Vec<(Nanos, bool, RowKey, f64)> = Vec::new();
+    for block in &recording.allocations {
+        let stack = block.stack.and_then(|id| profile.stacks.find(id));
+        let place = asking_place(&profile.stacks, stack);
+        let thread = profile.threads.find(block.pid, block.tid);
+        let chosen = selection.has_time(block.time)
+            && selection.has_place(place)
+            && thread.map_or(!selection.chooses_threads(), |thread| selection.has_thread(thread));
+        if !chosen {
+            continue;
+        }
+        let code = profile.stacks.places[place.index()];
+        let module = profile.stacks.functions[code.function.index()].module;
+        let mut key = RowKey::of_code(keys, &code, module);
+        key.stack = paths.as_ref().map(|paths| paths.of(stack));
+        if let Some(thread) = thread {
+            key = key.with_thread_of(RowKey::of_thread(keys, profile, thread));
+        }
+        let release = releases.get(&block.id).copied();
+        let weight = weight(block);
+        for row in [sums.entry(key).or_default(), &mut all] {
+            add(row, block, release, weight, place);
+        }
+        let bytes = block.size.0 as f64 * weight;
+        changes.push((block.time, true, key, bytes));
+        changes.extend(release.map(|release| (release.time, false, key, bytes)));
+    }
+    follow(&mut changes, &mut sums, &mut all);
+    let mut rows: Vec<HeapRow> = sums.iter().map(|(key, sums)| scale.row(*key, sums)).collect();
+    rows.sort_by(|a, b| b.bytes.value.unwrap_or(0.0).total_cmp(&a.bytes.value.unwrap_or(0.0)));
+    let mut total = (all.records > 0).then(|| scale.row(RowKey::default(), &all));
+    if let (false, Some(total)) =
+        (selection.chooses_anything() || recording.heap_totals.is_empty(), &mut total)
+    {
+        let counted = heap_sums(recording);
+        total.bytes_percent = percent(&counted.bytes, scale.all_bytes);
+        (total.allocations, total.bytes) = (counted.allocations, counted.bytes);
+        (total.peak, total.live) = (counted.peak, counted.live);
+    }
+    HeapTable { rows, total, paths }
+}
+
+/// How many blocks a recorded one stands for.
+fn weight(block: &Allocation) -> f64 {
+    if block.sample_every == Bytes(0) {
+        return 1.0;
+    }
+    let drawn = -(-(block.size.0 as f64) / block.sample_every.0 as f64).exp_m1();
+    // A block of 0 bytes is never drawn; a file may say otherwise.
+    if drawn > 0.0 { 1.0 / drawn } else { 1.0 }
+}
+
+fn add(row: &mut Sums, block: &Allocation, release: Option<&Release>, weight: f64, place: PlaceId) {
+    let bytes = block.size.0 as f64;
+    row.allocations.add(1.0, weight);
+    row.bytes.add(bytes, weight);
+    row.records += 1;
+    row.drawn += u64::from(block.sample_every != Bytes(0));
+    *row.places.entry(place).or_default() += bytes * weight;
+    if let Some(release) = release {
+        let lived = release.time - block.time;
+        row.freed += weight;
+        row.lifetime += lived.seconds() * weight;
+        row.temporary += if lived <= TEMPORARY { weight } else { 0.0 };
+    }
+}
+
+/// Follows what is live over time. At one moment frees come first: `realloc` gives before it takes.
+fn follow(
+    changes: &mut [(Nanos, bool, RowKey, f64)],
+    sums: &mut BTreeMap<RowKey, Sums>,
+    all: &mut Sums,
+) {
+    changes.sort_by_key(|(time, allocated, ..)| (*time, *allocated));
+    for (_, allocated, key, bytes) in changes.iter() {
+        let row = sums.get_mut(key);
+        for sums in row.into_iter().chain([&mut *all]) {
+            sums.live += if *allocated { *bytes } else { -bytes };
+            sums.peak = sums.peak.max(sums.live);
+        }
+    }
+}
+
+/// The innermost place that is not C++'s `operator new`, which asks on behalf of its caller.
+fn asking_place(stacks: &Stacks, stack: Option<NodeIndex>) -> PlaceId {
+    stacks
+        .frames(stack)
+        .find(|place| !stacks.function_of(*place).name.starts_with("operator new"))
+        .unwrap_or_else(|| stacks.innermost(stack))
+}
