@@ -21,15 +21,21 @@ const DISTURBED_LASTS: u64 = 3600;
 /// A calibration has about 60 KB of JSON.
 const LARGEST_FILE: u64 = 4 << 20;
 
-/// Where the calibration of `host` is stored: below `$XDG_CACHE_HOME/fathom`, else `~/.cache/fathom` (XDG base
-/// directory specification: relative values count as unset); `None` when neither is set.
+/// Where the calibration of `host` is stored; `None` when there is no such [`directory`].
 #[must_use]
 pub fn path(host: &Host) -> Option<PathBuf> {
+    Some(file_in(&directory()?, host))
+}
+
+/// What Fathom keeps between runs lies below `$XDG_CACHE_HOME/fathom`, else `~/.cache/fathom` (XDG base directory
+/// specification: relative values count as unset); `None` when neither is set.
+#[must_use]
+pub fn directory() -> Option<PathBuf> {
     let absolute =
         |value: Option<OsString>| value.map(PathBuf::from).filter(|path| path.is_absolute());
     let directory = absolute(std::env::var_os("XDG_CACHE_HOME"))
         .or_else(|| Some(absolute(std::env::var_os("HOME"))?.join(".cache")))?;
-    Some(file_in(&directory.join("fathom"), host))
+    Some(directory.join("fathom"))
 }
 
 fn file_in(directory: &Path, host: &Host) -> PathBuf {

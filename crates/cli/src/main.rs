@@ -2,6 +2,7 @@
 //!
 //! This crate alone prints, ends the process and uses `anyhow`.
 
+mod agent_file;
 mod arguments;
 mod commands;
 mod exit;

@@ -56,8 +56,8 @@ pub struct NewMapping<'a> {
     pub name: &'a str,
 }
 
-/// The file of the preloaded library.
-const AGENT_FILE: &str = "/libfathom_agent.so";
+/// How the file of the preloaded library is named; a hash of its content follows.
+const AGENT_FILE: &str = "/libfathom_agent-";
 
 /// The state behind a recording.
 pub struct Recorder<'s> {
@@ -264,7 +264,7 @@ impl<'s> Recorder<'s> {
             return Ok(());
         }
         let module = self.modules.of_mapping(pid, new.name, self.sink)?;
-        if new.name.ends_with(AGENT_FILE) {
+        if new.name.contains(AGENT_FILE) {
             self.agent = Some(module.id);
         }
         let space = self.spaces.entry(pid).or_default();

@@ -28,6 +28,7 @@ use facts::{
 use store::Writer;
 use sys::process::{LaunchError, Received, Signal, SignalFd};
 
+use crate::agent_file;
 use crate::arguments::{AnalysisName, CollectOptions, Collection, RunOptions};
 use crate::exit::{CANNOT_MEASURE, Failure, USAGE};
 use crate::knobs::{self, HeapSettings, Settings};
@@ -68,26 +69,14 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
     collect_target(analysis, what, &options.collection, began)
 }
 
-/// The agent is beside this program, or where a package puts it.
 fn heap_options(settings: &Settings) -> Result<HeapOptions, Failure> {
-    const FILE: &str = "libfathom_agent.so";
-    let program = std::env::current_exe().and_then(|path| path.canonicalize());
-    let program = program.map_err(|error| Failure::new(CANNOT_MEASURE, error))?;
-    let folder = program.parent().unwrap_or(Path::new("/"));
-    let places = [folder.join(FILE), folder.join("../lib/fathom").join(FILE)];
-    let Some(agent) = places.iter().find(|place| place.is_file()) else {
-        return Err(Failure::new(
-            CANNOT_MEASURE,
-            anyhow::anyhow!(
-                "{FILE}, which counts heap blocks, is neither {} nor {}",
-                places[0].display(),
-                places[1].display()
-            ),
-        ));
-    };
+    let agent = agent_file::path().map_err(|error| {
+        let what = "cannot write the library that counts heap blocks";
+        Failure::new(CANNOT_MEASURE, anyhow::Error::new(error).context(what))
+    })?;
     let HeapSettings { large_from, sample_every, every_block } = settings.heap;
     Ok(HeapOptions {
-        agent: agent.clone(),
+        agent,
         large_from,
         sample_every,
         every_block,

@@ -28,7 +28,7 @@ use rings::{Drain, Happened, RawRecord};
 /// What to record of a heap.
 #[derive(Clone, Debug)]
 pub struct HeapOptions {
-    /// The agent, `libfathom_agent.so`.
+    /// The file of the agent; its name begins with `libfathom_agent-`.
     pub agent: PathBuf,
     /// Blocks of this size or more get a record each.
     pub large_from: Bytes,

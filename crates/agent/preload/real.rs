@@ -9,6 +9,8 @@ use core::ffi::{CStr, c_int, c_void};
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::libc;
+
 /// A function of type `F`, found by `dlsym`; 0 until then.
 pub struct Real<F>(AtomicUsize, PhantomData<F>);
 

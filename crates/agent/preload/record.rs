@@ -9,7 +9,7 @@
 
 use core::sync::atomic::Ordering;
 
-use sys::heap;
+use crate::heap;
 
 use crate::kernel;
 use crate::thread::{self, Thread};

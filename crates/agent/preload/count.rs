@@ -6,7 +6,7 @@
 use core::ffi::c_void;
 use core::sync::atomic::Ordering;
 
-use sys::heap;
+use crate::heap;
 
 use crate::record::{self, Event};
 use crate::shadow::{self, Block};

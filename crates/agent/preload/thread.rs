@@ -10,9 +10,9 @@
 
 use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use sys::heap;
+use crate::heap;
 
-use crate::{kernel, real};
+use crate::{kernel, libc, real};
 
 /// The agent's state of one thread. All zero until then.
 #[repr(C, align(64))]

@@ -1,0 +1,31 @@
+//! Compiles `preload/` into the library that is preloaded into programs.
+//!
+//! Why not by cargo: the library must do without Rust's standard library (it would bring the program a TLS segment, for
+//! which the C library allocates more bytes per thread, and libgcc_s). That needs `panic=abort`, which cargo sets for a
+//! whole workspace or not at all, and `fathom` itself must survive a panic of a parser.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=preload");
+    println!("cargo::rerun-if-changed=../sys/src/heap.rs");
+    let variable =
+        |name: &str| std::env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name}"));
+    let library = PathBuf::from(variable("OUT_DIR")).join("libfathom_agent.so");
+    let status = Command::new(variable("RUSTC"))
+        .args(["--crate-name", "fathom_agent", "--crate-type", "cdylib", "--edition", "2024"])
+        .args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "codegen-units=1"])
+        // Line tables would only tell of our own functions, which are left out of every stack.
+        .args(["-C", "debuginfo=0", "-C", "strip=debuginfo", "-C", "force-unwind-tables=yes"])
+        .arg("--target")
+        .arg(variable("TARGET"))
+        .arg("-o")
+        .arg(&library)
+        .arg("preload/lib.rs")
+        .status();
+    match status {
+        Ok(status) if status.success() => {}
+        other => panic!("rustc could not compile preload/lib.rs: {other:?}"),
+    }
+}

@@ -1,0 +1,202 @@
+//! The allocation agent: a library that is preloaded into the program and counts its heap blocks.
+//!
+//! What for: `malloc` and its kin stand here in front of the allocator that the program uses. Each call is passed on
+//! unchanged; then sizes are counted exactly, and some blocks get a record with their stack (`record`).
+//! What not: no decision and no unwinding; `collect::allocations` does that from the shared memory (`sys::heap`).
+//!
+//! Rules, because this code runs inside of `malloc` of a stranger: it allocates nothing from the program's heap (its own
+//! memory comes from `mmap`), takes no lock, calls nothing that could allocate, keeps `errno`, and never panics
+//! (arithmetic wraps). It may be entered before `main`, in a signal handler, while a thread ends, in a forked child.
+//! When anything is missing (no collector, no memory), calls are passed on and nothing is counted.
+//!
+//! What is exact: blocks and bytes asked for, per size class; frees and their bytes; live bytes. The peak of the live
+//! bytes is exact while one thread allocates; with more, each may be some KiB late in telling (`thread::SLACK`).
+//! What is not seen: an allocator that is linked into the program itself, whose `malloc` comes before ours.
+
+#![cfg_attr(not(clippy), no_std)]
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod count;
+#[path = "../../sys/src/heap.rs"]
+mod heap;
+mod kernel;
+mod libc;
+mod lot;
+mod real;
+mod record;
+mod shadow;
+mod thread;
+
+use core::ffi::{c_int, c_void};
+
+use count::{allocated, freed, give_back_or_restore, ready_or_early};
+use heap::{CALL_ALIGNED, CALL_CALLOC, CALL_MALLOC, CALL_REALLOC};
+
+/// Nothing here panics; should it, the program ends here rather than somewhere else.
+#[cfg(not(clippy))]
+#[panic_handler]
+fn panicked(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {
+        // Safety: an illegal instruction ends the process.
+        unsafe { core::arch::asm!("ud2", options(nomem, nostack)) };
+    }
+}
+
+/// malloc(3).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
+    let (Some(thread), Some(real)) = (ready_or_early(), real::MALLOC.get()) else {
+        return real::from_reserve(size);
+    };
+    // Safety: passed on as it came.
+    let block = unsafe { real(size) };
+    allocated(thread, block, size, CALL_MALLOC);
+    block
+}
+
+/// calloc(3).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
+    let (Some(thread), Some(real)) = (ready_or_early(), real::CALLOC.get()) else {
+        return real::from_reserve(count.saturating_mul(size));
+    };
+    // Safety: passed on as it came.
+    let block = unsafe { real(count, size) };
+    // No overflow: the allocator would have returned null.
+    allocated(thread, block, count.wrapping_mul(size), CALL_CALLOC);
+    block
+}
+
+/// realloc(3): counts as a free and an allocation, even in place.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn realloc(old: *mut c_void, size: usize) -> *mut c_void {
+    let (Some(thread), Some(real)) = (ready_or_early(), real::REALLOC.get()) else {
+        return real::from_reserve(size);
+    };
+    if let Some(room) = real::reserve_behind(old as usize) {
+        // Safety: a fresh block; what is copied lies in the reserve, which is as long as `room`.
+        return unsafe {
+            let block = malloc(size);
+            if !block.is_null() {
+                core::ptr::copy_nonoverlapping(old.cast::<u8>(), block.cast(), room.min(size));
+            }
+            block
+        };
+    }
+    let before = (!old.is_null()).then(|| count::released(old));
+    // Safety: passed on as it came.
+    let block = unsafe { real(old, size) };
+    if let Some(before) = before {
+        give_back_or_restore(thread, old, before, block.is_null() && size != 0);
+    }
+    allocated(thread, block, size, CALL_REALLOC);
+    block
+}
+
+/// reallocarray(3).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reallocarray(old: *mut c_void, count: usize, size: usize) -> *mut c_void {
+    match count.checked_mul(size) {
+        // Safety: `realloc` with the same contract.
+        Some(bytes) => unsafe { realloc(old, bytes) },
+        None => {
+            // Safety: this thread's errno, which the manual says is ENOMEM now.
+            unsafe { *libc::__errno_location() = libc::ENOMEM };
+            core::ptr::null_mut()
+        }
+    }
+}
+
+/// free(3).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free(block: *mut c_void) {
+    if block.is_null() || real::reserve_behind(block as usize).is_some() {
+        return;
+    }
+    let (Some(thread), Some(real)) = (ready_or_early(), real::FREE.get()) else { return };
+    freed(thread, block);
+    // Safety: passed on as it came.
+    unsafe { real(block) };
+}
+
+/// free_sized of C23: the size is the caller's claim and is not used.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free_sized(block: *mut c_void, _size: usize) {
+    // Safety: the same contract.
+    unsafe { free(block) };
+}
+
+/// free_aligned_sized of C23.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _alignment: usize, _size: usize) {
+    // Safety: the same contract.
+    unsafe { free(block) };
+}
+
+/// posix_memalign(3).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_memalign(
+    to: *mut *mut c_void,
+    alignment: usize,
+    size: usize,
+) -> c_int {
+    let (Some(thread), Some(real)) = (ready_or_early(), real::POSIX_MEMALIGN.get()) else {
+        return libc::ENOMEM;
+    };
+    // Safety: passed on as it came.
+    let error = unsafe { real(to, alignment, size) };
+    if error == 0 {
+        // Safety: on success the allocator has written it.
+        allocated(thread, unsafe { *to }, size, CALL_ALIGNED);
+    }
+    error
+}
+
+/// A function of one size, or of an alignment and a size.
+macro_rules! aligned {
+    ($name:ident, $real:ident, ($($before:ident)?), $doc:literal) => {
+        #[doc = $doc]
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($before: usize,)? size: usize) -> *mut c_void {
+            let (Some(thread), Some(real)) = (ready_or_early(), real::$real.get()) else {
+                return core::ptr::null_mut();
+            };
+            // Safety: passed on as it came.
+            let block = unsafe { real($($before,)? size) };
+            allocated(thread, block, size, CALL_ALIGNED);
+            block
+        }
+    };
+}
+
+aligned!(aligned_alloc, ALIGNED_ALLOC, (alignment), "aligned_alloc(3).");
+aligned!(memalign, MEMALIGN, (alignment), "memalign(3).");
+aligned!(valloc, VALLOC, (), "valloc(3).");
+aligned!(pvalloc, PVALLOC, (), "pvalloc(3).");

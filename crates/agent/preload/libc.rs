@@ -1,0 +1,72 @@
+//! What the agent needs of the C library: declarations and numbers for Linux on x86-64 (`linux/include/uapi`,
+//! glibc's headers). The crate of this name is not at hand where cargo does not compile.
+
+use core::ffi::{c_char, c_int, c_void};
+
+/// Point in time of `clock_gettime`.
+#[repr(C)]
+pub struct Timespec {
+    /// Seconds.
+    pub seconds: i64,
+    /// Nanoseconds.
+    pub nanoseconds: i64,
+}
+
+#[link(name = "c")]
+unsafe extern "C" {
+    /// dlsym(3).
+    pub fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+    /// getenv(3).
+    pub fn getenv(name: *const c_char) -> *const c_char;
+    /// clock_gettime(2).
+    pub fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
+    /// The address of this thread's errno.
+    pub fn __errno_location() -> *mut c_int;
+}
+
+/// `RTLD_NEXT` of dlfcn.h.
+pub const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
+/// errno.h.
+pub const ENOMEM: c_int = 12;
+/// errno.h.
+pub const EINVAL: isize = 22;
+/// time.h.
+pub const CLOCK_MONOTONIC: c_int = 1;
+/// asm/unistd_64.h.
+pub const SYS_MMAP: usize = 9;
+/// asm/unistd_64.h.
+pub const SYS_CLOSE: usize = 3;
+/// asm/unistd_64.h.
+pub const SYS_LSEEK: usize = 8;
+/// asm/unistd_64.h.
+pub const SYS_MUNMAP: usize = 11;
+/// asm/unistd_64.h.
+pub const SYS_RT_SIGPROCMASK: usize = 14;
+/// asm/unistd_64.h.
+pub const SYS_SCHED_YIELD: usize = 24;
+/// asm/unistd_64.h.
+pub const SYS_MADVISE: usize = 28;
+/// asm/unistd_64.h.
+pub const SYS_GETPID: usize = 39;
+/// asm/unistd_64.h.
+pub const SYS_GETTID: usize = 186;
+/// asm/unistd_64.h.
+pub const SYS_OPENAT: usize = 257;
+/// fcntl.h.
+pub const AT_FDCWD: isize = -100;
+/// asm-generic/fcntl.h: O_RDWR | O_CLOEXEC.
+pub const READ_WRITE_CLOSE_ON_EXEC: usize = 0o2_000_002;
+/// stdio.h.
+pub const SEEK_END: usize = 2;
+/// asm-generic/mman-common.h: PROT_READ | PROT_WRITE.
+pub const READ_AND_WRITE: usize = 3;
+/// linux/mman.h.
+pub const MAP_SHARED: usize = 1;
+/// MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE.
+pub const MAP_OUR_OWN: usize = 0x2 | 0x20 | 0x4000;
+/// asm-generic/mman-common.h.
+pub const MADV_NOHUGEPAGE: usize = 15;
+/// asm-generic/mman-common.h.
+pub const MADV_DONTDUMP: usize = 16;
+/// asm-generic/mman-common.h.
+pub const MADV_WIPEONFORK: usize = 18;
