@@ -4,8 +4,8 @@
 //! microsecond, and only large and drawn blocks are recorded.
 //! The registers are the agent's own; the collector unwinds through the agent's functions and leaves them out.
 //!
-//! When a ring is full, a record is lost and counted. Where every block is wanted, its thread waits for the reader
-//! first, but not for long.
+//! When a ring is full, a record is lost and counted. For the record of a large block, or where every block is wanted, its
+//! thread waits for the reader first, but not for long.
 
 use core::sync::atomic::Ordering;
 
@@ -75,8 +75,8 @@ fn readable(sp: usize, wanted: usize) -> usize {
     (end - sp).min(wanted)
 }
 
-/// How long a thread waits for a reader who must read every record.
-const PATIENCE_NANOS: u64 = 50_000_000;
+/// How long a thread waits for room when every block is wanted, large ones are, or some are: nanoseconds.
+const PATIENCE: [u64; 3] = [50_000_000, 2_000_000, 0];
 
 fn put(slot: *mut u8, event: &Event, registers: [usize; 3], stack_bytes: usize) -> bool {
     let length = heap::RECORD_BYTES + stack_bytes;
@@ -91,12 +91,15 @@ fn put(slot: *mut u8, event: &Event, registers: [usize; 3], stack_bytes: usize) 
         at.wrapping_add(needed).wrapping_sub(tail.load(Ordering::Acquire))
             <= heap::RING_BYTES as u64
     };
-    let waits = thread::FREE_STACKS.load(Ordering::Relaxed) != 0;
+    let [every, large, drawn] = PATIENCE;
+    let patience = match event.kind {
+        _ if thread::FREE_STACKS.load(Ordering::Relaxed) != 0 => every,
+        heap::KIND_ALLOCATED => large,
+        _ => drawn,
+    };
     while !has_room() {
-        if !waits
-            || kernel::now().wrapping_sub(event.time) > PATIENCE_NANOS
-            || !thread::has_reader()
-        {
+        let waited = kernel::now().wrapping_sub(event.time);
+        if waited >= patience || !thread::has_reader() {
             return false;
         }
         kernel::give_way();

@@ -3,7 +3,8 @@
 //! Totals are counted at every call. Rows come from recorded blocks: large ones all have a record and weigh 1, smaller ones
 //! were drawn with the probability p = 1 - exp(-size / every) and weigh 1/p, which makes sums unbiased (Horvitz and
 //! Thompson, 1952); the variance of a sum of x/p is the sum of x² (1-p)/p² over the drawn. A row whose small blocks were
-//! not drawn at all may hold up to 3 `every` bytes of them (95 %: exp(-3) is the chance to draw none).
+//! not drawn at all may hold up to 3 `every` bytes of them (95 %: exp(-3) is the chance to draw none), and no more than
+//! the program's small blocks have.
 //! What not: blocks of an allocator that the program brings itself.
 
 use std::collections::{BTreeMap, HashMap};
@@ -133,8 +134,8 @@ struct Sums {
 struct Scale {
     /// Mean bytes between drawn blocks; 0 when every block has a record.
     every: f64,
-    /// Mean size of the blocks that were drawn from.
-    mean_small: f64,
+    /// The blocks that were drawn from: how many, and their bytes.
+    small: (f64, f64),
     lost: u64,
     all_bytes: Option<f64>,
 }
@@ -160,7 +161,7 @@ impl Scale {
         };
         Scale {
             every: if every > 0 { every as f64 } else { knob() },
-            mean_small: if small >= 1.0 { (small_bytes / small).max(1.0) } else { 1.0 },
+            small: (small.max(0.0), small_bytes.max(0.0)),
             lost: recording.lost(LostSource::Allocations),
             all_bytes: (bytes > 0.0).then_some(bytes),
         }
@@ -179,7 +180,10 @@ impl Scale {
     }
 
     fn row(&self, key: RowKey, sums: &Sums) -> HeapRow {
-        let unseen = 3.0 * self.every;
+        let (small, small_bytes) = self.small;
+        let unseen = (3.0 * self.every).min(small_bytes);
+        // As many blocks as bytes, at their mean size.
+        let unseen_blocks = if small_bytes > 0.0 { unseen * small / small_bytes } else { small };
         let place = sums.places.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(place, _)| *place);
         let bytes = self.metric(sums.bytes, "bytes", sums, unseen);
         // What is live is known of the same blocks, with the same doubt for each byte.
@@ -198,7 +202,7 @@ impl Scale {
         HeapRow {
             key,
             place: place.unwrap_or(crate::stack::NO_STACK),
-            allocations: self.metric(sums.allocations, "count", sums, unseen / self.mean_small),
+            allocations: self.metric(sums.allocations, "count", sums, unseen_blocks),
             bytes_percent: percent(&bytes, self.all_bytes),
             bytes,
             peak: part(sums.peak),

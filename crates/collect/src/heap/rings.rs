@@ -124,7 +124,7 @@ impl Drop for Drain {
 
 impl State {
     fn run(&self) {
-        const BUSY: Duration = Duration::from_micros(500);
+        const BUSY: Duration = Duration::from_micros(50);
         const IDLE: Duration = Duration::from_millis(2);
         let mut pause = BUSY;
         loop {

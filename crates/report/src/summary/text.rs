@@ -280,6 +280,13 @@ fn memory_and_faults(summary: &Summary, page: &mut Page) {
         "Largest size",
         &figure(&summary.peak_resident, |value| format!("{} resident", bytes(value))),
     );
+    let heap = &summary.heap;
+    if let (Some(blocks), Some(total), Some(peak)) =
+        (heap.allocations.value, heap.bytes_allocated.value, heap.peak_bytes.value)
+    {
+        let (blocks, total, peak) = (count(blocks), bytes(total), bytes(peak));
+        page.entry("Heap", &format!("{peak} at most; {total} in {blocks} blocks over time"));
+    }
     page.entry(
         "In huge pages",
         &figure(&summary.huge_page_share, |value| {
