@@ -6,12 +6,12 @@
 use core::ffi::c_void;
 use core::sync::atomic::Ordering;
 
-use crate::heap;
+use super::heap;
 
-use crate::record::{self, Event};
-use crate::shadow::{self, Block};
-use crate::thread::{self, Thread};
-use crate::{kernel, lot};
+use super::record::{self, Event};
+use super::shadow::{self, Block};
+use super::thread::{self, Thread};
+use super::{kernel, lot};
 
 /// This thread's state, ready to count; `None` while the allocator behind us is not found yet.
 #[inline(always)]

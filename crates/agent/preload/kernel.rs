@@ -5,7 +5,7 @@
 
 use core::ffi::CStr;
 
-use crate::libc;
+use super::libc;
 
 /// A system call (syscall(2), x86-64): its result, or minus the error's number.
 ///

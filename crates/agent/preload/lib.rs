@@ -17,6 +17,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod count;
+#[allow(dead_code, reason = "the page is shared with the collector, which needs other parts of it")]
 #[path = "../../sys/src/heap.rs"]
 mod heap;
 mod kernel;

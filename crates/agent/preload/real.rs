@@ -9,7 +9,7 @@ use core::ffi::{CStr, c_int, c_void};
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::libc;
+use super::libc;
 
 /// A function of type `F`, found by `dlsym`; 0 until then.
 pub struct Real<F>(AtomicUsize, PhantomData<F>);

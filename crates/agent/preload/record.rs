@@ -9,10 +9,10 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::heap;
+use super::heap;
 
-use crate::kernel;
-use crate::thread::{self, Thread};
+use super::kernel;
+use super::thread::{self, Thread};
 
 /// What a record says.
 pub struct Event {

@@ -126,7 +126,7 @@ pub fn take(address: usize) -> Option<Block> {
 #[inline(never)]
 fn new_piece(address: usize) -> *mut u8 {
     let Some(place) = PIECES.get(address >> REGION_BITS) else { return core::ptr::null_mut() };
-    let mapped = crate::kernel::map_private(PIECE_BYTES + BEHIND);
+    let mapped = super::kernel::map_private(PIECE_BYTES + BEHIND);
     if mapped.is_null() {
         return mapped;
     }
@@ -134,7 +134,7 @@ fn new_piece(address: usize) -> *mut u8 {
     {
         Ok(_) => mapped,
         Err(other) => {
-            crate::kernel::unmap(mapped, PIECE_BYTES + BEHIND);
+            super::kernel::unmap(mapped, PIECE_BYTES + BEHIND);
             other
         }
     }

@@ -10,9 +10,9 @@
 
 use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use crate::heap;
+use super::heap;
 
-use crate::{kernel, libc, real};
+use super::{kernel, libc, real};
 
 /// The agent's state of one thread. All zero until then.
 #[repr(C, align(64))]
@@ -290,7 +290,7 @@ fn take_slot(thread: &mut Thread) -> *mut u8 {
     }
     thread.random = kernel::now() ^ (thread as *mut Thread as u64) << 16 | 1;
     thread.until_sample =
-        crate::lot::next(&mut thread.random, SAMPLE_EVERY.load(Ordering::Relaxed));
+        super::lot::next(&mut thread.random, SAMPLE_EVERY.load(Ordering::Relaxed));
     slot
 }
 

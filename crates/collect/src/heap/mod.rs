@@ -223,6 +223,14 @@ fn stack_of(
     recorder.caller_of_agent(at, CopiedStack { registers: &record.registers, bytes: &record.stack })
 }
 
+/// A process while its threads are summed up.
+struct Entry {
+    total: HeapTotal,
+    /// Blocks and bytes.
+    classes: BTreeMap<usize, (u64, u64)>,
+    slots: u64,
+}
+
 /// What was counted, per process.
 fn totals(memory: &SharedMemory, slack: u64) -> Vec<(HeapTotal, Vec<SizeClass>)> {
     let word = |at: usize| memory.load_u64(at).unwrap_or(0);
@@ -236,13 +244,14 @@ fn totals(memory: &SharedMemory, slack: u64) -> Vec<(HeapTotal, Vec<SizeClass>)>
             forgotten: word(at + heap::PROCESS_FORGOTTEN),
             ..HeapTotal::default()
         };
-        (total, BTreeMap::new(), 0u64)
+        Entry { total, classes: BTreeMap::new(), slots: 0 }
     });
-    let mut entries: Vec<(HeapTotal, BTreeMap<usize, (u64, u64)>, u64)> = entries.collect();
+    let mut entries: Vec<Entry> = entries.collect();
     for slot in rings::slots(memory) {
         let number =
             word(slot + heap::SLOT_PROCESS).checked_sub(1).and_then(|n| usize::try_from(n).ok());
-        let Some((total, classes, slots)) = number.and_then(|number| entries.get_mut(number))
+        let Some(Entry { total, classes, slots }) =
+            number.and_then(|number| entries.get_mut(number))
         else {
             continue;
         };
@@ -261,7 +270,7 @@ fn totals(memory: &SharedMemory, slack: u64) -> Vec<(HeapTotal, Vec<SizeClass>)>
             }
         }
     }
-    let finished = entries.into_iter().map(|(mut total, classes, slots)| {
+    let finished = entries.into_iter().map(|Entry { mut total, classes, slots }| {
         // Each thread may be late by this much, except that one alone is never late.
         total.peak_doubt = Bytes(if slots > 1 { slots.saturating_mul(slack) } else { 0 });
         let pid = total.pid;
