@@ -1,7 +1,8 @@
 //! Every burst's records in order.
 //!
 //! What for: one pass over all records in bounded memory, for whoever wants to see what happened. What not: sums.
-//! Assumption: a record that does not fit its block, or names one that is not known, is left out and counted.
+//! Assumption: a record that does not fit its block, names one that is not known, or claims more than a core can do in
+//! the burst's time, is left out and counted. So the work is bounded by the time that bursts took, whatever a file says.
 
 use std::collections::HashMap;
 
@@ -10,6 +11,14 @@ use facts::{Burst, BurstFlavour, Record, Recording, decode_records};
 
 use super::address::Touch;
 use super::code::{TracedAccess, TracedBlock, TracedCode};
+
+/// Iterations that no core exceeds in a nanosecond: one taken branch per cycle and thread (Fog, The microarchitecture of
+/// Intel, AMD and VIA CPUs, 3), of which the newest cores can do two, at 4 GHz.
+const ITERATIONS_PER_NANO: u64 = 8;
+/// Bytes that no repeated string instruction exceeds in a nanosecond: a line per cycle at 8 GHz.
+const BYTES_PER_NANO: u64 = 512;
+/// Longer bursts are none: the longest that can be asked for takes 100 ms, and stopping it may take as long again.
+const LONGEST_NANOS: u64 = 200_000_000;
 
 /// Who sees the records go by.
 pub(crate) trait Observer {
@@ -27,6 +36,8 @@ pub(crate) struct Execution<'a> {
     fs_base: u64,
     /// Instructions executed in the last iteration.
     executed: usize,
+    /// Bytes that one instruction can go through in the time of the burst.
+    most_bytes: u64,
 }
 
 impl Execution<'_> {
@@ -51,17 +62,25 @@ impl Execution<'_> {
         self.record.iterations.saturating_sub(cut)
     }
 
-    /// The addresses of one access, over all iterations.
-    pub(crate) fn touches(&self, access: &TracedAccess, take: impl FnMut(Touch)) {
+    /// The addresses of one access, over all iterations. A repeated string whose counter says more than fits into the
+    /// burst was interrupted: where, nobody knows.
+    pub(crate) fn touches(&self, access: &TracedAccess, mut take: impl FnMut(Touch)) {
         let times = self.times(access.instruction);
-        access.form.touches(self.record, self.fs_base, times, take);
+        access.form.touches(self.record, self.fs_base, times, |touch| match touch {
+            Touch::Run { start, count, bytes, .. }
+                if count > times && count.saturating_mul(u64::from(bytes)) > self.most_bytes =>
+            {
+                take(Touch::AtLeast { start, bytes });
+            }
+            touch => take(touch),
+        });
     }
 }
 
 /// What could not be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Damage {
-    /// Records of unknown blocks, or that do not fit theirs.
+    /// Records of unknown blocks, that do not fit theirs, or that claim more than fits into the burst.
     pub(crate) records: u64,
     /// Pieces of records that do not decode to their end.
     pub(crate) pieces: u64,
@@ -81,11 +100,21 @@ pub(crate) fn replay(
     let traced = |burst: &&Burst| burst.flavour == BurstFlavour::Trace && !burst.records_lost;
     for burst in recording.bursts.iter().filter(traced) {
         observer.begin(burst);
+        let nanos = burst.elapsed.0.min(LONGEST_NANOS);
+        let mut iterations_left = nanos * ITERATIONS_PER_NANO;
         for piece in pieces.get(&burst.id).map_or(&[][..], Vec::as_slice) {
             let decoded = decode_records(piece, |record| {
                 let block = code.blocks.get(&record.block).filter(|block| block.pid == burst.pid);
-                match block.and_then(|block| Some((block, execution(block, record, burst)?))) {
-                    Some((block, execution)) => observer.execute(block, &execution),
+                let left = iterations_left.checked_sub(record.iterations);
+                let fits = || {
+                    let block = block?;
+                    Some((block, left?, execution(block, record, burst, nanos)?))
+                };
+                match fits() {
+                    Some((block, left, execution)) => {
+                        iterations_left = left;
+                        observer.execute(block, &execution);
+                    }
                     None => damage.records += 1,
                 }
             });
@@ -101,9 +130,11 @@ fn execution<'a>(
     block: &TracedBlock,
     record: &'a Record<'a>,
     burst: &Burst,
+    nanos: u64,
 ) -> Option<Execution<'a>> {
     let executed = *block.ways.get(record.way as usize)?;
     // A loop that was stopped in its first iteration has completed none.
     let fits = record.values.len() == block.values && (record.iterations == 1 || block.loops);
-    fits.then_some(Execution { record, fs_base: burst.fs_base.0, executed })
+    let most_bytes = nanos * BYTES_PER_NANO;
+    fits.then_some(Execution { record, fs_base: burst.fs_base.0, executed, most_bytes })
 }
