@@ -17,8 +17,10 @@ use crate::threads::ThreadIndex;
 
 /// Bytes per GB.
 const GIGA: f64 = 1e9;
-/// Length of a bin, where the recording is long enough.
+/// Length of a bin, unless there were more than [`MOST_BINS`].
 const BIN: Nanos = Nanos(100_000_000);
+/// Of longer recordings the bins are longer: work and output stay bounded.
+const MOST_BINS: u64 = 10_000;
 /// Bins in a row whose mean can be the observed maximum.
 const STEADY: usize = 3;
 
@@ -220,7 +222,8 @@ pub(crate) fn over_time(
     read: &Quantity,
     write: &Quantity,
 ) -> Vec<BandwidthBin> {
-    let bins = Bins { width: BIN, length: profile.elapsed() };
+    let length = profile.elapsed();
+    let bins = Bins { width: BIN.max(Nanos(length.0.div_ceil(MOST_BINS))), length };
     let values = [&read.likely, &read.low, &read.high, &write.likely, &write.low, &write.high];
     let totals = strata.over_time(profile, &bins, thread, &values.map(Vec::as_slice));
     let bin = |(index, totals): (usize, Vec<Total>)| {

@@ -18,7 +18,7 @@ use base::Nanos;
 use facts::Privilege;
 
 use crate::index_map::IndexMap;
-use crate::interval::student_95;
+use crate::interval::{Z_95, student_95};
 use crate::profile::Profile;
 use crate::stack::FunctionId;
 use crate::threads::ThreadIndex;
@@ -59,6 +59,14 @@ struct Share {
     samples: f64,
 }
 
+impl Share {
+    /// Half of the 95 % interval of its seconds, as a part of them: its samples are a binomial share of all.
+    fn scatter(&self, all_samples: f64) -> f64 {
+        let p = (self.samples / all_samples.max(1.0)).min(1.0);
+        Z_95 * ((1.0 - p) / self.samples.max(1.0)).sqrt()
+    }
+}
+
 /// Strata with their CPU time and bursts.
 #[derive(Debug)]
 pub(crate) struct Strata {
@@ -66,6 +74,8 @@ pub(crate) struct Strata {
     shares: Vec<Share>,
     /// Bursts of each stratum, in the order of time.
     bursts: Vec<Vec<usize>>,
+    /// All bursts, in the order of time.
+    in_order: Vec<usize>,
     looks: Vec<Look>,
     /// Seconds per nanosecond of sample weight.
     scale: f64,
@@ -91,6 +101,7 @@ impl Strata {
         let mut strata = Strata {
             shares: vec![Share::default(); stratum_of.len() + 1],
             bursts: vec![Vec::new(); stratum_of.len() + 1],
+            in_order: (0..looks.len()).collect(),
             stratum_of,
             looks,
             scale: 0.0,
@@ -98,12 +109,11 @@ impl Strata {
             unseen_seconds: 0.0,
             seconds: 0.0,
         };
-        for (index, look) in strata.looks.iter().enumerate() {
-            let stratum = strata.stratum_of.get(&look.function).copied().unwrap_or(REST);
-            strata.bursts[stratum].push(index);
-        }
-        for bursts in &mut strata.bursts {
-            bursts.sort_by_key(|index| strata.looks[*index].time);
+        strata.in_order.sort_by_key(|index| strata.looks[*index].time);
+        for index in &strata.in_order {
+            let function = strata.looks[*index].function;
+            let stratum = strata.stratum_of.get(&function).copied().unwrap_or(REST);
+            strata.bursts[stratum].push(*index);
         }
         strata.add_time(profile, &by_function);
         strata
@@ -157,11 +167,11 @@ impl Strata {
         self.looks.len()
     }
 
-    /// The bursts of a stratum; those of all for a stratum without any.
-    fn speaking_for(&self, stratum: usize) -> Vec<usize> {
+    /// The bursts of a stratum in the order of time; those of all for a stratum without any.
+    fn speaking_for(&self, stratum: usize) -> &[usize] {
         match self.bursts[stratum].as_slice() {
-            [] => (0..self.looks.len()).collect(),
-            some => some.to_vec(),
+            [] => &self.in_order,
+            some => some,
         }
     }
 
@@ -192,12 +202,10 @@ impl Strata {
         let (mut sum, mut variance) = (0.0, 0.0);
         for (stratum, share) in shares.iter().enumerate().filter(|(_, share)| share.seconds > 0.0) {
             let bursts = self.speaking_for(stratum);
-            let Some((rate, error)) = self.rate(values, &bursts) else { continue };
+            let Some((rate, error)) = self.rate(values, bursts) else { continue };
             sum += share.seconds * rate;
-            // The samples' own scatter: a binomial share of all.
-            let p = (share.samples / self.all_samples.max(1.0)).min(1.0);
-            let relative = ((1.0 - p) / share.samples.max(1.0)).sqrt();
-            variance += (share.seconds * error).powi(2) + (share.seconds * rate * relative).powi(2);
+            let scatter = share.scatter(self.all_samples);
+            variance += (share.seconds * error).powi(2) + (share.seconds * rate * scatter).powi(2);
         }
         Total { value: sum, half: variance.sqrt() }
     }
@@ -251,10 +259,9 @@ impl Strata {
                 let bursts = self.nearest(stratum, middle(bin));
                 for (total, values) in totals.iter_mut().zip(values) {
                     let Some((rate, error)) = self.rate(values, &bursts) else { continue };
-                    let p = (share.samples / samples.max(1.0)).min(1.0);
-                    let relative = ((1.0 - p) / share.samples.max(1.0)).sqrt();
+                    let scatter = share.scatter(samples);
                     let variance =
-                        (share.seconds * error).powi(2) + (share.seconds * rate * relative).powi(2);
+                        (share.seconds * error).powi(2) + (share.seconds * rate * scatter).powi(2);
                     total.value += share.seconds * rate;
                     total.half = (total.half.powi(2) + variance).sqrt();
                 }
@@ -264,9 +271,13 @@ impl Strata {
         shares.into_iter().enumerate().map(of_bin).collect()
     }
 
-    /// The bursts of a stratum that are nearest to a moment.
+    /// The bursts of a stratum that are nearest to a moment. They are in the order of time, so no more than as many on
+    /// either side come into question.
     fn nearest(&self, stratum: usize, time: Nanos) -> Vec<usize> {
-        let mut bursts = self.speaking_for(stratum);
+        let all = self.speaking_for(stratum);
+        let behind = all.partition_point(|index| self.looks[*index].time < time);
+        let around = behind.saturating_sub(NEAREST)..all.len().min(behind + NEAREST);
+        let mut bursts = all[around].to_vec();
         bursts.sort_by_key(|index| self.looks[*index].time.0.abs_diff(time.0));
         bursts.truncate(NEAREST);
         bursts
