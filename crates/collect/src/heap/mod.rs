@@ -9,7 +9,7 @@
 
 mod rings;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -55,6 +55,8 @@ pub struct Heap {
     /// Recorded blocks that are live, by process entry and address.
     live: HashMap<(u32, u64), AllocationId>,
     next: u32,
+    /// Processes that wrote a record.
+    met: BTreeSet<u32>,
     last_look: Nanos,
 }
 
@@ -85,6 +87,7 @@ impl Heap {
             waiting: Vec::new(),
             live: HashMap::new(),
             next: 0,
+            met: BTreeSet::new(),
             last_look: Nanos(0),
         })
     }
@@ -103,7 +106,15 @@ impl Heap {
         start: Nanos,
         recorder: &mut Recorder<'_>,
     ) -> Result<(), SinkError> {
-        self.waiting.append(&mut self.drain.take());
+        let new = self.drain.take();
+        for record in &new {
+            // Where the source announces no mappings, they are read, once per process.
+            let ip = RemoteAddr(record.registers[sys::perf::USER_INSTRUCTION_POINTER]);
+            if self.met.insert(record.process) && recorder.locate(record.pid, ip).is_none() {
+                recorder.read_maps(now, record.pid)?;
+            }
+        }
+        self.waiting.extend(new);
         let safe = std::mem::replace(&mut self.last_look, now);
         self.hand_over(safe, now, start, recorder)
     }
