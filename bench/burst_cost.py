@@ -2,8 +2,8 @@
 """What the burst tracer costs at its default duty, in alternating pairs with the program alone, beside valgrind.
 
 Each round runs every program alone and under `fathom collect memory-access`, in an order that changes from round to
-round; the time is wall time around the command, less what the same fathom takes around `true` (start and writing the
-result are no slow-down of the program). Ratios are taken within a round. Beside them stands what fathom itself says:
+round; the time under fathom is the program's own, from its start to its end, as the result has it (measuring the machine
+before, core floors and writing the result after it are no slow-down of the program). Ratios are taken within a round. Beside them stands what fathom itself says:
 `overhead` of the JSON summary. Valgrind's tools (lackey with every address, cachegrind) run the same programs on
 smaller inputs, each beside the program alone on that input.
 """
@@ -48,12 +48,12 @@ def seconds(command):
 
 
 def under_fathom(command, folder):
-    """(seconds, the `overhead` of the summary: {part: value}) of one run."""
+    """(seconds of the program, the `overhead` of the summary: {part: value}) of one run."""
     result = os.path.join(folder, "result")
-    took = seconds([common.FATHOM, "collect", "memory-access", "-q", "-k", "dram-bandwidth-limits=false", "-r", result, "--", *command])
+    seconds([common.FATHOM, "collect", "memory-access", "-q", "-k", "dram-bandwidth-limits=false", "-r", result, "--", *command])
     summary = json.loads(common.run([common.FATHOM, "report", "summary", "-r", result, "--format", "json"]))
     shutil.rmtree(result)
-    return took, exact_parts(summary)
+    return summary["elapsed"]["value"], exact_parts(summary)
 
 
 def exact_parts(summary):
@@ -74,7 +74,6 @@ def measure(name, rounds, folder):
     command, _ = PROGRAMS[name]
     alone, under, parts = [], [], []
     for number in range(rounds):
-        start = under_fathom(["true"], folder)[0] - seconds(["true"])
         order = ["alone", "under"]
         random.Random(f"{name}/{number}").shuffle(order)
         for who in order:
@@ -82,7 +81,7 @@ def measure(name, rounds, folder):
                 alone.append(seconds(command))
             else:
                 took, found = under_fathom(command, folder)
-                under.append(took - start)
+                under.append(took)
                 parts.append(found)
     own = {part: statistics.median(found.get(part, 0) for found in parts) for part in parts[0]}
     said = ", ".join(f"{part} {value:.2f}" for part, value in own.items())
