@@ -196,6 +196,54 @@ fn count_windows_give_the_native_rate() {
     });
 }
 
+fn samples(test: &mut Test, offset: u64, function: &str, count: u64) {
+    let at = test.builder.code(test.module, offset, &[(function, "/src/program.c", 1)]);
+    let stack = test.builder.stack(&[at]);
+    test.builder.samples(PID, PID, stack, count);
+}
+
+/// The program begins with 300 ms of another function, in which no burst began: what it did nobody knows.
+#[test]
+fn functions_without_a_burst_leave_open_what_they_did() {
+    let (mut test, _) = streaming();
+    samples(&mut test, 0x8000, "fill", 300);
+    samples(&mut test, 0x1000, "triad", 700);
+    with(&finished(test), |memory| {
+        let found = memory.bandwidth(Bands::default()).expect("bandwidth");
+        // Nothing, or all that one thread can.
+        let (low, high) = (found.write.low.expect("low"), found.write.high.expect("high"));
+        assert!(low < 0.7 * 8.0 / 3.0 && high > 0.7 * 8.0 / 3.0 + 0.3 * 20.0, "{low}..{high}");
+        assert!(memory.notes.iter().any(|note| note.contains("30 % of the CPU time")));
+    });
+}
+
+/// Bursts that saw no store do not say that there was none: neither in 10 bursts, nor where they did not look.
+#[test]
+fn what_no_burst_saw_is_not_zero() {
+    let only_loads = || {
+        let mut test = Test::new();
+        let block = test.block(0x1000, CHASE);
+        for _ in 0..10 {
+            let records: Vec<BurstRecord> =
+                (0..1000).map(|at| (block, 1, vec![0x7000_0000 + at * 64])).collect();
+            test.builder.burst(PID, PID, &records);
+        }
+        test
+    };
+    with(&finished(only_loads()), |memory| {
+        let write = memory.bandwidth(Bands::default()).expect("bandwidth").write;
+        assert_eq!((write.value, write.low, write.high), (Some(0.0), Some(0.0), Some(0.3 * 30.0)));
+    });
+    let mut test = only_loads();
+    samples(&mut test, 0x8000, "fill", 100);
+    samples(&mut test, 0x1000, "chase", 100);
+    with(&finished(test), |memory| {
+        let stores = memory.executed().1;
+        assert_eq!(stores.value, None);
+        assert!(stores.note.is_some_and(|why| why.contains("50 % of the CPU time")));
+    });
+}
+
 #[test]
 fn few_bursts_and_none_say_why_there_is_nothing() {
     let mut test = Test::new();

@@ -21,6 +21,8 @@ const GIGA: f64 = 1e9;
 const BIN: Nanos = Nanos(100_000_000);
 /// Of longer recordings the bins are longer: work and output stay bounded.
 const MOST_BINS: u64 = 10_000;
+/// GB/s that one thread moves at most, where that was not measured.
+const MOST_OF_ONE_THREAD: f64 = 40.0;
 /// Bins in a row whose mean can be the observed maximum.
 const STEADY: usize = 3;
 
@@ -188,15 +190,10 @@ pub(crate) fn bandwidth(
 ) -> Bandwidth {
     let elapsed = profile.elapsed().seconds().max(1e-9);
     let calibration = profile.recording.run.calibration.as_ref();
-    // Code in which no burst began may do anything from nothing to what one thread can.
-    let reach = calibration.and_then(one_thread).unwrap_or(0.0) * strata.unseen_seconds / elapsed;
-    let unseen = (strata.unseen_seconds / strata.seconds.max(1e-9)).min(1.0);
+    let most = calibration.and_then(one_thread).unwrap_or(MOST_OF_ONE_THREAD) / elapsed;
     let rate = |quantity: &Quantity| {
         let metric = quantity.metric(strata, elapsed * GIGA, "GB/s", Evidence::Estimated);
-        let guessed = metric.value.map_or(0.0, |value| value * unseen);
-        let low = metric.low.map(|low| (low - guessed).max(0.0));
-        let high = metric.high.map(|high| high + (reach - guessed).max(0.0));
-        Metric { low, high, ..metric }
+        strata.opened(metric, most)
     };
     let peak = calibration.and_then(|found| found.dram_bandwidth_peak.as_ref()?.value);
     let bands = peak.map(|peak| (peak * shares.medium, peak * shares.high));
@@ -258,8 +255,10 @@ fn observed_max(rates: &[Metric]) -> Metric {
         };
         (mean(|one| one.value), mean(|one| one.low), mean(|one| one.high))
     };
+    // The largest is at least the largest lower bound of any, and at most the largest upper one.
     let windows = rates.windows(STEADY.min(rates.len()).max(1)).map(mean);
-    let best = windows.reduce(|best, next| if next.0 > best.0 { next } else { best });
+    let best =
+        windows.reduce(|best, next| (best.0.max(next.0), best.1.max(next.1), best.2.max(next.2)));
     let Some((value, low, high)) = best else {
         return Metric::unavailable("GB/s", "the recording has no length");
     };
@@ -304,27 +303,28 @@ fn histogram(bins: &[BandwidthBin], rates: &[Metric], peak: Option<f64>) -> Vec<
         return Vec::new();
     }
     let width = top / STEPS as f64;
-    let step = |rate: f64| ((rate / width) as usize).min(STEPS - 1);
-    let times = |part: fn(&Metric) -> Option<f64>| {
-        let mut times = vec![0.0; STEPS];
-        for (bin, rate) in bins.iter().zip(rates) {
-            if let Some(rate) = part(rate) {
-                times[step(rate)] += (bin.end - bin.start).seconds();
-            }
+    let step = |rate: Option<f64>| Some(((rate? / width) as usize).min(STEPS - 1));
+    let mut times = [(0.0, 0.0, 0.0); STEPS];
+    for (bin, rate) in bins.iter().zip(rates) {
+        let seconds = (bin.end - bin.start).seconds();
+        let (Some(likely), Some(low), Some(high)) =
+            (step(rate.value), step(rate.low), step(rate.high))
+        else {
+            continue;
+        };
+        times[likely].0 += seconds;
+        // For certain where the whole interval is in one step, perhaps in each that it reaches.
+        if low == high {
+            times[low].1 += seconds;
         }
-        times
-    };
-    let (likely, low, high) = (times(|one| one.value), times(|one| one.low), times(|one| one.high));
+        times[low..=high].iter_mut().for_each(|time| time.2 += seconds);
+    }
     let samples = rates.first().map_or(0, |rate| rate.samples);
     (0..STEPS)
         .map(|at| {
-            let all = [likely[at], low[at], high[at]];
-            let interval = (
-                all.iter().copied().fold(f64::MAX, f64::min),
-                all.iter().copied().fold(0.0, f64::max),
-            );
+            let (likely, low, high) = times[at];
             let time =
-                Metric::with_interval(Evidence::Estimated, likely[at], "s", interval, samples);
+                Metric::with_interval(Evidence::Estimated, likely, "s", (low, high), samples);
             BandwidthStep { from: at as f64 * width, to: (at + 1) as f64 * width, time }
         })
         .collect()

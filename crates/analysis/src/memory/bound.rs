@@ -33,10 +33,17 @@ const TOO_MUCH: f64 = 1.15;
 const WIDE: f64 = 80.0;
 /// From this share on memory is what the program waits for.
 const BOUND_PERCENT: f64 = 40.0;
+/// A lower bound below this share leaves open whether it does.
+const NOT_BOUND_PERCENT: f64 = 10.0;
 /// An upper bound from here on leaves open whether it does.
 const UNDECIDED_PERCENT: f64 = 70.0;
 /// From this share of the peak on, bandwidth is what limits.
 const NEAR_PEAK: f64 = 0.7;
+
+/// A lower bound below this share of the peak leaves that open.
+const NOT_NEAR: f64 = 0.35;
+/// Page walks per second of one thread, at most: one in 10 ns.
+const MOST_WALKS: f64 = 1e8;
 
 /// What limits the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,7 +139,14 @@ impl Memory<'_> {
             native[number] = seconds;
         }
         let share = self.share(&core, &native);
-        let core = Metric { evidence: Some(Evidence::Estimated), ..share };
+        // Functions without a burst may wait for nothing or for memory alone.
+        let seen = 1.0 - self.strata.unseen();
+        let core = Metric {
+            evidence: Some(Evidence::Estimated),
+            low: share.low.map(|low| low * seen),
+            high: share.high.map(|high| 100.0 - (100.0 - high) * seen),
+            ..share
+        };
         if core.high.zip(core.low).is_none_or(|(high, low)| high - low > WIDE) {
             return Err(format!(
                 "only {:.0} % of the instructions are in loops whose core time could be measured",
@@ -181,19 +195,22 @@ impl Memory<'_> {
 
     fn exposed(&self, memory: &Metric) -> Metric {
         let levels = self.levels(|_| true);
-        let loads: f64 = self.loads.values().sum();
-        let beyond =
-            levels.l1.value.map(|l1| loads * (100.0 - l1) / 100.0).filter(|beyond| *beyond >= 1.0);
-        let Some(beyond) = beyond else {
+        let loads = self.executed().0;
+        let beyond = |loads: Option<f64>, l1: Option<f64>| {
+            loads.zip(l1).map(|(loads, l1)| loads * (100.0 - l1) / 100.0)
+        };
+        if beyond(loads.value, levels.l1.value).is_none_or(|beyond| beyond < 1.0) {
             return Metric::unavailable("ns", "no load went beyond the first-level cache");
+        }
+        let nanos = |percent: Option<f64>, beyond: Option<f64>| {
+            let (percent, beyond) = percent.zip(beyond.filter(|beyond| *beyond >= 1.0))?;
+            Some(percent / 100.0 * self.strata.seconds * 1e9 / beyond)
         };
-        let nanos = |percent: Option<f64>| {
-            percent.map(|share| share / 100.0 * self.strata.seconds * 1e9 / beyond)
-        };
+        // The more loads, the less each: the bounds of one are those of the other, reversed.
         Metric {
-            value: nanos(memory.value),
-            low: nanos(memory.low),
-            high: nanos(memory.high),
+            value: nanos(memory.value, beyond(loads.value, levels.l1.value)),
+            low: nanos(memory.low, beyond(loads.high, levels.l1.low)),
+            high: nanos(memory.high, beyond(loads.low, levels.l1.high)),
             unit: "ns".to_owned(),
             ..memory.clone()
         }
@@ -209,13 +226,18 @@ impl Memory<'_> {
         bound: &Result<Bound, String>,
     ) -> Result<(Class, String), String> {
         let limit = self.near_the_limit(bandwidth);
-        let (of_reach, why) = limit.ok_or("this machine's bandwidth was not measured")?;
+        let (of_reach, least, why) = limit.ok_or("this machine's bandwidth was not measured")?;
+        let wide = || "the intervals of what was measured are too wide to decide".to_owned();
         if of_reach >= NEAR_PEAK {
-            return Ok((Class::Bandwidth, why));
+            return if least >= NOT_NEAR { Ok((Class::Bandwidth, why)) } else { Err(wide()) };
         }
         let Bound { memory, .. } = bound.as_ref().map_err(String::clone)?;
-        let wide = || "the intervals of what was measured are too wide to decide".to_owned();
-        let (Some(share), Some(high)) = (memory.value, memory.high) else { return Err(wide()) };
+        let (Some(share), Some(low), Some(high)) = (memory.value, memory.low, memory.high) else {
+            return Err(wide());
+        };
+        if share >= BOUND_PERCENT && low < NOT_BOUND_PERCENT {
+            return Err(wide());
+        }
         if share >= BOUND_PERCENT {
             let why = format!("{share:.0} % of its time is beyond what its instructions need");
             return Ok(match self.walk_share().filter(|_| !self.is_chase()) {
@@ -237,17 +259,20 @@ impl Memory<'_> {
         ))
     }
 
-    /// The rate while the program runs over what as many threads reach, and that in words.
-    fn near_the_limit(&self, bandwidth: &Bandwidth) -> Option<(f64, String)> {
+    /// The rate while the program runs over what as many threads reach, its lower bound, and that in words.
+    fn near_the_limit(&self, bandwidth: &Bandwidth) -> Option<(f64, f64, String)> {
         let elapsed = self.profile.elapsed().seconds();
         let running = (self.strata.seconds / elapsed.max(1e-9)).max(1.0);
-        let rate = bandwidth.average.value? * elapsed * running / self.strata.seconds;
-        let of_reach = rate / self.reachable(running)?;
+        let while_running = elapsed * running / self.strata.seconds;
+        let rate = bandwidth.average.value? * while_running;
+        let reachable = self.reachable(running)?;
+        let of_reach = rate / reachable;
+        let least = bandwidth.average.low? * while_running / reachable;
         let percent = of_reach * 100.0;
         let why = format!(
             "{rate:.1} GB/s while it runs, {percent:.0} % of what this many threads reach on this machine"
         );
-        Some((of_reach, why))
+        Some((of_reach, least, why))
     }
 
     /// Page walks: accesses whose translation is in neither TLB, for the whole program.
@@ -257,7 +282,8 @@ impl Memory<'_> {
             return Metric::unavailable("count", why);
         }
         let (walks, _) = self.walks_and_far_loads();
-        walks.metric(&self.strata, 1.0, "count", Evidence::Simulated)
+        let walks = walks.metric(&self.strata, 1.0, "count", Evidence::Simulated);
+        self.strata.opened(walks, MOST_WALKS)
     }
 
     /// Per burst: page walks, and loads that go beyond the second level of cache.

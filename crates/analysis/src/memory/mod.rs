@@ -36,7 +36,7 @@ use self::levels::Sizes;
 use self::model::{Between, Model};
 use self::native::{Speed, Speeds, Work};
 use self::pass::{BurstWork, Passed, pass};
-use self::strata::{FEWEST_IN_ALL, Look, Strata};
+use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Look, Strata};
 use crate::profile::Profile;
 use crate::traced::{SiteIndex, TracedCode};
 
@@ -48,6 +48,9 @@ pub use self::rows::MemoryRow;
 
 /// Loads (and stores) per second that code in which no burst began may execute: one in three cycles or so.
 const MOST_PER_SECOND: f64 = 1e9;
+
+/// GFLOP/s of such code, where no peak was measured.
+const MOST_FLOPS: f64 = 100.0;
 
 const LINE: f64 = x86::LINE_BYTES as f64;
 
@@ -104,10 +107,10 @@ impl<'a> Memory<'a> {
         });
         let strata = Strata::new(profile, looks.collect());
         let missing = missing.or_else(|| too_few(profile, &strata));
-        if strata.unseen_seconds > 0.05 * strata.seconds && missing.is_none() {
+        if strata.unseen() > FEW_UNSEEN && missing.is_none() {
             notes.push(format!(
                 "no burst began in functions with {:.0} % of the CPU time; for these the mean of all others is taken",
-                strata.unseen_seconds / strata.seconds * 100.0
+                strata.unseen() * 100.0
             ));
         }
         let damaged = passed.damage.records + passed.damage.pieces;
@@ -144,13 +147,9 @@ impl<'a> Memory<'a> {
             return (unavailable(why), unavailable(why));
         }
         let all = self.amounts(|_| true);
-        let unseen = self.strata.unseen_seconds;
         let count = |quantity: &Quantity| {
             let metric = quantity.metric(&self.strata, 1.0, "count", Evidence::Estimated);
-            let guessed = metric.value.unwrap_or(0.0) * unseen / self.strata.seconds.max(1e-9);
-            let low = metric.low.map(|low| (low - guessed).max(0.0));
-            let high = metric.high.map(|high| high + (unseen * MOST_PER_SECOND - guessed).max(0.0));
-            Metric { low, high, ..metric }
+            self.strata.opened(metric, MOST_PER_SECOND)
         };
         (count(&all.loads), count(&all.stores))
     }
@@ -170,6 +169,9 @@ impl<'a> Memory<'a> {
         let all = self.amounts(|_| true);
         let bytes = all.read.plus(&all.write);
         let per_second = flops.metric(&self.strata, elapsed * 1e9, rate, Evidence::Estimated);
+        let most = self.profile.recording.run.calibration.as_ref();
+        let most = most.and_then(|found| found.flops_peak.as_ref()?.value).unwrap_or(MOST_FLOPS);
+        let per_second = self.strata.opened(per_second, most / elapsed);
         (per_second, bandwidth::ratio(&flops, &bytes, &self.strata, ratio))
     }
 

@@ -9,7 +9,7 @@
 //! function, or of all where a function has few. At least 1, for both are slower than native code: loops that are
 //! summarised run at native speed in a burst, and slower in a window, which counts each iteration.
 //! A window's time is taken without what its counters usually cost.
-//! Bounds: not below 1. Not above the ratio with [`MOST_PER_COUNT`] for each counted block taken off the window's time; of
+//! Bounds: the scatter of the pairs, and not below 1. Not above the ratio with [`MOST_PER_COUNT`] for each counted block taken off the window's time; of
 //! bursts with few records, and where there are no windows, not above the burst's time without [`MOST_PER_RECORD`] for each
 //! record and [`MOST_PER_BURST`].
 //!
@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use base::{BurstId, Nanos, Tid};
 use facts::{BurstFlavour, Recording, decode_records};
 
+use crate::interval::student_95;
 use crate::stack::FunctionId;
 use crate::traced::TracedCode;
 
@@ -68,107 +69,149 @@ pub(crate) struct Speed {
     pub(crate) high: f64,
 }
 
+/// A burst and the window behind it, or sums of many.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pairs {
-    count: usize,
-    /// Instructions and seconds in bursts.
+struct Pair {
+    /// Instructions and seconds in the burst.
     traced: (f64, f64),
-    /// The same in windows.
+    /// The same in the window.
     counted: (f64, f64),
     /// Counted blocks.
     blocks: f64,
 }
 
+/// How many times quicker windows were.
+#[derive(Clone, Copy, Debug)]
+struct Ratio {
+    likely: f64,
+    /// With counters that take nothing.
+    lowest: f64,
+    /// With the most that they can take.
+    highest: f64,
+    /// The factor by which the scatter of pairs leaves both open, with 95 %.
+    scatter: f64,
+}
+
 /// Speeds by function.
 #[derive(Debug, Default)]
 pub(crate) struct Speeds {
-    of: HashMap<FunctionId, Pairs>,
-    all: Pairs,
+    of: HashMap<FunctionId, Ratio>,
+    all: Option<Ratio>,
 }
 
 impl Speeds {
-    /// Finds the pairs. `works` are bursts in the order of time.
+    /// From the pairs of each function. `works` are bursts in the order of time.
     pub(crate) fn new(recording: &Recording, code: &TracedCode, works: &[Work]) -> Speeds {
-        let mut pieces: HashMap<BurstId, Vec<&[u8]>> = HashMap::new();
-        for records in &recording.records {
-            pieces.entry(records.burst).or_default().push(&records.bytes);
+        let pairs = pairs(recording, code, works);
+        let all: Vec<Pair> = pairs.iter().map(|(_, pair)| *pair).collect();
+        let mut by_function: HashMap<FunctionId, Vec<Pair>> = HashMap::new();
+        for (function, pair) in pairs {
+            by_function.entry(function).or_default().push(pair);
         }
-        let mut last: HashMap<Tid, Vec<&Work>> = HashMap::new();
-        works.iter().for_each(|work| last.entry(work.tid).or_default().push(work));
-        let mut speeds = Speeds::default();
-        let counting =
-            |burst: &&facts::Burst| burst.flavour == BurstFlavour::Count && !burst.records_lost;
-        for window in recording.bursts.iter().filter(counting) {
-            let before = last.get(&window.tid).map_or(&[][..], Vec::as_slice);
-            let near = before.partition_point(|work| work.time <= window.time);
-            let Some(work) = near.checked_sub(1).map(|index| before[index]) else { continue };
-            let seconds = window.cpu_time.unwrap_or(window.elapsed).seconds();
-            if window.time - work.time > NEAR || seconds <= 0.0 || work.seconds <= 0.0 {
-                continue;
-            }
-            let (mut instructions, mut blocks) = (0.0, 0.0);
-            for piece in pieces.get(&window.id).map_or(&[][..], Vec::as_slice) {
-                let _ = decode_records(piece, |record| {
-                    let length = code.counted.get(&record.block).copied().unwrap_or(0);
-                    instructions += record.iterations as f64 * length as f64;
-                    blocks += record.iterations as f64;
-                });
-            }
-            if instructions > 0.0 {
-                let pair = Pairs {
-                    count: 1,
-                    traced: (work.instructions, work.seconds),
-                    counted: (instructions, seconds),
-                    blocks,
-                };
-                speeds.of.entry(work.function).or_default().add(&pair);
-                speeds.all.add(&pair);
-            }
-        }
-        speeds
+        by_function.retain(|_, pairs| pairs.len() >= FEWEST);
+        let ratios = by_function.iter().filter_map(|(of, pairs)| Some((*of, ratio(pairs)?)));
+        Speeds { of: ratios.collect(), all: ratio(&all) }
     }
 
     /// How much faster than in this burst.
     pub(crate) fn of(&self, work: &Work) -> Speed {
-        let own = self.of.get(&work.function).filter(|pairs| pairs.count >= FEWEST);
-        let pairs = own.unwrap_or(&self.all);
         let instrumentation = work.records * MOST_PER_RECORD + MOST_PER_BURST;
         let most = work.seconds / (work.seconds - instrumentation).max(work.seconds / MOST);
-        match pairs.ratio() {
-            Some((ratio, highest)) => {
+        match self.of.get(&work.function).or(self.all.as_ref()) {
+            Some(ratio) => {
                 // A burst of summarised loops runs at native speed, whatever a window says that counts each iteration.
                 let limit =
                     if work.records * MOST_PER_RECORD < FEW * work.seconds { most } else { MOST };
-                let likely = ratio.clamp(1.0, limit);
-                // Windows have their own scatter: a tenth of what they say is open.
-                let low = 1.0 + (likely - 1.0) * 0.9;
-                Speed { likely, low, high: highest.min(limit).max(likely) }
+                let likely = ratio.likely.clamp(1.0, limit);
+                let low = (ratio.lowest / ratio.scatter).clamp(1.0, likely);
+                let high = (ratio.highest * ratio.scatter).min(limit).max(likely);
+                Speed { likely, low, high }
             }
             None => Speed { likely: f64::midpoint(1.0, most.min(1.1)), low: 1.0, high: most },
         }
     }
 }
 
-impl Pairs {
-    fn add(&mut self, other: &Pairs) {
-        self.count += other.count;
-        self.traced = (self.traced.0 + other.traced.0, self.traced.1 + other.traced.1);
-        self.counted = (self.counted.0 + other.counted.0, self.counted.1 + other.counted.1);
-        self.blocks += other.blocks;
+/// Windows, each with the burst in front of it, by the function in which that began.
+fn pairs(recording: &Recording, code: &TracedCode, works: &[Work]) -> Vec<(FunctionId, Pair)> {
+    let mut pieces: HashMap<BurstId, Vec<&[u8]>> = HashMap::new();
+    for records in &recording.records {
+        pieces.entry(records.burst).or_default().push(&records.bytes);
+    }
+    let mut last: HashMap<Tid, Vec<&Work>> = HashMap::new();
+    works.iter().for_each(|work| last.entry(work.tid).or_default().push(work));
+    let mut pairs = Vec::new();
+    let counting =
+        |burst: &&facts::Burst| burst.flavour == BurstFlavour::Count && !burst.records_lost;
+    for window in recording.bursts.iter().filter(counting) {
+        let before = last.get(&window.tid).map_or(&[][..], Vec::as_slice);
+        let near = before.partition_point(|work| work.time <= window.time);
+        let Some(work) = near.checked_sub(1).map(|index| before[index]) else { continue };
+        let seconds = window.cpu_time.unwrap_or(window.elapsed).seconds();
+        if window.time - work.time > NEAR || seconds <= 0.0 || work.seconds <= 0.0 {
+            continue;
+        }
+        let (mut instructions, mut blocks) = (0.0, 0.0);
+        for piece in pieces.get(&window.id).map_or(&[][..], Vec::as_slice) {
+            let _ = decode_records(piece, |record| {
+                let length = code.counted.get(&record.block).copied().unwrap_or(0);
+                instructions += record.iterations as f64 * length as f64;
+                blocks += record.iterations as f64;
+            });
+        }
+        if instructions > 0.0 {
+            let pair = Pair {
+                traced: (work.instructions, work.seconds),
+                counted: (instructions, seconds),
+                blocks,
+            };
+            pairs.push((work.function, pair));
+        }
+    }
+    pairs
+}
+
+impl Pair {
+    fn plus(self, other: &Pair) -> Pair {
+        let add = |a: (f64, f64), b: (f64, f64)| (a.0 + b.0, a.1 + b.1);
+        Pair {
+            traced: add(self.traced, other.traced),
+            counted: add(self.counted, other.counted),
+            blocks: self.blocks + other.blocks,
+        }
     }
 
-    /// Instructions per second in windows over those in bursts, without the counters' usual time, and without the most that
-    /// they can take.
-    fn ratio(&self) -> Option<(f64, f64)> {
-        let traced = self.traced.0 / self.traced.1;
-        let rate = |seconds: f64| self.counted.0 / seconds / traced;
-        let without = |each: f64, share: f64| {
-            self.counted.1 - (self.blocks * each).min(self.counted.1 * share)
-        };
-        // Where blocks wait for memory, the counter's own wait is hidden behind it.
-        let shown = (HIDING * self.blocks / self.counted.1).min(1.0);
-        let usual = without(USUAL_PER_COUNT * shown, USUAL_SHARE);
-        let least = without(MOST_PER_COUNT, MOST_SHARE);
-        (self.count > 0 && traced > 0.0).then(|| (rate(usual), rate(least)))
+    /// By how much it moves the logarithm of the ratio of the sums.
+    fn residual(&self, sums: &Pair) -> f64 {
+        let rate = |own: (f64, f64), of: (f64, f64)| own.0 / of.0 - own.1 / of.1;
+        rate(self.counted, sums.counted) - rate(self.traced, sums.traced)
     }
+}
+
+/// Instructions per second in windows over those in bursts, without the counters' usual time, with all of their time, and
+/// without the most that they can take. Its variance is that of a ratio of ratios, linearised (Cochran 1977, 6.4 and 6.19).
+fn ratio(pairs: &[Pair]) -> Option<Ratio> {
+    let sums = pairs.iter().fold(Pair::default(), Pair::plus);
+    let traced = sums.traced.0 / sums.traced.1;
+    if pairs.is_empty() || traced <= 0.0 || traced.is_nan() {
+        return None;
+    }
+    let rate = |seconds: f64| sums.counted.0 / seconds / traced;
+    let without =
+        |each: f64, share: f64| sums.counted.1 - (sums.blocks * each).min(sums.counted.1 * share);
+    // Where blocks wait for memory, the counter's own wait is hidden behind it.
+    let shown = (HIDING * sums.blocks / sums.counted.1).min(1.0);
+    let n = pairs.len() as f64;
+    let scatter = if pairs.len() < 2 {
+        MOST
+    } else {
+        let squares: f64 = pairs.iter().map(|pair| pair.residual(&sums).powi(2)).sum();
+        (student_95(pairs.len() - 1) * (squares * n / (n - 1.0)).sqrt()).exp().min(MOST)
+    };
+    Some(Ratio {
+        likely: rate(without(USUAL_PER_COUNT * shown, USUAL_SHARE)),
+        lowest: rate(sums.counted.1),
+        highest: rate(without(MOST_PER_COUNT, MOST_SHARE)),
+        scatter,
+    })
 }

@@ -172,7 +172,9 @@ impl Observer for Walker<'_> {
             work.floor_instructions += instructions;
         }
         for (access, depth) in block.accesses.iter().zip(&block.chains.accesses) {
-            if depth.at(&self.depths) >= CHASE_DEPTH {
+            let kind = self.code.sites[access.site.index()].access.kind;
+            let loads = matches!(kind, x86::Kind::Read | x86::Kind::ReadWrite);
+            if loads && depth.at(&self.depths) >= CHASE_DEPTH {
                 work.chased += execution.times(access.instruction) as f64;
             }
         }

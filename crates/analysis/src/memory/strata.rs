@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 
 use base::Nanos;
-use facts::Privilege;
+use facts::{Metric, Privilege};
 
 use crate::index_map::IndexMap;
 use crate::interval::{Z_95, student_95};
@@ -29,6 +29,8 @@ const FEWEST: usize = 4;
 pub(crate) const FEWEST_IN_ALL: usize = 3;
 /// The stratum of functions with few bursts or none.
 const REST: usize = 0;
+/// Up to this share of CPU time in functions without a burst, these are not mentioned.
+pub(crate) const FEW_UNSEEN: f64 = 0.05;
 /// Bursts that speak for a moment: the nearest in time.
 const NEAREST: usize = 7;
 
@@ -165,6 +167,34 @@ impl Strata {
     /// How many bursts.
     pub(crate) fn bursts(&self) -> usize {
         self.looks.len()
+    }
+
+    /// Share of the CPU time that is of functions in which no burst began, 0..1.
+    pub(crate) fn unseen(&self) -> f64 {
+        (self.unseen_seconds / self.seconds.max(1e-9)).min(1.0)
+    }
+
+    /// A total of everything, with what bursts leave open: functions without a burst may have done anything from nothing to
+    /// `most`, in the total's unit, per second. What no burst saw at all may still fill 3 / bursts of the time (J. A. Hanley,
+    /// A. Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249 (1983) 1743-1745); it is not known when
+    /// functions without a burst are more than [`FEW_UNSEEN`] of the time.
+    pub(crate) fn opened(&self, total: Metric, most: f64) -> Metric {
+        let Some(value) = total.value else { return total };
+        let none = value == 0.0;
+        if none && self.unseen() > FEW_UNSEEN {
+            let percent = self.unseen() * 100.0;
+            return Metric::unavailable(
+                &total.unit,
+                &format!(
+                    "none in the bursts, and no burst began in functions with {percent:.0} % of the CPU time"
+                ),
+            );
+        }
+        let missed = if none { 3.0 / self.bursts().max(3) as f64 * self.seconds } else { 0.0 };
+        let guessed = value * self.unseen();
+        let above = (self.unseen_seconds.max(missed) * most - guessed).max(0.0);
+        let low = total.low.map(|low| (low - guessed).max(0.0));
+        Metric { low, high: total.high.map(|high| high + above), ..total }
     }
 
     /// The bursts of a stratum in the order of time; those of all for a stratum without any.
