@@ -113,6 +113,13 @@ impl<'a> Memory<'a> {
                 strata.unseen() * 100.0
             ));
         }
+        if passed.left_out > 0 {
+            notes.push(format!(
+                "{} bursts were enough work for the cache model; {} more, evenly spread, are left out",
+                passed.bursts.len(),
+                passed.left_out
+            ));
+        }
         let damaged = passed.damage.records + passed.damage.pieces;
         if damaged > 0 {
             notes.push(format!("{damaged} records of bursts could not be read: they are left out"));

@@ -23,10 +23,13 @@ use crate::profile::Profile;
 use crate::stack::FunctionId;
 use crate::traced::{
     CHASE_DEPTH, Damage, Depths, Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode,
-    replay,
+    replay_these, traced_bursts,
 };
 
 const LINE: u64 = x86::LINE_BYTES as u64;
+/// Lines that are looked at in all bursts together: two or three seconds of work. More bursts than that needs are left out,
+/// evenly.
+const MOST_LINES: u64 = 30_000_000;
 /// A longer run is not looked at line by line for the footprint.
 const LONGEST: u64 = 1 << 24;
 
@@ -93,6 +96,8 @@ pub(crate) struct Passed {
     pub(crate) sites: BTreeMap<SiteIndex, SiteOutcomes>,
     pub(crate) footprints: HashMap<FunctionId, Footprint>,
     pub(crate) damage: Damage,
+    /// Bursts that were not looked at, because those before were work enough.
+    pub(crate) left_out: usize,
 }
 
 /// Runs all bursts through `caches`, which forgets everything between them.
@@ -120,10 +125,23 @@ pub(crate) fn pass(
         work: None,
         touched: Vec::new(),
         is_touched: vec![false; code.sites.len()],
+        seen: 0,
+        lines: 0,
         body: Vec::new(),
     };
-    let damage = replay(recording, code, &mut walker);
-    Passed { damage, ..walker.passed }
+    let bursts = evenly_spread(traced_bursts(recording).collect());
+    let all = bursts.len();
+    let damage = replay_these(recording, code, &mut walker, bursts.into_iter());
+    let Walker { mut passed, seen, .. } = walker;
+    passed.bursts.sort_by_key(|work| work.burst);
+    Passed { damage, left_out: all - seen, ..passed }
+}
+
+/// In an order of which each beginning is spread evenly over all (van der Corput's sequence: bits of the position reversed).
+fn evenly_spread(bursts: Vec<&Burst>) -> Vec<&Burst> {
+    let mut numbered: Vec<(u32, &Burst)> = (0u32..).map(u32::reverse_bits).zip(bursts).collect();
+    numbered.sort_by_key(|(position, _)| *position);
+    numbered.into_iter().map(|(_, burst)| burst).collect()
 }
 
 struct Walker<'a> {
@@ -143,12 +161,20 @@ struct Walker<'a> {
     work: Option<BurstWork>,
     touched: Vec<SiteIndex>,
     is_touched: Vec<bool>,
+    /// Bursts and lines that went by.
+    seen: usize,
+    lines: u64,
     /// Accesses of a loop; kept for its memory.
     body: Vec<LoopAccess>,
 }
 
 impl Observer for Walker<'_> {
+    fn is_full(&self) -> bool {
+        self.lines >= MOST_LINES
+    }
+
     fn begin(&mut self, _: &Burst) {
+        self.seen += 1;
         self.caches.forget();
         self.pages.forget();
         self.times.restart();
@@ -261,7 +287,7 @@ impl Walker<'_> {
             let outcomes = self.passed.sites.entry(site).or_default();
             let firsts = &mut self.firsts[site.index()];
             let last = &mut self.last[site.index()];
-            let times = &mut self.times;
+            let (times, lines) = (&mut self.times, &mut self.lines);
             let accesses = block.accesses.len() as u64;
             let (caches, pages, page) = (&mut self.caches, &mut self.pages, self.page);
             let body = &mut self.body;
@@ -275,6 +301,7 @@ impl Walker<'_> {
                     Touch::Unknown { .. } => return,
                 };
                 for_lines((start, stride, count, bytes), |line, iteration| {
+                    *lines += 1;
                     footprint.touch(line);
                     let first = times.touch(line, iteration * accesses, &mut outcomes.times);
                     if let Some(bin) = first {

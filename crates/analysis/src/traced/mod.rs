@@ -11,6 +11,6 @@ mod replay;
 pub(crate) use address::Touch;
 pub(crate) use chain::{CHASE_DEPTH, Depths};
 pub(crate) use code::TracedBlock;
-pub(crate) use replay::{Damage, Execution, Observer, replay};
+pub(crate) use replay::{Damage, Execution, Observer, replay, replay_these, traced_bursts};
 
 pub use code::{Site, SiteIndex, TracedCode};

@@ -28,6 +28,10 @@ pub(crate) trait Observer {
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>);
     /// The burst is over.
     fn end(&mut self, burst: &Burst);
+    /// Whether it has seen enough.
+    fn is_full(&self) -> bool {
+        false
+    }
 }
 
 /// One execution of a block, or one run of a loop.
@@ -86,19 +90,37 @@ pub(crate) struct Damage {
     pub(crate) pieces: u64,
 }
 
+/// The bursts that recorded addresses, in the order of the recording.
+pub(crate) fn traced_bursts(recording: &Recording) -> impl Iterator<Item = &Burst> {
+    let traced = |burst: &&Burst| burst.flavour == BurstFlavour::Trace && !burst.records_lost;
+    recording.bursts.iter().filter(traced)
+}
+
 /// Goes through all bursts that recorded addresses, in the order of the recording.
 pub(crate) fn replay(
     recording: &Recording,
     code: &TracedCode,
     observer: &mut impl Observer,
 ) -> Damage {
+    replay_these(recording, code, observer, traced_bursts(recording))
+}
+
+/// Goes through these bursts, in this order, until the observer has enough.
+pub(crate) fn replay_these<'a>(
+    recording: &Recording,
+    code: &TracedCode,
+    observer: &mut impl Observer,
+    bursts: impl Iterator<Item = &'a Burst>,
+) -> Damage {
     let mut pieces: HashMap<BurstId, Vec<&[u8]>> = HashMap::new();
     for records in &recording.records {
         pieces.entry(records.burst).or_default().push(&records.bytes);
     }
     let mut damage = Damage::default();
-    let traced = |burst: &&Burst| burst.flavour == BurstFlavour::Trace && !burst.records_lost;
-    for burst in recording.bursts.iter().filter(traced) {
+    for burst in bursts {
+        if observer.is_full() {
+            break;
+        }
         observer.begin(burst);
         let nanos = burst.elapsed.0.min(LONGEST_NANOS);
         let mut iterations_left = nanos * ITERATIONS_PER_NANO;
