@@ -85,7 +85,7 @@ fn a_stream_moves_what_arithmetic_says() {
         let (loads, stores) = memory.executed();
         within(&loads, 2e6 / 3e-3, 2.0);
         within(&stores, 1e6 / 3e-3, 2.0);
-        let levels = memory.levels(|_| true);
+        let levels = memory.all_levels();
         within(&levels.l1, 87.5, 0.1);
         within(&levels.dram, 12.5, 1.0);
         // Multiply and add.
@@ -137,7 +137,7 @@ fn a_chase_that_fits_moves_nothing() {
         let rate = found.average.value.expect("a value");
         // 20,000 loads in 3 ms would be 0.43 GB/s.
         assert!(rate < 0.01, "{rate}");
-        let levels = memory.levels(|_| true);
+        let levels = memory.all_levels();
         assert!(levels.l2.value.expect("a share") > 95.0, "{levels:?}");
     });
 }
@@ -231,8 +231,10 @@ fn what_no_burst_saw_is_not_zero() {
         test
     };
     with(&finished(only_loads()), |memory| {
-        let write = memory.bandwidth(Bands::default()).expect("bandwidth").write;
-        assert_eq!((write.value, write.low, write.high), (Some(0.0), Some(0.0), Some(0.3 * 30.0)));
+        let found = memory.bandwidth(Bands::default()).expect("bandwidth");
+        let (write, both) = (found.write, found.average);
+        assert_eq!((write.value, write.low, write.high), (Some(0.0), Some(0.0), both.high));
+        assert!(both.high > Some(0.0));
     });
     let mut test = only_loads();
     samples(&mut test, 0x8000, "fill", 100);

@@ -199,10 +199,17 @@ pub(crate) fn bandwidth(
     let bands = peak.map(|peak| (peak * shares.medium, peak * shares.high));
     let bins = over_time(profile, strata, None, read, write);
     let rates: Vec<Metric> = bins.iter().map(BandwidthBin::total).collect();
+    let average = rate(&read.plus(write));
+    // One direction is not more than both.
+    let part = |quantity: &Quantity| {
+        let part = rate(quantity);
+        let high = part.high.zip(average.high).map(|(part, both)| part.min(both));
+        Metric { high, ..part }
+    };
     Bandwidth {
-        average: rate(&read.plus(write)),
-        read: rate(read),
-        write: rate(write),
+        read: part(read),
+        write: part(write),
+        average,
         observed_max: observed_max(&rates),
         bound_time: bound_time(&bins, &rates, elapsed, bands),
         histogram: histogram(&bins, &rates, peak),

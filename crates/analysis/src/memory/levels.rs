@@ -21,6 +21,7 @@ use super::model::{Between, Level};
 use crate::profile::Profile;
 use crate::reuse::TlbSizes;
 use crate::summary::huge_page_share;
+use crate::traced::SiteIndex;
 
 /// Of the second-level TLB.
 pub(super) const STLB_WAYS: u32 = 12;
@@ -137,27 +138,37 @@ impl LevelShares {
 }
 
 impl Memory<'_> {
-    /// Levels that served the loads of the chosen sites.
+    /// Levels that served the loads of the whole program.
     #[must_use]
-    pub fn levels(&self, chosen: impl Fn(crate::SiteIndex) -> bool) -> LevelShares {
+    pub fn all_levels(&self) -> LevelShares {
+        self.levels(self.passed.sites.keys().copied())
+    }
+
+    /// Levels that served the loads of some sites.
+    pub(super) fn levels(&self, sites: impl Iterator<Item = SiteIndex>) -> LevelShares {
         if let Err(why) = self.available() {
             return LevelShares::unavailable(why);
         }
         let bursts = self.passed.bursts.len();
         let mut served: [Quantity; 4] = std::array::from_fn(|_| Quantity::none(bursts));
         let mut loads = vec![0.0; bursts];
-        for (number, burst) in self.passed.bursts.iter().enumerate() {
-            for site in burst.sites.iter().filter(|site| site.loads > 0 && chosen(site.site)) {
-                let outcome = self.model.served(burst.function, site.site);
-                let touches =
-                    outcome.l1.likely + outcome.l2.likely + outcome.l3.likely + outcome.dram.likely;
+        for site in sites {
+            let mut known = None;
+            for (number, burst, work) in self.works_of(site).filter(|(_, _, work)| work.loads > 0) {
+                // The answer is that of all bursts that began in a function.
+                let outcome = match known {
+                    Some((function, outcome)) if function == burst.function => outcome,
+                    _ => self.model.served(burst.function, site),
+                };
+                known = Some((burst.function, outcome));
+                let parts = [outcome.l1, outcome.l2, outcome.l3, outcome.dram];
+                let touches: f64 = parts.iter().map(|part| part.likely).sum();
                 if touches <= 0.0 {
                     continue;
                 }
-                loads[number] += site.loads as f64;
-                let parts = [outcome.l1, outcome.l2, outcome.l3, outcome.dram];
+                loads[number] += work.loads as f64;
                 for (quantity, part) in served.iter_mut().zip(parts) {
-                    let Between { likely, low, high } = part.times(site.loads as f64 / touches);
+                    let Between { likely, low, high } = part.times(work.loads as f64 / touches);
                     quantity.add(number, likely, (low, high));
                 }
             }

@@ -35,7 +35,7 @@ use self::latency::TimedLoads;
 use self::levels::Sizes;
 use self::model::{Between, Model};
 use self::native::{Speed, Speeds, Work};
-use self::pass::{BurstWork, Passed, pass};
+use self::pass::{BurstWork, Passed, SiteWork, pass};
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Look, Strata};
 use crate::profile::Profile;
 use crate::traced::{SiteIndex, TracedCode};
@@ -63,6 +63,9 @@ pub struct Memory<'a> {
     strata: Strata,
     /// Per burst, the factor by which native code is faster, with bounds.
     speeds: Vec<Speed>,
+    /// Where the work of each site is: number of the burst, position in it. With thousands of rows nobody wants to look
+    /// through all bursts for each.
+    works: BTreeMap<SiteIndex, Vec<(usize, usize)>>,
     /// Loads of each site over the whole run.
     loads: BTreeMap<SiteIndex, f64>,
     timed: TimedLoads,
@@ -126,8 +129,23 @@ impl<'a> Memory<'a> {
         }
         let timed = TimedLoads::read(profile, code);
         let model = Model::new(&passed, sizes.levels(), &timed.served_by_memory(profile));
-        let loads = loads_by_site(&passed, &strata);
-        Memory { profile, code, passed, model, strata, speeds, loads, timed, missing, notes }
+        let works = works_by_site(&passed);
+        let loads = BTreeMap::new();
+        let mut memory = Memory {
+            profile,
+            code,
+            passed,
+            model,
+            strata,
+            speeds,
+            works,
+            loads,
+            timed,
+            missing,
+            notes,
+        };
+        memory.loads = memory.loads_by_site();
+        memory
     }
 
     /// Why there are no figures, if so.
@@ -142,7 +160,7 @@ impl<'a> Memory<'a> {
     /// Why it cannot be had.
     pub fn bandwidth(&self, bands: Bands) -> Result<Bandwidth, &str> {
         self.available()?;
-        let all = self.amounts(|_| true);
+        let all = self.all_amounts();
         Ok(bandwidth::bandwidth(self.profile, &self.strata, &all.read, &all.write, bands))
     }
 
@@ -153,7 +171,7 @@ impl<'a> Memory<'a> {
         if let Err(why) = self.available() {
             return (unavailable(why), unavailable(why));
         }
-        let all = self.amounts(|_| true);
+        let all = self.all_amounts();
         let count = |quantity: &Quantity| {
             let metric = quantity.metric(&self.strata, 1.0, "count", Evidence::Estimated);
             self.strata.opened(metric, MOST_PER_SECOND)
@@ -173,38 +191,72 @@ impl<'a> Memory<'a> {
             self.add(&mut flops, number, Between::exactly(burst.flops));
         }
         let elapsed = self.profile.elapsed().seconds().max(1e-9);
-        let all = self.amounts(|_| true);
+        let all = self.all_amounts();
         let bytes = all.read.plus(&all.write);
         let per_second = flops.metric(&self.strata, elapsed * 1e9, rate, Evidence::Estimated);
-        let most = self.profile.recording.run.calibration.as_ref();
-        let most = most.and_then(|found| found.flops_peak.as_ref()?.value).unwrap_or(MOST_FLOPS);
+        let most = self.most_flops(&flops) / 1e9;
         let per_second = self.strata.opened(per_second, most / elapsed);
         (per_second, bandwidth::ratio(&flops, &bytes, &self.strata, ratio))
+    }
+
+    /// Operations per second that code without a burst does at most: those of the busiest burst; where none did any, of the
+    /// machine.
+    fn most_flops(&self, flops: &Quantity) -> f64 {
+        let rates = (0..).zip(&flops.likely).map(|(at, flops)| flops / self.strata.seconds_of(at));
+        let busiest = rates.fold(0.0, f64::max);
+        let calibration = self.profile.recording.run.calibration.as_ref();
+        let peak = calibration.and_then(|found| found.flops_peak.as_ref()?.value);
+        if busiest > 0.0 { busiest } else { peak.unwrap_or(MOST_FLOPS) * 1e9 }
     }
 
     fn available(&self) -> Result<(), &str> {
         self.missing.as_deref().map_or(Ok(()), Err)
     }
 
-    /// What the chosen sites did, per burst.
-    fn amounts(&self, chosen: impl Fn(SiteIndex) -> bool) -> Amounts {
+    /// What all sites did, per burst.
+    fn all_amounts(&self) -> Amounts {
+        self.amounts(self.passed.sites.keys().copied())
+    }
+
+    /// What some sites did, per burst.
+    fn amounts(&self, sites: impl Iterator<Item = SiteIndex>) -> Amounts {
         let none = || Quantity::none(self.passed.bursts.len());
         let mut amounts = Amounts { read: none(), write: none(), loads: none(), stores: none() };
-        for (number, burst) in self.passed.bursts.iter().enumerate() {
-            for site in burst.sites.iter().filter(|site| chosen(site.site)) {
-                let lines = |lines| {
-                    let expected = (lines, site.firsts.as_slice());
-                    self.model.lines(burst.function, site.site, expected).times(LINE)
-                };
-                let (fills, dirtied) = (lines(&site.fills), lines(&site.dirtied));
-                let streamed = Between::exactly(site.streamed as f64);
-                self.add(&mut amounts.read, number, fills);
-                self.add(&mut amounts.write, number, dirtied.plus(streamed));
-                self.add(&mut amounts.loads, number, Between::exactly(site.loads as f64));
-                self.add(&mut amounts.stores, number, Between::exactly(site.stores as f64));
-            }
+        for (number, burst, site) in sites.flat_map(|site| self.works_of(site)) {
+            let lines = |lines| {
+                let expected = (lines, site.firsts.as_slice());
+                self.model.lines(burst.function, site.site, expected).times(LINE)
+            };
+            let (fills, dirtied) = (lines(&site.fills), lines(&site.dirtied));
+            let streamed = Between::exactly(site.streamed as f64);
+            self.add(&mut amounts.read, number, fills);
+            self.add(&mut amounts.write, number, dirtied.plus(streamed));
+            self.add(&mut amounts.loads, number, Between::exactly(site.loads as f64));
+            self.add(&mut amounts.stores, number, Between::exactly(site.stores as f64));
         }
         amounts
+    }
+
+    /// Loads over the whole run, of the sites that load.
+    fn loads_by_site(&self) -> BTreeMap<SiteIndex, f64> {
+        let mut values = vec![0.0; self.passed.bursts.len()];
+        let mut total = |site: SiteIndex| {
+            self.works_of(site).for_each(|(at, _, work)| values[at] = work.loads as f64);
+            let total = self.strata.total(&values).value;
+            self.works_of(site).for_each(|(at, _, _)| values[at] = 0.0);
+            total
+        };
+        let sites = self.passed.sites.iter().filter(|(_, outcomes)| outcomes.loads > 0);
+        sites.map(|(site, _)| (*site, total(*site))).collect()
+    }
+
+    /// What a site did in each burst that came to it, with the burst and its number.
+    fn works_of(&self, site: SiteIndex) -> impl Iterator<Item = (usize, &BurstWork, &SiteWork)> {
+        let places = self.works.get(&site).map_or(&[][..], Vec::as_slice);
+        places.iter().map(|(number, position)| {
+            let burst = &self.passed.bursts[*number];
+            (*number, burst, &burst.sites[*position])
+        })
     }
 
     /// Adds what a burst did; bounds of its native time are bounds of its rate.
@@ -243,20 +295,12 @@ fn too_few(profile: &Profile<'_>, strata: &Strata) -> Option<String> {
     })
 }
 
-/// Loads over the whole run.
-fn loads_by_site(passed: &Passed, strata: &Strata) -> BTreeMap<SiteIndex, f64> {
-    let mut by_site: BTreeMap<SiteIndex, Vec<(usize, f64)>> = BTreeMap::new();
+fn works_by_site(passed: &Passed) -> BTreeMap<SiteIndex, Vec<(usize, usize)>> {
+    let mut works: BTreeMap<SiteIndex, Vec<(usize, usize)>> = BTreeMap::new();
     for (number, burst) in passed.bursts.iter().enumerate() {
-        for site in burst.sites.iter().filter(|site| site.loads > 0) {
-            by_site.entry(site.site).or_default().push((number, site.loads as f64));
+        for (position, site) in burst.sites.iter().enumerate() {
+            works.entry(site.site).or_default().push((number, position));
         }
     }
-    let mut values = vec![0.0; passed.bursts.len()];
-    let mut total = |of: Vec<(usize, f64)>| {
-        of.iter().for_each(|(burst, loads)| values[*burst] = *loads);
-        let total = strata.total(&values).value;
-        of.iter().for_each(|(burst, _)| values[*burst] = 0.0);
-        total
-    };
-    by_site.into_iter().map(|(site, of)| (site, total(of))).collect()
+    works
 }

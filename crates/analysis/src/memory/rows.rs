@@ -62,7 +62,7 @@ impl Memory<'_> {
         self.available()?;
         let keys = if keys.is_empty() { &[Key::Function] } else { keys };
         let groups = self.groups(selection, keys);
-        let all = self.amounts(|_| true);
+        let all = self.all_amounts();
         let whole = all.read.plus(&all.write).total(&self.strata).0;
         let mut rows: Vec<MemoryRow> =
             groups.into_iter().map(|(key, sites)| self.row(key, sites, whole)).collect();
@@ -83,7 +83,7 @@ impl Memory<'_> {
         selection: &Selection,
     ) -> Result<Vec<(ThreadIndex, Metric, Metric)>, &str> {
         self.available()?;
-        let all = self.amounts(|_| true);
+        let all = self.all_amounts();
         let metric = |quantity: &super::Quantity, thread| {
             let total = |values: &[f64]| self.strata.total_of_thread(self.profile, thread, values);
             let (value, interval) =
@@ -130,8 +130,7 @@ impl Memory<'_> {
     }
 
     fn row(&self, key: RowKey, sites: Vec<SiteIndex>, whole: f64) -> MemoryRow {
-        let has = |site: SiteIndex| sites.binary_search(&site).is_ok();
-        let amounts = self.amounts(has);
+        let amounts = self.amounts(sites.iter().copied());
         let bytes = |quantity: &super::Quantity| {
             quantity.metric(&self.strata, 1.0, "bytes", Evidence::Estimated)
         };
@@ -159,7 +158,7 @@ impl Memory<'_> {
             share: Metric { high: share.high.map(|high| high.min(100.0)), ..share },
             loads: count(&amounts.loads),
             stores: count(&amounts.stores),
-            levels: self.levels(has),
+            levels: self.levels(sites.iter().copied()),
             sites,
         }
     }

@@ -30,7 +30,7 @@ pub(super) fn memory_part(profile: &Profile<'_>, code: &TracedCode) -> MemoryPar
     let memory = Memory::new(profile, code);
     let (loads, stores) = memory.executed();
     let (flops, intensity) = memory.arithmetic();
-    let levels = memory.levels(|_| true);
+    let levels = memory.all_levels();
     let (bandwidth, bound) = (memory.bandwidth(Bands::default()), memory.bound());
     let (class, class_reason) = class(&memory, &bandwidth, &bound);
     let of_bound = |unit: &str, part: fn(&Bound) -> &Metric| {
