@@ -34,7 +34,7 @@ use self::bandwidth::Quantity;
 use self::latency::TimedLoads;
 use self::levels::Sizes;
 use self::model::{Between, Model};
-use self::native::{Speed, Speeds, Work};
+use self::native::{Speed, Speeds, Work, running};
 use self::pass::{BurstWork, Passed, SiteWork, pass};
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Look, Strata};
 use crate::profile::Profile;
@@ -270,13 +270,12 @@ impl<'a> Memory<'a> {
 
 fn work(profile: &Profile<'_>, one: &BurstWork) -> Work {
     let burst = &profile.recording.bursts[one.burst];
-    let running = burst.cpu_time.unwrap_or(burst.elapsed - burst.stand_still.min(burst.elapsed));
     Work {
         burst: burst.id,
         tid: burst.tid,
         time: burst.time,
         function: one.function,
-        seconds: running.max(Nanos(1)).seconds(),
+        seconds: running(burst).max(Nanos(1)).seconds(),
         instructions: one.instructions,
         records: one.records,
     }

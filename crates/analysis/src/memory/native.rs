@@ -19,7 +19,7 @@
 use std::collections::HashMap;
 
 use base::{BurstId, Nanos, Tid};
-use facts::{BurstFlavour, Recording, decode_records};
+use facts::{Burst, BurstFlavour, Recording, decode_records};
 
 use crate::interval::student_95;
 use crate::stack::FunctionId;
@@ -84,7 +84,7 @@ struct Pair {
 #[derive(Clone, Copy, Debug)]
 struct Ratio {
     likely: f64,
-    /// With counters that take nothing.
+    /// With counters that take nothing, in code that waits for nothing.
     lowest: f64,
     /// With the most that they can take.
     highest: f64,
@@ -132,6 +132,13 @@ impl Speeds {
     }
 }
 
+/// CPU time of a thread in a burst. The kernel's clock may be late when it begins, and then has time of before in it: it is
+/// not longer than the burst.
+pub(crate) fn running(burst: &Burst) -> Nanos {
+    let own = burst.elapsed - burst.stand_still.min(burst.elapsed);
+    burst.cpu_time.map_or(own, |cpu| cpu.min(burst.elapsed))
+}
+
 /// Windows, each with the burst in front of it, by the function in which that began.
 fn pairs(recording: &Recording, code: &TracedCode, works: &[Work]) -> Vec<(FunctionId, Pair)> {
     let mut pieces: HashMap<BurstId, Vec<&[u8]>> = HashMap::new();
@@ -141,13 +148,12 @@ fn pairs(recording: &Recording, code: &TracedCode, works: &[Work]) -> Vec<(Funct
     let mut last: HashMap<Tid, Vec<&Work>> = HashMap::new();
     works.iter().for_each(|work| last.entry(work.tid).or_default().push(work));
     let mut pairs = Vec::new();
-    let counting =
-        |burst: &&facts::Burst| burst.flavour == BurstFlavour::Count && !burst.records_lost;
+    let counting = |burst: &&Burst| burst.flavour == BurstFlavour::Count && !burst.records_lost;
     for window in recording.bursts.iter().filter(counting) {
         let before = last.get(&window.tid).map_or(&[][..], Vec::as_slice);
         let near = before.partition_point(|work| work.time <= window.time);
         let Some(work) = near.checked_sub(1).map(|index| before[index]) else { continue };
-        let seconds = window.cpu_time.unwrap_or(window.elapsed).seconds();
+        let seconds = running(window).seconds();
         if window.time - work.time > NEAR || seconds <= 0.0 || work.seconds <= 0.0 {
             continue;
         }
@@ -199,7 +205,9 @@ fn ratio(pairs: &[Pair]) -> Option<Ratio> {
     let rate = |seconds: f64| sums.counted.0 / seconds / traced;
     let without =
         |each: f64, share: f64| sums.counted.1 - (sums.blocks * each).min(sums.counted.1 * share);
-    // Where blocks wait for memory, the counter's own wait is hidden behind it.
+    // Where blocks wait for memory, the counter's own wait is hidden behind it. There a window does not bound native code
+    // from below: random loads run up to a seventh quicker with a counter in the loop than without (Xeon with 2 MB of L2,
+    // 80 million loads over 512 MB: 22.3 ns natively, 19.4 ns counted, 21.9 ns recorded).
     let shown = (HIDING * sums.blocks / sums.counted.1).min(1.0);
     let n = pairs.len() as f64;
     let scatter = if pairs.len() < 2 {
@@ -210,7 +218,7 @@ fn ratio(pairs: &[Pair]) -> Option<Ratio> {
     };
     Some(Ratio {
         likely: rate(without(USUAL_PER_COUNT * shown, USUAL_SHARE)),
-        lowest: rate(sums.counted.1),
+        lowest: 1.0 + (rate(sums.counted.1) - 1.0).max(0.0) * shown,
         highest: rate(without(MOST_PER_COUNT, MOST_SHARE)),
         scatter,
     })
