@@ -122,22 +122,7 @@ impl Memory<'_> {
         }
         let usual = if covered > 0.5 * all { own / covered } else { USUAL };
         let bursts = self.passed.bursts.len();
-        let mut core = Quantity::none(bursts);
-        let mut native = vec![0.0; bursts];
-        for (number, burst) in self.passed.bursts.iter().enumerate() {
-            let seconds = self.strata.seconds_of(number);
-            let other = (burst.instructions - burst.floor_instructions).max(0.0);
-            let with = |floor: f64, each: f64| (floor + other * each).min(seconds);
-            let likely = with(burst.floor.0, usual);
-            let high = if other > 0.05 * burst.instructions {
-                seconds
-            } else {
-                with(burst.floor.2, usual * 2.0)
-            };
-            let low = with(burst.floor.1, QUICKEST).min(likely);
-            self.add(&mut core, number, Between { likely, low, high: high.max(likely) });
-            native[number] = seconds;
-        }
+        let (core, native) = self.core_times(usual);
         let share = self.share(&core, &native);
         // Functions without a burst may wait for nothing or for memory alone.
         let seen = 1.0 - self.strata.unseen();
@@ -175,6 +160,28 @@ impl Memory<'_> {
             core,
             covered,
         })
+    }
+
+    /// Core time and native time of each burst, seconds; instructions without a floor take `usual` each.
+    fn core_times(&self, usual: f64) -> (Quantity, Vec<f64>) {
+        let bursts = self.passed.bursts.len();
+        let mut core = Quantity::none(bursts);
+        let mut native = vec![0.0; bursts];
+        for (number, burst) in self.passed.bursts.iter().enumerate() {
+            let seconds = self.strata.seconds_of(number);
+            let other = (burst.instructions - burst.floor_instructions).max(0.0);
+            let with = |floor: f64, each: f64| (floor + other * each).min(seconds);
+            let likely = with(burst.floor.0, usual);
+            let high = if other > 0.05 * burst.instructions {
+                seconds
+            } else {
+                with(burst.floor.2, usual * 2.0)
+            };
+            let low = with(burst.floor.1, QUICKEST).min(likely);
+            self.add(&mut core, number, Between { likely, low, high: high.max(likely) });
+            native[number] = seconds;
+        }
+        (core, native)
     }
 
     fn without_misses(&self, core: &Metric) -> Metric {
