@@ -149,6 +149,8 @@ pub struct Stacks {
     ids: Vec<(StackId, NodeIndex)>,
     /// The innermost place at each address asked for.
     at: HashMap<(ModuleId, FileOffset), PlaceId>,
+    /// The place in the compiled function, not in one inlined into it, at each of these.
+    compiled_at: HashMap<(ModuleId, FileOffset), PlaceId>,
 }
 
 impl Stacks {
@@ -165,6 +167,23 @@ impl Stacks {
     #[must_use]
     pub fn place_at(&self, module: ModuleId, offset: FileOffset) -> PlaceId {
         self.at.get(&(module, offset)).copied().unwrap_or(NO_STACK)
+    }
+
+    /// The compiled function at one of the addresses that were asked for: that into which others are inlined.
+    #[must_use]
+    pub fn compiled_at(&self, module: ModuleId, offset: FileOffset) -> FunctionId {
+        let place = self.compiled_at.get(&(module, offset)).copied().unwrap_or(NO_STACK);
+        self.places[place.index()].function
+    }
+
+    /// The innermost compiled function outside of the kernel, or the innermost function when there is none.
+    #[must_use]
+    pub fn compiled_user(&self, leaf: Option<NodeIndex>) -> FunctionId {
+        let compiled = |place: &PlaceId| {
+            !self.places[place.index()].inlined && self.module_of(*place).code == Code::User
+        };
+        let place = self.frames(leaf).find(compiled).unwrap_or_else(|| self.innermost(leaf));
+        self.places[place.index()].function
     }
 
     /// The node with this id, when the recording has it.
@@ -490,10 +509,11 @@ impl<'a> Builder<'a> {
         }
         let mut ids: Vec<(StackId, NodeIndex)> = known.into_iter().collect();
         ids.sort_unstable();
-        let mut at = HashMap::new();
+        let (mut at, mut compiled_at) = (HashMap::new(), HashMap::new());
         for (module, offset) in addresses {
             let frames = self.expand(module, offset);
             at.insert((module, offset), self.pool[frames.start as usize]);
+            compiled_at.insert((module, offset), self.pool[frames.end as usize - 1]);
         }
         Stacks {
             modules: self.modules,
@@ -505,6 +525,7 @@ impl<'a> Builder<'a> {
             pool: self.pool,
             ids,
             at,
+            compiled_at,
         }
     }
 

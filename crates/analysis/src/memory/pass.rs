@@ -255,9 +255,7 @@ impl Walker<'_> {
     /// The burst at its first block with an access: that is where it began.
     fn first(&mut self, block: &TracedBlock) -> Option<BurstWork> {
         let site = self.code.sites[block.accesses.first()?.site.index()];
-        let stacks = &self.profile.stacks;
-        let place = stacks.place_at(site.module, site.offset);
-        let function = stacks.places[place.index()].function;
+        let function = self.profile.stacks.compiled_at(site.module, site.offset);
         self.passed.footprints.entry(function).or_default().begin();
         Some(BurstWork {
             burst: 0,

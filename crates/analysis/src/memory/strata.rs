@@ -1,8 +1,8 @@
 //! From bursts to totals of the whole program: stratified ratio estimates.
 //!
 //! What for: a burst is a look at a random moment of the program's CPU time. What it saw per second of native time is
-//! multiplied by the CPU time that the samples give to the code in which it began: bursts in one function are a
-//! *stratum*. Samples are many and bursts few, so this is closer to the truth than bursts alone, and functions in which
+//! multiplied by the CPU time that the samples give to the code in which it began: bursts in one function (as compiled,
+//! with all that is inlined into it) are a *stratum*. Samples are many and bursts few, so this is closer to the truth than bursts alone, and functions in which
 //! bursts cannot begin show up as time that nothing is known about.
 //! What not: what a burst saw.
 //!
@@ -156,7 +156,7 @@ impl Strata {
         profile: &Profile<'_>,
         stack: Option<crate::stack::NodeIndex>,
     ) -> FunctionId {
-        profile.stacks.places[profile.stacks.innermost_user(stack).index()].function
+        profile.stacks.compiled_user(stack)
     }
 
     /// Native seconds of a burst.
