@@ -80,6 +80,8 @@ pub struct Bound {
     pub core: Metric,
     /// Elapsed time if all data were in the first-level cache, seconds.
     pub without_misses: Metric,
+    /// Elapsed time if bandwidth had no limit, seconds.
+    pub without_limit: Metric,
     /// Instructions in loops whose floor was measured, percent of all.
     pub covered: Metric,
     /// Time that a load beyond the first level holds the program up, on average, nanoseconds.
@@ -122,8 +124,8 @@ impl Memory<'_> {
         }
         let usual = if covered > 0.5 * all { own / covered } else { USUAL };
         let bursts = self.passed.bursts.len();
-        let (core, native) = self.core_times(usual);
-        let share = self.share(&core, &native);
+        let times = self.core_times(usual);
+        let share = self.share(&times.0, &times.1);
         // Functions without a burst may wait for nothing or for memory alone.
         let seen = 1.0 - self.strata.unseen();
         let core = Metric {
@@ -155,6 +157,7 @@ impl Memory<'_> {
         );
         Ok(Bound {
             without_misses: self.without_misses(&core),
+            without_limit: self.without_limit(&times),
             exposed: self.exposed(&memory),
             memory,
             core,
@@ -182,6 +185,28 @@ impl Memory<'_> {
             native[number] = seconds;
         }
         (core, native)
+    }
+
+    /// Elapsed time if bandwidth had no limit: bursts near what memory delivers would take their core time, at least, and
+    /// no longer than now; others what they take.
+    fn without_limit(&self, (core, native): &(Quantity, Vec<f64>)) -> Metric {
+        let running = self.running();
+        let Some(reach) = self.reachable(running) else {
+            return Metric::unavailable("s", "this machine's bandwidth was not measured");
+        };
+        let all = self.all_amounts();
+        let moved = all.read.plus(&all.write);
+        let mut kept = Quantity::none(native.len());
+        for (burst, seconds) in native.iter().enumerate() {
+            let rate = moved.likely[burst] / seconds.max(1e-9) / 1e9 * running;
+            let (likely, low) = match rate >= NEAR_PEAK * reach {
+                true => (core.likely[burst], core.low[burst]),
+                false => (*seconds, *seconds),
+            };
+            kept.add(burst, likely, (low, *seconds));
+        }
+        let share = self.share(&kept, native);
+        self.without_misses(&Metric { evidence: Some(Evidence::Estimated), ..share })
     }
 
     fn without_misses(&self, core: &Metric) -> Metric {
@@ -266,10 +291,14 @@ impl Memory<'_> {
         ))
     }
 
+    /// Threads of the program that run at a time, while it runs; at least 1.
+    fn running(&self) -> f64 {
+        (self.strata.seconds / self.profile.elapsed().seconds().max(1e-9)).max(1.0)
+    }
+
     /// The rate while the program runs over what as many threads reach, its lower bound, and that in words.
     fn near_the_limit(&self, bandwidth: &Bandwidth) -> Option<(f64, f64, String)> {
-        let elapsed = self.profile.elapsed().seconds();
-        let running = (self.strata.seconds / elapsed.max(1e-9)).max(1.0);
+        let (elapsed, running) = (self.profile.elapsed().seconds(), self.running());
         let while_running = elapsed * running / self.strata.seconds;
         let rate = bandwidth.average.value? * while_running;
         let reachable = self.reachable(running)?;

@@ -73,6 +73,7 @@ impl Summary {
             classification_reason: memory.class_reason,
             memory_bound: memory.memory_bound,
             elapsed_without_misses: memory.without_misses,
+            elapsed_without_bandwidth_limit: memory.without_limit,
             average_load_latency: memory.latency,
             exposed_load_latency: memory.exposed,
             loads: memory.loads,

@@ -14,6 +14,7 @@ pub(super) struct MemoryPart {
     pub(super) class_reason: String,
     pub(super) memory_bound: Metric,
     pub(super) without_misses: Metric,
+    pub(super) without_limit: Metric,
     pub(super) latency: Metric,
     pub(super) exposed: Metric,
     pub(super) loads: Metric,
@@ -44,6 +45,7 @@ pub(super) fn memory_part(profile: &Profile<'_>, code: &TracedCode) -> MemoryPar
         class_reason,
         memory_bound: of_bound("percent", |bound| &bound.memory),
         without_misses: of_bound("s", |bound| &bound.without_misses),
+        without_limit: of_bound("s", |bound| &bound.without_limit),
         exposed: of_bound("ns", |bound| &bound.exposed),
         bandwidth: match bandwidth {
             Ok(found) => bandwidth_summary(found),

@@ -47,6 +47,7 @@ pub struct Summary {
     pub classification_reason: String,
     pub memory_bound: Metric,
     pub elapsed_without_misses: Metric,
+    pub elapsed_without_bandwidth_limit: Metric,
     pub average_load_latency: Metric,
     pub exposed_load_latency: Metric,
     pub loads: Metric,

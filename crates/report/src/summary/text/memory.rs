@@ -23,7 +23,13 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
         Some(value) => format!("; {} if all data were in the first cache", seconds(value)),
         None => String::new(),
     };
-    page.entry("Memory's share", &format!("{bound} of the program's time{best}"));
+    let unlimited = match summary.elapsed_without_bandwidth_limit.value {
+        Some(value) if summary.classification == Some("bandwidth-bound") => {
+            format!(", {} at best if bandwidth had no limit", seconds(value))
+        }
+        _ => String::new(),
+    };
+    page.entry("Memory's share", &format!("{bound} of the program's time{best}{unlimited}"));
     let rate = |metric: &Metric| figure(metric, |value| format!("{} GB/s", number(value)));
     let range = between(&used.average, "GB/s");
     page.entry(
