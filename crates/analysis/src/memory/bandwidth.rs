@@ -13,7 +13,6 @@ use facts::{Evidence, Metric};
 
 use super::strata::{Bins, Strata, Total};
 use crate::profile::Profile;
-use crate::threads::ThreadIndex;
 
 /// Bytes per GB.
 const GIGA: f64 = 1e9;
@@ -129,8 +128,6 @@ pub struct BandwidthBin {
     pub start: Nanos,
     /// To.
     pub end: Nanos,
-    /// Whose, when split by thread.
-    pub thread: Option<ThreadIndex>,
     /// GB/s read from memory.
     pub read: Metric,
     /// GB/s written to memory.
@@ -138,14 +135,18 @@ pub struct BandwidthBin {
 }
 
 impl BandwidthBin {
-    /// Both directions; their doubts go together, for they come from the same bursts.
+    /// Both directions.
     #[must_use]
     pub fn total(&self) -> Metric {
-        let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
-        let (a, b) = (&self.read, &self.write);
-        let (low, high) = (add(a.low, b.low), add(a.high, b.high));
-        Metric { value: add(a.value, b.value), low, high, ..a.clone() }
+        both(&self.read, &self.write)
     }
+}
+
+/// The sum of two directions; their doubts go together, for they come from the same bursts.
+pub(crate) fn both(read: &Metric, write: &Metric) -> Metric {
+    let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+    let (low, high) = (add(read.low, write.low), add(read.high, write.high));
+    Metric { value: add(read.value, write.value), low, high, ..read.clone() }
 }
 
 /// A step of the histogram.
@@ -197,7 +198,7 @@ pub(crate) fn bandwidth(
     };
     let peak = calibration.and_then(|found| found.dram_bandwidth_peak.as_ref()?.value);
     let bands = peak.map(|peak| (peak * shares.medium, peak * shares.high));
-    let bins = over_time(profile, strata, None, read, write);
+    let bins = over_time(profile, strata, read, write);
     let rates: Vec<Metric> = bins.iter().map(BandwidthBin::total).collect();
     let average = rate(&read.plus(write));
     // One direction is not more than both.
@@ -218,18 +219,17 @@ pub(crate) fn bandwidth(
     }
 }
 
-/// Rates per bin, of all threads or one.
-pub(crate) fn over_time(
+/// Rates per bin.
+fn over_time(
     profile: &Profile<'_>,
     strata: &Strata,
-    thread: Option<ThreadIndex>,
     read: &Quantity,
     write: &Quantity,
 ) -> Vec<BandwidthBin> {
     let length = profile.elapsed();
     let bins = Bins { width: BIN.max(Nanos(length.0.div_ceil(MOST_BINS))), length };
     let values = [&read.likely, &read.low, &read.high, &write.likely, &write.low, &write.high];
-    let totals = strata.over_time(profile, &bins, thread, &values.map(Vec::as_slice));
+    let totals = strata.over_time(profile, &bins, &values.map(Vec::as_slice));
     let bin = |(index, totals): (usize, Vec<Total>)| {
         let (start, end) = (bins.start(index), bins.end(index));
         let per = (end - start).seconds().max(1e-9) * GIGA;
@@ -244,7 +244,7 @@ pub(crate) fn over_time(
                 samples,
             )
         };
-        BandwidthBin { start, end, thread, read: metric(0), write: metric(3) }
+        BandwidthBin { start, end, read: metric(0), write: metric(3) }
     };
     totals.into_iter().enumerate().map(bin).collect()
 }

@@ -194,8 +194,7 @@ impl Memory<'_> {
         let Some(reach) = self.reachable(running) else {
             return Metric::unavailable("s", "this machine's bandwidth was not measured");
         };
-        let all = self.all_amounts();
-        let moved = all.read.plus(&all.write);
+        let moved = self.all.read.plus(&self.all.write);
         let mut kept = Quantity::none(native.len());
         for (burst, seconds) in native.iter().enumerate() {
             let rate = moved.likely[burst] / seconds.max(1e-9) / 1e9 * running;

@@ -66,6 +66,8 @@ pub struct Memory<'a> {
     /// Where the work of each site is: number of the burst, position in it. With thousands of rows nobody wants to look
     /// through all bursts for each.
     works: BTreeMap<SiteIndex, Vec<(usize, usize)>>,
+    /// What all sites did.
+    all: Amounts,
     /// Loads of each site over the whole run.
     loads: BTreeMap<SiteIndex, f64>,
     timed: TimedLoads,
@@ -139,11 +141,13 @@ impl<'a> Memory<'a> {
             strata,
             speeds,
             works,
+            all: Amounts::default(),
             loads,
             timed,
             missing,
             notes,
         };
+        memory.all = memory.amounts(memory.passed.sites.keys().copied());
         memory.loads = memory.loads_by_site();
         memory
     }
@@ -160,8 +164,8 @@ impl<'a> Memory<'a> {
     /// Why it cannot be had.
     pub fn bandwidth(&self, bands: Bands) -> Result<Bandwidth, &str> {
         self.available()?;
-        let all = self.all_amounts();
-        Ok(bandwidth::bandwidth(self.profile, &self.strata, &all.read, &all.write, bands))
+        let Amounts { read, write, .. } = &self.all;
+        Ok(bandwidth::bandwidth(self.profile, &self.strata, read, write, bands))
     }
 
     /// Loads and stores that the program executed.
@@ -171,12 +175,11 @@ impl<'a> Memory<'a> {
         if let Err(why) = self.available() {
             return (unavailable(why), unavailable(why));
         }
-        let all = self.all_amounts();
         let count = |quantity: &Quantity| {
             let metric = quantity.metric(&self.strata, 1.0, "count", Evidence::Estimated);
             self.strata.opened(metric, MOST_PER_SECOND)
         };
-        (count(&all.loads), count(&all.stores))
+        (count(&self.all.loads), count(&self.all.stores))
     }
 
     /// Floating-point operations: GFLOP/s over elapsed time, and per byte that moved to or from memory.
@@ -191,8 +194,7 @@ impl<'a> Memory<'a> {
             self.add(&mut flops, number, Between::exactly(burst.flops));
         }
         let elapsed = self.profile.elapsed().seconds().max(1e-9);
-        let all = self.all_amounts();
-        let bytes = all.read.plus(&all.write);
+        let bytes = self.all.read.plus(&self.all.write);
         let per_second = flops.metric(&self.strata, elapsed * 1e9, rate, Evidence::Estimated);
         let most = self.most_flops(&flops) / 1e9;
         let per_second = self.strata.opened(per_second, most / elapsed);
@@ -211,11 +213,6 @@ impl<'a> Memory<'a> {
 
     fn available(&self) -> Result<(), &str> {
         self.missing.as_deref().map_or(Ok(()), Err)
-    }
-
-    /// What all sites did, per burst.
-    fn all_amounts(&self) -> Amounts {
-        self.amounts(self.passed.sites.keys().copied())
     }
 
     /// What some sites did, per burst.

@@ -17,7 +17,7 @@ use cachesim::LevelTally;
 
 use super::footprint::Extent;
 use super::levels::STLB_WAYS;
-use super::pass::{Partly, Passed, SiteOutcomes};
+use super::pass::{Partly, Passed, SiteOutcomes, listed};
 use super::survival::Survival;
 use super::times::BINS;
 use crate::stack::FunctionId;
@@ -247,8 +247,8 @@ impl Model {
             high: a.high * b.high,
         };
         let two = behind(m1, m2);
-        let firsts: Vec<(u8, u64)> = listed(&of.times.absent.unknown);
-        let fills = Partly { known: of.llc.absent.misses, unknown: listed(&of.llc.absent.unknown) };
+        let firsts = listed(&of.times.absent.unknown);
+        let fills = Partly::of(&of.llc.absent);
         let dram = self.lines(function, site, (&fills, &firsts)).times(1.0 / touches.max(1.0));
         let least = |a: Between, b: Between| Between {
             likely: a.likely.min(b.likely),
@@ -277,11 +277,6 @@ fn is_irregular(outcomes: &SiteOutcomes) -> bool {
     let hits: u64 = outcomes.l1.hits.iter().sum();
     let executed = outcomes.loads + outcomes.stores;
     outcomes.regular * 4 < executed && hits * 2 < outcomes.l1.touches()
-}
-
-/// Counts with their positions, where there are any.
-fn listed(counts: &[u64]) -> Vec<(u8, u64)> {
-    (0u8..).zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
 }
 
 fn unknown(tally: &LevelTally) -> f64 {

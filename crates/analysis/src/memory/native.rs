@@ -9,9 +9,9 @@
 //! function, or of all where a function has few. At least 1, for both are slower than native code: loops that are
 //! summarised run at native speed in a burst, and slower in a window, which counts each iteration.
 //! A window's time is taken without what its counters usually cost.
-//! Bounds: the scatter of the pairs, and not below 1. Not above the ratio with [`MOST_PER_COUNT`] for each counted block taken off the window's time; of
-//! bursts with few records, and where there are no windows, not above the burst's time without [`MOST_PER_RECORD`] for each
-//! record and [`MOST_PER_BURST`].
+//! Bounds: the scatter of the pairs, and not below 1. Not above the ratio with [`MOST_PER_COUNT`] for each counted block
+//! taken off the window's time; of bursts with few records, and where there are no windows, not above the burst's time
+//! without [`MOST_PER_RECORD`] for each record and [`MOST_PER_BURST`].
 //!
 //! Assumptions: instructions of one function take the same time in both; CPU time is schedstat's, which has the thread's
 //! own part of stops in it, alike in both.
@@ -23,7 +23,7 @@ use facts::{Burst, BurstFlavour, Recording, decode_records};
 
 use crate::interval::student_95;
 use crate::stack::FunctionId;
-use crate::traced::TracedCode;
+use crate::traced::{TracedCode, pieces_by_burst};
 
 /// Seconds that a record takes at most: two and a half times what a loop of small blocks shows (bench/results/burst-inside).
 const MOST_PER_RECORD: f64 = 2.5e-9;
@@ -141,10 +141,7 @@ pub(crate) fn running(burst: &Burst) -> Nanos {
 
 /// Windows, each with the burst in front of it, by the function in which that began.
 fn pairs(recording: &Recording, code: &TracedCode, works: &[Work]) -> Vec<(FunctionId, Pair)> {
-    let mut pieces: HashMap<BurstId, Vec<&[u8]>> = HashMap::new();
-    for records in &recording.records {
-        pieces.entry(records.burst).or_default().push(&records.bytes);
-    }
+    let pieces = pieces_by_burst(recording);
     let mut last: HashMap<Tid, Vec<&Work>> = HashMap::new();
     works.iter().for_each(|work| last.entry(work.tid).or_default().push(work));
     let mut pairs = Vec::new();

@@ -121,6 +121,7 @@ pub(crate) fn pass(
         firsts: vec![[0; BINS]; code.sites.len()],
         last: vec![Step::default(); code.sites.len()],
         numbers: numbers.collect(),
+        outcomes: vec![None; code.sites.len()],
         passed: Passed::default(),
         work: None,
         touched: Vec::new(),
@@ -132,9 +133,11 @@ pub(crate) fn pass(
     let bursts = evenly_spread(traced_bursts(recording).collect());
     let all = bursts.len();
     let damage = replay_these(recording, code, &mut walker, bursts.into_iter());
-    let Walker { mut passed, seen, .. } = walker;
+    let Walker { mut passed, seen, outcomes, .. } = walker;
     passed.bursts.sort_by_key(|work| work.burst);
-    Passed { damage, left_out: all - seen, ..passed }
+    let touched = outcomes.into_iter().enumerate();
+    let touched = touched.filter_map(|(at, outcomes)| Some((SiteIndex::new(at), *outcomes?)));
+    Passed { damage, sites: touched.collect(), left_out: all - seen, ..passed }
 }
 
 /// In an order of which each beginning is spread evenly over all (van der Corput's sequence: bits of the position reversed).
@@ -157,6 +160,8 @@ struct Walker<'a> {
     firsts: Vec<[u64; BINS]>,
     last: Vec<Step>,
     numbers: HashMap<base::BurstId, usize>,
+    /// Of each site, once it was touched; by position, for every access looks here.
+    outcomes: Vec<Option<Box<SiteOutcomes>>>,
     passed: Passed,
     work: Option<BurstWork>,
     touched: Vec<SiteIndex>,
@@ -223,7 +228,7 @@ impl Observer for Walker<'_> {
             self.last[site.index()] = Step::default();
             let firsts = std::mem::replace(&mut self.firsts[site.index()], [0; BINS]);
             let tally = self.caches.take_tally(SiteId(site.index() as u32));
-            let outcomes = self.passed.sites.entry(site).or_default();
+            let outcomes = self.outcomes[site.index()].get_or_insert_default();
             outcomes.l1 += &tally.l1;
             outcomes.l2 += &tally.l2;
             outcomes.llc += &tally.llc;
@@ -237,7 +242,7 @@ impl Observer for Walker<'_> {
                 streamed: tally.streaming_bytes,
                 fills: Partly::of(&tally.fills),
                 dirtied: Partly::of(&tally.dirtied),
-                firsts: (0u8..).zip(firsts).filter(|(_, count)| *count > 0).collect(),
+                firsts: listed(&firsts),
             });
         }
         self.passed.bursts.push(work);
@@ -245,10 +250,14 @@ impl Observer for Walker<'_> {
 }
 
 impl Partly {
-    fn of(tally: &FillTally) -> Partly {
-        let ages = (0u8..).zip(tally.unknown).filter(|(_, count)| *count > 0);
-        Partly { known: tally.misses, unknown: ages.collect() }
+    pub(crate) fn of(tally: &FillTally) -> Partly {
+        Partly { known: tally.misses, unknown: listed(&tally.unknown) }
     }
+}
+
+/// Counts with their positions, where there are any.
+pub(crate) fn listed(counts: &[u64]) -> Vec<(u8, u64)> {
+    (0u8..).zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
 }
 
 impl Walker<'_> {
@@ -282,7 +291,7 @@ impl Walker<'_> {
                 self.touched.push(site);
             }
             let id = SiteId(site.index() as u32);
-            let outcomes = self.passed.sites.entry(site).or_default();
+            let outcomes = self.outcomes[site.index()].get_or_insert_default();
             let firsts = &mut self.firsts[site.index()];
             let last = &mut self.last[site.index()];
             let (times, lines) = (&mut self.times, &mut self.lines);

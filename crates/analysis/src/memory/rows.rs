@@ -1,10 +1,10 @@
 //! Traffic and cache levels per function, line, module or instruction.
 //!
-//! What for: what no counter of a memory controller can say. What not: per thread (`bandwidth::over_time`).
+//! What for: what no counter of a memory controller can say. What not: over time (`bandwidth`).
 
 use facts::{Evidence, Metric};
 
-use super::bandwidth::bounds;
+use super::bandwidth::{Quantity, both, bounds};
 use super::levels::LevelShares;
 use super::{LINE, Memory};
 use crate::hotspots::{Key, RowKey};
@@ -37,13 +37,10 @@ pub struct MemoryRow {
 }
 
 impl MemoryRow {
-    /// Bytes read and written; their doubts go together, for they come from the same bursts.
+    /// Bytes read and written.
     #[must_use]
     pub fn traffic(&self) -> Metric {
-        let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
-        let (a, b) = (&self.read, &self.write);
-        let (low, high) = (add(a.low, b.low), add(a.high, b.high));
-        Metric { value: add(a.value, b.value), low, high, ..a.clone() }
+        both(&self.read, &self.write)
     }
 
     /// Its sites.
@@ -62,8 +59,7 @@ impl Memory<'_> {
         self.available()?;
         let keys = if keys.is_empty() { &[Key::Function] } else { keys };
         let groups = self.groups(selection, keys);
-        let all = self.all_amounts();
-        let whole = all.read.plus(&all.write).total(&self.strata).0;
+        let whole = self.all.read.plus(&self.all.write).total(&self.strata).0;
         let mut rows: Vec<MemoryRow> =
             groups.into_iter().map(|(key, sites)| self.row(key, sites, whole)).collect();
         let amount = |row: &MemoryRow| {
@@ -83,8 +79,8 @@ impl Memory<'_> {
         selection: &Selection,
     ) -> Result<Vec<(ThreadIndex, Metric, Metric)>, &str> {
         self.available()?;
-        let all = self.all_amounts();
-        let metric = |quantity: &super::Quantity, thread| {
+        let all = &self.all;
+        let metric = |quantity: &Quantity, thread| {
             let total = |values: &[f64]| self.strata.total_of_thread(self.profile, thread, values);
             let (value, interval) =
                 bounds(total(&quantity.likely), total(&quantity.low), total(&quantity.high));
@@ -131,15 +127,12 @@ impl Memory<'_> {
 
     fn row(&self, key: RowKey, sites: Vec<SiteIndex>, whole: f64) -> MemoryRow {
         let amounts = self.amounts(sites.iter().copied());
-        let bytes = |quantity: &super::Quantity| {
-            quantity.metric(&self.strata, 1.0, "bytes", Evidence::Estimated)
+        let metric = |quantity: &Quantity, unit| {
+            quantity.metric(&self.strata, 1.0, unit, Evidence::Estimated)
         };
-        let count = |quantity: &super::Quantity| {
-            quantity.metric(&self.strata, 1.0, "count", Evidence::Estimated)
-        };
-        let both = amounts.read.plus(&amounts.write);
+        let moved = amounts.read.plus(&amounts.write);
         let share = match whole >= LINE {
-            true => both.metric(&self.strata, whole / 100.0, "percent", Evidence::Estimated),
+            true => moved.metric(&self.strata, whole / 100.0, "percent", Evidence::Estimated),
             false => Metric::unavailable("percent", "the program moved no data to or from memory"),
         };
         let busiest = sites.iter().max_by_key(|site| {
@@ -153,11 +146,11 @@ impl Memory<'_> {
         MemoryRow {
             key,
             place: busiest.map_or(crate::stack::NO_STACK, |site| self.place(*site)),
-            read: bytes(&amounts.read),
-            write: bytes(&amounts.write),
+            read: metric(&amounts.read, "bytes"),
+            write: metric(&amounts.write, "bytes"),
             share: Metric { high: share.high.map(|high| high.min(100.0)), ..share },
-            loads: count(&amounts.loads),
-            stores: count(&amounts.stores),
+            loads: metric(&amounts.loads, "count"),
+            stores: metric(&amounts.stores, "count"),
             levels: self.levels(sites.iter().copied()),
             sites,
         }

@@ -2,8 +2,8 @@
 //!
 //! What for: a burst is a look at a random moment of the program's CPU time. What it saw per second of native time is
 //! multiplied by the CPU time that the samples give to the code in which it began: bursts in one function (as compiled,
-//! with all that is inlined into it) are a *stratum*. Samples are many and bursts few, so this is closer to the truth than bursts alone, and functions in which
-//! bursts cannot begin show up as time that nothing is known about.
+//! with all that is inlined into it) are a *stratum*. Samples are many and bursts few, so this is closer to the truth than
+//! bursts alone, and functions in which bursts cannot begin show up as time that nothing is known about.
 //! What not: what a burst saw.
 //!
 //! Source: W. G. Cochran, "Sampling Techniques" (3rd ed., Wiley 1977), 5.2 (stratified totals), 6.10 (separate ratio
@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 
 use base::Nanos;
-use facts::{Metric, Privilege};
+use facts::{Metric, Privilege, Sample};
 
 use crate::index_map::IndexMap;
 use crate::interval::{Z_95, student_95};
@@ -113,8 +113,7 @@ impl Strata {
         };
         strata.in_order.sort_by_key(|index| strata.looks[*index].time);
         for index in &strata.in_order {
-            let function = strata.looks[*index].function;
-            let stratum = strata.stratum_of.get(&function).copied().unwrap_or(REST);
+            let stratum = strata.stratum(strata.looks[*index].function);
             strata.bursts[stratum].push(*index);
         }
         strata.add_time(profile, &by_function);
@@ -138,9 +137,9 @@ impl Strata {
         }
         self.scale = whole / amount;
         for cell in profile.all_cells().iter().filter(|cell| !cell.kernel) {
-            let function = self.function_of(profile, cell.stack);
+            let function = profile.stacks.compiled_user(cell.stack);
             let seconds = cell.weight.amount() as f64 * self.scale;
-            let stratum = self.stratum_of.get(&function).copied().unwrap_or(REST);
+            let stratum = self.stratum(function);
             self.shares[stratum].seconds += seconds;
             self.shares[stratum].samples += cell.weight.effective_records();
             self.seconds += seconds;
@@ -151,12 +150,8 @@ impl Strata {
         }
     }
 
-    fn function_of(
-        &self,
-        profile: &Profile<'_>,
-        stack: Option<crate::stack::NodeIndex>,
-    ) -> FunctionId {
-        profile.stacks.compiled_user(stack)
+    fn stratum(&self, function: FunctionId) -> usize {
+        self.stratum_of.get(&function).copied().unwrap_or(REST)
     }
 
     /// Native seconds of a burst.
@@ -220,8 +215,7 @@ impl Strata {
         let mut shares = vec![Share::default(); self.shares.len()];
         for cell in profile.all_cells().iter().filter(|cell| !cell.kernel && cell.thread == thread)
         {
-            let function = self.function_of(profile, cell.stack);
-            let share = &mut shares[self.stratum_of.get(&function).copied().unwrap_or(REST)];
+            let share = &mut shares[self.stratum(profile.stacks.compiled_user(cell.stack))];
             share.seconds += cell.weight.amount() as f64 * self.scale;
             share.samples += cell.weight.effective_records();
         }
@@ -229,12 +223,22 @@ impl Strata {
     }
 
     fn total_of(&self, values: &[f64], shares: &[Share]) -> Total {
+        let parts = (0..).zip(shares).map(|(stratum, share)| (share, self.speaking_for(stratum)));
+        self.sum(values, parts, self.all_samples)
+    }
+
+    /// Sum over shares of CPU time, each with the bursts that speak for it; `samples` are those of all shares.
+    fn sum<'a>(
+        &self,
+        values: &[f64],
+        parts: impl Iterator<Item = (&'a Share, &'a [usize])>,
+        samples: f64,
+    ) -> Total {
         let (mut sum, mut variance) = (0.0, 0.0);
-        for (stratum, share) in shares.iter().enumerate().filter(|(_, share)| share.seconds > 0.0) {
-            let bursts = self.speaking_for(stratum);
+        for (share, bursts) in parts.filter(|(share, _)| share.seconds > 0.0) {
             let Some((rate, error)) = self.rate(values, bursts) else { continue };
             sum += share.seconds * rate;
-            let scatter = share.scatter(self.all_samples);
+            let scatter = share.scatter(samples);
             variance += (share.seconds * error).powi(2) + (share.seconds * rate * scatter).powi(2);
         }
         Total { value: sum, half: variance.sqrt() }
@@ -259,44 +263,31 @@ impl Strata {
         Some((rate, error))
     }
 
-    /// The same per bin of time, and per thread if asked for: bursts near in time speak for a bin.
+    /// The same per bin of time: bursts near in time speak for a bin.
     pub(crate) fn over_time(
         &self,
         profile: &Profile<'_>,
         bins: &Bins,
-        thread: Option<ThreadIndex>,
         values: &[&[f64]],
     ) -> Vec<Vec<Total>> {
         let mut shares = vec![vec![Share::default(); self.shares.len()]; bins.count()];
-        for sample in &profile.recording.samples {
-            let of = profile.threads.find(sample.pid, sample.tid);
-            if sample.privilege == Privilege::Kernel || thread.is_some() && of != thread {
-                continue;
-            }
+        let user = |sample: &&Sample| sample.privilege != Privilege::Kernel;
+        for sample in profile.recording.samples.iter().filter(user) {
             let Some(bin) = bins.index(sample.time) else { continue };
             let stack = sample.stack.and_then(|id| profile.stacks.find(id));
-            let function = self.function_of(profile, stack);
-            let stratum = self.stratum_of.get(&function).copied().unwrap_or(REST);
-            let share = &mut shares[bin][stratum];
+            let share = &mut shares[bin][self.stratum(profile.stacks.compiled_user(stack))];
             share.seconds += sample.weight.0 as f64 * self.scale;
             share.samples += 1.0;
         }
         let middle = |bin: usize| bins.start(bin) + Nanos(bins.width.0 / 2);
         let of_bin = |(bin, shares): (usize, Vec<Share>)| {
             let samples: f64 = shares.iter().map(|share| share.samples).sum();
-            let mut totals = vec![Total::default(); values.len()];
-            for (stratum, share) in shares.iter().enumerate().filter(|(_, one)| one.seconds > 0.0) {
-                let bursts = self.nearest(stratum, middle(bin));
-                for (total, values) in totals.iter_mut().zip(values) {
-                    let Some((rate, error)) = self.rate(values, &bursts) else { continue };
-                    let scatter = share.scatter(samples);
-                    let variance =
-                        (share.seconds * error).powi(2) + (share.seconds * rate * scatter).powi(2);
-                    total.value += share.seconds * rate;
-                    total.half = (total.half.powi(2) + variance).sqrt();
-                }
-            }
-            totals
+            let near = |(stratum, share): (usize, &Share)| {
+                if share.seconds > 0.0 { self.nearest(stratum, middle(bin)) } else { Vec::new() }
+            };
+            let bursts: Vec<Vec<usize>> = shares.iter().enumerate().map(near).collect();
+            let parts = || shares.iter().zip(bursts.iter().map(Vec::as_slice));
+            values.iter().map(|values| self.sum(values, parts(), samples)).collect()
         };
         shares.into_iter().enumerate().map(of_bin).collect()
     }

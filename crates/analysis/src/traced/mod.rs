@@ -11,6 +11,8 @@ mod replay;
 pub(crate) use address::Touch;
 pub(crate) use chain::{CHASE_DEPTH, Depths};
 pub(crate) use code::TracedBlock;
-pub(crate) use replay::{Damage, Execution, Observer, replay, replay_these, traced_bursts};
+pub(crate) use replay::{
+    Damage, Execution, Observer, pieces_by_burst, replay, replay_these, traced_bursts,
+};
 
 pub use code::{Site, SiteIndex, TracedCode};

@@ -90,6 +90,15 @@ pub(crate) struct Damage {
     pub(crate) pieces: u64,
 }
 
+/// The encoded records of each burst, in order.
+pub(crate) fn pieces_by_burst(recording: &Recording) -> HashMap<BurstId, Vec<&[u8]>> {
+    let mut pieces: HashMap<BurstId, Vec<&[u8]>> = HashMap::new();
+    for records in &recording.records {
+        pieces.entry(records.burst).or_default().push(&records.bytes);
+    }
+    pieces
+}
+
 /// The bursts that recorded addresses, in the order of the recording.
 pub(crate) fn traced_bursts(recording: &Recording) -> impl Iterator<Item = &Burst> {
     let traced = |burst: &&Burst| burst.flavour == BurstFlavour::Trace && !burst.records_lost;
@@ -112,10 +121,7 @@ pub(crate) fn replay_these<'a>(
     observer: &mut impl Observer,
     bursts: impl Iterator<Item = &'a Burst>,
 ) -> Damage {
-    let mut pieces: HashMap<BurstId, Vec<&[u8]>> = HashMap::new();
-    for records in &recording.records {
-        pieces.entry(records.burst).or_default().push(&records.bytes);
-    }
+    let pieces = pieces_by_burst(recording);
     let mut damage = Damage::default();
     for burst in bursts {
         if observer.is_full() {
