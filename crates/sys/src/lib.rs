@@ -8,6 +8,7 @@ pub mod floor;
 pub mod heap;
 pub mod kernels;
 pub mod map;
+mod own_child;
 pub mod perf;
 pub mod process;
 pub mod sandbox;

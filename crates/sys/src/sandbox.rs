@@ -11,6 +11,8 @@ use std::os::fd::{AsRawFd, FromRawFd};
 
 use base::{Pid, RemoteAddr};
 
+use crate::own_child::OwnChild;
+
 /// Memory of the sandbox, readable, writable and executable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
@@ -51,7 +53,7 @@ pub enum Stopped {
 /// A stopped process with memory that we share.
 #[derive(Debug)]
 pub struct Sandbox {
-    pid: Pid,
+    process: OwnChild,
     start: *mut u8,
     length: usize,
 }
@@ -77,7 +79,7 @@ impl Sandbox {
         if pid == 0 {
             stand_by(pieces, &file);
         }
-        let sandbox = Sandbox { pid: Pid(pid), start, length };
+        let sandbox = Sandbox { process: OwnChild { pid: Pid(pid) }, start, length };
         if pid < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -86,7 +88,7 @@ impl Sandbox {
             other => return Err(io::Error::other(format!("the sandbox did not start: {other:?}"))),
         }
         let options = libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACESYSGOOD;
-        sandbox.request(libc::PTRACE_SETOPTIONS, options as usize)?;
+        sandbox.process.request(libc::PTRACE_SETOPTIONS, options as usize)?;
         Ok(sandbox)
     }
 
@@ -114,58 +116,18 @@ impl Sandbox {
     }
 
     fn go(&mut self, how: libc::c_uint) -> io::Result<Stopped> {
-        self.request(how, 0)?;
+        self.process.request(how, 0)?;
         self.wait()
     }
 
-    fn request(&self, request: libc::c_uint, data: usize) -> io::Result<()> {
-        // Safety: none of the requests that come here takes a pointer into our memory.
-        if unsafe { libc::ptrace(request, self.pid.0, 0, data) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
-    }
-
     fn wait(&self) -> io::Result<Stopped> {
-        let mut status = 0;
-        // Safety: a live out-pointer.
-        while unsafe { libc::waitpid(self.pid.0, &raw mut status, libc::__WALL) } < 0 {
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
-        if !libc::WIFSTOPPED(status) {
-            return Ok(Stopped::Ended);
-        }
         const SYSTEM_CALL: i32 = libc::SIGTRAP | 0x80;
-        match libc::WSTOPSIG(status) {
-            SYSTEM_CALL => Ok(Stopped::SystemCall(self.kernel_registers()?.orig_rax)),
-            libc::SIGTRAP => Ok(Stopped::Step),
-            signal => Ok(Stopped::Signal(signal, self.fault_address()?)),
-        }
-    }
-
-    fn fault_address(&self) -> io::Result<RemoteAddr> {
-        // Safety: plain data, all zeroes is valid.
-        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        let to = &raw mut info;
-        // Safety: the kernel fills a live structure of exactly this type.
-        if unsafe { libc::ptrace(libc::PTRACE_GETSIGINFO, self.pid.0, 0, to) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // Safety: the union's part for faults is a pointer; of other signals it is some number, which is no harm.
-        Ok(RemoteAddr(unsafe { info.si_addr() } as u64))
-    }
-
-    fn kernel_registers(&self) -> io::Result<libc::user_regs_struct> {
-        // Safety: plain data, all zeroes is valid.
-        let mut regs: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-        // Safety: the kernel fills a live structure of exactly this type.
-        if unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.pid.0, 0, &raw mut regs) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(regs)
+        Ok(match self.process.wait()? {
+            None => Stopped::Ended,
+            Some(SYSTEM_CALL) => Stopped::SystemCall(self.process.registers()?.orig_rax),
+            Some(libc::SIGTRAP) => Stopped::Step,
+            Some(signal) => Stopped::Signal(signal, self.process.signal_info()?.1),
+        })
     }
 
     /// The registers.
@@ -173,7 +135,7 @@ impl Sandbox {
     /// # Errors
     /// The kernel's.
     pub fn registers(&self) -> io::Result<Registers> {
-        let r = self.kernel_registers()?;
+        let r = self.process.registers()?;
         Ok(Registers {
             general: [
                 r.rax, r.rcx, r.rdx, r.rbx, r.rsp, r.rbp, r.rsi, r.rdi, r.r8, r.r9, r.r10, r.r11,
@@ -191,7 +153,7 @@ impl Sandbox {
     /// # Errors
     /// The kernel's; it refuses bases outside of user space.
     pub fn set_registers(&mut self, registers: &Registers) -> io::Result<()> {
-        let mut r = self.kernel_registers()?;
+        let mut r = self.process.registers()?;
         [
             r.rax, r.rcx, r.rdx, r.rbx, r.rsp, r.rbp, r.rsi, r.rdi, r.r8, r.r9, r.r10, r.r11,
             r.r12, r.r13, r.r14, r.r15,
@@ -200,13 +162,7 @@ impl Sandbox {
         r.eflags = registers.flags;
         r.fs_base = registers.fs_base.0;
         r.gs_base = registers.gs_base.0;
-        // No system call to restart.
-        r.orig_rax = u64::MAX;
-        // Safety: the kernel reads a live structure of exactly this type.
-        if unsafe { libc::ptrace(libc::PTRACE_SETREGS, self.pid.0, 0, &raw const r) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
+        self.process.set_registers(&r)
     }
 
     /// x87, vector and mask registers as an XSAVE image in standard format (SDM vol. 1, 13.4).
@@ -232,19 +188,14 @@ impl Sandbox {
         const NT_X86_XSTATE: usize = 0x202; // include/uapi/linux/elf.h
         let mut piece = libc::iovec { iov_base: image.as_mut_ptr().cast(), iov_len: image.len() };
         // Safety: the vector covers `image`, exclusively borrowed, and lives through the call.
-        let done = unsafe { libc::ptrace(request, self.pid.0, NT_X86_XSTATE, &raw mut piece) };
+        let done =
+            unsafe { libc::ptrace(request, self.process.pid.0, NT_X86_XSTATE, &raw mut piece) };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(piece.iov_len) }
     }
 }
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        if self.pid.0 > 0 {
-            // Safety: our own child, not yet waited for.
-            unsafe { libc::kill(self.pid.0, libc::SIGKILL) };
-            // Safety: no status is asked for.
-            unsafe { libc::waitpid(self.pid.0, std::ptr::null_mut(), libc::__WALL) };
-        }
         // Safety: exactly the range that mmap gave us; no slice of it outlives `self`.
         unsafe { libc::munmap(self.start.cast(), self.length) };
     }

@@ -14,6 +14,7 @@ use std::os::unix::fs::FileExt;
 use base::{Pid, RemoteAddr};
 
 use super::stub::PAGE;
+use crate::own_child::OwnChild;
 
 /// The descriptors of the process.
 const ARENA_FD: i32 = 0;
@@ -32,7 +33,7 @@ const CPU_SECONDS: u64 = 5;
 /// A traced child. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Child {
-    pid: Pid,
+    process: OwnChild,
     /// Where `syscall; int3` lies in it.
     call: RemoteAddr,
 }
@@ -111,13 +112,14 @@ impl Child {
         if pid < 0 {
             return Err(io::Error::last_os_error());
         }
-        let mut child = Child { pid: Pid(pid), call: RemoteAddr(PROGRAM + 64 + 56) };
+        let mut child =
+            Child { process: OwnChild { pid: Pid(pid) }, call: RemoteAddr(PROGRAM + 64 + 56) };
         match child.wait()? {
             Stop::Signal(libc::SIGTRAP, ..) => {}
             other => return Err(io::Error::other(format!("it did not start: {other:?}"))),
         }
         let options = libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACESYSGOOD;
-        child.request(libc::PTRACE_SETOPTIONS, options as usize)?;
+        child.process.request(libc::PTRACE_SETOPTIONS, options as usize)?;
         for (offset, bytes, writable) in parts {
             let access = if *writable { libc::PROT_WRITE } else { libc::PROT_EXEC };
             let place = RemoteAddr(at.0 + *offset as u64);
@@ -154,7 +156,7 @@ impl Child {
             arguments;
         registers.rip = self.call.0;
         self.set_registers(&registers)?;
-        self.request(libc::PTRACE_CONT, 0)?;
+        self.process.request(libc::PTRACE_CONT, 0)?;
         match self.wait()? {
             Stop::Signal(libc::SIGTRAP, ..) => {}
             other => return Err(io::Error::other(format!("it does not answer: {other:?}"))),
@@ -169,83 +171,33 @@ impl Child {
 
     /// Goes on as the registers say, up to the next stop; system calls are stopped at and not made.
     pub(super) fn go(&mut self) -> io::Result<Stop> {
-        self.request(libc::PTRACE_SYSEMU, 0)?;
+        self.process.request(libc::PTRACE_SYSEMU, 0)?;
         self.wait()
     }
 
     #[cfg(test)]
     pub(super) fn pid(&self) -> Pid {
-        self.pid
-    }
-
-    fn request(&self, request: libc::c_uint, data: usize) -> io::Result<()> {
-        // Safety: none of the requests that come here takes a pointer into our memory.
-        if unsafe { libc::ptrace(request, self.pid.0, 0, data) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
+        self.process.pid
     }
 
     fn wait(&self) -> io::Result<Stop> {
-        let mut status = 0;
-        // Safety: a live out-pointer.
-        while unsafe { libc::waitpid(self.pid.0, &raw mut status, libc::__WALL) } < 0 {
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
+        const SYSTEM_CALL: i32 = libc::SIGTRAP | 0x80;
+        Ok(match self.process.wait()? {
+            None => Stop::Ended,
+            Some(SYSTEM_CALL) => Stop::SystemCall,
+            Some(signal) => {
+                let (code, address) = self.process.signal_info()?;
+                Stop::Signal(signal, code, address)
             }
-        }
-        if !libc::WIFSTOPPED(status) {
-            return Ok(Stop::Ended);
-        }
-        let signal = libc::WSTOPSIG(status);
-        if signal == libc::SIGTRAP | 0x80 {
-            return Ok(Stop::SystemCall);
-        }
-        // Safety: plain data, all zeroes is valid.
-        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        let to = &raw mut info;
-        // Safety: the kernel fills a live structure of exactly this type.
-        if unsafe { libc::ptrace(libc::PTRACE_GETSIGINFO, self.pid.0, 0, to) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // Safety: the union's part for faults is a pointer; of other signals it is some number, which is no harm.
-        let address = RemoteAddr(unsafe { info.si_addr() } as u64);
-        Ok(Stop::Signal(signal, info.si_code, address))
+        })
     }
 
     pub(super) fn registers(&self) -> io::Result<libc::user_regs_struct> {
-        // Safety: plain data, all zeroes is valid.
-        let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-        let to = &raw mut registers;
-        // Safety: the kernel fills a live structure of exactly this type.
-        if unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.pid.0, 0, to) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(registers)
+        self.process.registers()
     }
 
     pub(super) fn set_registers(&mut self, registers: &libc::user_regs_struct) -> io::Result<()> {
-        let mut registers = *registers;
-        // No system call to restart.
-        registers.orig_rax = u64::MAX;
-        let from = &raw const registers;
-        // Safety: the kernel reads a live structure of exactly this type.
-        if unsafe { libc::ptrace(libc::PTRACE_SETREGS, self.pid.0, 0, from) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        // Safety: our own child. If it was waited for already, both calls fail without harm: this thread made it, and
-        // nobody else in this process waits for children that are not its own.
-        unsafe {
-            libc::kill(self.pid.0, libc::SIGKILL);
-            libc::waitpid(self.pid.0, std::ptr::null_mut(), libc::__WALL);
-        }
+        self.process.set_registers(registers)
     }
 }
 
