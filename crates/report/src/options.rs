@@ -43,20 +43,21 @@ pub enum View {
     Allocations,
 }
 
-const CACHE_MODEL: &str = "a model of the caches";
+const RULES: &str = "rules that judge the figures";
+const BY_LINE_OR_PAGE: &str = "figures per cache line or page";
 const OBJECT_ACCESSES: &str = "accesses matched with allocations";
 const KERNEL_TRACING: &str = "kernel tracing";
 
 /// Views that later versions have, and what they need.
 const LATER_VIEWS: [(&str, &str); 3] =
-    [("objects", OBJECT_ACCESSES), ("kernel", KERNEL_TRACING), ("findings", CACHE_MODEL)];
+    [("objects", OBJECT_ACCESSES), ("kernel", KERNEL_TRACING), ("findings", RULES)];
 
 /// Groupings that later versions have, and what they need.
 const LATER_KEYS: [(&str, &str); 5] = [
     ("memory-object", OBJECT_ACCESSES),
     ("allocation-stack", OBJECT_ACCESSES),
-    ("cache-line", CACHE_MODEL),
-    ("page-size", CACHE_MODEL),
+    ("cache-line", BY_LINE_OR_PAGE),
+    ("page-size", BY_LINE_OR_PAGE),
     ("bandwidth-domain", "bandwidth counters"),
 ];
 

@@ -6,7 +6,7 @@ use analysis::accesses::{AccessRow, Accesses, Pattern, coverage};
 use facts::{Evidence, Metric};
 
 use super::Request;
-use super::columns::{cells_of_key, figure, looks, missing, name, of_keys};
+use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_looks};
 use crate::table::{Cell, Look, Table};
 use crate::text;
 
@@ -51,13 +51,10 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
         (Look::Count("lines_per_burst"), "lines"),
         (Look::Count("line_use_percent"), "used %"),
     ];
-    // The module is in JSON: figures and names would not fit on a line.
-    let fits =
-        |(look, _): &(Look, &str)| *look != Look::Text("module") || keys.contains(&Key::Module);
-    shown.extend(looks(place_keys).into_iter().filter(fits));
+    shown.extend(short_looks(place_keys, keys));
     let by = match keys {
         [] => "instruction".to_owned(),
-        keys => keys.iter().map(|key| key.name()).collect::<Vec<_>>().join(", "),
+        keys => names(keys),
     };
     let table = Table {
         view: "accesses",

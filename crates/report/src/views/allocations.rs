@@ -5,7 +5,7 @@ use analysis::heap::{HeapRow, HeapSums, heap_sums, heap_table};
 use analysis::summary::huge_page_share;
 
 use super::Request;
-use super::columns::{cells_of_key, figure, looks, missing, of_keys};
+use super::columns::{cells_of_key, figure, missing, names, of_keys, short_looks};
 use crate::table::{Cell, Look, Table};
 use crate::text;
 
@@ -48,11 +48,8 @@ pub(crate) fn allocations(request: &Request<'_>) -> Table {
         (Look::Bytes("peak_bytes"), "peak"),
         (Look::Bytes("live_at_end"), "at end"),
     ];
-    // The module is in JSON: figures and names would not fit on a line.
-    let fits =
-        |(look, _): &(Look, &str)| *look != Look::Text("module") || keys.contains(&Key::Module);
-    shown.extend(looks(keys).into_iter().filter(fits));
-    let by = keys.iter().map(|key| key.name()).collect::<Vec<_>>().join(", ");
+    shown.extend(short_looks(keys, keys));
+    let by = names(keys);
     let sums = heap_sums(profile.recording);
     let table = Table {
         view: "allocations",

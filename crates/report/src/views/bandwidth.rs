@@ -5,7 +5,7 @@ use analysis::memory::{BandwidthBin, Memory, MemoryRow};
 use facts::Metric;
 
 use super::Request;
-use super::columns::{cells_of_key, figure, looks, missing, name, of_keys};
+use super::columns::{cells_of_key, figure, looks, missing, name, names, of_keys};
 use crate::table::{Cell, Look, Table};
 
 /// Bins shown in text.
@@ -107,7 +107,7 @@ fn by_code(request: &Request<'_>, memory: &Memory<'_>, keys: &[Key]) -> Table {
         (Look::Count("dram"), "DRAM %"),
     ];
     shown.extend(looks(keys));
-    let by = keys.iter().map(|key| key.name()).collect::<Vec<_>>().join(", ");
+    let by = names(keys);
     Table {
         view: "bandwidth",
         result: request.options.result_name.clone(),

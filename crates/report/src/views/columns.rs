@@ -58,6 +58,19 @@ pub(crate) fn looks(keys: &[Key]) -> Vec<(Look, &'static str)> {
     looks
 }
 
+/// The same beside many figures: the module is in JSON then, unless it was asked for; figures and names would not fit on a
+/// line.
+pub(crate) fn short_looks(keys: &[Key], asked: &[Key]) -> Vec<(Look, &'static str)> {
+    let mut looks = looks(keys);
+    looks.retain(|(look, _)| *look != Look::Text("module") || asked.contains(&Key::Module));
+    looks
+}
+
+/// `function, source-line`.
+pub(crate) fn names(keys: &[Key]) -> String {
+    keys.iter().map(|key| key.name()).collect::<Vec<_>>().join(", ")
+}
+
 /// The cells of [`of_keys`]. `place` is the row's heaviest place, `stack` the frames of its call path.
 pub(crate) fn cells_of_key(
     profile: &Profile<'_>,

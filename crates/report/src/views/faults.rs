@@ -4,7 +4,7 @@ use analysis::Key;
 use analysis::faults::{FaultRow, FaultScales, fault_cost, fault_scales, fault_table};
 
 use super::Request;
-use super::columns::{cells_of_key, figure, looks, missing, of_keys};
+use super::columns::{cells_of_key, figure, looks, missing, names, of_keys};
 use crate::table::{Cell, Look, Table};
 use crate::text;
 
@@ -54,7 +54,6 @@ pub(crate) fn faults(request: &Request<'_>) -> Table {
         (Look::Count("major_faults"), "major"),
     ];
     shown.extend(looks(keys));
-    let names: Vec<&str> = keys.iter().map(|key| key.name()).collect();
     let table = Table {
         view: "faults",
         result: request.options.result_name.clone(),
@@ -62,7 +61,7 @@ pub(crate) fn faults(request: &Request<'_>) -> Table {
         rows,
         total,
         notes: notes(request),
-        title: request.title(&format!("page faults by {}", names.join(", "))),
+        title: request.title(&format!("page faults by {}", names(keys))),
         looks: shown,
         page: 25,
         empty: if request.selection.chooses_anything() {

@@ -4,8 +4,8 @@ use analysis::Key;
 
 use super::Request;
 use super::columns::{
-    CPU_TIME, SELF_PERCENT, TOTAL_PERCENT, TOTAL_TIME, cells_of_key, looks, missing, of_keys,
-    time_cells, total_cells,
+    CPU_TIME, SELF_PERCENT, TOTAL_PERCENT, TOTAL_TIME, cells_of_key, looks, missing, names,
+    of_keys, time_cells, total_cells,
 };
 use crate::table::{Look, Table};
 
@@ -51,7 +51,6 @@ pub(crate) fn hotspots(request: &Request<'_>) -> Table {
         shown.push((Look::Percent("total_percent"), "total %"));
     }
     shown.extend(looks(keys));
-    let names: Vec<&str> = keys.iter().map(|key| key.name()).collect();
     let table = Table {
         view: "hotspots",
         result: request.options.result_name.clone(),
@@ -59,7 +58,7 @@ pub(crate) fn hotspots(request: &Request<'_>) -> Table {
         rows,
         total,
         notes: request.sampling_notes(),
-        title: request.title(&format!("CPU time by {}", names.join(", "))),
+        title: request.title(&format!("CPU time by {}", names(keys))),
         looks: shown,
         page: 25,
         empty: request.empty("samples"),

@@ -6,7 +6,7 @@ use facts::Metric;
 
 use super::Request;
 use super::bandwidth::nothing;
-use super::columns::{cells_of_key, figure, looks, missing, name, of_keys};
+use super::columns::{cells_of_key, figure, looks, missing, name, names, of_keys};
 use crate::table::{Cell, Look, Table};
 
 pub(crate) fn latency(request: &Request<'_>, memory: &Memory<'_>) -> Table {
@@ -121,7 +121,7 @@ fn by_code(request: &Request<'_>, memory: &Memory<'_>, keys: &[Key]) -> Table {
         (Look::Count("beyond_l2"), "timed > L2 %"),
     ];
     shown.extend(looks(keys));
-    let by = keys.iter().map(|key| key.name()).collect::<Vec<_>>().join(", ");
+    let by = names(keys);
     let rows = found.as_ref().map_or(&[][..], Vec::as_slice);
     let mut notes = memory.notes.clone();
     if rows.iter().any(disagrees) {

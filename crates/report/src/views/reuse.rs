@@ -9,7 +9,7 @@ use base::Bytes;
 use facts::Metric;
 
 use super::Request;
-use super::columns::{cells_of_key, figure, looks, missing, name, of_keys};
+use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_looks};
 use crate::table::{Cell, Column, Look, Table};
 use crate::text;
 
@@ -66,11 +66,8 @@ pub(crate) fn reuse(request: &Request<'_>, code: &TracedCode) -> Table {
         (Look::Count("line_use_percent"), "used %"),
         (Look::Percent("tlb_4k_second_miss"), "TLB miss %"),
     ];
-    // The module is in JSON: figures and names would not fit on a line.
-    let fits =
-        |(look, _): &(Look, &str)| *look != Look::Text("module") || keys.contains(&Key::Module);
-    shown.extend(looks(keys).into_iter().filter(fits));
-    let by = keys.iter().map(|key| key.name()).collect::<Vec<_>>().join(", ");
+    shown.extend(short_looks(keys, keys));
+    let by = names(keys);
     let conclusion = heaviest.and_then(|(row, reused)| conclusion(request, keys, row, reused));
     let table = Table {
         view: "reuse",

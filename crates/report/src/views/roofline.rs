@@ -8,7 +8,7 @@ use analysis::{Key, RowKey, TracedCode};
 use facts::Metric;
 
 use super::Request;
-use super::columns::{cells_of_key, figure, looks, missing, name, of_keys};
+use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_looks};
 use crate::table::{Cell, Look, Table};
 use crate::text;
 
@@ -50,11 +50,8 @@ pub(crate) fn roofline(request: &Request<'_>, code: &TracedCode, memory: &Memory
         (Look::Figure("roof"), "roof"),
         (Look::Text("bound"), "bound by"),
     ];
-    // The module is in JSON: figures and names would not fit on a line.
-    let fits =
-        |(look, _): &(Look, &str)| *look != Look::Text("module") || keys.contains(&Key::Module);
-    shown.extend(looks(keys).into_iter().filter(fits));
-    let by = keys.iter().map(|key| key.name()).collect::<Vec<_>>().join(", ");
+    shown.extend(short_looks(keys, keys));
+    let by = names(keys);
     let table = Table {
         view: "roofline",
         result: request.options.result_name.clone(),
