@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use base::{BlockId, BurstId, Nanos, RemoteAddr};
 use burst::{NewBlock, Observation, Options, Tracer};
 use facts::{BurstFlavour, Record, decode_records};
-use support::Program;
+use support::{Program, read_again};
 use x86::translate::RecordLayout;
 use x86::{
-    Advance, BlockRoots, CodeBytes, Kind, Limits, Reader, SelfLoop, Source, State, Times, evaluate,
-    find_roots, read_block, self_loop,
+    Advance, BlockRoots, Kind, Limits, SelfLoop, Source, State, Times, evaluate, find_roots,
+    self_loop,
 };
 
 /// A block, read again from what was observed of it.
@@ -27,17 +27,8 @@ struct Code {
 
 impl Code {
     fn read(new: &NewBlock) -> Code {
-        let pieces: Vec<CodeBytes<'_>> = new
-            .pieces
-            .iter()
-            .map(|piece| CodeBytes { start: piece.address, bytes: &piece.bytes })
-            .collect();
-        let start = pieces.first().expect("a block has code").start;
-        let bytes = pieces.iter().map(|piece| piece.bytes.len()).sum();
-        let limits = Limits { bytes, ..Limits::SUPER };
-        let block = read_block(&mut Reader::new(), pieces.as_slice(), start, &limits);
+        let (block, layout) = read_again(new, Limits::SUPER);
         let roots = find_roots(&block);
-        let layout: RecordLayout = new.record.parse().expect("a layout");
         let loops = self_loop(&block, &roots).filter(|_| layout.iterations.is_some());
         Code { layout, roots, loops }
     }

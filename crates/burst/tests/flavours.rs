@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use base::{BlockId, BurstId, Nanos, RemoteAddr};
 use burst::{NewBlock, Observation, Options, Tracer};
 use facts::{Burst, BurstFlavour, decode_records};
-use support::Program;
+use support::{Program, read_again};
 use x86::translate::RecordLayout;
-use x86::{Block, CodeBytes, Limits, Reader, Source, State, evaluate, read_block};
+use x86::{Block, Limits, Source, State, evaluate};
 
 /// A block, read again from what was observed of it.
 struct Code {
@@ -23,14 +23,8 @@ struct Code {
 
 impl Code {
     fn read(new: &NewBlock) -> Code {
-        let pieces: Vec<CodeBytes<'_>> = new
-            .pieces
-            .iter()
-            .map(|piece| CodeBytes { start: piece.address, bytes: &piece.bytes })
-            .collect();
-        let start = pieces.first().expect("a block has code").start;
-        let block = read_block(&mut Reader::new(), pieces.as_slice(), start, &Limits::BASIC);
-        Code { block, layout: new.record.parse().expect("a layout") }
+        let (block, layout) = read_again(new, Limits::BASIC);
+        Code { block, layout }
     }
 }
 

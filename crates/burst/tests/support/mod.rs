@@ -7,7 +7,24 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use base::{Pid, Tid};
+use burst::NewBlock;
 use testkit::programs::{skip, target};
+use x86::translate::RecordLayout;
+use x86::{Block, CodeBytes, Limits, Reader, read_block};
+
+/// A block, read again from what was observed of it.
+pub fn read_again(new: &NewBlock, limits: Limits) -> (Block, RecordLayout) {
+    let pieces: Vec<CodeBytes<'_>> = new
+        .pieces
+        .iter()
+        .map(|piece| CodeBytes { start: piece.address, bytes: &piece.bytes })
+        .collect();
+    let start = pieces.first().expect("a block has code").start;
+    let bytes = pieces.iter().map(|piece| piece.bytes.len()).sum();
+    let limits = Limits { bytes, ..limits };
+    let block = read_block(&mut Reader::new(), pieces.as_slice(), start, &limits);
+    (block, new.record.parse().expect("a layout"))
+}
 
 /// A running program that tells where its data lie.
 pub struct Program {
