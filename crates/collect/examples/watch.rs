@@ -56,6 +56,10 @@ fn main() {
             Fact::Release(_) => ("freed heap block", 0),
             Fact::HeapTotal(total) => ("heap total (bytes)", total.allocated.0),
             Fact::SizeClass(class) => ("size class (bytes)", class.allocated.0),
+            Fact::Region(region) => ("region (bytes)", region.bytes.0),
+            Fact::RegionEnd(_) => ("end of a region", 0),
+            Fact::Global(_) => ("variable", 0),
+            Fact::AccessType(_) => ("type of an access", 0),
         };
         let entry = kinds.entry(kind).or_default();
         entry.0 += 1;

@@ -12,6 +12,7 @@ mod allocation;
 mod burst;
 pub mod host;
 mod metric;
+mod object;
 mod observed;
 mod recording;
 mod records;
@@ -23,6 +24,7 @@ pub use burst::{
     FloorTime, Records,
 };
 pub use metric::{Evidence, Metric};
+pub use object::{AccessType, Global, Region, RegionEnd, RegionKind};
 pub use observed::{
     Counter, CounterKind, Fact, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource,
     Mapping, Module, ModuleKind, Privilege, Sample, Sink, SinkError, StackNode, ThreadEvent,

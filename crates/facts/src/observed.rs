@@ -3,7 +3,8 @@
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 
 use crate::{
-    Allocation, Block, Burst, BurstRefused, CoreFloor, HeapTotal, Records, Release, SizeClass,
+    AccessType, Allocation, Block, Burst, BurstRefused, CoreFloor, Global, HeapTotal, Records,
+    Region, RegionEnd, Release, SizeClass,
 };
 
 /// Where a piece of code came from.
@@ -275,6 +276,10 @@ pub enum Fact {
     Release(Release),
     HeapTotal(HeapTotal),
     SizeClass(SizeClass),
+    Region(Region),
+    RegionEnd(RegionEnd),
+    Global(Global),
+    AccessType(AccessType),
 }
 
 /// Why a sink cannot take more facts.

@@ -1,9 +1,9 @@
 //! A whole recording in memory: what `store` opens and `analysis` reads.
 
 use crate::{
-    Allocation, Block, Burst, BurstRefused, CoreFloor, Counter, CounterKind, Fact, Fault, Frame,
-    Gauge, HeapTotal, Lost, LostSource, Mapping, Module, Records, Release, Run, Sample, SizeClass,
-    StackNode, ThreadEvent,
+    AccessType, Allocation, Block, Burst, BurstRefused, CoreFloor, Counter, CounterKind, Fact,
+    Fault, Frame, Gauge, Global, HeapTotal, Lost, LostSource, Mapping, Module, Records, Region,
+    RegionEnd, Release, Run, Sample, SizeClass, StackNode, ThreadEvent,
 };
 
 /// All facts of one result directory, by kind, each in the order in which it was written.
@@ -30,6 +30,10 @@ pub struct Recording {
     pub releases: Vec<Release>,
     pub heap_totals: Vec<HeapTotal>,
     pub size_classes: Vec<SizeClass>,
+    pub regions: Vec<Region>,
+    pub region_ends: Vec<RegionEnd>,
+    pub globals: Vec<Global>,
+    pub access_types: Vec<AccessType>,
 }
 
 impl Recording {
@@ -55,6 +59,10 @@ impl Recording {
             Fact::Release(fact) => self.releases.push(fact),
             Fact::HeapTotal(fact) => self.heap_totals.push(fact),
             Fact::SizeClass(fact) => self.size_classes.push(fact),
+            Fact::Region(fact) => self.regions.push(fact),
+            Fact::RegionEnd(fact) => self.region_ends.push(fact),
+            Fact::Global(fact) => self.globals.push(fact),
+            Fact::AccessType(fact) => self.access_types.push(fact),
         }
     }
 

@@ -78,6 +78,10 @@ impl Tables<'_> {
             Fact::Release(row) => self.row(&row),
             Fact::HeapTotal(row) => self.row(&row),
             Fact::SizeClass(row) => self.row(&row),
+            Fact::Region(row) => self.row(&row),
+            Fact::RegionEnd(row) => self.row(&row),
+            Fact::Global(row) => self.row(&row),
+            Fact::AccessType(row) => self.row(&row),
         }
     }
 

@@ -94,6 +94,10 @@ impl Tables<'_> {
             releases: self.read()?,
             heap_totals: self.read()?,
             size_classes: self.read()?,
+            regions: self.read()?,
+            region_ends: self.read()?,
+            globals: self.read()?,
+            access_types: self.read()?,
         };
         sort_by_time(&mut recording);
         Ok(Opened { recording, problems: self.problems })

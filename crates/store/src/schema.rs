@@ -41,11 +41,15 @@ pub enum Table {
     Releases = 16,
     HeapTotals = 17,
     SizeClasses = 18,
+    Regions = 19,
+    RegionEnds = 20,
+    Globals = 21,
+    AccessTypes = 22,
 }
 
 impl Table {
     /// All tables, in the order of their tags.
-    pub const ALL: [Table; 19] = [
+    pub const ALL: [Table; 23] = [
         Table::Modules,
         Table::Mappings,
         Table::Stacks,
@@ -65,6 +69,10 @@ impl Table {
         Table::Releases,
         Table::HeapTotals,
         Table::SizeClasses,
+        Table::Regions,
+        Table::RegionEnds,
+        Table::Globals,
+        Table::AccessTypes,
     ];
 
     /// The table's name; its file is `NAME.parquet`.
@@ -90,6 +98,10 @@ impl Table {
             Table::Releases => "releases",
             Table::HeapTotals => "heap_totals",
             Table::SizeClasses => "size_classes",
+            Table::Regions => "regions",
+            Table::RegionEnds => "region_ends",
+            Table::Globals => "globals",
+            Table::AccessTypes => "access_types",
         }
     }
 
@@ -105,6 +117,7 @@ impl Table {
             Table::Blocks | Table::Bursts | Table::Records | Table::BurstRefusals => 2,
             Table::CoreFloors => 3,
             Table::Allocations | Table::Releases | Table::HeapTotals | Table::SizeClasses => 4,
+            Table::Regions | Table::RegionEnds | Table::Globals | Table::AccessTypes => 5,
             _ => 1,
         }
     }

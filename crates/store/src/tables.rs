@@ -5,14 +5,16 @@
 
 mod allocations;
 mod bursts;
+mod objects;
 
 pub use bursts::code_length;
 
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
-    Allocation, Block, Burst, BurstRefused, CoreFloor, Counter, CounterKind, Fault, FaultKind,
-    Frame, Gauge, GaugeKind, HeapTotal, Lost, LostSource, Mapping, Module, ModuleKind, Privilege,
-    Records, Release, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind,
+    AccessType, Allocation, Block, Burst, BurstRefused, CoreFloor, Counter, CounterKind, Fault,
+    FaultKind, Frame, Gauge, GaugeKind, Global, HeapTotal, Lost, LostSource, Mapping, Module,
+    ModuleKind, Privilege, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode,
+    ThreadEvent, ThreadEventKind,
 };
 
 use crate::schema::{
@@ -349,5 +351,9 @@ pub fn columns(table: Table) -> &'static [Column] {
         Table::Releases => Release::COLUMNS,
         Table::HeapTotals => HeapTotal::COLUMNS,
         Table::SizeClasses => SizeClass::COLUMNS,
+        Table::Regions => Region::COLUMNS,
+        Table::RegionEnds => RegionEnd::COLUMNS,
+        Table::Globals => Global::COLUMNS,
+        Table::AccessTypes => AccessType::COLUMNS,
     }
 }

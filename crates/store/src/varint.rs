@@ -11,8 +11,9 @@
 //! Assumption: the bytes come from anywhere. Decoding checks every length before it uses it.
 
 use facts::{
-    Allocation, Block, Burst, BurstRefused, CoreFloor, Counter, Fact, Fault, Frame, Gauge,
-    HeapTotal, Lost, Mapping, Module, Records, Release, Sample, SizeClass, StackNode, ThreadEvent,
+    AccessType, Allocation, Block, Burst, BurstRefused, CoreFloor, Counter, Fact, Fault, Frame,
+    Gauge, Global, HeapTotal, Lost, Mapping, Module, Records, Region, RegionEnd, Release, Sample,
+    SizeClass, StackNode, ThreadEvent,
 };
 
 use crate::schema::{
@@ -53,6 +54,10 @@ impl Encoder {
             Fact::Release(row) => self.row(row),
             Fact::HeapTotal(row) => self.row(row),
             Fact::SizeClass(row) => self.row(row),
+            Fact::Region(row) => self.row(row),
+            Fact::RegionEnd(row) => self.row(row),
+            Fact::Global(row) => self.row(row),
+            Fact::AccessType(row) => self.row(row),
         }
     }
 
@@ -162,6 +167,10 @@ impl<'a> Decoder<'a> {
             Table::Releases => Fact::Release(self.row::<Release>()?),
             Table::HeapTotals => Fact::HeapTotal(self.row::<HeapTotal>()?),
             Table::SizeClasses => Fact::SizeClass(self.row::<SizeClass>()?),
+            Table::Regions => Fact::Region(self.row::<Region>()?),
+            Table::RegionEnds => Fact::RegionEnd(self.row::<RegionEnd>()?),
+            Table::Globals => Fact::Global(self.row::<Global>()?),
+            Table::AccessTypes => Fact::AccessType(self.row::<AccessType>()?),
         }))
     }
 

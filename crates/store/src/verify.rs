@@ -5,6 +5,7 @@
 
 mod allocations;
 mod bursts;
+mod objects;
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -98,12 +99,12 @@ pub const INVARIANTS: &[Invariant] = &[
     ),
     invariant(
         "modules-exist",
-        "stacks, mappings, source locations, blocks and refused bursts name modules that exist",
+        "stacks, mappings, source locations, blocks, refused bursts, variables and types of accesses name modules that exist",
         modules_exist,
     ),
     invariant(
         "stacks-exist",
-        "samples, faults and heap blocks name stacks that exist",
+        "samples, faults, heap blocks and regions name stacks that exist",
         stacks_exist,
     ),
     invariant("times-within-run", "nothing happens after the end of the run", times_within_run),
@@ -175,6 +176,16 @@ pub const INVARIANTS: &[Invariant] = &[
         "heap-adds-up",
         "a process's size classes add up to its heap total, and it frees no more than it had",
         allocations::heap_adds_up,
+    ),
+    invariant(
+        "ranges-proper",
+        "a region, its end and a variable have a length and end within the address space",
+        objects::ranges_proper,
+    ),
+    invariant(
+        "types-proper",
+        "an access has one type, and a member lies within it",
+        objects::types_proper,
     ),
 ];
 
@@ -269,7 +280,10 @@ fn modules_exist(subject: &Subject<'_>, report: &mut Report) {
     let blocks = blocks.map(|piece| ("block", piece.module));
     let refused = recording.burst_refusals.iter().filter_map(|refused| refused.at);
     let refused = refused.map(|(module, _)| ("refused burst", module));
-    for (what, module) in nodes.chain(mappings).chain(frames).chain(blocks).chain(refused) {
+    let globals = recording.globals.iter().map(|global| ("variable", global.module));
+    let types = recording.access_types.iter().map(|typed| ("type of an access", typed.module));
+    let code = nodes.chain(mappings).chain(frames).chain(blocks).chain(refused);
+    for (what, module) in code.chain(globals).chain(types) {
         if !known.contains(&module) {
             report.add(|| format!("a {what} names module {module}"));
         }
@@ -284,7 +298,8 @@ fn stacks_exist(subject: &Subject<'_>, report: &mut Report) {
     let blocks = recording.allocations.iter().map(|block| ("heap block", block.time, block.stack));
     let freed =
         recording.releases.iter().map(|freed| ("freed heap block", freed.time, freed.stack));
-    for (what, time, stack) in samples.chain(faults).chain(blocks).chain(freed) {
+    let regions = recording.regions.iter().map(|region| ("region", region.time, region.stack));
+    for (what, time, stack) in samples.chain(faults).chain(blocks).chain(freed).chain(regions) {
         if let Some(stack) = stack.filter(|stack| !known.contains(stack)) {
             report.add(|| format!("the {what} at {} ns names stack {stack}", time.0));
         }
@@ -304,7 +319,10 @@ fn times_within_run(subject: &Subject<'_>, report: &mut Report) {
     let blocks = recording.allocations.iter().map(|fact| ("heap block", fact.time));
     let freed = recording.releases.iter().map(|fact| ("freed heap block", fact.time));
     let program = samples.chain(faults).chain(mappings).chain(threads).chain(bursts);
-    let program = program.chain(blocks).chain(freed);
+    let regions = recording.regions.iter().map(|fact| ("region", fact.time));
+    let ended = recording.region_ends.iter().map(|fact| ("end of a region", fact.time));
+    let globals = recording.globals.iter().map(|fact| ("variable", fact.time));
+    let program = program.chain(blocks).chain(freed).chain(regions).chain(ended).chain(globals);
     let end = recording.run.elapsed_ns;
     for (what, time) in program.chain(refused).chain(lost).chain(gauges) {
         if time.0 > end {

@@ -4,10 +4,10 @@ use base::{
     AllocationId, BlockId, BurstId, Bytes, CpuId, FileOffset, ModuleId, Picos, RemoteAddr, StackId,
 };
 use facts::{
-    Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece,
-    CoreFloor, Counter, Fault, FloorOutcome, FloorTime, Frame, HeapTotal, Lost, Module, ModuleKind,
-    Privilege, Record, RecordEncoder, Records, Release, Run, Sample, SizeClass, StackNode,
-    ThreadEvent,
+    AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
+    CodePiece, CoreFloor, Counter, Fault, FloorOutcome, FloorTime, Frame, HeapTotal, Lost, Module,
+    ModuleKind, Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release,
+    Run, Sample, SizeClass, StackNode, ThreadEvent,
 };
 
 use super::*;
@@ -166,6 +166,15 @@ fn sound() -> Recording {
             ..HeapTotal::default()
         }],
         size_classes: vec![class(7, 2), class(15, 1)],
+        regions: vec![region(4096)],
+        region_ends: vec![RegionEnd {
+            time: Nanos(50),
+            pid: Pid(7),
+            start: RemoteAddr(0x1000),
+            bytes: Bytes(1),
+        }],
+        globals: vec![],
+        access_types: vec![typed(8)],
     }
 }
 
@@ -180,6 +189,36 @@ fn heap_block(id: u32, time: u64) -> Allocation {
         call: AllocationCall::Malloc,
         stack: Some(StackId(1)),
         sample_every: Bytes(0),
+    }
+}
+
+fn region(bytes: u64) -> Region {
+    Region {
+        time: Nanos(40),
+        pid: Pid(7),
+        tid: None,
+        start: RemoteAddr(0x1000),
+        bytes: Bytes(bytes),
+        kind: RegionKind::Anonymous,
+        name: String::new(),
+        file_offset: FileOffset(0),
+        page: None,
+        stack: Some(StackId(0)),
+    }
+}
+
+/// Proper up to a `field_offset` of 8.
+fn typed(field_offset: u64) -> AccessType {
+    AccessType {
+        module: ModuleId(0),
+        offset: FileOffset(16),
+        access: 0,
+        variable: None,
+        type_name: "node".to_owned(),
+        type_bytes: Bytes(16),
+        field: Some("next".to_owned()),
+        field_offset: Bytes(field_offset),
+        field_bytes: Bytes(8),
     }
 }
 
@@ -276,6 +315,13 @@ const BREAKS: &[Break] = &[
     ("releases-known", |r| r.releases[0].time = Nanos(299)),
     ("heap-adds-up", |r| r.size_classes[0].allocated = Bytes(21)),
     ("heap-adds-up", |r| r.heap_totals[0].freed = Bytes(31)),
+    ("stacks-exist", |r| r.regions[0].stack = Some(StackId(2))),
+    ("times-within-run", |r| r.region_ends[0].time = Nanos(10_001)),
+    ("modules-exist", |r| r.access_types[0].module = ModuleId(1)),
+    ("ranges-proper", |r| r.regions[0].bytes = Bytes(0)),
+    ("ranges-proper", |r| r.region_ends[0].bytes = Bytes(u64::MAX)),
+    ("types-proper", |r| r.access_types[0] = typed(9)),
+    ("types-proper", |r| r.access_types.push(typed(0))),
 ];
 
 #[test]

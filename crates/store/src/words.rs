@@ -2,7 +2,7 @@
 
 use facts::{
     AllocationCall, BurstEnd, BurstFlavour, CounterKind, FaultKind, GaugeKind, LostSource,
-    Privilege, ThreadEventKind,
+    Privilege, RegionKind, ThreadEventKind,
 };
 
 use crate::schema::Word;
@@ -46,6 +46,14 @@ words!(GaugeKind {
 });
 
 words!(AllocationCall { Malloc = "malloc", Calloc = "calloc", Realloc = "realloc", Aligned = "aligned" });
+words!(RegionKind {
+    Anonymous = "anonymous",
+    File = "file",
+    Shared = "shared",
+    Huge = "huge",
+    Stack = "stack",
+    Break = "break",
+});
 words!(BurstFlavour { Trace = "trace", Count = "count", Timed = "timed" });
 words!(BurstEnd {
     Time = "time",
@@ -101,5 +109,6 @@ mod tests {
         round_trip::<BurstFlavour>();
         round_trip::<BurstEnd>();
         round_trip::<AllocationCall>();
+        round_trip::<RegionKind>();
     }
 }

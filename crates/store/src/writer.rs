@@ -297,6 +297,8 @@ impl Writer {
             | Fact::Mapping(_)
             | Fact::Allocation(_)
             | Fact::Release(_)
+            | Fact::Region(_)
+            | Fact::RegionEnd(_)
             | Fact::Gauge(_) => used < self.limit / 100 * 60,
             Fact::Records(records) => {
                 records.bytes.len() <= MAX_BLOB_BYTES && used < self.limit / 100 * 60
@@ -304,6 +306,8 @@ impl Writer {
             Fact::Module(_)
             | Fact::ThreadEvent(_)
             | Fact::Frame(_)
+            | Fact::Global(_)
+            | Fact::AccessType(_)
             | Fact::Burst(_)
             | Fact::BurstRefused(_)
             | Fact::CoreFloor(_) => used < self.limit / 100 * 65,
@@ -412,6 +416,9 @@ pub(crate) fn time_of(fact: &Fact) -> Option<Nanos> {
         Fact::BurstRefused(fact) => Some(fact.time),
         Fact::Allocation(fact) => Some(fact.time),
         Fact::Release(fact) => Some(fact.time),
+        Fact::Region(fact) => Some(fact.time),
+        Fact::RegionEnd(fact) => Some(fact.time),
+        Fact::Global(fact) => Some(fact.time),
         Fact::Module(_)
         | Fact::StackNode(_)
         | Fact::Counter(_)
@@ -420,7 +427,8 @@ pub(crate) fn time_of(fact: &Fact) -> Option<Nanos> {
         | Fact::Records(_)
         | Fact::CoreFloor(_)
         | Fact::HeapTotal(_)
-        | Fact::SizeClass(_) => None,
+        | Fact::SizeClass(_)
+        | Fact::AccessType(_) => None,
     }
 }
 

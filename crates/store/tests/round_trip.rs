@@ -63,8 +63,18 @@ fn many_row_groups_come_back_in_order() {
     assert_eq!(verify(&directory).expect("verify"), []);
 }
 
-const SINCE_3_AND_4: &[&str] =
-    &["core_floors", "allocations", "releases", "heap_totals", "size_classes"];
+/// Tables that came with versions 3, 4 and 5.
+const SINCE_3: &[&str] = &[
+    "core_floors",
+    "allocations",
+    "releases",
+    "heap_totals",
+    "size_classes",
+    "regions",
+    "region_ends",
+    "globals",
+    "access_types",
+];
 
 /// Version 1 had neither the tables of bursts nor their costs.
 #[test]
@@ -74,7 +84,7 @@ fn a_result_of_version_1_opens() {
     let mut facts = facts(SMALL);
     facts.retain(|fact| !is_newer_than(1, fact));
     write(&directory, &run(SMALL), &facts).finish(&run(SMALL)).expect("finish");
-    for table in ["blocks", "bursts", "records", "burst_refusals"].iter().chain(SINCE_3_AND_4) {
+    for table in ["blocks", "bursts", "records", "burst_refusals"].iter().chain(SINCE_3) {
         fs::remove_file(directory.join(format!("{table}.parquet"))).expect("it was there");
     }
     let manifest = directory.join("run.json");
@@ -93,11 +103,12 @@ fn a_result_of_version_1_opens() {
     assert_eq!(verify(&directory).expect("verify"), []);
 }
 
-/// Version 2 had no floors of loops, version 3 nothing of the heap.
+/// Version 2 had no floors of loops, version 3 nothing of the heap, version 4 no other objects.
 #[test]
-fn results_of_versions_2_and_3_open() {
-    opens_as(2, SINCE_3_AND_4);
-    opens_as(3, &SINCE_3_AND_4[1..]);
+fn results_of_earlier_versions_open() {
+    opens_as(2, SINCE_3);
+    opens_as(3, &SINCE_3[1..]);
+    opens_as(4, &SINCE_3[5..]);
 }
 
 fn opens_as(version: u32, missing: &[&str]) {

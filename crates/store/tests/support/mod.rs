@@ -9,11 +9,12 @@ use base::{
 };
 use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
-    Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece,
-    CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind, FloorOutcome, FloorTime,
-    Frame, Gauge, GaugeKind, HeapTotal, Lost, LostSource, Mapping, Metric, Module, ModuleKind,
-    Privilege, Record, RecordEncoder, Recording, Records, Release, ResourceUse, Run, Sample,
-    SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind,
+    AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
+    CodePiece, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind, FloorOutcome,
+    FloorTime, Frame, Gauge, GaugeKind, Global, HeapTotal, Lost, LostSource, Mapping, Metric,
+    Module, ModuleKind, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd,
+    RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target, ThreadEvent,
+    ThreadEventKind,
 };
 
 /// What a made-up recording holds.
@@ -108,6 +109,7 @@ pub fn facts(shape: Shape) -> Vec<Fact> {
     facts.extend(samples_and_faults(shape, &mut numbers));
     facts.extend(bursts(shape));
     facts.extend(heap());
+    facts.extend(objects());
     facts.extend(program_end(shape));
     facts.extend(frames);
     facts
@@ -270,6 +272,7 @@ pub fn is_newer_than(version: u32, fact: &Fact) -> bool {
         Fact::Allocation(_) | Fact::Release(_) | Fact::HeapTotal(_) | Fact::SizeClass(_) => {
             version < 4
         }
+        Fact::Region(_) | Fact::RegionEnd(_) | Fact::Global(_) | Fact::AccessType(_) => version < 5,
         _ => false,
     }
 }
@@ -319,6 +322,52 @@ fn heap() -> Vec<Fact> {
     }));
     facts.push(Fact::SizeClass(SizeClass { pid: PID, largest: Bytes(63), allocations, allocated }));
     facts
+}
+
+/// A region with a name and one without, its end, a variable, two accesses.
+fn objects() -> Vec<Fact> {
+    let (pid, time, start) = (PID, Nanos(5_000), RemoteAddr(0x7f00_0000_0000));
+    let region = Region {
+        time,
+        pid,
+        tid: Some(PID_TID),
+        start,
+        bytes: Bytes(1 << 21),
+        kind: RegionKind::Huge,
+        name: String::new(),
+        file_offset: FileOffset(0),
+        page: Some(Bytes(1 << 21)),
+        stack: Some(StackId(0)),
+    };
+    let (kind, name) = (RegionKind::Break, "[heap]".to_owned());
+    let heap = Region { tid: None, kind, name, page: None, stack: None, ..region.clone() };
+    let typed = AccessType {
+        module: ModuleId(1),
+        offset: FileOffset(0x1234),
+        access: 0,
+        variable: Some("list".to_owned()),
+        type_name: "node".to_owned(),
+        type_bytes: Bytes(64),
+        field: Some("next".to_owned()),
+        field_offset: Bytes(8),
+        field_bytes: Bytes(8),
+    };
+    let whole = AccessType { access: 1, variable: None, field: None, ..typed.clone() };
+    vec![
+        Fact::Region(region),
+        Fact::Region(heap),
+        Fact::RegionEnd(RegionEnd { time: Nanos(9_000), pid, start, bytes: Bytes(4096) }),
+        Fact::Global(Global {
+            time,
+            pid,
+            module: ModuleId(1),
+            start,
+            bytes: Bytes(80),
+            name: "table".to_owned(),
+        }),
+        Fact::AccessType(typed),
+        Fact::AccessType(whole),
+    ]
 }
 
 fn block(id: u32) -> Block {

@@ -1,0 +1,105 @@
+//! What memory is, beside heap blocks: mapped regions and named variables of a program, and what its types say about one
+//! access.
+//!
+//! What for: an address at a time leads to the block, variable, stack or mapping that it lies in: heap blocks
+//! ([`Allocation`](crate::Allocation)) first, then [`Global`]s, then the last [`Region`] of the process before that time
+//! which holds it and of which no [`RegionEnd`] took that part away.
+//! What not: the choice itself and all sums, which are `analysis`.
+
+use base::{Bytes, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
+
+/// What a range of addresses is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum RegionKind {
+    /// Private memory without a file.
+    Anonymous,
+    /// Pages of a file, private or shared; code and constants of a module too.
+    File,
+    /// Memory without a file that processes may share: `MAP_SHARED`, System V, memfd.
+    Shared,
+    /// Pages of hugetlbfs or `MAP_HUGETLB`.
+    Huge,
+    /// The stack of a thread.
+    Stack,
+    /// What `brk` gave: where small heap blocks lie.
+    Break,
+}
+
+/// A range of a process's memory, from when it was mapped, or seen first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// When.
+    pub time: Nanos,
+    /// Whose address space.
+    pub pid: Pid,
+    /// For a stack: the thread whose it is. Else who mapped it; `None` when nobody was seen to: it was there already.
+    pub tid: Option<Tid>,
+    /// First address.
+    pub start: RemoteAddr,
+    /// Length, at least 1.
+    pub bytes: Bytes,
+    /// What for.
+    pub kind: RegionKind,
+    /// The file's path, or the kernel's word for it as `[heap]`; empty where there is none.
+    pub name: String,
+    /// Offset in the file of `start`.
+    pub file_offset: FileOffset,
+    /// Size of its pages where that is fixed (hugetlbfs); `None` where the kernel decides page by page.
+    pub page: Option<Bytes>,
+    /// Who asked for it. `None` when that was not seen.
+    pub stack: Option<StackId>,
+}
+
+/// A range that is no longer mapped. It may be part of a region, or of several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RegionEnd {
+    /// When.
+    pub time: Nanos,
+    /// Whose address space.
+    pub pid: Pid,
+    /// First address.
+    pub start: RemoteAddr,
+    /// Length.
+    pub bytes: Bytes,
+}
+
+/// A variable with a place of its own for the life of its module in a process: `.data`, `.bss`, `.rodata`, and what the
+/// linker put there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Global {
+    /// From when on it is there.
+    pub time: Nanos,
+    /// In which process.
+    pub pid: Pid,
+    /// The module that it belongs to.
+    pub module: ModuleId,
+    /// First address in that process.
+    pub start: RemoteAddr,
+    /// Length, at least 1.
+    pub bytes: Bytes,
+    /// Demangled name.
+    pub name: String,
+}
+
+/// What debug information says about one memory access of an instruction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AccessType {
+    /// The module of the instruction.
+    pub module: ModuleId,
+    /// Offset in it of the instruction's first byte.
+    pub offset: FileOffset,
+    /// Which access of the instruction: its position in `x86::Instruction::accesses`.
+    pub access: u32,
+    /// The variable that the address was taken from: `list`, `grid.cells`; `None` where no name is known.
+    pub variable: Option<String>,
+    /// The type that is accessed in: `node` of `struct node`, `double`; as C, C++, Fortran or Rust call it.
+    pub type_name: String,
+    /// Bytes of one such value.
+    pub type_bytes: Bytes,
+    /// The member: `next`, `position.x`; `None` where the whole value is meant.
+    pub field: Option<String>,
+    /// Bytes from the value's start to the member's.
+    pub field_offset: Bytes,
+    /// Bytes of the member, or of the whole value.
+    pub field_bytes: Bytes,
+}
