@@ -201,7 +201,7 @@ fn timed_loads_have_their_addresses() {
 #[test]
 fn loads_from_memory_take_longer_than_loads_from_the_nearest_cache() {
     let median = |arguments: &[&str]| {
-        let program = Program::start("access_patterns", arguments)?;
+        let program = Program::start_ready("access_patterns", arguments)?;
         let seen = watch(&program, BurstFlavour::Timed, |seen| loads(seen).len() >= ENOUGH);
         let mut cycles: Vec<u32> = loads(&seen).iter().map(|(_, cycles)| *cycles).collect();
         cycles.sort_unstable();

@@ -35,7 +35,12 @@ pub struct Program {
 impl Program {
     /// One part of `known_accesses`; `None` where it may not be traced.
     pub fn known_accesses(part: &str) -> Option<Program> {
-        let mut program = Program::start("known_accesses", &["--ms", "600000", "--only", part])?;
+        Program::start_ready("known_accesses", &["--ms", "600000", "--only", part])
+    }
+
+    /// A program that says `ready=1` when its loops begin.
+    pub fn start_ready(name: &str, arguments: &[&str]) -> Option<Program> {
+        let mut program = Program::start(name, arguments)?;
         let output = program.child.stdout.take().expect("stdout");
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             let (name, value) = line.split_once('=').expect("name=value");
