@@ -24,6 +24,7 @@ pub mod interval;
 pub mod memory;
 mod overhead;
 mod profile;
+pub mod remedies;
 pub mod reuse;
 pub mod roofline;
 mod selection;
@@ -33,6 +34,7 @@ pub mod summary;
 mod threads;
 pub mod timeline;
 mod traced;
+pub mod trial;
 mod weight;
 
 pub use error::AnalysisError;

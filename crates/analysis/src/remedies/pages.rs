@@ -1,0 +1,111 @@
+//! Huge pages, and memory that is kept instead of given back.
+
+use super::{Behaviour, Change, Fit, Means, Remedy, fit, needs_glibc};
+
+/// Below this much memory huge pages cannot matter, bytes.
+const LITTLE: f64 = 16e6;
+/// From this share of anonymous memory on most of it is in huge pages already.
+const MOSTLY_HUGE: f64 = 50.0;
+/// Up to this share of CPU time and this rate, page faults do not matter.
+const FEW_FAULTS_PERCENT: f64 = 1.0;
+const FEW_FAULTS: f64 = 5_000.0;
+const HUGE_PAGE: f64 = 2_097_152.0;
+
+pub(super) fn remedies(means: &Means<'_>, program: &Behaviour) -> Vec<Remedy> {
+    vec![
+        Remedy {
+            name: "huge-pages",
+            what: "ask for transparent huge pages for the heap",
+            fit: transparent(means, program),
+        },
+        Remedy { name: "hugetlb", what: "heap in reserved huge pages", fit: reserved(means, program) },
+        Remedy {
+            name: "hugetlb-morecore",
+            what: "heap in reserved huge pages by libhugetlbfs",
+            fit: morecore(means, program),
+        },
+        Remedy {
+            name: "keep-memory",
+            what: "reuse freed memory instead of giving it back to the kernel",
+            fit: keep(means, program),
+        },
+        Remedy {
+            name: "prefault",
+            what: "have the kernel fill memory at once",
+            fit: Fit::Impossible(
+                "it needs a line in the program: madvise(..., MADV_POPULATE_WRITE) behind the allocation, or mmap with MAP_POPULATE"
+                    .to_owned(),
+            ),
+        },
+    ]
+}
+
+/// Why huge pages would bring nothing.
+fn no_use(program: &Behaviour) -> Option<String> {
+    match (program.resident, program.huge_percent) {
+        (Some(bytes), _) if bytes < LITTLE => {
+            Some(format!("the program uses only {:.1} MB of memory", bytes / 1e6))
+        }
+        (_, Some(percent)) if percent >= MOSTLY_HUGE => {
+            Some(format!("{percent:.0} % of its memory is in huge pages already"))
+        }
+        _ => None,
+    }
+}
+
+fn transparent(means: &Means<'_>, program: &Behaviour) -> Fit {
+    let possible = match means.host.huge_pages.transparent.as_deref() {
+        None => Err("the kernel has no transparent huge pages".to_owned()),
+        Some("never") => Err(
+            "transparent huge pages are off: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"
+                .to_owned(),
+        ),
+        Some(_) => needs_glibc(means, (2, 35), "glibc.malloc.hugetlb"),
+    };
+    fit(Change::tunables(&["glibc.malloc.hugetlb=1"]), possible, no_use(program))
+}
+
+/// Free pages of the default size of pool.
+fn free_pages(means: &Means<'_>) -> Result<(), String> {
+    let free: u64 = means.host.huge_pages.pools.iter().map(|(_, _, free)| free).sum();
+    if free > 0 { Ok(()) } else { Err("no huge page is reserved".to_owned()) }
+}
+
+fn reserved(means: &Means<'_>, program: &Behaviour) -> Fit {
+    let how_many = (program.resident.unwrap_or(HUGE_PAGE) / HUGE_PAGE).ceil().max(1.0);
+    let possible = free_pages(means)
+        .map_err(|why| format!("{why}: sysctl vm.nr_hugepages={how_many:.0}"))
+        .and_then(|()| needs_glibc(means, (2, 35), "glibc.malloc.hugetlb"));
+    fit(Change::tunables(&["glibc.malloc.hugetlb=2"]), possible, no_use(program))
+}
+
+fn morecore(means: &Means<'_>, program: &Behaviour) -> Fit {
+    let possible = match means.glibc {
+        Some((major, minor)) if (major, minor) >= (2, 34) => Err(format!(
+            "the GNU C library has no hook for it any more since 2.34 (this is {major}.{minor}): take huge-pages or hugetlb"
+        )),
+        Some(_) => free_pages(means),
+        None => Err("it is for the GNU C library; this machine has another one".to_owned()),
+    };
+    let environment = vec![
+        ("LD_PRELOAD".to_owned(), "libhugetlbfs.so".to_owned()),
+        ("HUGETLB_MORECORE".to_owned(), "yes".to_owned()),
+    ];
+    fit(Change { environment, ..Change::default() }, possible, no_use(program))
+}
+
+fn keep(means: &Means<'_>, program: &Behaviour) -> Fit {
+    let few_faults = program.fault_percent.is_some_and(|percent| percent < FEW_FAULTS_PERCENT)
+        && program.faults_per_second.is_some_and(|rate| rate < FEW_FAULTS);
+    let pointless = few_faults.then(|| {
+        let percent = program.fault_percent.unwrap_or(0.0);
+        format!("page faults take only {percent:.1} % of its CPU time")
+    });
+    // Large blocks come from the heap's top instead of mmap, and the top is never given back.
+    let tunables = [
+        "glibc.malloc.mmap_max=0",
+        "glibc.malloc.trim_threshold=1099511627776",
+        "glibc.malloc.top_pad=67108864",
+    ];
+    fit(Change::tunables(&tunables), needs_glibc(means, (2, 26), "tunables"), pointless)
+}

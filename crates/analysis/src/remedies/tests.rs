@@ -1,0 +1,109 @@
+use facts::host::HugePages;
+
+use super::*;
+
+fn host() -> Host {
+    Host {
+        huge_pages: HugePages { transparent: Some("madvise".to_owned()), ..HugePages::default() },
+        allowed_cpus: vec![0, 1],
+        ..Host::default()
+    }
+}
+
+fn means(host: &Host) -> Means<'_> {
+    let allocators = vec![("libjemalloc.so".to_owned(), "/usr/lib/libjemalloc.so.2".to_owned())];
+    Means { host, glibc: Some((2, 36)), allocators, numactl: false }
+}
+
+/// A program that gives reason for everything.
+const NEEDY: Behaviour = Behaviour {
+    threads: 8.0,
+    faults_per_second: Some(100_000.0),
+    fault_percent: Some(30.0),
+    huge_percent: Some(0.0),
+    resident: Some(1e9),
+    blocks_per_second: Some(1e6),
+    copy_percent: 20.0,
+    openmp: true,
+};
+
+fn fits(means: &Means<'_>, program: &Behaviour) -> Vec<&'static str> {
+    let all = remedies(means, program).into_iter();
+    all.filter(|remedy| matches!(remedy.fit, Fit::Fits(_))).map(|remedy| remedy.name).collect()
+}
+
+fn of(means: &Means<'_>, program: &Behaviour, name: &str) -> Fit {
+    let all = remedies(means, program);
+    all.into_iter().find(|remedy| remedy.name == name).expect("a remedy").fit
+}
+
+#[test]
+fn what_the_machine_allows_and_the_program_asks_for_fits() {
+    let host = host();
+    assert_eq!(
+        fits(&means(&host), &NEEDY),
+        [
+            "huge-pages",
+            "keep-memory",
+            "pin-compact",
+            "pin-scatter",
+            "fewer-threads",
+            "threads-as-cpus",
+            "larger-tcache",
+            "few-arenas",
+            "jemalloc",
+            "nontemporal-copies",
+        ]
+    );
+}
+
+#[test]
+fn a_program_without_need_gets_nothing() {
+    let content = Behaviour {
+        threads: 1.0,
+        faults_per_second: Some(10.0),
+        fault_percent: Some(0.1),
+        huge_percent: Some(80.0),
+        resident: Some(1e9),
+        blocks_per_second: Some(100.0),
+        copy_percent: 0.1,
+        openmp: false,
+    };
+    let host = host();
+    assert_eq!(fits(&means(&host), &content), Vec::<&str>::new());
+    let why = of(&means(&host), &content, "huge-pages");
+    let Fit::Pointless(change, why) = why else { panic!("{why:?}") };
+    assert_eq!(why, "80 % of its memory is in huge pages already");
+    assert_eq!(change.line(), "GLIBC_TUNABLES=glibc.malloc.hugetlb=1");
+}
+
+#[test]
+fn what_cannot_work_says_why() {
+    let mut host = host();
+    let morecore = of(&means(&host), &NEEDY, "hugetlb-morecore");
+    let Fit::Impossible(why) = morecore else { panic!("{morecore:?}") };
+    assert!(why.contains("since 2.34 (this is 2.36)"), "{why}");
+    let old = Means { glibc: Some((2, 31)), ..means(&host) };
+    assert!(matches!(of(&old, &NEEDY, "huge-pages"), Fit::Impossible(_)));
+    let reserved = of(&means(&host), &NEEDY, "hugetlb");
+    assert_eq!(
+        reserved,
+        Fit::Impossible("no huge page is reserved: sysctl vm.nr_hugepages=477".to_owned())
+    );
+    host.huge_pages.pools = vec![(2 << 20, 600, 500)];
+    assert!(matches!(of(&means(&host), &NEEDY, "hugetlb"), Fit::Fits(_)));
+    host.huge_pages.transparent = Some("never".to_owned());
+    assert!(matches!(of(&means(&host), &NEEDY, "huge-pages"), Fit::Impossible(_)));
+}
+
+#[test]
+fn variables_add_to_what_is_there() {
+    let change = Change::tunables(&["a=1", "b=2"]);
+    let already = |name: &str| (name == "GLIBC_TUNABLES").then(|| "c=3".to_owned());
+    assert_eq!(
+        change.variables(&already),
+        [("GLIBC_TUNABLES".to_owned(), "a=1:b=2:c=3".to_owned())]
+    );
+    let library = Change::variable("LD_PRELOAD", "libjemalloc.so");
+    assert_eq!(library.line(), "LD_PRELOAD=libjemalloc.so");
+}
