@@ -31,6 +31,11 @@ pub enum Command {
         after_help = "Examples:\n  fathom report summary\n  fathom report hotspots -r r000ma -g source-line --limit 20\n  fathom report callers --filter function=memcpy\n  fathom report source --filter function=multiply1\n  fathom report faults --format csv"
     )]
     Report(ReportOptions),
+    /// Run the remedies that fit this machine against the plain program, and say what each brought
+    #[command(
+        after_help = "Examples:\n  fathom try -- ./solver input.dat\n  fathom try huge-pages jemalloc --budget 600 -- ./solver input.dat"
+    )]
+    Try(TryOptions),
     /// Show what this machine is and can do: caches, pages, NUMA, measured bandwidth, latency, FLOPS
     #[command(
         after_help = "Examples:\n  fathom machine\n  fathom machine --refresh\n  fathom machine --format json"
@@ -150,6 +155,28 @@ pub struct ReportOptions {
     /// For bandwidth: from which percent of the machine's peak on a rate is medium and high [default: 30,70]
     #[arg(long, value_name = "MEDIUM,HIGH")]
     pub bands: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct TryOptions {
+    /// Only these remedies, even where they seem pointless [default: all that fit]
+    #[arg(value_name = "REMEDY")]
+    pub remedies: Vec<String>,
+    /// A result of this program that tells which remedies fit [default: the program is recorded once]
+    #[arg(short, long, value_name = "DIR")]
+    pub result: Option<PathBuf>,
+    /// No new round after this many seconds
+    #[arg(long, value_name = "SEC", value_parser = seconds, default_value = "120")]
+    pub budget: std::time::Duration,
+    /// How to write it
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// Say nothing but errors and the table
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM ARGS")]
+    pub command: Vec<OsString>,
 }
 
 #[derive(Args, Debug)]

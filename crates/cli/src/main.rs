@@ -8,6 +8,7 @@ mod commands;
 mod exit;
 mod knobs;
 mod progress;
+mod timed_run;
 
 use std::process::ExitCode;
 
@@ -55,6 +56,7 @@ fn run(began: Nanos) -> Result<ExitCode, Failure> {
         Command::Run(options) => commands::collect::run(options, began),
         Command::Collect(options) => commands::collect::collect(options, began),
         Command::Report(options) => commands::report::report(&options),
+        Command::Try(options) => commands::try_remedies::try_remedies(&options),
         Command::Machine(options) => commands::machine::machine(&options),
         Command::Doctor => commands::doctor::doctor(),
         Command::Verify(options) => commands::verify::verify(&options),

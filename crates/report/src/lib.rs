@@ -16,6 +16,7 @@ mod options;
 pub mod summary;
 mod table;
 mod text;
+pub mod trials;
 mod views;
 
 pub use analysis::memory::Bands;

@@ -15,7 +15,7 @@ pub(super) fn remedies(means: &Means<'_>, program: &Behaviour) -> Vec<Remedy> {
     vec![
         Remedy {
             name: "huge-pages",
-            what: "ask for transparent huge pages for the heap",
+            what: "transparent huge pages for the heap",
             fit: transparent(means, program),
         },
         Remedy { name: "hugetlb", what: "heap in reserved huge pages", fit: reserved(means, program) },
@@ -26,7 +26,7 @@ pub(super) fn remedies(means: &Means<'_>, program: &Behaviour) -> Vec<Remedy> {
         },
         Remedy {
             name: "keep-memory",
-            what: "reuse freed memory instead of giving it back to the kernel",
+            what: "freed memory is reused, never given back",
             fit: keep(means, program),
         },
         Remedy {

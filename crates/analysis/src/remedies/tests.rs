@@ -1,3 +1,5 @@
+//! What fits whom: a program with every need, one with none, machines that lack things.
+
 use facts::host::HugePages;
 
 use super::*;

@@ -412,7 +412,8 @@ fn pass_on(exit: ExitKind, quiet: bool) -> ExitCode {
     }
 }
 
-fn find_program(name: &OsString) -> Result<PathBuf, Failure> {
+/// The program's file, as the shell would find it; whether it can be watched at all.
+pub fn find_program(name: &OsString) -> Result<PathBuf, Failure> {
     let search_path =
         std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned());
     collect::program::find(&name.to_string_lossy(), &search_path).map_err(|error| {

@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod generate;
 pub mod machine;
 pub mod report;
+pub mod try_remedies;
 pub mod verify;
 
 use std::io::Write;

@@ -155,6 +155,16 @@ pub fn page_size() -> usize {
     usize::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096)
 }
 
+/// Version of the GNU C library that this program runs with; `None` for another one.
+#[cfg(target_env = "gnu")]
+#[must_use]
+pub fn glibc_version() -> Option<(u32, u32)> {
+    // Safety: a static string that ends with NUL.
+    let text = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+    let (major, minor) = text.to_str().ok()?.split_once('.')?;
+    Some((major.parse().ok()?, minor.split('.').next()?.parse().ok()?))
+}
+
 /// Effective user id; 0 is root.
 #[must_use]
 pub fn user_id() -> u32 {

@@ -1,0 +1,138 @@
+//! `fathom try`: runs the remedies that fit against the plain program, and says what each brought.
+//!
+//! ```text
+//!   record the program once (or open a result)    what it does decides which remedies fit
+//!   rounds: plain, then each remedy, in an order drawn anew
+//!   after some rounds                             what is clear needs no more runs
+//!   until all is clear, or the budget is used up
+//! ```
+//! Assumption: a run does the same each time, and leaves nothing behind that makes the next one quicker but caches, which the
+//! recording has warmed.
+
+mod rounds;
+mod situation;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use analysis::remedies::{Change, Fit, Means, Remedy, remedies};
+use report::trials::Trials;
+
+use self::rounds::{Candidate, Rounds};
+use crate::arguments::{Format, TryOptions};
+use crate::exit::{CANNOT_MEASURE, Failure};
+
+/// Tries remedies.
+pub fn try_remedies(options: &TryOptions) -> Result<ExitCode, Failure> {
+    // A wrong name is said before the program has run for an hour.
+    let (host, _) = calibrate::host();
+    let means = situation::means(&host);
+    check_names(&options.remedies, &means)?;
+    super::collect::find_program(&options.command[0])?;
+    let program = situation::behaviour(options)?;
+    let (candidates, not_tried) = choose(remedies(&means, &program), &options.remedies);
+    if candidates.is_empty() && !options.remedies.is_empty() {
+        let why: Vec<String> =
+            not_tried.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+        return Err(Failure::new(CANNOT_MEASURE, anyhow::Error::msg(why.join("; "))));
+    }
+    let mut rounds = Rounds::new(&options.command, candidates, options.budget, options.quiet);
+    rounds.run()?;
+    let (plain, tried, notes) = rounds.finish();
+    let document = report::trials::trials(&Trials {
+        command: shell_words(&options.command),
+        plain,
+        tried,
+        not_tried,
+        notes,
+    });
+    super::print(&match options.format {
+        Format::Text => document.text(super::width(), super::colour()),
+        Format::Json => document.json(),
+        Format::Csv => document.csv(),
+    })
+}
+
+fn check_names(names: &[String], means: &Means<'_>) -> Result<(), Failure> {
+    let known: Vec<&str> =
+        remedies(means, &Default::default()).iter().map(|remedy| remedy.name).collect();
+    match names.iter().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(Failure::usage(format!(
+            "there is no remedy '{name}'; there are {}",
+            known.join(", ")
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// What is tried, and what is not and why. Who names remedies wants them even where they seem pointless.
+fn choose(all: Vec<Remedy>, named: &[String]) -> (Vec<Candidate>, Vec<(String, String)>) {
+    let (mut candidates, mut not_tried) = (Vec::new(), Vec::new());
+    for remedy in all {
+        let wanted = named.iter().any(|name| name == remedy.name);
+        if !wanted && !named.is_empty() {
+            continue;
+        }
+        match remedy.fit {
+            Fit::Fits(change) => candidates.push(candidate(remedy.name, remedy.what, change)),
+            Fit::Pointless(change, _) if wanted => {
+                candidates.push(candidate(remedy.name, remedy.what, change));
+            }
+            Fit::Pointless(_, why) | Fit::Impossible(why) => {
+                not_tried.push((remedy.name.to_owned(), why));
+            }
+        }
+    }
+    (candidates, not_tried)
+}
+
+fn candidate(name: &str, what: &str, change: Change) -> Candidate {
+    let variables = change.variables(&|name| std::env::var(name).ok());
+    let (before, line) = (change.before.iter().map(OsString::from).collect(), change.line());
+    Candidate::new(name, what, variables, before, line)
+}
+
+/// As one would type it.
+fn shell_words(command: &[OsString]) -> String {
+    let quoted = |word: &OsString| {
+        let word = word.to_string_lossy();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=+:,@%".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            word.into_owned()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    command.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        let words = ["./a", "b c", "it's", "", "--n=3"].map(OsString::from);
+        assert_eq!(shell_words(&words), r"./a 'b c' 'it'\''s' '' --n=3");
+    }
+
+    #[test]
+    fn who_names_a_remedy_gets_it_if_it_is_possible() {
+        let remedy = |name, fit| Remedy { name, what: "", fit };
+        let all = || {
+            vec![
+                remedy("a", Fit::Fits(Change::default())),
+                remedy("b", Fit::Pointless(Change::default(), "no use".to_owned())),
+                remedy("c", Fit::Impossible("not here".to_owned())),
+            ]
+        };
+        let names = |(candidates, not): (Vec<Candidate>, Vec<(String, String)>)| {
+            let tried: Vec<String> = candidates.into_iter().map(|one| one.name).collect();
+            (tried, not.into_iter().map(|(name, _)| name).collect::<Vec<_>>())
+        };
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(choose(all(), &[])), (words(&["a"]), words(&["b", "c"])));
+        let named = words(&["b", "c"]);
+        assert_eq!(names(choose(all(), &named)), (words(&["b"]), words(&["c"])));
+    }
+}

@@ -1,0 +1,192 @@
+//! The rounds of a trial: who runs next, and when it is enough.
+//!
+//! What not: the statistics (`analysis::trial`), the table (`report::trials`).
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use analysis::trial::{LOOKS, Round, Verdict, effect};
+use report::trials::Tried;
+
+use crate::exit::{CANNOT_MEASURE, Failure};
+use crate::progress::Progress;
+use crate::timed_run::{TimedRun, timed_run};
+
+/// A remedy that is tried.
+pub struct Candidate {
+    pub name: String,
+    what: String,
+    variables: Vec<(String, String)>,
+    before: Vec<OsString>,
+    line: String,
+    rounds: Vec<Round>,
+    /// Decided, or of no use: not run any more.
+    done: bool,
+    trouble: Option<String>,
+}
+
+impl Candidate {
+    pub fn new(
+        name: &str,
+        what: &str,
+        variables: Vec<(String, String)>,
+        before: Vec<OsString>,
+        line: String,
+    ) -> Candidate {
+        let (name, what) = (name.to_owned(), what.to_owned());
+        let (rounds, done, trouble) = (Vec::new(), false, None);
+        Candidate { name, what, variables, before, line, rounds, done, trouble }
+    }
+}
+
+/// What the plain program prints.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Output {
+    NotSeen,
+    Always(u64),
+    /// Times, addresses: no two runs print the same.
+    Varies,
+}
+
+/// A trial that runs.
+pub struct Rounds<'a> {
+    command: &'a [OsString],
+    candidates: Vec<Candidate>,
+    plain: Vec<f64>,
+    output: Output,
+    budget: Duration,
+    progress: Progress,
+    random: u64,
+    notes: Vec<String>,
+}
+
+impl<'a> Rounds<'a> {
+    pub fn new(
+        command: &'a [OsString],
+        candidates: Vec<Candidate>,
+        budget: Duration,
+        quiet: bool,
+    ) -> Rounds<'a> {
+        Rounds {
+            command,
+            candidates,
+            plain: Vec::new(),
+            output: Output::NotSeen,
+            budget,
+            progress: Progress::new(!quiet),
+            random: 0x9E37_79B9_7F4A_7C15 ^ u64::from(std::process::id()),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Runs until all is clear or the budget is used up, but two rounds at least.
+    pub fn run(&mut self) -> Result<(), Failure> {
+        let began = Instant::now();
+        let most = LOOKS.last().copied().unwrap_or(0);
+        for round in 1..=most {
+            let round_began = Instant::now();
+            self.round(began)?;
+            if LOOKS.contains(&round) {
+                self.decide();
+            }
+            if self.candidates.iter().all(|candidate| candidate.done) {
+                return Ok(());
+            }
+            if round >= 2 && began.elapsed() + round_began.elapsed() > self.budget {
+                let seconds = self.budget.as_secs();
+                self.notes.push(format!(
+                    "{round} rounds in the budget of {seconds} s; what is not clear needs more: --budget."
+                ));
+                return Ok(());
+            }
+        }
+        self.notes.push(format!("After {most} rounds no more were run."));
+        Ok(())
+    }
+
+    fn round(&mut self, began: Instant) -> Result<(), Failure> {
+        let plain = self.timed(None, began)?;
+        if !plain.exit.success() {
+            let message = format!("the program itself failed: {}", plain.exit);
+            return Err(Failure::new(CANNOT_MEASURE, anyhow::Error::msg(message)));
+        }
+        self.output = match self.output {
+            Output::NotSeen => Output::Always(plain.output),
+            Output::Always(before) if before == plain.output => self.output,
+            _ => Output::Varies,
+        };
+        self.plain.push(plain.seconds);
+        for index in self.order() {
+            let run = self.timed(Some(index), began)?;
+            let (output, rounds) = (self.output, self.plain.len());
+            let candidate = &mut self.candidates[index];
+            candidate.rounds.push(Round { plain: plain.seconds, changed: run.seconds });
+            let differs = matches!(output, Output::Always(always) if always != run.output);
+            // One plain run alone does not tell whether its output is always the same.
+            let trouble = match () {
+                () if !run.exit.success() => Some(format!("fails: {}", run.exit)),
+                () if differs && rounds >= 2 => Some("prints something else".to_owned()),
+                () => None,
+            };
+            candidate.done |= trouble.is_some();
+            candidate.trouble = trouble;
+        }
+        Ok(())
+    }
+
+    /// Those still open, in an order drawn by lot (Fisher and Yates): what comes behind what changes from round to round.
+    fn order(&mut self) -> Vec<usize> {
+        let mut order: Vec<usize> =
+            (0..self.candidates.len()).filter(|index| !self.candidates[*index].done).collect();
+        for last in (1..order.len()).rev() {
+            // Marsaglia's xorshift64.
+            self.random ^= self.random << 13;
+            self.random ^= self.random >> 7;
+            self.random ^= self.random << 17;
+            order.swap(last, (self.random % (last as u64 + 1)) as usize);
+        }
+        order
+    }
+
+    fn timed(&mut self, index: Option<usize>, began: Instant) -> Result<TimedRun, Failure> {
+        let candidate = index.map(|index| &self.candidates[index]);
+        let name = candidate.map_or("as it is", |candidate| candidate.name.as_str());
+        let done = began.elapsed().as_secs_f64() / self.budget.as_secs_f64().max(1e-3);
+        self.progress.show(done.min(1.0), &format!("round {}: {name}", self.plain.len() + 1));
+        let before = candidate.map_or(&[][..], |candidate| &candidate.before);
+        let variables = candidate.map_or(&[][..], |candidate| &candidate.variables);
+        let command: Vec<OsString> = before.iter().chain(self.command).cloned().collect();
+        timed_run(&command, variables).map_err(|error| Failure::new(CANNOT_MEASURE, error))
+    }
+
+    fn decide(&mut self) {
+        let changes = self.candidates.len();
+        for candidate in self.candidates.iter_mut().filter(|candidate| !candidate.done) {
+            candidate.done = effect(&candidate.rounds, changes).verdict != Verdict::Open;
+        }
+    }
+
+    /// Plain times, remedies with the largest gain first, remarks.
+    pub fn finish(self) -> (Vec<f64>, Vec<Tried>, Vec<String>) {
+        let changes = self.candidates.len();
+        let tried = self.candidates.into_iter().map(|candidate| Tried {
+            effect: effect(&candidate.rounds, changes),
+            times: candidate.rounds.iter().map(|round| round.changed).collect(),
+            name: candidate.name,
+            what: candidate.what,
+            trouble: candidate.trouble,
+            line: candidate.line,
+        });
+        let mut tried: Vec<Tried> = tried.collect();
+        let gain = |tried: &Tried| tried.effect.change.value.unwrap_or(0.0);
+        tried.sort_by(|a, b| gain(a).total_cmp(&gain(b)));
+        let mut notes = self.notes;
+        if self.output == Output::Varies {
+            notes.push(
+                "The program prints something else each time: whether remedies change its result was not checked."
+                    .to_owned(),
+            );
+        }
+        (self.plain, tried, notes)
+    }
+}

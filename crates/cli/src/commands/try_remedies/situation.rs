@@ -1,0 +1,130 @@
+//! What decides which remedies fit: the machine's means, and what the program does, from a recording.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use analysis::remedies::{Behaviour, Means};
+use facts::host::Host;
+use facts::{ExitKind, Metric, Recording};
+use report::{Document, Options, Summary};
+
+use crate::arguments::TryOptions;
+use crate::exit::{CANNOT_MEASURE, Failure};
+
+/// Where Linux distributions keep shared libraries (Debian, Fedora, others).
+const LIBRARY_DIRECTORIES: [&str; 5] = [
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/local/lib",
+];
+const ALLOCATORS: [&str; 3] = ["libjemalloc.so", "libtcmalloc_minimal.so", "libmimalloc.so"];
+/// Beginnings of the file names of OpenMP runtimes: GNU's, LLVM's, Intel's.
+const OPENMP: [&str; 3] = ["libgomp.so", "libomp.so", "libiomp5.so"];
+
+/// What this machine offers.
+pub fn means(host: &Host) -> Means<'_> {
+    let installed = |name: &&str| Some(((*name).to_owned(), library(name)?.display().to_string()));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let numactl = std::env::split_paths(&path).any(|directory| directory.join("numactl").is_file());
+    Means {
+        host,
+        glibc: sys::process::glibc_version(),
+        allocators: ALLOCATORS.iter().filter_map(installed).collect(),
+        numactl,
+    }
+}
+
+/// A library by the beginning of its file name: the one with the shortest version.
+fn library(name: &str) -> Option<PathBuf> {
+    let files = |directory: &&str| std::fs::read_dir(directory).ok();
+    let named = |path: &PathBuf| {
+        path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name))
+    };
+    let entries = LIBRARY_DIRECTORIES.iter().filter_map(files).flatten().filter_map(Result::ok);
+    entries.map(|entry| entry.path()).filter(named).min_by_key(|path| path.as_os_str().len())
+}
+
+/// What the program does: from the result that was named, or from a recording made now.
+pub fn behaviour(options: &TryOptions) -> Result<Behaviour, Failure> {
+    let recording = match &options.result {
+        Some(directory) => super::super::report::open(directory)?,
+        None => record(options)?,
+    };
+    match report::build(&recording, &Options::default(), &|_| None) {
+        Ok(Document::Summary(summary)) => Ok(from_summary(&recording, &summary)),
+        Ok(_) => unreachable!("the default view is the summary"),
+        Err(error) => Err(Failure::new(CANNOT_MEASURE, error)),
+    }
+}
+
+/// A directory that is removed again.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Records the program once, by a process of its own: recording takes over signals, and the program's output must not
+/// get into ours.
+fn record(options: &TryOptions) -> Result<Recording, Failure> {
+    let cannot = |error: std::io::Error| Failure::new(CANNOT_MEASURE, error);
+    if !options.quiet {
+        eprintln!("fathom: recording the program once, to see which remedies fit");
+    }
+    let scratch = Scratch(std::env::temp_dir().join(format!("fathom-try-{}", std::process::id())));
+    let result = scratch.0.join("r000ma");
+    std::fs::create_dir_all(&scratch.0).map_err(cannot)?;
+    let status = Command::new(std::env::current_exe().map_err(cannot)?)
+        .args(["collect", "memory-access", "--quiet", "-k", "dram-bandwidth-limits=false", "-r"])
+        .arg(&result)
+        .arg("--")
+        .args(&options.command)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .map_err(cannot)?;
+    if !status.success() {
+        let message = format!("the program, or recording it, failed: {status}");
+        return Err(Failure::new(CANNOT_MEASURE, anyhow::Error::msg(message)).hint(
+            "what it said stands above; a program that fails cannot be compared with itself",
+        ));
+    }
+    let recording = super::super::report::open(Path::new(&result))?;
+    match recording.run.exit {
+        Some(ExitKind::Code(0)) => Ok(recording),
+        _ => Err(Failure::usage("the program did not end well: it cannot be compared with itself")),
+    }
+}
+
+fn from_summary(recording: &Recording, summary: &Summary) -> Behaviour {
+    let seconds = summary.elapsed.value.filter(|seconds| *seconds > 0.0);
+    let rate = |count: &Metric| Some(count.value? / seconds?);
+    let minor = summary.page_faults.minor.value;
+    let faults = minor.map(|minor| minor + summary.page_faults.major.value.unwrap_or(0.0));
+    let copies = summary.top_functions.iter().filter(|function| copies(&function.function));
+    let file = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let openmp = |path: &str| OPENMP.iter().any(|name| file(path).starts_with(name));
+    Behaviour {
+        threads: summary.threads.value.unwrap_or(1.0),
+        faults_per_second: faults.zip(seconds).map(|(faults, seconds)| faults / seconds),
+        fault_percent: summary.page_faults.time_percent.value,
+        huge_percent: summary.huge_page_share.value,
+        resident: summary.peak_resident.value,
+        blocks_per_second: rate(&summary.heap.allocations),
+        // Not `sum`, which is -0 for none.
+        copy_percent: copies
+            .filter_map(|function| function.self_percent.value)
+            .fold(0.0, |sum, percent| sum + percent),
+        openmp: recording.modules.iter().any(|module| openmp(&module.path)),
+    }
+}
+
+/// The C library's copying functions, whatever the variant for this processor: `__memmove_avx_unaligned_erms`.
+fn copies(function: &str) -> bool {
+    let name = function.trim_start_matches('_');
+    ["memcpy", "memmove", "memset", "mempcpy"].iter().any(|known| name.starts_with(known))
+}

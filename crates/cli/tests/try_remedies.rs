@@ -1,0 +1,51 @@
+//! `fathom try`: what it shows of programs whose runs it compares. Which remedy wins is not tested: that is timing.
+
+use serde_json::Value;
+use testkit::programs::{Fathom, target};
+
+fn fathom(name: &str) -> Fathom {
+    Fathom::new(env!("CARGO_BIN_EXE_fathom"), name)
+}
+
+fn rows(fathom: &Fathom, arguments: &[&str]) -> Vec<Value> {
+    let program = target("known_accesses").display().to_string();
+    let mut all = vec!["try"];
+    all.extend_from_slice(arguments);
+    all.extend(["--budget", "0.1", "--format", "json", "--", &program, "--ms", "20"]);
+    let output = fathom.output(&all);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(document["view"], "try");
+    document["rows"].as_array().expect("rows").clone()
+}
+
+#[test]
+fn a_named_remedy_is_run_against_the_plain_program() {
+    let fathom = fathom("try-named");
+    let rows = rows(&fathom, &["keep-memory"]);
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert_eq!(rows[0]["remedy"], "(as it is)");
+    assert_eq!(rows[1]["remedy"], "keep-memory");
+    for row in &rows {
+        let time = row["time"]["value"].as_f64().expect("a time");
+        assert!(time > 0.02, "{row}");
+    }
+    assert!(rows[1]["change"]["low"].as_f64() <= rows[1]["change"]["high"].as_f64());
+    assert_eq!(rows[1]["change"]["evidence"], "timed");
+    let left = std::fs::read_dir(fathom.scratch.path()).expect("list").count();
+    assert_eq!(left, 0, "nothing is left behind");
+}
+
+#[test]
+fn wrong_names_and_failing_programs_are_said() {
+    let fathom = fathom("try-wrong");
+    let output = fathom.output(["try", "no-such", "--", "true"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no remedy 'no-such'"));
+    let output = fathom.output(["try", "hugetlb-morecore", "--", "false"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("failed"));
+    let output = fathom.output(["try", "--", "/no/such/program"]);
+    assert_eq!(output.status.code(), Some(2));
+}
