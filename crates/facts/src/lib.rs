@@ -17,6 +17,7 @@ mod observed;
 mod recording;
 mod records;
 mod run;
+mod threading;
 
 pub use allocation::{Allocation, AllocationCall, HeapTotal, Release, SizeClass};
 pub use burst::{
@@ -36,3 +37,4 @@ pub use run::{
     Analysis, CollectorInfo, ExitKind, OwnCost, ResourceUse, Run, RunState, SCHEMA_VERSION,
     SamplingMethod, Target, TimedLoadFloor,
 };
+pub use threading::{Concurrency, ThreadTime, Wait, WaitKind, WaitObject};

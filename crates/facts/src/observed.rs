@@ -3,8 +3,8 @@
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 
 use crate::{
-    AccessType, Allocation, Block, Burst, BurstRefused, CoreFloor, Global, HeapTotal, Records,
-    Region, RegionEnd, Release, SizeClass,
+    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Global, HeapTotal,
+    Records, Region, RegionEnd, Release, SizeClass, ThreadTime, Wait, WaitObject,
 };
 
 /// Where a piece of code came from.
@@ -280,6 +280,10 @@ pub enum Fact {
     RegionEnd(RegionEnd),
     Global(Global),
     AccessType(AccessType),
+    Wait(Wait),
+    ThreadTime(ThreadTime),
+    Concurrency(Concurrency),
+    WaitObject(WaitObject),
 }
 
 /// Why a sink cannot take more facts.

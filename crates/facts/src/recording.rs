@@ -1,9 +1,10 @@
 //! A whole recording in memory: what `store` opens and `analysis` reads.
 
 use crate::{
-    AccessType, Allocation, Block, Burst, BurstRefused, CoreFloor, Counter, CounterKind, Fact,
-    Fault, Frame, Gauge, Global, HeapTotal, Lost, LostSource, Mapping, Module, Records, Region,
-    RegionEnd, Release, Run, Sample, SizeClass, StackNode, ThreadEvent,
+    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter,
+    CounterKind, Fact, Fault, Frame, Gauge, Global, HeapTotal, Lost, LostSource, Mapping, Module,
+    Records, Region, RegionEnd, Release, Run, Sample, SizeClass, StackNode, ThreadEvent,
+    ThreadTime, Wait, WaitObject,
 };
 
 /// All facts of one result directory, by kind, each in the order in which it was written.
@@ -34,6 +35,10 @@ pub struct Recording {
     pub region_ends: Vec<RegionEnd>,
     pub globals: Vec<Global>,
     pub access_types: Vec<AccessType>,
+    pub waits: Vec<Wait>,
+    pub thread_times: Vec<ThreadTime>,
+    pub concurrency: Vec<Concurrency>,
+    pub wait_objects: Vec<WaitObject>,
 }
 
 impl Recording {
@@ -63,6 +68,10 @@ impl Recording {
             Fact::RegionEnd(fact) => self.region_ends.push(fact),
             Fact::Global(fact) => self.globals.push(fact),
             Fact::AccessType(fact) => self.access_types.push(fact),
+            Fact::Wait(fact) => self.waits.push(fact),
+            Fact::ThreadTime(fact) => self.thread_times.push(fact),
+            Fact::Concurrency(fact) => self.concurrency.push(fact),
+            Fact::WaitObject(fact) => self.wait_objects.push(fact),
         }
     }
 

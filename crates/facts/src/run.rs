@@ -21,6 +21,8 @@ pub enum Analysis {
     Hotspots,
     /// `memory-consumption`: who allocates how much.
     MemoryConsumption,
+    /// `threading`: who waits for whom, and how well the CPUs are used.
+    Threading,
 }
 
 impl Analysis {
@@ -31,6 +33,7 @@ impl Analysis {
             Analysis::MemoryAccess => "memory-access",
             Analysis::Hotspots => "hotspots",
             Analysis::MemoryConsumption => "memory-consumption",
+            Analysis::Threading => "threading",
         }
     }
 
@@ -41,6 +44,7 @@ impl Analysis {
             Analysis::MemoryAccess => "ma",
             Analysis::Hotspots => "hs",
             Analysis::MemoryConsumption => "mc",
+            Analysis::Threading => "tr",
         }
     }
 }

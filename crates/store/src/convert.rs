@@ -82,6 +82,10 @@ impl Tables<'_> {
             Fact::RegionEnd(row) => self.row(&row),
             Fact::Global(row) => self.row(&row),
             Fact::AccessType(row) => self.row(&row),
+            Fact::Wait(row) => self.row(&row),
+            Fact::ThreadTime(row) => self.row(&row),
+            Fact::Concurrency(row) => self.row(&row),
+            Fact::WaitObject(row) => self.row(&row),
         }
     }
 

@@ -98,6 +98,10 @@ impl Tables<'_> {
             region_ends: self.read()?,
             globals: self.read()?,
             access_types: self.read()?,
+            waits: self.read()?,
+            thread_times: self.read()?,
+            concurrency: self.read()?,
+            wait_objects: self.read()?,
         };
         sort_by_time(&mut recording);
         Ok(Opened { recording, problems: self.problems })

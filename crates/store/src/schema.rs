@@ -45,11 +45,15 @@ pub enum Table {
     RegionEnds = 20,
     Globals = 21,
     AccessTypes = 22,
+    Waits = 23,
+    ThreadTimes = 24,
+    Concurrency = 25,
+    WaitObjects = 26,
 }
 
 impl Table {
     /// All tables, in the order of their tags.
-    pub const ALL: [Table; 23] = [
+    pub const ALL: [Table; 27] = [
         Table::Modules,
         Table::Mappings,
         Table::Stacks,
@@ -73,6 +77,10 @@ impl Table {
         Table::RegionEnds,
         Table::Globals,
         Table::AccessTypes,
+        Table::Waits,
+        Table::ThreadTimes,
+        Table::Concurrency,
+        Table::WaitObjects,
     ];
 
     /// The table's name; its file is `NAME.parquet`.
@@ -102,6 +110,10 @@ impl Table {
             Table::RegionEnds => "region_ends",
             Table::Globals => "globals",
             Table::AccessTypes => "access_types",
+            Table::Waits => "waits",
+            Table::ThreadTimes => "thread_times",
+            Table::Concurrency => "concurrency",
+            Table::WaitObjects => "wait_objects",
         }
     }
 
@@ -112,12 +124,14 @@ impl Table {
     }
 
     /// The version of the format that has it first.
-    pub(crate) fn since(self) -> u32 {
+    #[must_use]
+    pub fn since(self) -> u32 {
         match self {
             Table::Blocks | Table::Bursts | Table::Records | Table::BurstRefusals => 2,
             Table::CoreFloors => 3,
             Table::Allocations | Table::Releases | Table::HeapTotals | Table::SizeClasses => 4,
             Table::Regions | Table::RegionEnds | Table::Globals | Table::AccessTypes => 5,
+            Table::Waits | Table::ThreadTimes | Table::Concurrency | Table::WaitObjects => 5,
             _ => 1,
         }
     }

@@ -6,15 +6,16 @@
 mod allocations;
 mod bursts;
 mod objects;
+mod threading;
 
 pub use bursts::code_length;
 
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
-    AccessType, Allocation, Block, Burst, BurstRefused, CoreFloor, Counter, CounterKind, Fault,
-    FaultKind, Frame, Gauge, GaugeKind, Global, HeapTotal, Lost, LostSource, Mapping, Module,
-    ModuleKind, Privilege, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode,
-    ThreadEvent, ThreadEventKind,
+    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter,
+    CounterKind, Fault, FaultKind, Frame, Gauge, GaugeKind, Global, HeapTotal, Lost, LostSource,
+    Mapping, Module, ModuleKind, Privilege, Records, Region, RegionEnd, Release, Sample, SizeClass,
+    StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitObject,
 };
 
 use crate::schema::{
@@ -355,5 +356,9 @@ pub fn columns(table: Table) -> &'static [Column] {
         Table::RegionEnds => RegionEnd::COLUMNS,
         Table::Globals => Global::COLUMNS,
         Table::AccessTypes => AccessType::COLUMNS,
+        Table::Waits => Wait::COLUMNS,
+        Table::ThreadTimes => ThreadTime::COLUMNS,
+        Table::Concurrency => Concurrency::COLUMNS,
+        Table::WaitObjects => WaitObject::COLUMNS,
     }
 }

@@ -11,9 +11,9 @@
 //! Assumption: the bytes come from anywhere. Decoding checks every length before it uses it.
 
 use facts::{
-    AccessType, Allocation, Block, Burst, BurstRefused, CoreFloor, Counter, Fact, Fault, Frame,
-    Gauge, Global, HeapTotal, Lost, Mapping, Module, Records, Region, RegionEnd, Release, Sample,
-    SizeClass, StackNode, ThreadEvent,
+    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter, Fact,
+    Fault, Frame, Gauge, Global, HeapTotal, Lost, Mapping, Module, Records, Region, RegionEnd,
+    Release, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitObject,
 };
 
 use crate::schema::{
@@ -58,6 +58,10 @@ impl Encoder {
             Fact::RegionEnd(row) => self.row(row),
             Fact::Global(row) => self.row(row),
             Fact::AccessType(row) => self.row(row),
+            Fact::Wait(row) => self.row(row),
+            Fact::ThreadTime(row) => self.row(row),
+            Fact::Concurrency(row) => self.row(row),
+            Fact::WaitObject(row) => self.row(row),
         }
     }
 
@@ -171,6 +175,10 @@ impl<'a> Decoder<'a> {
             Table::RegionEnds => Fact::RegionEnd(self.row::<RegionEnd>()?),
             Table::Globals => Fact::Global(self.row::<Global>()?),
             Table::AccessTypes => Fact::AccessType(self.row::<AccessType>()?),
+            Table::Waits => Fact::Wait(self.row::<Wait>()?),
+            Table::ThreadTimes => Fact::ThreadTime(self.row::<ThreadTime>()?),
+            Table::Concurrency => Fact::Concurrency(self.row::<Concurrency>()?),
+            Table::WaitObjects => Fact::WaitObject(self.row::<WaitObject>()?),
         }))
     }
 

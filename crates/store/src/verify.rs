@@ -6,6 +6,7 @@
 mod allocations;
 mod bursts;
 mod objects;
+mod threading;
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -104,7 +105,7 @@ pub const INVARIANTS: &[Invariant] = &[
     ),
     invariant(
         "stacks-exist",
-        "samples, faults, heap blocks and regions name stacks that exist",
+        "samples, faults, heap blocks, regions and waits name stacks that exist",
         stacks_exist,
     ),
     invariant("times-within-run", "nothing happens after the end of the run", times_within_run),
@@ -186,6 +187,14 @@ pub const INVARIANTS: &[Invariant] = &[
         "types-proper",
         "an access has one type, and a member lies within it",
         objects::types_proper,
+        "waits-proper",
+        "a row of waits stands for at least one, and one wait is no longer than its span",
+        threading::waits_proper,
+    ),
+    invariant(
+        "windows-add-up",
+        "no thread runs for longer than a window, and the numbers of running threads divide a window",
+        threading::windows_add_up,
     ),
 ];
 
@@ -299,7 +308,9 @@ fn stacks_exist(subject: &Subject<'_>, report: &mut Report) {
     let freed =
         recording.releases.iter().map(|freed| ("freed heap block", freed.time, freed.stack));
     let regions = recording.regions.iter().map(|region| ("region", region.time, region.stack));
-    for (what, time, stack) in samples.chain(faults).chain(blocks).chain(freed).chain(regions) {
+    let waits = recording.waits.iter().map(|wait| ("wait", wait.time, wait.stack));
+    let all = samples.chain(faults).chain(blocks).chain(freed);
+    for (what, time, stack) in all.chain(regions).chain(waits) {
         if let Some(stack) = stack.filter(|stack| !known.contains(stack)) {
             report.add(|| format!("the {what} at {} ns names stack {stack}", time.0));
         }
@@ -322,7 +333,11 @@ fn times_within_run(subject: &Subject<'_>, report: &mut Report) {
     let regions = recording.regions.iter().map(|fact| ("region", fact.time));
     let ended = recording.region_ends.iter().map(|fact| ("end of a region", fact.time));
     let globals = recording.globals.iter().map(|fact| ("variable", fact.time));
-    let program = program.chain(blocks).chain(freed).chain(regions).chain(ended).chain(globals);
+    let program = program.chain(blocks).chain(freed);
+    let program = program.chain(regions).chain(ended).chain(globals);
+    let waits = recording.waits.iter().map(|fact| ("wait", fact.time + fact.span));
+    let windows = recording.thread_times.iter().map(|fact| ("time of a thread", fact.time));
+    let program = program.chain(waits).chain(windows);
     let end = recording.run.elapsed_ns;
     for (what, time) in program.chain(refused).chain(lost).chain(gauges) {
         if time.0 > end {

@@ -5,9 +5,10 @@ use base::{
 };
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
-    CodePiece, CoreFloor, Counter, Fault, FloorOutcome, FloorTime, Frame, HeapTotal, Lost, Module,
-    ModuleKind, Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release,
-    Run, Sample, SizeClass, StackNode, ThreadEvent,
+    CodePiece, Concurrency, CoreFloor, Counter, Fault, FloorOutcome, FloorTime, Frame, HeapTotal,
+    Lost, Module, ModuleKind, Privilege, Record, RecordEncoder, Records, Region, RegionEnd,
+    RegionKind, Release, Run, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait,
+    WaitKind,
 };
 
 use super::*;
@@ -175,6 +176,17 @@ fn sound() -> Recording {
         }],
         globals: vec![],
         access_types: vec![typed(8)],
+        waits: vec![wait(100, 30)],
+        thread_times: vec![ThreadTime {
+            time: Nanos(0),
+            span: Nanos(1000),
+            pid: Pid(7),
+            tid: Tid(7),
+            running: Nanos(900),
+            queued: Some(Nanos(7)),
+        }],
+        concurrency: vec![concurrency(0, 100), concurrency(1, 900)],
+        wait_objects: vec![],
     }
 }
 
@@ -220,6 +232,25 @@ fn typed(field_offset: u64) -> AccessType {
         field_offset: Bytes(field_offset),
         field_bytes: Bytes(8),
     }
+}
+
+fn wait(time: u64, waited: u64) -> Wait {
+    let waited = Nanos(waited);
+    Wait {
+        time: Nanos(time),
+        span: waited,
+        pid: Pid(7),
+        tid: Tid(7),
+        kind: WaitKind::Blocked,
+        waits: 1,
+        waited,
+        object: Some(RemoteAddr(0x1000)),
+        stack: Some(StackId(1)),
+    }
+}
+
+fn concurrency(running: u32, duration: u64) -> Concurrency {
+    Concurrency { time: Nanos(0), span: Nanos(1000), running, duration: Nanos(duration) }
 }
 
 fn release(id: u32, time: u64) -> Release {
@@ -322,6 +353,12 @@ const BREAKS: &[Break] = &[
     ("ranges-proper", |r| r.region_ends[0].bytes = Bytes(u64::MAX)),
     ("types-proper", |r| r.access_types[0] = typed(9)),
     ("types-proper", |r| r.access_types.push(typed(0))),
+    ("stacks-exist", |r| r.waits[0].stack = Some(StackId(2))),
+    ("times-within-run", |r| r.waits[0].time = Nanos(9_971)),
+    ("waits-proper", |r| r.waits[0].waits = 0),
+    ("waits-proper", |r| r.waits[0].waited = Nanos(31)),
+    ("windows-add-up", |r| r.thread_times[0].running = Nanos(1001)),
+    ("windows-add-up", |r| r.concurrency[0].duration = Nanos(99)),
 ];
 
 #[test]

@@ -2,7 +2,7 @@
 
 use facts::{
     AllocationCall, BurstEnd, BurstFlavour, CounterKind, FaultKind, GaugeKind, LostSource,
-    Privilege, RegionKind, ThreadEventKind,
+    Privilege, RegionKind, ThreadEventKind, WaitKind,
 };
 
 use crate::schema::Word;
@@ -54,6 +54,7 @@ words!(RegionKind {
     Stack = "stack",
     Break = "break",
 });
+words!(WaitKind { Blocked = "blocked", Preempted = "preempted" });
 words!(BurstFlavour { Trace = "trace", Count = "count", Timed = "timed" });
 words!(BurstEnd {
     Time = "time",
@@ -110,5 +111,6 @@ mod tests {
         round_trip::<BurstEnd>();
         round_trip::<AllocationCall>();
         round_trip::<RegionKind>();
+        round_trip::<WaitKind>();
     }
 }

@@ -300,6 +300,9 @@ impl Writer {
             | Fact::Region(_)
             | Fact::RegionEnd(_)
             | Fact::Gauge(_) => used < self.limit / 100 * 60,
+            Fact::Gauge(_) | Fact::Wait(_) | Fact::ThreadTime(_) | Fact::Concurrency(_) => {
+                used < self.limit / 100 * 60
+            }
             Fact::Records(records) => {
                 records.bytes.len() <= MAX_BLOB_BYTES && used < self.limit / 100 * 60
             }
@@ -310,7 +313,8 @@ impl Writer {
             | Fact::AccessType(_)
             | Fact::Burst(_)
             | Fact::BurstRefused(_)
-            | Fact::CoreFloor(_) => used < self.limit / 100 * 65,
+            | Fact::CoreFloor(_)
+            | Fact::WaitObject(_) => used < self.limit / 100 * 65,
             Fact::Block(block) => {
                 code_length(&block.pieces) <= MAX_BLOB_BYTES && used < self.limit / 100 * 65
             }
@@ -419,6 +423,9 @@ pub(crate) fn time_of(fact: &Fact) -> Option<Nanos> {
         Fact::Region(fact) => Some(fact.time),
         Fact::RegionEnd(fact) => Some(fact.time),
         Fact::Global(fact) => Some(fact.time),
+        Fact::Wait(fact) => Some(fact.time),
+        Fact::ThreadTime(fact) => Some(fact.time),
+        Fact::Concurrency(fact) => Some(fact.time),
         Fact::Module(_)
         | Fact::StackNode(_)
         | Fact::Counter(_)
@@ -429,6 +436,7 @@ pub(crate) fn time_of(fact: &Fact) -> Option<Nanos> {
         | Fact::HeapTotal(_)
         | Fact::SizeClass(_)
         | Fact::AccessType(_) => None,
+        Fact::WaitObject(_) => None,
     }
 }
 

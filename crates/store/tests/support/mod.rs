@@ -10,11 +10,11 @@ use base::{
 use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
-    CodePiece, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind, FloorOutcome,
-    FloorTime, Frame, Gauge, GaugeKind, Global, HeapTotal, Lost, LostSource, Mapping, Metric,
-    Module, ModuleKind, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd,
-    RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target, ThreadEvent,
-    ThreadEventKind,
+    CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind,
+    FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapTotal, Lost, LostSource, Mapping,
+    Metric, Module, ModuleKind, Privilege, Record, RecordEncoder, Recording, Records, Region,
+    RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target,
+    ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject,
 };
 
 /// What a made-up recording holds.
@@ -110,6 +110,7 @@ pub fn facts(shape: Shape) -> Vec<Fact> {
     facts.extend(bursts(shape));
     facts.extend(heap());
     facts.extend(objects());
+    facts.extend(threading());
     facts.extend(program_end(shape));
     facts.extend(frames);
     facts
@@ -273,8 +274,44 @@ pub fn is_newer_than(version: u32, fact: &Fact) -> bool {
             version < 4
         }
         Fact::Region(_) | Fact::RegionEnd(_) | Fact::Global(_) | Fact::AccessType(_) => version < 5,
+        Fact::Wait(_) | Fact::ThreadTime(_) | Fact::Concurrency(_) | Fact::WaitObject(_) => {
+            version < 5
+        }
         _ => false,
     }
+}
+
+/// Windows of 10 ms in each of which a thread ran for a while, waited and was preempted.
+fn threading() -> Vec<Fact> {
+    let mut facts = Vec::new();
+    let (pid, tid, span) = (PID, PID_TID, Nanos(10_000_000));
+    for window in 0..20 {
+        let time = Nanos(window * span.0);
+        let wait = Wait {
+            time,
+            span,
+            pid,
+            tid,
+            kind: WaitKind::Blocked,
+            waits: 7,
+            waited: Nanos(3_000_000 + window),
+            object: Some(RemoteAddr(0x5555_5560_0040)),
+            stack: Some(StackId(1)),
+        };
+        facts.push(Fact::Wait(wait));
+        let (kind, object, stack) = (WaitKind::Preempted, None, None);
+        facts.push(Fact::Wait(Wait { kind, object, stack, waits: 1, waited: Nanos(5), ..wait }));
+        let queued = window.is_multiple_of(4).then_some(Nanos(90_000 * window));
+        let running = Nanos(6_000_000);
+        facts.push(Fact::ThreadTime(ThreadTime { time, span, pid, tid, running, queued }));
+        for (running, duration) in [(0, Nanos(4_000_000)), (1, Nanos(6_000_000))] {
+            facts.push(Fact::Concurrency(Concurrency { time, span, running, duration }));
+        }
+    }
+    let (name, module) = ("table+0x28".to_owned(), "/usr/bin/solver".to_owned());
+    let address = RemoteAddr(0x5555_5560_0040);
+    facts.push(Fact::WaitObject(WaitObject { pid, address, name, module }));
+    facts
 }
 
 /// Some recorded heap blocks, half of them freed, and a total.

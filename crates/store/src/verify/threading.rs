@@ -1,0 +1,41 @@
+//! The invariants of waits and of the time of threads.
+
+use std::collections::BTreeMap;
+
+use base::Nanos;
+
+use super::{Report, Subject};
+
+/// A row of waits stands for some, and fits into its span.
+pub(super) fn waits_proper(subject: &Subject<'_>, report: &mut Report) {
+    for wait in &subject.recording.waits {
+        let Nanos(time) = wait.time;
+        if wait.waits == 0 {
+            report.add(|| format!("the row of thread {} at {time} ns has no waits", wait.tid));
+        }
+        // Of several, those that began before the window reach out of its front.
+        if wait.waits == 1 && wait.waited > wait.span {
+            report.add(|| format!("thread {} waited longer than its span at {time} ns", wait.tid));
+        }
+    }
+}
+
+/// Nobody runs for longer than the time there was, and numbers of running threads divide the time there was.
+pub(super) fn windows_add_up(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    for row in recording.thread_times.iter().filter(|row| row.running > row.span) {
+        report.add(|| {
+            let (running, span) = (row.running.0, row.span.0);
+            format!("thread {} ran {running} ns of {span} at {} ns", row.tid, row.time.0)
+        });
+    }
+    let mut windows: BTreeMap<(Nanos, Nanos), u128> = BTreeMap::new();
+    for row in &recording.concurrency {
+        *windows.entry((row.time, row.span)).or_default() += u128::from(row.duration.0);
+    }
+    for ((time, span), sum) in
+        windows.into_iter().filter(|((_, span), sum)| u128::from(span.0) != *sum)
+    {
+        report.add(|| format!("{sum} ns of {} at {} ns have a number of threads", span.0, time.0));
+    }
+}
