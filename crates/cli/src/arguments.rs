@@ -119,6 +119,8 @@ pub enum AnalysisName {
     Hotspots,
     /// Who allocates how much, what is freed and when; peak; what is left at the end
     MemoryConsumption,
+    /// Who runs, who waits for what and where, how well the CPUs are used
+    Threading,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -26,6 +26,7 @@ fn main() {
         bursts: None,
         best_method: method,
         heap: None,
+        follow_waits: true,
         began: sys::process::monotonic(),
     };
     let signals = sys::process::SignalFd::take_over().expect("signalfd");
@@ -60,6 +61,10 @@ fn main() {
             Fact::RegionEnd(_) => ("end of a region", 0),
             Fact::Global(_) => ("variable", 0),
             Fact::AccessType(_) => ("type of an access", 0),
+            Fact::Wait(wait) => ("waits (ns)", wait.waited.0),
+            Fact::ThreadTime(time) => ("time of a thread (ns)", time.running.0),
+            Fact::Concurrency(row) => ("threads at once (ns)", row.duration.0),
+            Fact::WaitObject(_) => ("name of a waited-for object", 0),
         };
         let entry = kinds.entry(kind).or_default();
         entry.0 += 1;

@@ -94,6 +94,7 @@ fn sampling(cpus: &[CpuId]) -> Ability {
             stack_bytes: 8192,
             fault_rate: 1000,
             cpus: cpus.to_vec(),
+            wait_stack_rate: None,
         };
         PerfSampler::on_launch(child, &settings).map(|sampler| sampler.sees_kernel())
     });

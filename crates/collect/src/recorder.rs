@@ -355,6 +355,15 @@ impl<'s> Recorder<'s> {
         id
     }
 
+    /// The stack of a thread that is about to leave its CPU.
+    pub fn stack_of(
+        &mut self,
+        at: Moment,
+        position: Position<'_>,
+    ) -> Result<Option<StackId>, SinkError> {
+        self.stack_at(at, position)
+    }
+
     fn stack_at(
         &mut self,
         at: Moment,

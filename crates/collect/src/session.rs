@@ -49,6 +49,8 @@ pub struct Options {
     pub bursts: Option<BurstOptions>,
     /// What to record of the heap, if anything; only of programs that we start.
     pub heap: Option<HeapOptions>,
+    /// Follow every switch of a thread to and from a CPU.
+    pub follow_waits: bool,
     /// When our own process began (CLOCK_MONOTONIC), to tell how late the program started.
     pub began: Nanos,
 }

@@ -50,6 +50,7 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
         AnalysisName::MemoryAccess => Analysis::MemoryAccess,
         AnalysisName::Hotspots => Analysis::Hotspots,
         AnalysisName::MemoryConsumption => Analysis::MemoryConsumption,
+        AnalysisName::Threading => Analysis::Threading,
     };
     let what = match options.pid {
         Some(pid) if pid <= 0 => return Err(Failure::usage(format!("{pid} is not a process id"))),
@@ -136,6 +137,7 @@ fn collect_target(
         heap: (analysis == Analysis::MemoryConsumption)
             .then(|| heap_options(&settings))
             .transpose()?,
+        follow_waits: analysis == Analysis::Threading,
         began,
     };
     let writer = Writer::create(&directory, &run).map_err(store_failure)?;

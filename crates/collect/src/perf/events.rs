@@ -3,6 +3,8 @@
 //! ```text
 //!   per CPU and thread:  cpu-clock  (samples; also announces mappings, forks, names, exits)  -> the CPU's ring
 //!                        minor-faults, major-faults (samples at an adapted rate)             -> the same ring
+//!                        context-switches   (samples with the stack of a waiting thread,    -> the same ring
+//!                                            and the clock announces every switch; where switches are wanted)
 //!   per thread, any CPU: task-clock, context-switches, cpu-migrations                        counting only
 //! ```
 //! Inherited events with a ring exist per CPU only: the kernel refuses to map one that follows children on all CPUs
@@ -29,6 +31,8 @@ pub struct Settings {
     pub fault_rate: u64,
     /// CPUs to watch.
     pub cpus: Vec<CpuId>,
+    /// Follow every switch of a thread, and copy the stacks of at most about this many per second, thread and CPU.
+    pub wait_stack_rate: Option<u64>,
 }
 
 /// What a ring's record belongs to.
@@ -38,6 +42,8 @@ pub enum Stream {
     Clock,
     /// Page faults of one kind.
     Faults(FaultKind),
+    /// Stacks of threads that leave their CPU.
+    Switches,
 }
 
 /// Exact totals; `None` where the kernel does not let us count.
@@ -115,6 +121,7 @@ pub struct Opened {
     /// Indices into `clocks` of the events that own a ring, one per CPU.
     owners: Vec<usize>,
     faults: Vec<(FaultKind, Event)>,
+    switches: Vec<Event>,
     counters: Vec<(SoftwareEvent, Event)>,
     /// The rings, one per CPU.
     pub(super) rings: Vec<Ring>,
@@ -175,6 +182,7 @@ impl Opened {
             clocks: Vec::new(),
             owners: Vec::new(),
             faults: Vec::new(),
+            switches: Vec::new(),
             counters: Vec::new(),
             rings: Vec::new(),
             streams: HashMap::new(),
@@ -231,6 +239,9 @@ impl Opened {
                 Some(owner) => clock.send_records_to(&self.clocks[owner])?,
             }
             self.clocks.push(clock);
+            if let Some(switches) = self.open_switches(settings, flags, target, owner)? {
+                self.switches.push(switches);
+            }
             for (kind, event) in [
                 (FaultKind::Minor, SoftwareEvent::MinorFaults),
                 (FaultKind::Major, SoftwareEvent::MajorFaults),
@@ -251,9 +262,34 @@ impl Opened {
         Ok(())
     }
 
+    /// Switches happen in the kernel: without it there are no stacks of them.
+    fn open_switches(
+        &mut self,
+        settings: &Settings,
+        flags: &[Flag],
+        target: OpenTarget,
+        owner: Option<usize>,
+    ) -> Result<Option<Event>, OpenError> {
+        let (Some(rate), true) = (settings.wait_stack_rate, self.sees_kernel) else {
+            return Ok(None);
+        };
+        let attr = sampling(SoftwareEvent::ContextSwitches, settings).frequency(rate).flags(flags);
+        let event = match sys::perf::open_counting_lost(&attr, target) {
+            Ok(event) => event,
+            Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(owner) = owner {
+            event.send_records_to(&self.clocks[owner])?;
+        }
+        self.streams.insert(event.id()?, Stream::Switches);
+        Ok(Some(event))
+    }
+
     fn all(&self) -> impl Iterator<Item = &Event> {
         let faults = self.faults.iter().map(|(_, event)| event);
-        self.clocks.iter().chain(faults).chain(self.counters.iter().map(|(_, event)| event))
+        let sampled = self.clocks.iter().chain(faults).chain(&self.switches);
+        sampled.chain(self.counters.iter().map(|(_, event)| event))
     }
 
     /// The events that own a ring.
@@ -317,13 +353,14 @@ fn sampling(event: SoftwareEvent, settings: &Settings) -> Attr {
 }
 
 fn clock_attr(settings: &Settings) -> Attr {
-    sampling(SoftwareEvent::CpuClock, settings).period(settings.period.0).flags(&[
+    let attr = sampling(SoftwareEvent::CpuClock, settings).period(settings.period.0).flags(&[
         Flag::Mmap,
         Flag::Mmap2,
         Flag::Comm,
         Flag::CommExec,
         Flag::Task,
-    ])
+    ]);
+    if settings.wait_stack_rate.is_some() { attr.flags(&[Flag::ContextSwitch]) } else { attr }
 }
 
 fn fault_attr(event: SoftwareEvent, settings: &Settings) -> Attr {
@@ -355,6 +392,7 @@ mod tests {
             stack_bytes: 8192,
             fault_rate: 1000,
             cpus: vec![CpuId(0)],
+            wait_stack_rate: None,
         }
     }
 

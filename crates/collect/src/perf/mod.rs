@@ -6,6 +6,7 @@
 
 mod events;
 mod record;
+mod switches;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -16,6 +17,7 @@ use facts::{FaultKind, LostSource, SinkError};
 
 pub use events::{OpenError, Opened, Settings, Stream, Totals};
 use record::{Record, SampleRecord};
+use switches::SwitchTracker;
 use sys::perf::Ring;
 
 use crate::address_space::CopiedStack;
@@ -32,6 +34,8 @@ pub struct PerfSampler {
     /// Lost records that the rings announced, of the clock and of faults.
     announced_lost: (u64, u64),
     fault_periods: HashMap<(Tid, CpuId, FaultKind), u64>,
+    /// Follows switches, where they are wanted.
+    switches: Option<SwitchTracker>,
     /// Kept between samples to save an allocation each.
     kernel_chain: Vec<u64>,
 }
@@ -39,12 +43,27 @@ pub struct PerfSampler {
 impl PerfSampler {
     /// Opens the events on a launched, still waiting child: they begin with its execve.
     pub fn on_launch(child: Pid, settings: &Settings) -> Result<PerfSampler, OpenError> {
-        Opened::on_launch(child, settings).map(PerfSampler::new)
+        let mut sampler = Opened::on_launch(child, settings).map(PerfSampler::new)?;
+        if settings.wait_stack_rate.is_some() {
+            let mut tracker = SwitchTracker::default();
+            tracker.launched(child);
+            sampler.switches = Some(tracker);
+        }
+        Ok(sampler)
     }
 
     /// Opens the events on all threads of a running process.
     pub fn on_running(threads: &[Tid], settings: &Settings) -> Result<PerfSampler, OpenError> {
-        Opened::on_running(threads, settings).map(PerfSampler::new)
+        let mut sampler = Opened::on_running(threads, settings).map(PerfSampler::new)?;
+        if settings.wait_stack_rate.is_some() {
+            let mut tracker = SwitchTracker::default();
+            for tid in threads {
+                let Some(pid) = tracee::process_of(*tid) else { continue };
+                tracker.found(pid, *tid, tracee::status::stat_of_running(pid, *tid).is_some());
+            }
+            sampler.switches = Some(tracker);
+        }
+        Ok(sampler)
     }
 
     fn new(mut events: Opened) -> PerfSampler {
@@ -59,6 +78,7 @@ impl PerfSampler {
             malformed: 0,
             announced_lost: (0, 0),
             fault_periods: HashMap::new(),
+            switches: None,
             kernel_chain: Vec::new(),
         }
     }
@@ -85,7 +105,11 @@ impl PerfSampler {
         let now = sys::process::monotonic();
         let safe = self.last_look;
         self.last_look = now;
-        self.pass_on(safe, recorder)
+        self.pass_on(safe, recorder)?;
+        match &mut self.switches {
+            Some(tracker) => tracker.look(safe - self.start, recorder),
+            None => Ok(()),
+        }
     }
 
     /// Stops all events: nothing is observed after this.
@@ -96,6 +120,9 @@ impl PerfSampler {
     /// Passes on the rest of a recording of length `end`, and reads the totals.
     pub fn finish(mut self, end: Nanos, recorder: &mut Recorder<'_>) -> Result<Totals, SinkError> {
         self.pass_on(Nanos(u64::MAX), recorder)?;
+        if let Some(tracker) = self.switches.take() {
+            tracker.finish(end, recorder)?;
+        }
         recorder.lost(end, LostSource::Events, self.malformed)?;
         // A ring announces a loss with its next record; after the last one nobody does.
         let (clock, faults) = self.events.lost();
@@ -172,24 +199,39 @@ impl PerfSampler {
                 }
             }
             Record::Fork { pid, parent_pid, tid, parent_tid } => {
+                if let Some(tracker) = &mut self.switches {
+                    tracker.born(time, pid, tid, recorder)?;
+                }
                 if pid != parent_pid {
                     recorder.process_forked(parent_pid, pid);
                 }
                 recorder.thread_created(time, (parent_pid, parent_tid), pid, tid)
             }
-            Record::Exit { pid, tid } => recorder.thread_ended(time, pid, tid),
+            Record::Exit { pid, tid } => {
+                if let Some(tracker) = &mut self.switches {
+                    tracker.ended(time, pid, tid, recorder)?;
+                }
+                recorder.thread_ended(time, pid, tid)
+            }
+            Record::Switch { pid, tid, to } => match &mut self.switches {
+                Some(tracker) => tracker.switched(time, pid, tid, to, recorder),
+                None => Ok(()),
+            },
             Record::Lost { identifier, count } => {
                 let source = match self.streams.get(&identifier) {
                     Some(Stream::Faults(_)) => {
                         self.announced_lost.1 += count;
                         LostSource::Faults
                     }
-                    // The clock event carries the mapping and task records too, so this may be one of those.
+                    // The clock event carries the mapping, task and switch records too, so this may be one of those.
                     Some(Stream::Clock) => {
+                        if let Some(tracker) = &mut self.switches {
+                            tracker.lost();
+                        }
                         self.announced_lost.0 += count;
                         LostSource::Samples
                     }
-                    None => LostSource::Events,
+                    Some(Stream::Switches) | None => LostSource::Events,
                 };
                 recorder.lost(time, source, count)
             }
@@ -224,6 +266,13 @@ impl PerfSampler {
                     sample.period,
                 );
                 recorder.faulted(at, kind, sample.address, weight, position)
+            }
+            Stream::Switches => {
+                let stack = recorder.stack_of(at, position)?;
+                if let Some(tracker) = &mut self.switches {
+                    tracker.leaves_with(sample.pid, sample.tid, stack, sample.argument);
+                }
+                Ok(())
             }
         }
     }

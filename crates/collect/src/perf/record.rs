@@ -5,7 +5,7 @@
 //! ```text
 //!   sample:  header | identifier | ip | pid tid | time | addr | cpu 0 | period
 //!                   | nr, nr addresses (kernel part of the call chain)
-//!                   | abi, registers (none when abi is 0) | size, bytes, size really filled
+//!                   | abi, first argument, registers (none when abi is 0) | size, bytes, size really filled
 //!   others:  header | their fields | pid tid | time | cpu 0 | identifier      (sample_id_all)
 //! ```
 //! The kernel writes them, yet every length is checked: a record that does not fit is dropped and counted.
@@ -23,9 +23,12 @@ mod kind {
     pub const FORK: u32 = 7;
     pub const SAMPLE: u32 = 9;
     pub const MMAP2: u32 = 10;
+    pub const SWITCH: u32 = 14;
 }
 
 const MISC_COMM_EXEC: u16 = 1 << 13;
+const MISC_SWITCH_OUT: u16 = 1 << 13;
+const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 /// Call chains hold markers instead of addresses where the context changes (`PERF_CONTEXT_*`).
 const CONTEXT_MARKERS_FROM: u64 = -4095_i64 as u64;
 const ABI_64: u64 = 2;
@@ -50,6 +53,8 @@ pub struct SampleRecord<'a> {
     /// Events that this sample stands for.
     pub period: u64,
     chain: &'a [u8],
+    /// First argument of the system call that the thread is in; of no meaning elsewhere. `None` of 32-bit processes.
+    pub argument: Option<RemoteAddr>,
     /// User registers, when the process is a 64-bit one.
     pub registers: Option<Registers>,
     /// Copied user stack.
@@ -61,6 +66,17 @@ impl SampleRecord<'_> {
     pub fn kernel_chain(&self) -> impl Iterator<Item = u64> + '_ {
         words(self.chain).filter(|word| *word < CONTEXT_MARKERS_FROM)
     }
+}
+
+/// Whereto a thread is switched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Switch {
+    /// Onto a CPU.
+    In,
+    /// Off its CPU: it waits for something.
+    Blocked,
+    /// Off its CPU although it could run.
+    Preempted,
 }
 
 /// What a record says.
@@ -92,6 +108,11 @@ pub enum Record<'a> {
     Lost {
         identifier: u64,
         count: u64,
+    },
+    Switch {
+        pid: Pid,
+        tid: Tid,
+        to: Switch,
     },
     /// A kind that we did not ask for.
     Other,
@@ -136,6 +157,16 @@ pub fn parse(bytes: &[u8]) -> Option<(Nanos, Record<'_>)> {
                 name: until_nul(body.get(64..)?),
             }
         }
+        kind::SWITCH => {
+            let to = match misc {
+                misc if misc & MISC_SWITCH_OUT == 0 => Switch::In,
+                misc if misc & MISC_SWITCH_OUT_PREEMPT == 0 => Switch::Blocked,
+                _ => Switch::Preempted,
+            };
+            // Nothing of its own: whose it is stands in the trailer.
+            let pid = Pid(u32_at(bytes, 8 + trailer)? as i32);
+            Record::Switch { pid, tid: Tid(u32_at(bytes, 12 + trailer)? as i32), to }
+        }
         _ => Record::Other,
     };
     Some((time, record))
@@ -152,7 +183,7 @@ fn sample(body: &[u8]) -> Option<(Nanos, SampleRecord<'_>)> {
     let count = usize::try_from(u64_at(take(8)?, 0)?).ok()?;
     let chain = take(count.checked_mul(8)?)?;
     let abi = u64_at(take(8)?, 0)?;
-    let registers = if abi == 0 { &[][..] } else { take(USER_REGISTER_COUNT * 8)? };
+    let registers = if abi == 0 { &[][..] } else { take((1 + USER_REGISTER_COUNT) * 8)? };
     let stack = match usize::try_from(u64_at(take(8)?, 0)?).ok()? {
         0 => &[][..],
         size => {
@@ -161,9 +192,10 @@ fn sample(body: &[u8]) -> Option<(Nanos, SampleRecord<'_>)> {
             copied.get(..filled)?
         }
     };
+    let argument = u64_at(registers, 0).filter(|_| abi == ABI_64).map(RemoteAddr);
     let registers = (abi == ABI_64).then(|| {
         let mut named: Registers = [0; USER_REGISTER_COUNT];
-        for (slot, word) in named.iter_mut().zip(words(registers)) {
+        for (slot, word) in named.iter_mut().zip(words(registers).skip(1)) {
             *slot = word;
         }
         named
@@ -177,6 +209,7 @@ fn sample(body: &[u8]) -> Option<(Nanos, SampleRecord<'_>)> {
         cpu: CpuId(u32_at(fixed, 40)?),
         period: u64_at(fixed, 48)?,
         chain,
+        argument,
         registers,
         stack,
     };
@@ -218,7 +251,7 @@ mod tests {
     fn a_sample() -> Vec<u8> {
         let chain = [2, -128_i64 as u64, 0xffff_ffff_8100_0000];
         let fixed = [77, 0x1234, 5 << 32 | 4, 999, 0xdead, 1, 1_000_000];
-        let user = [2, 0xb, 0x5, 0x1, 8, 0x4242, 8];
+        let user = [2, 0xa, 0xb, 0x5, 0x1, 8, 0x4242, 8];
         record(9, 0, &[&fixed[..], &chain[..], &user[..]].concat(), &[])
     }
 
@@ -232,6 +265,7 @@ mod tests {
         );
         assert_eq!((sample.ip, sample.address), (RemoteAddr(0x1234), RemoteAddr(0xdead)));
         assert_eq!((sample.cpu, sample.period), (CpuId(1), 1_000_000));
+        assert_eq!(sample.argument, Some(RemoteAddr(0xa)));
         assert_eq!(sample.kernel_chain().collect::<Vec<_>>(), [0xffff_ffff_8100_0000]);
         assert_eq!(
             (sample.registers, sample.stack),
@@ -248,6 +282,7 @@ mod tests {
             record(10, 0, &[&mapping[..], &trailer[..]].concat(), &[]),
             record(1, 0, &[&[77, 3][..], &trailer[..]].concat(), &[]),
             record(3, MISC_COMM_EXEC, &[&[4, 0x41][..], &trailer[..]].concat(), &[]),
+            record(14, MISC_SWITCH_OUT, &trailer, &[]),
         ] {
             assert!(parse(&whole).is_some());
             for end in 0..whole.len() {
@@ -257,6 +292,17 @@ mod tests {
                 let _ = parse(&absurd);
             }
         }
+    }
+
+    #[test]
+    fn switches_say_who_and_why() {
+        let to = |misc| match parse(&record(14, misc, &[5 << 32 | 4, 11, 0, 7], &[])) {
+            Some((Nanos(11), Record::Switch { pid: Pid(4), tid: Tid(5), to })) => to,
+            _ => panic!("not a switch"),
+        };
+        assert_eq!(to(0), Switch::In);
+        assert_eq!(to(MISC_SWITCH_OUT), Switch::Blocked);
+        assert_eq!(to(MISC_SWITCH_OUT | MISC_SWITCH_OUT_PREEMPT), Switch::Preempted);
     }
 
     #[test]

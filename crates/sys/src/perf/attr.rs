@@ -58,6 +58,7 @@ pub enum Flag {
     Mmap2 = 23,
     CommExec = 24,
     UseClockid = 25,
+    ContextSwitch = 26,
 }
 
 const PERF_TYPE_SOFTWARE: u32 = 1;
@@ -156,10 +157,10 @@ impl Attr {
         self
     }
 
-    /// Copies the unwinding registers and `bytes` (a multiple of 8, below 65,528) of user stack.
+    /// Copies [`super::SAMPLED_REGISTERS`] and `bytes` (a multiple of 8, below 65,528) of user stack.
     #[must_use]
     pub fn user_stack(mut self, bytes: u32) -> Attr {
-        self.sample_regs_user = super::USER_REGISTERS;
+        self.sample_regs_user = super::SAMPLED_REGISTERS;
         self.sample_stack_user = bytes & !7;
         self.fields(&[SampleField::RegsUser, SampleField::StackUser])
     }

@@ -21,6 +21,17 @@ pub const USER_REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8; // bp, sp, ip
 #[cfg(target_arch = "aarch64")]
 pub const USER_REGISTERS: u64 = 1 << 29 | 1 << 30 | 1 << 31 | 1 << 32;
 
+/// Bit of the register that holds the first argument of a system call (`syscall(2)`): in a sample taken inside of one, what
+/// the thread waits at. Its bit is below those of [`USER_REGISTERS`], so that it comes first in a sample.
+#[cfg(target_arch = "x86_64")]
+const FIRST_ARGUMENT: u64 = 1 << 5; // di
+/// x0: holds the argument until the system call returns.
+#[cfg(target_arch = "aarch64")]
+const FIRST_ARGUMENT: u64 = 1 << 0;
+
+/// The registers of a sample: the first argument, then [`USER_REGISTERS`].
+pub const SAMPLED_REGISTERS: u64 = FIRST_ARGUMENT | USER_REGISTERS;
+
 /// How many registers [`USER_REGISTERS`] selects.
 pub const USER_REGISTER_COUNT: usize = USER_REGISTERS.count_ones() as usize;
 /// Which of them is the instruction pointer.

@@ -1,0 +1,472 @@
+//! Follows the threads' switches to and from CPUs and turns them into windows of time, whose number does not depend on how
+//! often threads switch.
+//!
+//! ```text
+//!   record        what it does
+//!   stack sample  remembered: the switch of the same thread that follows at once is the one that it belongs to
+//!                 (`perf_event_task_sched_out`, include/linux/perf_event.h, counts the switch, then announces it)
+//!   switch out    the thread's time on the CPU ends, a wait begins
+//!   switch in     the wait ends: a row of its own if it was as long as a window, else added to its like
+//! ```
+//! Sums of the time that a thread ran and waited are exact, also when only some waits have a stack: those without one are
+//! rows of their own, and analysis divides them. What is not known after records were lost is left out, not guessed.
+//!
+//! Cost: a row takes about 20 bytes; windows grow so that there are at most 2,000 rows a second, and 1,000 windows per
+//! doubling of the time. A switch costs the kernel two records of 56 bytes, and here two look-ups.
+
+use std::collections::BTreeMap;
+
+use base::{Nanos, Pid, RemoteAddr, StackId, Tid};
+use facts::{Concurrency, Fact, SinkError, ThreadTime, Wait, WaitKind};
+
+use super::record::Switch;
+use crate::recorder::Recorder;
+
+/// Windows are at least so long.
+const SHORTEST_WINDOW: Nanos = Nanos(10_000_000);
+/// A window of so much of the time so far is long enough to look at.
+const WINDOWS: u64 = 1000;
+/// Time that a row must stand for in the mean.
+const TIME_PER_ROW: u64 = 500_000;
+/// How often run queue times are read; reading takes some 4 microseconds a thread.
+const QUEUE_INTERVAL: Nanos = Nanos(100_000_000);
+/// Reading them may take one of so many parts of the time.
+const QUEUE_SHARE: u64 = 200;
+
+/// With what a thread left its CPU.
+type Place = (Option<StackId>, Option<RemoteAddr>);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum State {
+    /// Records were lost.
+    #[default]
+    Unknown,
+    Running,
+    Off(WaitKind, Place),
+}
+
+#[derive(Debug, Default)]
+struct Thread {
+    state: State,
+    since: Nanos,
+    /// Time on a CPU in this window.
+    running: Nanos,
+    /// Of the sample right before a switch.
+    place: Option<Place>,
+    switched_since_read: bool,
+    /// Run queue time as last read, and what came in since the last row.
+    queued_before: Option<u64>,
+    queued: Option<Nanos>,
+    ended: bool,
+}
+
+/// Waits that are added up: of one thread, kind and place, and of about one length (its number of binary digits).
+type Alike = (Pid, Tid, WaitKind, Place, u32);
+
+/// The state behind the windows.
+#[derive(Debug)]
+pub struct SwitchTracker {
+    threads: BTreeMap<(Pid, Tid), Thread>,
+    short: BTreeMap<Alike, (u64, Nanos)>,
+    window: Nanos,
+    width: Nanos,
+    /// How many threads run, since when, and for how long how many did in this window.
+    running: u32,
+    running_since: Nanos,
+    at_once: BTreeMap<u32, Nanos>,
+    next_read: Nanos,
+}
+
+impl Default for SwitchTracker {
+    fn default() -> SwitchTracker {
+        SwitchTracker {
+            threads: BTreeMap::new(),
+            short: BTreeMap::new(),
+            window: Nanos(0),
+            width: SHORTEST_WINDOW,
+            running: 0,
+            running_since: Nanos(0),
+            at_once: BTreeMap::new(),
+            next_read: Nanos(0),
+        }
+    }
+}
+
+impl SwitchTracker {
+    /// A program that begins at time zero by running.
+    pub fn launched(&mut self, pid: Pid) {
+        self.threads.entry((pid, Tid(pid.0))).or_default().queued_before = Some(0);
+        self.set_state(Nanos(0), (pid, Tid(pid.0)), State::Running);
+    }
+
+    /// A thread that is there as we come: it runs, or waits for we do not know what.
+    pub fn found(&mut self, pid: Pid, tid: Tid, runs: bool) {
+        let state =
+            if runs { State::Running } else { State::Off(WaitKind::Blocked, Place::default()) };
+        let queued_before = run_queue_time(pid, tid);
+        self.threads.entry((pid, tid)).or_default().queued_before = queued_before;
+        self.set_state(Nanos(0), (pid, tid), state);
+    }
+
+    /// A thread was born: it waits for a CPU.
+    pub fn born(
+        &mut self,
+        time: Nanos,
+        pid: Pid,
+        tid: Tid,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        self.advance(time, recorder)?;
+        let thread = self.threads.entry((pid, tid)).or_default();
+        (thread.ended, thread.queued_before) = (false, Some(0));
+        self.set_state(time, (pid, tid), State::Off(WaitKind::Preempted, Place::default()));
+        Ok(())
+    }
+
+    /// A thread ended.
+    pub fn ended(
+        &mut self,
+        time: Nanos,
+        pid: Pid,
+        tid: Tid,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        self.advance(time, recorder)?;
+        self.set_state(time, (pid, tid), State::Unknown);
+        self.threads.entry((pid, tid)).or_default().ended = true;
+        Ok(())
+    }
+
+    /// The next switch of this thread is from this place.
+    pub fn leaves_with(
+        &mut self,
+        pid: Pid,
+        tid: Tid,
+        stack: Option<StackId>,
+        argument: Option<RemoteAddr>,
+    ) {
+        self.threads.entry((pid, tid)).or_default().place =
+            stack.map(|stack| (Some(stack), argument));
+    }
+
+    /// A thread was switched.
+    pub fn switched(
+        &mut self,
+        time: Nanos,
+        pid: Pid,
+        tid: Tid,
+        to: Switch,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        self.advance(time, recorder)?;
+        let id = (pid, tid);
+        let thread = self.threads.entry(id).or_default();
+        thread.switched_since_read = true;
+        let before = (thread.state, thread.since);
+        match to {
+            Switch::In => {
+                self.set_state(time, id, State::Running);
+                if let (State::Off(kind, place), since) = before {
+                    self.waited(id, kind, place, (since, time), recorder)?;
+                }
+            }
+            Switch::Blocked | Switch::Preempted => {
+                let blocked = to == Switch::Blocked;
+                let kind = if blocked { WaitKind::Blocked } else { WaitKind::Preempted };
+                let place = thread.place.take().unwrap_or_default();
+                self.set_state(time, id, State::Off(kind, place));
+            }
+        }
+        Ok(())
+    }
+
+    /// Switches may have been lost: what all threads do is not known until they switch again.
+    pub fn lost(&mut self) {
+        for thread in self.threads.values_mut() {
+            if thread.state == State::Running {
+                thread.running += self.running_since.saturating_sub(thread.since);
+            }
+            thread.state = State::Unknown;
+            thread.place = None;
+        }
+        self.running = 0;
+    }
+
+    /// Reads how long threads waited for CPUs, when it is due. `time` is how far the records have come.
+    pub fn look(&mut self, time: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        self.advance(time, recorder)?;
+        if time < self.next_read {
+            return Ok(());
+        }
+        let began = sys::process::monotonic();
+        for (&(pid, tid), thread) in &mut self.threads {
+            if std::mem::take(&mut thread.switched_since_read) {
+                thread.read_queue(pid, tid);
+            }
+        }
+        let took = sys::process::monotonic() - began;
+        self.next_read = time + QUEUE_INTERVAL.max(Nanos(took.0.saturating_mul(QUEUE_SHARE)));
+        Ok(())
+    }
+
+    /// Ends all that goes on at the end of the recording.
+    pub fn finish(mut self, end: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        self.advance(end, recorder)?;
+        self.close_window(end, recorder)?;
+        for (&(pid, tid), thread) in &self.threads {
+            if let State::Off(kind, (stack, object)) = thread.state
+                && end > thread.since
+            {
+                let (time, span) = (thread.since, end - thread.since);
+                let wait =
+                    Wait { time, span, pid, tid, kind, waits: 1, waited: span, object, stack };
+                recorder.push(Fact::Wait(wait))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn waited(
+        &mut self,
+        (pid, tid): (Pid, Tid),
+        kind: WaitKind,
+        place: Place,
+        (since, until): (Nanos, Nanos),
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        let waited = until - since;
+        if waited >= self.width {
+            let (time, (stack, object)) = (since, place);
+            let wait =
+                Wait { time, span: waited, pid, tid, kind, waits: 1, waited, object, stack };
+            return recorder.push(Fact::Wait(wait));
+        }
+        let digits = u64::BITS - waited.0.leading_zeros();
+        let sum = self.short.entry((pid, tid, kind, place, digits)).or_default();
+        sum.0 += 1;
+        sum.1 += waited;
+        Ok(())
+    }
+
+    /// Every change of a state goes through here: the number of running threads follows it.
+    fn set_state(&mut self, time: Nanos, id: (Pid, Tid), state: State) {
+        let thread = self.threads.entry(id).or_default();
+        let (ran, runs) = (thread.state == State::Running, state == State::Running);
+        if ran && !runs {
+            thread.running += time - thread.since;
+        }
+        // Switched in twice: the switch between was lost, and the time since the first is nobody's.
+        (thread.state, thread.since) = (state, time);
+        if ran != runs {
+            self.count_at_once(time);
+            self.running = if runs { self.running + 1 } else { self.running.saturating_sub(1) };
+        }
+    }
+
+    fn count_at_once(&mut self, time: Nanos) {
+        *self.at_once.entry(self.running).or_default() += time - self.running_since;
+        self.running_since = time;
+    }
+
+    /// Closes the windows that are over at `time`.
+    fn advance(&mut self, time: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        while time >= self.window + self.width {
+            self.close_window(self.window + self.width, recorder)?;
+        }
+        Ok(())
+    }
+
+    fn close_window(&mut self, end: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        let (time, span) = (self.window, end - self.window);
+        if span == Nanos(0) {
+            return Ok(());
+        }
+        self.count_at_once(end);
+        let mut rows = 0;
+        for (&(pid, tid), thread) in &mut self.threads {
+            if thread.state == State::Running {
+                thread.running += end - thread.since;
+                thread.since = end;
+            }
+            let (running, queued) = (std::mem::take(&mut thread.running), thread.queued.take());
+            if running > Nanos(0) || queued.is_some() {
+                rows += 1;
+                let row = ThreadTime { time, span, pid, tid, running, queued };
+                recorder.push(Fact::ThreadTime(row))?;
+            }
+        }
+        self.threads.retain(|_, thread| !thread.ended);
+        for ((pid, tid, kind, (stack, object), _), (waits, waited)) in std::mem::take(&mut self.short)
+        {
+            rows += 1;
+            let wait = Wait { time, span, pid, tid, kind, waits, waited, object, stack };
+            recorder.push(Fact::Wait(wait))?;
+        }
+        for (running, duration) in std::mem::take(&mut self.at_once) {
+            if duration > Nanos(0) {
+                rows += 1;
+                let row = Concurrency { time, span, running, duration };
+                recorder.push(Fact::Concurrency(row))?;
+            }
+        }
+        self.window = end;
+        self.width = SHORTEST_WINDOW.max(Nanos(end.0 / WINDOWS)).max(Nanos(rows * TIME_PER_ROW));
+        Ok(())
+    }
+}
+
+impl Thread {
+    fn read_queue(&mut self, pid: Pid, tid: Tid) {
+        let Some(now) = run_queue_time(pid, tid) else { return };
+        if let Some(before) = self.queued_before.replace(now) {
+            *self.queued.get_or_insert_default() += Nanos(now.saturating_sub(before));
+        }
+    }
+}
+
+/// Nanoseconds that a thread waited for a CPU: the second field of its `schedstat`
+/// (Documentation/scheduler/sched-stats.rst).
+fn run_queue_time(pid: Pid, tid: Tid) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PID: Pid = Pid(7);
+    const ONE: Tid = Tid(7);
+    const TWO: Tid = Tid(8);
+    const MS: u64 = 1_000_000;
+
+    fn track(script: impl FnOnce(&mut SwitchTracker, &mut Recorder<'_>), end: u64) -> Vec<Fact> {
+        let mut facts = Vec::new();
+        let mut recorder = Recorder::new(&mut facts);
+        let mut tracker = SwitchTracker::default();
+        script(&mut tracker, &mut recorder);
+        tracker.finish(Nanos(end), &mut recorder).unwrap();
+        drop(recorder);
+        facts
+    }
+
+    fn waits(facts: &[Fact]) -> Vec<(i32, WaitKind, u64, u64, u64, Option<u64>)> {
+        let row = |fact: &Fact| match fact {
+            Fact::Wait(wait) => Some((
+                wait.tid.0,
+                wait.kind,
+                wait.time.0,
+                wait.waits,
+                wait.waited.0,
+                wait.object.map(|object| object.0),
+            )),
+            _ => None,
+        };
+        facts.iter().filter_map(row).collect()
+    }
+
+    fn ran(facts: &[Fact], tid: Tid) -> u64 {
+        let row = |fact: &Fact| match fact {
+            Fact::ThreadTime(row) if row.tid == tid => row.running.0,
+            _ => 0,
+        };
+        facts.iter().map(row).sum()
+    }
+
+    #[test]
+    fn running_and_waiting_add_up_to_the_time_that_was() {
+        let facts = track(
+            |tracker, recorder| {
+                tracker.launched(PID);
+                let mut switch = |time, tid, to| {
+                    tracker.switched(Nanos(time), PID, tid, to, recorder).unwrap();
+                };
+                switch(4 * MS, ONE, Switch::Blocked);
+                switch(5 * MS, ONE, Switch::In);
+                switch(6 * MS, ONE, Switch::Preempted);
+                switch(36 * MS, ONE, Switch::In);
+            },
+            50 * MS,
+        );
+        let expected = [
+            (7, WaitKind::Preempted, 6 * MS, 1, 30 * MS, None),
+            (7, WaitKind::Blocked, 0, 1, MS, None),
+        ];
+        let mut found = waits(&facts);
+        found.sort_by_key(|wait| std::cmp::Reverse(wait.4));
+        assert_eq!(found, expected);
+        assert_eq!(ran(&facts, ONE), 19 * MS);
+        let at_once: u64 = facts
+            .iter()
+            .map(|fact| if let Fact::Concurrency(row) = fact { row.duration.0 } else { 0 })
+            .sum();
+        assert_eq!(at_once, 50 * MS);
+    }
+
+    #[test]
+    fn short_waits_at_one_object_are_one_row_and_keep_their_sum() {
+        let facts = track(
+            |tracker, recorder| {
+                tracker.launched(PID);
+                for turn in 0..100 {
+                    let time = turn * 50_000;
+                    tracker.leaves_with(PID, ONE, Some(StackId(3)), Some(RemoteAddr(0x40)));
+                    let mut switch = |time, to| {
+                        tracker.switched(Nanos(time), PID, ONE, to, recorder).unwrap();
+                    };
+                    switch(time + 10_000, Switch::Blocked);
+                    switch(time + 40_000 + turn, Switch::In);
+                }
+            },
+            5 * MS,
+        );
+        let sum = 100 * 30_000 + (0..100).sum::<u64>();
+        assert_eq!(waits(&facts), [(7, WaitKind::Blocked, 0, 100, sum, Some(0x40))]);
+        assert_eq!(ran(&facts, ONE), 5 * MS - sum);
+    }
+
+    #[test]
+    fn a_thread_is_ready_from_its_birth_and_gone_with_its_end() {
+        let facts = track(
+            |tracker, recorder| {
+                tracker.launched(PID);
+                tracker.born(Nanos(MS), PID, TWO, recorder).unwrap();
+                tracker.switched(Nanos(3 * MS), PID, TWO, Switch::In, recorder).unwrap();
+                tracker.ended(Nanos(7 * MS), PID, TWO, recorder).unwrap();
+            },
+            9 * MS,
+        );
+        assert_eq!(waits(&facts), [(8, WaitKind::Preempted, 0, 1, 2 * MS, None)]);
+        assert_eq!((ran(&facts, ONE), ran(&facts, TWO)), (9 * MS, 4 * MS));
+    }
+
+    #[test]
+    fn what_was_lost_is_nobodys_time() {
+        let facts = track(
+            |tracker, recorder| {
+                tracker.launched(PID);
+                tracker.switched(Nanos(2 * MS), PID, ONE, Switch::Blocked, recorder).unwrap();
+                tracker.lost();
+                tracker.switched(Nanos(5 * MS), PID, ONE, Switch::In, recorder).unwrap();
+                // The switch between these two is missing too, and nobody said so.
+                tracker.switched(Nanos(8 * MS), PID, ONE, Switch::In, recorder).unwrap();
+            },
+            9 * MS,
+        );
+        assert_eq!(waits(&facts), []);
+        assert_eq!(ran(&facts, ONE), 3 * MS);
+    }
+
+    #[test]
+    fn who_still_waits_at_the_end_has_waited_until_then() {
+        let facts = track(
+            |tracker, _| {
+                tracker.found(PID, ONE, false);
+                tracker.found(PID, TWO, true);
+            },
+            30 * MS,
+        );
+        assert_eq!(waits(&facts), [(7, WaitKind::Blocked, 0, 1, 30 * MS, None)]);
+        assert_eq!(ran(&facts, TWO), 30 * MS);
+    }
+}
