@@ -5,7 +5,7 @@
 //! What not: no I/O, no clock, no text layout (that is `report`), no live process.
 //!
 //! Start with [`Profile::new`], narrow down with [`Selection::resolve`], then call one of the views:
-//! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sharing`], [`roofline`], [`heap`].
+//! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sharing`], [`roofline`], [`heap`], [`threading`].
 //!
 //! Assumptions: samples of a thread are a regular clock that does not run in step with the program; stack nodes
 //! come parents first. Whatever a file says against that (cycles, unknown ids, absurd depths) is dropped and
@@ -31,6 +31,7 @@ mod selection;
 pub mod sharing;
 mod stack;
 pub mod summary;
+pub mod threading;
 mod threads;
 pub mod timeline;
 mod traced;

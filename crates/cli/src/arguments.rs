@@ -136,7 +136,7 @@ pub enum Format {
 #[derive(Args, Debug)]
 pub struct ReportOptions {
     /// summary, allocations, hotspots, callers, callees, source, faults, timeline, threads, accesses, bandwidth, latency, reuse,
-    /// working-set, sharing or roofline
+    /// working-set, sharing, roofline or waits
     #[arg(value_name = "VIEW")]
     pub view: String,
     /// The result [default: the newest r???xx in this directory]

@@ -25,3 +25,4 @@ pub mod session;
 mod source;
 mod stacks;
 pub mod symbolise;
+pub mod wait_objects;

@@ -106,6 +106,7 @@ pub fn build(
         View::Allocations => views::allocations(&request),
         View::Timeline => views::timeline(&request),
         View::Threads => views::threads(&request),
+        View::Waits => views::waits(&request),
         View::Accesses => views::accesses(&request, &code),
         View::Bandwidth => views::bandwidth(&request, &Memory::new(&profile, &code)),
         View::Latency => views::latency(&request, &Memory::new(&profile, &code)),

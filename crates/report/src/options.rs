@@ -41,6 +41,8 @@ pub enum View {
     Roofline,
     /// Heap blocks per function or other key.
     Allocations,
+    /// What threads waited for, and where.
+    Waits,
 }
 
 const RULES: &str = "rules that judge the figures";
@@ -63,7 +65,7 @@ const LATER_KEYS: [(&str, &str); 5] = [
 
 impl View {
     /// All views, with what each is for in a few words.
-    pub const ALL: [(View, &'static str); 16] = [
+    pub const ALL: [(View, &'static str); 17] = [
         (View::Summary, "the whole recording on one page"),
         (
             View::Hotspots,
@@ -92,6 +94,7 @@ impl View {
             View::Allocations,
             "heap blocks per function, line, module, thread, process or call stack: bytes, peak, leaks",
         ),
+        (View::Waits, "what threads waited for and where: locks, barriers, I/O, sleep"),
     ];
 
     /// Its name as typed.
@@ -114,6 +117,7 @@ impl View {
             View::Sharing => "sharing",
             View::Roofline => "roofline",
             View::Allocations => "allocations",
+            View::Waits => "waits",
         }
     }
 
@@ -246,6 +250,7 @@ impl Options {
         let (allowed, possible): (&[Key], _) = match self.view {
             View::Hotspots | View::Faults | View::Allocations => (&Key::ALL, "all groupings"),
             View::Timeline => (&[Key::Thread], "only 'thread'"),
+            View::Waits => (&[Key::Thread, Key::CallStack], "'thread' and 'call-stack'"),
             View::Bandwidth if self.group.len() == 1 => (
                 &[Key::Function, Key::SourceLine, Key::Module, Key::Thread],
                 "'function', 'source-line', 'module', and 'thread' alone",
@@ -286,7 +291,7 @@ mod tests {
             shown(View::parse("hotspot").expect_err("no such view")),
             "there is no view 'hotspot'; possible are summary, hotspots, callers, callees, source, faults, \
              timeline, threads, accesses, bandwidth, latency, reuse, working-set, sharing, roofline, \
-             allocations"
+             allocations, waits"
         );
         assert!(
             shown(View::parse("objects").expect_err("later"))

@@ -22,6 +22,7 @@ mod plt;
 mod search;
 mod table;
 mod unwind_functions;
+mod variables;
 
 pub use demangle::{Demangle, function_name};
 pub use elf::{AlternateLink, DebugLink, Elf};
@@ -33,3 +34,4 @@ pub use search::{
     debug_file_candidates,
 };
 pub use table::{ModuleImage, SourceFrame, SymbolTable};
+pub use variables::Variables;

@@ -22,6 +22,7 @@ use collect::heap::HeapOptions;
 use collect::program::ProgramError;
 use collect::session::{self, Options, Outcome, SessionError};
 use collect::symbolise;
+use collect::wait_objects::WaitObjects;
 use facts::{
     Analysis, Block, ExitKind, Fact, Module, Run, RunState, SCHEMA_VERSION, Sink, SinkError, Target,
 };
@@ -206,6 +207,7 @@ struct Noting {
     blocks: Vec<Block>,
     hot_loops: HotLoops,
     first_pid: Option<Pid>,
+    wait_objects: WaitObjects,
 }
 
 impl Noting {
@@ -217,6 +219,7 @@ impl Noting {
             blocks: Vec::new(),
             hot_loops: HotLoops::default(),
             first_pid: None,
+            wait_objects: WaitObjects::default(),
         }
     }
 }
@@ -224,6 +227,7 @@ impl Noting {
 impl Sink for Noting {
     fn push(&mut self, fact: Fact) -> Result<(), SinkError> {
         self.hot_loops.note(&fact);
+        self.wait_objects.note(&fact);
         match &fact {
             Fact::Module(module) => self.modules.push(module.clone()),
             Fact::StackNode(node) => {
@@ -287,6 +291,12 @@ fn finish(
     );
     drop(progress);
     run.notes.extend(named.problems);
+    for object in sink.wait_objects.name(&sink.modules) {
+        // As below.
+        if sink.writer.push(Fact::WaitObject(object)).is_err() {
+            break;
+        }
+    }
     for frame in named.frames {
         // A full disk: the tables below fail too and say so.
         if sink.writer.push(Fact::Frame(frame)).is_err() {

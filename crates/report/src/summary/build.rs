@@ -85,6 +85,7 @@ impl Summary {
                 misses: memory.page_walks,
                 walk_time_percent: Metric::unavailable("percent", NO_COUNTERS),
             },
+            threading: super::threading::threading_part(profile, found.usable_cpus),
             heap: HeapSummary {
                 allocations: tidy(heap.allocations),
                 bytes_allocated: tidy(heap.bytes),

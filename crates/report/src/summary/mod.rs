@@ -4,8 +4,10 @@
 mod build;
 mod memory;
 mod text;
+mod threading;
 
 pub(crate) use text::text;
+pub use threading::{AtOnceSummary, ReasonSummary, ThreadingSummary, VerdictSummary};
 
 use facts::Metric;
 use facts::host::Cache;
@@ -64,6 +66,9 @@ pub struct Summary {
     pub other_cpu_percent: Metric,
     pub stolen_percent: Metric,
     pub heap: HeapSummary,
+    /// Only of an analysis that followed the switches of threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threading: Option<ThreadingSummary>,
     pub sampling: SamplingSummary,
     pub top_functions: Vec<TopFunction>,
     pub top_objects: Vec<NotYet>,

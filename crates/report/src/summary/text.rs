@@ -1,6 +1,7 @@
 //! The summary as a person reads it at the end of `fathom run`: the answer first, the small print last.
 
 mod memory;
+mod threading;
 
 use facts::{Evidence, Metric};
 
@@ -19,6 +20,7 @@ const DISTURBING: f64 = 5.0;
 pub(crate) fn text(summary: &Summary, width: usize, paint: Paint) -> String {
     let mut page = Page { out: String::new(), width, paint };
     headline(summary, &mut page);
+    threading::threads(summary, &mut page);
     time_split(summary, &mut page);
     memory::traffic(summary, &mut page);
     top_functions(summary, &mut page);

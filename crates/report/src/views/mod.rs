@@ -12,8 +12,11 @@ mod reuse;
 mod roofline;
 mod sharing;
 mod source;
+mod thread_states;
+mod thread_timeline;
 mod threads;
 mod timeline;
+mod waits;
 
 pub(crate) use accesses::accesses;
 pub(crate) use allocations::allocations;
@@ -28,6 +31,7 @@ pub(crate) use sharing::sharing;
 pub(crate) use source::source;
 pub(crate) use threads::threads;
 pub(crate) use timeline::timeline;
+pub(crate) use waits::waits;
 
 use analysis::{Filter, Profile, Selection};
 

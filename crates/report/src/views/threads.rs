@@ -1,10 +1,11 @@
 //! `threads`: who ran, how long, and how much of that on a CPU.
 
 use analysis::faults::fault_scales;
+use analysis::threading::{threading, was_recorded};
 use analysis::{Key, Weight};
 use facts::{Evidence, Metric};
 
-use super::Request;
+use super::{Request, thread_states};
 use super::columns::{CPU_TIME, SELF_PERCENT, figure, missing, name, time_cells, total_cells};
 use crate::table::{Cell, Look, Table};
 
@@ -34,7 +35,8 @@ pub(crate) fn threads(request: &Request<'_>) -> Table {
         index.is_some_and(|index| request.selection.has_thread(index))
     });
     order.sort_by_key(|&at| (std::cmp::Reverse(times[at].0.amount()), at));
-    let columns = vec![
+    let states = was_recorded(profile).then(|| threading(profile, request.selection));
+    let mut columns = vec![
         name("thread", "Thread"),
         name("process", "Process"),
         name("start", "Start"),
@@ -45,6 +47,7 @@ pub(crate) fn threads(request: &Request<'_>) -> Table {
         figure("running_percent", "Running", "percent"),
         figure("page_faults", "Page faults", "count"),
     ];
+    columns.extend(states.iter().flat_map(|_| thread_states::COLUMNS));
     let mut sums = (Weight::default(), Weight::default(), Weight::default());
     let mut rows = Vec::with_capacity(order.len());
     for at in order {
@@ -63,6 +66,7 @@ pub(crate) fn threads(request: &Request<'_>) -> Table {
         let lived = (thread.end - thread.start).seconds();
         cells.push(Cell::metric(running(&scale.quantity(all), lived, thread.start_known)));
         cells.push(Cell::metric(fault_scale.quantity(faulted)));
+        cells.extend(states.iter().flat_map(|states| thread_states::cells(&states.threads[at])));
         rows.push(cells);
     }
     let mut total = missing(4);
@@ -70,6 +74,7 @@ pub(crate) fn threads(request: &Request<'_>) -> Table {
     total.push(Cell::metric(scale.quantity(&sums.1)));
     total.push(Cell::Missing);
     total.push(Cell::metric(fault_scale.quantity(&sums.2)));
+    total.extend(states.iter().flat_map(|states| thread_states::cells(&states.total())));
     let table = Table {
         view: "threads",
         result: request.options.result_name.clone(),
@@ -78,20 +83,30 @@ pub(crate) fn threads(request: &Request<'_>) -> Table {
         total,
         notes: request.sampling_notes(),
         title: request.title("threads"),
-        looks: vec![
-            (Look::Text("thread"), "thread"),
-            (Look::Start("start"), "from"),
-            (Look::Start("end"), "to"),
-            (Look::Time("cpu_time"), "CPU time"),
-            (Look::Percent("self_percent"), "share %"),
-            (Look::Percent("running_percent"), "running %"),
-            (Look::Time("kernel_time"), "in kernel"),
-            (Look::Count("page_faults"), "faults"),
-        ],
+        looks: looks(states.is_some()),
         page: 40,
         empty: "No thread was seen.".to_owned(),
     };
     table.limited(request.options.limit)
+}
+
+/// Where switches were followed, what threads did is shown, and the rest is in JSON.
+fn looks(followed: bool) -> Vec<(Look, &'static str)> {
+    let mut looks = vec![(Look::Text("thread"), "thread")];
+    if followed {
+        looks.extend(thread_states::LOOKS);
+        return looks;
+    }
+    looks.extend([
+        (Look::Start("start"), "from"),
+        (Look::Start("end"), "to"),
+        (Look::Time("cpu_time"), "CPU time"),
+        (Look::Percent("self_percent"), "share %"),
+        (Look::Percent("running_percent"), "running %"),
+        (Look::Time("kernel_time"), "in kernel"),
+        (Look::Count("page_faults"), "faults"),
+    ]);
+    looks
 }
 
 /// CPU time in percent of the thread's life.

@@ -16,6 +16,9 @@ const BINS: usize = 50;
 
 pub(crate) fn timeline(request: &Request<'_>) -> Table {
     let profile = request.profile;
+    if analysis::threading::was_recorded(profile) {
+        return super::thread_timeline::thread_timeline(request);
+    }
     let per_thread = request.options.group.contains(&Key::Thread);
     let most = request.options.limit.unwrap_or(BINS);
     let found = analysis::timeline::timeline(profile, request.selection, most, per_thread);

@@ -1,0 +1,191 @@
+//! What threads did over time, in equal bins.
+//!
+//! Assumption: within a row's span its time is spread evenly; a row is a single wait, or no longer than a window of the
+//! collector (a thousandth of the time so far, 10 ms at least).
+
+use base::Nanos;
+
+use super::{Reason, Threading, reason, wait_rows};
+use crate::profile::Profile;
+use crate::selection::Selection;
+use crate::threads::ThreadIndex;
+use crate::timeline::bin_width;
+
+/// What a thread does for most of a bin; reasons to wait in groups that can be told apart at a glance.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum State {
+    /// On a CPU, getting further.
+    Running,
+    /// On a CPU, waiting.
+    Spinning,
+    /// Waiting for a CPU.
+    Ready,
+    /// Waiting for a lock, condition or other futex.
+    Lock,
+    /// Waiting at a barrier, or for another thread's end.
+    Barrier,
+    /// Waiting for data.
+    Io,
+    /// Waiting for a time, or for another process.
+    Sleep,
+    /// Waiting for something else, or it is not known for what.
+    Other,
+}
+
+impl State {
+    /// All, in the order in which they are shown.
+    pub const ALL: [State; 8] = [
+        State::Running,
+        State::Spinning,
+        State::Ready,
+        State::Lock,
+        State::Barrier,
+        State::Io,
+        State::Sleep,
+        State::Other,
+    ];
+
+    /// The group of a reason to wait.
+    #[must_use]
+    pub fn of(reason: Reason) -> State {
+        match reason {
+            Reason::Lock | Reason::Condition | Reason::Futex => State::Lock,
+            Reason::Barrier | Reason::Join => State::Barrier,
+            Reason::Io | Reason::Poll => State::Io,
+            Reason::Sleep | Reason::Child => State::Sleep,
+            Reason::Fault | Reason::Other | Reason::Unknown => State::Other,
+        }
+    }
+}
+
+/// A bin of a thread: nanoseconds per state.
+pub type Bin = [f64; State::ALL.len()];
+
+/// A thread over time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Strip {
+    /// Whose.
+    pub thread: ThreadIndex,
+    /// Its bins.
+    pub bins: Vec<Bin>,
+}
+
+/// All threads over time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Strips {
+    /// Beginning of the first bin.
+    pub start: Nanos,
+    /// End of the last one.
+    pub end: Nanos,
+    /// Length of a bin; the last may be shorter.
+    pub width: Nanos,
+    /// The selected threads, in the order of the profile's table.
+    pub strips: Vec<Strip>,
+}
+
+impl Strips {
+    /// How many bins there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        (self.end - self.start).0.div_ceil(self.width.0) as usize
+    }
+
+    fn spread(&self, bins: &mut [Bin], state: State, (time, span): (Nanos, Nanos), amount: f64) {
+        let end = self.end.min(time + span);
+        let from = time.max(self.start);
+        if end <= from && span.0 > 0 || bins.is_empty() {
+            return;
+        }
+        let index = |time: Nanos| ((time - self.start).0 / self.width.0) as usize;
+        let last = index(Nanos(end.0.saturating_sub(1))).min(bins.len() - 1);
+        for at in index(from).min(last)..=last {
+            let start = Nanos(self.start.0 + at as u64 * self.width.0);
+            let overlap = end.min(start + self.width) - from.max(start);
+            let share = if span.0 == 0 { 1.0 } else { overlap.0 as f64 / span.0 as f64 };
+            bins[at][state as usize] += amount * share;
+        }
+    }
+}
+
+/// Cuts the selected time into at most `most` bins. `found` is of the same selection.
+#[must_use]
+pub fn strips(
+    profile: &Profile<'_>,
+    selection: &Selection,
+    found: &Threading,
+    most: usize,
+) -> Strips {
+    let elapsed = profile.elapsed();
+    let (start, end) = selection.time().unwrap_or((Nanos(0), elapsed));
+    let (start, end) = (start.min(elapsed), end.min(elapsed));
+    let mut all = Strips { start, end, width: bin_width(end - start, most, Nanos(0)), strips: Vec::new() };
+    let count = all.count();
+    let mut bins = vec![Vec::new(); found.threads.len()];
+    for (at, _) in found.threads.iter().enumerate().filter(|(_, split)| split.lived > 0.0) {
+        bins[at] = vec![Bin::default(); count];
+    }
+    for row in &profile.recording.thread_times {
+        if let Some(thread) = profile.threads.find(row.pid, row.tid) {
+            let running = row.running.0 as f64;
+            all.spread(&mut bins[thread.index()], State::Running, (row.time, row.span), running);
+        }
+    }
+    for row in wait_rows(profile, selection) {
+        let (wait, at) = (row.wait, row.thread.index());
+        let state = row.blocked.map_or(State::Ready, |blocked| State::of(blocked.reason));
+        let amount = wait.waited.0 as f64 * row.factor;
+        all.spread(&mut bins[at], state, (wait.time, wait.span), amount);
+    }
+    spin(profile, selection, &all, &mut bins);
+    for (at, bins) in bins.into_iter().enumerate().filter(|(_, bins)| !bins.is_empty()) {
+        all.strips.push(Strip { thread: ThreadIndex::new(at), bins });
+    }
+    all
+}
+
+/// Divides what threads ran in a bin by their samples in it.
+fn spin(profile: &Profile<'_>, selection: &Selection, all: &Strips, bins: &mut [Vec<Bin>]) {
+    let count = all.count();
+    let mut samples = vec![vec![(0.0, 0.0); count]; bins.len()];
+    let mut known = std::collections::BTreeMap::new();
+    for sample in &profile.recording.samples {
+        let Some(thread) = profile.threads.find(sample.pid, sample.tid) else { continue };
+        if !selection.has_time(sample.time) || count == 0 {
+            continue;
+        }
+        let stack = sample.stack.and_then(|id| profile.stacks.find(id));
+        let place = profile.stacks.innermost_user(stack);
+        let spins = *known.entry(place).or_insert_with(|| reason::spins(&profile.stacks, place));
+        let bin = ((sample.time - all.start).0 / all.width.0) as usize;
+        let sums = &mut samples[thread.index()][bin.min(count - 1)];
+        sums.0 += sample.weight.0 as f64;
+        sums.1 += if spins { sample.weight.0 as f64 } else { 0.0 };
+    }
+    for (bins, samples) in bins.iter_mut().zip(samples) {
+        for (bin, (sampled, spinning)) in bins.iter_mut().zip(samples) {
+            if sampled > 0.0 {
+                let moved = bin[State::Running as usize] * spinning / sampled;
+                bin[State::Spinning as usize] += moved;
+                bin[State::Running as usize] -= moved;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_spread_over_the_bins_it_touches() {
+        let all =
+            Strips { start: Nanos(100), end: Nanos(400), width: Nanos(100), strips: Vec::new() };
+        let mut bins = vec![Bin::default(); all.count()];
+        all.spread(&mut bins, State::Io, (Nanos(50), Nanos(200)), 200.0);
+        all.spread(&mut bins, State::Io, (Nanos(390), Nanos(100)), 100.0);
+        all.spread(&mut bins, State::Lock, (Nanos(0), Nanos(50)), 50.0);
+        let of = |state| bins.iter().map(|bin| bin[state as usize]).collect::<Vec<_>>();
+        assert_eq!(of(State::Io), [100.0, 50.0, 10.0]);
+        assert_eq!(of(State::Lock), [0.0; 3]);
+    }
+}

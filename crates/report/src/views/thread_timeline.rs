@@ -1,0 +1,150 @@
+//! `timeline` of a recording that followed threads: a sketch of each over time, or figures per thread and bin.
+
+use std::collections::BTreeMap;
+
+use analysis::Key;
+use analysis::threading::{Bin, State, Strips, strips, threading};
+use facts::{Evidence, Metric};
+
+use super::Request;
+use super::columns::{figure, missing, name};
+use crate::table::{Cell, Look, Table};
+use crate::text;
+
+/// Bins without `--limit`: what fits a line beside a thread's name.
+const BINS: usize = 50;
+/// With more threads than this, threads of one name are one row.
+const MANY: usize = 40;
+
+/// How a state is drawn.
+fn sign(state: State) -> char {
+    match state {
+        State::Running => '█',
+        State::Spinning => '▓',
+        State::Ready => '▒',
+        State::Lock => 'L',
+        State::Barrier => 'B',
+        State::Io => 'D',
+        State::Sleep => 's',
+        State::Other => '·',
+    }
+}
+
+const LEGEND: &str = "█ running  ▓ spinning  ▒ waiting for a CPU  L lock  B barrier or thread  D data (I/O, poll)  s sleep  \
+                      · other; the state with most of the time in a step";
+
+pub(crate) fn thread_timeline(request: &Request<'_>) -> Table {
+    let most = request.options.limit.unwrap_or(BINS);
+    let found = threading(request.profile, request.selection);
+    let strips = strips(request.profile, request.selection, &found, most);
+    if request.options.group.contains(&Key::Thread) {
+        return figures(request, &strips);
+    }
+    sketch(request, &strips)
+}
+
+fn sketch(request: &Request<'_>, strips: &Strips) -> Table {
+    let threads = &request.profile.threads;
+    let many = strips.strips.len() > MANY;
+    let mut rows: BTreeMap<(usize, String), (usize, Vec<Bin>)> = BTreeMap::new();
+    for (at, strip) in strips.strips.iter().enumerate() {
+        let thread = threads.get(strip.thread);
+        let key = if many { (0, thread.name.clone()) } else { (at, thread.label()) };
+        let (count, sum) =
+            rows.entry(key).or_insert_with(|| (0, vec![Bin::default(); strip.bins.len()]));
+        *count += 1;
+        for (sum, bin) in sum.iter_mut().zip(&strip.bins) {
+            for (sum, part) in sum.iter_mut().zip(bin) {
+                *sum += part;
+            }
+        }
+    }
+    let row = |((_, label), (count, bins)): ((usize, String), (usize, Vec<Bin>))| {
+        let label = if count > 1 { format!("{label} ({count} threads)") } else { label };
+        vec![Cell::text(label), Cell::Text(bins.iter().map(drawn).collect())]
+    };
+    Table {
+        view: "timeline",
+        result: request.options.result_name.clone(),
+        columns: vec![name("thread", "Thread"), name("states", "States")],
+        rows: rows.into_iter().map(row).collect(),
+        total: missing(2),
+        notes: vec![LEGEND.to_owned(), "In figures: `fathom report timeline -g thread`.".to_owned()],
+        title: title(request, strips),
+        looks: vec![(Look::Text("thread"), "thread"), (Look::Code("states"), "over time")],
+        page: usize::MAX,
+        empty: "No thread was seen.".to_owned(),
+    }
+}
+
+/// The state with most of the time; nothing where the thread was not there.
+fn drawn(bin: &Bin) -> char {
+    let most = State::ALL.into_iter().max_by(|a, b| bin[*a as usize].total_cmp(&bin[*b as usize]));
+    most.filter(|state| bin[*state as usize] > 0.0).map_or(' ', sign)
+}
+
+fn title(request: &Request<'_>, strips: &Strips) -> String {
+    let from = strips.start.seconds();
+    let width = text::seconds(strips.width.seconds());
+    let from = if from > 0.0 { format!(" from {} on", text::seconds(from)) } else { String::new() };
+    request.title(&format!("threads over time{from}, in steps of {width}"))
+}
+
+fn figures(request: &Request<'_>, strips: &Strips) -> Table {
+    let mut columns = vec![name("start", "Start"), name("end", "End"), name("thread", "Thread")];
+    let names = columns.len();
+    columns.extend([
+        figure("running_time", "Running", "s"),
+        figure("spin_time", "Spinning", "s"),
+        figure("ready_time", "Waiting for a CPU", "s"),
+        figure("lock_wait", "Waiting for locks", "s"),
+        figure("barrier_wait", "Waiting at barriers or for threads", "s"),
+        figure("io_wait", "Waiting for data", "s"),
+        figure("sleep_wait", "Sleeping", "s"),
+        figure("other_wait", "Waiting otherwise", "s"),
+    ]);
+    let mut rows = Vec::new();
+    for bin in 0..strips.count() {
+        let start = strips.start.0 + bin as u64 * strips.width.0;
+        let end = base::Nanos(start + strips.width.0).min(strips.end);
+        for strip in &strips.strips {
+            let times = &strip.bins[bin];
+            if times.iter().all(|time| *time == 0.0) {
+                continue;
+            }
+            let mut cells = vec![
+                Cell::Seconds(base::Nanos(start).seconds()),
+                Cell::Seconds(end.seconds()),
+                Cell::text(request.profile.threads.get(strip.thread).label()),
+            ];
+            cells.extend(times.iter().map(|time| Cell::metric(spread(*time))));
+            rows.push(cells);
+        }
+    }
+    let mut total = missing(names);
+    total.extend(missing(columns.len() - names));
+    let mut looks =
+        vec![(Look::Start("start"), "from"), (Look::Text("thread"), "thread")];
+    looks.extend(super::thread_states::LOOKS);
+    Table {
+        view: "timeline",
+        result: request.options.result_name.clone(),
+        columns,
+        rows,
+        total,
+        notes: request.sampling_notes(),
+        title: title(request, strips),
+        looks,
+        page: usize::MAX,
+        empty: "No thread was seen.".to_owned(),
+    }
+}
+
+/// Windows of the collector and bins need not begin together, so what is in a bin is an estimate.
+fn spread(nanos: f64) -> Metric {
+    let counted = Metric::counted(nanos * 1e-9, "s");
+    if nanos == 0.0 {
+        return counted;
+    }
+    Metric { low: None, high: None, evidence: Some(Evidence::Estimated), ..counted }
+}
