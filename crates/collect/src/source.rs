@@ -27,8 +27,8 @@ pub enum Source {
 }
 
 /// Copied stacks of waiting threads per second, thread and CPU. Below that rate of switches every wait has its stack;
-/// above, the kernel thins them evenly. At some 5 microseconds each, unwinding included, half a percent.
-pub const WAIT_STACK_RATE: u64 = 1000;
+/// above, the kernel thins them evenly. At some 5 microseconds each, unwinding included, 5 percent.
+pub const WAIT_STACK_RATE: u64 = 10_000;
 
 impl Source {
     /// Sets time zero of the recording.

@@ -287,6 +287,8 @@ pub(crate) struct WaitRow<'a> {
     pub(crate) factor: f64,
     /// `None` of preemptions.
     pub(crate) blocked: Option<Blocked>,
+    /// Of waits without a stack: time per reason of those alike that have one, if any has.
+    pub(crate) like: Option<ByReason>,
 }
 
 /// Why a thread waited, and where.
@@ -305,8 +307,15 @@ impl WaitRow<'_> {
 
 /// The rows of the selected threads and time.
 pub(crate) fn wait_rows<'a>(profile: &'a Profile<'_>, selection: &Selection) -> Vec<WaitRow<'a>> {
-    let divided = Divided::new(profile, selection);
     let mut known: BTreeMap<Option<NodeIndex>, Blocked> = BTreeMap::new();
+    let mut blocked = |stack| {
+        *known.entry(stack).or_insert_with(|| Blocked {
+            reason: reason::reason(&profile.stacks, stack),
+            caller: reason::caller(&profile.stacks, stack),
+            stack,
+        })
+    };
+    let divided = Divided::new(profile, selection, &mut blocked);
     let mut rows = Vec::new();
     for wait in &profile.recording.waits {
         let Some(thread) = profile.threads.find(wait.pid, wait.tid) else { continue };
@@ -315,50 +324,70 @@ pub(crate) fn wait_rows<'a>(profile: &'a Profile<'_>, selection: &Selection) -> 
             continue;
         }
         let stack = wait.stack.and_then(|id| profile.stacks.find(id));
-        let (factor, blocked) = match wait.kind {
-            WaitKind::Preempted => (1.0, None),
+        let (factor, blocked, like) = match wait.kind {
+            WaitKind::Preempted => (1.0, None, None),
             WaitKind::Blocked => {
-                let blocked = *known.entry(stack).or_insert_with(|| Blocked {
-                    reason: reason::reason(&profile.stacks, stack),
-                    caller: reason::caller(&profile.stacks, stack),
-                    stack,
-                });
-                (divided.factor(thread, wait, stack.is_some()), Some(blocked))
+                let like = if stack.is_none() { divided.like(thread, wait) } else { None };
+                (divided.factor(thread, wait, stack.is_some()), Some(blocked(stack)), like)
             }
         };
-        rows.push(WaitRow { wait, thread, share, factor, blocked });
+        rows.push(WaitRow { wait, thread, share, factor, blocked, like });
     }
     rows
 }
 
-/// Waits of a thread of about one length: with a stack, and all.
+/// Time of the waits of a thread of about one length: by reason of those with a stack, and of all.
+#[derive(Clone, Copy, Default)]
+struct Alike {
+    seen: ByReason,
+    all: f64,
+}
+
+/// What is known of waits that are like each other.
 #[derive(Default)]
 struct Divided {
-    sums: BTreeMap<(ThreadIndex, u32), (f64, f64)>,
+    sums: BTreeMap<(ThreadIndex, u32), Alike>,
 }
 
 impl Divided {
-    fn new(profile: &Profile<'_>, selection: &Selection) -> Divided {
+    fn new(
+        profile: &Profile<'_>,
+        selection: &Selection,
+        blocked: &mut dyn FnMut(Option<NodeIndex>) -> Blocked,
+    ) -> Divided {
         let mut divided = Divided::default();
         for wait in profile.recording.waits.iter().filter(|wait| wait.kind == WaitKind::Blocked) {
             let Some(thread) = profile.threads.find(wait.pid, wait.tid) else { continue };
             let time = wait.waited.0 as f64 * selected_share(selection, wait.time, wait.span);
             let stack = wait.stack.and_then(|id| profile.stacks.find(id));
-            let sum = divided.sums.entry((thread, digits(wait))).or_default();
-            sum.0 += if stack.is_some() { time } else { 0.0 };
-            sum.1 += time;
+            let alike = divided.sums.entry((thread, digits(wait))).or_default();
+            alike.all += time;
+            if stack.is_some() {
+                alike.seen[blocked(stack).reason as usize] += time;
+            }
         }
         divided
     }
 
+    fn find(&self, thread: ThreadIndex, wait: &Wait) -> Alike {
+        self.sums.get(&(thread, digits(wait))).copied().unwrap_or_default()
+    }
+
     /// What the row counts as: those with a stack stand for the others, who then count as nothing.
     fn factor(&self, thread: ThreadIndex, wait: &Wait, has_stack: bool) -> f64 {
-        let (seen, all) = self.sums.get(&(thread, digits(wait))).copied().unwrap_or_default();
+        let alike = self.find(thread, wait);
+        let seen: f64 = alike.seen.iter().sum();
         match (seen > 0.0, has_stack) {
-            (true, true) => all / seen,
+            (true, true) => alike.all / seen,
             (true, false) => 0.0,
             (false, _) => 1.0,
         }
+    }
+
+    /// For what those waited that are like this one.
+    fn like(&self, thread: ThreadIndex, wait: &Wait) -> Option<ByReason> {
+        let seen = self.find(thread, wait).seen;
+        (seen.iter().sum::<f64>() > 0.0).then_some(seen)
     }
 }
 

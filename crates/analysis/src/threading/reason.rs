@@ -83,7 +83,7 @@ impl Reason {
 
 /// Functions of the program's libraries that wait, without the underscores in front. The innermost that is here decides:
 /// a condition variable that waits for its mutex waits for a lock.
-const WAITING: [(&str, Reason); 56] = [
+const WAITING: [(&str, Reason); 57] = [
     ("lll_lock_wait", Reason::Lock),
     ("lll_lock_wait_private", Reason::Lock),
     ("pthread_mutex_lock", Reason::Lock),
@@ -140,6 +140,7 @@ const WAITING: [(&str, Reason); 56] = [
     ("accept", Reason::Io),
     ("fsync", Reason::Io),
     ("waitpid", Reason::Child),
+    ("wait4", Reason::Child),
 ];
 
 /// Kernel functions that say it, by how their names begin; the innermost that is here decides. `futex` is last in effect:
@@ -214,6 +215,7 @@ const WAITING_LIBRARIES: [&str; 4] = ["libc.so", "libc-", "libpthread", "ld-linu
 /// Without the underscores in front, the version behind `@`, and what compilers append (`.part.0`, `.constprop.0`).
 fn bare(name: &str) -> &str {
     let name = name.trim_start_matches('_').trim_start_matches("GI_").trim_start_matches('_');
+    let name = name.strip_prefix("libc_").unwrap_or(name);
     let name = name.split(['@', '.']).next().unwrap_or(name);
     name.trim_end_matches("64").trim_end_matches("_compat")
 }
@@ -296,6 +298,7 @@ mod tests {
             ("pthread_cond_wait@@GLIBC_2.3.2", "pthread_cond_wait"),
             ("gomp_team_barrier_wait_end.part.0", "gomp_team_barrier_wait_end"),
             ("__pthread_clockjoin_ex", "pthread_clockjoin_ex"),
+            ("__GI___libc_read", "read"),
         ] {
             assert_eq!(bare(name), bared);
         }

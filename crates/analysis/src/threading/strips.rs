@@ -132,9 +132,17 @@ pub fn strips(
     }
     for row in wait_rows(profile, selection) {
         let (wait, at) = (row.wait, row.thread.index());
-        let state = row.blocked.map_or(State::Ready, |blocked| State::of(blocked.reason));
-        let amount = wait.waited.0 as f64 * row.factor;
-        all.spread(&mut bins[at], state, (wait.time, wait.span), amount);
+        let (amount, when) = (wait.waited.0 as f64, (wait.time, wait.span));
+        // Here each wait stays where it was in time; one without a stack is divided like those that have one.
+        if let Some(like) = row.like {
+            let sum: f64 = like.iter().sum();
+            for (reason, part) in Reason::ALL.into_iter().zip(like).filter(|(_, part)| *part > 0.0) {
+                all.spread(&mut bins[at], State::of(reason), when, amount * part / sum);
+            }
+        } else {
+            let state = row.blocked.map_or(State::Ready, |blocked| State::of(blocked.reason));
+            all.spread(&mut bins[at], state, when, amount);
+        }
     }
     spin(profile, selection, &all, &mut bins);
     for (at, bins) in bins.into_iter().enumerate().filter(|(_, bins)| !bins.is_empty()) {

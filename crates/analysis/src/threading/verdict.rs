@@ -48,7 +48,7 @@ pub fn verdicts(profile: &Profile<'_>, found: &Threading, cpus: Option<f64>) -> 
         return Vec::new();
     }
     let mut verdicts = Vec::new();
-    verdicts.extend(single_threaded(found, cpus));
+    verdicts.extend(one_at_a_time(found, &workers, cpus));
     verdicts.extend(imbalance(profile, &workers));
     verdicts.extend(contention(profile, found, &workers));
     verdicts.extend(oversubscription(&workers, cpus));
@@ -126,21 +126,23 @@ impl<'a> Workers<'a> {
 }
 
 /// Only one thread runs nearly all of the time that any does.
-fn single_threaded(found: &Threading, cpus: Option<f64>) -> Option<Verdict> {
+fn one_at_a_time(found: &Threading, workers: &Workers<'_>, cpus: Option<f64>) -> Option<Verdict> {
     const NEARLY: f64 = 90.0;
-    let time = |many: &dyn Fn(u32) -> bool| -> f64 {
-        found.at_once.iter().filter(|(running, _)| many(**running)).map(|(_, time)| time).sum()
+    let all: f64 = found.at_once.values().sum();
+    let idle = found.at_once.get(&0).copied().unwrap_or(0.0);
+    let alone = found.at_once.get(&1).copied().unwrap_or(0.0);
+    let (percent, of_running) = (100.0 * alone / all, 100.0 * alone / (all - idle));
+    if percent < WORTH || of_running < NEARLY || cpus.is_some_and(|cpus| cpus <= 1.0) {
+        return None;
+    }
+    let of = cpus.map_or_else(String::new, |cpus| format!(", of {cpus} CPUs"));
+    let (id, who) = match workers.threads.len() {
+        1 => ("single-threaded", "single-threaded: one thread does the work".to_owned()),
+        many => ("in-turn", format!("in turn: {many} threads work, hardly ever two at once")),
     };
-    let (alone, several) = (time(&|running| running == 1), time(&|running| running > 1));
-    let percent = 100.0 * alone / (alone + several);
-    (percent >= NEARLY && cpus.is_none_or(|cpus| cpus > 1.0)).then(|| Verdict {
-        id: "single-threaded",
-        sentence: format!(
-            "single-threaded: in {percent:.0} % of the time in which any thread ran only one did{}",
-            cpus.map_or_else(String::new, |cpus| format!(", of {cpus} CPUs"))
-        ),
-        percent,
-    })
+    let sentence =
+        format!("{who}; in {of_running:.0} % of the time in which any ran only one did{of}");
+    Some(Verdict { id, sentence, percent })
 }
 
 /// Threads wait at barriers for one that has more to do.

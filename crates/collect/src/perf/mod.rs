@@ -5,6 +5,7 @@
 //! What not: no policy on what happens when it is refused (`session`).
 
 mod events;
+mod long_waits;
 mod record;
 mod switches;
 
@@ -107,7 +108,7 @@ impl PerfSampler {
         self.last_look = now;
         self.pass_on(safe, recorder)?;
         match &mut self.switches {
-            Some(tracker) => tracker.look(safe - self.start, recorder),
+            Some(tracker) => tracker.look(safe - self.start, now - self.start, recorder),
             None => Ok(()),
         }
     }

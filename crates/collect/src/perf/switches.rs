@@ -7,6 +7,7 @@
 //!                 (`perf_event_task_sched_out`, include/linux/perf_event.h, counts the switch, then announces it)
 //!   switch out    the thread's time on the CPU ends, a wait begins
 //!   switch in     the wait ends: a row of its own if it was as long as a window, else added to its like
+//!   a look        threads that wait for long without a stack are looked at where they are (`long_waits`)
 //! ```
 //! Sums of the time that a thread ran and waited are exact, also when only some waits have a stack: those without one are
 //! rows of their own, and analysis divides them. What is not known after records were lost is left out, not guessed.
@@ -19,8 +20,9 @@ use std::collections::BTreeMap;
 use base::{Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{Concurrency, Fact, SinkError, ThreadTime, Wait, WaitKind};
 
+use super::long_waits;
 use super::record::Switch;
-use crate::recorder::Recorder;
+use crate::recorder::{Moment, Recorder};
 
 /// Windows are at least so long.
 const SHORTEST_WINDOW: Nanos = Nanos(10_000_000);
@@ -32,6 +34,9 @@ const TIME_PER_ROW: u64 = 500_000;
 const QUEUE_INTERVAL: Nanos = Nanos(100_000_000);
 /// Reading them may take one of so many parts of the time.
 const QUEUE_SHARE: u64 = 200;
+
+/// A wait of this length is looked at while it lasts.
+const LONG_WAIT: Nanos = Nanos(50_000_000);
 
 /// With what a thread left its CPU.
 type Place = (Option<StackId>, Option<RemoteAddr>);
@@ -53,6 +58,8 @@ struct Thread {
     running: Nanos,
     /// Of the sample right before a switch.
     place: Option<Place>,
+    /// Where it waited at a time, by a look at it.
+    looked_at: Option<(Nanos, Place)>,
     switched_since_read: bool,
     /// Run queue time as last read, and what came in since the last row.
     queued_before: Option<u64>,
@@ -167,6 +174,7 @@ impl SwitchTracker {
             Switch::In => {
                 self.set_state(time, id, State::Running);
                 if let (State::Off(kind, place), since) = before {
+                    let place = self.threads.entry(id).or_default().place_of(place, (since, time));
                     self.waited(id, kind, place, (since, time), recorder)?;
                 }
             }
@@ -192,8 +200,14 @@ impl SwitchTracker {
         self.running = 0;
     }
 
-    /// Reads how long threads waited for CPUs, when it is due. `time` is how far the records have come.
-    pub fn look(&mut self, time: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+    /// Reads how long threads waited for CPUs, and where those are that wait for long, when it is due. `time` is how far
+    /// the records have come, `now` is now.
+    pub fn look(
+        &mut self,
+        time: Nanos,
+        now: Nanos,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
         self.advance(time, recorder)?;
         if time < self.next_read {
             return Ok(());
@@ -202,6 +216,14 @@ impl SwitchTracker {
         for (&(pid, tid), thread) in &mut self.threads {
             if std::mem::take(&mut thread.switched_since_read) {
                 thread.read_queue(pid, tid);
+            }
+            let nowhere = State::Off(WaitKind::Blocked, Place::default());
+            let looked_at = thread.looked_at.is_some_and(|(then, _)| then >= thread.since);
+            if thread.state == nowhere && !looked_at && time - thread.since >= LONG_WAIT {
+                let at = Moment { time: now, pid, tid, cpu: None };
+                let place = long_waits::place(at, recorder)?;
+                thread.looked_at =
+                    place.map(|(stack, argument)| (now, (Some(stack), Some(argument))));
             }
         }
         let took = sys::process::monotonic() - began;
@@ -214,9 +236,10 @@ impl SwitchTracker {
         self.advance(end, recorder)?;
         self.close_window(end, recorder)?;
         for (&(pid, tid), thread) in &self.threads {
-            if let State::Off(kind, (stack, object)) = thread.state
+            if let State::Off(kind, place) = thread.state
                 && end > thread.since
             {
+                let (stack, object) = thread.place_of(place, (thread.since, end));
                 let (time, span) = (thread.since, end - thread.since);
                 let wait =
                     Wait { time, span, pid, tid, kind, waits: 1, waited: span, object, stack };
@@ -316,6 +339,15 @@ impl SwitchTracker {
 }
 
 impl Thread {
+    /// Where it waited in this time: as its CPU was left, or else by the look at it meanwhile.
+    fn place_of(&self, place: Place, (since, until): (Nanos, Nanos)) -> Place {
+        let looked_at = self.looked_at.filter(|(then, _)| (since..=until).contains(then));
+        match (place, looked_at) {
+            ((None, _), Some((_, looked_at))) => looked_at,
+            (place, _) => place,
+        }
+    }
+
     fn read_queue(&mut self, pid: Pid, tid: Tid) {
         let Some(now) = run_queue_time(pid, tid) else { return };
         if let Some(before) = self.queued_before.replace(now) {

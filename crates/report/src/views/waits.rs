@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use analysis::threading::{Reason, ThreadSplit, WaitSum, object_name, threading, was_recorded};
-use analysis::{CallPathId, Key, PlaceId, ThreadIndex};
+use analysis::{CallPathId, Code, FunctionId, Key, PlaceId, ThreadIndex};
 use base::{Pid, RemoteAddr};
 use facts::Metric;
 
@@ -53,9 +53,10 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
         (Look::Time("mean_wait"), "mean"),
         (Look::Text("reason"), "reason"),
         (Look::Text("object"), "object"),
-        (Look::Function("function", None), "called from"),
-        (Look::Place, "source"),
     ];
+    if !by_stack {
+        looks.extend([(Look::Function("function", None), "called from"), (Look::Place, "source")]);
+    }
     if by_thread {
         columns.push(name("thread", "Thread"));
         looks.push((Look::Text("thread"), "thread"));
@@ -78,7 +79,8 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
     let cells = |(key, sum): &(RowKey, WaitSum)| {
         let mut cells = key_cells(request, key);
         let path = |path| {
-            let functions = paths.functions(path);
+            // The kernel's own functions led to the reason.
+            let functions = paths.functions(path).filter(|id| !is_kernel(request, *id));
             functions.map(|id| profile.stacks.functions[id.index()].name.clone()).collect()
         };
         cells.extend(key.3.map(|thread| Cell::text(profile.threads.get(thread).label())));
@@ -106,6 +108,12 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
         empty,
     };
     table.limited(request.options.limit)
+}
+
+fn is_kernel(request: &Request<'_>, function: FunctionId) -> bool {
+    let stacks = &request.profile.stacks;
+    let module = stacks.functions[function.index()].module;
+    stacks.modules[module.index()].code == Code::Kernel
 }
 
 fn key_cells(request: &Request<'_>, (reason, object, caller, ..): &RowKey) -> Vec<Cell> {

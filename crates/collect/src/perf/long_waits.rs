@@ -1,0 +1,77 @@
+//! Where a thread waits that waits for long, when its stack was not copied as it left its CPU.
+//!
+//! What for: the few waits that matter most must not be the ones that thinning left out, nor those that began before we came.
+//! What not: short waits; reading takes some 30 microseconds a thread. Nothing is stopped: the thread does not run.
+//!
+//! `/proc/PID/task/TID/syscall` tells the system call with its arguments, the stack pointer and the instruction pointer
+//! (proc_pid_syscall(5)); needs the right to trace the process. The frame pointer it does not tell, so unwinding ends at the
+//! first function that needs it.
+
+use base::{Pid, RemoteAddr, StackId, Tid};
+use facts::SinkError;
+
+use crate::address_space::{CopiedStack, Registers};
+use crate::recorder::{Moment, Position, Recorder};
+
+/// What is read of the stack.
+const STACK_BYTES: usize = 8192;
+
+/// The stack of a thread that is in a system call now, and that call's first argument. `None`: it runs, is gone, or may
+/// not be looked at.
+pub(super) fn place(
+    at: Moment,
+    recorder: &mut Recorder<'_>,
+) -> Result<Option<(StackId, RemoteAddr)>, SinkError> {
+    let (pid, tid) = (at.pid, at.tid);
+    let Some(call) = system_call(pid, tid) else { return Ok(None) };
+    let mut bytes = [0; STACK_BYTES];
+    let got = sys::trace::read_memory(pid, call.stack_pointer, &mut bytes);
+    let registers: Registers = [0, call.stack_pointer.0, call.instruction_pointer.0];
+    let stack = CopiedStack { registers: &registers, bytes: &bytes[..got] };
+    let position = Position { kernel: &[], ip: call.instruction_pointer, user: Some(stack) };
+    let stack = recorder.stack_of(at, position)?;
+    Ok(stack.map(|stack| (stack, call.argument)))
+}
+
+struct SystemCall {
+    argument: RemoteAddr,
+    stack_pointer: RemoteAddr,
+    instruction_pointer: RemoteAddr,
+}
+
+fn system_call(pid: Pid, tid: Tid) -> Option<SystemCall> {
+    parse(&std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?)
+}
+
+/// `202 0x7f.. 0x189 0x2 0x0 0x0 0x0 0x7ffe.. 0x7f..`; `running`, or `-1` and two addresses, when it is in no call.
+fn parse(text: &str) -> Option<SystemCall> {
+    let mut words = text.split_ascii_whitespace();
+    words.next()?.parse::<u32>().ok()?;
+    let addresses: Option<Vec<RemoteAddr>> = words
+        .map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok().map(RemoteAddr))
+        .collect();
+    match addresses?.as_slice() {
+        [argument, _, _, _, _, _, stack_pointer, instruction_pointer] => Some(SystemCall {
+            argument: *argument,
+            stack_pointer: *stack_pointer,
+            instruction_pointer: *instruction_pointer,
+        }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_thread_in_a_system_call_has_a_place() {
+        let call = parse("202 0x7f01 0x189 0x2 0x0 0x0 0x0 0x7ffe08 0x55aa\n").unwrap();
+        assert_eq!(call.argument, RemoteAddr(0x7f01));
+        assert_eq!(call.stack_pointer, RemoteAddr(0x7ffe08));
+        assert_eq!(call.instruction_pointer, RemoteAddr(0x55aa));
+        for other in ["running\n", "-1 0x7ffe08 0x55aa\n", "", "202 0x1\n", "202 1 2 3 4 5 6 7 8"] {
+            assert!(parse(other).is_none(), "{other}");
+        }
+    }
+}
