@@ -187,6 +187,8 @@ pub const INVARIANTS: &[Invariant] = &[
         "types-proper",
         "an access has one type, and a member lies within it",
         objects::types_proper,
+    ),
+    invariant(
         "waits-proper",
         "a row of waits stands for at least one, and one wait is no longer than its span",
         threading::waits_proper,

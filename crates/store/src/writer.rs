@@ -299,10 +299,10 @@ impl Writer {
             | Fact::Release(_)
             | Fact::Region(_)
             | Fact::RegionEnd(_)
-            | Fact::Gauge(_) => used < self.limit / 100 * 60,
-            Fact::Gauge(_) | Fact::Wait(_) | Fact::ThreadTime(_) | Fact::Concurrency(_) => {
-                used < self.limit / 100 * 60
-            }
+            | Fact::Gauge(_)
+            | Fact::Wait(_)
+            | Fact::ThreadTime(_)
+            | Fact::Concurrency(_) => used < self.limit / 100 * 60,
             Fact::Records(records) => {
                 records.bytes.len() <= MAX_BLOB_BYTES && used < self.limit / 100 * 60
             }
