@@ -8,6 +8,7 @@ mod events;
 mod long_waits;
 mod record;
 mod switches;
+pub mod tracepoint;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
