@@ -106,6 +106,9 @@ pub struct CollectOptions {
     /// Observe this running process instead of starting one
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pub pid: Option<i32>,
+    /// Observe everything that runs on this machine (system-overview only)
+    #[arg(long, conflicts_with_all = ["command", "pid"])]
+    pub system: bool,
     /// The program and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM ARGS")]
     pub command: Vec<OsString>,
@@ -121,6 +124,8 @@ pub enum AnalysisName {
     MemoryConsumption,
     /// Who runs, who waits for what and where, how well the CPUs are used
     Threading,
+    /// What the kernel does, for whom and how long: page faults, system calls, interrupts
+    SystemOverview,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -27,6 +27,7 @@ fn main() {
         best_method: method,
         heap: None,
         follow_waits: true,
+        kernel: false,
         began: sys::process::monotonic(),
     };
     let signals = sys::process::SignalFd::take_over().expect("signalfd");
@@ -56,6 +57,7 @@ fn main() {
             Fact::Allocation(block) => ("heap block (bytes)", block.size.0),
             Fact::Release(_) => ("freed heap block", 0),
             Fact::HeapTotal(total) => ("heap total (bytes)", total.allocated.0),
+            Fact::KernelEntry(entry) => ("entries into the kernel", entry.count),
             Fact::SizeClass(class) => ("size class (bytes)", class.allocated.0),
             Fact::Region(region) => ("region (bytes)", region.bytes.0),
             Fact::RegionEnd(_) => ("end of a region", 0),

@@ -13,6 +13,7 @@ pub mod bursts;
 pub mod floor;
 mod gauges;
 pub mod heap;
+mod kernel;
 pub mod launched;
 mod modules;
 pub mod perf;

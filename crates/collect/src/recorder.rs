@@ -107,6 +107,12 @@ impl<'s> Recorder<'s> {
         self.processes_seen.len()
     }
 
+    /// Whether this process was seen, ended ones included.
+    #[must_use]
+    pub fn has_seen(&self, pid: Pid) -> bool {
+        self.processes_seen.contains(&pid)
+    }
+
     /// Whether a stack leads to its end through known mappings.
     pub fn can_follow(&mut self, pid: Pid, stack: CopiedStack<'_>) -> bool {
         self.spaces

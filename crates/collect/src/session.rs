@@ -23,14 +23,15 @@ use sys::process::{
 use crate::bursts::{BurstOptions, Bursts, timed_load_floor};
 use crate::gauges::Gauges;
 use crate::heap::{Heap, HeapOptions};
+use crate::kernel::KernelTrace;
 use crate::launched::{JobControl, LaunchedProgram};
 use crate::perf::{PerfSampler, Totals};
 use crate::proc_status::{
-    FaultCounts, children_of, is_kernel_thread, process_cpu_time, process_is_alive,
+    FaultCounts, all_processes, children_of, is_kernel_thread, process_cpu_time, process_is_alive,
 };
 use crate::ptrace_sampler::thread_name;
 use crate::recorder::Recorder;
-use crate::source::{Source, choose_source, open_on_all_threads};
+use crate::source::{Source, choose_machine_source, choose_source, open_on_all_threads};
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -51,6 +52,8 @@ pub struct Options {
     pub heap: Option<HeapOptions>,
     /// Follow every switch of a thread to and from a CPU.
     pub follow_waits: bool,
+    /// Whether to count and time entries into the kernel.
+    pub kernel: bool,
     /// When our own process began (CLOCK_MONOTONIC), to tell how late the program started.
     pub began: Nanos,
 }
@@ -144,6 +147,15 @@ pub fn attach(
     on_own_thread(|| attach_here(pid, options, signals, sink))
 }
 
+/// Watches everything that runs on the machine until `duration` is over or somebody interrupts.
+pub fn observe_machine(
+    options: &Options,
+    signals: &SignalFd,
+    sink: &mut (dyn Sink + Send),
+) -> Result<Outcome, SessionError> {
+    on_own_thread(|| machine_here(options, signals, sink))
+}
+
 /// ptrace binds the traced program to the thread that traces it. When that thread ends, the kernel lets go of
 /// everything that we could not let go of ourselves (a thread in an uninterruptible wait), so that nothing of the
 /// program stands still while we name symbols and print.
@@ -176,10 +188,12 @@ fn launch_here(
     let pid = child.pid();
     let (mut source, info) =
         choose_source(pid, options, |settings| PerfSampler::on_launch(pid, settings))?;
+    let mut kernel = options.kernel.then(|| KernelTrace::start(&options.cpus, false));
     let mut recorder = Recorder::new(sink);
     let start = process::monotonic();
     let usage_before = process::own_usage();
     source.begin(start);
+    kernel.iter_mut().for_each(KernelTrace::begin);
     let mut announced = Ok(());
     let pid = child.release(&mut || {
         // A traced child stands still at its execve, and at each signal, until we answer.
@@ -207,6 +221,7 @@ fn launch_here(
         notes: Vec::new(),
         bursts: None,
         heap,
+        kernel,
     };
     session.start_bursts(&mut recorder);
     let watched = announced.and_then(|()| session.watch(&mut recorder));
@@ -221,6 +236,7 @@ fn attach_here(
 ) -> Result<Outcome, SessionError> {
     let ended = check_running(pid)?;
     process::raise_file_limit();
+    let mut kernel = options.kernel.then(|| KernelTrace::start(&options.cpus, false));
     let faults_before = FaultCounts::of(pid);
     let time_before = process_cpu_time(pid);
     let start = process::monotonic();
@@ -231,6 +247,7 @@ fn attach_here(
         return Err(SessionError::NotPermitted { pid, why });
     }
     source.begin(start);
+    kernel.iter_mut().for_each(KernelTrace::begin);
     let mut recorder = Recorder::new(sink);
     let mut session = Session {
         source,
@@ -244,6 +261,7 @@ fn attach_here(
         notes: Vec::new(),
         bursts: None,
         heap: None,
+        kernel,
     };
     session.start_bursts(&mut recorder);
     let children = children_of(pid, &threads);
@@ -255,6 +273,40 @@ fn attach_here(
     }
     let watched =
         session.announce(&threads, &mut recorder).and_then(|()| session.watch(&mut recorder));
+    Ok(session.finish(recorder, watched, usage_before, Nanos(0)))
+}
+
+fn machine_here(
+    options: &Options,
+    signals: &SignalFd,
+    sink: &mut dyn Sink,
+) -> Result<Outcome, SessionError> {
+    process::raise_file_limit();
+    let mut kernel = KernelTrace::start(&options.cpus, true);
+    let (mut source, collector) = choose_machine_source(options);
+    let start = process::monotonic();
+    let usage_before = process::own_usage();
+    source.begin(start);
+    kernel.begin();
+    let mut recorder = Recorder::new(sink);
+    let mut session = Session {
+        source,
+        program: None,
+        pid: Pid(0),
+        attached: None,
+        start,
+        options,
+        signals,
+        collector,
+        notes: Vec::new(),
+        bursts: None,
+        heap: None,
+        kernel: Some(kernel),
+    };
+    let announced = all_processes()
+        .into_iter()
+        .try_for_each(|pid| session.announce_process(pid, &mut recorder));
+    let watched = announced.and_then(|()| session.watch(&mut recorder));
     Ok(session.finish(recorder, watched, usage_before, Nanos(0)))
 }
 
@@ -307,6 +359,7 @@ struct Session<'a> {
     notes: Vec<String>,
     bursts: Option<Bursts>,
     heap: Option<Heap>,
+    kernel: Option<KernelTrace>,
 }
 
 /// Why watching ended.
@@ -324,6 +377,14 @@ impl Session<'_> {
             recorder.thread_started(Nanos(0), self.pid, *tid, &thread_name(self.pid, *tid))?;
         }
         recorder.read_maps(Nanos(0), self.pid)
+    }
+
+    /// Announces a process that may be gone by now.
+    fn announce_process(&self, pid: Pid, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        for tid in tracee::threads_of(pid).unwrap_or_default() {
+            recorder.thread_started(Nanos(0), pid, tid, &thread_name(pid, tid))?;
+        }
+        recorder.read_maps(Nanos(0), pid)
     }
 
     /// Bursts need threads that nobody else traces: where ptrace samples, there are none.
@@ -354,7 +415,7 @@ impl Session<'_> {
             let now = process::monotonic() - self.start;
             let end = self.handle_signals();
             self.source.look(recorder)?;
-            if matches!(self.source, Source::Proc) {
+            if matches!(self.source, Source::Proc) && !self.watches_machine() {
                 self.follow_threads(now, recorder)?;
             }
             if let Some(bursts) = &self.bursts {
@@ -362,6 +423,9 @@ impl Session<'_> {
             }
             if let Some(heap) = &mut self.heap {
                 heap.look(now, self.start, recorder)?;
+            }
+            if let Some(kernel) = &mut self.kernel {
+                kernel.look(now, recorder)?;
             }
             gauges.poll(now, recorder)?;
             if now - last_flush >= FLUSH_INTERVAL {
@@ -375,8 +439,13 @@ impl Session<'_> {
         }
     }
 
+    /// Whether it is no program that is watched.
+    fn watches_machine(&self) -> bool {
+        self.pid == Pid(0)
+    }
+
     fn is_over(&mut self, now: Nanos) -> Option<End> {
-        if self.program_ended() {
+        if !self.watches_machine() && self.program_ended() {
             return Some(End::ProgramEnded);
         }
         let over = |duration: Duration| u128::from(now.0) >= duration.as_nanos();
@@ -506,6 +575,9 @@ impl Session<'_> {
             Source::Ptrace(_) | Source::Proc => stopped.map(|()| Totals::default()),
         };
         let counted = counted.and_then(|counted| {
+            let kernel = self.kernel.take();
+            let notes = kernel.map(|kernel| kernel.finish(elapsed, &mut recorder)).transpose()?;
+            self.notes.extend(notes.unwrap_or_default());
             let notes =
                 self.heap.take().map(|heap| heap.finish(elapsed, self.start, &mut recorder));
             self.notes.extend(notes.transpose()?.unwrap_or_default());
@@ -555,7 +627,7 @@ impl Session<'_> {
                 migrations: None,
             };
         }
-        if processes > 1 {
+        if processes > 1 || self.watches_machine() {
             return Totals::default();
         }
         let (faults_before, time_before) = match &self.attached {

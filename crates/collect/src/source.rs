@@ -83,6 +83,50 @@ pub fn open_on_all_threads(
     Ok((source, info, threads))
 }
 
+/// Opens the best source for the whole machine: perf events on every CPU, else totals only.
+pub fn choose_machine_source(options: &Options) -> (Source, CollectorInfo) {
+    let settings = settings(options);
+    let mut info = collector_info(options);
+    let refusal = match options.best_method {
+        SamplingMethod::PerfEvents => match PerfSampler::on_machine(&settings) {
+            Ok(sampler) => {
+                info.kernel_samples = true;
+                return (Source::Perf(Box::new(sampler)), info);
+            }
+            Err(error) => {
+                format!(
+                    "{error}; to sample the whole machine: sudo sysctl kernel.perf_event_paranoid=0"
+                )
+            }
+        },
+        _ => "as the knob sampling-mode asks".to_owned(),
+    };
+    info.method = SamplingMethod::ProcOnly;
+    info.sampling_period_ns = 0;
+    info.fallback_reason = Some(format!("{refusal}: functions are not sampled"));
+    (Source::Proc, info)
+}
+
+fn settings(options: &Options) -> Settings {
+    Settings {
+        period: options.period,
+        stack_bytes: options.stack_bytes,
+        fault_rate: highest_sample_rate().map_or(FAULT_RATE, |highest| FAULT_RATE.min(highest)),
+        cpus: options.cpus.clone(),
+    }
+}
+
+fn collector_info(options: &Options) -> CollectorInfo {
+    CollectorInfo {
+        method: SamplingMethod::PerfEvents,
+        fallback_reason: None,
+        sampling_period_ns: options.period.0,
+        kernel_samples: false,
+        stack_bytes: options.stack_bytes,
+        timed_load_floor_cycles: None,
+    }
+}
+
 /// The kernel refuses a frequency above this, and lowers it by itself on slow machines.
 fn highest_sample_rate() -> Option<u64> {
     std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").ok()?.trim().parse().ok()
@@ -109,6 +153,8 @@ pub fn choose_source(
         stack_bytes: options.stack_bytes,
         timed_load_floor_cycles: None,
     };
+    let settings = settings(options);
+    let mut info = collector_info(options);
     let perf = if options.best_method == SamplingMethod::PerfEvents {
         Some(open(&settings))
     } else {

@@ -11,6 +11,7 @@
 mod allocation;
 mod burst;
 pub mod host;
+mod kernel;
 mod metric;
 mod object;
 mod observed;
@@ -24,6 +25,7 @@ pub use burst::{
     Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, CoreFloor, FloorOutcome,
     FloorTime, Records,
 };
+pub use kernel::{KernelCause, KernelEntry};
 pub use metric::{Evidence, Metric};
 pub use object::{AccessType, Global, Region, RegionEnd, RegionKind};
 pub use observed::{

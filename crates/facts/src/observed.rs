@@ -3,8 +3,7 @@
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 
 use crate::{
-    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Global, HeapTotal,
-    Records, Region, RegionEnd, Release, SizeClass, ThreadTime, Wait, WaitObject,
+    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Global, HeapTotal, KernelEntry, Records, Region, RegionEnd, Release, SizeClass, ThreadTime, Wait, WaitObject,
 };
 
 /// Where a piece of code came from.
@@ -169,6 +168,8 @@ pub enum LostSource {
     Thinned,
     /// Records of heap blocks that the agent's ring had no room for; the blocks are counted all the same.
     Allocations,
+    /// Entries into the kernel for whose thread and cause the table in the kernel had no room.
+    KernelEntries,
 }
 
 /// A loss, counted.
@@ -284,6 +285,7 @@ pub enum Fact {
     ThreadTime(ThreadTime),
     Concurrency(Concurrency),
     WaitObject(WaitObject),
+    KernelEntry(KernelEntry),
 }
 
 /// Why a sink cannot take more facts.

@@ -1,10 +1,7 @@
 //! A whole recording in memory: what `store` opens and `analysis` reads.
 
 use crate::{
-    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter,
-    CounterKind, Fact, Fault, Frame, Gauge, Global, HeapTotal, Lost, LostSource, Mapping, Module,
-    Records, Region, RegionEnd, Release, Run, Sample, SizeClass, StackNode, ThreadEvent,
-    ThreadTime, Wait, WaitObject,
+    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter, CounterKind, Fact, Fault, Frame, Gauge, Global, HeapTotal, KernelEntry, Lost, LostSource, Mapping, Module, Records, Region, RegionEnd, Release, Run, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitObject,
 };
 
 /// All facts of one result directory, by kind, each in the order in which it was written.
@@ -39,6 +36,7 @@ pub struct Recording {
     pub thread_times: Vec<ThreadTime>,
     pub concurrency: Vec<Concurrency>,
     pub wait_objects: Vec<WaitObject>,
+    pub kernel_entries: Vec<KernelEntry>,
 }
 
 impl Recording {
@@ -72,6 +70,7 @@ impl Recording {
             Fact::ThreadTime(fact) => self.thread_times.push(fact),
             Fact::Concurrency(fact) => self.concurrency.push(fact),
             Fact::WaitObject(fact) => self.wait_objects.push(fact),
+            Fact::KernelEntry(fact) => self.kernel_entries.push(fact),
         }
     }
 

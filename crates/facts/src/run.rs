@@ -23,6 +23,8 @@ pub enum Analysis {
     MemoryConsumption,
     /// `threading`: who waits for whom, and how well the CPUs are used.
     Threading,
+    /// `system-overview`: what the kernel does, for whom.
+    SystemOverview,
 }
 
 impl Analysis {
@@ -34,6 +36,7 @@ impl Analysis {
             Analysis::Hotspots => "hotspots",
             Analysis::MemoryConsumption => "memory-consumption",
             Analysis::Threading => "threading",
+            Analysis::SystemOverview => "system-overview",
         }
     }
 
@@ -45,6 +48,7 @@ impl Analysis {
             Analysis::Hotspots => "hs",
             Analysis::MemoryConsumption => "mc",
             Analysis::Threading => "tr",
+            Analysis::SystemOverview => "so",
         }
     }
 }
@@ -74,6 +78,8 @@ pub enum Target {
         /// Its process id.
         pid: i32,
     },
+    /// Everything that ran on the machine.
+    Machine,
 }
 
 /// How the program ended, when we saw it end.

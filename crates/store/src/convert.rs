@@ -86,6 +86,7 @@ impl Tables<'_> {
             Fact::ThreadTime(row) => self.row(&row),
             Fact::Concurrency(row) => self.row(&row),
             Fact::WaitObject(row) => self.row(&row),
+            Fact::KernelEntry(row) => self.row(&row),
         }
     }
 

@@ -102,6 +102,7 @@ impl Tables<'_> {
             thread_times: self.read()?,
             concurrency: self.read()?,
             wait_objects: self.read()?,
+            kernel_entries: self.read()?,
         };
         sort_by_time(&mut recording);
         Ok(Opened { recording, problems: self.problems })

@@ -49,11 +49,13 @@ pub enum Table {
     ThreadTimes = 24,
     Concurrency = 25,
     WaitObjects = 26,
+    KernelEntries = 27,
 }
 
 impl Table {
     /// All tables, in the order of their tags.
-    pub const ALL: [Table; 27] = [
+    pub const ALL: [Table; 28] = [
+    pub const ALL: [Table; 28] = [
         Table::Modules,
         Table::Mappings,
         Table::Stacks,
@@ -81,6 +83,7 @@ impl Table {
         Table::ThreadTimes,
         Table::Concurrency,
         Table::WaitObjects,
+        Table::KernelEntries,
     ];
 
     /// The table's name; its file is `NAME.parquet`.
@@ -114,6 +117,7 @@ impl Table {
             Table::ThreadTimes => "thread_times",
             Table::Concurrency => "concurrency",
             Table::WaitObjects => "wait_objects",
+            Table::KernelEntries => "kernel_entries",
         }
     }
 
@@ -132,6 +136,7 @@ impl Table {
             Table::Allocations | Table::Releases | Table::HeapTotals | Table::SizeClasses => 4,
             Table::Regions | Table::RegionEnds | Table::Globals | Table::AccessTypes => 5,
             Table::Waits | Table::ThreadTimes | Table::Concurrency | Table::WaitObjects => 5,
+            Table::KernelEntries => 5,
             _ => 1,
         }
     }

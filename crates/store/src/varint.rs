@@ -11,9 +11,7 @@
 //! Assumption: the bytes come from anywhere. Decoding checks every length before it uses it.
 
 use facts::{
-    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter, Fact,
-    Fault, Frame, Gauge, Global, HeapTotal, Lost, Mapping, Module, Records, Region, RegionEnd,
-    Release, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitObject,
+    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter, Fact, Fault, Frame, Gauge, Global, HeapTotal, KernelEntry, Lost, Mapping, Module, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitObject,
 };
 
 use crate::schema::{
@@ -62,6 +60,7 @@ impl Encoder {
             Fact::ThreadTime(row) => self.row(row),
             Fact::Concurrency(row) => self.row(row),
             Fact::WaitObject(row) => self.row(row),
+            Fact::KernelEntry(row) => self.row(row),
         }
     }
 
@@ -179,6 +178,7 @@ impl<'a> Decoder<'a> {
             Table::ThreadTimes => Fact::ThreadTime(self.row::<ThreadTime>()?),
             Table::Concurrency => Fact::Concurrency(self.row::<Concurrency>()?),
             Table::WaitObjects => Fact::WaitObject(self.row::<WaitObject>()?),
+            Table::KernelEntries => Fact::KernelEntry(self.row::<KernelEntry>()?),
         }))
     }
 

@@ -4,11 +4,7 @@ use base::{
     AllocationId, BlockId, BurstId, Bytes, CpuId, FileOffset, ModuleId, Picos, RemoteAddr, StackId,
 };
 use facts::{
-    AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
-    CodePiece, Concurrency, CoreFloor, Counter, Fault, FloorOutcome, FloorTime, Frame, HeapTotal,
-    Lost, Module, ModuleKind, Privilege, Record, RecordEncoder, Records, Region, RegionEnd,
-    RegionKind, Release, Run, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait,
-    WaitKind,
+    AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Concurrency, CoreFloor, Counter, Fault, FloorOutcome, FloorTime, Frame, HeapTotal, KernelCause, KernelEntry, Lost, Module, ModuleKind, Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitKind,
 };
 
 use super::*;
@@ -187,6 +183,7 @@ fn sound() -> Recording {
         }],
         concurrency: vec![concurrency(0, 100), concurrency(1, 900)],
         wait_objects: vec![],
+        kernel_entries: vec![entry(3, 100)],
     }
 }
 
@@ -251,6 +248,21 @@ fn wait(time: u64, waited: u64) -> Wait {
 
 fn concurrency(running: u32, duration: u64) -> Concurrency {
     Concurrency { time: Nanos(0), span: Nanos(1000), running, duration: Nanos(duration) }
+}
+
+fn entry(count: u64, own: u64) -> KernelEntry {
+    KernelEntry {
+        time: Nanos(500),
+        length: Nanos(100),
+        pid: Pid(7),
+        tid: Tid(7),
+        cpu: None,
+        cause: KernelCause::SystemCall,
+        name: "read".to_owned(),
+        count,
+        own: Some(Nanos(own)),
+        waited: Nanos(0),
+    }
 }
 
 fn release(id: u32, time: u64) -> Release {
@@ -359,6 +371,10 @@ const BREAKS: &[Break] = &[
     ("waits-proper", |r| r.waits[0].waited = Nanos(31)),
     ("windows-add-up", |r| r.thread_times[0].running = Nanos(1001)),
     ("windows-add-up", |r| r.concurrency[0].duration = Nanos(99)),
+    ("kernel-entries-proper", |r| r.kernel_entries.push(entry(0, 0))),
+    ("kernel-entries-proper", |r| r.kernel_entries[0].length = Nanos(0)),
+    ("kernel-entries-proper", |r| r.kernel_entries[0].length = Nanos(501)),
+    ("times-within-run", |r| r.kernel_entries[0].time = Nanos(10_001)),
 ];
 
 #[test]

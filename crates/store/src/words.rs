@@ -1,8 +1,7 @@
 //! The words under which enums are stored. Order and spelling are part of the format: add at the end only.
 
 use facts::{
-    AllocationCall, BurstEnd, BurstFlavour, CounterKind, FaultKind, GaugeKind, LostSource,
-    Privilege, RegionKind, ThreadEventKind, WaitKind,
+    AllocationCall, BurstEnd, BurstFlavour, CounterKind, FaultKind, GaugeKind, KernelCause, LostSource, Privilege, RegionKind, ThreadEventKind, WaitKind,
 };
 
 use crate::schema::Word;
@@ -29,7 +28,7 @@ macro_rules! words {
 words!(Privilege { User = "user", Kernel = "kernel" });
 words!(FaultKind { Minor = "minor", Major = "major" });
 words!(ThreadEventKind { Start = "start", Exec = "exec", Rename = "rename", Exit = "exit" });
-words!(LostSource { Samples = "samples", Faults = "faults", Events = "events", Thinned = "thinned", Allocations = "allocations" });
+words!(LostSource { Samples = "samples", Faults = "faults", Events = "events", Thinned = "thinned", Allocations = "allocations", KernelEntries = "kernel-entries" });
 words!(CounterKind {
     TaskClock = "task-clock",
     MinorFaults = "minor-faults",
@@ -55,6 +54,16 @@ words!(RegionKind {
     Break = "break",
 });
 words!(WaitKind { Blocked = "blocked", Preempted = "preempted" });
+words!(KernelCause {
+    PageFault = "page-fault",
+    SystemCall = "system-call",
+    Interrupt = "interrupt",
+    SoftInterrupt = "soft-interrupt",
+    Switch = "switch",
+    RunQueue = "run-queue",
+    TlbFlush = "tlb-flush",
+    MemoryEvent = "memory-event",
+});
 words!(BurstFlavour { Trace = "trace", Count = "count", Timed = "timed" });
 words!(BurstEnd {
     Time = "time",
@@ -112,5 +121,6 @@ mod tests {
         round_trip::<AllocationCall>();
         round_trip::<RegionKind>();
         round_trip::<WaitKind>();
+        round_trip::<KernelCause>();
     }
 }

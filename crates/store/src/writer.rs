@@ -303,6 +303,8 @@ impl Writer {
             | Fact::Wait(_)
             | Fact::ThreadTime(_)
             | Fact::Concurrency(_) => used < self.limit / 100 * 60,
+            | Fact::KernelEntry(_)
+            | Fact::Gauge(_) => used < self.limit / 100 * 60,
             Fact::Records(records) => {
                 records.bytes.len() <= MAX_BLOB_BYTES && used < self.limit / 100 * 60
             }
@@ -426,6 +428,7 @@ pub(crate) fn time_of(fact: &Fact) -> Option<Nanos> {
         Fact::Wait(fact) => Some(fact.time),
         Fact::ThreadTime(fact) => Some(fact.time),
         Fact::Concurrency(fact) => Some(fact.time),
+        Fact::KernelEntry(fact) => Some(fact.time),
         Fact::Module(_)
         | Fact::StackNode(_)
         | Fact::Counter(_)

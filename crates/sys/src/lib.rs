@@ -4,6 +4,7 @@
 //! stands here, behind safe types; each `unsafe` block says in words why it holds *here*.
 //! What not: no policy (what to open, when to retry) and no parsing of what the kernel says beyond its ABI.
 
+pub mod bpf;
 pub mod floor;
 pub mod heap;
 pub mod kernels;

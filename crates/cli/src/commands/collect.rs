@@ -52,6 +52,7 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
         AnalysisName::Hotspots => Analysis::Hotspots,
         AnalysisName::MemoryConsumption => Analysis::MemoryConsumption,
         AnalysisName::Threading => Analysis::Threading,
+        AnalysisName::SystemOverview => Analysis::SystemOverview,
     };
     let what = match options.pid {
         Some(pid) if pid <= 0 => return Err(Failure::usage(format!("{pid} is not a process id"))),
@@ -61,6 +62,10 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
             ));
         }
         Some(pid) => WhatToWatch::Process(Pid(pid)),
+        None if options.system && analysis != Analysis::SystemOverview => {
+            return Err(Failure::usage("--system goes with system-overview only"));
+        }
+        None if options.system => WhatToWatch::Machine,
         None if options.command.is_empty() => {
             return Err(Failure::usage(
                 "nothing to watch: name a program after `--`, or a process with --pid PID",
@@ -89,6 +94,7 @@ fn heap_options(settings: &Settings) -> Result<HeapOptions, Failure> {
 enum WhatToWatch {
     Program(Vec<OsString>),
     Process(Pid),
+    Machine,
 }
 
 fn collect_target(
@@ -100,7 +106,7 @@ fn collect_target(
     let settings = knobs::parse(&collection.knobs)?;
     let file = match &what {
         WhatToWatch::Program(command) => Some(find_program(&command[0])?),
-        WhatToWatch::Process(_) => None,
+        WhatToWatch::Process(_) | WhatToWatch::Machine => None,
     };
     let (host, problems) = calibrate::host();
     // Before any thread is started: threads inherit the mask.
@@ -139,6 +145,7 @@ fn collect_target(
             .then(|| heap_options(&settings))
             .transpose()?,
         follow_waits: analysis == Analysis::Threading,
+        kernel: analysis == Analysis::SystemOverview,
         began,
     };
     let writer = Writer::create(&directory, &run).map_err(store_failure)?;
@@ -148,6 +155,7 @@ fn collect_target(
             session::launch(file, command, &options, &signals, &mut sink)
         }
         (WhatToWatch::Process(pid), _) => session::attach(*pid, &options, &signals, &mut sink),
+        (WhatToWatch::Machine, _) => session::observe_machine(&options, &signals, &mut sink),
         (WhatToWatch::Program(_), None) => unreachable!("a program was found above"),
     };
     let mut outcome = match outcome {
@@ -161,6 +169,7 @@ fn collect_target(
     };
     let pid = match &what {
         WhatToWatch::Process(pid) => Some(Target::Attached { pid: pid.0 }),
+        WhatToWatch::Machine => Some(Target::Machine),
         WhatToWatch::Program(_) => sink.first_pid.map(|pid| Target::Launched { pid: pid.0 }),
     };
     describe(&mut run, pid, &outcome);
@@ -464,12 +473,13 @@ fn command_line(what: &WhatToWatch) -> Vec<String> {
                 .map(|word| String::from_utf8_lossy(word).into_owned())
                 .collect()
         }
+        WhatToWatch::Machine => Vec::new(),
     }
 }
 
 fn working_directory(what: &WhatToWatch) -> String {
     let directory = match what {
-        WhatToWatch::Program(_) => std::env::current_dir(),
+        WhatToWatch::Program(_) | WhatToWatch::Machine => std::env::current_dir(),
         WhatToWatch::Process(pid) => std::fs::read_link(format!("/proc/{pid}/cwd")),
     };
     directory.map(|path| path.display().to_string()).unwrap_or_default()

@@ -159,6 +159,19 @@ impl Opened {
         Ok(opened)
     }
 
+    pub(super) fn on_machine(settings: &Settings) -> Result<Opened, OpenError> {
+        let exclude = [Flag::ExcludeHv, Flag::ExcludeIdle];
+        let everybody = [super::tracepoint::ALL_THREADS];
+        let opened = Opened::on_cpus(&everybody, settings, &[Flag::Disabled], &exclude)?;
+        if opened.clocks.is_empty() {
+            return Err(OpenError::Gone);
+        }
+        for event in opened.all() {
+            event.set(Counting::On)?;
+        }
+        Ok(opened)
+    }
+
     fn open(threads: &[Tid], settings: &Settings, start: &[Flag]) -> Result<Opened, OpenError> {
         match Opened::with_privilege(threads, settings, start, &[Flag::ExcludeHv]) {
             // perf_event_paranoid 2: user mode of own processes only.
@@ -172,7 +185,8 @@ impl Opened {
         }
     }
 
-    fn with_privilege(
+    /// What samples: per CPU, for each of the threads.
+    fn on_cpus(
         threads: &[Tid],
         settings: &Settings,
         start: &[Flag],
@@ -191,6 +205,16 @@ impl Opened {
         for cpu in &settings.cpus {
             opened.open_cpu(*cpu, threads, settings, &[start, exclude].concat())?;
         }
+        Ok(opened)
+    }
+
+    fn with_privilege(
+        threads: &[Tid],
+        settings: &Settings,
+        start: &[Flag],
+        exclude: &[Flag],
+    ) -> Result<Opened, OpenError> {
+        let mut opened = Opened::on_cpus(threads, settings, start, exclude)?;
         for event in
             [SoftwareEvent::TaskClock, SoftwareEvent::ContextSwitches, SoftwareEvent::Migrations]
         {

@@ -68,6 +68,11 @@ impl PerfSampler {
         Ok(sampler)
     }
 
+    /// Opens the events on everything that runs on the CPUs, except their idling.
+    pub fn on_machine(settings: &Settings) -> Result<PerfSampler, OpenError> {
+        Opened::on_machine(settings).map(PerfSampler::new)
+    }
+
     fn new(mut events: Opened) -> PerfSampler {
         let rings = std::mem::take(&mut events.rings);
         let streams = std::mem::take(&mut events.streams);

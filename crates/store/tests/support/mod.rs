@@ -9,12 +9,7 @@ use base::{
 };
 use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
-    AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
-    CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind,
-    FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapTotal, Lost, LostSource, Mapping,
-    Metric, Module, ModuleKind, Privilege, Record, RecordEncoder, Recording, Records, Region,
-    RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target,
-    ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject,
+    AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind, FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapTotal, KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module, ModuleKind, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject,
 };
 
 /// What a made-up recording holds.
@@ -111,6 +106,7 @@ pub fn facts(shape: Shape) -> Vec<Fact> {
     facts.extend(heap());
     facts.extend(objects());
     facts.extend(threading());
+    facts.extend(kernel_entries());
     facts.extend(program_end(shape));
     facts.extend(frames);
     facts
@@ -277,6 +273,7 @@ pub fn is_newer_than(version: u32, fact: &Fact) -> bool {
         Fact::Wait(_) | Fact::ThreadTime(_) | Fact::Concurrency(_) | Fact::WaitObject(_) => {
             version < 5
         }
+        Fact::KernelEntry(_) => version < 5,
         _ => false,
     }
 }
@@ -405,6 +402,25 @@ fn objects() -> Vec<Fact> {
         Fact::AccessType(typed),
         Fact::AccessType(whole),
     ]
+}
+
+/// One of each cause, with and without a CPU and a time.
+fn kernel_entries() -> Vec<Fact> {
+    let entry = |(number, cause): (u64, KernelCause)| {
+        Fact::KernelEntry(KernelEntry {
+            time: Nanos(100_000_000 * (number + 1)),
+            length: Nanos(100_000_000),
+            pid: PID,
+            tid: PID_TID,
+            cpu: (number % 2 == 0).then_some(CpuId(number as u32)),
+            cause,
+            name: cause.name().to_owned(),
+            count: number + 1,
+            own: (number % 3 == 0).then_some(Nanos(1000 * number)),
+            waited: Nanos(7 * number),
+        })
+    };
+    (0..).zip(KernelCause::ALL).map(entry).collect()
 }
 
 fn block(id: u32) -> Block {

@@ -1,0 +1,155 @@
+//! What the kernel counts for the whole machine anyway, for everybody to read: `/proc/vmstat`; and, where no programs may
+//! be run, `/proc/interrupts`, `/proc/softirqs` and `/proc/stat`.
+//!
+//! What for: huge pages, compaction, NUMA balancing, reclaim and swap over time; and what is left without tracing.
+//! Sources: `mm/vmstat.c` (`vmstat_text`), `proc_stat(5)`, `proc_interrupts(5)`.
+
+use std::collections::HashMap;
+
+use base::CpuId;
+use facts::KernelCause;
+
+/// Counters of `/proc/vmstat` by what they mean to a reader; kernels lack those that they are built without.
+const MEMORY_EVENTS: [(&str, &str); 22] = [
+    ("thp_fault_alloc", "huge page given at a fault"),
+    ("thp_fault_fallback", "huge page not to be had at a fault"),
+    ("thp_collapse_alloc", "pages collapsed to a huge page"),
+    ("thp_collapse_alloc_failed", "collapse to a huge page failed"),
+    ("thp_split_page", "huge page split"),
+    ("compact_stall", "a program waited for compaction"),
+    ("compact_success", "compaction succeeded"),
+    ("compact_fail", "compaction failed"),
+    ("numa_hint_faults", "NUMA-balancing fault"),
+    ("numa_pages_migrated", "page moved to another node"),
+    ("pgmigrate_success", "page moved"),
+    ("nr_tlb_remote_flush", "TLB shoot-down sent"),
+    ("nr_tlb_remote_flush_received", "TLB shoot-down received"),
+    ("pgscan_direct", "page looked at by a program in need of memory"),
+    ("pgsteal_direct", "page taken by a program in need of memory"),
+    ("pgscan_kswapd", "page looked at in the background"),
+    ("pgsteal_kswapd", "page taken in the background"),
+    ("pswpin", "page read from swap"),
+    ("pswpout", "page written to swap"),
+    ("pgfault", "page fault of the machine"),
+    ("pgmajfault", "major page fault of the machine"),
+    ("oom_kill", "process killed for lack of memory"),
+];
+
+type Name = (KernelCause, Option<CpuId>, String);
+
+/// Growing counts.
+#[derive(Debug)]
+pub struct Counts {
+    everything: bool,
+    before: HashMap<Name, u64>,
+}
+
+impl Counts {
+    /// Begins. `everything`: interrupts and switches too.
+    pub fn start(everything: bool) -> Counts {
+        Counts { everything, before: HashMap::new() }
+    }
+
+    /// What grew since the last call, by how much.
+    pub fn grown(&mut self) -> Vec<(KernelCause, Option<CpuId>, String, u64)> {
+        let text = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let mut now = memory_events(&text("/proc/vmstat"));
+        if self.everything {
+            now.extend(per_cpu(&text("/proc/interrupts"), KernelCause::Interrupt));
+            now.extend(per_cpu(&text("/proc/softirqs"), KernelCause::SoftInterrupt));
+            now.extend(switches(&text("/proc/stat")));
+        }
+        let mut grown = Vec::new();
+        for (name, count) in now {
+            // The first look finds what was counted since the machine started.
+            let old = self.before.insert(name.clone(), count).unwrap_or(count);
+            if count > old {
+                grown.push((name.0, name.1, name.2, count - old));
+            }
+        }
+        grown
+    }
+}
+
+fn memory_events(text: &str) -> Vec<(Name, u64)> {
+    let wanted: HashMap<&str, &str> = MEMORY_EVENTS.into_iter().collect();
+    text.lines()
+        .filter_map(|line| {
+            let (key, count) = line.split_once(' ')?;
+            let name = (KernelCause::MemoryEvent, None, (*wanted.get(key)?).to_owned());
+            Some((name, count.trim().parse().ok()?))
+        })
+        .collect()
+}
+
+/// A head line with the CPUs, then `NAME: COUNT COUNT ... WORDS`.
+fn per_cpu(text: &str, cause: KernelCause) -> Vec<(Name, u64)> {
+    let mut lines = text.lines();
+    let cpus: Vec<CpuId> = lines
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix("CPU")?.parse().ok().map(CpuId))
+        .collect();
+    let mut found = Vec::new();
+    for line in lines {
+        let Some((short, rest)) = line.split_once(':') else { continue };
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let long = words.get(cpus.len()..).unwrap_or_default().join(" ");
+        let is_line = short.trim().parse::<u32>().is_ok();
+        let name = match (is_line, long.is_empty()) {
+            (true, _) => format!("line {} {long}", short.trim()),
+            (false, true) => short.trim().to_owned(),
+            (false, false) => long,
+        };
+        for (cpu, count) in cpus.iter().zip(&words) {
+            if let Ok(count) = count.parse() {
+                found.push(((cause, Some(*cpu), name.clone()), count));
+            }
+        }
+    }
+    found
+}
+
+fn switches(text: &str) -> Vec<(Name, u64)> {
+    let count = text.lines().find_map(|line| line.strip_prefix("ctxt ")?.trim().parse().ok());
+    let name = (KernelCause::Switch, None, "any".to_owned());
+    count.map(|count| (name, count)).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_by_their_names() {
+        let found = memory_events("nr_free_pages 5\nthp_fault_alloc 12\npgfault x\npswpin 3\n");
+        let shown: Vec<(&str, u64)> =
+            found.iter().map(|((_, _, name), count)| (name.as_str(), *count)).collect();
+        assert_eq!(shown, [("huge page given at a fault", 12), ("page read from swap", 3)]);
+        let text = "      CPU0   CPU2\n 24:  1  2  IO-APIC 5-edge ACPI:Ged\nLOC: 7 8 Local timer interrupts\nERR: 0\n";
+        let found = per_cpu(text, KernelCause::Interrupt);
+        let shown: Vec<String> = found
+            .iter()
+            .map(|((_, cpu, name), count)| format!("{:?} {name} {count}", cpu.map(|cpu| cpu.0)))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "Some(0) line 24 IO-APIC 5-edge ACPI:Ged 1",
+                "Some(2) line 24 IO-APIC 5-edge ACPI:Ged 2",
+                "Some(0) Local timer interrupts 7",
+                "Some(2) Local timer interrupts 8",
+                "Some(0) ERR 0",
+            ]
+        );
+        assert_eq!(switches("cpu 1\nctxt 42\n")[0].1, 42);
+        assert!(per_cpu("", KernelCause::Interrupt).is_empty() && switches("").is_empty());
+    }
+
+    #[test]
+    fn only_growth_counts() {
+        let mut counts = Counts::start(true);
+        assert!(counts.grown().is_empty(), "the first look is where counting begins");
+    }
+}

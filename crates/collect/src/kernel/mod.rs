@@ -1,0 +1,421 @@
+//! Entries into the kernel, counted and timed where they happen.
+//!
+//! What for: `collect system-overview`. Programs at the kernel's tracepoints add up count and time per thread, cause and
+//! CPU (`programs.rs`); ten times a second the sums are read and their growth becomes [`KernelEntry`] facts. Nothing is
+//! handed over one by one, so nothing is lost but entries for which the table has no room, and these are counted.
+//! Where programs are refused, the machine's own counts in `/proc` are what there is (`counts.rs`).
+//! What not: call stacks and addresses of faults (the sampler has them), what it means.
+//!
+//! Time of a fault is that inside of `handle_mm_fault`: its tracepoints tell the begin only. What the processor needs
+//! to get into the kernel and out, some 100 ns, is in no entry's time.
+//! Assumption: thread numbers are those of the first pid name space; in another one the programs would see other
+//! numbers than we do, so they are not used there.
+
+mod assembler;
+mod btf;
+mod counts;
+mod names;
+mod programs;
+mod system_calls;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::CStr;
+
+use base::{CpuId, Nanos, Pid, Tid};
+use facts::{Fact, KernelCause, KernelEntry, LostSource, SinkError};
+use sys::bpf::{AttachError, Map, MapKind, Place, Program};
+
+use crate::ptrace_sampler::thread_name;
+use crate::recorder::Recorder;
+use counts::Counts;
+use names::Names;
+use programs::{CPU_BYTES, KEY_BYTES, SLOT_BYTES, Tables, VALUE_BYTES, Work, cause, program};
+
+/// Room for different (thread, cause, CPU); 6 MB of the kernel's memory.
+const ENTRIES: u32 = 1 << 16;
+/// Threads that wait for a CPU at the same time.
+const READY: u32 = 1 << 14;
+/// Most slots of threads; 7 MB.
+const SLOTS_MOST: u32 = 1 << 16;
+/// First length of a bin, and after how many facts it doubles: the result grows with the logarithm of the time.
+const BIN: Nanos = Nanos(100_000_000);
+const FACTS_PER_WIDTH: u64 = 200_000;
+
+/// Which tracepoint does what. Interrupts of the processor are x86's own.
+const TRACEPOINTS: [(&CStr, Work); 11] = [
+    (c"sched_switch", Work::Switches),
+    (c"sched_wakeup", Work::Wakes),
+    (c"sched_wakeup_new", Work::Wakes),
+    (c"irq_handler_entry", Work::InterruptBegins),
+    (c"irq_handler_exit", Work::InterruptEnds(None)),
+    (c"softirq_entry", Work::SoftBegins),
+    (c"softirq_exit", Work::SoftEnds),
+    (c"tlb_flush", Work::Counts(cause::TLB_FLUSH)),
+    (c"sched_process_exit", Work::CallEnds),
+    (c"sys_exit", Work::CallEnds),
+    // Last: a begin whose end was not watched yet would be taken for that of the next call.
+    (c"sys_enter", Work::CallBegins),
+];
+
+/// Why the kernel runs no programs of ours.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// bpf(2) is refused.
+    #[error(
+        "the kernel takes no tracing programs from this user ({0}): run as root, or give CAP_BPF and CAP_PERFMON"
+    )]
+    Maps(std::io::Error),
+    /// A program was not accepted.
+    #[error("the kernel does not accept the program at {at}: {error}")]
+    Program {
+        /// Its tracepoint.
+        at: String,
+        /// What the kernel said.
+        error: AttachError,
+    },
+    /// Another pid name space.
+    #[error(
+        "in this container processes have other numbers than the kernel's tracing programs see: run outside of it"
+    )]
+    NameSpace,
+}
+
+type Key = [u8; KEY_BYTES];
+
+/// The programs, and what they had counted when we last looked.
+struct Programs {
+    tables: Tables,
+    running: Vec<Program>,
+    before: HashMap<Key, [u64; 3]>,
+    announced: HashSet<(Pid, Tid)>,
+}
+
+/// Entries into the kernel, being watched.
+pub struct KernelTrace {
+    programs: Option<Programs>,
+    counts: Counts,
+    names: Names,
+    whole_machine: bool,
+    /// Of processes that were not known to be the program's when they were read.
+    held: Vec<KernelEntry>,
+    last: Nanos,
+    width: Nanos,
+    pushed: u64,
+    /// What the reader should know.
+    notes: Vec<String>,
+}
+
+impl KernelTrace {
+    /// Begins. `whole_machine`: every process by itself; else what is none of the recorder's is summed up as process 0.
+    #[must_use]
+    pub fn start(cpus: &[CpuId], whole_machine: bool) -> KernelTrace {
+        let mut notes = Vec::new();
+        let programs = match Programs::start(cpus, &mut notes) {
+            Ok(programs) => Some(programs),
+            Err(error) => {
+                notes.push(format!(
+                    "entries into the kernel are known for the whole machine and without their time only, from /proc: \
+                     {error}"
+                ));
+                None
+            }
+        };
+        KernelTrace {
+            counts: Counts::start(programs.is_none()),
+            programs,
+            names: Names::new(),
+            whole_machine,
+            held: Vec::new(),
+            last: Nanos(0),
+            width: BIN,
+            pushed: 0,
+            notes,
+        }
+    }
+
+    /// Time zero of the recording is now: what was counted before does not belong to it.
+    pub fn begin(&mut self) {
+        if let Some(programs) = &mut self.programs {
+            let _ = programs.grown();
+        }
+        let _ = self.counts.grown();
+    }
+
+    /// Takes what was counted since the last look, when a bin is full.
+    pub fn look(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        if now - self.last < self.width { Ok(()) } else { self.take(now, recorder) }
+    }
+
+    /// Ends watching and takes the rest. Returns remarks.
+    pub fn finish(
+        mut self,
+        now: Nanos,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<Vec<String>, SinkError> {
+        self.take(now, recorder)?;
+        let held = std::mem::take(&mut self.held);
+        self.pass_on(held, recorder)?;
+        if let Some(programs) = &self.programs {
+            recorder.lost(now, LostSource::KernelEntries, programs.lost())?;
+        }
+        Ok(self.notes)
+    }
+
+    fn take(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        let length = now - self.last;
+        self.last = now;
+        let held = std::mem::take(&mut self.held);
+        self.pass_on(held, recorder)?;
+        for (cause, cpu, name, count) in self.counts.grown() {
+            self.push(
+                KernelEntry {
+                    time: now,
+                    length,
+                    pid: Pid(0),
+                    tid: Tid(0),
+                    cpu,
+                    cause,
+                    name,
+                    count,
+                    own: None,
+                    waited: Nanos(0),
+                },
+                recorder,
+            )?;
+        }
+        let Some(programs) = &mut self.programs else { return Ok(()) };
+        let mut fresh = Vec::new();
+        for (key, [count, own, waited]) in programs.grown() {
+            let word =
+                |at: usize| u32::from_le_bytes([key[at], key[at + 1], key[at + 2], key[at + 3]]);
+            let Some((cause, name)) = self.names.of(word(8)) else { continue };
+            let timed = cause.is_entry() && (own > 0 || cause != KernelCause::PageFault);
+            fresh.push(KernelEntry {
+                time: now,
+                length,
+                pid: Pid(word(4) as i32),
+                tid: Tid(word(0) as i32),
+                cpu: Some(CpuId(word(12))),
+                cause,
+                name,
+                count,
+                own: timed.then_some(Nanos(own)),
+                waited: Nanos(waited),
+            });
+        }
+        if self.whole_machine {
+            programs.announce(now, &fresh, recorder)?;
+            fresh.into_iter().try_for_each(|entry| self.push(entry, recorder))
+        } else {
+            // Births are told by the sampler, whose records are a look late.
+            self.held = fresh;
+            Ok(())
+        }
+    }
+
+    fn pass_on(
+        &mut self,
+        entries: Vec<KernelEntry>,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        let mut others: BTreeMap<(KernelCause, String, Option<CpuId>), KernelEntry> =
+            BTreeMap::new();
+        for entry in entries {
+            if recorder.has_seen(entry.pid) {
+                self.push(entry, recorder)?;
+                continue;
+            }
+            let key = (entry.cause, entry.name.clone(), entry.cpu);
+            match others.get_mut(&key) {
+                Some(sum) => {
+                    sum.count += entry.count;
+                    sum.own = sum.own.zip(entry.own).map(|(sum, own)| sum + own);
+                    sum.waited += entry.waited;
+                }
+                None => {
+                    others.insert(key, KernelEntry { pid: Pid(0), tid: Tid(0), ..entry });
+                }
+            }
+        }
+        others.into_values().try_for_each(|entry| self.push(entry, recorder))
+    }
+
+    fn push(&mut self, entry: KernelEntry, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        self.pushed += 1;
+        if self.pushed.is_multiple_of(FACTS_PER_WIDTH) {
+            self.width = self.width + self.width;
+        }
+        recorder.push(Fact::KernelEntry(entry))
+    }
+}
+
+impl Programs {
+    fn start(cpus: &[CpuId], notes: &mut Vec<String>) -> Result<Programs, TraceError> {
+        // PROC_PID_INIT_INO, include/linux/proc_ns.h.
+        let outermost = std::fs::read_link("/proc/self/ns/pid")
+            .is_ok_and(|name| name.as_os_str() == "pid:[4026531836]");
+        if !outermost {
+            return Err(TraceError::NameSpace);
+        }
+        let tables = Programs::tables(cpus).map_err(TraceError::Maps)?;
+        let mut programs = Programs {
+            tables,
+            running: Vec::new(),
+            before: HashMap::new(),
+            announced: HashSet::new(),
+        };
+        programs.watch_faults(notes)?;
+        for (vector, name) in names::VECTORS.iter().enumerate() {
+            let vector = Work::InterruptEnds(Some(vector as u32));
+            // Other architectures, and kernels without one of them, have no such tracepoint.
+            let begins = programs.watch_vector(name, "entry", Work::InterruptBegins);
+            let ends = begins.and_then(|()| programs.watch_vector(name, "exit", vector));
+            if let Err(error) = ends
+                && cfg!(target_arch = "x86_64")
+                && error.error.raw_os_error() != Some(2)
+            {
+                notes.push(format!("interrupts of the kind {name} are not seen: {error}"));
+            }
+        }
+        for (name, work) in TRACEPOINTS {
+            let place = Place::RawTracepoint(name);
+            match Program::attach(place, &program(work, &programs.tables)) {
+                Ok(program) => programs.running.push(program),
+                Err(error) if matches!(work, Work::CallBegins | Work::CallEnds) => {
+                    let at = name.to_string_lossy().into_owned();
+                    return Err(TraceError::Program { at, error });
+                }
+                Err(error) => notes.push(format!(
+                    "the kernel's tracepoint {} is not watched: {error}",
+                    name.to_string_lossy()
+                )),
+            }
+        }
+        Ok(programs)
+    }
+
+    fn tables(cpus: &[CpuId]) -> std::io::Result<Tables> {
+        let highest: u32 = std::fs::read_to_string("/proc/sys/kernel/pid_max")
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .unwrap_or(SLOTS_MOST);
+        let slot_count = highest.clamp(1, SLOTS_MOST).next_power_of_two();
+        let cpu_count = cpus.iter().map(|cpu| cpu.0 + 1).max().unwrap_or(1);
+        let (array, hash) = (MapKind::Array, MapKind::Hash);
+        Ok(Tables {
+            entries: Map::new(hash, KEY_BYTES, VALUE_BYTES, ENTRIES)?,
+            slots: Map::new(array, 4, SLOT_BYTES, slot_count + cpu_count)?,
+            slot_count,
+            cpus: Map::new(array, 4, CPU_BYTES, cpu_count)?,
+            ready: Map::new(hash, 8, 8, READY)?,
+            lost: Map::new(array, 4, 8, 1)?,
+        })
+    }
+
+    fn watch_vector(&mut self, name: &str, end: &str, work: Work) -> Result<(), AttachError> {
+        let name = std::ffi::CString::new(format!("{}_{end}", name.replace(' ', "_")));
+        let name = name.map_err(|error| AttachError { error: error.into(), log: String::new() })?;
+        let place = Place::RawTracepoint(&name);
+        self.running.push(Program::attach(place, &program(work, &self.tables))?);
+        Ok(())
+    }
+
+    /// Both ends of the fault handler; where the kernel does not let functions be watched, the begins of faults.
+    fn watch_faults(&mut self, notes: &mut Vec<String>) -> Result<(), TraceError> {
+        let types = std::fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
+        if let Some(handler) = btf::function_number(&types, "handle_mm_fault") {
+            let ends = program(Work::FaultEnds, &self.tables);
+            let begins = program(Work::FaultBegins, &self.tables);
+            let both = Program::attach(Place::Exit(handler), &ends)
+                .and_then(|end| Ok((end, Program::attach(Place::Entry(handler), &begins)?)));
+            match both {
+                Ok((end, begin)) => {
+                    self.running.extend([end, begin]);
+                    return Ok(());
+                }
+                Err(error) => notes.push(format!("page faults are counted, not timed: {error}")),
+            }
+        } else {
+            notes.push(
+                "page faults are counted, not timed: the kernel does not describe its functions (no BTF)".to_owned(),
+            );
+        }
+        for (name, in_kernel) in [(c"page_fault_user", false), (c"page_fault_kernel", true)] {
+            let words = program(Work::FaultCounted { in_kernel }, &self.tables);
+            match Program::attach(Place::RawTracepoint(name), &words) {
+                Ok(program) => self.running.push(program),
+                Err(error) => {
+                    let at = name.to_string_lossy().into_owned();
+                    return Err(TraceError::Program { at, error });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What every entry grew by since the last call.
+    fn grown(&mut self) -> Vec<(Key, [u64; 3])> {
+        let mut grown = Vec::new();
+        let mut idle = Vec::new();
+        let before = &mut self.before;
+        let read = self.tables.entries.read_all(|key, value| {
+            let (Some(key), words) = (key.first_chunk::<KEY_BYTES>(), value.as_chunks::<8>().0)
+            else {
+                return;
+            };
+            let &[count, own, waited] = words else { return };
+            let now = [count, own, waited].map(u64::from_le_bytes);
+            let old = before.insert(*key, now).unwrap_or([0; 3]);
+            // A key that was taken out and came again begins at 0; one that is read while it moves may come twice.
+            let growth = std::array::from_fn(|at| now[at].saturating_sub(old[at]));
+            if growth == [0; 3] { idle.push(*key) } else { grown.push((*key, growth)) }
+        });
+        // An error of a table that was read before cannot come; what it kept from us comes with the next look.
+        if read.is_ok() && self.before.len() > ENTRIES as usize / 4 * 3 {
+            self.forget_the_dead(&idle);
+        }
+        grown
+    }
+
+    /// Makes room: takes out what did not grow, of threads that are gone.
+    fn forget_the_dead(&mut self, idle: &[Key]) {
+        let mut gone: HashMap<[u8; 4], bool> = HashMap::new();
+        for key in idle {
+            let tid = [key[0], key[1], key[2], key[3]];
+            let number = u32::from_le_bytes(tid);
+            let is_gone = *gone.entry(tid).or_insert_with(|| {
+                number != 0 && !std::path::Path::new(&format!("/proc/{number}")).exists()
+            });
+            if is_gone && self.tables.entries.delete(key).is_ok() {
+                self.before.remove(key);
+            }
+        }
+    }
+
+    /// Tells the recorder of threads that it does not know: those whose sampler is not told of births.
+    fn announce(
+        &mut self,
+        now: Nanos,
+        entries: &[KernelEntry],
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        for entry in entries {
+            if entry.pid.0 > 0 && self.announced.insert((entry.pid, entry.tid)) {
+                let name = thread_name(entry.pid, entry.tid);
+                // One that is gone has no name, and would never end.
+                if !name.is_empty() {
+                    recorder.thread_started(now, entry.pid, entry.tid, &name)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Entries that found no room, and programs that were not run because they ran already.
+    fn lost(&self) -> u64 {
+        let full = self.tables.lost.lookup(&[0; 4]).ok().flatten();
+        let full =
+            full.and_then(|value| value.first_chunk().copied()).map_or(0, u64::from_le_bytes);
+        full + self.running.iter().map(Program::missed).sum::<u64>()
+    }
+}

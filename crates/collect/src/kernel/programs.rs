@@ -1,0 +1,449 @@
+//! The programs that the kernel runs at each entry: they take the time and add it up.
+//!
+//! ```text
+//!   slot  (per thread)  excluded, waited, switched out at, whose, system call + 1, its begin, fault's begin
+//!   cpu   (per CPU)     last switch at, waited for the CPU, interrupt's begin, soft interrupt's begin
+//!   begin               time, excluded, waited                                at that moment
+//!   entry (thread, cause, CPU) -> count, own time, time waited
+//! ```
+//! `excluded` grows by everything that is not the entry's own: time off the CPU, and the own time of entries inside of it
+//! (a fault in a system call, an interrupt in either). So own times of all entries add up without counting twice.
+//! A thread that comes back does so on the CPU whose last switch let it in, which is how it learns how long it was away
+//! without the kernel's structures being read: no offset of any of them is assumed.
+//!
+//! Assumptions: a key is changed by one CPU and one thread only, so counts need no atomics; a slot can be interrupted,
+//! so what interrupts add to it does.
+
+use sys::bpf::Map;
+
+use super::assembler::{Assembler, Helper, Label, Reg, When, Width};
+use Reg::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
+
+/// The tables that programs share.
+#[derive(Debug)]
+pub struct Tables {
+    /// [`KEY_BYTES`] to [`VALUE_BYTES`].
+    pub entries: Map,
+    /// Slots of threads, then one per CPU for its idle thread.
+    pub slots: Map,
+    /// How many slots of threads; a power of two.
+    pub slot_count: u32,
+    /// State of CPUs.
+    pub cpus: Map,
+    /// When a thread, named by its address in the kernel, became ready to run.
+    pub ready: Map,
+    /// One word: entries that found no room.
+    pub lost: Map,
+}
+
+/// tid, pid, cause, CPU: four `u32`.
+pub const KEY_BYTES: usize = 16;
+/// Count, own nanoseconds, nanoseconds waited: three `u64`.
+pub const VALUE_BYTES: usize = 24;
+/// Bytes of a slot.
+pub const SLOT_BYTES: usize = 112;
+/// Bytes of a CPU's state.
+pub const CPU_BYTES: usize = 64;
+
+/// Highest byte of a cause; the rest is a number within it.
+pub mod cause {
+    pub const FAULT: u32 = 1;
+    pub const SYSTEM_CALL: u32 = 2;
+    pub const INTERRUPT: u32 = 3;
+    pub const SOFT_INTERRUPT: u32 = 4;
+    pub const SWITCH: u32 = 5;
+    pub const RUN_QUEUE: u32 = 6;
+    pub const TLB_FLUSH: u32 = 7;
+
+    /// Bits of a fault's number.
+    pub const MAJOR: u32 = 1;
+    pub const IN_KERNEL: u32 = 2;
+    /// Number of a switch that the thread did not ask for.
+    pub const PREEMPTED: u32 = 1;
+    /// Numbers from here on are vectors of the processor instead of interrupt lines.
+    pub const VECTOR: u32 = 1 << 20;
+}
+
+/// What a program does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// A system call begins; its number is argument 1.
+    CallBegins,
+    /// It ends, or its thread does.
+    CallEnds,
+    /// `handle_mm_fault` begins.
+    FaultBegins,
+    /// It ends: argument 2 has the flags, 4 is the result.
+    FaultEnds,
+    /// A fault of which only the entry is seen.
+    FaultCounted {
+        /// Whether the kernel touched the page.
+        in_kernel: bool,
+    },
+    /// An interrupt begins.
+    InterruptBegins,
+    /// An interrupt of the line in argument 0 ends, or of this vector.
+    InterruptEnds(Option<u32>),
+    /// A soft interrupt begins.
+    SoftBegins,
+    /// The one in argument 0 ends.
+    SoftEnds,
+    /// A thread in argument 0 becomes ready.
+    Wakes,
+    /// The CPU goes from the thread in argument 1 to that in 2; 0 says preempted, 3 is the old thread's state.
+    Switches,
+    /// Something happens, with a number in argument 0.
+    Counts(u32),
+}
+
+const KEY: i16 = -16;
+const KEY_CAUSE: i16 = -8;
+const KEY_CPU: i16 = -4;
+const VALUE: i16 = -40;
+const INDEX: i16 = -44;
+const TASK: i16 = -64;
+const SINCE: i16 = -72;
+
+/// Offsets in a slot.
+mod slot {
+    pub const EXCLUDED: i16 = 0;
+    pub const WAITED: i16 = 8;
+    pub const OUT: i16 = 16;
+    pub const OWNER: i16 = 24;
+    pub const CALL_NUMBER: i16 = 32;
+    pub const CALL: i16 = 40;
+    pub const FAULT: i16 = 64;
+}
+
+/// Offsets in a CPU's state.
+mod cpu {
+    pub const SWITCHED: i16 = 0;
+    pub const DELAY: i16 = 8;
+    pub const INTERRUPT: i16 = 16;
+    pub const SOFT: i16 = 40;
+}
+
+/// The words of a program. Argument `n` of its place is at `8 * n` of the context.
+#[must_use]
+pub fn program(work: Work, tables: &Tables) -> Vec<u64> {
+    let mut writer = Writer { code: Assembler::default(), tables };
+    let out = writer.code.label();
+    if work == Work::Wakes {
+        writer.code.copy(R6, R1);
+        writer.code.call(Helper::KtimeGetNs);
+        writer.code.copy(R8, R0);
+        writer.note_ready(0);
+    } else {
+        writer.find_out_who(out);
+        writer.do_work(work, out);
+    }
+    writer.code.place(out);
+    writer.code.exit();
+    writer.code.finish()
+}
+
+struct Writer<'a> {
+    code: Assembler,
+    tables: &'a Tables,
+}
+
+impl Writer<'_> {
+    fn do_work(&mut self, work: Work, out: Label) {
+        match work {
+            Work::CallBegins => {
+                self.come_back();
+                self.begin(R7, slot::CALL);
+                self.code.load(Width::Word, R1, R6, 8);
+                self.code.add(R1, 1);
+                self.code.store(Width::Word, R7, slot::CALL_NUMBER, R1);
+            }
+            Work::CallEnds => {
+                self.come_back();
+                self.code.load(Width::Word, R1, R7, slot::CALL_NUMBER);
+                // A thread is born inside of its parent's clone, whose end it sees too: no call of its own.
+                self.code.jump(When::Equal(R1, 0), out);
+                self.code.store_number(Width::Word, R7, slot::CALL_NUMBER, 0);
+                self.code.add(R1, -1);
+                self.code.and(R1, 0x00ff_ffff);
+                self.cause_of(cause::SYSTEM_CALL);
+                self.end(R7, slot::CALL);
+                self.add_entry();
+            }
+            Work::FaultBegins => {
+                self.come_back();
+                self.begin(R7, slot::FAULT);
+            }
+            Work::FaultEnds => self.fault_ends(),
+            Work::FaultCounted { in_kernel } => {
+                self.code.set(R1, if in_kernel { cause::IN_KERNEL as i32 } else { 0 });
+                self.cause_of(cause::FAULT);
+                self.one();
+                self.add_entry();
+            }
+            Work::InterruptBegins => self.begin(R9, cpu::INTERRUPT),
+            Work::InterruptEnds(vector) => {
+                match vector {
+                    Some(vector) => self.code.set(R1, (cause::VECTOR | vector) as i32),
+                    None => {
+                        self.code.load(Width::Word, R1, R6, 0);
+                        self.code.and(R1, cause::VECTOR as i32 - 1);
+                    }
+                }
+                self.cause_of(cause::INTERRUPT);
+                self.end(R9, cpu::INTERRUPT);
+                self.add_entry();
+            }
+            Work::SoftBegins => self.begin(R9, cpu::SOFT),
+            Work::SoftEnds => {
+                self.code.load(Width::Word, R1, R6, 0);
+                self.code.and(R1, 0xff);
+                self.cause_of(cause::SOFT_INTERRUPT);
+                self.end(R9, cpu::SOFT);
+                self.add_entry();
+            }
+            Work::Switches => self.switches(),
+            Work::Counts(kind) => {
+                self.code.load(Width::Word, R1, R6, 0);
+                self.code.and(R1, 0xff);
+                self.cause_of(kind);
+                self.one();
+                self.add_entry();
+            }
+            Work::Wakes => {}
+        }
+    }
+
+    /// R6 context, R7 slot, R8 time, R9 CPU's state, and the key but for its cause.
+    fn find_out_who(&mut self, out: Label) {
+        let [threads, indexed, mine] = std::array::from_fn(|_| self.code.label());
+        self.code.copy(R6, R1);
+        self.code.call(Helper::GetCurrentPidTgid);
+        self.code.store(Width::Word, R10, KEY, R0);
+        self.code.call(Helper::GetSmpProcessorId);
+        self.code.store(Width::Half, R10, KEY_CPU, R0);
+        self.code.store(Width::Half, R10, INDEX, R0);
+        self.look_up(&self.tables.cpus, INDEX);
+        self.code.jump(When::Equal(R0, 0), out);
+        self.code.copy(R9, R0);
+        self.code.load(Width::Half, R1, R10, KEY);
+        self.code.jump(When::NotEqual(R1, 0), threads);
+        // Idle threads of all CPUs are number 0.
+        self.code.load(Width::Half, R1, R10, KEY_CPU);
+        self.code.add(R1, self.tables.slot_count as i32);
+        self.code.jump(When::Always, indexed);
+        self.code.place(threads);
+        self.code.and(R1, self.tables.slot_count as i32 - 1);
+        self.code.place(indexed);
+        self.code.store(Width::Half, R10, INDEX, R1);
+        self.look_up(&self.tables.slots, INDEX);
+        self.code.jump(When::Equal(R0, 0), out);
+        self.code.copy(R7, R0);
+        self.code.load(Width::Word, R1, R10, KEY);
+        self.code.load(Width::Word, R2, R7, slot::OWNER);
+        self.code.jump(When::Same(R1, R2), mine);
+        // Another thread had it: ended, or as many numbers away as there are slots.
+        self.code.store(Width::Word, R7, slot::OWNER, R1);
+        for stale in [slot::OUT, slot::CALL_NUMBER, slot::CALL, slot::FAULT] {
+            self.code.store_number(Width::Word, R7, stale, 0);
+        }
+        self.code.place(mine);
+        self.code.call(Helper::KtimeGetNs);
+        self.code.copy(R8, R0);
+    }
+
+    /// `R0 = value of the key at this place of the stack, or 0`
+    fn look_up(&mut self, map: &Map, key: i16) {
+        self.code.load_map(R1, map);
+        self.code.copy(R2, R10);
+        self.code.add(R2, i32::from(key));
+        self.code.call(Helper::MapLookup);
+    }
+
+    /// If the thread was away since it was last seen here, adds how long.
+    fn come_back(&mut self) {
+        let (done, away) = (self.code.label(), self.code.label());
+        self.code.load(Width::Word, R1, R7, slot::OUT);
+        self.code.jump(When::Equal(R1, 0), done);
+        self.code.store_number(Width::Word, R7, slot::OUT, 0);
+        self.code.load(Width::Word, R2, R9, cpu::SWITCHED);
+        self.code.subtract(R2, R1);
+        self.code.jump(When::Above(R2, 0), away);
+        self.code.jump(When::Always, done);
+        self.code.place(away);
+        self.code.add_to(R7, slot::EXCLUDED, R2);
+        self.code.add_to(R7, slot::WAITED, R2);
+        self.code.place(done);
+    }
+
+    fn begin(&mut self, base: Reg, at: i16) {
+        self.code.store(Width::Word, base, at, R8);
+        self.code.load(Width::Word, R1, R7, slot::EXCLUDED);
+        self.code.store(Width::Word, base, at + 8, R1);
+        self.code.load(Width::Word, R1, R7, slot::WAITED);
+        self.code.store(Width::Word, base, at + 16, R1);
+    }
+
+    /// Puts one entry with its own time and the time waited into the value on the stack. A begin that was not seen
+    /// leaves both 0.
+    fn end(&mut self, base: Reg, at: i16) {
+        let [unknown, sane, store] = std::array::from_fn(|_| self.code.label());
+        self.code.load(Width::Word, R1, base, at);
+        self.code.jump(When::Equal(R1, 0), unknown);
+        self.code.store_number(Width::Word, base, at, 0);
+        self.code.copy(R2, R8);
+        self.code.subtract(R2, R1);
+        self.code.load(Width::Word, R3, R7, slot::EXCLUDED);
+        self.code.load(Width::Word, R4, base, at + 8);
+        self.code.subtract(R3, R4);
+        self.code.subtract(R2, R3);
+        self.code.jump(When::Above(R2, 0), sane);
+        // Clocks of CPUs may disagree by some nanoseconds.
+        self.code.set(R2, 0);
+        self.code.place(sane);
+        self.code.add_to(R7, slot::EXCLUDED, R2);
+        self.code.load(Width::Word, R3, R7, slot::WAITED);
+        self.code.load(Width::Word, R4, base, at + 16);
+        self.code.subtract(R3, R4);
+        self.code.jump(When::Always, store);
+        self.code.place(unknown);
+        self.code.set(R2, 0);
+        self.code.set(R3, 0);
+        self.code.place(store);
+        self.code.store_number(Width::Word, R10, VALUE, 1);
+        self.code.store(Width::Word, R10, VALUE + 8, R2);
+        self.code.store(Width::Word, R10, VALUE + 16, R3);
+    }
+
+    /// One entry without time.
+    fn one(&mut self) {
+        self.code.store_number(Width::Word, R10, VALUE, 1);
+        self.code.store_number(Width::Word, R10, VALUE + 8, 0);
+        self.code.store_number(Width::Word, R10, VALUE + 16, 0);
+    }
+
+    /// Cause of the key: the number in R1 within this one.
+    fn cause_of(&mut self, kind: u32) {
+        self.code.or(R1, (kind << 24) as i32);
+        self.code.store(Width::Half, R10, KEY_CAUSE, R1);
+    }
+
+    /// Adds the value on the stack to the entry of the key there.
+    fn add_entry(&mut self) {
+        let (new, done) = (self.code.label(), self.code.label());
+        self.look_up(&self.tables.entries, KEY);
+        self.code.jump(When::Equal(R0, 0), new);
+        for at in [0, 8, 16] {
+            self.code.load(Width::Word, R1, R0, at);
+            self.code.load(Width::Word, R2, R10, VALUE + at);
+            self.code.add_reg(R1, R2);
+            self.code.store(Width::Word, R0, at, R1);
+        }
+        self.code.jump(When::Always, done);
+        self.code.place(new);
+        self.update(&self.tables.entries, KEY, VALUE);
+        self.code.jump(When::Equal(R0, 0), done);
+        self.code.store_number(Width::Half, R10, INDEX, 0);
+        self.look_up(&self.tables.lost, INDEX);
+        self.code.jump(When::Equal(R0, 0), done);
+        self.code.load(Width::Word, R1, R10, VALUE);
+        self.code.add_to(R0, 0, R1);
+        self.code.place(done);
+    }
+
+    fn update(&mut self, map: &Map, key: i16, value: i16) {
+        self.code.load_map(R1, map);
+        self.code.copy(R2, R10);
+        self.code.add(R2, i32::from(key));
+        self.code.copy(R3, R10);
+        self.code.add(R3, i32::from(value));
+        self.code.set(R4, 0); // BPF_ANY
+        self.code.call(Helper::MapUpdate);
+    }
+
+    /// The thread in this argument is ready to run from now on.
+    fn note_ready(&mut self, argument: i16) {
+        self.code.load(Width::Word, R1, R6, 8 * argument);
+        self.code.store(Width::Word, R10, TASK, R1);
+        self.code.store(Width::Word, R10, SINCE, R8);
+        self.update(&self.tables.ready, TASK, SINCE);
+    }
+
+    /// Counts as `mm_account_fault` does (mm/memory.c), so that counts equal getrusage(2): a fault that must be tried
+    /// again or fails is none; it is major when it waited for I/O now or at the try before.
+    fn fault_ends(&mut self) {
+        const TRIED: i32 = 1 << 5; // enum fault_flag, linux/mm_types.h
+        const USER: i32 = 1 << 6;
+        const MAJOR: i32 = 1 << 2; // enum vm_fault_reason
+        const RETRY_OR_ERROR: i32 = 0x400 | 0x873;
+        let [major, chosen, user, counted] = std::array::from_fn(|_| self.code.label());
+        self.come_back();
+        self.code.load(Width::Word, R3, R6, 32);
+        self.code.load(Width::Word, R2, R6, 16);
+        self.code.set(R1, 0);
+        self.code.jump(When::AnyBit(R3, MAJOR), major);
+        self.code.jump(When::AnyBit(R2, TRIED), major);
+        self.code.jump(When::Always, chosen);
+        self.code.place(major);
+        self.code.or(R1, cause::MAJOR as i32);
+        self.code.place(chosen);
+        self.code.jump(When::AnyBit(R2, USER), user);
+        self.code.or(R1, cause::IN_KERNEL as i32);
+        self.code.place(user);
+        self.cause_of(cause::FAULT);
+        self.end(R7, slot::FAULT);
+        self.code.load(Width::Word, R3, R6, 32);
+        self.code.and(R3, RETRY_OR_ERROR);
+        self.code.jump(When::Equal(R3, 0), counted);
+        self.code.store_number(Width::Word, R10, VALUE, 0);
+        self.code.place(counted);
+        self.add_entry();
+    }
+
+    /// What the old thread waited for the CPU when it got it is added as it leaves, being the current one only then.
+    fn switches(&mut self) {
+        let [no_delay, asked, switched, next, none] = std::array::from_fn(|_| self.code.label());
+        self.come_back();
+        self.code.store(Width::Word, R7, slot::OUT, R8);
+        self.code.load(Width::Half, R1, R10, KEY);
+        self.code.jump(When::Equal(R1, 0), next);
+        self.code.load(Width::Word, R2, R9, cpu::DELAY);
+        self.code.jump(When::Equal(R2, 0), no_delay);
+        self.code.store_number(Width::Word, R10, VALUE, 1);
+        self.code.store_number(Width::Word, R10, VALUE + 8, 0);
+        self.code.store(Width::Word, R10, VALUE + 16, R2);
+        self.code.set(R1, 0);
+        self.cause_of(cause::RUN_QUEUE);
+        self.add_entry();
+        self.code.place(no_delay);
+        // As nivcsw counts (kernel/sched/core.c, __schedule): preempted, or still able to run.
+        self.code.load(Width::Word, R1, R6, 0);
+        self.code.and(R1, 1);
+        self.code.jump(When::NotEqual(R1, 0), asked);
+        self.code.load(Width::Word, R2, R6, 24);
+        self.code.low_half(R2);
+        self.code.jump(When::NotEqual(R2, 0), switched);
+        self.code.place(asked);
+        self.note_ready(1);
+        self.code.set(R1, cause::PREEMPTED as i32);
+        self.code.place(switched);
+        self.cause_of(cause::SWITCH);
+        self.one();
+        self.add_entry();
+        self.code.place(next);
+        self.code.store_number(Width::Word, R9, cpu::DELAY, 0);
+        self.code.load(Width::Word, R1, R6, 16);
+        self.code.store(Width::Word, R10, TASK, R1);
+        self.look_up(&self.tables.ready, TASK);
+        self.code.jump(When::Equal(R0, 0), none);
+        self.code.load(Width::Word, R1, R0, 0);
+        self.code.copy(R2, R8);
+        self.code.subtract(R2, R1);
+        self.code.store(Width::Word, R9, cpu::DELAY, R2);
+        self.code.load_map(R1, &self.tables.ready);
+        self.code.copy(R2, R10);
+        self.code.add(R2, i32::from(TASK));
+        self.code.call(Helper::MapDelete);
+        self.code.place(none);
+        self.code.store(Width::Word, R9, cpu::SWITCHED, R8);
+    }
+}

@@ -1,0 +1,253 @@
+//! bpf(2): maps, and programs that the kernel runs at its tracepoints and functions.
+//!
+//! What for: events too many to be handed over one by one are summed up where they happen. Nothing here is compiled: a
+//! program is a list of instruction words. What not: what programs do (`collect::kernel`).
+//!
+//! Sources: `include/uapi/linux/bpf.h` for numbers and layouts; `Documentation/bpf/standardization/instruction-set.rst`
+//! for words. Allowed to root, or to CAP_BPF with CAP_PERFMON.
+//! Assumption: whatever the words are, the kernel's verifier refuses a program that could harm the kernel.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+const MAP_CREATE: libc::c_long = 0;
+const MAP_LOOKUP: libc::c_long = 1;
+const MAP_UPDATE: libc::c_long = 2;
+const MAP_DELETE: libc::c_long = 3;
+const PROG_LOAD: libc::c_long = 5;
+const OBJ_GET_INFO: libc::c_long = 15;
+const RAW_TRACEPOINT_OPEN: libc::c_long = 17;
+const MAP_LOOKUP_BATCH: libc::c_long = 24;
+
+/// What a map is (`enum bpf_map_type`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum MapKind {
+    /// Any keys, all of its memory taken at once: programs may add keys wherever they run.
+    Hash = 1,
+    /// Keys are `u32` from 0; all values exist.
+    Array = 2,
+}
+
+/// A table that programs and we share.
+#[derive(Debug)]
+pub struct Map {
+    fd: OwnedFd,
+    key: usize,
+    value: usize,
+    entries: u32,
+}
+
+impl Map {
+    /// Makes an empty one with room for `entries`, keys and values of so many bytes.
+    pub fn new(kind: MapKind, key: usize, value: usize, entries: u32) -> io::Result<Map> {
+        // map_type, key_size, value_size, max_entries, map_flags and what follows: 0.
+        let mut attr = [0u32; 30];
+        attr[..4].copy_from_slice(&[kind as u32, key as u32, value as u32, entries]);
+        // Safety: a live structure, longer than the command reads; the rest of it is 0, which means the default.
+        let fd = owned(unsafe { bpf(MAP_CREATE, attr.as_mut_ptr().cast(), size_of_val(&attr)) })?;
+        Ok(Map { fd, key, value, entries })
+    }
+
+    /// Its number in a program's instruction that loads it.
+    #[must_use]
+    pub fn number(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+
+    /// The value of a key; `None` when it has none.
+    pub fn lookup(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        assert_eq!(key.len(), self.key, "a key of this map");
+        let mut value = vec![0u8; self.value];
+        let mut attr = [u64::from(self.number() as u32), key.as_ptr() as u64, 0, 0];
+        attr[2] = value.as_mut_ptr() as u64;
+        // Safety: the kernel reads `key` bytes and writes `value` bytes, the sizes that the map was made with.
+        match check(unsafe { bpf(MAP_LOOKUP, attr.as_mut_ptr().cast(), size_of_val(&attr)) }) {
+            Ok(_) => Ok(Some(value)),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sets the value of a key.
+    pub fn set(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        assert_eq!((key.len(), value.len()), (self.key, self.value), "a row of this map");
+        let at = [key.as_ptr() as u64, value.as_ptr() as u64];
+        let mut attr = [u64::from(self.number() as u32), at[0], at[1], 0];
+        // Safety: the kernel reads as many bytes of both as the map was made with.
+        check(unsafe { bpf(MAP_UPDATE, attr.as_mut_ptr().cast(), size_of_val(&attr)) }).map(|_| ())
+    }
+
+    /// Takes a key out. ENOENT: it was not there.
+    pub fn delete(&self, key: &[u8]) -> io::Result<()> {
+        assert_eq!(key.len(), self.key, "a key of this map");
+        let mut attr = [u64::from(self.number() as u32), key.as_ptr() as u64, 0, 0];
+        // Safety: the kernel reads as many bytes as the map was made with.
+        check(unsafe { bpf(MAP_DELETE, attr.as_mut_ptr().cast(), size_of_val(&attr)) }).map(|_| ())
+    }
+
+    /// Hands every key with its value to `take`, as they are at about this moment (BPF_MAP_LOOKUP_BATCH, Linux 5.6).
+    pub fn read_all(&self, mut take: impl FnMut(&[u8], &[u8])) -> io::Result<()> {
+        let mut room = 4096.min(self.entries.max(1));
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        let (mut at, mut next, mut begun) = (0u64, 0u64, false);
+        loop {
+            keys.resize(room as usize * self.key, 0u8);
+            values.resize(room as usize * self.value, 0u8);
+            let from = if begun { (&raw mut at) as u64 } else { 0 };
+            let places = [keys.as_mut_ptr() as u64, values.as_mut_ptr() as u64];
+            // in_batch, out_batch, keys, values, count | map_fd << 32, elem_flags, flags
+            let count = u64::from(room) | u64::from(self.number() as u32) << 32;
+            let mut attr = [from, (&raw mut next) as u64, places[0], places[1], count, 0, 0];
+            // Safety: room for `count` keys and values is there; a place in the table takes 4 bytes of the 8 given.
+            let result = check(unsafe {
+                bpf(MAP_LOOKUP_BATCH, attr.as_mut_ptr().cast(), size_of_val(&attr))
+            });
+            let ended = match result {
+                Ok(_) => false,
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => true,
+                // A single bucket is larger than our room.
+                Err(error) if error.raw_os_error() == Some(libc::ENOSPC) && room < self.entries => {
+                    room = room.saturating_mul(4).min(self.entries);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let got = (attr[4] as u32).min(room) as usize;
+            for (key, value) in keys.chunks(self.key).zip(values.chunks(self.value)).take(got) {
+                take(key, value);
+            }
+            if ended {
+                return Ok(());
+            }
+            (at, begun) = (next, true);
+        }
+    }
+}
+
+/// Where a program is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place<'a> {
+    /// At this tracepoint; the context is the array of its arguments.
+    RawTracepoint(&'a CStr),
+    /// As the kernel enters the function of this number in its type information; the context is its arguments.
+    Entry(u32),
+    /// As the kernel leaves it; the result follows the arguments.
+    Exit(u32),
+}
+
+/// Why a program is not run.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}{log}")]
+pub struct AttachError {
+    /// What the kernel said.
+    pub error: io::Error,
+    /// The verifier's last words, if it was the verifier.
+    pub log: String,
+}
+
+/// A program in place; dropped, it is run no more.
+#[derive(Debug)]
+pub struct Program {
+    program: OwnedFd,
+    _link: OwnedFd,
+}
+
+impl Program {
+    /// Loads a program and has it run.
+    pub fn attach(place: Place<'_>, words: &[u64]) -> Result<Program, AttachError> {
+        let program = load(place, words)?;
+        let name = match place {
+            Place::RawTracepoint(name) => name.as_ptr() as u64,
+            Place::Entry(_) | Place::Exit(_) => 0,
+        };
+        let mut attr = [name, u64::from(program.as_raw_fd() as u32)];
+        // Safety: a name that ends with NUL, or none, and a descriptor.
+        let link = owned(unsafe {
+            bpf(RAW_TRACEPOINT_OPEN, attr.as_mut_ptr().cast(), size_of_val(&attr))
+        });
+        match link {
+            Ok(link) => Ok(Program { program, _link: link }),
+            Err(error) => Err(AttachError { error, log: String::new() }),
+        }
+    }
+
+    /// How often it should have run but did not, because it ran already on that CPU (`recursion_misses`, Linux 5.12); 0
+    /// where the kernel does not say.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        // struct bpf_prog_info: recursion_misses is the eight bytes at 208.
+        let mut info = [0u64; 32];
+        let size = size_of_val(&info) as u64;
+        let words = u64::from(self.program.as_raw_fd() as u32) | size << 32;
+        let mut attr = [words, info.as_mut_ptr() as u64];
+        // Safety: the kernel writes at most as many bytes as it is told that `info` has. Zeroes in it ask for no lists.
+        let result =
+            check(unsafe { bpf(OBJ_GET_INFO, attr.as_mut_ptr().cast(), size_of_val(&attr)) });
+        if result.is_ok() { info[26] } else { 0 }
+    }
+}
+
+fn load(place: Place<'_>, words: &[u64]) -> Result<OwnedFd, AttachError> {
+    const RAW_TRACEPOINT: u32 = 17; // enum bpf_prog_type
+    const TRACING: u32 = 26;
+    const FENTRY: u32 = 24; // enum bpf_attach_type
+    const FEXIT: u32 = 25;
+    // The words are made by this program, which is under MIT or Apache; helpers that the kernel keeps for programs under
+    // the GPL ask for a licence that goes with it.
+    let licence = c"Dual MIT/GPL";
+    let (kind, attach, function) = match place {
+        Place::RawTracepoint(_) => (RAW_TRACEPOINT, 0, 0),
+        Place::Entry(function) => (TRACING, FENTRY, function),
+        Place::Exit(function) => (TRACING, FEXIT, function),
+    };
+    let attempt = |log: &mut [u8]| {
+        // Offsets in bytes: prog_type 0, insn_cnt 4, insns 8, license 16, log_level 24, log_size 28, log_buf 32,
+        // expected_attach_type 68, attach_btf_id 108; 120 in all.
+        let mut attr = [0u64; 15];
+        attr[0] = u64::from(kind) | (words.len() as u64) << 32;
+        attr[1] = words.as_ptr() as u64;
+        attr[2] = licence.as_ptr() as u64;
+        if !log.is_empty() {
+            attr[3] = 1 | (log.len() as u64) << 32;
+            attr[4] = log.as_mut_ptr() as u64;
+        }
+        attr[8] = u64::from(attach) << 32;
+        attr[13] = u64::from(function) << 32;
+        // Safety: all pointers are to live memory of the lengths given; the kernel reads words and licence and writes
+        // at most the log.
+        owned(unsafe { bpf(PROG_LOAD, attr.as_mut_ptr().cast(), size_of_val(&attr)) })
+    };
+    attempt(&mut []).map_err(|error| {
+        // Only a refused program is worth the verifier's words.
+        let mut log = vec![0u8; 64 << 10];
+        let told = attempt(&mut log).err().map(|_| last_lines(&log)).unwrap_or_default();
+        AttachError { error, log: told }
+    })
+}
+
+fn last_lines(log: &[u8]) -> String {
+    let text = String::from_utf8_lossy(log);
+    let lines: Vec<&str> =
+        text.trim_end_matches('\0').lines().filter(|line| !line.is_empty()).collect();
+    let last = lines.iter().rev().take(4).rev().copied().collect::<Vec<_>>().join(" | ");
+    if last.is_empty() { last } else { format!(" ({last})") }
+}
+
+/// # Safety
+/// `attr` is a `union bpf_attr` of `size` bytes whose pointers are as `command` needs them.
+unsafe fn bpf(command: libc::c_long, attr: *mut libc::c_void, size: usize) -> libc::c_long {
+    // Safety: as the caller promises.
+    unsafe { libc::syscall(libc::SYS_bpf, command, attr, size) }
+}
+
+fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
+    let fd = i32::try_from(check(fd)?).map_err(|_| io::ErrorKind::InvalidData)?;
+    // Safety: a descriptor that the kernel just gave to us and nobody else knows; bpf(2) sets close-on-exec.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
