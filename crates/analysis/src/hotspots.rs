@@ -28,12 +28,21 @@ pub enum Key {
     Thread,
     /// `process`.
     Process,
+    /// `cause`: why the kernel ran.
+    Cause,
+    /// `cpu`.
+    Cpu,
+    /// `time`: bins of it.
+    Time,
 }
 
 impl Key {
-    /// All keys.
+    /// All keys of what has code.
     pub const ALL: [Key; 6] =
         [Key::Function, Key::CallStack, Key::SourceLine, Key::Module, Key::Thread, Key::Process];
+
+    /// Those of entries into the kernel, which have no code.
+    pub const OF_KERNEL: [Key; 5] = [Key::Cause, Key::Process, Key::Thread, Key::Cpu, Key::Time];
 
     /// Its name as typed.
     #[must_use]
@@ -45,6 +54,9 @@ impl Key {
             Key::Module => "module",
             Key::Thread => "thread",
             Key::Process => "process",
+            Key::Cause => "cause",
+            Key::Cpu => "cpu",
+            Key::Time => "time",
         }
     }
 }

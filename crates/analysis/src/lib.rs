@@ -6,6 +6,7 @@
 //!
 //! Start with [`Profile::new`], narrow down with [`Selection::resolve`], then call one of the views:
 //! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sharing`], [`roofline`], [`heap`], [`threading`].
+//! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sharing`], [`roofline`], [`heap`], [`kernel`].
 //!
 //! Assumptions: samples of a thread are a regular clock that does not run in step with the program; stack nodes
 //! come parents first. Whatever a file says against that (cycles, unknown ids, absurd depths) is dropped and
@@ -21,6 +22,7 @@ pub mod heap;
 pub mod hotspots;
 mod index_map;
 pub mod interval;
+pub mod kernel;
 pub mod memory;
 mod overhead;
 mod profile;

@@ -104,6 +104,7 @@ pub fn build(
         View::Source => views::source(&request),
         View::Faults => views::faults(&request),
         View::Allocations => views::allocations(&request),
+        View::Kernel => views::kernel(&request),
         View::Timeline => views::timeline(&request),
         View::Threads => views::threads(&request),
         View::Waits => views::waits(&request),

@@ -43,16 +43,16 @@ pub enum View {
     Allocations,
     /// What threads waited for, and where.
     Waits,
+    /// Entries into the kernel per cause or other key.
+    Kernel,
 }
 
 const RULES: &str = "rules that judge the figures";
 const BY_LINE_OR_PAGE: &str = "figures per cache line or page";
 const OBJECT_ACCESSES: &str = "accesses matched with allocations";
-const KERNEL_TRACING: &str = "kernel tracing";
 
 /// Views that later versions have, and what they need.
-const LATER_VIEWS: [(&str, &str); 3] =
-    [("objects", OBJECT_ACCESSES), ("kernel", KERNEL_TRACING), ("findings", RULES)];
+const LATER_VIEWS: [(&str, &str); 2] = [("objects", OBJECT_ACCESSES), ("findings", RULES)];
 
 /// Groupings that later versions have, and what they need.
 const LATER_KEYS: [(&str, &str); 5] = [
@@ -95,6 +95,10 @@ impl View {
             "heap blocks per function, line, module, thread, process or call stack: bytes, peak, leaks",
         ),
         (View::Waits, "what threads waited for and where: locks, barriers, I/O, sleep"),
+        (
+            View::Kernel,
+            "entries into the kernel per cause, process, thread, CPU or over time: count and time",
+        ),
     ];
 
     /// Its name as typed.
@@ -118,6 +122,7 @@ impl View {
             View::Roofline => "roofline",
             View::Allocations => "allocations",
             View::Waits => "waits",
+            View::Kernel => "kernel",
         }
     }
 
@@ -160,7 +165,8 @@ impl View {
 pub fn parse_keys(text: &str) -> Result<Vec<Key>, ReportError> {
     let mut keys = Vec::new();
     for name in text.split(',').map(str::trim) {
-        let Some(key) = Key::ALL.into_iter().find(|key| key.name() == name) else {
+        let Some(key) = Key::ALL.into_iter().chain(Key::OF_KERNEL).find(|key| key.name() == name)
+        else {
             let possible = Key::ALL.map(Key::name).join(", ");
             let name = name.to_owned();
             return Err(match LATER_KEYS.iter().find(|(later, _)| *later == name) {
@@ -251,6 +257,7 @@ impl Options {
             View::Hotspots | View::Faults | View::Allocations => (&Key::ALL, "all groupings"),
             View::Timeline => (&[Key::Thread], "only 'thread'"),
             View::Waits => (&[Key::Thread, Key::CallStack], "'thread' and 'call-stack'"),
+            View::Kernel => (&Key::OF_KERNEL, "'cause', 'process', 'thread', 'cpu' and 'time'"),
             View::Bandwidth if self.group.len() == 1 => (
                 &[Key::Function, Key::SourceLine, Key::Module, Key::Thread],
                 "'function', 'source-line', 'module', and 'thread' alone",
@@ -292,6 +299,7 @@ mod tests {
             "there is no view 'hotspot'; possible are summary, hotspots, callers, callees, source, faults, \
              timeline, threads, accesses, bandwidth, latency, reuse, working-set, sharing, roofline, \
              allocations, waits"
+             allocations, kernel"
         );
         assert!(
             shown(View::parse("objects").expect_err("later"))

@@ -1,4 +1,4 @@
-//! bpf(2): maps, and programs that the kernel runs at its tracepoints and functions.
+//! bpf(2): maps, and programs that the kernel runs at its tracepoints.
 //!
 //! What for: events too many to be handed over one by one are summed up where they happen. Nothing here is compiled: a
 //! program is a list of instruction words. What not: what programs do (`collect::kernel`).
@@ -126,17 +126,6 @@ impl Map {
     }
 }
 
-/// Where a program is run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place<'a> {
-    /// At this tracepoint; the context is the array of its arguments.
-    RawTracepoint(&'a CStr),
-    /// As the kernel enters the function of this number in its type information; the context is its arguments.
-    Entry(u32),
-    /// As the kernel leaves it; the result follows the arguments.
-    Exit(u32),
-}
-
 /// Why a program is not run.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}{log}")]
@@ -155,15 +144,12 @@ pub struct Program {
 }
 
 impl Program {
-    /// Loads a program and has it run.
-    pub fn attach(place: Place<'_>, words: &[u64]) -> Result<Program, AttachError> {
-        let program = load(place, words)?;
-        let name = match place {
-            Place::RawTracepoint(name) => name.as_ptr() as u64,
-            Place::Entry(_) | Place::Exit(_) => 0,
-        };
-        let mut attr = [name, u64::from(program.as_raw_fd() as u32)];
-        // Safety: a name that ends with NUL, or none, and a descriptor.
+    /// Loads a program and has it run at a tracepoint; its context is the array of the tracepoint's arguments. ENOENT:
+    /// this kernel has no such tracepoint.
+    pub fn attach(tracepoint: &CStr, words: &[u64]) -> Result<Program, AttachError> {
+        let program = load(words)?;
+        let mut attr = [tracepoint.as_ptr() as u64, u64::from(program.as_raw_fd() as u32)];
+        // Safety: a name that ends with NUL, and a descriptor.
         let link = owned(unsafe {
             bpf(RAW_TRACEPOINT_OPEN, attr.as_mut_ptr().cast(), size_of_val(&attr))
         });
@@ -189,32 +175,21 @@ impl Program {
     }
 }
 
-fn load(place: Place<'_>, words: &[u64]) -> Result<OwnedFd, AttachError> {
+fn load(words: &[u64]) -> Result<OwnedFd, AttachError> {
     const RAW_TRACEPOINT: u32 = 17; // enum bpf_prog_type
-    const TRACING: u32 = 26;
-    const FENTRY: u32 = 24; // enum bpf_attach_type
-    const FEXIT: u32 = 25;
     // The words are made by this program, which is under MIT or Apache; helpers that the kernel keeps for programs under
     // the GPL ask for a licence that goes with it.
     let licence = c"Dual MIT/GPL";
-    let (kind, attach, function) = match place {
-        Place::RawTracepoint(_) => (RAW_TRACEPOINT, 0, 0),
-        Place::Entry(function) => (TRACING, FENTRY, function),
-        Place::Exit(function) => (TRACING, FEXIT, function),
-    };
     let attempt = |log: &mut [u8]| {
-        // Offsets in bytes: prog_type 0, insn_cnt 4, insns 8, license 16, log_level 24, log_size 28, log_buf 32,
-        // expected_attach_type 68, attach_btf_id 108; 120 in all.
-        let mut attr = [0u64; 15];
-        attr[0] = u64::from(kind) | (words.len() as u64) << 32;
+        // Offsets in bytes: prog_type 0, insn_cnt 4, insns 8, license 16, log_level 24, log_size 28, log_buf 32.
+        let mut attr = [0u64; 5];
+        attr[0] = u64::from(RAW_TRACEPOINT) | (words.len() as u64) << 32;
         attr[1] = words.as_ptr() as u64;
         attr[2] = licence.as_ptr() as u64;
         if !log.is_empty() {
             attr[3] = 1 | (log.len() as u64) << 32;
             attr[4] = log.as_mut_ptr() as u64;
         }
-        attr[8] = u64::from(attach) << 32;
-        attr[13] = u64::from(function) << 32;
         // Safety: all pointers are to live memory of the lengths given; the kernel reads words and licence and writes
         // at most the log.
         owned(unsafe { bpf(PROG_LOAD, attr.as_mut_ptr().cast(), size_of_val(&attr)) })

@@ -43,8 +43,6 @@ pub enum When {
     NotEqual(Reg, i32),
     /// The register, signed, is above the number.
     Above(Reg, i32),
-    /// The bits of the number in the register are not all 0.
-    AnyBit(Reg, i32),
     /// Two registers are equal.
     Same(Reg, Reg),
 }
@@ -180,7 +178,6 @@ impl Assembler {
             When::Equal(reg, number) => self.push(0x15, reg, Reg::R0, 0, number),
             When::NotEqual(reg, number) => self.push(0x55, reg, Reg::R0, 0, number),
             When::Above(reg, number) => self.push(0x65, reg, Reg::R0, 0, number),
-            When::AnyBit(reg, number) => self.push(0x45, reg, Reg::R0, 0, number),
             When::Same(one, other) => self.push(0x1d, one, other, 0, 0),
         }
     }

@@ -6,13 +6,13 @@
 //! Where programs are refused, the machine's own counts in `/proc` are what there is (`counts.rs`).
 //! What not: call stacks and addresses of faults (the sampler has them), what it means.
 //!
-//! Time of a fault is that inside of `handle_mm_fault`: its tracepoints tell the begin only. What the processor needs
-//! to get into the kernel and out, some 100 ns, is in no entry's time.
+//! A page fault has a tracepoint at its begin only, so its time is none of these: the sampler's kernel stacks have it. A
+//! program at both ends of the kernel's fault handler would tell each one's time; it costs twice as much and not every
+//! kernel allows it. What the processor needs to get into the kernel and out, some 100 ns, is in no entry's time.
 //! Assumption: thread numbers are those of the first pid name space; in another one the programs would see other
 //! numbers than we do, so they are not used there.
 
 mod assembler;
-mod btf;
 mod counts;
 mod names;
 mod programs;
@@ -23,7 +23,7 @@ use std::ffi::CStr;
 
 use base::{CpuId, Nanos, Pid, Tid};
 use facts::{Fact, KernelCause, KernelEntry, LostSource, SinkError};
-use sys::bpf::{AttachError, Map, MapKind, Place, Program};
+use sys::bpf::{AttachError, Map, MapKind, Program};
 
 use crate::ptrace_sampler::thread_name;
 use crate::recorder::Recorder;
@@ -42,7 +42,9 @@ const BIN: Nanos = Nanos(100_000_000);
 const FACTS_PER_WIDTH: u64 = 200_000;
 
 /// Which tracepoint does what. Interrupts of the processor are x86's own.
-const TRACEPOINTS: [(&CStr, Work); 11] = [
+const TRACEPOINTS: [(&CStr, Work); 13] = [
+    (c"page_fault_user", Work::Counts(cause::FAULT, Some(0))),
+    (c"page_fault_kernel", Work::Counts(cause::FAULT, Some(cause::IN_KERNEL))),
     (c"sched_switch", Work::Switches),
     (c"sched_wakeup", Work::Wakes),
     (c"sched_wakeup_new", Work::Wakes),
@@ -50,7 +52,7 @@ const TRACEPOINTS: [(&CStr, Work); 11] = [
     (c"irq_handler_exit", Work::InterruptEnds(None)),
     (c"softirq_entry", Work::SoftBegins),
     (c"softirq_exit", Work::SoftEnds),
-    (c"tlb_flush", Work::Counts(cause::TLB_FLUSH)),
+    (c"tlb_flush", Work::Counts(cause::TLB_FLUSH, None)),
     (c"sched_process_exit", Work::CallEnds),
     (c"sys_exit", Work::CallEnds),
     // Last: a begin whose end was not watched yet would be taken for that of the next call.
@@ -189,7 +191,7 @@ impl KernelTrace {
             let word =
                 |at: usize| u32::from_le_bytes([key[at], key[at + 1], key[at + 2], key[at + 3]]);
             let Some((cause, name)) = self.names.of(word(8)) else { continue };
-            let timed = cause.is_entry() && (own > 0 || cause != KernelCause::PageFault);
+            let timed = cause.is_entry() && cause != KernelCause::PageFault;
             fresh.push(KernelEntry {
                 time: now,
                 length,
@@ -264,7 +266,6 @@ impl Programs {
             before: HashMap::new(),
             announced: HashSet::new(),
         };
-        programs.watch_faults(notes)?;
         for (vector, name) in names::VECTORS.iter().enumerate() {
             let vector = Work::InterruptEnds(Some(vector as u32));
             // Other architectures, and kernels without one of them, have no such tracepoint.
@@ -278,8 +279,7 @@ impl Programs {
             }
         }
         for (name, work) in TRACEPOINTS {
-            let place = Place::RawTracepoint(name);
-            match Program::attach(place, &program(work, &programs.tables)) {
+            match Program::attach(name, &program(work, &programs.tables)) {
                 Ok(program) => programs.running.push(program),
                 Err(error) if matches!(work, Work::CallBegins | Work::CallEnds) => {
                     let at = name.to_string_lossy().into_owned();
@@ -315,41 +315,7 @@ impl Programs {
     fn watch_vector(&mut self, name: &str, end: &str, work: Work) -> Result<(), AttachError> {
         let name = std::ffi::CString::new(format!("{}_{end}", name.replace(' ', "_")));
         let name = name.map_err(|error| AttachError { error: error.into(), log: String::new() })?;
-        let place = Place::RawTracepoint(&name);
-        self.running.push(Program::attach(place, &program(work, &self.tables))?);
-        Ok(())
-    }
-
-    /// Both ends of the fault handler; where the kernel does not let functions be watched, the begins of faults.
-    fn watch_faults(&mut self, notes: &mut Vec<String>) -> Result<(), TraceError> {
-        let types = std::fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
-        if let Some(handler) = btf::function_number(&types, "handle_mm_fault") {
-            let ends = program(Work::FaultEnds, &self.tables);
-            let begins = program(Work::FaultBegins, &self.tables);
-            let both = Program::attach(Place::Exit(handler), &ends)
-                .and_then(|end| Ok((end, Program::attach(Place::Entry(handler), &begins)?)));
-            match both {
-                Ok((end, begin)) => {
-                    self.running.extend([end, begin]);
-                    return Ok(());
-                }
-                Err(error) => notes.push(format!("page faults are counted, not timed: {error}")),
-            }
-        } else {
-            notes.push(
-                "page faults are counted, not timed: the kernel does not describe its functions (no BTF)".to_owned(),
-            );
-        }
-        for (name, in_kernel) in [(c"page_fault_user", false), (c"page_fault_kernel", true)] {
-            let words = program(Work::FaultCounted { in_kernel }, &self.tables);
-            match Program::attach(Place::RawTracepoint(name), &words) {
-                Ok(program) => self.running.push(program),
-                Err(error) => {
-                    let at = name.to_string_lossy().into_owned();
-                    return Err(TraceError::Program { at, error });
-                }
-            }
-        }
+        self.running.push(Program::attach(&name, &program(work, &self.tables))?);
         Ok(())
     }
 

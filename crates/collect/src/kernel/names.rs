@@ -60,11 +60,10 @@ impl Names {
                 .map_or_else(|| format!("{number}"), |name| (*name).to_owned())
         };
         Some(match key >> 24 {
-            cause::FAULT => {
-                let kind = if number & cause::MAJOR == 0 { "minor" } else { "major" };
-                let place = if number & cause::IN_KERNEL == 0 { "" } else { " in kernel" };
-                (KernelCause::PageFault, format!("{kind}{place}"))
+            cause::FAULT if number == cause::IN_KERNEL => {
+                (KernelCause::PageFault, "in kernel".to_owned())
             }
+            cause::FAULT => (KernelCause::PageFault, "in program".to_owned()),
             cause::SYSTEM_CALL => (KernelCause::SystemCall, self.calls.name(number)),
             cause::INTERRUPT => (KernelCause::Interrupt, self.interrupt(number)),
             cause::SOFT_INTERRUPT => (KernelCause::SoftInterrupt, listed(&SOFT)),
@@ -128,7 +127,7 @@ mod tests {
         let names = Names { calls: SystemCalls::new(), lines: HashMap::new() };
         assert_eq!(names.of(0), None);
         assert_eq!(names.of(u32::MAX), None);
-        let fault = names.of(cause::FAULT << 24 | cause::MAJOR | cause::IN_KERNEL);
-        assert_eq!(fault, Some((KernelCause::PageFault, "major in kernel".to_owned())));
+        let fault = names.of(cause::FAULT << 24 | cause::IN_KERNEL);
+        assert_eq!(fault, Some((KernelCause::PageFault, "in kernel".to_owned())));
     }
 }

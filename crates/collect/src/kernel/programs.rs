@@ -1,7 +1,7 @@
 //! The programs that the kernel runs at each entry: they take the time and add it up.
 //!
 //! ```text
-//!   slot  (per thread)  excluded, waited, switched out at, whose, system call + 1, its begin, fault's begin
+//!   slot  (per thread)  excluded, waited, switched out at, whose, system call + 1, its begin
 //!   cpu   (per CPU)     last switch at, waited for the CPU, interrupt's begin, soft interrupt's begin
 //!   begin               time, excluded, waited                                at that moment
 //!   entry (thread, cause, CPU) -> count, own time, time waited
@@ -41,7 +41,7 @@ pub const KEY_BYTES: usize = 16;
 /// Count, own nanoseconds, nanoseconds waited: three `u64`.
 pub const VALUE_BYTES: usize = 24;
 /// Bytes of a slot.
-pub const SLOT_BYTES: usize = 112;
+pub const SLOT_BYTES: usize = 64;
 /// Bytes of a CPU's state.
 pub const CPU_BYTES: usize = 64;
 
@@ -55,9 +55,8 @@ pub mod cause {
     pub const RUN_QUEUE: u32 = 6;
     pub const TLB_FLUSH: u32 = 7;
 
-    /// Bits of a fault's number.
-    pub const MAJOR: u32 = 1;
-    pub const IN_KERNEL: u32 = 2;
+    /// Number of a fault that the kernel itself took, as it filled a program's buffer for example.
+    pub const IN_KERNEL: u32 = 1;
     /// Number of a switch that the thread did not ask for.
     pub const PREEMPTED: u32 = 1;
     /// Numbers from here on are vectors of the processor instead of interrupt lines.
@@ -71,15 +70,6 @@ pub enum Work {
     CallBegins,
     /// It ends, or its thread does.
     CallEnds,
-    /// `handle_mm_fault` begins.
-    FaultBegins,
-    /// It ends: argument 2 has the flags, 4 is the result.
-    FaultEnds,
-    /// A fault of which only the entry is seen.
-    FaultCounted {
-        /// Whether the kernel touched the page.
-        in_kernel: bool,
-    },
     /// An interrupt begins.
     InterruptBegins,
     /// An interrupt of the line in argument 0 ends, or of this vector.
@@ -92,8 +82,8 @@ pub enum Work {
     Wakes,
     /// The CPU goes from the thread in argument 1 to that in 2; 0 says preempted, 3 is the old thread's state.
     Switches,
-    /// Something happens, with a number in argument 0.
-    Counts(u32),
+    /// Something happens: of this cause and number, or the number in argument 0.
+    Counts(u32, Option<u32>),
 }
 
 const KEY: i16 = -16;
@@ -112,7 +102,6 @@ mod slot {
     pub const OWNER: i16 = 24;
     pub const CALL_NUMBER: i16 = 32;
     pub const CALL: i16 = 40;
-    pub const FAULT: i16 = 64;
 }
 
 /// Offsets in a CPU's state.
@@ -169,17 +158,6 @@ impl Writer<'_> {
                 self.end(R7, slot::CALL);
                 self.add_entry();
             }
-            Work::FaultBegins => {
-                self.come_back();
-                self.begin(R7, slot::FAULT);
-            }
-            Work::FaultEnds => self.fault_ends(),
-            Work::FaultCounted { in_kernel } => {
-                self.code.set(R1, if in_kernel { cause::IN_KERNEL as i32 } else { 0 });
-                self.cause_of(cause::FAULT);
-                self.one();
-                self.add_entry();
-            }
             Work::InterruptBegins => self.begin(R9, cpu::INTERRUPT),
             Work::InterruptEnds(vector) => {
                 match vector {
@@ -202,9 +180,14 @@ impl Writer<'_> {
                 self.add_entry();
             }
             Work::Switches => self.switches(),
-            Work::Counts(kind) => {
-                self.code.load(Width::Word, R1, R6, 0);
-                self.code.and(R1, 0xff);
+            Work::Counts(kind, number) => {
+                match number {
+                    Some(number) => self.code.set(R1, number as i32),
+                    None => {
+                        self.code.load(Width::Word, R1, R6, 0);
+                        self.code.and(R1, 0xff);
+                    }
+                }
                 self.cause_of(kind);
                 self.one();
                 self.add_entry();
@@ -243,7 +226,7 @@ impl Writer<'_> {
         self.code.jump(When::Same(R1, R2), mine);
         // Another thread had it: ended, or as many numbers away as there are slots.
         self.code.store(Width::Word, R7, slot::OWNER, R1);
-        for stale in [slot::OUT, slot::CALL_NUMBER, slot::CALL, slot::FAULT] {
+        for stale in [slot::OUT, slot::CALL_NUMBER, slot::CALL] {
             self.code.store_number(Width::Word, R7, stale, 0);
         }
         self.code.place(mine);
@@ -366,37 +349,6 @@ impl Writer<'_> {
         self.code.store(Width::Word, R10, TASK, R1);
         self.code.store(Width::Word, R10, SINCE, R8);
         self.update(&self.tables.ready, TASK, SINCE);
-    }
-
-    /// Counts as `mm_account_fault` does (mm/memory.c), so that counts equal getrusage(2): a fault that must be tried
-    /// again or fails is none; it is major when it waited for I/O now or at the try before.
-    fn fault_ends(&mut self) {
-        const TRIED: i32 = 1 << 5; // enum fault_flag, linux/mm_types.h
-        const USER: i32 = 1 << 6;
-        const MAJOR: i32 = 1 << 2; // enum vm_fault_reason
-        const RETRY_OR_ERROR: i32 = 0x400 | 0x873;
-        let [major, chosen, user, counted] = std::array::from_fn(|_| self.code.label());
-        self.come_back();
-        self.code.load(Width::Word, R3, R6, 32);
-        self.code.load(Width::Word, R2, R6, 16);
-        self.code.set(R1, 0);
-        self.code.jump(When::AnyBit(R3, MAJOR), major);
-        self.code.jump(When::AnyBit(R2, TRIED), major);
-        self.code.jump(When::Always, chosen);
-        self.code.place(major);
-        self.code.or(R1, cause::MAJOR as i32);
-        self.code.place(chosen);
-        self.code.jump(When::AnyBit(R2, USER), user);
-        self.code.or(R1, cause::IN_KERNEL as i32);
-        self.code.place(user);
-        self.cause_of(cause::FAULT);
-        self.end(R7, slot::FAULT);
-        self.code.load(Width::Word, R3, R6, 32);
-        self.code.and(R3, RETRY_OR_ERROR);
-        self.code.jump(When::Equal(R3, 0), counted);
-        self.code.store_number(Width::Word, R10, VALUE, 0);
-        self.code.place(counted);
-        self.add_entry();
     }
 
     /// What the old thread waited for the CPU when it got it is added as it leaves, being the current one only then.

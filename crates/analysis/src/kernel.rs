@@ -1,0 +1,283 @@
+//! Entries into the kernel per cause, process, thread, CPU or bin of time.
+//!
+//! Counts and the times of system calls and interrupts are exact: the kernel added them up. The time of page faults is
+//! sampled: their share of the clock's samples, by kernel stack.
+//! What not: what the times are a part of; that is the CPU time of the profile.
+//!
+//! Where one program was observed, process 0 stands for everybody else and for idle CPUs. Rows leave it out unless they
+//! are by process; events of the whole machine's memory are always shown.
+
+use std::collections::BTreeMap;
+
+use base::{CpuId, Nanos, Pid, Tid};
+use facts::{Evidence, KernelCause, KernelEntry, Metric, Target};
+
+use crate::hotspots::Key;
+use crate::profile::Profile;
+use crate::selection::Selection;
+use crate::timeline::bin_width;
+use crate::weight::Weight;
+
+/// What a row stands for: the parts that were grouped by are set.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[expect(missing_docs, reason = "each field is named after the key it holds")]
+pub struct EntryKey {
+    /// Start of the bin.
+    pub time: Option<Nanos>,
+    pub process: Option<Pid>,
+    pub thread: Option<(Pid, Tid)>,
+    pub cpu: Option<CpuId>,
+    pub cause: Option<(KernelCause, String)>,
+}
+
+/// One row.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct EntryRow {
+    /// What it is.
+    pub key: EntryKey,
+    /// Entries; for a row of one cause that is none (a switch, an event of memory) how often it happened.
+    pub count: u64,
+    /// CPU time of system calls and interrupts, each without what is inside of it.
+    pub own: Nanos,
+    /// How many of `count` have no time in `own`: page faults, and everything where programs were refused.
+    pub untimed: u64,
+    /// Samples inside of page faults.
+    pub faults: Weight,
+    /// Time off the CPU inside of system calls.
+    pub blocked: Nanos,
+    /// Time ready without a CPU.
+    pub ready: Nanos,
+    /// How often a CPU went from a thread to another.
+    pub switches: u64,
+}
+
+/// All rows and their sum.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct EntryTable {
+    /// In order of time if by time, else most time first, then most entries.
+    pub rows: Vec<EntryRow>,
+    /// Entries of all rows.
+    pub total: EntryRow,
+    /// The length of a bin, if by time.
+    pub bin: Option<Nanos>,
+}
+
+/// Groups the selected entries by `keys`. No keys mean [`Key::Cause`]. At most `most` bins of time.
+#[must_use]
+pub fn entry_table(
+    profile: &Profile<'_>,
+    selection: &Selection,
+    keys: &[Key],
+    most: usize,
+) -> EntryTable {
+    let keys = if keys.is_empty() { &[Key::Cause] } else { keys };
+    let finest = profile.recording.kernel_entries.iter().map(|entry| entry.length).max();
+    let bin = keys
+        .contains(&Key::Time)
+        .then(|| bin_width(profile.elapsed(), most, finest.unwrap_or_default().max(Nanos(1))));
+    let grouping = Grouping { profile, selection, keys, bin };
+    let mut sums: BTreeMap<EntryKey, EntryRow> = BTreeMap::new();
+    for entry in &profile.recording.kernel_entries {
+        if let Some(key) = grouping.of_entry(entry) {
+            sums.entry(key).or_default().add(entry, keys.contains(&Key::Cause));
+        }
+    }
+    grouping.add_fault_samples(&mut sums);
+    let mut total = EntryRow::default();
+    let mut rows: Vec<EntryRow> =
+        sums.into_iter().map(|(key, row)| EntryRow { key, ..row }).collect();
+    for row in &rows {
+        total.merge(row);
+    }
+    if bin.is_none() {
+        // Faults have weights instead of times; both are nanoseconds of CPU time.
+        let spent = |row: &EntryRow| row.own.0.saturating_add(row.faults.amount());
+        rows.sort_by(|a, b| {
+            spent(b).cmp(&spent(a)).then(b.count.cmp(&a.count)).then_with(|| a.key.cmp(&b.key))
+        });
+    }
+    EntryTable { rows, total, bin }
+}
+
+impl EntryRow {
+    fn add(&mut self, entry: &KernelEntry, by_cause: bool) {
+        let plus = |sum: u64, more: u64| sum.saturating_add(more);
+        if entry.cause.is_entry() || by_cause {
+            self.count = plus(self.count, entry.count);
+        }
+        if entry.cause.is_entry() {
+            match entry.own {
+                Some(own) => self.own += own,
+                None => self.untimed = plus(self.untimed, entry.count),
+            }
+            self.blocked += entry.waited;
+        }
+        match entry.cause {
+            KernelCause::RunQueue => self.ready += entry.waited,
+            KernelCause::Switch => self.switches = plus(self.switches, entry.count),
+            _ => {}
+        }
+    }
+
+    /// Adds a row; its count only if it is of entries.
+    fn merge(&mut self, row: &EntryRow) {
+        if row.key.cause.as_ref().is_none_or(|(cause, _)| cause.is_entry()) {
+            self.count = self.count.saturating_add(row.count);
+        }
+        self.own += row.own;
+        self.untimed = self.untimed.saturating_add(row.untimed);
+        self.faults.merge(&row.faults);
+        self.blocked += row.blocked;
+        self.ready += row.ready;
+        self.switches = self.switches.saturating_add(row.switches);
+    }
+}
+
+struct Grouping<'a> {
+    profile: &'a Profile<'a>,
+    selection: &'a Selection,
+    keys: &'a [Key],
+    bin: Option<Nanos>,
+}
+
+impl Grouping<'_> {
+    fn of_entry(&self, entry: &KernelEntry) -> Option<EntryKey> {
+        let by_cause = self.keys.contains(&Key::Cause);
+        let of_machine = entry.cause == KernelCause::MemoryEvent;
+        if of_machine && (!by_cause || self.selection.chooses_threads()) {
+            return None;
+        }
+        let is_chosen = match self.profile.threads.find(entry.pid, entry.tid) {
+            Some(thread) => self.selection.has_thread(thread),
+            None => !self.selection.chooses_threads(),
+        };
+        let others = entry.pid == Pid(0) && !observes_machine(self.profile);
+        let shown = of_machine || !others || self.keys.contains(&Key::Process);
+        // A bin is where its middle is.
+        let middle = entry.time - Nanos(entry.length.0 / 2);
+        if !(is_chosen && shown && self.selection.has_time(middle)) {
+            return None;
+        }
+        let cause = by_cause.then(|| (entry.cause, entry.name.clone()));
+        Some(self.key(middle, (entry.pid, entry.tid), entry.cpu, cause))
+    }
+
+    fn key(
+        &self,
+        time: Nanos,
+        thread: (Pid, Tid),
+        cpu: Option<CpuId>,
+        cause: Option<(KernelCause, String)>,
+    ) -> EntryKey {
+        let has = |key| self.keys.contains(&key);
+        EntryKey {
+            time: self.bin.map(|bin| Nanos(time.0 / bin.0.max(1) * bin.0)),
+            process: has(Key::Process).then_some(thread.0),
+            thread: has(Key::Thread).then_some(thread),
+            cpu: if has(Key::Cpu) { cpu } else { None },
+            cause,
+        }
+    }
+
+    fn add_fault_samples(&self, sums: &mut BTreeMap<EntryKey, EntryRow>) {
+        let stacks = &self.profile.stacks;
+        for sample in &self.profile.recording.samples {
+            let stack = sample.stack.and_then(|id| stacks.find(id));
+            let thread = self.profile.threads.find(sample.pid, sample.tid);
+            let chosen = thread.is_some_and(|thread| self.selection.has_thread(thread))
+                && self.selection.has_time(sample.time);
+            if !chosen || !stacks.in_page_fault(stack) {
+                continue;
+            }
+            let in_call =
+                stacks.frames(stack).any(|place| is_call_entry(&stacks.function_of(place).name));
+            let name = if in_call { "in kernel" } else { "in program" };
+            let cause = (KernelCause::PageFault, name.to_owned());
+            let cause = self.keys.contains(&Key::Cause).then_some(cause);
+            let key = self.key(sample.time, (sample.pid, sample.tid), sample.cpu, cause);
+            // Only where faults were counted: a row of samples alone would be one of no entries.
+            if let Some(row) = sums.get_mut(&key) {
+                row.faults.add(sample.weight.0);
+            }
+        }
+    }
+}
+
+/// Functions through which every system call passes (arch/x86/entry/entry_64.S, arch/arm64/kernel/entry-common.c).
+fn is_call_entry(function: &str) -> bool {
+    matches!(
+        function,
+        "do_syscall_64" | "entry_SYSCALL_64_after_hwframe" | "entry_SYSCALL_64" | "el0_svc"
+    )
+}
+
+/// Whether the recording is of the whole machine.
+#[must_use]
+pub fn observes_machine(profile: &Profile<'_>) -> bool {
+    profile.recording.run.target == Some(Target::Machine)
+}
+
+/// CPU time of a row: exact where all of it was timed by the kernel, else with the sampled part's interval.
+#[must_use]
+pub fn entry_time(profile: &Profile<'_>, row: &EntryRow) -> Metric {
+    let exact = Metric::counted(row.own.seconds(), "s");
+    if row.untimed == 0 {
+        return exact;
+    }
+    let sampled = profile.recording.run.collector.kernel_samples
+        && profile.stacks.has_kernel_names()
+        && !profile.whole().is_empty();
+    let only_faults =
+        row.key.cause.as_ref().is_none_or(|(cause, _)| *cause == KernelCause::PageFault);
+    if !sampled || !only_faults {
+        return Metric::unavailable(
+            "s",
+            "counted, not timed: no tracing of the kernel here, or no kernel samples",
+        );
+    }
+    let faults = profile.cpu_scale().quantity(&row.faults);
+    let (Some(value), own) = (faults.value, row.own.seconds()) else { return faults };
+    let plus = |end: Option<f64>| end.unwrap_or(value) + own;
+    let interval = (plus(faults.low), plus(faults.high));
+    Metric::with_interval(Evidence::Sampled, value + own, "s", interval, faults.samples)
+}
+
+/// The figures of a whole recording.
+#[derive(Clone, PartialEq, Debug)]
+pub struct KernelFigures {
+    /// Entries of the program, or of the machine.
+    pub entries: Metric,
+    /// The same per second of the recording.
+    pub per_second: Metric,
+    /// CPU time in them, seconds.
+    pub time: Metric,
+    /// Switches from a thread to another.
+    pub switches: Metric,
+    /// Time that threads could have run but had no CPU, seconds.
+    pub ready: Metric,
+}
+
+/// Sums of a recording; unavailable unless its analysis was a system overview.
+#[must_use]
+pub fn kernel_figures(profile: &Profile<'_>) -> KernelFigures {
+    let seconds = profile.elapsed().seconds();
+    if profile.recording.kernel_entries.is_empty() || seconds <= 0.0 {
+        let why = "entries into the kernel are counted by `fathom collect system-overview`";
+        let none = |unit: &str| Metric::unavailable(unit, why);
+        return KernelFigures {
+            entries: none("count"),
+            per_second: none("1/s"),
+            time: none("s"),
+            switches: none("count"),
+            ready: none("s"),
+        };
+    }
+    let total = entry_table(profile, &Selection::default(), &[], 1).total;
+    KernelFigures {
+        entries: Metric::counted(total.count as f64, "count"),
+        per_second: Metric::counted(total.count as f64 / seconds, "1/s"),
+        time: entry_time(profile, &total),
+        switches: Metric::counted(total.switches as f64, "count"),
+        ready: Metric::counted(total.ready.seconds(), "s"),
+    }
+}

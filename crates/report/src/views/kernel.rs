@@ -1,0 +1,200 @@
+//! `kernel`: entries into the kernel per cause, process, thread, CPU or bin of time.
+
+use analysis::Key;
+use analysis::kernel::{EntryRow, EntryTable, entry_table, entry_time, observes_machine};
+use base::Pid;
+use facts::{KernelCause, LostSource, Metric};
+
+use super::Request;
+use super::columns::{figure, missing, name, names};
+use crate::table::{Cell, Column, Look, Table};
+use crate::text;
+
+/// Bins of time without `--limit`: about what fits a screen.
+const BINS: usize = 50;
+
+pub(crate) fn kernel(request: &Request<'_>) -> Table {
+    let keys: &[Key] = match request.options.group.as_slice() {
+        [] => &[Key::Cause],
+        keys => keys,
+    };
+    let by_time = keys.contains(&Key::Time);
+    let most = request.options.limit.filter(|_| by_time).unwrap_or(BINS);
+    let found = entry_table(request.profile, request.selection, keys, most);
+    let mut columns = key_columns(keys);
+    let key_count = columns.len();
+    columns.extend([
+        figure("entries", "Entries", "count"),
+        figure("per_second", "Per second", "1/s"),
+        figure("time", "CPU time", "s"),
+        figure("mean_time", "Mean", "s"),
+        figure("blocked", "Blocked", "s"),
+        figure("ready", "Ready without a CPU", "s"),
+        figure("switches", "Switches", "count"),
+    ]);
+    let rows = found.rows.iter().map(|row| {
+        let mut cells = key_cells(request, keys, row);
+        let seconds = if by_time { found.bin.map(base::Nanos::seconds) } else { None };
+        cells.extend(figures(request, row, seconds));
+        cells
+    });
+    let mut total = missing(key_count);
+    total.extend(figures(request, &found.total, None));
+    let table = Table {
+        view: "kernel",
+        result: request.options.result_name.clone(),
+        rows: rows.collect(),
+        columns,
+        total,
+        notes: notes(request, &found),
+        title: request.title(&format!("entries into the kernel by {}", names(keys))),
+        looks: looks(keys),
+        page: if by_time { usize::MAX } else { 30 },
+        empty: if request.everything() {
+            "No entries into the kernel were counted: `fathom collect system-overview` does."
+                .to_owned()
+        } else {
+            "No entries into the kernel match the filter.".to_owned()
+        },
+    };
+    if by_time { table } else { table.limited(request.options.limit) }
+}
+
+fn key_columns(keys: &[Key]) -> Vec<Column> {
+    let mut columns = Vec::new();
+    for (key, column) in [
+        (Key::Time, name("start", "Start")),
+        (Key::Process, name("process", "Process")),
+        (Key::Thread, name("thread", "Thread")),
+        (Key::Cpu, name("cpu", "CPU")),
+        (Key::Cause, name("cause", "Cause")),
+    ] {
+        if keys.contains(&key) {
+            columns.push(column);
+        }
+    }
+    if keys.contains(&Key::Cause) {
+        columns.push(name("name", "Which"));
+    }
+    columns
+}
+
+fn looks(keys: &[Key]) -> Vec<(Look, &'static str)> {
+    let has = |key| keys.contains(&key);
+    let mut looks = Vec::new();
+    if has(Key::Time) {
+        looks.push((Look::Start("start"), "from"));
+    }
+    looks.extend([
+        (Look::Count("entries"), "entries"),
+        (Look::Ratio("per_second"), "per s"),
+        (Look::Time("time"), "CPU time"),
+    ]);
+    if has(Key::Time) {
+        looks.push((Look::Bar("entries"), ""));
+    }
+    if has(Key::Cause) {
+        looks.extend([(Look::Time("mean_time"), "mean"), (Look::Time("blocked"), "blocked")]);
+    } else {
+        looks.extend([(Look::Count("switches"), "switches"), (Look::Time("ready"), "no CPU")]);
+    }
+    for (key, look, label) in [
+        (Key::Process, Look::Text("process"), "process"),
+        (Key::Thread, Look::Text("thread"), "thread"),
+        (Key::Cpu, Look::Text("cpu"), "CPU"),
+        (Key::Cause, Look::Text("cause"), "cause"),
+        (Key::Cause, Look::Text("name"), "which"),
+    ] {
+        if has(key) {
+            looks.push((look, label));
+        }
+    }
+    looks
+}
+
+fn key_cells(request: &Request<'_>, keys: &[Key], row: &EntryRow) -> Vec<Cell> {
+    let threads = &request.profile.threads;
+    let nobody = if observes_machine(request.profile) { "(idle)" } else { "(others, idle)" };
+    let mut cells = Vec::new();
+    for column in key_columns(keys) {
+        cells.push(match column.key {
+            "start" => row.key.time.map_or(Cell::Missing, |time| Cell::Seconds(time.seconds())),
+            "process" => match row.key.process {
+                Some(Pid(0)) => Cell::text(nobody),
+                Some(pid) => Cell::text(threads.process_label(pid)),
+                None => Cell::Missing,
+            },
+            "thread" => match row.key.thread {
+                Some((Pid(0), _)) => Cell::text(nobody),
+                Some((pid, tid)) => match threads.find(pid, tid) {
+                    Some(thread) => Cell::text(threads.get(thread).label()),
+                    None => Cell::text(format!("({tid})")),
+                },
+                None => Cell::Missing,
+            },
+            "cpu" => row.key.cpu.map_or(Cell::Missing, |cpu| Cell::text(cpu.to_string())),
+            "cause" => {
+                row.key.cause.as_ref().map_or(Cell::Missing, |(cause, _)| Cell::text(cause.name()))
+            }
+            _ => row.key.cause.as_ref().map_or(Cell::Missing, |(_, name)| Cell::text(name.clone())),
+        });
+    }
+    cells
+}
+
+fn figures(request: &Request<'_>, row: &EntryRow, bin: Option<f64>) -> [Cell; 7] {
+    let length = bin.unwrap_or_else(|| match request.selection.time() {
+        Some((start, end)) => (end.min(request.profile.elapsed()) - start).seconds(),
+        None => request.profile.elapsed().seconds(),
+    });
+    let rate = match length {
+        length if length > 0.0 => Metric::counted(row.count as f64 / length, "1/s"),
+        _ => Metric::unavailable("1/s", "the recording has no length"),
+    };
+    // What is no entry has no time in the kernel of its own.
+    let is_entry = row.key.cause.as_ref().is_none_or(|(cause, _)| cause.is_entry());
+    let time = if is_entry {
+        entry_time(request.profile, row)
+    } else {
+        Metric::unavailable("s", "no entry into the kernel")
+    };
+    let each = |value: Option<f64>| value.map(|value| value / row.count.max(1) as f64);
+    let mean = Metric {
+        value: each(time.value),
+        low: each(time.low),
+        high: each(time.high),
+        ..time.clone()
+    };
+    let is_wait = row.key.cause.as_ref().is_some_and(|(cause, _)| *cause == KernelCause::RunQueue);
+    let blocked = if is_wait { row.ready } else { row.blocked };
+    [
+        Cell::metric(Metric::counted(row.count as f64, "count")),
+        Cell::metric(rate),
+        Cell::metric(time),
+        Cell::metric(mean),
+        Cell::metric(Metric::counted(blocked.seconds(), "s")),
+        Cell::metric(Metric::counted(row.ready.seconds(), "s")),
+        Cell::metric(Metric::counted(row.switches as f64, "count")),
+    ]
+}
+
+fn notes(request: &Request<'_>, found: &EntryTable) -> Vec<String> {
+    let mut notes = Vec::new();
+    if found.rows.is_empty() {
+        return notes;
+    }
+    notes.push(
+        "CPU time is without what is inside of an entry: a fault in a system call, an interrupt in either. That of \
+         page faults is sampled, the rest is the kernel's own clock. The total is of entries; switches, waits for a \
+         CPU, TLB flushes and events of memory are none."
+            .to_owned(),
+    );
+    if let Some(bin) = found.bin {
+        notes.push(format!("In steps of {}.", text::seconds(bin.seconds())));
+    }
+    let lost = request.profile.recording.lost(LostSource::KernelEntries);
+    if lost > 0 {
+        notes.push(format!("{lost} entries were lost: the table in the kernel was full."));
+    }
+    notes
+}
