@@ -5,8 +5,8 @@
 //! What not: no I/O, no clock, no text layout (that is `report`), no live process.
 //!
 //! Start with [`Profile::new`], narrow down with [`Selection::resolve`], then call one of the views:
-//! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sharing`], [`roofline`], [`heap`], [`threading`].
-//! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sharing`], [`roofline`], [`heap`], [`kernel`].
+//! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sharing`], [`roofline`], [`heap`],
+//! [`threading`], [`kernel`].
 //!
 //! Assumptions: samples of a thread are a regular clock that does not run in step with the program; stack nodes
 //! come parents first. Whatever a file says against that (cycles, unknown ids, absurd depths) is dropped and

@@ -141,8 +141,7 @@ pub enum Format {
 #[derive(Args, Debug)]
 pub struct ReportOptions {
     /// summary, allocations, hotspots, callers, callees, source, faults, timeline, threads, accesses, bandwidth, latency, reuse,
-    /// working-set, sharing, roofline or waits
-    /// working-set, sharing, roofline or kernel
+    /// working-set, sharing, roofline, waits or kernel
     #[arg(value_name = "VIEW")]
     pub view: String,
     /// The result [default: the newest r???xx in this directory]

@@ -113,6 +113,7 @@ fn settings(options: &Options) -> Settings {
         stack_bytes: options.stack_bytes,
         fault_rate: highest_sample_rate().map_or(FAULT_RATE, |highest| FAULT_RATE.min(highest)),
         cpus: options.cpus.clone(),
+        wait_stack_rate: options.follow_waits.then_some(WAIT_STACK_RATE),
     }
 }
 
@@ -138,21 +139,6 @@ pub fn choose_source(
     options: &Options,
     open: impl FnOnce(&Settings) -> Result<PerfSampler, OpenError>,
 ) -> Result<(Source, CollectorInfo), SessionError> {
-    let settings = Settings {
-        period: options.period,
-        stack_bytes: options.stack_bytes,
-        fault_rate: highest_sample_rate().map_or(FAULT_RATE, |highest| FAULT_RATE.min(highest)),
-        cpus: options.cpus.clone(),
-        wait_stack_rate: options.follow_waits.then_some(WAIT_STACK_RATE),
-    };
-    let mut info = CollectorInfo {
-        method: SamplingMethod::PerfEvents,
-        fallback_reason: None,
-        sampling_period_ns: options.period.0,
-        kernel_samples: false,
-        stack_bytes: options.stack_bytes,
-        timed_load_floor_cycles: None,
-    };
     let settings = settings(options);
     let mut info = collector_info(options);
     let perf = if options.best_method == SamplingMethod::PerfEvents {

@@ -65,7 +65,7 @@ const LATER_KEYS: [(&str, &str); 5] = [
 
 impl View {
     /// All views, with what each is for in a few words.
-    pub const ALL: [(View, &'static str); 17] = [
+    pub const ALL: [(View, &'static str); 18] = [
         (View::Summary, "the whole recording on one page"),
         (
             View::Hotspots,
@@ -294,12 +294,10 @@ mod tests {
     #[test]
     fn wrong_names_list_what_is_possible() {
         let shown = |error: ReportError| error.to_string();
+        let views: Vec<&str> = View::ALL.iter().map(|(view, _)| view.name()).collect();
         assert_eq!(
             shown(View::parse("hotspot").expect_err("no such view")),
-            "there is no view 'hotspot'; possible are summary, hotspots, callers, callees, source, faults, \
-             timeline, threads, accesses, bandwidth, latency, reuse, working-set, sharing, roofline, \
-             allocations, waits"
-             allocations, kernel"
+            format!("there is no view 'hotspot'; possible are {}", views.join(", "))
         );
         assert!(
             shown(View::parse("objects").expect_err("later"))

@@ -55,7 +55,6 @@ pub enum Table {
 impl Table {
     /// All tables, in the order of their tags.
     pub const ALL: [Table; 28] = [
-    pub const ALL: [Table; 28] = [
         Table::Modules,
         Table::Mappings,
         Table::Stacks,

@@ -5,9 +5,9 @@
 
 mod allocations;
 mod bursts;
+mod kernel;
 mod objects;
 mod threading;
-mod kernel;
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -198,6 +198,8 @@ pub const INVARIANTS: &[Invariant] = &[
         "windows-add-up",
         "no thread runs for longer than a window, and the numbers of running threads divide a window",
         threading::windows_add_up,
+    ),
+    invariant(
         "kernel-entries-proper",
         "entries into the kernel stand for something, in a bin that began within the run",
         kernel::entries_proper,
@@ -345,7 +347,7 @@ fn times_within_run(subject: &Subject<'_>, report: &mut Report) {
     let windows = recording.thread_times.iter().map(|fact| ("time of a thread", fact.time));
     let program = program.chain(waits).chain(windows);
     let entries = recording.kernel_entries.iter().map(|fact| ("entry into the kernel", fact.time));
-    let program = program.chain(blocks).chain(freed).chain(entries);
+    let program = program.chain(entries);
     let end = recording.run.elapsed_ns;
     for (what, time) in program.chain(refused).chain(lost).chain(gauges) {
         if time.0 > end {

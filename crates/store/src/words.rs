@@ -1,7 +1,8 @@
 //! The words under which enums are stored. Order and spelling are part of the format: add at the end only.
 
 use facts::{
-    AllocationCall, BurstEnd, BurstFlavour, CounterKind, FaultKind, GaugeKind, KernelCause, LostSource, Privilege, RegionKind, ThreadEventKind, WaitKind,
+    AllocationCall, BurstEnd, BurstFlavour, CounterKind, FaultKind, GaugeKind, KernelCause,
+    LostSource, Privilege, RegionKind, ThreadEventKind, WaitKind,
 };
 
 use crate::schema::Word;

@@ -302,9 +302,8 @@ impl Writer {
             | Fact::Gauge(_)
             | Fact::Wait(_)
             | Fact::ThreadTime(_)
-            | Fact::Concurrency(_) => used < self.limit / 100 * 60,
-            | Fact::KernelEntry(_)
-            | Fact::Gauge(_) => used < self.limit / 100 * 60,
+            | Fact::Concurrency(_)
+            | Fact::KernelEntry(_) => used < self.limit / 100 * 60,
             Fact::Records(records) => {
                 records.bytes.len() <= MAX_BLOB_BYTES && used < self.limit / 100 * 60
             }

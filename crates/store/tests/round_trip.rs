@@ -67,8 +67,6 @@ fn many_row_groups_come_back_in_order() {
 fn later_tables(version: u32) -> impl Iterator<Item = Table> {
     Table::ALL.into_iter().filter(move |table| table.since() > version)
 }
-const SINCE_3_AND_4: &[&str] =
-    &["core_floors", "allocations", "releases", "heap_totals", "size_classes", "kernel_entries"];
 
 /// Version 1 had neither the tables of bursts nor their costs.
 #[test]

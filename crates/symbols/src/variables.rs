@@ -53,9 +53,15 @@ impl Variables {
     /// The name at `address` of a process that has the file's code at offset `offset` mapped at `mapped`: `lock`, or
     /// `table+0x28` inside of a variable.
     #[must_use]
-    pub fn at(&self, address: RemoteAddr, mapped: RemoteAddr, offset: FileOffset) -> Option<String> {
+    pub fn at(
+        &self,
+        address: RemoteAddr,
+        mapped: RemoteAddr,
+        offset: FileOffset,
+    ) -> Option<String> {
         // Mappings are rounded to pages, so they may begin a little before their segment does.
-        let holds = |(start, end, _): &&(u64, u64, u64)| start & !0xfff <= offset.0 && offset.0 < *end;
+        let holds =
+            |(start, end, _): &&(u64, u64, u64)| start & !0xfff <= offset.0 && offset.0 < *end;
         let (start, _, stated) = self.code.iter().find(holds)?;
         let mapped_stated = stated.wrapping_sub(*start).wrapping_add(offset.0);
         let wanted = address.0.wrapping_sub(mapped.0).wrapping_add(mapped_stated);

@@ -135,7 +135,10 @@ pub(crate) fn selected_share(selection: &Selection, time: Nanos, span: Nanos) ->
 #[must_use]
 pub fn threading(profile: &Profile<'_>, selection: &Selection) -> Threading {
     let mut found = Threading {
-        threads: vec![ThreadSplit { exact: true, ..ThreadSplit::default() }; profile.threads.all().len()],
+        threads: vec![
+            ThreadSplit { exact: true, ..ThreadSplit::default() };
+            profile.threads.all().len()
+        ],
         ..Threading::default()
     };
     found.add_lives(profile, selection);
@@ -261,7 +264,8 @@ impl Threading {
         let mut spins = BTreeMap::new();
         for cell in profile.cells(selection) {
             let place = profile.stacks.innermost_user(cell.stack);
-            let spins = *spins.entry(place).or_insert_with(|| reason::spins(&profile.stacks, place));
+            let spins =
+                *spins.entry(place).or_insert_with(|| reason::spins(&profile.stacks, place));
             let split = &mut self.threads[cell.thread.index()];
             split.samples.0.merge(&cell.weight);
             if spins {

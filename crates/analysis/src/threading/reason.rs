@@ -238,12 +238,11 @@ pub(super) fn reason(stacks: &Stacks, leaf: Option<NodeIndex>) -> Reason {
         return Reason::Fault;
     }
     let name = |place| stacks.function_of(place).name.as_str();
-    let by_kernel = stacks.frames(leaf).take_while(|place| is_kernel(stacks, *place)).find_map(
-        |place| {
+    let by_kernel =
+        stacks.frames(leaf).take_while(|place| is_kernel(stacks, *place)).find_map(|place| {
             let begins = |(start, _): &&(&str, Reason)| name(place).starts_with(start);
             KERNEL_WAITING.iter().find(begins).map(|(_, reason)| *reason)
-        },
-    );
+        });
     // Only a futex can be anything; a known system call is what it is.
     if let Some(reason) = by_kernel.filter(|reason| *reason != Reason::Futex) {
         return reason;

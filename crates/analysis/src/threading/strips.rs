@@ -118,7 +118,8 @@ pub fn strips(
     let elapsed = profile.elapsed();
     let (start, end) = selection.time().unwrap_or((Nanos(0), elapsed));
     let (start, end) = (start.min(elapsed), end.min(elapsed));
-    let mut all = Strips { start, end, width: bin_width(end - start, most, Nanos(0)), strips: Vec::new() };
+    let mut all =
+        Strips { start, end, width: bin_width(end - start, most, Nanos(0)), strips: Vec::new() };
     let count = all.count();
     let mut bins = vec![Vec::new(); found.threads.len()];
     for (at, _) in found.threads.iter().enumerate().filter(|(_, split)| split.lived > 0.0) {
@@ -136,7 +137,8 @@ pub fn strips(
         // Here each wait stays where it was in time; one without a stack is divided like those that have one.
         if let Some(like) = row.like {
             let sum: f64 = like.iter().sum();
-            for (reason, part) in Reason::ALL.into_iter().zip(like).filter(|(_, part)| *part > 0.0) {
+            for (reason, part) in Reason::ALL.into_iter().zip(like).filter(|(_, part)| *part > 0.0)
+            {
                 all.spread(&mut bins[at], State::of(reason), when, amount * part / sum);
             }
         } else {

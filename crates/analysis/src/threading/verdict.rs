@@ -166,11 +166,7 @@ fn imbalance(profile: &Profile<'_>, workers: &Workers<'_>) -> Option<Verdict> {
 }
 
 /// Threads wait for what another has.
-fn contention(
-    profile: &Profile<'_>,
-    found: &Threading,
-    workers: &Workers<'_>,
-) -> Option<Verdict> {
+fn contention(profile: &Profile<'_>, found: &Threading, workers: &Workers<'_>) -> Option<Verdict> {
     let mut objects: BTreeMap<Option<(Pid, RemoteAddr)>, BTreeMap<Option<PlaceId>, f64>> =
         BTreeMap::new();
     for (place, sum) in &found.places {

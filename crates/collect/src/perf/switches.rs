@@ -260,8 +260,7 @@ impl SwitchTracker {
         let waited = until - since;
         if waited >= self.width {
             let (time, (stack, object)) = (since, place);
-            let wait =
-                Wait { time, span: waited, pid, tid, kind, waits: 1, waited, object, stack };
+            let wait = Wait { time, span: waited, pid, tid, kind, waits: 1, waited, object, stack };
             return recorder.push(Fact::Wait(wait));
         }
         let digits = u64::BITS - waited.0.leading_zeros();
@@ -319,7 +318,8 @@ impl SwitchTracker {
             }
         }
         self.threads.retain(|_, thread| !thread.ended);
-        for ((pid, tid, kind, (stack, object), _), (waits, waited)) in std::mem::take(&mut self.short)
+        for ((pid, tid, kind, (stack, object), _), (waits, waited)) in
+            std::mem::take(&mut self.short)
         {
             rows += 1;
             let wait = Wait { time, span, pid, tid, kind, waits, waited, object, stack };

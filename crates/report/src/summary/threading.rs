@@ -85,7 +85,8 @@ pub(super) fn threading_part(
 
 fn share(share: f64, counted: bool) -> Metric {
     let metric = Metric::counted(100.0 * share, "percent");
-    let estimated = Metric { low: None, high: None, evidence: Some(Evidence::Estimated), ..metric.clone() };
+    let estimated =
+        Metric { low: None, high: None, evidence: Some(Evidence::Estimated), ..metric.clone() };
     tidy(if counted { metric } else { estimated })
 }
 

@@ -37,7 +37,8 @@ pub(super) const LOOKS: [(Look, &str); 8] = [
 pub(super) fn cells(split: &ThreadSplit) -> [Cell; 11] {
     let waiting = |state: State| {
         let of = |reason: &&Reason| State::of(**reason) == state;
-        let time = Reason::ALL.iter().filter(of).map(|reason| split.waiting[*reason as usize]).sum();
+        let time =
+            Reason::ALL.iter().filter(of).map(|reason| split.waiting[*reason as usize]).sum();
         wait_time(time, split)
     };
     [
@@ -55,9 +56,9 @@ pub(super) fn cells(split: &ThreadSplit) -> [Cell; 11] {
     ]
 }
 
-const READY: &str = "the kernel's count of waiting for a CPU; a thread's last tenth of a second may lack";
-const DIVIDED: &str =
-    "waits whose stack was not copied are divided like those that have one; time waiting for a CPU is taken off all alike";
+const READY: &str =
+    "the kernel's count of waiting for a CPU; a thread's last tenth of a second may lack";
+const DIVIDED: &str = "waits whose stack was not copied are divided like those that have one; time waiting for a CPU is taken off all alike";
 
 /// A part of the time that threads of this split waited.
 pub(super) fn wait_time(nanos: f64, split: &ThreadSplit) -> Cell {

@@ -69,7 +69,10 @@ fn sketch(request: &Request<'_>, strips: &Strips) -> Table {
         columns: vec![name("thread", "Thread"), name("states", "States")],
         rows: rows.into_iter().map(row).collect(),
         total: missing(2),
-        notes: vec![LEGEND.to_owned(), "In figures: `fathom report timeline -g thread`.".to_owned()],
+        notes: vec![
+            LEGEND.to_owned(),
+            "In figures: `fathom report timeline -g thread`.".to_owned(),
+        ],
         title: title(request, strips),
         looks: vec![(Look::Text("thread"), "thread"), (Look::Code("states"), "over time")],
         page: usize::MAX,
@@ -123,8 +126,7 @@ fn figures(request: &Request<'_>, strips: &Strips) -> Table {
     }
     let mut total = missing(names);
     total.extend(missing(columns.len() - names));
-    let mut looks =
-        vec![(Look::Start("start"), "from"), (Look::Text("thread"), "thread")];
+    let mut looks = vec![(Look::Start("start"), "from"), (Look::Text("thread"), "thread")];
     looks.extend(super::thread_states::LOOKS);
     Table {
         view: "timeline",

@@ -5,8 +5,8 @@ use analysis::threading::{threading, was_recorded};
 use analysis::{Key, Weight};
 use facts::{Evidence, Metric};
 
-use super::{Request, thread_states};
 use super::columns::{CPU_TIME, SELF_PERCENT, figure, missing, name, time_cells, total_cells};
+use super::{Request, thread_states};
 use crate::table::{Cell, Look, Table};
 
 pub(crate) fn threads(request: &Request<'_>) -> Table {

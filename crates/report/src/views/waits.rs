@@ -12,13 +12,8 @@ use super::columns::{figure, missing, name};
 use super::thread_states::wait_time;
 use crate::table::{Cell, Look, Table};
 
-type RowKey = (
-    Reason,
-    Option<(Pid, RemoteAddr)>,
-    Option<PlaceId>,
-    Option<ThreadIndex>,
-    Option<CallPathId>,
-);
+type RowKey =
+    (Reason, Option<(Pid, RemoteAddr)>, Option<PlaceId>, Option<ThreadIndex>, Option<CallPathId>);
 
 pub(crate) fn waits(request: &Request<'_>) -> Table {
     let profile = request.profile;

@@ -22,14 +22,22 @@ pub(super) fn threads(summary: &Summary, page: &mut Page) {
     }
     page.heading("What threads did", "percent of the time that all of them lived");
     let shown = |metric| figure(metric, |value| format!("{} %", percent(value)));
-    page.entry("Running", &format!("{} (spinning: {})", shown(&threading.running_percent), shown(&threading.spinning_percent)));
+    page.entry(
+        "Running",
+        &format!(
+            "{} (spinning: {})",
+            shown(&threading.running_percent),
+            shown(&threading.spinning_percent)
+        ),
+    );
     page.entry("Waiting for a CPU", &shown(&threading.ready_percent));
     let reasons: Vec<String> = threading
         .waiting
         .iter()
         .map(|row| format!("{} {}", row.reason, shown(&row.percent)))
         .collect();
-    let reasons = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
+    let reasons =
+        if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
     page.entry("Waiting", &format!("{}{reasons}", shown(&threading.waiting_percent)));
     if threading.unknown_percent.value.is_some_and(|value| value >= 0.05) {
         page.entry("Unknown", &shown(&threading.unknown_percent));
