@@ -3,7 +3,7 @@
 //!
 //! What not: error messages; the agent says nothing to the program's user. The collector finds what is missing.
 
-use core::ffi::CStr;
+use core::ffi::{CStr, c_int, c_void};
 
 use super::libc;
 
@@ -41,6 +41,59 @@ fn map(bytes: usize, flags: usize, descriptor: isize) -> *mut u8 {
 fn advise(at: *mut u8, bytes: usize, advice: usize) -> bool {
     // Safety: called with our own mappings only.
     unsafe { call(libc::SYS_MADVISE, [at as usize, bytes, advice, 0, 0, 0]) == 0 }
+}
+
+/// What the C library makes of a result: an error's number goes to `errno`, -1 to the caller.
+fn as_libc(result: isize) -> isize {
+    if !(-4095..0).contains(&result) {
+        return result;
+    }
+    // Safety: this thread's errno.
+    unsafe { *libc::__errno_location() = -result as core::ffi::c_int };
+    -1
+}
+
+/// mmap(2) for the program.
+///
+/// # Safety
+/// As the C library's.
+pub unsafe fn mmap(
+    at: *mut c_void,
+    length: usize,
+    protection: c_int,
+    flags: c_int,
+    descriptor: c_int,
+    offset: i64,
+) -> *mut c_void {
+    let [protection, flags, descriptor] = [protection, flags, descriptor].map(|word| word as usize);
+    let arguments = [at as usize, length, protection, flags, descriptor, offset as usize];
+    // Safety: the program's own call.
+    as_libc(unsafe { call(libc::SYS_MMAP, arguments) }) as *mut c_void
+}
+
+/// munmap(2) for the program.
+///
+/// # Safety
+/// As the C library's.
+pub unsafe fn munmap(at: *mut c_void, length: usize) -> c_int {
+    // Safety: the program's own call.
+    as_libc(unsafe { call(libc::SYS_MUNMAP, [at as usize, length, 0, 0, 0, 0]) }) as c_int
+}
+
+/// mremap(2) for the program.
+///
+/// # Safety
+/// As the C library's.
+pub unsafe fn mremap(
+    old: *mut c_void,
+    old_length: usize,
+    length: usize,
+    flags: c_int,
+    wanted: *mut c_void,
+) -> *mut c_void {
+    let arguments = [old as usize, old_length, length, flags as usize, wanted as usize, 0];
+    // Safety: the program's own call.
+    as_libc(unsafe { call(libc::SYS_MREMAP, arguments) }) as *mut c_void
 }
 
 /// Fresh zeroed memory of our own; null when there is none. No part of a core dump. In small pages: it is used

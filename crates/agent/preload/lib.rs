@@ -25,6 +25,7 @@ mod libc;
 mod lot;
 mod real;
 mod record;
+mod regions;
 mod shadow;
 mod thread;
 

@@ -41,6 +41,8 @@ pub const SYS_LSEEK: usize = 8;
 /// asm/unistd_64.h.
 pub const SYS_MUNMAP: usize = 11;
 /// asm/unistd_64.h.
+pub const SYS_MREMAP: usize = 25;
+/// asm/unistd_64.h.
 pub const SYS_RT_SIGPROCMASK: usize = 14;
 /// asm/unistd_64.h.
 pub const SYS_SCHED_YIELD: usize = 24;

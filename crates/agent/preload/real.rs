@@ -47,6 +47,13 @@ pub type Free = unsafe extern "C" fn(*mut c_void);
 /// `posix_memalign`.
 pub type AllocateInto = unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int;
 
+/// `mmap`.
+pub type Map = unsafe extern "C" fn(*mut c_void, usize, c_int, c_int, c_int, i64) -> *mut c_void;
+/// `munmap`.
+pub type Unmap = unsafe extern "C" fn(*mut c_void, usize) -> c_int;
+/// `mremap`.
+pub type Remap = unsafe extern "C" fn(*mut c_void, usize, usize, c_int, *mut c_void) -> *mut c_void;
+
 /// `malloc`.
 pub static MALLOC: Real<Allocate> = Real::new();
 /// `calloc`.
@@ -65,6 +72,14 @@ pub static MEMALIGN: Real<AllocateTwo> = Real::new();
 pub static VALLOC: Real<Allocate> = Real::new();
 /// `pvalloc`.
 pub static PVALLOC: Real<Allocate> = Real::new();
+/// `mmap`.
+pub static MMAP: Real<Map> = Real::new();
+/// `mmap64`.
+pub static MMAP64: Real<Map> = Real::new();
+/// `munmap`.
+pub static MUNMAP: Real<Unmap> = Real::new();
+/// `mremap`.
+pub static MREMAP: Real<Remap> = Real::new();
 
 /// Finds all of them.
 pub fn find_all() {
@@ -77,6 +92,10 @@ pub fn find_all() {
     MEMALIGN.find(c"memalign");
     VALLOC.find(c"valloc");
     PVALLOC.find(c"pvalloc");
+    MMAP.find(c"mmap");
+    MMAP64.find(c"mmap64");
+    MUNMAP.find(c"munmap");
+    MREMAP.find(c"mremap");
 }
 
 const RESERVE_BYTES: usize = 64 << 10;

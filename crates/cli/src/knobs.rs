@@ -23,7 +23,7 @@ pub struct Knob {
 
 /// All knobs.
 #[rustfmt::skip] // One line a knob.
-pub const KNOBS: [Knob; 11] = [
+pub const KNOBS: [Knob; 12] = [
     Knob { name: "sampling-interval", default: "1", vtune: "sampling-interval", meaning: "ms of CPU time between two samples of a thread, 0.1 to 1000" },
     Knob { name: "stack-size", default: "8192", vtune: "stack-size", meaning: "bytes of stack copied per sample for unwinding, 256 to 65000" },
     Knob { name: "sampling-mode", default: "auto", vtune: "sampling-mode", meaning: "auto (best allowed), ptrace, or off (totals only)" },
@@ -31,9 +31,10 @@ pub const KNOBS: [Knob; 11] = [
     Knob { name: "overhead", default: "3", vtune: "", meaning: "percent of the program's time that bursts may cost, 0.1 to 100" },
     Knob { name: "burst-interval", default: "auto", vtune: "", meaning: "mean ms between bursts, 0.5 to 10000; auto: as often as `overhead` allows" },
     Knob { name: "burst-time", default: "3", vtune: "", meaning: "ms that a burst lasts at most, 0.1 to 100" },
-    Knob { name: "mem-object-size-min-thres", default: "32768", vtune: "mem-object-size-min-thres", meaning: "bytes: heap blocks of this size or more get a call stack each, 1 to 1e12 (memory-consumption only)" },
+    Knob { name: "mem-object-size-min-thres", default: "32768", vtune: "mem-object-size-min-thres", meaning: "bytes: heap blocks of this size or more get a call stack each, 1 to 1e12" },
     Knob { name: "mem-object-sampling", default: "524288", vtune: "", meaning: "mean bytes between two smaller blocks that get a call stack, 64 to 1e12" },
     Knob { name: "stacks", default: "sampled", vtune: "", meaning: "sampled, or all: a call stack for every heap block and for who frees it" },
+    Knob { name: "analyze-mem-objects", default: "true", vtune: "analyze-mem-objects", meaning: "true: record heap blocks too, so that accesses lead to their objects (memory-access of a started program only)" },
     Knob { name: "dram-bandwidth-limits", default: "true", vtune: "dram-bandwidth-limits", meaning: "true: measure this machine once, after the first run (about 15 s, kept)" },
 ];
 
@@ -50,6 +51,8 @@ pub struct Settings {
     pub bursts: Option<BurstOptions>,
     /// What to record of the heap.
     pub heap: HeapSettings,
+    /// Whether memory-access records it too.
+    pub objects: bool,
     /// Whether to measure the machine when it was not yet.
     pub calibrate: bool,
     /// What differs from the defaults, for the manifest.
@@ -82,6 +85,7 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
             sample_every: Bytes(512 << 10),
             every_block: false,
         },
+        objects: true,
         calibrate: true,
         changed: BTreeMap::new(),
     };
@@ -145,6 +149,7 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
                     _ => return Err(wrong()),
                 };
             }
+            "analyze-mem-objects" => settings.objects = value.parse().map_err(|_| wrong())?,
             _ => settings.calibrate = value.parse().map_err(|_| wrong())?,
         }
         if value != knob.default {

@@ -28,6 +28,7 @@ fn main() {
         heap: None,
         follow_waits: true,
         kernel: false,
+        regions: true,
         began: sys::process::monotonic(),
     };
     let signals = sys::process::SignalFd::take_over().expect("signalfd");

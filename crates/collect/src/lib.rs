@@ -22,6 +22,8 @@ mod proc_status;
 pub mod program;
 mod ptrace_sampler;
 pub mod recorder;
+mod regions;
+pub mod sanitizer;
 pub mod session;
 mod source;
 mod stacks;

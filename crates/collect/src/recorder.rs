@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
+use base::{Bytes, CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
     Fact, Fault, FaultKind, Lost, LostSource, Mapping, Privilege, Sample, Sink, SinkError,
     ThreadEvent, ThreadEventKind,
@@ -16,6 +16,8 @@ use burst::Whereabouts;
 
 use crate::address_space::{AddressSpace, CopiedStack, UnwindCache};
 use crate::modules::ModuleTable;
+use crate::regions::Regions;
+pub use crate::regions::Told;
 use crate::stacks::StackTree;
 use tracee::maps::{self, MapsLine};
 
@@ -56,8 +58,10 @@ pub struct NewMapping<'a> {
     pub name: &'a str,
 }
 
-/// How the file of the preloaded library is named; a hash of its content follows.
-const AGENT_FILE: &str = "/libfathom_agent-";
+/// Whether a file is the library that we preload, by its name; a hash of its content follows there.
+pub(crate) fn is_our_agent(path: &str) -> bool {
+    path.contains("/libfathom_agent-")
+}
 
 /// The state behind a recording.
 pub struct Recorder<'s> {
@@ -76,6 +80,8 @@ pub struct Recorder<'s> {
     /// Native addresses of threads that are in translated code.
     whereabouts: Option<Whereabouts>,
     frames: Vec<(ModuleId, FileOffset)>,
+    /// Mapped memory, where that is wanted.
+    regions: Option<Regions>,
 }
 
 impl<'s> Recorder<'s> {
@@ -93,12 +99,58 @@ impl<'s> Recorder<'s> {
             agent: None,
             whereabouts: None,
             frames: Vec::new(),
+            regions: None,
         }
     }
 
     /// Samples in translated code are from now on taken for samples of the code that was translated.
     pub fn follow_bursts(&mut self, whereabouts: Whereabouts) {
         self.whereabouts = Some(whereabouts);
+    }
+
+    /// Mapped memory is from now on recorded too.
+    pub fn follow_regions(&mut self) {
+        self.regions = Some(Regions::default());
+    }
+
+    /// When mapped memory is to be looked at next.
+    #[must_use]
+    pub fn regions_due(&self) -> Option<Nanos> {
+        self.regions.as_ref().and_then(Regions::due)
+    }
+
+    /// Looks at mapped memory where that is due. Calls of the program before `told_until` were all told.
+    pub fn look_at_regions(&mut self, now: Nanos, told_until: Nanos) -> Result<(), SinkError> {
+        self.regions.as_mut().map_or(Ok(()), |regions| regions.look(now, told_until, self.sink))
+    }
+
+    /// Records what was seen at the last look at mapped memory.
+    pub fn finish_regions(&mut self) -> Result<(), SinkError> {
+        self.regions.as_mut().map_or(Ok(()), |regions| regions.finish(self.sink))
+    }
+
+    /// The program mapped memory, as the agent tells.
+    pub fn region_mapped(&mut self, told: Told) -> Result<(), SinkError> {
+        self.regions.as_mut().map_or(Ok(()), |regions| regions.mapped(told, self.sink))
+    }
+
+    /// The program unmapped memory, as the agent tells.
+    pub fn region_unmapped(
+        &mut self,
+        time: Nanos,
+        pid: Pid,
+        start: RemoteAddr,
+        bytes: Bytes,
+    ) -> Result<(), SinkError> {
+        let Some(regions) = &mut self.regions else { return Ok(()) };
+        regions.unmapped(time, pid, start, bytes, self.sink)
+    }
+
+    fn note_stack_pointer(&mut self, at: Moment, stack: Option<CopiedStack<'_>>) {
+        if let (Some(regions), Some(stack)) = (&mut self.regions, stack) {
+            let pointer = stack.registers[sys::perf::USER_STACK_POINTER];
+            regions.stack_pointer(at.pid, at.tid, RemoteAddr(pointer));
+        }
     }
 
     /// How many processes were seen so far, ended ones included.
@@ -181,6 +233,9 @@ impl<'s> Recorder<'s> {
             return Ok(());
         }
         self.threads.insert((pid, tid), name.to_owned());
+        if let Some(regions) = &mut self.regions {
+            regions.thread_began(time, pid, tid);
+        }
         self.spaces.entry(pid).or_default();
         self.processes_seen.insert(pid);
         self.thread_event(time, pid, tid, ThreadEventKind::Start, name)
@@ -215,6 +270,9 @@ impl<'s> Recorder<'s> {
         name: &str,
     ) -> Result<(), SinkError> {
         self.forget_space(pid);
+        if let Some(regions) = &mut self.regions {
+            regions.executed(time, pid, self.sink)?;
+        }
         self.spaces.insert(pid, AddressSpace::default());
         self.processes_seen.insert(pid);
         // The thread that executes becomes the first one, and all others are gone.
@@ -242,7 +300,9 @@ impl<'s> Recorder<'s> {
         }
         if self.threads.range((pid, Tid(i32::MIN))..=(pid, Tid(i32::MAX))).next().is_none() {
             self.forget_space(pid);
+            self.regions.iter_mut().for_each(|regions| regions.ended(pid));
         }
+        self.regions.iter_mut().for_each(|regions| regions.thread_ended(pid, tid));
         self.thread_event(time, pid, tid, ThreadEventKind::Exit, "")
     }
 
@@ -270,7 +330,7 @@ impl<'s> Recorder<'s> {
             return Ok(());
         }
         let module = self.modules.of_mapping(pid, new.name, self.sink)?;
-        if new.name.contains(AGENT_FILE) {
+        if is_our_agent(new.name) {
             self.agent = Some(module.id);
         }
         let space = self.spaces.entry(pid).or_default();
@@ -344,6 +404,7 @@ impl<'s> Recorder<'s> {
         at: Moment,
         stack: CopiedStack<'_>,
     ) -> Result<Option<StackId>, SinkError> {
+        self.note_stack_pointer(at, Some(stack));
         let unknown = self.modules.unknown(self.sink)?;
         let ip = RemoteAddr(stack.registers[sys::perf::USER_INSTRUCTION_POINTER]);
         let former = self.former_spaces.iter_mut().rev().filter(|(of, _)| *of == at.pid);
@@ -375,6 +436,7 @@ impl<'s> Recorder<'s> {
         at: Moment,
         position: Position<'_>,
     ) -> Result<Option<StackId>, SinkError> {
+        self.note_stack_pointer(at, position.user);
         self.frames.clear();
         let mut position = position;
         let mut registers;

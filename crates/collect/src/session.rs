@@ -54,6 +54,8 @@ pub struct Options {
     pub follow_waits: bool,
     /// Whether to count and time entries into the kernel.
     pub kernel: bool,
+    /// Record which memory is mapped.
+    pub regions: bool,
     /// When our own process began (CLOCK_MONOTONIC), to tell how late the program started.
     pub began: Nanos,
 }
@@ -190,6 +192,9 @@ fn launch_here(
         choose_source(pid, options, |settings| PerfSampler::on_launch(pid, settings))?;
     let mut kernel = options.kernel.then(|| KernelTrace::start(&options.cpus, false));
     let mut recorder = Recorder::new(sink);
+    if options.regions {
+        recorder.follow_regions();
+    }
     let start = process::monotonic();
     let usage_before = process::own_usage();
     source.begin(start);
@@ -249,6 +254,9 @@ fn attach_here(
     source.begin(start);
     kernel.iter_mut().for_each(KernelTrace::begin);
     let mut recorder = Recorder::new(sink);
+    if options.regions {
+        recorder.follow_regions();
+    }
     let mut session = Session {
         source,
         program: None,
@@ -411,7 +419,7 @@ impl Session<'_> {
         let mut gauges = Gauges::default();
         let mut last_flush = Nanos(0);
         loop {
-            self.wait();
+            self.wait(recorder.regions_due());
             let now = process::monotonic() - self.start;
             let end = self.handle_signals();
             self.source.look(recorder)?;
@@ -427,6 +435,7 @@ impl Session<'_> {
             if let Some(kernel) = &mut self.kernel {
                 kernel.look(now, recorder)?;
             }
+            recorder.look_at_regions(now, self.heap.as_ref().map_or(now, Heap::told_until))?;
             gauges.poll(now, recorder)?;
             if now - last_flush >= FLUSH_INTERVAL {
                 last_flush = now;
@@ -452,8 +461,8 @@ impl Session<'_> {
         self.options.duration.is_some_and(over).then_some(End::Duration)
     }
 
-    /// Sleeps until something happens, at most one round.
-    fn wait(&self) {
+    /// Sleeps until something happens or is due, at most one round.
+    fn wait(&self, due: Option<Nanos>) {
         let now = process::monotonic() - self.start;
         let mut timeout = match &self.source {
             // Rounded up to the millisecond that poll(2) knows, so that it does not end too early and spin.
@@ -464,6 +473,10 @@ impl Session<'_> {
             timeout = timeout.min(
                 duration.saturating_sub(Duration::from_nanos(now.0)) + Duration::from_millis(1),
             );
+        }
+        if let Some(due) = due {
+            let left = Duration::from_nanos(due.0.saturating_sub(now.0));
+            timeout = timeout.min(left + Duration::from_micros(999));
         }
         let mut descriptors: Vec<BorrowedFd<'_>> = vec![self.signals.as_fd()];
         descriptors.extend(self.program.as_ref().and_then(LaunchedProgram::descriptor));
@@ -581,6 +594,7 @@ impl Session<'_> {
             let notes =
                 self.heap.take().map(|heap| heap.finish(elapsed, self.start, &mut recorder));
             self.notes.extend(notes.transpose()?.unwrap_or_default());
+            recorder.finish_regions()?;
             Ok(counted)
         });
         let left =

@@ -30,6 +30,10 @@ use sys::map::FileMap;
 pub use self::code::traced_addresses;
 use self::complaints::{About, Complaint};
 use crate::modules::vdso_image;
+use crate::recorder::is_our_agent;
+
+/// What code of the preloaded library is called: what it costs is ours, not the program's.
+const AGENT_FUNCTION: &str = "[fathom agent]";
 
 /// Stack of a worker: `symbols` may use 1 MiB of it.
 const STACK_BYTES: usize = 4 << 20;
@@ -298,6 +302,10 @@ fn file_name(module: &Module) -> &str {
 
 fn file(collector: &mut Collector<'_>, options: &Options, demangle: Demangle) {
     let module = collector.job.module;
+    if is_our_agent(&module.path) {
+        // Its `malloc` is not the program's: all of our code is one row, marked as ours.
+        return collector.look_up_names(|_| Some(AGENT_FUNCTION.to_owned()));
+    }
     if module.path.ends_with(" (deleted)") {
         return collector.shared_problem(
             "deleted or replaced while the program ran, so functions cannot be named",

@@ -97,6 +97,10 @@ pub const KIND_ALLOCATED: u32 = 1;
 pub const KIND_SAMPLED: u32 = 2;
 /// Kind of a record: a block that has a record was freed.
 pub const KIND_FREED: u32 = 3;
+/// Kind of a record: the program mapped memory. The word of the call holds the flags of mmap(2).
+pub const KIND_MAPPED: u32 = 16;
+/// Kind of a record: the program unmapped memory.
+pub const KIND_UNMAPPED: u32 = 17;
 
 /// Most bytes of stack in a record: a ring has room for two of them.
 pub const MAX_STACK_BYTES: usize = 65_000;

@@ -9,10 +9,14 @@ pub struct MapsLine<'a> {
     pub start: RemoteAddr,
     /// First address behind it.
     pub end: RemoteAddr,
+    /// Whether it may be read.
+    pub readable: bool,
     /// Whether code may run there.
     pub executable: bool,
     /// Whether it may be written.
     pub writable: bool,
+    /// Whether what is written there is seen by others that have it mapped.
+    pub shared: bool,
     /// The file's inode; 0 where there is no file.
     pub inode: u64,
     /// Offset of `start` in the file.
@@ -56,8 +60,10 @@ pub fn parse_line(line: &str) -> Option<MapsLine<'_>> {
     Some(MapsLine {
         start,
         end,
+        readable: permissions.as_bytes().first() == Some(&b'r'),
         executable: permissions.as_bytes().get(2) == Some(&b'x'),
         writable: permissions.as_bytes().get(1) == Some(&b'w'),
+        shared: permissions.as_bytes().get(3) == Some(&b's'),
         inode: inode.parse().unwrap_or(0),
         offset: FileOffset(hexadecimal(offset)?),
         name: rest.trim_start_matches(' '),

@@ -76,11 +76,10 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
     collect_target(analysis, what, &options.collection, began)
 }
 
-fn heap_options(settings: &Settings) -> Result<HeapOptions, Failure> {
-    let agent = agent_file::path().map_err(|error| {
-        let what = "cannot write the library that counts heap blocks";
-        Failure::new(CANNOT_MEASURE, anyhow::Error::new(error).context(what))
-    })?;
+const NO_AGENT: &str = "cannot write the library that counts heap blocks";
+
+fn heap_options(settings: &Settings) -> std::io::Result<HeapOptions> {
+    let agent = agent_file::path()?;
     let HeapSettings { large_from, sample_every, every_block } = settings.heap;
     Ok(HeapOptions {
         agent,
@@ -89,6 +88,33 @@ fn heap_options(settings: &Settings) -> Result<HeapOptions, Failure> {
         every_block,
         stack_bytes: settings.stack_bytes,
     })
+}
+
+/// What to record of the heap: all that memory-consumption is about; beside bursts, what can be had.
+fn heap_of(
+    analysis: Analysis,
+    program: Option<&Path>,
+    settings: &Settings,
+    notes: &mut Vec<String>,
+) -> Result<Option<HeapOptions>, Failure> {
+    let beside_bursts = analysis == Analysis::MemoryAccess && settings.objects;
+    let Some(program) = program.filter(|_| beside_bursts) else {
+        let wanted = (analysis == Analysis::MemoryConsumption).then(|| heap_options(settings));
+        return wanted.transpose().map_err(|error| {
+            Failure::new(CANNOT_MEASURE, anyhow::Error::new(error).context(NO_AGENT))
+        });
+    };
+    if collect::sanitizer::has_sanitizer(program) {
+        notes.push(
+            "heap blocks were not recorded: the program is built with a sanitizer, which tolerates no library in \
+             front of its own"
+                .to_owned(),
+        );
+        return Ok(None);
+    }
+    Ok(heap_options(settings)
+        .map_err(|error| notes.push(format!("heap blocks were not recorded: {NO_AGENT}: {error}")))
+        .ok())
 }
 
 enum WhatToWatch {
@@ -146,6 +172,8 @@ fn collect_target(
             .transpose()?,
         follow_waits: analysis == Analysis::Threading,
         kernel: analysis == Analysis::SystemOverview,
+        heap: heap_of(analysis, file.as_deref(), &settings, &mut run.notes)?,
+        regions: analysis == Analysis::MemoryAccess && settings.objects,
         began,
     };
     let writer = Writer::create(&directory, &run).map_err(store_failure)?;

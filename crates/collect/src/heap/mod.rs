@@ -22,7 +22,7 @@ use sys::heap;
 use sys::shared::SharedMemory;
 
 use crate::address_space::CopiedStack;
-use crate::recorder::{Moment, Recorder};
+use crate::recorder::{Moment, Recorder, Told};
 use rings::{Drain, Happened, RawRecord};
 
 /// What to record of a heap.
@@ -58,6 +58,7 @@ pub struct Heap {
     /// Processes that wrote a record.
     met: BTreeSet<u32>,
     last_look: Nanos,
+    told_until: Nanos,
 }
 
 impl Heap {
@@ -89,6 +90,7 @@ impl Heap {
             next: 0,
             met: BTreeSet::new(),
             last_look: Nanos(0),
+            told_until: Nanos(0),
         })
     }
 
@@ -116,7 +118,14 @@ impl Heap {
         }
         self.waiting.extend(new);
         let safe = std::mem::replace(&mut self.last_look, now);
+        self.told_until = safe;
         self.hand_over(safe, now, start, recorder)
+    }
+
+    /// What happened before was handed over, since the start of the recording.
+    #[must_use]
+    pub fn told_until(&self) -> Nanos {
+        self.told_until
     }
 
     /// Reads the rest. What the program does from here on is not seen.
@@ -142,13 +151,21 @@ impl Heap {
                     .to_owned(),
             );
         }
+        let without: Vec<Pid> = totals
+            .iter()
+            .filter(|(total, _)| total.allocations == 0)
+            .map(|(total, _)| total.pid)
+            .collect();
+        if let Some(first) = without.first() {
+            let others = match without.len() - 1 {
+                0 => String::new(),
+                others => format!(" and {others} others"),
+            };
+            notes.push(format!(
+                "process {first}{others} allocated nothing through the C library: it may bring an allocator of its own, whose blocks are not seen"
+            ));
+        }
         for (total, classes) in totals {
-            if total.allocations == 0 {
-                notes.push(format!(
-                    "process {} allocated nothing through the C library: it may bring an allocator of its own, whose blocks are not seen",
-                    total.pid
-                ));
-            }
             recorder.push(Fact::HeapTotal(total))?;
             for class in classes {
                 recorder.push(Fact::SizeClass(class))?;
@@ -196,6 +213,13 @@ impl Heap {
         let key = (record.process, record.address);
         let stack = stack_of(time, record, recorder)?;
         match record.happened {
+            Happened::Mapped { bytes, flags } => {
+                let start = RemoteAddr(record.address);
+                recorder.region_mapped(Told { time, pid, tid, start, bytes, flags, stack })
+            }
+            Happened::Unmapped { bytes } => {
+                recorder.region_unmapped(time, pid, RemoteAddr(record.address), bytes)
+            }
             Happened::Freed => match self.live.remove(&key) {
                 Some(allocation) => {
                     recorder.push(Fact::Release(Release { time, allocation, tid, stack }))

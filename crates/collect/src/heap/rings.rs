@@ -29,6 +29,18 @@ pub enum Happened {
     },
     /// It was freed.
     Freed,
+    /// It is no block: the program mapped memory there.
+    Mapped {
+        /// Bytes asked for.
+        bytes: Bytes,
+        /// Flags of mmap(2).
+        flags: u32,
+    },
+    /// The program unmapped memory there.
+    Unmapped {
+        /// Bytes that it named.
+        bytes: Bytes,
+    },
 }
 
 /// A record, checked as far as one alone can be.
@@ -203,6 +215,8 @@ impl State {
                 by_lot,
             },
             heap::KIND_FREED => Happened::Freed,
+            heap::KIND_MAPPED => Happened::Mapped { bytes: Bytes(size), flags: (ids >> 32) as u32 },
+            heap::KIND_UNMAPPED => Happened::Unmapped { bytes: Bytes(size) },
             _ => return None,
         };
         let (pid, tid) = super::ids(pid(&self.memory, process as usize), ids as u32);

@@ -38,3 +38,5 @@ pub const SAMPLED_REGISTERS: u64 = FIRST_ARGUMENT | USER_REGISTERS;
 pub const USER_REGISTER_COUNT: usize = USER_REGISTERS.count_ones() as usize;
 /// Which of them is the instruction pointer.
 pub const USER_INSTRUCTION_POINTER: usize = 2;
+/// Which of them is the stack pointer.
+pub const USER_STACK_POINTER: usize = if cfg!(target_arch = "x86_64") { 1 } else { 2 };

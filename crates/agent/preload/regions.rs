@@ -1,0 +1,117 @@
+//! Memory that the program maps itself: `mmap` and its kin, each call with a record of its stack.
+//!
+//! What for: who mapped a region, and when; the collector sees from `/proc/PID/maps` only that it is there.
+//! What not: calls inside of the C library (`malloc`'s own, stacks of threads) and of the dynamic linker, which go past us;
+//! what is mapped, which the collector looks up. Nothing is counted here, and a record that finds no room is lost.
+//!
+//! Each call is passed on unchanged. Before the C library's function is found, the system call is made as it would.
+
+use core::ffi::{c_int, c_void};
+
+use super::count::ready_or_early;
+use super::record::{self, Event};
+use super::{heap, kernel, libc, real};
+
+/// `MAP_FAILED` of sys/mman.h.
+const FAILED: *mut c_void = -1isize as *mut c_void;
+
+/// mmap(2), under both of its names: file offsets have 64 bits in either (glibc, sysdeps/unix/sysv/linux/mmap64.c).
+macro_rules! mmap {
+    ($name:ident, $real:ident) => {
+        /// mmap(2).
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            address: *mut c_void,
+            length: usize,
+            protection: c_int,
+            flags: c_int,
+            descriptor: c_int,
+            offset: i64,
+        ) -> *mut c_void {
+            let thread = ready_or_early();
+            let at = match real::$real.get() {
+                // Safety: passed on as it came.
+                Some(real) => unsafe {
+                    real(address, length, protection, flags, descriptor, offset)
+                },
+                // Safety: likewise.
+                None => unsafe {
+                    kernel::mmap(address, length, protection, flags, descriptor, offset)
+                },
+            };
+            if let Some(thread) = thread.filter(|_| at != FAILED) {
+                let flags = flags.cast_unsigned();
+                tell(thread, heap::KIND_MAPPED, flags, kernel::now(), at, length);
+            }
+            at
+        }
+    };
+}
+
+mmap!(mmap, MMAP);
+mmap!(mmap64, MMAP64);
+
+/// munmap(2).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn munmap(address: *mut c_void, length: usize) -> c_int {
+    let thread = ready_or_early();
+    // Before the call: behind it another thread may have the place already.
+    let time = kernel::now();
+    let result = match real::MUNMAP.get() {
+        // Safety: passed on as it came.
+        Some(real) => unsafe { real(address, length) },
+        // Safety: likewise.
+        None => unsafe { kernel::munmap(address, length) },
+    };
+    if let Some(thread) = thread.filter(|_| result == 0) {
+        tell(thread, heap::KIND_UNMAPPED, 0, time, address, length);
+    }
+    result
+}
+
+/// mremap(2): told as the end of the old range and a new one. With `MREMAP_DONTUNMAP` the old one stays, which the
+/// collector finds when it looks.
+///
+/// # Safety
+/// As the C library's, whose last argument is optional: reading a register that the caller did not set is harmless.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mremap(
+    old: *mut c_void,
+    old_length: usize,
+    length: usize,
+    flags: c_int,
+    wanted: *mut c_void,
+) -> *mut c_void {
+    let thread = ready_or_early();
+    let time = kernel::now();
+    let at = match real::MREMAP.get() {
+        // Safety: passed on as it came.
+        Some(real) => unsafe { real(old, old_length, length, flags, wanted) },
+        // Safety: likewise.
+        None => unsafe { kernel::mremap(old, old_length, length, flags, wanted) },
+    };
+    if let Some(thread) = thread.filter(|_| at != FAILED) {
+        tell(thread, heap::KIND_UNMAPPED, 0, time, old, old_length);
+        // Private memory without a file is what is moved mostly; the collector mends the others.
+        tell(thread, heap::KIND_MAPPED, libc::MAP_OUR_OWN as u32, time, at, length);
+    }
+    at
+}
+
+fn tell(
+    thread: *mut super::thread::Thread,
+    kind: u32,
+    flags: u32,
+    time: u64,
+    at: *mut c_void,
+    length: usize,
+) {
+    let event = Event { kind, call: flags, time, address: at as usize, size: length as u64 };
+    record::write(thread, &event);
+}

@@ -1,0 +1,261 @@
+//! What is known to be mapped in one process, and the difference to what is there now.
+//!
+//! What for: ranges of addresses, each with what it is; pure. What not: reading the process, times, facts.
+//! Assumption: the kernel joins neighbours that are alike into one mapping, so ranges are compared, not mappings.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::{Bytes, FileOffset, Nanos, RemoteAddr};
+use facts::RegionKind;
+
+/// What a range is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct What {
+    /// What for.
+    pub kind: RegionKind,
+    /// The file or the kernel's word; empty where there is none.
+    pub name: Arc<str>,
+    /// Fixed size of its pages.
+    pub page: Option<Bytes>,
+}
+
+/// A range as it is now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Range {
+    /// First address.
+    pub start: RemoteAddr,
+    /// First address behind it; behind `start`.
+    pub end: RemoteAddr,
+    /// Offset in the file of `start`.
+    pub offset: FileOffset,
+    /// What it is.
+    pub what: What,
+}
+
+impl Range {
+    fn part(&self, start: u64, end: u64) -> Range {
+        let offset = FileOffset(self.offset.0.saturating_add(start - self.start.0));
+        Range { start: RemoteAddr(start), end: RemoteAddr(end), offset, what: self.what.clone() }
+    }
+}
+
+/// A range that was not known, or as something else.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct New {
+    /// It.
+    pub range: Range,
+    /// Something else was there when it was looked at before.
+    pub replaces: bool,
+}
+
+struct Piece {
+    end: u64,
+    offset: u64,
+    what: What,
+    since: Nanos,
+}
+
+/// All known ranges; they do not overlap.
+#[derive(Default)]
+pub struct Known(BTreeMap<u64, Piece>);
+
+impl Known {
+    /// From the first known address to the last.
+    #[must_use]
+    pub fn span(&self) -> Option<(RemoteAddr, Bytes)> {
+        let (start, end) = (*self.0.keys().next()?, self.0.values().next_back()?.end);
+        Some((RemoteAddr(start), Bytes(end - start)))
+    }
+
+    /// The end of the piece that holds an address, and since when it is known.
+    #[must_use]
+    pub fn holding(&self, address: RemoteAddr) -> Option<(RemoteAddr, Nanos)> {
+        let (_, piece) = self.0.range(..=address.0).next_back()?;
+        (address.0 < piece.end).then_some((RemoteAddr(piece.end), piece.since))
+    }
+
+    fn overlapping(&self, start: u64, end: u64) -> Vec<u64> {
+        let before = self.0.range(..start).next_back();
+        let before = before.filter(|(_, piece)| piece.end > start).map(|(at, _)| *at);
+        before.into_iter().chain(self.0.range(start..end).map(|(at, _)| *at)).collect()
+    }
+
+    /// Forgets a range; whether any of it was known.
+    pub fn remove(&mut self, start: RemoteAddr, end: RemoteAddr) -> bool {
+        let touched = self.overlapping(start.0, end.0);
+        for at in &touched {
+            let Some(piece) = self.0.remove(at) else { continue };
+            if piece.end > end.0 {
+                let offset = piece.offset.saturating_add(end.0 - at);
+                let what = piece.what.clone();
+                let rest = Piece { end: piece.end, offset, what, since: piece.since };
+                self.0.insert(end.0, rest);
+            }
+            if *at < start.0 {
+                self.0.insert(*at, Piece { end: start.0, ..piece });
+            }
+        }
+        !touched.is_empty()
+    }
+
+    /// Notes a range in place of what was there.
+    pub fn insert(&mut self, range: &Range, since: Nanos) {
+        if range.start >= range.end {
+            return;
+        }
+        self.remove(range.start, range.end);
+        let (end, offset, what) = (range.end.0, range.offset.0, range.what.clone());
+        self.0.insert(range.start.0, Piece { end, offset, what, since });
+    }
+
+    /// What of the known is in none of `mapped` (ascending, not overlapping) any more.
+    #[must_use]
+    pub fn ended(&self, mapped: &[(RemoteAddr, RemoteAddr)]) -> Vec<(RemoteAddr, RemoteAddr)> {
+        let mut ended: Vec<(RemoteAddr, RemoteAddr)> = Vec::new();
+        let mut tell = |start: u64, end: u64| match ended.last_mut() {
+            Some(last) if last.1.0 == start => last.1 = RemoteAddr(end),
+            _ if start < end => ended.push((RemoteAddr(start), RemoteAddr(end))),
+            _ => {}
+        };
+        for (start, piece) in &self.0 {
+            let first = mapped.partition_point(|(_, end)| end.0 <= *start);
+            let mut at = *start;
+            for (from, to) in mapped[first..].iter().take_while(|(from, _)| from.0 < piece.end) {
+                if at < from.0 {
+                    tell(at, from.0);
+                }
+                at = at.max(to.0);
+            }
+            if at < piece.end {
+                tell(at, piece.end);
+            }
+        }
+        ended
+    }
+
+    /// What of a range is not known as this. What grows (a stack, what `brk` gave) is told as a whole.
+    #[must_use]
+    pub fn news(&self, range: &Range) -> Vec<New> {
+        let mut news: Vec<New> = Vec::new();
+        let mut tell = |start: u64, end: u64, replaces: bool| match news.last_mut() {
+            Some(last) if last.range.end.0 == start && last.replaces == replaces => {
+                last.range.end = RemoteAddr(end);
+            }
+            _ if start < end => news.push(New { range: range.part(start, end), replaces }),
+            _ => {}
+        };
+        let (mut at, end) = (range.start.0, range.end.0);
+        for start in self.overlapping(at, end) {
+            let Some(piece) = self.0.get(&start) else { continue };
+            tell(at, start.max(at), false);
+            let (from, to) = (start.max(at), piece.end.min(end));
+            let offset = piece.offset.saturating_add(from - start);
+            let expected = range.offset.0.saturating_add(from - range.start.0);
+            let same_place = range.what.kind != RegionKind::File || offset == expected;
+            if piece.what != range.what || !same_place {
+                tell(from, to, true);
+            }
+            at = to;
+        }
+        tell(at, end, false);
+        let grows = matches!(range.what.kind, RegionKind::Break | RegionKind::Stack);
+        if grows && !news.is_empty() {
+            let replaces = news.iter().any(|new| new.replaces);
+            return vec![New { range: range.clone(), replaces }];
+        }
+        news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start: u64, end: u64, kind: RegionKind, name: &str) -> Range {
+        Range {
+            start: RemoteAddr(start),
+            end: RemoteAddr(end),
+            offset: FileOffset(0),
+            what: What { kind, name: name.into(), page: None },
+        }
+    }
+
+    fn anonymous(start: u64, end: u64) -> Range {
+        range(start, end, RegionKind::Anonymous, "")
+    }
+
+    fn news(known: &Known, range: &Range) -> Vec<(u64, u64, bool)> {
+        let news = known.news(range);
+        news.iter().map(|new| (new.range.start.0, new.range.end.0, new.replaces)).collect()
+    }
+
+    #[test]
+    fn a_neighbour_that_the_kernel_joined_is_new_and_nothing_else() {
+        let mut known = Known::default();
+        known.insert(&anonymous(0x2000, 0x3000), Nanos(5));
+        assert_eq!(
+            news(&known, &anonymous(0x1000, 0x5000)),
+            [(0x1000, 0x2000, false), (0x3000, 0x5000, false)]
+        );
+        assert_eq!(news(&known, &anonymous(0x2000, 0x2800)), []);
+        assert_eq!(
+            news(&known, &range(0x2000, 0x4000, RegionKind::File, "/f")),
+            [(0x2000, 0x3000, true), (0x3000, 0x4000, false)]
+        );
+    }
+
+    #[test]
+    fn another_part_of_a_file_is_new() {
+        let mut known = Known::default();
+        let file = |offset| Range {
+            offset: FileOffset(offset),
+            ..range(0x1000, 0x3000, RegionKind::File, "/f")
+        };
+        known.insert(&file(0x4000), Nanos(0));
+        assert_eq!(news(&known, &file(0x4000)), []);
+        assert_eq!(news(&known, &file(0x5000)), [(0x1000, 0x3000, true)]);
+        let behind = Range { start: RemoteAddr(0x2000), ..file(0x5000) };
+        assert_eq!(news(&known, &behind), []);
+    }
+
+    #[test]
+    fn what_grows_is_told_as_a_whole() {
+        let mut known = Known::default();
+        known.insert(&range(0x1000, 0x2000, RegionKind::Break, "[heap]"), Nanos(0));
+        assert_eq!(
+            news(&known, &range(0x1000, 0x4000, RegionKind::Break, "[heap]")),
+            [(0x1000, 0x4000, false)]
+        );
+        assert_eq!(news(&known, &range(0x1000, 0x2000, RegionKind::Break, "[heap]")), []);
+    }
+
+    #[test]
+    fn what_is_gone_is_told_in_as_few_parts_as_there_are() {
+        let mut known = Known::default();
+        known.insert(&anonymous(0x1000, 0x3000), Nanos(0));
+        known.insert(&range(0x3000, 0x5000, RegionKind::File, "/f"), Nanos(0));
+        known.insert(&anonymous(0x9000, 0xa000), Nanos(0));
+        let at = |start, end| (RemoteAddr(start), RemoteAddr(end));
+        assert_eq!(
+            known.ended(&[at(0x1000, 0x2000), at(0x4000, 0x5000)]),
+            [at(0x2000, 0x4000), at(0x9000, 0xa000)]
+        );
+        assert_eq!(known.ended(&[at(0, 0x2000), at(0x2000, 0x10000)]), []);
+        assert_eq!(known.span(), Some((RemoteAddr(0x1000), Bytes(0x9000))));
+        assert!(known.remove(RemoteAddr(0x2000), RemoteAddr(0x4000)));
+        assert_eq!(known.holding(RemoteAddr(0x1fff)), Some((RemoteAddr(0x2000), Nanos(0))));
+        assert_eq!(known.holding(RemoteAddr(0x2000)), None);
+        assert_eq!(
+            news(
+                &known,
+                &Range {
+                    offset: FileOffset(0x1000),
+                    ..range(0x4000, 0x5000, RegionKind::File, "/f")
+                }
+            ),
+            []
+        );
+        assert!(!known.remove(RemoteAddr(0x2000), RemoteAddr(0x4000)));
+    }
+}

@@ -1,0 +1,354 @@
+//! Which ranges of memory a program has, and from when to when.
+//!
+//! What for: `/proc/PID/maps` is read when a process begins, soon after, and then about once a second; what differs from
+//! before becomes [`Region`]s and [`RegionEnd`]s. What the preloaded agent tells of the program's own calls of `mmap`
+//! (who, when, with which stack) comes first, so that a look finds only what nobody told.
+//! What not: which accesses lie there (`analysis`).
+//!
+//! Times: what a look finds new was mapped since the look before, and its region begins there; if something else was in
+//! its place then, at the later look. An end has the time of the look that missed it.
+//! A thread's stack is the range that holds its stack pointer, as samples tell, above a guard: without a guard (a size of
+//! 0, or one made by MADV_GUARD_INSTALL) it stays what it is, anonymous memory.
+//! Cost: some 30 microseconds for each look at a small process; never more than half a percent of the time.
+
+mod known;
+mod snapshot;
+
+use std::collections::BTreeMap;
+
+use base::{Bytes, FileOffset, Nanos, Pid, RemoteAddr, StackId, Tid};
+use facts::{Fact, Region, RegionEnd, RegionKind, Sink, SinkError};
+use tracee::maps;
+
+use self::known::{Known, Range, What};
+use self::snapshot::{HugeMount, Snapshot};
+
+/// From a process's begin to the second look at it; each later one comes after twice the time.
+const FIRST_INTERVAL: Nanos = Nanos(5_000_000);
+const INTERVAL: Nanos = Nanos(1_000_000_000);
+/// A look may take this part of the time until the next.
+const SHARE: u64 = 200;
+/// Processes that are looked at; further ones have no regions.
+const MOST_PROCESSES: usize = 64;
+/// Told calls that become regions; beyond, only looks tell. A region takes some 60 bytes of the result.
+const MOST_TOLD: u64 = 200_000;
+/// Threads whose stack pointer is remembered, of one process.
+const MOST_THREADS: usize = 4096;
+
+/// A call of `mmap` that the agent tells of.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    /// When.
+    pub time: Nanos,
+    /// In which process.
+    pub pid: Pid,
+    /// Who.
+    pub tid: Tid,
+    /// First address.
+    pub start: RemoteAddr,
+    /// As many as were asked for.
+    pub bytes: Bytes,
+    /// Flags of mmap(2).
+    pub flags: u32,
+    /// The caller.
+    pub stack: Option<StackId>,
+}
+
+#[derive(Default)]
+struct Process {
+    began: Nanos,
+    last_look: Nanos,
+    next_look: Nanos,
+    known: Known,
+    /// What was seen at the last look, until all is told that happened before.
+    seen: Option<(Nanos, Snapshot)>,
+    /// Read for told calls, for this round.
+    now: Option<Snapshot>,
+    huge: Option<Vec<HugeMount>>,
+    /// Threads: when they were born, where their stack pointer was last.
+    threads: BTreeMap<Tid, (Nanos, Option<RemoteAddr>)>,
+    /// Starts of stacks with their thread.
+    stacks: BTreeMap<RemoteAddr, Tid>,
+}
+
+/// The regions of all processes.
+#[derive(Default)]
+pub struct Regions {
+    processes: BTreeMap<Pid, Process>,
+    told: u64,
+}
+
+impl Regions {
+    /// A thread was born, or is there as we come; with its first thread a process begins.
+    pub fn thread_began(&mut self, time: Nanos, pid: Pid, tid: Tid) {
+        let fresh =
+            || Process { began: time, last_look: time, next_look: time, ..Process::default() };
+        let process = self.processes.entry(pid).or_insert_with(fresh);
+        if process.threads.len() < MOST_THREADS {
+            process.threads.insert(tid, (time, None));
+        }
+    }
+
+    /// The process executes another program.
+    pub fn executed(
+        &mut self,
+        time: Nanos,
+        pid: Pid,
+        sink: &mut dyn Sink,
+    ) -> Result<(), SinkError> {
+        let former = self.processes.remove(&pid);
+        self.thread_began(time, pid, Tid(pid.0));
+        match former.and_then(|former| former.known.span()) {
+            Some((start, bytes)) => {
+                sink.push(Fact::RegionEnd(RegionEnd { time, pid, start, bytes }))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A thread ended.
+    pub fn thread_ended(&mut self, pid: Pid, tid: Tid) {
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process.threads.remove(&tid);
+        }
+    }
+
+    /// A process ended.
+    pub fn ended(&mut self, pid: Pid) {
+        self.processes.remove(&pid);
+    }
+
+    /// Where a thread's stack pointer was.
+    pub fn stack_pointer(&mut self, pid: Pid, tid: Tid, at: RemoteAddr) {
+        let process = self.processes.get_mut(&pid);
+        if let Some((_, pointer)) = process.and_then(|process| process.threads.get_mut(&tid)) {
+            *pointer = Some(at);
+        }
+    }
+
+    /// When the next look is due.
+    #[must_use]
+    pub fn due(&self) -> Option<Nanos> {
+        self.processes.values().take(MOST_PROCESSES).map(|process| process.next_look).min()
+    }
+
+    /// The program mapped memory.
+    pub fn mapped(&mut self, told: Told, sink: &mut dyn Sink) -> Result<(), SinkError> {
+        let Told { time, pid, tid, start, bytes, flags, stack } = told;
+        let Some(process) = self.processes.get_mut(&pid).filter(|process| process.began <= time)
+        else {
+            return Ok(());
+        };
+        self.told += 1;
+        let end =
+            bytes.0.checked_next_multiple_of(PAGE).and_then(|bytes| start.0.checked_add(bytes));
+        let Some(end) = end.map(RemoteAddr).filter(|end| start < *end && self.told <= MOST_TOLD)
+        else {
+            return Ok(());
+        };
+        let (what, offset) = process.what_is(pid, start, flags);
+        let range = Range { start, end, offset, what };
+        process.known.insert(&range, time);
+        push(time, pid, Some(tid), &range, stack, sink)
+    }
+
+    /// The program unmapped memory.
+    pub fn unmapped(
+        &mut self,
+        time: Nanos,
+        pid: Pid,
+        start: RemoteAddr,
+        bytes: Bytes,
+        sink: &mut dyn Sink,
+    ) -> Result<(), SinkError> {
+        let Some(process) = self.processes.get_mut(&pid).filter(|process| process.began <= time)
+        else {
+            return Ok(());
+        };
+        let bytes = bytes.0.checked_next_multiple_of(PAGE).filter(|bytes| *bytes > 0);
+        let Some(end) = bytes.and_then(|bytes| start.0.checked_add(bytes)).map(RemoteAddr) else {
+            return Ok(());
+        };
+        if !process.known.remove(start, end) {
+            return Ok(());
+        }
+        process.stacks.retain(|at, _| *at < start || *at >= end);
+        let bytes = Bytes(end.0 - start.0);
+        sink.push(Fact::RegionEnd(RegionEnd { time, pid, start, bytes }))
+    }
+
+    /// Looks at the processes that are due. Of what the agent tells, all is told that happened before `told_until`.
+    pub fn look(
+        &mut self,
+        now: Nanos,
+        told_until: Nanos,
+        sink: &mut dyn Sink,
+    ) -> Result<(), SinkError> {
+        for (pid, process) in self.processes.iter_mut().take(MOST_PROCESSES) {
+            process.now = None;
+            process.compare(*pid, told_until, sink)?;
+            if process.next_look <= now && process.seen.is_none() {
+                process.take(*pid, now);
+                process.compare(*pid, told_until, sink)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares what was seen last. Nothing will be told any more.
+    pub fn finish(&mut self, sink: &mut dyn Sink) -> Result<(), SinkError> {
+        for (pid, process) in &mut self.processes {
+            process.compare(*pid, Nanos(u64::MAX), sink)?;
+        }
+        Ok(())
+    }
+}
+
+/// A page of every x86-64 and most AArch64 kernels; where pages are larger, the next look mends a region's end.
+const PAGE: u64 = 4096;
+
+impl Process {
+    fn read(&mut self, pid: Pid) -> Snapshot {
+        let huge = self.huge.get_or_insert_with(|| {
+            let mounts = std::fs::read(format!("/proc/{pid}/mounts")).unwrap_or_default();
+            snapshot::huge_mounts(&String::from_utf8_lossy(&mounts))
+        });
+        Snapshot::parse(&maps::read(pid), huge, default_huge_page())
+    }
+
+    fn take(&mut self, pid: Pid, now: Nanos) {
+        let began = sys::process::monotonic();
+        let snapshot = self.read(pid);
+        let took = sys::process::monotonic() - began;
+        let age = (now - self.began).max(FIRST_INTERVAL).min(INTERVAL);
+        self.next_look = now + age.max(Nanos(took.0.saturating_mul(SHARE)));
+        // A process that has ended has no mappings; that its regions are gone need not be said.
+        self.seen = (!snapshot.mapped.is_empty()).then_some((now, snapshot));
+    }
+
+    /// What a told call mapped: by its flags, and by the kernel's word where these do not suffice.
+    fn what_is(&mut self, pid: Pid, start: RemoteAddr, flags: u32) -> (What, FileOffset) {
+        const SHARED: u32 = 1;
+        const ANONYMOUS: u32 = 0x20;
+        const HUGE: u32 = 0x4_0000;
+        // Bits 26 to 31: the size of a huge page as a power of two; 0 for the default (mmap(2)).
+        let page = match flags >> 26 {
+            _ if flags & HUGE == 0 => None,
+            0 => default_huge_page(),
+            bits => Some(Bytes(1u64.checked_shl(bits).unwrap_or(0))).filter(|page| page.0 > 0),
+        };
+        let kind = match (flags & HUGE != 0, flags & ANONYMOUS != 0, flags & SHARED != 0) {
+            (true, _, _) => RegionKind::Huge,
+            (_, true, false) => RegionKind::Anonymous,
+            (_, true, true) => RegionKind::Shared,
+            (_, false, _) => RegionKind::File,
+        };
+        if kind != RegionKind::Anonymous {
+            if self.now.is_none() {
+                self.now = Some(self.read(pid));
+            }
+            let found = self.now.as_ref().and_then(|now| now.holding(start));
+            // What is there by now may be something else; but a file is not taken for none, nor none for a file.
+            if let Some(range) = found.filter(|range| range.what.kind != RegionKind::Anonymous) {
+                let offset = range.offset.0.saturating_add(start.0 - range.start.0);
+                let page = page.or(range.what.page);
+                return (What { page, ..range.what.clone() }, FileOffset(offset));
+            }
+        }
+        (What { kind, name: "".into(), page }, FileOffset(0))
+    }
+
+    fn compare(
+        &mut self,
+        pid: Pid,
+        told_until: Nanos,
+        sink: &mut dyn Sink,
+    ) -> Result<(), SinkError> {
+        let Some((time, snapshot)) = self.seen.take_if(|(time, _)| *time <= told_until) else {
+            return Ok(());
+        };
+        let before = std::mem::replace(&mut self.last_look, time);
+        for (start, end) in self.known.ended(&snapshot.mapped) {
+            self.known.remove(start, end);
+            self.stacks.retain(|at, _| *at < start || *at >= end);
+            let bytes = Bytes(end.0 - start.0);
+            sink.push(Fact::RegionEnd(RegionEnd { time, pid, start, bytes }))?;
+        }
+        for range in &snapshot.ranges {
+            for new in self.known.news(range) {
+                let since = if new.replaces { time } else { before };
+                self.known.insert(&new.range, since);
+                let is_stack = range.what.kind == RegionKind::Stack;
+                let tid = is_stack.then_some(Tid(pid.0));
+                push(since, pid, tid, &new.range, None, sink)?;
+            }
+        }
+        self.find_stacks(pid, &snapshot, sink)
+    }
+
+    /// Ranges that hold a thread's stack pointer and lie above a guard are told again as stacks.
+    fn find_stacks(
+        &mut self,
+        pid: Pid,
+        snapshot: &Snapshot,
+        sink: &mut dyn Sink,
+    ) -> Result<(), SinkError> {
+        for (tid, (born, pointer)) in &self.threads {
+            let Some(pointer) = *pointer else { continue };
+            let Some(range) = snapshot.holding(pointer) else { continue };
+            let start = range.start;
+            let guarded = snapshot.guarded.binary_search(&start).is_ok();
+            if !guarded || self.stacks.get(&start) == Some(tid) {
+                continue;
+            }
+            // What the kernel joined to it is known as something else, if the program mapped it.
+            let Some((end, since)) = self.known.holding(pointer) else { continue };
+            let end = end.min(range.end);
+            self.stacks.insert(start, *tid);
+            let what = What { kind: RegionKind::Stack, ..range.what.clone() };
+            let stack = Range { start, end, offset: FileOffset(0), what };
+            push(since.max(*born), pid, Some(*tid), &stack, None, sink)?;
+        }
+        Ok(())
+    }
+}
+
+fn push(
+    time: Nanos,
+    pid: Pid,
+    tid: Option<Tid>,
+    range: &Range,
+    stack: Option<StackId>,
+    sink: &mut dyn Sink,
+) -> Result<(), SinkError> {
+    let What { kind, ref name, page } = range.what;
+    // The kernel gives an offset of pages without a file a meaning of its own.
+    let has_file = matches!(kind, RegionKind::File | RegionKind::Shared | RegionKind::Huge);
+    sink.push(Fact::Region(Region {
+        time,
+        pid,
+        tid,
+        start: range.start,
+        bytes: Bytes(range.end.0 - range.start.0),
+        kind,
+        name: name.to_string(),
+        file_offset: if has_file { range.offset } else { FileOffset(0) },
+        page,
+        stack,
+    }))
+}
+
+/// The size of huge pages without a wish for another (`Hugepagesize` in `/proc/meminfo`).
+fn default_huge_page() -> Option<Bytes> {
+    use std::sync::OnceLock;
+    static SIZE: OnceLock<Option<Bytes>> = OnceLock::new();
+    *SIZE.get_or_init(|| {
+        let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("Hugepagesize:"))?;
+        let kibibytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+        kibibytes.checked_mul(1024).filter(|bytes| *bytes > 0).map(Bytes)
+    })
+}
+
+#[cfg(test)]
+mod tests;
