@@ -10,6 +10,7 @@
 mod code;
 mod complaints;
 mod jit;
+mod variables;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -29,6 +30,7 @@ use sys::map::FileMap;
 
 pub use self::code::traced_addresses;
 use self::complaints::{About, Complaint};
+pub use self::variables::{Globals, globals};
 use crate::modules::vdso_image;
 use crate::recorder::is_our_agent;
 

@@ -158,6 +158,16 @@ impl<'data> Elf<'data> {
         (address < u64::MAX).then_some(LinkAddress(address))
     }
 
+    /// The link address of what a mapping of code begins with: mappings begin with a page, segments anywhere in it.
+    pub(crate) fn address_of_mapped_code(&self, offset: FileOffset) -> Option<LinkAddress> {
+        let mut code = self.segments.iter().filter(|segment| segment.executable);
+        let segment = code.find(|segment| {
+            offset.0 >= segment.file_start & !0xfff && offset.0 < segment.file_end
+        })?;
+        let back = segment.file_start.wrapping_sub(offset.0);
+        Some(LinkAddress(segment.address.wrapping_sub(back)))
+    }
+
     /// Where in the file the code at `address` is.
     pub(crate) fn offset_of_code(&self, address: LinkAddress) -> Option<FileOffset> {
         self.segments.iter().filter(|segment| segment.executable).find_map(|segment| {

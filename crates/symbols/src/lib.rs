@@ -35,3 +35,4 @@ pub use search::{
 };
 pub use table::{ModuleImage, SourceFrame, SymbolTable};
 pub use variables::Variables;
+pub use variables::{LoadBias, Variable, Variables, variables};

@@ -4,9 +4,9 @@
 
 mod common;
 
-use base::FileOffset;
+use base::{FileOffset, RemoteAddr};
 use common::{directory, offsets_in_section, offsets_of, tool};
-use symbols::{Demangle, Elf, ModuleImage, PerfMap, Problem, check_debug_file};
+use symbols::{Demangle, Elf, ModuleImage, PerfMap, Problem, check_debug_file, variables};
 
 /// Deterministic numbers (xorshift64*, Vigna 2016), so that a failure repeats.
 struct Numbers(u64);
@@ -43,6 +43,9 @@ fn use_all(bytes: &[u8], debug: Option<&[u8]>, offsets: &[FileOffset]) -> usize 
     let Ok(main) = Elf::parse(bytes) else { return 0 };
     let _ = (main.build_id(), main.debug_link(), main.alternate_link());
     let debug = debug.and_then(|bytes| Elf::parse(bytes).ok());
+    let _ = main.load_bias(RemoteAddr(0x7000), offsets.first().copied().unwrap_or_default());
+    let found = variables(&main, debug.as_ref(), "m", Demangle::Yes, 100);
+    assert!(found.list.len() <= 100 && found.list.iter().all(|variable| variable.bytes.0 > 0));
     if let Some(debug) = &debug {
         let _ = check_debug_file(&main, debug);
     }

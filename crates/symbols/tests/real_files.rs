@@ -4,12 +4,12 @@ mod common;
 
 use std::path::Path;
 
-use base::FileOffset;
+use base::{FileOffset, RemoteAddr};
 use common::{answers, directory, offsets_in_section, offsets_of, shown, tool};
-use object::read::{Object as _, ObjectSymbol as _};
+use object::read::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use symbols::{
     Demangle, Elf, ModuleImage, Problem, SourceFrame, alternate_file_candidates,
-    check_alternate_file, check_debug_file,
+    check_alternate_file, check_debug_file, variables,
 };
 
 /// Two levels of inlining, with known lines, and a call through the PLT.
@@ -359,4 +359,82 @@ fn a_whole_program_stays_far_below_its_budget() {
     assert!(named > 1000);
     assert_eq!(table.problems(), []);
     assert!(used < before / 5, "{used} of {before} reads used");
+}
+
+const DATA: &str = "\
+#include <stdio.h>
+int initialised[1000] = {1};
+static char zeroes[1 << 20];
+const double constants[64] = {1.0};
+_Thread_local int per_thread[100];
+namespace space { int inside[50]; }
+int count() { static long calls[20]; zeroes[calls[0]++]++; return (int)zeroes[calls[0]] + per_thread[0]; }
+int main() { printf(\"%d %p\\n\", count() + initialised[0], (void *)constants); return space::inside[3]; }
+";
+
+/// Where the file says that a variable lies, its size and name; with the module where its addresses say.
+fn data_of(test: &str, flags: &[&str]) -> Vec<(u64, u64, String)> {
+    let place = directory(test);
+    std::fs::write(place.join("data.cpp"), DATA.replace("_Thread_local", "thread_local")).unwrap();
+    let mut words = vec!["c++", "-O1", "data.cpp", "-o", "data"];
+    words.extend(flags);
+    tool(&place, &words);
+    let bytes = std::fs::read(place.join("data")).unwrap();
+    let elf = Elf::parse(&bytes).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let text = file.section_by_name(".text").unwrap();
+    let (offset, _) = text.file_range().unwrap();
+    let page = offset & !0xfff;
+    let moved =
+        elf.load_bias(RemoteAddr(text.address() - (offset - page)), FileOffset(page)).unwrap();
+    let found = variables(&elf, None, "data", Demangle::Yes, 10_000);
+    assert_eq!(found.left_out, 0);
+    let mut last = 0;
+    let shown = found.list.into_iter().map(|variable| {
+        let address = variable.address(moved).0;
+        assert!(address >= last);
+        last = address + variable.bytes.0;
+        (address, variable.bytes.0, variable.name)
+    });
+    shown.collect()
+}
+
+#[test]
+fn variables_have_their_place_size_and_name() {
+    for flags in [&[][..], &["-no-pie"], &["-static"]] {
+        let found = data_of("variables", flags);
+        let size = |name: &str| found.iter().find(|row| row.2 == name).map(|row| row.1);
+        assert_eq!(size("initialised"), Some(4000), "{flags:?}");
+        assert_eq!(size("zeroes"), Some(1 << 20));
+        assert_eq!(size("constants"), Some(512));
+        assert_eq!(size("space::inside"), Some(200));
+        assert_eq!(size("count()::calls"), Some(160));
+        assert_eq!(size("per_thread"), None);
+    }
+}
+
+#[test]
+fn data_of_a_stripped_file_is_named_by_its_section() {
+    let found = data_of("variables-stripped", &["-s"]);
+    let size = |name: &str| found.iter().filter(|row| row.2 == name).map(|row| row.1).sum::<u64>();
+    assert!(size("[.bss of data]") >= (1 << 20) + 360, "{found:?}");
+    assert!((4000..5000).contains(&size("[.data of data]")), "{found:?}");
+    assert!(size("[.rodata of data]") >= 512, "{found:?}");
+}
+
+#[test]
+fn the_largest_variables_are_taken() {
+    let place = directory("variables-bounded");
+    std::fs::write(
+        place.join("data.c"),
+        "int a[10], b[30], c[20]; int main(void) { return a[0] + b[0] + c[0]; }",
+    )
+    .unwrap();
+    tool(&place, &["cc", "data.c", "-o", "data"]);
+    let bytes = std::fs::read(place.join("data")).unwrap();
+    let elf = Elf::parse(&bytes).unwrap();
+    let all = variables(&elf, None, "data", Demangle::Yes, 1000).list.len();
+    let found = variables(&elf, None, "data", Demangle::Yes, 3);
+    assert_eq!((found.list.len(), found.left_out), (3, all - 3));
+    assert!(found.list.iter().any(|variable| variable.name == "b"));
 }

@@ -35,6 +35,8 @@ use crate::exit::{CANNOT_MEASURE, Failure, USAGE};
 use crate::knobs::{self, HeapSettings, Settings};
 use crate::progress::Progress;
 
+use super::variables::DataPlaces;
+
 /// `fathom run`.
 pub fn run(options: RunOptions, began: Nanos) -> Result<ExitCode, Failure> {
     collect_target(
@@ -177,7 +179,7 @@ fn collect_target(
         began,
     };
     let writer = Writer::create(&directory, &run).map_err(store_failure)?;
-    let mut sink = Noting::new(writer);
+    let mut sink = Noting::new(writer, options.regions);
     let outcome = match (&what, &file) {
         (WhatToWatch::Program(command), Some(file)) => {
             session::launch(file, command, &options, &signals, &mut sink)
@@ -243,18 +245,21 @@ struct Noting {
     /// Decoded at the end only: nobody waits then.
     blocks: Vec<Block>,
     hot_loops: HotLoops,
+    /// Where memory objects are wanted.
+    data: Option<DataPlaces>,
     first_pid: Option<Pid>,
     wait_objects: WaitObjects,
 }
 
 impl Noting {
-    fn new(writer: Writer) -> Noting {
+    fn new(writer: Writer, objects: bool) -> Noting {
         Noting {
             writer,
             modules: Vec::new(),
             addresses: BTreeSet::new(),
             blocks: Vec::new(),
             hot_loops: HotLoops::default(),
+            data: objects.then(DataPlaces::default),
             first_pid: None,
             wait_objects: WaitObjects::default(),
         }
@@ -265,6 +270,9 @@ impl Sink for Noting {
     fn push(&mut self, fact: Fact) -> Result<(), SinkError> {
         self.hot_loops.note(&fact);
         self.wait_objects.note(&fact);
+        if let Some(data) = &mut self.data {
+            data.note(&fact, &self.modules);
+        }
         match &fact {
             Fact::Module(module) => self.modules.push(module.clone()),
             Fact::StackNode(node) => {
@@ -339,6 +347,9 @@ fn finish(
         if sink.writer.push(Fact::Frame(frame)).is_err() {
             break;
         }
+    }
+    if let Some(data) = sink.data.take() {
+        data.write(&sink.modules, run, &mut sink.writer);
     }
     run.state = RunState::Complete;
     sink.writer.finish(run).map_err(|error| store_failure(error).hint(kept_in(directory)))

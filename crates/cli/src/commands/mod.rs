@@ -6,6 +6,7 @@ pub mod generate;
 pub mod machine;
 pub mod report;
 pub mod try_remedies;
+mod variables;
 pub mod verify;
 
 use std::io::Write;

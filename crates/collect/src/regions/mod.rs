@@ -69,6 +69,8 @@ struct Process {
     threads: BTreeMap<Tid, (Nanos, Option<RemoteAddr>)>,
     /// Starts of stacks with their thread.
     stacks: BTreeMap<RemoteAddr, Tid>,
+    /// It has ended; what the agent tells of it may still be on its way.
+    ended: bool,
 }
 
 /// The regions of all processes.
@@ -84,6 +86,9 @@ impl Regions {
         let fresh =
             || Process { began: time, last_look: time, next_look: time, ..Process::default() };
         let process = self.processes.entry(pid).or_insert_with(fresh);
+        if process.ended {
+            *process = fresh();
+        }
         if process.threads.len() < MOST_THREADS {
             process.threads.insert(tid, (time, None));
         }
@@ -115,7 +120,21 @@ impl Regions {
 
     /// A process ended.
     pub fn ended(&mut self, pid: Pid) {
-        self.processes.remove(&pid);
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process.ended = true;
+        }
+        let ended = self.processes.iter().filter(|(_, process)| process.ended);
+        let ended: Vec<(Nanos, Pid)> = ended.map(|(pid, process)| (process.began, *pid)).collect();
+        if ended.len() > MOST_PROCESSES
+            && let Some((_, first)) = ended.iter().min()
+        {
+            self.processes.remove(first);
+        }
+    }
+
+    /// Those that live, as many as are looked at.
+    fn living(&mut self) -> impl Iterator<Item = (&Pid, &mut Process)> {
+        self.processes.iter_mut().filter(|(_, process)| !process.ended).take(MOST_PROCESSES)
     }
 
     /// Where a thread's stack pointer was.
@@ -129,7 +148,8 @@ impl Regions {
     /// When the next look is due.
     #[must_use]
     pub fn due(&self) -> Option<Nanos> {
-        self.processes.values().take(MOST_PROCESSES).map(|process| process.next_look).min()
+        let living = self.processes.values().filter(|process| !process.ended);
+        living.take(MOST_PROCESSES).map(|process| process.next_look).min()
     }
 
     /// The program mapped memory.
@@ -184,7 +204,7 @@ impl Regions {
         told_until: Nanos,
         sink: &mut dyn Sink,
     ) -> Result<(), SinkError> {
-        for (pid, process) in self.processes.iter_mut().take(MOST_PROCESSES) {
+        for (pid, process) in self.living() {
             process.now = None;
             process.compare(*pid, told_until, sink)?;
             if process.next_look <= now && process.seen.is_none() {

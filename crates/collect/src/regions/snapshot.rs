@@ -53,15 +53,11 @@ impl Snapshot {
             let guards = !accessible && end.0 - start.0 <= LARGEST_GUARD;
             let guarded =
                 guard_end.replace(if guards { end } else { RemoteAddr(0) }) == Some(start);
+            let agent = is_our_agent(line.name);
             // Its .bss lies behind its file.
-            let ours = burst::is_our_mapping(line.name)
-                || is_our_agent(line.name)
-                || (line.name.is_empty() && behind_agent == Some(start));
-            if ours {
-                behind_agent = Some(end);
-                continue;
-            }
-            if !accessible {
+            let is_bss = line.name.is_empty() && behind_agent == Some(start);
+            behind_agent = agent.then_some(end);
+            if agent || is_bss || burst::is_our_mapping(line.name) || !accessible {
                 continue;
             }
             let (kind, page) = kind_of(&line, huge, default_page);
@@ -160,6 +156,8 @@ mod tests {
 7f0140000000-7f0140004000 r--p 00000000 fe:00 9 /home/u/.cache/fathom/libfathom_agent-0123.so
 7f0140004000-7f0141004000 rw-p 00000000 00:00 0 
 7f0141004000-7f0141005000 rw-s 00000000 00:01 7 /memfd:fathom-heap (deleted)
+7f0141005000-7f0141006000 ---p 00000000 00:00 0 
+7f0141006000-7f0141806000 rw-p 00000000 00:00 0 
 7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0 [stack]
 7ffd00030000-7ffd00032000 r-xp 00000000 00:00 0 [vdso]
 garbage
@@ -190,12 +188,14 @@ garbage
                 "0x7f0120200000 File 0 \"/mnt/hugely\"",
                 "0x7f0130000000 Shared 0 \"/dev/zero (deleted)\"",
                 "0x7f0130001000 Shared 0 \"/memfd:cache (deleted)\"",
+                "0x7f0141006000 Anonymous 0 \"\"",
                 "0x7ffd00000000 Stack 0 \"[stack]\"",
                 "0x7ffd00030000 File 0 \"[vdso]\"",
             ]
         );
-        assert_eq!(snapshot.guarded, [RemoteAddr(0x7f01_0000_1000)]);
-        assert_eq!(snapshot.mapped.len(), 16);
+        let guarded = [0x7f01_0000_1000, 0x7f01_4100_6000].map(RemoteAddr);
+        assert_eq!(snapshot.guarded, guarded);
+        assert_eq!(snapshot.mapped.len(), 18);
         assert_eq!(
             snapshot.holding(RemoteAddr(0x7f01_0000_1fff)).map(|range| range.end),
             Some(RemoteAddr(0x7f01_0080_1000))

@@ -1,0 +1,54 @@
+//! Which processes and modules need the names of their variables, noted while facts pass, and those names at the end.
+//!
+//! What not: reading the modules (`collect::symbolise`).
+
+use std::collections::BTreeMap;
+
+use base::Pid;
+use collect::symbolise;
+use facts::{Fact, Mapping, Module, ModuleKind, Run, Sink};
+
+/// Mappings of code that are kept; a program that loads more libraries than this has its later ones without variables.
+const MOST_MAPPINGS: usize = 100_000;
+
+/// What was noted.
+#[derive(Default)]
+pub struct DataPlaces {
+    mappings: Vec<Mapping>,
+    /// How many addresses of data each process told of: bursts and sampled faults.
+    processes: BTreeMap<Pid, u64>,
+}
+
+impl DataPlaces {
+    /// Notes what matters; `modules` are those so far.
+    pub fn note(&mut self, fact: &Fact, modules: &[Module]) {
+        match fact {
+            Fact::Mapping(mapping) if self.mappings.len() < MOST_MAPPINGS => {
+                let module = modules.iter().rev().find(|module| module.id == mapping.module);
+                if module.is_some_and(|module| module.kind == ModuleKind::File) {
+                    self.mappings.push(*mapping);
+                }
+            }
+            Fact::Burst(burst) => *self.processes.entry(burst.pid).or_default() += 1,
+            Fact::Fault(fault) => *self.processes.entry(fault.pid).or_default() += 1,
+            _ => {}
+        }
+    }
+
+    /// Writes the variables.
+    pub fn write(&self, modules: &[Module], run: &mut Run, sink: &mut dyn Sink) {
+        let mut processes: Vec<(u64, Pid)> =
+            self.processes.iter().map(|(pid, count)| (*count, *pid)).collect();
+        processes.sort_unstable_by(|a, b| b.cmp(a));
+        let processes: Vec<Pid> = processes.into_iter().map(|(_, pid)| pid).collect();
+        let options = symbolise::Options::default();
+        let found = symbolise::globals(modules, &self.mappings, &processes, &options);
+        run.notes.extend(found.problems);
+        for global in found.globals {
+            // A full disk: closing the tables fails too and says so.
+            if sink.push(Fact::Global(global)).is_err() {
+                return;
+            }
+        }
+    }
+}
