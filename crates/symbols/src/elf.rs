@@ -24,8 +24,8 @@ const DENSEST_COMPRESSION: u64 = 1100;
 const NOTES_LIMIT: usize = 256;
 
 /// An address as the linker assigned it, before the loader moved the module ("SVMA" in the literature).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct LinkAddress(pub(crate) u64);
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkAddress(pub u64);
 
 /// The name and checksum in `.gnu_debuglink`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -175,6 +175,18 @@ impl<'data> Elf<'data> {
             let offset = segment.file_start.checked_add(within)?;
             (offset < segment.file_end).then_some(FileOffset(offset))
         })
+    }
+
+    /// The file's bytes from the one that is loaded at `address` on, to the end of its segment; empty where the file has
+    /// none.
+    pub(crate) fn bytes_at(&self, address: LinkAddress) -> &'data [u8] {
+        let found = self.segments.iter().find_map(|segment| {
+            let start = segment.file_start.checked_add(address.0.checked_sub(segment.address)?)?;
+            (start < segment.file_end).then_some(())?;
+            let range = usize::try_from(start).ok()?..usize::try_from(segment.file_end).ok()?;
+            self.bytes.get(range)
+        });
+        found.unwrap_or_default()
     }
 
     /// The parser, for symbols and relocations.

@@ -2,7 +2,7 @@
 //!
 //! What for: turns the bytes of an ELF file (and of its separate debug files), of `/proc/kallsyms` and of
 //! `/tmp/perf-PID.map` into answers to "which function, inlined into which, at which source line is this
-//! address?".
+//! address?", and into the types that its memory accesses touch ([`types`]).
 //! What not: opens no file and reads no environment; [`debug_file_candidates`] says where to look, the caller
 //! looks (see `collect::symbolise`). No unwinding. No `.dwo`/`.dwp` files (reported as a [`Problem`]), no
 //! `.gnu_debugdata` (xz).
@@ -21,11 +21,12 @@ mod perf_map;
 mod plt;
 mod search;
 mod table;
+pub mod types;
 mod unwind_functions;
 mod variables;
 
 pub use demangle::{Demangle, function_name};
-pub use elf::{AlternateLink, DebugLink, Elf};
+pub use elf::{AlternateLink, DebugLink, Elf, LinkAddress};
 pub use error::{Error, Problem};
 pub use kallsyms::{KERNEL_SYMBOLS_LIMIT, KernelSymbols};
 pub use perf_map::{PERF_MAP_LIMIT, PerfMap};

@@ -22,18 +22,21 @@ use crate::plt::Stubs;
 use crate::unwind_functions::UnwindFunctions;
 use crate::{Demangle, Problem};
 
-/// The sections that addresses are looked up with. Locations of variables, macros and types stay unread.
-const SECTIONS: [(SectionId, &str); 10] = [
+/// The sections that addresses are looked up with, and types of variables. Macros stay unread.
+const SECTIONS: [(SectionId, &str); 13] = [
     (SectionId::DebugAbbrev, ".debug_abbrev"),
     (SectionId::DebugAddr, ".debug_addr"),
     (SectionId::DebugAranges, ".debug_aranges"),
     (SectionId::DebugInfo, ".debug_info"),
     (SectionId::DebugLine, ".debug_line"),
     (SectionId::DebugLineStr, ".debug_line_str"),
+    (SectionId::DebugLoc, ".debug_loc"),
+    (SectionId::DebugLocLists, ".debug_loclists"),
     (SectionId::DebugRanges, ".debug_ranges"),
     (SectionId::DebugRngLists, ".debug_rnglists"),
     (SectionId::DebugStr, ".debug_str"),
     (SectionId::DebugStrOffsets, ".debug_str_offsets"),
+    (SectionId::DebugTypes, ".debug_types"),
 ];
 
 /// One function at an address.
@@ -112,10 +115,13 @@ impl<'data> ModuleImage<'data> {
         }
     }
 
-    fn context<'a>(
-        &'a self,
-        problems: &RefCell<Vec<Problem>>,
-    ) -> Option<addr2line::Context<BudgetedReader<'a>>> {
+    /// The module's file itself.
+    pub(crate) fn main(&self) -> &Elf<'data> {
+        &self.main
+    }
+
+    /// The debug information, to be read at the cost of the module's budget; `None` when there is none.
+    pub(crate) fn dwarf(&self) -> Option<gimli::Dwarf<BudgetedReader<'_>>> {
         let has_entries = |bytes: &DwarfBytes<'_>| {
             bytes.iter().any(|(id, bytes)| *id == SectionId::DebugInfo && !bytes.is_empty())
         };
@@ -129,7 +135,14 @@ impl<'data> ModuleImage<'data> {
         }
         // Units that share their abbreviations (all of a `dwz` file) then parse them once.
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
-        match addr2line::Context::from_dwarf(dwarf) {
+        Some(dwarf)
+    }
+
+    fn context<'a>(
+        &'a self,
+        problems: &RefCell<Vec<Problem>>,
+    ) -> Option<addr2line::Context<BudgetedReader<'a>>> {
+        match addr2line::Context::from_dwarf(self.dwarf()?) {
             Ok(context) => Some(context),
             Err(error) => {
                 note(problems, damage(error, &self.budget));

@@ -147,7 +147,7 @@ pub enum NotRead {
 
 /// Reads instructions; keep one, it reuses its buffers.
 pub struct Reader {
-    factory: InstructionInfoFactory,
+    pub(crate) factory: InstructionInfoFactory,
 }
 
 impl Default for Reader {
@@ -203,7 +203,7 @@ impl Reader {
     }
 }
 
-fn decode(bytes: &[u8], address: RemoteAddr) -> Result<iced_x86::Instruction, NotRead> {
+pub(crate) fn decode(bytes: &[u8], address: RemoteAddr) -> Result<iced_x86::Instruction, NotRead> {
     let mut decoder = Decoder::with_ip(64, bytes, address.0, DecoderOptions::NONE);
     let raw = decoder.decode();
     if !raw.is_invalid() {
@@ -230,7 +230,7 @@ fn depends_on_vendor(raw: &iced_x86::Instruction, bytes: &[u8], address: RemoteA
     other.code() != raw.code() || other.len() != raw.len()
 }
 
-fn flow(raw: &iced_x86::Instruction) -> Flow {
+pub(crate) fn flow(raw: &iced_x86::Instruction) -> Flow {
     let target = RemoteAddr(raw.near_branch_target());
     match raw.flow_control() {
         FlowControl::UnconditionalBranch => Flow::Jump(target),
@@ -244,7 +244,7 @@ fn flow(raw: &iced_x86::Instruction) -> Flow {
     }
 }
 
-fn register_effect(info: &iced_x86::InstructionInfo) -> RegisterEffect {
+pub(crate) fn register_effect(info: &iced_x86::InstructionInfo) -> RegisterEffect {
     let mut effect = RegisterEffect::default();
     for used in info.used_registers() {
         let (register, access) = (used.register(), used.access());

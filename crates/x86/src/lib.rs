@@ -62,6 +62,7 @@ mod liveness;
 mod masks;
 mod moved;
 mod operand;
+mod pointers;
 mod policy;
 mod refusal;
 mod register;
@@ -81,6 +82,7 @@ pub use operand::{
     Access, Address, AddressWidth, ExtraTerm, Index, Kind, LINE_BYTES, LaneAddress, LaneMask,
     Masked, Place, Repeat, Segment, When,
 };
+pub use pointers::{Derived, PointerStep};
 pub use refusal::Refusal;
 pub use register::{Gpr, GprSet, MaskRegister, VectorRegister};
 pub use roots::{

@@ -1,0 +1,63 @@
+//! Variables at fixed addresses.
+//!
+//! What for: `mov eax, [rip+counter]`. What not: thread-local ones. Assumption: which unit defines a variable is not known,
+//! so all units are looked through when the first fixed address comes up; that is paid from the module's budget.
+
+use std::cell::OnceCell;
+
+use addr2line::gimli;
+use gimli::AttributeValue;
+
+use super::location::{Place, pieces};
+use super::model::Model;
+use super::units::DieRef;
+use crate::elf::LinkAddress;
+
+/// Most variables that are remembered.
+const VARIABLES_LIMIT: usize = 1 << 20;
+
+/// A variable.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Global {
+    pub(super) start: LinkAddress,
+    pub(super) die: DieRef,
+}
+
+/// Sorted by address; read when first asked for.
+#[derive(Default)]
+pub(super) struct Globals(OnceCell<Vec<Global>>);
+
+impl Model<'_> {
+    /// The variables that begin at or before `address`, as near as any does; more than one where the linker gave several
+    /// the same place.
+    pub(super) fn globals_before(&self, address: LinkAddress) -> &[Global] {
+        let all = self.globals.0.get_or_init(|| self.read_globals());
+        let behind = all.partition_point(|global| global.start <= address);
+        let Some(last) = all[..behind].last() else { return &[] };
+        let first = all[..behind].partition_point(|global| global.start < last.start);
+        &all[first..behind]
+    }
+
+    fn read_globals(&self) -> Vec<Global> {
+        let mut found = Vec::new();
+        for unit in 0..self.units.len() {
+            self.units.each_tagged(unit, gimli::DW_TAG_variable, &mut |offset, entry| {
+                let Some(AttributeValue::Exprloc(place)) =
+                    entry.attr_value(gimli::DW_AT_location)
+                else {
+                    return;
+                };
+                let places = pieces(self, unit, place, None).unwrap_or_default();
+                if let [piece] = &places[..]
+                    && let Place::Fixed(start) = piece.place
+                    && piece.is_whole()
+                    && found.len() < VARIABLES_LIMIT
+                {
+                    found.push(Global { start, die: DieRef { unit, offset } });
+                }
+            });
+        }
+        found.sort_unstable();
+        found
+    }
+}
