@@ -7,6 +7,7 @@
 //! Start with [`Profile::new`], narrow down with [`Selection::resolve`], then call one of the views:
 //! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sharing`], [`roofline`], [`heap`],
 //! [`threading`], [`kernel`].
+//! [`findings`].
 //!
 //! Assumptions: samples of a thread are a regular clock that does not run in step with the program; stack nodes
 //! come parents first. Whatever a file says against that (cycles, unknown ids, absurd depths) is dropped and
@@ -18,6 +19,7 @@ pub mod accesses;
 pub mod calltree;
 mod error;
 pub mod faults;
+pub mod findings;
 pub mod heap;
 pub mod hotspots;
 mod index_map;

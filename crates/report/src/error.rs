@@ -73,7 +73,7 @@ pub enum ReportError {
     },
     /// The summary has no filters.
     #[error(
-        "the summary is always of the whole recording and takes no filter; use `fathom report hotspots --filter ...`"
+        "the summary is always of the whole recording and takes no filter, and so are findings; use `fathom report hotspots --filter ...`"
     )]
     SummaryNotFiltered,
     /// A filter names something that the recording does not have.

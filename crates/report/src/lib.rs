@@ -10,6 +10,7 @@
 
 mod csv;
 mod error;
+mod findings;
 mod json;
 mod machine;
 mod options;
@@ -115,6 +116,7 @@ pub fn build(
         View::Sharing => views::sharing(&request, &code),
         View::Roofline => views::roofline(&request, &code, &Memory::new(&profile, &code)),
         View::WorkingSet => views::working_set(&request, &code),
+        View::Findings => views::findings(&request, &code, &Memory::new(&profile, &code)),
     };
     Ok(Document::Table(Box::new(table)))
 }

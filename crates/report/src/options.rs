@@ -45,14 +45,16 @@ pub enum View {
     Waits,
     /// Entries into the kernel per cause or other key.
     Kernel,
+    /// What is slow for a known reason.
+    Findings,
 }
 
-const RULES: &str = "rules that judge the figures";
 const BY_LINE_OR_PAGE: &str = "figures per cache line or page";
 const OBJECT_ACCESSES: &str = "accesses matched with allocations";
 
 /// Views that later versions have, and what they need.
 const LATER_VIEWS: [(&str, &str); 2] = [("objects", OBJECT_ACCESSES), ("findings", RULES)];
+const LATER_VIEWS: [(&str, &str); 2] = [("objects", OBJECT_ACCESSES), ("kernel", KERNEL_TRACING)];
 
 /// Groupings that later versions have, and what they need.
 const LATER_KEYS: [(&str, &str); 5] = [
@@ -66,6 +68,7 @@ const LATER_KEYS: [(&str, &str); 5] = [
 impl View {
     /// All views, with what each is for in a few words.
     pub const ALL: [(View, &'static str); 18] = [
+    pub const ALL: [(View, &'static str); 17] = [
         (View::Summary, "the whole recording on one page"),
         (
             View::Hotspots,
@@ -98,6 +101,11 @@ impl View {
         (
             View::Kernel,
             "entries into the kernel per cause, process, thread, CPU or over time: count and time",
+)
+
+        (
+            View::Findings,
+            "what is slow for a known reason, where, what to do, and what it would gain",
         ),
     ];
 
@@ -123,6 +131,7 @@ impl View {
             View::Allocations => "allocations",
             View::Waits => "waits",
             View::Kernel => "kernel",
+            View::Findings => "findings",
         }
     }
 
@@ -138,6 +147,7 @@ impl View {
                 | View::WorkingSet
                 | View::Sharing
                 | View::Roofline
+                | View::Findings
         )
     }
 
@@ -250,7 +260,7 @@ pub struct Options {
 
 impl Options {
     pub(crate) fn check(&self) -> Result<(), ReportError> {
-        if self.view == View::Summary && !self.filters.is_empty() {
+        if matches!(self.view, View::Summary | View::Findings) && !self.filters.is_empty() {
             return Err(ReportError::SummaryNotFiltered);
         }
         let (allowed, possible): (&[Key], _) = match self.view {
@@ -298,6 +308,9 @@ mod tests {
         assert_eq!(
             shown(View::parse("hotspot").expect_err("no such view")),
             format!("there is no view 'hotspot'; possible are {}", views.join(", "))
+            "there is no view 'hotspot'; possible are summary, hotspots, callers, callees, source, faults, \
+             timeline, threads, accesses, bandwidth, latency, reuse, working-set, sharing, roofline, \
+             allocations, findings"
         );
         assert!(
             shown(View::parse("objects").expect_err("later"))

@@ -100,6 +100,11 @@ pub(super) fn floors(recording: &Recording) -> HashMap<BlockId, (f64, f64, f64)>
     measured.collect()
 }
 
+/// Seconds per instruction without a floor.
+pub(super) fn usual(own: f64, covered: f64, all: f64) -> f64 {
+    if covered > 0.5 * all { own / covered } else { USUAL }
+}
+
 impl Memory<'_> {
     /// The memory-bound share.
     ///
@@ -107,12 +112,7 @@ impl Memory<'_> {
     /// Why it cannot be had.
     pub fn bound(&self) -> Result<Bound, String> {
         self.available()?;
-        let (mut own, mut covered, mut all) = (0.0, 0.0, 0.0);
-        for burst in &self.passed.bursts {
-            own += burst.floor.0;
-            covered += burst.floor_instructions;
-            all += burst.instructions;
-        }
+        let (own, covered, all) = self.floored();
         let native: f64 = (0..self.passed.bursts.len()).map(|at| self.strata.seconds_of(at)).sum();
         let least: f64 = self.passed.bursts.iter().map(|burst| burst.floor.1).sum();
         if least > native * TOO_MUCH {
@@ -122,9 +122,8 @@ impl Memory<'_> {
                 (least / native - 1.0) * 100.0
             ));
         }
-        let usual = if covered > 0.5 * all { own / covered } else { USUAL };
         let bursts = self.passed.bursts.len();
-        let times = self.core_times(usual);
+        let times = self.core_times(usual(own, covered, all));
         let share = self.share(&times.0, &times.1);
         // Functions without a burst may wait for nothing or for memory alone.
         let seen = 1.0 - self.strata.unseen();
@@ -165,8 +164,16 @@ impl Memory<'_> {
         })
     }
 
+    /// Seconds and instructions in loops with a floor, and all instructions.
+    pub(super) fn floored(&self) -> (f64, f64, f64) {
+        let bursts = self.passed.bursts.iter();
+        bursts.fold((0.0, 0.0, 0.0), |(own, covered, all), burst| {
+            (own + burst.floor.0, covered + burst.floor_instructions, all + burst.instructions)
+        })
+    }
+
     /// Core time and native time of each burst, seconds; instructions without a floor take `usual` each.
-    fn core_times(&self, usual: f64) -> (Quantity, Vec<f64>) {
+    pub(super) fn core_times(&self, usual: f64) -> (Quantity, Vec<f64>) {
         let bursts = self.passed.bursts.len();
         let mut core = Quantity::none(bursts);
         let mut native = vec![0.0; bursts];
@@ -291,7 +298,7 @@ impl Memory<'_> {
     }
 
     /// Threads of the program that run at a time, while it runs; at least 1.
-    fn running(&self) -> f64 {
+    pub(crate) fn running(&self) -> f64 {
         (self.strata.seconds / self.profile.elapsed().seconds().max(1e-9)).max(1.0)
     }
 
@@ -357,7 +364,7 @@ impl Memory<'_> {
     }
 
     /// What so many threads can move, GB/s: the best of what was measured with at most that many.
-    fn reachable(&self, running: f64) -> Option<f64> {
+    pub(super) fn reachable(&self, running: f64) -> Option<f64> {
         let calibration = self.profile.recording.run.calibration.as_ref()?;
         let threads = running.ceil().max(1.0) as u32;
         let fewest = calibration.bandwidth.iter().map(|point| point.threads).min()?;

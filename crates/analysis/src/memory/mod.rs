@@ -14,6 +14,7 @@
 mod bandwidth;
 mod bound;
 mod footprint;
+mod function;
 mod latency;
 mod levels;
 mod model;
@@ -42,6 +43,7 @@ use crate::traced::{SiteIndex, TracedCode};
 
 pub use self::bandwidth::{Bands, Bandwidth, BandwidthBin, BandwidthStep};
 pub use self::bound::{Bound, Class};
+pub use self::function::{FunctionMemory, SiteWeight};
 pub use self::latency::{Latency, LatencyRow};
 pub use self::levels::LevelShares;
 pub use self::rows::MemoryRow;

@@ -1,7 +1,9 @@
 //! From analysis to the model.
 
 use analysis::faults::{fault_scales, fault_table};
+use analysis::findings::{Figures, findings};
 use analysis::heap::heap_sums;
+use analysis::memory::Memory;
 use analysis::summary::{Overview, overview};
 use analysis::{Profile, Selection, TracedCode};
 use facts::host::{Calibration, Host};
@@ -31,7 +33,9 @@ impl Summary {
         let run = &recording.run;
         let found = overview(profile);
         let heap = heap_sums(recording);
-        let mut memory = memory_part(profile, code);
+        let bursts = Memory::new(profile, code);
+        let mut memory = memory_part(&bursts);
+        let judged = findings(&Figures::new(profile, code, &bursts, &found));
         let mut notes = found.notes.clone();
         notes.append(&mut memory.notes);
         let (exit_code, exit) = exit(run.exit);
@@ -120,7 +124,7 @@ impl Summary {
             stolen_percent: tidy(found.stolen),
             top_functions,
             top_objects: Vec::new(),
-            findings: Vec::new(),
+            findings: crate::findings::summaries(&judged, result),
             notes,
             extra: text_extra(profile, found.usable_cpus, more_functions),
         }

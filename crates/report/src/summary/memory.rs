@@ -1,7 +1,6 @@
 //! The part of the summary that comes from traced accesses.
 
 use analysis::memory::{Bands, Bandwidth, BandwidthStep, Bound, Class, Memory};
-use analysis::{Profile, TracedCode};
 use facts::Metric;
 
 use super::{BandwidthSummary, BandwidthTime, Levels};
@@ -26,14 +25,13 @@ pub(super) struct MemoryPart {
     pub(super) notes: Vec<String>,
 }
 
-/// Simulates the bursts of a recording.
-pub(super) fn memory_part(profile: &Profile<'_>, code: &TracedCode) -> MemoryPart {
-    let memory = Memory::new(profile, code);
+/// What the bursts of a recording tell.
+pub(super) fn memory_part(memory: &Memory<'_>) -> MemoryPart {
     let (loads, stores) = memory.executed();
     let (flops, intensity) = memory.arithmetic();
     let levels = memory.all_levels();
     let (bandwidth, bound) = (memory.bandwidth(Bands::default()), memory.bound());
-    let (class, class_reason) = class(&memory, &bandwidth, &bound);
+    let (class, class_reason) = class(memory, &bandwidth, &bound);
     let of_bound = |unit: &str, part: fn(&Bound) -> &Metric| {
         tidy(match &bound {
             Ok(bound) => part(bound).clone(),
@@ -66,7 +64,7 @@ pub(super) fn memory_part(profile: &Profile<'_>, code: &TracedCode) -> MemoryPar
         flops: tidy(flops),
         intensity: tidy(intensity),
         page_walks: tidy(memory.page_walks()),
-        notes: memory.notes,
+        notes: memory.notes.clone(),
     }
 }
 

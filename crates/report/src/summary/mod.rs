@@ -8,10 +8,13 @@ mod threading;
 
 pub(crate) use text::text;
 pub use threading::{AtOnceSummary, ReasonSummary, ThreadingSummary, VerdictSummary};
+pub(crate) use text::{quoted, text};
 
 use facts::Metric;
 use facts::host::Cache;
 use serde::Serialize;
+
+pub use crate::findings::{FindingSummary, PlaceSummary, ProofSummary};
 
 /// Version of the summary's JSON. New keys do not change it; a changed meaning does.
 pub(crate) const SUMMARY_SCHEMA: u32 = 1;
@@ -72,7 +75,7 @@ pub struct Summary {
     pub sampling: SamplingSummary,
     pub top_functions: Vec<TopFunction>,
     pub top_objects: Vec<NotYet>,
-    pub findings: Vec<NotYet>,
+    pub findings: Vec<FindingSummary>,
     pub notes: Vec<String>,
     #[serde(skip)]
     pub(crate) extra: TextExtra,

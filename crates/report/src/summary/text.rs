@@ -1,5 +1,6 @@
 //! The summary as a person reads it at the end of `fathom run`: the answer first, the small print last.
 
+mod findings;
 mod memory;
 mod threading;
 
@@ -29,6 +30,7 @@ pub(crate) fn text(summary: &Summary, width: usize, paint: Paint) -> String {
     not_available(summary, &mut page);
     quality(summary, &mut page);
     notes(summary, &mut page);
+    findings::findings(summary, &mut page);
     next(summary, &mut page);
     page.out
 }
@@ -518,7 +520,7 @@ fn next(summary: &Summary, page: &mut Page) {
 }
 
 /// As a shell takes it as one word.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:+,@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

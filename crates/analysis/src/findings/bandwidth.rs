@@ -1,0 +1,52 @@
+//! `bandwidth-saturated`: the threads of a function move as much as memory delivers.
+//!
+//! Fires when the low end of its rate is at least [`SATURATED`] of what so many threads reach on this machine, and it
+//! waits. Gain: if half of the bytes had to be moved, the time would halve, but not below what the instructions need.
+
+use super::{Draft, Figures, HotFunction, Proof, exactly, low, saved, view};
+
+/// Of what so many threads reach, percent. The calibration is a median of quiet passes: a program stays some way below.
+const SATURATED: f64 = 60.0;
+/// A function that waits less is not held up, percent.
+const WAITS: f64 = 20.0;
+
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+    let traced = figures.traced.as_ref().map_err(String::clone)?;
+    if traced.functions.first().is_some_and(|first| first.of_reach.value.is_none()) {
+        return Err("this machine's bandwidth was not measured: run `fathom machine`".to_owned());
+    }
+    Ok(traced.functions.iter().filter(|one| fires(one)).map(|one| draft(figures, one)).collect())
+}
+
+fn fires(function: &HotFunction) -> bool {
+    low(&function.of_reach) >= SATURATED && low(&function.waits) >= WAITS
+}
+
+fn draft(figures: &Figures, function: &HotFunction) -> Draft {
+    let name = function.place.function.as_deref().unwrap_or("a function");
+    let half = |value: Option<f64>| value.map(|value| value.min(50.0));
+    let waits = facts::Metric {
+        value: half(function.waits.value),
+        low: half(function.waits.low),
+        high: half(function.waits.high),
+        ..function.waits.clone()
+    };
+    Draft {
+        title: format!("{name} uses all of the memory bandwidth that its threads can reach"),
+        evidence: vec![
+            Proof::new("bandwidth, of what so many threads reach", &function.of_reach),
+            Proof::new("time beyond what its instructions need", &function.waits),
+            Proof::new("CPU time in it", &function.time),
+        ],
+        place: function.place.clone(),
+        advice: "Move fewer bytes: do more with each element while it is in a cache (fuse loops over the same arrays, \
+                 block them), use smaller types, leave out what is not needed. More threads will not help. The gain is \
+                 that of half the bytes."
+            .to_owned(),
+        gain: saved(figures, &function.time, &[&waits, &exactly(100.0)]),
+        next: view("bandwidth", &function.place)
+            .into_iter()
+            .chain(["-g".to_owned(), "function,source-line".to_owned()])
+            .collect(),
+    }
+}

@@ -1,0 +1,41 @@
+//! `pointer-chase`: each load brings the address of the next, and none of them is in a near cache.
+//!
+//! Fires when sites of that pattern have most of the function's waits, and it waits much. Gain: that part of the waits.
+
+use super::{Draft, Figures, HotFunction, Proof, low, saved, view};
+use crate::accesses::Pattern;
+
+const WAITS: f64 = 30.0;
+/// The site's part of the waits, percent.
+const PART: f64 = 40.0;
+
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+    let traced = figures.traced.as_ref().map_err(String::clone)?;
+    Ok(traced.functions.iter().filter_map(|one| draft(figures, one)).collect())
+}
+
+fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
+    let site = function.sites.iter().find(|site| site.pattern == Pattern::PointerChase)?;
+    if low(&function.waits) < WAITS || low(&site.share) < PART {
+        return None;
+    }
+    let name = site.place.function.as_deref().unwrap_or("a function");
+    Some(Draft {
+        title: format!("{name} follows pointers, and each load waits for the one before"),
+        evidence: vec![
+            Proof::new("time beyond what its instructions need", &function.waits),
+            Proof::new("part of this load in it", &site.share),
+            Proof::new("CPU time in it", &function.time),
+        ],
+        place: site.place.clone(),
+        advice: "Keep the nodes in one array in the order in which they are visited, put several elements into a node, \
+                 or replace pointers by an array with indices; where several chains are independent, follow them in \
+                 turn, so that their waits overlap."
+            .to_owned(),
+        gain: saved(figures, &function.time, &[&function.waits, &site.share]),
+        next: view("latency", &site.place)
+            .into_iter()
+            .chain(["-g".to_owned(), "source-line".to_owned()])
+            .collect(),
+    })
+}

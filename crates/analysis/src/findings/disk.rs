@@ -1,0 +1,39 @@
+//! `disk-faults`: major faults, for pages of a mapped file or of swap.
+//!
+//! Fires when as many as there were, at the quickest that a disk answers, fill a good part of the elapsed time. Gain: that
+//! time, but no more than threads existed without running.
+
+use facts::{Evidence, Metric};
+
+use super::{Draft, Figures, Proof, high};
+
+/// Seconds of a read of 4 KiB: a fast NVMe device, a usual one, a network disk.
+const READ: (f64, f64, f64) = (20e-6, 80e-6, 1e-3);
+
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+    let faults = &figures.faults;
+    let Some(count) = faults.major.value else {
+        return Err("major faults were not counted".to_owned());
+    };
+    let most = high(&figures.waiting).min(figures.waiting.value.unwrap_or(figures.elapsed));
+    let seconds = |each: f64| (count * each).min(most).min(figures.elapsed);
+    let interval = (seconds(READ.0), seconds(READ.2));
+    let gain =
+        Metric::with_interval(Evidence::Estimated, seconds(READ.1), "s", interval, count as u64);
+    if count < 1.0 {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Draft {
+        title: format!("{count:.0} pages were read from a disk while the program waited"),
+        evidence: vec![
+            Proof::new("major faults", &faults.major),
+            Proof::new("threads existed without running", &figures.waiting),
+        ],
+        place: faults.place.clone(),
+        advice: "If it is swap, the program needs less memory or the machine more. If it is a mapped file: read it in \
+                 order, or ask ahead with madvise(..., MADV_WILLNEED) or readahead()."
+            .to_owned(),
+        gain,
+        next: ["report", "faults", "-g", "function,source-line"].map(str::to_owned).to_vec(),
+    }])
+}

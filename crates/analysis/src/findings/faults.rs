@@ -1,0 +1,104 @@
+//! `fault-churn` and `fault-startup`: time in minor page faults.
+//!
+//! Churn: faults on more pages than [`TIMES`] times the largest resident size: the same memory was given back and taken
+//! anew. Otherwise it is first touch. Gains: of churn, the time in faults; of first touch, what huge pages save of it by
+//! the calibrated costs: 1 - (cost of a 2 MiB page) / (512 × cost of a 4 KiB page).
+
+use facts::{Evidence, Metric};
+
+use super::{Draft, FaultFigures, Figures, Proof, exactly, saved};
+
+const TIMES: f64 = 2.5;
+/// Small pages in a large one.
+const PAGES: f64 = 512.0;
+
+/// Faults per page that was resident at most.
+fn rounds(faults: &FaultFigures) -> Option<f64> {
+    let pages = faults.resident_pages.filter(|pages| *pages >= 1.0)?;
+    Some(faults.minor.value? / pages)
+}
+
+fn known(figures: &Figures) -> Result<f64, String> {
+    let faults = &figures.faults;
+    if faults.time.value.is_none() {
+        let why = faults.time.note.as_deref().unwrap_or("the time in page faults is not known");
+        return Err(format!("{why}: run `fathom machine`"));
+    }
+    rounds(faults).ok_or_else(|| "the size of the program was not polled".to_owned())
+}
+
+fn draft(figures: &Figures, title: String, advice: String, part: &Metric) -> Draft {
+    let faults = &figures.faults;
+    Draft {
+        title,
+        evidence: vec![
+            Proof::new("CPU time in page faults", &faults.time),
+            Proof::new("minor faults", &faults.minor),
+            Proof::new("faults of this line, of all", &exactly(faults.place_percent)),
+        ],
+        place: faults.place.clone(),
+        advice,
+        gain: saved(figures, &faults.time, &[part]),
+        next: ["report", "faults", "-g", "function,source-line"].map(str::to_owned).to_vec(),
+    }
+}
+
+pub(super) fn judge_churn(figures: &Figures) -> Result<Vec<Draft>, String> {
+    let rounds = known(figures)?;
+    if rounds < TIMES {
+        return Ok(Vec::new());
+    }
+    let title = format!("Memory is given back and faulted in anew, {rounds:.0} times over");
+    let advice = "Keep the memory: reuse a buffer instead of mapping and unmapping it. If malloc does it: \
+                  GLIBC_TUNABLES=glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=4294967296 keeps \
+                  freed blocks in the program."
+        .to_owned();
+    Ok(vec![draft(figures, title, advice, &exactly(100.0))])
+}
+
+pub(super) fn judge_startup(figures: &Figures) -> Result<Vec<Draft>, String> {
+    if known(figures)? >= TIMES {
+        return Ok(Vec::new());
+    }
+    let faults = &figures.faults;
+    let (Some(small), Some(large)) = &faults.cost else {
+        return Err("what huge pages would cost was not measured, or they cannot be had here: run `fathom machine`"
+            .to_owned());
+    };
+    let saves = |large: Option<f64>, small: Option<f64>| {
+        Some((1.0 - large? / (PAGES * small?)).clamp(0.0, 1.0) * 100.0)
+    };
+    let part = Metric {
+        value: saves(large.value, small.value),
+        low: saves(large.high, small.low),
+        high: saves(large.low, small.high),
+        unit: "percent".to_owned(),
+        evidence: Some(Evidence::Calibrated),
+        ..small.clone()
+    };
+    let pages = faults.minor.value.unwrap_or(0.0);
+    let title = format!("New memory takes a page fault for each of {pages:.0} small pages");
+    Ok(vec![draft(figures, title, huge_pages(faults), &part)])
+}
+
+/// How many huge pages, and how to get them on this system.
+pub(super) fn huge_pages(faults: &FaultFigures) -> String {
+    let count = faults.resident_pages.map_or(String::new(), |pages| {
+        format!("{:.0} pages of 2 MiB hold all of it. ", (pages / PAGES).ceil())
+    });
+    let how = match faults.transparent.as_deref() {
+        Some("always") => {
+            "The system gives them by itself to aligned blocks of 2 MiB and more: allocate large blocks at once \
+             (aligned_alloc(2097152, ...)), instead of growing by small steps."
+        }
+        Some("madvise") => {
+            "Ask for them with madvise(..., MADV_HUGEPAGE) before the first touch, or, for malloc of glibc 2.35 and \
+             later, without a change to the program: GLIBC_TUNABLES=glibc.malloc.hugetlb=1."
+        }
+        _ => {
+            "This system has none ready: `echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled`, then \
+             madvise(..., MADV_HUGEPAGE) or GLIBC_TUNABLES=glibc.malloc.hugetlb=1."
+        }
+    };
+    format!("{count}{how} MAP_POPULATE takes the faults of a mapping all at once.")
+}

@@ -1,0 +1,188 @@
+//! What rules judge: plain figures with their intervals and places by name.
+//!
+//! What for: one struct that a test can write by hand; [`Figures::new`] fills it from the analyses. What not: conditions.
+//! Assumption: a place without a line or file is one whose debug information is missing.
+
+mod build;
+mod traced;
+
+use facts::Metric;
+
+use crate::accesses::Pattern;
+
+use super::steps::Restarts;
+
+/// A place in the program.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[expect(missing_docs, reason = "as in the summary's JSON")]
+pub struct Where {
+    pub function: Option<String>,
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    pub object: Option<String>,
+}
+
+/// An access of an instruction in a [`HotFunction`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct HotSite {
+    /// Its line.
+    pub place: Where,
+    /// It reads.
+    pub reads: bool,
+    /// It writes.
+    pub writes: bool,
+    /// How its addresses follow each other.
+    pub pattern: Pattern,
+    /// Of all distances those of the pattern, percent.
+    pub stride_share: Metric,
+    /// Bytes of an access.
+    pub bytes: f64,
+    /// Of the bytes of the lines that it touches, percent.
+    pub line_use: Metric,
+    /// Its part of the function's waits, percent.
+    pub share: Metric,
+    /// Where its stride starts anew.
+    pub restarts: Restarts,
+}
+
+/// A function, as compiled, in which bursts began.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HotFunction {
+    /// Where its heaviest site is.
+    pub place: Where,
+    /// CPU time in it, seconds.
+    pub time: Metric,
+    /// Of that what its instructions do not need, percent.
+    pub waits: Metric,
+    /// Bandwidth, percent of what so many threads reach.
+    pub of_reach: Metric,
+    /// Bytes that are fetched for stores alone, percent of all.
+    pub overwritten: Metric,
+    /// Page walks per second of its time.
+    pub walks: Metric,
+    /// Size of a cache that would hold what it comes back to, bytes; only where a site is strided.
+    pub fitting: Metric,
+    /// Its accesses, those with most of the waits first.
+    pub sites: Vec<HotSite>,
+}
+
+/// A function all of whose loads read the same addresses again and again.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RepeatedFunction {
+    /// The function.
+    pub place: Where,
+    /// The line that calls it, or into which it is inlined, most.
+    pub caller: Where,
+    /// CPU time in it alone, seconds.
+    pub time: Metric,
+    /// Its loads that repeat themselves: instructions.
+    pub loads: usize,
+    /// How often they ran in a burst, on average.
+    pub per_burst: Metric,
+}
+
+/// What bursts tell.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Traced {
+    /// Most CPU time first.
+    pub functions: Vec<HotFunction>,
+    /// Likewise.
+    pub repeated: Vec<RepeatedFunction>,
+    /// What limits the program, and why, where that is clear.
+    pub class: Option<(crate::memory::Class, String)>,
+    /// Of the program's CPU time what is beyond its instructions, percent.
+    pub memory_bound: Option<Metric>,
+}
+
+/// A line that threads share.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SharedFigure {
+    /// They use different bytes.
+    pub different_bytes: bool,
+    /// Turns that are possible per second.
+    pub conflicts: Metric,
+    /// Pairs of bursts that show it.
+    pub pairs: u64,
+    /// CPU time in the functions that use it, seconds.
+    pub time: Metric,
+    /// The code with most of the visits; the object is the line's address.
+    pub place: Where,
+    /// How many threads.
+    pub threads: usize,
+}
+
+/// Page faults.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FaultFigures {
+    /// CPU time in them, seconds.
+    pub time: Metric,
+    /// Minor ones.
+    pub minor: Metric,
+    /// Major ones.
+    pub major: Metric,
+    /// Where most are.
+    pub place: Where,
+    /// Of all those there, percent.
+    pub place_percent: f64,
+    /// Largest resident size over the size of a page.
+    pub resident_pages: Option<f64>,
+    /// Anonymous memory in huge pages, percent.
+    pub huge_percent: Metric,
+    /// Cost of a fault on a page of 4 KiB and on one of 2 MiB, nanoseconds.
+    pub cost: (Option<Metric>, Option<Metric>),
+    /// What the system does by itself: `always`, `madvise`, `never`.
+    pub transparent: Option<String>,
+}
+
+/// CPU time and where most of it goes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Spent {
+    /// Seconds.
+    pub time: Metric,
+    /// On whose behalf.
+    pub place: Where,
+}
+
+/// A thread.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ThreadTime {
+    /// `name (tid)`.
+    pub label: String,
+    /// The first of its process.
+    pub main: bool,
+    /// CPU time, seconds.
+    pub cpu: Metric,
+    /// Lifetime, seconds from the start of the recording.
+    pub life: (f64, f64),
+}
+
+/// Everything.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Figures {
+    /// Seconds.
+    pub elapsed: f64,
+    /// Threads that run at a time while the program runs, at least 1.
+    pub running: f64,
+    /// Seconds; unavailable without samples or counters.
+    pub cpu_time: Metric,
+    /// CPUs that may be used.
+    pub usable_cpus: Option<f64>,
+    /// CPU quota, where one is set.
+    pub quota: Option<f64>,
+    /// CPU time of others, percent of the machine.
+    pub other_percent: Metric,
+    /// Threads that existed without running, seconds.
+    pub waiting: Metric,
+    /// Cost of a page walk by the latency ladder, nanoseconds: 4 KiB pages less 2 MiB pages.
+    pub walk_cost: Option<Metric>,
+    /// What bursts tell, or why they do not.
+    pub traced: Result<Traced, String>,
+    /// Lines that threads share; an error when too few bursts could be compared.
+    pub shared: Result<Vec<SharedFigure>, String>,
+    /// Page faults.
+    pub faults: FaultFigures,
+    /// The allocator's part; an error without samples.
+    pub allocator: Result<Spent, String>,
+    /// Threads; an error without samples.
+    pub threads: Result<Vec<ThreadTime>, String>,
+}

@@ -1,0 +1,250 @@
+//! Figures from the analyses of a recording.
+//!
+//! What for: names instead of ids, and the sums over samples that only rules need. What not: traced accesses (`traced`).
+
+use std::collections::BTreeMap;
+
+use base::Tid;
+use facts::{Evidence, Metric};
+
+use super::{FaultFigures, Figures, SharedFigure, Spent, ThreadTime, Where};
+use crate::faults::{counted_faults, fault_cost, fault_scales, fault_table, fault_total};
+use crate::hotspots::Key;
+use crate::memory::Memory;
+use crate::profile::Profile;
+use crate::selection::Selection;
+use crate::sharing::{SharedLines, Sharing, sharing};
+use crate::stack::{NodeIndex, PlaceId};
+use crate::summary::{Overview, huge_page_share};
+use crate::threads::ThreadIndex;
+use crate::traced::{TracedCode, traced_bursts};
+use crate::weight::Weight;
+
+/// Functions that hand out blocks and take them back: those of C, C++ and glibc's own inner ones.
+const ALLOCATOR: [&str; 17] = [
+    "malloc",
+    "free",
+    "calloc",
+    "realloc",
+    "aligned_alloc",
+    "posix_memalign",
+    "cfree",
+    "__libc_malloc",
+    "__libc_free",
+    "__libc_calloc",
+    "__libc_realloc",
+    "__GI___libc_malloc",
+    "__GI___libc_free",
+    "_int_malloc",
+    "_int_free",
+    "_int_realloc",
+    "malloc_consolidate",
+];
+
+impl Where {
+    pub(super) fn of(profile: &Profile<'_>, place: PlaceId) -> Where {
+        let function = profile.stacks.function_of(place);
+        Where {
+            function: Some(function.name.clone()),
+            file: function.file.clone(),
+            line: profile.stacks.places[place.index()].line,
+            object: None,
+        }
+    }
+}
+
+impl Figures {
+    /// All figures. The bursts are gone through three times more; reuse only where a site is strided.
+    #[must_use]
+    pub fn new(
+        profile: &Profile<'_>,
+        code: &TracedCode,
+        memory: &Memory<'_>,
+        overview: &Overview,
+    ) -> Figures {
+        let elapsed = profile.elapsed().seconds();
+        let cpu = overview.cpu_time.value.unwrap_or(0.0);
+        let running = if elapsed > 0.0 { (cpu / elapsed).max(1.0) } else { 1.0 };
+        Figures {
+            elapsed,
+            running,
+            cpu_time: overview.cpu_time.clone(),
+            usable_cpus: overview.usable_cpus,
+            quota: profile.recording.run.host.cpu_quota,
+            other_percent: overview.other_cpu.clone(),
+            waiting: overview.split.waiting.clone(),
+            walk_cost: walk_cost(profile),
+            traced: super::traced::traced(profile, code, memory),
+            shared: shared(profile, code),
+            faults: faults(profile),
+            allocator: allocator(profile),
+            threads: threads(profile),
+        }
+    }
+}
+
+/// Latency far beyond the caches with small pages less that with large ones, at the largest size that has both.
+fn walk_cost(profile: &Profile<'_>) -> Option<Metric> {
+    let calibration = profile.recording.run.calibration.as_ref()?;
+    let of = |page: u64| calibration.ladder.iter().filter(move |point| point.page_bytes == page);
+    let large = of(2 << 20).max_by_key(|point| point.bytes)?;
+    let small = of(4 << 10).find(|point| point.bytes == large.bytes)?;
+    let difference = small.latency.value? - large.latency.value?;
+    let low = small.latency.low? - large.latency.high?;
+    let high = small.latency.high? - large.latency.low?;
+    (difference > 0.0).then(|| {
+        let interval = (low.max(0.0), high);
+        Metric::with_interval(Evidence::Calibrated, difference, "ns", interval, 1)
+    })
+}
+
+fn shared(profile: &Profile<'_>, code: &TracedCode) -> Result<Vec<SharedFigure>, String> {
+    if profile.threads.all().len() < 2 {
+        return Ok(Vec::new());
+    }
+    let SharedLines { lines, pairs } = sharing(profile, code, &Selection::default());
+    if pairs == 0 {
+        return Err(
+            "no two bursts of different threads are near enough to compare: run for longer, \
+                    or more bursts with -k burst-interval"
+                .to_owned(),
+        );
+    }
+    let (bursts, nanos) = traced_bursts(profile.recording)
+        .fold((0u64, 0u64), |(n, sum), burst| (n + 1, sum.saturating_add(burst.elapsed.0)));
+    let length = (nanos as f64 / bursts.max(1) as f64 * 1e-9).max(1e-9);
+    let scale = profile.cpu_scale();
+    let mut figures = Vec::new();
+    for line in &lines {
+        let Some(first) = line.threads.first() else { continue };
+        let functions: Vec<_> = line
+            .threads
+            .iter()
+            .map(|thread| profile.stacks.places[thread.place.index()].function)
+            .collect();
+        let tids: Vec<Tid> = line.threads.iter().map(|thread| thread.tid).collect();
+        let mut time = Weight::default();
+        for cell in profile.all_cells().iter().filter(|cell| !cell.kernel) {
+            let place = profile.stacks.innermost(cell.stack);
+            let function = profile.stacks.places[place.index()].function;
+            if functions.contains(&function) && tids.contains(&profile.threads.get(cell.thread).tid)
+            {
+                time.merge(&cell.weight);
+            }
+        }
+        let per_second = |value: Option<f64>| value.map(|value| value / length);
+        let conflicts = Metric {
+            value: per_second(line.conflicts.value),
+            low: per_second(line.conflicts.low),
+            high: per_second(line.conflicts.high),
+            unit: "count/s".to_owned(),
+            ..line.conflicts.clone()
+        };
+        figures.push(SharedFigure {
+            different_bytes: line.sharing == Sharing::False,
+            pairs: line.conflicts.samples,
+            conflicts,
+            time: scale.quantity(&time),
+            place: Where {
+                object: Some(format!("line {}", line.address)),
+                ..Where::of(profile, first.place)
+            },
+            threads: line.threads.len(),
+        });
+    }
+    Ok(figures)
+}
+
+fn faults(profile: &Profile<'_>) -> FaultFigures {
+    let recording = profile.recording;
+    let scales = fault_scales(recording);
+    let (minor, major) = counted_faults(recording);
+    let table = fault_table(profile, &Selection::default(), &[Key::Function, Key::SourceLine]);
+    let top = table.rows.first();
+    let host = &recording.run.host;
+    let page = if host.page_bytes > 0 { host.page_bytes } else { 4096 };
+    let usage = recording.run.resource_use.as_ref().map(|usage| usage.peak_resident_bytes);
+    let resident = usage.filter(|bytes| *bytes > 0).or(crate::timeline::largest_resident(profile));
+    let calibration = recording.run.calibration.as_ref();
+    FaultFigures {
+        time: fault_cost(profile).time,
+        minor: fault_total(minor, &scales.minor),
+        major: fault_total(major, &scales.major),
+        place: top.map_or_else(Where::default, |row| Where::of(profile, row.place)),
+        place_percent: top.map_or(0.0, |row| scales.all.share(&row.all) * 100.0),
+        resident_pages: resident.map(|bytes| bytes as f64 / page as f64),
+        huge_percent: huge_page_share(profile),
+        cost: (
+            calibration.and_then(|found| found.page_fault_4k.clone()),
+            calibration.and_then(|found| found.page_fault_2m.clone()),
+        ),
+        transparent: host.huge_pages.transparent.clone(),
+    }
+}
+
+/// Whether this frame belongs to the allocator.
+fn allocates(profile: &Profile<'_>, place: PlaceId) -> bool {
+    let name = profile.stacks.function_of(place).name.as_str();
+    ALLOCATOR.contains(&name)
+        || name.starts_with("operator new")
+        || name.starts_with("operator delete")
+}
+
+fn allocator(profile: &Profile<'_>) -> Result<Spent, String> {
+    if profile.whole().is_empty() {
+        return Err(profile.why_no_samples().to_owned());
+    }
+    let mut all = Weight::default();
+    let mut askers: BTreeMap<PlaceId, u64> = BTreeMap::new();
+    for cell in profile.all_cells() {
+        // Page faults inside of the allocator are those of new memory: another rule's.
+        if profile.stacks.in_page_fault(cell.stack) {
+            continue;
+        }
+        if let Some(asker) = asker(profile, cell.stack) {
+            all.merge(&cell.weight);
+            *askers.entry(asker).or_default() += cell.weight.amount();
+        }
+    }
+    let top = askers.into_iter().max_by_key(|(_, amount)| *amount).map(|(place, _)| place);
+    Ok(Spent {
+        time: profile.cpu_scale().quantity(&all),
+        place: top.map_or_else(Where::default, |place| Where::of(profile, place)),
+    })
+}
+
+/// Who called the allocator, if this stack is inside of it: the frame outside of its outermost one.
+fn asker(profile: &Profile<'_>, stack: Option<NodeIndex>) -> Option<PlaceId> {
+    let mut asker = None;
+    let mut inside = false;
+    for place in profile.stacks.frames(stack) {
+        if allocates(profile, place) {
+            inside = true;
+            asker = Some(place);
+        } else if inside {
+            return Some(place);
+        }
+    }
+    asker
+}
+
+fn threads(profile: &Profile<'_>) -> Result<Vec<ThreadTime>, String> {
+    if profile.whole().is_empty() {
+        return Err(profile.why_no_samples().to_owned());
+    }
+    let mut times: BTreeMap<ThreadIndex, Weight> = BTreeMap::new();
+    for cell in profile.all_cells() {
+        times.entry(cell.thread).or_default().merge(&cell.weight);
+    }
+    let scale = profile.cpu_scale();
+    let threads = profile.threads.all().iter().enumerate().map(|(at, thread)| {
+        let weight = times.get(&ThreadIndex::new(at)).copied().unwrap_or_default();
+        ThreadTime {
+            label: thread.label(),
+            main: thread.tid.0 == thread.pid.0,
+            cpu: scale.quantity(&weight),
+            life: (thread.start.seconds(), thread.end.seconds()),
+        }
+    });
+    Ok(threads.collect())
+}

@@ -1,0 +1,197 @@
+//! Figures of traced accesses: hot functions with their sites, and functions that repeat their loads.
+//!
+//! Assumption of the latter: loads relative to the stack pointer say nothing (spilled registers, return addresses), and
+//! loads at fixed addresses may be constants of the program text, so that a helper counts as repeating only if one of
+//! its loads goes through a pointer or to thread-local data.
+
+use std::collections::{BTreeMap, HashMap};
+
+use facts::{Evidence, Metric};
+use x86::{Gpr, Kind, Segment};
+
+use super::{HotFunction, HotSite, RepeatedFunction, Traced, Where};
+use crate::accesses::{AccessRow, Pattern, accesses};
+use crate::findings::steps::{Steps, steps};
+use crate::hotspots::{Key, hotspots};
+use crate::memory::{Bands, FunctionMemory, Memory};
+use crate::profile::Profile;
+use crate::reuse::{TlbSizes, cache_sizes, reuse};
+use crate::selection::Selection;
+use crate::stack::{FunctionId, PlaceId};
+use crate::traced::{Site, SiteIndex, TracedCode, traced_bursts};
+use crate::weight::Weight;
+
+/// Of successive addresses so many are the same, of a load that repeats itself.
+const SAME: f64 = 0.98;
+/// Executions per burst of a helper that is called in a loop.
+const LOOP: f64 = 100.0;
+
+pub(super) fn traced(
+    profile: &Profile<'_>,
+    code: &TracedCode,
+    memory: &Memory<'_>,
+) -> Result<Traced, String> {
+    let functions = memory.functions()?;
+    let everything = Selection::default();
+    let rows = accesses(profile, code, &everything, &[]).rows;
+    let by_site: HashMap<(u32, u64, usize), AccessRow> =
+        rows.into_iter().filter_map(|row| row.site.map(|site| (name(&site), row))).collect();
+    let steps = steps(profile.recording, code);
+    let bandwidth = memory.bandwidth(Bands::default());
+    let bound = memory.bound();
+    let class = bandwidth.ok().and_then(|bandwidth| memory.class(&bandwidth, &bound).ok());
+    let sites = Sites { profile, code, by_site, steps: &steps };
+    Ok(Traced {
+        functions: functions.iter().map(|one| sites.function(one)).collect(),
+        repeated: sites.repeated(),
+        class,
+        memory_bound: bound.ok().map(|bound| bound.memory),
+    })
+}
+
+fn name(site: &Site) -> (u32, u64, usize) {
+    (site.module.0, site.offset.0, site.number)
+}
+
+struct Sites<'a> {
+    profile: &'a Profile<'a>,
+    code: &'a TracedCode,
+    by_site: HashMap<(u32, u64, usize), AccessRow>,
+    steps: &'a [Steps],
+}
+
+impl Sites<'_> {
+    fn place(&self, site: SiteIndex) -> PlaceId {
+        let site = &self.code.sites[site.index()];
+        self.profile.stacks.place_at(site.module, site.offset)
+    }
+
+    fn function(&self, memory: &FunctionMemory) -> HotFunction {
+        let sites: Vec<HotSite> =
+            memory.sites.iter().filter_map(|one| self.site(one.site, &one.share)).collect();
+        let name = self.profile.stacks.functions[memory.function.index()].clone();
+        let heaviest = sites.first().map(|site| site.place.clone());
+        let own = Where { function: Some(name.name), file: name.file, line: None, object: None };
+        let place = heaviest.filter(|place| place.function == own.function).unwrap_or(own);
+        let strided = sites.iter().any(|site| matches!(site.pattern, Pattern::Strided(_)));
+        let fitting = match strided {
+            true => self.fitting(memory.function),
+            false => Metric::unavailable("bytes", "no site of it is strided"),
+        };
+        HotFunction {
+            place,
+            time: memory.time.clone(),
+            waits: memory.waits.clone(),
+            of_reach: memory.of_reach.clone(),
+            overwritten: memory.overwritten.clone(),
+            walks: memory.walks.clone(),
+            fitting,
+            sites,
+        }
+    }
+
+    fn site(&self, index: SiteIndex, share: &Metric) -> Option<HotSite> {
+        let site = &self.code.sites[index.index()];
+        let row = self.by_site.get(&name(site))?;
+        let kind = site.access.kind;
+        Some(HotSite {
+            place: Where::of(self.profile, self.place(index)),
+            reads: matches!(kind, Kind::Read | Kind::ReadWrite),
+            writes: matches!(kind, Kind::Write | Kind::ReadWrite),
+            pattern: row.pattern,
+            stride_share: row.stride_share.clone(),
+            bytes: f64::from(site.access.bytes),
+            line_use: row.line_use.clone(),
+            share: share.clone(),
+            restarts: self.steps[index.index()].restarts,
+        })
+    }
+
+    /// The cache that would hold what the function comes back to.
+    fn fitting(&self, function: FunctionId) -> Metric {
+        let filter = crate::selection::Filter::Function(
+            self.profile.stacks.functions[function.index()].name.clone(),
+        );
+        let Ok(selection) = Selection::resolve(self.profile, &[filter]) else {
+            return Metric::unavailable("bytes", "its name cannot be looked up");
+        };
+        let sizes = cache_sizes(&self.profile.recording.run);
+        let keys = [Key::Function];
+        let tlb = TlbSizes::default();
+        let found = reuse(self.profile, self.code, &selection, &keys, &sizes, tlb);
+        let own = found.rows.iter().find(|row| row.key.function == Some(function));
+        own.map_or_else(
+            || Metric::unavailable("bytes", "no burst has enough accesses"),
+            |row| row.curve.fitting(),
+        )
+    }
+
+    fn repeated(&self) -> Vec<RepeatedFunction> {
+        let stacks = &self.profile.stacks;
+        let mut loads: BTreeMap<FunctionId, Vec<SiteIndex>> = BTreeMap::new();
+        for at in 0..self.code.sites.len() {
+            let site = SiteIndex::new(at);
+            let address = self.code.sites[at].access.address();
+            if address.base != Some(Gpr::RSP) && self.steps[at].executions > 0 {
+                let function = stacks.places[self.place(site).index()].function;
+                loads.entry(function).or_default().push(site);
+            }
+        }
+        let times = hotspots(self.profile, &Selection::default(), &[Key::Function]);
+        let bursts = traced_bursts(self.profile.recording).count().max(1) as f64;
+        let mut found = Vec::new();
+        for row in &times.rows {
+            let Some(function) = row.key.function else { continue };
+            let Some(sites) = loads.get(&function) else { continue };
+            let runs = sites.iter().map(|site| self.steps[site.index()].executions).max();
+            let per_burst = runs.unwrap_or(0) as f64 / bursts;
+            let named = !stacks.functions[function.index()].name.starts_with('[');
+            if named && per_burst >= LOOP && self.repeats(sites) {
+                found.push(RepeatedFunction {
+                    place: Where::of(self.profile, row.place),
+                    caller: self.caller(function),
+                    time: self.profile.cpu_scale().quantity(&row.self_time),
+                    loads: sites.len(),
+                    per_burst: Metric {
+                        evidence: Some(Evidence::Traced),
+                        samples: bursts as u64,
+                        ..Metric::counted(per_burst, "count")
+                    },
+                });
+            }
+        }
+        found
+    }
+
+    /// Whether all accesses are loads that repeat themselves, one of them not of a fixed address.
+    fn repeats(&self, sites: &[SiteIndex]) -> bool {
+        let all = sites.iter().all(|site| {
+            let steps = &self.steps[site.index()];
+            let same = steps.same as f64 >= SAME * steps.distances as f64;
+            let reads = self.code.sites[site.index()].access.kind == Kind::Read;
+            reads && steps.distances > 0 && same && !steps.written
+        });
+        let variable = sites.iter().any(|site| {
+            let address = self.code.sites[site.index()].access.address();
+            address.base.is_some() || address.segment == Segment::Fs
+        });
+        all && variable
+    }
+
+    /// The frame outside of the function's own that has most of its samples.
+    fn caller(&self, function: FunctionId) -> Where {
+        let stacks = &self.profile.stacks;
+        let mut callers: BTreeMap<PlaceId, Weight> = BTreeMap::new();
+        for cell in self.profile.all_cells() {
+            let mut frames = stacks.frames(cell.stack);
+            let own = frames.next().map(|place| stacks.places[place.index()].function);
+            if own == Some(function)
+                && let Some(caller) = frames.next()
+            {
+                callers.entry(caller).or_default().merge(&cell.weight);
+            }
+        }
+        let top = callers.into_iter().max_by_key(|(_, weight)| weight.amount());
+        top.map_or_else(Where::default, |(place, _)| Where::of(self.profile, place))
+    }
+}

@@ -1,0 +1,303 @@
+//! Findings: what is slow for a known reason, with evidence, place, advice and what it would gain.
+//!
+//! What for: [`RULES`] is the table, one file per rule. A rule is a pure function from [`Figures`], which are computed
+//! before, to findings. What not: measuring; a rule adds no figure of its own but the gain.
+//!
+//! A condition compares the end of an interval that is worse for it: a rule fires when the whole interval passes. On top
+//! of that every finding must save at least [`LEAST_GAIN`] of the elapsed time with the low end of its own interval, so
+//! that noise and trifles stay silent. What a rule cannot judge, it says ([`Unjudged`]), with the reason.
+//!
+//! Formulas of the gains: `docs/findings/README.md`. All are of elapsed time: CPU seconds are divided by the number of
+//! threads that run at a time.
+
+mod allocator;
+mod bandwidth;
+mod chase;
+mod core;
+mod disk;
+mod faults;
+mod figures;
+mod imbalance;
+mod oversubscribed;
+mod records;
+mod repeated;
+mod sharing;
+mod steps;
+mod stores;
+mod strided;
+mod tlb;
+
+use facts::{Evidence, Metric};
+
+pub use self::figures::{
+    FaultFigures, Figures, HotFunction, HotSite, RepeatedFunction, SharedFigure, Spent, ThreadTime,
+    Traced, Where,
+};
+pub use self::steps::Restarts;
+
+/// A finding saves at least this share of the elapsed time.
+pub const LEAST_GAIN: f64 = 0.03;
+/// From this share on it is of medium severity, and of high.
+const MEDIUM: f64 = 0.08;
+const HIGH: f64 = 0.25;
+
+/// How much there is to gain.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Severity {
+    /// Nothing to gain: what is known.
+    Info,
+    /// Below 8 % of the elapsed time.
+    Low,
+    /// Below 25 %.
+    Medium,
+    /// More.
+    High,
+}
+
+impl Severity {
+    /// In a word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Info => "info",
+            Severity::Low => "low",
+            Severity::Medium => "medium",
+            Severity::High => "high",
+        }
+    }
+}
+
+/// A figure that a finding rests on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Proof {
+    /// What it is.
+    pub what: String,
+    /// The figure.
+    pub metric: Metric,
+}
+
+impl Proof {
+    fn new(what: impl Into<String>, metric: &Metric) -> Proof {
+        Proof { what: what.into(), metric: metric.clone() }
+    }
+}
+
+/// What was found.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Finding {
+    /// The rule.
+    pub id: &'static str,
+    /// By the gain.
+    pub severity: Severity,
+    /// In a sentence.
+    pub title: String,
+    /// What it rests on.
+    pub evidence: Vec<Proof>,
+    /// Where.
+    pub place: Where,
+    /// What to do.
+    pub advice: String,
+    /// Elapsed seconds that this would save; `value` is `None` where nothing is to be gained.
+    pub gain: Metric,
+    /// The view that shows more, and its options.
+    pub next: Vec<String>,
+}
+
+/// What a rule says before it is ranked.
+struct Draft {
+    title: String,
+    evidence: Vec<Proof>,
+    place: Where,
+    advice: String,
+    gain: Metric,
+    next: Vec<String>,
+}
+
+/// A row of the table.
+pub struct Rule {
+    /// Its name, fixed.
+    pub id: &'static str,
+    /// What it looks for.
+    pub about: &'static str,
+    judge: fn(&Figures) -> Result<Vec<Draft>, String>,
+}
+
+/// All rules. The order is that of equal gains.
+pub const RULES: [Rule; 15] = [
+    Rule {
+        id: "bandwidth-saturated",
+        about: "memory delivers as fast as it can",
+        judge: bandwidth::judge,
+    },
+    Rule {
+        id: "non-temporal-stores",
+        about: "lines are fetched only to be overwritten",
+        judge: stores::judge,
+    },
+    Rule {
+        id: "pointer-chase",
+        about: "each load waits for the address that the one before brings",
+        judge: chase::judge,
+    },
+    Rule {
+        id: "strided-walk",
+        about: "a loop steps from line to line and comes back for the neighbours",
+        judge: strided::judge,
+    },
+    Rule {
+        id: "low-line-use",
+        about: "most bytes of fetched lines are not used",
+        judge: records::judge,
+    },
+    Rule {
+        id: "repeated-loads",
+        about: "a helper reads the same addresses for each element",
+        judge: repeated::judge,
+    },
+    Rule { id: "tlb-bound", about: "address translation needs page walks", judge: tlb::judge },
+    Rule {
+        id: "false-sharing",
+        about: "threads write different bytes of one line",
+        judge: sharing::judge_false,
+    },
+    Rule {
+        id: "true-sharing",
+        about: "threads write the same bytes all the time",
+        judge: sharing::judge_true,
+    },
+    Rule {
+        id: "fault-churn",
+        about: "memory is given back and faulted in anew",
+        judge: faults::judge_churn,
+    },
+    Rule {
+        id: "fault-startup",
+        about: "new memory costs a page fault for every 4 KiB",
+        judge: faults::judge_startup,
+    },
+    Rule { id: "disk-faults", about: "pages come from a disk", judge: disk::judge },
+    Rule {
+        id: "allocator-churn",
+        about: "much time goes into allocating and freeing",
+        judge: allocator::judge,
+    },
+    Rule {
+        id: "load-imbalance",
+        about: "threads wait for the one with the most work",
+        judge: imbalance::judge,
+    },
+    Rule {
+        id: "oversubscribed",
+        about: "more threads compute than CPUs may be used",
+        judge: oversubscribed::judge,
+    },
+];
+
+/// A rule that could not be judged.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unjudged {
+    /// The rule.
+    pub id: &'static str,
+    /// What it looks for.
+    pub about: &'static str,
+    /// Why not, and what would allow it.
+    pub why: String,
+}
+
+/// The whole of it.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Findings {
+    /// Most seconds saved first.
+    pub found: Vec<Finding>,
+    /// In the order of the table.
+    pub unjudged: Vec<Unjudged>,
+}
+
+/// Judges all rules.
+#[must_use]
+pub fn findings(figures: &Figures) -> Findings {
+    let mut all = Findings::default();
+    for rule in &RULES {
+        match (rule.judge)(figures) {
+            Ok(drafts) => {
+                let ranked = drafts.into_iter().filter_map(|draft| rank(rule.id, draft, figures));
+                all.found.extend(ranked);
+            }
+            Err(why) => all.unjudged.push(Unjudged { id: rule.id, about: rule.about, why }),
+        }
+    }
+    // The sort is stable: equal gains keep the order of the table.
+    all.found.sort_by(|a, b| b.gain.value.unwrap_or(0.0).total_cmp(&a.gain.value.unwrap_or(0.0)));
+    if let Some(draft) = core::judge(figures, &all.found) {
+        all.found.push(finding(core::ID, Severity::Info, draft));
+    }
+    all
+}
+
+/// A finding that is worth saying.
+fn rank(id: &'static str, draft: Draft, figures: &Figures) -> Option<Finding> {
+    let Some(gain) = draft.gain.value else { return Some(finding(id, Severity::Info, draft)) };
+    let elapsed = figures.elapsed.max(1e-9);
+    let least = draft.gain.low.unwrap_or(0.0) / elapsed;
+    let severity = match gain / elapsed {
+        share if share >= HIGH => Severity::High,
+        share if share >= MEDIUM => Severity::Medium,
+        _ => Severity::Low,
+    };
+    (least >= LEAST_GAIN).then(|| finding(id, severity, draft))
+}
+
+fn finding(id: &'static str, severity: Severity, draft: Draft) -> Finding {
+    let Draft { title, evidence, place, advice, gain, next } = draft;
+    Finding { id, severity, title, evidence, place, advice, gain, next }
+}
+
+/// The low end; 0 without one.
+fn low(metric: &Metric) -> f64 {
+    metric.low.unwrap_or(0.0)
+}
+
+/// The high end; infinite without one.
+fn high(metric: &Metric) -> f64 {
+    metric.high.unwrap_or(f64::INFINITY)
+}
+
+/// Elapsed seconds: CPU seconds times shares in percent, each with the interval of its own, over the threads that run.
+fn saved(figures: &Figures, seconds: &Metric, percents: &[&Metric]) -> Metric {
+    let product = |part: fn(&Metric) -> Option<f64>| {
+        percents.iter().try_fold(part(seconds)? / figures.running, |product, percent| {
+            Some(product * part(percent)?.min(100.0) / 100.0)
+        })
+    };
+    let samples = percents.iter().map(|percent| percent.samples).min().unwrap_or(seconds.samples);
+    Metric {
+        value: product(|metric| metric.value),
+        unit: "s".to_owned(),
+        low: product(|metric| metric.low),
+        high: product(|metric| metric.high),
+        evidence: Some(Evidence::Estimated),
+        samples,
+        lost: 0,
+        note: None,
+    }
+}
+
+/// A share that is known exactly.
+fn exactly(percent: f64) -> Metric {
+    Metric::counted(percent, "percent")
+}
+
+/// The words of a command that shows a view of one function.
+fn view(name: &str, place: &Where) -> Vec<String> {
+    let mut words = vec!["report".to_owned(), name.to_owned()];
+    if let Some(function) = place.function.as_deref().filter(|name| !name.starts_with('[')) {
+        let function = crate::selection::bare_function_name(function);
+        words.extend(["--filter".to_owned(), format!("function={function}")]);
+    }
+    words
+}
+
+/// `1.2 MiB`, for advice.
+fn size(bytes: f64) -> String {
+    base::Bytes(bytes as u64).to_string()
+}

@@ -1,0 +1,49 @@
+//! `oversubscribed`: more threads compute at a time than there are CPUs, or than the quota allows.
+//!
+//! Fires when clearly more threads than CPUs have a good part of the most busy one's CPU time and the CPUs are busy.
+//! What it costs depends on what threads wait for each other: no gain is stated.
+
+use facts::Metric;
+
+use super::{Draft, Figures, Proof, ThreadTime, Where, low};
+
+/// A thread computes if it has this part of the most busy one's CPU time.
+const WORKS: f64 = 0.3;
+/// Busy CPUs, percent of those that may be used; the rest of the machine counts, as far as others use it.
+const BUSY: f64 = 85.0;
+
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+    let threads = figures.threads.as_ref().map_err(String::clone)?;
+    let cpus = figures.usable_cpus.ok_or("the number of usable CPUs is not known")?;
+    let cpu = figures.cpu_time.value.ok_or("the CPU time of the program is not known")?;
+    let most = threads.iter().map(|thread| thread.cpu.value.unwrap_or(0.0)).fold(0.0, f64::max);
+    let working: Vec<&ThreadTime> =
+        threads.iter().filter(|thread| low(&thread.cpu) >= WORKS * most).collect();
+    let offered = (cpus * figures.elapsed).max(1e-9);
+    let busy = cpu / offered * 100.0 + figures.other_percent.value.unwrap_or(0.0);
+    // Threads one after another are not too many: together they must have lived much longer than the CPUs offer.
+    let lived: f64 = working.iter().map(|thread| thread.life.1 - thread.life.0).sum();
+    let many = working.len() as f64 >= cpus * 1.5 && lived >= 1.3 * offered;
+    if !many || busy < BUSY {
+        return Ok(Vec::new());
+    }
+    let count = working.len();
+    let quota = match figures.quota {
+        Some(quota) => format!(" (a quota of {quota:.1} CPUs is set)"),
+        None => String::new(),
+    };
+    Ok(vec![Draft {
+        title: format!("{count} threads compute on {cpus:.0} CPUs{quota}"),
+        evidence: vec![
+            Proof::new("CPU time", &figures.cpu_time),
+            Proof::new("threads existed without running", &figures.waiting),
+        ],
+        place: Where::default(),
+        advice: format!(
+            "Start no more threads than may run, {cpus:.0} here (OMP_NUM_THREADS, or what the program has for it): more \
+             only wait for each other, and throw each other's data out of the caches."
+        ),
+        gain: Metric::unavailable("s", "depends on what the threads wait for"),
+        next: ["report", "threads"].map(str::to_owned).to_vec(),
+    }])
+}

@@ -1,0 +1,77 @@
+//! `low-line-use`: a loop steps through records and uses few bytes of the lines that it fetches.
+//!
+//! Fires when the sites of one stride together use at most [`USED`] of their lines, with the high end, and have a good part
+//! of the waits. Gain: the part of the waits for what is not used.
+
+use facts::{Evidence, Metric};
+
+use super::strided::walks;
+use super::{Draft, Figures, HotFunction, HotSite, Proof, low, saved, view};
+use crate::accesses::Pattern;
+
+/// Percent of the bytes of fetched lines.
+const USED: f64 = 50.0;
+const WAITS: f64 = 25.0;
+const PART: f64 = 30.0;
+
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+    let traced = figures.traced.as_ref().map_err(String::clone)?;
+    Ok(traced.functions.iter().filter_map(|one| draft(figures, one)).collect())
+}
+
+fn step(site: &HotSite) -> Option<i64> {
+    let Pattern::Strided(stride) = site.pattern else { return None };
+    (walks(site).is_none() && low(&site.stride_share) >= 50.0).then_some(stride)
+}
+
+fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
+    let (site, stride) = function.sites.iter().find_map(|site| Some((site, step(site)?)))?;
+    let alike = || function.sites.iter().filter(|site| step(site) == Some(stride));
+    // Different fields of one array, or the same of several: that is not known, so their uses add, which is the most.
+    let sum = |part: fn(&Metric) -> Option<f64>| {
+        alike().map(|site| part(&site.line_use)).sum::<Option<f64>>().map(|sum| sum.min(100.0))
+    };
+    let used = Metric {
+        value: sum(|metric| metric.value),
+        low: sum(|metric| metric.low.or(metric.value)),
+        high: sum(|metric| metric.high.or(metric.value)),
+        evidence: Some(Evidence::Traced),
+        ..site.line_use.clone()
+    };
+    let part = Metric {
+        value: alike().map(|site| site.share.value).sum(),
+        low: alike().map(|site| site.share.low).sum(),
+        high: alike().map(|site| site.share.high).sum::<Option<f64>>().map(|sum| sum.min(100.0)),
+        ..site.share.clone()
+    };
+    let unknown = used.high.is_none_or(|high| high > USED);
+    if unknown || low(&function.waits) < WAITS || low(&part) < PART {
+        return None;
+    }
+    let rest = |value: Option<f64>| value.map(|value| 100.0 - value);
+    let unused = Metric {
+        value: rest(used.value),
+        low: rest(used.high),
+        high: rest(used.low),
+        ..used.clone()
+    };
+    let name = site.place.function.as_deref().unwrap_or("a function");
+    Some(Draft {
+        title: format!(
+            "{name} uses {:.0} % of the bytes of the lines that it fetches",
+            used.value.unwrap_or(0.0)
+        ),
+        evidence: vec![
+            Proof::new("bytes used of the lines fetched", &used),
+            Proof::new("time beyond what its instructions need", &function.waits),
+            Proof::new("part of these accesses in it", &part),
+        ],
+        place: site.place.clone(),
+        advice: format!(
+            "It steps {stride:+} bytes at a time. Keep what this loop uses together: an array per field instead of an \
+             array of records, or hot fields apart from those that are rarely used."
+        ),
+        gain: saved(figures, &function.time, &[&function.waits, &part, &unused]),
+        next: view("accesses", &site.place),
+    })
+}

@@ -1,0 +1,76 @@
+//! `false-sharing` and `true-sharing`: a line that threads take from each other.
+//!
+//! Fires when at least [`PAIRS`] pairs of bursts show it, the least of which leave room for a good part of the time.
+//! Gain: turns per second × what one costs, of the CPU time of the threads in this code; a turn needs both sides, so that
+//! half of the possible turns is the likely number and a tenth the least.
+
+use facts::{Evidence, Metric};
+
+use super::{Draft, Figures, Proof, SharedFigure, low, saved};
+
+const PAIRS: u64 = 3;
+/// Seconds that a line takes from core to core: 40 to 150 ns in published measurements of server processors of these
+/// years (core-to-core latency within a socket).
+const TURN: (f64, f64, f64) = (40e-9, 80e-9, 150e-9);
+/// A thread that waits for a line does little else, percent.
+const MOST: f64 = 90.0;
+
+pub(super) fn judge_false(figures: &Figures) -> Result<Vec<Draft>, String> {
+    let lines = figures.shared.as_ref().map_err(String::clone)?;
+    let drafts = lines.iter().filter(|line| line.different_bytes);
+    Ok(drafts.filter_map(|line| draft(figures, line)).take(1).collect())
+}
+
+pub(super) fn judge_true(figures: &Figures) -> Result<Vec<Draft>, String> {
+    let lines = figures.shared.as_ref().map_err(String::clone)?;
+    let drafts = lines.iter().filter(|line| !line.different_bytes);
+    Ok(drafts.filter_map(|line| draft(figures, line)).take(1).collect())
+}
+
+fn draft(figures: &Figures, line: &SharedFigure) -> Option<Draft> {
+    if line.pairs < PAIRS {
+        return None;
+    }
+    let percent = |turns: Option<f64>, share: f64, seconds: f64| {
+        turns.map(|turns| (turns * share * seconds * 100.0).min(MOST))
+    };
+    let rate = &line.conflicts;
+    let least = rate.low.or(rate.value);
+    let part = Metric {
+        value: percent(rate.value, 0.5, TURN.1),
+        low: percent(least, 0.1, TURN.0),
+        high: percent(rate.high.or(rate.value), 1.0, TURN.2),
+        unit: "percent".to_owned(),
+        evidence: Some(Evidence::Estimated),
+        ..rate.clone()
+    };
+    if low(&part) <= 0.0 {
+        return None;
+    }
+    let name = line.place.function.as_deref().unwrap_or("a function");
+    let threads = line.threads;
+    let (title, advice) = if line.different_bytes {
+        (
+            format!("{threads} threads use different bytes of one line in {name}"),
+            "Put what different threads write at least 64 bytes apart (128 where lines are fetched in pairs): \
+             `alignas(64)` on the element, or a copy per thread that is added up at the end.",
+        )
+    } else {
+        (
+            format!("{threads} threads write to the same place all the time in {name}"),
+            "Write there less often: a counter or a part per thread, added up at the end; where it is a lock, hold it \
+             for less, or have more of them.",
+        )
+    };
+    Some(Draft {
+        title,
+        evidence: vec![
+            Proof::new("turns that are possible per second", rate),
+            Proof::new("CPU time of these threads in this code", &line.time),
+        ],
+        place: line.place.clone(),
+        advice: advice.to_owned(),
+        gain: saved(figures, &line.time, &[&part]),
+        next: vec!["report".to_owned(), "sharing".to_owned()],
+    })
+}

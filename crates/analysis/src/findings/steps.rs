@@ -1,0 +1,154 @@
+//! How a site goes on where its stride ends, and which loads read the same place all the time.
+//!
+//! What for: two questions that a stride alone leaves open. A walk with a long stride through a matrix comes back for the
+//! next column: each run starts near the one before. One through the records of an array starts elsewhere, or at the
+//! same place again. And a load of one address repeats itself only if nobody writes there meanwhile.
+//! What not: patterns (`accesses`).
+//! Assumption: who writes to one place all the time does so from a site that has one address in a burst; a stream that
+//! passes the place once is overlooked.
+
+use facts::{Burst, Recording};
+use x86::Kind;
+
+use crate::traced::{Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode, replay};
+
+const LINE: u64 = x86::LINE_BYTES as u64;
+
+/// Where runs of one stride start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Restarts {
+    /// Within a line of the run before, but not at the same place.
+    pub near: u64,
+    /// All.
+    pub all: u64,
+}
+
+/// What a site did in all bursts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Steps {
+    pub(super) restarts: Restarts,
+    /// Distances between successive addresses in a burst, and those that are 0.
+    pub(super) distances: u64,
+    pub(super) same: u64,
+    pub(super) executions: u64,
+    /// Somebody wrote to the one address that it has in a burst.
+    pub(super) written: bool,
+}
+
+/// In the burst at hand.
+#[derive(Clone, Copy, Default)]
+struct Now {
+    seen: bool,
+    constant: bool,
+    first: u64,
+    bytes: u64,
+    last: u64,
+    stride: Option<i64>,
+    start_of_run: u64,
+}
+
+/// The steps of each site.
+pub(super) fn steps(recording: &Recording, code: &TracedCode) -> Vec<Steps> {
+    let sites = code.sites.len();
+    let mut watcher = Watcher {
+        code,
+        steps: vec![Steps::default(); sites],
+        now: vec![Now::default(); sites],
+        touched: Vec::new(),
+    };
+    replay(recording, code, &mut watcher);
+    watcher.steps
+}
+
+struct Watcher<'a> {
+    code: &'a TracedCode,
+    steps: Vec<Steps>,
+    now: Vec<Now>,
+    touched: Vec<SiteIndex>,
+}
+
+impl Observer for Watcher<'_> {
+    fn begin(&mut self, _: &Burst) {}
+
+    fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
+        for access in &block.accesses {
+            execution.touches(access, |touch| self.touch(access.site, touch));
+        }
+    }
+
+    fn end(&mut self, _: &Burst) {
+        let writes = |site: &&SiteIndex| {
+            let kind = self.code.sites[site.index()].access.kind;
+            matches!(kind, Kind::Write | Kind::ReadWrite | Kind::StreamingWrite)
+        };
+        let constant = |site: &&SiteIndex| self.now[site.index()].constant;
+        let mut written: Vec<(u64, u64)> = self
+            .touched
+            .iter()
+            .filter(writes)
+            .filter(constant)
+            .map(|site| (self.now[site.index()].first, self.now[site.index()].bytes))
+            .collect();
+        written.sort_unstable();
+        for site in self.touched.drain(..) {
+            let now = std::mem::take(&mut self.now[site.index()]);
+            if !now.constant || self.code.sites[site.index()].access.kind != Kind::Read {
+                continue;
+            }
+            let end = now.first.saturating_add(now.bytes);
+            let before = written.partition_point(|(start, _)| *start < end);
+            // No access is longer than a line: what starts earlier ends before.
+            let hit = written[..before]
+                .iter()
+                .rev()
+                .take_while(|(start, _)| start.saturating_add(LINE) > now.first)
+                .any(|(start, bytes)| start.saturating_add(*bytes) > now.first);
+            self.steps[site.index()].written |= hit;
+        }
+    }
+}
+
+impl Watcher<'_> {
+    fn touch(&mut self, site: SiteIndex, touch: Touch) {
+        let (start, stride, count, bytes) = match touch {
+            Touch::Run { start, stride, count, bytes } => (start, stride, count, bytes),
+            Touch::AtLeast { start, bytes } => (start, 0, 1, bytes),
+            Touch::Unknown { .. } => return,
+        };
+        let (steps, now) = (&mut self.steps[site.index()], &mut self.now[site.index()]);
+        steps.executions = steps.executions.saturating_add(count);
+        if now.seen {
+            steps.distances = steps.distances.saturating_add(1);
+            steps.same += u64::from(start == now.last);
+            now.constant &= start == now.last;
+            let distance = start.wrapping_sub(now.last).cast_signed();
+            match now.stride {
+                None => now.stride = Some(distance),
+                Some(stride) if stride == distance => {}
+                Some(_) => {
+                    let moved = start.abs_diff(now.start_of_run);
+                    steps.restarts.all = steps.restarts.all.saturating_add(1);
+                    steps.restarts.near += u64::from(moved > 0 && moved < LINE);
+                    (now.start_of_run, now.stride) = (start, None);
+                }
+            }
+        } else {
+            self.touched.push(site);
+            *now = Now {
+                seen: true,
+                constant: true,
+                first: start,
+                bytes: u64::from(bytes),
+                start_of_run: start,
+                ..Now::default()
+            };
+        }
+        if count > 1 {
+            steps.distances = steps.distances.saturating_add(count - 1);
+            steps.same += if stride == 0 { count - 1 } else { 0 };
+            now.constant &= stride == 0;
+            now.stride = Some(stride);
+        }
+        now.last = start.wrapping_add(stride.cast_unsigned().wrapping_mul(count - 1));
+    }
+}

@@ -1,0 +1,48 @@
+//! `non-temporal-stores`: a loop overwrites lines that it did not read, and each is fetched first.
+//!
+//! Fires when the function waits at high bandwidth and stores alone fetch a good part of its bytes, from sites that write
+//! neighbours in order. Gain: that part of its waits.
+
+use super::{Draft, Figures, HotFunction, Proof, low, saved, view};
+use crate::accesses::Pattern;
+
+/// Bytes fetched for stores alone, percent of all.
+const OVERWRITTEN: f64 = 15.0;
+/// Stores that stay in the caches are better off there: only near the limit of memory, percent.
+const BUSY: f64 = 30.0;
+const WAITS: f64 = 15.0;
+
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+    let traced = figures.traced.as_ref().map_err(String::clone)?;
+    Ok(traced.functions.iter().filter_map(|one| draft(figures, one)).collect())
+}
+
+fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
+    let busy = low(&function.of_reach) >= BUSY && low(&function.waits) >= WAITS;
+    let store = function
+        .sites
+        .iter()
+        .find(|site| site.writes && !site.reads && site.pattern == Pattern::Unit)?;
+    if !busy || low(&function.overwritten) < OVERWRITTEN {
+        return None;
+    }
+    let name = store.place.function.as_deref().unwrap_or("a function");
+    Some(Draft {
+        title: format!("{name} fetches lines from memory only to overwrite them"),
+        evidence: vec![
+            Proof::new("bytes fetched for stores alone, of all it moves", &function.overwritten),
+            Proof::new("bandwidth, of what so many threads reach", &function.of_reach),
+            Proof::new("time beyond what its instructions need", &function.waits),
+        ],
+        place: store.place.clone(),
+        advice: "Write past the caches: `_mm_stream_pd` and its relatives with an `sfence` at the end, or \
+                 `#pragma omp simd nontemporal(...)` where the compiler knows it, or memcpy and memset for plain copies. \
+                 Only where the data are not read again soon."
+            .to_owned(),
+        gain: saved(figures, &function.time, &[&function.waits, &function.overwritten]),
+        next: view("bandwidth", &function.place)
+            .into_iter()
+            .chain(["-g".to_owned(), "function,source-line".to_owned()])
+            .collect(),
+    })
+}

@@ -1,0 +1,56 @@
+//! `tlb-bound`: accesses whose translation is in no TLB, on small pages.
+//!
+//! Fires when a function waits, and page walks at the cost that the latency ladder shows for small pages fill a good part
+//! of its time. Gain: walks × (latency with 4 KiB pages - with 2 MiB pages), but no more than its waits.
+
+use facts::{Evidence, Metric};
+
+use super::{Draft, Figures, HotFunction, Proof, high, low, saved, view};
+
+const WAITS: f64 = 25.0;
+/// Of anonymous memory, percent: with more there are few small pages left to replace.
+const HUGE: f64 = 50.0;
+
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+    let traced = figures.traced.as_ref().map_err(String::clone)?;
+    let Some(cost) = &figures.walk_cost else {
+        return Err(
+            "what a page walk costs was not measured, or 2 MiB pages cannot be had: run `fathom machine`"
+                .to_owned(),
+        );
+    };
+    if figures.faults.huge_percent.value.is_some_and(|percent| percent > HUGE) {
+        return Ok(Vec::new());
+    }
+    Ok(traced.functions.iter().filter_map(|one| draft(figures, one, cost)).collect())
+}
+
+fn draft(figures: &Figures, function: &HotFunction, cost: &Metric) -> Option<Draft> {
+    if low(&function.waits) < WAITS {
+        return None;
+    }
+    let product = |walks: Option<f64>, nanos: Option<f64>| Some(walks? * nanos? * 1e-9 * 100.0);
+    let most = |percent: Option<f64>| Some(percent?.min(high(&function.waits)));
+    let percent = Metric {
+        value: most(product(function.walks.value, cost.value)),
+        low: most(product(function.walks.low, cost.low)),
+        high: most(product(function.walks.high, cost.high)),
+        unit: "percent".to_owned(),
+        evidence: Some(Evidence::Estimated),
+        ..function.walks.clone()
+    };
+    let name = function.place.function.as_deref().unwrap_or("a function");
+    Some(Draft {
+        title: format!("{name} waits for the translation of addresses"),
+        evidence: vec![
+            Proof::new("page walks per second", &function.walks),
+            Proof::new("what a walk costs here", cost),
+            Proof::new("time beyond what its instructions need", &function.waits),
+            Proof::new("anonymous memory in huge pages", &figures.faults.huge_percent),
+        ],
+        place: function.place.clone(),
+        advice: super::faults::huge_pages(&figures.faults),
+        gain: saved(figures, &function.time, &[&percent]),
+        next: view("reuse", &function.place),
+    })
+}

@@ -1,0 +1,252 @@
+//! What memory does to each function, as compiled with all that is inlined into it.
+//!
+//! What for: rules that name a place. Bursts that began in a function speak for its CPU time, as in `strata`; a function
+//! with fewer than [`FEWEST`] of them is left out. What not: which rule applies (`findings`).
+//!
+//! Weight of a site: its loads beyond the first level, each times the latency of the level that serves it. So the shares
+//! of sites say where waits come from, as far as loads do not overlap and prefetchers do not hide them; stores count by
+//! the lines that they fetch.
+
+use std::collections::BTreeMap;
+
+use facts::{Evidence, Metric};
+use x86::Kind;
+
+use super::bandwidth::Quantity;
+use super::bound::usual;
+use super::model::Between;
+use super::{LINE, Memory};
+use crate::interval::ratio_of_sums;
+use crate::stack::FunctionId;
+use crate::traced::SiteIndex;
+use crate::weight::Weight;
+
+/// Fewer bursts make no figure with an interval worth reading.
+const FEWEST: usize = 5;
+/// Nanoseconds of the levels beyond the first, where the machine was not measured.
+const USUAL_LATENCY: [f64; 3] = [4.0, 20.0, 100.0];
+
+/// A site's part in its function.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SiteWeight {
+    /// The site.
+    pub site: SiteIndex,
+    /// Executions, of all accesses of the function, percent.
+    pub executed: f64,
+    /// Its part of the function's waits, percent.
+    pub share: Metric,
+}
+
+/// One function.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FunctionMemory {
+    /// Which.
+    pub function: FunctionId,
+    /// CPU time in its own code, seconds.
+    pub time: Metric,
+    /// Of that time, what its instructions do not need when all data are in the first level, percent.
+    pub waits: Metric,
+    /// Bytes to and from memory per second, in percent of what so many threads reach on this machine.
+    pub of_reach: Metric,
+    /// Of these bytes, those that were fetched for a store alone, percent.
+    pub overwritten: Metric,
+    /// Page walks per second of its time.
+    pub walks: Metric,
+    /// Its sites, heaviest first.
+    pub sites: Vec<SiteWeight>,
+}
+
+/// Quantities per burst, for the bursts of one function.
+struct Of<'a> {
+    bursts: &'a [usize],
+    evidence: Evidence,
+    unit: &'static str,
+    factor: f64,
+}
+
+impl Of<'_> {
+    /// The ratio of sums: scatter of bursts beside the model's doubt.
+    fn ratio(&self, part: &Quantity, whole: &[f64], nothing: &str) -> Metric {
+        let ratio = |values: &[f64]| {
+            let pairs: Vec<(f64, f64)> =
+                self.bursts.iter().map(|at| (values[*at], whole[*at])).collect();
+            ratio_of_sums(&pairs)
+        };
+        let (Some((likely, interval)), Some((low, _)), Some((high, _))) =
+            (ratio(&part.likely), ratio(&part.low), ratio(&part.high))
+        else {
+            return Metric::unavailable(self.unit, nothing);
+        };
+        let half = interval.map_or(likely, |(_, high)| high - likely);
+        let down = (likely - low).max(0.0).hypot(half);
+        let up = (high - likely).max(0.0).hypot(half);
+        let interval = ((likely - down).max(0.0) * self.factor, (likely + up) * self.factor);
+        let samples = self.bursts.len() as u64;
+        Metric::with_interval(self.evidence, likely * self.factor, self.unit, interval, samples)
+    }
+
+    fn percent(&self, part: &Quantity, whole: &[f64], nothing: &str) -> Metric {
+        let metric = self.ratio(part, whole, nothing);
+        let most = |value: Option<f64>| value.map(|value| value.min(100.0));
+        Metric { value: most(metric.value), high: most(metric.high), ..metric }
+    }
+}
+
+impl Memory<'_> {
+    /// All functions in which enough bursts began, most CPU time first.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn functions(&self) -> Result<Vec<FunctionMemory>, String> {
+        self.available()?;
+        let mut bursts: BTreeMap<FunctionId, Vec<usize>> = BTreeMap::new();
+        for (at, burst) in self.passed.bursts.iter().enumerate() {
+            bursts.entry(burst.function).or_default().push(at);
+        }
+        let times = self.function_times();
+        let (own, covered, all) = self.floored();
+        let (core, native) = self.core_times(usual(own, covered, all));
+        let scale = self.profile.cpu_scale();
+        let mut found: Vec<FunctionMemory> = bursts
+            .into_iter()
+            .filter(|(_, bursts)| bursts.len() >= FEWEST)
+            .map(|(function, bursts)| {
+                let weight = times.get(&function).copied().unwrap_or_default();
+                self.function(function, scale.quantity(&weight), &bursts, (&core, &native))
+            })
+            .collect();
+        found.sort_by(|a, b| b.time.value.unwrap_or(0.0).total_cmp(&a.time.value.unwrap_or(0.0)));
+        Ok(found)
+    }
+
+    /// Samples outside of the kernel, by compiled function.
+    fn function_times(&self) -> BTreeMap<FunctionId, Weight> {
+        let mut times: BTreeMap<FunctionId, Weight> = BTreeMap::new();
+        for cell in self.profile.all_cells().iter().filter(|cell| !cell.kernel) {
+            let function = self.profile.stacks.compiled_user(cell.stack);
+            times.entry(function).or_default().merge(&cell.weight);
+        }
+        times
+    }
+
+    fn function(
+        &self,
+        function: FunctionId,
+        time: Metric,
+        bursts: &[usize],
+        (core, native): (&Quantity, &[f64]),
+    ) -> FunctionMemory {
+        let of = |evidence, unit, factor| Of { bursts, evidence, unit, factor };
+        let percent = of(Evidence::Estimated, "percent", 100.0);
+        let core = percent.percent(core, native, "no time in its bursts");
+        let rest = |value: Option<f64>| value.map(|value| (100.0 - value).max(0.0));
+        let waits = Metric {
+            value: rest(core.value),
+            low: rest(core.high),
+            high: rest(core.low),
+            ..core.clone()
+        };
+        let sums = self.sums(bursts);
+        let running = self.running();
+        let of_reach = match self.reachable(running) {
+            Some(reach) => of(Evidence::Estimated, "percent", running / (reach * 1e9) * 100.0)
+                .ratio(&sums.moved, native, "no time in its bursts"),
+            None => Metric::unavailable("percent", "this machine's bandwidth was not measured"),
+        };
+        let nothing = "it moves no data to or from memory";
+        FunctionMemory {
+            function,
+            time,
+            waits,
+            of_reach,
+            overwritten: percent.percent(&sums.overwritten, &sums.moved.likely, nothing),
+            walks: of(Evidence::Simulated, "count/s", 1.0).ratio(&sums.walks, native, nothing),
+            sites: self.site_weights(bursts),
+        }
+    }
+
+    fn sums(&self, bursts: &[usize]) -> Sums {
+        let none = || Quantity::none(self.passed.bursts.len());
+        let mut sums = Sums { moved: none(), overwritten: none(), walks: none() };
+        for number in bursts {
+            let burst = &self.passed.bursts[*number];
+            for site in &burst.sites {
+                let lines = |lines| {
+                    let expected = (lines, site.firsts.as_slice());
+                    self.model.lines(burst.function, site.site, expected).times(LINE)
+                };
+                let (fills, dirtied) = (lines(&site.fills), lines(&site.dirtied));
+                let streamed = Between::exactly(site.streamed as f64);
+                self.add(&mut sums.moved, *number, fills.plus(dirtied).plus(streamed));
+                if self.code.sites[site.site.index()].access.kind == Kind::Write {
+                    self.add(&mut sums.overwritten, *number, fills);
+                }
+                let accesses = (site.loads + site.stores) as f64;
+                let walks = self.model.walks(site.site).times(accesses);
+                self.add(&mut sums.walks, *number, walks);
+            }
+        }
+        sums
+    }
+
+    fn site_weights(&self, bursts: &[usize]) -> Vec<SiteWeight> {
+        let latency = self.latencies();
+        let none = || Quantity::none(self.passed.bursts.len());
+        let mut sites: BTreeMap<SiteIndex, (f64, Quantity)> = BTreeMap::new();
+        let (mut executed, mut whole) = (0.0, none());
+        for number in bursts {
+            let burst = &self.passed.bursts[*number];
+            for site in &burst.sites {
+                let served = self.model.served(burst.function, site.site);
+                let touches = served.l1.plus(served.l2).plus(served.l3).plus(served.dram).likely;
+                let accesses = (site.loads + site.stores) as f64;
+                let per_touch = if touches > 0.0 { accesses / touches } else { 0.0 };
+                let weight = served.l2.times(latency[0]).plus(served.l3.times(latency[1]));
+                let weight = weight.plus(served.dram.times(latency[2])).times(per_touch);
+                let sums = sites.entry(site.site).or_insert_with(|| (0.0, none()));
+                sums.0 += accesses;
+                self.add(&mut sums.1, *number, weight);
+                self.add(&mut whole, *number, weight);
+                executed += accesses;
+            }
+        }
+        let of = Of { bursts, evidence: Evidence::Simulated, unit: "percent", factor: 100.0 };
+        let mut weights: Vec<SiteWeight> = sites
+            .into_iter()
+            .map(|(site, (count, weight))| SiteWeight {
+                site,
+                executed: count / f64::max(executed, 1.0) * 100.0,
+                // Both ends of the model's doubt move a part and the whole alike: only the scatter is left.
+                share: of.percent(
+                    &Quantity { low: weight.likely.clone(), high: weight.likely.clone(), ..weight },
+                    &whole.likely,
+                    "none of its accesses goes beyond the first-level cache",
+                ),
+            })
+            .collect();
+        let value = |one: &SiteWeight| one.share.value.unwrap_or(0.0);
+        weights.sort_by(|a, b| value(b).total_cmp(&value(a)));
+        weights
+    }
+
+    /// Nanoseconds of the second level, the third and memory.
+    fn latencies(&self) -> [f64; 3] {
+        let Some(found) = self.profile.recording.run.calibration.as_ref() else {
+            return USUAL_LATENCY;
+        };
+        let level = |level: u32| {
+            let cache = found.effective_caches.iter().find(|cache| cache.level == level);
+            cache.and_then(|cache| cache.latency.value)
+        };
+        let dram = found.dram_latency.as_ref().and_then(|latency| latency.value);
+        let measured = [level(2), level(3), dram];
+        std::array::from_fn(|at| measured[at].unwrap_or(USUAL_LATENCY[at]))
+    }
+}
+
+/// Of the bursts of one function.
+struct Sums {
+    moved: Quantity,
+    overwritten: Quantity,
+    walks: Quantity,
+}

@@ -1,0 +1,132 @@
+//! Findings as they leave the program: in the summary and in their own view.
+
+use analysis::findings::{Finding, Findings};
+use facts::Metric;
+use serde::Serialize;
+
+use crate::json::tidy;
+use crate::summary::quoted;
+use crate::text::{bytes, count, number, percent, seconds};
+
+/// One finding.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "as in docs/format/summary.schema.json")]
+pub struct FindingSummary {
+    pub id: &'static str,
+    pub severity: &'static str,
+    pub title: String,
+    pub evidence: Vec<ProofSummary>,
+    #[serde(rename = "where")]
+    pub place: PlaceSummary,
+    pub advice: String,
+    pub predicted_gain: Metric,
+    pub next_command: String,
+}
+
+/// A figure that a finding rests on.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "as in docs/format/summary.schema.json")]
+pub struct ProofSummary {
+    pub what: String,
+    pub metric: Metric,
+}
+
+/// Where it is.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "as in docs/format/summary.schema.json")]
+pub struct PlaceSummary {
+    pub function: Option<String>,
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    pub object: Option<String>,
+}
+
+/// All findings, with commands that name the result.
+pub(crate) fn summaries(judged: &Findings, result: &str) -> Vec<FindingSummary> {
+    judged.found.iter().map(|finding| summary(finding, result)).collect()
+}
+
+fn summary(finding: &Finding, result: &str) -> FindingSummary {
+    let evidence = finding
+        .evidence
+        .iter()
+        .map(|proof| ProofSummary { what: proof.what.clone(), metric: tidy(proof.metric.clone()) });
+    FindingSummary {
+        id: finding.id,
+        severity: finding.severity.name(),
+        title: finding.title.clone(),
+        evidence: evidence.collect(),
+        place: PlaceSummary {
+            function: finding.place.function.clone(),
+            file: finding.place.file.clone(),
+            line: finding.place.line,
+            object: finding.place.object.clone(),
+        },
+        advice: finding.advice.clone(),
+        predicted_gain: tidy(finding.gain.clone()),
+        next_command: command(&finding.next, result),
+    }
+}
+
+/// `fathom report VIEW -r RESULT ...`, as a shell takes it.
+fn command(words: &[String], result: &str) -> String {
+    let mut command = vec!["fathom".to_owned()];
+    command.extend(words.iter().map(|word| quoted(word)));
+    let after_view = command.len().min(3);
+    command.insert(after_view, format!("-r {}", quoted(result)));
+    command.join(" ")
+}
+
+impl FindingSummary {
+    /// `saves 0.31 s (0.2 to 0.41 s)`; empty where no gain is stated.
+    pub(crate) fn gain(&self) -> String {
+        let gain = &self.predicted_gain;
+        match (gain.value, gain.low, gain.high) {
+            (Some(value), Some(low), Some(high)) => {
+                format!("saves {} ({} to {})", seconds(value), seconds(low), seconds(high))
+            }
+            (Some(value), ..) => format!("saves {}", seconds(value)),
+            _ => String::new(),
+        }
+    }
+
+    /// `sum_field (/src/a.c:12), line 0x7f00`; empty where it is the whole program.
+    pub(crate) fn place(&self) -> String {
+        let place = &self.place;
+        let line = place.line.map(|line| format!(":{line}")).unwrap_or_default();
+        let file = place.file.as_ref().map(|file| format!(" ({file}{line})")).unwrap_or_default();
+        let object = place.object.as_ref().map(|object| format!(", {object}"));
+        place
+            .function
+            .as_ref()
+            .map(|function| format!("{function}{file}{}", object.unwrap_or_default()))
+            .unwrap_or_default()
+    }
+
+    /// Each figure in words.
+    pub(crate) fn proofs(&self) -> Vec<String> {
+        let proof = |one: &ProofSummary| format!("{} {}", one.what, shown(&one.metric));
+        self.evidence.iter().map(proof).collect()
+    }
+}
+
+/// The value with its interval.
+fn shown(metric: &Metric) -> String {
+    let Some(value) = metric.value else {
+        return format!("n/a ({})", metric.note.as_deref().unwrap_or("not recorded"));
+    };
+    let one = |value: f64| match metric.unit.as_str() {
+        "s" => seconds(value),
+        "bytes" => bytes(value),
+        "count" => count(value),
+        "count/s" => format!("{}/s", count(value)),
+        "percent" => format!("{} %", percent(value)),
+        unit => format!("{} {unit}", number(value)),
+    };
+    match (metric.low, metric.high) {
+        (Some(low), Some(high)) if low < high => {
+            format!("{} ({} to {})", one(value), one(low), one(high))
+        }
+        _ => one(value),
+    }
+}

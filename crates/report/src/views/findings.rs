@@ -1,0 +1,84 @@
+//! `findings`: what is slow for a known reason, and the rules that could not be judged.
+
+use analysis::TracedCode;
+use analysis::findings::{Figures, RULES};
+use analysis::memory::Memory;
+use analysis::summary::overview;
+
+use super::Request;
+use super::columns::{figure, missing, name};
+use crate::findings::{FindingSummary, summaries};
+use crate::table::{Cell, Look, Table};
+
+pub(crate) fn findings(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>) -> Table {
+    let profile = request.profile;
+    let figures = Figures::new(profile, code, memory, &overview(profile));
+    let judged = analysis::findings::findings(&figures);
+    let found = summaries(&judged, &request.options.result_name);
+    let columns = vec![
+        name("id", "Finding"),
+        name("severity", "Severity"),
+        figure("predicted_gain", "Saves", "s"),
+        name("title", "What"),
+        name("function", "Function"),
+        name("file", "File"),
+        name("line", "Line"),
+        name("object", "Object"),
+        name("evidence", "Evidence"),
+        name("advice", "Advice"),
+        name("next_command", "Next"),
+    ];
+    let mut notes: Vec<String> = (1..).zip(&found).flat_map(|(at, one)| remarks(at, one)).collect();
+    let silent = RULES.len() - judged.unjudged.len();
+    notes.push(format!("{silent} of {} rules could be judged.", RULES.len()));
+    for rule in &judged.unjudged {
+        notes.push(format!("Not judged: {} ({}): {}", rule.id, rule.about, rule.why));
+    }
+    let table = Table {
+        view: "findings",
+        result: request.options.result_name.clone(),
+        total: missing(columns.len()),
+        columns,
+        rows: found.iter().map(cells).collect(),
+        notes,
+        title: request.title("findings, by the elapsed time that they would save"),
+        looks: vec![
+            (Look::Text("severity"), "severity"),
+            (Look::Time("predicted_gain"), "saves"),
+            (Look::Text("id"), "finding"),
+            (Look::Function("function", None), "function"),
+            (Look::Place, "source"),
+        ],
+        page: 25,
+        empty: "Nothing is known to be slow for a reason that the rules look for.".to_owned(),
+    };
+    table.limited(request.options.limit)
+}
+
+fn cells(one: &FindingSummary) -> Vec<Cell> {
+    let place = &one.place;
+    vec![
+        Cell::text(one.id),
+        Cell::text(one.severity),
+        Cell::metric(one.predicted_gain.clone()),
+        Cell::text(one.title.clone()),
+        Cell::text_or_missing(place.function.as_deref()),
+        Cell::text_or_missing(place.file.as_deref()),
+        place.line.map_or(Cell::Missing, |line| Cell::Number(u64::from(line))),
+        Cell::text_or_missing(place.object.as_deref()),
+        Cell::Stack(one.proofs()),
+        Cell::text(one.advice.clone()),
+        Cell::text(one.next_command.clone()),
+    ]
+}
+
+/// What the columns have no room for.
+fn remarks(at: usize, one: &FindingSummary) -> [String; 3] {
+    let gain = one.gain();
+    let gain = if gain.is_empty() { gain } else { format!("; {gain}") };
+    [
+        format!("{at}. {}: {}{gain}. {}", one.id, one.title, one.advice),
+        format!("   evidence: {}", one.proofs().join("; ")),
+        format!("   next: {}", one.next_command),
+    ]
+}

@@ -1,0 +1,22 @@
+/* Two threads add arrays of 128 MiB: memory delivers what it can. */
+#include "finding.h"
+enum { N = 16 << 20 };
+static double *a, *b, *c;
+static double limit;
+__attribute__((noinline)) static double add(size_t from, size_t to) {
+    double sum = 0.0;
+    for (size_t i = from; i < to; i++) sum += a[i] + b[i] + c[i];
+    return sum;
+}
+static void *work(void *part) {
+    size_t half = (size_t)part;
+    while (seconds() < limit) keep(add(half * N / 2, (half + 1) * N / 2));
+    return NULL;
+}
+int main(int argc, char **argv) {
+    limit = limit_of(argc, argv);
+    a = huge(N * sizeof *a), b = huge(N * sizeof *b), c = huge(N * sizeof *c);
+    pthread_t threads[2];
+    for (size_t t = 0; t < 2; t++) pthread_create(&threads[t], NULL, work, (void *)t);
+    for (size_t t = 0; t < 2; t++) pthread_join(threads[t], NULL);
+}
