@@ -1,7 +1,7 @@
 /* The same sum over arrays that stay in the first-level cache: no memory at all. */
 #include "finding.h"
 enum { N = 1024 };
-static double a[N], b[N], c[N];
+static double *a, *b, *c;
 static double limit;
 __attribute__((noinline)) static double add(void) {
     double sum = 0.0;
@@ -15,6 +15,7 @@ static void *work(void *unused) {
 }
 int main(int argc, char **argv) {
     limit = limit_of(argc, argv);
+    a = huge(N * sizeof *a), b = huge(N * sizeof *b), c = huge(N * sizeof *c);
     pthread_t threads[2];
     for (size_t t = 0; t < 2; t++) pthread_create(&threads[t], NULL, work, NULL);
     for (size_t t = 0; t < 2; t++) pthread_join(threads[t], NULL);

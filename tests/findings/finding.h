@@ -22,7 +22,7 @@ static inline double seconds(void) {
 
 static inline double limit_of(int argc, char **argv) {
     seconds();
-    return argc > 1 ? atof(argv[1]) : 1.5;
+    return argc > 1 ? atof(argv[1]) : 3.0;
 }
 
 /* The compiler does not know what becomes of it. */

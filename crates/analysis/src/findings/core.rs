@@ -2,9 +2,9 @@
 //!
 //! Said when bursts show that the program's time is that of its instructions, and no rule found anything to gain.
 
-use facts::Metric;
+use facts::{Evidence, Metric};
 
-use super::{Draft, Figures, Finding, Proof, Severity, Where, high};
+use super::{Draft, Figures, Finding, Proof, Severity, Traced, Where, high};
 use crate::memory::Class;
 
 pub(super) const ID: &str = "core-bound";
@@ -13,16 +13,14 @@ const BOUND: f64 = 40.0;
 
 pub(super) fn judge(figures: &Figures, found: &[Finding]) -> Option<Draft> {
     let traced = figures.traced.as_ref().ok()?;
-    let (class, why) = traced.class.as_ref()?;
-    let bound = traced.memory_bound.as_ref()?;
-    let other = found.iter().any(|finding| finding.severity > Severity::Info);
-    if *class != Class::Core || other || high(bound) > BOUND {
+    if found.iter().any(|finding| finding.severity > Severity::Info) {
         return None;
     }
+    let (why, proof) = by_floor(traced).or_else(|| by_ceiling(traced))?;
     let hottest = traced.functions.first();
     Some(Draft {
         title: "Core-bound: memory is not what holds this program up".to_owned(),
-        evidence: vec![Proof::new("time beyond what its instructions need", bound)],
+        evidence: vec![proof],
         place: hottest.map_or_else(Where::default, |one| one.place.clone()),
         advice: format!(
             "{why}. Look at the instructions: a better algorithm, vector instructions (-O3 -march=native), fewer \
@@ -31,4 +29,21 @@ pub(super) fn judge(figures: &Figures, found: &[Finding]) -> Option<Draft> {
         gain: Metric::unavailable("s", "nothing to gain from memory"),
         next: ["report", "hotspots"].map(str::to_owned).to_vec(),
     })
+}
+
+/// Its loops take as long with all their data in the first level.
+fn by_floor(traced: &Traced) -> Option<(String, Proof)> {
+    let (class, why) = traced.class.as_ref()?;
+    let bound = traced.memory_bound.as_ref()?;
+    let core = *class == Class::Core && high(bound) <= BOUND;
+    core.then(|| (why.clone(), Proof::new("time beyond what its instructions need", bound)))
+}
+
+/// It does too little with memory for that to matter, wherever its data are.
+fn by_ceiling(traced: &Traced) -> Option<(String, Proof)> {
+    let most = traced.ceiling.filter(|percent| *percent <= BOUND)?;
+    let metric = Metric::with_interval(Evidence::Estimated, most, "percent", (0.0, most), 1);
+    let why =
+        "It loads and stores too little for memory to matter, even if every access waited for it";
+    Some((why.to_owned(), Proof::new("time for memory, at most", &metric)))
 }

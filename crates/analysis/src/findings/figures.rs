@@ -92,6 +92,8 @@ pub struct Traced {
     pub class: Option<(crate::memory::Class, String)>,
     /// Of the program's CPU time what is beyond its instructions, percent.
     pub memory_bound: Option<Metric>,
+    /// The same at most, if each of its accesses went to memory and waited, percent.
+    pub ceiling: Option<f64>,
 }
 
 /// A line that threads share.
@@ -105,6 +107,8 @@ pub struct SharedFigure {
     pub pairs: u64,
     /// CPU time in the functions that use it, seconds.
     pub time: Metric,
+    /// Of that what their instructions do not need, percent; of the function with most of the visits.
+    pub waits: Metric,
     /// The code with most of the visits; the object is the line's address.
     pub place: Where,
     /// How many threads.

@@ -1,14 +1,18 @@
 //! `false-sharing` and `true-sharing`: a line that threads take from each other.
 //!
-//! Fires when at least [`PAIRS`] pairs of bursts show it, the least of which leave room for a good part of the time.
-//! Gain: turns per second × what one costs, of the CPU time of the threads in this code; a turn needs both sides, so that
-//! half of the possible turns is the likely number and a tenth the least.
+//! Fires when at least [`PAIRS`] pairs of bursts show it and the turns that they leave room for would fill a good part of
+//! the time, with the low end. Gain: turns per second × what one costs, of the CPU time of the threads in this code, but
+//! no more than that code waits. A turn needs both sides: half of the possible turns is the likely number, a quarter the
+//! least. CPUs that are threads of one core share its cache, and the line stays there: then there is nothing to gain
+//! *here*, and the finding says so.
 
 use facts::{Evidence, Metric};
 
-use super::{Draft, Figures, Proof, SharedFigure, low, saved};
+use super::{Draft, Figures, LEAST_GAIN, Proof, SharedFigure, low, saved};
 
-const PAIRS: u64 = 3;
+const PAIRS: u64 = 2;
+/// Of the time, percent: what turns must be able to fill.
+const ROOM: f64 = 3.0;
 /// Seconds that a line takes from core to core: 40 to 150 ns in published measurements of server processors of these
 /// years (core-to-core latency within a socket).
 const TURN: (f64, f64, f64) = (40e-9, 80e-9, 150e-9);
@@ -38,15 +42,16 @@ fn draft(figures: &Figures, line: &SharedFigure) -> Option<Draft> {
     let least = rate.low.or(rate.value);
     let part = Metric {
         value: percent(rate.value, 0.5, TURN.1),
-        low: percent(least, 0.1, TURN.0),
+        low: percent(least, 0.25, TURN.0),
         high: percent(rate.high.or(rate.value), 1.0, TURN.2),
         unit: "percent".to_owned(),
         evidence: Some(Evidence::Estimated),
         ..rate.clone()
     };
-    if low(&part) <= 0.0 {
+    if low(&part) < ROOM {
         return None;
     }
+    let gain = gain(figures, line, &part);
     let name = line.place.function.as_deref().unwrap_or("a function");
     let threads = line.threads;
     let (title, advice) = if line.different_bytes {
@@ -67,10 +72,31 @@ fn draft(figures: &Figures, line: &SharedFigure) -> Option<Draft> {
         evidence: vec![
             Proof::new("turns that are possible per second", rate),
             Proof::new("CPU time of these threads in this code", &line.time),
+            Proof::new("of that beyond what its instructions need", &line.waits),
         ],
         place: line.place.clone(),
         advice: advice.to_owned(),
-        gain: saved(figures, &line.time, &[&part]),
+        gain,
         next: vec!["report".to_owned(), "sharing".to_owned()],
     })
+}
+
+/// No gain is stated where the code does not wait.
+fn gain(figures: &Figures, line: &SharedFigure, part: &Metric) -> Metric {
+    let least = |a: Option<f64>, b: Option<f64>| Some(b.map_or(a?, |b| a.unwrap_or(b).min(b)));
+    let part = Metric {
+        value: least(part.value, line.waits.value),
+        low: least(part.low, line.waits.low),
+        high: least(part.high, line.waits.high),
+        ..part.clone()
+    };
+    let gain = saved(figures, &line.time, &[&part]);
+    if low(&gain) >= LEAST_GAIN * figures.elapsed {
+        return gain;
+    }
+    Metric::unavailable(
+        "s",
+        "this code was not seen to wait for the line: CPUs that are threads of one core share their caches; on others it \
+         would wait",
+    )
 }

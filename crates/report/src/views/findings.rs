@@ -1,7 +1,7 @@
 //! `findings`: what is slow for a known reason, and the rules that could not be judged.
 
 use analysis::TracedCode;
-use analysis::findings::{Figures, RULES};
+use analysis::findings::{Figures, RULES, Unjudged};
 use analysis::memory::Memory;
 use analysis::summary::overview;
 
@@ -31,9 +31,7 @@ pub(crate) fn findings(request: &Request<'_>, code: &TracedCode, memory: &Memory
     let mut notes: Vec<String> = (1..).zip(&found).flat_map(|(at, one)| remarks(at, one)).collect();
     let silent = RULES.len() - judged.unjudged.len();
     notes.push(format!("{silent} of {} rules could be judged.", RULES.len()));
-    for rule in &judged.unjudged {
-        notes.push(format!("Not judged: {} ({}): {}", rule.id, rule.about, rule.why));
-    }
+    notes.extend(unjudged(&judged.unjudged));
     let table = Table {
         view: "findings",
         result: request.options.result_name.clone(),
@@ -70,6 +68,19 @@ fn cells(one: &FindingSummary) -> Vec<Cell> {
         Cell::text(one.advice.clone()),
         Cell::text(one.next_command.clone()),
     ]
+}
+
+/// A line per reason.
+fn unjudged(rules: &[Unjudged]) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for rule in rules {
+        match reasons.iter_mut().find(|(why, _)| *why == rule.why) {
+            Some((_, ids)) => ids.push(rule.id),
+            None => reasons.push((&rule.why, vec![rule.id])),
+        }
+    }
+    let line = |(why, ids): (&str, Vec<&str>)| format!("Not judged: {}: {why}.", ids.join(", "));
+    reasons.into_iter().map(line).collect()
 }
 
 /// What the columns have no room for.

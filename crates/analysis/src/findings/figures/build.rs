@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use base::Tid;
 use facts::{Evidence, Metric};
 
-use super::{FaultFigures, Figures, SharedFigure, Spent, ThreadTime, Where};
+use super::{FaultFigures, Figures, SharedFigure, Spent, ThreadTime, Traced, Where};
 use crate::faults::{counted_faults, fault_cost, fault_scales, fault_table, fault_total};
 use crate::hotspots::Key;
 use crate::memory::Memory;
@@ -64,6 +64,7 @@ impl Figures {
     ) -> Figures {
         let elapsed = profile.elapsed().seconds();
         let cpu = overview.cpu_time.value.unwrap_or(0.0);
+        let traced = super::traced::traced(profile, code, memory);
         let running = if elapsed > 0.0 { (cpu / elapsed).max(1.0) } else { 1.0 };
         Figures {
             elapsed,
@@ -74,8 +75,8 @@ impl Figures {
             other_percent: overview.other_cpu.clone(),
             waiting: overview.split.waiting.clone(),
             walk_cost: walk_cost(profile),
-            traced: super::traced::traced(profile, code, memory),
-            shared: shared(profile, code),
+            shared: shared(profile, code, &traced),
+            traced,
             faults: faults(profile),
             allocator: allocator(profile),
             threads: threads(profile),
@@ -98,7 +99,11 @@ fn walk_cost(profile: &Profile<'_>) -> Option<Metric> {
     })
 }
 
-fn shared(profile: &Profile<'_>, code: &TracedCode) -> Result<Vec<SharedFigure>, String> {
+fn shared(
+    profile: &Profile<'_>,
+    code: &TracedCode,
+    traced: &Result<Traced, String>,
+) -> Result<Vec<SharedFigure>, String> {
     if profile.threads.all().len() < 2 {
         return Ok(Vec::new());
     }
@@ -145,6 +150,7 @@ fn shared(profile: &Profile<'_>, code: &TracedCode) -> Result<Vec<SharedFigure>,
             pairs: line.conflicts.samples,
             conflicts,
             time: scale.quantity(&time),
+            waits: waits(profile, traced, first.place),
             place: Where {
                 object: Some(format!("line {}", line.address)),
                 ..Where::of(profile, first.place)
@@ -153,6 +159,18 @@ fn shared(profile: &Profile<'_>, code: &TracedCode) -> Result<Vec<SharedFigure>,
         });
     }
     Ok(figures)
+}
+
+/// The waits of the function of a place.
+fn waits(profile: &Profile<'_>, traced: &Result<Traced, String>, place: PlaceId) -> Metric {
+    let name = Some(&profile.stacks.function_of(place).name);
+    let known = traced.as_ref().ok();
+    let function = known
+        .and_then(|traced| traced.functions.iter().find(|one| one.place.function.as_ref() == name));
+    function.map_or_else(
+        || Metric::unavailable("percent", "too few bursts began in it"),
+        |function| function.waits.clone(),
+    )
 }
 
 fn faults(profile: &Profile<'_>) -> FaultFigures {

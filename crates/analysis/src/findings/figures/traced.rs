@@ -46,7 +46,17 @@ pub(super) fn traced(
         repeated: sites.repeated(),
         class,
         memory_bound: bound.ok().map(|bound| bound.memory),
+        ceiling: ceiling(profile, memory),
     })
+}
+
+/// Accesses × the latency of memory, over CPU time.
+fn ceiling(profile: &Profile<'_>, memory: &Memory<'_>) -> Option<f64> {
+    let calibration = profile.recording.run.calibration.as_ref()?;
+    let nanos = calibration.dram_latency.as_ref()?.high?;
+    let (loads, stores) = memory.executed();
+    let seconds = profile.counted_cpu_seconds().filter(|seconds| *seconds > 0.0)?;
+    Some((loads.high? + stores.high?) * nanos * 1e-9 / seconds * 100.0)
 }
 
 fn name(site: &Site) -> (u32, u64, usize) {

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Precision and recall of findings, on the programs of tests/findings, whose causes are known (table.txt).
+
+Each program runs once under `fathom run`; its findings are compared with what its row says:
+- a required finding that is there is a hit, one that is missing a miss;
+- a finding that is neither required nor allowed is a false one;
+- `core-bound` says that there is nothing to gain: it is judged where a row requires it, and false where a row requires
+  anything else.
+
+    bench/findings.py [--fathom PATH] [--keep DIR] [--store] [--set rules|held] [PROGRAM...]
+
+--keep leaves the results there, and takes those that are there already instead of running again. --store writes
+bench/results/findings.md.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import common
+
+FOLDER = os.path.join(common.ROOT, "tests", "findings")
+NOTHING = "core-bound"
+
+
+def rows(names, chosen_set):
+    """Program, set, required and allowed findings."""
+    for line in open(os.path.join(FOLDER, "table.txt")):
+        if line.startswith("#") or not line.strip():
+            continue
+        program, which, required, allowed = (part.strip() for part in line.split("|"))
+        words = [set(part.replace(",", " ").split()) - {"-"} for part in (required, allowed)]
+        if (not names or program in names) and chosen_set in (None, which):
+            yield program, which, *words
+
+
+def findings(fathom, program, keep):
+    """Ids of the findings of one run."""
+    result = os.path.join(keep, program)
+    if not os.path.exists(result):
+        command = [fathom, "run", "--quiet", "-r", result, "--", os.path.join(FOLDER, "build", program)]
+        subprocess.run(command, check=True, timeout=120, stdout=subprocess.DEVNULL)
+    text = common.run([fathom, "report", "summary", "-r", result, "--format", "json"])
+    summary = json.loads(text)
+    return summary["findings"], summary["elapsed"]["value"], summary["other_cpu_percent"]["value"]
+
+
+def judge(found, required, allowed):
+    """(hits, misses, false ones) as sets of ids."""
+    told = set(found)
+    hits, misses = told & required, required - told
+    false = told - required - allowed
+    if required in (set(), {NOTHING}):
+        false.discard(NOTHING)
+    return hits, misses, false
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fathom", default=common.FATHOM)
+    parser.add_argument("--keep")
+    parser.add_argument("--store", action="store_true")
+    parser.add_argument("--set", choices=["rules", "held"])
+    parser.add_argument("program", nargs="*")
+    options = parser.parse_args()
+    subprocess.run(["make", "-s", "-C", FOLDER], check=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        keep = options.keep or temporary
+        os.makedirs(keep, exist_ok=True)
+        counts, lines = {}, []
+        for program, which, required, allowed in rows(options.program, options.set):
+            found, elapsed, others = findings(options.fathom, program, keep)
+            ids = [one["id"] for one in found]
+            hits, misses, false = judge(ids, required, allowed)
+            for kind, names in enumerate((hits, misses, false)):
+                for name in names:
+                    counts.setdefault((which, name), [0, 0, 0])[kind] += 1
+            verdict = "right" if not misses and not false else "missed " * bool(misses) + "false" * bool(false)
+            lines.append(f"| {program} | {which} | {', '.join(sorted(required)) or '-'} | {', '.join(ids) or '-'} "
+                         f"| {elapsed:.1f} s, {others or 0:.0f} % | {verdict.strip()} |")
+            print(lines[-1], flush=True)
+    report(counts, lines, options.store)
+
+
+def ratios(hits, misses, false):
+    precision = f"{hits / (hits + false):.2f}" if hits + false else "-"
+    recall = f"{hits / (hits + misses):.2f}" if hits + misses else "-"
+    return precision, recall
+
+
+def report(counts, lines, store):
+    text = ["# Findings: precision and recall", "", common.machine(), "",
+            "Precision: of the findings reported, those that a program's row in `tests/findings/table.txt` requires (or, as",
+            "secondary cause, allows: these count neither way). Recall: of those required, the reported ones. The programs of",
+            "the set `held` were written after the rules were frozen. Others: CPU time of other programs meanwhile, percent of",
+            "the machine.", "", "| set | right | missed | false | precision | recall |", "|---|---|---|---|---|---|"]
+    for chosen in ("rules", "held", "all"):
+        sums = [sum(count[kind] for (which, _), count in counts.items() if chosen in (which, "all")) for kind in range(3)]
+        if any(sums):
+            text.append(f"| {chosen} | {sums[0]} | {sums[1]} | {sums[2]} | {' | '.join(ratios(*sums))} |")
+    text += ["", "| finding | right | missed | false | precision | recall |", "|---|---|---|---|---|---|"]
+    for name in sorted({name for _, name in counts}):
+        sums = [sum(count[kind] for (_, of), count in counts.items() if of == name) for kind in range(3)]
+        text.append(f"| {name} | {sums[0]} | {sums[1]} | {sums[2]} | {' | '.join(ratios(*sums))} |")
+    text += ["", "| program | set | required | found | elapsed, others | |", "|---|---|---|---|---|---|", *lines, ""]
+    print("\n".join(text[10:]))
+    if store:
+        with open(os.path.join(common.ROOT, "bench", "results", "findings.md"), "w") as file:
+            file.write("\n".join(text))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
