@@ -39,6 +39,7 @@ fn site(pattern: Pattern) -> HotSite {
         bytes: 8.0,
         line_use: Metric::counted(12.5, "percent"),
         share: percent(90.0),
+        walks: about(0.0, "count/s"),
         restarts: Restarts::default(),
     }
 }
@@ -51,7 +52,6 @@ fn hot(site: HotSite) -> HotFunction {
         waits: percent(75.0),
         of_reach: percent(20.0),
         overwritten: percent(1.0),
-        walks: about(0.0, "count/s"),
         fitting: about(1e6, "bytes"),
         sites: vec![site],
     }
@@ -113,6 +113,15 @@ fn a_saturated_function_is_found_and_one_of_doubtful_rate_is_not() {
     assert_eq!(found.found[0].gain.value, Some(0.5));
     let doubt = HotFunction { of_reach: doubtful(&busy.of_reach), ..busy.clone() };
     assert_eq!(ids(&with_function(doubt)), NOTHING);
+    // Two functions of a program that is saturated as a whole are one finding.
+    let whole = Traced {
+        whole: Some(busy.clone()),
+        functions: vec![busy.clone(), busy.clone()],
+        ..Traced::default()
+    };
+    assert_eq!(ids(&Figures { traced: Ok(whole), ..quiet() }), ["bandwidth-saturated"]);
+    let impossible = HotFunction { of_reach: percent(150.0), ..busy.clone() };
+    assert_eq!(ids(&with_function(impossible)), NOTHING);
     let unhurt = HotFunction { waits: percent(10.0), ..busy.clone() };
     assert_eq!(ids(&with_function(unhurt)), NOTHING);
     let why = "this machine's bandwidth was not measured";
@@ -181,13 +190,14 @@ fn a_helper_that_repeats_its_loads_is_named_with_the_line_that_calls_it() {
 
 #[test]
 fn page_walks_count_where_huge_pages_would_help() {
-    let walks = HotFunction { walks: about(1e7, "count/s"), ..hot(site(Pattern::Irregular)) };
+    let with = |walks, pattern| hot(HotSite { walks: about(walks, "count/s"), ..site(pattern) });
+    let walks = with(1e7, Pattern::Irregular);
     assert_eq!(ids(&with_function(walks.clone())), ["tlb-bound"]);
     let mut huge = with_function(walks.clone());
     huge.faults.huge_percent = Metric::counted(95.0, "percent");
     assert_eq!(ids(&huge), NOTHING);
-    let few = HotFunction { walks: about(1e5, "count/s"), ..walks.clone() };
-    assert_eq!(ids(&with_function(few)), NOTHING);
+    assert_eq!(ids(&with_function(with(1e5, Pattern::Irregular))), NOTHING);
+    assert_eq!(ids(&with_function(with(1e7, Pattern::Unit))), NOTHING);
     let unknown = Figures { walk_cost: None, ..with_function(walks) };
     assert_eq!(findings(&unknown).unjudged[0].id, "tlb-bound");
 }

@@ -43,6 +43,13 @@ pub fn target(name: &str) -> PathBuf {
     build("tests/programs", &BUILT).join(name)
 }
 
+/// A program of `tests/findings`, built if need be.
+#[must_use]
+pub fn finding(name: &str) -> PathBuf {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    build("tests/findings", &BUILT).join(name)
+}
+
 /// A recipe program; `None` when the library it needs is not installed.
 #[must_use]
 pub fn recipe(name: &str) -> Option<PathBuf> {

@@ -3,23 +3,27 @@
 //! Fires when the low end of its rate is at least [`SATURATED`] of what so many threads reach on this machine, and it
 //! waits. Gain: if half of the bytes had to be moved, the time would halve, but not below what the instructions need.
 
-use super::{Draft, Figures, HotFunction, Proof, exactly, low, saved, view};
+use super::{Draft, Figures, HotFunction, Proof, candidates, exactly, low, saved, view};
 
 /// Of what so many threads reach, percent. The calibration is a median of quiet passes: a program stays some way below.
 const SATURATED: f64 = 60.0;
+/// What is surely more than memory delivers came from a cache that the model does not know, percent.
+const BEYOND: f64 = 110.0;
 /// A function that waits less is not held up, percent.
 const WAITS: f64 = 20.0;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let traced = figures.traced.as_ref().map_err(String::clone)?;
-    if traced.functions.first().is_some_and(|first| first.of_reach.value.is_none()) {
+    let any = traced.whole.as_ref().or(traced.functions.first());
+    if any.is_some_and(|any| any.of_reach.value.is_none()) {
         return Err("this machine's bandwidth was not measured: run `fathom machine`".to_owned());
     }
-    Ok(traced.functions.iter().filter(|one| fires(one)).map(|one| draft(figures, one)).collect())
+    Ok(candidates(traced, fires).into_iter().map(|one| draft(figures, one)).collect())
 }
 
 fn fires(function: &HotFunction) -> bool {
-    low(&function.of_reach) >= SATURATED && low(&function.waits) >= WAITS
+    let reach = low(&function.of_reach);
+    (SATURATED..=BEYOND).contains(&reach) && low(&function.waits) >= WAITS
 }
 
 fn draft(figures: &Figures, function: &HotFunction) -> Draft {

@@ -41,6 +41,8 @@ pub struct HotSite {
     pub line_use: Metric,
     /// Its part of the function's waits, percent.
     pub share: Metric,
+    /// Its page walks per second of the function's time.
+    pub walks: Metric,
     /// Where its stride starts anew.
     pub restarts: Restarts,
 }
@@ -58,8 +60,6 @@ pub struct HotFunction {
     pub of_reach: Metric,
     /// Bytes that are fetched for stores alone, percent of all.
     pub overwritten: Metric,
-    /// Page walks per second of its time.
-    pub walks: Metric,
     /// Size of a cache that would hold what it comes back to, bytes; only where a site is strided.
     pub fitting: Metric,
     /// Its accesses, those with most of the waits first.
@@ -84,6 +84,8 @@ pub struct RepeatedFunction {
 /// What bursts tell.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Traced {
+    /// The whole program, with the place of the function that has most of its time.
+    pub whole: Option<HotFunction>,
     /// Most CPU time first.
     pub functions: Vec<HotFunction>,
     /// Likewise.

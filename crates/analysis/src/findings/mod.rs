@@ -287,6 +287,14 @@ fn exactly(percent: f64) -> Metric {
     Metric::counted(percent, "percent")
 }
 
+/// The whole program where a rule fires on it, or else the functions on which it does.
+fn candidates(traced: &Traced, fires: impl Fn(&HotFunction) -> bool) -> Vec<&HotFunction> {
+    match traced.whole.as_ref().filter(|whole| fires(whole)) {
+        Some(whole) => vec![whole],
+        None => traced.functions.iter().filter(|one| fires(one)).collect(),
+    }
+}
+
 /// The words of a command that shows a view of one function.
 fn view(name: &str, place: &Where) -> Vec<String> {
     let mut words = vec!["report".to_owned(), name.to_owned()];

@@ -3,22 +3,26 @@
 //! Fires when the function waits at high bandwidth and stores alone fetch a good part of its bytes, from sites that write
 //! neighbours in order. Gain: that part of its waits.
 
-use super::{Draft, Figures, HotFunction, Proof, low, saved, view};
+use super::{Draft, Figures, HotFunction, Proof, candidates, low, saved, view};
 use crate::accesses::Pattern;
 
 /// Bytes fetched for stores alone, percent of all.
 const OVERWRITTEN: f64 = 15.0;
 /// Stores that stay in the caches are better off there: only near the limit of memory, percent.
 const BUSY: f64 = 30.0;
+/// A rate that memory cannot have, percent: the model is wrong about the caches.
+const BEYOND: f64 = 110.0;
 const WAITS: f64 = 15.0;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let traced = figures.traced.as_ref().map_err(String::clone)?;
-    Ok(traced.functions.iter().filter_map(|one| draft(figures, one)).collect())
+    let fires = |one: &HotFunction| draft(figures, one).is_some();
+    let chosen = candidates(traced, fires);
+    Ok(chosen.into_iter().filter_map(|one| draft(figures, one)).collect())
 }
 
 fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
-    let busy = low(&function.of_reach) >= BUSY && low(&function.waits) >= WAITS;
+    let busy = (BUSY..=BEYOND).contains(&low(&function.of_reach)) && low(&function.waits) >= WAITS;
     let store = function
         .sites
         .iter()

@@ -22,7 +22,7 @@ use crate::traced::SiteIndex;
 use crate::weight::Weight;
 
 /// Fewer bursts make no figure with an interval worth reading.
-const FEWEST: usize = 5;
+const FEWEST: usize = 3;
 /// Nanoseconds of the levels beyond the first, where the machine was not measured.
 const USUAL_LATENCY: [f64; 3] = [4.0, 20.0, 100.0];
 
@@ -35,6 +35,8 @@ pub struct SiteWeight {
     pub executed: f64,
     /// Its part of the function's waits, percent.
     pub share: Metric,
+    /// Its page walks per second of the function's time.
+    pub walks: Metric,
 }
 
 /// One function.
@@ -50,13 +52,12 @@ pub struct FunctionMemory {
     pub of_reach: Metric,
     /// Of these bytes, those that were fetched for a store alone, percent.
     pub overwritten: Metric,
-    /// Page walks per second of its time.
-    pub walks: Metric,
     /// Its sites, heaviest first.
     pub sites: Vec<SiteWeight>,
 }
 
 /// Quantities per burst, for the bursts of one function.
+#[derive(Clone, Copy)]
 struct Of<'a> {
     bursts: &'a [usize],
     evidence: Evidence,
@@ -93,11 +94,12 @@ impl Of<'_> {
 }
 
 impl Memory<'_> {
-    /// All functions in which enough bursts began, most CPU time first.
+    /// The whole program as if it were the function with most of the time, and all functions in which enough bursts
+    /// began, most CPU time first.
     ///
     /// # Errors
     /// Why there are none.
-    pub fn functions(&self) -> Result<Vec<FunctionMemory>, String> {
+    pub fn functions(&self) -> Result<(FunctionMemory, Vec<FunctionMemory>), String> {
         self.available()?;
         let mut bursts: BTreeMap<FunctionId, Vec<usize>> = BTreeMap::new();
         for (at, burst) in self.passed.bursts.iter().enumerate() {
@@ -116,7 +118,14 @@ impl Memory<'_> {
             })
             .collect();
         found.sort_by(|a, b| b.time.value.unwrap_or(0.0).total_cmp(&a.time.value.unwrap_or(0.0)));
-        Ok(found)
+        let all: Vec<usize> = (0..self.passed.bursts.len()).collect();
+        let mut weight = Weight::default();
+        times.values().for_each(|part| weight.merge(part));
+        let busiest = times.iter().max_by_key(|(_, weight)| weight.amount()).map(|(of, _)| *of);
+        let began = self.passed.bursts.first().map(|burst| burst.function);
+        let busiest = busiest.or(began).ok_or("no burst recorded accesses")?;
+        let whole = self.function(busiest, scale.quantity(&weight), &all, (&core, &native));
+        Ok((whole, found))
     }
 
     /// Samples outside of the kernel, by compiled function.
@@ -160,14 +169,13 @@ impl Memory<'_> {
             waits,
             of_reach,
             overwritten: percent.percent(&sums.overwritten, &sums.moved.likely, nothing),
-            walks: of(Evidence::Simulated, "count/s", 1.0).ratio(&sums.walks, native, nothing),
-            sites: self.site_weights(bursts),
+            sites: self.site_weights(bursts, native),
         }
     }
 
     fn sums(&self, bursts: &[usize]) -> Sums {
         let none = || Quantity::none(self.passed.bursts.len());
-        let mut sums = Sums { moved: none(), overwritten: none(), walks: none() };
+        let mut sums = Sums { moved: none(), overwritten: none() };
         for number in bursts {
             let burst = &self.passed.bursts[*number];
             for site in &burst.sites {
@@ -181,18 +189,15 @@ impl Memory<'_> {
                 if self.code.sites[site.site.index()].access.kind == Kind::Write {
                     self.add(&mut sums.overwritten, *number, fills);
                 }
-                let accesses = (site.loads + site.stores) as f64;
-                let walks = self.model.walks(site.site).times(accesses);
-                self.add(&mut sums.walks, *number, walks);
             }
         }
         sums
     }
 
-    fn site_weights(&self, bursts: &[usize]) -> Vec<SiteWeight> {
+    fn site_weights(&self, bursts: &[usize], native: &[f64]) -> Vec<SiteWeight> {
         let latency = self.latencies();
         let none = || Quantity::none(self.passed.bursts.len());
-        let mut sites: BTreeMap<SiteIndex, (f64, Quantity)> = BTreeMap::new();
+        let mut sites: BTreeMap<SiteIndex, (f64, Quantity, Quantity)> = BTreeMap::new();
         let (mut executed, mut whole) = (0.0, none());
         for number in bursts {
             let burst = &self.passed.bursts[*number];
@@ -203,17 +208,19 @@ impl Memory<'_> {
                 let per_touch = if touches > 0.0 { accesses / touches } else { 0.0 };
                 let weight = served.l2.times(latency[0]).plus(served.l3.times(latency[1]));
                 let weight = weight.plus(served.dram.times(latency[2])).times(per_touch);
-                let sums = sites.entry(site.site).or_insert_with(|| (0.0, none()));
+                let sums = sites.entry(site.site).or_insert_with(|| (0.0, none(), none()));
                 sums.0 += accesses;
                 self.add(&mut sums.1, *number, weight);
+                self.add(&mut sums.2, *number, self.model.walks(site.site).times(accesses));
                 self.add(&mut whole, *number, weight);
                 executed += accesses;
             }
         }
         let of = Of { bursts, evidence: Evidence::Simulated, unit: "percent", factor: 100.0 };
+        let per_second = Of { unit: "count/s", factor: 1.0, ..of };
         let mut weights: Vec<SiteWeight> = sites
             .into_iter()
-            .map(|(site, (count, weight))| SiteWeight {
+            .map(|(site, (count, weight, walks))| SiteWeight {
                 site,
                 executed: count / f64::max(executed, 1.0) * 100.0,
                 // Both ends of the model's doubt move a part and the whole alike: only the scatter is left.
@@ -222,6 +229,7 @@ impl Memory<'_> {
                     &whole.likely,
                     "none of its accesses goes beyond the first-level cache",
                 ),
+                walks: per_second.ratio(&walks, native, "no time in its bursts"),
             })
             .collect();
         let value = |one: &SiteWeight| one.share.value.unwrap_or(0.0);
@@ -248,5 +256,4 @@ impl Memory<'_> {
 struct Sums {
     moved: Quantity,
     overwritten: Quantity,
-    walks: Quantity,
 }

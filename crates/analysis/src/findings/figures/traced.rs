@@ -13,7 +13,7 @@ use super::{HotFunction, HotSite, RepeatedFunction, Traced, Where};
 use crate::accesses::{AccessRow, Pattern, accesses};
 use crate::findings::steps::{Steps, steps};
 use crate::hotspots::{Key, hotspots};
-use crate::memory::{Bands, FunctionMemory, Memory};
+use crate::memory::{Bands, FunctionMemory, Memory, SiteWeight};
 use crate::profile::Profile;
 use crate::reuse::{TlbSizes, cache_sizes, reuse};
 use crate::selection::Selection;
@@ -31,7 +31,7 @@ pub(super) fn traced(
     code: &TracedCode,
     memory: &Memory<'_>,
 ) -> Result<Traced, String> {
-    let functions = memory.functions()?;
+    let (whole, functions) = memory.functions()?;
     let everything = Selection::default();
     let rows = accesses(profile, code, &everything, &[]).rows;
     let by_site: HashMap<(u32, u64, usize), AccessRow> =
@@ -42,6 +42,7 @@ pub(super) fn traced(
     let class = bandwidth.ok().and_then(|bandwidth| memory.class(&bandwidth, &bound).ok());
     let sites = Sites { profile, code, by_site, steps: &steps };
     Ok(Traced {
+        whole: Some(sites.function(&whole)),
         functions: functions.iter().map(|one| sites.function(one)).collect(),
         repeated: sites.repeated(),
         class,
@@ -77,8 +78,7 @@ impl Sites<'_> {
     }
 
     fn function(&self, memory: &FunctionMemory) -> HotFunction {
-        let sites: Vec<HotSite> =
-            memory.sites.iter().filter_map(|one| self.site(one.site, &one.share)).collect();
+        let sites: Vec<HotSite> = memory.sites.iter().filter_map(|one| self.site(one)).collect();
         let name = self.profile.stacks.functions[memory.function.index()].clone();
         let heaviest = sites.first().map(|site| site.place.clone());
         let own = Where { function: Some(name.name), file: name.file, line: None, object: None };
@@ -94,13 +94,13 @@ impl Sites<'_> {
             waits: memory.waits.clone(),
             of_reach: memory.of_reach.clone(),
             overwritten: memory.overwritten.clone(),
-            walks: memory.walks.clone(),
             fitting,
             sites,
         }
     }
 
-    fn site(&self, index: SiteIndex, share: &Metric) -> Option<HotSite> {
+    fn site(&self, weight: &SiteWeight) -> Option<HotSite> {
+        let index = weight.site;
         let site = &self.code.sites[index.index()];
         let row = self.by_site.get(&name(site))?;
         let kind = site.access.kind;
@@ -112,7 +112,8 @@ impl Sites<'_> {
             stride_share: row.stride_share.clone(),
             bytes: f64::from(site.access.bytes),
             line_use: row.line_use.clone(),
-            share: share.clone(),
+            share: weight.share.clone(),
+            walks: weight.walks.clone(),
             restarts: self.steps[index.index()].restarts,
         })
     }

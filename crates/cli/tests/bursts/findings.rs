@@ -1,0 +1,66 @@
+//! Findings end to end: what they say of programs with one known cause, and of their near-misses.
+//!
+//! Chosen are causes that show in what loads wait for or in who computes, by a factor and not by percents: the other
+//! programs of `tests/findings` are measured by `bench/findings.py`.
+
+use std::ffi::OsStr;
+
+use serde_json::Value;
+use testkit::programs::{Fathom, finding};
+
+use crate::watched::{COLLECT, bursts_work, fathom};
+
+/// The findings of a program that runs for a second.
+fn found(fathom: &Fathom, program: &str) -> Vec<Value> {
+    let path = finding(program);
+    let mut all: Vec<&OsStr> = COLLECT.iter().map(OsStr::new).collect();
+    let rest = ["-r", program, "--"].map(OsStr::new);
+    all.extend(rest.into_iter().chain([path.as_os_str(), OsStr::new("1")]));
+    let output = fathom.output(all);
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    let summary = fathom.report(program, &["summary"]);
+    summary["findings"].as_array().expect("findings").clone()
+}
+
+/// Whether one of these rules spoke, and where.
+fn place_of(findings: &[Value], id: &str) -> Option<(String, u64)> {
+    let one = findings.iter().find(|one| one["id"] == id)?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Some((text(&one["where"]["function"]), one["where"]["line"].as_u64().unwrap_or(0)))
+}
+
+#[test]
+fn causes_are_found_with_their_lines_and_near_misses_are_not() {
+    if !bursts_work() {
+        return;
+    }
+    let fathom = fathom("findings");
+    for (program, near_miss, id, function, line) in [
+        ("chase_far", "chase_near", "pointer-chase", "walk", 6),
+        ("column_walk", "column_small", "strided-walk", "by_columns", 7),
+        ("record_field", "record_whole", "low-line-use", "sum_field", 7),
+        ("handle_in_loop", "handle_by_element", "repeated-loads", "triad", 14),
+    ] {
+        let findings = found(&fathom, program);
+        let place = place_of(&findings, id);
+        assert_eq!(place, Some((function.to_owned(), line)), "{program}: {findings:?}");
+        let gain = &findings.iter().find(|one| one["id"] == id).expect("found")["predicted_gain"];
+        assert!(gain["low"].as_f64() > Some(0.0) && gain["unit"] == "s", "{program}: {gain}");
+        let findings = found(&fathom, near_miss);
+        assert_eq!(place_of(&findings, id), None, "{near_miss}: {findings:?}");
+    }
+}
+
+#[test]
+fn the_view_says_what_could_not_be_judged() {
+    if !bursts_work() {
+        return;
+    }
+    let fathom = fathom("unjudged");
+    // The machine is not measured in tests, so that what depends on its figures cannot be judged.
+    found(&fathom, "arithmetic");
+    let view = fathom.report("arithmetic", &["findings"]);
+    let notes = view["notes"].to_string();
+    assert!(notes.contains("Not judged: bandwidth-saturated"), "{notes}");
+    assert!(notes.contains("fathom machine"), "{notes}");
+}
