@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Seconds since the first call; the programs run until `limit` of them are over. */
 static inline double seconds(void) {
