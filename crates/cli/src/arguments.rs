@@ -140,7 +140,7 @@ pub enum Format {
 
 #[derive(Args, Debug)]
 pub struct ReportOptions {
-    /// summary, allocations, hotspots, callers, callees, source, faults, timeline, threads, accesses, bandwidth, latency, reuse,
+    /// summary, findings, allocations, hotspots, callers, callees, source, faults, timeline, threads, accesses, bandwidth, latency, reuse,
     /// working-set, sharing, roofline, waits or kernel
     #[arg(value_name = "VIEW")]
     pub view: String,

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use base::{ModuleId, Pid, RemoteAddr};
 use facts::{Fact, Mapping, Module, ModuleKind, Wait, WaitObject};
-use symbols::{Elf, Variables};
+use symbols::{Demangle, Elf};
 use sys::map::FileMap;
 
 /// More objects than anybody looks at; a bound on memory.
@@ -49,31 +49,37 @@ impl WaitObjects {
             .filter(|module| module.kind == ModuleKind::File)
             .map(|module| (module.id, module))
             .collect();
-        let mut read: HashMap<ModuleId, Option<Variables>> = HashMap::new();
-        let mut named = Vec::new();
+        let mut by_module: BTreeMap<ModuleId, Vec<(&Mapping, RemoteAddr)>> = BTreeMap::new();
         for &(pid, address) in &self.objects {
             let below = self.mappings.range((pid, RemoteAddr(0))..=(pid, address)).rev();
             let near = below.take_while(|(_, mapping)| address.0 - mapping.start.0 < FARTHEST);
             let mut near = near.filter(|(_, mapping)| files.contains_key(&mapping.module));
             // The nearest code below is that of the module whose data this is, or the data is nobody's.
             let Some((_, mapping)) = near.next() else { continue };
-            let module = files[&mapping.module];
-            let variables = read.entry(module.id).or_insert_with(|| variables(module));
-            let name = variables
-                .as_ref()
-                .and_then(|variables| variables.at(address, mapping.start, mapping.file_offset));
-            if let Some(name) = name {
-                named.push(WaitObject { pid, address, name, module: module.path.clone() });
-            }
+            by_module.entry(mapping.module).or_default().push((mapping, address));
+        }
+        let mut named = Vec::new();
+        for (module, objects) in by_module {
+            named.extend(of_module(files[&module], &objects).unwrap_or_default());
         }
         named
     }
 }
 
 /// A file that cannot be read, or was replaced since, has no variables.
-fn variables(module: &Module) -> Option<Variables> {
+fn of_module(module: &Module, objects: &[(&Mapping, RemoteAddr)]) -> Option<Vec<WaitObject>> {
     let map = FileMap::open(Path::new(&module.path)).ok()?;
     let elf = Elf::parse(&map).ok()?;
-    let same = module.build_id.is_none() || module.build_id == elf.build_id();
-    same.then(|| Variables::new(&elf))
+    if module.build_id.is_some() && module.build_id != elf.build_id() {
+        return None;
+    }
+    let variables = symbols::variables(&elf, None, "", Demangle::Yes, usize::MAX);
+    let name = |(mapping, address): &(&Mapping, RemoteAddr)| {
+        let moved = elf.load_bias(mapping.start, mapping.file_offset)?;
+        let name = variables.at(*address, moved)?;
+        let (pid, module) = (mapping.pid, module.path.clone());
+        // What no symbol names has no name worth showing.
+        (!name.starts_with('[')).then_some(WaitObject { pid, address: *address, name, module })
+    };
+    Some(objects.iter().filter_map(name).collect())
 }

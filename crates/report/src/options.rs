@@ -53,8 +53,7 @@ const BY_LINE_OR_PAGE: &str = "figures per cache line or page";
 const OBJECT_ACCESSES: &str = "accesses matched with allocations";
 
 /// Views that later versions have, and what they need.
-const LATER_VIEWS: [(&str, &str); 2] = [("objects", OBJECT_ACCESSES), ("findings", RULES)];
-const LATER_VIEWS: [(&str, &str); 2] = [("objects", OBJECT_ACCESSES), ("kernel", KERNEL_TRACING)];
+const LATER_VIEWS: [(&str, &str); 1] = [("objects", OBJECT_ACCESSES)];
 
 /// Groupings that later versions have, and what they need.
 const LATER_KEYS: [(&str, &str); 5] = [
@@ -67,8 +66,7 @@ const LATER_KEYS: [(&str, &str); 5] = [
 
 impl View {
     /// All views, with what each is for in a few words.
-    pub const ALL: [(View, &'static str); 18] = [
-    pub const ALL: [(View, &'static str); 17] = [
+    pub const ALL: [(View, &'static str); 19] = [
         (View::Summary, "the whole recording on one page"),
         (
             View::Hotspots,
@@ -101,8 +99,7 @@ impl View {
         (
             View::Kernel,
             "entries into the kernel per cause, process, thread, CPU or over time: count and time",
-)
-
+        ),
         (
             View::Findings,
             "what is slow for a known reason, where, what to do, and what it would gain",
@@ -308,9 +305,6 @@ mod tests {
         assert_eq!(
             shown(View::parse("hotspot").expect_err("no such view")),
             format!("there is no view 'hotspot'; possible are {}", views.join(", "))
-            "there is no view 'hotspot'; possible are summary, hotspots, callers, callees, source, faults, \
-             timeline, threads, accesses, bandwidth, latency, reuse, working-set, sharing, roofline, \
-             allocations, findings"
         );
         assert!(
             shown(View::parse("objects").expect_err("later"))

@@ -190,12 +190,6 @@ impl<'data> Elf<'data> {
     }
 
     /// The parser, for symbols and relocations.
-    /// Executable segments: start in the file, end in the file, stated address.
-    pub(crate) fn code_segments(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
-        let code = self.segments.iter().filter(|segment| segment.executable);
-        code.map(|segment| (segment.file_start, segment.file_end, segment.address))
-    }
-
     pub(crate) fn file(&self) -> &object::File<'data, &'data [u8]> {
         &self.file
     }

@@ -35,5 +35,4 @@ pub use search::{
     debug_file_candidates,
 };
 pub use table::{ModuleImage, SourceFrame, SymbolTable};
-pub use variables::Variables;
 pub use variables::{LoadBias, Variable, Variables, variables};

@@ -172,10 +172,7 @@ mod tests {
                 &[0x48, 0x8d, 0x44, 0xd7, 0x10],
                 "rax = Sum { terms: [(rdx, 8), (rdi, 1)], constant: 16 }",
             ),
-            (
-                &[0x5b],
-                "rsp = Sum { terms: [(rsp, 1)], constant: 8 }; rbx = Loaded { access: 0 }",
-            ),
+            (&[0x5b], "rsp = Sum { terms: [(rsp, 1)], constant: 8 }; rbx = Loaded { access: 0 }"),
             (&[0x0f, 0xa2], ""),
         ] {
             assert_eq!(shown(bytes), expected, "{bytes:02x?}");

@@ -169,9 +169,6 @@ fn collect_target(
         duration: collection.duration,
         best_method: settings.method,
         bursts: settings.bursts.filter(|_| analysis == Analysis::MemoryAccess),
-        heap: (analysis == Analysis::MemoryConsumption)
-            .then(|| heap_options(&settings))
-            .transpose()?,
         follow_waits: analysis == Analysis::Threading,
         kernel: analysis == Analysis::SystemOverview,
         heap: heap_of(analysis, file.as_deref(), &settings, &mut run.notes)?,

@@ -6,9 +6,8 @@ mod memory;
 mod text;
 mod threading;
 
-pub(crate) use text::text;
-pub use threading::{AtOnceSummary, ReasonSummary, ThreadingSummary, VerdictSummary};
 pub(crate) use text::{quoted, text};
+pub use threading::{AtOnceSummary, ReasonSummary, ThreadingSummary, VerdictSummary};
 
 use facts::Metric;
 use facts::host::Cache;

@@ -70,7 +70,8 @@ impl<'m, 'a> Flow<'m, 'a> {
         let mut visits = self.leaders.len().saturating_mul(VISITS).saturating_add(1000);
         let mut pending = BTreeSet::new();
         if let Some(entry) = entry {
-            let mut state: State = std::array::from_fn(|register| Value::made_at(usize::MAX, register));
+            let mut state: State =
+                std::array::from_fn(|register| Value::made_at(usize::MAX, register));
             // The call pushed the return address; the canonical frame address is above it.
             state[Register::RSP.index()] = Value::pointer(Target::Frame, -8);
             self.leaders.insert(entry);
@@ -177,7 +178,8 @@ impl<'m, 'a> Flow<'m, 'a> {
         for (register, value) in self.seeds_at(number) {
             let given = &mut given[register.index()];
             // Two variables that do not agree say nothing here; `resolve` looks at both.
-            *given = Some(given.map_or(value, |other| if other == value { value } else { Value::ANY }));
+            *given =
+                Some(given.map_or(value, |other| if other == value { value } else { Value::ANY }));
         }
         for (value, given) in state.iter_mut().zip(given) {
             let vague = !matches!(value, Value::Pointer(_)) && !is_constant(*value);
@@ -243,7 +245,8 @@ impl<'m, 'a> Flow<'m, 'a> {
                 }
                 Written::Loaded(access) => {
                     let operand = step.operands.get(*access).copied().flatten();
-                    let target = operand.and_then(|operand| self.resolve(number, &before, &operand).target);
+                    let target =
+                        operand.and_then(|operand| self.resolve(number, &before, &operand).target);
                     match target.filter(|target| self.model.get(*target).is_some()) {
                         Some(target) => Value::pointer(Target::Type(target), 0),
                         None => continue,

@@ -52,8 +52,7 @@ impl Code {
         steps.dedup_by_key(|(address, _)| *address);
         let by_address = steps.iter().zip(0..).map(|((address, _), number)| (*address, number));
         let by_address = by_address.collect();
-        let mut code =
-            Code { steps, by_address, table_targets: Vec::new(), unknown_jumps: false };
+        let mut code = Code { steps, by_address, table_targets: Vec::new(), unknown_jumps: false };
         code.read_tables(elf);
         code
     }
@@ -99,8 +98,8 @@ impl Code {
                 let distance = i32::from_le_bytes(cell.try_into().ok()?);
                 Some(start.0.wrapping_add_signed(i64::from(distance)))
             });
-            let far =
-                self.run(table.chunks_exact(8), |cell| Some(u64::from_le_bytes(cell.try_into().ok()?)));
+            let far = self
+                .run(table.chunks_exact(8), |cell| Some(u64::from_le_bytes(cell.try_into().ok()?)));
             let found = if near.len() >= far.len() { near } else { far };
             if found.len() >= 2 {
                 tables += 1;
@@ -116,7 +115,8 @@ impl Code {
         cells: impl Iterator<Item = &'a [u8]>,
         target: impl Fn(&[u8]) -> Option<u64>,
     ) -> Vec<usize> {
-        let targets = cells.take(TABLE_LIMIT as usize).map_while(|cell| self.at(LinkAddress(target(cell)?)));
+        let targets =
+            cells.take(TABLE_LIMIT as usize).map_while(|cell| self.at(LinkAddress(target(cell)?)));
         targets.collect()
     }
 }
@@ -133,10 +133,8 @@ pub(super) fn answers(
     let variables = variables(model, function);
     let plain = model.units.is_plain(function.die.unit);
     let entry = function.ranges.first().and_then(|(begin, _)| code.at(*begin));
-    let wanted: BTreeMap<usize, FileOffset> = wanted
-        .iter()
-        .filter_map(|(address, offset)| Some((code.at(*address)?, *offset)))
-        .collect();
+    let wanted: BTreeMap<usize, FileOffset> =
+        wanted.iter().filter_map(|(address, offset)| Some((code.at(*address)?, *offset))).collect();
     let mut flow = Flow::new(model, &code, &variables, !plain);
     flow.follow(entry);
     let mut found = Vec::new();

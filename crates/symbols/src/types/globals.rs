@@ -42,8 +42,7 @@ impl Model<'_> {
         let mut found = Vec::new();
         for unit in 0..self.units.len() {
             self.units.each_tagged(unit, gimli::DW_TAG_variable, &mut |offset, entry| {
-                let Some(AttributeValue::Exprloc(place)) =
-                    entry.attr_value(gimli::DW_AT_location)
+                let Some(AttributeValue::Exprloc(place)) = entry.attr_value(gimli::DW_AT_location)
                 else {
                     return;
                 };

@@ -109,11 +109,7 @@ impl Machine {
         Some(Piece { place: self.place?, behind: self.behind, start, bytes })
     }
 
-    fn step(
-        &mut self,
-        operation: &Operation<Reader<'_>>,
-        base: Option<FrameBase>,
-    ) -> Option<()> {
+    fn step(&mut self, operation: &Operation<Reader<'_>>, base: Option<FrameBase>) -> Option<()> {
         let fresh = self.place.is_none() && self.constant.is_none();
         match operation {
             Operation::Register { register: number } if fresh => {

@@ -183,7 +183,9 @@ impl<'a> Model<'a> {
                     let storage = number(entry, gimli::DW_AT_byte_size)
                         .or_else(|| Some(self.get(of)?.bytes))?;
                     let unit_bits = storage.checked_mul(8)?;
-                    offset.checked_mul(8)?.checked_add(unit_bits.checked_sub(from_top)?.checked_sub(size)?)?
+                    offset
+                        .checked_mul(8)?
+                        .checked_add(unit_bits.checked_sub(from_top)?.checked_sub(size)?)?
                 }
             };
             Some((first, size))
@@ -203,12 +205,16 @@ impl<'a> Model<'a> {
         element: DieRef,
     ) -> Option<Type> {
         if entry.attr_value(gimli::DW_AT_data_location).is_some() {
-            return Some(Type { die, alias, kind: Kind::Descriptor(element), bytes: POINTER_BYTES });
+            return Some(Type {
+                die,
+                alias,
+                kind: Kind::Descriptor(element),
+                bytes: POINTER_BYTES,
+            });
         }
         if entry.attr_value(gimli::DW_AT_GNU_vector).is_some() {
-            let bytes = number(entry, gimli::DW_AT_byte_size).or_else(|| {
-                self.get(element)?.bytes.checked_mul(self.elements(die)?)
-            });
+            let bytes = number(entry, gimli::DW_AT_byte_size)
+                .or_else(|| self.get(element)?.bytes.checked_mul(self.elements(die)?));
             return Some(Type { die, alias, kind: Kind::Array(element), bytes: bytes? });
         }
         let count = self.elements(die).unwrap_or(0);
@@ -223,17 +229,21 @@ impl<'a> Model<'a> {
             if entry.tag() == gimli::DW_TAG_subrange_type {
                 let signed = |name| match entry.attr_value(name)? {
                     AttributeValue::Exprloc(_) | AttributeValue::UnitRef(_) => None,
-                    value => value.sdata_value().or_else(|| i64::try_from(value.udata_value()?).ok()),
+                    value => {
+                        value.sdata_value().or_else(|| i64::try_from(value.udata_value()?).ok())
+                    }
                 };
                 // C counts from 0; Fortran says where from.
                 let from = || match entry.attr_value(gimli::DW_AT_lower_bound) {
                     None => Some(0),
                     Some(_) => signed(gimli::DW_AT_lower_bound),
                 };
-                let bounds = || signed(gimli::DW_AT_upper_bound)?.checked_sub(from()?)?.checked_add(1);
+                let bounds =
+                    || signed(gimli::DW_AT_upper_bound)?.checked_sub(from()?)?.checked_add(1);
                 let count = signed(gimli::DW_AT_count).or_else(bounds);
                 let count = count.and_then(|count| u64::try_from(count).ok());
-                product = product.zip(count).and_then(|(product, count)| product.checked_mul(count));
+                product =
+                    product.zip(count).and_then(|(product, count)| product.checked_mul(count));
             }
             false
         });

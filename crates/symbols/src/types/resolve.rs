@@ -81,7 +81,9 @@ impl Flow<'_, '_> {
             let base = match variable.base {
                 Base::Frame => Some(0),
                 Base::Register(register) => match state[register.index()] {
-                    Value::Pointer(Pointer { target: Target::Frame, offset, step: 0 }) => Some(offset),
+                    Value::Pointer(Pointer { target: Target::Frame, offset, step: 0 }) => {
+                        Some(offset)
+                    }
                     _ => None,
                 },
             };
@@ -142,8 +144,8 @@ impl Flow<'_, '_> {
             );
             for one in self.in_registers(number).filter(|one| one.register == register) {
                 let Target::Type(of) = one.pointer.target else { continue };
-                let found = assume(one.pointer)
-                    .and_then(|span| self.model.member_at(of, span, true));
+                let found =
+                    assume(one.pointer).and_then(|span| self.model.member_at(of, span, true));
                 let variable = one.name.clone();
                 readings.extend(found.map(|found| Answer { found, variable }));
             }

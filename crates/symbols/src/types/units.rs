@@ -79,12 +79,8 @@ pub(super) struct Units<'a> {
 impl<'a> Units<'a> {
     /// Reads the headers of all units, and which code each covers.
     pub(super) fn new(dwarf: &'a Dwarf<'a>) -> Units<'a> {
-        let mut units = Units {
-            dwarf,
-            slots: Vec::new(),
-            ranges: Vec::new(),
-            signatures: HashMap::new(),
-        };
+        let mut units =
+            Units { dwarf, slots: Vec::new(), ranges: Vec::new(), signatures: HashMap::new() };
         let mut headers = dwarf.units();
         while let Ok(Some(header)) = headers.next() {
             units.add(Section::Info, header);
@@ -121,9 +117,7 @@ impl<'a> Units<'a> {
         let has_code = self.slots[number].section == Section::Info
             && matches!(header.type_(), UnitType::Compilation | UnitType::Skeleton(_));
         // Not kept: thousands of units of which few are needed again.
-        let Some(unit) =
-            has_code.then(|| self.dwarf.unit(header.clone()).ok()).flatten()
-        else {
+        let Some(unit) = has_code.then(|| self.dwarf.unit(header.clone()).ok()).flatten() else {
             return;
         };
         let Ok(mut ranges) = self.dwarf.unit_ranges(&unit) else { return };
@@ -191,7 +185,12 @@ impl<'a> Units<'a> {
     }
 
     /// The entry's own text.
-    pub(super) fn text(&self, unit: usize, entry: &Entry<'a>, name: gimli::DwAt) -> Option<&'a [u8]> {
+    pub(super) fn text(
+        &self,
+        unit: usize,
+        entry: &Entry<'a>,
+        name: gimli::DwAt,
+    ) -> Option<&'a [u8]> {
         let value = entry.attr_value(name)?;
         let dwarf = match self.slots.get(unit)?.section {
             Section::Alternate => self.dwarf.sup()?,

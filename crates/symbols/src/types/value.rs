@@ -99,9 +99,11 @@ impl Value {
             }
             // Taken off: see the head of the file.
             Value::Number(number) if factor > 0 => match number.step.checked_mul(factor) {
-                Some(step) => {
-                    Value::Number(Number { fixed: number.fixed.wrapping_mul(factor), step, ..number })
-                }
+                Some(step) => Value::Number(Number {
+                    fixed: number.fixed.wrapping_mul(factor),
+                    step,
+                    ..number
+                }),
                 None => Value::ANY,
             },
             _ => Value::Opaque,

@@ -169,7 +169,14 @@ impl Variables {
             // Only a part of it: then its start is not there, but the part's place says where it would be.
             let offset = offset.checked_sub_unsigned(piece.start)?;
             let whole = piece.bytes.is_none();
-            whole.then_some(InMemory { range, base, offset, of, behind: piece.behind, name: name.clone() })
+            whole.then_some(InMemory {
+                range,
+                base,
+                offset,
+                of,
+                behind: piece.behind,
+                name: name.clone(),
+            })
         };
         match piece.place {
             // `globals` has these.
@@ -184,8 +191,7 @@ impl Variables {
                 else {
                     return;
                 };
-                let pointer =
-                    Pointer { target: Target::Type(target), offset: of_offset, step: 0 };
+                let pointer = Pointer { target: Target::Type(target), offset: of_offset, step: 0 };
                 self.registers.push(InRegister { range, register, pointer, name });
             }
         }
