@@ -10,12 +10,15 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=preload");
     println!("cargo::rerun-if-changed=../sys/src/heap.rs");
+    println!("cargo::rerun-if-changed=../sys/src/heap_exact.rs");
     let variable =
         |name: &str| std::env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name}"));
     let library = PathBuf::from(variable("OUT_DIR")).join("libfathom_agent.so");
     let status = Command::new(variable("RUSTC"))
         .args(["--crate-name", "fathom_agent", "--crate-type", "cdylib", "--edition", "2024"])
         .args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "codegen-units=1"])
+        // `exact` finds the program's frame by them.
+        .args(["-C", "force-frame-pointers=yes"])
         // Line tables would only tell of our own functions, which are left out of every stack.
         .args(["-C", "debuginfo=0", "-C", "strip=debuginfo", "-C", "force-unwind-tables=yes"])
         .arg("--target")

@@ -8,10 +8,11 @@ use core::sync::atomic::Ordering;
 
 use super::heap;
 
+use super::heap_exact::{EVENT_ALLOCATED, EVENT_DRAWN, EVENT_LARGE};
 use super::record::{self, Event};
 use super::shadow::{self, Block};
 use super::thread::{self, Thread};
-use super::{kernel, lot};
+use super::{exact, kernel, lot};
 
 /// This thread's state, ready to count; `None` while the allocator behind us is not found yet.
 #[inline(always)]
@@ -50,7 +51,12 @@ pub fn allocated(thread: *mut Thread, block: *mut c_void, size: usize, call: u32
             }
         }
         let drawn = size >= thread::LARGE_FROM.load(Ordering::Relaxed) || state.until_sample < 0;
-        let recorded = drawn && record_allocation(thread, address, size, call);
+        let recorded = if exact::is_on() {
+            let kind = if drawn { draw(thread, size) } else { EVENT_ALLOCATED };
+            exact::allocated(thread, address, size, call, kind)
+        } else {
+            drawn && record_allocation(thread, address, size, call)
+        };
         if !shadow::remember(address, Block { size, recorded }) {
             thread::count_for_process(heap::PROCESS_FORGOTTEN);
         }
@@ -67,10 +73,10 @@ fn told_or_tell(thread: *mut Thread, delta: i64) {
     }
 }
 
-/// Records a block that is large or drawn by lot.
+/// Which of the two a block is, large or drawn; prepares the next draw.
 #[cold]
 #[inline(never)]
-fn record_allocation(thread: *mut Thread, address: usize, size: u64, call: u32) -> bool {
+fn draw(thread: *mut Thread, size: u64) -> u32 {
     let large = size >= thread::LARGE_FROM.load(Ordering::Relaxed);
     // Safety: a thread's own state.
     let state = unsafe { &mut *thread };
@@ -81,6 +87,14 @@ fn record_allocation(thread: *mut Thread, address: usize, size: u64, call: u32) 
         state.until_sample =
             lot::next(&mut state.random, thread::SAMPLE_EVERY.load(Ordering::Relaxed));
     }
+    if large { EVENT_LARGE } else { EVENT_DRAWN }
+}
+
+/// Records a block that is large or drawn by lot.
+#[cold]
+#[inline(never)]
+fn record_allocation(thread: *mut Thread, address: usize, size: u64, call: u32) -> bool {
+    let large = draw(thread, size) == EVENT_LARGE;
     let kind = if large { heap::KIND_ALLOCATED } else { heap::KIND_SAMPLED };
     record::write(thread, &Event { kind, call, time: kernel::now(), address, size })
 }
@@ -102,7 +116,11 @@ pub struct Released {
 /// Takes a block out of the shadow before the allocator gets it back: from then on it may be another thread's.
 pub fn released(block: *mut c_void) -> Released {
     let block = shadow::take(block as usize);
-    let time = if block.is_some_and(|block| block.recorded) { kernel::now() } else { 0 };
+    let time = match block {
+        Some(Block { recorded: true, .. }) if exact::is_on() => exact::stamp(),
+        Some(Block { recorded: true, .. }) => kernel::now(),
+        _ => 0,
+    };
     Released { block, time }
 }
 
@@ -138,7 +156,9 @@ fn gone(thread: *mut Thread, address: *mut c_void, released: Released) {
         thread::add(slot, heap::SLOT_FREED_BYTES, size);
         let delta = (*thread).delta.wrapping_sub(size as i64);
         (*thread).delta = delta;
-        if recorded {
+        if recorded && exact::is_on() {
+            exact::freed(thread, address as usize, size, released.time);
+        } else if recorded {
             record_free(thread, address as usize, size, released.time);
         }
         told_or_tell(thread, delta);

@@ -1,8 +1,9 @@
 //! The allocation agent: a library that is preloaded into the program and counts its heap blocks.
 //!
 //! What for: `malloc` and its kin stand here in front of the allocator that the program uses. Each call is passed on
-//! unchanged; then sizes are counted exactly, and some blocks get a record with their stack (`record`).
-//! What not: no decision and no unwinding; `collect::allocations` does that from the shared memory (`sys::heap`).
+//! unchanged; then sizes are counted exactly, and some blocks get a record with their stack (`record`), or all of them
+//! an event with a name for it (`exact`).
+//! What not: no decision, and no unwind tables: the collector has them and reads the shared memory (`sys::heap`).
 //!
 //! Rules, because this code runs inside of `malloc` of a stranger: it allocates nothing from the program's heap (its own
 //! memory comes from `mmap`), takes no lock, calls nothing that could allocate, keeps `errno`, and never panics
@@ -17,17 +18,25 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod count;
+mod exact;
 #[allow(dead_code, reason = "the page is shared with the collector, which needs other parts of it")]
 #[path = "../../sys/src/heap.rs"]
 mod heap;
+#[allow(dead_code, reason = "as above")]
+#[path = "../../sys/src/heap_exact.rs"]
+mod heap_exact;
 mod kernel;
 mod libc;
+mod library;
 mod lot;
 mod real;
 mod record;
 mod regions;
 mod shadow;
+mod stack_range;
 mod thread;
+mod tree;
+mod walk;
 
 use core::ffi::{c_int, c_void};
 

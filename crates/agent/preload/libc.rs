@@ -18,6 +18,8 @@ unsafe extern "C" {
     pub fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
     /// getenv(3).
     pub fn getenv(name: *const c_char) -> *const c_char;
+    /// getauxval(3).
+    pub fn getauxval(kind: usize) -> usize;
     /// clock_gettime(2).
     pub fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
     /// The address of this thread's errno.
@@ -26,6 +28,8 @@ unsafe extern "C" {
 
 /// `RTLD_NEXT` of dlfcn.h.
 pub const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
+/// linux/auxvec.h: the address of 16 random bytes that the kernel put above the first thread's stack.
+pub const AT_RANDOM: usize = 25;
 /// errno.h.
 pub const ENOMEM: c_int = 12;
 /// errno.h.

@@ -44,6 +44,8 @@ pub type AllocateTwo = unsafe extern "C" fn(usize, usize) -> *mut c_void;
 pub type Reallocate = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
 /// `free`.
 pub type Free = unsafe extern "C" fn(*mut c_void);
+/// `dlclose`.
+pub type Close = unsafe extern "C" fn(*mut c_void) -> c_int;
 /// `posix_memalign`.
 pub type AllocateInto = unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int;
 
@@ -80,6 +82,16 @@ pub static MMAP64: Real<Map> = Real::new();
 pub static MUNMAP: Real<Unmap> = Real::new();
 /// `mremap`.
 pub static MREMAP: Real<Remap> = Real::new();
+
+static DLCLOSE: Real<Close> = Real::new();
+
+/// `dlclose`; looked for when it is called: before glibc 2.34 it stands in a library that may come late.
+pub fn dlclose() -> Option<Close> {
+    if DLCLOSE.get().is_none() {
+        DLCLOSE.find(c"dlclose");
+    }
+    DLCLOSE.get()
+}
 
 /// Finds all of them.
 pub fn find_all() {

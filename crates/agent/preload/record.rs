@@ -66,7 +66,7 @@ pub fn write(thread: *mut Thread, event: &Event) -> bool {
 
 /// How many of `wanted` bytes from the stack pointer on can be read: up to the end of the stack, which may be one of
 /// the program's own making.
-fn readable(sp: usize, wanted: usize) -> usize {
+pub fn readable(sp: usize, wanted: usize) -> usize {
     const PAGE: usize = 4096;
     let mut end = (sp & !(PAGE - 1)) + PAGE;
     while end < sp + wanted && kernel::is_readable(end) {

@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 
 use super::heap;
 
-use super::{kernel, libc, real};
+use super::{exact, heap_exact, kernel, libc, real};
 
 /// The agent's state of one thread. All zero until then.
 #[repr(C, align(64))]
@@ -33,6 +33,10 @@ pub struct Thread {
     pub random: u64,
     /// Address of the control block; 0 while the entry is free.
     block: AtomicUsize,
+    /// What exact mode keeps; null until then.
+    pub walker: *mut super::walk::Walker,
+    /// Up to where the ring may be written, as far as is known.
+    pub room_until: u64,
 }
 
 const TABLE_BITS: u32 = 12;
@@ -93,6 +97,11 @@ fn search(block: usize, place: usize) -> *mut Thread {
     shared
 }
 
+/// The address of a thread's control block.
+pub fn control_block(thread: &Thread) -> usize {
+    thread.block.load(Ordering::Relaxed)
+}
+
 /// Blocks of so many bytes or more get a record.
 pub static LARGE_FROM: AtomicU64 = AtomicU64::new(u64::MAX);
 /// Mean bytes between two sampled smaller blocks.
@@ -111,6 +120,8 @@ static SAME_PROCESS: AtomicPtr<u64> = AtomicPtr::new((&raw const ALWAYS_ONE).cas
 static ALWAYS_ONE: u64 = 1;
 /// The shared memory; null without a collector.
 static HEADER: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+/// 1 when the shared memory has regions.
+static WITH_REGIONS: AtomicU32 = AtomicU32::new(0);
 /// This process's position in the table of processes.
 static PROCESS: AtomicUsize = AtomicUsize::new(0);
 
@@ -210,6 +221,7 @@ fn start_process() {
 fn join_collector(inherited: i64) {
     LARGE_FROM.store(u64::MAX, Ordering::Relaxed);
     SAMPLE_EVERY.store(0, Ordering::Relaxed);
+    exact::end();
     // A forked child has its parent's mapping of it.
     let kept = HEADER.swap(core::ptr::null_mut(), Ordering::AcqRel);
     let header = if kept.is_null() { map_shared() } else { kept };
@@ -238,6 +250,7 @@ fn join_collector(inherited: i64) {
     FREE_STACKS.store(read(heap::HEADER_FREE_STACKS) as u32, Ordering::Relaxed);
     SLACK.store(read(heap::HEADER_SLACK), Ordering::Relaxed);
     PROCESS.store(position as usize, Ordering::Relaxed);
+    exact::begin(header, position as usize, WITH_REGIONS.load(Ordering::Relaxed) != 0);
     HEADER.store(header, Ordering::Release);
 }
 
@@ -254,12 +267,13 @@ fn map_shared() -> *mut u8 {
     if descriptor < 0 {
         return core::ptr::null_mut();
     }
-    let whole = kernel::is_long_enough(descriptor, heap::TOTAL_BYTES);
-    let header = if whole {
-        kernel::map_shared(descriptor, heap::TOTAL_BYTES)
-    } else {
-        core::ptr::null_mut()
-    };
+    let length = [heap_exact::TOTAL_BYTES, heap::TOTAL_BYTES]
+        .into_iter()
+        .find(|bytes| kernel::is_long_enough(descriptor, *bytes));
+    let header =
+        length.map_or(core::ptr::null_mut(), |bytes| kernel::map_shared(descriptor, bytes));
+    let with_regions = u32::from(length == Some(heap_exact::TOTAL_BYTES));
+    WITH_REGIONS.store(with_regions, Ordering::Relaxed);
     kernel::close(descriptor);
     header
 }
@@ -284,10 +298,12 @@ fn take_slot(thread: &mut Thread) -> *mut u8 {
     let slot = header.wrapping_add(heap::SLOTS_AT + number * heap::SLOT_BYTES);
     // Safety: words of a slot, all of which are mapped behind the header.
     unsafe {
+        word(slot, heap::SLOT_TID).store(kernel::thread_id(), Ordering::Relaxed);
         word(slot, heap::SLOT_PEAK).store(thread.base.max(0) as u64, Ordering::Relaxed);
         let process = PROCESS.load(Ordering::Relaxed) as u64 + 1;
         word(slot, heap::SLOT_PROCESS).store(process, Ordering::Release);
     }
+    thread.room_until = heap::RING_BYTES as u64;
     thread.random = kernel::now() ^ (thread as *mut Thread as u64) << 16 | 1;
     thread.until_sample =
         super::lot::next(&mut thread.random, SAMPLE_EVERY.load(Ordering::Relaxed));

@@ -10,6 +10,7 @@
 //! slots       SLOTS x SLOT_BYTES: one per thread (and those after it at its place): counters, then its ring
 //! ring        records, each a multiple of 8 bytes, none across the end:
 //!             length | kind << 32, time, address, size, tid | call << 32, sp, ip, bp, stack bytes
+//! regions     where every block is recorded: REGIONS x REGION_BYTES, one per process (`heap_exact`)
 //! ```
 //! A slot has one writer, its thread, and is never handed on to another process. So a counter is a plain addition,
 //! and a thread that is killed in the middle of a record leaves the ring as it was: `HEAD` moves last.
@@ -18,7 +19,7 @@
 pub const VARIABLE: &str = "FATHOM_AGENT";
 
 /// First word of the header. The last byte is the version of the layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"fathomH\x01");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"fathomH\x02");
 
 /// Word of the header: [`MAGIC`].
 pub const HEADER_MAGIC: usize = 0;
@@ -41,6 +42,11 @@ pub const HEADER_FREE_STACKS: usize = 64;
 /// Word of the header: when the rings were read last, CLOCK_MONOTONIC in nanoseconds; 0 when nobody will.
 pub const HEADER_READER: usize = 72;
 
+/// Word of the header: 1 when every block is recorded, by stacks that the agent follows itself.
+pub const HEADER_EXACT: usize = 80;
+/// Word of the header: 1 when times of exact events are the processor's time-stamp counter, else they are nanoseconds.
+pub const HEADER_TICKS: usize = 88;
+
 /// Where the table of processes begins.
 pub const PROCESSES_AT: usize = 4096;
 /// Most processes that are told apart.
@@ -55,6 +61,8 @@ pub const PROCESS_INHERITED: usize = 8;
 pub const PROCESS_UNKNOWN_FREES: usize = 16;
 /// Word of a process: blocks whose size could not be remembered, for want of memory.
 pub const PROCESS_FORGOTTEN: usize = 24;
+/// Word of a process: blocks whose stack is named by a caller's node, because the tree of its region was full.
+pub const PROCESS_TREE_FULL: usize = 32;
 
 /// Where the slots begin.
 pub const SLOTS_AT: usize = PROCESSES_AT + PROCESSES * PROCESS_BYTES;
@@ -74,6 +82,8 @@ pub const SLOT_FREES: usize = 40;
 pub const SLOT_FREED_BYTES: usize = 48;
 /// Word of a slot: most bytes live in the process that this thread came to see.
 pub const SLOT_PEAK: usize = 56;
+/// Word of a slot: the thread that took it.
+pub const SLOT_TID: usize = 64;
 /// Where a slot's size classes begin: for each the blocks and the bytes asked for, 16 bytes.
 pub const SLOT_CLASSES: usize = 128;
 /// Size classes: class 0 for 0 bytes, class n for sizes of n binary digits (2^(n-1) to 2^n - 1).

@@ -7,6 +7,7 @@
 pub mod bpf;
 pub mod floor;
 pub mod heap;
+pub mod heap_exact;
 pub mod kernels;
 pub mod map;
 mod own_child;

@@ -1,0 +1,21 @@
+//! Libraries that go: what was learned of their code must not be applied to what comes in their place.
+
+use core::ffi::{c_int, c_void};
+
+use super::{exact, real};
+
+/// dlclose(3).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dlclose(handle: *mut c_void) -> c_int {
+    let Some(close) = real::dlclose() else { return -1 };
+    // Before, because another thread may map something there as soon as the library is gone; behind, because until then
+    // threads have gone on to learn of its code.
+    exact::new_generation();
+    // Safety: passed on as it came.
+    let result = unsafe { close(handle) };
+    exact::new_generation();
+    result
+}

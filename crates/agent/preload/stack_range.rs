@@ -1,0 +1,109 @@
+//! Which addresses above the stack pointer can be read: a wrong rule or a stray rbp must not make the program fault.
+//!
+//! How: a thread's own stack is one mapping that ends at its control block, which the C library puts at the upper end of
+//! the stacks it makes, or, of the first thread, at what the kernel put above `main` (AT_RANDOM of getauxval(3)). That all
+//! of it up to there can be read is asked of the kernel once, page by page, and stays true as long as the thread runs. Other
+//! stacks (coroutines, signal stacks) may be unmapped by the program at any time: of them each page is asked for anew in
+//! every walk.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{kernel, libc};
+
+const PAGE: usize = 4096;
+/// More than this above the stack pointer no end of a stack is looked for: 8 MiB are usual, 64 are not.
+const MOST_STACK: usize = 64 << 20;
+/// Most bytes of another stack that are read.
+const MOST_FOREIGN: usize = 1 << 20;
+
+/// Where the first thread's stack ends at the latest; 0 when not known.
+static FIRST_STACK_END: AtomicUsize = AtomicUsize::new(0);
+
+/// Finds the end of the first thread's stack.
+pub fn find_first_stack() {
+    // Safety: reads the auxiliary vector.
+    let end = unsafe { libc::getauxval(libc::AT_RANDOM) };
+    FIRST_STACK_END.store(end, Ordering::Relaxed);
+}
+
+/// What is known of a thread's stacks. All zero at first.
+pub struct Range {
+    /// All of this can be read as long as the thread runs.
+    low: usize,
+    high: usize,
+    /// Stack pointers in here belong to no such stack: behind them there was a hole.
+    foreign_low: usize,
+    foreign_high: usize,
+}
+
+/// What can be read in one walk: from the stack pointer to `end`.
+pub struct Readable {
+    low: usize,
+    end: usize,
+    may_grow: bool,
+}
+
+impl Range {
+    /// What can be read above `sp` for a thread with this control block.
+    #[inline(always)]
+    pub fn above(&mut self, sp: usize, control_block: usize) -> Readable {
+        if sp >= self.low && sp < self.high {
+            return Readable { low: sp, end: self.high, may_grow: false };
+        }
+        self.find(sp, control_block)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find(&mut self, sp: usize, control_block: usize) -> Readable {
+        let page_end = (sp & !(PAGE - 1)).wrapping_add(PAGE);
+        let foreign = Readable { low: sp, end: page_end, may_grow: true };
+        if sp >= self.foreign_low && sp < self.foreign_high {
+            return foreign;
+        }
+        let ends = [control_block, FIRST_STACK_END.load(Ordering::Relaxed)];
+        let above = ends.into_iter().filter(|end| *end > sp && *end - sp <= MOST_STACK);
+        let Some(end) = above.min() else { return foreign };
+        // What was found earlier of the same stack need not be asked for again.
+        let until = if end == self.high && self.low > sp { self.low } else { end };
+        let mut page = page_end;
+        while page < until {
+            if !kernel::is_readable(page) {
+                (self.foreign_low, self.foreign_high) = (page_end - PAGE, page);
+                return foreign;
+            }
+            page += PAGE;
+        }
+        (self.low, self.high) = (page_end - PAGE, end);
+        Readable { low: sp, end, may_grow: false }
+    }
+}
+
+impl Readable {
+    /// The word at `address`, if it lies above the stack pointer and can be read.
+    #[inline(always)]
+    pub fn word(&mut self, address: usize) -> Option<usize> {
+        let inside = address >= self.low && address < self.end && self.end - address >= 8;
+        if !inside && !self.grow(address) {
+            return None;
+        }
+        // Safety: in a stack that this thread runs on, above its stack pointer, as just checked; memory that other code may
+        // change, but which stays mapped while we are here.
+        Some(unsafe { (address as *const usize).read_unaligned() })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, address: usize) -> bool {
+        if !self.may_grow || address < self.low || address - self.low > MOST_FOREIGN {
+            return false;
+        }
+        while self.end - 8 < address {
+            if !kernel::is_readable(self.end) {
+                return false;
+            }
+            self.end += PAGE;
+        }
+        true
+    }
+}
