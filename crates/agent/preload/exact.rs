@@ -53,8 +53,11 @@ pub fn begin(header: *mut u8, position: usize, whole: bool) {
     let read = |at| unsafe { thread::word(header, at) }.load(Ordering::Relaxed);
     let on = whole && read(heap::HEADER_EXACT) != 0;
     let start = heap::TOTAL_BYTES + position * layout::REGION_BYTES;
-    let region =
-        if on && position < layout::REGIONS { header.wrapping_add(start) } else { core::ptr::null_mut() };
+    let region = if on && position < layout::REGIONS {
+        header.wrapping_add(start)
+    } else {
+        core::ptr::null_mut()
+    };
     new_generation();
     REGION.store(region, Ordering::Relaxed);
     if let [0, _] = OWN.each_ref().map(|word| word.load(Ordering::Relaxed)) {
@@ -118,7 +121,13 @@ pub fn freed(thread: *mut Thread, address: usize, size: u64, time: u64) {
 /// # Safety
 /// `thread` is this thread's state; called from a function of this library.
 #[unsafe(naked)]
-unsafe extern "C" fn event(thread: *mut Thread, address: usize, size: u64, what: u32, time: u64) -> bool {
+unsafe extern "C" fn event(
+    thread: *mut Thread,
+    address: usize,
+    size: u64,
+    what: u32,
+    time: u64,
+) -> bool {
     core::arch::naked_asm!("mov r9, rbp", "jmp {told}", told = sym told)
 }
 
@@ -149,7 +158,9 @@ unsafe extern "C" fn told(
     let caller = caller(frame);
     let generation = GENERATION.load(Ordering::Acquire);
     let mut missing = 0;
-    if let (Some(region), Some(walker)) = (Region::at(REGION.load(Ordering::Relaxed)), walker(thread)) {
+    if let (Some(region), Some(walker)) =
+        (Region::at(REGION.load(Ordering::Relaxed)), walker(thread))
+    {
         match walker.walk(region, generation, caller, thread::control_block(thread)) {
             Walked::Node(node) => event.node = node,
             Walked::Caller(node) => {
@@ -219,11 +230,13 @@ fn walker(thread: &mut Thread) -> Option<&'static mut Walker> {
 /// Writes an event that has a node.
 #[inline(always)]
 fn put(thread: &mut Thread, event: &Event) -> bool {
-    if event.what & 0xff == layout::EVENT_ALLOCATED || event.what & 0xff == layout::EVENT_FREED {
-        return write(thread, &event.words(layout::EVENT_BYTES), 0, 0);
+    if event.what & 0xff == layout::EVENT_LARGE || event.what & 0xff == layout::EVENT_DRAWN {
+        // A later thread may have come to this slot; those that have a record of their own name it.
+        // Safety: a word of this thread's slot.
+        let told = unsafe { thread::word(thread.slot, heap::SLOT_TID) };
+        told.store(kernel::thread_id(), Ordering::Relaxed);
     }
-    let [first, time, address, size] = event.words(layout::EVENT_TID_BYTES);
-    write(thread, &[first, time, address, size, kernel::thread_id()], 0, 0)
+    write(thread, &event.words(layout::EVENT_BYTES), 0, 0)
 }
 
 /// Writes an event with a copy of the stack from the program's frame on.
@@ -233,9 +246,8 @@ fn put_with_stack(thread: &mut Thread, event: &Event, caller: Frame, missing: u6
     let wanted = thread::STACK_BYTES.load(Ordering::Relaxed).min(heap::MAX_STACK_BYTES);
     let bytes = super::record::readable(caller.sp, wanted) & !7;
     let [first, time, address, size] = event.words(layout::EVENT_STACK_BYTES + bytes);
-    let tid = kernel::thread_id();
     let Frame { pc, sp, bp } = caller;
-    let words = [first, time, address, size, tid, pc as u64, sp as u64, bp as u64, missing];
+    let words = [first, time, address, size, pc as u64, sp as u64, bp as u64, missing];
     write(thread, &words, sp, bytes)
 }
 

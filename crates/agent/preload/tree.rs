@@ -67,7 +67,8 @@ impl Region {
         for probe in 0..layout::MOST_PROBES {
             let place = (first as usize + probe) % layout::INDEX;
             // Safety: inside of the index, which is aligned.
-            let place = unsafe { AtomicU32::from_ptr(self.0.add(layout::INDEX_AT + 4 * place).cast()) };
+            let place =
+                unsafe { AtomicU32::from_ptr(self.0.add(layout::INDEX_AT + 4 * place).cast()) };
             let mut found = place.load(Ordering::Acquire);
             if found == 0 {
                 let number = match mine {

@@ -28,11 +28,22 @@ pub struct Frame {
     pub bp: usize,
 }
 
+/// Where a frame's registers were read.
+#[derive(Clone, Copy)]
+struct From {
+    /// Where rbp was saved; 0 when it is that of the frame inside.
+    saved_at: usize,
+    /// Where the stack pointer was kept; 0 when a rule computes it.
+    kept_at: usize,
+}
+
+/// Of a frame that is where the walk begins.
+const NOWHERE: From = From { saved_at: 0, kept_at: 0 };
+
 #[derive(Clone, Copy)]
 struct State {
     frame: Frame,
-    /// Where rbp was saved; 0 when it is that of the frame inside.
-    saved_at: usize,
+    from: From,
     node: u32,
 }
 
@@ -58,7 +69,7 @@ pub enum Walked {
 
 /// How the next frame outwards is found.
 enum Next {
-    Frame(Frame, usize),
+    Frame(Frame, From),
     End,
     Cut,
     NotCode,
@@ -79,7 +90,7 @@ impl Walker {
             (self.generation, self.count) = (generation, 0);
         }
         let mut stack = self.range.above(frame.sp, control_block);
-        let mut state = State { frame, saved_at: 0, node: 0 };
+        let mut state = State { frame, from: NOWHERE, node: 0 };
         let mut kept = self.count;
         let mut new = 0;
         let root = loop {
@@ -101,7 +112,7 @@ impl Walker {
             *place = state;
             new += 1;
             match next(region, generation, &state.frame, &mut stack) {
-                Next::Frame(frame, saved_at) => state = State { frame, saved_at, node: 0 },
+                Next::Frame(frame, from) => state = State { frame, from, node: 0 },
                 Next::Unknown => return Walked::NoRule(state.frame.pc),
                 end => {
                     new -= usize::from(matches!(end, Next::NotCode));
@@ -123,9 +134,10 @@ impl Walker {
     #[inline(always)]
     fn unchanged(&self, from: usize, stack: &mut Readable) -> bool {
         for at in (0..from).rev() {
-            let State { frame, saved_at, .. } = self.state(at);
+            let State { frame, from: From { saved_at, kept_at }, .. } = self.state(at);
             if stack.word(frame.sp.wrapping_sub(8)) != Some(frame.pc)
                 || (*saved_at != 0 && stack.word(*saved_at) != Some(frame.bp))
+                || (*kept_at != 0 && stack.word(*kept_at) != Some(frame.sp))
             {
                 return false;
             }
@@ -162,31 +174,50 @@ impl Walker {
 #[inline(always)]
 fn next(region: Region, generation: u64, frame: &Frame, stack: &mut Readable) -> Next {
     let Some(rule) = region.rule(frame.pc, generation) else { return Next::Unknown };
-    let base = match rule & layout::RULE_KIND {
-        layout::RULE_BY_SP => frame.sp,
+    let offset = |shift: u32| isize::from((rule >> shift) as u16 as i16) * 8;
+    let above = offset(8);
+    let cfa = match rule & layout::RULE_KIND {
+        layout::RULE_BY_SP => frame.sp.wrapping_add_signed(above),
         layout::RULE_BY_BP if frame.bp == 0 => return Next::End,
-        layout::RULE_BY_BP => frame.bp,
+        layout::RULE_BY_BP => frame.bp.wrapping_add_signed(above),
+        layout::RULE_BY_WORD => return by_word(frame, above, offset(32), stack),
         layout::RULE_END => return Next::End,
         layout::RULE_CUT => return Next::NotCode,
         _ => return Next::Unknown,
     };
-    let cfa = base.wrapping_add((rule >> 8 & 0xff_ffff) as usize * 8);
     if cfa <= frame.sp {
         return Next::Cut;
     }
     let (bp, saved_at) = if rule & layout::RULE_SAVED == 0 {
         (frame.bp, 0)
     } else {
-        let words = isize::from((rule >> 32) as u16 as i16);
-        let saved_at = cfa.wrapping_add_signed(words * 8);
+        let saved_at = cfa.wrapping_add_signed(offset(32));
         match stack.word(saved_at) {
             Some(bp) => (bp, saved_at),
             None => return Next::Cut,
         }
     };
+    outer(cfa, bp, From { saved_at, kept_at: 0 }, stack)
+}
+
+#[inline(always)]
+fn outer(cfa: usize, bp: usize, from: From, stack: &mut Readable) -> Next {
     match stack.word(cfa.wrapping_sub(8)) {
         Some(0) => Next::End,
-        Some(pc) => Next::Frame(Frame { pc, sp: cfa, bp }, saved_at),
+        Some(pc) => Next::Frame(Frame { pc, sp: cfa, bp }, from),
         None => Next::Cut,
+    }
+}
+
+/// The caller of a function that aligned its stack: the CFA is a word that it kept.
+#[inline(never)]
+fn by_word(frame: &Frame, at: isize, saved: isize, stack: &mut Readable) -> Next {
+    let saved_at = frame.bp.wrapping_add_signed(saved);
+    let kept_at = frame.bp.wrapping_add_signed(at);
+    match (stack.word(kept_at), stack.word(saved_at)) {
+        (Some(cfa), Some(bp)) if cfa > frame.sp => {
+            outer(cfa, bp, From { saved_at, kept_at }, stack)
+        }
+        _ => Next::Cut,
     }
 }

@@ -6,6 +6,10 @@
 //! How stacks are followed: DWARF unwind information (`.eh_frame`, `.debug_frame`) where a module has it, which
 //! on x86-64 Linux is nearly everywhere; frame pointers where it has none (JIT code). That is framehop's order.
 
+mod returns;
+
+pub use returns::{Base, ReturnRule};
+
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -43,6 +47,16 @@ pub struct CopiedStack<'a> {
     pub registers: &'a Registers,
     /// Memory from the stack pointer on.
     pub bytes: &'a [u8],
+}
+
+impl CopiedStack<'_> {
+    /// The word at an address of the program, if it was copied.
+    fn read(&self, address: u64) -> Result<u64, ()> {
+        let at = address.checked_sub(self.registers[native::STACK_POINTER]).ok_or(())?;
+        let at = usize::try_from(at).map_err(|_| ())?;
+        let word = self.bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()).ok_or(())?;
+        Ok(u64::from_le_bytes(*word))
+    }
 }
 
 #[derive(Clone)]
@@ -173,13 +187,7 @@ impl AddressSpace {
         cache: &mut UnwindCache,
         frame: &mut impl FnMut(RemoteAddr, Option<(ModuleId, FileOffset)>),
     ) -> bool {
-        let stack_pointer = stack.registers[native::STACK_POINTER];
-        let mut read = |address: u64| {
-            let at = address.checked_sub(stack_pointer).ok_or(())?;
-            let at = usize::try_from(at).map_err(|_| ())?;
-            let word = stack.bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()).ok_or(())?;
-            Ok(u64::from_le_bytes(*word))
-        };
+        let mut read = |address: u64| stack.read(address);
         let (ip, registers) = native::unwind_registers(stack.registers);
         let mut frames = self.unwinder.iter_frames(ip, registers, &mut cache.0, &mut read);
         for _ in 0..MAX_DEPTH {

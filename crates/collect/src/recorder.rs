@@ -4,6 +4,8 @@
 //! (address spaces over fork and exec, stack tree, facts) is the same and stands here once.
 //! What not: no system calls except reading `/proc/PID/maps` of a process that we did not see start.
 
+mod returns;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use base::{Bytes, CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};

@@ -469,6 +469,9 @@ impl Session<'_> {
             Source::Ptrace(sampler) => sampler.idle_time() + Duration::from_micros(999),
             _ => ROUND,
         };
+        if let Some(heap) = &self.heap {
+            timeout = timeout.min(heap.patience());
+        }
         if let Some(duration) = self.options.duration {
             timeout = timeout.min(
                 duration.saturating_sub(Duration::from_nanos(now.0)) + Duration::from_millis(1),

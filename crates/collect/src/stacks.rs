@@ -80,7 +80,7 @@ impl StackTree {
 /// A multiplicative hash (Knuth, The Art of Computer Programming 3, 6.4): a fifth of SipHash's time for keys of a few
 /// words. The keys are the observed program's own addresses; one that wanted to could make its own profile slow.
 #[derive(Default)]
-struct NodeHasher(u64);
+pub(crate) struct NodeHasher(u64);
 
 impl Hasher for NodeHasher {
     fn write(&mut self, bytes: &[u8]) {

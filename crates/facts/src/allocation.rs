@@ -1,7 +1,7 @@
 //! What the allocation agent saw of a program's heap: exact counts for all of it, records for some blocks.
 //!
 //! What for: [`HeapTotal`] and [`SizeClass`] are counted at every call; [`Allocation`] and [`Release`] are of blocks that
-//! were large enough, or drawn by lot. An address at a time leads to the block that was there: the last [`Allocation`] of
+//! were large enough, or drawn by lot; [`HeapStack`] and [`HeapFree`] are sums over every block, where each was recorded. An address at a time leads to the block that was there: the last [`Allocation`] of
 //! the process before that time whose range holds it and whose [`Release`] is not before it.
 //! What not: sums over records, which need the blocks' chances ([`Allocation::sample_every`]); that is `analysis`.
 
@@ -93,4 +93,70 @@ pub struct SizeClass {
     pub allocations: u64,
     /// Bytes in them.
     pub allocated: Bytes,
+}
+
+impl HeapTotal {
+    /// Adds what was counted of the same process later to the row of it, or as a new one: peaks are the larger, the rest are
+    /// sums. A result holds several rows of a process, so that little is lost when its writer is killed.
+    pub fn add_to(self, totals: &mut Vec<HeapTotal>) {
+        let plus = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        let Some(row) = totals.iter_mut().find(|row| row.pid == self.pid) else {
+            return totals.push(self);
+        };
+        plus(&mut row.allocations, self.allocations);
+        plus(&mut row.allocated.0, self.allocated.0);
+        plus(&mut row.frees, self.frees);
+        plus(&mut row.freed.0, self.freed.0);
+        plus(&mut row.inherited.0, self.inherited.0);
+        row.peak = row.peak.max(self.peak);
+        row.peak_doubt = row.peak_doubt.max(self.peak_doubt);
+        plus(&mut row.unknown_frees, self.unknown_frees);
+        plus(&mut row.forgotten, self.forgotten);
+    }
+}
+
+/// What became of the blocks that one call chain asked for by one call since the row before: every block counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeapStack {
+    /// When this was summed up.
+    pub time: Nanos,
+    /// The process.
+    pub pid: Pid,
+    /// Who asked, as in [`Allocation::stack`].
+    pub stack: Option<StackId>,
+    /// How.
+    pub call: AllocationCall,
+    /// Blocks allocated.
+    pub allocations: u64,
+    /// Bytes in them.
+    pub allocated: Bytes,
+    /// Blocks freed that had been asked for so, whenever that was.
+    pub frees: u64,
+    /// Bytes in them.
+    pub freed: Bytes,
+    /// Of the freed blocks those that the thread which asked for them freed before it asked for another.
+    pub temporary: u64,
+    /// The time that the freed blocks had lived, added up.
+    pub lifetime: Nanos,
+    /// The largest block so far, not only since the row before.
+    pub largest: Bytes,
+    /// Bytes of it live when those of the process were at their peak so far; the last row has it.
+    pub at_peak: Bytes,
+}
+
+/// Blocks that one call chain asked for and another freed, since the row before: every block counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeapFree {
+    /// When this was summed up.
+    pub time: Nanos,
+    /// The process.
+    pub pid: Pid,
+    /// Who asked.
+    pub stack: Option<StackId>,
+    /// Who freed.
+    pub free_stack: Option<StackId>,
+    /// Blocks freed.
+    pub frees: u64,
+    /// Bytes in them.
+    pub freed: Bytes,
 }

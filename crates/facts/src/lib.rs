@@ -20,7 +20,9 @@ mod records;
 mod run;
 mod threading;
 
-pub use allocation::{Allocation, AllocationCall, HeapTotal, Release, SizeClass};
+pub use allocation::{
+    Allocation, AllocationCall, HeapFree, HeapStack, HeapTotal, Release, SizeClass,
+};
 pub use burst::{
     Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, CoreFloor, FloorOutcome,
     FloorTime, Records,

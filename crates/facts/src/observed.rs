@@ -3,8 +3,7 @@
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 
 use crate::{
-    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Global, HeapTotal,
-    KernelEntry, Records, Region, RegionEnd, Release, SizeClass, ThreadTime, Wait, WaitObject,
+    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Global, HeapFree, HeapStack, HeapTotal, KernelEntry, Records, Region, RegionEnd, Release, SizeClass, ThreadTime, Wait, WaitObject,
 };
 
 /// Where a piece of code came from.
@@ -287,6 +286,8 @@ pub enum Fact {
     Concurrency(Concurrency),
     WaitObject(WaitObject),
     KernelEntry(KernelEntry),
+    HeapStack(HeapStack),
+    HeapFree(HeapFree),
 }
 
 /// Why a sink cannot take more facts.

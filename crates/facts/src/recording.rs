@@ -1,10 +1,7 @@
 //! A whole recording in memory: what `store` opens and `analysis` reads.
 
 use crate::{
-    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter,
-    CounterKind, Fact, Fault, Frame, Gauge, Global, HeapTotal, KernelEntry, Lost, LostSource,
-    Mapping, Module, Records, Region, RegionEnd, Release, Run, Sample, SizeClass, StackNode,
-    ThreadEvent, ThreadTime, Wait, WaitObject,
+    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter, CounterKind, Fact, Fault, Frame, Gauge, Global, HeapFree, HeapStack, HeapTotal, KernelEntry, Lost, LostSource, Mapping, Module, Records, Region, RegionEnd, Release, Run, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitObject,
 };
 
 /// All facts of one result directory, by kind, each in the order in which it was written.
@@ -40,6 +37,8 @@ pub struct Recording {
     pub concurrency: Vec<Concurrency>,
     pub wait_objects: Vec<WaitObject>,
     pub kernel_entries: Vec<KernelEntry>,
+    pub heap_stacks: Vec<HeapStack>,
+    pub heap_frees: Vec<HeapFree>,
 }
 
 impl Recording {
@@ -63,7 +62,7 @@ impl Recording {
             Fact::CoreFloor(fact) => self.core_floors.push(fact),
             Fact::Allocation(fact) => self.allocations.push(fact),
             Fact::Release(fact) => self.releases.push(fact),
-            Fact::HeapTotal(fact) => self.heap_totals.push(fact),
+            Fact::HeapTotal(fact) => fact.add_to(&mut self.heap_totals),
             Fact::SizeClass(fact) => self.size_classes.push(fact),
             Fact::Region(fact) => self.regions.push(fact),
             Fact::RegionEnd(fact) => self.region_ends.push(fact),
@@ -74,6 +73,8 @@ impl Recording {
             Fact::Concurrency(fact) => self.concurrency.push(fact),
             Fact::WaitObject(fact) => self.wait_objects.push(fact),
             Fact::KernelEntry(fact) => self.kernel_entries.push(fact),
+            Fact::HeapStack(fact) => self.heap_stacks.push(fact),
+            Fact::HeapFree(fact) => self.heap_frees.push(fact),
         }
     }
 

@@ -87,6 +87,8 @@ impl Tables<'_> {
             Fact::Concurrency(row) => self.row(&row),
             Fact::WaitObject(row) => self.row(&row),
             Fact::KernelEntry(row) => self.row(&row),
+            Fact::HeapStack(row) => self.row(&row),
+            Fact::HeapFree(row) => self.row(&row),
         }
     }
 

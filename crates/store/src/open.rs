@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use base::Nanos;
-use facts::{Recording, Run, RunState};
+use facts::{HeapTotal, Recording, Run, RunState};
 
 use crate::convert::read_facts;
 use crate::error::{Problem, StoreError};
@@ -72,6 +72,15 @@ impl Tables<'_> {
         read_table(self.directory, seal, &mut self.problems)
     }
 
+    /// A process has several rows, each with what came since the one before.
+    fn read_totals(&mut self) -> Result<Vec<HeapTotal>, StoreError> {
+        let mut totals = Vec::new();
+        for row in self.read::<HeapTotal>()? {
+            row.add_to(&mut totals);
+        }
+        Ok(totals)
+    }
+
     fn load(mut self, run: Run) -> Result<Opened, StoreError> {
         let mut recording = Recording {
             run,
@@ -92,7 +101,7 @@ impl Tables<'_> {
             core_floors: self.read()?,
             allocations: self.read()?,
             releases: self.read()?,
-            heap_totals: self.read()?,
+            heap_totals: self.read_totals()?,
             size_classes: self.read()?,
             regions: self.read()?,
             region_ends: self.read()?,
@@ -103,6 +112,8 @@ impl Tables<'_> {
             concurrency: self.read()?,
             wait_objects: self.read()?,
             kernel_entries: self.read()?,
+            heap_stacks: self.read()?,
+            heap_frees: self.read()?,
         };
         sort_by_time(&mut recording);
         Ok(Opened { recording, problems: self.problems })

@@ -119,7 +119,11 @@ fn repair_samples(recording: &mut Recording, stacks: &Positions) -> usize {
     let mut broken = 0;
     let allocations = recording.allocations.iter_mut().map(|block| &mut block.stack);
     let releases = recording.releases.iter_mut().map(|release| &mut release.stack);
-    for stack in samples.chain(faults).chain(allocations).chain(releases) {
+    let sums = recording.heap_stacks.iter_mut().map(|sum| &mut sum.stack);
+    let frees =
+        recording.heap_frees.iter_mut().flat_map(|sum| [&mut sum.stack, &mut sum.free_stack]);
+    let sums = sums.chain(frees);
+    for stack in samples.chain(faults).chain(allocations).chain(releases).chain(sums) {
         let found = stack.and_then(|id| stacks.get(id.0)).map(StackId);
         broken += usize::from(found.is_none() && stack.is_some());
         *stack = found;

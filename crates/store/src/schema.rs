@@ -50,11 +50,14 @@ pub enum Table {
     Concurrency = 25,
     WaitObjects = 26,
     KernelEntries = 27,
+    HeapStacks = 28,
+    HeapFrees = 29,
 }
 
 impl Table {
     /// All tables, in the order of their tags.
-    pub const ALL: [Table; 28] = [
+    pub const ALL: [Table; 30] = [
+    pub const ALL: [Table; 30] = [
         Table::Modules,
         Table::Mappings,
         Table::Stacks,
@@ -83,6 +86,8 @@ impl Table {
         Table::Concurrency,
         Table::WaitObjects,
         Table::KernelEntries,
+        Table::HeapStacks,
+        Table::HeapFrees,
     ];
 
     /// The table's name; its file is `NAME.parquet`.
@@ -117,6 +122,8 @@ impl Table {
             Table::Concurrency => "concurrency",
             Table::WaitObjects => "wait_objects",
             Table::KernelEntries => "kernel_entries",
+            Table::HeapStacks => "heap_stacks",
+            Table::HeapFrees => "heap_frees",
         }
     }
 
@@ -136,6 +143,7 @@ impl Table {
             Table::Regions | Table::RegionEnds | Table::Globals | Table::AccessTypes => 5,
             Table::Waits | Table::ThreadTimes | Table::Concurrency | Table::WaitObjects => 5,
             Table::KernelEntries => 5,
+            Table::HeapStacks | Table::HeapFrees => 5,
             _ => 1,
         }
     }

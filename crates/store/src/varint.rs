@@ -11,9 +11,7 @@
 //! Assumption: the bytes come from anywhere. Decoding checks every length before it uses it.
 
 use facts::{
-    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter, Fact,
-    Fault, Frame, Gauge, Global, HeapTotal, KernelEntry, Lost, Mapping, Module, Records, Region,
-    RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitObject,
+    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter, Fact, Fault, Frame, Gauge, Global, HeapFree, HeapStack, HeapTotal, KernelEntry, Lost, Mapping, Module, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitObject,
 };
 
 use crate::schema::{
@@ -63,6 +61,8 @@ impl Encoder {
             Fact::Concurrency(row) => self.row(row),
             Fact::WaitObject(row) => self.row(row),
             Fact::KernelEntry(row) => self.row(row),
+            Fact::HeapStack(row) => self.row(row),
+            Fact::HeapFree(row) => self.row(row),
         }
     }
 
@@ -181,6 +181,8 @@ impl<'a> Decoder<'a> {
             Table::Concurrency => Fact::Concurrency(self.row::<Concurrency>()?),
             Table::WaitObjects => Fact::WaitObject(self.row::<WaitObject>()?),
             Table::KernelEntries => Fact::KernelEntry(self.row::<KernelEntry>()?),
+            Table::HeapStacks => Fact::HeapStack(self.row::<HeapStack>()?),
+            Table::HeapFrees => Fact::HeapFree(self.row::<HeapFree>()?),
         }))
     }
 

@@ -168,6 +168,11 @@ pub const INVARIANTS: &[Invariant] = &[
         "a loop's floor names a block for addresses, once, and its figures are in order",
         bursts::floors_proper,
     ),
+    invariant(
+        "heap-sums-proper",
+        "no call chain's heap blocks are freed more often than they were allocated",
+        allocations::stack_sums_proper,
+    ),
     invariant("allocation-ids-once", "no two heap blocks have one id", allocations::ids_once),
     invariant(
         "releases-known",
@@ -319,6 +324,11 @@ fn stacks_exist(subject: &Subject<'_>, report: &mut Report) {
     let waits = recording.waits.iter().map(|wait| ("wait", wait.time, wait.stack));
     let all = samples.chain(faults).chain(blocks).chain(freed);
     for (what, time, stack) in all.chain(regions).chain(waits) {
+}
+
+    let sums = allocations::stacks_of_sums(recording);
+    let rows = samples.chain(faults).chain(blocks).chain(freed).chain(regions).chain(sums);
+    for (what, time, stack) in rows {
         if let Some(stack) = stack.filter(|stack| !known.contains(stack)) {
             report.add(|| format!("the {what} at {} ns names stack {stack}", time.0));
         }
@@ -348,8 +358,10 @@ fn times_within_run(subject: &Subject<'_>, report: &mut Report) {
     let program = program.chain(waits).chain(windows);
     let entries = recording.kernel_entries.iter().map(|fact| ("entry into the kernel", fact.time));
     let program = program.chain(entries);
+    let program = program.chain(blocks).chain(freed).chain(regions).chain(ended).chain(globals);
+    let sums = allocations::stacks_of_sums(recording).map(|(what, time, _)| (what, time));
     let end = recording.run.elapsed_ns;
-    for (what, time) in program.chain(refused).chain(lost).chain(gauges) {
+    for (what, time) in program.chain(sums).chain(refused).chain(lost).chain(gauges) {
         if time.0 > end {
             report.add(|| format!("a {what} at {} ns of {end}", time.0));
         }

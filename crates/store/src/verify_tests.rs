@@ -5,10 +5,7 @@ use base::{
 };
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
-    CodePiece, Concurrency, CoreFloor, Counter, Fault, FloorOutcome, FloorTime, Frame, HeapTotal,
-    KernelCause, KernelEntry, Lost, Module, ModuleKind, Privilege, Record, RecordEncoder, Records,
-    Region, RegionEnd, RegionKind, Release, Run, Sample, SizeClass, StackNode, ThreadEvent,
-    ThreadTime, Wait, WaitKind,
+    CodePiece, Concurrency, CoreFloor, Counter, Fault, FloorOutcome, FloorTime, Frame, HeapFree, HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, Module, ModuleKind, Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitKind,
 };
 
 use super::*;
@@ -188,6 +185,8 @@ fn sound() -> Recording {
         concurrency: vec![concurrency(0, 100), concurrency(1, 900)],
         wait_objects: vec![],
         kernel_entries: vec![entry(3, 100)],
+        heap_stacks: vec![heap_sum(1)],
+        heap_frees: vec![heap_free(0)],
     }
 }
 
@@ -217,6 +216,35 @@ fn region(bytes: u64) -> Region {
         file_offset: FileOffset(0),
         page: None,
         stack: Some(StackId(0)),
+    }
+}
+
+/// Proper up to 1 free.
+fn heap_sum(frees: u64) -> HeapStack {
+    HeapStack {
+        time: Nanos(60),
+        pid: Pid(7),
+        stack: Some(StackId(0)),
+        call: AllocationCall::Malloc,
+        allocations: 1,
+        allocated: Bytes(8),
+        frees,
+        freed: Bytes(8 * frees),
+        temporary: 1,
+        lifetime: Nanos(5),
+        largest: Bytes(8),
+        at_peak: Bytes(8),
+    }
+}
+
+fn heap_free(free_stack: u32) -> HeapFree {
+    HeapFree {
+        time: Nanos(60),
+        pid: Pid(7),
+        stack: Some(StackId(0)),
+        free_stack: Some(StackId(free_stack)),
+        frees: 1,
+        freed: Bytes(8),
     }
 }
 
@@ -379,6 +407,11 @@ const BREAKS: &[Break] = &[
     ("kernel-entries-proper", |r| r.kernel_entries[0].length = Nanos(0)),
     ("kernel-entries-proper", |r| r.kernel_entries[0].length = Nanos(501)),
     ("times-within-run", |r| r.kernel_entries[0].time = Nanos(10_001)),
+    ("stacks-exist", |r| r.heap_stacks[0].stack = Some(StackId(2))),
+    ("stacks-exist", |r| r.heap_frees[0] = heap_free(2)),
+    ("times-within-run", |r| r.heap_stacks[0].time = Nanos(10_001)),
+    ("heap-sums-proper", |r| r.heap_stacks.push(HeapStack { allocations: 0, ..heap_sum(1) })),
+    ("heap-sums-proper", |r| r.heap_stacks[0] = heap_sum(0)),
 ];
 
 #[test]

@@ -312,6 +312,8 @@ impl Writer {
             | Fact::Frame(_)
             | Fact::Global(_)
             | Fact::AccessType(_)
+            | Fact::HeapStack(_)
+            | Fact::HeapFree(_)
             | Fact::Burst(_)
             | Fact::BurstRefused(_)
             | Fact::CoreFloor(_)
@@ -428,6 +430,8 @@ pub(crate) fn time_of(fact: &Fact) -> Option<Nanos> {
         Fact::ThreadTime(fact) => Some(fact.time),
         Fact::Concurrency(fact) => Some(fact.time),
         Fact::KernelEntry(fact) => Some(fact.time),
+        Fact::HeapStack(fact) => Some(fact.time),
+        Fact::HeapFree(fact) => Some(fact.time),
         Fact::Module(_)
         | Fact::StackNode(_)
         | Fact::Counter(_)

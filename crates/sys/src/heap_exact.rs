@@ -9,11 +9,10 @@
 //!             RULES_AT           RULES x (return address, rule); the address is 0 while the place is free
 //!             NODES_AT           NODES x (return address, parent): nodes 0 and 1 are the roots of whole and of cut stacks
 //!             INDEX_AT           INDEX x 32-bit number of a node; 0 while the place is free
-//! rule        bits 0..2 kind, 3 caller's rbp was saved, 8..32 CFA above the base in words,
+//! rule        bits 0..2 kind, 3 caller's rbp was saved, 8..24 CFA from the base in words, signed,
 //!             32..48 where rbp was saved, in words from the CFA, signed, 48..64 generation
 //! event       length | kind << 16 | call << 24 | node << 32, time, address, bytes
-//!             40 bytes: likewise, then tid
-//!             more:     likewise, then tid, ip, sp, bp, the address without rule | generation << 48, stack bytes
+//!             more than 32 bytes: likewise, then ip, sp, bp, the address without rule | generation << 48, stack bytes
 //! ```
 //! CFA: the stack pointer before the call pushed the return address (DWARF 5, 6.4). A rule says how the caller's registers
 //! follow from those behind a return: `rsp` is the CFA, the return address stands below it.
@@ -62,6 +61,8 @@ pub const RULE_BY_BP: u64 = 2;
 pub const RULE_END: u64 = 3;
 /// Kind of a rule: this is no code; the stack is cut before it.
 pub const RULE_CUT: u64 = 4;
+/// Kind of a rule: the CFA is the word at rbp plus the first offset; rbp was saved that much from rbp as the second says.
+pub const RULE_BY_WORD: u64 = 5;
 /// Bits of the kind.
 pub const RULE_KIND: u64 = 7;
 /// Bit of a rule: rbp was saved; else the caller's is the same.
@@ -77,10 +78,8 @@ pub const EVENT_DRAWN: u32 = 3;
 pub const EVENT_FREED: u32 = 4;
 /// Bytes of an event.
 pub const EVENT_BYTES: usize = 32;
-/// Bytes of an event with its thread's id.
-pub const EVENT_TID_BYTES: usize = 40;
 /// Bytes of an event with a stack, without the stack.
-pub const EVENT_STACK_BYTES: usize = 72;
+pub const EVENT_STACK_BYTES: usize = 64;
 
 /// Where the search for a return address begins among the rules.
 #[must_use]

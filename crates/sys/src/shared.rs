@@ -122,6 +122,15 @@ impl SharedMemory {
             .map(|at| unsafe { AtomicU32::from_ptr(at.cast()) }.load(Ordering::Acquire))
     }
 
+    /// Copies `N` aligned words that the other side does not write any more; `None` outside of the memory.
+    #[must_use]
+    pub fn array<const N: usize>(&self, offset: usize) -> Option<[u64; N]> {
+        let at = self.at::<[u64; N]>(offset)?;
+        // Safety: in the live mapping and aligned, as `at` has checked; atomics allow for other writers.
+        let word = |number: usize| unsafe { AtomicU64::from_ptr(at.add(8 * number).cast()) };
+        Some(std::array::from_fn(|number| word(number).load(Ordering::Acquire)))
+    }
+
     /// Writes bytes that the other side does not use yet; what lies outside of the memory is left out.
     pub fn write(&self, offset: usize, bytes: &[u8]) {
         for (number, byte) in bytes.iter().enumerate() {

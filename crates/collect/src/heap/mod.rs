@@ -7,23 +7,31 @@
 //! Everything in the shared memory is the program's to write and is checked: a program that scribbles there spoils its
 //! own heap figures and nothing else.
 
+mod aggregate;
+mod clock;
+mod exact;
+mod merge;
 mod rings;
+mod rules;
+mod totals;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use base::{AllocationId, Bytes, Nanos, Pid, RemoteAddr, StackId, Tid};
-use facts::{
-    Allocation, AllocationCall, Fact, HeapTotal, LostSource, Release, SinkError, SizeClass,
-};
-use sys::heap;
+use facts::{Allocation, AllocationCall, Fact, LostSource, Release, SinkError};
 use sys::shared::SharedMemory;
+use sys::{heap, heap_exact};
 
 use crate::address_space::CopiedStack;
 use crate::recorder::{Moment, Recorder, Told};
+use crate::recorder::{Moment, Recorder};
+use exact::{Context, Exact, Reader};
 use rings::{Drain, Happened, RawRecord};
+use totals::Totals;
 
 /// What to record of a heap.
 #[derive(Clone, Debug)]
@@ -40,16 +48,24 @@ pub struct HeapOptions {
     pub stack_bytes: u32,
 }
 
-/// By how much a thread may be behind in telling what it allocated. Smaller costs an atomic addition more often; where
-/// every block is recorded the peak is exact.
+/// By how much a thread may be behind in telling what it allocated. Smaller costs an atomic addition more often. Where
+/// every block is recorded the peak comes from the records, and is exact.
 const SLACK: u64 = 16 << 10;
+
+/// Between two rows of what was counted.
+const COUNT_INTERVAL: Nanos = Nanos(1_000_000_000);
 
 /// A heap under observation.
 pub struct Heap {
     drain: Drain,
     environment: Vec<(OsString, OsString)>,
     sample_every: Bytes,
-    slack: u64,
+    exact: Exact,
+    /// Whether exact mode meets code that it has no rules for yet.
+    is_learning: bool,
+    totals: Totals,
+    /// When totals were written last.
+    counted: Nanos,
     /// Records not yet in order, or whose process's mappings may not be known yet.
     waiting: Vec<RawRecord>,
     /// Recorded blocks that are live, by process entry and address.
@@ -64,14 +80,17 @@ pub struct Heap {
 impl Heap {
     /// Makes the shared memory and begins to read it.
     pub fn prepare(options: &HeapOptions) -> io::Result<Heap> {
-        let memory = SharedMemory::create(c"fathom-heap", heap::TOTAL_BYTES)?;
-        let (large_from, slack) =
-            if options.every_block { (0, 0) } else { (options.large_from.0, SLACK) };
-        memory.store_u64(heap::HEADER_LARGE_FROM, large_from);
+        let exact = options.every_block.then(Reader::start);
+        let length = if exact.is_some() { heap_exact::TOTAL_BYTES } else { heap::TOTAL_BYTES };
+        let memory = SharedMemory::create(c"fathom-heap", length)?;
+        memory.store_u64(heap::HEADER_LARGE_FROM, options.large_from.0);
         memory.store_u64(heap::HEADER_SAMPLE_EVERY, options.sample_every.0);
         memory.store_u64(heap::HEADER_STACK_BYTES, u64::from(options.stack_bytes));
-        memory.store_u64(heap::HEADER_SLACK, slack);
-        memory.store_u64(heap::HEADER_FREE_STACKS, u64::from(options.every_block));
+        memory.store_u64(heap::HEADER_SLACK, SLACK);
+        let ticks = exact.as_ref().is_some_and(Reader::has_ticks);
+        memory.store_u64(heap::HEADER_EXACT, u64::from(exact.is_some()));
+        memory.store_u64(heap::HEADER_TICKS, u64::from(ticks));
+        memory.store_u64(heap::HEADER_FREE_STACKS, u64::from(exact.is_some()));
         memory.store_u64(heap::HEADER_MAGIC, heap::MAGIC);
         let mut preload = options.agent.clone().into_os_string();
         if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
@@ -81,10 +100,13 @@ impl Heap {
         let environment =
             vec![("LD_PRELOAD".into(), preload), (heap::VARIABLE.into(), memory.path().into())];
         Ok(Heap {
-            drain: Drain::start(memory)?,
+            drain: Drain::start(memory, exact)?,
             environment,
             sample_every: options.sample_every,
-            slack,
+            exact: Exact::default(),
+            is_learning: false,
+            totals: Totals::default(),
+            counted: Nanos(0),
             waiting: Vec::new(),
             live: HashMap::new(),
             next: 0,
@@ -120,6 +142,46 @@ impl Heap {
         let safe = std::mem::replace(&mut self.last_look, now);
         self.told_until = safe;
         self.hand_over(safe, now, start, recorder)
+        self.hand_over(safe, now, start, recorder)?;
+        self.look_exactly(now, start, false, recorder)?;
+        if now - self.counted >= COUNT_INTERVAL {
+            self.count(now, recorder)?;
+        }
+        Ok(())
+    }
+
+    /// How long the next look can wait: while the agent copies stacks for want of rules, each event takes a microsecond.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        match self.drain.exact() {
+            Some(_) if self.is_learning => Duration::from_millis(1),
+            Some(_) => Duration::from_millis(10),
+            None => Duration::MAX,
+        }
+    }
+
+    fn look_exactly(
+        &mut self,
+        now: Nanos,
+        start: Nanos,
+        last: bool,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        let Some(reader) = self.drain.exact() else { return Ok(()) };
+        let (memory, sample_every) = (self.drain.memory(), self.sample_every);
+        let context = Context { memory, reader, now, start, sample_every };
+        self.is_learning = self.exact.look(&context, last, &mut self.next, recorder)?;
+        Ok(())
+    }
+
+    /// Writes what was counted since the last time.
+    fn count(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        self.counted = now;
+        let exact = self.drain.exact().filter(|_| self.drain.lost() == 0);
+        for row in self.totals.rows(self.drain.memory(), SLACK, exact) {
+            recorder.push(row)?;
+        }
+        Ok(())
     }
 
     /// What happened before was handed over, since the start of the recording.
@@ -142,10 +204,10 @@ impl Heap {
     ) -> Result<Vec<String>, SinkError> {
         self.hand_over(Nanos(u64::MAX), end, start, recorder)?;
         recorder.lost(end, LostSource::Allocations, self.drain.lost())?;
-        let memory = self.drain.memory();
-        let totals = totals(memory, self.slack);
+        self.look_exactly(end, start, true, recorder)?;
+        self.count(end, recorder)?;
         let mut notes = Vec::new();
-        if totals.is_empty() {
+        if self.totals.processes().next().is_none() {
             notes.push(
                 "no heap blocks were seen: the program is linked statically, runs as another user, or unsets LD_PRELOAD"
                     .to_owned(),
@@ -169,8 +231,17 @@ impl Heap {
             recorder.push(Fact::HeapTotal(total))?;
             for class in classes {
                 recorder.push(Fact::SizeClass(class))?;
+}}
+
+        for total in self.totals.processes() {
+            if total.allocations == 0 {
+                notes.push(format!(
+                    "process {} allocated nothing through the C library: it may bring an allocator of its own, whose blocks are not seen",
+                    total.pid
+                ));
             }
         }
+        let memory = self.drain.memory();
         let word = |at| memory.load_u64(at).unwrap_or(0);
         let processes = word(heap::HEADER_PROCESSES).saturating_sub(heap::PROCESSES as u64);
         let threads = word(heap::HEADER_REFUSED);
@@ -256,72 +327,6 @@ fn stack_of(
     }
     let at = Moment { time, pid: record.pid, tid: record.tid, cpu: None };
     recorder.caller_of_agent(at, CopiedStack { registers: &record.registers, bytes: &record.stack })
-}
-
-/// A process while its threads are summed up.
-struct Entry {
-    total: HeapTotal,
-    /// Blocks and bytes.
-    classes: BTreeMap<usize, (u64, u64)>,
-    slots: u64,
-}
-
-/// What was counted, per process.
-fn totals(memory: &SharedMemory, slack: u64) -> Vec<(HeapTotal, Vec<SizeClass>)> {
-    let word = |at: usize| memory.load_u64(at).unwrap_or(0);
-    let processes = usize::try_from(word(heap::HEADER_PROCESSES)).unwrap_or(usize::MAX);
-    let entries = (0..processes.min(heap::PROCESSES)).map(|number| {
-        let at = heap::PROCESSES_AT + number * heap::PROCESS_BYTES;
-        let total = HeapTotal {
-            pid: rings::pid(memory, number),
-            inherited: Bytes(word(at + heap::PROCESS_INHERITED)),
-            unknown_frees: word(at + heap::PROCESS_UNKNOWN_FREES),
-            forgotten: word(at + heap::PROCESS_FORGOTTEN),
-            ..HeapTotal::default()
-        };
-        Entry { total, classes: BTreeMap::new(), slots: 0 }
-    });
-    let mut entries: Vec<Entry> = entries.collect();
-    for slot in rings::slots(memory) {
-        let number =
-            word(slot + heap::SLOT_PROCESS).checked_sub(1).and_then(|n| usize::try_from(n).ok());
-        let Some(Entry { total, classes, slots }) =
-            number.and_then(|number| entries.get_mut(number))
-        else {
-            continue;
-        };
-        *slots += 1;
-        total.frees = total.frees.saturating_add(word(slot + heap::SLOT_FREES));
-        total.freed = plus(total.freed, word(slot + heap::SLOT_FREED_BYTES));
-        total.peak = total.peak.max(Bytes(word(slot + heap::SLOT_PEAK)));
-        for class in 0..heap::CLASSES {
-            let at = slot + heap::SLOT_CLASSES + 16 * class;
-            let (blocks, bytes) = (word(at), word(at + 8));
-            if blocks > 0 {
-                let sum = classes.entry(class).or_default();
-                *sum = (sum.0.saturating_add(blocks), sum.1.saturating_add(bytes));
-                total.allocations = total.allocations.saturating_add(blocks);
-                total.allocated = plus(total.allocated, bytes);
-            }
-        }
-    }
-    let finished = entries.into_iter().map(|Entry { mut total, classes, slots }| {
-        // Each thread may be late by this much, except that one alone is never late.
-        total.peak_doubt = Bytes(if slots > 1 { slots.saturating_mul(slack) } else { 0 });
-        let pid = total.pid;
-        let classes = classes.into_iter().map(|(class, (allocations, bytes))| SizeClass {
-            pid,
-            largest: Bytes(u64::MAX.checked_shr(64 - class as u32).unwrap_or(0)),
-            allocations,
-            allocated: Bytes(bytes),
-        });
-        (total, classes.collect())
-    });
-    finished.collect()
-}
-
-fn plus(sum: Bytes, bytes: u64) -> Bytes {
-    Bytes(sum.0.saturating_add(bytes))
 }
 
 /// The call of a record; what is none of ours counts as `malloc`.

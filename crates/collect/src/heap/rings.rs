@@ -13,6 +13,8 @@ use facts::AllocationCall;
 use sys::heap;
 use sys::shared::SharedMemory;
 
+use super::exact::Reader;
+use super::merge::Cursor;
 use crate::address_space::Registers;
 
 /// What happened to a block.
@@ -74,6 +76,8 @@ struct State {
     /// Rings whose content made no sense and was left out.
     broken: AtomicU64,
     stop: AtomicBool,
+    /// In exact mode.
+    exact: Option<Reader>,
 }
 
 /// The thread that reads.
@@ -84,13 +88,14 @@ pub struct Drain {
 
 impl Drain {
     /// Starts it.
-    pub fn start(memory: SharedMemory) -> std::io::Result<Drain> {
+    pub fn start(memory: SharedMemory, exact: Option<Reader>) -> std::io::Result<Drain> {
         let state = Arc::new(State {
             memory,
             records: Mutex::default(),
             waiting_bytes: AtomicU64::new(0),
             broken: AtomicU64::new(0),
             stop: AtomicBool::new(false),
+            exact,
         });
         let shared = Arc::clone(&state);
         let thread = std::thread::Builder::new().name("heap".to_owned());
@@ -122,6 +127,11 @@ impl Drain {
         lost.fold(self.state.broken.load(Ordering::Relaxed), u64::saturating_add)
     }
 
+    /// In exact mode, what was read of events.
+    pub fn exact(&self) -> Option<&Reader> {
+        self.state.exact.as_ref()
+    }
+
     /// The shared memory.
     pub fn memory(&self) -> &SharedMemory {
         &self.state.memory
@@ -144,12 +154,30 @@ impl State {
             // Writers that wait for a reader see by it that there is one.
             let now = if last { 0 } else { sys::process::monotonic().0 };
             self.memory.store_u64(heap::HEADER_READER, now);
-            let found = slots(&self.memory).map(|slot| self.read_ring(slot)).sum::<usize>();
+            let found = match &self.exact {
+                Some(exact) => exact.read(&self.memory, last, |cursor| self.read_other(cursor)),
+                None => slots(&self.memory).map(|slot| self.read_ring(slot)).sum::<usize>(),
+            };
             if last {
                 return;
             }
             pause = if found > 0 { BUSY } else { (pause * 2).min(IDLE) };
             std::thread::sleep(pause);
+        }
+    }
+
+    /// Takes a record that is no event of exact mode; its length, or `None` when it makes no sense.
+    fn read_other(&self, cursor: &Cursor) -> Option<u64> {
+        let left = cursor.head.wrapping_sub(cursor.tail);
+        match self.read_record(cursor.slot, cursor.tail, left, cursor.process) {
+            Some((length, record)) => {
+                self.records.lock().unwrap_or_else(PoisonError::into_inner).extend(record);
+                Some(length)
+            }
+            None => {
+                self.broken.fetch_add(1, Ordering::Relaxed);
+                None
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! The tables of the heap: recorded blocks, their ends, and what was counted.
 
 use base::{AllocationId, Bytes, Nanos, Pid, RemoteAddr, StackId, Tid};
-use facts::{Allocation, AllocationCall, HeapTotal, Release, SizeClass};
+use facts::{Allocation, AllocationCall, HeapFree, HeapStack, HeapTotal, Release, SizeClass};
 
 use super::{PID, STACK, TID, TIME, word};
 use crate::schema::{Cell, Column, ColumnKind, Row, RowError, RowSink, RowSource, Shape, Table};
@@ -139,6 +139,92 @@ impl Row for SizeClass {
             largest: Bytes(row.u64()?),
             allocations: row.u64()?,
             allocated: Bytes(row.u64()?),
+        })
+    }
+}
+
+impl Row for HeapStack {
+    const TABLE: Table = Table::HeapStacks;
+    const COLUMNS: &'static [Column] = &[
+        TIME,
+        PID,
+        STACK,
+        word::<AllocationCall>("call"),
+        number("allocations"),
+        number("allocated_bytes"),
+        number("frees"),
+        number("freed_bytes"),
+        number("temporary"),
+        number("lifetime_ns"),
+        number("largest_bytes"),
+        number("peak_bytes"),
+    ];
+
+    fn put<S: RowSink>(&self, row: &mut S) {
+        row.cell(Cell::U64(self.time.0));
+        row.cell(Cell::I32(self.pid.0));
+        row.optional_u32(self.stack.map(|stack| stack.0));
+        row.word(self.call);
+        for value in [
+            self.allocations,
+            self.allocated.0,
+            self.frees,
+            self.freed.0,
+            self.temporary,
+            self.lifetime.0,
+            self.largest.0,
+            self.at_peak.0,
+        ] {
+            row.cell(Cell::U64(value));
+        }
+    }
+
+    fn take<S: RowSource>(row: &mut S) -> Result<HeapStack, RowError> {
+        Ok(HeapStack {
+            time: Nanos(row.u64()?),
+            pid: Pid(row.i32()?),
+            stack: row.optional_u32()?.map(StackId),
+            call: row.word()?,
+            allocations: row.u64()?,
+            allocated: Bytes(row.u64()?),
+            frees: row.u64()?,
+            freed: Bytes(row.u64()?),
+            temporary: row.u64()?,
+            lifetime: Nanos(row.u64()?),
+            largest: Bytes(row.u64()?),
+            at_peak: Bytes(row.u64()?),
+        })
+    }
+}
+
+impl Row for HeapFree {
+    const TABLE: Table = Table::HeapFrees;
+    const COLUMNS: &'static [Column] = &[
+        TIME,
+        PID,
+        STACK,
+        Column::nullable("free_stack", ColumnKind::U32),
+        number("frees"),
+        number("freed_bytes"),
+    ];
+
+    fn put<S: RowSink>(&self, row: &mut S) {
+        row.cell(Cell::U64(self.time.0));
+        row.cell(Cell::I32(self.pid.0));
+        row.optional_u32(self.stack.map(|stack| stack.0));
+        row.optional_u32(self.free_stack.map(|stack| stack.0));
+        row.cell(Cell::U64(self.frees));
+        row.cell(Cell::U64(self.freed.0));
+    }
+
+    fn take<S: RowSource>(row: &mut S) -> Result<HeapFree, RowError> {
+        Ok(HeapFree {
+            time: Nanos(row.u64()?),
+            pid: Pid(row.i32()?),
+            stack: row.optional_u32()?.map(StackId),
+            free_stack: row.optional_u32()?.map(StackId),
+            frees: row.u64()?,
+            freed: Bytes(row.u64()?),
         })
     }
 }

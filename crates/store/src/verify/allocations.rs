@@ -4,7 +4,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{AllocationId, Nanos, Pid};
+use base::{AllocationId, Nanos, Pid, StackId};
+use facts::Recording;
 
 use super::{Report, Subject};
 
@@ -57,6 +58,39 @@ pub(super) fn heap_adds_up(subject: &Subject<'_>, report: &mut Report) {
             report.add(|| {
                 format!(
                     "process {pid}: {blocks} blocks, {bytes} bytes; by size {class_blocks}, {class_bytes}"
+                )
+            });
+        }
+    }
+}
+
+/// What the sums per call chain name: when, and which stack.
+pub(super) fn stacks_of_sums(
+    recording: &Recording,
+) -> impl Iterator<Item = (&'static str, Nanos, Option<StackId>)> {
+    let asked = recording.heap_stacks.iter().map(|sum| ("sum of blocks", sum.time, sum.stack));
+    let freed = recording
+        .heap_frees
+        .iter()
+        .flat_map(|sum| [sum.stack, sum.free_stack].map(|stack| ("sum of frees", sum.time, stack)));
+    asked.chain(freed)
+}
+
+/// Sums per process and stack: more can never be freed than was allocated, and only part of the freed is temporary.
+pub(super) fn stack_sums_proper(subject: &Subject<'_>, report: &mut Report) {
+    let mut sums: BTreeMap<_, [u128; 5]> = BTreeMap::new();
+    for row in &subject.recording.heap_stacks {
+        let sum = sums.entry((row.pid, row.stack, row.call)).or_default();
+        let parts = [row.allocations, row.allocated.0, row.frees, row.freed.0, row.temporary];
+        for (sum, part) in sum.iter_mut().zip(parts) {
+            *sum += u128::from(part);
+        }
+    }
+    for ((pid, stack, _), [blocks, bytes, frees, freed, temporary]) in sums {
+        if frees > blocks || freed > bytes || temporary > frees {
+            report.add(|| {
+                format!(
+                    "process {pid}, stack {stack:?}: {frees} of {blocks} blocks freed, {temporary} temporary; {freed} of {bytes} bytes"
                 )
             });
         }

@@ -10,12 +10,7 @@ use base::{
 use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
-    CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind,
-    FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapTotal, KernelCause, KernelEntry,
-    Lost, LostSource, Mapping, Metric, Module, ModuleKind, Privilege, Record, RecordEncoder,
-    Recording, Records, Region, RegionEnd, RegionKind, Release, ResourceUse, Run, Sample,
-    SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind,
-    WaitObject,
+    CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind, FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapFree, HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module, ModuleKind, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject,
 };
 
 /// What a made-up recording holds.
@@ -113,6 +108,7 @@ pub fn facts(shape: Shape) -> Vec<Fact> {
     facts.extend(objects());
     facts.extend(threading());
     facts.extend(kernel_entries());
+    facts.extend(heap_sums());
     facts.extend(program_end(shape));
     facts.extend(frames);
     facts
@@ -280,6 +276,7 @@ pub fn is_newer_than(version: u32, fact: &Fact) -> bool {
             version < 5
         }
         Fact::KernelEntry(_) => version < 5,
+        Fact::HeapStack(_) | Fact::HeapFree(_) => version < 5,
         _ => false,
     }
 }
@@ -362,6 +359,30 @@ fn heap() -> Vec<Fact> {
     }));
     facts.push(Fact::SizeClass(SizeClass { pid: PID, largest: Bytes(63), allocations, allocated }));
     facts
+}
+
+/// What a call chain asked for, in two rows, and who freed it.
+fn heap_sums() -> Vec<Fact> {
+    let (pid, stack) = (PID, Some(StackId(0)));
+    let sum = |time, frees| {
+        Fact::HeapStack(HeapStack {
+            time: Nanos(time),
+            pid,
+            stack,
+            call: AllocationCall::Calloc,
+            allocations: 2,
+            allocated: Bytes(2 << 40),
+            frees,
+            freed: Bytes(frees << 40),
+            temporary: 1,
+            lifetime: Nanos(77),
+            largest: Bytes(1 << 40),
+            at_peak: Bytes(1 << 40),
+        })
+    };
+    let (frees, freed) = (3, Bytes(3 << 40));
+    let free = HeapFree { time: Nanos(7_000), pid, stack, free_stack: None, frees, freed };
+    vec![sum(6_000, 1), sum(7_000, 2), Fact::HeapFree(free)]
 }
 
 /// A region with a name and one without, its end, a variable, two accesses.

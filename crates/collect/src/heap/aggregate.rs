@@ -1,0 +1,442 @@
+//! Every block followed from its allocation to its free, and summed up per who asked: exact mode's arithmetic.
+//!
+//! What for: events in the order of time, of all threads, become sums per *site* (process, node of the stack, call) and per
+//! pair of sites (who asked, who freed). Sums stay small however many blocks there are.
+//! What not: reading events (`merge`), what nodes mean (`exact`). No clock here: times are the events' own stamps.
+//!
+//! Two events of one address may come in the wrong order when two threads are at it within some hundred cycles: the
+//! processor reads its time-stamp counter ahead of the loads before it (SDM 2B, RDTSC). So a free without block waits for
+//! its allocation ([`Aggregator::early`]), and a block at an address where another lives puts that one aside until its free
+//! comes ([`Aggregator::displaced`]). First asked, first freed is what the allocator guarantees of one address.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use base::{Bytes, Tid};
+
+use crate::stacks::NodeHasher;
+use sys::heap_exact as layout;
+
+type Map<V> = HashMap<u64, V, BuildHasherDefault<NodeHasher>>;
+
+/// A site's position in the aggregator.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SiteId(pub u32);
+
+/// Calls that sites are told apart by: four that allocate, and the free.
+const CALLS: usize = 5;
+/// The last of them.
+pub const CALL_FREE: u8 = 4;
+/// Sites of copied stacks; beyond, such stacks are not told apart.
+const MOST_COPIED: usize = 1 << 20;
+/// Frees that wait for their allocation; beyond, the wait is over for all.
+const MOST_EARLY: usize = 4096;
+
+/// Who wrote an event, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// The stamp: ticks or nanoseconds.
+    pub time: u64,
+    /// Entry of the process.
+    pub process: u32,
+    /// Number of the slot.
+    pub slot: u32,
+    /// The thread.
+    pub tid: Tid,
+    /// The block.
+    pub address: u64,
+    /// Bytes asked for.
+    pub size: u64,
+    /// One of `heap_exact::EVENT_*`.
+    pub kind: u32,
+    /// 0 to 3 as in `heap::CALL_*`.
+    pub call: u8,
+    /// The node, or [`layout::NO_NODE`]: a new site then.
+    pub node: u32,
+}
+
+/// What is summed up per site, named as in `facts::HeapStack`. `live` and `at_peak` are of now, the rest since the last [`Aggregator::take`].
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Sums {
+    pub allocations: u64,
+    pub allocated: u64,
+    pub frees: u64,
+    pub freed: u64,
+    pub temporary: u64,
+    pub lifetime: u64,
+    pub largest: u64,
+    pub live: u64,
+    pub at_peak: u64,
+}
+
+impl Sums {
+    /// Adds what is a difference.
+    pub fn add(&mut self, other: &Sums) {
+        let plus = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        plus(&mut self.allocations, other.allocations);
+        plus(&mut self.allocated, other.allocated);
+        plus(&mut self.frees, other.frees);
+        plus(&mut self.freed, other.freed);
+        plus(&mut self.temporary, other.temporary);
+        plus(&mut self.lifetime, other.lifetime);
+    }
+}
+
+/// A place that blocks are asked from, or freed from.
+#[derive(Clone, Copy, Debug)]
+pub struct Site {
+    /// Entry of the process.
+    pub process: u32,
+    /// Its node; [`layout::NO_NODE`] for a copied stack.
+    pub node: u32,
+    /// 0 to 3, or [`CALL_FREE`].
+    pub call: u8,
+    sums: Sums,
+    /// The peak that `at_peak` belongs to.
+    version: u32,
+    changed: bool,
+    /// The pair that was counted last.
+    pair: (SiteId, u32),
+}
+
+#[derive(Clone, Copy)]
+struct Live {
+    site: SiteId,
+    slot: u32,
+    size: u64,
+    born: u64,
+    /// Number of its own record, plus 1; 0 for none.
+    record: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Early {
+    event: Event,
+    site: SiteId,
+}
+
+#[derive(Default)]
+struct Process {
+    /// Position of the site by node and call, plus 1.
+    sites: Vec<u32>,
+    live: u64,
+    peak: u64,
+    /// Counts the peaks.
+    version: u32,
+}
+
+struct Pair {
+    asked: SiteId,
+    freed: SiteId,
+    blocks: u64,
+    bytes: u64,
+}
+
+/// A block that has a record of its own, or the end of it.
+#[derive(Clone, Copy, Debug)]
+pub enum Recorded {
+    /// It was allocated.
+    Allocated {
+        /// Numbered from 0.
+        number: u32,
+        /// What the agent wrote.
+        event: Event,
+        /// Who asked.
+        site: SiteId,
+    },
+    /// It was freed.
+    Freed {
+        /// As in the allocation.
+        number: u32,
+        /// The stamp.
+        time: u64,
+        /// The thread that freed it.
+        tid: Tid,
+        /// Who freed it.
+        site: SiteId,
+    },
+}
+
+/// What changed since the last time.
+#[derive(Default)]
+pub struct Changes {
+    /// Sums of sites, of which `at_peak` alone may have changed.
+    pub sites: Vec<(SiteId, Sums)>,
+    /// Who asked, who freed, blocks, bytes.
+    pub pairs: Vec<(SiteId, SiteId, u64, Bytes)>,
+}
+
+/// The state of it all.
+#[derive(Default)]
+pub struct Aggregator {
+    live: Map<Live>,
+    processes: Vec<Process>,
+    sites: Vec<Site>,
+    pairs: Vec<Pair>,
+    pair_of: Map<u32>,
+    early: Map<Early>,
+    displaced: Map<Vec<Live>>,
+    /// Per slot the block that was allocated last.
+    last: Vec<u64>,
+    records: u32,
+    /// Sites of copied stacks so far.
+    copied: usize,
+    /// Recorded blocks and their ends since they were taken last.
+    pub recorded: Vec<Recorded>,
+    /// How many sites were taken by [`Aggregator::new_sites`].
+    told: usize,
+}
+
+/// One number for an address of a process: addresses have 47 bits here.
+fn key(process: u32, address: u64) -> u64 {
+    address ^ u64::from(process) << 48
+}
+
+impl Aggregator {
+    /// Takes the next event; returns its site.
+    pub fn add(&mut self, event: &Event) -> SiteId {
+        let freeing = event.kind == layout::EVENT_FREED;
+        let call = if freeing { CALL_FREE } else { event.call & 3 };
+        let site = self.site(event.process, event.node, call);
+        if freeing {
+            self.free(event, site);
+        } else {
+            self.allocate(event, site);
+        }
+        site
+    }
+
+    /// Sites that came since this was asked last.
+    pub fn new_sites(&mut self) -> &[Site] {
+        let from = std::mem::replace(&mut self.told, self.sites.len());
+        self.sites.get(from..).unwrap_or(&[])
+    }
+
+    /// Most bytes that were live at once, by entry of the process.
+    pub fn peak(&self, process: usize) -> Option<Bytes> {
+        self.processes.get(process).map(|process| Bytes(process.peak))
+    }
+
+    /// What changed since the last time.
+    pub fn take(&mut self) -> Changes {
+        let mut changes = Changes::default();
+        for (number, site) in (0..).zip(&mut self.sites) {
+            let process = &self.processes[site.process as usize];
+            let peaked = site.version != process.version;
+            if peaked {
+                (site.sums.at_peak, site.version) = (site.sums.live, process.version);
+            }
+            if std::mem::take(&mut site.changed) || peaked {
+                changes.sites.push((SiteId(number), site.sums));
+                let Sums { largest, live, at_peak, .. } = site.sums;
+                site.sums = Sums { largest, live, at_peak, ..Sums::default() };
+            }
+        }
+        for pair in self.pairs.iter_mut().filter(|pair| pair.blocks > 0) {
+            let Pair { asked, freed, blocks, bytes } = *pair;
+            changes.pairs.push((asked, freed, blocks, Bytes(bytes)));
+            (pair.blocks, pair.bytes) = (0, 0);
+        }
+        changes
+    }
+
+    fn site(&mut self, process: u32, node: u32, call: u8) -> SiteId {
+        if self.processes.len() <= process as usize {
+            self.processes.resize_with(process as usize + 1, Process::default);
+        }
+        let next = u32::try_from(self.sites.len()).unwrap_or(u32::MAX);
+        let node = if node == layout::NO_NODE && self.copied >= MOST_COPIED { 1 } else { node };
+        self.copied += usize::from(node == layout::NO_NODE);
+        if node != layout::NO_NODE {
+            let sites = &mut self.processes[process as usize].sites;
+            let at = node as usize * CALLS + usize::from(call);
+            if sites.len() <= at {
+                sites.resize(at + at / 4 + 64, 0);
+            }
+            if let Some(known) = sites[at].checked_sub(1) {
+                return SiteId(known);
+            }
+            sites[at] = next.saturating_add(1);
+        }
+        let (sums, pair) = (Sums::default(), (SiteId(u32::MAX), 0));
+        self.sites.push(Site { process, node, call, sums, version: 0, changed: false, pair });
+        SiteId(next)
+    }
+
+    fn allocate(&mut self, event: &Event, site: SiteId) {
+        let key = key(event.process, event.address);
+        let record = if event.kind == layout::EVENT_ALLOCATED {
+            0
+        } else {
+            let number = self.records;
+            self.records = number.saturating_add(1);
+            self.recorded.push(Recorded::Allocated { number, event: *event, site });
+            number.saturating_add(1)
+        };
+        let process = &mut self.processes[event.process as usize];
+        process.live = process.live.saturating_add(event.size);
+        let state = &mut self.sites[site.0 as usize];
+        state.changed = true;
+        let sums = &mut state.sums;
+        if state.version != process.version {
+            (sums.at_peak, state.version) = (sums.live, process.version);
+        }
+        sums.allocations += 1;
+        sums.allocated = sums.allocated.saturating_add(event.size);
+        sums.live = sums.live.saturating_add(event.size);
+        sums.largest = sums.largest.max(event.size);
+        if process.live > process.peak {
+            // What is live now is the peak's share of each site, until it changes.
+            process.peak = process.live;
+            process.version = process.version.wrapping_add(1);
+        }
+        if self.last.len() <= event.slot as usize {
+            self.last.resize(event.slot as usize + 1, 0);
+        }
+        self.last[event.slot as usize] = key;
+        let block = Live { site, slot: event.slot, size: event.size, born: event.time, record };
+        if let Some(before) = self.live.insert(key, block) {
+            self.displaced.entry(key).or_default().push(before);
+        }
+        if !self.early.is_empty() && self.early.contains_key(&key) {
+            let Some(Early { event, site }) = self.early.remove(&key) else { return };
+            if let Some(block) = self.live.remove(&key) {
+                self.freed(block, &event, site);
+            }
+        }
+    }
+
+    fn free(&mut self, event: &Event, site: SiteId) {
+        let key = key(event.process, event.address);
+        let older = if self.displaced.is_empty() { None } else { self.displaced.get_mut(&key) };
+        let block = match older {
+            Some(older) => {
+                let block = (!older.is_empty()).then(|| older.remove(0));
+                if older.is_empty() {
+                    self.displaced.remove(&key);
+                }
+                block
+            }
+            None => self.live.remove(&key),
+        };
+        let Some(block) = block else {
+            // Its allocation is on its way; or it was lost, or a child frees what its parent had: then nothing comes.
+            if self.early.len() >= MOST_EARLY {
+                self.early.clear();
+            }
+            self.early.insert(key, Early { event: *event, site });
+            return;
+        };
+        self.freed(block, event, site);
+    }
+
+    fn freed(&mut self, block: Live, event: &Event, by: SiteId) {
+        let key = key(event.process, event.address);
+        let last = block.slot == event.slot && self.last.get(block.slot as usize) == Some(&key);
+        let process = &mut self.processes[event.process as usize];
+        process.live = process.live.saturating_sub(block.size);
+        let state = &mut self.sites[block.site.0 as usize];
+        state.changed = true;
+        let sums = &mut state.sums;
+        if state.version != process.version {
+            (sums.at_peak, state.version) = (sums.live, process.version);
+        }
+        sums.frees += 1;
+        sums.freed = sums.freed.saturating_add(block.size);
+        sums.live = sums.live.saturating_sub(block.size);
+        sums.lifetime = sums.lifetime.saturating_add(event.time.saturating_sub(block.born));
+        sums.temporary += u64::from(last);
+        let known = if state.pair.0 == by { Some(state.pair.1) } else { None };
+        let pair = known.unwrap_or_else(|| {
+            let next = u32::try_from(self.pairs.len()).unwrap_or(u32::MAX);
+            let pair = u64::from(block.site.0) << 32 | u64::from(by.0);
+            let number = *self.pair_of.entry(pair).or_insert(next);
+            if number == next {
+                self.pairs.push(Pair { asked: block.site, freed: by, blocks: 0, bytes: 0 });
+            }
+            number
+        });
+        self.sites[block.site.0 as usize].pair = (by, pair);
+        let pair = &mut self.pairs[pair as usize];
+        pair.blocks += 1;
+        pair.bytes = pair.bytes.saturating_add(block.size);
+        if let Some(number) = block.record.checked_sub(1) {
+            let Event { time, tid, .. } = *event;
+            self.recorded.push(Recorded::Freed { number, time, tid, site: by });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(time: u64, kind: u32, slot: u32, address: u64, size: u64, node: u32) -> Event {
+        Event { time, process: 0, slot, tid: Tid(1), address, size, kind, call: 0, node }
+    }
+
+    /// Sums of the sites that allocate.
+    fn sums(aggregator: &mut Aggregator) -> Vec<Sums> {
+        let changes = aggregator.take().sites.into_iter();
+        let asks = |site: &SiteId| aggregator.sites[site.0 as usize].call != CALL_FREE;
+        changes.filter(|(site, _)| asks(site)).map(|(_, sums)| sums).collect()
+    }
+
+    use layout::{EVENT_ALLOCATED as NEW, EVENT_FREED as FREE};
+
+    #[test]
+    fn blocks_are_followed_to_their_end() {
+        let mut aggregator = Aggregator::default();
+        for event in [
+            event(10, NEW, 0, 0x100, 8, 5),
+            event(11, NEW, 0, 0x200, 100, 6),
+            event(13, FREE, 0, 0x200, 0, 7),
+            event(15, NEW, 0, 0x200, 2, 5),
+            event(20, FREE, 1, 0x100, 0, 7),
+        ] {
+            aggregator.add(&event);
+        }
+        let changes = sums(&mut aggregator);
+        let [first, second] = changes[..] else { panic!("{changes:?}") };
+        assert_eq!((first.allocations, first.allocated, first.frees, first.live), (2, 10, 1, 2));
+        // The peak was 108, with 8 of the first.
+        assert_eq!((first.at_peak, second.at_peak), (8, 100));
+        assert_eq!((first.lifetime, second.lifetime), (10, 2));
+        assert_eq!((first.temporary, second.temporary), (0, 1));
+        assert!(sums(&mut aggregator).is_empty());
+    }
+
+    #[test]
+    fn two_threads_at_one_address_may_come_in_the_wrong_order() {
+        let mut aggregator = Aggregator::default();
+        for event in [
+            // Freed by another thread before it was allocated, as it seems.
+            event(9, FREE, 1, 0x100, 0, 7),
+            event(10, NEW, 0, 0x100, 8, 5),
+            // Allocated anew before it was freed.
+            event(11, NEW, 0, 0x200, 16, 5),
+            event(12, NEW, 1, 0x200, 32, 6),
+            event(13, FREE, 0, 0x200, 0, 7),
+        ] {
+            aggregator.add(&event);
+        }
+        let changes = sums(&mut aggregator);
+        let [first, second] = changes[..] else { panic!("{changes:?}") };
+        assert_eq!((first.frees, first.freed, first.live), (2, 24, 0));
+        assert_eq!((second.frees, second.live), (0, 32));
+        assert!(aggregator.early.is_empty() && aggregator.displaced.is_empty());
+    }
+
+    #[test]
+    fn the_share_at_the_peak_is_of_the_last_peak() {
+        let mut aggregator = Aggregator::default();
+        aggregator.add(&event(1, NEW, 0, 0x100, 50, 5));
+        aggregator.add(&event(2, NEW, 0, 0x200, 50, 6));
+        assert_eq!(sums(&mut aggregator).iter().map(|sums| sums.at_peak).sum::<u64>(), 100);
+        // A later and higher one, of which the first site is no part.
+        aggregator.add(&event(3, FREE, 0, 0x100, 0, 7));
+        aggregator.add(&event(4, NEW, 0, 0x300, 80, 6));
+        let changes = sums(&mut aggregator);
+        assert_eq!(changes.iter().map(|sums| sums.at_peak).collect::<Vec<_>>(), [0, 130]);
+    }
+}

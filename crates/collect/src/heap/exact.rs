@@ -1,0 +1,373 @@
+//! Exact mode: every block, summed up per call chain; rules for the agent; facts about once a second.
+//!
+//! What for: [`Reader`] is the thread's side, which reads rings and sums; [`Exact`] is the side of the recording, which has
+//! the recorder: it names stacks, makes rules of what the agent could not follow, and writes facts.
+//! What not: arithmetic (`aggregate`), order (`merge`).
+//!
+//! Nodes and stacks come from memory that the program can write: numbers are checked, chains are cut at [`MOST_FRAMES`].
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use base::{AllocationId, Bytes, Nanos, RemoteAddr, StackId, Tid};
+use facts::{Allocation, Fact, HeapFree, HeapStack, Release, SinkError};
+use sys::heap_exact as layout;
+use sys::shared::SharedMemory;
+
+use super::aggregate::{Aggregator, CALL_FREE, Changes, Event, Recorded, Site, SiteId, Sums};
+use super::clock::Clock;
+use super::merge::{self, CopiedEvent, Cursor, Next};
+use super::rules::{self, Place, Rules};
+use crate::address_space::CopiedStack;
+use crate::recorder::{Moment, Recorder};
+
+/// Frames of a chain of nodes; the agent makes at most 2048.
+const MOST_FRAMES: usize = 4096;
+/// Copied stacks that wait; beyond, events stay in their rings: 200 MB with 8 KiB each.
+const MOST_COPIED: usize = 25_000;
+/// Between two rows of one call chain.
+const INTERVAL: Nanos = Nanos(1_000_000_000);
+
+/// An event whose stack has to be unwound.
+struct Copied {
+    site: SiteId,
+    time: u64,
+    process: u32,
+    tid: Tid,
+    event: CopiedEvent,
+}
+
+/// What both sides share.
+#[derive(Default)]
+struct Shared {
+    aggregator: Aggregator,
+    copied: Vec<Copied>,
+}
+
+/// The side of the thread that reads rings.
+pub struct Reader {
+    clock: Clock,
+    shared: Mutex<Shared>,
+}
+
+impl Reader {
+    /// With nothing read yet.
+    pub fn start() -> Reader {
+        Reader { clock: Clock::start(), shared: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether stamps are ticks.
+    pub fn has_ticks(&self) -> bool {
+        self.clock.has_ticks()
+    }
+
+    /// Most bytes that were live at once in a process, by its entry.
+    pub fn peak(&self, process: usize) -> Option<Bytes> {
+        self.lock().aggregator.peak(process)
+    }
+
+    /// Reads what the slots hold, up to a moment ago, or all if `last`. `other` takes a record that is no event and says how
+    /// long it is. Returns how many were read.
+    pub fn read(
+        &self,
+        memory: &SharedMemory,
+        last: bool,
+        mut other: impl FnMut(&Cursor) -> Option<u64>,
+    ) -> usize {
+        let until = if last { u64::MAX } else { self.clock.stamp().saturating_sub(merge::LAG) };
+        let mut cursors: Vec<Cursor> =
+            super::rings::slots(memory).filter_map(|slot| Cursor::of(memory, slot)).collect();
+        let mut count = 0;
+        if cursors.is_empty() {
+            return count;
+        }
+        let mut shared = self.lock();
+        if shared.copied.len() > MOST_COPIED {
+            return count;
+        }
+        merge::in_order(memory, &mut cursors, until, |cursor, until| {
+            while cursor.time(memory).is_some_and(|time| time <= until) {
+                count += 1;
+                let length = match cursor.read(memory) {
+                    Some((length, Next::Nothing)) => Some(length),
+                    Some((length, Next::Event(event, copied))) => {
+                        shared.take(&event, copied);
+                        Some(length)
+                    }
+                    Some((_, Next::Other)) | None => other(cursor),
+                };
+                // Nothing behind what makes no sense can be told apart.
+                cursor.tail = length.map_or(cursor.head, |length| cursor.tail.wrapping_add(length));
+            }
+        });
+        count
+    }
+}
+
+impl Shared {
+    fn take(&mut self, event: &Event, copied: Option<CopiedEvent>) {
+        let site = self.aggregator.add(event);
+        if let Some(stack) = copied {
+            let Event { time, process, tid, .. } = *event;
+            self.copied.push(Copied { site, time, process, tid, event: stack });
+        }
+    }
+}
+
+/// A site as the recording knows it.
+#[derive(Clone, Copy)]
+struct Named {
+    process: u32,
+    call: u8,
+    stack: Option<StackId>,
+}
+
+/// The side of the recording.
+#[derive(Default)]
+pub struct Exact {
+    rules: Rules,
+    /// By site.
+    named: Vec<Named>,
+    /// Living recorded blocks by their number.
+    ids: HashMap<u32, AllocationId>,
+    written: Nanos,
+    /// By process, stack and call: what is written with every row because it is no difference.
+    rows: HashMap<(u32, Option<StackId>, u8), Row>,
+    /// Of each site what its row has of it.
+    at_peak: HashMap<SiteId, u64>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Row {
+    largest: u64,
+    at_peak: u64,
+}
+
+/// What a look needs beside.
+pub struct Context<'a> {
+    /// The shared memory.
+    pub memory: &'a SharedMemory,
+    /// The thread's side.
+    pub reader: &'a Reader,
+    /// Since the recording began.
+    pub now: Nanos,
+    /// When it began.
+    pub start: Nanos,
+    /// Mean bytes between drawn blocks.
+    pub sample_every: Bytes,
+}
+
+impl Context<'_> {
+    fn moment(&self, time: Nanos, process: u32, tid: Tid) -> Moment {
+        let pid = super::rings::pid(self.memory, process as usize);
+        Moment { time, pid, tid, cpu: None }
+    }
+}
+
+impl Exact {
+    /// Hands over what is new, after the source has announced all mappings of now; sums once a second or if `last`. `next`
+    /// numbers blocks that have a record. Returns whether there were stacks to learn from: then more come soon.
+    pub fn look(
+        &mut self,
+        at: &Context<'_>,
+        last: bool,
+        next: &mut u32,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<bool, SinkError> {
+        let mut clock = at.reader.clock;
+        clock.adjust();
+        let time = |stamp: u64| (clock.time(stamp) - at.start).min(at.now);
+        let is_due = last || at.now - self.written >= INTERVAL;
+        let (sites, copied, recorded, changes) = {
+            let Shared { aggregator, copied } = &mut *at.reader.lock();
+            let changes = if is_due { aggregator.take() } else { Changes::default() };
+            let recorded = std::mem::take(&mut aggregator.recorded);
+            (aggregator.new_sites().to_vec(), std::mem::take(copied), recorded, changes)
+        };
+        for site in &sites {
+            let stack = self.stack_of_node(at, site, recorder)?;
+            self.named.push(Named { process: site.process, call: site.call, stack });
+        }
+        for copied in &copied {
+            self.unwind(at, copied, time(copied.time), recorder)?;
+        }
+        for block in recorded {
+            self.record(at, block, &time, next, recorder)?;
+        }
+        if is_due {
+            self.written = at.now;
+            self.write(at, &changes, |units| clock.length(units), recorder)?;
+        }
+        Ok(!copied.is_empty())
+    }
+
+    fn stack_of(&self, site: SiteId) -> Option<StackId> {
+        self.named.get(site.0 as usize).and_then(|named| named.stack)
+    }
+
+    /// The stack that a site's node stands for; none for a site whose stack was copied.
+    fn stack_of_node(
+        &self,
+        at: &Context<'_>,
+        site: &Site,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<Option<StackId>, SinkError> {
+        if site.node == layout::NO_NODE || site.process as usize >= layout::REGIONS {
+            return Ok(None);
+        }
+        let nodes = rules::region(site.process) + layout::NODES_AT;
+        let mut addresses = Vec::new();
+        let mut node = site.node;
+        while node >= layout::FIRST_NODE && addresses.len() < MOST_FRAMES {
+            let [address, parent] =
+                at.memory.array(nodes + 16 * (node as usize % layout::NODES)).unwrap_or([0, 0]);
+            if address >= layout::FIRST_ADDRESS {
+                addresses.push(address);
+            }
+            node = u32::try_from(parent).unwrap_or(layout::CUT_ROOT);
+        }
+        let complete = node == layout::ROOT;
+        let moment = at.moment(at.now, site.process, Tid(0));
+        recorder.stack_of_returns(moment, &addresses, complete)
+    }
+
+    /// Unwinds a copied stack, and makes rules for what is on it.
+    fn unwind(
+        &mut self,
+        at: &Context<'_>,
+        copied: &Copied,
+        time: Nanos,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        let Copied { process, event, .. } = copied;
+        let moment = at.moment(time, *process, copied.tid);
+        let ip = RemoteAddr(event.registers[sys::perf::USER_INSTRUCTION_POINTER]);
+        recorder.know_return(at.now, moment.pid, ip)?;
+        let stack = CopiedStack { registers: &event.registers, bytes: &event.stack };
+        let generation = event.missing >> 48;
+        let mut seen = vec![RemoteAddr(event.missing & 0xffff_ffff_ffff)];
+        let stack = recorder.stack_from_return(moment, stack, |address| seen.push(address))?;
+        if let Some(named) = self.named.get_mut(copied.site.0 as usize) {
+            named.stack = stack;
+        }
+        for address in seen.into_iter().filter(|address| address.0 >= layout::FIRST_ADDRESS) {
+            let place = Place { process: *process, generation, address };
+            if self.rules.is_new(place) {
+                recorder.know_return(at.now, moment.pid, address)?;
+                if let Some(rule) = recorder.return_rule(moment.pid, address) {
+                    Rules::publish(at.memory, place, rule);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A block that has a record of its own, or its end.
+    fn record(
+        &mut self,
+        at: &Context<'_>,
+        block: Recorded,
+        time: &impl Fn(u64) -> Nanos,
+        next: &mut u32,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        match block {
+            Recorded::Allocated { number, event, site } => {
+                let id = AllocationId(*next);
+                *next = next.saturating_add(1);
+                self.ids.insert(number, id);
+                let by_lot = event.kind == layout::EVENT_DRAWN;
+                recorder.push(Fact::Allocation(Allocation {
+                    id,
+                    time: time(event.time),
+                    pid: super::rings::pid(at.memory, event.process as usize),
+                    tid: event.tid,
+                    address: RemoteAddr(event.address),
+                    size: Bytes(event.size),
+                    call: super::call(u32::from(event.call)),
+                    stack: self.stack_of(site),
+                    sample_every: if by_lot { at.sample_every } else { Bytes(0) },
+                }))
+            }
+            Recorded::Freed { number, time: stamp, tid, site } => {
+                let Some(allocation) = self.ids.remove(&number) else { return Ok(()) };
+                let (time, stack) = (time(stamp), self.stack_of(site));
+                recorder.push(Fact::Release(Release { time, allocation, tid, stack }))
+            }
+        }
+    }
+
+    /// Writes what changed. Sites with one stack share a row.
+    fn write(
+        &mut self,
+        at: &Context<'_>,
+        changes: &Changes,
+        length: impl Fn(u64) -> Nanos,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        let mut rows: BTreeMap<_, Sums> = BTreeMap::new();
+        for (site, sums) in &changes.sites {
+            let Some(named) = self.named.get(site.0 as usize) else { continue };
+            let key = (named.process, named.stack, named.call);
+            let state = self.rows.entry(key).or_default();
+            let before = self.at_peak.insert(*site, sums.at_peak).unwrap_or(0);
+            state.at_peak = state.at_peak.saturating_add(sums.at_peak).saturating_sub(before);
+            state.largest = state.largest.max(sums.largest);
+            let row = rows.entry(key).or_default();
+            row.add(sums);
+        }
+        for ((process, stack, call), row) in rows {
+            if call == CALL_FREE {
+                continue;
+            }
+            let state = self.rows.get(&(process, stack, call)).copied().unwrap_or_default();
+            recorder.push(Fact::HeapStack(HeapStack {
+                time: at.now,
+                pid: super::rings::pid(at.memory, process as usize),
+                stack,
+                call: super::call(u32::from(call)),
+                allocations: row.allocations,
+                allocated: Bytes(row.allocated),
+                frees: row.frees,
+                freed: Bytes(row.freed),
+                temporary: row.temporary,
+                lifetime: length(row.lifetime),
+                largest: Bytes(state.largest),
+                at_peak: Bytes(state.at_peak),
+            }))?;
+        }
+        self.write_frees(at, changes, recorder)
+    }
+
+    fn write_frees(
+        &self,
+        at: &Context<'_>,
+        changes: &Changes,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        let mut frees: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+        for (asked, by, blocks, bytes) in &changes.pairs {
+            let process = self.named.get(asked.0 as usize).map_or(0, |named| named.process);
+            let key = (process, self.stack_of(*asked), self.stack_of(*by));
+            let sum = frees.entry(key).or_default();
+            *sum = (sum.0.saturating_add(*blocks), sum.1.saturating_add(bytes.0));
+        }
+        for ((process, stack, free_stack), (frees, freed)) in frees {
+            let pid = super::rings::pid(at.memory, process as usize);
+            let (time, freed) = (at.now, Bytes(freed));
+            recorder.push(Fact::HeapFree(HeapFree {
+                time,
+                pid,
+                stack,
+                free_stack,
+                frees,
+                freed,
+            }))?;
+        }
+        Ok(())
+    }
+}

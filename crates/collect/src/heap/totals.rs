@@ -1,0 +1,153 @@
+//! What the agent counted, per process and size class, as rows of what came since the last time.
+//!
+//! What for: rows are written about once a second, so that little is lost when we are killed.
+//! Rows of one second may lie: an agent may be between counting a call and its bytes. The sums of all rows do not.
+//! What not: which blocks; those have records.
+
+use std::collections::BTreeMap;
+
+use base::{Bytes, Pid};
+use facts::{Fact, HeapTotal, SizeClass};
+use sys::heap;
+use sys::shared::SharedMemory;
+
+use super::exact::Reader;
+use super::rings;
+
+/// What was counted of a process so far.
+#[derive(Clone, Default)]
+pub struct Entry {
+    /// Its sums.
+    pub total: HeapTotal,
+    /// Blocks and bytes by class.
+    classes: BTreeMap<usize, (u64, u64)>,
+    slots: u64,
+}
+
+/// What was written so far.
+#[derive(Default)]
+pub struct Totals {
+    written: Vec<Entry>,
+}
+
+impl Totals {
+    /// Rows of what was counted since the last time; a process that was new has one in any case.
+    pub fn rows(&mut self, memory: &SharedMemory, slack: u64, exact: Option<&Reader>) -> Vec<Fact> {
+        let mut now = counted(memory, slack);
+        for (number, Entry { total, .. }) in now.iter_mut().enumerate() {
+            // What a child had from its parent is in no record.
+            let peak = exact.filter(|_| total.inherited == Bytes(0));
+            if let Some(peak) = peak.and_then(|exact| exact.peak(number)) {
+                (total.peak, total.peak_doubt) = (peak, Bytes(0));
+            }
+        }
+        let mut rows = Vec::new();
+        for (number, entry) in now.iter().enumerate() {
+            let before = self.written.get(number).cloned().unwrap_or_default();
+            let is_new = before.total.pid != entry.total.pid;
+            let total = since(&entry.total, &before.total);
+            let same =
+                HeapTotal { pid: total.pid, peak_doubt: total.peak_doubt, ..HeapTotal::default() };
+            if is_new
+                || (HeapTotal { peak: Bytes(0), ..total }) != same
+                || entry.total.peak != before.total.peak
+            {
+                rows.push(Fact::HeapTotal(total));
+            }
+            for (class, (blocks, bytes)) in &entry.classes {
+                let (blocks_before, bytes_before) =
+                    before.classes.get(class).copied().unwrap_or_default();
+                if *blocks > blocks_before {
+                    rows.push(Fact::SizeClass(SizeClass {
+                        pid: total.pid,
+                        largest: Bytes(u64::MAX.checked_shr(64 - *class as u32).unwrap_or(0)),
+                        allocations: blocks - blocks_before,
+                        allocated: Bytes(bytes.saturating_sub(bytes_before)),
+                    }));
+                }
+            }
+        }
+        self.written = now;
+        rows
+    }
+
+    /// The processes as they were at the last time.
+    pub fn processes(&self) -> impl Iterator<Item = &HeapTotal> {
+        self.written.iter().map(|entry| &entry.total)
+    }
+}
+
+fn since(now: &HeapTotal, before: &HeapTotal) -> HeapTotal {
+    let less = |now: u64, before: u64| now.saturating_sub(before);
+    HeapTotal {
+        pid: now.pid,
+        allocations: less(now.allocations, before.allocations),
+        allocated: Bytes(less(now.allocated.0, before.allocated.0)),
+        frees: less(now.frees, before.frees),
+        freed: Bytes(less(now.freed.0, before.freed.0)),
+        inherited: Bytes(less(now.inherited.0, before.inherited.0)),
+        peak: now.peak,
+        peak_doubt: now.peak_doubt,
+        unknown_frees: less(now.unknown_frees, before.unknown_frees),
+        forgotten: less(now.forgotten, before.forgotten),
+    }
+}
+
+/// What was counted so far, per entry of the table of processes.
+fn counted(memory: &SharedMemory, slack: u64) -> Vec<Entry> {
+    let word = |at: usize| memory.load_u64(at).unwrap_or(0);
+    let processes = usize::try_from(word(heap::HEADER_PROCESSES)).unwrap_or(usize::MAX);
+    let mut entries: Vec<Entry> =
+        (0..processes.min(heap::PROCESSES)).map(|number| process(memory, number)).collect();
+    let of = |entries: &mut Vec<Entry>, slot: usize| {
+        let number = word(slot + heap::SLOT_PROCESS).checked_sub(1)?;
+        usize::try_from(number).ok().filter(|number| *number < entries.len())
+    };
+    // Frees first: then none is counted whose allocation is not.
+    let slots: Vec<usize> = rings::slots(memory).collect();
+    for slot in &slots {
+        let Some(number) = of(&mut entries, *slot) else { continue };
+        let total = &mut entries[number].total;
+        total.frees = total.frees.saturating_add(word(slot + heap::SLOT_FREES));
+        total.freed = plus(total.freed, word(slot + heap::SLOT_FREED_BYTES));
+    }
+    for slot in slots {
+        let Some(number) = of(&mut entries, slot) else { continue };
+        let Entry { total, classes, slots } = &mut entries[number];
+        *slots += 1;
+        for class in 0..heap::CLASSES {
+            let at = slot + heap::SLOT_CLASSES + 16 * class;
+            let (blocks, bytes) = (word(at), word(at + 8));
+            if blocks > 0 {
+                let sum = classes.entry(class).or_default();
+                *sum = (sum.0.saturating_add(blocks), sum.1.saturating_add(bytes));
+                total.allocations = total.allocations.saturating_add(blocks);
+                total.allocated = plus(total.allocated, bytes);
+            }
+        }
+        total.peak = total.peak.max(Bytes(word(slot + heap::SLOT_PEAK)));
+    }
+    for Entry { total, slots, .. } in &mut entries {
+        // Each thread may be late by this much, except that one alone is never late.
+        total.peak_doubt = Bytes(if *slots > 1 { slots.saturating_mul(slack) } else { 0 });
+    }
+    entries
+}
+
+fn process(memory: &SharedMemory, number: usize) -> Entry {
+    let at = heap::PROCESSES_AT + number * heap::PROCESS_BYTES;
+    let word = |of: usize| memory.load_u64(at + of).unwrap_or(0);
+    let pid: Pid = rings::pid(memory, number);
+    let total = HeapTotal {
+        pid,
+        inherited: Bytes(word(heap::PROCESS_INHERITED)),
+        unknown_frees: word(heap::PROCESS_UNKNOWN_FREES),
+        forgotten: word(heap::PROCESS_FORGOTTEN),
+        ..HeapTotal::default()
+    };
+    Entry { total, ..Entry::default() }
+}
+
+fn plus(sum: Bytes, bytes: u64) -> Bytes {
+    Bytes(sum.0.saturating_add(bytes))
+}
