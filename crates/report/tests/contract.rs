@@ -23,7 +23,7 @@ fn parse(text: &str) -> Value {
     serde_json::from_str(text).expect("valid JSON")
 }
 
-fn all_recordings() -> [Recording; 7] {
+fn all_recordings() -> [Recording; 8] {
     [
         recordings::triad(),
         recordings::templates(),
@@ -31,6 +31,7 @@ fn all_recordings() -> [Recording; 7] {
         recordings::all_kernel(),
         recordings::incomplete(),
         recordings::bursts(),
+        recordings::threading(),
         Recording::default(),
     ]
 }
@@ -98,10 +99,11 @@ fn tables_have_their_shape_and_metrics_their_evidence() {
 #[test]
 fn every_figure_is_in_the_glossary() {
     let glossary = documents("glossary/README.md");
-    let recording = recordings::triad();
+    let recordings = [recordings::triad(), recordings::threading()];
     let mut keys = Vec::new();
-    for (name, _) in View::ALL {
-        match view(&recording, name) {
+    let views = View::ALL.iter().flat_map(|(name, _)| recordings.iter().map(|recording| (*name, recording)));
+    for (name, recording) in views {
+        match view(recording, name) {
             Document::Summary(summary) => {
                 keys.extend(summary.metrics().into_iter().map(|(path, _)| path))
             }

@@ -162,6 +162,30 @@ fn memory_accesses() {
 }
 
 #[test]
+fn threads_that_wait() {
+    let recording = recordings::threading();
+    for (name, line) in [
+        ("summary", "summary"),
+        ("threads", "threads"),
+        ("threads_time", "threads --filter time=1..2 --filter thread=worker"),
+        ("timeline", "timeline --limit 20"),
+        ("timeline_thread", "timeline -g thread --limit 2"),
+        ("waits", "waits"),
+        ("waits_thread", "waits -g thread"),
+        ("waits_stack", "waits -g call-stack --filter thread=solver"),
+    ] {
+        golden(&format!("threading_{name}.txt"), &text(&view(&recording, line)));
+    }
+    for line in ["threads", "timeline", "waits"] {
+        let document = view(&recording, &format!("{line} --limit 2"));
+        golden(&format!("threading_{line}.json"), &document.json());
+        golden(&format!("threading_{line}.csv"), &document.csv());
+    }
+    golden("threading_summary.json", &view(&recording, "summary").json());
+    golden("nothing_waits.txt", &text(&view(&recordings::triad(), "waits")));
+}
+
+#[test]
 fn the_machine() {
     let run = recordings::triad().run;
     let machine = report::machine(&run.host, &run.calibration.expect("the triad has one"));

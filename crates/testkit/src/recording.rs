@@ -5,9 +5,10 @@
 
 use base::{BlockId, BurstId, CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
-    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Counter, CounterKind, Fault,
-    FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource, Module, ModuleKind, Privilege, Record,
-    RecordEncoder, Recording, Records, Sample, StackNode, ThreadEvent, ThreadEventKind,
+    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Concurrency, Counter, CounterKind,
+    Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource, Module, ModuleKind, Privilege, Record,
+    RecordEncoder, Recording, Records, Sample, StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Wait,
+    WaitKind, WaitObject,
 };
 
 /// Time between two samples of a thread, as with the default rate of 1 kHz.
@@ -272,6 +273,72 @@ impl RecordingBuilder {
                 reason: reason.to_owned(),
             });
         }
+        self
+    }
+
+    /// Waits of a thread at `stack`, from `start` on over `span` seconds, that took `waited` seconds together.
+    pub fn waits(
+        &mut self,
+        pid_and_tid: (i32, i32),
+        kind: WaitKind,
+        place: (Option<StackId>, Option<u64>),
+        (start, span): (f64, f64),
+        (waits, waited): (u64, f64),
+    ) -> &mut Self {
+        self.recording.waits.push(Wait {
+            time: Nanos::from_seconds(start),
+            span: Nanos::from_seconds(span),
+            pid: Pid(pid_and_tid.0),
+            tid: Tid(pid_and_tid.1),
+            kind,
+            waits,
+            waited: Nanos::from_seconds(waited),
+            object: place.1.map(RemoteAddr),
+            stack: place.0,
+        });
+        self
+    }
+
+    /// How long a thread ran within a window, and waited for a CPU, in seconds.
+    pub fn ran(
+        &mut self,
+        pid_and_tid: (i32, i32),
+        (start, span): (f64, f64),
+        running: f64,
+        queued: f64,
+    ) -> &mut Self {
+        self.recording.thread_times.push(ThreadTime {
+            time: Nanos::from_seconds(start),
+            span: Nanos::from_seconds(span),
+            pid: Pid(pid_and_tid.0),
+            tid: Tid(pid_and_tid.1),
+            running: Nanos::from_seconds(running),
+            queued: Some(Nanos::from_seconds(queued)),
+        });
+        self
+    }
+
+    /// For how many seconds of a window 0, 1, 2 ... threads ran at once.
+    pub fn at_once(&mut self, (start, span): (f64, f64), seconds: &[f64]) -> &mut Self {
+        for (running, seconds) in (0..).zip(seconds) {
+            self.recording.concurrency.push(Concurrency {
+                time: Nanos::from_seconds(start),
+                span: Nanos::from_seconds(span),
+                running,
+                duration: Nanos::from_seconds(*seconds),
+            });
+        }
+        self
+    }
+
+    /// The name of a variable.
+    pub fn wait_object(&mut self, pid: i32, address: u64, name: &str, module: &str) -> &mut Self {
+        self.recording.wait_objects.push(WaitObject {
+            pid: Pid(pid),
+            address: RemoteAddr(address),
+            name: name.to_owned(),
+            module: module.to_owned(),
+        });
         self
     }
 

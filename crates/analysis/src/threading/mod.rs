@@ -170,8 +170,8 @@ impl Threading {
             total.unknown += split.unknown;
             total.samples.0.merge(&split.samples.0);
             total.samples.1.merge(&split.samples.1);
-            total.switches.0 += split.switches.0;
-            total.switches.1 += split.switches.1;
+            total.switches.0 = total.switches.0.saturating_add(split.switches.0);
+            total.switches.1 = total.switches.1.saturating_add(split.switches.1);
             for (sum, part) in total.waiting.iter_mut().zip(split.waiting) {
                 *sum += part;
             }

@@ -169,20 +169,31 @@ fn imbalance(profile: &Profile<'_>, workers: &Workers<'_>) -> Option<Verdict> {
 fn contention(profile: &Profile<'_>, found: &Threading, workers: &Workers<'_>) -> Option<Verdict> {
     let mut objects: BTreeMap<Option<(Pid, RemoteAddr)>, BTreeMap<Option<PlaceId>, f64>> =
         BTreeMap::new();
+}
+
+fn contention(
+    profile: &Profile<'_>,
+    found: &Threading,
+    workers: &Workers<'_>,
+) -> Option<Verdict> {
+    type Waited = (Reason, Option<(Pid, RemoteAddr)>);
+    let mut objects: BTreeMap<Waited, BTreeMap<Option<PlaceId>, f64>> = BTreeMap::new();
     for (place, sum) in &found.places {
         let locks = matches!(place.reason, Reason::Lock | Reason::Condition);
         if locks && workers.has(place.thread) {
-            *objects.entry(place.object).or_default().entry(place.caller).or_default() += sum.time;
+            let waited = (place.reason, place.object);
+            *objects.entry(waited).or_default().entry(place.caller).or_default() += sum.time;
         }
     }
     let total = |callers: &BTreeMap<_, f64>| callers.values().sum::<f64>();
-    let (object, callers) = objects.iter().max_by(|a, b| total(a.1).total_cmp(&total(b.1)))?;
+    let ((reason, object), callers) = objects.iter().max_by(|a, b| total(a.1).total_cmp(&total(b.1)))?;
     let caller = callers.iter().max_by(|a, b| a.1.total_cmp(b.1)).and_then(|(place, _)| *place);
     let percent = workers.percent(total(callers));
     (percent >= WORTH).then(|| Verdict {
         id: "contended",
         sentence: format!(
-            "threads wait {percent:.0} % of their time for the lock {}{}",
+            "threads wait {percent:.0} % of their time {} {}{}",
+            if *reason == Reason::Lock { "for the lock" } else { "for the condition variable" },
             object.map_or_else(|| "of unknown address".to_owned(), |at| object_name(profile, at)),
             called_from(profile, caller),
         ),

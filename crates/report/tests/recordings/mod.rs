@@ -6,8 +6,8 @@ use facts::host::{
     NumaNode,
 };
 use facts::{
-    CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind, LostSource, Metric,
-    OwnCost, Recording, ResourceUse, Run, RunState, SamplingMethod, Target,
+    Analysis, CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind, LostSource, Metric,
+    OwnCost, Recording, ResourceUse, Run, RunState, SamplingMethod, Target, WaitKind,
 };
 use testkit::recording::RecordingBuilder;
 
@@ -350,4 +350,58 @@ pub fn bursts() -> Recording {
     b.recording.bursts[3].records_lost = true;
     b.counter(CounterKind::TaskClock, 1_000_000_000);
     b.build()
+}
+
+/// Two seconds of an OpenMP solver on 2 CPUs: worker 12 does half as much again as the main thread, which spins at the
+/// barrier and then waits there; both wait for `queue_lock`; a logger sleeps and writes; lock waits are short and many.
+pub fn threading() -> Recording {
+    let mut builder = RecordingBuilder::new();
+    builder.recording.run = Run {
+        schema: facts::SCHEMA_VERSION,
+        fathom_version: "0.1.0".into(),
+        state: RunState::Complete,
+        analysis: Analysis::Threading,
+        command: vec!["./solver".into()],
+        elapsed_ns: 2_000_000_000,
+        exit: Some(ExitKind::Code(0)),
+        host: Host { logical_cpus: 2, cores: 2, ..Host::default() },
+        ..Run::default()
+    };
+    builder.recording.run.collector.method = SamplingMethod::PerfEvents;
+    builder.recording.run.collector.sampling_period_ns = 1_000_000;
+    builder.recording.run.collector.kernel_samples = true;
+    let kernel = builder.kernel();
+    let exe = builder.file("/home/user/solver");
+    let libc = builder.file("/usr/lib/libc.so.6");
+    let gomp = builder.file("/usr/lib/libgomp.so.1.0.0");
+    let futex = builder.code(kernel, 2, &[("futex_do_wait", "", 0)]);
+    let timer = builder.code(kernel, 3, &[("do_nanosleep", "", 0)]);
+    let pipe = builder.code(kernel, 4, &[("pipe_write", "", 0)]);
+    let mutex = builder.code(libc, 1, &[("___pthread_mutex_lock", "", 0)]);
+    let nanosleep = builder.code(libc, 2, &[("__GI___clock_nanosleep", "", 0)]);
+    let end = builder.code(gomp, 0x1f00, &[("gomp_team_barrier_wait_end", "", 0)]);
+    let update = builder.code(exe, 1, &[("update", "/home/user/solver.c", 31)]);
+    let take = builder.code(exe, 2, &[("take_task", "/home/user/solver.c", 12)]);
+    let log = builder.code(exe, 3, &[("log_line", "/home/user/log.c", 7)]);
+    let lock = builder.stack(&[futex, mutex, take]);
+    let barrier = builder.stack(&[futex, end, update]);
+    let (sleep, write) = (builder.stack(&[timer, nanosleep, log]), builder.stack(&[pipe, log]));
+    let (spin, work) = (builder.stack(&[end, update]), builder.stack(&[update]));
+    builder.thread(11, 11, "solver", 0.0, 2.0).thread(11, 12, "worker", 0.0, 2.0);
+    builder.thread(11, 13, "logger", 0.5, 2.0);
+    builder.samples(11, 11, work, 800).samples(11, 11, spin, 200);
+    builder.rewind(0.0).samples(11, 12, work, 1500);
+    let (blocked, preempted) = (WaitKind::Blocked, WaitKind::Preempted);
+    let (first, second) = ((0.0, 1.0), (1.0, 1.0));
+    builder.ran((11, 11), first, 1.0, 0.0).ran((11, 12), first, 0.9, 0.1).ran((11, 12), second, 0.6, 0.0);
+    builder.waits((11, 11), blocked, (barrier, Some(0x7f00_0010)), (1.0, 0.8), (1, 0.8));
+    builder.waits((11, 11), blocked, (lock, Some(0x40_4100)), (1.8, 0.2), (40, 0.15));
+    builder.waits((11, 11), blocked, (None, None), (1.8, 0.2), (15, 0.05));
+    builder.waits((11, 12), preempted, (None, None), first, (25, 0.1));
+    builder.waits((11, 12), blocked, (lock, Some(0x40_4100)), second, (100, 0.4));
+    builder.waits((11, 13), blocked, (sleep, Some(0)), (0.5, 1.0), (1, 1.0));
+    builder.waits((11, 13), blocked, (write, Some(4)), (1.5, 0.5), (2, 0.5));
+    builder.at_once(first, &[0.0, 0.1, 0.9]).at_once(second, &[0.4, 0.6]);
+    builder.wait_object(11, 0x40_4100, "queue_lock", "/home/user/solver");
+    builder.build()
 }
