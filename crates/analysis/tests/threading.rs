@@ -3,7 +3,7 @@
 use analysis::threading::{Reason, State, strips, threading, verdicts};
 use analysis::{Filter, Profile, Selection};
 use base::StackId;
-use facts::{Recording, WaitKind};
+use facts::{Recording, SamplingMethod, WaitKind};
 use testkit::recording::RecordingBuilder;
 
 const LOCK: u64 = 0x4_0100;
@@ -21,6 +21,7 @@ struct Program {
 fn program(workers: i32) -> Program {
     let mut builder = RecordingBuilder::new();
     builder.recording.run.elapsed_ns = 1_000_000_000;
+    builder.recording.run.collector.method = SamplingMethod::PerfEvents;
     let kernel = builder.kernel();
     let (exe, libc) = (builder.file("/home/user/solver"), builder.file("/usr/lib/libc.so.6"));
     let gomp = builder.file("/usr/lib/libgomp.so.1.0.0");

@@ -55,6 +55,7 @@ pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
         },
         _ => ptrace(),
     };
+    let waits = waits(&sampling);
     vec![
         Finding {
             what: "functions, lines, call stacks",
@@ -70,6 +71,11 @@ pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
             what: "page faults with address",
             means: "perf_event_open, software event",
             ability: faults(),
+        },
+        Finding {
+            what: "what threads wait for",
+            means: "perf_event_open, switches of threads",
+            ability: waits,
         },
         Finding { what: "fallback sampling", means: "ptrace", ability: ptrace() },
         Finding {
@@ -113,6 +119,18 @@ fn sampling(cpus: &[CpuId]) -> Ability {
         },
         Some(Err(error)) => refused(&error),
     }
+}
+
+/// Every wait with its stack, only long ones, or what `/proc` shows ten times a second.
+fn waits(sampling: &Ability) -> Ability {
+    let (missing, remedy) = match sampling {
+        Ability::Works => return Ability::Works,
+        Ability::Partly { remedy, .. } => ("only waits longer than 50 ms have a stack", remedy),
+        Ability::Unavailable { remedy, .. } => {
+            ("threads are looked at ten times a second, switches are not followed", remedy)
+        }
+    };
+    Ability::Partly { missing: missing.to_owned(), remedy: remedy.clone() }
 }
 
 fn faults() -> Ability {

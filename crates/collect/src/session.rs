@@ -26,6 +26,7 @@ use crate::heap::{Heap, HeapOptions};
 use crate::kernel::KernelTrace;
 use crate::launched::{JobControl, LaunchedProgram};
 use crate::perf::{PerfSampler, Totals};
+use crate::polled_threads::PolledThreads;
 use crate::proc_status::{
     FaultCounts, all_processes, children_of, is_kernel_thread, process_cpu_time, process_is_alive,
 };
@@ -228,6 +229,7 @@ fn launch_here(
         heap,
         kernel,
     };
+    session.note_how_waits_are_seen();
     session.start_bursts(&mut recorder);
     let watched = announced.and_then(|()| session.watch(&mut recorder));
     Ok(session.finish(recorder, watched, usage_before, startup))
@@ -271,6 +273,7 @@ fn attach_here(
         heap: None,
         kernel,
     };
+    session.note_how_waits_are_seen();
     session.start_bursts(&mut recorder);
     let children = children_of(pid, &threads);
     if !children.is_empty() {
@@ -393,6 +396,23 @@ impl Session<'_> {
             recorder.thread_started(Nanos(0), pid, tid, &thread_name(pid, tid))?;
         }
         recorder.read_maps(Nanos(0), pid)
+}
+
+    /// What the reader must know where not every wait has its stack.
+    fn note_how_waits_are_seen(&mut self) {
+        let note = match &self.source {
+            _ if !self.options.follow_waits => return,
+            Source::Perf(sampler) if sampler.sees_kernel() => return,
+            Source::Perf(_) => {
+                "every switch of a thread was followed, but this user may not see where threads leave their CPU \
+                 (kernel.perf_event_paranoid is 2 or more): only waits longer than 50 ms have a stack"
+            }
+            Source::Ptrace(_) | Source::Proc => {
+                "no switches are announced without perf events: threads were looked at ten times a second, and what \
+                 they waited for then is taken for what they waited for all the time between"
+            }
+        };
+        self.notes.push(note.to_owned());
     }
 
     /// Bursts need threads that nobody else traces: where ptrace samples, there are none.
@@ -417,6 +437,8 @@ impl Session<'_> {
 
     fn watch(&mut self, recorder: &mut Recorder<'_>) -> Result<End, SinkError> {
         let mut gauges = Gauges::default();
+        let polled = self.options.follow_waits && !matches!(self.source, Source::Perf(_));
+        let mut polled = polled.then(PolledThreads::default);
         let mut last_flush = Nanos(0);
         loop {
             self.wait(recorder.regions_due());
@@ -437,6 +459,9 @@ impl Session<'_> {
             }
             recorder.look_at_regions(now, self.heap.as_ref().map_or(now, Heap::told_until))?;
             gauges.poll(now, recorder)?;
+            if let Some(polled) = &mut polled {
+                polled.poll(now, recorder)?;
+            }
             if now - last_flush >= FLUSH_INTERVAL {
                 last_flush = now;
                 recorder.flush()?;

@@ -17,7 +17,7 @@ mod verdict;
 use std::collections::BTreeMap;
 
 use base::{Nanos, Pid, RemoteAddr};
-use facts::{Wait, WaitKind};
+use facts::{SamplingMethod, Wait, WaitKind};
 
 use crate::profile::Profile;
 use crate::selection::Selection;
@@ -134,11 +134,13 @@ pub(crate) fn selected_share(selection: &Selection, time: Nanos, span: Nanos) ->
 /// Computes everything for the selected threads and time.
 #[must_use]
 pub fn threading(profile: &Profile<'_>, selection: &Selection) -> Threading {
+    let exact = profile.recording.run.collector.method == SamplingMethod::PerfEvents;
     let mut found = Threading {
         threads: vec![
             ThreadSplit { exact: true, ..ThreadSplit::default() };
             profile.threads.all().len()
         ],
+        threads: vec![ThreadSplit { exact, ..ThreadSplit::default() }; profile.threads.all().len()],
         ..Threading::default()
     };
     found.add_lives(profile, selection);

@@ -5,7 +5,6 @@
 //! What not: no policy on what happens when it is refused (`session`).
 
 mod events;
-mod long_waits;
 mod record;
 mod switches;
 pub mod tracepoint;

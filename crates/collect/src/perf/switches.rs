@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 use base::{Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{Concurrency, Fact, SinkError, ThreadTime, Wait, WaitKind};
 
-use super::long_waits;
 use super::record::Switch;
+use crate::long_waits;
 use crate::recorder::{Moment, Recorder};
 
 /// Windows are at least so long.

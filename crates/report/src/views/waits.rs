@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use analysis::threading::{Reason, ThreadSplit, WaitSum, object_name, threading, was_recorded};
 use analysis::{CallPathId, Code, FunctionId, Key, PlaceId, ThreadIndex};
 use base::{Pid, RemoteAddr};
-use facts::Metric;
+use facts::{Evidence, Metric};
 
 use super::Request;
 use super::columns::{figure, missing, name};
@@ -124,6 +124,14 @@ fn key_cells(request: &Request<'_>, (reason, object, caller, ..): &RowKey) -> Ve
     ]
 }
 
+/// What was divided is no count.
+fn divided(metric: Metric, total: &ThreadSplit) -> Metric {
+    if total.exact || metric.value.is_none() {
+        return metric;
+    }
+    Metric { low: None, high: None, evidence: Some(Evidence::Estimated), ..metric }
+}
+
 fn figures(sum: &WaitSum, total: &ThreadSplit) -> [Cell; 4] {
     let percent = match total.lived > 0.0 {
         true => Metric::counted(100.0 * sum.time / total.lived, "percent"),
@@ -133,6 +141,6 @@ fn figures(sum: &WaitSum, total: &ThreadSplit) -> [Cell; 4] {
         true => wait_time(sum.time / sum.waits, total),
         false => Cell::Missing,
     };
-    let waits = Metric::counted(sum.waits.round(), "count");
-    [wait_time(sum.time, total), Cell::metric(percent), Cell::metric(waits), mean]
+    let waits = divided(Metric::counted(sum.waits.round(), "count"), total);
+    [wait_time(sum.time, total), Cell::metric(divided(percent, total)), Cell::metric(waits), mean]
 }

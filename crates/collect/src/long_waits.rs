@@ -18,7 +18,7 @@ const STACK_BYTES: usize = 8192;
 
 /// The stack of a thread that is in a system call now, and that call's first argument. `None`: it runs, is gone, or may
 /// not be looked at.
-pub(super) fn place(
+pub fn place(
     at: Moment,
     recorder: &mut Recorder<'_>,
 ) -> Result<Option<(StackId, RemoteAddr)>, SinkError> {

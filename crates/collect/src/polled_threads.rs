@@ -1,0 +1,100 @@
+//! What threads do, by looking at `/proc` ten times a second: where no switches are announced.
+//!
+//! What for: a recording of threads where perf events are refused. How long a thread ran and waited for a CPU is counted by
+//! the kernel (`/proc/PID/task/TID/schedstat`); all else it waited, and for what is seen at the moment of the look: the
+//! wait of a whole round is taken for one of that kind.
+//! What not: single waits, preemptions, threads that live for less than a round; the last round of a thread that ended.
+
+use std::collections::BTreeMap;
+
+use base::{Nanos, Pid, Tid};
+use facts::{Fact, SinkError, ThreadTime, Wait, WaitKind};
+
+use crate::long_waits;
+use crate::recorder::{Moment, Recorder};
+
+/// Reading a thread takes some 40 microseconds; a program with more of them has only the first ones looked at.
+const MOST_THREADS: usize = 256;
+const INTERVAL: Nanos = Nanos(100_000_000);
+
+#[derive(Clone, Copy)]
+struct Seen {
+    time: Nanos,
+    ran: Nanos,
+    queued: Nanos,
+    switches: u64,
+}
+
+/// Looks at all threads at fixed times.
+#[derive(Default)]
+pub struct PolledThreads {
+    next: Nanos,
+    seen: BTreeMap<(Pid, Tid), Seen>,
+}
+
+impl PolledThreads {
+    /// Looks when it is due at `now`.
+    pub fn poll(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        if now < self.next {
+            return Ok(());
+        }
+        self.next = now + INTERVAL;
+        let processes: Vec<Pid> = recorder.processes().collect();
+        let threads = processes.into_iter().flat_map(|pid| {
+            let threads = tracee::threads_of(pid).unwrap_or_default();
+            threads.into_iter().map(move |tid| (pid, tid))
+        });
+        let mut found = BTreeMap::new();
+        for (pid, tid) in threads.take(MOST_THREADS) {
+            let Some(seen) = look(now, pid, tid) else { continue };
+            if let Some(before) = self.seen.get(&(pid, tid)) {
+                round((pid, tid), *before, seen, recorder)?;
+            }
+            found.insert((pid, tid), seen);
+        }
+        self.seen = found;
+        Ok(())
+    }
+}
+
+/// The time between two looks.
+fn round(
+    (pid, tid): (Pid, Tid),
+    before: Seen,
+    seen: Seen,
+    recorder: &mut Recorder<'_>,
+) -> Result<(), SinkError> {
+    let (time, span) = (before.time, seen.time - before.time);
+    let running = (seen.ran - before.ran).min(span);
+    let queued = (seen.queued - before.queued).min(span - running);
+    let row = ThreadTime { time, span, pid, tid, running, queued: Some(queued) };
+    recorder.push(Fact::ThreadTime(row))?;
+    // Time in the run queue after a wait is counted among the wait: see `Wait`.
+    let waited = span - running;
+    let waits = seen.switches.saturating_sub(before.switches);
+    if waited == Nanos(0) || (waits == 0 && running > Nanos(0)) {
+        return Ok(());
+    }
+    let at = Moment { time: seen.time, pid, tid, cpu: None };
+    let place = long_waits::place(at, recorder)?;
+    recorder.push(Fact::Wait(Wait {
+        time,
+        span,
+        pid,
+        tid,
+        kind: WaitKind::Blocked,
+        waits: waits.max(1),
+        waited,
+        object: place.map(|(_, argument)| argument),
+        stack: place.map(|(stack, _)| stack),
+    }))
+}
+
+fn look(time: Nanos, pid: Pid, tid: Tid) -> Option<Seen> {
+    let schedstat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    let mut words = schedstat.split_ascii_whitespace().map(str::parse);
+    let (ran, queued) = (words.next()?.ok()?, words.next()?.ok()?);
+    let status = tracee::status::status_of(pid, tid);
+    let switches = tracee::status::field(&status, "voluntary_ctxt_switches:")?.parse().ok()?;
+    Some(Seen { time, ran: Nanos(ran), queued: Nanos(queued), switches })
+}
