@@ -17,6 +17,7 @@
 
 pub mod accesses;
 pub mod calltree;
+pub mod compare;
 mod error;
 pub mod faults;
 pub mod findings;

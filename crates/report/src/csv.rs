@@ -41,7 +41,9 @@ pub(crate) fn table(table: &Table) -> String {
             match cell {
                 Cell::Text(text) => fields.push(text.clone()),
                 Cell::Number(number) => fields.push(number.to_string()),
-                Cell::Seconds(seconds) => fields.push(seconds.to_string()),
+                Cell::Seconds(number) | Cell::Probability(number) => {
+                    fields.push(number.to_string())
+                }
                 Cell::Stack(frames) => fields.push(frames.join(";")),
                 Cell::Metric(metric) => {
                     fields.extend([number(metric.value), number(metric.low), number(metric.high)]);

@@ -79,4 +79,30 @@ pub enum ReportError {
     /// A filter names something that the recording does not have.
     #[error(transparent)]
     Selection(#[from] analysis::AnalysisError),
+    /// A view has no figure of this name to compare.
+    #[error("there is no figure '{name}' in this view; possible are {possible}")]
+    NoSuchFigure {
+        /// What was asked for.
+        name: String,
+        /// The figures of the view.
+        possible: String,
+    },
+    /// A gate that is none.
+    #[error(
+        "'{text}' is no gate: write FIGURE<=N% or FIGURE>=N%, with a figure of the summary's JSON or function:NAME, such \
+         as elapsed<=3%, dram_bandwidth.average>=-5% or function:main<=10%"
+    )]
+    BadGate {
+        /// What was typed.
+        text: String,
+    },
+    /// A gate names something that neither side has.
+    #[error(
+        "the gate '{gate}' names a figure that no result has: the names are those of `fathom report summary --format csv`, \
+         or function:NAME for a function of the table"
+    )]
+    GateWithoutFigure {
+        /// What was typed.
+        gate: String,
+    },
 }

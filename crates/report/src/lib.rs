@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod csv;
+pub mod diff;
 mod error;
 mod findings;
 mod json;
@@ -22,6 +23,7 @@ mod views;
 
 pub use analysis::memory::Bands;
 pub use analysis::{Filter, Key};
+pub use diff::Diff;
 pub use error::ReportError;
 pub use machine::MachineReport;
 pub use options::{Options, View, parse_bands, parse_filter, parse_keys};
@@ -42,6 +44,8 @@ pub enum Document {
     Table(Box<Table>),
     /// The machine.
     Machine(Box<MachineReport>),
+    /// What changed between two sets of results.
+    Diff(Box<Diff>),
 }
 
 impl Document {
@@ -53,6 +57,7 @@ impl Document {
             Document::Summary(summary) => summary::text(summary, width, paint),
             Document::Table(table) => text::table(table, width, paint),
             Document::Machine(machine) => machine::text(machine, width, paint),
+            Document::Diff(diff) => diff.text(width, paint),
         }
     }
 
@@ -63,17 +68,20 @@ impl Document {
             Document::Summary(summary) => json::render(summary),
             Document::Table(table) => json::render(table),
             Document::Machine(machine) => json::render(machine),
+            Document::Diff(diff) => diff.json(),
         }
     }
 
     /// CSV (RFC 4180, lines end in `\n`). A metric becomes four columns: `key`, `key_low`, `key_high`,
-    /// `key_evidence`. The summary and the machine have one line per metric.
+    /// `key_evidence`. The summary and the machine have one line per metric; a diff is two tables with an empty line
+    /// between them.
     #[must_use]
     pub fn csv(&self) -> String {
         match self {
             Document::Summary(summary) => csv::metrics(summary.metrics()),
             Document::Table(table) => csv::table(table),
             Document::Machine(machine) => csv::metrics(machine::metrics(machine)),
+            Document::Diff(diff) => csv::table(&diff.totals) + "\n" + &csv::table(&diff.table),
         }
     }
 }

@@ -26,6 +26,8 @@ pub enum Cell {
     Number(u64),
     /// A position in time, seconds from the start of the recording.
     Seconds(f64),
+    /// A probability, 0 to 1.
+    Probability(f64),
     /// Frames of a stack, innermost first.
     Stack(Vec<String>),
     /// A figure with its evidence.
@@ -53,7 +55,7 @@ impl Serialize for Cell {
         match self {
             Cell::Text(text) => text.serialize(serializer),
             Cell::Number(number) => number.serialize(serializer),
-            Cell::Seconds(seconds) => seconds.serialize(serializer),
+            Cell::Seconds(number) | Cell::Probability(number) => number.serialize(serializer),
             Cell::Stack(frames) => frames.serialize(serializer),
             Cell::Metric(metric) => metric.serialize(serializer),
             Cell::Missing => serializer.serialize_none(),
@@ -74,6 +76,10 @@ pub(crate) enum Look {
     Bytes(&'static str),
     /// Any other figure, with three digits.
     Ratio(&'static str),
+    /// A figure in its own unit, which may differ from row to row.
+    Measure(&'static str),
+    /// A change in percent with its interval.
+    Change(&'static str),
     /// A time axis: start of the row.
     Start(&'static str),
     /// A function, indented by the level in the other column if there is one.

@@ -48,6 +48,18 @@ pub(crate) fn bytes(value: f64) -> String {
     Bytes(value.max(0.0) as u64).to_string()
 }
 
+/// A figure with its unit.
+pub(crate) fn measure(value: f64, unit: &str) -> String {
+    match unit {
+        "s" => seconds(value),
+        "ns" => seconds(value * 1e-9),
+        "bytes" => bytes(value),
+        "count" => count(value),
+        "percent" => format!("{} %", percent(value)),
+        unit => format!("{} {unit}", number(value)),
+    }
+}
+
 /// One decimal; what is more than nothing does not print as nothing.
 pub(crate) fn percent(value: f64) -> String {
     if value > 0.0 && value < 0.05 { "<0.1".to_owned() } else { format!("{value:.1}") }

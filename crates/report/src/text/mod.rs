@@ -5,8 +5,8 @@ mod paint;
 mod table;
 
 pub(crate) use format::{
-    bytes, count, coverage, cut_middle, fit, half_interval, number, percent, printable, seconds,
-    shorten_function, shorten_path, wrap,
+    bytes, count, coverage, cut_middle, fit, half_interval, measure, number, percent, printable,
+    seconds, shorten_function, shorten_path, wrap,
 };
 pub(crate) use paint::Paint;
 pub(crate) use table::table;

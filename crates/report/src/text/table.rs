@@ -5,8 +5,8 @@
 use facts::Metric;
 
 use super::{
-    Paint, bytes, count, cut_middle, fit, half_interval, number, percent, printable, seconds,
-    shorten_function, shorten_path, wrap,
+    Paint, bytes, count, cut_middle, fit, half_interval, measure, number, percent, printable,
+    seconds, shorten_function, shorten_path, wrap,
 };
 use crate::table::{Cell, Look, Table};
 
@@ -139,6 +139,8 @@ impl Drawn {
                 | Look::Count(_)
                 | Look::Bytes(_)
                 | Look::Ratio(_)
+                | Look::Measure(_)
+                | Look::Change(_)
                 | Look::Start(_)
                 | Look::Number(_)
                 | Look::Figure(_)
@@ -161,6 +163,8 @@ impl Drawn {
             Look::Count(key) => figure(key, &|_, value| count(value)),
             Look::Bytes(key) => figure(key, &|_, value| bytes(value)),
             Look::Ratio(key) => figure(key, &|_, value| number(value)),
+            Look::Measure(key) => figure(key, &|metric, value| measure(value, &metric.unit)),
+            Look::Change(key) => figure(key, &change),
             Look::Bar(key) => figure(key, &|_, value| bar(value, self.largest)),
             Look::Start(key) => match cell(key) {
                 Cell::Seconds(at) => format!("{at:.3} s"),
@@ -219,6 +223,14 @@ fn metric<'a>(table: &Table, row: &'a [Cell], key: &str) -> Option<&'a Metric> {
 /// ` ±0.8`, or nothing for exact figures.
 fn error(metric: &Metric) -> String {
     half_interval(metric).map(|half| format!(" ±{half:.1}")).unwrap_or_default()
+}
+
+/// `+3.1 (+2.4 to +3.8)`.
+fn change(metric: &Metric, value: f64) -> String {
+    match (metric.low, metric.high) {
+        (Some(low), Some(high)) if low < high => format!("{value:+.1} ({low:+.1} to {high:+.1})"),
+        _ => format!("{value:+.1}"),
+    }
 }
 
 fn bar(value: f64, largest: f64) -> String {
