@@ -36,6 +36,11 @@ pub enum Command {
         after_help = "Examples:\n  fathom try -- ./solver input.dat\n  fathom try huge-pages jemalloc --budget 600 -- ./solver input.dat"
     )]
     Try(TryOptions),
+    /// Say what changed between two results or two sets of repeated runs, and fail when a gate does
+    #[command(
+        after_help = "Examples:\n  fathom diff r000hs r001hs\n  fathom diff --base r000hs r002hs r004hs --new r001hs r003hs r005hs\n  fathom diff -r old1 -r old2 -r old3 -- new1 new2 new3 --gate 'elapsed<=3%'\n  fathom diff r000ma r001ma --view bandwidth -g source-line\n\nOne run a side shows how figures differ, but not whether the program changed: that needs\nrepeated runs of both, recorded in turn (three at least; ten find 3 % on a quiet machine)."
+    )]
+    Diff(DiffArguments),
     /// Show what this machine is and can do: caches, pages, NUMA, measured bandwidth, latency, FLOPS
     #[command(
         after_help = "Examples:\n  fathom machine\n  fathom machine --refresh\n  fathom machine --format json"
@@ -184,6 +189,40 @@ pub struct TryOptions {
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM ARGS")]
     pub command: Vec<OsString>,
+}
+
+pub struct DiffArguments {
+    /// Results of the base, repeated runs of the same program
+    #[arg(short = 'r', long, value_name = "DIR", num_args = 1..)]
+    pub base: Vec<PathBuf>,
+    /// Results of the new side
+    #[arg(short, long, value_name = "DIR", num_args = 1..)]
+    pub new: Vec<PathBuf>,
+    /// Base and new result; after --base, the new ones alone
+    #[arg(value_name = "RESULT")]
+    pub results: Vec<PathBuf>,
+    /// Compare the rows of this view: hotspots, bandwidth, allocations, faults or latency
+    #[arg(long, value_name = "VIEW", default_value = "hotspots")]
+    pub view: String,
+    /// Compare this figure of the view [default: its first]
+    #[arg(short, long, value_name = "KEY")]
+    pub metric: Option<String>,
+    /// Group rows by function, source-line, module or call-stack [default: function]
+    #[arg(short, long, value_name = "KEY[,KEY...]")]
+    pub group: Option<String>,
+    /// Exit with 1 when a figure of the summary, or function:NAME, clearly changed by more, e.g. `elapsed<=3%` or
+    /// `dram_bandwidth.average>=-5%` (repeatable)
+    #[arg(long, value_name = "FIGURE<=N%")]
+    pub gate: Vec<String>,
+    /// Also when the runs do not decide a gate
+    #[arg(long)]
+    pub strict: bool,
+    /// How to write it
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// At most so many rows by function
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
 }
 
 #[derive(Args, Debug)]

@@ -4,6 +4,8 @@
 
 use std::process::ExitCode;
 
+/// A gate of `fathom diff` failed.
+pub const GATE_FAILED: u8 = 1;
 /// The command line or what it names is wrong.
 pub const USAGE: u8 = 2;
 /// This cannot be measured here.

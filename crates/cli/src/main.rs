@@ -57,6 +57,7 @@ fn run(began: Nanos) -> Result<ExitCode, Failure> {
         Command::Collect(options) => commands::collect::collect(options, began),
         Command::Report(options) => commands::report::report(&options),
         Command::Try(options) => commands::try_remedies::try_remedies(&options),
+        Command::Diff(arguments) => commands::diff::diff(arguments),
         Command::Machine(options) => commands::machine::machine(&options),
         Command::Doctor => commands::doctor::doctor(),
         Command::Verify(options) => commands::verify::verify(&options),

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::arguments::{Format, MachineOptions};
+use crate::arguments::MachineOptions;
 use crate::exit::Failure;
 use crate::progress::Progress;
 
@@ -26,9 +26,5 @@ pub fn machine(options: &MachineOptions) -> Result<ExitCode, Failure> {
         eprintln!("fathom: {problem}");
     }
     let document = report::machine(&host, &calibration);
-    super::print(&match options.format {
-        Format::Text => document.text(super::width(), super::colour()),
-        Format::Json => document.json(),
-        Format::Csv => document.csv(),
-    })
+    super::print(&super::rendered(&document, options.format))
 }

@@ -1,6 +1,7 @@
 //! One module per command.
 
 pub mod collect;
+pub mod diff;
 pub mod doctor;
 pub mod generate;
 pub mod machine;
@@ -13,6 +14,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::arguments::Format;
 use crate::exit::Failure;
 
 /// Writes a result to stdout. A reader that went away (`| head`) is no error.
@@ -39,6 +41,15 @@ pub fn colour() -> bool {
     use std::io::IsTerminal;
     std::io::stdout().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// A document in the format that was asked for.
+pub fn rendered(document: &::report::Document, format: Format) -> String {
+    match format {
+        Format::Text => document.text(width(), colour()),
+        Format::Json => document.json(),
+        Format::Csv => document.csv(),
+    }
 }
 
 /// The named result, or the newest in this directory.

@@ -8,7 +8,7 @@ use facts::{Fact, Recording, RunState};
 use report::{Document, Options, View};
 use store::StoreError;
 
-use crate::arguments::{Format, ReportOptions};
+use crate::arguments::ReportOptions;
 use crate::exit::{CANNOT_MEASURE, DAMAGED, Failure, USAGE};
 
 /// Source files above this size are generated or no source; they are not shown.
@@ -20,11 +20,7 @@ pub fn report(options: &ReportOptions) -> Result<ExitCode, Failure> {
     let directory = super::result_directory(options.result.as_ref())?;
     let request = Options { result_name: super::shown_name(&directory), ..request };
     let document = build(&directory, &request)?;
-    super::print(&match options.format {
-        Format::Text => document.text(super::width(), super::colour()),
-        Format::Json => document.json(),
-        Format::Csv => document.csv(),
-    })
+    super::print(&super::rendered(&document, options.format))
 }
 
 /// Prints the summary of a result that was just made.
