@@ -32,6 +32,7 @@ mod profile;
 pub mod remedies;
 pub mod reuse;
 pub mod roofline;
+pub mod scaling;
 mod selection;
 pub mod sharing;
 mod stack;
