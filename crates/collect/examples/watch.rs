@@ -29,6 +29,8 @@ fn main() {
         follow_waits: true,
         kernel: false,
         regions: true,
+        environment: Vec::new(),
+        output: None,
         began: sys::process::monotonic(),
     };
     let signals = sys::process::SignalFd::take_over().expect("signalfd");

@@ -222,6 +222,7 @@ fn with_child<T>(probe: impl FnOnce(Pid) -> T) -> Option<T> {
         arguments: &arguments,
         environment: &[],
         own_group: false,
+        output: None,
     };
     let child = Suspended::fork(&launch).ok()?;
     let result = probe(child.pid());

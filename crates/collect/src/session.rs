@@ -57,6 +57,10 @@ pub struct Options {
     pub kernel: bool,
     /// Record which memory is mapped.
     pub regions: bool,
+    /// Variables that a program that we start gets besides our environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// What a program that we start gets as its standard output, instead of ours.
+    pub output: Option<std::fs::File>,
     /// When our own process began (CLOCK_MONOTONIC), to tell how late the program started.
     pub began: Nanos,
 }
@@ -183,9 +187,15 @@ fn launch_here(
 ) -> Result<Outcome, SessionError> {
     let job = JobControl::at_terminal();
     let heap = options.heap.as_ref().map(Heap::prepare).transpose()?;
-    let environment = heap.as_ref().map_or(&[] as &[_], Heap::environment);
-    let child =
-        Suspended::fork(&Launch { file, arguments, environment, own_group: job.is_some() })?;
+    let mut environment = options.environment.clone();
+    environment.extend_from_slice(heap.as_ref().map_or(&[], Heap::environment));
+    let child = Suspended::fork(&Launch {
+        file,
+        arguments,
+        environment: &environment,
+        own_group: job.is_some(),
+        output: options.output.as_ref().map(AsFd::as_fd),
+    })?;
     // Only now: the program must find the limit that our starter gave it.
     process::raise_file_limit();
     let pid = child.pid();

@@ -15,6 +15,7 @@ mod findings;
 mod json;
 mod machine;
 mod options;
+pub mod scale;
 pub mod summary;
 mod table;
 mod text;
@@ -27,6 +28,7 @@ pub use diff::Diff;
 pub use error::ReportError;
 pub use machine::MachineReport;
 pub use options::{Options, View, parse_bands, parse_filter, parse_keys};
+pub use scale::Scale;
 pub use summary::Summary;
 pub use table::{Cell, Column, Table};
 
@@ -46,6 +48,8 @@ pub enum Document {
     Machine(Box<MachineReport>),
     /// What changed between two sets of results.
     Diff(Box<Diff>),
+    /// How a program scales.
+    Scale(Box<Scale>),
 }
 
 impl Document {
@@ -58,6 +62,7 @@ impl Document {
             Document::Table(table) => text::table(table, width, paint),
             Document::Machine(machine) => machine::text(machine, width, paint),
             Document::Diff(diff) => diff.text(width, paint),
+            Document::Scale(scale) => scale.text(width, paint),
         }
     }
 
@@ -69,6 +74,7 @@ impl Document {
             Document::Table(table) => json::render(table),
             Document::Machine(machine) => json::render(machine),
             Document::Diff(diff) => diff.json(),
+            Document::Scale(scale) => scale.json(),
         }
     }
 
@@ -82,6 +88,7 @@ impl Document {
             Document::Table(table) => csv::table(table),
             Document::Machine(machine) => csv::metrics(machine::metrics(machine)),
             Document::Diff(diff) => csv::table(&diff.totals) + "\n" + &csv::table(&diff.table),
+            Document::Scale(scale) => csv::table(&scale.table),
         }
     }
 }

@@ -182,7 +182,8 @@ fn next(
     };
     let last = medians.len() - 1;
     let (seconds, gain) = of(best.coefficients, medians[last]);
-    let drawn: Vec<(f64, f64)> = replicates.iter()
+    let drawn: Vec<(f64, f64)> = replicates
+        .iter()
         .filter_map(|times| Some(of(laws::fit(law, threads, times)?.0, times[last])))
         .collect();
     Some(NextThread {

@@ -12,6 +12,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
@@ -41,7 +42,7 @@ use super::variables::DataPlaces;
 pub fn run(options: RunOptions, began: Nanos) -> Result<ExitCode, Failure> {
     collect_target(
         Analysis::MemoryAccess,
-        WhatToWatch::Program(options.command),
+        WhatToWatch::Program(Started { command: options.command, ..Started::default() }),
         &options.collection,
         began,
     )
@@ -73,7 +74,7 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
                 "nothing to watch: name a program after `--`, or a process with --pid PID",
             ));
         }
-        None => WhatToWatch::Program(options.command),
+        None => WhatToWatch::Program(Started { command: options.command, ..Started::default() }),
     };
     collect_target(analysis, what, &options.collection, began)
 }
@@ -119,10 +120,32 @@ fn heap_of(
         .ok())
 }
 
+/// A program to start.
+#[derive(Default)]
+pub struct Started {
+    /// Its name and arguments.
+    pub command: Vec<OsString>,
+    /// Variables that it gets besides our environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Its standard output; ours when absent.
+    pub output: Option<File>,
+}
+
 enum WhatToWatch {
-    Program(Vec<OsString>),
+    Program(Started),
     Process(Pid),
     Machine,
+}
+
+/// Runs a program under `memory-access` into a result, for another command. What goes wrong after it ran is an error too.
+pub fn collect_program(
+    program: Started,
+    collection: &Collection,
+    began: Nanos,
+) -> Result<ExitKind, Failure> {
+    let what = WhatToWatch::Program(program);
+    let (exit, kept) = collect_result(Analysis::MemoryAccess, what, collection, began)?;
+    kept.map(|()| exit)
 }
 
 fn collect_target(
@@ -131,10 +154,28 @@ fn collect_target(
     collection: &Collection,
     began: Nanos,
 ) -> Result<ExitCode, Failure> {
+    let (exit, shown) = collect_result(analysis, what, collection, began)?;
+    Ok(match shown {
+        // Only a success of the program's own is outweighed by the failure of our report.
+        Err(failure) if exit == ExitKind::Code(0) => failure.code(),
+        Err(_) => pass_on(exit, false),
+        Ok(()) => pass_on(exit, collection.quiet),
+    })
+}
+
+/// The program's end, and whether its result could be finished and shown; a failure of that was said already.
+fn collect_result(
+    analysis: Analysis,
+    mut what: WhatToWatch,
+    collection: &Collection,
+    began: Nanos,
+) -> Result<(ExitKind, Result<(), Failure>), Failure> {
     let settings = knobs::parse(&collection.knobs)?;
     let file = match &what {
         WhatToWatch::Program(command) => Some(find_program(&command[0])?),
         WhatToWatch::Process(_) | WhatToWatch::Machine => None,
+        WhatToWatch::Program(program) => Some(find_program(&program.command[0])?),
+        WhatToWatch::Process(_) => None,
     };
     let (host, problems) = calibrate::host();
     // Before any thread is started: threads inherit the mask.
@@ -162,7 +203,13 @@ fn collect_target(
         notes: problems,
         ..Run::default()
     };
+    let (environment, output) = match &mut what {
+        WhatToWatch::Program(program) => (program.environment.clone(), program.output.take()),
+        WhatToWatch::Process(_) => (Vec::new(), None),
+    };
     let options = Options {
+        environment,
+        output,
         period: settings.period,
         stack_bytes: settings.stack_bytes,
         cpus: online_cpus(),
@@ -178,8 +225,8 @@ fn collect_target(
     let writer = Writer::create(&directory, &run).map_err(store_failure)?;
     let mut sink = Noting::new(writer, options.regions);
     let outcome = match (&what, &file) {
-        (WhatToWatch::Program(command), Some(file)) => {
-            session::launch(file, command, &options, &signals, &mut sink)
+        (WhatToWatch::Program(program), Some(file)) => {
+            session::launch(file, &program.command, &options, &signals, &mut sink)
         }
         (WhatToWatch::Process(pid), _) => session::attach(*pid, &options, &signals, &mut sink),
         (WhatToWatch::Machine, _) => session::observe_machine(&options, &signals, &mut sink),
@@ -226,12 +273,7 @@ fn collect_target(
     }
     // The program must not be left without its parent before it ends, whatever became of our files.
     let exit = wait_for_program(program, signals.as_ref()).unwrap_or(outcome.exit);
-    Ok(match shown {
-        // Only a success of the program's own is outweighed by the failure of our report.
-        Err(failure) if exit == ExitKind::Code(0) => failure.code(),
-        Err(_) => pass_on(exit, false),
-        Ok(()) => pass_on(exit, collection.quiet),
-    })
+    Ok((exit, shown))
 }
 
 /// Remembers, while facts pass, which addresses must be named at the end.
@@ -450,7 +492,7 @@ fn wait_for_program(
 }
 
 /// The program's own failure becomes ours, and is said.
-fn pass_on(exit: ExitKind, quiet: bool) -> ExitCode {
+pub fn pass_on(exit: ExitKind, quiet: bool) -> ExitCode {
     match exit {
         ExitKind::Code(0) | ExitKind::StillRunning | ExitKind::Unknown => ExitCode::SUCCESS,
         ExitKind::Code(code) => {
@@ -499,8 +541,8 @@ fn store_failure(error: store::StoreError) -> Failure {
 
 fn command_line(what: &WhatToWatch) -> Vec<String> {
     match what {
-        WhatToWatch::Program(command) => {
-            command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+        WhatToWatch::Program(program) => {
+            program.command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
         }
         WhatToWatch::Process(pid) => {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

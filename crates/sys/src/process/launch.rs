@@ -13,7 +13,7 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -32,6 +32,8 @@ pub struct Launch<'a> {
     pub environment: &'a [(OsString, OsString)],
     /// Whether the program gets a process group of its own, so that Ctrl-C reaches us alone.
     pub own_group: bool,
+    /// What it gets as its standard output, instead of ours.
+    pub output: Option<BorrowedFd<'a>>,
 }
 
 /// Why it did not start.
@@ -93,6 +95,7 @@ impl Suspended {
                     go_read.as_raw_fd(),
                     failed_write.as_raw_fd(),
                     launch.own_group,
+                    launch.output.map(|output| output.as_raw_fd()),
                 )
             }
         }
@@ -158,6 +161,7 @@ unsafe fn child(
     go: libc::c_int,
     failed: libc::c_int,
     own_group: bool,
+    output: Option<libc::c_int>,
 ) -> ! {
     // Safety: async-signal-safe calls with live arguments only.
     unsafe {
@@ -173,6 +177,11 @@ unsafe fn child(
             if got == 0 || *libc::__errno_location() != libc::EINTR {
                 libc::_exit(127);
             }
+        }
+        if let Some(output) = output
+            && libc::dup2(output, libc::STDOUT_FILENO) < 0
+        {
+            libc::_exit(127);
         }
         // Rust ignores SIGPIPE, and what we blocked for ourselves survives exec: the program must see neither.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);

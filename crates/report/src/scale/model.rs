@@ -1,0 +1,160 @@
+//! The table of `fathom scale`, and what must be known before quoting it.
+
+use analysis::interval::median;
+use analysis::scaling::Scaling;
+use facts::{Evidence, Metric};
+
+use super::{ScaleInput, ScalePoint, metric};
+use crate::table::{Cell, Column, Look, Table};
+
+/// Without repeats there are no intervals; below this many they come mostly from other numbers of threads.
+const FEW_REPEATS: usize = 3;
+
+const fn figure(key: &'static str, label: &'static str, unit: &'static str) -> Column {
+    Column { key, label, unit: Some(unit) }
+}
+
+const COLUMNS: [Column; 10] = [
+    Column { key: "threads", label: "Threads", unit: None },
+    figure("elapsed", "Elapsed", "s"),
+    figure("speedup", "Speed-up", "ratio"),
+    figure("efficiency", "Efficiency", "percent"),
+    figure("cpu_time", "CPU time", "s"),
+    figure("flop_rate", "Arithmetic", "GFLOP/s"),
+    figure("flops_percent", "Of the machine's peak", "percent"),
+    figure("dram_bandwidth", "Traffic with memory", "GB/s"),
+    figure("bandwidth_percent", "Of the machine's peak", "percent"),
+    figure("printed", "Printed by the program", ""),
+];
+
+const NOT_COLLECTED: &str = "no run under the collector with so many threads";
+
+pub(super) fn table(input: &ScaleInput, found: &Scaling) -> Table {
+    let rows = found.rows.iter().filter_map(|row| {
+        let point = input.points.iter().find(|point| point.threads == row.threads)?;
+        let rates = rates(point, row.seconds.value);
+        let mut cells = vec![
+            Cell::Number(u64::from(row.threads)),
+            Cell::metric(metric(&row.seconds, 1.0, "s")),
+            Cell::metric(metric(&row.speedup, 1.0, "ratio")),
+            Cell::metric(metric(&row.efficiency, 100.0, "percent")),
+            Cell::metric(middle(&point.cpu_seconds, "s", "its CPU time is not known")),
+        ];
+        cells.extend(rates.into_iter().map(Cell::metric));
+        cells.push(Cell::metric(middle(
+            &point.printed,
+            "",
+            "no figure of the program's own was asked for",
+        )));
+        Some(cells)
+    });
+    let mut looks = vec![
+        (Look::Number("threads"), "threads"),
+        (Look::Time("elapsed"), "time"),
+        (Look::Ratio("speedup"), "speed-up"),
+        (Look::Percent("efficiency"), "efficiency %"),
+        (Look::Ratio("flop_rate"), "GFLOP/s"),
+        (Look::Percent("flops_percent"), "% of peak"),
+        (Look::Ratio("dram_bandwidth"), "GB/s"),
+        (Look::Percent("bandwidth_percent"), "% of peak"),
+    ];
+    if input.figure.is_some() {
+        looks.push((Look::Ratio("printed"), "printed"));
+    }
+    Table {
+        view: "scale",
+        result: input.result.clone(),
+        columns: COLUMNS.to_vec(),
+        rows: rows.collect(),
+        total: vec![Cell::Missing; COLUMNS.len()],
+        notes: Vec::new(),
+        title: format!("{}: {}", input.result, input.command.join(" ")),
+        looks,
+        page: usize::MAX,
+        empty: "Nothing was measured.".to_owned(),
+    }
+}
+
+/// GFLOP/s, its share of the peak, GB/s, its share of the peak. Operations are those of the collected run over the time of
+/// the runs without collector; bandwidth is that of the collected run.
+fn rates(point: &ScalePoint, seconds: f64) -> [Metric; 4] {
+    let Some(collected) = &point.collected else {
+        return ["GFLOP/s", "percent", "GB/s", "percent"]
+            .map(|unit| Metric::unavailable(unit, NOT_COLLECTED));
+    };
+    let rate = scaled(&collected.flops, 1e-9 / seconds, "GFLOP/s");
+    let of_peak = share(&rate, &collected.flops_peak);
+    let bandwidth_of_peak = share(&collected.bandwidth, &collected.bandwidth_peak);
+    [rate, of_peak, collected.bandwidth.clone(), bandwidth_of_peak]
+}
+
+fn scaled(metric: &Metric, factor: f64, unit: &str) -> Metric {
+    let times = |value: Option<f64>| value.map(|value| value * factor);
+    Metric {
+        value: times(metric.value),
+        low: times(metric.low),
+        high: times(metric.high),
+        unit: unit.to_owned(),
+        evidence: metric.value.map(|_| Evidence::Estimated),
+        ..metric.clone()
+    }
+}
+
+fn share(rate: &Metric, peak: &Metric) -> Metric {
+    match (rate.value, peak.value.filter(|peak| *peak > 0.0)) {
+        (Some(_), Some(peak)) => scaled(rate, 100.0 / peak, "percent"),
+        (None, _) => Metric { unit: "percent".to_owned(), ..rate.clone() },
+        _ => Metric::unavailable("percent", "this machine was not measured: run `fathom machine`"),
+    }
+}
+
+fn middle(values: &[f64], unit: &str, why: &str) -> Metric {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match median(&sorted) {
+        Some(value) => Metric {
+            low: sorted.first().copied(),
+            high: sorted.last().copied(),
+            samples: values.len() as u64,
+            evidence: Some(Evidence::Estimated),
+            note: Some("median of the runs; the interval is their range".to_owned()),
+            ..Metric::counted(value, unit)
+        },
+        None => Metric::unavailable(unit, why),
+    }
+}
+
+pub(super) fn notes(input: &ScaleInput, found: &Scaling) -> Vec<String> {
+    let mut notes = Vec::new();
+    let runs = input.points.iter().map(|point| point.seconds.len()).min().unwrap_or(0);
+    match found.spread {
+        Some(spread) => notes.push(format!(
+            "Medians of {runs} runs each, in random order; runs differ by {:.1} % (standard deviation). Intervals are 95 %.",
+            spread * 100.0
+        )),
+        None => notes.push("One run per number of threads: no intervals (--repeat 3 or more).".to_owned()),
+    }
+    if found.spread.is_some() && runs < FEW_REPEATS {
+        notes.push(format!("{runs} runs each are few: intervals assume that they vary alike at every number of threads."));
+    }
+    if let Some(figure) = &input.figure {
+        notes.push(format!("'printed' is the number behind '{figure}' in the program's output."));
+    }
+    let collected: Vec<_> =
+        input.points.iter().filter_map(|point| point.collected.as_ref()).collect();
+    if let (Some(first), Some(last)) = (collected.first(), collected.last()) {
+        notes.push(format!(
+            "GB/s and GFLOP/s come from one more run each under the collector: {} ... {} (fathom report summary -r ...).",
+            first.result, last.result
+        ));
+        let seen: Vec<f64> = collected.iter().filter_map(|one| one.threads.value).collect();
+        if seen.len() > 1 && seen.iter().all(|threads| *threads == seen[0]) {
+            notes.push(format!(
+                "The program ran {} threads whatever number was asked for: does it read OMP_NUM_THREADS, or take {{threads}} \
+                 in its arguments?",
+                seen[0]
+            ));
+        }
+    }
+    notes
+}

@@ -1,0 +1,75 @@
+//! `fathom scale` on times made by hand: table, laws, plots in text and SVG.
+
+use std::path::PathBuf;
+
+use facts::{Evidence, Metric};
+use report::scale::{Collected, ScaleInput, ScalePoint};
+use report::{Document, Scale};
+
+fn golden(name: &str, text: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    testkit::golden::check(path, text);
+}
+
+/// A program whose three threads use up the memory: 24 GB in each run.
+fn saturated() -> ScaleInput {
+    let point = |threads: u32| {
+        let seconds = 3.0 / f64::from(threads.min(3));
+        let bandwidth = 24.0 / 3.0 / seconds;
+        let metric = |value: f64, unit| {
+            Metric::with_interval(
+                Evidence::Estimated,
+                value,
+                unit,
+                (value * 0.97, value * 1.03),
+                40,
+            )
+        };
+        ScalePoint {
+            threads,
+            seconds: vec![seconds * 1.01, seconds, seconds * 0.995],
+            cpu_seconds: vec![3.0, 3.1, 3.2],
+            printed: vec![bandwidth],
+            collected: Some(Collected {
+                result: format!("r000sc/threads-{threads}"),
+                bandwidth: metric(bandwidth, "GB/s"),
+                flops: metric(6e9, "count"),
+                threads: Metric::counted(f64::from(threads), "count"),
+                bandwidth_peak: metric(25.0, "GB/s"),
+                flops_peak: metric(200.0, "GFLOP/s"),
+            }),
+        }
+    };
+    ScaleInput {
+        result: "r000sc".into(),
+        command: vec!["./stream".into(), "--threads".into(), "{threads}".into()],
+        points: (1..=6).map(point).collect(),
+        figure: Some("triad_gb_s=".into()),
+        notes: vec!["The machine has 4 CPUs: 5 and 6 threads share them.".into()],
+    }
+}
+
+#[test]
+fn a_saturated_program() {
+    let scale = Scale::new(&saturated()).expect("times");
+    golden("scale.svg", &scale.svg());
+    let document = Document::Scale(Box::new(scale));
+    let text = document.text(100, false);
+    assert!(text.lines().all(|line| line.chars().count() <= 100 && line.trim_end() == line));
+    golden("scale.txt", &text);
+    golden("scale.json", &document.json());
+    golden("scale.csv", &document.csv());
+}
+
+#[test]
+fn times_alone_and_too_few() {
+    let mut input = saturated();
+    input.points.truncate(2);
+    for point in &mut input.points {
+        point.seconds.truncate(1);
+        point.collected = None;
+    }
+    let scale = Scale::new(&input).expect("times");
+    golden("scale_times_alone.txt", &Document::Scale(Box::new(scale)).text(100, false));
+    assert!(Scale::new(&ScaleInput::default()).is_none());
+}
