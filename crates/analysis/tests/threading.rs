@@ -221,7 +221,8 @@ fn more_threads_than_cpus_are_told() {
     }
     builder.at_once((0.0, 1.0), &[0.0, 0.0, 1.0]);
     let found = sentences(&builder.build(), 2.0);
-    let expected = "oversubscribed: 4 threads want to run on 2 CPUs; each waits 50 % of its time for one";
+    let expected =
+        "oversubscribed: 4 threads want to run on 2 CPUs; each waits 50 % of its time for one";
     assert_eq!(found, [("oversubscribed", expected.to_owned())]);
 }
 
@@ -252,5 +253,6 @@ fn nothing_and_nonsense_make_no_figures_of_nothing() {
     let found = threading(&profile, &Selection::default());
     let total = found.total();
     assert!(total.running.is_finite() && total.waited().is_finite() && total.unknown >= 0.0);
-    let _ = (verdicts(&profile, &found, Some(0.0)), strips(&profile, &Selection::default(), &found, 7));
+    let _ =
+        (verdicts(&profile, &found, Some(0.0)), strips(&profile, &Selection::default(), &found, 7));
 }

@@ -41,11 +41,22 @@ fn seconds(row: &Value, key: &str) -> f64 {
 
 /// The life of a thread is the sum of its parts; nothing is lost in these programs, so next to nothing is unknown.
 fn assert_parts_add_up(row: &Value) {
-    let parts = ["running_time", "ready_time", "lock_wait", "barrier_wait", "io_wait", "sleep_wait", "other_wait"];
+    let parts = [
+        "running_time",
+        "ready_time",
+        "lock_wait",
+        "barrier_wait",
+        "io_wait",
+        "sleep_wait",
+        "other_wait",
+    ];
     let sum: f64 = parts.iter().map(|key| seconds(row, key)).sum();
     let lived = row["end"].as_f64().expect("an end") - row["start"].as_f64().expect("a start");
     let unknown = seconds(row, "unknown_time");
-    assert!((sum + unknown - lived).abs() < 1e-3 + lived * 1e-3, "{sum} + {unknown} of {lived}: {row}");
+    assert!(
+        (sum + unknown - lived).abs() < 1e-3 + lived * 1e-3,
+        "{sum} + {unknown} of {lived}: {row}"
+    );
     assert!(unknown < 5e-3 + lived * 1e-2, "{unknown} s of {lived} unknown: {row}");
 }
 
@@ -111,8 +122,10 @@ fn openmp_threads_wait_at_barriers_whether_they_sleep_or_spin() {
         let Some(printed) = collect(&fathom, &environment, &program, &arguments) else { return };
         let ratio = number(&facts_of(&printed), "most_over_mean");
         let rows = fathom.rows("result", &["threads"]);
-        let work: Vec<f64> =
-            rows.iter().map(|row| seconds(row, "running_time") - seconds(row, "spin_time")).collect();
+        let work: Vec<f64> = rows
+            .iter()
+            .map(|row| seconds(row, "running_time") - seconds(row, "spin_time"))
+            .collect();
         // What a thread does is measured by its own CPU clock: the ratio does not depend on who gets which CPU when.
         let (most, sum) = (work.iter().copied().fold(0.0, f64::max), work.iter().sum::<f64>());
         let found = most / (sum / work.len() as f64);
@@ -136,7 +149,11 @@ fn more_threads_than_cpus_are_told() {
         return;
     }
     let summary = fathom.report("result", &["summary"]);
-    assert_eq!(summary["threading"]["verdicts"][0]["id"], "oversubscribed", "{}", summary["threading"]);
+    assert_eq!(
+        summary["threading"]["verdicts"][0]["id"], "oversubscribed",
+        "{}",
+        summary["threading"]
+    );
     let at_once = summary["threading"]["at_once"].as_array().expect("rows").clone();
     let sum: f64 = at_once.iter().map(|row| seconds(row, "percent")).sum();
     assert!((sum - 100.0).abs() < 0.01, "{at_once:?}");

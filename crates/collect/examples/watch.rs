@@ -61,15 +61,8 @@ fn main() {
             Fact::Release(_) => ("freed heap block", 0),
             Fact::HeapTotal(total) => ("heap total (bytes)", total.allocated.0),
             Fact::KernelEntry(entry) => ("entries into the kernel", entry.count),
-            Fact::SizeClass(class) => ("size class (bytes)", class.allocated.0),
-            Fact::Region(region) => ("region (bytes)", region.bytes.0),
-            Fact::RegionEnd(_) => ("end of a region", 0),
-            Fact::Global(_) => ("variable", 0),
-            Fact::AccessType(_) => ("type of an access", 0),
-            Fact::Wait(wait) => ("waits (ns)", wait.waited.0),
-            Fact::ThreadTime(time) => ("time of a thread (ns)", time.running.0),
-            Fact::Concurrency(row) => ("threads at once (ns)", row.duration.0),
-            Fact::WaitObject(_) => ("name of a waited-for object", 0),
+            // Of what other analyses collect, only how much.
+            _ => ("other facts", 0),
         };
         let entry = kinds.entry(kind).or_default();
         entry.0 += 1;

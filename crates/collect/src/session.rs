@@ -35,7 +35,7 @@ use crate::recorder::Recorder;
 use crate::source::{Source, choose_machine_source, choose_source, open_on_all_threads};
 
 /// What to do.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Options {
     /// Time between samples of a running thread.
     pub period: Nanos,
@@ -406,7 +406,7 @@ impl Session<'_> {
             recorder.thread_started(Nanos(0), pid, tid, &thread_name(pid, tid))?;
         }
         recorder.read_maps(Nanos(0), pid)
-}
+    }
 
     /// What the reader must know where not every wait has its stack.
     fn note_how_waits_are_seen(&mut self) {

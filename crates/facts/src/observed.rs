@@ -3,7 +3,9 @@
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 
 use crate::{
-    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Global, HeapFree, HeapStack, HeapTotal, KernelEntry, Records, Region, RegionEnd, Release, SizeClass, ThreadTime, Wait, WaitObject,
+    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Global, HeapFree,
+    HeapStack, HeapTotal, KernelEntry, Records, Region, RegionEnd, Release, SizeClass, ThreadTime,
+    Wait, WaitObject,
 };
 
 /// Where a piece of code came from.

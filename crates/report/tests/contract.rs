@@ -101,7 +101,9 @@ fn every_figure_is_in_the_glossary() {
     let glossary = documents("glossary/README.md");
     let recordings = [recordings::triad(), recordings::threading()];
     let mut keys = Vec::new();
-    let views = View::ALL.iter().flat_map(|(name, _)| recordings.iter().map(|recording| (*name, recording)));
+    let views = View::ALL
+        .iter()
+        .flat_map(|(name, _)| recordings.iter().map(|recording| (*name, recording)));
     for (name, recording) in views {
         match view(recording, name) {
             Document::Summary(summary) => {

@@ -57,7 +57,6 @@ pub enum Table {
 impl Table {
     /// All tables, in the order of their tags.
     pub const ALL: [Table; 30] = [
-    pub const ALL: [Table; 30] = [
         Table::Modules,
         Table::Mappings,
         Table::Stacks,

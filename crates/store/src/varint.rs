@@ -11,7 +11,10 @@
 //! Assumption: the bytes come from anywhere. Decoding checks every length before it uses it.
 
 use facts::{
-    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter, Fact, Fault, Frame, Gauge, Global, HeapFree, HeapStack, HeapTotal, KernelEntry, Lost, Mapping, Module, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitObject,
+    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter, Fact,
+    Fault, Frame, Gauge, Global, HeapFree, HeapStack, HeapTotal, KernelEntry, Lost, Mapping,
+    Module, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent,
+    ThreadTime, Wait, WaitObject,
 };
 
 use crate::schema::{

@@ -322,13 +322,9 @@ fn stacks_exist(subject: &Subject<'_>, report: &mut Report) {
         recording.releases.iter().map(|freed| ("freed heap block", freed.time, freed.stack));
     let regions = recording.regions.iter().map(|region| ("region", region.time, region.stack));
     let waits = recording.waits.iter().map(|wait| ("wait", wait.time, wait.stack));
-    let all = samples.chain(faults).chain(blocks).chain(freed);
-    for (what, time, stack) in all.chain(regions).chain(waits) {
-}
-
     let sums = allocations::stacks_of_sums(recording);
-    let rows = samples.chain(faults).chain(blocks).chain(freed).chain(regions).chain(sums);
-    for (what, time, stack) in rows {
+    let all = samples.chain(faults).chain(blocks).chain(freed);
+    for (what, time, stack) in all.chain(regions).chain(waits).chain(sums) {
         if let Some(stack) = stack.filter(|stack| !known.contains(stack)) {
             report.add(|| format!("the {what} at {} ns names stack {stack}", time.0));
         }
@@ -358,7 +354,6 @@ fn times_within_run(subject: &Subject<'_>, report: &mut Report) {
     let program = program.chain(waits).chain(windows);
     let entries = recording.kernel_entries.iter().map(|fact| ("entry into the kernel", fact.time));
     let program = program.chain(entries);
-    let program = program.chain(blocks).chain(freed).chain(regions).chain(ended).chain(globals);
     let sums = allocations::stacks_of_sums(recording).map(|(what, time, _)| (what, time));
     let end = recording.run.elapsed_ns;
     for (what, time) in program.chain(sums).chain(refused).chain(lost).chain(gauges) {

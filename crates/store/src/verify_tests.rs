@@ -5,7 +5,10 @@ use base::{
 };
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
-    CodePiece, Concurrency, CoreFloor, Counter, Fault, FloorOutcome, FloorTime, Frame, HeapFree, HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, Module, ModuleKind, Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitKind,
+    CodePiece, Concurrency, CoreFloor, Counter, Fault, FloorOutcome, FloorTime, Frame, HeapFree,
+    HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, Module, ModuleKind, Privilege, Record,
+    RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, Sample, SizeClass,
+    StackNode, ThreadEvent, ThreadTime, Wait, WaitKind,
 };
 
 use super::*;

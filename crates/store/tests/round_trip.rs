@@ -68,19 +68,6 @@ fn later_tables(version: u32) -> impl Iterator<Item = Table> {
     Table::ALL.into_iter().filter(move |table| table.since() > version)
 }
 /// Tables that came with versions 3, 4 and 5.
-const SINCE_3: &[&str] = &[
-    "core_floors",
-    "allocations",
-    "releases",
-    "heap_totals",
-    "size_classes",
-    "regions",
-    "region_ends",
-    "globals",
-    "access_types",
-    "heap_stacks",
-    "heap_frees",
-];
 
 /// Version 1 had neither the tables of bursts nor their costs.
 #[test]

@@ -5,10 +5,10 @@
 
 use base::{BlockId, BurstId, CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
-    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Concurrency, Counter, CounterKind,
-    Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource, Module, ModuleKind, Privilege, Record,
-    RecordEncoder, Recording, Records, Sample, StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Wait,
-    WaitKind, WaitObject,
+    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Concurrency, Counter,
+    CounterKind, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource, Module, ModuleKind,
+    Privilege, Record, RecordEncoder, Recording, Records, Sample, StackNode, ThreadEvent,
+    ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject,
 };
 
 /// Time between two samples of a thread, as with the default rate of 1 kHz.

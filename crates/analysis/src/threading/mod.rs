@@ -136,10 +136,6 @@ pub(crate) fn selected_share(selection: &Selection, time: Nanos, span: Nanos) ->
 pub fn threading(profile: &Profile<'_>, selection: &Selection) -> Threading {
     let exact = profile.recording.run.collector.method == SamplingMethod::PerfEvents;
     let mut found = Threading {
-        threads: vec![
-            ThreadSplit { exact: true, ..ThreadSplit::default() };
-            profile.threads.all().len()
-        ],
         threads: vec![ThreadSplit { exact, ..ThreadSplit::default() }; profile.threads.all().len()],
         ..Threading::default()
     };

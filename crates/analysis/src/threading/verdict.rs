@@ -167,15 +167,6 @@ fn imbalance(profile: &Profile<'_>, workers: &Workers<'_>) -> Option<Verdict> {
 
 /// Threads wait for what another has.
 fn contention(profile: &Profile<'_>, found: &Threading, workers: &Workers<'_>) -> Option<Verdict> {
-    let mut objects: BTreeMap<Option<(Pid, RemoteAddr)>, BTreeMap<Option<PlaceId>, f64>> =
-        BTreeMap::new();
-}
-
-fn contention(
-    profile: &Profile<'_>,
-    found: &Threading,
-    workers: &Workers<'_>,
-) -> Option<Verdict> {
     type Waited = (Reason, Option<(Pid, RemoteAddr)>);
     let mut objects: BTreeMap<Waited, BTreeMap<Option<PlaceId>, f64>> = BTreeMap::new();
     for (place, sum) in &found.places {
@@ -186,7 +177,8 @@ fn contention(
         }
     }
     let total = |callers: &BTreeMap<_, f64>| callers.values().sum::<f64>();
-    let ((reason, object), callers) = objects.iter().max_by(|a, b| total(a.1).total_cmp(&total(b.1)))?;
+    let ((reason, object), callers) =
+        objects.iter().max_by(|a, b| total(a.1).total_cmp(&total(b.1)))?;
     let caller = callers.iter().max_by(|a, b| a.1.total_cmp(b.1)).and_then(|(place, _)| *place);
     let percent = workers.percent(total(callers));
     (percent >= WORTH).then(|| Verdict {

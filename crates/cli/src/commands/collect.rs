@@ -172,10 +172,8 @@ fn collect_result(
 ) -> Result<(ExitKind, Result<(), Failure>), Failure> {
     let settings = knobs::parse(&collection.knobs)?;
     let file = match &what {
-        WhatToWatch::Program(command) => Some(find_program(&command[0])?),
-        WhatToWatch::Process(_) | WhatToWatch::Machine => None,
         WhatToWatch::Program(program) => Some(find_program(&program.command[0])?),
-        WhatToWatch::Process(_) => None,
+        WhatToWatch::Process(_) | WhatToWatch::Machine => None,
     };
     let (host, problems) = calibrate::host();
     // Before any thread is started: threads inherit the mask.
@@ -205,7 +203,7 @@ fn collect_result(
     };
     let (environment, output) = match &mut what {
         WhatToWatch::Program(program) => (program.environment.clone(), program.output.take()),
-        WhatToWatch::Process(_) => (Vec::new(), None),
+        WhatToWatch::Process(_) | WhatToWatch::Machine => (Vec::new(), None),
     };
     let options = Options {
         environment,

@@ -28,7 +28,6 @@ use sys::{heap, heap_exact};
 
 use crate::address_space::CopiedStack;
 use crate::recorder::{Moment, Recorder, Told};
-use crate::recorder::{Moment, Recorder};
 use exact::{Context, Exact, Reader};
 use rings::{Drain, Happened, RawRecord};
 use totals::Totals;
@@ -141,7 +140,6 @@ impl Heap {
         self.waiting.extend(new);
         let safe = std::mem::replace(&mut self.last_look, now);
         self.told_until = safe;
-        self.hand_over(safe, now, start, recorder)
         self.hand_over(safe, now, start, recorder)?;
         self.look_exactly(now, start, false, recorder)?;
         if now - self.counted >= COUNT_INTERVAL {
@@ -213,11 +211,8 @@ impl Heap {
                     .to_owned(),
             );
         }
-        let without: Vec<Pid> = totals
-            .iter()
-            .filter(|(total, _)| total.allocations == 0)
-            .map(|(total, _)| total.pid)
-            .collect();
+        let without = self.totals.processes().filter(|total| total.allocations == 0);
+        let without: Vec<Pid> = without.map(|total| total.pid).collect();
         if let Some(first) = without.first() {
             let others = match without.len() - 1 {
                 0 => String::new(),
@@ -226,20 +221,6 @@ impl Heap {
             notes.push(format!(
                 "process {first}{others} allocated nothing through the C library: it may bring an allocator of its own, whose blocks are not seen"
             ));
-        }
-        for (total, classes) in totals {
-            recorder.push(Fact::HeapTotal(total))?;
-            for class in classes {
-                recorder.push(Fact::SizeClass(class))?;
-}}
-
-        for total in self.totals.processes() {
-            if total.allocations == 0 {
-                notes.push(format!(
-                    "process {} allocated nothing through the C library: it may bring an allocator of its own, whose blocks are not seen",
-                    total.pid
-                ));
-            }
         }
         let memory = self.drain.memory();
         let word = |at| memory.load_u64(at).unwrap_or(0);

@@ -6,8 +6,8 @@ use facts::host::{
     NumaNode,
 };
 use facts::{
-    Analysis, CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind, LostSource, Metric,
-    OwnCost, Recording, ResourceUse, Run, RunState, SamplingMethod, Target, WaitKind,
+    Analysis, CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind, LostSource,
+    Metric, OwnCost, Recording, ResourceUse, Run, RunState, SamplingMethod, Target, WaitKind,
 };
 use testkit::recording::RecordingBuilder;
 
@@ -393,7 +393,12 @@ pub fn threading() -> Recording {
     builder.rewind(0.0).samples(11, 12, work, 1500);
     let (blocked, preempted) = (WaitKind::Blocked, WaitKind::Preempted);
     let (first, second) = ((0.0, 1.0), (1.0, 1.0));
-    builder.ran((11, 11), first, 1.0, 0.0).ran((11, 12), first, 0.9, 0.1).ran((11, 12), second, 0.6, 0.0);
+    builder.ran((11, 11), first, 1.0, 0.0).ran((11, 12), first, 0.9, 0.1).ran(
+        (11, 12),
+        second,
+        0.6,
+        0.0,
+    );
     builder.waits((11, 11), blocked, (barrier, Some(0x7f00_0010)), (1.0, 0.8), (1, 0.8));
     builder.waits((11, 11), blocked, (lock, Some(0x40_4100)), (1.8, 0.2), (40, 0.15));
     builder.waits((11, 11), blocked, (None, None), (1.8, 0.2), (15, 0.05));

@@ -10,7 +10,12 @@ use base::{
 use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
-    CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind, FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapFree, HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module, ModuleKind, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject,
+    CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind,
+    FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapFree, HeapStack, HeapTotal,
+    KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module, ModuleKind, Privilege,
+    Record, RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind, Release, ResourceUse,
+    Run, Sample, SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Wait,
+    WaitKind, WaitObject,
 };
 
 /// What a made-up recording holds.
