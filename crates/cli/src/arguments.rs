@@ -191,6 +191,7 @@ pub struct TryOptions {
     pub command: Vec<OsString>,
 }
 
+#[derive(Args, Debug)]
 pub struct DiffArguments {
     /// Results of the base, repeated runs of the same program
     #[arg(short = 'r', long, value_name = "DIR", num_args = 1..)]
