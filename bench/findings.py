@@ -7,7 +7,7 @@ Each program runs once under `fathom run`; its findings are compared with what i
 - `core-bound` says that there is nothing to gain: it is judged where a row requires it, and false where a row requires
   anything else.
 
-    bench/findings.py [--fathom PATH] [--keep DIR] [--store] [--set rules|held] [PROGRAM...]
+    bench/findings.py [--fathom PATH] [--keep DIR] [--store] [--set rules|first|held] [PROGRAM...]
 
 --keep leaves the results there, and takes those that are there already instead of running again. --store writes
 bench/results/findings.md.
@@ -62,7 +62,7 @@ def main():
     parser.add_argument("--fathom", default=common.FATHOM)
     parser.add_argument("--keep")
     parser.add_argument("--store", action="store_true")
-    parser.add_argument("--set", choices=["rules", "held"])
+    parser.add_argument("--set", choices=["rules", "first", "held"])
     parser.add_argument("program", nargs="*")
     options = parser.parse_args()
     subprocess.run(["make", "-s", "-C", FOLDER], check=True)
@@ -96,7 +96,7 @@ def report(counts, lines, store):
             "secondary cause, allows: these count neither way). Recall: of those required, the reported ones. The programs of",
             "the set `held` were written after the rules were frozen. Others: CPU time of other programs meanwhile, percent of",
             "the machine.", "", "| set | right | missed | false | precision | recall |", "|---|---|---|---|---|---|"]
-    for chosen in ("rules", "held", "all"):
+    for chosen in ("rules", "first", "held", "all"):
         sums = [sum(count[kind] for (which, _), count in counts.items() if chosen in (which, "all")) for kind in range(3)]
         if any(sums):
             text.append(f"| {chosen} | {sums[0]} | {sums[1]} | {sums[2]} | {' | '.join(ratios(*sums))} |")

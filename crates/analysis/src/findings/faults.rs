@@ -2,7 +2,8 @@
 //!
 //! Churn: faults on more pages than [`TIMES`] times the largest resident size: the same memory was given back and taken
 //! anew. Otherwise it is first touch. Gains: of churn, the time in faults; of first touch, what huge pages save of it by
-//! the calibrated costs: 1 - (cost of a 2 MiB page) / (512 × cost of a 4 KiB page).
+//! the calibrated costs: 1 - (cost of a 2 MiB page) / (512 × cost of a 4 KiB page). Of the time, only what as many small
+//! pages cost counts: a program that has huge pages already spends the rest on clearing them.
 
 use facts::{Evidence, Metric};
 
@@ -27,7 +28,12 @@ fn known(figures: &Figures) -> Result<f64, String> {
     rounds(faults).ok_or_else(|| "the size of the program was not polled".to_owned())
 }
 
-fn draft(figures: &Figures, title: String, advice: String, part: &Metric) -> Draft {
+fn draft(
+    figures: &Figures,
+    title: String,
+    advice: String,
+    (time, part): (&Metric, &Metric),
+) -> Draft {
     let faults = &figures.faults;
     Draft {
         title,
@@ -38,7 +44,7 @@ fn draft(figures: &Figures, title: String, advice: String, part: &Metric) -> Dra
         ],
         place: faults.place.clone(),
         advice,
-        gain: saved(figures, &faults.time, &[part]),
+        gain: saved(figures, time, &[part]),
         next: ["report", "faults", "-g", "function,source-line"].map(str::to_owned).to_vec(),
     }
 }
@@ -53,7 +59,7 @@ pub(super) fn judge_churn(figures: &Figures) -> Result<Vec<Draft>, String> {
                   GLIBC_TUNABLES=glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=4294967296 keeps \
                   freed blocks in the program."
         .to_owned();
-    Ok(vec![draft(figures, title, advice, &exactly(100.0))])
+    Ok(vec![draft(figures, title, advice, (&figures.faults.time, &exactly(100.0)))])
 }
 
 pub(super) fn judge_startup(figures: &Figures) -> Result<Vec<Draft>, String> {
@@ -78,7 +84,14 @@ pub(super) fn judge_startup(figures: &Figures) -> Result<Vec<Draft>, String> {
     };
     let pages = faults.minor.value.unwrap_or(0.0);
     let title = format!("New memory takes a page fault for each of {pages:.0} small pages");
-    Ok(vec![draft(figures, title, huge_pages(faults), &part)])
+    let cost = |time: Option<f64>, nanos: Option<f64>| Some(time?.min(pages * nanos? * 1e-9));
+    let time = Metric {
+        value: cost(faults.time.value, small.value),
+        low: cost(faults.time.low, small.low),
+        high: cost(faults.time.high, small.high),
+        ..faults.time.clone()
+    };
+    Ok(vec![draft(figures, title, huge_pages(faults), (&time, &part))])
 }
 
 /// How many huge pages, and how to get them on this system.

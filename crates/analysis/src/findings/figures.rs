@@ -105,8 +105,6 @@ pub struct SharedFigure {
     pub different_bytes: bool,
     /// Turns that are possible per second.
     pub conflicts: Metric,
-    /// Pairs of bursts that show it.
-    pub pairs: u64,
     /// CPU time in the functions that use it, seconds.
     pub time: Metric,
     /// Of that what their instructions do not need, percent; of the function with most of the visits.

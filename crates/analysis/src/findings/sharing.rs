@@ -1,7 +1,7 @@
 //! `false-sharing` and `true-sharing`: a line that threads take from each other.
 //!
-//! Fires when at least [`PAIRS`] pairs of bursts show it and the turns that they leave room for would fill a good part of
-//! the time, with the low end. Gain: turns per second × what one costs, of the CPU time of the threads in this code, but
+//! Fires when the turns that bursts leave room for would fill a good part of the time, with the low end: some ten thousand
+//! visits from each side in a few milliseconds, which no chance brings about. Gain: turns per second × what one costs, of the CPU time of the threads in this code, but
 //! no more than that code waits. A turn needs both sides: half of the possible turns is the likely number, a quarter the
 //! least. CPUs that are threads of one core share its cache, and the line stays there: then there is nothing to gain
 //! *here*, and the finding says so.
@@ -10,7 +10,6 @@ use facts::{Evidence, Metric};
 
 use super::{Draft, Figures, LEAST_GAIN, Proof, SharedFigure, low, saved};
 
-const PAIRS: u64 = 2;
 /// Of the time, percent: what turns must be able to fill.
 const ROOM: f64 = 3.0;
 /// Seconds that a line takes from core to core: 40 to 150 ns in published measurements of server processors of these
@@ -32,9 +31,6 @@ pub(super) fn judge_true(figures: &Figures) -> Result<Vec<Draft>, String> {
 }
 
 fn draft(figures: &Figures, line: &SharedFigure) -> Option<Draft> {
-    if line.pairs < PAIRS {
-        return None;
-    }
     let percent = |turns: Option<f64>, share: f64, seconds: f64| {
         turns.map(|turns| (turns * share * seconds * 100.0).min(MOST))
     };

@@ -6,6 +6,9 @@
 //! Weight of a site: its loads beyond the first level, each times the latency of the level that serves it. So the shares
 //! of sites say where waits come from, as far as loads do not overlap and prefetchers do not hide them; stores count by
 //! the lines that they fetch.
+//!
+//! Waits are of the time outside of the kernel: a burst's time has its page faults in it, and the samples say which share of
+//! the function's time those are. Instructions without a floor take [`SLOWEST`] at most.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +26,10 @@ use crate::weight::Weight;
 
 /// Fewer bursts make no figure with an interval worth reading.
 const FEWEST: usize = 3;
+/// Seconds that an instruction takes at most, as a mean over a function whose data are in the first level: 10 cycles at
+/// 3.3 GHz. Chains of additions take 4, a mispredicted branch some 20 for several instructions, a division of 64 bits up
+/// to 18 since Ice Lake, more before (Fog, Instruction tables).
+const SLOWEST: f64 = 3e-9;
 /// Nanoseconds of the levels beyond the first, where the machine was not measured.
 const USUAL_LATENCY: [f64; 3] = [4.0, 20.0, 100.0];
 
@@ -54,6 +61,21 @@ pub struct FunctionMemory {
     pub overwritten: Metric,
     /// Its sites, heaviest first.
     pub sites: Vec<SiteWeight>,
+}
+
+/// Samples of a function: its own code, and the kernel's on its behalf.
+#[derive(Clone, Copy, Default)]
+struct Time {
+    own: Weight,
+    kernel: Weight,
+}
+
+impl Time {
+    /// 0..1, and not 0: what is never met in its own code has no bursts.
+    fn own_share(&self) -> f64 {
+        let (own, kernel) = (self.own.amount() as f64, self.kernel.amount() as f64);
+        if own > 0.0 { own / (own + kernel) } else { 1.0 }
+    }
 }
 
 /// Quantities per burst, for the bursts of one function.
@@ -89,7 +111,8 @@ impl Of<'_> {
     fn percent(&self, part: &Quantity, whole: &[f64], nothing: &str) -> Metric {
         let metric = self.ratio(part, whole, nothing);
         let most = |value: Option<f64>| value.map(|value| value.min(100.0));
-        Metric { value: most(metric.value), high: most(metric.high), ..metric }
+        let (low, high) = (most(metric.low), most(metric.high));
+        Metric { value: most(metric.value), low, high, ..metric }
     }
 }
 
@@ -108,46 +131,71 @@ impl Memory<'_> {
         let times = self.function_times();
         let (own, covered, all) = self.floored();
         let (core, native) = self.core_times(usual(own, covered, all));
+        let core = self.bounded(core);
         let scale = self.profile.cpu_scale();
         let mut found: Vec<FunctionMemory> = bursts
             .into_iter()
             .filter(|(_, bursts)| bursts.len() >= FEWEST)
             .map(|(function, bursts)| {
-                let weight = times.get(&function).copied().unwrap_or_default();
-                self.function(function, scale.quantity(&weight), &bursts, (&core, &native))
+                let time = times.get(&function).copied().unwrap_or_default();
+                let own = time.own_share();
+                self.function((function, scale.quantity(&time.own), own), &bursts, (&core, &native))
             })
             .collect();
         found.sort_by(|a, b| b.time.value.unwrap_or(0.0).total_cmp(&a.time.value.unwrap_or(0.0)));
         let all: Vec<usize> = (0..self.passed.bursts.len()).collect();
-        let mut weight = Weight::default();
-        times.values().for_each(|part| weight.merge(part));
-        let busiest = times.iter().max_by_key(|(_, weight)| weight.amount()).map(|(of, _)| *of);
+        let mut sum = Time::default();
+        for time in times.values() {
+            sum.own.merge(&time.own);
+            sum.kernel.merge(&time.kernel);
+        }
+        let busiest = times.iter().max_by_key(|(_, time)| time.own.amount()).map(|(of, _)| *of);
         let began = self.passed.bursts.first().map(|burst| burst.function);
         let busiest = busiest.or(began).ok_or("no burst recorded accesses")?;
-        let whole = self.function(busiest, scale.quantity(&weight), &all, (&core, &native));
+        let time = scale.quantity(&sum.own);
+        let whole = self.function((busiest, time, sum.own_share()), &all, (&core, &native));
         Ok((whole, found))
     }
 
-    /// Samples outside of the kernel, by compiled function.
-    fn function_times(&self) -> BTreeMap<FunctionId, Weight> {
-        let mut times: BTreeMap<FunctionId, Weight> = BTreeMap::new();
-        for cell in self.profile.all_cells().iter().filter(|cell| !cell.kernel) {
-            let function = self.profile.stacks.compiled_user(cell.stack);
-            times.entry(function).or_default().merge(&cell.weight);
+    /// Samples by compiled function.
+    fn function_times(&self) -> BTreeMap<FunctionId, Time> {
+        let mut times: BTreeMap<FunctionId, Time> = BTreeMap::new();
+        for cell in self.profile.all_cells() {
+            let time = times.entry(self.profile.stacks.compiled_user(cell.stack)).or_default();
+            match cell.kernel {
+                true => time.kernel.merge(&cell.weight),
+                false => time.own.merge(&cell.weight),
+            }
         }
         times
     }
 
+    /// Core times with the bound of the slowest instructions.
+    fn bounded(&self, mut core: Quantity) -> Quantity {
+        let mut most = Quantity::none(self.passed.bursts.len());
+        for (number, burst) in self.passed.bursts.iter().enumerate() {
+            let other = (burst.instructions - burst.floor_instructions).max(0.0);
+            let seconds = burst.floor.2 + other * SLOWEST;
+            self.add(&mut most, number, Between::exactly(seconds));
+        }
+        for (number, most) in most.high.into_iter().enumerate() {
+            core.high[number] = core.high[number].min(most);
+            core.likely[number] = core.likely[number].min(core.high[number]);
+            core.low[number] = core.low[number].min(core.high[number]);
+        }
+        core
+    }
+
     fn function(
         &self,
-        function: FunctionId,
-        time: Metric,
+        (function, time, own): (FunctionId, Metric, f64),
         bursts: &[usize],
         (core, native): (&Quantity, &[f64]),
     ) -> FunctionMemory {
         let of = |evidence, unit, factor| Of { bursts, evidence, unit, factor };
         let percent = of(Evidence::Estimated, "percent", 100.0);
-        let core = percent.percent(core, native, "no time in its bursts");
+        let outside: Vec<f64> = native.iter().map(|seconds| seconds * own).collect();
+        let core = percent.percent(core, &outside, "no time in its bursts");
         let rest = |value: Option<f64>| value.map(|value| (100.0 - value).max(0.0));
         let waits = Metric {
             value: rest(core.value),

@@ -24,7 +24,7 @@ pub(crate) fn findings(request: &Request<'_>, code: &TracedCode, memory: &Memory
         name("file", "File"),
         name("line", "Line"),
         name("object", "Object"),
-        name("evidence", "Evidence"),
+        name("proofs", "Evidence"),
         name("advice", "Advice"),
         name("next_command", "Next"),
     ];

@@ -147,7 +147,6 @@ fn shared(
         };
         figures.push(SharedFigure {
             different_bytes: line.sharing == Sharing::False,
-            pairs: line.conflicts.samples,
             conflicts,
             time: scale.quantity(&time),
             waits: waits(profile, traced, first.place),
