@@ -94,8 +94,9 @@ def report(counts, lines, store):
     text = ["# Findings: precision and recall", "", common.machine(), "",
             "Precision: of the findings reported, those that a program's row in `tests/findings/table.txt` requires (or, as",
             "secondary cause, allows: these count neither way). Recall: of those required, the reported ones. The programs of",
-            "the set `held` were written after the rules were frozen. Others: CPU time of other programs meanwhile, percent of",
-            "the machine.", "", "| set | right | missed | false | precision | recall |", "|---|---|---|---|---|---|"]
+            "the set `held` were written after the rules were frozen; those of `first` were kept out of the rules' first version,",
+            "which had precision 0.83 and recall 0.71 on them, and led to the second, so that only `held` is a fair measure.",
+            "Others: CPU time of other programs meanwhile, percent of the machine.", "", "| set | right | missed | false | precision | recall |", "|---|---|---|---|---|---|"]
     for chosen in ("rules", "first", "held", "all"):
         sums = [sum(count[kind] for (which, _), count in counts.items() if chosen in (which, "all")) for kind in range(3)]
         if any(sums):
@@ -105,7 +106,7 @@ def report(counts, lines, store):
         sums = [sum(count[kind] for (_, of), count in counts.items() if of == name) for kind in range(3)]
         text.append(f"| {name} | {sums[0]} | {sums[1]} | {sums[2]} | {' | '.join(ratios(*sums))} |")
     text += ["", "| program | set | required | found | elapsed, others | |", "|---|---|---|---|---|---|", *lines, ""]
-    print("\n".join(text[10:]))
+    print("\n".join(text[4:]))
     if store:
         with open(os.path.join(common.ROOT, "bench", "results", "findings.md"), "w") as file:
             file.write("\n".join(text))

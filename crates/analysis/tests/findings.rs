@@ -6,6 +6,7 @@ use analysis::findings::{
     SharedFigure, Spent, ThreadTime, Traced, Where, findings,
 };
 use analysis::memory::Class;
+use base::Pid;
 use facts::{Evidence, Metric};
 
 /// A figure with an interval of a tenth to both sides.
@@ -136,6 +137,16 @@ fn stores_that_fetch_what_they_overwrite() {
     let copy =
         HotFunction { of_reach: percent(50.0), overwritten: percent(33.0), ..hot(store.clone()) };
     assert_eq!(ids(&with_function(copy.clone())), ["non-temporal-stores"]);
+    // Four stores of 16 bytes side by side fill lines as well; one of them alone does not.
+    let piece = HotSite {
+        pattern: Pattern::Strided(64),
+        line_use: Metric::counted(25.0, "percent"),
+        ..store.clone()
+    };
+    let unrolled = HotFunction { sites: vec![piece.clone(); 4], ..copy.clone() };
+    assert_eq!(ids(&with_function(unrolled)), ["non-temporal-stores"]);
+    let sparse = HotFunction { sites: vec![piece], waits: percent(20.0), ..copy.clone() };
+    assert_eq!(ids(&with_function(sparse)), NOTHING);
     let in_place = HotSite { reads: true, ..store };
     assert_eq!(ids(&with_function(HotFunction { sites: vec![in_place], ..copy.clone() })), NOTHING);
     assert_eq!(ids(&with_function(HotFunction { of_reach: percent(10.0), ..copy })), NOTHING);
@@ -163,6 +174,8 @@ fn columns_and_records_are_told_apart_by_where_runs_start() {
     assert_eq!(walk(64, 0, 0), ["low-line-use"]);
     assert_eq!(walk(256, 0, 5), ["low-line-use"]);
     assert_eq!(walk(256, 5, 5), ["strided-walk"]);
+    // Hops of pages that do not come back beside each other are neither.
+    assert_eq!(walk(55_887_744, 0, 5), NOTHING);
     // All fields of the records together use the lines.
     let field = HotSite { share: percent(12.0), ..site(Pattern::Strided(64)) };
     let all = HotFunction { sites: vec![field; 8], ..hot(site(Pattern::Unit)) };
@@ -198,6 +211,7 @@ fn page_walks_count_where_huge_pages_would_help() {
     assert_eq!(ids(&huge), NOTHING);
     assert_eq!(ids(&with_function(with(1e5, Pattern::Irregular))), NOTHING);
     assert_eq!(ids(&with_function(with(1e7, Pattern::Unit))), NOTHING);
+    assert_eq!(ids(&with_function(with(1e7, Pattern::Strided(32)))), ["low-line-use"]);
     let unknown = Figures { walk_cost: None, ..with_function(walks) };
     assert_eq!(findings(&unknown).unjudged[0].id, "tlb-bound");
 }
@@ -273,7 +287,7 @@ fn the_allocator_counts_by_its_time() {
 
 fn thread(number: u32, cpu: f64, life: (f64, f64)) -> ThreadTime {
     let cpu = about(cpu, "s");
-    ThreadTime { label: format!("worker ({number})"), main: number == 0, cpu, life }
+    ThreadTime { label: format!("worker ({number})"), pid: Pid(7), main: number == 0, cpu, life }
 }
 
 fn with_threads(threads: &[ThreadTime]) -> Figures {
@@ -293,7 +307,9 @@ fn unequal_threads_that_live_together() {
     assert_eq!(ids(&with_threads(&equal)), NOTHING);
     let in_turn = [main.clone(), thread(1, 0.7, (0.0, 0.7)), thread(2, 0.2, (0.8, 1.0))];
     assert_eq!(ids(&with_threads(&in_turn)), NOTHING);
-    assert_eq!(ids(&with_threads(&[main, thread(1, 0.9, whole)])), NOTHING);
+    assert_eq!(ids(&with_threads(&[main.clone(), thread(1, 0.9, whole)])), NOTHING);
+    let elsewhere = ThreadTime { pid: Pid(8), ..thread(2, 0.2, whole) };
+    assert_eq!(ids(&with_threads(&[main, thread(1, 0.9, whole), elsewhere])), NOTHING);
 }
 
 #[test]
@@ -326,6 +342,9 @@ fn core_bound_is_said_where_nothing_else_is() {
     assert_eq!(ids(&with(doubtful(&percent(25.0)))), NOTHING);
     let few = Traced { ceiling: Some(2.0), ..Traced::default() };
     assert_eq!(ids(&Figures { traced: Ok(few), ..quiet() }), ["core-bound"]);
+    // Nor is it said where threads could not be compared.
+    let uncompared = Figures { shared: Err("no two bursts".to_owned()), ..with(percent(7.0)) };
+    assert_eq!(ids(&uncompared), NOTHING);
     let mut slow = with(percent(7.0));
     slow.allocator = Ok(Spent { time: about(0.5, "s"), place: place("piece") });
     assert_eq!(ids(&slow), ["allocator-churn"]);

@@ -126,6 +126,7 @@ fn long_names_and_thin_recordings() {
         "working-set",
         "sharing",
         "roofline",
+        "findings",
     ] {
         golden(&format!("nothing_{line}.txt"), &text(&view(&nothing, line)));
         text(&view(&Recording::default(), line));
@@ -157,6 +158,8 @@ fn memory_accesses() {
         golden(&format!("reuse_{name}.txt"), &text(&view(&recording, line)));
     }
     golden("roofline_function.txt", &text(&view(&recording, "roofline")));
+    golden("findings.txt", &text(&view(&recording, "findings")));
+    golden("findings_triad.json", &view(&recordings::triad(), "findings").json());
     golden("reuse_function.json", &view(&recording, "reuse --limit 1").json());
     golden("summary_bursts.txt", &text(&view(&recording, "summary")));
 }

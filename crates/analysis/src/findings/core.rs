@@ -13,7 +13,8 @@ const BOUND: f64 = 40.0;
 
 pub(super) fn judge(figures: &Figures, found: &[Finding]) -> Option<Draft> {
     let traced = figures.traced.as_ref().ok()?;
-    if !found.is_empty() {
+    // Threads that may wait for each other's lines are not known to be held up by nothing.
+    if !found.is_empty() || figures.shared.is_err() {
         return None;
     }
     let (why, proof) = by_floor(traced).or_else(|| by_ceiling(traced))?;

@@ -6,6 +6,7 @@
 mod build;
 mod traced;
 
+use base::Pid;
 use facts::Metric;
 
 use crate::accesses::Pattern;
@@ -60,7 +61,7 @@ pub struct HotFunction {
     pub of_reach: Metric,
     /// Bytes that are fetched for stores alone, percent of all.
     pub overwritten: Metric,
-    /// Size of a cache that would hold what it comes back to, bytes; only where a site is strided.
+    /// Size of a cache that would hold what it comes back to, bytes; only where a site walks across lines.
     pub fitting: Metric,
     /// Its accesses, those with most of the waits first.
     pub sites: Vec<HotSite>,
@@ -152,6 +153,8 @@ pub struct Spent {
 pub struct ThreadTime {
     /// `name (tid)`.
     pub label: String,
+    /// Its process.
+    pub pid: Pid,
     /// The first of its process.
     pub main: bool,
     /// CPU time, seconds.

@@ -1,6 +1,6 @@
 //! `load-imbalance`: threads that live side by side and compute for very different times.
 //!
-//! Judged are all threads but those of another process and the first one, unless that computes as well. Fires when they
+//! Judged are all threads of the busiest one's process but the first, unless that computes as well. Fires when they
 //! live together and the most busy one computed longer than their mean. Gain: the difference, if work were even.
 
 use facts::{Evidence, Metric};
@@ -15,16 +15,19 @@ const TOGETHER: f64 = 0.5;
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let threads = figures.threads.as_ref().map_err(String::clone)?;
     let value = |thread: &ThreadTime| thread.cpu.value.unwrap_or(0.0);
-    let most = threads.iter().map(value).fold(0.0, f64::max);
-    let workers: Vec<&ThreadTime> =
-        threads.iter().filter(|thread| !thread.main || value(thread) >= WORKS * most).collect();
+    let Some(busiest) = threads.iter().max_by(|a, b| value(a).total_cmp(&value(b))) else {
+        return Ok(Vec::new());
+    };
+    let most = value(busiest);
+    let workers: Vec<&ThreadTime> = threads
+        .iter()
+        .filter(|thread| thread.pid == busiest.pid)
+        .filter(|thread| !thread.main || value(thread) >= WORKS * most)
+        .collect();
     let fits = figures.usable_cpus.is_some_and(|cpus| workers.len() as f64 <= cpus);
     if workers.len() < 2 || !fits || !together(&workers) {
         return Ok(Vec::new());
     }
-    let Some(busiest) = workers.iter().max_by(|a, b| value(a).total_cmp(&value(b))) else {
-        return Ok(Vec::new());
-    };
     let count = workers.len() as f64;
     let mean = |part: fn(&Metric) -> f64| {
         workers.iter().map(|thread| part(&thread.cpu)).sum::<f64>() / count

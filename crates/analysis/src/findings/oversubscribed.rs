@@ -7,6 +7,8 @@ use facts::Metric;
 
 use super::{Draft, Figures, Proof, ThreadTime, Where, low};
 
+/// Threads per CPU: one more than CPUs may be the one that prepared the others' work.
+const MANY: f64 = 2.0;
 /// A thread computes if it has this part of the most busy one's CPU time.
 const WORKS: f64 = 0.3;
 /// Busy CPUs, percent of those that may be used; the rest of the machine counts, as far as others use it.
@@ -23,7 +25,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let busy = cpu / offered * 100.0 + figures.other_percent.value.unwrap_or(0.0);
     // Threads one after another are not too many: together they must have lived much longer than the CPUs offer.
     let lived: f64 = working.iter().map(|thread| thread.life.1 - thread.life.0).sum();
-    let many = working.len() as f64 >= cpus * 1.5 && lived >= 1.3 * offered;
+    let many = working.len() as f64 >= cpus * MANY && lived >= 1.3 * offered;
     if !many || busy < BUSY {
         return Ok(Vec::new());
     }

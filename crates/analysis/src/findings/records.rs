@@ -9,6 +9,8 @@ use super::strided::walks;
 use super::{Draft, Figures, HotFunction, HotSite, Proof, low, saved, view};
 use crate::accesses::Pattern;
 
+/// No record is as large: longer steps are hops, and packing would not bring their targets together.
+const PAGE: u64 = 4096;
 /// Percent of the bytes of fetched lines.
 const USED: f64 = 50.0;
 const WAITS: f64 = 25.0;
@@ -21,7 +23,8 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
 
 fn step(site: &HotSite) -> Option<i64> {
     let Pattern::Strided(stride) = site.pattern else { return None };
-    (walks(site).is_none() && low(&site.stride_share) >= 50.0).then_some(stride)
+    let record = stride.unsigned_abs() < PAGE && walks(site).is_none();
+    (record && low(&site.stride_share) >= 50.0).then_some(stride)
 }
 
 fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {

@@ -3,9 +3,11 @@
 //! Fires when the function waits at high bandwidth and stores alone fetch a good part of its bytes, from sites that write
 //! neighbours in order. Gain: that part of its waits.
 
-use super::{Draft, Figures, HotFunction, Proof, candidates, low, saved, view};
+use super::{Draft, Figures, HotFunction, HotSite, Proof, candidates, low, saved, view};
 use crate::accesses::Pattern;
 
+/// Percent of the bytes of lines; the ends of a burst's stretch are in part its own.
+const FILLED: f64 = 90.0;
 /// Bytes fetched for stores alone, percent of all.
 const OVERWRITTEN: f64 = 15.0;
 /// Stores that stay in the caches are better off there: only near the limit of memory, percent.
@@ -21,12 +23,22 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     Ok(chosen.into_iter().filter_map(|one| draft(figures, one)).collect())
 }
 
+/// Whether the stores of a loop fill the lines that they come to: one after the other, or several side by side, as an
+/// unrolled loop has them.
+fn fills_lines(function: &HotFunction, store: &HotSite) -> bool {
+    let Pattern::Strided(_) = store.pattern else { return store.pattern == Pattern::Unit };
+    let alike = function.sites.iter().filter(|site| {
+        site.writes && !site.reads && site.pattern == store.pattern && site.place == store.place
+    });
+    alike.filter_map(|site| site.line_use.low.or(site.line_use.value)).sum::<f64>() >= FILLED
+}
+
 fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
     let busy = (BUSY..=BEYOND).contains(&low(&function.of_reach)) && low(&function.waits) >= WAITS;
     let store = function
         .sites
         .iter()
-        .find(|site| site.writes && !site.reads && site.pattern == Pattern::Unit)?;
+        .find(|site| site.writes && !site.reads && fills_lines(function, site))?;
     if !busy || low(&function.overwritten) < OVERWRITTEN {
         return None;
     }

@@ -1,15 +1,16 @@
 //! `tlb-bound`: accesses whose translation is in no TLB, on small pages.
 //!
 //! Fires when a function waits, and page walks at the cost that the latency ladder shows for small pages fill a good part
-//! of its time. Sites that go from neighbour to neighbour do not count: the next page's walk is done ahead, once in many
+//! of its time. Sites that stay in a page for several accesses do not count: the next page's walk is done ahead, once in many
 //! accesses. Gain: walks × (latency with 4 KiB pages - with 2 MiB pages), but no more than its waits.
 
 use facts::{Evidence, Metric};
 
 use crate::accesses::Pattern;
 
-use super::{Draft, Figures, HotFunction, Proof, high, low, saved, view};
+use super::{Draft, Figures, HotFunction, HotSite, Proof, high, low, saved, view};
 
+const PAGE: u64 = 4096;
 const WAITS: f64 = 25.0;
 /// Of anonymous memory, percent: with more there are few small pages left to replace.
 const HUGE: f64 = 50.0;
@@ -28,11 +29,20 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     Ok(traced.functions.iter().filter_map(|one| draft(figures, one, cost)).collect())
 }
 
+/// Whether each access may be in another page.
+fn leaps(site: &HotSite) -> bool {
+    match site.pattern {
+        Pattern::Unit | Pattern::Constant => false,
+        Pattern::Strided(stride) => stride.unsigned_abs() >= PAGE / 2,
+        _ => true,
+    }
+}
+
 fn draft(figures: &Figures, function: &HotFunction, cost: &Metric) -> Option<Draft> {
     if low(&function.waits) < WAITS {
         return None;
     }
-    let far = || function.sites.iter().filter(|site| site.pattern != Pattern::Unit);
+    let far = || function.sites.iter().filter(|site| leaps(site));
     let sum = |part: fn(&Metric) -> Option<f64>| far().map(|site| part(&site.walks)).sum();
     let first = far().next()?;
     let walks = Metric {

@@ -258,6 +258,7 @@ fn threads(profile: &Profile<'_>) -> Result<Vec<ThreadTime>, String> {
         let weight = times.get(&ThreadIndex::new(at)).copied().unwrap_or_default();
         ThreadTime {
             label: thread.label(),
+            pid: thread.pid,
             main: thread.tid.0 == thread.pid.0,
             cpu: scale.quantity(&weight),
             life: (thread.start.seconds(), thread.end.seconds()),

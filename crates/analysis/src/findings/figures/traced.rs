@@ -10,8 +10,9 @@ use facts::{Evidence, Metric};
 use x86::{Gpr, Kind, Segment};
 
 use super::{HotFunction, HotSite, RepeatedFunction, Traced, Where};
-use crate::accesses::{AccessRow, Pattern, accesses};
+use crate::accesses::{AccessRow, accesses};
 use crate::findings::steps::{Steps, steps};
+use crate::findings::strided::walks;
 use crate::hotspots::{Key, hotspots};
 use crate::memory::{Bands, FunctionMemory, Memory, SiteWeight};
 use crate::profile::Profile;
@@ -83,10 +84,10 @@ impl Sites<'_> {
         let heaviest = sites.first().map(|site| site.place.clone());
         let own = Where { function: Some(name.name), file: name.file, line: None, object: None };
         let place = heaviest.filter(|place| place.function == own.function).unwrap_or(own);
-        let strided = sites.iter().any(|site| matches!(site.pattern, Pattern::Strided(_)));
-        let fitting = match strided {
+        // Reuse takes as long as all the rest: only for who asks.
+        let fitting = match sites.iter().any(|site| walks(site).is_some()) {
             true => self.fitting(memory.function),
-            false => Metric::unavailable("bytes", "no site of it is strided"),
+            false => Metric::unavailable("bytes", "no site of it walks across lines"),
         };
         HotFunction {
             place,
