@@ -18,6 +18,10 @@ use crate::selection::Selection;
 use crate::timeline::bin_width;
 use crate::weight::Weight;
 
+/// Names of page faults, as the collector gives them.
+const IN_PROGRAM: &str = "in program";
+const IN_KERNEL: &str = "in kernel";
+
 /// What a row stands for: the parts that were grouped by are set.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[expect(missing_docs, reason = "each field is named after the key it holds")]
@@ -41,7 +45,7 @@ pub struct EntryRow {
     pub own: Nanos,
     /// How many of `count` have no time in `own`: page faults, and everything where programs were refused.
     pub untimed: u64,
-    /// Samples inside of page faults.
+    /// Samples inside of page faults; those in a system call only in the row of that cause, being part of its `own`.
     pub faults: Weight,
     /// Time off the CPU inside of system calls.
     pub blocked: Nanos,
@@ -126,7 +130,9 @@ impl EntryRow {
         }
         self.own += row.own;
         self.untimed = self.untimed.saturating_add(row.untimed);
-        self.faults.merge(&row.faults);
+        if !row.key.cause.as_ref().is_some_and(|(_, name)| name == IN_KERNEL) {
+            self.faults.merge(&row.faults);
+        }
         self.blocked += row.blocked;
         self.ready += row.ready;
         self.switches = self.switches.saturating_add(row.switches);
@@ -191,9 +197,12 @@ impl Grouping<'_> {
             }
             let in_call =
                 stacks.frames(stack).any(|place| is_call_entry(&stacks.function_of(place).name));
-            let name = if in_call { "in kernel" } else { "in program" };
-            let cause = (KernelCause::PageFault, name.to_owned());
-            let cause = self.keys.contains(&Key::Cause).then_some(cause);
+            let by_cause = self.keys.contains(&Key::Cause);
+            if in_call && !by_cause {
+                continue;
+            }
+            let name = if in_call { IN_KERNEL } else { IN_PROGRAM };
+            let cause = by_cause.then(|| (KernelCause::PageFault, name.to_owned()));
             let key = self.key(sample.time, (sample.pid, sample.tid), sample.cpu, cause);
             // Only where faults were counted: a row of samples alone would be one of no entries.
             if let Some(row) = sums.get_mut(&key) {

@@ -35,6 +35,7 @@ pub const KNOBS: [Knob; 12] = [
     Knob { name: "mem-object-sampling", default: "524288", vtune: "", meaning: "mean bytes between two smaller blocks that get a call stack, 64 to 1e12" },
     Knob { name: "stacks", default: "sampled", vtune: "", meaning: "sampled, or all: a call stack for every heap block and for who frees it" },
     Knob { name: "analyze-mem-objects", default: "true", vtune: "analyze-mem-objects", meaning: "true: record heap blocks too, so that accesses lead to their objects (memory-access of a started program only)" },
+    Knob { name: "collecting-mode", default: "auto", vtune: "collecting-mode", meaning: "auto, or hw-tracing, for which kernel tracepoints stand in (system-overview only)" },
     Knob { name: "dram-bandwidth-limits", default: "true", vtune: "dram-bandwidth-limits", meaning: "true: measure this machine once, after the first run (about 15 s, kept)" },
 ];
 
@@ -136,6 +137,9 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
                 let longest = number(value, 0.1, 100.0).ok_or_else(wrong)?;
                 bursts.longest = Duration::from_secs_f64(longest / 1000.0);
             }
+            // Traces of the processor are not read; the result says what stood in.
+            "collecting-mode" if ["auto", "hw-tracing"].contains(&value) => {}
+            "collecting-mode" => return Err(wrong()),
             "mem-object-size-min-thres" => {
                 settings.heap.large_from = bytes(value, 1).ok_or_else(wrong)?;
             }

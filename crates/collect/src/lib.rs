@@ -10,6 +10,7 @@
 
 pub mod address_space;
 pub mod bursts;
+mod first_checks;
 pub mod floor;
 mod gauges;
 pub mod heap;

@@ -76,6 +76,9 @@ pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
             what: "what threads wait for",
             means: "perf_event_open, switches of threads",
             ability: waits,
+            what: "entries into the kernel, with their time",
+            means: "bpf(2) at raw tracepoints",
+            ability: kernel_tracing(cpus),
         },
         Finding { what: "fallback sampling", means: "ptrace", ability: ptrace() },
         Finding {
@@ -147,6 +150,17 @@ fn faults() -> Ability {
                 remedy: "sudo sysctl kernel.perf_event_paranoid=1".to_owned(),
             },
             Err(error) => refused(&OpenError::from(error)),
+        },
+    }
+}
+
+fn kernel_tracing(cpus: &[CpuId]) -> Ability {
+    match crate::kernel::try_here(cpus) {
+        Ok(()) => Ability::Works,
+        Err(error) => Ability::Unavailable {
+            reason: error.to_string(),
+            remedy: "sudo fathom collect system-overview ...; in a container: run it with --cap-add BPF --cap-add PERFMON"
+                .to_owned(),
         },
     }
 }

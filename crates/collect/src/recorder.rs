@@ -276,7 +276,10 @@ impl<'s> Recorder<'s> {
             regions.executed(time, pid, self.sink)?;
         }
         self.spaces.insert(pid, AddressSpace::default());
-        self.processes_seen.insert(pid);
+        // Observing a whole machine, a process may come between our list of them and the first record of it.
+        if self.processes_seen.insert(pid) {
+            self.thread_event(time, pid, Tid(pid.0), ThreadEventKind::Start, name)?;
+        }
         // The thread that executes becomes the first one, and all others are gone.
         self.threads.retain(|(process, _), _| *process != pid);
         self.threads.insert((pid, Tid(pid.0)), name.to_owned());
@@ -291,6 +294,7 @@ impl<'s> Recorder<'s> {
         tid: Tid,
         name: &str,
     ) -> Result<(), SinkError> {
+        self.thread_started(time, pid, tid, name)?;
         self.threads.insert((pid, tid), name.to_owned());
         self.thread_event(time, pid, tid, ThreadEventKind::Rename, name)
     }

@@ -21,6 +21,7 @@ use sys::process::{
 };
 
 use crate::bursts::{BurstOptions, Bursts, timed_load_floor};
+use crate::first_checks::FirstChecks;
 use crate::gauges::Gauges;
 use crate::heap::{Heap, HeapOptions};
 use crate::kernel::KernelTrace;
@@ -238,6 +239,7 @@ fn launch_here(
         bursts: None,
         heap,
         kernel,
+        checks: FirstChecks::begin(pid),
     };
     session.note_how_waits_are_seen();
     session.start_bursts(&mut recorder);
@@ -282,6 +284,7 @@ fn attach_here(
         bursts: None,
         heap: None,
         kernel,
+        checks: FirstChecks::begin(pid),
     };
     session.note_how_waits_are_seen();
     session.start_bursts(&mut recorder);
@@ -323,6 +326,7 @@ fn machine_here(
         bursts: None,
         heap: None,
         kernel: Some(kernel),
+        checks: FirstChecks::begin(Pid(0)),
     };
     let announced = all_processes()
         .into_iter()
@@ -381,6 +385,7 @@ struct Session<'a> {
     bursts: Option<Bursts>,
     heap: Option<Heap>,
     kernel: Option<KernelTrace>,
+    checks: FirstChecks,
 }
 
 /// Why watching ended.
@@ -646,6 +651,7 @@ impl Session<'_> {
         let closed = counted.and_then(|counted| {
             push_totals(believable(counted, totals, &mut self.notes), &mut recorder)
         });
+        let closed = closed.and_then(|()| self.checks.finish(&mut recorder));
         let closed = closed.and_then(|()| recorder.flush());
         let stopped_by = match &watched {
             Ok(End::ProgramEnded) => None,

@@ -83,7 +83,7 @@ pub struct KernelEntry {
     pub name: String,
     /// How many ended in the bin.
     pub count: u64,
-    /// CPU time in them, without that of entries inside of them; `None` where only the count is known.
+    /// CPU time in them, without that of interrupts inside of them; `None` where only the count is known.
     pub own: Option<Nanos>,
     /// Time off the CPU between their begin and end.
     pub waited: Nanos,

@@ -198,6 +198,14 @@ pub enum CounterKind {
     ContextSwitches,
     /// Migrations between CPUs.
     Migrations,
+    /// Time that threads of the program's control groups stood still for a CPU quota, nanoseconds (`cpu.stat`).
+    ThrottledTime,
+    /// Time of CPUs of the machine that idled while somebody waited for I/O, nanoseconds (`/proc/stat`).
+    IoWaitTime,
+    /// Pages that the machine read from swap and wrote to it (`/proc/vmstat`).
+    SwappedPages,
+    /// How often cores of the machine lowered their clock for heat (`thermal_throttle`).
+    ClockThrottles,
 }
 
 /// An exact total, read at the end of the recording.

@@ -32,6 +32,7 @@ fn all_recordings() -> [Recording; 8] {
         recordings::incomplete(),
         recordings::bursts(),
         recordings::threading(),
+        recordings::kernel(),
         Recording::default(),
     ]
 }

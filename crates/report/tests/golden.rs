@@ -56,6 +56,7 @@ fn summaries() {
         ("nothing", recordings::nothing()),
         ("all_kernel", recordings::all_kernel()),
         ("incomplete", recordings::incomplete()),
+        ("kernel", recordings::kernel()),
         ("empty", Recording::default()),
     ] {
         let summary = view(&recording, "summary");
@@ -127,6 +128,7 @@ fn long_names_and_thin_recordings() {
         "sharing",
         "roofline",
         "findings",
+        "kernel",
     ] {
         golden(&format!("nothing_{line}.txt"), &text(&view(&nothing, line)));
         text(&view(&Recording::default(), line));
@@ -134,6 +136,23 @@ fn long_names_and_thin_recordings() {
         text(&view(&recordings::incomplete(), line));
     }
     golden("all_kernel_source.txt", &text(&view(&recordings::all_kernel(), "source")));
+}
+
+#[test]
+fn entries_into_the_kernel() {
+    let recording = recordings::kernel();
+    for (name, line) in [
+        ("cause", "kernel"),
+        ("process", "kernel -g process"),
+        ("thread", "kernel -g thread --filter process=matrix"),
+        ("cpu", "kernel -g cpu"),
+        ("time", "kernel -g time --limit 2"),
+        ("time_cause", "kernel -g time,cause --filter time=1..2"),
+    ] {
+        golden(&format!("kernel_{name}.txt"), &text(&view(&recording, line)));
+    }
+    golden("kernel_cause.json", &view(&recording, "kernel --limit 2").json());
+    golden("kernel_cause.csv", &view(&recording, "kernel").csv());
 }
 
 #[test]

@@ -36,6 +36,10 @@ words!(CounterKind {
     MajorFaults = "major-faults",
     ContextSwitches = "context-switches",
     Migrations = "migrations",
+    ThrottledTime = "throttled-time",
+    IoWaitTime = "io-wait-time",
+    SwappedPages = "swapped-pages",
+    ClockThrottles = "clock-throttles",
 });
 words!(GaugeKind {
     ResidentBytes = "resident-bytes",

@@ -205,6 +205,12 @@ fn collect_result(
         WhatToWatch::Program(program) => (program.environment.clone(), program.output.take()),
         WhatToWatch::Process(_) | WhatToWatch::Machine => (Vec::new(), None),
     };
+    if settings.changed.contains_key("collecting-mode") {
+        run.notes.push(
+            "hw-tracing: processor traces (intel_pt) are not read; entries into the kernel come from its tracepoints"
+                .to_owned(),
+        );
+    }
     let options = Options {
         environment,
         output,

@@ -43,8 +43,8 @@ const FACTS_PER_WIDTH: u64 = 200_000;
 
 /// Which tracepoint does what. Interrupts of the processor are x86's own.
 const TRACEPOINTS: [(&CStr, Work); 13] = [
-    (c"page_fault_user", Work::Counts(cause::FAULT, Some(0))),
-    (c"page_fault_kernel", Work::Counts(cause::FAULT, Some(cause::IN_KERNEL))),
+    (c"page_fault_user", Work::FaultInProgram),
+    (c"page_fault_kernel", Work::FaultInKernel),
     (c"sched_switch", Work::Switches),
     (c"sched_wakeup", Work::Wakes),
     (c"sched_wakeup_new", Work::Wakes),
@@ -52,7 +52,7 @@ const TRACEPOINTS: [(&CStr, Work); 13] = [
     (c"irq_handler_exit", Work::InterruptEnds(None)),
     (c"softirq_entry", Work::SoftBegins),
     (c"softirq_exit", Work::SoftEnds),
-    (c"tlb_flush", Work::Counts(cause::TLB_FLUSH, None)),
+    (c"tlb_flush", Work::Counts(cause::TLB_FLUSH)),
     (c"sched_process_exit", Work::CallEnds),
     (c"sys_exit", Work::CallEnds),
     // Last: a begin whose end was not watched yet would be taken for that of the next call.
@@ -83,6 +83,14 @@ pub enum TraceError {
 }
 
 type Key = [u8; KEY_BYTES];
+
+/// Whether programs may be run at the kernel's tracepoints here: tries it. Takes some ten milliseconds.
+///
+/// # Errors
+/// Why not.
+pub fn try_here(cpus: &[CpuId]) -> Result<(), TraceError> {
+    Programs::start(cpus, &mut Vec::new()).map(|_| ())
+}
 
 /// The programs, and what they had counted when we last looked.
 struct Programs {

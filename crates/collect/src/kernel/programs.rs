@@ -7,7 +7,7 @@
 //!   entry (thread, cause, CPU) -> count, own time, time waited
 //! ```
 //! `excluded` grows by everything that is not the entry's own: time off the CPU, and the own time of entries inside of it
-//! (a fault in a system call, an interrupt in either). So own times of all entries add up without counting twice.
+//! (an interrupt in a system call). So own times of all entries add up without counting twice.
 //! A thread that comes back does so on the CPU whose last switch let it in, which is how it learns how long it was away
 //! without the kernel's structures being read: no offset of any of them is assumed.
 //!
@@ -82,8 +82,12 @@ pub enum Work {
     Wakes,
     /// The CPU goes from the thread in argument 1 to that in 2; 0 says preempted, 3 is the old thread's state.
     Switches,
-    /// Something happens: of this cause and number, or the number in argument 0.
-    Counts(u32, Option<u32>),
+    /// The program touches a page that must be made or fetched first.
+    FaultInProgram,
+    /// The kernel does.
+    FaultInKernel,
+    /// Something of this cause happens, with a number in argument 0.
+    Counts(u32),
 }
 
 const KEY: i16 = -16;
@@ -180,14 +184,16 @@ impl Writer<'_> {
                 self.add_entry();
             }
             Work::Switches => self.switches(),
-            Work::Counts(kind, number) => {
-                match number {
-                    Some(number) => self.code.set(R1, number as i32),
-                    None => {
-                        self.code.load(Width::Word, R1, R6, 0);
-                        self.code.and(R1, 0xff);
-                    }
-                }
+            Work::FaultInProgram => {
+                self.code.set(R1, 0);
+                self.cause_of(cause::FAULT);
+                self.one();
+                self.add_entry();
+            }
+            Work::FaultInKernel => self.fault_in_kernel(out),
+            Work::Counts(kind) => {
+                self.code.load(Width::Word, R1, R6, 0);
+                self.code.and(R1, 0xff);
                 self.cause_of(kind);
                 self.one();
                 self.add_entry();
@@ -349,6 +355,19 @@ impl Writer<'_> {
         self.code.store(Width::Word, R10, TASK, R1);
         self.code.store(Width::Word, R10, SINCE, R8);
         self.update(&self.tables.ready, TASK, SINCE);
+    }
+
+    /// A sampler that copies the stack of a thread runs beyond its end and fails, which is no fault of the thread: one in
+    /// an interrupt, and one that no system call asked for, are of that kind.
+    fn fault_in_kernel(&mut self, out: Label) {
+        self.code.load(Width::Word, R1, R7, slot::CALL_NUMBER);
+        self.code.jump(When::Equal(R1, 0), out);
+        self.code.load(Width::Word, R1, R9, cpu::INTERRUPT);
+        self.code.jump(When::NotEqual(R1, 0), out);
+        self.code.set(R1, cause::IN_KERNEL as i32);
+        self.cause_of(cause::FAULT);
+        self.one();
+        self.add_entry();
     }
 
     /// What the old thread waited for the CPU when it got it is added as it leaves, being the current one only then.

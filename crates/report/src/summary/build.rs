@@ -46,13 +46,17 @@ impl Summary {
             result: result.to_owned(),
             command: run.command.clone(),
             exit_code,
-            exit,
+            exit: match run.target {
+                Some(Target::Machine) => "everything on this machine".to_owned(),
+                _ => exit,
+            },
             state: match run.state {
                 RunState::Complete => "complete",
                 RunState::Incomplete => "incomplete",
             },
             target: match run.target {
                 Some(Target::Attached { .. }) => "attached",
+                Some(Target::Machine) => "machine",
                 _ => "launched",
             },
             analysis: run.analysis.name(),
@@ -122,6 +126,8 @@ impl Summary {
             context_switches: tidy(found.context_switches),
             other_cpu_percent: tidy(found.other_cpu),
             stolen_percent: tidy(found.stolen),
+            first_checks: super::first_checks::first_checks(profile),
+            kernel_entries: super::kernel::kernel_part(profile),
             top_functions,
             top_objects: Vec::new(),
             findings: crate::findings::summaries(&judged, result),
@@ -290,5 +296,6 @@ fn text_extra(profile: &Profile<'_>, usable_cpus: Option<f64>, more_functions: u
         top_faults,
         more_functions,
         why_no_samples: profile.why_no_samples(),
+        kernel_causes: super::kernel::top_causes(profile),
     }
 }

@@ -2,6 +2,8 @@
 //! `docs/glossary` explains each figure.
 
 mod build;
+mod first_checks;
+mod kernel;
 mod memory;
 mod text;
 mod threading;
@@ -67,6 +69,8 @@ pub struct Summary {
     pub context_switches: Metric,
     pub other_cpu_percent: Metric,
     pub stolen_percent: Metric,
+    pub first_checks: FirstChecks,
+    pub kernel_entries: KernelSummary,
     pub heap: HeapSummary,
     /// Only of an analysis that followed the switches of threads.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -208,6 +212,26 @@ pub struct HeapSummary {
 
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct FirstChecks {
+    pub quota_throttled: Metric,
+    pub io_wait_percent: Metric,
+    pub swapped_pages: Metric,
+    pub clock_throttles: Metric,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct KernelSummary {
+    pub count: Metric,
+    pub per_second: Metric,
+    pub time: Metric,
+    pub time_percent: Metric,
+    pub switches: Metric,
+    pub ready_without_cpu: Metric,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
 pub struct SamplingSummary {
     pub method: &'static str,
     pub period_seconds: f64,
@@ -253,6 +277,8 @@ pub(crate) struct TextExtra {
     pub(crate) top_faults: Option<TopFaults>,
     pub(crate) more_functions: usize,
     pub(crate) why_no_samples: &'static str,
+    /// Causes of entries into the kernel: with the most time, and the most frequent.
+    pub(crate) kernel_causes: [Vec<String>; 2],
 }
 
 impl Summary {

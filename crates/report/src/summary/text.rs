@@ -1,6 +1,8 @@
 //! The summary as a person reads it at the end of `fathom run`: the answer first, the small print last.
 
 mod findings;
+mod first_checks;
+mod kernel;
 mod memory;
 mod threading;
 
@@ -23,9 +25,11 @@ pub(crate) fn text(summary: &Summary, width: usize, paint: Paint) -> String {
     headline(summary, &mut page);
     threading::threads(summary, &mut page);
     time_split(summary, &mut page);
+    first_checks::first_checks(summary, &mut page);
     memory::traffic(summary, &mut page);
     top_functions(summary, &mut page);
     memory_and_faults(summary, &mut page);
+    kernel::entries(summary, &mut page);
     machine(summary, &mut page);
     not_available(summary, &mut page);
     quality(summary, &mut page);
@@ -507,6 +511,9 @@ fn next(summary: &Summary, page: &mut Page) {
     }
     if summary.coverage.traced.value.is_some() {
         commands.push(format!("fathom report accesses -r {result}"));
+    }
+    if summary.kernel_entries.count.value.is_some() {
+        commands.push(format!("fathom report kernel -r {result}"));
     }
     commands.push(format!("fathom report timeline -r {result}"));
     if !summary.extra.calibrated {

@@ -90,10 +90,13 @@ fn looks(keys: &[Key]) -> Vec<(Look, &'static str)> {
         (Look::Ratio("per_second"), "per s"),
         (Look::Time("time"), "CPU time"),
     ]);
-    if has(Key::Time) {
+    let both = has(Key::Time) && has(Key::Cause);
+    if has(Key::Time) && !both {
         looks.push((Look::Bar("entries"), ""));
     }
-    if has(Key::Cause) {
+    if both {
+        // Names need the room.
+    } else if has(Key::Cause) {
         looks.extend([(Look::Time("mean_time"), "mean"), (Look::Time("blocked"), "blocked")]);
     } else {
         looks.extend([(Look::Count("switches"), "switches"), (Look::Time("ready"), "no CPU")]);
@@ -184,9 +187,9 @@ fn notes(request: &Request<'_>, found: &EntryTable) -> Vec<String> {
         return notes;
     }
     notes.push(
-        "CPU time is without what is inside of an entry: a fault in a system call, an interrupt in either. That of \
-         page faults is sampled, the rest is the kernel's own clock. The total is of entries; switches, waits for a \
-         CPU, TLB flushes and events of memory are none."
+        "CPU time is without interrupts inside of an entry. That of page faults is sampled, the rest is by the \
+         kernel's own clock; faults in the kernel are in the time of their system call too, and once in the total. The \
+         total is of entries: switches, waits for a CPU, TLB flushes and events of memory are none."
             .to_owned(),
     );
     if let Some(bin) = found.bin {

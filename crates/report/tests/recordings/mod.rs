@@ -1,13 +1,12 @@
 //! The recordings that the golden tests render.
 
-use base::Nanos;
+use base::{CpuId, Nanos, Pid, Tid};
 use facts::host::{
     BandwidthPoint, Cache, CacheKind, Calibration, EffectiveCache, FlopsPoint, Host, LatencyPoint,
     NumaNode,
 };
 use facts::{
-    Analysis, CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind, LostSource,
-    Metric, OwnCost, Recording, ResourceUse, Run, RunState, SamplingMethod, Target, WaitKind,
+    Analysis, CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind, KernelCause, KernelEntry, LostSource, Metric, OwnCost, Recording, ResourceUse, Run, RunState, SamplingMethod, Target, WaitKind,
 };
 use testkit::recording::RecordingBuilder;
 
@@ -409,4 +408,48 @@ pub fn threading() -> Recording {
     builder.at_once(first, &[0.0, 0.1, 0.9]).at_once(second, &[0.4, 0.6]);
     builder.wait_object(11, 0x40_4100, "queue_lock", "/home/user/solver");
     builder.build()
+}
+
+/// A system overview of a program that faults a lot, and of what else the machine did.
+pub fn kernel() -> Recording {
+    let mut b = RecordingBuilder::new();
+    b.recording.run = run(&["./matrix", "2048"]);
+    b.recording.run.analysis = facts::Analysis::SystemOverview;
+    b.recording.run.target = Some(Target::Launched { pid: 1000 });
+    b.recording.run.elapsed_ns = 2 * SECOND;
+    b.thread(1000, 1000, "matrix", 0.0, 2.0);
+    let program = b.file("/home/user/matrix");
+    let kernel = b.kernel();
+    let main = b.code(program, 0x1100, &[("main", "matrix.c", 12)]);
+    let fault = b.code(kernel, 0xffff_ffff_8100_0000, &[("asm_exc_page_fault", "", 0)]);
+    let (busy, faulting) = (b.stack(&[main]), b.stack(&[fault, main]));
+    b.samples(1000, 1000, busy, 1200).kernel_samples(1000, 1000, faulting, 300);
+    b.counter(CounterKind::TaskClock, 3 * SECOND / 2).counter(CounterKind::MinorFaults, 400_000);
+    let rows: [(KernelCause, &str, i32, u64, Option<u64>, u64); 8] = [
+        (KernelCause::PageFault, "in program", 1000, 200_000, None, 0),
+        (KernelCause::SystemCall, "read", 1000, 40, Some(3_000_000), 70_000_000),
+        (KernelCause::Interrupt, "local timer", 1000, 250, Some(1_250_000), 0),
+        (KernelCause::SoftInterrupt, "TIMER", 1000, 20, Some(60_000), 0),
+        (KernelCause::Switch, "voluntary", 1000, 41, None, 0),
+        (KernelCause::RunQueue, "ready, no CPU", 1000, 30, None, 9_000_000),
+        (KernelCause::SystemCall, "futex", 0, 7_000, Some(9_000_000), 0),
+        (KernelCause::MemoryEvent, "huge page given at a fault", 0, 3, None, 0),
+    ];
+    for second in 1..=2 {
+        for (cause, name, pid, count, own, waited) in rows {
+            b.recording.kernel_entries.push(KernelEntry {
+                time: Nanos(second * SECOND),
+                length: Nanos(SECOND),
+                pid: Pid(pid),
+                tid: Tid(pid),
+                cpu: (cause != KernelCause::MemoryEvent).then_some(CpuId(second as u32 % 2)),
+                cause,
+                name: name.to_owned(),
+                count,
+                own: own.map(Nanos),
+                waited: Nanos(waited),
+            });
+        }
+    }
+    b.build()
 }

@@ -1,0 +1,38 @@
+//! The first checks in words: only what is wrong. How busy others were stands with the times, stolen time with the method.
+
+use super::Page;
+use crate::summary::Summary;
+use crate::text::{count, percent, seconds};
+
+/// From these shares on a figure of the program suffers, %.
+const WAITING_FOR_DISKS: f64 = 10.0;
+const THROTTLED: f64 = 1.0;
+
+pub(super) fn first_checks(summary: &Summary, page: &mut Page) {
+    let checks = &summary.first_checks;
+    let elapsed = summary.elapsed.value.unwrap_or(0.0);
+    let mut wrong = Vec::new();
+    let throttled = checks.quota_throttled.value;
+    if let Some(time) = throttled.filter(|time| time * 100.0 > elapsed * THROTTLED) {
+        wrong.push(format!(
+            "The CPU quota of the program's control group was reached: its threads stood still for {}, all together. \
+             Raise the quota, or use fewer threads.",
+            seconds(time)
+        ));
+    }
+    if let Some(pages) = checks.swapped_pages.value.filter(|pages| *pages > 0.0) {
+        let pages = count(pages);
+        wrong.push(format!("The machine swapped {pages} pages meanwhile: memory was too small."));
+    }
+    if let Some(share) = checks.io_wait_percent.value.filter(|share| *share >= WAITING_FOR_DISKS) {
+        let share = percent(share);
+        wrong.push(format!("CPUs idled {share} % of the time while somebody waited for I/O."));
+    }
+    if let Some(times) = checks.clock_throttles.value.filter(|times| *times > 0.0) {
+        wrong.push(format!("Cores lowered their clock {} times for heat.", count(times)));
+    }
+    if !wrong.is_empty() {
+        page.heading("First checks", "");
+        wrong.iter().for_each(|line| page.item(line));
+    }
+}
