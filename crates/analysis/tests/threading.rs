@@ -237,6 +237,15 @@ fn one_thread_alone_is_told() {
 }
 
 #[test]
+fn waits_that_nobody_saw_are_not_called_balanced() {
+    let Program { mut builder, .. } = program(1);
+    builder.ran((1, 2), (0.0, 1.0), 0.5, 0.0);
+    builder.waits((1, 2), WaitKind::Blocked, (None, None), (0.0, 1.0), (50, 0.5));
+    let found = sentences(&builder.build(), 2.0);
+    assert_eq!(found.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ["unexplained"]);
+}
+
+#[test]
 fn nothing_and_nonsense_make_no_figures_of_nothing() {
     let empty = Recording::default();
     let profile = Profile::new(&empty);

@@ -128,7 +128,9 @@ fn sampling(cpus: &[CpuId]) -> Ability {
 fn waits(sampling: &Ability) -> Ability {
     let (missing, remedy) = match sampling {
         Ability::Works => return Ability::Works,
-        Ability::Partly { remedy, .. } => ("only waits longer than 50 ms have a stack", remedy),
+        Ability::Partly { remedy, .. } => {
+            ("only waits that are met by ten looks a second have a stack", remedy)
+        }
         Ability::Unavailable { remedy, .. } => {
             ("threads are looked at ten times a second, switches are not followed", remedy)
         }

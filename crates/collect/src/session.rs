@@ -420,7 +420,8 @@ impl Session<'_> {
             Source::Perf(sampler) if sampler.sees_kernel() => return,
             Source::Perf(_) => {
                 "every switch of a thread was followed, but this user may not see where threads leave their CPU \
-                 (kernel.perf_event_paranoid is 2 or more): only waits longer than 50 ms have a stack"
+                 (kernel.perf_event_paranoid is 2 or more): waits are looked at ten times a second, and the others divided \
+                 like these"
             }
             Source::Ptrace(_) | Source::Proc => {
                 "no switches are announced without perf events: threads were looked at ten times a second, and what \

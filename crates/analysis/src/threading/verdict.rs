@@ -53,6 +53,7 @@ pub fn verdicts(profile: &Profile<'_>, found: &Threading, cpus: Option<f64>) -> 
     verdicts.extend(contention(profile, found, &workers));
     verdicts.extend(oversubscription(&workers, cpus));
     verdicts.extend(outside(profile, found, &workers));
+    verdicts.extend(unexplained(&workers));
     verdicts.sort_by(|a, b| b.percent.total_cmp(&a.percent));
     if verdicts.is_empty() {
         let worst = workers.sum.waited() + workers.sum.ready + workers.sum.spinning;
@@ -132,7 +133,9 @@ fn one_at_a_time(found: &Threading, workers: &Workers<'_>, cpus: Option<f64>) ->
     let idle = found.at_once.get(&0).copied().unwrap_or(0.0);
     let alone = found.at_once.get(&1).copied().unwrap_or(0.0);
     let (percent, of_running) = (100.0 * alone / all, 100.0 * alone / (all - idle));
-    if percent < WORTH || of_running < NEARLY || cpus.is_some_and(|cpus| cpus <= 1.0) {
+    // Without switches there are no such rows.
+    if all <= idle || percent < WORTH || of_running < NEARLY || cpus.is_some_and(|cpus| cpus <= 1.0)
+    {
         return None;
     }
     let of = cpus.map_or_else(String::new, |cpus| format!(", of {cpus} CPUs"));
@@ -207,6 +210,20 @@ fn oversubscription(workers: &Workers<'_>, cpus: Option<f64>) -> Option<Verdict>
         id: "oversubscribed",
         sentence: format!(
             "oversubscribed: {threads} threads want to run on {cpus} CPUs; each waits {percent:.0} % of its time for one"
+        ),
+        percent,
+    })
+}
+
+/// Threads wait, and nothing says for what; or their time itself is not known.
+fn unexplained(workers: &Workers<'_>) -> Option<Verdict> {
+    let reasons = [Reason::Unknown, Reason::Other, Reason::Futex, Reason::Fault];
+    let waited: f64 = reasons.iter().map(|reason| workers.sum.waiting[*reason as usize]).sum();
+    let percent = workers.percent(waited + workers.sum.unknown);
+    (percent >= WORTH).then(|| Verdict {
+        id: "unexplained",
+        sentence: format!(
+            "threads wait {percent:.0} % of their time for what is not known here: see `fathom report waits`"
         ),
         percent,
     })

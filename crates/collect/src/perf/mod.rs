@@ -46,7 +46,7 @@ impl PerfSampler {
     pub fn on_launch(child: Pid, settings: &Settings) -> Result<PerfSampler, OpenError> {
         let mut sampler = Opened::on_launch(child, settings).map(PerfSampler::new)?;
         if settings.wait_stack_rate.is_some() {
-            let mut tracker = SwitchTracker::default();
+            let mut tracker = SwitchTracker::new(sampler.sees_kernel());
             tracker.launched(child);
             sampler.switches = Some(tracker);
         }
@@ -57,7 +57,7 @@ impl PerfSampler {
     pub fn on_running(threads: &[Tid], settings: &Settings) -> Result<PerfSampler, OpenError> {
         let mut sampler = Opened::on_running(threads, settings).map(PerfSampler::new)?;
         if settings.wait_stack_rate.is_some() {
-            let mut tracker = SwitchTracker::default();
+            let mut tracker = SwitchTracker::new(sampler.sees_kernel());
             for tid in threads {
                 let Some(pid) = tracee::process_of(*tid) else { continue };
                 tracker.found(pid, *tid, tracee::status::stat_of_running(pid, *tid).is_some());

@@ -7,7 +7,8 @@
 //!                 (`perf_event_task_sched_out`, include/linux/perf_event.h, counts the switch, then announces it)
 //!   switch out    the thread's time on the CPU ends, a wait begins
 //!   switch in     the wait ends: a row of its own if it was as long as a window, else added to its like
-//!   a look        threads that wait for long without a stack are looked at where they are (`long_waits`)
+//!   a look        threads that wait for long without a stack are looked at where they are (`long_waits`); where the
+//!                 kernel gives no stacks, all that wait
 //! ```
 //! Sums of the time that a thread ran and waited are exact, also when only some waits have a stack: those without one are
 //! rows of their own, and analysis divides them. What is not known after records were lost is left out, not guessed.
@@ -58,8 +59,8 @@ struct Thread {
     running: Nanos,
     /// Of the sample right before a switch.
     place: Option<Place>,
-    /// Where it waited at a time, by a look at it.
-    looked_at: Option<(Nanos, Place)>,
+    /// Where it waited at a time, by a look at it. Two: records follow a look late.
+    looked_at: [Option<(Nanos, Place)>; 2],
     switched_since_read: bool,
     /// Run queue time as last read, and what came in since the last row.
     queued_before: Option<u64>,
@@ -82,11 +83,15 @@ pub struct SwitchTracker {
     running_since: Nanos,
     at_once: BTreeMap<u32, Nanos>,
     next_read: Nanos,
+    /// Waits of this length are looked at.
+    looks_from: Nanos,
 }
 
-impl Default for SwitchTracker {
-    fn default() -> SwitchTracker {
+impl SwitchTracker {
+    /// `has_stacks`: switches come with stacks, unless there are too many.
+    pub fn new(has_stacks: bool) -> SwitchTracker {
         SwitchTracker {
+            looks_from: if has_stacks { LONG_WAIT } else { Nanos(0) },
             threads: BTreeMap::new(),
             short: BTreeMap::new(),
             window: Nanos(0),
@@ -97,9 +102,7 @@ impl Default for SwitchTracker {
             next_read: Nanos(0),
         }
     }
-}
 
-impl SwitchTracker {
     /// A program that begins at time zero by running.
     pub fn launched(&mut self, pid: Pid) {
         self.threads.entry((pid, Tid(pid.0))).or_default().queued_before = Some(0);
@@ -214,16 +217,19 @@ impl SwitchTracker {
         }
         let began = sys::process::monotonic();
         for (&(pid, tid), thread) in &mut self.threads {
-            if std::mem::take(&mut thread.switched_since_read) {
+            let switched = std::mem::take(&mut thread.switched_since_read);
+            if switched {
                 thread.read_queue(pid, tid);
             }
             let nowhere = State::Off(WaitKind::Blocked, Place::default());
-            let looked_at = thread.looked_at.is_some_and(|(then, _)| then >= thread.since);
-            if thread.state == nowhere && !looked_at && time - thread.since >= LONG_WAIT {
+            let long = thread.state == nowhere && time - thread.since >= self.looks_from;
+            let known = thread.looked_at.iter().flatten().any(|(then, _)| *then >= thread.since);
+            // The state is that of the last look: who switches often may wait now.
+            if long && !known || switched && self.looks_from == Nanos(0) {
                 let at = Moment { time: now, pid, tid, cpu: None };
                 let place = long_waits::place(at, recorder)?;
-                thread.looked_at =
-                    place.map(|(stack, argument)| (now, (Some(stack), Some(argument))));
+                let place = place.map(|(stack, argument)| (now, (Some(stack), Some(argument))));
+                thread.looked_at = [place, thread.looked_at[0]];
             }
         }
         let took = sys::process::monotonic() - began;
@@ -341,9 +347,10 @@ impl SwitchTracker {
 impl Thread {
     /// Where it waited in this time: as its CPU was left, or else by the look at it meanwhile.
     fn place_of(&self, place: Place, (since, until): (Nanos, Nanos)) -> Place {
-        let looked_at = self.looked_at.filter(|(then, _)| (since..=until).contains(then));
+        let mut looks = self.looked_at.iter().flatten();
+        let looked_at = looks.find(|(then, _)| (since..=until).contains(then));
         match (place, looked_at) {
-            ((None, _), Some((_, looked_at))) => looked_at,
+            ((None, _), Some((_, looked_at))) => *looked_at,
             (place, _) => place,
         }
     }
@@ -375,7 +382,7 @@ mod tests {
     fn track(script: impl FnOnce(&mut SwitchTracker, &mut Recorder<'_>), end: u64) -> Vec<Fact> {
         let mut facts = Vec::new();
         let mut recorder = Recorder::new(&mut facts);
-        let mut tracker = SwitchTracker::default();
+        let mut tracker = SwitchTracker::new(true);
         script(&mut tracker, &mut recorder);
         tracker.finish(Nanos(end), &mut recorder).unwrap();
         drop(recorder);

@@ -43,6 +43,9 @@ pub(super) fn threads(summary: &Summary, page: &mut Page) {
         page.entry("Unknown", &shown(&threading.unknown_percent));
     }
     let cpus = figure(&threading.effective_cpus, number);
+    if threading.at_once.is_empty() {
+        return;
+    }
     page.heading("Threads running at once", &format!("{cpus} CPUs used effectively in the mean"));
     for row in &threading.at_once {
         let value = row.percent.value.unwrap_or(0.0);
