@@ -29,6 +29,7 @@ mod kernel;
 mod libc;
 mod library;
 mod lot;
+mod pmemobj;
 mod real;
 mod record;
 mod regions;

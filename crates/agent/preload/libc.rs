@@ -30,8 +30,14 @@ unsafe extern "C" {
 pub const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
 /// linux/auxvec.h: the address of 16 random bytes that the kernel put above the first thread's stack.
 pub const AT_RANDOM: usize = 25;
+/// dlfcn.h.
+pub const RTLD_LAZY: c_int = 1;
+/// dlfcn.h.
+pub const RTLD_NOLOAD: c_int = 4;
 /// errno.h.
 pub const ENOMEM: c_int = 12;
+/// errno.h.
+pub const ENOSYS: c_int = 38;
 /// errno.h.
 pub const EINVAL: isize = 22;
 /// time.h.

@@ -5,7 +5,7 @@
 //! served from the reserve. What comes from it is never given back.
 //! What not: counting.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,7 +15,8 @@ use super::libc;
 pub struct Real<F>(AtomicUsize, PhantomData<F>);
 
 impl<F: Copy> Real<F> {
-    const fn new() -> Real<F> {
+    /// Not looked for yet.
+    pub const fn new() -> Real<F> {
         Real(AtomicUsize::new(0), PhantomData)
     }
 
@@ -23,6 +24,20 @@ impl<F: Copy> Real<F> {
         // Safety: a name that ends with NUL; RTLD_NEXT looks behind our own library, so it cannot find us.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
         self.0.store(found as usize, Ordering::Relaxed);
+    }
+
+    /// It, looked for at the first call, also among libraries that only the one that calls us can see.
+    pub fn get_or_find(&self, name: &CStr) -> Option<F> {
+        if self.get().is_none() {
+            self.find(name);
+        }
+        self.get().or_else(|| {
+            let handle = pmemobj_library();
+            // Safety: a handle of a loaded library, and a name that ends with NUL.
+            let found = (!handle.is_null()).then(|| unsafe { libc::dlsym(handle, name.as_ptr()) });
+            self.0.store(found? as usize, Ordering::Relaxed);
+            self.get()
+        })
     }
 
     /// It, or null when the allocator has no such function or it was not looked for yet.
@@ -108,6 +123,23 @@ pub fn find_all() {
     MMAP64.find(c"mmap64");
     MUNMAP.find(c"munmap");
     MREMAP.find(c"mremap");
+}
+
+/// libpmemobj, where it was loaded out of sight of [`libc::RTLD_NEXT`] (dlopen(3), RTLD_LOCAL); null where it is not there.
+fn pmemobj_library() -> *mut c_void {
+    type Open = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
+    // By name: before glibc 2.34 it stands in a library that we must not need.
+    static OPEN: Real<Open> = Real::new();
+    if OPEN.get().is_none() {
+        OPEN.find(c"dlopen");
+    }
+    match OPEN.get() {
+        // Safety: a name that ends with NUL; with RTLD_NOLOAD nothing is loaded and no code of a library runs.
+        Some(open) => unsafe {
+            open(c"libpmemobj.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD)
+        },
+        None => core::ptr::null_mut(),
+    }
 }
 
 const RESERVE_BYTES: usize = 64 << 10;

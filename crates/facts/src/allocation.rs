@@ -18,6 +18,8 @@ pub enum AllocationCall {
     Realloc,
     /// `posix_memalign`, `aligned_alloc`, `memalign`, `valloc`, `pvalloc`.
     Aligned,
+    /// A function of libpmemobj: the block lies in a pool.
+    Persistent,
 }
 
 /// A block that was allocated and has a record.

@@ -49,7 +49,7 @@ words!(GaugeKind {
     MachineCpuTime = "machine-cpu-time",
 });
 
-words!(AllocationCall { Malloc = "malloc", Calloc = "calloc", Realloc = "realloc", Aligned = "aligned" });
+words!(AllocationCall { Malloc = "malloc", Calloc = "calloc", Realloc = "realloc", Aligned = "aligned", Persistent = "persistent" });
 words!(RegionKind {
     Anonymous = "anonymous",
     File = "file",

@@ -123,3 +123,5 @@ pub const CALL_CALLOC: u32 = 1;
 pub const CALL_REALLOC: u32 = 2;
 /// `posix_memalign`, `aligned_alloc`, `memalign`, `valloc`, `pvalloc`.
 pub const CALL_ALIGNED: u32 = 3;
+/// Functions of libpmemobj.
+pub const CALL_PERSISTENT: u32 = 8;

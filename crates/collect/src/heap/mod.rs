@@ -316,6 +316,7 @@ fn call(number: u32) -> AllocationCall {
         heap::CALL_CALLOC => AllocationCall::Calloc,
         heap::CALL_REALLOC => AllocationCall::Realloc,
         heap::CALL_ALIGNED => AllocationCall::Aligned,
+        heap::CALL_PERSISTENT => AllocationCall::Persistent,
         _ => AllocationCall::Malloc,
     }
 }

@@ -1,0 +1,276 @@
+//! Blocks in pools of libpmemobj: counted and recorded like heap blocks, as what they are.
+//!
+//! What for: the functions that allocate and free single objects, outside and inside of transactions (libpmemobj(7)).
+//! What not: root objects, lists, reservations; what a transaction that is aborted gives back stays counted as live, and
+//! so does all that is in a pool when it is closed.
+//!
+//! A program without the library never comes here. The library's functions are looked for at the first call, not before:
+//! a search in vain would leave its message for the program's next `dlerror`.
+//! A transaction's function may leave by `longjmp`, past our frames, which hold nothing that would have to be dropped.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+
+use super::count::{self, allocated, freed, give_back_or_restore, ready_or_early};
+use super::heap::CALL_PERSISTENT;
+use super::libc;
+use super::real::Real;
+
+/// `PMEMoid` of libpmemobj/base.h: a pool and an offset in it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Oid {
+    pool: u64,
+    offset: u64,
+}
+
+const NULL: Oid = Oid { pool: 0, offset: 0 };
+const FAILED: c_int = -1;
+
+type Direct = unsafe extern "C" fn(Oid) -> *mut c_void;
+static DIRECT: Real<Direct> = Real::new();
+
+/// Where an object lies; null for none.
+fn address(oid: Oid) -> *mut c_void {
+    if oid.offset == 0 {
+        return core::ptr::null_mut();
+    }
+    match DIRECT.get_or_find(c"pmemobj_direct") {
+        // Safety: an OID that the library gave, or that the program passes to it.
+        Some(direct) => unsafe { direct(oid) },
+        None => core::ptr::null_mut(),
+    }
+}
+
+fn count_new(oid: Oid, size: usize) {
+    let block = address(oid);
+    if let Some(thread) = ready_or_early() {
+        allocated(thread, block, size, CALL_PERSISTENT);
+    }
+}
+
+fn count_freed(oid: Oid) {
+    let block = address(oid);
+    if let Some(thread) = ready_or_early().filter(|_| !block.is_null()) {
+        freed(thread, block);
+    }
+}
+
+/// Counts what a function that moves an object did; `call` says whether it failed, and where the object is now.
+fn count_moved(old: Oid, size: usize, call: impl FnOnce() -> (bool, Oid)) {
+    let block = address(old);
+    let thread = ready_or_early();
+    let before = (!block.is_null() && thread.is_some()).then(|| count::released(block));
+    let (failed, new) = call();
+    let Some(thread) = thread else { return };
+    if let Some(before) = before {
+        give_back_or_restore(thread, block, before, failed);
+    }
+    if !failed && size != 0 {
+        allocated(thread, address(new), size, CALL_PERSISTENT);
+    }
+}
+
+/// What `to` points to.
+///
+/// # Safety
+/// Null, or an OID that the program passes to the library to be read.
+unsafe fn read(to: *const Oid) -> Oid {
+    // Safety: as the caller makes sure of.
+    if to.is_null() { NULL } else { unsafe { *to } }
+}
+
+/// Bytes of a text with its end.
+///
+/// # Safety
+/// A text that ends with NUL.
+unsafe fn text_bytes(text: *const c_char) -> usize {
+    // Safety: as the caller makes sure of.
+    unsafe { CStr::from_ptr(text) }.to_bytes_with_nul().len()
+}
+
+/// No library behind us, though the program calls it: it is told that this does not work.
+fn missing() -> c_int {
+    // Safety: this thread's errno.
+    unsafe { *libc::__errno_location() = libc::ENOSYS };
+    FAILED
+}
+
+/// A function that puts a new object's OID where the program wants it; without such a place the object has no address yet.
+macro_rules! allocate_into {
+    ($name:ident, ($($argument:ident: $type:ty),*), $size:expr) => {
+        /// libpmemobj's; see pmemobj_alloc(3).
+        ///
+        /// # Safety
+        /// As the library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            pool: *mut c_void,
+            to: *mut Oid,
+            $($argument: $type),*
+        ) -> c_int {
+            type Function = unsafe extern "C" fn(*mut c_void, *mut Oid, $($type),*) -> c_int;
+            static REAL: Real<Function> = Real::new();
+            const NAME: &CStr = name_of(concat!(stringify!($name), "\0"));
+            let Some(real) = REAL.get_or_find(NAME) else { return missing() };
+            // Safety: passed on as it came.
+            let result = unsafe { real(pool, to, $($argument),*) };
+            if result == 0 {
+                // Safety: on success the library has written it, if it is not null.
+                count_new(unsafe { read(to) }, $size);
+            }
+            result
+        }
+    };
+}
+
+allocate_into!(pmemobj_alloc,
+    (size: usize, kind: u64, constructor: *mut c_void, argument: *mut c_void), size);
+allocate_into!(pmemobj_xalloc,
+    (size: usize, kind: u64, flags: u64, constructor: *mut c_void, argument: *mut c_void), size);
+allocate_into!(pmemobj_zalloc, (size: usize, kind: u64), size);
+// Safety: the library has read the text to its end.
+allocate_into!(pmemobj_strdup, (text: *const c_char, kind: u64), unsafe { text_bytes(text) });
+
+/// A function that moves the object whose OID stands at a place of the program's.
+macro_rules! move_at {
+    ($name:ident) => {
+        /// libpmemobj's; see pmemobj_alloc(3).
+        ///
+        /// # Safety
+        /// As the library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            pool: *mut c_void,
+            at: *mut Oid,
+            size: usize,
+            kind: u64,
+        ) -> c_int {
+            type Function = unsafe extern "C" fn(*mut c_void, *mut Oid, usize, u64) -> c_int;
+            static REAL: Real<Function> = Real::new();
+            const NAME: &CStr = name_of(concat!(stringify!($name), "\0"));
+            let Some(real) = REAL.get_or_find(NAME) else { return missing() };
+            let mut result = FAILED;
+            // Safety: the library reads it, too.
+            count_moved(unsafe { read(at) }, size, || {
+                // Safety: passed on as it came; afterwards it is written.
+                unsafe {
+                    result = real(pool, at, size, kind);
+                    (result != 0, read(at))
+                }
+            });
+            result
+        }
+    };
+}
+
+move_at!(pmemobj_realloc);
+move_at!(pmemobj_zrealloc);
+
+/// A function that returns the OID of a new object.
+macro_rules! allocate {
+    ($name:ident, ($($argument:ident: $type:ty),*), $size:expr) => {
+        /// libpmemobj's; see pmemobj_tx_alloc(3).
+        ///
+        /// # Safety
+        /// As the library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> Oid {
+            static REAL: Real<unsafe extern "C" fn($($type),*) -> Oid> = Real::new();
+            const NAME: &CStr = name_of(concat!(stringify!($name), "\0"));
+            let Some(real) = REAL.get_or_find(NAME) else {
+                missing();
+                return NULL;
+            };
+            // Safety: passed on as it came.
+            let oid = unsafe { real($($argument),*) };
+            if oid.offset != 0 {
+                count_new(oid, $size);
+            }
+            oid
+        }
+    };
+}
+
+allocate!(pmemobj_tx_alloc, (size: usize, kind: u64), size);
+allocate!(pmemobj_tx_zalloc, (size: usize, kind: u64), size);
+allocate!(pmemobj_tx_xalloc, (size: usize, kind: u64, flags: u64), size);
+// Safety: the library has read the text to its end.
+allocate!(pmemobj_tx_strdup, (text: *const c_char, kind: u64), unsafe { text_bytes(text) });
+
+/// A transaction's function that moves an object.
+macro_rules! move_object {
+    ($name:ident) => {
+        /// libpmemobj's; see pmemobj_tx_alloc(3).
+        ///
+        /// # Safety
+        /// As the library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(old: Oid, size: usize, kind: u64) -> Oid {
+            static REAL: Real<unsafe extern "C" fn(Oid, usize, u64) -> Oid> = Real::new();
+            const NAME: &CStr = name_of(concat!(stringify!($name), "\0"));
+            let Some(real) = REAL.get_or_find(NAME) else {
+                missing();
+                return NULL;
+            };
+            let mut new = NULL;
+            count_moved(old, size, || {
+                // Safety: passed on as it came.
+                new = unsafe { real(old, size, kind) };
+                (new.offset == 0 && size != 0, new)
+            });
+            new
+        }
+    };
+}
+
+move_object!(pmemobj_tx_realloc);
+move_object!(pmemobj_tx_zrealloc);
+
+/// pmemobj_free(3).
+///
+/// # Safety
+/// As the library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pmemobj_free(at: *mut Oid) {
+    static REAL: Real<unsafe extern "C" fn(*mut Oid)> = Real::new();
+    let Some(real) = REAL.get_or_find(c"pmemobj_free") else { return };
+    // Safety: the library reads it, too; passed on as it came.
+    unsafe {
+        count_freed(read(at));
+        real(at);
+    }
+}
+
+/// pmemobj_tx_free(3): the object is gone when the transaction is committed; it is counted here.
+///
+/// # Safety
+/// As the library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pmemobj_tx_free(oid: Oid) -> c_int {
+    static REAL: Real<unsafe extern "C" fn(Oid) -> c_int> = Real::new();
+    let Some(real) = REAL.get_or_find(c"pmemobj_tx_free") else { return missing() };
+    count_freed(oid);
+    // Safety: passed on as it came.
+    unsafe { real(oid) }
+}
+
+/// pmemobj_tx_xfree(3).
+///
+/// # Safety
+/// As the library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pmemobj_tx_xfree(oid: Oid, flags: u64) -> c_int {
+    static REAL: Real<unsafe extern "C" fn(Oid, u64) -> c_int> = Real::new();
+    let Some(real) = REAL.get_or_find(c"pmemobj_tx_xfree") else { return missing() };
+    count_freed(oid);
+    // Safety: passed on as it came.
+    unsafe { real(oid, flags) }
+}
+
+/// A name with its end, as text; checked when this is compiled.
+const fn name_of(name: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(name.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => c"",
+    }
+}

@@ -1,0 +1,274 @@
+//! Memory objects beside bursts: heap blocks, mapped regions and variables, against a program that knows where they lie;
+//! and that the program runs as alone.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use base::{Nanos, RemoteAddr};
+use facts::{AllocationCall, Recording, Region, RegionKind};
+use testkit::programs::{
+    Fathom, assert_ended_well, facts_of, is_root, number, recipe, skip, target,
+};
+
+fn fathom(name: &str) -> Fathom {
+    Fathom::new(env!("CARGO_BIN_EXE_fathom"), name)
+}
+
+const RUN: [&str; 6] = ["run", "-q", "-r", "result", "-k", "dram-bandwidth-limits=false"];
+
+fn run(fathom: &Fathom, options: &[&str], program: &Path, arguments: &[&str]) -> Output {
+    let mut words = RUN.to_vec();
+    words.extend(options);
+    words.extend(["--", program.to_str().expect("a path of ours")]);
+    words.extend(arguments);
+    fathom.output(&words)
+}
+
+fn recording(fathom: &Fathom) -> Recording {
+    let verified = fathom.output(["verify", "result"]);
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+    store::open(&fathom.scratch.join("result")).expect("the result opens").recording
+}
+
+/// A program that tells where its memory lies.
+struct Known {
+    recording: Recording,
+    told: BTreeMap<String, String>,
+}
+
+impl Known {
+    fn of(fathom: &Fathom, program: &str) -> Known {
+        let output = run(fathom, &[], &target(program), &[]);
+        assert_ended_well(&output);
+        Known { recording: recording(fathom), told: facts_of(&output.stdout) }
+    }
+
+    fn told(&self, what: &str) -> u64 {
+        u64::from_str_radix(&self.told[what], 16).expect("a hexadecimal number")
+    }
+
+    /// The last region that holds the first byte of what the program tells of, which it mapped.
+    fn region(&self, what: &str, kind: RegionKind) -> &Region {
+        let at = self.told(what);
+        let held = |region: &&Region| at.wrapping_sub(region.start.0) < region.bytes.0;
+        let found = self.recording.regions.iter().filter(held).find(|region| region.kind == kind);
+        found.unwrap_or_else(|| panic!("{what} at {at:x} among {:#?}", self.recording.regions))
+    }
+
+    /// The functions that called for a region, innermost first.
+    fn callers(&self, region: &Region) -> Vec<&str> {
+        let nodes: BTreeMap<_, _> =
+            self.recording.stack_nodes.iter().map(|node| (node.id, node)).collect();
+        let mut at = region.stack;
+        let mut names = Vec::new();
+        while let Some(node) = at.and_then(|id| nodes.get(&id)) {
+            let here =
+                |frame: &&facts::Frame| (frame.module, frame.offset) == (node.module, node.offset);
+            names.extend(self.recording.frames.iter().filter(here).map(|f| f.function.as_str()));
+            at = node.parent;
+        }
+        names
+    }
+
+    fn end_of(&self, start: u64) -> Option<Nanos> {
+        let mut ends = self.recording.region_ends.iter();
+        ends.find(|end| end.start == RemoteAddr(start)).map(|end| end.time)
+    }
+}
+
+#[test]
+fn mapped_memory_has_its_kind_its_caller_and_its_end() {
+    let fathom = fathom("objects-mapped");
+    let known = Known::of(&fathom, "mapped_memory");
+    for (what, kind, caller) in [
+        ("anonymous", RegionKind::Anonymous, "map_anonymous"),
+        ("shared", RegionKind::Shared, "map_shared"),
+        ("file", RegionKind::File, "map_file"),
+        ("moved", RegionKind::Anonymous, "move"),
+    ] {
+        let region = known.region(what, kind);
+        assert_eq!(region.start.0, known.told(what), "{what}");
+        assert_eq!(region.bytes.0, known.told(&format!("{what}_bytes")), "{what}");
+        assert_eq!(known.callers(region).first(), Some(&caller), "{what}");
+        assert_eq!(region.tid.map(|tid| tid.0), Some(region.pid.0), "{what}");
+    }
+    assert!(known.region("file", RegionKind::File).name.ends_with("/mapped_memory.data"));
+    let [moved, file] = ["moved", "file"].map(|what| known.end_of(known.told(what)));
+    let left = known.end_of(known.told("anonymous"));
+    assert!(left.is_some() && left < moved && left < file, "{:?}", known.recording.region_ends);
+    let kinds = [RegionKind::Break, RegionKind::Stack];
+    for (kind, name) in kinds.into_iter().zip(["[heap]", "[stack]"]) {
+        let found = known.recording.regions.iter().any(|r| r.kind == kind && r.name == name);
+        assert!(found, "{name} among {:#?}", known.recording.regions);
+    }
+    let block = known.told("block");
+    let block = known.recording.allocations.iter().find(|found| found.address.0 == block);
+    assert_eq!(block.map(|block| block.size.0), Some(known.told("block_bytes")));
+    let ours = |name: &str| name.contains("fathom_agent") || name.contains("memfd:fathom");
+    assert!(!known.recording.regions.iter().any(|region| ours(&region.name)));
+}
+
+#[test]
+fn variables_have_their_place_and_stripped_ones_their_section() {
+    for (program, [zeroes, constants]) in [
+        ("mapped_memory", ["zeroes", "constants"]),
+        (
+            "mapped_memory_stripped",
+            ["[.bss of mapped_memory_stripped]", "[.data of mapped_memory_stripped]"],
+        ),
+    ] {
+        let fathom = fathom("objects-variables");
+        let known = Known::of(&fathom, program);
+        for (what, name) in [("zeroes", zeroes), ("constants", constants)] {
+            let (at, bytes) = (known.told(what), known.told(&format!("{what}_bytes")));
+            let mut globals = known.recording.globals.iter();
+            let held = |start: u64, length: u64| start <= at && at + bytes <= start + length;
+            let found = globals.find(|found| held(found.start.0, found.bytes.0));
+            assert_eq!(found.map(|found| found.name.as_str()), Some(name), "{program} {what}");
+        }
+    }
+}
+
+#[test]
+fn blocks_in_a_pool_are_blocks_too() {
+    let Some(program) = recipe("pmdk_triad_after") else { return };
+    let fathom = fathom("objects-pool");
+    let pool = fathom.scratch.join("pool");
+    let pool = pool.to_str().expect("a path of ours");
+    let words = ["--elements", "300000", "--repeat", "3", "--pool", pool];
+    let output = run(&fathom, &[], &program, &words);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let recording = recording(&fathom);
+    let blocks: Vec<_> = recording
+        .allocations
+        .iter()
+        .filter(|block| block.call == AllocationCall::Persistent)
+        .collect();
+    assert_eq!(blocks.iter().map(|block| block.size.0).collect::<Vec<_>>(), [1_200_000; 3]);
+    let pool = recording.regions.iter().find(|region| region.name.ends_with("/pool"));
+    let pool = pool.expect("the pool is mapped");
+    for block in blocks {
+        assert!(block.address.0.wrapping_sub(pool.start.0) < pool.bytes.0, "{block:?} {pool:?}");
+    }
+}
+
+#[test]
+fn huge_pages_are_told_apart() {
+    let free = std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+    let free = free.ok().and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(0);
+    if free < 4 {
+        return skip("fewer than 4 huge pages are free here (vm.nr_hugepages)");
+    }
+    let fathom = fathom("objects-huge");
+    let output = run(&fathom, &[], &target("huge_mapping"), &[]);
+    assert_ended_well(&output);
+    let told = facts_of(&output.stdout);
+    let at = u64::from_str_radix(&told["huge"], 16).expect("a hexadecimal number");
+    let recording = recording(&fathom);
+    let region = recording.regions.iter().find(|region| region.start.0 == at);
+    let region = region.expect("the mapping");
+    assert_eq!((region.kind, region.page.map(|page| page.0)), (RegionKind::Huge, Some(2 << 20)));
+    assert_eq!(region.bytes.0, 8 << 20);
+}
+
+/// The environment differs where the guide says so, and not with the knob.
+#[test]
+fn what_is_preloaded_can_be_left_out() {
+    for (knob, loaded) in [("true", true), ("false", false)] {
+        let fathom = fathom("objects-knob");
+        let knob = format!("analyze-mem-objects={knob}");
+        let output = run(&fathom, &["-k", &knob], Path::new("/usr/bin/env"), &[]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(text.contains("libfathom_agent-"), loaded, "{text}");
+        let recording = recording(&fathom);
+        assert_eq!(recording.heap_totals.is_empty(), !loaded);
+        assert_eq!(recording.regions.is_empty(), !loaded);
+    }
+}
+
+#[test]
+fn what_the_program_preloads_itself_stays() {
+    let fathom = fathom("objects-preload");
+    let source = fathom.scratch.join("own.c");
+    let text = "#include <stdlib.h>\n#include <unistd.h>\nstatic int calls;\n\
+                void *__libc_malloc(size_t);\n\
+                void *malloc(size_t size) { calls++; return __libc_malloc(size); }\n\
+                __attribute__((destructor)) static void end(void) { if (calls) write(2, \"own malloc\\n\", 11); }\n";
+    std::fs::write(&source, text).expect("a file can be written");
+    let library = fathom.scratch.join("own.so");
+    let made = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &source])
+        .output()
+        .expect("cc can be started");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let output = fathom
+        .command(RUN.iter().copied().chain(["--"]))
+        .arg(target("malloc_mix"))
+        .args(["--rounds", "20"])
+        .env("LD_PRELOAD", &library)
+        .output()
+        .expect("fathom can be started");
+    assert_ended_well(&output);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("own malloc"), "{output:?}");
+    let known = facts_of(&output.stdout);
+    let heap = &fathom.report("result", &["summary"])["heap"];
+    // cc's own library may allocate; fathom itself has it preloaded, too.
+    let bytes = heap["bytes_allocated"]["value"].as_f64().expect("a number");
+    assert!((bytes - number(&known, "bytes_asked")).abs() < 1.0, "{heap}");
+}
+
+#[test]
+fn programs_run_as_alone() {
+    for name in [
+        "fork_children",
+        "threads_churn",
+        "signal_storm",
+        "vfork_exec",
+        "exec_chain",
+        "self_check_static",
+    ] {
+        let fathom = fathom("objects-life");
+        let program = target(name);
+        let alone = Command::new(&program).output().expect("it can be started");
+        let options = ["-k", "burst-interval=2", "-k", "overhead=50"];
+        let output = run(&fathom, &options, &program, &[]);
+        assert_eq!(output.status.code(), alone.status.code(), "{name}: {output:?}");
+        recording(&fathom);
+    }
+}
+
+/// Killed while the program allocates, maps and runs bursts: the program ends well.
+#[test]
+fn killing_the_profiler_leaves_the_program_running() {
+    if !is_root() {
+        return;
+    }
+    for pause in [50, 150, 250] {
+        let fathom = fathom("objects-killed");
+        let file = fathom.scratch.join("said");
+        let said = std::fs::File::create(&file).expect("a file can be made");
+        let program = target("mapped_memory");
+        let mut child = fathom
+            .command(RUN.iter().copied().chain([
+                "-k",
+                "burst-interval=2",
+                "-k",
+                "overhead=50",
+                "--",
+            ]))
+            .arg(&program)
+            .stdout(said)
+            .spawn()
+            .expect("fathom can be started");
+        std::thread::sleep(std::time::Duration::from_millis(pause));
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends");
+        let ended = (0..600).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            std::fs::read_to_string(&file).is_ok_and(|said| said.contains("EXIT-SUCCESS"))
+        });
+        assert!(ended, "{pause} ms: {:?}", std::fs::read_to_string(&file));
+    }
+}
