@@ -139,6 +139,7 @@ fn bytes_of(text: &str) -> Option<Bytes> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::known::Known;
     use super::*;
 
     const MAPS: &str = "\
@@ -201,6 +202,42 @@ garbage
             Some(RemoteAddr(0x7f01_0080_1000))
         );
         assert_eq!(snapshot.holding(RemoteAddr(0x7f01_0000_0fff)), None);
+    }
+
+    /// Whatever the text is, ranges are ordered and what is told of them adds up: after a look all is known.
+    #[test]
+    fn any_text_gives_ranges_in_order() {
+        let mut state = 0x9e37_79b9_7f4a_7c15u64;
+        let mut below = |bound: usize| {
+            // xorshift64* (Vigna 2016): a failure repeats.
+            state ^= state >> 12;
+            state ^= state << 25;
+            state ^= state >> 27;
+            (state.wrapping_mul(0x2545_f491_4f6c_dd1d) % bound as u64) as usize
+        };
+        let mut known = Known::default();
+        for _ in 0..3000 {
+            let mut text = MAPS.as_bytes().to_vec();
+            for _ in 0..=below(20) {
+                let at = below(text.len());
+                text[at] = b"0123456789abcdef- rwxps[]/\n"[below(28)];
+            }
+            let text = String::from_utf8_lossy(&text);
+            let snapshot = Snapshot::parse(&text, &huge_mounts(&text), None);
+            for (start, end) in known.ended(&snapshot.mapped) {
+                assert!(start < end && known.remove(start, end));
+            }
+            let mut last = RemoteAddr(0);
+            for range in &snapshot.ranges {
+                assert!(last <= range.start && range.start < range.end);
+                last = range.end;
+                for new in known.news(range) {
+                    assert!(new.range.start < new.range.end && new.range.end <= range.end);
+                    known.insert(&new.range, base::Nanos(0));
+                }
+                assert_eq!(known.news(range), []);
+            }
+        }
     }
 
     #[test]
