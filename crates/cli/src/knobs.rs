@@ -23,7 +23,7 @@ pub struct Knob {
 
 /// All knobs.
 #[rustfmt::skip] // One line a knob.
-pub const KNOBS: [Knob; 12] = [
+pub const KNOBS: [Knob; 13] = [
     Knob { name: "sampling-interval", default: "1", vtune: "sampling-interval", meaning: "ms of CPU time between two samples of a thread, 0.1 to 1000" },
     Knob { name: "stack-size", default: "8192", vtune: "stack-size", meaning: "bytes of stack copied per sample for unwinding, 256 to 65000" },
     Knob { name: "sampling-mode", default: "auto", vtune: "sampling-mode", meaning: "auto (best allowed), ptrace, or off (totals only)" },

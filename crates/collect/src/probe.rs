@@ -76,6 +76,8 @@ pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
             what: "what threads wait for",
             means: "perf_event_open, switches of threads",
             ability: waits,
+        },
+        Finding {
             what: "entries into the kernel, with their time",
             means: "bpf(2) at raw tracepoints",
             ability: kernel_tracing(cpus),

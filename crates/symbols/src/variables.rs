@@ -60,48 +60,6 @@ impl Variables {
         let next = self.list.partition_point(|variable| variable.start.0 <= wanted);
         let variable = self.list.get(next.checked_sub(1)?)?;
         match wanted - variable.start.0 {
-}}
-
-    pub fn new(elf: &Elf<'_>) -> Variables {
-        let file = elf.file();
-        let is_data = |symbol: &object::Symbol<'_, '_>| {
-            symbol.kind() == object::SymbolKind::Data && symbol.address() != 0
-        };
-        let mut variables: Vec<Variable> = file
-            .symbols()
-            .filter(is_data)
-            .chain(file.dynamic_symbols().filter(is_data))
-            .filter_map(|symbol| {
-                let name = symbol.name().ok()?.to_owned();
-                Some(Variable { start: symbol.address(), size: symbol.size(), name })
-            })
-            .collect();
-        // Of several names of one address the first in the alphabet, so that the answer is always the same.
-        variables.sort_by(|a, b| (a.start, &a.name).cmp(&(b.start, &b.name)));
-        variables.dedup_by_key(|variable| variable.start);
-        Variables { variables, code: elf.code_segments().collect() }
-    }
-
-    /// The name at `address` of a process that has the file's code at offset `offset` mapped at `mapped`: `lock`, or
-    /// `table+0x28` inside of a variable.
-    #[must_use]
-    pub fn at(
-        &self,
-        address: RemoteAddr,
-        mapped: RemoteAddr,
-        offset: FileOffset,
-    ) -> Option<String> {
-        // Mappings are rounded to pages, so they may begin a little before their segment does.
-        let holds =
-            |(start, end, _): &&(u64, u64, u64)| start & !0xfff <= offset.0 && offset.0 < *end;
-        let (start, _, stated) = self.code.iter().find(holds)?;
-        let mapped_stated = stated.wrapping_sub(*start).wrapping_add(offset.0);
-        let wanted = address.0.wrapping_sub(mapped.0).wrapping_add(mapped_stated);
-        let next = self.variables.partition_point(|variable| variable.start <= wanted);
-        let variable = self.variables.get(next.checked_sub(1)?)?;
-        let inside = wanted - variable.start;
-        let size = if variable.size > 0 { variable.size } else { LARGEST_WITHOUT_SIZE };
-        match inside {
             0 => Some(variable.name.clone()),
             inside if inside < variable.bytes.0 => Some(format!("{}+{inside:#x}", variable.name)),
             _ => None,
