@@ -41,6 +41,11 @@ pub enum Command {
         after_help = "Examples:\n  fathom diff r000hs r001hs\n  fathom diff --base r000hs r002hs r004hs --new r001hs r003hs r005hs\n  fathom diff -r old1 -r old2 -r old3 -- new1 new2 new3 --gate 'elapsed<=3%'\n  fathom diff r000ma r001ma --view bandwidth -g source-line\n\nOne run a side shows how figures differ, but not whether the program changed: that needs\nrepeated runs of both, recorded in turn (three at least; ten find 3 % on a quiet machine)."
     )]
     Diff(DiffArguments),
+    /// Run a program with several numbers of threads: speed-up, bandwidth, where it saturates, what the next would bring
+    #[command(
+        after_help = "Examples:\n  fathom scale --threads 1,2,4,8 -- ./solver input.dat\n  fathom scale --threads 1-8 --repeat 5 --svg scale.svg -- ./stream --threads {threads}\n  fathom scale --threads 1-4 --figure Triad: -e GOMAXPROCS={threads} -- ./stream\n\n{threads} in arguments and -e stands for the number of threads. Set besides: OMP_NUM_THREADS,\nMKL_NUM_THREADS, OPENBLAS_NUM_THREADS, RAYON_NUM_THREADS. The program's output is kept in files\nof the result directory."
+    )]
+    Scale(ScaleArguments),
     /// Show what this machine is and can do: caches, pages, NUMA, measured bandwidth, latency, FLOPS
     #[command(
         after_help = "Examples:\n  fathom machine\n  fathom machine --refresh\n  fathom machine --format json"
@@ -224,6 +229,48 @@ pub struct DiffArguments {
     /// At most so many rows by function
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
+}
+
+#[derive(Args, Debug)]
+pub struct ScaleArguments {
+    /// Numbers of threads, e.g. `1,2,4` or `1-8,16` [default: 1 to 8, then powers of two, to the CPUs that may be used]
+    #[arg(short, long, value_name = "LIST")]
+    pub threads: Option<String>,
+    /// Timed runs with each number of threads
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    /// Directory for everything; must not exist [default: the next free of r000sc, r001sc ...]
+    #[arg(short, long, value_name = "DIR")]
+    pub result: Option<PathBuf>,
+    /// Set a variable for the program, e.g. `GOMAXPROCS={threads}` (repeatable)
+    #[arg(short, long, value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
+    /// Also show the number that the program prints behind this text
+    #[arg(long, value_name = "TEXT")]
+    pub figure: Option<String>,
+    /// Times only: no runs under the collector, so no GB/s and GFLOP/s
+    #[arg(long)]
+    pub no_collect: bool,
+    /// Set a knob of the collected runs; see `fathom knobs`
+    #[arg(short, long = "knob", value_name = "NAME=VALUE")]
+    pub knobs: Vec<String>,
+    /// Write the plots to this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// How to write it
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// No progress
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The program and its arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required = true,
+        value_name = "PROGRAM ARGS"
+    )]
+    pub command: Vec<OsString>,
 }
 
 #[derive(Args, Debug)]

@@ -148,6 +148,17 @@ pub fn collect_program(
     kept.map(|()| exit)
 }
 
+/// Runs a program under `memory-access` into a result, for another command. What goes wrong after it ran is an error too.
+pub fn collect_program(
+    program: Started,
+    collection: &Collection,
+    began: Nanos,
+) -> Result<ExitKind, Failure> {
+    let what = WhatToWatch::Program(program);
+    let (exit, kept) = collect_result(Analysis::MemoryAccess, what, collection, began)?;
+    kept.map(|()| exit)
+}
+
 fn collect_target(
     analysis: Analysis,
     what: WhatToWatch,
@@ -174,6 +185,7 @@ fn collect_result(
     let file = match &what {
         WhatToWatch::Program(program) => Some(find_program(&program.command[0])?),
         WhatToWatch::Process(_) | WhatToWatch::Machine => None,
+        WhatToWatch::Process(_) => None,
     };
     let (host, problems) = calibrate::host();
     // Before any thread is started: threads inherit the mask.
@@ -211,6 +223,8 @@ fn collect_result(
                 .to_owned(),
         );
     }
+        WhatToWatch::Process(_) => (Vec::new(), None),
+    };
     let options = Options {
         environment,
         output,

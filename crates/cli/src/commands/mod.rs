@@ -8,6 +8,7 @@ pub mod machine;
 pub mod report;
 pub mod try_remedies;
 mod variables;
+pub mod scale;
 pub mod verify;
 
 use std::io::Write;

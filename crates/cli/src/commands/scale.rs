@@ -1,0 +1,394 @@
+//! `fathom scale`: runs a program with several numbers of threads, times it, and says how it scales.
+//!
+//! Steps, and what a failure leaves behind: the directory is made (nothing was run); runs without collector, in random
+//! order so that a machine that slows down touches all numbers of threads alike; one run each under `collect
+//! memory-access`; `scale.json`. The output of each last run, and whole results, stay in the directory whatever fails.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use base::Nanos;
+use facts::ExitKind;
+use facts::host::Host;
+use report::scale::{Collected, ScaleInput, ScalePoint};
+use report::{Document, Scale};
+use sys::process::{
+    Launch, ProcessFd, Suspended, Usage, Waited, monotonic, poll_readable, try_wait,
+};
+
+use super::collect::{Started, collect_program, find_program, pass_on};
+use crate::arguments::{Collection, ScaleArguments};
+use crate::exit::{CANNOT_MEASURE, Failure, USAGE};
+use crate::progress::Progress;
+
+/// Stands for the number of threads in arguments and variables.
+const PLACE: &str = "{threads}";
+/// Variables by which OpenMP, MKL, OpenBLAS and Rayon are told their number of threads.
+const VARIABLES: [&str; 4] =
+    ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"];
+
+/// Runs the sweep and shows what it came to.
+pub fn scale(arguments: ScaleArguments) -> Result<ExitCode, Failure> {
+    let (host, _) = calibrate::host();
+    let counts = match &arguments.threads {
+        Some(text) => thread_list(text)?,
+        None => usual_counts(usable_cpus(&host)),
+    };
+    let sweep = Sweep::prepare(&arguments)?;
+    let mut points: Vec<ScalePoint> =
+        counts.iter().map(|&threads| ScalePoint { threads, ..ScalePoint::default() }).collect();
+    if let Some(exit) = sweep.time(&mut points)? {
+        return Ok(exit);
+    }
+    let mut notes = cpu_notes(&host, &counts);
+    if !arguments.no_collect
+        && let Some(exit) = sweep.collect(&mut points, &mut notes)?
+    {
+        return Ok(exit);
+    }
+    let words =
+        |words: &[OsString]| words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let input = ScaleInput {
+        result: super::shown_name(&sweep.directory),
+        command: words(&arguments.command),
+        points,
+        figure: arguments.figure.clone(),
+        notes,
+    };
+    let scale = Scale::new(&input)
+        .ok_or_else(|| Failure::new(CANNOT_MEASURE, anyhow::anyhow!("no run took any time")))?;
+    let svg = arguments.svg.as_ref().map(|file| (file.clone(), scale.svg()));
+    let document = Document::Scale(Box::new(scale));
+    write(&sweep.directory.join("scale.json"), &document.json())?;
+    if let Some((file, svg)) = svg {
+        write(&file, &svg)?;
+    }
+    super::print(&super::rendered(&document, arguments.format))
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(file, text).map_err(|error| {
+        let what = format!("cannot write {}", file.display());
+        Failure::new(CANNOT_MEASURE, anyhow::Error::new(error).context(what))
+    })
+}
+
+struct Sweep<'a> {
+    arguments: &'a ScaleArguments,
+    file: PathBuf,
+    directory: PathBuf,
+}
+
+/// One run without collector.
+struct Timed {
+    wall: Nanos,
+    usage: Usage,
+    exit: ExitKind,
+}
+
+impl Sweep<'_> {
+    fn prepare(arguments: &ScaleArguments) -> Result<Sweep<'_>, Failure> {
+        let file = find_program(&arguments.command[0])?;
+        if let Some(wrong) = arguments.env.iter().find(|word| !word.contains('=')) {
+            return Err(Failure::usage(format!("'{wrong}' sets no variable: write NAME=VALUE")));
+        }
+        let directory = match &arguments.result {
+            Some(directory) => directory.clone(),
+            None => {
+                let free = store::next_free(Path::new("."), "sc");
+                free.strip_prefix(".").map(Path::to_owned).unwrap_or(free)
+            }
+        };
+        std::fs::create_dir(&directory).map_err(|error| {
+            let code = match error.kind() {
+                std::io::ErrorKind::AlreadyExists => USAGE,
+                _ => CANNOT_MEASURE,
+            };
+            let what = format!("cannot make {}", directory.display());
+            Failure::new(code, anyhow::Error::new(error).context(what))
+        })?;
+        Ok(Sweep { arguments, file, directory })
+    }
+
+    /// The program as it is started with so many threads.
+    fn program(&self, threads: u32) -> Result<Started, Failure> {
+        let set = |name: &str, value: &OsStr| (OsString::from(name), value.to_owned());
+        let number = OsString::from(threads.to_string());
+        let mut environment: Vec<_> = VARIABLES.iter().map(|name| set(name, &number)).collect();
+        for word in &self.arguments.env {
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            environment.retain(|(other, _)| other.to_str() != Some(name));
+            environment.push(set(name, OsStr::new(&value.replace(PLACE, &threads.to_string()))));
+        }
+        let output = self.output(threads);
+        let output = File::create(&output).map_err(|error| {
+            let what = format!("cannot write {}", output.display());
+            Failure::new(CANNOT_MEASURE, anyhow::Error::new(error).context(what))
+        })?;
+        let command =
+            self.arguments.command.iter().map(|word| with_threads(word, threads)).collect();
+        Ok(Started { command, environment, output: Some(output) })
+    }
+
+    fn output(&self, threads: u32) -> PathBuf {
+        self.directory.join(format!("threads-{threads}.out"))
+    }
+
+    /// Times all runs; a failure of the program ends it with the code to exit with.
+    fn time(&self, points: &mut [ScalePoint]) -> Result<Option<ExitCode>, Failure> {
+        let mut progress = Progress::new(!self.arguments.quiet);
+        let mut order = Order(0x5ca1e);
+        let repeats = self.arguments.repeat;
+        let all = repeats as usize * points.len();
+        let mut done = 0;
+        for round in 1..=repeats {
+            for at in order.shuffled(points.len()) {
+                let point = &mut points[at];
+                let threads = point.threads;
+                progress.show(
+                    done as f64 / all as f64,
+                    &format!("{threads} threads, run {round} of {repeats}"),
+                );
+                let run = self.run(threads)?;
+                done += 1;
+                if run.exit != ExitKind::Code(0) {
+                    drop(progress);
+                    return Ok(Some(self.failed(threads, run.exit)));
+                }
+                point.seconds.push(run.wall.seconds());
+                point.cpu_seconds.push(run.usage.cpu().seconds());
+                if let Some(label) = &self.arguments.figure {
+                    point.printed.push(self.figure(threads, label)?);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn run(&self, threads: u32) -> Result<Timed, Failure> {
+        let program = self.program(threads)?;
+        let launch = Launch {
+            file: &self.file,
+            arguments: &program.command,
+            environment: &program.environment,
+            own_group: false,
+            output: program.output.as_ref().map(AsFd::as_fd),
+        };
+        let failure = |error: anyhow::Error| Failure::new(CANNOT_MEASURE, error);
+        let child = Suspended::fork(&launch).map_err(|error| failure(error.into()))?;
+        let began = monotonic();
+        let pid = child.release(&mut || {}).map_err(|error| failure(error.into()))?;
+        // Without it (before Linux 5.3) the end is seen at the next look.
+        let end = ProcessFd::open(pid).ok();
+        loop {
+            match &end {
+                Some(end) => {
+                    let _ = poll_readable(&[end.as_fd()], Duration::from_secs(1));
+                }
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+            let (exit, usage) = match try_wait(pid).map_err(|error| failure(error.into()))? {
+                Waited::Exited(code, usage) => (ExitKind::Code(code), usage),
+                Waited::Killed(signal, usage) => (ExitKind::Signal(signal), usage),
+                Waited::Running | Waited::Stopped(_) => continue,
+            };
+            return Ok(Timed { wall: monotonic() - began, usage, exit });
+        }
+    }
+
+    /// One run each under the collector. What cannot be collected is a remark: the times stand.
+    fn collect(
+        &self,
+        points: &mut [ScalePoint],
+        notes: &mut Vec<String>,
+    ) -> Result<Option<ExitCode>, Failure> {
+        for point in points.iter_mut() {
+            let threads = point.threads;
+            let directory = self.directory.join(format!("threads-{threads}"));
+            if !self.arguments.quiet {
+                eprintln!("fathom: collecting with {threads} threads");
+            }
+            let collection = Collection {
+                result: Some(directory.clone()),
+                duration: None,
+                knobs: self.arguments.knobs.clone(),
+                limit: 200,
+                quiet: true,
+            };
+            match collect_program(self.program(threads)?, &collection, monotonic()) {
+                Ok(ExitKind::Code(0)) => {}
+                Ok(exit) => return Ok(Some(self.failed(threads, exit))),
+                Err(failure) => {
+                    failure.report();
+                    notes.push(format!(
+                        "{threads} threads could not be collected: no GB/s and GFLOP/s."
+                    ));
+                    continue;
+                }
+            }
+            let recording = super::report::open(&directory)?;
+            let name = super::shown_name(&directory);
+            let collected =
+                Collected::of(&recording, &name).map_err(|error| Failure::new(USAGE, error))?;
+            point.collected = Some(collected);
+        }
+        Ok(None)
+    }
+
+    /// Says that the program failed, with the end of what it printed.
+    fn failed(&self, threads: u32, exit: ExitKind) -> ExitCode {
+        const LINES: usize = 5;
+        let output = std::fs::read(self.output(threads)).unwrap_or_default();
+        let output = String::from_utf8_lossy(&output);
+        let lines: Vec<&str> = output.lines().collect();
+        for line in &lines[lines.len().saturating_sub(LINES)..] {
+            eprintln!("{line}");
+        }
+        let kept = self.output(threads);
+        eprintln!("fathom: with {threads} threads (output in {}):", kept.display());
+        pass_on(exit, false)
+    }
+
+    /// The number that the program printed behind a text.
+    fn figure(&self, threads: u32, label: &str) -> Result<f64, Failure> {
+        let file = self.output(threads);
+        let output = std::fs::read(&file).unwrap_or_default();
+        number_behind(&String::from_utf8_lossy(&output), label).ok_or_else(|| {
+            Failure::usage(format!(
+                "the program printed no number behind '{label}' with {threads} threads: see {}",
+                file.display()
+            ))
+        })
+    }
+}
+
+fn with_threads(word: &OsString, threads: u32) -> OsString {
+    match word.to_str() {
+        Some(text) => OsString::from(text.replace(PLACE, &threads.to_string())),
+        None => word.clone(),
+    }
+}
+
+/// The number behind the last `label` in `text`, which may have blanks, `=` or `:` in front.
+fn number_behind(text: &str, label: &str) -> Option<f64> {
+    let (_, rest) = text.rsplit_once(label)?;
+    let rest = rest.trim_start_matches([' ', '\t', '=', ':']);
+    let end =
+        rest.find(|c: char| !c.is_ascii_digit() && !"+-.eE".contains(c)).unwrap_or(rest.len());
+    rest[..end].parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// Numbers of threads from text such as `1,2,4` or `1-8,16`.
+fn thread_list(text: &str) -> Result<Vec<u32>, Failure> {
+    let wrong = || {
+        Failure::usage(format!("'{text}' is no list of 1 to 4096 threads: write 1,2,4 or 1-8,16"))
+    };
+    let number = |text: &str| {
+        text.trim().parse().ok().filter(|n| (1..=4096u32).contains(n)).ok_or_else(wrong)
+    };
+    let mut counts = Vec::new();
+    for part in text.split(',') {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to) = (number(from)?, number(to)?);
+        if from > to {
+            return Err(wrong());
+        }
+        counts.extend(from..=to);
+    }
+    counts.sort_unstable();
+    counts.dedup();
+    Ok(counts)
+}
+
+/// All numbers up to 8, then powers of two, and as many as there are CPUs.
+fn usual_counts(cpus: u32) -> Vec<u32> {
+    let mut counts: Vec<u32> =
+        (1..=cpus).filter(|n| *n <= 8 || n.is_power_of_two() || *n == cpus).collect();
+    counts.dedup();
+    counts
+}
+
+/// CPUs that this process may use, its quota included.
+fn usable_cpus(host: &Host) -> u32 {
+    let allowed = match host.allowed_cpus.len() {
+        0 => host.logical_cpus,
+        allowed => u32::try_from(allowed).unwrap_or(u32::MAX),
+    };
+    let quota = host.cpu_quota.filter(|quota| quota.is_finite() && *quota >= 1.0);
+    quota.map_or(allowed, |quota| allowed.min(quota as u32)).max(1)
+}
+
+fn cpu_notes(host: &Host, counts: &[u32]) -> Vec<String> {
+    let cpus = usable_cpus(host);
+    let most = counts.last().copied().unwrap_or(1);
+    let mut notes = Vec::new();
+    if most > cpus {
+        notes.push(format!(
+            "This process may use {cpus} CPUs: more threads share them, and are no measure of the program."
+        ));
+    }
+    if host.cores > 0 && most > host.cores && host.logical_cpus > host.cores {
+        notes.push(format!(
+            "The machine has {} cores: more threads share cores (hyper-threads).",
+            host.cores
+        ));
+    }
+    notes
+}
+
+/// Random orders; a fixed seed, so that a sweep can be repeated as it was.
+struct Order(u64);
+
+impl Order {
+    /// All positions below `count`, by Fisher and Yates (Durstenfeld, CACM 7 (1964) 420).
+    fn shuffled(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        for last in (1..count).rev() {
+            // Xorshift64 (Marsaglia, J. Stat. Software 8 (2003) 14).
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            order.swap(last, (self.0 % (last as u64 + 1)) as usize);
+        }
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_threads() {
+        assert_eq!(thread_list("4,1-3, 8,2").ok(), Some(vec![1, 2, 3, 4, 8]));
+        for wrong in ["", "0", "1,x", "3-1", "1-5000", "-2"] {
+            assert!(thread_list(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(usual_counts(12), [1, 2, 3, 4, 5, 6, 7, 8, 12]);
+        assert_eq!(usual_counts(2), [1, 2]);
+    }
+
+    #[test]
+    fn figures_of_programs() {
+        let text = "Triad: 11.5 GB/s\nbest_gb_s= 2.5e1\nTriad:   12.25 GB/s\n";
+        assert_eq!(number_behind(text, "Triad"), Some(12.25));
+        assert_eq!(number_behind(text, "best_gb_s"), Some(25.0));
+        assert_eq!(number_behind(text, "GB/s"), None);
+        assert_eq!(number_behind(text, "Copy"), None);
+    }
+
+    #[test]
+    fn orders_have_every_position_once() {
+        let mut order = Order(1);
+        let first = order.shuffled(6);
+        let mut sorted = first.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, [0, 1, 2, 3, 4, 5]);
+        assert!((0..8).any(|_| order.shuffled(6) != first));
+        assert_eq!(with_threads(&"-t{threads}".into(), 4), OsString::from("-t4"));
+    }
+}
