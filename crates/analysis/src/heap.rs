@@ -13,6 +13,7 @@ use base::{Bytes, Nanos};
 use facts::{Allocation, Evidence, LostSource, Metric, Recording, Release};
 
 use crate::hotspots::{Key, RowKey};
+use crate::objects::weight;
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::{CallPaths, NodeIndex, PlaceId, Stacks};
@@ -284,16 +285,6 @@ pub fn heap_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
         (total.peak, total.live) = (counted.peak, counted.live);
     }
     HeapTable { rows, total, paths }
-}
-
-/// How many blocks a recorded one stands for.
-fn weight(block: &Allocation) -> f64 {
-    if block.sample_every == Bytes(0) {
-        return 1.0;
-    }
-    let drawn = -(-(block.size.0 as f64) / block.sample_every.0 as f64).exp_m1();
-    // A block of 0 bytes is never drawn; a file may say otherwise.
-    if drawn > 0.0 { 1.0 / drawn } else { 1.0 }
 }
 
 fn add(row: &mut Sums, block: &Allocation, release: Option<&Release>, weight: f64, place: PlaceId) {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use base::Pid;
 
+use crate::objects::{FieldId, ObjectId, Piece};
 use crate::profile::{Cell, Profile};
 use crate::selection::Selection;
 use crate::stack::{CallPathId, CallPaths, FunctionId, LineId, ModuleIndex, Place, PlaceId};
@@ -39,6 +40,33 @@ pub enum Key {
 impl Key {
     /// All keys of what has code.
     pub const ALL: [Key; 6] =
+    /// `object`: the memory object that is accessed.
+    Object,
+    /// `cache-line`: lines of the object, counted from the start of its blocks.
+    CacheLine,
+    /// `offset`: the distance of the access from the start of the object's block.
+    Offset,
+    /// `field`: the member of a type, where debug information tells it.
+    Field,
+}
+
+impl Key {
+    /// All keys.
+    pub const ALL: [Key; 10] = [
+        Key::Function,
+        Key::CallStack,
+        Key::SourceLine,
+        Key::Module,
+        Key::Thread,
+        Key::Process,
+        Key::Object,
+        Key::CacheLine,
+        Key::Offset,
+        Key::Field,
+    ];
+
+    /// Keys that code and threads have without any data.
+    pub const OF_CODE: [Key; 6] =
         [Key::Function, Key::CallStack, Key::SourceLine, Key::Module, Key::Thread, Key::Process];
 
     /// Those of entries into the kernel, which have no code.
@@ -57,6 +85,10 @@ impl Key {
             Key::Cause => "cause",
             Key::Cpu => "cpu",
             Key::Time => "time",
+            Key::Object => "object",
+            Key::CacheLine => "cache-line",
+            Key::Offset => "offset",
+            Key::Field => "field",
         }
     }
 }
@@ -71,6 +103,9 @@ pub struct RowKey {
     pub stack: Option<CallPathId>,
     pub thread: Option<ThreadIndex>,
     pub process: Option<Pid>,
+    pub object: Option<ObjectId>,
+    pub piece: Option<Piece>,
+    pub field: Option<FieldId>,
 }
 
 impl RowKey {

@@ -27,6 +27,7 @@ mod index_map;
 pub mod interval;
 pub mod kernel;
 pub mod memory;
+pub mod objects;
 mod overhead;
 mod profile;
 pub mod remedies;

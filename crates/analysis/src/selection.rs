@@ -7,6 +7,7 @@
 use base::Nanos;
 
 use crate::error::AnalysisError;
+use crate::objects::{Object, ObjectId, Objects};
 use crate::profile::Profile;
 use crate::stack::PlaceId;
 use crate::threads::{Thread, ThreadIndex};
@@ -25,6 +26,8 @@ pub enum Filter {
     Thread(String),
     /// Samples of this process: name of its first thread, id, `name (id)`, or a pattern with `*`.
     Process(String),
+    /// Accesses to this memory object: its whole name, a word of it, or a pattern with `*`.
+    Object(String),
     /// Samples in this time, seconds from the start of the recording; the end is not included.
     Time {
         /// From.
@@ -36,12 +39,13 @@ pub enum Filter {
 
 impl Filter {
     /// Names of all filters as typed, with an example each.
-    pub const NAMES: [(&'static str, &'static str); 6] = [
+    pub const NAMES: [(&'static str, &'static str); 7] = [
         ("function", "function=main"),
         ("module", "module=libc.so.6"),
         ("source-file", "source-file=triad.c"),
         ("thread", "thread=1234"),
         ("process", "process=triad"),
+        ("object", "object=build_tree"),
         ("time", "time=0.5..2"),
     ];
 
@@ -54,6 +58,7 @@ impl Filter {
             Filter::SourceFile(_) => "source-file",
             Filter::Thread(_) => "thread",
             Filter::Process(_) => "process",
+            Filter::Object(_) => "object",
             Filter::Time { .. } => "time",
         }
     }
@@ -65,11 +70,13 @@ pub struct Selection {
     threads: Option<Vec<bool>>,
     time: Option<(Nanos, Nanos)>,
     places: Option<Vec<bool>>,
+    objects: Option<Vec<bool>>,
 }
 
 impl Selection {
     /// Checks the filters against the recording. A name that matches nothing is an error that lists what exists,
     /// unless the recording has nothing to match.
+    /// Filters on objects are for [`Selection::choose_objects`].
     pub fn resolve(profile: &Profile<'_>, filters: &[Filter]) -> Result<Selection, AnalysisError> {
         let mut selection = Selection::default();
         for (name, _) in Filter::NAMES {
@@ -79,12 +86,54 @@ impl Selection {
                 continue;
             }
             match alike[0] {
+                Filter::Object(_) => {}
                 Filter::Time { .. } => selection.add_times(profile, &alike)?,
                 Filter::Thread(_) | Filter::Process(_) => selection.add_threads(profile, &alike)?,
                 _ => selection.add_places(profile, &alike)?,
             }
         }
         Ok(selection)
+    }
+
+    /// Applies the filters on objects, likewise.
+    ///
+    /// # Errors
+    /// When a name matches nothing.
+    pub fn choose_objects(
+        &mut self,
+        objects: &Objects,
+        filters: &[Filter],
+    ) -> Result<(), AnalysisError> {
+        for filter in filters {
+            let Filter::Object(wanted) = filter else { continue };
+            let all = objects.all();
+            let matches = |object: &Object| {
+                name_matches(&object.name, wanted)
+                    || object.name.split(' ').any(|word| name_matches(word, wanted))
+            };
+            let found: Vec<bool> = all.iter().map(matches).collect();
+            if objects.any() && !found.contains(&true) {
+                let mut known: Vec<&Object> = all.iter().collect();
+                known.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
+                let known = known.into_iter().map(|object| object.name.clone()).collect();
+                return Err(listing(filter.name(), wanted, known));
+            }
+            let either = |before: &Vec<bool>| before.iter().zip(&found).map(|(a, b)| *a || *b).collect();
+            self.objects = Some(self.objects.as_ref().map_or_else(|| found.clone(), either));
+        }
+        Ok(())
+    }
+
+    /// Whether a filter on objects is set.
+    #[must_use]
+    pub fn chooses_objects(&self) -> bool {
+        self.objects.is_some()
+    }
+
+    /// Whether accesses to this object count.
+    #[must_use]
+    pub fn has_object(&self, object: ObjectId) -> bool {
+        self.objects.as_ref().is_none_or(|chosen| chosen[object.index()])
     }
 
     /// Whether samples of this thread count.
@@ -285,7 +334,7 @@ fn name_matches(name: &str, wanted: &str) -> bool {
 }
 
 fn no_match(profile: &Profile<'_>, filter: &Filter) -> AnalysisError {
-    let (value, mut known) = match filter {
+    let (value, known) = match filter {
         Filter::Function(value) => {
             (value, heaviest(profile, |stacks, place| Some(stacks.function_of(place).name.clone())))
         }
@@ -302,8 +351,13 @@ fn no_match(profile: &Profile<'_>, filter: &Filter) -> AnalysisError {
             labels.dedup();
             (value, labels)
         }
+        Filter::Object(value) => (value, Vec::new()),
         Filter::Time { .. } => (&String::new(), Vec::new()),
     };
+    listing(filter.name(), value, known)
+}
+
+fn listing(key: &'static str, value: &str, mut known: Vec<String>) -> AnalysisError {
     const SHOWN: usize = 6;
     let more = known.len().saturating_sub(SHOWN);
     known.truncate(SHOWN);
@@ -311,7 +365,7 @@ fn no_match(profile: &Profile<'_>, filter: &Filter) -> AnalysisError {
     if more > 0 {
         list.push_str(&format!(" and {more} more"));
     }
-    AnalysisError::NoMatch { key: filter.name(), value: value.clone(), known: list }
+    AnalysisError::NoMatch { key, value: value.to_owned(), known: list }
 }
 
 /// Names by falling self time.

@@ -152,6 +152,8 @@ pub enum Format {
 pub struct ReportOptions {
     /// summary, findings, allocations, hotspots, callers, callees, source, faults, timeline, threads, accesses, bandwidth, latency, reuse,
     /// working-set, sharing, roofline, waits or kernel
+    /// summary, allocations, hotspots, callers, callees, source, faults, timeline, threads, accesses, bandwidth, latency, reuse,
+    /// working-set, sharing, roofline or objects
     #[arg(value_name = "VIEW")]
     pub view: String,
     /// The result [default: the newest r???xx in this directory]

@@ -71,6 +71,12 @@ pub enum ReportError {
         /// What it can be grouped by.
         possible: &'static str,
     },
+    /// The view has no figures by object.
+    #[error("the view '{view}' cannot be filtered by object; 'objects' and 'accesses' can")]
+    NotByObject {
+        /// The view.
+        view: &'static str,
+    },
     /// The summary has no filters.
     #[error(
         "the summary is always of the whole recording and takes no filter, and so are findings; use `fathom report hotspots --filter ...`"

@@ -34,6 +34,7 @@ pub use table::{Cell, Column, Table};
 
 use analysis::TracedCode;
 use analysis::memory::Memory;
+use analysis::objects::{Fields, Objects};
 use analysis::{Profile, Selection};
 use facts::Recording;
 use facts::host::{Calibration, Host};
@@ -107,11 +108,20 @@ pub fn build(
     let code =
         if options.view.is_traced() { TracedCode::read(recording) } else { TracedCode::default() };
     let profile = Profile::with_addresses(recording, code.addresses());
-    let selection = Selection::resolve(&profile, &options.filters)?;
-    let request = views::Request { profile: &profile, selection: &selection, options, sources };
+    let mut selection = Selection::resolve(&profile, &options.filters)?;
+    let (objects, fields) = (Objects::new(&profile), Fields::new(recording));
+    selection.choose_objects(&objects, &options.filters)?;
+    let request = views::Request {
+        profile: &profile,
+        selection: &selection,
+        options,
+        objects: &objects,
+        fields: &fields,
+        sources,
+    };
     let table = match options.view {
         View::Summary => {
-            let summary = Summary::new(&profile, &code, &options.result_name);
+            let summary = Summary::new(&profile, &code, &objects, &options.result_name);
             return Ok(Document::Summary(Box::new(summary)));
         }
         View::Hotspots => views::hotspots(&request),
@@ -132,6 +142,7 @@ pub fn build(
         View::Roofline => views::roofline(&request, &code, &Memory::new(&profile, &code)),
         View::WorkingSet => views::working_set(&request, &code),
         View::Findings => views::findings(&request, &code, &Memory::new(&profile, &code)),
+        View::Objects => views::objects(&request, &code),
     };
     Ok(Document::Table(Box::new(table)))
 }
@@ -155,6 +166,7 @@ pub fn summary_text(
 ) -> String {
     let code = TracedCode::read(recording);
     let profile = Profile::with_addresses(recording, code.addresses());
-    let summary = Summary::new(&profile, &code, result_name);
+    let objects = Objects::new(&profile);
+    let summary = Summary::new(&profile, &code, &objects, result_name);
     Document::Summary(Box::new(summary)).text(width, colour)
 }

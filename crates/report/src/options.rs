@@ -54,19 +54,30 @@ const OBJECT_ACCESSES: &str = "accesses matched with allocations";
 
 /// Views that later versions have, and what they need.
 const LATER_VIEWS: [(&str, &str); 1] = [("objects", OBJECT_ACCESSES)];
+    /// Memory objects: what their accesses cost.
+    Objects,
+}
+
+const RULES: &str = "rules that judge the figures";
+const KERNEL_TRACING: &str = "kernel tracing";
+
+/// Views that later versions have, and what they need.
+const LATER_VIEWS: [(&str, &str); 2] = [("kernel", KERNEL_TRACING), ("findings", RULES)];
 
 /// Groupings that later versions have, and what they need.
-const LATER_KEYS: [(&str, &str); 5] = [
-    ("memory-object", OBJECT_ACCESSES),
-    ("allocation-stack", OBJECT_ACCESSES),
-    ("cache-line", BY_LINE_OR_PAGE),
-    ("page-size", BY_LINE_OR_PAGE),
+const LATER_KEYS: [(&str, &str); 3] = [
+    ("allocation-stack", "figures per call stack of an allocation"),
+    ("page-size", "figures per page"),
     ("bandwidth-domain", "bandwidth counters"),
 ];
+
+/// Another name for `object`.
+const MEMORY_OBJECT: &str = "memory-object";
 
 impl View {
     /// All views, with what each is for in a few words.
     pub const ALL: [(View, &'static str); 19] = [
+    pub const ALL: [(View, &'static str); 17] = [
         (View::Summary, "the whole recording on one page"),
         (
             View::Hotspots,
@@ -103,6 +114,12 @@ impl View {
         (
             View::Findings,
             "what is slow for a known reason, where, what to do, and what it would gain",
+)
+
+        (
+            View::Objects,
+            "loads, stores, traffic, latency and strides per memory object, and by function, line, cache line, offset or \
+             field in it",
         ),
     ];
 
@@ -129,6 +146,7 @@ impl View {
             View::Waits => "waits",
             View::Kernel => "kernel",
             View::Findings => "findings",
+            View::Objects => "objects",
         }
     }
 
@@ -145,7 +163,13 @@ impl View {
                 | View::Sharing
                 | View::Roofline
                 | View::Findings
+                | View::Objects
         )
+    }
+
+    /// Whether a filter on memory objects makes sense.
+    fn has_objects(self) -> bool {
+        matches!(self, View::Objects | View::Accesses)
     }
 
     /// The view of this name.
@@ -174,6 +198,10 @@ pub fn parse_keys(text: &str) -> Result<Vec<Key>, ReportError> {
     for name in text.split(',').map(str::trim) {
         let Some(key) = Key::ALL.into_iter().chain(Key::OF_KERNEL).find(|key| key.name() == name)
         else {
+}
+
+        let name = if name == MEMORY_OBJECT { Key::Object.name() } else { name };
+        let Some(key) = Key::ALL.into_iter().find(|key| key.name() == name) else {
             let possible = Key::ALL.map(Key::name).join(", ");
             let name = name.to_owned();
             return Err(match LATER_KEYS.iter().find(|(later, _)| *later == name) {
@@ -209,6 +237,7 @@ pub fn parse_filter(text: &str) -> Result<Filter, ReportError> {
         "source-file" => Ok(Filter::SourceFile(owned)),
         "thread" => Ok(Filter::Thread(owned)),
         "process" => Ok(Filter::Process(owned)),
+        "object" => Ok(Filter::Object(owned)),
         "time" => parse_time(value).ok_or_else(bad),
         _ => Err(bad()),
     }
@@ -260,8 +289,27 @@ impl Options {
         if matches!(self.view, View::Summary | View::Findings) && !self.filters.is_empty() {
             return Err(ReportError::SummaryNotFiltered);
         }
+        let by_object = self.filters.iter().any(|filter| matches!(filter, Filter::Object(_)));
+        if by_object && !self.view.has_objects() {
+            return Err(ReportError::NotByObject { view: self.view.name() });
+        }
         let (allowed, possible): (&[Key], _) = match self.view {
-            View::Hotspots | View::Faults | View::Allocations => (&Key::ALL, "all groupings"),
+            View::Hotspots | View::Faults | View::Allocations => (
+                &Key::OF_CODE,
+                "'function', 'call-stack', 'source-line', 'module', 'thread' and 'process'",
+            ),
+            View::Objects | View::Accesses => (
+                &[
+                    Key::Object,
+                    Key::Function,
+                    Key::SourceLine,
+                    Key::Module,
+                    Key::CacheLine,
+                    Key::Offset,
+                    Key::Field,
+                ],
+                "'object', 'function', 'source-line', 'module', 'cache-line', 'offset' and 'field'",
+            ),
             View::Timeline => (&[Key::Thread], "only 'thread'"),
             View::Waits => (&[Key::Thread, Key::CallStack], "'thread' and 'call-stack'"),
             View::Kernel => (&Key::OF_KERNEL, "'cause', 'process', 'thread', 'cpu' and 'time'"),
@@ -269,7 +317,7 @@ impl Options {
                 &[Key::Function, Key::SourceLine, Key::Module, Key::Thread],
                 "'function', 'source-line', 'module', and 'thread' alone",
             ),
-            View::Accesses | View::Bandwidth | View::Latency | View::Reuse | View::Roofline => (
+            View::Bandwidth | View::Latency | View::Reuse | View::Roofline => (
                 &[Key::Function, Key::SourceLine, Key::Module],
                 "'function', 'source-line' and 'module'",
             ),
@@ -305,19 +353,21 @@ mod tests {
         assert_eq!(
             shown(View::parse("hotspot").expect_err("no such view")),
             format!("there is no view 'hotspot'; possible are {}", views.join(", "))
+            "there is no view 'hotspot'; possible are summary, hotspots, callers, callees, source, faults, \
+             timeline, threads, accesses, bandwidth, latency, reuse, working-set, sharing, roofline, \
+             allocations, objects"
         );
         assert!(
-            shown(View::parse("objects").expect_err("later"))
-                .contains("needs accesses matched with allocations")
+            shown(View::parse("kernel").expect_err("later")).contains("needs kernel tracing")
         );
         assert_eq!(
             shown(parse_keys("function,line").expect_err("no such key")),
             "there is no grouping 'line'; possible are function, call-stack, source-line, module, thread, \
-             process, or several of them joined by commas"
+             process, object, cache-line, offset, field, or several of them joined by commas"
         );
+        assert_eq!(parse_keys("memory-object,object"), Ok(vec![Key::Object]));
         assert!(
-            shown(parse_keys("memory-object").expect_err("later"))
-                .contains("needs accesses matched with allocations")
+            shown(parse_keys("page-size").expect_err("later")).contains("needs figures per page")
         );
     }
 

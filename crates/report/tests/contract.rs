@@ -25,6 +25,10 @@ fn parse(text: &str) -> Value {
 
 fn all_recordings() -> Vec<Recording> {
     vec![
+}
+
+fn all_recordings() -> [Recording; 8] {
+    [
         recordings::triad(),
         recordings::templates(),
         recordings::nothing(),
@@ -33,6 +37,8 @@ fn all_recordings() -> Vec<Recording> {
         recordings::bursts(),
         recordings::threading(),
         recordings::kernel(),
+        recordings::objects(),
+        Recording::default(),
     ]
 }
 

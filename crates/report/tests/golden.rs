@@ -129,6 +129,7 @@ fn long_names_and_thin_recordings() {
         "roofline",
         "findings",
         "kernel",
+        "objects",
     ] {
         golden(&format!("nothing_{line}.txt"), &text(&view(&nothing, line)));
         text(&view(&Recording::default(), line));
@@ -205,6 +206,28 @@ fn threads_that_wait() {
     }
     golden("threading_summary.json", &view(&recording, "summary").json());
     golden("nothing_waits.txt", &text(&view(&recordings::triad(), "waits")));
+}
+
+fn memory_objects() {
+    let recording = recordings::objects();
+    for (name, line) in [
+        ("object", "objects"),
+        ("object_function", "objects -g object,function"),
+        ("function_object", "objects -g function,object"),
+        ("source_line", "objects -g object,source-line --filter function=walk"),
+        ("cache_line", "objects -g cache-line --filter object=main --limit 5"),
+        ("offset", "objects -g memory-object,offset --filter object=counters"),
+        ("field", "objects -g field"),
+        ("thread", "objects --filter thread=worker"),
+        ("accesses", "accesses -g object,function"),
+        ("accesses_filter", "accesses --filter object=grid"),
+    ] {
+        golden(&format!("objects_{name}.txt"), &text(&view(&recording, line)));
+    }
+    golden("objects_object.json", &view(&recording, "objects --limit 2").json());
+    golden("objects_object.csv", &view(&recording, "objects").csv());
+    golden("summary_objects.txt", &text(&view(&recording, "summary")));
+    golden("objects_none.txt", &text(&view(&recordings::bursts(), "objects")));
 }
 
 #[test]

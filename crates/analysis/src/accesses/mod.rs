@@ -26,14 +26,15 @@ use facts::{Burst, Evidence, Metric};
 use x86::{Access, Kind};
 
 use self::strides::{Distance, Strides};
-use self::walk::{Question, RowSums, Share, walk};
+use self::walk::{Question, RowSums, Share, Walked, walk};
 use crate::hotspots::{Key, RowKey};
 use crate::index_map::IndexMap;
 use crate::interval::{median, median_interval, ratio_interval};
+use crate::objects::{Grouping, Part, Units};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::PlaceId;
-use crate::traced::{Damage, Site, TracedCode};
+use crate::traced::{Damage, Site, SiteIndex, TracedCode};
 
 pub use self::coverage::{Coverage, coverage};
 
@@ -144,21 +145,54 @@ pub fn accesses(
     selection: &Selection,
     keys: &[Key],
 ) -> Accesses {
-    let recording = profile.recording;
-    let rows = Rows::new(profile, code, selection, keys);
+    let Rows { heads, row_of_site } = Rows::new(profile, code, selection, keys);
     let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
     let question = Question {
         code,
-        row_of_site: rows.row_of_site.clone(),
-        rows: rows.heads.len(),
+        units: Units::new(code.sites.len(), None),
+        row_of_unit: row_of_site,
+        new_unit: &mut |_, _| None,
         chosen: &chosen,
     };
-    let walked = walk(recording, &question);
+    let walked = walk(profile.recording, question);
+    summed(profile, code, heads, &walked)
+}
+
+/// The same with rows by object too.
+#[must_use]
+pub fn accesses_of_objects(grouping: &Grouping<'_>) -> Accesses {
+    let Grouping { profile, code, objects, selection, .. } = *grouping;
+    let mut heads: Vec<Head> = Vec::new();
+    let mut known: IndexMap<RowKey, usize> = IndexMap::default();
+    let mut new_unit = |site: SiteIndex, part: Part| {
+        let key = grouping.row(site, part)?;
+        let kind = AccessKind::of(&code.sites[site.index()].access);
+        let row = *known.entry(key).or_insert(heads.len());
+        if row == heads.len() {
+            heads.push(Head { key, site: None, place: grouping.place(site), kind: Some(kind) });
+        } else if heads[row].kind != Some(kind) {
+            heads[row].kind = None;
+        }
+        Some(row)
+    };
+    let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
+    let question = Question {
+        code,
+        units: Units::new(code.sites.len(), Some((objects, grouping.pieces()))),
+        row_of_unit: Vec::new(),
+        new_unit: &mut new_unit,
+        chosen: &chosen,
+    };
+    let walked = walk(profile.recording, question);
+    summed(profile, code, heads, &walked)
+}
+
+fn summed(profile: &Profile<'_>, code: &TracedCode, heads: Vec<Head>, walked: &Walked) -> Accesses {
+    let recording = profile.recording;
     let Damage { records: unusable_records, pieces: damaged_pieces } = walked.damage;
     let squares: f64 = walked.totals.iter().map(|total| (*total as f64).powi(2)).sum();
     let all = AllBursts { accesses: walked.accesses, squares, count: walked.totals.len() };
-    let mut found: Vec<AccessRow> = rows
-        .heads
+    let mut found: Vec<AccessRow> = heads
         .into_iter()
         .zip(&walked.rows)
         .filter(|(_, sums)| sums.accesses > 0)

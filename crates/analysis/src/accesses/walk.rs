@@ -5,12 +5,15 @@
 //! Cost: 31 ns per access of a record, 85 ns where each is in another line; a loop that is summarised costs as much as
 //! one iteration (`cargo run --release -p analysis --example accesses_bench`; VM with 2 CPUs, Xeon).
 
+use base::RemoteAddr;
 use facts::{Burst, Recording};
 
 use super::lines::{Bounds, LineSet};
 use super::strides::Strides;
+use crate::objects::{MOST_CUTS, Part, UnitIndex, Units, steps_within};
 use crate::traced::{
-    CHASE_DEPTH, Damage, Depths, Execution, Observer, Touch, TracedBlock, TracedCode, replay,
+    CHASE_DEPTH, Damage, Depths, Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode,
+    replay,
 };
 
 /// What one burst contributed to a row.
@@ -57,37 +60,39 @@ pub(super) struct Walked {
 /// What the pass needs to know beside the recording.
 pub(super) struct Question<'a> {
     pub(super) code: &'a TracedCode,
-    /// The row of each site; `None` for those that are not asked for.
-    pub(super) row_of_site: Vec<Option<usize>>,
-    pub(super) rows: usize,
+    /// Sites, or sites and objects.
+    pub(super) units: Units<'a>,
+    /// The row of each unit that is known beforehand; `None` for those that are not asked for.
+    pub(super) row_of_unit: Vec<Option<usize>>,
+    /// The row of a new one.
+    pub(super) new_unit: &'a mut dyn FnMut(SiteIndex, Part) -> Option<usize>,
     /// Whether a burst is asked for.
     pub(super) chosen: &'a dyn Fn(&Burst) -> bool,
 }
 
 /// Goes through all bursts that recorded addresses.
-pub(super) fn walk(recording: &Recording, question: &Question<'_>) -> Walked {
-    let mut walked = Walked::default();
-    walked.rows.resize_with(question.rows, RowSums::default);
+pub(super) fn walk(recording: &Recording, question: Question<'_>) -> Walked {
+    let code = question.code;
     let mut walker = Walker {
+        last_address: vec![None; question.row_of_unit.len()],
         question,
-        walked,
-        last_address: vec![None; question.code.sites.len()],
-        touched_sites: Vec::new(),
+        walked: Walked::default(),
+        touched_units: Vec::new(),
         touched_rows: Vec::new(),
         depths: Depths::default(),
         chosen: false,
         accesses: 0,
     };
-    walker.walked.damage = replay(recording, question.code, &mut walker);
+    walker.walked.damage = replay(recording, code, &mut walker);
     walker.walked
 }
 
 struct Walker<'a> {
-    question: &'a Question<'a>,
+    question: Question<'a>,
     walked: Walked,
-    /// The last address of each site in this burst.
+    /// The last address of each unit in this burst.
     last_address: Vec<Option<u64>>,
-    touched_sites: Vec<usize>,
+    touched_units: Vec<usize>,
     touched_rows: Vec<usize>,
     /// Of the burst at hand.
     depths: Depths,
@@ -97,6 +102,7 @@ struct Walker<'a> {
 
 impl Observer for Walker<'_> {
     fn begin(&mut self, burst: &Burst) {
+        self.question.units.begin(burst);
         self.depths = Depths::default();
         self.chosen = (self.question.chosen)(burst);
         self.accesses = 0;
@@ -104,8 +110,6 @@ impl Observer for Walker<'_> {
 
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
         for (access, depth) in block.accesses.iter().zip(&block.chains.accesses) {
-            let site = access.site.index();
-            let row = self.question.row_of_site[site].filter(|_| self.chosen);
             let mut count = 0u64;
             let is_chase = depth.at(&self.depths) >= CHASE_DEPTH;
             execution.touches(access, |touch| {
@@ -114,15 +118,11 @@ impl Observer for Walker<'_> {
                     Touch::AtLeast { .. } => 1,
                 };
                 count = count.saturating_add(times);
-                if let Some(row) = row {
-                    self.touch(site, row, touch);
+                if self.chosen {
+                    self.divide(access.site, touch, is_chase);
                 }
             });
             self.accesses = self.accesses.saturating_add(count);
-            if let Some(row) = row.filter(|_| is_chase) {
-                let row = &mut self.walked.rows[row];
-                row.chased = row.chased.saturating_add(count);
-            }
         }
         self.depths = block.chains.leave(&self.depths);
     }
@@ -135,8 +135,56 @@ impl Observer for Walker<'_> {
 }
 
 impl Walker<'_> {
-    fn touch(&mut self, site: usize, number: usize, touch: Touch) {
+    /// Files what an access touched under each unit that it goes to.
+    fn divide(&mut self, site: SiteIndex, touch: Touch, is_chase: bool) {
+        let (start, stride, count, bytes) = match touch {
+            Touch::Run { start, stride, count, bytes } => (start, stride, count, bytes),
+            Touch::AtLeast { start, .. } => {
+                let unit = self.question.units.at(site, RemoteAddr(start)).0;
+                return self.touch(unit, touch, is_chase);
+            }
+            // Nothing lies at address 0: the object is not known either.
+            Touch::Unknown { .. } => {
+                let unit = self.question.units.at(site, RemoteAddr(0)).0;
+                return self.touch(unit, touch, is_chase);
+            }
+        };
+        let (mut at, mut left, mut cuts) = (RemoteAddr(start), count, 0);
+        while left > 0 {
+            let (unit, extent) = self.question.units.at(site, at);
+            let within = if cuts < MOST_CUTS { steps_within(extent, at, stride) } else { left };
+            let count = within.min(left);
+            self.touch(unit, Touch::Run { start: at.0, stride, count, bytes }, is_chase);
+            at = RemoteAddr(at.0.wrapping_add(stride.cast_unsigned().wrapping_mul(count)));
+            (left, cuts) = (left - count, cuts + 1);
+        }
+    }
+
+    /// The row of a unit, if it is asked for.
+    fn row_of(&mut self, unit: UnitIndex) -> Option<usize> {
+        let question = &mut self.question;
+        while question.row_of_unit.len() <= unit.index() {
+            let new = UnitIndex::new(question.row_of_unit.len());
+            let (site, part) = (question.units.site_of(new), question.units.part_of(new));
+            question.row_of_unit.push((question.new_unit)(site, part));
+            self.last_address.push(None);
+        }
+        question.row_of_unit[unit.index()]
+    }
+
+    fn touch(&mut self, unit: UnitIndex, touch: Touch, is_chase: bool) {
+        let Some(number) = self.row_of(unit) else { return };
+        if number >= self.walked.rows.len() {
+            self.walked.rows.resize_with(number + 1, RowSums::default);
+        }
         let row = &mut self.walked.rows[number];
+        if is_chase {
+            let times = match touch {
+                Touch::Run { count, .. } | Touch::Unknown { count } => count,
+                Touch::AtLeast { .. } => 1,
+            };
+            row.chased = row.chased.saturating_add(times);
+        }
         if row.in_burst == 0 {
             self.touched_rows.push(number);
         }
@@ -161,10 +209,10 @@ impl Walker<'_> {
             row.lines.add(start, bytes);
             row.partial |= count > 1;
         }
-        let last = &mut self.last_address[site];
+        let last = &mut self.last_address[unit.index()];
         match *last {
             Some(last) => row.strides.add(start.wrapping_sub(last).cast_signed(), bytes, 1),
-            None => self.touched_sites.push(site),
+            None => self.touched_units.push(unit.index()),
         }
         if count > 1 {
             row.strides.add(stride, bytes, count - 1);
@@ -175,8 +223,8 @@ impl Walker<'_> {
 
     fn end_burst(&mut self) {
         let of = self.accesses;
-        for site in self.touched_sites.drain(..) {
-            self.last_address[site] = None;
+        for unit in self.touched_units.drain(..) {
+            self.last_address[unit] = None;
         }
         for number in self.touched_rows.drain(..) {
             let row = &mut self.walked.rows[number];

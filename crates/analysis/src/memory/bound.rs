@@ -21,7 +21,7 @@ use facts::{Evidence, FloorOutcome, Metric, Recording};
 use super::Memory;
 use super::bandwidth::{Bandwidth, Quantity};
 use super::model::Between;
-use super::pass::BurstWork;
+use super::work::BurstWork;
 
 /// Seconds that an instruction takes in code without a floor: two per cycle at 3 GHz.
 const USUAL: f64 = 0.17e-9;

@@ -13,7 +13,7 @@
 //! Assumptions: the time-stamp counter runs at one rate; steps of it (10 ns on some machines) blur single values, not
 //! means; an interrupt between the readings makes an outlier: values beyond [`LONGEST`] are left out.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use base::BurstId;
 use facts::{BurstFlavour, Evidence, Metric, decode_records};
@@ -23,6 +23,7 @@ use super::levels::LevelShares;
 use super::model::Between;
 use crate::hotspots::{Key, RowKey};
 use crate::interval::{Z_95, effective_count, wilson};
+use crate::objects::{Objects, Part, Pieces, Units};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::PlaceId;
@@ -45,6 +46,16 @@ const STEPS: [f64; 14] =
 struct Timed {
     burst: BurstId,
     nanos: f64,
+    /// What it loaded from, where objects are told apart.
+    part: Option<Part>,
+}
+
+/// One timed load as it was recorded.
+struct Raw {
+    site: SiteIndex,
+    burst: BurstId,
+    cycles: u32,
+    part: Option<Part>,
 }
 
 /// All timed loads, by site.
@@ -91,7 +102,11 @@ pub struct LatencyRow {
 
 impl TimedLoads {
     /// Reads them all.
-    pub(super) fn read(profile: &Profile<'_>, code: &TracedCode) -> TimedLoads {
+    pub(super) fn read(
+        profile: &Profile<'_>,
+        code: &TracedCode,
+        objects: Option<(&Objects, Pieces)>,
+    ) -> TimedLoads {
         let recording = profile.recording;
         let mut loads = TimedLoads::default();
         let Some(hertz) = recording.run.host.tsc_hz.filter(|hertz| *hertz > 0.0) else {
@@ -99,24 +114,30 @@ impl TimedLoads {
         };
         let timed =
             |burst: &&facts::Burst| burst.flavour == BurstFlavour::Timed && !burst.records_lost;
-        let bursts: HashSet<BurstId> =
-            recording.bursts.iter().filter(timed).map(|burst| burst.id).collect();
-        let mut raw: Vec<(SiteIndex, BurstId, u32)> = Vec::new();
-        for records in recording.records.iter().filter(|one| bursts.contains(&one.burst)) {
+        let bursts: HashMap<BurstId, &facts::Burst> =
+            recording.bursts.iter().filter(timed).map(|burst| (burst.id, burst)).collect();
+        let mut units = objects.map(|_| Units::new(code.sites.len(), objects));
+        let mut raw: Vec<Raw> = Vec::new();
+        for records in &recording.records {
+            let Some(burst) = bursts.get(&records.burst) else { continue };
+            units.iter_mut().for_each(|units| units.begin(burst));
             let _ = decode_records(&records.bytes, |record| {
-                let Some((site, value)) = code.timed.get(&record.block) else { return };
-                let Some(stamps) = record.values.get(*value) else { return };
+                let Some(load) = code.timed.get(&record.block) else { return };
+                let Some(stamps) = record.values.get(load.stamps) else { return };
                 let cycles = ((stamps >> 32) as u32).wrapping_sub(*stamps as u32);
-                raw.push((*site, records.burst, cycles));
+                let address = load.address(&code.sites, record.values, burst.fs_base);
+                let part = units.as_mut().zip(address);
+                let part = part.map(|(units, address)| units.locate(address).0);
+                raw.push(Raw { site: load.site, burst: records.burst, cycles, part });
             });
         }
         let floor = recording.run.collector.timed_load_floor_cycles;
         let hit = hit_cycles(&raw, floor.map(|floor| f64::from(floor.median)));
         let first = level_nanos(profile, 1).unwrap_or(FIRST_LEVEL);
-        for (site, burst, cycles) in raw {
+        for Raw { site, burst, cycles, part } in raw {
             let nanos = ((f64::from(cycles) - hit) / hertz * 1e9 + first).max(first);
             if nanos <= LONGEST {
-                loads.by_site.entry(site).or_default().push(Timed { burst, nanos });
+                loads.by_site.entry(site).or_default().push(Timed { burst, nanos, part });
             }
         }
         loads
@@ -149,8 +170,8 @@ impl TimedLoads {
 
 /// What a hit in the first level shows: as measured when the collection began, but not more than what one in twenty of
 /// the timed loads stays below, for a hit takes the least time of all. Fences make nearly all of it.
-fn hit_cycles(raw: &[(SiteIndex, BurstId, u32)], measured: Option<f64>) -> f64 {
-    let mut cycles: Vec<u32> = raw.iter().map(|(_, _, cycles)| *cycles).collect();
+fn hit_cycles(raw: &[Raw], measured: Option<f64>) -> f64 {
+    let mut cycles: Vec<u32> = raw.iter().map(|one| one.cycles).collect();
     cycles.sort_unstable();
     let quick = cycles.get(cycles.len() / 20).copied().map_or(0.0, f64::from);
     measured.map_or(quick, |measured| measured.min(quick))
@@ -172,6 +193,21 @@ struct Weighted {
 }
 
 impl Weighted {
+    /// Adds code that executes so many loads over the run, of which these were timed.
+    fn add<'a>(&mut self, executed: f64, timed: impl ExactSizeIterator<Item = &'a Timed>) {
+        self.all += executed;
+        let weight = executed / timed.len().max(1) as f64;
+        if weight > 0.0 && timed.len() > 0 {
+            self.sum += executed;
+            self.loads.extend(timed.map(|one| (one.nanos, weight, one.burst)));
+        }
+    }
+
+    fn sorted(mut self) -> Weighted {
+        self.loads.sort_by(|a, b| a.0.total_cmp(&b.0));
+        self
+    }
+
     fn mean(&self) -> f64 {
         self.loads.iter().map(|(nanos, weight, _)| nanos * weight).sum::<f64>() / self.sum
     }
@@ -261,17 +297,26 @@ impl Memory<'_> {
     fn weighted(&self, sites: impl Iterator<Item = SiteIndex>) -> Weighted {
         let mut weighted = Weighted { loads: Vec::new(), sum: 0.0, all: 0.0 };
         for site in sites {
-            let executed = self.loads_of(site);
-            weighted.all += executed;
-            let Some(timed) = self.timed.by_site.get(&site) else { continue };
-            let weight = executed / timed.len() as f64;
-            if weight > 0.0 {
-                weighted.sum += executed;
-                weighted.loads.extend(timed.iter().map(|one| (one.nanos, weight, one.burst)));
-            }
+            let timed = self.timed.by_site.get(&site).map_or(&[][..], Vec::as_slice);
+            weighted.add(self.loads_of(site), timed.iter());
         }
-        weighted.loads.sort_by(|a, b| a.0.total_cmp(&b.0));
-        weighted
+        weighted.sorted()
+    }
+
+    /// Latency of loads of some sites from some parts of objects, with how many each of these executes over the run.
+    pub(super) fn latency_of_parts(
+        &self,
+        loads: impl Iterator<Item = (SiteIndex, Part, f64)>,
+        chosen: impl Fn(BurstId) -> bool,
+    ) -> Result<Latency, String> {
+        let mut weighted = Weighted { loads: Vec::new(), sum: 0.0, all: 0.0 };
+        for (site, part, executed) in loads {
+            let timed = self.timed.by_site.get(&site).map_or(&[][..], Vec::as_slice);
+            let of_part = |one: &&Timed| one.part == Some(part) && chosen(one.burst);
+            let timed: Vec<&Timed> = timed.iter().filter(of_part).collect();
+            weighted.add(executed, timed.into_iter());
+        }
+        self.enough(&weighted.sorted())
     }
 
     /// Loads of a site over the whole run.

@@ -19,11 +19,14 @@ mod latency;
 mod levels;
 mod model;
 mod native;
+mod parts;
 mod pass;
 mod rows;
+mod simulated;
 mod strata;
 mod survival;
 mod times;
+mod work;
 
 use std::collections::BTreeMap;
 
@@ -36,8 +39,10 @@ use self::latency::TimedLoads;
 use self::levels::Sizes;
 use self::model::{Between, Model};
 use self::native::{Speed, Speeds, Work, running};
-use self::pass::{BurstWork, Passed, SiteWork, pass};
+use self::pass::{Passed, pass};
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Look, Strata};
+use self::work::{BurstWork, PartWork, SiteWork};
+use crate::objects::{Objects, Part, Pieces};
 use crate::profile::Profile;
 use crate::traced::{SiteIndex, TracedCode};
 
@@ -46,6 +51,7 @@ pub use self::bound::{Bound, Class};
 pub use self::function::{FunctionMemory, SiteWeight};
 pub use self::latency::{Latency, LatencyRow};
 pub use self::levels::LevelShares;
+pub use self::parts::PartRow;
 pub use self::rows::MemoryRow;
 
 /// Loads (and stores) per second that code in which no burst began may execute: one in three cycles or so.
@@ -68,6 +74,8 @@ pub struct Memory<'a> {
     /// Where the work of each site is: number of the burst, position in it. With thousands of rows nobody wants to look
     /// through all bursts for each.
     works: BTreeMap<SiteIndex, Vec<(usize, usize)>>,
+    /// The same by part of an object, with its position in the site's work.
+    parts: BTreeMap<(SiteIndex, Part), Vec<(usize, usize, usize)>>,
     /// What all sites did.
     all: Amounts,
     /// Loads of each site over the whole run.
@@ -92,10 +100,29 @@ impl<'a> Memory<'a> {
     /// Simulates all bursts. Takes about 10 ns per access that is not part of a summarised loop.
     #[must_use]
     pub fn new(profile: &'a Profile<'a>, code: &'a TracedCode) -> Memory<'a> {
+        Memory::by_part(profile, code, None)
+    }
+
+    /// The same, with objects told apart, as finely as is said: [`Memory::part_rows`]. All other figures are the same.
+    #[must_use]
+    pub fn with_objects(
+        profile: &'a Profile<'a>,
+        code: &'a TracedCode,
+        objects: &'a Objects,
+        pieces: Pieces,
+    ) -> Memory<'a> {
+        Memory::by_part(profile, code, Some((objects, pieces)).filter(|_| objects.any()))
+    }
+
+    fn by_part(
+        profile: &'a Profile<'a>,
+        code: &'a TracedCode,
+        objects: Option<(&'a Objects, Pieces)>,
+    ) -> Memory<'a> {
         let sizes = Sizes::of(profile);
         let mut notes = sizes.notes.clone();
         let simulated = Hierarchy::new(&sizes.config()).and_then(|caches| {
-            Ok(pass(profile, code, caches, (Tlb::new(&sizes.tlb())?, sizes.page)))
+            Ok(pass(profile, code, caches, (Tlb::new(&sizes.tlb())?, sizes.page), objects))
         });
         let (passed, missing) = match simulated {
             Ok(passed) => (passed, None),
@@ -131,9 +158,9 @@ impl<'a> Memory<'a> {
         if damaged > 0 {
             notes.push(format!("{damaged} records of bursts could not be read: they are left out"));
         }
-        let timed = TimedLoads::read(profile, code);
+        let timed = TimedLoads::read(profile, code, objects);
         let model = Model::new(&passed, sizes.levels(), &timed.served_by_memory(profile));
-        let works = works_by_site(&passed);
+        let (works, parts) = (works_by_site(&passed), works_by_part(&passed));
         let loads = BTreeMap::new();
         let mut memory = Memory {
             profile,
@@ -143,6 +170,7 @@ impl<'a> Memory<'a> {
             strata,
             speeds,
             works,
+            parts,
             all: Amounts::default(),
             loads,
             timed,
@@ -258,6 +286,20 @@ impl<'a> Memory<'a> {
         })
     }
 
+    /// The same with one part of an object.
+    fn works_of_part(
+        &self,
+        site: SiteIndex,
+        part: Part,
+    ) -> impl Iterator<Item = (usize, &BurstWork, &SiteWork, &PartWork)> {
+        let places = self.parts.get(&(site, part)).map_or(&[][..], Vec::as_slice);
+        places.iter().map(|(number, position, at)| {
+            let burst = &self.passed.bursts[*number];
+            let work = &burst.sites[*position];
+            (*number, burst, work, &work.parts[*at])
+        })
+    }
+
     /// Adds what a burst did; bounds of its native time are bounds of its rate.
     fn add(&self, quantity: &mut Quantity, burst: usize, amount: Between) {
         let speed = self.speeds[burst];
@@ -298,6 +340,18 @@ fn works_by_site(passed: &Passed) -> BTreeMap<SiteIndex, Vec<(usize, usize)>> {
     for (number, burst) in passed.bursts.iter().enumerate() {
         for (position, site) in burst.sites.iter().enumerate() {
             works.entry(site.site).or_default().push((number, position));
+        }
+    }
+    works
+}
+
+fn works_by_part(passed: &Passed) -> BTreeMap<(SiteIndex, Part), Vec<(usize, usize, usize)>> {
+    let mut works: BTreeMap<(SiteIndex, Part), Vec<(usize, usize, usize)>> = BTreeMap::new();
+    for (number, burst) in passed.bursts.iter().enumerate() {
+        for (position, site) in burst.sites.iter().enumerate() {
+            for (at, part) in site.parts.iter().enumerate() {
+                works.entry((site.site, part.part)).or_default().push((number, position, at));
+            }
         }
     }
     works

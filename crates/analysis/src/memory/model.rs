@@ -17,9 +17,10 @@ use cachesim::LevelTally;
 
 use super::footprint::Extent;
 use super::levels::STLB_WAYS;
-use super::pass::{Partly, Passed, SiteOutcomes, listed};
+use super::pass::{Passed, SiteOutcomes};
 use super::survival::Survival;
 use super::times::BINS;
+use super::work::{Partly, listed};
 use crate::stack::FunctionId;
 use crate::traced::SiteIndex;
 

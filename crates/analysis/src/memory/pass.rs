@@ -10,15 +10,15 @@
 use std::collections::{BTreeMap, HashMap};
 
 use base::{BlockId, RemoteAddr};
-use cachesim::{
-    Access, FillTally, Hierarchy, Kind, LevelTally, LoopAccess, LoopRun, PageSize, SiteId, Thread,
-    Tlb,
-};
+use cachesim::{Hierarchy, Kind, LevelTally, LoopAccess, PageSize, SiteId, SiteTally, Tlb};
 use facts::{Burst, Recording};
 
 use super::bound::floors;
 use super::footprint::Footprint;
+use super::simulated::Simulated;
 use super::times::{BINS, Times};
+use super::work::{BurstWork, PartWork, SiteWork, listed};
+use crate::objects::{Objects, Pieces};
 use crate::profile::Profile;
 use crate::stack::FunctionId;
 use crate::traced::{
@@ -32,46 +32,6 @@ const LINE: u64 = x86::LINE_BYTES as u64;
 const MOST_LINES: u64 = 30_000_000;
 /// A longer run is not looked at line by line for the footprint.
 const LONGEST: u64 = 1 << 24;
-
-/// What a burst did at one site.
-#[derive(Clone, Debug)]
-pub(crate) struct SiteWork {
-    pub(crate) site: SiteIndex,
-    pub(crate) loads: u64,
-    pub(crate) stores: u64,
-    /// Bytes that went past the caches.
-    pub(crate) streamed: u64,
-    pub(crate) fills: Partly,
-    pub(crate) dirtied: Partly,
-    /// First touches of the lines that are followed, by the time since the burst began.
-    pub(crate) firsts: Vec<(u8, u64)>,
-}
-
-/// A count of lines, of which some are known to be and some may be.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Partly {
-    pub(crate) known: u64,
-    /// By age, where there are any.
-    pub(crate) unknown: Vec<(u8, u64)>,
-}
-
-/// What a burst did.
-#[derive(Clone, Debug)]
-pub(crate) struct BurstWork {
-    /// Position in the recording.
-    pub(crate) burst: usize,
-    pub(crate) function: FunctionId,
-    pub(crate) instructions: f64,
-    pub(crate) records: f64,
-    pub(crate) flops: f64,
-    /// Core time of loops whose floor was measured, seconds: likely, low, high.
-    pub(crate) floor: (f64, f64, f64),
-    /// Instructions in them.
-    pub(crate) floor_instructions: f64,
-    /// Loads whose address stands at the end of a chain of loads.
-    pub(crate) chased: f64,
-    pub(crate) sites: Vec<SiteWork>,
-}
 
 /// Outcomes of a site over all bursts.
 #[derive(Clone, Debug, Default)]
@@ -87,6 +47,17 @@ pub(crate) struct SiteOutcomes {
     pub(crate) regular: u64,
     pub(crate) loads: u64,
     pub(crate) stores: u64,
+}
+
+impl SiteOutcomes {
+    fn add(&mut self, tally: &SiteTally, pages: &LevelTally) {
+        self.l1 += &tally.l1;
+        self.l2 += &tally.l2;
+        self.llc += &tally.llc;
+        self.stlb += pages;
+        self.loads += tally.loads;
+        self.stores += tally.stores + tally.streaming_stores;
+    }
 }
 
 /// Result of the pass.
@@ -105,16 +76,15 @@ pub(crate) fn pass(
     profile: &Profile<'_>,
     code: &TracedCode,
     caches: Hierarchy,
-    (pages, page): (Tlb, PageSize),
+    pages: (Tlb, PageSize),
+    objects: Option<(&Objects, Pieces)>,
 ) -> Passed {
     let recording: &Recording = profile.recording;
     let numbers = recording.bursts.iter().enumerate().map(|(number, burst)| (burst.id, number));
     let mut walker = Walker {
         profile,
         code,
-        caches,
-        pages,
-        page,
+        simulated: Simulated::new(caches, pages, code.sites.len(), objects),
         floors: floors(recording),
         depths: Depths::default(),
         times: Times::default(),
@@ -124,8 +94,6 @@ pub(crate) fn pass(
         outcomes: vec![None; code.sites.len()],
         passed: Passed::default(),
         work: None,
-        touched: Vec::new(),
-        is_touched: vec![false; code.sites.len()],
         seen: 0,
         lines: 0,
         body: Vec::new(),
@@ -150,9 +118,7 @@ fn evenly_spread(bursts: Vec<&Burst>) -> Vec<&Burst> {
 struct Walker<'a> {
     profile: &'a Profile<'a>,
     code: &'a TracedCode,
-    caches: Hierarchy,
-    pages: Tlb,
-    page: PageSize,
+    simulated: Simulated<'a>,
     floors: HashMap<BlockId, (f64, f64, f64)>,
     depths: Depths,
     times: Times,
@@ -164,8 +130,6 @@ struct Walker<'a> {
     outcomes: Vec<Option<Box<SiteOutcomes>>>,
     passed: Passed,
     work: Option<BurstWork>,
-    touched: Vec<SiteIndex>,
-    is_touched: Vec<bool>,
     /// Bursts and lines that went by.
     seen: usize,
     lines: u64,
@@ -178,10 +142,9 @@ impl Observer for Walker<'_> {
         self.lines >= MOST_LINES
     }
 
-    fn begin(&mut self, _: &Burst) {
+    fn begin(&mut self, burst: &Burst) {
         self.seen += 1;
-        self.caches.forget();
-        self.pages.forget();
+        self.simulated.begin(burst);
         self.times.restart();
         self.depths = Depths::default();
         self.work = None;
@@ -222,42 +185,22 @@ impl Observer for Walker<'_> {
         let Some(mut work) = self.work.take() else { return };
         let Some(number) = self.numbers.get(&burst.id) else { return };
         work.burst = *number;
-        self.touched.sort_unstable();
-        for site in self.touched.drain(..) {
-            self.is_touched[site.index()] = false;
-            self.last[site.index()] = Step::default();
-            let firsts = std::mem::replace(&mut self.firsts[site.index()], [0; BINS]);
-            let tally = self.caches.take_tally(SiteId(site.index() as u32));
-            let outcomes = self.outcomes[site.index()].get_or_insert_default();
-            outcomes.l1 += &tally.l1;
-            outcomes.l2 += &tally.l2;
-            outcomes.llc += &tally.llc;
-            outcomes.stlb += &self.pages.take_tally(SiteId(site.index() as u32)).second;
-            outcomes.loads += tally.loads;
-            outcomes.stores += tally.stores + tally.streaming_stores;
-            work.sites.push(SiteWork {
-                site,
-                loads: tally.loads,
-                stores: tally.stores + tally.streaming_stores,
-                streamed: tally.streaming_bytes,
-                fills: Partly::of(&tally.fills),
-                dirtied: Partly::of(&tally.dirtied),
-                firsts: listed(&firsts),
-            });
-        }
+        let divides = self.simulated.divides();
+        let (outcomes, firsts, last) = (&mut self.outcomes, &mut self.firsts, &mut self.last);
+        self.simulated.take(|site, part, tally, pages| {
+            outcomes[site.index()].get_or_insert_default().add(tally, pages);
+            if work.sites.last().is_none_or(|before| before.site != site) {
+                last[site.index()] = Step::default();
+                let firsts = std::mem::replace(&mut firsts[site.index()], [0; BINS]);
+                work.sites.push(SiteWork::new(site, listed(&firsts)));
+            }
+            if let Some(work) = work.sites.last_mut() {
+                work.add(tally);
+                work.parts.extend(divides.then(|| PartWork::new(part, tally)));
+            }
+        });
         self.passed.bursts.push(work);
     }
-}
-
-impl Partly {
-    pub(crate) fn of(tally: &FillTally) -> Partly {
-        Partly { known: tally.misses, unknown: listed(&tally.unknown) }
-    }
-}
-
-/// Counts with their positions, where there are any.
-pub(crate) fn listed(counts: &[u64]) -> Vec<(u8, u64)> {
-    (0u8..).zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
 }
 
 impl Walker<'_> {
@@ -287,16 +230,13 @@ impl Walker<'_> {
         for access in &block.accesses {
             let site = access.site;
             let kind = kind(self.code.sites[site.index()].access.kind);
-            if !std::mem::replace(&mut self.is_touched[site.index()], true) {
-                self.touched.push(site);
-            }
             let id = SiteId(site.index() as u32);
             let outcomes = self.outcomes[site.index()].get_or_insert_default();
             let firsts = &mut self.firsts[site.index()];
             let last = &mut self.last[site.index()];
             let (times, lines) = (&mut self.times, &mut self.lines);
             let accesses = block.accesses.len() as u64;
-            let (caches, pages, page) = (&mut self.caches, &mut self.pages, self.page);
+            let simulated = &mut self.simulated;
             let body = &mut self.body;
             let whole = execution.times(access.instruction);
             let is_last = access.instruction < execution.executed();
@@ -322,23 +262,15 @@ impl Walker<'_> {
                     partial += usize::from(is_last);
                     body.push(one);
                 } else if count == 1 {
-                    let access = Access { address: start, bytes, kind, site: id };
-                    caches.access(Thread(0), &access);
-                    pages.access(&access, page);
+                    simulated.access(site, start, bytes, kind);
                 } else {
-                    let accesses = &[one];
-                    let run = LoopRun { accesses, iterations: count, partial: 0 };
-                    caches.run(Thread(0), &run);
-                    pages.run(&run, &[page]);
+                    simulated.run(&[one], count, 0);
                 }
             });
         }
         self.times.pass(execution.iterations().saturating_mul(block.accesses.len() as u64));
         if !self.body.is_empty() {
-            let iterations = execution.iterations() - 1;
-            let run = LoopRun { accesses: &self.body, iterations, partial };
-            self.caches.run(Thread(0), &run);
-            self.pages.run(&run, &vec![self.page; self.body.len()]);
+            self.simulated.run(&self.body, execution.iterations() - 1, partial);
         }
     }
 }

@@ -79,6 +79,8 @@ pub struct SharedLine {
     pub pid: Pid,
     /// Address of its first byte.
     pub address: RemoteAddr,
+    /// When it was seen to be shared first.
+    pub time: Nanos,
     /// How.
     pub sharing: Sharing,
     /// Turns that are possible in the time of a burst: the smaller of one thread's writing visits and the other's visits.
@@ -99,6 +101,8 @@ pub struct SharedLines {
 /// What is known of a line of a process.
 #[derive(Default)]
 struct Found {
+    /// Of the first pair.
+    time: Option<Nanos>,
     /// Of each pair of bursts.
     conflicts: Vec<f64>,
     overlaps: bool,
@@ -175,6 +179,7 @@ fn compare(
             continue;
         }
         let found = found.entry((one.pid, *line)).or_default();
+        found.time.get_or_insert(one.time);
         found.conflicts.push(conflicts as f64);
         let overlap = mine.written & (theirs.read | theirs.written) | theirs.written & mine.read;
         found.overlaps |= overlap != 0;
@@ -203,6 +208,7 @@ fn line((pid, line): (Pid, u64), found: &Found, bursts: &[BurstLines], rows: &Ro
     SharedLine {
         pid,
         address: RemoteAddr(line * u64::from(x86::LINE_BYTES)),
+        time: found.time.unwrap_or_default(),
         sharing: match (found.overlaps, found.disjoint) {
             (true, true) => Sharing::Both,
             (true, false) => Sharing::True,

@@ -7,10 +7,13 @@
 
 use std::collections::HashMap;
 
-use base::{BlockId, FileOffset, ModuleId, Pid};
+use base::{BlockId, FileOffset, ModuleId, Pid, RemoteAddr};
 use facts::{Block, BurstFlavour, CodePiece, Recording};
-use x86::translate::RecordLayout;
-use x86::{Access, CodeBytes, Flops, Reader, find_roots, read_pieces, self_loop};
+use x86::translate::{RecordLayout, RecordedValue};
+use x86::{
+    Access, CodeBytes, Flops, Gpr, Reader, Source, State, evaluate, find_roots, read_pieces, self_loop,
+    sources,
+};
 
 use super::address::Form;
 use super::chain::Chains;
@@ -75,14 +78,60 @@ pub(crate) struct TracedBlock {
     pub(crate) chains: Chains,
 }
 
+/// The load of a block that is timed.
+#[derive(Debug)]
+pub(crate) struct TimedLoad {
+    pub(crate) site: SiteIndex,
+    /// Which value of a record holds the time stamps.
+    pub(crate) stamps: usize,
+    /// The registers of its address, with the value of a record that holds each; `None` where one is not recorded.
+    registers: Option<Vec<(Gpr, usize)>>,
+}
+
+impl TimedLoad {
+    /// `None` when the layout has no place for its stamps.
+    fn new(
+        site: SiteIndex,
+        access: &Access,
+        layout: &RecordLayout,
+        stamps: usize,
+    ) -> Option<TimedLoad> {
+        let word = |register: Gpr| {
+            let holds = |value: &&RecordedValue| value.root.source == Source::General(register);
+            layout.values.iter().find(holds)?.word.checked_sub(1)
+        };
+        let registers = sources(access).into_iter().filter_map(|source| match source {
+            Source::General(register) => Some(word(register).map(|word| (register, word))),
+            Source::FsBase => None,
+            _ => Some(None),
+        });
+        Some(TimedLoad { site, stamps: stamps.checked_sub(1)?, registers: registers.collect() })
+    }
+
+    /// Where it loaded from, by the values of a record.
+    pub(crate) fn address(
+        &self,
+        sites: &[Site],
+        values: &[u64],
+        fs_base: RemoteAddr,
+    ) -> Option<RemoteAddr> {
+        let mut state = State { fs_base: fs_base.0, ..State::default() };
+        for (register, word) in self.registers.as_ref()? {
+            state.set(*register, *values.get(*word)?);
+        }
+        let touched = evaluate(&[sites.get(self.site.index())?.access], &state);
+        touched.first().map(|touched| touched.address)
+    }
+}
+
 /// The code that bursts ran.
 #[derive(Debug, Default)]
 pub struct TracedCode {
     pub(crate) blocks: HashMap<BlockId, TracedBlock>,
     /// Instructions of the blocks whose executions were counted.
     pub(crate) counted: HashMap<BlockId, usize>,
-    /// The load of the blocks that time one, and which value of a record holds the time stamps.
-    pub(crate) timed: HashMap<BlockId, (SiteIndex, usize)>,
+    /// The load of the blocks that time one.
+    pub(crate) timed: HashMap<BlockId, TimedLoad>,
     pub(crate) sites: Vec<Site>,
     pub(crate) arithmetic: Vec<Arithmetic>,
     /// Blocks for addresses whose code or layout cannot be used.
@@ -136,7 +185,8 @@ impl TracedCode {
         });
         let ((module, offset), number, access) = found?;
         let site = self.site(known, Site { module, offset, number, access });
-        self.timed.entry(block.id).or_insert((site, word.checked_sub(1)?));
+        let load = TimedLoad::new(site, &access, &layout, word)?;
+        self.timed.entry(block.id).or_insert(load);
         Some(())
     }
 

@@ -4,6 +4,7 @@ use analysis::faults::{fault_scales, fault_table};
 use analysis::findings::{Figures, findings};
 use analysis::heap::heap_sums;
 use analysis::memory::Memory;
+use analysis::objects::Objects;
 use analysis::summary::{Overview, overview};
 use analysis::{Profile, Selection, TracedCode};
 use facts::host::{Calibration, Host};
@@ -28,7 +29,12 @@ const TOP_PERCENT: f64 = 0.5;
 impl Summary {
     /// The summary of a recording.
     #[must_use]
-    pub(crate) fn new(profile: &Profile<'_>, code: &TracedCode, result: &str) -> Summary {
+    pub(crate) fn new(
+        profile: &Profile<'_>,
+        code: &TracedCode,
+        objects: &Objects,
+        result: &str,
+    ) -> Summary {
         let recording = profile.recording;
         let run = &recording.run;
         let found = overview(profile);
@@ -36,6 +42,7 @@ impl Summary {
         let bursts = Memory::new(profile, code);
         let mut memory = memory_part(&bursts);
         let judged = findings(&Figures::new(profile, code, &bursts, &found));
+        let mut memory = memory_part(profile, code, objects);
         let mut notes = found.notes.clone();
         notes.append(&mut memory.notes);
         let (exit_code, exit) = exit(run.exit);
@@ -131,6 +138,8 @@ impl Summary {
             top_functions,
             top_objects: Vec::new(),
             findings: crate::findings::summaries(&judged, result),
+            top_objects: memory.top_objects,
+            findings: Vec::new(),
             notes,
             extra: text_extra(profile, found.usable_cpus, more_functions),
         }

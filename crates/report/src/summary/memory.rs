@@ -1,10 +1,18 @@
 //! The part of the summary that comes from traced accesses.
 
 use analysis::memory::{Bands, Bandwidth, BandwidthStep, Bound, Class, Memory};
+use analysis::objects::{Fields, Grouping, Objects, Pieces};
+use analysis::{Key, Profile, Selection, TracedCode};
 use facts::Metric;
 
-use super::{BandwidthSummary, BandwidthTime, Levels};
+use super::{BandwidthSummary, BandwidthTime, Levels, TopObject};
 use crate::json::{significant, tidy};
+use crate::views::{extent, object_bytes};
+
+/// Objects in the summary.
+const TOP: usize = 5;
+/// Less than this share of the traffic is not a top object, %.
+const TOP_PERCENT: f64 = 0.5;
 
 /// What memory does to the program.
 pub(super) struct MemoryPart {
@@ -22,11 +30,21 @@ pub(super) struct MemoryPart {
     pub(super) flops: Metric,
     pub(super) intensity: Metric,
     pub(super) page_walks: Metric,
+    pub(super) top_objects: Vec<TopObject>,
     pub(super) notes: Vec<String>,
 }
 
 /// What the bursts of a recording tell.
 pub(super) fn memory_part(memory: &Memory<'_>) -> MemoryPart {
+}
+
+/// Simulates the bursts of a recording.
+pub(super) fn memory_part(
+    profile: &Profile<'_>,
+    code: &TracedCode,
+    objects: &Objects,
+) -> MemoryPart {
+    let memory = Memory::with_objects(profile, code, objects, Pieces::Whole);
     let (loads, stores) = memory.executed();
     let (flops, intensity) = memory.arithmetic();
     let levels = memory.all_levels();
@@ -65,7 +83,43 @@ pub(super) fn memory_part(memory: &Memory<'_>) -> MemoryPart {
         intensity: tidy(intensity),
         page_walks: tidy(memory.page_walks()),
         notes: memory.notes.clone(),
+        top_objects: top_objects(profile, code, objects, &memory),
+        notes: memory.notes,
     }
+}
+
+/// The named objects with the most traffic.
+fn top_objects(
+    profile: &Profile<'_>,
+    code: &TracedCode,
+    objects: &Objects,
+    memory: &Memory<'_>,
+) -> Vec<TopObject> {
+    let (fields, selection) = (Fields::new(profile.recording), Selection::default());
+    let keys = &[Key::Object];
+    let (fields, selection) = (&fields, &selection);
+    let grouping = Grouping { profile, code, objects, fields, selection, keys };
+    let rows = memory.part_rows(&grouping).unwrap_or_default();
+    let top = rows.into_iter().filter_map(|row| {
+        let object = objects.get(row.key.object?);
+        let large = row.share.value.is_some_and(|percent| percent >= TOP_PERCENT);
+        (large && object.kind.is_named()).then(|| TopObject {
+            object: object.name.clone(),
+            object_kind: object.kind.name(),
+            object_bytes: tidy(object_bytes(object)),
+            dram_read: tidy(row.read),
+            dram_write: tidy(row.write),
+            dram_percent: tidy(row.share),
+            loads: tidy(row.loads),
+            stores: tidy(row.stores),
+            latency: tidy(match row.latency {
+                Ok(latency) => latency.mean,
+                Err(why) => Metric::unavailable("ns", &why),
+            }),
+            extent: extent(object),
+        })
+    });
+    top.take(TOP).collect()
 }
 
 fn class(

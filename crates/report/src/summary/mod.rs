@@ -79,6 +79,8 @@ pub struct Summary {
     pub top_functions: Vec<TopFunction>,
     pub top_objects: Vec<NotYet>,
     pub findings: Vec<FindingSummary>,
+    pub top_objects: Vec<TopObject>,
+    pub findings: Vec<NotYet>,
     pub notes: Vec<String>,
     #[serde(skip)]
     pub(crate) extra: TextExtra,
@@ -253,6 +255,23 @@ pub struct TopFunction {
     pub cpu_time: Metric,
     pub self_percent: Metric,
     pub total_percent: Metric,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct TopObject {
+    pub object: String,
+    pub object_kind: &'static str,
+    pub object_bytes: Metric,
+    pub dram_read: Metric,
+    pub dram_write: Metric,
+    pub dram_percent: Metric,
+    pub loads: Metric,
+    pub stores: Metric,
+    pub latency: Metric,
+    /// Text only: `(12 blocks, 3 MiB)`.
+    #[serde(skip)]
+    pub(crate) extent: String,
 }
 
 /// The function with the most page faults.

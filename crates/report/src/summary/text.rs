@@ -27,6 +27,7 @@ pub(crate) fn text(summary: &Summary, width: usize, paint: Paint) -> String {
     time_split(summary, &mut page);
     first_checks::first_checks(summary, &mut page);
     memory::traffic(summary, &mut page);
+    memory::top_objects(summary, &mut page);
     top_functions(summary, &mut page);
     memory_and_faults(summary, &mut page);
     kernel::entries(summary, &mut page);

@@ -2,22 +2,32 @@
 
 use analysis::Key;
 use analysis::TracedCode;
-use analysis::accesses::{AccessRow, Accesses, Pattern, coverage};
+use analysis::accesses::{AccessRow, Accesses, Pattern, accesses_of_objects, coverage};
 use facts::{Evidence, Metric};
 
 use super::Request;
-use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_looks};
+use super::columns::{
+    cells_of_key, cells_of_objects, figure, looks_of_objects, missing, name, names, of_keys,
+    of_objects, short_looks,
+};
 use crate::table::{Cell, Look, Table};
 use crate::text;
 
 pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
     let profile = request.profile;
     let keys = request.options.group.as_slice();
-    let found = analysis::accesses::accesses(profile, code, request.selection, keys);
-    let by_site = keys.is_empty();
+    let grouping = request.grouping(code, keys);
+    let by_object = request.by_object();
+    let found = if by_object {
+        accesses_of_objects(&grouping)
+    } else {
+        analysis::accesses::accesses(profile, code, request.selection, keys)
+    };
+    let by_site = keys.is_empty() && !by_object;
     // A site is shown by its function, file, line and module.
-    let place_keys = if by_site { &[Key::Function] } else { keys };
-    let mut columns = of_keys(place_keys);
+    let place_keys = if keys.is_empty() { &[Key::Function] } else { keys };
+    let mut columns = of_objects(keys);
+    columns.extend(of_keys(place_keys));
     if by_site {
         columns.push(name("offset", "Offset"));
     }
@@ -35,7 +45,8 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
     ]);
     let mut rows = Vec::with_capacity(found.rows.len());
     for row in &found.rows {
-        let mut cells = cells_of_key(profile, place_keys, &row.key, row.place, None);
+        let mut cells = cells_of_objects(request, keys, &row.key);
+        cells.extend(cells_of_key(profile, place_keys, &row.key, row.place, None));
         cells.extend(row.site.map(|site| Cell::text(site.offset.to_string())));
         cells.extend(figures(row));
         rows.push(cells);
@@ -51,6 +62,7 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
         (Look::Count("lines_per_burst"), "lines"),
         (Look::Count("line_use_percent"), "used %"),
     ];
+    shown.extend(looks_of_objects(keys));
     shown.extend(short_looks(place_keys, keys));
     let by = match keys {
         [] => "instruction".to_owned(),
@@ -89,7 +101,7 @@ fn figures(row: &AccessRow) -> [Cell; 9] {
     ]
 }
 
-fn stride(pattern: Pattern) -> String {
+pub(super) fn stride(pattern: Pattern) -> String {
     match pattern {
         Pattern::Unknown => "seen once".to_owned(),
         Pattern::Constant => "constant".to_owned(),

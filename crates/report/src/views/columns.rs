@@ -1,7 +1,9 @@
 //! The columns that several views share: what a row is, and its time.
 
+use analysis::objects::Piece;
 use analysis::{Key, PlaceId, Profile, RowKey, Scale, Weight};
 
+use super::Request;
 use crate::table::{Cell, Column, Look};
 
 /// A column of text.
@@ -109,6 +111,68 @@ pub(crate) fn cells_of_key(
 /// Function, file, line and module of a place.
 pub(crate) fn cells_of_place(profile: &Profile<'_>, place: PlaceId) -> Vec<Cell> {
     cells_of_key(profile, &[Key::Function], &RowKey::default(), place, None)
+}
+
+/// Columns that say which object a row is of, and which part of it.
+pub(crate) fn of_objects(keys: &[Key]) -> Vec<Column> {
+    let has = |key| keys.contains(&key);
+    let mut columns = Vec::new();
+    if has(Key::Object) {
+        columns.extend([name("object", "Object"), name("object_kind", "Kind of object")]);
+    }
+    if has(Key::CacheLine) || has(Key::Offset) {
+        columns.push(name("object_offset", "Offset in the object"));
+    }
+    if has(Key::Field) {
+        columns.extend([
+            name("type", "Type"),
+            name("field", "Field"),
+            name("field_offset", "Offset in the type"),
+        ]);
+    }
+    columns
+}
+
+/// The same in text.
+pub(crate) fn looks_of_objects(keys: &[Key]) -> Vec<(Look, &'static str)> {
+    let short = [
+        ("object", "object"),
+        ("object_offset", "offset"),
+        ("type", "type"),
+        ("field", "field"),
+        ("field_offset", "at"),
+    ];
+    let columns = of_objects(keys);
+    let shown = short.into_iter().filter(|(key, _)| columns.iter().any(|one| one.key == *key));
+    shown
+        .map(|(key, label)| match key {
+            "object_offset" | "field_offset" => (Look::Figure(key), label),
+            _ => (Look::Text(key), label),
+        })
+        .collect()
+}
+
+/// The cells of [`of_objects`].
+pub(crate) fn cells_of_objects(request: &Request<'_>, keys: &[Key], key: &RowKey) -> Vec<Cell> {
+    let object = key.object.map(|id| request.objects.get(id));
+    let field = key.field.map(|id| request.fields.get(id));
+    let cell = |column: Column| match column.key {
+        "object" => Cell::text_or_missing(object.map(|object| object.name.as_str())),
+        "object_kind" => Cell::text_or_missing(object.map(|object| object.kind.name())),
+        "object_offset" => key.piece.map_or(Cell::Missing, |piece| Cell::text(range(piece))),
+        "type" => Cell::text_or_missing(field.map(|field| field.type_name.as_str())),
+        "field" => Cell::text_or_missing(field.and_then(|field| field.name.as_deref())),
+        _ => field.map_or(Cell::Missing, |field| Cell::Number(field.offset.0)),
+    };
+    of_objects(keys).into_iter().map(cell).collect()
+}
+
+/// `128`, or `128-191`.
+fn range(piece: Piece) -> String {
+    match piece.bytes.0 {
+        1 => piece.offset.0.to_string(),
+        bytes => format!("{}-{}", piece.offset.0, piece.offset.0.saturating_add(bytes - 1)),
+    }
 }
 
 /// A time and its percentage.

@@ -10,6 +10,7 @@ mod findings;
 mod hotspots;
 mod kernel;
 mod latency;
+mod objects;
 mod reuse;
 mod roofline;
 mod sharing;
@@ -29,6 +30,7 @@ pub(crate) use findings::findings;
 pub(crate) use hotspots::hotspots;
 pub(crate) use kernel::kernel;
 pub(crate) use latency::latency;
+pub(crate) use objects::{extent, object_bytes, objects};
 pub(crate) use reuse::{reuse, working_set};
 pub(crate) use roofline::roofline;
 pub(crate) use sharing::sharing;
@@ -37,7 +39,8 @@ pub(crate) use threads::threads;
 pub(crate) use timeline::timeline;
 pub(crate) use waits::waits;
 
-use analysis::{Filter, Profile, Selection};
+use analysis::objects::{Fields, Grouping, Objects};
+use analysis::{Filter, Key, Profile, Selection, TracedCode};
 
 use crate::Options;
 
@@ -46,10 +49,24 @@ pub(crate) struct Request<'a> {
     pub(crate) profile: &'a Profile<'a>,
     pub(crate) selection: &'a Selection,
     pub(crate) options: &'a Options,
+    pub(crate) objects: &'a Objects,
+    pub(crate) fields: &'a Fields,
     pub(crate) sources: &'a dyn Fn(&str) -> Option<String>,
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
+    /// Accesses by these keys.
+    fn grouping(&self, code: &'a TracedCode, keys: &'a [Key]) -> Grouping<'a> {
+        let Request { profile, selection, objects, fields, .. } = *self;
+        Grouping { profile, code, objects, fields, selection, keys }
+    }
+
+    /// Whether rows or filters are on memory objects.
+    fn by_object(&self) -> bool {
+        self.selection.chooses_objects()
+            || self.options.group.iter().any(|key| !Key::OF_CODE.contains(key))
+    }
+
     /// `r000ma: what, where filter`.
     fn title(&self, what: &str) -> String {
         let filters: Vec<String> = self.options.filters.iter().map(describe).collect();
@@ -93,6 +110,7 @@ fn describe(filter: &Filter) -> String {
         | Filter::Module(value)
         | Filter::SourceFile(value)
         | Filter::Thread(value)
+        | Filter::Object(value)
         | Filter::Process(value) => format!("{} {value}", filter.name()),
     }
 }

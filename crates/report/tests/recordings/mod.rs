@@ -1,6 +1,11 @@
 //! The recordings that the golden tests render.
 
 use base::{CpuId, Nanos, Pid, Tid};
+mod objects;
+
+pub use objects::objects;
+
+use base::Nanos;
 use facts::host::{
     BandwidthPoint, Cache, CacheKind, Calibration, EffectiveCache, FlopsPoint, Host, LatencyPoint,
     NumaNode,

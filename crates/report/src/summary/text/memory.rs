@@ -2,7 +2,7 @@
 
 use facts::Metric;
 
-use super::{Page, figure, percent_with_error};
+use super::{Page, figure, percent_with_error, quoted};
 use crate::summary::Summary;
 use crate::text::{count, number, percent, printable, seconds};
 
@@ -89,6 +89,25 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
             ),
         );
     }
+}
+
+/// The objects with the most traffic; nothing where none is known.
+pub(super) fn top_objects(summary: &Summary, page: &mut Page) {
+    if summary.top_objects.is_empty() {
+        return;
+    }
+    page.heading("Top objects", "share of the traffic with memory");
+    for object in &summary.top_objects {
+        let share = percent_with_error(&object.dram_percent);
+        let latency = match object.latency.value {
+            Some(value) => format!(", {} ns per load", number(value)),
+            None => String::new(),
+        };
+        let text = format!("{} {}{latency}", printable(&object.object), object.extent);
+        page.entry(&format!("  {share}"), &text);
+    }
+    let more = format!("  … all: fathom report objects -r {}\n", quoted(&summary.result));
+    page.out += &page.paint.faint(&more);
 }
 
 /// ` (12.1 to 13.4 GB/s)`.

@@ -1,0 +1,160 @@
+//! Traffic, loads and latency by memory object.
+//!
+//! What for: the estimates of `rows` and `latency` with parts of objects as the key: the same bursts, the same model of
+//! what the caches leave open, the same scaling to the run and the same intervals. So rows over all objects sum up to the
+//! figures of the whole program. What not: what the objects are (`objects`).
+
+use std::collections::{BTreeMap, HashMap};
+
+use base::BurstId;
+use facts::{Burst, Evidence, Metric};
+
+use super::bandwidth::{Quantity, both};
+use super::latency::Latency;
+use super::model::Between;
+use super::{Amounts, LINE, Memory, bandwidth};
+use crate::accesses::is_chosen;
+use crate::hotspots::RowKey;
+use crate::objects::{Grouping, Part};
+use crate::traced::SiteIndex;
+
+/// Code and parts of objects that are shown together.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PartRow {
+    /// What it is.
+    pub key: RowKey,
+    /// Bytes read from memory.
+    pub read: Metric,
+    /// Bytes written to memory.
+    pub write: Metric,
+    /// Of all bytes of the program, percent.
+    pub share: Metric,
+    /// Loads executed.
+    pub loads: Metric,
+    /// Stores executed.
+    pub stores: Metric,
+    /// Latency of its loads, or why it is not known.
+    pub latency: Result<Latency, String>,
+}
+
+impl PartRow {
+    /// Bytes read and written.
+    #[must_use]
+    pub fn traffic(&self) -> Metric {
+        both(&self.read, &self.write)
+    }
+}
+
+impl Memory<'_> {
+    /// Rows of objects, most traffic first, then most loads. The grouping's pieces must be those of
+    /// [`Memory::with_objects`].
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn part_rows(&self, grouping: &Grouping<'_>) -> Result<Vec<PartRow>, &str> {
+        self.available()?;
+        let mut groups: BTreeMap<RowKey, Vec<(SiteIndex, Part)>> = BTreeMap::new();
+        for (site, part) in self.parts.keys() {
+            if let Some(key) = grouping.row(*site, *part) {
+                groups.entry(key).or_default().push((*site, *part));
+            }
+        }
+        let chosen = self.chosen(grouping);
+        let mut rows: Vec<PartRow> =
+            groups.into_iter().map(|(key, parts)| self.part_row(key, &parts, &chosen)).collect();
+        let amount = |row: &PartRow| {
+            (row.traffic().value.unwrap_or(0.0), row.loads.value.unwrap_or(0.0))
+        };
+        rows.sort_by(|a, b| amount(b).partial_cmp(&amount(a)).unwrap_or(std::cmp::Ordering::Equal));
+        Ok(rows)
+    }
+
+    /// Whether the selection has a burst.
+    fn chosen(&self, grouping: &Grouping<'_>) -> HashMap<BurstId, bool> {
+        let bursts = &self.profile.recording.bursts;
+        let asked = |burst: &Burst| is_chosen(self.profile, grouping.selection, burst);
+        bursts.iter().map(|burst| (burst.id, asked(burst))).collect()
+    }
+
+    fn part_row(
+        &self,
+        key: RowKey,
+        parts: &[(SiteIndex, Part)],
+        chosen: &HashMap<BurstId, bool>,
+    ) -> PartRow {
+        let is_chosen = |burst: BurstId| chosen.get(&burst).copied().unwrap_or(false);
+        let amounts = self.amounts_of_parts(parts, is_chosen);
+        let metric = |quantity: &Quantity, unit| {
+            quantity.metric(&self.strata, 1.0, unit, Evidence::Estimated)
+        };
+        let whole = self.all.read.plus(&self.all.write);
+        let moved = amounts.read.plus(&amounts.write);
+        let share = match self.strata.total(&whole.likely).value >= LINE {
+            true => percent(bandwidth::ratio(&moved, &whole, &self.strata, "percent")),
+            false => Metric::unavailable("percent", "the program moved no data to or from memory"),
+        };
+        let loads = parts.iter().map(|(site, part)| {
+            (*site, *part, self.loads_of_part(*site, *part, is_chosen))
+        });
+        PartRow {
+            key,
+            read: metric(&amounts.read, "bytes"),
+            write: metric(&amounts.write, "bytes"),
+            share,
+            loads: metric(&amounts.loads, "count"),
+            stores: metric(&amounts.stores, "count"),
+            latency: self.latency_of_parts(loads, is_chosen),
+        }
+    }
+
+    /// What some sites did with some parts, per burst.
+    fn amounts_of_parts(
+        &self,
+        parts: &[(SiteIndex, Part)],
+        chosen: impl Fn(BurstId) -> bool,
+    ) -> Amounts {
+        let none = || Quantity::none(self.passed.bursts.len());
+        let mut amounts = Amounts { read: none(), write: none(), loads: none(), stores: none() };
+        for (site, part) in parts {
+            for (number, burst, site, part) in self.works_of_part(*site, *part) {
+                if !chosen(self.profile.recording.bursts[burst.burst].id) {
+                    continue;
+                }
+                // First touches by time are those of the site: so the parts' lines sum up to the site's.
+                let lines = |lines| {
+                    let expected = (lines, site.firsts.as_slice());
+                    self.model.lines(burst.function, site.site, expected).times(LINE)
+                };
+                let (fills, dirtied) = (lines(&part.fills), lines(&part.dirtied));
+                let streamed = Between::exactly(part.streamed as f64);
+                self.add(&mut amounts.read, number, fills);
+                self.add(&mut amounts.write, number, dirtied.plus(streamed));
+                self.add(&mut amounts.loads, number, Between::exactly(part.loads as f64));
+                self.add(&mut amounts.stores, number, Between::exactly(part.stores as f64));
+            }
+        }
+        amounts
+    }
+
+    /// Loads of a site from a part over the whole run.
+    fn loads_of_part(
+        &self,
+        site: SiteIndex,
+        part: Part,
+        chosen: impl Fn(BurstId) -> bool,
+    ) -> f64 {
+        let mut values = vec![0.0; self.passed.bursts.len()];
+        for (number, burst, _, part) in self.works_of_part(site, part) {
+            if chosen(self.profile.recording.bursts[burst.burst].id) {
+                values[number] = part.loads as f64;
+            }
+        }
+        self.strata.total(&values).value
+    }
+}
+
+/// A share as a percentage.
+fn percent(share: Metric) -> Metric {
+    let percent = |value: Option<f64>| value.map(|value| (value * 100.0).min(100.0));
+    Metric { value: percent(share.value), low: percent(share.low), high: percent(share.high), ..share }
+}

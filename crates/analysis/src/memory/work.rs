@@ -1,0 +1,111 @@
+//! What a burst did, by site and by part of an object.
+//!
+//! What for: what the pass over bursts leaves behind. What not: what unknown outcomes come to (`model`).
+
+use cachesim::{FillTally, SiteTally};
+
+use crate::objects::Part;
+use crate::stack::FunctionId;
+use crate::traced::SiteIndex;
+
+/// What a burst did at one site.
+#[derive(Clone, Debug)]
+pub(crate) struct SiteWork {
+    pub(crate) site: SiteIndex,
+    pub(crate) loads: u64,
+    pub(crate) stores: u64,
+    /// Bytes that went past the caches.
+    pub(crate) streamed: u64,
+    pub(crate) fills: Partly,
+    pub(crate) dirtied: Partly,
+    /// First touches of the lines that are followed, by the time since the burst began.
+    pub(crate) firsts: Vec<(u8, u64)>,
+    /// The same by part of an object, where objects are told apart.
+    pub(crate) parts: Vec<PartWork>,
+}
+
+/// What a burst did at one site with one part of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct PartWork {
+    pub(crate) part: Part,
+    pub(crate) loads: u64,
+    pub(crate) stores: u64,
+    pub(crate) streamed: u64,
+    pub(crate) fills: Partly,
+    pub(crate) dirtied: Partly,
+}
+
+/// A count of lines, of which some are known to be and some may be.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Partly {
+    pub(crate) known: u64,
+    /// By age, where there are any.
+    pub(crate) unknown: Vec<(u8, u64)>,
+}
+
+/// What a burst did.
+#[derive(Clone, Debug)]
+pub(crate) struct BurstWork {
+    /// Position in the recording.
+    pub(crate) burst: usize,
+    pub(crate) function: FunctionId,
+    pub(crate) instructions: f64,
+    pub(crate) records: f64,
+    pub(crate) flops: f64,
+    /// Core time of loops whose floor was measured, seconds: likely, low, high.
+    pub(crate) floor: (f64, f64, f64),
+    /// Instructions in them.
+    pub(crate) floor_instructions: f64,
+    /// Loads whose address stands at the end of a chain of loads.
+    pub(crate) chased: f64,
+    pub(crate) sites: Vec<SiteWork>,
+}
+
+impl Partly {
+    pub(crate) fn of(tally: &FillTally) -> Partly {
+        Partly { known: tally.misses, unknown: listed(&tally.unknown) }
+    }
+
+    fn add(&mut self, tally: &FillTally) {
+        self.known += tally.misses;
+        for (age, count) in listed(&tally.unknown) {
+            match self.unknown.binary_search_by_key(&age, |(known, _)| *known) {
+                Ok(at) => self.unknown[at].1 += count,
+                Err(at) => self.unknown.insert(at, (age, count)),
+            }
+        }
+    }
+}
+
+impl SiteWork {
+    pub(super) fn new(site: SiteIndex, firsts: Vec<(u8, u64)>) -> SiteWork {
+        let (fills, dirtied) = (Partly::default(), Partly::default());
+        SiteWork { site, loads: 0, stores: 0, streamed: 0, fills, dirtied, firsts, parts: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, tally: &SiteTally) {
+        self.loads += tally.loads;
+        self.stores += tally.stores + tally.streaming_stores;
+        self.streamed += tally.streaming_bytes;
+        self.fills.add(&tally.fills);
+        self.dirtied.add(&tally.dirtied);
+    }
+}
+
+impl PartWork {
+    pub(super) fn new(part: Part, tally: &SiteTally) -> PartWork {
+        PartWork {
+            part,
+            loads: tally.loads,
+            stores: tally.stores + tally.streaming_stores,
+            streamed: tally.streaming_bytes,
+            fills: Partly::of(&tally.fills),
+            dirtied: Partly::of(&tally.dirtied),
+        }
+    }
+}
+
+/// Counts with their positions, where there are any.
+pub(crate) fn listed(counts: &[u64]) -> Vec<(u8, u64)> {
+    (0u8..).zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
+}

@@ -1,0 +1,228 @@
+//! From facts to objects: which ranges there are, and what each is called.
+//!
+//! What for: [`Objects::new`]. What not: look-ups (`index`), and who asks (`sites`).
+//!
+//! Assumption: ids, times and ranges are allegations: a release of an unknown block is ignored, a range that overflows is
+//! cut off.
+
+use std::collections::{HashMap, HashSet};
+
+use base::{AllocationId, Bytes, Nanos, Pid, RemoteAddr, Tid};
+use facts::{Region, RegionKind, ThreadEventKind};
+
+use super::sites::{asking_place, is_by_malloc, name_of};
+use super::{Entry, Layer, Object, ObjectId, ObjectKind, Objects, Space, weight};
+use crate::profile::Profile;
+use crate::stack::{NodeIndex, PlaceId};
+
+const EVER: Nanos = Nanos(u64::MAX);
+
+/// What makes two ranges one object.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Identity {
+    Site(ObjectKind, PlaceId),
+    Name(ObjectKind, String),
+}
+
+/// Ranges of one process, by layer.
+#[derive(Default)]
+struct Ranges {
+    heap: Vec<Entry>,
+    globals: Vec<Entry>,
+    regions: Vec<Entry>,
+}
+
+struct Builder<'a> {
+    profile: &'a Profile<'a>,
+    all: Vec<Object>,
+    known: HashMap<Identity, ObjectId>,
+    ranges: HashMap<Pid, Ranges>,
+    /// Processes of which heap blocks were recorded or counted.
+    with_agent: HashSet<Pid>,
+}
+
+pub(super) fn objects(profile: &Profile<'_>) -> Objects {
+    let recording = profile.recording;
+    let mut with_agent: HashSet<Pid> = recording.allocations.iter().map(|one| one.pid).collect();
+    with_agent.extend(recording.heap_totals.iter().map(|total| total.pid));
+    let mut builder = Builder {
+        profile,
+        all: Vec::new(),
+        known: HashMap::new(),
+        ranges: HashMap::new(),
+        with_agent,
+    };
+    builder.object(
+        Identity::Name(ObjectKind::Unknown, String::new()),
+        || "unknown addresses".to_owned(),
+    );
+    builder.add_ends();
+    builder.add_blocks();
+    builder.add_globals();
+    builder.add_regions();
+    let Builder { all, ranges, .. } = builder;
+    let layers = |ranges: Ranges| Space {
+        heap: Layer::new(ranges.heap),
+        globals: Layer::new(ranges.globals),
+        regions: Layer::new(ranges.regions),
+    };
+    Objects { all, spaces: ranges.into_iter().map(|(pid, own)| (pid, layers(own))).collect() }
+}
+
+impl Builder<'_> {
+    /// What took ranges away: of those at one time it comes first, as the layers keep the order in which they are given.
+    fn add_ends(&mut self) {
+        let recording = self.profile.recording;
+        if recording.allocations.is_empty()
+            && recording.globals.is_empty()
+            && recording.regions.is_empty()
+        {
+            return;
+        }
+        let hole = |start, end, from| Entry { start, end, from, until: EVER, what: None };
+        let executed = |event: &&facts::ThreadEvent| event.kind == ThreadEventKind::Exec;
+        for event in recording.thread_events.iter().filter(executed) {
+            let all = hole(RemoteAddr(0), RemoteAddr(u64::MAX), event.time);
+            let ranges = self.ranges.entry(event.pid).or_default();
+            ranges.heap.push(all);
+            ranges.globals.push(all);
+            ranges.regions.push(all);
+        }
+        for end in &recording.region_ends {
+            let behind = RemoteAddr(end.start.0.saturating_add(end.bytes.0));
+            let ranges = self.ranges.entry(end.pid).or_default();
+            ranges.regions.push(hole(end.start, behind, end.time));
+        }
+    }
+
+    fn add_blocks(&mut self) {
+        let recording = self.profile.recording;
+        let releases: HashMap<AllocationId, Nanos> =
+            recording.releases.iter().map(|release| (release.allocation, release.time)).collect();
+        for block in &recording.allocations {
+            let stack = block.stack.and_then(|id| self.profile.stacks.find(id));
+            let id = self.site(ObjectKind::Heap, stack);
+            let until = releases.get(&block.id).copied().unwrap_or(EVER);
+            let start = block.address;
+            self.grow(id, weight(block), block.size, stack, None);
+            let ranges = self.ranges.entry(block.pid).or_default();
+            ranges.heap.push(entry(start, block.size, (block.time, until), id));
+        }
+    }
+
+    fn add_globals(&mut self) {
+        for global in &self.profile.recording.globals {
+            let identity = Identity::Name(ObjectKind::Global, global.name.clone());
+            let id = self.object(identity, || global.name.clone());
+            self.grow(id, 1.0, global.bytes, None, None);
+            let ranges = self.ranges.entry(global.pid).or_default();
+            ranges.globals.push(entry(global.start, global.bytes, (global.time, EVER), id));
+        }
+    }
+
+    fn add_regions(&mut self) {
+        let names = self.thread_names();
+        for region in &self.profile.recording.regions {
+            let stack = region.stack.and_then(|id| self.profile.stacks.find(id));
+            let id = self.region(region, stack, &names);
+            self.grow(id, 1.0, region.bytes, stack, region.page);
+            let ranges = self.ranges.entry(region.pid).or_default();
+            ranges.regions.push(entry(region.start, region.bytes, (region.time, EVER), id));
+        }
+    }
+
+    fn thread_names(&self) -> HashMap<(Pid, Tid), String> {
+        let threads = self.profile.threads.all().iter();
+        threads.map(|thread| ((thread.pid, thread.tid), thread.name.clone())).collect()
+    }
+
+    fn region(
+        &mut self,
+        region: &Region,
+        stack: Option<NodeIndex>,
+        names: &HashMap<(Pid, Tid), String>,
+    ) -> ObjectId {
+        let by_malloc = stack.is_some_and(|stack| is_by_malloc(&self.profile.stacks, stack));
+        let (kind, name) = match region.kind {
+            RegionKind::Stack => {
+                let tid = region.tid.unwrap_or(Tid(region.pid.0));
+                let name = names.get(&(region.pid, tid)).filter(|name| !name.is_empty());
+                let name = name.map_or_else(|| tid.to_string(), Clone::clone);
+                (ObjectKind::Stack, format!("stack of {name}"))
+            }
+            RegionKind::Break => self.small(region.pid),
+            RegionKind::Anonymous | RegionKind::Huge if by_malloc => self.small(region.pid),
+            _ if !region.name.is_empty() => (ObjectKind::Mapping, region.name.clone()),
+            _ if stack.is_some() => return self.site(ObjectKind::Mapping, stack),
+            _ => (ObjectKind::Unseen, "mapped memory, by whom was not seen".to_owned()),
+        };
+        self.object(Identity::Name(kind, name.clone()), || name)
+    }
+
+    /// Heap memory outside of recorded blocks.
+    fn small(&self, pid: Pid) -> (ObjectKind, String) {
+        let name = if self.with_agent.contains(&pid) {
+            "small heap blocks (not recorded)"
+        } else {
+            "heap blocks (none were recorded)"
+        };
+        (ObjectKind::SmallBlocks, name.to_owned())
+    }
+
+    /// What one place asked for.
+    fn site(&mut self, kind: ObjectKind, stack: Option<NodeIndex>) -> ObjectId {
+        let stacks = &self.profile.stacks;
+        let Some(stack) = stack else {
+            let name = "heap blocks, by whom was not seen".to_owned();
+            return self.object(Identity::Name(kind, name.clone()), || name);
+        };
+        let place = asking_place(stacks, stack);
+        self.object(Identity::Site(kind, place), || name_of(stacks, place))
+    }
+
+    fn object(&mut self, identity: Identity, name: impl FnOnce() -> String) -> ObjectId {
+        let kind = match &identity {
+            Identity::Site(kind, _) | Identity::Name(kind, _) => *kind,
+        };
+        let all = &mut self.all;
+        *self.known.entry(identity).or_insert_with(|| {
+            all.push(Object {
+                kind,
+                name: name(),
+                ranges: 0,
+                blocks: 0.0,
+                bytes: 0.0,
+                largest: Bytes(0),
+                smallest: Bytes(u64::MAX),
+                stack: None,
+                page: None,
+            });
+            ObjectId::new(all.len() - 1)
+        })
+    }
+
+    fn grow(
+        &mut self,
+        id: ObjectId,
+        weight: f64,
+        size: Bytes,
+        stack: Option<NodeIndex>,
+        page: Option<Bytes>,
+    ) {
+        let object = &mut self.all[id.index()];
+        object.page = page.filter(|_| object.ranges == 0 || object.page == page);
+        object.ranges += 1;
+        object.blocks += weight;
+        object.bytes += weight * size.0 as f64;
+        if size > object.largest || object.stack.is_none() {
+            object.stack = stack;
+        }
+        object.largest = object.largest.max(size);
+        object.smallest = object.smallest.min(size);
+    }
+}
+
+fn entry(start: RemoteAddr, size: Bytes, (from, until): (Nanos, Nanos), id: ObjectId) -> Entry {
+    let end = RemoteAddr(start.0.saturating_add(size.0));
+    Entry { start, end, from, until, what: Some(id) }
+}

@@ -1,0 +1,81 @@
+//! Which row an access of a site to a part of an object belongs to.
+//!
+//! What for: all figures of objects are grouped by one rule, so that their rows can be put side by side. What not:
+//! figures.
+
+use base::{Nanos, Pid, RemoteAddr};
+
+use super::{Fields, Objects, Part, Pieces, Window};
+use crate::hotspots::{Key, RowKey};
+use crate::profile::Profile;
+use crate::selection::Selection;
+use crate::stack::PlaceId;
+use crate::traced::{SiteIndex, TracedCode};
+
+/// What is asked for of which objects.
+#[derive(Clone, Copy)]
+pub struct Grouping<'a> {
+    /// The recording.
+    pub profile: &'a Profile<'a>,
+    /// Its traced code; the profile knows its addresses.
+    pub code: &'a TracedCode,
+    /// Its objects.
+    pub objects: &'a Objects,
+    /// What types its accesses are to.
+    pub fields: &'a Fields,
+    /// What is asked for.
+    pub selection: &'a Selection,
+    /// Keys on code and objects; others are ignored.
+    pub keys: &'a [Key],
+}
+
+impl Grouping<'_> {
+    /// How finely the keys take objects apart.
+    #[must_use]
+    pub fn pieces(&self) -> Pieces {
+        if self.keys.contains(&Key::Offset) {
+            Pieces::Offsets
+        } else if self.keys.contains(&Key::CacheLine) {
+            Pieces::Lines
+        } else {
+            Pieces::Whole
+        }
+    }
+
+    pub(crate) fn place(&self, site: SiteIndex) -> PlaceId {
+        let site = &self.code.sites[site.index()];
+        self.profile.stacks.place_at(site.module, site.offset)
+    }
+
+    /// The row of an access; `None` when it is not asked for.
+    pub(crate) fn row(&self, site: SiteIndex, part: Part) -> Option<RowKey> {
+        let key = self.key(self.place(site), part)?;
+        let field = self.keys.contains(&Key::Field);
+        let field = field.then(|| self.fields.of(&self.code.sites[site.index()])).flatten();
+        Some(RowKey { field, ..key })
+    }
+
+    /// The row of code that uses a part of an object; `None` when it is not asked for.
+    fn key(&self, place: PlaceId, part: Part) -> Option<RowKey> {
+        if !self.selection.has_place(place) || !self.selection.has_object(part.object) {
+            return None;
+        }
+        let stacks = &self.profile.stacks;
+        let module = stacks.function_of(place).module;
+        let of_code = RowKey::of_code(self.keys, &stacks.places[place.index()], module);
+        let object = self.keys.contains(&Key::Object).then_some(part.object);
+        Some(RowKey { object, piece: part.piece, ..of_code })
+    }
+
+    /// The row of code that used an address at a time.
+    pub(crate) fn row_at(
+        &self,
+        place: PlaceId,
+        (pid, address): (Pid, RemoteAddr),
+        time: Nanos,
+    ) -> Option<RowKey> {
+        let window = Window { start: time, end: time };
+        let part = self.objects.part(pid, address, window, self.pieces()).0;
+        self.key(place, part)
+    }
+}

@@ -1,0 +1,196 @@
+//! Memory objects: what the addresses that a program uses are parts of.
+//!
+//! What for: an address of a process at a time leads to a heap block, variable, stack or mapping ([`Objects::locate`]);
+//! all blocks that one place in the code asked for are one object, as are all stacks of threads of one name. What is
+//! known of what was done to them is a grouping of the other estimates (`units`), not a second one.
+//! What not: figures. `table` joins them.
+//!
+//! The choice at an address: a recorded heap block; else a variable of a module; else the region. In regions that
+//! `malloc` fills, what has no record is a small block: a class of its own, as is memory of which nobody saw who asked
+//! for it, and addresses that lie in nothing that was recorded.
+//!
+//! Assumptions: an access has the time of its burst, some milliseconds. A block that is freed, and its address given
+//! away again within these, gets the accesses of both if the later one is recorded. Ranges of a process end when it
+//! executes another program.
+
+mod build;
+mod fields;
+mod grouping;
+mod index;
+mod sites;
+mod table;
+#[cfg(test)]
+mod tests;
+mod units;
+
+use std::collections::HashMap;
+
+use base::{Bytes, Pid, RemoteAddr};
+use facts::Allocation;
+
+use self::index::{Entry, Layer};
+use crate::profile::Profile;
+use crate::stack::{NodeIndex, index};
+
+pub use self::fields::{Field, FieldId, Fields};
+pub use self::grouping::Grouping;
+pub(crate) use self::index::{Extent, Window};
+pub(crate) use self::units::{MOST_CUTS, Part, UnitIndex, Units, steps_within};
+pub use self::table::{ObjectRow, ObjectTable, object_table};
+pub use self::units::{Piece, Pieces};
+
+index!(/// An object of [`Objects`].
+    ObjectId);
+
+/// Why there are none, and what would help.
+pub const NOT_COLLECTED: &str = "this result has no memory objects: collect it again with `fathom collect memory-access`, without `-k analyze-mem-objects=false`";
+
+/// What an object is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ObjectKind {
+    /// Heap blocks that one place asked for.
+    Heap,
+    /// A variable of a module.
+    Global,
+    /// Stacks of the threads of one name.
+    Stack,
+    /// A mapping: pages of a file, shared memory, or what one place asked the kernel for.
+    Mapping,
+    /// Heap memory outside of all recorded blocks.
+    SmallBlocks,
+    /// Memory of which nobody saw who asked for it.
+    Unseen,
+    /// Addresses that lie in nothing that was recorded.
+    Unknown,
+}
+
+impl ObjectKind {
+    /// In a word or two.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ObjectKind::Heap => "heap",
+            ObjectKind::Global => "global",
+            ObjectKind::Stack => "stack",
+            ObjectKind::Mapping => "mapping",
+            ObjectKind::SmallBlocks => "small blocks",
+            ObjectKind::Unseen => "unseen",
+            ObjectKind::Unknown => "unknown",
+        }
+    }
+
+    /// Whether it is a thing with a name, not a class of what is left over.
+    #[must_use]
+    pub fn is_named(self) -> bool {
+        !matches!(self, ObjectKind::SmallBlocks | ObjectKind::Unseen | ObjectKind::Unknown)
+    }
+}
+
+/// An object.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Object {
+    /// What it is.
+    pub kind: ObjectKind,
+    /// `build_tree tree.c:42` for blocks, else the variable's name, the file's path, `stack of NAME`. The same in each run
+    /// of the same program.
+    pub name: String,
+    /// Ranges of it that were recorded: blocks, stacks, mappings.
+    pub ranges: u64,
+    /// Blocks that these stand for: more than [`Object::ranges`] when some were drawn by lot.
+    pub blocks: f64,
+    /// Bytes in those, as asked for.
+    pub bytes: f64,
+    /// Bytes of the largest range.
+    pub largest: Bytes,
+    /// Bytes of the smallest range.
+    pub smallest: Bytes,
+    /// Who asked for its largest range.
+    pub stack: Option<NodeIndex>,
+    /// Size of its pages, where that is fixed and the same for all its ranges.
+    pub page: Option<Bytes>,
+}
+
+/// What is at an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Located {
+    /// The object.
+    pub object: ObjectId,
+    /// Where its block, variable or region begins; the address itself when it lies in nothing.
+    pub start: RemoteAddr,
+}
+
+/// The address space of a process.
+#[derive(Debug, Default)]
+struct Space {
+    heap: Layer,
+    globals: Layer,
+    regions: Layer,
+}
+
+/// All objects of a recording.
+pub struct Objects {
+    all: Vec<Object>,
+    spaces: HashMap<Pid, Space>,
+}
+
+impl Objects {
+    /// The object of addresses that lie in nothing.
+    #[must_use]
+    pub fn unknown() -> ObjectId {
+        ObjectId::new(0)
+    }
+
+    /// Sorts all recorded ranges. O(n log n) in their number.
+    #[must_use]
+    pub fn new(profile: &Profile<'_>) -> Objects {
+        build::objects(profile)
+    }
+
+    /// Whether any range was recorded.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        !self.spaces.is_empty()
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> &[Object] {
+        &self.all
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn get(&self, id: ObjectId) -> &Object {
+        &self.all[id.index()]
+    }
+
+    /// What was at an address of a process in a stretch of time, and the addresses around it for which the same is true.
+    pub(crate) fn locate(
+        &self,
+        pid: Pid,
+        address: RemoteAddr,
+        window: Window,
+    ) -> (Located, Extent) {
+        let unknown = Located { object: Objects::unknown(), start: address };
+        let Some(space) = self.spaces.get(&pid) else { return (unknown, Extent::ALL) };
+        let mut extent = Extent::ALL;
+        for layer in [&space.heap, &space.globals, &space.regions] {
+            let (entry, around) = layer.find(address, window);
+            extent = extent.and(around);
+            if let Some((what, entry)) = entry.and_then(|entry| Some((entry.what?, entry))) {
+                return (Located { object: what, start: entry.start }, extent);
+            }
+        }
+        (unknown, extent)
+    }
+}
+
+/// How many blocks a recorded one stands for.
+pub(crate) fn weight(block: &Allocation) -> f64 {
+    if block.sample_every == Bytes(0) {
+        return 1.0;
+    }
+    let drawn = -(-(block.size.0 as f64) / block.sample_every.0 as f64).exp_m1();
+    // A block of 0 bytes is never drawn; a file may say otherwise.
+    if drawn > 0.0 { 1.0 / drawn } else { 1.0 }
+}

@@ -1,0 +1,179 @@
+//! Rows of objects: everything that is known of each, side by side.
+//!
+//! What for: one row per key with traced accesses (`accesses`), loads, stores, traffic and latency over the run
+//! (`memory`), page faults and lines that threads take from each other (`sharing`). What not: any estimate of its own.
+
+use std::collections::BTreeMap;
+
+use base::{Bytes, RemoteAddr};
+use facts::Metric;
+
+use super::{FieldId, Grouping, ObjectId, ObjectKind};
+use crate::accesses::{AccessRow, Accesses, accesses_of_objects};
+use crate::faults::fault_scales;
+use crate::hotspots::RowKey;
+use crate::memory::{Memory, PartRow};
+use crate::sharing::{Sharing, sharing};
+use crate::stack::{NO_STACK, PlaceId};
+use crate::weight::Weight;
+
+/// Larger types are none that a program reads by fields.
+const LARGEST_TYPE: u64 = 1 << 16;
+
+/// What is known of an object, or of some code that uses it, or of a part of it.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ObjectRow {
+    /// What its traced accesses look like.
+    pub accesses: Option<AccessRow>,
+    /// Traffic, loads, stores and latency over the run.
+    pub memory: Option<PartRow>,
+    /// Page faults.
+    pub faults: Weight,
+    /// Lines in it that threads take from each other.
+    pub shared_lines: u64,
+    /// How they share them.
+    pub sharing: Option<Sharing>,
+    /// Of the bytes of a value those that the traces touch, and all.
+    pub used: Option<(Bytes, Bytes)>,
+    /// A place of its code.
+    pub place: Option<PlaceId>,
+}
+
+impl ObjectRow {
+    /// The place of its code with the most accesses.
+    #[must_use]
+    pub fn place(&self) -> PlaceId {
+        self.accesses.as_ref().map(|row| row.place).or(self.place).unwrap_or(NO_STACK)
+    }
+
+    /// Bytes that moved, loads and stores, traced accesses: what rows are sorted by.
+    #[must_use]
+    pub fn weight(&self) -> [f64; 3] {
+        let value = |metric: &Metric| metric.value.unwrap_or(0.0);
+        let memory = self.memory.as_ref();
+        [
+            memory.map_or(0.0, |row| value(&row.traffic())),
+            memory.map_or(0.0, |row| value(&row.loads) + value(&row.stores)),
+            self.accesses.as_ref().map_or(0.0, |row| value(&row.accesses)),
+        ]
+    }
+}
+
+/// All rows.
+pub struct ObjectTable {
+    /// By key.
+    pub rows: BTreeMap<RowKey, ObjectRow>,
+    /// What was traced in all.
+    pub accesses: Accesses,
+    /// All page faults of the recording that have an address.
+    pub fault_scale: crate::Scale,
+    /// Why there are no loads, stores, traffic and latency, if so.
+    pub missing: Option<String>,
+}
+
+impl ObjectTable {
+    /// Shares of the traced accesses by the kind of object, percent. Rows must be by object.
+    #[must_use]
+    pub fn shares(&self, kind_of: impl Fn(ObjectId) -> ObjectKind) -> BTreeMap<ObjectKind, f64> {
+        let mut shares = BTreeMap::new();
+        for (key, row) in &self.rows {
+            let share = row.accesses.as_ref().and_then(|row| row.share.value);
+            if let Some((object, share)) = key.object.zip(share) {
+                *shares.entry(kind_of(object)).or_default() += share;
+            }
+        }
+        shares
+    }
+}
+
+/// Puts everything together. `memory` must tell apart what the grouping does.
+#[must_use]
+pub fn object_table(grouping: &Grouping<'_>, memory: &Memory<'_>) -> ObjectTable {
+    let mut accesses = accesses_of_objects(grouping);
+    let mut rows: BTreeMap<RowKey, ObjectRow> = BTreeMap::new();
+    for row in accesses.rows.drain(..) {
+        let key = row.key;
+        rows.entry(key).or_default().accesses = Some(row);
+    }
+    let missing = match memory.part_rows(grouping) {
+        Ok(found) => {
+            for row in found {
+                let key = row.key;
+                rows.entry(key).or_default().memory = Some(row);
+            }
+            None
+        }
+        Err(why) => Some(why.to_owned()),
+    };
+    add_faults(grouping, &mut rows);
+    add_sharing(grouping, &mut rows);
+    add_used_bytes(grouping, &mut rows);
+    let fault_scale = fault_scales(grouping.profile.recording).all;
+    ObjectTable { rows, accesses, fault_scale, missing }
+}
+
+fn add_faults(grouping: &Grouping<'_>, rows: &mut BTreeMap<RowKey, ObjectRow>) {
+    let profile = grouping.profile;
+    for fault in &profile.recording.faults {
+        let Some(thread) = profile.threads.find(fault.pid, fault.tid) else { continue };
+        let stack = fault.stack.and_then(|id| profile.stacks.find(id));
+        let place = profile.stacks.innermost_user(stack);
+        let selection = grouping.selection;
+        if !selection.has_thread(thread) || !selection.has_time(fault.time) {
+            continue;
+        }
+        let at = (fault.pid, fault.address);
+        let Some(key) = grouping.row_at(place, at, fault.time) else { continue };
+        let row = rows.entry(key).or_default();
+        row.faults.add(fault.weight);
+        row.place = row.place.or(Some(place));
+    }
+}
+
+fn add_sharing(grouping: &Grouping<'_>, rows: &mut BTreeMap<RowKey, ObjectRow>) {
+    let found = sharing(grouping.profile, grouping.code, grouping.selection);
+    for line in &found.lines {
+        let mut seen: Vec<RowKey> = Vec::new();
+        for thread in &line.threads {
+            // The first byte of the line that it uses: a line may begin in front of the object.
+            let first = u64::from((thread.read | thread.written).trailing_zeros().min(63));
+            let at = (line.pid, RemoteAddr(line.address.0.saturating_add(first)));
+            let Some(key) = grouping.row_at(thread.place, at, line.time) else { continue };
+            if seen.contains(&key) {
+                continue;
+            }
+            seen.push(key);
+            let row = rows.entry(key).or_default();
+            row.shared_lines += 1;
+            row.place = row.place.or(Some(thread.place));
+            row.sharing = match row.sharing {
+                None => Some(line.sharing),
+                Some(before) if before == line.sharing => Some(before),
+                Some(_) => Some(Sharing::Both),
+            };
+        }
+    }
+}
+
+/// Of each type in each object: which bytes of its values the traces touch.
+fn add_used_bytes(grouping: &Grouping<'_>, rows: &mut BTreeMap<RowKey, ObjectRow>) {
+    let field = |id: FieldId| grouping.fields.get(id);
+    let mut used: BTreeMap<(Option<ObjectId>, &str), Vec<bool>> = BTreeMap::new();
+    for key in rows.keys() {
+        let Some(field) = key.field.map(field) else { continue };
+        let bytes = field.type_bytes.0.min(LARGEST_TYPE) as usize;
+        let touched = used.entry((key.object, &field.type_name)).or_default();
+        touched.resize(touched.len().max(bytes), false);
+        let first = (field.offset.0 as usize).min(bytes);
+        let behind = field.offset.0.saturating_add(field.bytes.0).min(bytes as u64) as usize;
+        touched[first..behind].fill(true);
+    }
+    let count = |touched: &Vec<bool>| {
+        let used = touched.iter().filter(|used| **used).count();
+        (Bytes(used as u64), Bytes(touched.len() as u64))
+    };
+    for (key, row) in rows {
+        let Some(field) = key.field.map(field) else { continue };
+        row.used = used.get(&(key.object, field.type_name.as_str())).map(count);
+    }
+}

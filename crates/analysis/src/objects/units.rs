@@ -1,0 +1,204 @@
+//! Sites × parts: which part of which object an access of a site goes to.
+//!
+//! What for: passes over traced accesses keep sums per site; with objects, they keep them per *unit*, that is a site and
+//! a part of an object. Without objects units are sites, and nothing is looked up.
+//! What not: sums.
+//!
+//! Parts: whole objects, or pieces of their ranges: cache lines, or single bytes where an access begins; of large objects
+//! wider ones, a power of two of bytes, so that no range has more than [`MOST_PIECES`]. Pieces at one distance from their
+//! range's start are one part, whichever of the object's blocks it is: offsets in nodes of a list.
+//!
+//! Cost: an access near to the last one of its site costs two comparisons.
+
+use base::{Bytes, Pid, RemoteAddr};
+use facts::Burst;
+
+use super::{Extent, ObjectId, Objects, Window};
+use crate::index_map::IndexMap;
+use crate::stack::index;
+use crate::traced::SiteIndex;
+
+index!(/// A site and a part.
+    UnitIndex);
+
+/// Of one range.
+const MOST_PIECES: u64 = 1024;
+/// A run that goes through several units is cut into no more pieces; the rest goes where the last piece went.
+pub(crate) const MOST_CUTS: u64 = 1 << 16;
+
+/// How finely objects are taken apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Pieces {
+    /// Not at all.
+    #[default]
+    Whole,
+    /// Cache lines, counted from the start of a range.
+    Lines,
+    /// By the offset of an access's first byte.
+    Offsets,
+}
+
+/// Bytes of an object's ranges.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Piece {
+    /// From the start of the range.
+    pub offset: Bytes,
+    /// How many.
+    pub bytes: Bytes,
+}
+
+/// A part of an object.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Part {
+    pub(crate) object: ObjectId,
+    pub(crate) piece: Option<Piece>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    site: SiteIndex,
+    part: Part,
+}
+
+/// The unit of a site's last access, and where it holds.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    unit: UnitIndex,
+    extent: Extent,
+}
+
+/// All units that came up.
+pub(crate) struct Units<'a> {
+    objects: Option<(&'a Objects, Pieces)>,
+    units: Vec<Unit>,
+    known: IndexMap<(SiteIndex, Part), UnitIndex>,
+    /// Of each site, in this burst.
+    last: Vec<Option<Last>>,
+    looked_up: Vec<SiteIndex>,
+    pid: Pid,
+    window: Window,
+}
+
+impl<'a> Units<'a> {
+    /// For so many sites.
+    pub(crate) fn new(sites: usize, objects: Option<(&'a Objects, Pieces)>) -> Units<'a> {
+        let mut units = Units {
+            objects,
+            units: Vec::new(),
+            known: IndexMap::default(),
+            last: vec![None; sites],
+            looked_up: Vec::new(),
+            pid: Pid(0),
+            window: Window { start: base::Nanos(0), end: base::Nanos(0) },
+        };
+        if objects.is_none() {
+            let part = Part { object: Objects::unknown(), piece: None };
+            units.units = (0..sites).map(|at| Unit { site: SiteIndex::new(at), part }).collect();
+        }
+        units
+    }
+
+    /// From here on accesses are of this burst.
+    pub(crate) fn begin(&mut self, burst: &Burst) {
+        for site in self.looked_up.drain(..) {
+            self.last[site.index()] = None;
+        }
+        self.pid = burst.pid;
+        self.window = Window { start: burst.time, end: burst.time + burst.elapsed };
+    }
+
+    /// The unit of an access, and the addresses for which it is the same one.
+    #[inline]
+    pub(crate) fn at(&mut self, site: SiteIndex, address: RemoteAddr) -> (UnitIndex, Extent) {
+        if self.objects.is_none() {
+            return (UnitIndex::new(site.index()), Extent::ALL);
+        }
+        match self.last[site.index()] {
+            Some(last) if last.extent.has(address) => (last.unit, last.extent),
+            _ => self.look_up(site, address),
+        }
+    }
+
+    fn look_up(&mut self, site: SiteIndex, address: RemoteAddr) -> (UnitIndex, Extent) {
+        let (part, extent) = self.locate(address);
+        let (units, unit) = (&mut self.units, Unit { site, part });
+        let unit = *self.known.entry((site, part)).or_insert_with(|| {
+            units.push(unit);
+            UnitIndex::new(units.len() - 1)
+        });
+        if self.last[site.index()].replace(Last { unit, extent }).is_none() {
+            self.looked_up.push(site);
+        }
+        (unit, extent)
+    }
+
+    /// The part of an object at an address in this burst.
+    pub(crate) fn locate(&self, address: RemoteAddr) -> (Part, Extent) {
+        match self.objects {
+            Some((objects, pieces)) => objects.part(self.pid, address, self.window, pieces),
+            None => (Part { object: Objects::unknown(), piece: None }, Extent::ALL),
+        }
+    }
+
+    pub(crate) fn site_of(&self, unit: UnitIndex) -> SiteIndex {
+        self.units[unit.index()].site
+    }
+
+    pub(crate) fn part_of(&self, unit: UnitIndex) -> Part {
+        self.units[unit.index()].part
+    }
+
+    /// Whether units are more than sites.
+    pub(crate) fn divides(&self) -> bool {
+        self.objects.is_some()
+    }
+}
+
+impl Objects {
+    /// The part of an object at an address of a process, and the addresses around it for which the same is true.
+    pub(crate) fn part(
+        &self,
+        pid: Pid,
+        address: RemoteAddr,
+        window: Window,
+        pieces: Pieces,
+    ) -> (Part, Extent) {
+        let (located, extent) = self.locate(pid, address, window);
+        let object = self.get(located.object);
+        if pieces == Pieces::Whole || !object.kind.is_named() {
+            return (Part { object: located.object, piece: None }, extent);
+        }
+        let least = if pieces == Pieces::Lines { u64::from(x86::LINE_BYTES) } else { 1 };
+        let bytes = object.largest.0.div_ceil(MOST_PIECES).max(least);
+        let bytes = bytes.checked_next_power_of_two().unwrap_or(1 << 63);
+        let offset = (address.0 - located.start.0) / bytes * bytes;
+        let start = located.start.0.saturating_add(offset);
+        let piece =
+            Extent { start: RemoteAddr(start), last: RemoteAddr(start.saturating_add(bytes - 1)) };
+        let whole = Piece { offset: Bytes(offset), bytes: Bytes(bytes) };
+        (Part { object: located.object, piece: Some(whole) }, extent.and(piece))
+    }
+}
+
+/// How many steps of a run begin in an extent; at least 1, for its first does.
+pub(crate) fn steps_within(extent: Extent, start: RemoteAddr, stride: i64) -> u64 {
+    let room = if stride < 0 { start.0 - extent.start.0 } else { extent.last.0 - start.0 };
+    match stride.unsigned_abs() {
+        0 => u64::MAX,
+        step => (room / step).saturating_add(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_leaves_an_extent_with_the_step_that_begins_behind_it() {
+        let extent = Extent { start: RemoteAddr(100), last: RemoteAddr(163) };
+        let steps = |start, stride| steps_within(extent, RemoteAddr(start), stride);
+        assert_eq!((steps(100, 8), steps(163, 8), steps(100, 64), steps(100, 63)), (8, 1, 1, 2));
+        assert_eq!((steps(163, -8), steps(100, -8), steps(140, 0)), (8, 1, u64::MAX));
+        assert_eq!(steps_within(Extent::ALL, RemoteAddr(0), 1), u64::MAX);
+    }
+}
