@@ -12,6 +12,8 @@ use crate::profile::{Cell, Profile};
 use crate::selection::Selection;
 use crate::stack::{CallPathId, CallPaths, FunctionId, LineId, ModuleIndex, Place, PlaceId};
 use crate::threads::ThreadIndex;
+use crate::traced::Site;
+use crate::types::{FieldId, SiteTypes, TypeId};
 use crate::weight::Weight;
 
 /// What rows are grouped by. The names are VTune's.
@@ -47,12 +49,16 @@ impl Key {
     /// `offset`: the distance of the access from the start of the object's block.
     Offset,
     /// `field`: the member of a type, where debug information tells it.
+    /// `type`: what type of value a memory access is in.
+    Type,
+    /// `field`: which member of which type.
     Field,
 }
 
 impl Key {
     /// All keys.
     pub const ALL: [Key; 10] = [
+    pub const ALL: [Key; 8] = [
         Key::Function,
         Key::CallStack,
         Key::SourceLine,
@@ -67,6 +73,11 @@ impl Key {
 
     /// Keys that code and threads have without any data.
     pub const OF_CODE: [Key; 6] =
+        Key::Type,
+        Key::Field,
+    ];
+    /// Those that a sample has: all but what only a memory access has.
+    pub const OF_SAMPLES: [Key; 6] =
         [Key::Function, Key::CallStack, Key::SourceLine, Key::Module, Key::Thread, Key::Process];
 
     /// Those of entries into the kernel, which have no code.
@@ -88,6 +99,7 @@ impl Key {
             Key::Object => "object",
             Key::CacheLine => "cache-line",
             Key::Offset => "offset",
+            Key::Type => "type",
             Key::Field => "field",
         }
     }
@@ -105,6 +117,7 @@ pub struct RowKey {
     pub process: Option<Pid>,
     pub object: Option<ObjectId>,
     pub piece: Option<Piece>,
+    pub value_type: Option<TypeId>,
     pub field: Option<FieldId>,
 }
 
@@ -116,6 +129,15 @@ impl RowKey {
             line: keys.contains(&Key::SourceLine).then_some(place.source),
             module: keys.contains(&Key::Module).then_some(module),
             ..RowKey::default()
+        }
+    }
+
+    /// With the parts that only a memory access has.
+    pub(crate) fn with_site(self, keys: &[Key], types: &SiteTypes, site: &Site) -> RowKey {
+        RowKey {
+            value_type: keys.contains(&Key::Type).then(|| types.type_of(site)),
+            field: keys.contains(&Key::Field).then(|| types.field_of(site)),
+            ..self
         }
     }
 

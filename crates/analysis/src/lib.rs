@@ -43,6 +43,7 @@ mod threads;
 pub mod timeline;
 mod traced;
 pub mod trial;
+pub mod types;
 mod weight;
 
 pub use error::AnalysisError;
@@ -56,4 +57,5 @@ pub use stack::{
 };
 pub use threads::{Thread, ThreadIndex, ThreadTable};
 pub use traced::{Site, SiteIndex, TracedCode};
+pub use types::SiteTypes;
 pub use weight::{Scale, Weight};

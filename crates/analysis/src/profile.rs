@@ -7,6 +7,7 @@ use crate::index_map::IndexMap;
 use crate::selection::Selection;
 use crate::stack::{NodeIndex, Stacks};
 use crate::threads::{ThreadIndex, ThreadTable};
+use crate::types::SiteTypes;
 use crate::weight::{Scale, Weight};
 
 /// All samples of one thread with one stack.
@@ -30,6 +31,8 @@ pub struct Profile<'a> {
     pub stacks: Stacks,
     /// Threads.
     pub threads: ThreadTable,
+    /// Types of traced accesses.
+    pub types: SiteTypes,
     cells: Vec<Cell>,
     whole: Weight,
 }
@@ -52,7 +55,8 @@ impl<'a> Profile<'a> {
         let cells = sum_samples(recording, &stacks, &threads, |_, _| true);
         let mut whole = Weight::default();
         cells.iter().for_each(|cell| whole.merge(&cell.weight));
-        Profile { recording, stacks, threads, cells, whole }
+        let types = SiteTypes::read(recording);
+        Profile { recording, stacks, threads, types, cells, whole }
     }
 
     /// The samples of the selected threads and time, summed per thread and stack, in a fixed order.

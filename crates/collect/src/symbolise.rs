@@ -11,6 +11,7 @@ mod code;
 mod complaints;
 mod jit;
 mod variables;
+mod types;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 
 use base::{FileOffset, ModuleId, Pid, RemoteAddr};
-use facts::{Frame, Module, ModuleKind};
+use facts::{AccessType, Frame, Module, ModuleKind};
 use symbols::{
     Demangle, Elf, KERNEL_SYMBOLS_LIMIT, KernelSymbols, ModuleImage, Problem, SourceFrame,
     SymbolTable,
@@ -53,11 +54,17 @@ pub struct Options {
     pub debug_directories: Vec<PathBuf>,
     /// Whether C++ and Rust names are shown as written in the source.
     pub demangle: bool,
+    /// Instructions whose accesses get types, with repetitions.
+    pub typed: Vec<(ModuleId, FileOffset)>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { debug_directories: vec![PathBuf::from("/usr/lib/debug")], demangle: true }
+        Options {
+            debug_directories: vec![PathBuf::from("/usr/lib/debug")],
+            demangle: true,
+            typed: Vec::new(),
+        }
     }
 }
 
@@ -67,6 +74,8 @@ pub struct Symbolised {
     /// Sorted by module, offset, depth. Functions of which only the start is known are called `[FILE+START]`;
     /// addresses of which not even that is known have no frame.
     pub frames: Vec<Frame>,
+    /// What is known of the accesses of [`Options::typed`], by module, offset and access.
+    pub types: Vec<AccessType>,
     /// What the user should know to get better names: one sentence per kind of problem, with the modules that have
     /// it; those about the most addresses first.
     pub problems: Vec<String>,
@@ -80,8 +89,9 @@ pub fn symbolise(
     options: &Options,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Symbolised {
-    let jobs = jobs(modules, addresses);
-    let total = jobs.iter().map(|job| job.offsets.len()).sum();
+    let jobs = jobs(modules, addresses, &options.typed);
+    let named = jobs.iter().map(|job| job.offsets.len()).sum();
+    let total = jobs.iter().map(|job| job.offsets.len() + job.typed.len()).sum();
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::channel();
     let mut answers = BTreeMap::new();
@@ -113,12 +123,13 @@ pub fn symbolise(
             }
         }
     });
-    let (mut frames, mut complaints) = (Vec::new(), Vec::new());
+    let (mut frames, mut types, mut complaints) = (Vec::new(), Vec::new(), Vec::new());
     for answer in answers.into_values() {
         frames.extend(answer.frames);
+        types.extend(answer.types);
         complaints.extend(answer.complaints);
     }
-    Symbolised { frames, problems: complaints::sentences(complaints, total) }
+    Symbolised { frames, types, problems: complaints::sentences(complaints, named) }
 }
 
 /// The addresses of one module.
@@ -126,6 +137,8 @@ struct Job<'a> {
     module: &'a Module,
     /// Ascending and distinct.
     offsets: Vec<FileOffset>,
+    /// Likewise: those whose accesses get types.
+    typed: Vec<FileOffset>,
 }
 
 impl Job<'_> {
@@ -140,23 +153,35 @@ impl Job<'_> {
 }
 
 /// The largest jobs first, so that none of them starts when all others are done.
-fn jobs<'a>(modules: &'a [Module], addresses: &[(ModuleId, FileOffset)]) -> Vec<Job<'a>> {
+fn jobs<'a>(
+    modules: &'a [Module],
+    addresses: &[(ModuleId, FileOffset)],
+    typed: &[(ModuleId, FileOffset)],
+) -> Vec<Job<'a>> {
     let by_id: HashMap<ModuleId, &Module> =
         modules.iter().map(|module| (module.id, module)).collect();
-    let mut by_module: BTreeMap<ModuleId, Vec<FileOffset>> = BTreeMap::new();
-    for (id, offset) in addresses {
-        by_module.entry(*id).or_default().push(*offset);
-    }
-    let mut jobs: Vec<_> = by_module
+    let mut typed = by_module(typed);
+    let mut jobs: Vec<_> = by_module(addresses)
         .into_iter()
-        .filter_map(|(id, mut offsets)| {
-            offsets.sort_unstable();
-            offsets.dedup();
-            Some(Job { module: by_id.get(&id)?, offsets })
+        .filter_map(|(id, offsets)| {
+            let typed = typed.remove(&id).unwrap_or_default();
+            Some(Job { module: by_id.get(&id)?, offsets, typed })
         })
         .collect();
     jobs.sort_by_key(|job| std::cmp::Reverse(job.offsets.len()));
     jobs
+}
+
+fn by_module(addresses: &[(ModuleId, FileOffset)]) -> BTreeMap<ModuleId, Vec<FileOffset>> {
+    let mut by_module: BTreeMap<ModuleId, Vec<FileOffset>> = BTreeMap::new();
+    for (id, offset) in addresses {
+        by_module.entry(*id).or_default().push(*offset);
+    }
+    for offsets in by_module.values_mut() {
+        offsets.sort_unstable();
+        offsets.dedup();
+    }
+    by_module
 }
 
 enum Message {
@@ -169,6 +194,7 @@ enum Message {
 #[derive(Default)]
 struct Answer {
     frames: Vec<Frame>,
+    types: Vec<AccessType>,
     complaints: Vec<About>,
 }
 
@@ -180,10 +206,10 @@ fn work(jobs: &[Job<'_>], next: &AtomicUsize, options: &Options, sender: &Sender
         // be lost for it. Nothing of the job is used afterwards.
         let answer = catch_unwind(AssertUnwindSafe(|| answer(job, options, sender)));
         let answer = answer.unwrap_or_else(|_| Answer {
-            frames: Vec::new(),
             complaints: vec![job.own_sentence(
                 "reading its symbols failed by a bug in Fathom; please report it with this file",
             )],
+            ..Answer::default()
         });
         let _ = sender.send(Message::Answer(job.module.id, answer));
     }
@@ -200,7 +226,7 @@ fn answer(job: &Job<'_>, options: &Options, sender: &Sender<Message>) -> Answer 
         ModuleKind::Unknown => {}
     }
     // What could not be looked up is done, too.
-    let _ = sender.send(Message::Done(job.offsets.len() - collector.looked_up));
+    let _ = sender.send(Message::Done(job.offsets.len() + job.typed.len() - collector.looked_up));
     collector.answer
 }
 
@@ -353,6 +379,7 @@ fn file(collector: &mut Collector<'_>, options: &Options, demangle: Demangle) {
     let image = ModuleImage::new(elf, debug_elf, alternate_elf);
     let table = image.symbol_table(demangle);
     collector.look_up_table(&table);
+    collector.add_types(&image);
     let problems = table.problems();
     if problems.is_empty() {
         collector.tell_poor_coverage();

@@ -310,14 +310,24 @@ impl Options {
                 ],
                 "'object', 'function', 'source-line', 'module', 'cache-line', 'offset' and 'field'",
             ),
+            View::Hotspots | View::Faults | View::Allocations => {
+                (&Key::OF_SAMPLES, "all groupings but 'type' and 'field'")
+            }
             View::Timeline => (&[Key::Thread], "only 'thread'"),
             View::Waits => (&[Key::Thread, Key::CallStack], "'thread' and 'call-stack'"),
             View::Kernel => (&Key::OF_KERNEL, "'cause', 'process', 'thread', 'cpu' and 'time'"),
             View::Bandwidth if self.group.len() == 1 => (
-                &[Key::Function, Key::SourceLine, Key::Module, Key::Thread],
-                "'function', 'source-line', 'module', and 'thread' alone",
+                &[Key::Function, Key::SourceLine, Key::Module, Key::Type, Key::Field, Key::Thread],
+                "'function', 'source-line', 'module', 'type', 'field', and 'thread' alone",
             ),
             View::Bandwidth | View::Latency | View::Reuse | View::Roofline => (
+)
+
+            View::Accesses | View::Bandwidth | View::Latency | View::Reuse => (
+                &[Key::Function, Key::SourceLine, Key::Module, Key::Type, Key::Field],
+                "'function', 'source-line', 'module', 'type' and 'field'",
+            ),
+            View::Roofline => (
                 &[Key::Function, Key::SourceLine, Key::Module],
                 "'function', 'source-line' and 'module'",
             ),
@@ -364,6 +374,7 @@ mod tests {
             shown(parse_keys("function,line").expect_err("no such key")),
             "there is no grouping 'line'; possible are function, call-stack, source-line, module, thread, \
              process, object, cache-line, offset, field, or several of them joined by commas"
+             process, type, field, or several of them joined by commas"
         );
         assert_eq!(parse_keys("memory-object,object"), Ok(vec![Key::Object]));
         assert!(

@@ -62,6 +62,7 @@ pub struct ModuleImage<'data> {
     dwarf: DwarfBytes<'data>,
     alternate: DwarfBytes<'data>,
     budget: Budget,
+    types_budget: Budget,
     problems: Vec<Problem>,
 }
 
@@ -89,7 +90,8 @@ impl<'data> ModuleImage<'data> {
             (_, None) => Vec::new(),
         };
         let size = dwarf.iter().chain(&alternate).map(|(_, bytes)| bytes.len() as u64).sum();
-        ModuleImage { main, debug, dwarf, alternate, budget: Budget::for_size(size), problems }
+        let (budget, types_budget) = (Budget::for_size(size), Budget::for_size(size));
+        ModuleImage { main, debug, dwarf, alternate, budget, types_budget, problems }
     }
 
     /// How many reads of debug information are still allowed; tests watch how far real programs stay below.
@@ -120,18 +122,25 @@ impl<'data> ModuleImage<'data> {
         &self.main
     }
 
-    /// The debug information, to be read at the cost of the module's budget; `None` when there is none.
-    pub(crate) fn dwarf(&self) -> Option<gimli::Dwarf<BudgetedReader<'_>>> {
+    /// The debug information for types, which are paid from a budget of their own; `None` when there is none.
+    pub(crate) fn dwarf_for_types(&self) -> Option<gimli::Dwarf<BudgetedReader<'_>>> {
+        self.debug_information(&self.types_budget)
+    }
+
+    fn debug_information<'a>(
+        &'a self,
+        budget: &'a Budget,
+    ) -> Option<gimli::Dwarf<BudgetedReader<'a>>> {
         let has_entries = |bytes: &DwarfBytes<'_>| {
             bytes.iter().any(|(id, bytes)| *id == SectionId::DebugInfo && !bytes.is_empty())
         };
         if !has_entries(&self.dwarf) {
             return None;
         }
-        self.budget.enter();
-        let mut dwarf = gimli_sections(&self.dwarf, &self.budget);
+        budget.enter();
+        let mut dwarf = gimli_sections(&self.dwarf, budget);
         if has_entries(&self.alternate) {
-            dwarf.set_sup(gimli_sections(&self.alternate, &self.budget));
+            dwarf.set_sup(gimli_sections(&self.alternate, budget));
         }
         // Units that share their abbreviations (all of a `dwz` file) then parse them once.
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
@@ -142,7 +151,7 @@ impl<'data> ModuleImage<'data> {
         &'a self,
         problems: &RefCell<Vec<Problem>>,
     ) -> Option<addr2line::Context<BudgetedReader<'a>>> {
-        match addr2line::Context::from_dwarf(self.dwarf()?) {
+        match addr2line::Context::from_dwarf(self.debug_information(&self.budget)?) {
             Ok(context) => Some(context),
             Err(error) => {
                 note(problems, damage(error, &self.budget));

@@ -251,7 +251,8 @@ impl Rows {
             let kind = AccessKind::of(&site.access);
             let row = selection.has_place(place).then(|| {
                 let module = profile.stacks.function_of(place).module;
-                let key = RowKey::of_code(keys, &profile.stacks.places[place.index()], module);
+                let key = RowKey::of_code(keys, &profile.stacks.places[place.index()], module)
+                    .with_site(keys, &profile.types, site);
                 let new = rows.heads.len();
                 let row = if keys.is_empty() { new } else { *known.entry(key).or_insert(new) };
                 if row == new {

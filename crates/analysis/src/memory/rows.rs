@@ -110,7 +110,11 @@ impl Memory<'_> {
                 continue;
             }
             let module = stacks.function_of(place).module;
-            let key = RowKey::of_code(keys, &stacks.places[place.index()], module);
+            let key = RowKey::of_code(keys, &stacks.places[place.index()], module).with_site(
+                keys,
+                &self.profile.types,
+                &self.code.sites[site.index()],
+            );
             let group = *known.entry(key).or_insert(groups.len());
             if group == groups.len() {
                 groups.push((key, Vec::new()));

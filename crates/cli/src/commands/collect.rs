@@ -382,11 +382,12 @@ fn finish(
 ) -> Result<store::Finished, Failure> {
     let mut progress = Progress::new(!quiet);
     let mut addresses: Vec<_> = sink.addresses.iter().copied().collect();
-    addresses.extend(symbolise::traced_addresses(&sink.blocks));
+    let traced = symbolise::traced_addresses(&sink.blocks);
+    addresses.extend(&traced);
     let named = symbolise::symbolise(
         &sink.modules,
         &addresses,
-        &symbolise::Options::default(),
+        &symbolise::Options { typed: traced, ..symbolise::Options::default() },
         &mut |done, all| {
             progress.show(done as f64 / all.max(1) as f64, "naming functions");
         },
@@ -400,8 +401,12 @@ fn finish(
         }
     }
     for frame in named.frames {
+}
+
+    let frames = named.frames.into_iter().map(Fact::Frame);
+    for fact in frames.chain(named.types.into_iter().map(Fact::AccessType)) {
         // A full disk: the tables below fail too and say so.
-        if sink.writer.push(Fact::Frame(frame)).is_err() {
+        if sink.writer.push(fact).is_err() {
             break;
         }
     }

@@ -86,11 +86,13 @@ pub fn open(directory: &Path) -> Result<Recording, Failure> {
 fn name_symbols(recording: &mut Recording) {
     let mut addresses: Vec<_> =
         recording.stack_nodes.iter().map(|node| (node.module, node.offset)).collect();
-    addresses.extend(symbolise::traced_addresses(&recording.blocks));
-    let options = symbolise::Options::default();
+    let traced = symbolise::traced_addresses(&recording.blocks);
+    addresses.extend(&traced);
+    let options = symbolise::Options { typed: traced, ..symbolise::Options::default() };
     let named = symbolise::symbolise(&recording.modules, &addresses, &options, &mut |_, _| {});
     recording.run.notes.extend(named.problems);
     named.frames.into_iter().for_each(|frame| recording.add(Fact::Frame(frame)));
+    named.types.into_iter().for_each(|typed| recording.add(Fact::AccessType(typed)));
 }
 
 fn read_source(path: &Path) -> Option<String> {

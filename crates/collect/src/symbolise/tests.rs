@@ -173,7 +173,7 @@ fn separate_debug_files_are_found_by_build_id() {
         assert!(found.problems[0].contains("no debug information"), "{found:?}");
     }
     // Without a place to search, names are left.
-    let nowhere = Options { debug_directories: Vec::new(), demangle: true };
+    let nowhere = Options { debug_directories: Vec::new(), ..Options::default() };
     let found = symbolise(&[libc], &[(ModuleId(4), offset)], &nowhere, &mut |_, _| {});
     assert_eq!(found.frames.len(), 1);
     assert!(found.problems[0].contains("no debug information"), "{found:?}");

@@ -1,8 +1,13 @@
 //! `accesses`: traced memory accesses per instruction, or per key.
 
+use std::collections::BTreeMap;
+
 use analysis::Key;
 use analysis::TracedCode;
 use analysis::accesses::{AccessRow, Accesses, Pattern, accesses_of_objects, coverage};
+use analysis::accesses::{AccessRow, Accesses, Pattern, coverage};
+use analysis::types::{TypeId, UsedBytes};
+use base::Bytes;
 use facts::{Evidence, Metric};
 
 use super::Request;
@@ -43,12 +48,21 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
         figure("lines_per_burst", "Lines per burst", "count"),
         figure("line_use_percent", "Bytes used", "percent"),
     ]);
+    let by_type = keys.contains(&Key::Type);
+    let used = if by_type { used_bytes(request, code) } else { BTreeMap::new() };
+    if by_type {
+        columns.push(figure("type_bytes_used", "Bytes used of a value", "bytes"));
+        columns.push(figure("type_bytes", "Bytes of a value", "bytes"));
+    }
     let mut rows = Vec::with_capacity(found.rows.len());
     for row in &found.rows {
         let mut cells = cells_of_objects(request, keys, &row.key);
         cells.extend(cells_of_key(profile, place_keys, &row.key, row.place, None));
         cells.extend(row.site.map(|site| Cell::text(site.offset.to_string())));
         cells.extend(figures(row));
+        if by_type {
+            cells.extend(used_cells(row, &used));
+        }
         rows.push(cells);
     }
     let mut total = missing(key_columns + 2);
@@ -63,6 +77,10 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
         (Look::Count("line_use_percent"), "used %"),
     ];
     shown.extend(looks_of_objects(keys));
+    if by_type {
+        shown.push((Look::Bytes("type_bytes_used"), "of it"));
+        shown.push((Look::Bytes("type_bytes"), "of"));
+    }
     shown.extend(short_looks(place_keys, keys));
     let by = match keys {
         [] => "instruction".to_owned(),
@@ -102,6 +120,27 @@ fn figures(row: &AccessRow) -> [Cell; 9] {
 }
 
 pub(super) fn stride(pattern: Pattern) -> String {
+}
+
+/// How much of the values of each type the traced accesses touch.
+fn used_bytes(request: &Request<'_>, code: &TracedCode) -> BTreeMap<TypeId, UsedBytes> {
+    let sites = analysis::accesses::accesses(request.profile, code, request.selection, &[]);
+    let sites = sites.rows.iter().filter_map(|row| row.site.as_ref());
+    request.profile.types.used_bytes(sites)
+}
+
+fn used_cells(row: &AccessRow, used: &BTreeMap<TypeId, UsedBytes>) -> [Cell; 2] {
+    let found = row.key.value_type.and_then(|of| used.get(&of));
+    let metric = |bytes: Option<Bytes>| match bytes {
+        Some(Bytes(bytes)) => {
+            Metric { evidence: Some(Evidence::Traced), ..Metric::counted(bytes as f64, "bytes") }
+        }
+        None => Metric::unavailable("bytes", "no type is known"),
+    };
+    [found.map(|found| found.used), found.map(|found| found.of)].map(metric).map(Cell::metric)
+}
+
+fn stride(pattern: Pattern) -> String {
     match pattern {
         Pattern::Unknown => "seen once".to_owned(),
         Pattern::Constant => "constant".to_owned(),

@@ -30,6 +30,8 @@ pub(crate) fn of_keys(keys: &[Key]) -> Vec<Column> {
             columns.push(column);
         }
     };
+    add(has(Key::Type), name("type", "Type"));
+    add(has(Key::Field), name("field", "Field"));
     add(has(Key::Process), name("process", "Process"));
     add(has(Key::Thread), name("thread", "Thread"));
     add(has(Key::Function), name("function", "Function"));
@@ -49,6 +51,8 @@ pub(crate) fn looks(keys: &[Key]) -> Vec<(Look, &'static str)> {
             looks.push((look, label));
         }
     };
+    add(has(Key::Type), Look::Text("type"), "type");
+    add(has(Key::Field), Look::Text("field"), "field");
     add(has(Key::Process), Look::Text("process"), "process");
     add(has(Key::Thread), Look::Text("thread"), "thread");
     // The function is the first of the stack.
@@ -86,6 +90,12 @@ pub(crate) fn cells_of_key(
     for column in of_keys(keys) {
         let by_line = key.line.map(|line| &stacks.lines[line.index()]);
         cells.push(match column.key {
+            "type" => {
+                key.value_type.map_or(Cell::Missing, |of| Cell::text(profile.types.type_name(of)))
+            }
+            "field" => {
+                key.field.map_or(Cell::Missing, |field| Cell::text(profile.types.field_name(field)))
+            }
             "process" => key
                 .process
                 .map_or(Cell::Missing, |pid| Cell::text(profile.threads.process_label(pid))),

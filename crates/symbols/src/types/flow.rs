@@ -248,6 +248,9 @@ impl<'m, 'a> Flow<'m, 'a> {
                     let target =
                         operand.and_then(|operand| self.resolve(number, &before, &operand).target);
                     match target.filter(|target| self.model.get(*target).is_some()) {
+}
+
+                    match target {
                         Some(target) => Value::pointer(Target::Type(target), 0),
                         None => continue,
                     }
@@ -270,7 +273,7 @@ impl<'m, 'a> Flow<'m, 'a> {
                 units.link(unit, entry, addr2line::gimli::DW_AT_type)
             })?;
             let Kind::Pointer(target) = self.model.get(result)?.kind else { return None };
-            target.filter(|target| self.model.get(*target).is_some())
+            target.and_then(|target| self.model.own(target))
         };
         let found = read();
         self.returned.borrow_mut().insert(target, found);

@@ -162,7 +162,7 @@ fn typed(
         offset,
         access,
         variable: answer.variable.as_deref().map(str::to_owned),
-        type_name: model.name(outer.alias.unwrap_or(outer.die))?.to_string(),
+        type_name: model.name(outer.die)?.to_string(),
         type_bytes: Bytes(outer.bytes.max(end)),
         field: Some(leaf.path.clone()).filter(|path| !path.is_empty()),
         field_offset: Bytes(leaf.offset),

@@ -1,7 +1,7 @@
 //! Variables at fixed addresses.
 //!
 //! What for: `mov eax, [rip+counter]`. What not: thread-local ones. Assumption: which unit defines a variable is not known,
-//! so all units are looked through when the first fixed address comes up; that is paid from the module's budget.
+//! so all units are looked through when the first fixed address comes up; that is paid from the budget as all reading is.
 
 use std::cell::OnceCell;
 

@@ -74,7 +74,10 @@ impl Model<'_> {
         }
         let hidden = matches!(outer.kind, Kind::Descriptor(_));
         let size = outer.bytes.cast_signed();
-        let whole_steps = many && span.step > 0 && span.step % outer.bytes == 0;
+        // Nothing stands in a row that ends with an array without a length.
+        let open =
+            matches!(&outer.kind, Kind::Record { members, .. } if self.open_end(members).is_some());
+        let whole_steps = many && !open && span.step > 0 && span.step.is_multiple_of(outer.bytes);
         let span = match &outer.kind {
             Kind::Record { .. } if whole_steps => {
                 Span { offset: span.offset.rem_euclid(size), step: 0, ..span }
@@ -92,21 +95,22 @@ impl Model<'_> {
         let depth = depth.checked_sub(1)?;
         match &of.kind {
             Kind::Record { members, union } => {
-                let open = members.last().and_then(|last| self.open_array(last));
+                let open = self.open_end(members);
                 let from = u64::try_from(span.offset).ok()?;
                 let inside = from.checked_add(span.bytes)? <= of.bytes;
                 (inside || open.is_some_and(|start| start <= from)).then_some(())?;
                 self.inside(of, members, *union, span, depth)
             }
             Kind::Array(element) => self.indexed(of, *element, span, depth),
-            Kind::Scalar | Kind::Pointer(_) | Kind::Descriptor(_) => scalar(of, span),
+            Kind::Scalar | Kind::Pointer(_) | Kind::Descriptor(_) => self.scalar(of, span),
         }
     }
 
     /// Where an array without a length at the end of a structure begins (C's flexible array member).
-    fn open_array(&self, member: &Member) -> Option<u64> {
-        let of = self.get(member.of)?;
-        (matches!(of.kind, Kind::Array(_)) && of.bytes == 0).then_some(member.offset)
+    fn open_end(&self, members: &[Member]) -> Option<u64> {
+        let last = members.last()?;
+        let of = self.get(last.of)?;
+        (matches!(of.kind, Kind::Array(_)) && of.bytes == 0).then_some(last.offset)
     }
 
     fn indexed(&self, of: &Type, element: DieRef, span: Span, depth: usize) -> Option<Leaf> {
@@ -161,6 +165,21 @@ impl Model<'_> {
             [] => None,
             all => alternatives(all),
         }
+    }
+
+    /// All or a part of one number or pointer.
+    fn scalar(&self, of: &Type, span: Span) -> Option<Leaf> {
+        let from = u64::try_from(span.offset).ok()?;
+        let fits = span.step == 0 && from.checked_add(span.bytes)? <= of.bytes;
+        fits.then_some(())?;
+        let all = from == 0 && span.bytes == of.bytes;
+        let target = match of.kind {
+            Kind::Pointer(target) => target,
+            Kind::Descriptor(element) => Some(element),
+            _ => None,
+        };
+        let target = target.filter(|_| all).and_then(|target| self.own(target));
+        Some(Leaf { scalar: Some(of.die), target, ..unnamed(0, of.bytes) })
     }
 
     /// How many arrays in a structure have elements that `step` may run over.
@@ -240,20 +259,6 @@ fn element_span(span: Span, size: u64) -> Option<Span> {
 
 fn vector_part(leaf: &Leaf, span: Span) -> u64 {
     if leaf.scalar.is_some() { span.bytes } else { 0 }
-}
-
-fn scalar(of: &Type, span: Span) -> Option<Leaf> {
-    let from = u64::try_from(span.offset).ok()?;
-    let fits = span.step == 0 && from.checked_add(span.bytes)? <= of.bytes;
-    fits.then_some(())?;
-    let all = from == 0 && span.bytes == of.bytes;
-    let target = match of.kind {
-        Kind::Pointer(target) => target,
-        Kind::Descriptor(element) => Some(element),
-        _ => None,
-    };
-    let target = target.filter(|_| all);
-    Some(Leaf { scalar: Some(of.die), target, ..unnamed(0, of.bytes) })
 }
 
 /// One member, or all that overlap there, as in a union: the range of the first.

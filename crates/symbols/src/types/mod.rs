@@ -16,7 +16,7 @@
 //! What not: decoding of machine code, which the caller's [`Decoder`] does; split debug information; thread-local
 //! variables; memory that is read through `char` pointers wider than a byte (mostly casts).
 //! Assumptions: variables in registers hold what debug information says; code is x86-64 after the System V ABI (calls keep
-//! rbx, rbp, rsp, r12 to r15). The input is hostile: all work is paid from the module's budget, tables are bounded.
+//! rbx, rbp, rsp, r12 to r15). The input is hostile: all reading is paid from a budget, tables are bounded.
 
 mod flow;
 mod function;
@@ -151,7 +151,7 @@ pub fn typed_accesses(
     decoder: &mut dyn Decoder,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Vec<TypedAccess> {
-    let Some(dwarf) = image.dwarf() else { return Vec::new() };
+    let Some(dwarf) = image.dwarf_for_types() else { return Vec::new() };
     let elf = image.main();
     let model = Model::new(&dwarf);
     let mut wanted: BTreeMap<LinkAddress, FileOffset> = BTreeMap::new();

@@ -56,7 +56,7 @@ pub(super) struct Member {
 pub(super) struct Type {
     /// Its entry.
     pub(super) die: DieRef,
-    /// The name of the outermost `typedef`, for a structure that has no other.
+    /// The outermost `typedef` on the way, which names a structure that has no other name.
     pub(super) alias: Option<DieRef>,
     pub(super) kind: Kind,
     /// Its size; 0 for an array of unknown length.
@@ -69,6 +69,8 @@ pub(super) struct Model<'a> {
     pub(super) names: Names,
     pub(super) globals: Globals,
     known: RefCell<HashMap<DieRef, Option<Rc<Type>>>>,
+    /// The `typedef` that names a type, by its own entry.
+    aliases: RefCell<HashMap<DieRef, DieRef>>,
 }
 
 impl<'a> Model<'a> {
@@ -78,6 +80,7 @@ impl<'a> Model<'a> {
             names: Names::default(),
             globals: Globals::default(),
             known: RefCell::default(),
+            aliases: RefCell::default(),
         }
     }
 
@@ -87,8 +90,22 @@ impl<'a> Model<'a> {
             return known.clone();
         }
         let found = self.read(die).map(Rc::new);
+        if let Some((own, alias)) = found.as_ref().and_then(|found| Some((found.die, found.alias?)))
+        {
+            self.aliases.borrow_mut().entry(own).or_insert(alias);
+        }
         self.known.borrow_mut().insert(die, found.clone());
         found
+    }
+
+    /// The entry of the type itself, behind aliases; `None` for what has no size, as `void`.
+    pub(super) fn own(&self, die: DieRef) -> Option<DieRef> {
+        Some(self.get(die)?.die)
+    }
+
+    /// The first `typedef` that was met of the type at `die`.
+    pub(super) fn alias_of(&self, die: DieRef) -> Option<DieRef> {
+        self.aliases.borrow().get(&die).copied()
     }
 
     fn read(&self, die: DieRef) -> Option<Type> {
@@ -107,9 +124,12 @@ impl<'a> Model<'a> {
                 | gimli::DW_TAG_atomic_type
                 | gimli::DW_TAG_immutable_type
                 | gimli::DW_TAG_packed_type => at = next()?,
-                _ if entry.attr_value(gimli::DW_AT_declaration).is_some() => {
+                // Described in a unit of its own.
+                _ if entry.attr_value(gimli::DW_AT_signature).is_some() => {
                     at = self.units.link(at.unit, &entry, gimli::DW_AT_signature)?;
                 }
+                // Described elsewhere, and nobody says where.
+                _ if entry.attr_value(gimli::DW_AT_declaration).is_some() => return None,
                 _ => return self.described(at, alias, &entry),
             }
         }

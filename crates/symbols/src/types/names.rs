@@ -77,7 +77,7 @@ impl Model<'_> {
             }
             // `typedef struct { ... } node;`
             Kind::Record { .. } | Kind::Scalar => {
-                let alias = found.alias?;
+                let alias = self.alias_of(found.die)?;
                 Some(self.path(alias) + &own(alias)?)
             }
         }

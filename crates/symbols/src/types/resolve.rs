@@ -108,7 +108,7 @@ impl Flow<'_, '_> {
         let here = span == Span { offset: 0, step: 0, bytes: super::model::POINTER_BYTES };
         here.then_some(())?;
         let outer = self.model.get(variable.of)?;
-        let leaf = super::member::pointer_to(variable.of);
+        let leaf = super::member::pointer_to(outer.die);
         Some(Answer { found: Found { outer, leaf, hidden: true }, variable: None })
     }
 

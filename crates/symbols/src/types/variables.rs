@@ -211,7 +211,7 @@ fn pointed_to(model: &Model<'_>, of: DieRef, piece: Piece) -> Option<DieRef> {
         }
         Some(_) => None,
     }?;
-    model.get(target).map(|_| target)
+    model.own(target)
 }
 
 /// A structure that is nothing but a pointer is passed like one: `NonNull<T>`, `std::unique_ptr`, an iterator.
@@ -220,5 +220,5 @@ fn pointed_by_only_member(model: &Model<'_>, of: DieRef) -> Option<DieRef> {
     let target = (model.get(of)?.bytes == POINTER_BYTES)
         .then(|| model.member_at(of, span, false)?.leaf.target)
         .flatten()?;
-    model.get(target).map(|_| target)
+    model.own(target)
 }

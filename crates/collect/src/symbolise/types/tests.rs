@@ -1,0 +1,157 @@
+//! Programs whose source says which members each line touches, as compilers build them.
+//!
+//! Nothing runs: every access of every function of the source file is looked up. No answer may be wrong; how many there are
+//! depends on the compiler, so only a share far below what was measured is asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use base::{FileOffset, ModuleId};
+use facts::{AccessType, Frame, Module, ModuleKind};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
+use symbols::Elf;
+use testkit::programs;
+use x86::Reader;
+
+use crate::symbolise::{Options, Symbolised, symbolise};
+
+/// What the marks of a source file say.
+struct Marks {
+    file: &'static str,
+    /// Per line: what may be said of memory there.
+    lines: BTreeMap<u32, BTreeSet<String>>,
+    /// The type of a local variable of this name.
+    locals: BTreeSet<(String, String)>,
+    /// From this line on, nothing is said.
+    last: u32,
+}
+
+impl Marks {
+    fn read(file: &'static str, comment: &str) -> Marks {
+        let path = programs::root().join("tests/programs").join(file);
+        let text = std::fs::read_to_string(path).unwrap();
+        let (mut lines, mut locals, mut last) = (BTreeMap::new(), BTreeSet::new(), u32::MAX);
+        for (number, line) in (1..).zip(text.lines()) {
+            let Some((_, mark)) = line.split_once(comment) else { continue };
+            if mark == " end of marks" {
+                last = number;
+                break;
+            }
+            if let Some(types) = mark.strip_prefix(" type:") {
+                let types = types.replace("::", "\u{1}");
+                let types = types.split(' ').filter(|one| !one.is_empty());
+                let types = types.map(|one| one.replace('\u{1}', "::").replace('~', " "));
+                lines.insert(number, types.collect());
+            } else if let Some((name, of)) =
+                mark.strip_prefix(" local ").and_then(|local| local.split_once(": "))
+            {
+                locals.insert((name.to_owned(), of.to_owned()));
+            }
+        }
+        Marks { file, lines, locals, last }
+    }
+
+    /// Whether the answer is one of the marks. A local variable itself may be touched anywhere.
+    fn allow(&self, line: u32, answer: &AccessType) -> bool {
+        let local = (answer.variable.clone().unwrap_or_default(), answer.type_name.clone());
+        let told = self.lines.get(&line).is_some_and(|marks| marks.contains(&shown(answer)));
+        told || line >= self.last || self.locals.contains(&local)
+    }
+}
+
+fn shown(answer: &AccessType) -> String {
+    match &answer.field {
+        Some(field) => format!("{}.{field}", answer.type_name),
+        None => answer.type_name.clone(),
+    }
+}
+
+/// Offsets of all instructions with accesses, and how many accesses each has.
+fn accesses(path: &Path) -> BTreeMap<FileOffset, usize> {
+    let bytes = std::fs::read(path).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let mut reader = Reader::new();
+    let mut found = BTreeMap::new();
+    for symbol in file.symbols().filter(|one| one.kind() == SymbolKind::Text && one.size() > 0) {
+        let Some(section) = symbol.section_index() else { continue };
+        let section = file.section_by_index(section).unwrap();
+        let (at, _) = section.file_range().unwrap();
+        let start = symbol.address() - section.address();
+        let code = section.data().unwrap();
+        let (mut inside, end) = (start, (start + symbol.size()).min(code.len() as u64));
+        while inside < end {
+            let rest = &code[inside as usize..];
+            let address = base::RemoteAddr(section.address() + inside);
+            let Some(step) = reader.pointer_step(rest, address) else { break };
+            if !step.accesses.is_empty() {
+                found.insert(FileOffset(at + inside), step.accesses.len());
+            }
+            inside += step.length as u64;
+        }
+    }
+    found
+}
+
+fn looked_up(path: &Path, accesses: &BTreeMap<FileOffset, usize>) -> Symbolised {
+    let bytes = std::fs::read(path).unwrap();
+    let build_id = Elf::parse(&bytes).unwrap().build_id();
+    let path = path.to_str().unwrap().to_owned();
+    let module = Module { id: ModuleId(1), kind: ModuleKind::File, path, build_id };
+    let typed: Vec<_> = accesses.keys().map(|offset| (module.id, *offset)).collect();
+    let options = Options { typed: typed.clone(), ..Options::default() };
+    symbolise(&[module], &typed, &options, &mut |_, _| {})
+}
+
+/// Where an instruction comes from: its file and line, not those of a function that it was inlined into.
+fn line_of(frames: &BTreeMap<FileOffset, &Frame>, offset: FileOffset, file: &str) -> Option<u32> {
+    let frame = frames.get(&offset)?;
+    frame.file.as_deref().is_some_and(|path| path.ends_with(file)).then_some(frame.line?)
+}
+
+/// Checks all answers of a program; its marked lines, those with any answer, and how many of their accesses have one.
+fn check(program: &Path, marks: &Marks) -> (usize, usize, usize, usize) {
+    let accesses = accesses(program);
+    let found = looked_up(program, &accesses);
+    let innermost = found.frames.iter().filter(|frame| frame.depth == 0);
+    let frames: BTreeMap<_, _> = innermost.map(|frame| (frame.offset, frame)).collect();
+    let mut wrong = Vec::new();
+    let (mut right, mut reached) = (0, BTreeSet::new());
+    for answer in &found.types {
+        let Some(line) = line_of(&frames, answer.offset, marks.file) else { continue };
+        if !marks.allow(line, answer) {
+            let variable = answer.variable.as_deref().unwrap_or("-");
+            wrong.push(format!("line {line} at {}: {} ({variable})", answer.offset, shown(answer)));
+        }
+        if marks.lines.get(&line).is_some_and(|marks| !marks.is_empty()) {
+            right += 1;
+            reached.insert(line);
+        }
+    }
+    let marked = |(offset, count): (&FileOffset, &usize)| {
+        let line = line_of(&frames, *offset, marks.file)?;
+        marks.lines.get(&line).filter(|marks| !marks.is_empty()).map(|_| (line, *count))
+    };
+    let all: Vec<(u32, usize)> = accesses.iter().filter_map(marked).collect();
+    let lines: BTreeSet<u32> = all.iter().map(|(line, _)| *line).collect();
+    let silent: Vec<_> = lines.difference(&reached).collect();
+    let total: usize = all.iter().map(|(_, count)| count).sum();
+    let name = program.file_name().unwrap().to_string_lossy();
+    println!("{name}: {right} of {total} accesses on marked lines; silent lines {silent:?}");
+    assert_eq!(wrong, [""; 0], "{name}");
+    (lines.len(), reached.len(), total, right)
+}
+
+#[test]
+fn members_of_c_are_the_ones_that_the_source_names() {
+    let marks = Marks::read("typed_accesses.c", "//");
+    for (program, least_percent) in [
+        ("typed_accesses_o0", 80),
+        ("typed_accesses_o1", 60),
+        ("typed_accesses_o2", 60),
+        ("typed_accesses_o3", 50),
+        ("typed_accesses_dwarf4", 60),
+    ] {
+        let (lines, reached, _, _) = check(&programs::target(program), &marks);
+        assert!(reached * 100 >= lines * least_percent, "{program}: {reached} of {lines} lines");
+    }
+}
