@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use base::Pid;
 
-use crate::objects::{FieldId, ObjectId, Piece};
+use crate::objects::{ObjectId, Piece};
 use crate::profile::{Cell, Profile};
 use crate::selection::Selection;
 use crate::stack::{CallPathId, CallPaths, FunctionId, LineId, ModuleIndex, Place, PlaceId};
@@ -37,18 +37,12 @@ pub enum Key {
     Cpu,
     /// `time`: bins of it.
     Time,
-}
-
-impl Key {
-    /// All keys of what has code.
-    pub const ALL: [Key; 6] =
     /// `object`: the memory object that is accessed.
     Object,
     /// `cache-line`: lines of the object, counted from the start of its blocks.
     CacheLine,
     /// `offset`: the distance of the access from the start of the object's block.
     Offset,
-    /// `field`: the member of a type, where debug information tells it.
     /// `type`: what type of value a memory access is in.
     Type,
     /// `field`: which member of which type.
@@ -57,28 +51,29 @@ impl Key {
 
 impl Key {
     /// All keys.
-    pub const ALL: [Key; 10] = [
-    pub const ALL: [Key; 8] = [
+    pub const ALL: [Key; 14] = [
         Key::Function,
         Key::CallStack,
         Key::SourceLine,
         Key::Module,
         Key::Thread,
         Key::Process,
+        Key::Type,
+        Key::Field,
         Key::Object,
         Key::CacheLine,
         Key::Offset,
-        Key::Field,
+        Key::Cause,
+        Key::Cpu,
+        Key::Time,
     ];
 
-    /// Keys that code and threads have without any data.
-    pub const OF_CODE: [Key; 6] =
-        Key::Type,
-        Key::Field,
-    ];
-    /// Those that a sample has: all but what only a memory access has.
+    /// Those that a sample has: code and threads without any data.
     pub const OF_SAMPLES: [Key; 6] =
         [Key::Function, Key::CallStack, Key::SourceLine, Key::Module, Key::Thread, Key::Process];
+
+    /// Those that only a memory object has.
+    pub const OF_OBJECTS: [Key; 3] = [Key::Object, Key::CacheLine, Key::Offset];
 
     /// Those of entries into the kernel, which have no code.
     pub const OF_KERNEL: [Key; 5] = [Key::Cause, Key::Process, Key::Thread, Key::Cpu, Key::Time];

@@ -118,7 +118,8 @@ impl Selection {
                 let known = known.into_iter().map(|object| object.name.clone()).collect();
                 return Err(listing(filter.name(), wanted, known));
             }
-            let either = |before: &Vec<bool>| before.iter().zip(&found).map(|(a, b)| *a || *b).collect();
+            let either =
+                |before: &Vec<bool>| before.iter().zip(&found).map(|(a, b)| *a || *b).collect();
             self.objects = Some(self.objects.as_ref().map_or_else(|| found.clone(), either));
         }
         Ok(())

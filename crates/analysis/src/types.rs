@@ -33,8 +33,21 @@ pub struct UsedBytes {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SiteTypes {
     types: Vec<String>,
-    fields: Vec<String>,
+    fields: Vec<Field>,
     of_site: HashMap<(ModuleId, FileOffset, usize), Known>,
+}
+
+/// A member of a type, a whole type, or none.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Field {
+    /// `node.next`, `node (whole)`, `double`, `(no type known)`.
+    pub name: String,
+    /// Its type.
+    pub of: TypeId,
+    /// Bytes of a value: from, and behind the last.
+    pub range: (u64, u64),
+    /// Bytes of a value of the type; 0 where none is known.
+    pub bytes: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,7 +65,12 @@ impl SiteTypes {
     pub fn read(recording: &Recording) -> SiteTypes {
         let mut found = SiteTypes {
             types: vec![NO_TYPE.to_owned()],
-            fields: vec![NO_TYPE.to_owned()],
+            fields: vec![Field {
+                name: NO_TYPE.to_owned(),
+                of: TypeId::new(0),
+                range: (0, 0),
+                bytes: 0,
+            }],
             of_site: HashMap::new(),
         };
         // A type of which members are named; a number is no such.
@@ -65,17 +83,17 @@ impl SiteTypes {
             let end = fact.field_offset.0.checked_add(fact.field_bytes.0);
             let Some(end) = end.filter(|end| *end <= fact.type_bytes.0) else { continue };
             let (name, bytes) = (fact.type_name.as_str(), fact.type_bytes.0);
+            let range = (fact.field_offset.0, end);
             let of = *types.entry((name, bytes)).or_insert_with(|| {
                 found.types.push(name.to_owned());
                 TypeId::new(found.types.len() - 1)
             });
             let shown = field_name(fact, has_members.get(name) == Some(&true));
             let field = *fields.entry((of, shown.clone())).or_insert_with(|| {
-                found.fields.push(shown);
+                found.fields.push(Field { name: shown, of, range, bytes });
                 FieldId::new(found.fields.len() - 1)
             });
             let Ok(number) = usize::try_from(fact.access) else { continue };
-            let range = (fact.field_offset.0, end);
             let known = Known { of, field, range, bytes };
             found.of_site.entry((fact.module, fact.offset, number)).or_insert(known);
         }
@@ -107,7 +125,19 @@ impl SiteTypes {
     /// `node.next`, `node (whole)`, `double`, `(no type known)`.
     #[must_use]
     pub fn field_name(&self, field: FieldId) -> &str {
-        self.fields.get(field.index()).map_or(NO_TYPE, String::as_str)
+        self.fields.get(field.index()).map_or(NO_TYPE, |field| &field.name)
+    }
+
+    /// A member; `None` for the one of accesses without a known type.
+    #[must_use]
+    pub fn field(&self, field: FieldId) -> Option<&Field> {
+        self.fields.get(field.index()).filter(|field| field.bytes > 0)
+    }
+
+    /// Whether any type is known.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        self.types.len() > 1
     }
 
     /// How many bytes of a value the given sites touch of each type that they access.

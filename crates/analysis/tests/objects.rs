@@ -3,7 +3,7 @@
 mod common;
 
 use analysis::memory::{Memory, PartRow};
-use analysis::objects::{Fields, Grouping, Objects, Pieces, object_table};
+use analysis::objects::{Grouping, Objects, Pieces, object_table};
 use analysis::{Key, Profile, Selection, TracedCode};
 use base::{Bytes, ModuleId, Nanos, Pid, RemoteAddr};
 use facts::{CounterKind, Global, Metric, Recording};
@@ -63,16 +63,10 @@ fn rows(pieces: Pieces, keys: &[Key]) -> (Vec<(String, PartRow)>, [f64; 4]) {
     let recording = recording();
     let code = TracedCode::read(&recording);
     let profile = Profile::with_addresses(&recording, code.addresses());
-    let (objects, fields) = (Objects::new(&profile), Fields::new(&recording));
+    let objects = Objects::new(&profile);
     let selection = Selection::default();
-    let grouping = Grouping {
-        profile: &profile,
-        code: &code,
-        objects: &objects,
-        fields: &fields,
-        selection: &selection,
-        keys,
-    };
+    let grouping =
+        Grouping { profile: &profile, code: &code, objects: &objects, selection: &selection, keys };
     let memory = Memory::with_objects(&profile, &code, &objects, pieces);
     let name = |row: PartRow| (objects.get(row.key.object.expect("by object")).name.clone(), row);
     let rows = memory.part_rows(&grouping).expect("rows").into_iter().map(name).collect();

@@ -10,8 +10,8 @@
 mod code;
 mod complaints;
 mod jit;
-mod variables;
 mod types;
+mod variables;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;

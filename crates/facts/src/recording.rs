@@ -1,7 +1,10 @@
 //! A whole recording in memory: what `store` opens and `analysis` reads.
 
 use crate::{
-    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter, CounterKind, Fact, Fault, Frame, Gauge, Global, HeapFree, HeapStack, HeapTotal, KernelEntry, Lost, LostSource, Mapping, Module, Records, Region, RegionEnd, Release, Run, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitObject,
+    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter,
+    CounterKind, Fact, Fault, Frame, Gauge, Global, HeapFree, HeapStack, HeapTotal, KernelEntry,
+    Lost, LostSource, Mapping, Module, Records, Region, RegionEnd, Release, Run, Sample, SizeClass,
+    StackNode, ThreadEvent, ThreadTime, Wait, WaitObject,
 };
 
 /// All facts of one result directory, by kind, each in the order in which it was written.

@@ -11,18 +11,6 @@ pub enum ReportError {
         /// All views.
         possible: String,
     },
-    /// The view is planned, but needs data that this version does not collect.
-    #[error(
-        "the view '{name}' needs {needs}, which this version does not have; possible are {possible}"
-    )]
-    ViewNotYet {
-        /// The view.
-        name: String,
-        /// What it would need.
-        needs: &'static str,
-        /// All views.
-        possible: String,
-    },
     /// Bands of bandwidth that are none.
     #[error(
         "'{text}' are no bands: two rising shares of the peak in percent are needed, such as 30,70"

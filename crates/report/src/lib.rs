@@ -34,7 +34,7 @@ pub use table::{Cell, Column, Table};
 
 use analysis::TracedCode;
 use analysis::memory::Memory;
-use analysis::objects::{Fields, Objects};
+use analysis::objects::Objects;
 use analysis::{Profile, Selection};
 use facts::Recording;
 use facts::host::{Calibration, Host};
@@ -109,14 +109,13 @@ pub fn build(
         if options.view.is_traced() { TracedCode::read(recording) } else { TracedCode::default() };
     let profile = Profile::with_addresses(recording, code.addresses());
     let mut selection = Selection::resolve(&profile, &options.filters)?;
-    let (objects, fields) = (Objects::new(&profile), Fields::new(recording));
+    let objects = Objects::new(&profile);
     selection.choose_objects(&objects, &options.filters)?;
     let request = views::Request {
         profile: &profile,
         selection: &selection,
         options,
         objects: &objects,
-        fields: &fields,
         sources,
     };
     let table = match options.view {

@@ -47,22 +47,9 @@ pub enum View {
     Kernel,
     /// What is slow for a known reason.
     Findings,
-}
-
-const BY_LINE_OR_PAGE: &str = "figures per cache line or page";
-const OBJECT_ACCESSES: &str = "accesses matched with allocations";
-
-/// Views that later versions have, and what they need.
-const LATER_VIEWS: [(&str, &str); 1] = [("objects", OBJECT_ACCESSES)];
     /// Memory objects: what their accesses cost.
     Objects,
 }
-
-const RULES: &str = "rules that judge the figures";
-const KERNEL_TRACING: &str = "kernel tracing";
-
-/// Views that later versions have, and what they need.
-const LATER_VIEWS: [(&str, &str); 2] = [("kernel", KERNEL_TRACING), ("findings", RULES)];
 
 /// Groupings that later versions have, and what they need.
 const LATER_KEYS: [(&str, &str); 3] = [
@@ -76,8 +63,7 @@ const MEMORY_OBJECT: &str = "memory-object";
 
 impl View {
     /// All views, with what each is for in a few words.
-    pub const ALL: [(View, &'static str); 19] = [
-    pub const ALL: [(View, &'static str); 17] = [
+    pub const ALL: [(View, &'static str); 20] = [
         (View::Summary, "the whole recording on one page"),
         (
             View::Hotspots,
@@ -114,8 +100,7 @@ impl View {
         (
             View::Findings,
             "what is slow for a known reason, where, what to do, and what it would gain",
-)
-
+        ),
         (
             View::Objects,
             "loads, stores, traffic, latency and strides per memory object, and by function, line, cache line, offset or \
@@ -182,10 +167,7 @@ impl View {
         }
         let possible = View::ALL.map(|(view, _)| view.name()).join(", ");
         let name = name.to_owned();
-        Err(match LATER_VIEWS.iter().find(|(later, _)| *later == name) {
-            Some((_, needs)) => ReportError::ViewNotYet { name, needs, possible },
-            None => ReportError::UnknownView { name, possible },
-        })
+        Err(ReportError::UnknownView { name, possible })
     }
 }
 
@@ -196,10 +178,6 @@ impl View {
 pub fn parse_keys(text: &str) -> Result<Vec<Key>, ReportError> {
     let mut keys = Vec::new();
     for name in text.split(',').map(str::trim) {
-        let Some(key) = Key::ALL.into_iter().chain(Key::OF_KERNEL).find(|key| key.name() == name)
-        else {
-}
-
         let name = if name == MEMORY_OBJECT { Key::Object.name() } else { name };
         let Some(key) = Key::ALL.into_iter().find(|key| key.name() == name) else {
             let possible = Key::ALL.map(Key::name).join(", ");
@@ -295,7 +273,7 @@ impl Options {
         }
         let (allowed, possible): (&[Key], _) = match self.view {
             View::Hotspots | View::Faults | View::Allocations => (
-                &Key::OF_CODE,
+                &Key::OF_SAMPLES,
                 "'function', 'call-stack', 'source-line', 'module', 'thread' and 'process'",
             ),
             View::Objects | View::Accesses => (
@@ -306,13 +284,11 @@ impl Options {
                     Key::Module,
                     Key::CacheLine,
                     Key::Offset,
+                    Key::Type,
                     Key::Field,
                 ],
-                "'object', 'function', 'source-line', 'module', 'cache-line', 'offset' and 'field'",
+                "'object', 'function', 'source-line', 'module', 'cache-line', 'offset', 'type' and 'field'",
             ),
-            View::Hotspots | View::Faults | View::Allocations => {
-                (&Key::OF_SAMPLES, "all groupings but 'type' and 'field'")
-            }
             View::Timeline => (&[Key::Thread], "only 'thread'"),
             View::Waits => (&[Key::Thread, Key::CallStack], "'thread' and 'call-stack'"),
             View::Kernel => (&Key::OF_KERNEL, "'cause', 'process', 'thread', 'cpu' and 'time'"),
@@ -320,10 +296,7 @@ impl Options {
                 &[Key::Function, Key::SourceLine, Key::Module, Key::Type, Key::Field, Key::Thread],
                 "'function', 'source-line', 'module', 'type', 'field', and 'thread' alone",
             ),
-            View::Bandwidth | View::Latency | View::Reuse | View::Roofline => (
-)
-
-            View::Accesses | View::Bandwidth | View::Latency | View::Reuse => (
+            View::Bandwidth | View::Latency | View::Reuse => (
                 &[Key::Function, Key::SourceLine, Key::Module, Key::Type, Key::Field],
                 "'function', 'source-line', 'module', 'type' and 'field'",
             ),
@@ -363,18 +336,13 @@ mod tests {
         assert_eq!(
             shown(View::parse("hotspot").expect_err("no such view")),
             format!("there is no view 'hotspot'; possible are {}", views.join(", "))
-            "there is no view 'hotspot'; possible are summary, hotspots, callers, callees, source, faults, \
-             timeline, threads, accesses, bandwidth, latency, reuse, working-set, sharing, roofline, \
-             allocations, objects"
-        );
-        assert!(
-            shown(View::parse("kernel").expect_err("later")).contains("needs kernel tracing")
         );
         assert_eq!(
             shown(parse_keys("function,line").expect_err("no such key")),
-            "there is no grouping 'line'; possible are function, call-stack, source-line, module, thread, \
-             process, object, cache-line, offset, field, or several of them joined by commas"
-             process, type, field, or several of them joined by commas"
+            format!(
+                "there is no grouping 'line'; possible are {}, or several of them joined by commas",
+                Key::ALL.map(Key::name).join(", ")
+            )
         );
         assert_eq!(parse_keys("memory-object,object"), Ok(vec![Key::Object]));
         assert!(

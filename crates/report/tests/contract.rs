@@ -25,10 +25,6 @@ fn parse(text: &str) -> Value {
 
 fn all_recordings() -> Vec<Recording> {
     vec![
-}
-
-fn all_recordings() -> [Recording; 8] {
-    [
         recordings::triad(),
         recordings::templates(),
         recordings::nothing(),

@@ -208,6 +208,7 @@ fn threads_that_wait() {
     golden("nothing_waits.txt", &text(&view(&recordings::triad(), "waits")));
 }
 
+#[test]
 fn memory_objects() {
     let recording = recordings::objects();
     for (name, line) in [

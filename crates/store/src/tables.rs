@@ -13,7 +13,11 @@ pub use bursts::code_length;
 
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
-    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter, CounterKind, Fault, FaultKind, Frame, Gauge, GaugeKind, Global, HeapFree, HeapStack, HeapTotal, KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, Privilege, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitObject,
+    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter,
+    CounterKind, Fault, FaultKind, Frame, Gauge, GaugeKind, Global, HeapFree, HeapStack, HeapTotal,
+    KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, Privilege, Records, Region,
+    RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime,
+    Wait, WaitObject,
 };
 
 use crate::schema::{

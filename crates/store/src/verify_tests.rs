@@ -4,7 +4,10 @@ use base::{
     AllocationId, BlockId, BurstId, Bytes, CpuId, FileOffset, ModuleId, Picos, RemoteAddr, StackId,
 };
 use facts::{
-    AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Concurrency, CoreFloor, Counter, Fault, FloorOutcome, FloorTime, Frame, HeapFree, HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, Module, ModuleKind, Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, Sample, SizeClass,
+    AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
+    CodePiece, Concurrency, CoreFloor, Counter, Fault, FloorOutcome, FloorTime, Frame, HeapFree,
+    HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, Module, ModuleKind, Privilege, Record,
+    RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, Sample, SizeClass,
     StackNode, ThreadEvent, ThreadTime, Wait, WaitKind,
 };
 

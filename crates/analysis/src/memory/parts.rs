@@ -62,9 +62,8 @@ impl Memory<'_> {
         let chosen = self.chosen(grouping);
         let mut rows: Vec<PartRow> =
             groups.into_iter().map(|(key, parts)| self.part_row(key, &parts, &chosen)).collect();
-        let amount = |row: &PartRow| {
-            (row.traffic().value.unwrap_or(0.0), row.loads.value.unwrap_or(0.0))
-        };
+        let amount =
+            |row: &PartRow| (row.traffic().value.unwrap_or(0.0), row.loads.value.unwrap_or(0.0));
         rows.sort_by(|a, b| amount(b).partial_cmp(&amount(a)).unwrap_or(std::cmp::Ordering::Equal));
         Ok(rows)
     }
@@ -93,9 +92,9 @@ impl Memory<'_> {
             true => percent(bandwidth::ratio(&moved, &whole, &self.strata, "percent")),
             false => Metric::unavailable("percent", "the program moved no data to or from memory"),
         };
-        let loads = parts.iter().map(|(site, part)| {
-            (*site, *part, self.loads_of_part(*site, *part, is_chosen))
-        });
+        let loads = parts
+            .iter()
+            .map(|(site, part)| (*site, *part, self.loads_of_part(*site, *part, is_chosen)));
         PartRow {
             key,
             read: metric(&amounts.read, "bytes"),
@@ -137,12 +136,7 @@ impl Memory<'_> {
     }
 
     /// Loads of a site from a part over the whole run.
-    fn loads_of_part(
-        &self,
-        site: SiteIndex,
-        part: Part,
-        chosen: impl Fn(BurstId) -> bool,
-    ) -> f64 {
+    fn loads_of_part(&self, site: SiteIndex, part: Part, chosen: impl Fn(BurstId) -> bool) -> f64 {
         let mut values = vec![0.0; self.passed.bursts.len()];
         for (number, burst, _, part) in self.works_of_part(site, part) {
             if chosen(self.profile.recording.bursts[burst.burst].id) {
@@ -156,5 +150,10 @@ impl Memory<'_> {
 /// A share as a percentage.
 fn percent(share: Metric) -> Metric {
     let percent = |value: Option<f64>| value.map(|value| (value * 100.0).min(100.0));
-    Metric { value: percent(share.value), low: percent(share.low), high: percent(share.high), ..share }
+    Metric {
+        value: percent(share.value),
+        low: percent(share.low),
+        high: percent(share.high),
+        ..share
+    }
 }

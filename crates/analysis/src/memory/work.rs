@@ -80,7 +80,16 @@ impl Partly {
 impl SiteWork {
     pub(super) fn new(site: SiteIndex, firsts: Vec<(u8, u64)>) -> SiteWork {
         let (fills, dirtied) = (Partly::default(), Partly::default());
-        SiteWork { site, loads: 0, stores: 0, streamed: 0, fills, dirtied, firsts, parts: Vec::new() }
+        SiteWork {
+            site,
+            loads: 0,
+            stores: 0,
+            streamed: 0,
+            fills,
+            dirtied,
+            firsts,
+            parts: Vec::new(),
+        }
     }
 
     pub(super) fn add(&mut self, tally: &SiteTally) {

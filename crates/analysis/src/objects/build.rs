@@ -52,10 +52,9 @@ pub(super) fn objects(profile: &Profile<'_>) -> Objects {
         ranges: HashMap::new(),
         with_agent,
     };
-    builder.object(
-        Identity::Name(ObjectKind::Unknown, String::new()),
-        || "unknown addresses".to_owned(),
-    );
+    builder.object(Identity::Name(ObjectKind::Unknown, String::new()), || {
+        "unknown addresses".to_owned()
+    });
     builder.add_ends();
     builder.add_blocks();
     builder.add_globals();

@@ -5,7 +5,7 @@
 
 use base::{Nanos, Pid, RemoteAddr};
 
-use super::{Fields, Objects, Part, Pieces, Window};
+use super::{Objects, Part, Pieces, Window};
 use crate::hotspots::{Key, RowKey};
 use crate::profile::Profile;
 use crate::selection::Selection;
@@ -21,8 +21,6 @@ pub struct Grouping<'a> {
     pub code: &'a TracedCode,
     /// Its objects.
     pub objects: &'a Objects,
-    /// What types its accesses are to.
-    pub fields: &'a Fields,
     /// What is asked for.
     pub selection: &'a Selection,
     /// Keys on code and objects; others are ignored.
@@ -50,9 +48,7 @@ impl Grouping<'_> {
     /// The row of an access; `None` when it is not asked for.
     pub(crate) fn row(&self, site: SiteIndex, part: Part) -> Option<RowKey> {
         let key = self.key(self.place(site), part)?;
-        let field = self.keys.contains(&Key::Field);
-        let field = field.then(|| self.fields.of(&self.code.sites[site.index()])).flatten();
-        Some(RowKey { field, ..key })
+        Some(key.with_site(self.keys, &self.profile.types, &self.code.sites[site.index()]))
     }
 
     /// The row of code that uses a part of an object; `None` when it is not asked for.

@@ -14,7 +14,6 @@
 //! executes another program.
 
 mod build;
-mod fields;
 mod grouping;
 mod index;
 mod sites;
@@ -32,11 +31,10 @@ use self::index::{Entry, Layer};
 use crate::profile::Profile;
 use crate::stack::{NodeIndex, index};
 
-pub use self::fields::{Field, FieldId, Fields};
 pub use self::grouping::Grouping;
 pub(crate) use self::index::{Extent, Window};
-pub(crate) use self::units::{MOST_CUTS, Part, UnitIndex, Units, steps_within};
 pub use self::table::{ObjectRow, ObjectTable, object_table};
+pub(crate) use self::units::{MOST_CUTS, Part, UnitIndex, Units, steps_within};
 pub use self::units::{Piece, Pieces};
 
 index!(/// An object of [`Objects`].

@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use base::{Bytes, RemoteAddr};
 use facts::Metric;
 
-use super::{FieldId, Grouping, ObjectId, ObjectKind};
+use super::{Grouping, ObjectId, ObjectKind};
 use crate::accesses::{AccessRow, Accesses, accesses_of_objects};
 use crate::faults::fault_scales;
 use crate::hotspots::RowKey;
 use crate::memory::{Memory, PartRow};
 use crate::sharing::{Sharing, sharing};
 use crate::stack::{NO_STACK, PlaceId};
+use crate::types::{FieldId, TypeId};
 use crate::weight::Weight;
 
 /// Larger types are none that a program reads by fields.
@@ -157,15 +158,15 @@ fn add_sharing(grouping: &Grouping<'_>, rows: &mut BTreeMap<RowKey, ObjectRow>) 
 
 /// Of each type in each object: which bytes of its values the traces touch.
 fn add_used_bytes(grouping: &Grouping<'_>, rows: &mut BTreeMap<RowKey, ObjectRow>) {
-    let field = |id: FieldId| grouping.fields.get(id);
-    let mut used: BTreeMap<(Option<ObjectId>, &str), Vec<bool>> = BTreeMap::new();
+    let field = |id: FieldId| grouping.profile.types.field(id);
+    let mut used: BTreeMap<(Option<ObjectId>, TypeId), Vec<bool>> = BTreeMap::new();
     for key in rows.keys() {
-        let Some(field) = key.field.map(field) else { continue };
-        let bytes = field.type_bytes.0.min(LARGEST_TYPE) as usize;
-        let touched = used.entry((key.object, &field.type_name)).or_default();
+        let Some(field) = key.field.and_then(field) else { continue };
+        let bytes = field.bytes.min(LARGEST_TYPE) as usize;
+        let touched = used.entry((key.object, field.of)).or_default();
         touched.resize(touched.len().max(bytes), false);
-        let first = (field.offset.0 as usize).min(bytes);
-        let behind = field.offset.0.saturating_add(field.bytes.0).min(bytes as u64) as usize;
+        let [first, behind] =
+            [field.range.0, field.range.1].map(|at| at.min(bytes as u64) as usize);
         touched[first..behind].fill(true);
     }
     let count = |touched: &Vec<bool>| {
@@ -173,7 +174,7 @@ fn add_used_bytes(grouping: &Grouping<'_>, rows: &mut BTreeMap<RowKey, ObjectRow
         (Bytes(used as u64), Bytes(touched.len() as u64))
     };
     for (key, row) in rows {
-        let Some(field) = key.field.map(field) else { continue };
-        row.used = used.get(&(key.object, field.type_name.as_str())).map(count);
+        let Some(field) = key.field.and_then(field) else { continue };
+        row.used = used.get(&(key.object, field.of)).map(count);
     }
 }

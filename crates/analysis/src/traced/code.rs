@@ -11,8 +11,8 @@ use base::{BlockId, FileOffset, ModuleId, Pid, RemoteAddr};
 use facts::{Block, BurstFlavour, CodePiece, Recording};
 use x86::translate::{RecordLayout, RecordedValue};
 use x86::{
-    Access, CodeBytes, Flops, Gpr, Reader, Source, State, evaluate, find_roots, read_pieces, self_loop,
-    sources,
+    Access, CodeBytes, Flops, Gpr, Reader, Source, State, evaluate, find_roots, read_pieces,
+    self_loop, sources,
 };
 
 use super::address::Form;

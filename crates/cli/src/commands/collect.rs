@@ -148,17 +148,6 @@ pub fn collect_program(
     kept.map(|()| exit)
 }
 
-/// Runs a program under `memory-access` into a result, for another command. What goes wrong after it ran is an error too.
-pub fn collect_program(
-    program: Started,
-    collection: &Collection,
-    began: Nanos,
-) -> Result<ExitKind, Failure> {
-    let what = WhatToWatch::Program(program);
-    let (exit, kept) = collect_result(Analysis::MemoryAccess, what, collection, began)?;
-    kept.map(|()| exit)
-}
-
 fn collect_target(
     analysis: Analysis,
     what: WhatToWatch,
@@ -185,7 +174,6 @@ fn collect_result(
     let file = match &what {
         WhatToWatch::Program(program) => Some(find_program(&program.command[0])?),
         WhatToWatch::Process(_) | WhatToWatch::Machine => None,
-        WhatToWatch::Process(_) => None,
     };
     let (host, problems) = calibrate::host();
     // Before any thread is started: threads inherit the mask.
@@ -223,8 +211,6 @@ fn collect_result(
                 .to_owned(),
         );
     }
-        WhatToWatch::Process(_) => (Vec::new(), None),
-    };
     let options = Options {
         environment,
         output,
@@ -400,9 +386,6 @@ fn finish(
             break;
         }
     }
-    for frame in named.frames {
-}
-
     let frames = named.frames.into_iter().map(Fact::Frame);
     for fact in frames.chain(named.types.into_iter().map(Fact::AccessType)) {
         // A full disk: the tables below fail too and say so.

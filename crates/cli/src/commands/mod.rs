@@ -6,9 +6,9 @@ pub mod doctor;
 pub mod generate;
 pub mod machine;
 pub mod report;
+pub mod scale;
 pub mod try_remedies;
 mod variables;
-pub mod scale;
 pub mod verify;
 
 use std::io::Write;

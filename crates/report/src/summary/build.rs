@@ -4,7 +4,7 @@ use analysis::faults::{fault_scales, fault_table};
 use analysis::findings::{Figures, findings};
 use analysis::heap::heap_sums;
 use analysis::memory::Memory;
-use analysis::objects::Objects;
+use analysis::objects::{Objects, Pieces};
 use analysis::summary::{Overview, overview};
 use analysis::{Profile, Selection, TracedCode};
 use facts::host::{Calibration, Host};
@@ -39,10 +39,9 @@ impl Summary {
         let run = &recording.run;
         let found = overview(profile);
         let heap = heap_sums(recording);
-        let bursts = Memory::new(profile, code);
-        let mut memory = memory_part(&bursts);
+        let bursts = Memory::with_objects(profile, code, objects, Pieces::Whole);
+        let mut memory = memory_part(&bursts, profile, code, objects);
         let judged = findings(&Figures::new(profile, code, &bursts, &found));
-        let mut memory = memory_part(profile, code, objects);
         let mut notes = found.notes.clone();
         notes.append(&mut memory.notes);
         let (exit_code, exit) = exit(run.exit);
@@ -136,10 +135,8 @@ impl Summary {
             first_checks: super::first_checks::first_checks(profile),
             kernel_entries: super::kernel::kernel_part(profile),
             top_functions,
-            top_objects: Vec::new(),
             findings: crate::findings::summaries(&judged, result),
             top_objects: memory.top_objects,
-            findings: Vec::new(),
             notes,
             extra: text_extra(profile, found.usable_cpus, more_functions),
         }

@@ -1,7 +1,7 @@
 //! The part of the summary that comes from traced accesses.
 
 use analysis::memory::{Bands, Bandwidth, BandwidthStep, Bound, Class, Memory};
-use analysis::objects::{Fields, Grouping, Objects, Pieces};
+use analysis::objects::{Grouping, Objects};
 use analysis::{Key, Profile, Selection, TracedCode};
 use facts::Metric;
 
@@ -35,16 +35,12 @@ pub(super) struct MemoryPart {
 }
 
 /// What the bursts of a recording tell.
-pub(super) fn memory_part(memory: &Memory<'_>) -> MemoryPart {
-}
-
-/// Simulates the bursts of a recording.
 pub(super) fn memory_part(
+    memory: &Memory<'_>,
     profile: &Profile<'_>,
     code: &TracedCode,
     objects: &Objects,
 ) -> MemoryPart {
-    let memory = Memory::with_objects(profile, code, objects, Pieces::Whole);
     let (loads, stores) = memory.executed();
     let (flops, intensity) = memory.arithmetic();
     let levels = memory.all_levels();
@@ -83,8 +79,7 @@ pub(super) fn memory_part(
         intensity: tidy(intensity),
         page_walks: tidy(memory.page_walks()),
         notes: memory.notes.clone(),
-        top_objects: top_objects(profile, code, objects, &memory),
-        notes: memory.notes,
+        top_objects: top_objects(profile, code, objects, memory),
     }
 }
 
@@ -95,10 +90,9 @@ fn top_objects(
     objects: &Objects,
     memory: &Memory<'_>,
 ) -> Vec<TopObject> {
-    let (fields, selection) = (Fields::new(profile.recording), Selection::default());
+    let selection = &Selection::default();
     let keys = &[Key::Object];
-    let (fields, selection) = (&fields, &selection);
-    let grouping = Grouping { profile, code, objects, fields, selection, keys };
+    let grouping = Grouping { profile, code, objects, selection, keys };
     let rows = memory.part_rows(&grouping).unwrap_or_default();
     let top = rows.into_iter().filter_map(|row| {
         let object = objects.get(row.key.object?);

@@ -77,18 +77,12 @@ pub struct Summary {
     pub threading: Option<ThreadingSummary>,
     pub sampling: SamplingSummary,
     pub top_functions: Vec<TopFunction>,
-    pub top_objects: Vec<NotYet>,
     pub findings: Vec<FindingSummary>,
     pub top_objects: Vec<TopObject>,
-    pub findings: Vec<NotYet>,
     pub notes: Vec<String>,
     #[serde(skip)]
     pub(crate) extra: TextExtra,
 }
-
-/// Rows that later versions have; there are none yet.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub enum NotYet {}
 
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[expect(missing_docs, reason = "as in facts::host::Host")]

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use analysis::Key;
 use analysis::TracedCode;
 use analysis::accesses::{AccessRow, Accesses, Pattern, accesses_of_objects, coverage};
-use analysis::accesses::{AccessRow, Accesses, Pattern, coverage};
 use analysis::types::{TypeId, UsedBytes};
 use base::Bytes;
 use facts::{Evidence, Metric};
@@ -119,9 +118,6 @@ fn figures(row: &AccessRow) -> [Cell; 9] {
     ]
 }
 
-pub(super) fn stride(pattern: Pattern) -> String {
-}
-
 /// How much of the values of each type the traced accesses touch.
 fn used_bytes(request: &Request<'_>, code: &TracedCode) -> BTreeMap<TypeId, UsedBytes> {
     let sites = analysis::accesses::accesses(request.profile, code, request.selection, &[]);
@@ -140,7 +136,7 @@ fn used_cells(row: &AccessRow, used: &BTreeMap<TypeId, UsedBytes>) -> [Cell; 2] 
     [found.map(|found| found.used), found.map(|found| found.of)].map(metric).map(Cell::metric)
 }
 
-fn stride(pattern: Pattern) -> String {
+pub(super) fn stride(pattern: Pattern) -> String {
     match pattern {
         Pattern::Unknown => "seen once".to_owned(),
         Pattern::Constant => "constant".to_owned(),

@@ -134,24 +134,14 @@ pub(crate) fn of_objects(keys: &[Key]) -> Vec<Column> {
         columns.push(name("object_offset", "Offset in the object"));
     }
     if has(Key::Field) {
-        columns.extend([
-            name("type", "Type"),
-            name("field", "Field"),
-            name("field_offset", "Offset in the type"),
-        ]);
+        columns.push(name("field_offset", "Offset in the type"));
     }
     columns
 }
 
 /// The same in text.
 pub(crate) fn looks_of_objects(keys: &[Key]) -> Vec<(Look, &'static str)> {
-    let short = [
-        ("object", "object"),
-        ("object_offset", "offset"),
-        ("type", "type"),
-        ("field", "field"),
-        ("field_offset", "at"),
-    ];
+    let short = [("object", "object"), ("object_offset", "offset"), ("field_offset", "at")];
     let columns = of_objects(keys);
     let shown = short.into_iter().filter(|(key, _)| columns.iter().any(|one| one.key == *key));
     shown
@@ -165,14 +155,12 @@ pub(crate) fn looks_of_objects(keys: &[Key]) -> Vec<(Look, &'static str)> {
 /// The cells of [`of_objects`].
 pub(crate) fn cells_of_objects(request: &Request<'_>, keys: &[Key], key: &RowKey) -> Vec<Cell> {
     let object = key.object.map(|id| request.objects.get(id));
-    let field = key.field.map(|id| request.fields.get(id));
+    let field = key.field.and_then(|id| request.profile.types.field(id));
     let cell = |column: Column| match column.key {
         "object" => Cell::text_or_missing(object.map(|object| object.name.as_str())),
         "object_kind" => Cell::text_or_missing(object.map(|object| object.kind.name())),
         "object_offset" => key.piece.map_or(Cell::Missing, |piece| Cell::text(range(piece))),
-        "type" => Cell::text_or_missing(field.map(|field| field.type_name.as_str())),
-        "field" => Cell::text_or_missing(field.and_then(|field| field.name.as_deref())),
-        _ => field.map_or(Cell::Missing, |field| Cell::Number(field.offset.0)),
+        _ => field.map_or(Cell::Missing, |field| Cell::Number(field.range.0)),
     };
     of_objects(keys).into_iter().map(cell).collect()
 }

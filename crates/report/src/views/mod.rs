@@ -39,7 +39,7 @@ pub(crate) use threads::threads;
 pub(crate) use timeline::timeline;
 pub(crate) use waits::waits;
 
-use analysis::objects::{Fields, Grouping, Objects};
+use analysis::objects::{Grouping, Objects};
 use analysis::{Filter, Key, Profile, Selection, TracedCode};
 
 use crate::Options;
@@ -50,21 +50,20 @@ pub(crate) struct Request<'a> {
     pub(crate) selection: &'a Selection,
     pub(crate) options: &'a Options,
     pub(crate) objects: &'a Objects,
-    pub(crate) fields: &'a Fields,
     pub(crate) sources: &'a dyn Fn(&str) -> Option<String>,
 }
 
 impl<'a> Request<'a> {
     /// Accesses by these keys.
     fn grouping(&self, code: &'a TracedCode, keys: &'a [Key]) -> Grouping<'a> {
-        let Request { profile, selection, objects, fields, .. } = *self;
-        Grouping { profile, code, objects, fields, selection, keys }
+        let Request { profile, selection, objects, .. } = *self;
+        Grouping { profile, code, objects, selection, keys }
     }
 
     /// Whether rows or filters are on memory objects.
     fn by_object(&self) -> bool {
         self.selection.chooses_objects()
-            || self.options.group.iter().any(|key| !Key::OF_CODE.contains(key))
+            || self.options.group.iter().any(|key| Key::OF_OBJECTS.contains(key))
     }
 
     /// `r000ma: what, where filter`.

@@ -4,9 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use analysis::memory::{Latency, Memory};
-use analysis::objects::{
-    NOT_COLLECTED, Object, ObjectKind, ObjectRow, ObjectTable, object_table,
-};
+use analysis::objects::{NOT_COLLECTED, Object, ObjectKind, ObjectRow, ObjectTable, object_table};
 use analysis::{Key, RowKey, TracedCode};
 use facts::{Evidence, Metric};
 
@@ -53,8 +51,7 @@ const FIGURES: [(&str, &str, Option<&str>); 24] = [
 pub(crate) fn objects(request: &Request<'_>, code: &TracedCode) -> Table {
     let keys = with_object(&request.options.group);
     let grouping = request.grouping(code, &keys);
-    let memory =
-        Memory::with_objects(request.profile, code, request.objects, grouping.pieces());
+    let memory = Memory::with_objects(request.profile, code, request.objects, grouping.pieces());
     let found = object_table(&grouping, &memory);
     let rows = if request.objects.any() { sorted(&found, &keys) } else { Vec::new() };
     let by_code = of_keys(&keys);
@@ -326,10 +323,8 @@ fn shown(
     rows: &[(RowKey, &ObjectRow)],
 ) -> Vec<(Look, &'static str)> {
     let alone = keys == [Key::Object];
-    let mut shown = vec![
-        (Look::Count("access_percent"), "share %"),
-        (Look::Count("dram_percent"), "DRAM %"),
-    ];
+    let mut shown =
+        vec![(Look::Count("access_percent"), "share %"), (Look::Count("dram_percent"), "DRAM %")];
     if alone {
         shown.push((Look::Count("loads"), "loads"));
         shown.push((Look::Count("stores"), "stores"));
@@ -380,13 +375,8 @@ fn total(
         };
         let (loads, stores) = memory.executed();
         total.extend(
-            [
-                traced(found.accesses.total as f64, "count"),
-                traced(100.0, "percent"),
-                loads,
-                stores,
-            ]
-            .map(Cell::metric),
+            [traced(found.accesses.total as f64, "count"), traced(100.0, "percent"), loads, stores]
+                .map(Cell::metric),
         );
     }
     total.extend(missing(columns - total.len()));
@@ -421,7 +411,7 @@ fn notes(request: &Request<'_>, found: &ObjectTable, memory: &Memory<'_>) -> Vec
     if let Some(why) = &found.missing {
         notes.push(format!("loads, stores, traffic and latency: n/a, {why}"));
     }
-    if request.options.group.contains(&Key::Field) && !request.fields.any() {
+    if request.options.group.contains(&Key::Field) && !request.profile.types.any() {
         notes.push(
             "no types are known: the program has no debug information (compile with -g), or it was not read".to_owned(),
         );

@@ -5,13 +5,14 @@ mod objects;
 
 pub use objects::objects;
 
-use base::Nanos;
 use facts::host::{
     BandwidthPoint, Cache, CacheKind, Calibration, EffectiveCache, FlopsPoint, Host, LatencyPoint,
     NumaNode,
 };
 use facts::{
-    Analysis, CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind, KernelCause, KernelEntry, LostSource, Metric, OwnCost, Recording, ResourceUse, Run, RunState, SamplingMethod, Target, WaitKind,
+    Analysis, CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind, KernelCause,
+    KernelEntry, LostSource, Metric, OwnCost, Recording, ResourceUse, Run, RunState,
+    SamplingMethod, Target, WaitKind,
 };
 use testkit::recording::RecordingBuilder;
 

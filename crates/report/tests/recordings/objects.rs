@@ -4,7 +4,8 @@
 //! which have no record; counters that two threads keep in one line; a spilled register on the stack; a stray pointer.
 
 use base::{
-    AllocationId, BlockId, BurstId, Bytes, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid,
+    AllocationId, BlockId, BurstId, Bytes, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId,
+    Tid,
 };
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, CodePiece,
@@ -100,7 +101,12 @@ fn code(b: &mut RecordingBuilder, app: ModuleId) -> Code {
 }
 
 /// A block of the heap; the time is 1 ms times its number.
-fn block(b: &mut RecordingBuilder, address: u64, size: u64, stack: Option<StackId>) -> AllocationId {
+fn block(
+    b: &mut RecordingBuilder,
+    address: u64,
+    size: u64,
+    stack: Option<StackId>,
+) -> AllocationId {
     let id = AllocationId(b.recording.allocations.len() as u32);
     b.recording.allocations.push(Allocation {
         id,
@@ -190,8 +196,11 @@ fn timed(b: &mut RecordingBuilder, app: ModuleId) {
     let id = BurstId(b.recording.bursts.len() as u32);
     let mut encoder = RecordEncoder::new();
     for number in 0..80u64 {
-        let (address, cycles) =
-            if number % 2 == 0 { (HEAP + number * 128, 300u64) } else { (HEAP + number * 128 - 64, 40) };
+        let (address, cycles) = if number % 2 == 0 {
+            (HEAP + number * 128, 300u64)
+        } else {
+            (HEAP + number * 128 - 64, 40)
+        };
         let values = [address, cycles << 32];
         encoder.push(&Record { block, way: 0, iterations: 1, values: &values });
     }

@@ -9,7 +9,13 @@ use base::{
 };
 use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
-    AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind, FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapFree, HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module, ModuleKind, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject,
+    AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
+    CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind,
+    FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapFree, HeapStack, HeapTotal,
+    KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module, ModuleKind, Privilege,
+    Record, RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind, Release, ResourceUse,
+    Run, Sample, SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Wait,
+    WaitKind, WaitObject,
 };
 
 /// What a made-up recording holds.
@@ -276,9 +282,6 @@ pub fn is_newer_than(version: u32, fact: &Fact) -> bool {
         }
         Fact::KernelEntry(_) => version < 5,
         Fact::HeapStack(_) | Fact::HeapFree(_) => version < 5,
-        Fact::Wait(_) | Fact::ThreadTime(_) | Fact::Concurrency(_) | Fact::WaitObject(_) => {
-            version < 5
-        }
         _ => false,
     }
 }

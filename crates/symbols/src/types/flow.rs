@@ -247,9 +247,6 @@ impl<'m, 'a> Flow<'m, 'a> {
                     let operand = step.operands.get(*access).copied().flatten();
                     let target =
                         operand.and_then(|operand| self.resolve(number, &before, &operand).target);
-                    match target.filter(|target| self.model.get(*target).is_some()) {
-}
-
                     match target {
                         Some(target) => Value::pointer(Target::Type(target), 0),
                         None => continue,
