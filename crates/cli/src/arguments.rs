@@ -23,12 +23,12 @@ pub enum Command {
     Run(RunOptions),
     /// Collect one analysis: of a program to start or of a running process
     #[command(
-        after_help = "Examples:\n  fathom collect hotspots -- ./solver input.dat\n  fathom collect hotspots --pid 4242 -d 10\n  fathom collect memory-access -k sampling-interval=5 -- ./solver\n  fathom collect memory-consumption -k stacks=all -- ./solver"
+        after_help = "Examples:\n  fathom collect hotspots -- ./solver input.dat\n  fathom collect hotspots --pid 4242 -d 10\n  fathom collect memory-access -k sampling-interval=5 -- ./solver\n  fathom collect memory-consumption -k stacks=all -- ./solver\n  fathom collect threading -- ./solver"
     )]
     Collect(CollectOptions),
     /// Show a view of a result
     #[command(
-        after_help = "Examples:\n  fathom report summary\n  fathom report hotspots -r r000ma -g source-line --limit 20\n  fathom report callers --filter function=memcpy\n  fathom report source --filter function=multiply1\n  fathom report faults --format csv"
+        after_help = "Examples:\n  fathom report summary\n  fathom report hotspots -r r000ma -g source-line --limit 20\n  fathom report callers --filter function=memcpy\n  fathom report source --filter function=multiply1\n  fathom report faults --format csv\n  fathom report waits -g call-stack"
     )]
     Report(ReportOptions),
     /// Run the remedies that fit this machine against the plain program, and say what each brought

@@ -241,7 +241,7 @@ fn launch_here(
         kernel,
         checks: FirstChecks::begin(pid),
     };
-    session.note_how_waits_are_seen();
+    session.notes.extend(session.source.waits_note(options));
     session.start_bursts(&mut recorder);
     let watched = announced.and_then(|()| session.watch(&mut recorder));
     Ok(session.finish(recorder, watched, usage_before, startup))
@@ -286,7 +286,7 @@ fn attach_here(
         kernel,
         checks: FirstChecks::begin(pid),
     };
-    session.note_how_waits_are_seen();
+    session.notes.extend(session.source.waits_note(options));
     session.start_bursts(&mut recorder);
     let children = children_of(pid, &threads);
     if !children.is_empty() {

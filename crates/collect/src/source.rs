@@ -28,7 +28,7 @@ pub enum Source {
 
 /// Copied stacks of waiting threads per second, thread and CPU. Below that rate of switches every wait has its stack;
 /// above, the kernel thins them evenly. At some 5 microseconds each, unwinding included, 5 percent.
-pub const WAIT_STACK_RATE: u64 = 10_000;
+const WAIT_STACK_RATE: u64 = 10_000;
 
 impl Source {
     /// Sets time zero of the recording.
@@ -48,6 +48,24 @@ impl Source {
             Source::Proc => {}
         }
         Ok(())
+    }
+
+    /// What the reader must know where not every wait has its stack.
+    pub fn waits_note(&self, options: &Options) -> Option<String> {
+        let note = match self {
+            _ if !options.follow_waits => return None,
+            Source::Perf(sampler) if sampler.sees_kernel() => return None,
+            Source::Perf(_) => {
+                "every switch of a thread was followed, but this user may not see where threads leave their CPU \
+                 (kernel.perf_event_paranoid is 2 or more): waits are looked at ten times a second, and the others divided \
+                 like these"
+            }
+            Source::Ptrace(_) | Source::Proc => {
+                "no switches are announced without perf events: threads were looked at ten times a second, and what \
+                 they waited for then is taken for what they waited for all the time between"
+            }
+        };
+        Some(note.to_owned())
     }
 
     /// Takes what was observed since the last look.
@@ -141,6 +159,22 @@ pub fn choose_source(
 ) -> Result<(Source, CollectorInfo), SessionError> {
     let settings = settings(options);
     let mut info = collector_info(options);
+    let most = |rate: u64| highest_sample_rate().map_or(rate, |highest| rate.min(highest));
+    let settings = Settings {
+        period: options.period,
+        stack_bytes: options.stack_bytes,
+        fault_rate: most(FAULT_RATE),
+        cpus: options.cpus.clone(),
+        wait_stack_rate: options.follow_waits.then(|| most(WAIT_STACK_RATE)),
+    };
+    let mut info = CollectorInfo {
+        method: SamplingMethod::PerfEvents,
+        fallback_reason: None,
+        sampling_period_ns: options.period.0,
+        kernel_samples: false,
+        stack_bytes: options.stack_bytes,
+        timed_load_floor_cycles: None,
+    };
     let perf = if options.best_method == SamplingMethod::PerfEvents {
         Some(open(&settings))
     } else {

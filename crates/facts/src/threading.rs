@@ -35,10 +35,10 @@ pub struct Wait {
     /// How long all of them took together. Of several, the longest is shorter than twice the shortest.
     pub waited: Nanos,
     /// First argument of the system call in which the thread waited: the address of a futex, or a file descriptor.
-    /// `None` without a stack. It means nothing where the thread was preempted or served a page fault.
+    /// `None` without a stack. It means nothing where the thread served a page fault.
     pub object: Option<RemoteAddr>,
-    /// Innermost frame of the stack with which it waited. `None`: these waits' stacks were not copied, to keep the cost
-    /// down.
+    /// Innermost frame of the stack with which it waited. `None` of preemptions, and where stacks were not copied, to keep
+    /// the cost down.
     pub stack: Option<StackId>,
 }
 

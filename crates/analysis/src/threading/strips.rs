@@ -98,11 +98,11 @@ impl Strips {
         }
         let index = |time: Nanos| ((time - self.start).0 / self.width.0) as usize;
         let last = index(Nanos(end.0.saturating_sub(1))).min(bins.len() - 1);
-        for at in index(from).min(last)..=last {
+        for (at, bin) in bins.iter_mut().enumerate().take(last + 1).skip(index(from).min(last)) {
             let start = Nanos(self.start.0 + at as u64 * self.width.0);
             let overlap = end.min(start + self.width) - from.max(start);
             let share = if span.0 == 0 { 1.0 } else { overlap.0 as f64 / span.0 as f64 };
-            bins[at][state as usize] += amount * share;
+            bin[state as usize] += amount * share;
         }
     }
 }
@@ -121,10 +121,9 @@ pub fn strips(
     let mut all =
         Strips { start, end, width: bin_width(end - start, most, Nanos(0)), strips: Vec::new() };
     let count = all.count();
-    let mut bins = vec![Vec::new(); found.threads.len()];
-    for (at, _) in found.threads.iter().enumerate().filter(|(_, split)| split.lived > 0.0) {
-        bins[at] = vec![Bin::default(); count];
-    }
+    let there = |lived: f64| if lived > 0.0 { vec![Bin::default(); count] } else { Vec::new() };
+    let mut bins: Vec<Vec<Bin>> =
+        found.threads.iter().map(|split| there(split.lived)).collect();
     for row in &profile.recording.thread_times {
         if let Some(thread) = profile.threads.find(row.pid, row.tid) {
             let running = row.running.0 as f64;

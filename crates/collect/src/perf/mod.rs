@@ -224,6 +224,10 @@ impl PerfSampler {
                 None => Ok(()),
             },
             Record::Lost { identifier, count } => {
+                // A ring says how much it lost, not what: the identifier is that of whoever wrote next.
+                if let Some(tracker) = &mut self.switches {
+                    tracker.lost(time, recorder)?;
+                }
                 let source = match self.streams.get(&identifier) {
                     Some(Stream::Faults(_)) => {
                         self.announced_lost.1 += count;
@@ -231,9 +235,6 @@ impl PerfSampler {
                     }
                     // The clock event carries the mapping, task and switch records too, so this may be one of those.
                     Some(Stream::Clock) => {
-                        if let Some(tracker) = &mut self.switches {
-                            tracker.lost();
-                        }
                         self.announced_lost.0 += count;
                         LostSource::Samples
                     }
@@ -264,7 +265,12 @@ impl PerfSampler {
             .map(|registers| CopiedStack { registers, bytes: sample.stack });
         let position = Position { kernel: &self.kernel_chain, ip: sample.ip, user };
         match stream {
-            Stream::Clock => recorder.sampled(at, Nanos(sample.period), position),
+            Stream::Clock => {
+                if let Some(tracker) = &mut self.switches {
+                    tracker.runs(time, sample.pid, sample.tid, recorder)?;
+                }
+                recorder.sampled(at, Nanos(sample.period), position)
+            }
             Stream::Faults(kind) => {
                 let weight = fault_weight(
                     &mut self.fault_periods,

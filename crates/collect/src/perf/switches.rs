@@ -184,23 +184,39 @@ impl SwitchTracker {
             Switch::Blocked | Switch::Preempted => {
                 let blocked = to == Switch::Blocked;
                 let kind = if blocked { WaitKind::Blocked } else { WaitKind::Preempted };
-                let place = thread.place.take().unwrap_or_default();
+                // Where a thread was preempted is where it ran: samples tell that.
+                let place = thread.place.take().filter(|_| blocked).unwrap_or_default();
                 self.set_state(time, id, State::Off(kind, place));
             }
         }
         Ok(())
     }
 
-    /// Switches may have been lost: what all threads do is not known until they switch again.
-    pub fn lost(&mut self) {
-        for thread in self.threads.values_mut() {
-            if thread.state == State::Running {
-                thread.running += self.running_since.saturating_sub(thread.since);
-            }
-            thread.state = State::Unknown;
-            thread.place = None;
+    /// Switches may have been lost: what all threads do is not known until they switch again or are sampled.
+    pub fn lost(&mut self, time: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        self.advance(time, recorder)?;
+        let threads: Vec<(Pid, Tid)> = self.threads.keys().copied().collect();
+        for id in threads {
+            self.set_state(time, id, State::Unknown);
+            self.threads.entry(id).or_default().place = None;
         }
-        self.running = 0;
+        Ok(())
+    }
+
+    /// A sample shows that a thread runs.
+    pub fn runs(
+        &mut self,
+        time: Nanos,
+        pid: Pid,
+        tid: Tid,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        let unknown = |thread: &Thread| thread.state == State::Unknown && !thread.ended;
+        if self.threads.get(&(pid, tid)).is_some_and(unknown) {
+            self.advance(time, recorder)?;
+            self.set_state(time, (pid, tid), State::Running);
+        }
+        Ok(())
     }
 
     /// Reads how long threads waited for CPUs, and where those are that wait for long, when it is due. `time` is how far
@@ -371,141 +387,5 @@ fn run_queue_time(pid: Pid, tid: Tid) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PID: Pid = Pid(7);
-    const ONE: Tid = Tid(7);
-    const TWO: Tid = Tid(8);
-    const MS: u64 = 1_000_000;
-
-    fn track(script: impl FnOnce(&mut SwitchTracker, &mut Recorder<'_>), end: u64) -> Vec<Fact> {
-        let mut facts = Vec::new();
-        let mut recorder = Recorder::new(&mut facts);
-        let mut tracker = SwitchTracker::new(true);
-        script(&mut tracker, &mut recorder);
-        tracker.finish(Nanos(end), &mut recorder).unwrap();
-        drop(recorder);
-        facts
-    }
-
-    fn waits(facts: &[Fact]) -> Vec<(i32, WaitKind, u64, u64, u64, Option<u64>)> {
-        let row = |fact: &Fact| match fact {
-            Fact::Wait(wait) => Some((
-                wait.tid.0,
-                wait.kind,
-                wait.time.0,
-                wait.waits,
-                wait.waited.0,
-                wait.object.map(|object| object.0),
-            )),
-            _ => None,
-        };
-        facts.iter().filter_map(row).collect()
-    }
-
-    fn ran(facts: &[Fact], tid: Tid) -> u64 {
-        let row = |fact: &Fact| match fact {
-            Fact::ThreadTime(row) if row.tid == tid => row.running.0,
-            _ => 0,
-        };
-        facts.iter().map(row).sum()
-    }
-
-    #[test]
-    fn running_and_waiting_add_up_to_the_time_that_was() {
-        let facts = track(
-            |tracker, recorder| {
-                tracker.launched(PID);
-                let mut switch = |time, tid, to| {
-                    tracker.switched(Nanos(time), PID, tid, to, recorder).unwrap();
-                };
-                switch(4 * MS, ONE, Switch::Blocked);
-                switch(5 * MS, ONE, Switch::In);
-                switch(6 * MS, ONE, Switch::Preempted);
-                switch(36 * MS, ONE, Switch::In);
-            },
-            50 * MS,
-        );
-        let expected = [
-            (7, WaitKind::Preempted, 6 * MS, 1, 30 * MS, None),
-            (7, WaitKind::Blocked, 0, 1, MS, None),
-        ];
-        let mut found = waits(&facts);
-        found.sort_by_key(|wait| std::cmp::Reverse(wait.4));
-        assert_eq!(found, expected);
-        assert_eq!(ran(&facts, ONE), 19 * MS);
-        let at_once: u64 = facts
-            .iter()
-            .map(|fact| if let Fact::Concurrency(row) = fact { row.duration.0 } else { 0 })
-            .sum();
-        assert_eq!(at_once, 50 * MS);
-    }
-
-    #[test]
-    fn short_waits_at_one_object_are_one_row_and_keep_their_sum() {
-        let facts = track(
-            |tracker, recorder| {
-                tracker.launched(PID);
-                for turn in 0..100 {
-                    let time = turn * 50_000;
-                    tracker.leaves_with(PID, ONE, Some(StackId(3)), Some(RemoteAddr(0x40)));
-                    let mut switch = |time, to| {
-                        tracker.switched(Nanos(time), PID, ONE, to, recorder).unwrap();
-                    };
-                    switch(time + 10_000, Switch::Blocked);
-                    switch(time + 40_000 + turn, Switch::In);
-                }
-            },
-            5 * MS,
-        );
-        let sum = 100 * 30_000 + (0..100).sum::<u64>();
-        assert_eq!(waits(&facts), [(7, WaitKind::Blocked, 0, 100, sum, Some(0x40))]);
-        assert_eq!(ran(&facts, ONE), 5 * MS - sum);
-    }
-
-    #[test]
-    fn a_thread_is_ready_from_its_birth_and_gone_with_its_end() {
-        let facts = track(
-            |tracker, recorder| {
-                tracker.launched(PID);
-                tracker.born(Nanos(MS), PID, TWO, recorder).unwrap();
-                tracker.switched(Nanos(3 * MS), PID, TWO, Switch::In, recorder).unwrap();
-                tracker.ended(Nanos(7 * MS), PID, TWO, recorder).unwrap();
-            },
-            9 * MS,
-        );
-        assert_eq!(waits(&facts), [(8, WaitKind::Preempted, 0, 1, 2 * MS, None)]);
-        assert_eq!((ran(&facts, ONE), ran(&facts, TWO)), (9 * MS, 4 * MS));
-    }
-
-    #[test]
-    fn what_was_lost_is_nobodys_time() {
-        let facts = track(
-            |tracker, recorder| {
-                tracker.launched(PID);
-                tracker.switched(Nanos(2 * MS), PID, ONE, Switch::Blocked, recorder).unwrap();
-                tracker.lost();
-                tracker.switched(Nanos(5 * MS), PID, ONE, Switch::In, recorder).unwrap();
-                // The switch between these two is missing too, and nobody said so.
-                tracker.switched(Nanos(8 * MS), PID, ONE, Switch::In, recorder).unwrap();
-            },
-            9 * MS,
-        );
-        assert_eq!(waits(&facts), []);
-        assert_eq!(ran(&facts, ONE), 3 * MS);
-    }
-
-    #[test]
-    fn who_still_waits_at_the_end_has_waited_until_then() {
-        let facts = track(
-            |tracker, _| {
-                tracker.found(PID, ONE, false);
-                tracker.found(PID, TWO, true);
-            },
-            30 * MS,
-        );
-        assert_eq!(waits(&facts), [(7, WaitKind::Blocked, 0, 1, 30 * MS, None)]);
-        assert_eq!(ran(&facts, TWO), 30 * MS);
-    }
-}
+#[path = "switches_tests.rs"]
+mod tests;
