@@ -80,6 +80,12 @@ impl Range {
 }
 
 impl Readable {
+    /// Whether it is the thread's own stack, which stays mapped as long as the thread runs.
+    #[inline(always)]
+    pub fn is_own(&self) -> bool {
+        !self.may_grow
+    }
+
     /// The word at `address`, if it lies above the stack pointer and can be read.
     #[inline(always)]
     pub fn word(&mut self, address: usize) -> Option<usize> {

@@ -1,12 +1,14 @@
 //! Who asked: follows the stack by rules and names it by a node of the tree, without unwind tables.
 //!
-//! How: a frame's state is (return address, stack pointer, rbp); the rule of the address and two words of the stack give the
-//! caller's. Each thread keeps the states of its last walk with the words they came from. A new walk goes by rules until it
-//! meets one of them; if the words behind the outer ones are still the same, so is the rest of the walk, because it
-//! depends on nothing else. So outer frames cost two comparisons each, and the result is that of a full walk.
+//! How: a frame is (return address, stack pointer, rbp); the rule of the address and two words of the stack give the
+//! caller's. Each thread keeps the frames of its last walk, and the words that they came from with their values. A new walk
+//! goes by rules until it meets one of these frames; if the words behind it are still the same, so is the rest of the walk,
+//! because it depends on nothing else. So an outer frame costs a comparison or two, and the result is that of a full walk.
 //! What not: frames whose rule is missing or no simple one. Then the caller copies the stack and the collector unwinds it.
 //!
-//! Assumption: a rule changes only with the generation (a library that goes, a fork); then all states are dropped.
+//! Assumptions: a rule changes only with the generation (a library that goes, a fork); then nothing is kept. Words are
+//! looked at again only in the thread's own stack, which stays mapped (`stack_range`), and only above the frame that was met:
+//! a later thread with this control block has its stack there too, if not further down.
 
 use super::heap_exact as layout;
 use super::stack_range::{Range, Readable};
@@ -16,6 +18,8 @@ use super::tree::Region;
 const MOST_FRAMES: usize = 2048;
 /// See [`MOST_FRAMES`].
 const KEPT_OF_DEEP: usize = 64;
+/// Words that are kept: three a frame at most.
+const MOST_WORDS: usize = 3 * MOST_FRAMES;
 
 /// Registers right after a return to `pc`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,33 +32,41 @@ pub struct Frame {
     pub bp: usize,
 }
 
-/// Where a frame's registers were read.
+/// A frame of the walk that goes on, and where its registers were read.
 #[derive(Clone, Copy)]
-struct From {
+struct Step {
+    frame: Frame,
     /// Where rbp was saved; 0 when it is that of the frame inside.
     saved_at: usize,
     /// Where the stack pointer was kept; 0 when a rule computes it.
     kept_at: usize,
 }
 
-/// Of a frame that is where the walk begins.
-const NOWHERE: From = From { saved_at: 0, kept_at: 0 };
-
+/// A frame of the last walk.
 #[derive(Clone, Copy)]
-struct State {
+struct Known {
     frame: Frame,
-    from: From,
     node: u32,
+    /// How many words the frames outside of it came from.
+    words: u32,
+}
+
+/// A word of the stack and what it was.
+#[derive(Clone, Copy)]
+struct Word {
+    at: usize,
+    value: usize,
 }
 
 /// A thread's last walk. All zero at first.
 pub struct Walker {
     generation: u64,
+    range: Range,
     /// How many of `known` hold: outermost first.
     count: usize,
-    range: Range,
-    known: [State; MOST_FRAMES],
-    fresh: [State; MOST_FRAMES],
+    known: [Known; MOST_FRAMES],
+    words: [Word; MOST_WORDS],
+    steps: [Step; MOST_FRAMES],
 }
 
 /// What a walk came to.
@@ -69,11 +81,22 @@ pub enum Walked {
 
 /// How the next frame outwards is found.
 enum Next {
-    Frame(Frame, From),
+    Frame(Step),
     End,
     Cut,
     NotCode,
     Unknown,
+}
+
+/// Where the frames outside of the new ones come from.
+#[derive(Clone, Copy)]
+enum Outside {
+    /// The last so many known ones are met.
+    Known(usize),
+    /// The root, and whether the stack is cut.
+    Root(bool),
+    /// Too many frames.
+    TooDeep,
 }
 
 impl Walker {
@@ -86,86 +109,108 @@ impl Walker {
         frame: Frame,
         control_block: usize,
     ) -> Walked {
-        if self.generation != generation {
+        let mut stack = self.range.above(frame.sp, control_block);
+        if self.generation != generation || !stack.is_own() {
             (self.generation, self.count) = (generation, 0);
         }
-        let mut stack = self.range.above(frame.sp, control_block);
-        let mut state = State { frame, from: NOWHERE, node: 0 };
-        let mut kept = self.count;
+        let mut step = Step { frame, saved_at: 0, kept_at: 0 };
+        let mut kept = self.count.min(MOST_FRAMES);
         let mut new = 0;
-        let root = loop {
-            while kept > 0 && self.state(kept - 1).frame.sp < state.frame.sp {
-                kept -= 1;
-            }
-            if kept > 0 && self.state(kept - 1).frame == state.frame {
-                if self.unchanged(kept - 1, &mut stack) {
-                    break Some(self.state(kept - 1).node);
+        let outside = loop {
+            let met = loop {
+                match kept.checked_sub(1).map(|last| &self.known[last]) {
+                    Some(known) if known.frame.sp < step.frame.sp => kept -= 1,
+                    known => break known,
                 }
-                kept = 0;
-            }
-            let Some(place) = self.fresh.get_mut(new) else {
-                // Too deep, whether walked anew or not.
-                new = KEPT_OF_DEEP;
-                kept = 0;
-                break region.root(true, generation);
             };
-            *place = state;
-            new += 1;
-            match next(region, generation, &state.frame, &mut stack) {
-                Next::Frame(frame, from) => state = State { frame, from, node: 0 },
-                Next::Unknown => return Walked::NoRule(state.frame.pc),
-                end => {
-                    new -= usize::from(matches!(end, Next::NotCode));
-                    kept = 0;
-                    break region.root(!matches!(end, Next::End), generation);
+            if let Some(known) = met.filter(|known| known.frame == step.frame) {
+                if self.unchanged(known.words) {
+                    break Outside::Known(kept);
                 }
+                kept = 0;
+            }
+            let Some(place) = self.steps.get_mut(new) else { break Outside::TooDeep };
+            *place = step;
+            new += 1;
+            match next(region, generation, &step.frame, &mut stack) {
+                Next::Frame(outer) => step = outer,
+                Next::End => break Outside::Root(false),
+                Next::Cut => break Outside::Root(true),
+                Next::NotCode => {
+                    new -= 1;
+                    break Outside::Root(true);
+                }
+                Next::Unknown => return Walked::NoRule(step.frame.pc),
             }
         };
-        self.name(region, root, kept, new)
-    }
-
-    #[inline(always)]
-    fn state(&self, at: usize) -> &State {
-        // In range whatever `at` is: there is nothing that could panic here.
-        &self.known[at % MOST_FRAMES]
-    }
-
-    /// Whether what the outer frames of the one at `from` came from is still there.
-    #[inline(always)]
-    fn unchanged(&self, from: usize, stack: &mut Readable) -> bool {
-        for at in (0..from).rev() {
-            let State { frame, from: From { saved_at, kept_at }, .. } = self.state(at);
-            if stack.word(frame.sp.wrapping_sub(8)) != Some(frame.pc)
-                || (*saved_at != 0 && stack.word(*saved_at) != Some(frame.bp))
-                || (*kept_at != 0 && stack.word(*kept_at) != Some(frame.sp))
-            {
-                return false;
-            }
+        let walked = self.name(region, outside, step, new);
+        if !stack.is_own() || matches!(outside, Outside::TooDeep) {
+            self.count = 0;
         }
-        true
+        walked
     }
 
-    /// Names `new` frames inside of the `kept` known ones, and keeps them.
+    /// Whether the first `count` words are what they were.
     #[inline(always)]
-    fn name(&mut self, region: Region, root: Option<u32>, kept: usize, new: usize) -> Walked {
-        let Some(mut node) = root else { return Walked::Caller(layout::CUT_ROOT) };
+    fn unchanged(&self, count: u32) -> bool {
+        let words = self.words.get(..count as usize).unwrap_or(&[]);
+        // Safety: words of this thread's own stack, which stays mapped as long as the thread runs.
+        words.iter().all(|word| unsafe { (word.at as *const usize).read_unaligned() } == word.value)
+    }
+
+    /// Names `new` frames inside of those outside, and keeps them. `met` is the step to the known frame.
+    #[inline(always)]
+    fn name(&mut self, region: Region, outside: Outside, met: Step, new: usize) -> Walked {
+        let (kept, root, new) = match outside {
+            Outside::Known(kept) => (kept, None, new),
+            Outside::Root(cut) => (0, region.root(cut, self.generation), new),
+            Outside::TooDeep => (0, region.root(true, self.generation), KEPT_OF_DEEP),
+        };
+        let last = kept.checked_sub(1).and_then(|last| self.known.get(last)).copied();
+        let Some(mut node) = last.map(|known| known.node).or(root) else {
+            return Walked::Caller(layout::CUT_ROOT);
+        };
         self.count = kept;
-        for number in (0..new).rev() {
-            let mut state = self.fresh[number % MOST_FRAMES];
-            let Some(child) = region.child(node, state.frame.pc) else {
+        let mut words = last.map_or(0, |known| known.words as usize);
+        let mut outer = last.map(|_| met);
+        for number in (0..new.min(MOST_FRAMES)).rev() {
+            if let Some(outer) = &outer {
+                words = self.keep_words(words, outer);
+            }
+            let step = self.steps[number];
+            let Some(child) = region.child(node, step.frame.pc) else {
                 return Walked::Caller(node);
             };
             node = child;
-            state.node = node;
             // Beyond the last place nothing is kept: then the next walk is a longer one.
-            if let Some(place) = self.known.get_mut(self.count) {
-                *place = state;
-                self.count += 1;
-            } else {
-                self.count = 0;
+            match self.known.get_mut(self.count) {
+                Some(place) => {
+                    *place = Known { frame: step.frame, node, words: words as u32 };
+                    self.count += 1;
+                }
+                None => self.count = 0,
             }
+            outer = Some(step);
         }
         Walked::Node(node)
+    }
+
+    /// Keeps the words that a frame came from behind the first `count`.
+    #[inline(always)]
+    fn keep_words(&mut self, count: usize, step: &Step) -> usize {
+        let Step { frame, saved_at, kept_at } = *step;
+        let mut count = count;
+        for (at, value) in
+            [(frame.sp.wrapping_sub(8), frame.pc), (saved_at, frame.bp), (kept_at, frame.sp)]
+        {
+            if at != 0
+                && let Some(place) = self.words.get_mut(count)
+            {
+                *place = Word { at, value };
+                count += 1;
+            }
+        }
+        count
     }
 }
 
@@ -193,18 +238,18 @@ fn next(region: Region, generation: u64, frame: &Frame, stack: &mut Readable) ->
     } else {
         let saved_at = cfa.wrapping_add_signed(offset(32));
         match stack.word(saved_at) {
-            Some(bp) => (bp, saved_at),
-            None => return Next::Cut,
+            Some(bp) if saved_at >= frame.sp => (bp, saved_at),
+            _ => return Next::Cut,
         }
     };
-    outer(cfa, bp, From { saved_at, kept_at: 0 }, stack)
+    outer(cfa, bp, saved_at, 0, stack)
 }
 
 #[inline(always)]
-fn outer(cfa: usize, bp: usize, from: From, stack: &mut Readable) -> Next {
+fn outer(cfa: usize, bp: usize, saved_at: usize, kept_at: usize, stack: &mut Readable) -> Next {
     match stack.word(cfa.wrapping_sub(8)) {
         Some(0) => Next::End,
-        Some(pc) => Next::Frame(Frame { pc, sp: cfa, bp }, from),
+        Some(pc) => Next::Frame(Step { frame: Frame { pc, sp: cfa, bp }, saved_at, kept_at }),
         None => Next::Cut,
     }
 }
@@ -215,8 +260,8 @@ fn by_word(frame: &Frame, at: isize, saved: isize, stack: &mut Readable) -> Next
     let saved_at = frame.bp.wrapping_add_signed(saved);
     let kept_at = frame.bp.wrapping_add_signed(at);
     match (stack.word(kept_at), stack.word(saved_at)) {
-        (Some(cfa), Some(bp)) if cfa > frame.sp => {
-            outer(cfa, bp, From { saved_at, kept_at }, stack)
+        (Some(cfa), Some(bp)) if cfa > frame.sp && saved_at.min(kept_at) >= frame.sp => {
+            outer(cfa, bp, saved_at, kept_at, stack)
         }
         _ => Next::Cut,
     }
