@@ -7,6 +7,10 @@
 //! the program's small blocks have.
 //! What not: blocks of an allocator that the program brings itself.
 
+mod exact;
+
+pub use exact::is_exact;
+
 use std::collections::{BTreeMap, HashMap};
 
 use base::{Bytes, Nanos};
@@ -95,13 +99,15 @@ pub struct HeapRow {
     pub bytes: Metric,
     /// Share of all bytes allocated.
     pub bytes_percent: Metric,
-    /// Most bytes of this row live at once.
+    /// Most bytes of this row live at once; where every block was recorded, its bytes that were live when those of its
+    /// process were at their peak.
     pub peak: Metric,
     /// Bytes of this row live at the end.
     pub live: Metric,
     /// Mean time from allocation to free, of the blocks that were freed.
     pub lifetime: Metric,
-    /// Share of blocks freed within [`TEMPORARY`].
+    /// Share of blocks freed within [`TEMPORARY`]; where every block was recorded, of those that the thread which asked for
+    /// them freed before it asked for another.
     pub temporary: Metric,
 }
 
@@ -239,6 +245,9 @@ fn percent(part: &Metric, whole: Option<f64>) -> Metric {
 pub fn heap_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) -> HeapTable {
     let keys = if keys.is_empty() { &[Key::Function] } else { keys };
     let recording = profile.recording;
+    if is_exact(recording) {
+        return exact::table(profile, selection, keys);
+    }
     let paths = keys.contains(&Key::CallStack).then(|| profile.stacks.call_paths());
     let scale = Scale::of(recording);
     let releases: HashMap<_, &Release> =

@@ -109,9 +109,18 @@ fn dhat_counts_the_same() {
     if Command::new("valgrind").arg("--version").output().is_err() {
         return skip("valgrind is not installed");
     }
-    for (name, arguments) in
-        [("malloc_mix", &["--rounds", "3"][..]), ("sort_calls", &[]), ("dlopen_loop", &[])]
-    {
+    for (name, arguments) in [
+        ("malloc_mix", &["--rounds", "3"][..]),
+        ("sort_calls", &[]),
+        ("dlopen_loop", &[]),
+        ("cpp_exceptions", &[]),
+        ("exceptions_map", &[]),
+        ("deep_recursion", &[]),
+        ("string_operations", &[]),
+        ("signal_recovery", &[]),
+        ("fib", &[]),
+        ("two_functions", &[]),
+    ] {
         let fathom = fathom("heap-dhat");
         let program = target(name);
         let file = fathom.scratch.join("dhat.json");
@@ -129,9 +138,12 @@ fn dhat_counts_the_same() {
         let dhat: Value = serde_json::from_str(&text).expect("JSON");
         let points = dhat["pps"].as_array().expect("program points");
         let sum = |key: &str| points.iter().filter_map(|point| point[key].as_u64()).sum::<u64>();
+        let dhat = (sum("tbk"), sum("tb"), sum("gb"));
         collect(&fathom, &[], &program, arguments);
-        let (blocks, bytes, peak) = heap(&fathom);
-        assert_eq!((blocks, bytes, peak), (sum("tbk"), sum("tb"), sum("gb")), "{name}");
+        assert_eq!(heap(&fathom), dhat, "{name}");
+        std::fs::remove_dir_all(fathom.scratch.join("result")).expect("it was written");
+        collect(&fathom, &["-k", "stacks=all"], &program, arguments);
+        assert_eq!(heap(&fathom), dhat, "{name}, every block");
     }
 }
 
@@ -198,4 +210,50 @@ fn the_agent_has_no_tls_segment_and_needs_the_c_library_alone() {
     assert!(kinds.contains(&PT_LOAD) && !kinds.contains(&PT_TLS), "{kinds:?}");
     let names = |name: &[u8]| library.windows(name.len()).any(|bytes| bytes == name);
     assert!(names(b"libc.so.6") && !names(b"libgcc_s") && !names(b"libm.so"));
+}
+
+/// A recording ends with its writer: what was summed up until the last second is there, and the program runs on.
+#[test]
+fn a_killed_collector_leaves_the_program_and_its_sums() {
+    let fathom = fathom("heap-killed");
+    let program = target("malloc_mix");
+    let arguments = ["--rounds", "200000"];
+    let alone = Command::new(&program).args(arguments).output().expect("it can be started");
+    let output = fathom.scratch.join("output");
+    let mut collector = Command::new(env!("CARGO_BIN_EXE_fathom"))
+        .current_dir(fathom.scratch.path())
+        .args(["collect", "memory-consumption", "-q", "-r", "killed", "-k", "stacks=all"])
+        .args(["-k", "dram-bandwidth-limits=false", "--"])
+        .arg(&program)
+        .args(arguments)
+        .stdout(std::fs::File::create(&output).expect("a file of ours"))
+        .spawn()
+        .expect("it can be started");
+    // Until a second's sums can be read.
+    let has_sums = || {
+        let report = fathom.output(["report", "allocations", "-r", "killed", "--format", "json"]);
+        String::from_utf8_lossy(&report.stdout).contains("alloc_small")
+    };
+    while !has_sums() && collector.try_wait().expect("our child").is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    if collector.try_wait().expect("our child").is_some() {
+        return skip("the program ended before anything was written");
+    }
+    collector.kill().expect("our child");
+    collector.wait().expect("our child");
+    // The program is nobody's child now; it ends by itself.
+    let text = || std::fs::read(&output).unwrap_or_default();
+    while !text().ends_with(b"EXIT-SUCCESS\n") {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let known = |text: &[u8]| {
+        let facts = facts_of(text);
+        ["bytes_asked", "bytes_peak"].map(|name| facts[name].clone())
+    };
+    assert_eq!(known(&text()), known(&alone.stdout));
+    let rows = fathom.rows("killed", &["allocations"]);
+    let small = rows.iter().find(|row| row["function"] == "alloc_small").expect("a row");
+    let blocks = exactly(&small["allocations"]);
+    assert!(blocks > 0 && blocks < 200_000 * SMALL.0, "{blocks}");
 }

@@ -59,7 +59,7 @@ pub struct Release {
     pub stack: Option<StackId>,
 }
 
-/// All heap blocks of one process from its start, or from its last exec on. Sizes are those asked for.
+/// Heap blocks of one process: all of them, or in a row of a result those since the row before. Sizes are those asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HeapTotal {
     /// The process.

@@ -90,10 +90,11 @@ impl Reader {
             return count;
         }
         merge::in_order(memory, &mut cursors, until, |cursor, until| {
-            while cursor.time(memory).is_some_and(|time| time <= until) {
+            while cursor.tail != cursor.head {
                 count += 1;
                 let length = match cursor.read(memory) {
                     Some((length, Next::Nothing)) => Some(length),
+                    Some((_, Next::Event(event, _))) if event.time > until => break,
                     Some((length, Next::Event(event, copied))) => {
                         shared.take(&event, copied);
                         Some(length)

@@ -93,7 +93,7 @@ impl Cursor {
             return None;
         }
         let at = self.at();
-        let [first] = memory.array(at)?;
+        let first = memory.load_u64(at)?;
         let kind = (first >> 16) as u32 & 0xff;
         if kind == 0 {
             let other = if (first >> 32) as u32 == heap::KIND_PADDING {

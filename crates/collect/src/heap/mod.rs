@@ -224,6 +224,16 @@ impl Heap {
         }
         let memory = self.drain.memory();
         let word = |at| memory.load_u64(at).unwrap_or(0);
+        let nameless = (0..heap::PROCESSES)
+            .map(|number| heap::PROCESSES_AT + number * heap::PROCESS_BYTES)
+            .map(|at| word(at + heap::PROCESS_TREE_FULL))
+            .fold(0, u64::saturating_add);
+        if nameless > 0 {
+            notes.push(format!(
+                "{nameless} heap blocks or frees are shown with a caller of who it was: there is room for {} call chains in a process",
+                heap_exact::NODES
+            ));
+        }
         let processes = word(heap::HEADER_PROCESSES).saturating_sub(heap::PROCESSES as u64);
         let threads = word(heap::HEADER_REFUSED);
         if processes + threads > 0 {

@@ -108,6 +108,12 @@ fn notes(request: &Request<'_>, sums: &HeapSums) -> Vec<String> {
     if forgotten > 0 {
         notes.push(format!("The sizes of {forgotten} blocks were not kept for want of memory: live bytes are too high."));
     }
+    if analysis::heap::is_exact(recording) {
+        notes.push(
+            "Every block was recorded. Peak: what of a row was live when its process had the most. Temporary: freed by the thread that asked for it before it asked for another."
+                .to_owned(),
+        );
+    }
     let lost = recording.lost(facts::LostSource::Allocations);
     if lost > 0 {
         notes.push(format!(

@@ -1,0 +1,73 @@
+//! Sums over every heap block, with answers that can be worked out by hand.
+
+use analysis::heap::heap_table;
+use analysis::{Key, Profile, Selection};
+use base::{Bytes, Nanos, Pid, StackId};
+use facts::{AllocationCall, Evidence, HeapStack, HeapTotal, Recording};
+use testkit::recording::RecordingBuilder;
+
+/// Blocks and bytes allocated and freed since the row before; half of the frees are temporary, each block lives 10 ns.
+fn sum(stack: StackId, time: u64, blocks: u64, frees: u64, at_peak: u64) -> HeapStack {
+    HeapStack {
+        time: Nanos(time),
+        pid: Pid(1),
+        stack: Some(stack),
+        call: AllocationCall::Malloc,
+        allocations: blocks,
+        allocated: Bytes(100 * blocks),
+        frees,
+        freed: Bytes(100 * frees),
+        temporary: frees / 2,
+        lifetime: Nanos(10 * frees),
+        largest: Bytes(100),
+        at_peak: Bytes(at_peak),
+    }
+}
+
+/// `grow` asks twice, directly and through `operator new`; `leak` keeps what it has.
+fn recording() -> Recording {
+    let mut b = RecordingBuilder::new();
+    let app = b.file("/opt/app");
+    let grow = b.code(app, 0x10, &[("grow", "/src/a.c", 5)]);
+    let leak = b.code(app, 0x20, &[("leak", "/src/a.c", 9)]);
+    let new = b.code(app, 0x30, &[("operator new(unsigned long)", "/src/new.cc", 1)]);
+    let [grow, leak] = [b.stack(&[new, grow]), b.stack(&[leak])];
+    b.thread(1, 1, "app", 0.0, 3.0);
+    b.recording.heap_stacks = vec![
+        sum(grow, 1_000_000_000, 10, 4, 900),
+        sum(leak, 1_000_000_000, 3, 0, 300),
+        sum(grow, 2_000_000_000, 0, 6, 200),
+    ];
+    b.recording.heap_totals = vec![HeapTotal {
+        pid: Pid(1),
+        allocations: 13,
+        allocated: Bytes(1300),
+        frees: 10,
+        freed: Bytes(1000),
+        peak: Bytes(1200),
+        ..HeapTotal::default()
+    }];
+    b.recording.run.elapsed_ns = 3_000_000_000;
+    b.build()
+}
+
+#[test]
+fn rows_add_up_and_the_last_share_of_the_peak_holds() {
+    let recording = recording();
+    let profile = Profile::new(&recording);
+    let table = heap_table(&profile, &Selection::default(), &[Key::Function]);
+    let [grow, leak] = &table.rows[..] else { panic!("{:?}", table.rows) };
+    assert_eq!(profile.stacks.function_of(grow.place).name, "grow");
+    let values = |row: &analysis::heap::HeapRow| {
+        [&row.allocations, &row.bytes, &row.peak, &row.live, &row.temporary].map(|metric| {
+            assert_eq!(metric.evidence, Some(Evidence::Counted));
+            metric.value.expect("a number")
+        })
+    };
+    assert_eq!(values(grow), [10.0, 1000.0, 200.0, 0.0, 50.0]);
+    assert_eq!(values(leak), [3.0, 300.0, 300.0, 300.0, 0.0]);
+    assert_eq!(grow.lifetime.value, Some(10e-9));
+    assert_eq!(leak.lifetime.value, None);
+    let total = table.total.expect("blocks");
+    assert_eq!((total.peak.value, total.live.value), (Some(1200.0), Some(300.0)));
+}
