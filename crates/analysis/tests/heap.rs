@@ -7,11 +7,11 @@ use facts::{AllocationCall, Evidence, HeapStack, HeapTotal, Recording};
 use testkit::recording::RecordingBuilder;
 
 /// Blocks and bytes allocated and freed since the row before; half of the frees are temporary, each block lives 10 ns.
-fn sum(stack: StackId, time: u64, blocks: u64, frees: u64, at_peak: u64) -> HeapStack {
+fn sum(stack: Option<StackId>, time: u64, blocks: u64, frees: u64, at_peak: u64) -> HeapStack {
     HeapStack {
         time: Nanos(time),
         pid: Pid(1),
-        stack: Some(stack),
+        stack,
         call: AllocationCall::Malloc,
         allocations: blocks,
         allocated: Bytes(100 * blocks),

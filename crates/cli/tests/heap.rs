@@ -115,11 +115,9 @@ fn dhat_counts_the_same() {
         ("dlopen_loop", &[]),
         ("cpp_exceptions", &[]),
         ("exceptions_map", &[]),
-        ("deep_recursion", &[]),
-        ("string_operations", &[]),
-        ("signal_recovery", &[]),
-        ("fib", &[]),
-        ("two_functions", &[]),
+        ("memcpy_big", &[]),
+        ("false_sharing", &[]),
+        ("threads", &[]),
     ] {
         let fathom = fathom("heap-dhat");
         let program = target(name);
