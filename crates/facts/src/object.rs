@@ -28,7 +28,8 @@ pub enum RegionKind {
 /// A range of a process's memory, from when it was mapped, or seen first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Region {
-    /// When.
+    /// When it was mapped, where that call was seen. Else the time of the last look at the process that found nothing there;
+    /// where it found something else, of the look that found this.
     pub time: Nanos,
     /// Whose address space.
     pub pid: Pid,

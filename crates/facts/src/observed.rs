@@ -168,7 +168,8 @@ pub enum LostSource {
     Events,
     /// Samples thinned out on purpose to keep the result within its size limit (their weight is kept).
     Thinned,
-    /// Records of heap blocks that the agent's ring had no room for; the blocks are counted all the same.
+    /// Records that the agent's ring had no room for: of heap blocks, which are counted all the same, and of calls of `mmap`,
+    /// whose regions are then found by looking.
     Allocations,
     /// Entries into the kernel for whose thread and cause the table in the kernel had no room.
     KernelEntries,

@@ -107,12 +107,8 @@ fn heap_of(
             Failure::new(CANNOT_MEASURE, anyhow::Error::new(error).context(NO_AGENT))
         });
     };
-    if collect::sanitizer::has_sanitizer(program) {
-        notes.push(
-            "heap blocks were not recorded: the program is built with a sanitizer, which tolerates no library in \
-             front of its own"
-                .to_owned(),
-        );
+    if let Some(why) = collect::preload::obstacle(program) {
+        notes.push(format!("heap blocks were not recorded: {why}"));
         return Ok(None);
     }
     Ok(heap_options(settings)

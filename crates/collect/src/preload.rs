@@ -1,0 +1,63 @@
+//! Whether a program stands a library that is loaded in front of its own.
+//!
+//! What for: nothing is preloaded into a program that would not run as alone: one that is built with a sanitizer, whose
+//! runtime ends the process unless it is the first library ("ASan runtime does not come first in initial library list");
+//! one of another C library, whose loader does not find what ours needs.
+//! What not: programs that such a program starts, or that a script does; they are not known before. Sanitizers that are
+//! linked into the program have their own `malloc` there, which comes before every library's, and do not mind.
+
+use std::path::Path;
+
+use object::read::{Object as _, ObjectSection as _};
+use sys::map::FileMap;
+
+/// The libraries of gcc and clang that replace the allocator (gcc's manual, "Program Instrumentation Options").
+const SANITIZERS: [&[u8]; 5] =
+    [b"libasan.so", b"libtsan.so", b"liblsan.so", b"libhwasan.so", b"libclang_rt."];
+
+/// Why a program stands no library of ours, as a clause. What cannot be read, or is a script, is thought to.
+#[must_use]
+pub fn obstacle(program: &Path) -> Option<&'static str> {
+    FileMap::open(program).ok().and_then(|bytes| obstacle_in(&bytes))
+}
+
+fn obstacle_in(bytes: &[u8]) -> Option<&'static str> {
+    let elf = object::File::parse(bytes).ok()?;
+    let section = |name| elf.section_by_name(name).and_then(|section| section.data().ok());
+    // The path of its loader (System V gABI, "Program Interpreter").
+    if section(".interp").is_some_and(|path| path.windows(8).any(|part| part == b"/ld-musl")) {
+        return Some("the program uses musl, and the library to preload needs glibc");
+    }
+    let mut names = section(".dynstr")?.split(|byte| *byte == 0);
+    names.any(|name| SANITIZERS.iter().any(|library| name.starts_with(library))).then_some(
+        "the program is built with a sanitizer, which tolerates no library in front of its own",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinary_programs_have_none() {
+        let own = std::env::current_exe().unwrap();
+        assert_eq!(obstacle(&own), None);
+        assert_eq!(obstacle(Path::new("/nonexistent")), None);
+        assert_eq!(obstacle_in(b"#!/bin/sh\n# libasan.so"), None);
+    }
+
+    #[test]
+    fn a_program_that_names_a_sanitizer_or_another_loader_has_one() {
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let with = |from: &[u8], to: &[u8]| {
+            let mut bytes = own.clone();
+            let at = bytes.windows(from.len()).position(|part| part == from).unwrap();
+            bytes[at..at + to.len()].copy_from_slice(to);
+            obstacle_in(&bytes)
+        };
+        assert!(with(b"/ld-linux", b"/ld-musl-").is_some_and(|why| why.contains("musl")));
+        // Names of libraries stand in the same table as those of functions.
+        let long = b"\0__cxa_thread_atexit_impl\0";
+        assert!(with(long, b"\0libasan.so").is_some_and(|why| why.contains("sanitizer")));
+    }
+}
