@@ -79,12 +79,9 @@ unsafe fn read(to: *const Oid) -> Oid {
     if to.is_null() { NULL } else { unsafe { *to } }
 }
 
-/// Bytes of a text with its end.
-///
-/// # Safety
-/// A text that ends with NUL.
-unsafe fn text_bytes(text: *const c_char) -> usize {
-    // Safety: as the caller makes sure of.
+/// Bytes of a text with its end, which the library has copied just now.
+fn text_bytes(text: *const c_char) -> usize {
+    // Safety: the library has read it to its end, and nobody may have changed it since: it is the caller's argument.
     unsafe { CStr::from_ptr(text) }.to_bytes_with_nul().len()
 }
 
@@ -128,8 +125,7 @@ allocate_into!(pmemobj_alloc,
 allocate_into!(pmemobj_xalloc,
     (size: usize, kind: u64, flags: u64, constructor: *mut c_void, argument: *mut c_void), size);
 allocate_into!(pmemobj_zalloc, (size: usize, kind: u64), size);
-// Safety: the library has read the text to its end.
-allocate_into!(pmemobj_strdup, (text: *const c_char, kind: u64), unsafe { text_bytes(text) });
+allocate_into!(pmemobj_strdup, (text: *const c_char, kind: u64), text_bytes(text));
 
 /// A function that moves the object whose OID stands at a place of the program's.
 macro_rules! move_at {
@@ -194,8 +190,7 @@ macro_rules! allocate {
 allocate!(pmemobj_tx_alloc, (size: usize, kind: u64), size);
 allocate!(pmemobj_tx_zalloc, (size: usize, kind: u64), size);
 allocate!(pmemobj_tx_xalloc, (size: usize, kind: u64, flags: u64), size);
-// Safety: the library has read the text to its end.
-allocate!(pmemobj_tx_strdup, (text: *const c_char, kind: u64), unsafe { text_bytes(text) });
+allocate!(pmemobj_tx_strdup, (text: *const c_char, kind: u64), text_bytes(text));
 
 /// A transaction's function that moves an object.
 macro_rules! move_object {

@@ -10,6 +10,7 @@ use core::ffi::{c_int, c_void};
 
 use super::count::ready_or_early;
 use super::record::{self, Event};
+use super::thread::{self, Thread};
 use super::{heap, kernel, libc, real};
 
 /// `MAP_FAILED` of sys/mman.h.
@@ -104,14 +105,10 @@ pub unsafe extern "C" fn mremap(
     at
 }
 
-fn tell(
-    thread: *mut super::thread::Thread,
-    kind: u32,
-    flags: u32,
-    time: u64,
-    at: *mut c_void,
-    length: usize,
-) {
+fn tell(thread: *mut Thread, kind: u32, flags: u32, time: u64, at: *mut c_void, length: usize) {
+    if !thread::wants_regions() {
+        return;
+    }
     let event = Event { kind, call: flags, time, address: at as usize, size: length as u64 };
     record::write(thread, &event);
 }

@@ -363,3 +363,10 @@ pub fn has_reader() -> bool {
     let seen = unsafe { word(header, heap::HEADER_READER) }.load(Ordering::Relaxed);
     kernel::now().wrapping_sub(seen) < 1_000_000_000
 }
+
+/// Whether the collector wants to hear of mapped memory.
+pub fn wants_regions() -> bool {
+    let header = HEADER.load(Ordering::Acquire);
+    // Safety: a word of the header.
+    !header.is_null() && unsafe { word(header, heap::HEADER_REGIONS) }.load(Ordering::Relaxed) != 0
+}

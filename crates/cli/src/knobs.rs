@@ -36,6 +36,7 @@ pub const KNOBS: [Knob; 13] = [
     Knob { name: "stacks", default: "sampled", vtune: "", meaning: "sampled, or all: a call stack for every heap block and for who frees it" },
     Knob { name: "analyze-mem-objects", default: "true", vtune: "analyze-mem-objects", meaning: "true: record heap blocks too, so that accesses lead to their objects (memory-access of a started program only)" },
     Knob { name: "collecting-mode", default: "auto", vtune: "collecting-mode", meaning: "auto, or hw-tracing, for which kernel tracepoints stand in (system-overview only)" },
+    Knob { name: "analyze-mem-objects", default: "true", vtune: "analyze-mem-objects", meaning: "true: record heap blocks (of a started program), mapped memory and variables, so that accesses lead to them (memory-access only)" },
     Knob { name: "dram-bandwidth-limits", default: "true", vtune: "dram-bandwidth-limits", meaning: "true: measure this machine once, after the first run (about 15 s, kept)" },
 ];
 
@@ -52,7 +53,7 @@ pub struct Settings {
     pub bursts: Option<BurstOptions>,
     /// What to record of the heap.
     pub heap: HeapSettings,
-    /// Whether memory-access records it too.
+    /// Whether memory-access records it too, and what else an address may lie in.
     pub objects: bool,
     /// Whether to measure the machine when it was not yet.
     pub calibrate: bool,

@@ -46,6 +46,8 @@ pub const HEADER_READER: usize = 72;
 pub const HEADER_EXACT: usize = 80;
 /// Word of the header: 1 when times of exact events are the processor's time-stamp counter, else they are nanoseconds.
 pub const HEADER_TICKS: usize = 88;
+/// Word of the header: 1 when calls of `mmap` and its kin get a record each.
+pub const HEADER_REGIONS: usize = 96;
 
 /// Where the table of processes begins.
 pub const PROCESSES_AT: usize = 4096;

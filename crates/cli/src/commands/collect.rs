@@ -81,7 +81,7 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
 
 const NO_AGENT: &str = "cannot write the library that counts heap blocks";
 
-fn heap_options(settings: &Settings) -> std::io::Result<HeapOptions> {
+fn heap_options(settings: &Settings, regions: bool) -> std::io::Result<HeapOptions> {
     let agent = agent_file::path()?;
     let HeapSettings { large_from, sample_every, every_block } = settings.heap;
     Ok(HeapOptions {
@@ -89,6 +89,7 @@ fn heap_options(settings: &Settings) -> std::io::Result<HeapOptions> {
         large_from,
         sample_every,
         every_block,
+        regions,
         stack_bytes: settings.stack_bytes,
     })
 }
@@ -102,7 +103,8 @@ fn heap_of(
 ) -> Result<Option<HeapOptions>, Failure> {
     let beside_bursts = analysis == Analysis::MemoryAccess && settings.objects;
     let Some(program) = program.filter(|_| beside_bursts) else {
-        let wanted = (analysis == Analysis::MemoryConsumption).then(|| heap_options(settings));
+        let wanted =
+            (analysis == Analysis::MemoryConsumption).then(|| heap_options(settings, false));
         return wanted.transpose().map_err(|error| {
             Failure::new(CANNOT_MEASURE, anyhow::Error::new(error).context(NO_AGENT))
         });
@@ -111,7 +113,7 @@ fn heap_of(
         notes.push(format!("heap blocks were not recorded: {why}"));
         return Ok(None);
     }
-    Ok(heap_options(settings)
+    Ok(heap_options(settings, true)
         .map_err(|error| notes.push(format!("heap blocks were not recorded: {NO_AGENT}: {error}")))
         .ok())
 }

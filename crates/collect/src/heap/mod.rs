@@ -43,6 +43,8 @@ pub struct HeapOptions {
     pub sample_every: Bytes,
     /// Record every block, and who frees it.
     pub every_block: bool,
+    /// Record calls of `mmap` and its kin.
+    pub regions: bool,
     /// Bytes of stack copied per record.
     pub stack_bytes: u32,
 }
@@ -90,6 +92,9 @@ impl Heap {
         memory.store_u64(heap::HEADER_EXACT, u64::from(exact.is_some()));
         memory.store_u64(heap::HEADER_TICKS, u64::from(ticks));
         memory.store_u64(heap::HEADER_FREE_STACKS, u64::from(exact.is_some()));
+        memory.store_u64(heap::HEADER_SLACK, slack);
+        memory.store_u64(heap::HEADER_FREE_STACKS, u64::from(options.every_block));
+        memory.store_u64(heap::HEADER_REGIONS, u64::from(options.regions));
         memory.store_u64(heap::HEADER_MAGIC, heap::MAGIC);
         let mut preload = options.agent.clone().into_os_string();
         if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
