@@ -94,7 +94,9 @@ impl Heap {
         memory.store_u64(heap::HEADER_FREE_STACKS, u64::from(exact.is_some()));
         memory.store_u64(heap::HEADER_SLACK, slack);
         memory.store_u64(heap::HEADER_FREE_STACKS, u64::from(options.every_block));
-        memory.store_u64(heap::HEADER_REGIONS, u64::from(options.regions));
+        // Where every block has a record, rings have no room for more; looks find what is mapped, without its caller.
+        let regions = options.regions && !options.every_block;
+        memory.store_u64(heap::HEADER_REGIONS, u64::from(regions));
         memory.store_u64(heap::HEADER_MAGIC, heap::MAGIC);
         let mut preload = options.agent.clone().into_os_string();
         if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
