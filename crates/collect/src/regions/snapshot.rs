@@ -220,7 +220,7 @@ garbage
             let mut text = MAPS.as_bytes().to_vec();
             for _ in 0..=below(20) {
                 let at = below(text.len());
-                text[at] = b"0123456789abcdef- rwxps[]/\n"[below(28)];
+                text[at] = b"0123456789abcdef- rwxps[]/\n"[below(27)];
             }
             let text = String::from_utf8_lossy(&text);
             let snapshot = Snapshot::parse(&text, &huge_mounts(&text), None);
