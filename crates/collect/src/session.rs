@@ -413,24 +413,6 @@ impl Session<'_> {
         recorder.read_maps(Nanos(0), pid)
     }
 
-    /// What the reader must know where not every wait has its stack.
-    fn note_how_waits_are_seen(&mut self) {
-        let note = match &self.source {
-            _ if !self.options.follow_waits => return,
-            Source::Perf(sampler) if sampler.sees_kernel() => return,
-            Source::Perf(_) => {
-                "every switch of a thread was followed, but this user may not see where threads leave their CPU \
-                 (kernel.perf_event_paranoid is 2 or more): waits are looked at ten times a second, and the others divided \
-                 like these"
-            }
-            Source::Ptrace(_) | Source::Proc => {
-                "no switches are announced without perf events: threads were looked at ten times a second, and what \
-                 they waited for then is taken for what they waited for all the time between"
-            }
-        };
-        self.notes.push(note.to_owned());
-    }
-
     /// Bursts need threads that nobody else traces: where ptrace samples, there are none.
     fn start_bursts(&mut self, recorder: &mut Recorder<'_>) {
         let Some(options) = self.options.bursts else { return };

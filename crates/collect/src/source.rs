@@ -126,12 +126,13 @@ pub fn choose_machine_source(options: &Options) -> (Source, CollectorInfo) {
 }
 
 fn settings(options: &Options) -> Settings {
+    let most = |rate: u64| highest_sample_rate().map_or(rate, |highest| rate.min(highest));
     Settings {
         period: options.period,
         stack_bytes: options.stack_bytes,
-        fault_rate: highest_sample_rate().map_or(FAULT_RATE, |highest| FAULT_RATE.min(highest)),
+        fault_rate: most(FAULT_RATE),
         cpus: options.cpus.clone(),
-        wait_stack_rate: options.follow_waits.then_some(WAIT_STACK_RATE),
+        wait_stack_rate: options.follow_waits.then(|| most(WAIT_STACK_RATE)),
     }
 }
 
@@ -159,22 +160,6 @@ pub fn choose_source(
 ) -> Result<(Source, CollectorInfo), SessionError> {
     let settings = settings(options);
     let mut info = collector_info(options);
-    let most = |rate: u64| highest_sample_rate().map_or(rate, |highest| rate.min(highest));
-    let settings = Settings {
-        period: options.period,
-        stack_bytes: options.stack_bytes,
-        fault_rate: most(FAULT_RATE),
-        cpus: options.cpus.clone(),
-        wait_stack_rate: options.follow_waits.then(|| most(WAIT_STACK_RATE)),
-    };
-    let mut info = CollectorInfo {
-        method: SamplingMethod::PerfEvents,
-        fallback_reason: None,
-        sampling_period_ns: options.period.0,
-        kernel_samples: false,
-        stack_bytes: options.stack_bytes,
-        timed_load_floor_cycles: None,
-    };
     let perf = if options.best_method == SamplingMethod::PerfEvents {
         Some(open(&settings))
     } else {

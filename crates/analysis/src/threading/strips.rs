@@ -122,8 +122,7 @@ pub fn strips(
         Strips { start, end, width: bin_width(end - start, most, Nanos(0)), strips: Vec::new() };
     let count = all.count();
     let there = |lived: f64| if lived > 0.0 { vec![Bin::default(); count] } else { Vec::new() };
-    let mut bins: Vec<Vec<Bin>> =
-        found.threads.iter().map(|split| there(split.lived)).collect();
+    let mut bins: Vec<Vec<Bin>> = found.threads.iter().map(|split| there(split.lived)).collect();
     for row in &profile.recording.thread_times {
         if let Some(thread) = profile.threads.find(row.pid, row.tid) {
             let running = row.running.0 as f64;

@@ -92,8 +92,6 @@ impl Heap {
         memory.store_u64(heap::HEADER_EXACT, u64::from(exact.is_some()));
         memory.store_u64(heap::HEADER_TICKS, u64::from(ticks));
         memory.store_u64(heap::HEADER_FREE_STACKS, u64::from(exact.is_some()));
-        memory.store_u64(heap::HEADER_SLACK, slack);
-        memory.store_u64(heap::HEADER_FREE_STACKS, u64::from(options.every_block));
         // Where every block has a record, rings have no room for more; looks find what is mapped, without its caller.
         let regions = options.regions && !options.every_block;
         memory.store_u64(heap::HEADER_REGIONS, u64::from(regions));
