@@ -72,15 +72,15 @@ fn page_faults_equal_the_kernels_own_count() {
     let fathom = fathom("kernel-faults");
     let arguments = ["--pages", "100000", "--rounds", "2"];
     let Some(printed) = observed(&fathom, "touch_pages", &arguments) else { return };
-    let own = number(&facts_of(&printed), "process_minor_faults");
+    assert_eq!(number(&facts_of(&printed), "touch_minor_faults"), 200_000.0);
     let usage = &manifest(&fathom)["resource_use"];
     let kernels = usage["minor_faults"].as_f64().expect("a count")
         + usage["major_faults"].as_f64().expect("a count");
     let rows = fathom.rows("result", &["kernel"]);
     let place = |name| of(&rows, "page fault", name, "entries");
     let counted = place("in program") + place("in kernel");
+    // The kernel counts pages that it makes for a program's arguments too: without an exception.
     assert!((counted - kernels).abs() <= kernels / 1000.0, "{counted} of {kernels}");
-    assert!(counted >= own, "{counted} of {own}");
     // Groups divide the same entries.
     let total = |view: &[&str]| fathom.report("result", view)["total"]["entries"]["value"].clone();
     for key in ["thread", "cpu", "time", "cause,cpu"] {

@@ -121,14 +121,20 @@ mod cpu {
 pub fn program(work: Work, tables: &Tables) -> Vec<u64> {
     let mut writer = Writer { code: Assembler::default(), tables };
     let out = writer.code.label();
-    if work == Work::Wakes {
-        writer.code.copy(R6, R1);
-        writer.code.call(Helper::KtimeGetNs);
-        writer.code.copy(R8, R0);
-        writer.note_ready(0);
-    } else {
-        writer.find_out_who(out);
-        writer.do_work(work, out);
+    writer.code.copy(R6, R1);
+    match work {
+        Work::Wakes => {
+            writer.code.call(Helper::KtimeGetNs);
+            writer.code.copy(R8, R0);
+            writer.note_ready(0);
+        }
+        // What is only counted is counted at half the cost.
+        Work::FaultInProgram => writer.count(cause::FAULT, None),
+        Work::Counts(kind) => writer.count(kind, Some(0)),
+        _ => {
+            writer.find_out_who(out);
+            writer.do_work(work, out);
+        }
     }
     writer.code.place(out);
     writer.code.exit();
@@ -184,32 +190,38 @@ impl Writer<'_> {
                 self.add_entry();
             }
             Work::Switches => self.switches(),
-            Work::FaultInProgram => {
-                self.code.set(R1, 0);
-                self.cause_of(cause::FAULT);
-                self.one();
-                self.add_entry();
-            }
             Work::FaultInKernel => self.fault_in_kernel(out),
-            Work::Counts(kind) => {
-                self.code.load(Width::Word, R1, R6, 0);
-                self.code.and(R1, 0xff);
-                self.cause_of(kind);
-                self.one();
-                self.add_entry();
-            }
-            Work::Wakes => {}
+            Work::FaultInProgram | Work::Counts(_) | Work::Wakes => {}
         }
     }
 
-    /// R6 context, R7 slot, R8 time, R9 CPU's state, and the key but for its cause.
-    fn find_out_who(&mut self, out: Label) {
-        let [threads, indexed, mine] = std::array::from_fn(|_| self.code.label());
-        self.code.copy(R6, R1);
+    /// One more of this cause, with the number in an argument or 0.
+    fn count(&mut self, kind: u32, argument: Option<i16>) {
+        self.begin_key();
+        match argument {
+            Some(argument) => {
+                self.code.load(Width::Word, R1, R6, 8 * argument);
+                self.code.and(R1, 0xff);
+            }
+            None => self.code.set(R1, 0),
+        }
+        self.cause_of(kind);
+        self.one();
+        self.add_entry();
+    }
+
+    /// The key but for its cause; R0 the CPU.
+    fn begin_key(&mut self) {
         self.code.call(Helper::GetCurrentPidTgid);
         self.code.store(Width::Word, R10, KEY, R0);
         self.code.call(Helper::GetSmpProcessorId);
         self.code.store(Width::Half, R10, KEY_CPU, R0);
+    }
+
+    /// R7 slot, R8 time, R9 CPU's state, and the key but for its cause.
+    fn find_out_who(&mut self, out: Label) {
+        let [threads, indexed, mine] = std::array::from_fn(|_| self.code.label());
+        self.begin_key();
         self.code.store(Width::Half, R10, INDEX, R0);
         self.look_up(&self.tables.cpus, INDEX);
         self.code.jump(When::Equal(R0, 0), out);

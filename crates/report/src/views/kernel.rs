@@ -197,7 +197,7 @@ fn notes(request: &Request<'_>, found: &EntryTable) -> Vec<String> {
     }
     let lost = request.profile.recording.lost(LostSource::KernelEntries);
     if lost > 0 {
-        notes.push(format!("{lost} entries were lost: the table in the kernel was full."));
+        notes.push(format!("{lost} entries were lost: the table in the kernel was full, or one came while one of its kind was counted."));
     }
     notes
 }
