@@ -130,7 +130,7 @@ impl EntryRow {
         }
         self.own += row.own;
         self.untimed = self.untimed.saturating_add(row.untimed);
-        if !row.key.cause.as_ref().is_some_and(|(_, name)| name == IN_KERNEL) {
+        if row.key.cause.as_ref().is_none_or(|(_, name)| name != IN_KERNEL) {
             self.faults.merge(&row.faults);
         }
         self.blocked += row.blocked;

@@ -6,6 +6,8 @@
 //! The program is never harmed by our failures: when the sink takes no more (disk full) or a source breaks, the
 //! collection ends, the program goes on, and the outcome says what happened.
 
+mod machine;
+
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -29,11 +31,13 @@ use crate::launched::{JobControl, LaunchedProgram};
 use crate::perf::{PerfSampler, Totals};
 use crate::polled_threads::PolledThreads;
 use crate::proc_status::{
-    FaultCounts, all_processes, children_of, is_kernel_thread, process_cpu_time, process_is_alive,
+    FaultCounts, children_of, is_kernel_thread, process_cpu_time, process_is_alive,
 };
 use crate::ptrace_sampler::thread_name;
 use crate::recorder::Recorder;
-use crate::source::{Source, choose_machine_source, choose_source, open_on_all_threads};
+use crate::source::{Source, choose_source, open_on_all_threads};
+
+pub use machine::observe_machine;
 
 /// What to do.
 #[derive(Debug)]
@@ -153,15 +157,6 @@ pub fn attach(
     sink: &mut (dyn Sink + Send),
 ) -> Result<Outcome, SessionError> {
     on_own_thread(|| attach_here(pid, options, signals, sink))
-}
-
-/// Watches everything that runs on the machine until `duration` is over or somebody interrupts.
-pub fn observe_machine(
-    options: &Options,
-    signals: &SignalFd,
-    sink: &mut (dyn Sink + Send),
-) -> Result<Outcome, SessionError> {
-    on_own_thread(|| machine_here(options, signals, sink))
 }
 
 /// ptrace binds the traced program to the thread that traces it. When that thread ends, the kernel lets go of
@@ -300,41 +295,6 @@ fn attach_here(
     Ok(session.finish(recorder, watched, usage_before, Nanos(0)))
 }
 
-fn machine_here(
-    options: &Options,
-    signals: &SignalFd,
-    sink: &mut dyn Sink,
-) -> Result<Outcome, SessionError> {
-    process::raise_file_limit();
-    let mut kernel = KernelTrace::start(&options.cpus, true);
-    let (mut source, collector) = choose_machine_source(options);
-    let start = process::monotonic();
-    let usage_before = process::own_usage();
-    source.begin(start);
-    kernel.begin();
-    let mut recorder = Recorder::new(sink);
-    let mut session = Session {
-        source,
-        program: None,
-        pid: Pid(0),
-        attached: None,
-        start,
-        options,
-        signals,
-        collector,
-        notes: Vec::new(),
-        bursts: None,
-        heap: None,
-        kernel: Some(kernel),
-        checks: FirstChecks::begin(Pid(0)),
-    };
-    let announced = all_processes()
-        .into_iter()
-        .try_for_each(|pid| session.announce_process(pid, &mut recorder));
-    let watched = announced.and_then(|()| session.watch(&mut recorder));
-    Ok(session.finish(recorder, watched, usage_before, Nanos(0)))
-}
-
 /// Refuses what cannot be profiled; returns a descriptor that tells of the process's end.
 fn check_running(pid: Pid) -> Result<Option<ProcessFd>, SessionError> {
     let ended = ProcessFd::open(pid).ok();
@@ -403,14 +363,6 @@ impl Session<'_> {
             recorder.thread_started(Nanos(0), self.pid, *tid, &thread_name(self.pid, *tid))?;
         }
         recorder.read_maps(Nanos(0), self.pid)
-    }
-
-    /// Announces a process that may be gone by now.
-    fn announce_process(&self, pid: Pid, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
-        for tid in tracee::threads_of(pid).unwrap_or_default() {
-            recorder.thread_started(Nanos(0), pid, tid, &thread_name(pid, tid))?;
-        }
-        recorder.read_maps(Nanos(0), pid)
     }
 
     /// Bursts need threads that nobody else traces: where ptrace samples, there are none.

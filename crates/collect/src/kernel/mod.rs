@@ -17,6 +17,7 @@ mod counts;
 mod names;
 mod programs;
 mod system_calls;
+mod tables;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::CStr;
@@ -29,7 +30,8 @@ use crate::ptrace_sampler::thread_name;
 use crate::recorder::Recorder;
 use counts::Counts;
 use names::Names;
-use programs::{CPU_BYTES, KEY_BYTES, SLOT_BYTES, Tables, VALUE_BYTES, Work, cause, program};
+use programs::{Work, program};
+use tables::{CPU_BYTES, KEY_BYTES, SLOT_BYTES, Tables, VALUE_BYTES, cause};
 
 /// Room for different (thread, cause, CPU); 6 MB of the kernel's memory.
 const ENTRIES: u32 = 1 << 16;

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use facts::KernelCause;
 
-use super::programs::cause;
 use super::system_calls::SystemCalls;
+use super::tables::cause;
 
 /// Interrupts of an x86 processor that have tracepoints `NAME_entry` and `NAME_exit`, blanks being `_` there.
 pub const VECTORS: [&str; 11] = [

@@ -175,7 +175,7 @@ fn parse_format(text: &str) -> Option<Tracepoint> {
     Some(Tracepoint { id: id?, fields })
 }
 
-/// `char prev_comm[16];	offset:8;	size:16;	signed:0;`
+/// `char prev_comm[16]; offset:8; size:16; signed:0;`, parted by tabs.
 fn parse_field(line: &str) -> Option<Field> {
     let mut parts = line.split(';').map(str::trim);
     let declared = parts.next()?;

@@ -1,0 +1,47 @@
+//! The tables that programs in the kernel share with us, and the numbers in their keys.
+
+use sys::bpf::Map;
+
+/// The tables that programs share.
+#[derive(Debug)]
+pub struct Tables {
+    /// [`KEY_BYTES`] to [`VALUE_BYTES`].
+    pub entries: Map,
+    /// Slots of threads, then one per CPU for its idle thread.
+    pub slots: Map,
+    /// How many slots of threads; a power of two.
+    pub slot_count: u32,
+    /// State of CPUs.
+    pub cpus: Map,
+    /// When a thread, named by its address in the kernel, became ready to run.
+    pub ready: Map,
+    /// One word: entries that found no room.
+    pub lost: Map,
+}
+
+/// tid, pid, cause, CPU: four `u32`.
+pub const KEY_BYTES: usize = 16;
+/// Count, own nanoseconds, nanoseconds waited: three `u64`.
+pub const VALUE_BYTES: usize = 24;
+/// Bytes of a slot.
+pub const SLOT_BYTES: usize = 64;
+/// Bytes of a CPU's state.
+pub const CPU_BYTES: usize = 64;
+
+/// Highest byte of a cause; the rest is a number within it.
+pub mod cause {
+    pub const FAULT: u32 = 1;
+    pub const SYSTEM_CALL: u32 = 2;
+    pub const INTERRUPT: u32 = 3;
+    pub const SOFT_INTERRUPT: u32 = 4;
+    pub const SWITCH: u32 = 5;
+    pub const RUN_QUEUE: u32 = 6;
+    pub const TLB_FLUSH: u32 = 7;
+
+    /// Number of a fault that the kernel itself took, as it filled a program's buffer for example.
+    pub const IN_KERNEL: u32 = 1;
+    /// Number of a switch that the thread did not ask for.
+    pub const PREEMPTED: u32 = 1;
+    /// Numbers from here on are vectors of the processor instead of interrupt lines.
+    pub const VECTOR: u32 = 1 << 20;
+}

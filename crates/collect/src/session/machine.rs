@@ -1,0 +1,70 @@
+//! Watching a whole machine instead of a program.
+//!
+//! What not: the kernel's part of it (`kernel`). Assumption: processes come and go while they are listed; what the
+//! sampler says of one that was not listed makes it known.
+
+use base::{Nanos, Pid};
+use facts::{Sink, SinkError};
+use sys::process::{self, SignalFd};
+
+use super::{Options, Outcome, Session, SessionError, on_own_thread};
+use crate::first_checks::FirstChecks;
+use crate::kernel::KernelTrace;
+use crate::proc_status::all_processes;
+use crate::ptrace_sampler::thread_name;
+use crate::recorder::Recorder;
+use crate::source::choose_machine_source;
+
+/// Watches everything that runs on the machine until `duration` is over or somebody interrupts.
+pub fn observe_machine(
+    options: &Options,
+    signals: &SignalFd,
+    sink: &mut (dyn Sink + Send),
+) -> Result<Outcome, SessionError> {
+    on_own_thread(|| machine_here(options, signals, sink))
+}
+
+fn machine_here(
+    options: &Options,
+    signals: &SignalFd,
+    sink: &mut dyn Sink,
+) -> Result<Outcome, SessionError> {
+    process::raise_file_limit();
+    let mut kernel = KernelTrace::start(&options.cpus, true);
+    let (mut source, collector) = choose_machine_source(options);
+    let start = process::monotonic();
+    let usage_before = process::own_usage();
+    source.begin(start);
+    kernel.begin();
+    let mut recorder = Recorder::new(sink);
+    let mut session = Session {
+        source,
+        program: None,
+        pid: Pid(0),
+        attached: None,
+        start,
+        options,
+        signals,
+        collector,
+        notes: Vec::new(),
+        bursts: None,
+        heap: None,
+        kernel: Some(kernel),
+        checks: FirstChecks::begin(Pid(0)),
+    };
+    let announced = all_processes()
+        .into_iter()
+        .try_for_each(|pid| session.announce_process(pid, &mut recorder));
+    let watched = announced.and_then(|()| session.watch(&mut recorder));
+    Ok(session.finish(recorder, watched, usage_before, Nanos(0)))
+}
+
+impl Session<'_> {
+    /// Announces a process that may be gone by now.
+    fn announce_process(&self, pid: Pid, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        for tid in tracee::threads_of(pid).unwrap_or_default() {
+            recorder.thread_started(Nanos(0), pid, tid, &thread_name(pid, tid))?;
+        }
+        recorder.read_maps(Nanos(0), pid)
+    }
+}
