@@ -66,6 +66,15 @@ pub fn children_of(pid: Pid, threads: &[Tid]) -> Vec<String> {
         .collect()
 }
 
+/// The processes of this machine, as far as `/proc` shows them.
+pub fn all_processes() -> Vec<Pid> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let mut found: Vec<Pid> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid)).collect();
+    found.sort_unstable();
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,13 +85,4 @@ mod tests {
         assert_eq!(FaultCounts::parse(stat), Some(FaultCounts { minor: 123, major: 45 }));
         assert_eq!(FaultCounts::parse("7 (x) S 1"), None);
     }
-}
-
-/// The processes of this machine, as far as `/proc` shows them.
-pub fn all_processes() -> Vec<Pid> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
-    let mut found: Vec<Pid> =
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid)).collect();
-    found.sort_unstable();
-    found
 }

@@ -418,6 +418,8 @@ pub fn threading() -> Recording {
 
 /// A system overview of a program that faults a lot, and of what else the machine did.
 pub fn kernel() -> Recording {
+    // Cause, name, process, count, own and waited nanoseconds.
+    type Row = (KernelCause, &'static str, i32, u64, Option<u64>, u64);
     let mut b = RecordingBuilder::new();
     b.recording.run = run(&["./matrix", "2048"]);
     b.recording.run.analysis = facts::Analysis::SystemOverview;
@@ -431,7 +433,7 @@ pub fn kernel() -> Recording {
     let (busy, faulting) = (b.stack(&[main]), b.stack(&[fault, main]));
     b.samples(1000, 1000, busy, 1200).kernel_samples(1000, 1000, faulting, 300);
     b.counter(CounterKind::TaskClock, 3 * SECOND / 2).counter(CounterKind::MinorFaults, 400_000);
-    let rows: [(KernelCause, &str, i32, u64, Option<u64>, u64); 8] = [
+    let rows: [Row; 8] = [
         (KernelCause::PageFault, "in program", 1000, 200_000, None, 0),
         (KernelCause::SystemCall, "read", 1000, 40, Some(3_000_000), 70_000_000),
         (KernelCause::Interrupt, "local timer", 1000, 250, Some(1_250_000), 0),
