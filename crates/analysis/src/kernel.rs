@@ -158,7 +158,10 @@ impl Grouping<'_> {
             None => !self.selection.chooses_threads(),
         };
         let others = entry.pid == Pid(0) && !observes_machine(self.profile);
-        let shown = of_machine || !others || self.keys.contains(&Key::Process);
+        let shown = of_machine
+            || !others
+            || self.keys.contains(&Key::Process)
+            || only_of_machine(self.profile);
         // A bin is where its middle is.
         let middle = entry.time - Nanos(entry.length.0 / 2);
         if !(is_chosen && shown && self.selection.has_time(middle)) {
@@ -226,6 +229,13 @@ pub fn observes_machine(profile: &Profile<'_>) -> bool {
     profile.recording.run.target == Some(Target::Machine)
 }
 
+/// Whether one program was observed, but its own entries cannot be told from those of the machine.
+#[must_use]
+pub fn only_of_machine(profile: &Profile<'_>) -> bool {
+    let entries = &profile.recording.kernel_entries;
+    !observes_machine(profile) && entries.iter().all(|entry| entry.pid == Pid(0))
+}
+
 /// CPU time of a row: exact where all of it was timed by the kernel, else with the sampled part's interval.
 #[must_use]
 pub fn entry_time(profile: &Profile<'_>, row: &EntryRow) -> Metric {
@@ -270,8 +280,16 @@ pub struct KernelFigures {
 #[must_use]
 pub fn kernel_figures(profile: &Profile<'_>) -> KernelFigures {
     let seconds = profile.elapsed().seconds();
-    if profile.recording.kernel_entries.is_empty() || seconds <= 0.0 {
-        let why = "entries into the kernel are counted by `fathom collect system-overview`";
+    let why = if profile.recording.kernel_entries.is_empty() || seconds <= 0.0 {
+        Some("entries into the kernel are counted by `fathom collect system-overview`")
+    } else if only_of_machine(profile) {
+        Some(
+            "entries into the kernel are known for the whole machine only: see `fathom report kernel`",
+        )
+    } else {
+        None
+    };
+    if let Some(why) = why {
         let none = |unit: &str| Metric::unavailable(unit, why);
         return KernelFigures {
             entries: none("count"),

@@ -130,6 +130,16 @@ fn time_of_faults_is_sampled_and_added() {
 }
 
 #[test]
+fn counts_of_the_machine_are_no_counts_of_the_program() {
+    let mut recording = recording();
+    recording.kernel_entries.retain(|entry| entry.pid == Pid(0));
+    let profile = Profile::new(&recording);
+    assert_eq!(kernel_figures(&profile).entries.value, None);
+    let shown = rows(&profile, &Selection::default(), &[]);
+    assert_eq!(shown, ["read 500 30", "page read from swap 3 0"]);
+}
+
+#[test]
 fn without_entries_every_figure_says_why() {
     let recording = Recording::default();
     let figures = kernel_figures(&Profile::new(&recording));

@@ -1,7 +1,9 @@
 //! `kernel`: entries into the kernel per cause, process, thread, CPU or bin of time.
 
 use analysis::Key;
-use analysis::kernel::{EntryRow, EntryTable, entry_table, entry_time, observes_machine};
+use analysis::kernel::{
+    EntryRow, EntryTable, entry_table, entry_time, observes_machine, only_of_machine,
+};
 use base::Pid;
 use facts::{KernelCause, LostSource, Metric};
 
@@ -192,6 +194,12 @@ fn notes(request: &Request<'_>, found: &EntryTable) -> Vec<String> {
          total is of entries: switches, waits for a CPU, TLB flushes and events of memory are none."
             .to_owned(),
     );
+    if only_of_machine(request.profile) {
+        notes.push(
+            "These are counts of the whole machine: the program's own cannot be told apart here."
+                .to_owned(),
+        );
+    }
     if let Some(bin) = found.bin {
         notes.push(format!("In steps of {}.", text::seconds(bin.seconds())));
     }
