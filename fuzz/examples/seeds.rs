@@ -8,8 +8,16 @@ use std::path::Path;
 use fathom_fuzz::{complete_result, interrupted_result};
 
 /// Small programs in many formats of debug information: `make programs` builds them.
-const PROGRAMS: [&str; 5] =
-    ["spin", "spin_dwarf4", "spin_compressed_debug", "spin_nodebug", "late_library.so"];
+const PROGRAMS: [&str; 8] = [
+    "spin",
+    "spin_dwarf4",
+    "spin_compressed_debug",
+    "spin_nodebug",
+    "late_library.so",
+    "typed_accesses_o0",
+    "typed_accesses_dwarf4",
+    "typed_classes_o2",
+];
 
 const MACHINE_FILES: [&str; 6] = [
     "/proc/cpuinfo",
@@ -24,6 +32,7 @@ fn main() {
     for program in PROGRAMS {
         if let Ok(bytes) = fs::read(Path::new("../tests/programs/build").join(program)) {
             seed("symbols_elf", program, &bytes);
+            seed("symbols_types", program, &bytes);
         }
     }
     seed(

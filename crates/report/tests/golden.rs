@@ -231,6 +231,19 @@ fn memory_objects() {
     golden("objects_none.txt", &text(&view(&recordings::bursts(), "objects")));
 }
 
+fn accesses_by_type_and_field() {
+    let recording = recordings::typed_bursts();
+    for (name, line) in [
+        ("type", "accesses -g type"),
+        ("field", "accesses -g field"),
+        ("field_function", "accesses -g function,field --filter function=walk"),
+    ] {
+        golden(&format!("accesses_{name}.txt"), &text(&view(&recording, line)));
+    }
+    golden("accesses_type.json", &view(&recording, "accesses -g type").json());
+    golden("reuse_field.txt", &text(&view(&recording, "reuse -g field")));
+}
+
 #[test]
 fn the_machine() {
     let run = recordings::triad().run;

@@ -8,7 +8,7 @@
 //! pads have the callee-saved registers of some call, so in languages with exceptions only stack addresses are believed
 //! behind calls; where a jump's targets are unknown, everywhere.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 
 use super::function::Code;
@@ -23,6 +23,8 @@ use crate::elf::LinkAddress;
 const CALLER_SAVED: [usize; 9] = [0, 1, 2, 4, 5, 8, 9, 10, 11];
 /// How often on average the start of a straight run of code may be visited.
 const VISITS: usize = 24;
+/// Most looks at variables, over all accesses of a function: seconds; the largest real functions need a hundredth.
+const EFFORT: u64 = 1 << 28;
 /// Most pairs of an instruction and a pointer variable in a register.
 const SEEDS_LIMIT: usize = 1 << 22;
 
@@ -42,6 +44,8 @@ pub(super) struct Flow<'m, 'a> {
     exceptions: bool,
     /// What may be at an instruction that no known way leads to.
     landing: Option<State>,
+    /// Variables that may still be looked at.
+    pub(super) effort: Cell<u64>,
     returned: RefCell<HashMap<LinkAddress, Option<DieRef>>>,
 }
 
@@ -61,6 +65,7 @@ impl<'m, 'a> Flow<'m, 'a> {
             leaders: leaders(code),
             exceptions,
             landing: None,
+            effort: Cell::new(EFFORT),
             returned: RefCell::default(),
         }
     }

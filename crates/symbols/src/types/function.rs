@@ -42,7 +42,7 @@ impl Code {
             let length = usize::try_from(end.0 - begin.0).unwrap_or(usize::MAX).min(bytes.len());
             let (bytes, mut at) = (&bytes[..length], 0);
             while at < length && steps.len() < INSTRUCTIONS_LIMIT {
-                let address = LinkAddress(begin.0 + at as u64);
+                let address = LinkAddress(begin.0.wrapping_add(at as u64));
                 let Some(step) = decoder.step(&bytes[at..], address) else { break };
                 at += usize::try_from(step.length.max(1)).unwrap_or(usize::MAX).min(length);
                 steps.push((address, step));

@@ -18,6 +18,8 @@ use super::units::DieRef;
 
 /// Deepest nesting of structures and arrays.
 const DEPTH_LIMIT: usize = 24;
+/// Most members that are looked at for one answer: unions in unions could else take for ever.
+const EFFORT: u32 = 1 << 14;
 /// Most names that are joined.
 const NAMES_LIMIT: usize = 4;
 /// Bytes of the narrowest vector register.
@@ -61,6 +63,7 @@ pub(super) struct Found {
 impl Model<'_> {
     /// What is at `span` of the type at `die`. `many`: the type may be an element of an array, as behind a pointer.
     pub(super) fn member_at(&self, die: DieRef, span: Span, many: bool) -> Option<Found> {
+        self.effort.set(EFFORT);
         self.outermost(die, span, many, DEPTH_LIMIT)
     }
 
@@ -152,6 +155,7 @@ impl Model<'_> {
         let plain = members.iter().filter(|member| member.bits.is_none());
         let fitting: Vec<(&Member, Leaf)> = plain
             .filter_map(|member| {
+                self.spend()?;
                 let offset = span.offset.checked_sub_unsigned(member.offset)?;
                 (offset >= 0).then_some(())?;
                 let inner = self.get(member.of)?;
@@ -186,7 +190,7 @@ impl Model<'_> {
     fn arrays_that_fit(&self, members: &[Member], step: u64, depth: usize) -> usize {
         let Some(depth) = depth.checked_sub(1) else { return 0 };
         let fits = |member: &Member| {
-            let Some(of) = self.get(member.of) else { return 0 };
+            let Some(of) = self.spend().and_then(|()| self.get(member.of)) else { return 0 };
             match &of.kind {
                 Kind::Array(element) => {
                     let size = self.get(*element).map_or(0, |element| element.bytes);
@@ -197,6 +201,12 @@ impl Model<'_> {
             }
         };
         members.iter().map(fits).sum()
+    }
+
+    /// Counts a look at a member; `None` when there were too many.
+    fn spend(&self) -> Option<()> {
+        self.effort.set(self.effort.get().checked_sub(1)?);
+        Some(())
     }
 
     /// Several members, or bit-fields, that an access covers together.
@@ -214,7 +224,8 @@ impl Model<'_> {
             }
             any = true;
             exact &= member.bits.is_some() || (from <= first && last <= end);
-            covered += u64::from(member.bits.is_none()) * (last - first);
+            let size = if member.bits.is_none() { last - first } else { 0 };
+            covered = covered.saturating_add(size);
             match &member.name {
                 Some(name) => names.push(name),
                 None => exact = false,

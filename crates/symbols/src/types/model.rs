@@ -5,7 +5,7 @@
 //! Assumptions: none about the bytes: chains and tables are bounded, and a type that does not make sense is `None`.
 //! Source: DWARF 5, chapter 5; 5.7.6 for members, 5.5 for arrays, 5.7.10 for variants.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -21,6 +21,8 @@ use super::units::{DieRef, Entry, Units};
 const ALIAS_LIMIT: usize = 64;
 /// Most members of a structure.
 const MEMBERS_LIMIT: usize = 1 << 14;
+/// Most bytes of a type: half of the address space, so that offsets within have a sign.
+const BYTES_LIMIT: u64 = i64::MAX.cast_unsigned();
 /// Bytes of a pointer.
 pub(super) const POINTER_BYTES: u64 = 8;
 
@@ -69,6 +71,8 @@ pub(super) struct Model<'a> {
     pub(super) names: Names,
     pub(super) globals: Globals,
     known: RefCell<HashMap<DieRef, Option<Rc<Type>>>>,
+    /// Members that may still be looked at for one answer; see `member`.
+    pub(super) effort: Cell<u32>,
     /// The `typedef` that names a type, by its own entry.
     aliases: RefCell<HashMap<DieRef, DieRef>>,
 }
@@ -80,6 +84,7 @@ impl<'a> Model<'a> {
             names: Names::default(),
             globals: Globals::default(),
             known: RefCell::default(),
+            effort: Cell::new(0),
             aliases: RefCell::default(),
         }
     }
@@ -155,7 +160,7 @@ impl<'a> Model<'a> {
             gimli::DW_TAG_array_type => return self.array(die, alias, entry, link()?),
             _ => return None,
         };
-        (bytes > 0).then_some(Type { die, alias, kind, bytes })
+        (1..=BYTES_LIMIT).contains(&bytes).then_some(Type { die, alias, kind, bytes })
     }
 
     fn record(&self, die: DieRef, union: bool) -> Kind {
@@ -232,13 +237,10 @@ impl<'a> Model<'a> {
                 bytes: POINTER_BYTES,
             });
         }
-        if entry.attr_value(gimli::DW_AT_GNU_vector).is_some() {
-            let bytes = number(entry, gimli::DW_AT_byte_size)
-                .or_else(|| self.get(element)?.bytes.checked_mul(self.elements(die)?));
-            return Some(Type { die, alias, kind: Kind::Array(element), bytes: bytes? });
-        }
-        let count = self.elements(die).unwrap_or(0);
-        let bytes = self.get(element)?.bytes.checked_mul(count)?;
+        let vector = entry.attr_value(gimli::DW_AT_GNU_vector).is_some();
+        let told = number(entry, gimli::DW_AT_byte_size).filter(|_| vector);
+        let counted = || self.get(element)?.bytes.checked_mul(self.elements(die).unwrap_or(0));
+        let bytes = told.or_else(counted).filter(|bytes| *bytes <= BYTES_LIMIT)?;
         Some(Type { die, alias, kind: Kind::Array(element), bytes })
     }
 

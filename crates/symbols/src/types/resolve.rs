@@ -35,9 +35,11 @@ impl Flow<'_, '_> {
     pub(super) fn resolve(&self, number: usize, state: &State, operand: &Operand) -> Resolved {
         let mut readings = Vec::new();
         let bytes = operand.bytes.0;
-        if bytes == 0 {
+        let looks = self.variables.memory.len() as u64 + 1;
+        let Some(left) = self.effort.get().checked_sub(looks).filter(|_| bytes > 0) else {
             return Resolved::default();
-        }
+        };
+        self.effort.set(left);
         match address(operand, state) {
             Value::Number(at) => self.fixed(at, bytes, &mut readings),
             Value::Pointer(Pointer { target: Target::Frame, offset, step }) => {

@@ -246,33 +246,33 @@ impl<'a> Units<'a> {
         Some(())
     }
 
-    /// The language of a unit: whether its functions may be left by exceptions, and its names have paths.
+    /// Whether a unit is C or Fortran: no exceptions leave its functions, and its names have no paths.
     pub(super) fn is_plain(&self, unit: usize) -> bool {
-        use gimli::{
-            DW_LANG_C, DW_LANG_C11, DW_LANG_C17, DW_LANG_C89, DW_LANG_C99, DW_LANG_Fortran03,
-            DW_LANG_Fortran08, DW_LANG_Fortran77, DW_LANG_Fortran90, DW_LANG_Fortran95,
-        };
-        let plain = [
-            DW_LANG_C,
-            DW_LANG_C89,
-            DW_LANG_C99,
-            DW_LANG_C11,
-            DW_LANG_C17,
-            DW_LANG_Fortran77,
-            DW_LANG_Fortran90,
-            DW_LANG_Fortran95,
-            DW_LANG_Fortran03,
-            DW_LANG_Fortran08,
+        use gimli::{DW_LANG_C, DW_LANG_C11, DW_LANG_C17, DW_LANG_C89, DW_LANG_C99};
+        let c = [DW_LANG_C, DW_LANG_C89, DW_LANG_C99, DW_LANG_C11, DW_LANG_C17];
+        let plain = self.language(unit).is_some_and(|language| c.contains(&language));
+        plain || self.is_fortran(unit)
+    }
+
+    /// Whether arrays of a unit count from 1 unless they say otherwise (DWARF 5, table 7.17).
+    pub(super) fn is_fortran(&self, unit: usize) -> bool {
+        let fortran = [
+            gimli::DW_LANG_Fortran77,
+            gimli::DW_LANG_Fortran90,
+            gimli::DW_LANG_Fortran95,
+            gimli::DW_LANG_Fortran03,
+            gimli::DW_LANG_Fortran08,
         ];
-        let root = || {
-            let unit = self.unit(unit)?;
-            let root = unit.entry(unit.header.root_offset()).ok()?;
-            match root.attr_value(gimli::DW_AT_language)? {
-                AttributeValue::Language(language) => Some(language),
-                _ => None,
-            }
-        };
-        root().is_some_and(|language| plain.contains(&language))
+        self.language(unit).is_some_and(|language| fortran.contains(&language))
+    }
+
+    fn language(&self, unit: usize) -> Option<gimli::DwLang> {
+        let unit = self.unit(unit)?;
+        let root = unit.entry(unit.header.root_offset()).ok()?;
+        match root.attr_value(gimli::DW_AT_language)? {
+            AttributeValue::Language(language) => Some(language),
+            _ => None,
+        }
     }
 
     /// The function whose code holds `address`.

@@ -137,7 +137,7 @@ impl Variables {
         if let AttributeValue::Exprloc(place) = place {
             for piece in pieces(model, unit, place, base)? {
                 for range in scope {
-                    self.put(model, *range, piece, of, &name);
+                    self.put(model, *range, piece, of, &name, base);
                 }
             }
             return Some(());
@@ -147,7 +147,7 @@ impl Variables {
         while let Some(one) = list.next().ok()? {
             let (begin, end) = (LinkAddress(one.range.begin), LinkAddress(one.range.end));
             for piece in pieces(model, unit, one.data, base).unwrap_or_default() {
-                self.put(model, Range { begin, end }, piece, of, &name);
+                self.put(model, Range { begin, end }, piece, of, &name, base);
             }
         }
         Some(())
@@ -160,6 +160,7 @@ impl Variables {
         piece: Piece,
         of: DieRef,
         name: &Option<Rc<str>>,
+        base: Option<FrameBase>,
     ) {
         if range.begin >= range.end || self.memory.len() + self.registers.len() >= PLACES_LIMIT {
             return;
@@ -184,6 +185,14 @@ impl Variables {
             Place::Frame(offset) => self.memory.extend(in_memory(Base::Frame, offset)),
             Place::Memory(register, offset) => {
                 self.memory.extend(in_memory(Base::Register(register), offset));
+                // Of the frame's own registers, all variables on the stack would say so.
+                let framed =
+                    register == Register::RSP || Some(FrameBase::Register(register)) == base;
+                let seed = (!framed && piece.is_whole()).then(|| model.own(of)).flatten();
+                if let Some((target, offset)) = seed.zip(offset.checked_neg()) {
+                    let pointer = Pointer { target: Target::Type(target), offset, step: 0 };
+                    self.registers.push(InRegister { range, register, pointer, name });
+                }
             }
             Place::Value(register, offset) => {
                 let Some((target, of_offset)) =
