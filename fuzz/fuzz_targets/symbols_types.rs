@@ -38,7 +38,14 @@ impl Decoder for MadeUp {
             _ => Onward::Next,
         };
         let operands = vec![Some(operand)];
-        Some(Step { length: 4, onward, operands, changed: vec![to], written: vec![(to, written)] })
+        Some(Step {
+            length: 4,
+            onward,
+            operands,
+            changed: vec![to],
+            written: vec![(to, written)],
+            stored: (kind & 32 == 0).then_some((0, from)),
+        })
     }
 }
 

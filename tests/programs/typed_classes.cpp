@@ -45,7 +45,7 @@ APART static long orbit(world::planet &p)
 {
     p.moons++;                                   // type: world::planet.moons
     p.mass *= 2;                                 // type: world::planet.mass world::body.mass
-    return p.name[1];                            // type: world::planet.name[]
+    return p.name[1];                            // type: world::planet.name[] long~int
 }
 
 template <typename T> APART static T sum(const world::chain<T> *links)
@@ -83,7 +83,7 @@ APART static double careful(world::body *b, int depth)
 
 APART static double ask(const world::body *b)
 {
-    return b->weight();                          // type: world::body._vptr.body world::planet._vptr.body
+    return b->weight();                          // type: __vtbl_ptr_type world::body._vptr.body world::planet._vptr.body
 }
 
 // end of marks

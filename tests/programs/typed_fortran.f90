@@ -40,7 +40,7 @@ contains
     real(8), intent(inout) :: values(:)
     integer :: i
     do i = 1, size(values)                       !
-      values(i) = i                              ! type: real(kind=8)
+      values(i) = i                              ! type: real(kind=8) real(kind=8)[]*
     end do
   end subroutine
 end module

@@ -46,6 +46,8 @@ pub struct PointerStep {
     pub changed: GprSet,
     /// Those of them whose new value is known. No register twice.
     pub derived: Vec<(Gpr, Derived)>,
+    /// All 8 bytes of a register that a plain `mov` stores, by its only access.
+    pub stored: Option<Gpr>,
 }
 
 impl Reader {
@@ -67,6 +69,7 @@ impl Reader {
             flow: (!stops).then(|| instruction::flow(&raw)),
             changed: registers.changed,
             derived: derived(&raw, &accesses),
+            stored: stored(&raw),
             accesses,
         })
     }
@@ -102,6 +105,11 @@ fn derived(raw: &iced_x86::Instruction, accesses: &[Access]) -> Vec<(Gpr, Derive
         _ => None,
     };
     found.map(|value| vec![(to, value)]).unwrap_or_default()
+}
+
+fn stored(raw: &iced_x86::Instruction) -> Option<Gpr> {
+    let plain = raw.mnemonic() == Mnemonic::Mov && raw.op0_kind() == OpKind::Memory;
+    if plain { whole_register(raw, 1) } else { None }
 }
 
 fn sum(terms: &[(Gpr, i64)]) -> Derived {

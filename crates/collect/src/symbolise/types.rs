@@ -63,6 +63,7 @@ impl Decoder for X86 {
             onward: onward(&step),
             operands: step.accesses.iter().map(operand).collect(),
             changed: step.changed.iter().map(register).collect(),
+            stored: step.stored.map(|from| (0, register(from))),
             written: step.derived.iter().map(|(to, from)| (register(*to), written(from))).collect(),
         })
     }

@@ -77,7 +77,7 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
     ];
     shown.extend(looks_of_objects(keys));
     if by_type {
-        shown.push((Look::Bytes("type_bytes_used"), "of it"));
+        shown.push((Look::Bytes("type_bytes_used"), "touched"));
         shown.push((Look::Bytes("type_bytes"), "of"));
     }
     shown.extend(short_looks(place_keys, keys));

@@ -260,6 +260,22 @@ impl<'m, 'a> Flow<'m, 'a> {
             };
             state[to.index()] = value;
         }
+        self.store(number, step, state, &before);
+    }
+
+    /// What is assigned to a variable or member is of its type, whatever it was before.
+    fn store(&self, number: usize, step: &Step, state: &mut State, before: &State) {
+        let Some((access, register)) = step.stored else { return };
+        let known = before[register.index()];
+        let clear = matches!(known, Value::Pointer(_)) || is_constant(known);
+        if clear || step.changed.contains(&register) {
+            return;
+        }
+        let operand = step.operands.get(access).copied().flatten();
+        let target = operand.and_then(|operand| self.resolve(number, before, &operand).target);
+        if let Some(target) = target {
+            state[register.index()] = Value::pointer(Target::Type(target), 0);
+        }
     }
 
     /// What the result of the function at `target` points to.

@@ -113,6 +113,8 @@ pub struct Step {
     pub changed: Vec<Register>,
     /// Those of them with a known value.
     pub written: Vec<(Register, Written)>,
+    /// This access stores all of this register and nothing else.
+    pub stored: Option<(usize, Register)>,
 }
 
 /// Reads machine code.
@@ -172,7 +174,9 @@ pub fn typed_accesses(
         }
         // A function that does not cover the address it was found by is damaged.
         mine.entry(*first).or_insert(wanted[first]);
-        wanted.retain(|at, _| !mine.contains_key(at));
+        for at in mine.keys() {
+            wanted.remove(at);
+        }
         answers.extend(function::answers(&model, elf, &function, &mine, decoder));
     }
     answers.sort_by_key(|answer| (answer.offset, answer.access));

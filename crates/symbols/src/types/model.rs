@@ -255,9 +255,8 @@ impl<'a> Model<'a> {
                         value.sdata_value().or_else(|| i64::try_from(value.udata_value()?).ok())
                     }
                 };
-                // C counts from 0; Fortran says where from.
                 let from = || match entry.attr_value(gimli::DW_AT_lower_bound) {
-                    None => Some(0),
+                    None => Some(i64::from(self.units.is_fortran(die.unit))),
                     Some(_) => signed(gimli::DW_AT_lower_bound),
                 };
                 let bounds =

@@ -67,9 +67,9 @@ impl Model<'_> {
         }
         match found.kind {
             Kind::Pointer(Some(target)) => {
-                // What it points to may be a function, or declared only.
-                let target = self.name_within(target, depth);
-                Some(format!("{}*", target.as_deref().unwrap_or("void")))
+                let known = self.name_within(target, depth).map(|name| name.to_string());
+                // It may be declared only.
+                Some(known.or_else(|| own(target))? + "*")
             }
             Kind::Pointer(None) => Some("void*".to_owned()),
             Kind::Array(element) | Kind::Descriptor(element) => {
