@@ -38,7 +38,7 @@ pub enum Command {
     Try(TryOptions),
     /// Say what changed between two results or two sets of repeated runs, and fail when a gate does
     #[command(
-        after_help = "Examples:\n  fathom diff r000hs r001hs\n  fathom diff --base r000hs r002hs r004hs --new r001hs r003hs r005hs\n  fathom diff -r old1 -r old2 -r old3 -- new1 new2 new3 --gate 'elapsed<=3%'\n  fathom diff r000ma r001ma --view bandwidth -g source-line\n\nOne run a side shows how figures differ, but not whether the program changed: that needs\nrepeated runs of both, recorded in turn (three at least; ten find 3 % on a quiet machine)."
+        after_help = "Examples:\n  fathom diff r000hs r001hs\n  fathom diff --base r000hs r002hs r004hs --new r001hs r003hs r005hs\n  fathom diff --gate 'elapsed<=3%' -r old1 -r old2 -r old3 -- new1 new2 new3\n  fathom diff r000ma r001ma --view bandwidth -g source-line\n\nOne run a side shows how figures differ, but not whether the program changed: that needs\nrepeated runs of both, recorded in turn (three at least; ten find 3 % on a quiet machine)."
     )]
     Diff(DiffArguments),
     /// Run a program with several numbers of threads: speed-up, bandwidth, where it saturates, what the next would bring

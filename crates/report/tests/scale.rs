@@ -33,7 +33,8 @@ fn saturated() -> ScaleInput {
             collected: Some(Collected {
                 result: format!("r000sc/threads-{threads}"),
                 bandwidth: metric(bandwidth, "GB/s"),
-                flops: metric(6e9, "count"),
+                elapsed: Metric::counted(seconds, "s"),
+                flop_rate: metric(6.0 / seconds, "GFLOP/s"),
                 threads: Metric::counted(f64::from(threads), "count"),
                 bandwidth_peak: metric(25.0, "GB/s"),
                 flops_peak: metric(200.0, "GFLOP/s"),

@@ -116,7 +116,7 @@ pub(super) fn fit(law: Law, threads: &[u32], times: &[f64]) -> Option<([f64; 3],
         return None;
     }
     let coefficients = match law {
-        Law::Amdahl => smooth(threads, times, &[[true, true, false], [true, false, false]]),
+        Law::Amdahl => amdahl(threads, times),
         Law::Universal => smooth(
             threads,
             times,
@@ -188,18 +188,27 @@ fn solve(mut matrix: [[f64; 4]; 3]) -> Option<[f64; 3]> {
     Some([matrix[0][3], matrix[1][3], matrix[2][3]])
 }
 
+/// The universal law without coherence. More than all of it cannot be serial: then all numbers of threads take as long.
+fn amdahl(threads: &[u32], times: &[f64]) -> Option<[f64; 3]> {
+    let [t, x, y] = smooth(threads, times, &[[true, true, false], [true, false, false]])?;
+    if x <= t {
+        return Some([t, x, y]);
+    }
+    best(times.iter().map(|time| 1.0 / time)).map(|time| [time, time, 0.0])
+}
+
+/// The x with the least sum of (x w - 1)^2: sum w / sum w^2.
+fn best(weights: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, squares) = weights.fold((0.0, 0.0), |(sum, squares), w| (sum + w, squares + w * w));
+    (squares > 0.0).then(|| sum / squares)
+}
+
 /// The best roof: for each number of leading times on the slope, slope and roof fit on their own.
 fn roof(threads: &[u32], times: &[f64]) -> Option<[f64; 3]> {
-    // Minimises the sum of (x w - 1)^2: x = sum w / sum w^2.
-    let best = |weights: &mut dyn Iterator<Item = f64>| {
-        let (sum, squares) =
-            weights.fold((0.0, 0.0), |(sum, squares), w| (sum + w, squares + w * w));
-        (squares > 0.0).then(|| sum / squares)
-    };
     let pairs = || threads.iter().zip(times);
     let candidate = |on_slope: usize| {
-        let t = best(&mut pairs().take(on_slope).map(|(n, time)| 1.0 / f64::from(*n) / time))?;
-        let c = best(&mut times.iter().skip(on_slope).map(|time| 1.0 / time))?;
+        let t = best(pairs().take(on_slope).map(|(n, time)| 1.0 / f64::from(*n) / time))?;
+        let c = best(times.iter().skip(on_slope).map(|time| 1.0 / time))?;
         Some([t, c, 0.0])
     };
     (1..times.len()).filter_map(candidate).min_by(|a, b| {

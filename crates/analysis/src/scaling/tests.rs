@@ -127,6 +127,9 @@ fn odd_input_is_no_reason_to_fail() {
     assert_eq!((single.rows[3].speedup.interval, single.spread), (None, None));
     assert_eq!(single.saturation, None);
     let flat = scaling(&[point(1, &[1.0]), point(2, &[1.0]), point(4, &[1.0])]).unwrap();
+    let slower = scaling(&[point(1, &[1.0]), point(2, &[1.2]), point(4, &[1.2])]).unwrap();
+    let amdahl = slower.fits.iter().find(|fit| fit.law == Law::Amdahl).unwrap();
+    assert_eq!(amdahl.contention.unwrap().value, 1.0);
     assert!(flat.saturation.is_some_and(|found| found.threads.value <= 1.0), "{flat:?}");
 }
 

@@ -210,7 +210,7 @@ impl Sweep<'_> {
             let threads = point.threads;
             let directory = self.directory.join(format!("threads-{threads}"));
             if !self.arguments.quiet {
-                eprintln!("fathom: collecting with {threads} threads");
+                eprintln!("fathom: collecting, number of threads {threads}");
             }
             let collection = Collection {
                 result: Some(directory.clone()),
@@ -225,7 +225,7 @@ impl Sweep<'_> {
                 Err(failure) => {
                     failure.report();
                     notes.push(format!(
-                        "{threads} threads could not be collected: no GB/s and GFLOP/s."
+                        "No GB/s and GFLOP/s for {threads} threads: that run could not be collected."
                     ));
                     continue;
                 }

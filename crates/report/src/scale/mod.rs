@@ -8,7 +8,7 @@ mod plot;
 mod svg;
 mod text;
 
-use analysis::scaling::{Estimate, Fit, Law, Scaling, saturation_of, scaling};
+use analysis::scaling::{Estimate, Fit, Law, Row, Scaling, saturation_of, scaling};
 use facts::{Evidence, Metric, Recording};
 use serde::Serialize;
 
@@ -52,10 +52,12 @@ pub struct ScalePoint {
 pub struct Collected {
     /// Name of the result.
     pub result: String,
-    /// Mean traffic with memory, GB/s.
+    /// How long it took, seconds.
+    pub elapsed: Metric,
+    /// Mean traffic with memory of that run, GB/s.
     pub bandwidth: Metric,
-    /// Floating-point operations of the whole run.
-    pub flops: Metric,
+    /// Mean rate of floating-point operations of that run, GFLOP/s.
+    pub flop_rate: Metric,
     /// Threads that were seen.
     pub threads: Metric,
     /// What the machine can do, GB/s.
@@ -77,7 +79,8 @@ impl Collected {
         Ok(Collected {
             result: summary.result,
             bandwidth: summary.dram_bandwidth.average,
-            flops: summary.flops,
+            elapsed: summary.elapsed,
+            flop_rate: summary.flops,
             threads: summary.threads,
             bandwidth_peak: summary.machine.dram_bandwidth_peak,
             flops_peak: summary.machine.flops_peak,
@@ -256,19 +259,18 @@ fn law(fit: &Fit) -> LawReport {
 }
 
 fn curve(input: &ScaleInput, found: &Scaling) -> Curve {
-    let collected =
-        || input.points.iter().filter_map(|point| Some((point.threads, point.collected.as_ref()?)));
-    let estimate = |metric: &Metric| {
-        Some(Estimate { value: metric.value?, interval: metric.low.zip(metric.high) })
+    let traffic = |row: &Row| {
+        let point = input.points.iter().find(|point| point.threads == row.threads)?;
+        let rate = &point.collected.as_ref()?.bandwidth;
+        let rate = model::over(rate, point, row.seconds.value);
+        let interval = rate.low.zip(rate.high);
+        Some((row.threads, Estimate { value: rate.value?, interval }))
     };
-    let mut bandwidth: Vec<(u32, Estimate)> = collected()
-        .filter_map(|(threads, one)| Some((threads, estimate(&one.bandwidth)?)))
-        .collect();
-    bandwidth.sort_by_key(|(threads, _)| *threads);
+    let mut collected = input.points.iter().filter_map(|point| point.collected.as_ref());
     Curve {
         speedup: found.rows.iter().map(|row| (row.threads, row.speedup)).collect(),
-        bandwidth,
-        peak: collected().find_map(|(_, one)| one.bandwidth_peak.value),
+        bandwidth: found.rows.iter().filter_map(traffic).collect(),
+        peak: collected.find_map(|one| one.bandwidth_peak.value),
         law: found.fits.first().cloned(),
     }
 }

@@ -75,17 +75,25 @@ pub(super) fn table(input: &ScaleInput, found: &Scaling) -> Table {
     }
 }
 
-/// GFLOP/s, its share of the peak, GB/s, its share of the peak. Operations are those of the collected run over the time of
-/// the runs without collector; bandwidth is that of the collected run.
+/// GFLOP/s, its share of the peak, GB/s, its share of the peak.
 fn rates(point: &ScalePoint, seconds: f64) -> [Metric; 4] {
     let Some(collected) = &point.collected else {
         return ["GFLOP/s", "percent", "GB/s", "percent"]
             .map(|unit| Metric::unavailable(unit, NOT_COLLECTED));
     };
-    let rate = scaled(&collected.flops, 1e-9 / seconds, "GFLOP/s");
-    let of_peak = share(&rate, &collected.flops_peak);
-    let bandwidth_of_peak = share(&collected.bandwidth, &collected.bandwidth_peak);
-    [rate, of_peak, collected.bandwidth.clone(), bandwidth_of_peak]
+    let flops = over(&collected.flop_rate, point, seconds);
+    let bandwidth = over(&collected.bandwidth, point, seconds);
+    let flops_percent = share(&flops, &collected.flops_peak);
+    let bandwidth_percent = share(&bandwidth, &collected.bandwidth_peak);
+    [flops, flops_percent, bandwidth, bandwidth_percent]
+}
+
+/// A rate of the collected run as one of the runs without collector: the same amount in their time.
+pub(super) fn over(rate: &Metric, point: &ScalePoint, seconds: f64) -> Metric {
+    match point.collected.as_ref().and_then(|collected| collected.elapsed.value) {
+        Some(elapsed) => scaled(rate, elapsed / seconds, &rate.unit),
+        None => rate.clone(),
+    }
 }
 
 fn scaled(metric: &Metric, factor: f64, unit: &str) -> Metric {
@@ -144,7 +152,8 @@ pub(super) fn notes(input: &ScaleInput, found: &Scaling) -> Vec<String> {
         input.points.iter().filter_map(|point| point.collected.as_ref()).collect();
     if let (Some(first), Some(last)) = (collected.first(), collected.last()) {
         notes.push(format!(
-            "GB/s and GFLOP/s come from one more run each under the collector: {} ... {} (fathom report summary -r ...).",
+            "GB/s and GFLOP/s are the bytes and operations of one more run each under the collector ({} ... {}) in the \
+             time of the others.",
             first.result, last.result
         ));
         let seen: Vec<f64> = collected.iter().filter_map(|one| one.threads.value).collect();

@@ -54,7 +54,7 @@ fn sentences(scale: &Scale) -> Vec<String> {
     }
     if scale.bandwidth_saturation.value.is_some() {
         said.push(format!(
-            "Traffic with memory: {} threads have all of it.",
+            "Traffic with memory is at its largest from {} threads on.",
             with_interval(&scale.bandwidth_saturation)
         ));
     }

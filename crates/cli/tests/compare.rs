@@ -1,0 +1,155 @@
+//! `fathom diff` and `fathom scale` on real programs: what they say, what they leave, how they fail.
+
+use std::path::Path;
+
+use serde_json::Value;
+use testkit::programs::{Fathom, target};
+
+fn fathom(name: &str) -> Fathom {
+    Fathom::new(env!("CARGO_BIN_EXE_fathom"), name)
+}
+
+/// Exit code, stdout as JSON (null when it is none), stderr.
+fn answer(fathom: &Fathom, arguments: &[&str]) -> (Option<i32>, Value, String) {
+    let output = fathom.output(arguments);
+    let json = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (output.status.code(), json, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Ten times the work is found with three runs a side, and the gate closes; one run a side never closes it.
+#[test]
+fn a_large_change_closes_the_gate_and_one_run_does_not() {
+    let fathom = fathom("diff");
+    let program = target("sort_calls");
+    for run in ["1", "2", "3"] {
+        for (side, rounds) in [("a", "2"), ("b", "20")] {
+            let output =
+                fathom.collect(&format!("{side}{run}"), &[], &program, &["--rounds", rounds]);
+            assert!(output.status.success());
+        }
+    }
+    let three = ["diff", "--format", "json", "--base", "a1", "a2", "a3", "--new", "b1", "b2", "b3"];
+    let (code, found, error) =
+        answer(&fathom, &[&three[..], &["--gate", "cpu_time<=100%"]].concat());
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("gate cpu_time<=100% failed: it changed by +"), "{error}");
+    let totals = found["totals"]["rows"].as_array().expect("rows");
+    let cpu_time = totals.iter().find(|row| row["metric"] == "cpu_time").expect("a total");
+    assert_eq!(cpu_time["verdict"], "more", "{cpu_time}");
+    let (code, ..) = answer(&fathom, &[&three[..], &["--gate", "cpu_time<=100000%"]].concat());
+    assert_eq!(code, Some(0));
+    let one = ["diff", "--gate", "cpu_time<=1%", "--format", "json"];
+    let (code, found, _) = answer(&fathom, &[&one[..], &["a1", "b1"]].concat());
+    assert_eq!((code, &found["gates"][0]["outcome"]), (Some(0), &Value::from("undecided")));
+    let (code, _, error) = answer(&fathom, &[&one[..], &["--strict", "a1", "b1"]].concat());
+    assert_eq!(code, Some(1), "{error}");
+}
+
+#[test]
+fn sides_and_gates_that_are_none() {
+    let fathom = fathom("diff-words");
+    for (arguments, expected) in [
+        (&["diff", "a"][..], "two sides are needed"),
+        (&["diff", "a", "b", "c"], "two sides are needed"),
+        (&["diff", "a", "b"], "no such directory"),
+        (&["diff", "--gate", "elapsed", "a", "b"], "'elapsed' is no gate"),
+        (&["diff", "--view", "timeline", "a", "b"], "possible are hotspots"),
+        (&["diff", "-g", "thread", "a", "b"], "'function', 'source-line'"),
+        (&["scale", "--threads", "0", "--", "true"], "is no list of 1 to 4096 threads"),
+        (&["scale", "-e", "X", "--", "true"], "sets no variable"),
+    ] {
+        let (code, _, error) = answer(&fathom, arguments);
+        assert_eq!(code, Some(2), "{arguments:?}: {error}");
+        assert!(error.to_lowercase().contains(&expected.to_lowercase()), "{arguments:?}: {error}");
+    }
+}
+
+/// A shell script stands for a program: it prints what it was told, and the number of its argument.
+#[test]
+fn a_sweep_tells_the_program_and_keeps_everything() {
+    let fathom = fathom("scale");
+    let script = "echo threads: $OMP_NUM_THREADS, mine $MINE, figure=$0.5; sleep 0.0$0";
+    let (code, found, error) = answer(
+        &fathom,
+        &[
+            "scale",
+            "--threads",
+            "1-3",
+            "--repeat",
+            "2",
+            "--no-collect",
+            "-e",
+            "MINE=x{threads}",
+            "--figure",
+            "figure",
+            "--svg",
+            "plot.svg",
+            "--format",
+            "json",
+            "--",
+            "/bin/sh",
+            "-c",
+            script,
+            "{threads}",
+        ],
+    );
+    assert_eq!(code, Some(0), "{error}");
+    let rows = found["table"]["rows"].as_array().expect("rows");
+    let printed: Vec<f64> =
+        rows.iter().filter_map(|row| row["printed"]["value"].as_f64()).collect();
+    assert_eq!(printed, [1.5, 2.5, 3.5]);
+    assert!(
+        found["runs"].as_array().expect("runs").iter().all(|run| run["seconds"][1].is_number())
+    );
+    let kept = |name: &str| std::fs::read_to_string(fathom.scratch.join(name)).expect("kept");
+    assert_eq!(kept("r000sc/threads-2.out"), "threads: 2, mine x2, figure=2.5\n");
+    assert!(kept("r000sc/scale.json").contains("\"view\": \"scale\""));
+    assert!(kept("plot.svg").starts_with("<svg"));
+    let again = ["scale", "--threads", "1", "-r", "r000sc", "--", "true"];
+    let (code, _, error) = answer(&fathom, &again);
+    assert!(code == Some(2) && error.contains("cannot make r000sc"), "{error}");
+}
+
+#[test]
+fn a_program_that_fails_ends_the_sweep_with_its_code() {
+    let fathom = fathom("scale-fails");
+    let script = "echo about to fail; test $0 -lt 2 || exit 7";
+    let arguments =
+        ["scale", "--threads", "1,2", "--no-collect", "--", "/bin/sh", "-c", script, "{threads}"];
+    let (code, _, error) = answer(&fathom, &arguments);
+    assert_eq!(code, Some(7), "{error}");
+    assert!(error.contains("about to fail") && error.contains("with 2 threads"), "{error}");
+}
+
+/// One run under the collector per number of threads: a whole result, and its figures in the table.
+#[test]
+fn collected_runs_are_results_of_their_own() {
+    let fathom = fathom("scale-collects");
+    let program = target("access_patterns");
+    let program = program.to_str().expect("UTF-8");
+    let (code, found, error) = answer(
+        &fathom,
+        &[
+            "scale",
+            "--threads",
+            "1,2",
+            "--repeat",
+            "1",
+            "-q",
+            "-k",
+            "dram-bandwidth-limits=false",
+            "--format",
+            "json",
+            "--",
+            program,
+            "--hits",
+            "2000000",
+        ],
+    );
+    assert_eq!(code, Some(0), "{error}");
+    assert!(Path::new(&fathom.scratch.join("r000sc/threads-2/run.json")).exists());
+    let notes = found["notes"].to_string();
+    assert!(notes.contains("threads whatever number was asked for"), "{notes}");
+    let summary = fathom.report("r000sc/threads-1", &["summary"]);
+    assert_eq!(summary["analysis"], "memory-access");
+}
