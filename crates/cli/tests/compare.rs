@@ -51,7 +51,7 @@ fn sides_and_gates_that_are_none() {
     for (arguments, expected) in [
         (&["diff", "a"][..], "two sides are needed"),
         (&["diff", "a", "b", "c"], "two sides are needed"),
-        (&["diff", "a", "b"], "no such directory"),
+        (&["diff", "a", "b"], "a is not a result of Fathom"),
         (&["diff", "--gate", "elapsed", "a", "b"], "'elapsed' is no gate"),
         (&["diff", "--view", "timeline", "a", "b"], "possible are hotspots"),
         (&["diff", "-g", "thread", "a", "b"], "'function', 'source-line'"),

@@ -64,18 +64,9 @@ impl Law {
     }
 }
 
-/// All laws that have fewer parameters than there are times, best first, without intervals.
-#[must_use]
-pub fn fits(threads: &[u32], times: &[f64]) -> Vec<Fit> {
-    fits_with_intervals(threads, times, &[])
-}
-
-/// The same; `replicates` are times that other runs might have given.
-pub(super) fn fits_with_intervals(
-    threads: &[u32],
-    times: &[f64],
-    replicates: &[Vec<f64>],
-) -> Vec<Fit> {
+/// All laws that have fewer parameters than there are times, best first; `replicates` are times that other runs might have
+/// given, for the intervals.
+pub(super) fn fits(threads: &[u32], times: &[f64], replicates: &[Vec<f64>]) -> Vec<Fit> {
     let mut found: Vec<(f64, Fit)> = Vec::new();
     for law in [Law::Amdahl, Law::Universal, Law::Roof] {
         let Some((coefficients, error)) = fit(law, threads, times) else { continue };

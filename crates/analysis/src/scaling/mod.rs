@@ -12,7 +12,7 @@
 
 mod laws;
 
-pub use laws::{Fit, Law, fits};
+pub use laws::{Fit, Law};
 
 use crate::interval::median;
 
@@ -115,7 +115,7 @@ pub fn scaling(points: &[Point]) -> Option<Scaling> {
             ),
         }
     });
-    let fits = laws::fits_with_intervals(&measured.threads, &medians, &replicates);
+    let fits = laws::fits(&measured.threads, &medians, &replicates);
     Some(Scaling {
         rows: rows.collect(),
         saturation: saturation(&measured.threads, &medians, &fits, &replicates),

@@ -4,6 +4,8 @@
 //! order so that a machine that slows down touches all numbers of threads alike; one run each under `collect
 //! memory-access`; `scale.json`. The output of each last run, and whole results, stay in the directory whatever fails.
 
+mod words;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -20,13 +22,13 @@ use sys::process::{
     Launch, ProcessFd, Suspended, Usage, Waited, monotonic, poll_readable, try_wait,
 };
 
+use words::{Order, number_behind, thread_list, usual_counts, with_threads};
+
 use super::collect::{Started, collect_program, find_program, pass_on};
 use crate::arguments::{Collection, ScaleArguments};
 use crate::exit::{CANNOT_MEASURE, Failure, USAGE};
 use crate::progress::Progress;
 
-/// Stands for the number of threads in arguments and variables.
-const PLACE: &str = "{threads}";
 /// Variables by which OpenMP, MKL, OpenBLAS and Rayon are told their number of threads.
 const VARIABLES: [&str; 4] =
     ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"];
@@ -122,7 +124,7 @@ impl Sweep<'_> {
         for word in &self.arguments.env {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
             environment.retain(|(other, _)| other.to_str() != Some(name));
-            environment.push(set(name, OsStr::new(&value.replace(PLACE, &threads.to_string()))));
+            environment.push(set(name, OsStr::new(&words::text_with_threads(value, threads))));
         }
         let output = self.output(threads);
         let output = File::create(&output).map_err(|error| {
@@ -266,52 +268,6 @@ impl Sweep<'_> {
     }
 }
 
-fn with_threads(word: &OsString, threads: u32) -> OsString {
-    match word.to_str() {
-        Some(text) => OsString::from(text.replace(PLACE, &threads.to_string())),
-        None => word.clone(),
-    }
-}
-
-/// The number behind the last `label` in `text`, which may have blanks, `=` or `:` in front.
-fn number_behind(text: &str, label: &str) -> Option<f64> {
-    let (_, rest) = text.rsplit_once(label)?;
-    let rest = rest.trim_start_matches([' ', '\t', '=', ':']);
-    let end =
-        rest.find(|c: char| !c.is_ascii_digit() && !"+-.eE".contains(c)).unwrap_or(rest.len());
-    rest[..end].parse().ok().filter(|number: &f64| number.is_finite())
-}
-
-/// Numbers of threads from text such as `1,2,4` or `1-8,16`.
-fn thread_list(text: &str) -> Result<Vec<u32>, Failure> {
-    let wrong = || {
-        Failure::usage(format!("'{text}' is no list of 1 to 4096 threads: write 1,2,4 or 1-8,16"))
-    };
-    let number = |text: &str| {
-        text.trim().parse().ok().filter(|n| (1..=4096u32).contains(n)).ok_or_else(wrong)
-    };
-    let mut counts = Vec::new();
-    for part in text.split(',') {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        let (from, to) = (number(from)?, number(to)?);
-        if from > to {
-            return Err(wrong());
-        }
-        counts.extend(from..=to);
-    }
-    counts.sort_unstable();
-    counts.dedup();
-    Ok(counts)
-}
-
-/// All numbers up to 8, then powers of two, and as many as there are CPUs.
-fn usual_counts(cpus: u32) -> Vec<u32> {
-    let mut counts: Vec<u32> =
-        (1..=cpus).filter(|n| *n <= 8 || n.is_power_of_two() || *n == cpus).collect();
-    counts.dedup();
-    counts
-}
-
 /// CPUs that this process may use, its quota included.
 fn usable_cpus(host: &Host) -> u32 {
     let allowed = match host.allowed_cpus.len() {
@@ -338,57 +294,4 @@ fn cpu_notes(host: &Host, counts: &[u32]) -> Vec<String> {
         ));
     }
     notes
-}
-
-/// Random orders; a fixed seed, so that a sweep can be repeated as it was.
-struct Order(u64);
-
-impl Order {
-    /// All positions below `count`, by Fisher and Yates (Durstenfeld, CACM 7 (1964) 420).
-    fn shuffled(&mut self, count: usize) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..count).collect();
-        for last in (1..count).rev() {
-            // Xorshift64 (Marsaglia, J. Stat. Software 8 (2003) 14).
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            order.swap(last, (self.0 % (last as u64 + 1)) as usize);
-        }
-        order
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_threads() {
-        assert_eq!(thread_list("4,1-3, 8,2").ok(), Some(vec![1, 2, 3, 4, 8]));
-        for wrong in ["", "0", "1,x", "3-1", "1-5000", "-2"] {
-            assert!(thread_list(wrong).is_err(), "{wrong}");
-        }
-        assert_eq!(usual_counts(12), [1, 2, 3, 4, 5, 6, 7, 8, 12]);
-        assert_eq!(usual_counts(2), [1, 2]);
-    }
-
-    #[test]
-    fn figures_of_programs() {
-        let text = "Triad: 11.5 GB/s\nbest_gb_s= 2.5e1\nTriad:   12.25 GB/s\n";
-        assert_eq!(number_behind(text, "Triad"), Some(12.25));
-        assert_eq!(number_behind(text, "best_gb_s"), Some(25.0));
-        assert_eq!(number_behind(text, "GB/s"), None);
-        assert_eq!(number_behind(text, "Copy"), None);
-    }
-
-    #[test]
-    fn orders_have_every_position_once() {
-        let mut order = Order(1);
-        let first = order.shuffled(6);
-        let mut sorted = first.clone();
-        sorted.sort_unstable();
-        assert_eq!(sorted, [0, 1, 2, 3, 4, 5]);
-        assert!((0..8).any(|_| order.shuffled(6) != first));
-        assert_eq!(with_threads(&"-t{threads}".into(), 4), OsString::from("-t4"));
-    }
 }

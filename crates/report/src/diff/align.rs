@@ -31,7 +31,6 @@ pub(super) struct Aligned {
     pub(super) labels: Vec<(&'static str, Cell)>,
     /// Its line before and after, when lines are compared.
     pub(super) lines: Option<(Option<u64>, Option<u64>)>,
-    pub(super) unit: String,
     pub(super) base: Vec<Metric>,
     pub(super) new: Vec<Metric>,
 }
@@ -85,7 +84,6 @@ impl Aligned {
         Aligned {
             labels: Vec::new(),
             lines: None,
-            unit: unit.clone(),
             base: vec![absent.clone(); base],
             new: vec![absent; new],
         }

@@ -189,7 +189,6 @@ pub(super) fn part(row: Aligned) -> Compared {
         _ => None,
     });
     let compared = Compared::new(function.unwrap_or_default(), &row.base, &row.new);
-    debug_assert_eq!(row.unit, compared.base.unit);
     Compared { labels: row.labels, lines: row.lines, ..compared }
 }
 
