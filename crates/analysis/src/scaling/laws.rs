@@ -141,18 +141,17 @@ fn least_squares(threads: &[u32], times: &[f64], terms: [bool; 3]) -> Option<[f6
     for (&n, &time) in threads.iter().zip(times) {
         let n = f64::from(n);
         let row = [1.0 / n / time, (n - 1.0) / n / time, (n - 1.0) / time];
-        for i in 0..3 {
-            for j in 0..3 {
-                matrix[i][j] += row[i] * row[j];
+        // A term that is not chosen stands in no equation.
+        let row =
+            [row[0], if terms[1] { row[1] } else { 0.0 }, if terms[2] { row[2] } else { 0.0 }];
+        for (equation, own) in matrix.iter_mut().zip(row) {
+            for (sum, other) in equation.iter_mut().zip([row[0], row[1], row[2], 1.0]) {
+                *sum += own * other;
             }
-            matrix[i][3] += row[i];
         }
     }
-    for i in (0..3).filter(|i| !terms[*i]) {
-        for j in 0..3 {
-            (matrix[i][j], matrix[j][i]) = (0.0, 0.0);
-        }
-        (matrix[i][i], matrix[i][3]) = (1.0, 0.0);
+    for at in (1..3).filter(|at| !terms[*at]) {
+        matrix[at][at] = 1.0;
     }
     solve(matrix)
 }

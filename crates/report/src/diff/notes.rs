@@ -53,8 +53,11 @@ pub(super) fn notes(
     notes
 }
 
-/// What should be equal in all results, and its text.
-const DIFFERENCES: [(&str, fn(&RunFigures) -> String); 3] = [
+/// A condition of a run, as text.
+type Condition = fn(&RunFigures) -> String;
+
+/// What should be equal in all results.
+const DIFFERENCES: [(&str, Condition); 3] = [
     ("machine", |run| {
         format!("{} with {} CPUs", run.summary.host.cpu, run.summary.host.logical_cpus)
     }),

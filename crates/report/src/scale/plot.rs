@@ -29,7 +29,7 @@ pub(super) fn plot(series: &[Series], right: f64, top: f64, width: usize, ticks:
         let value = top * (HEIGHT - 1 - at) as f64 / (HEIGHT - 1) as f64;
         let label = if labelled { crate::text::number(value) } else { String::new() };
         let line: String = row.iter().collect();
-        out += &format!("{label:>MARGIN$} |{line}").trim_end().to_owned();
+        out += format!("{label:>MARGIN$} |{line}").trim_end();
         out.push('\n');
     }
     out += &format!("{:>MARGIN$} +{}\n", "", "-".repeat(columns));
@@ -44,7 +44,7 @@ pub(super) fn plot(series: &[Series], right: f64, top: f64, width: usize, ticks:
         }
     }
     let axis: String = axis.into_iter().collect();
-    out += &format!("{:>MARGIN$}  {axis}", "").trim_end().to_owned();
+    out += format!("{:>MARGIN$}  {axis}", "").trim_end();
     out += "\n";
     out
 }
