@@ -231,6 +231,7 @@ fn memory_objects() {
     golden("objects_none.txt", &text(&view(&recordings::bursts(), "objects")));
 }
 
+#[test]
 fn accesses_by_type_and_field() {
     let recording = recordings::typed_bursts();
     for (name, line) in [

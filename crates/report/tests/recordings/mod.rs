@@ -5,7 +5,7 @@ mod objects;
 
 pub use objects::objects;
 
-use base::{Bytes, FileOffset, Nanos};
+use base::{Bytes, FileOffset};
 use facts::host::{
     BandwidthPoint, Cache, CacheKind, Calibration, EffectiveCache, FlopsPoint, Host, LatencyPoint,
     NumaNode,
