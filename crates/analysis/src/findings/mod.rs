@@ -270,8 +270,13 @@ fn saved(figures: &Figures, seconds: &Metric, percents: &[&Metric]) -> Metric {
         })
     };
     let samples = percents.iter().map(|percent| percent.samples).min().unwrap_or(seconds.samples);
+    let Some(value) = product(|metric| metric.value) else {
+        let missing = percents.iter().chain([&seconds]).find(|part| part.value.is_none());
+        let why = missing.and_then(|part| part.note.as_deref());
+        return Metric::unavailable("s", why.unwrap_or("the time that it takes is not known"));
+    };
     Metric {
-        value: product(|metric| metric.value),
+        value: Some(value),
         unit: "s".to_owned(),
         low: product(|metric| metric.low),
         high: product(|metric| metric.high),

@@ -146,7 +146,8 @@ pub(crate) fn looks_of_objects(keys: &[Key]) -> Vec<(Look, &'static str)> {
     let shown = short.into_iter().filter(|(key, _)| columns.iter().any(|one| one.key == *key));
     shown
         .map(|(key, label)| match key {
-            "object_offset" | "field_offset" => (Look::Figure(key), label),
+            "object_offset" => (Look::Figure(key), label),
+            "field_offset" => (Look::Number(key), label),
             _ => (Look::Text(key), label),
         })
         .collect()

@@ -11,7 +11,9 @@ use facts::host::{
     NumaNode,
 };
 use facts::{
-    AccessType, Analysis, CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind, KernelCause, KernelEntry, LostSource, Metric, OwnCost, Recording, ResourceUse, Run, RunState, SamplingMethod, Target, WaitKind,
+    AccessType, Analysis, CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind,
+    KernelCause, KernelEntry, LostSource, Metric, OwnCost, Recording, ResourceUse, Run, RunState,
+    SamplingMethod, Target, WaitKind,
 };
 use testkit::recording::RecordingBuilder;
 
