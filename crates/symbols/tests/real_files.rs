@@ -364,12 +364,12 @@ fn a_whole_program_stays_far_below_its_budget() {
 const DATA: &str = "\
 #include <stdio.h>
 int initialised[1000] = {1};
-static char zeroes[1 << 20];
-const double constants[64] = {1.0};
+static char own_zeroes[1 << 20];
+const double own_constants[64] = {1.0};
 _Thread_local int per_thread[100];
 namespace space { int inside[50]; }
-int count() { static long calls[20]; zeroes[calls[0]++]++; return (int)zeroes[calls[0]] + per_thread[0]; }
-int main() { printf(\"%d %p\\n\", count() + initialised[0], (void *)constants); return space::inside[3]; }
+int count() { static long calls[20]; own_zeroes[calls[0]++]++; return (int)own_zeroes[calls[0]] + per_thread[0]; }
+int main() { printf(\"%d %p\\n\", count() + initialised[0], (void *)own_constants); return space::inside[3]; }
 ";
 
 /// Where the file says that a variable lies, its size and name; with the module where its addresses say.
@@ -405,8 +405,8 @@ fn variables_have_their_place_size_and_name() {
         let found = data_of("variables", flags);
         let size = |name: &str| found.iter().find(|row| row.2 == name).map(|row| row.1);
         assert_eq!(size("initialised"), Some(4000), "{flags:?}");
-        assert_eq!(size("zeroes"), Some(1 << 20));
-        assert_eq!(size("constants"), Some(512));
+        assert_eq!(size("own_zeroes"), Some(1 << 20));
+        assert_eq!(size("own_constants"), Some(512));
         assert_eq!(size("space::inside"), Some(200));
         assert_eq!(size("count()::calls"), Some(160));
         assert_eq!(size("per_thread"), None);
