@@ -63,13 +63,6 @@ fn main() {
             Fact::KernelEntry(entry) => ("entries into the kernel", entry.count),
             // Of what other analyses collect, only how much.
             _ => ("other facts", 0),
-            Fact::SizeClass(class) => ("size class (bytes)", class.allocated.0),
-            Fact::Region(region) => ("region (bytes)", region.bytes.0),
-            Fact::RegionEnd(_) => ("end of a region", 0),
-            Fact::Global(_) => ("variable", 0),
-            Fact::AccessType(_) => ("type of an access", 0),
-            Fact::HeapStack(sum) => ("sum of heap blocks (bytes)", sum.allocated.0),
-            Fact::HeapFree(sum) => ("sum of frees (bytes)", sum.freed.0),
         };
         let entry = kinds.entry(kind).or_default();
         entry.0 += 1;
