@@ -62,6 +62,9 @@ const MOST_FLOPS: f64 = 100.0;
 
 const LINE: f64 = x86::LINE_BYTES as f64;
 
+/// Where the works of a site on a part of an object are: see `works_by_part`.
+type WorksByPart = BTreeMap<(SiteIndex, Part), Vec<(usize, usize, usize)>>;
+
 /// Everything that bursts tell about memory.
 pub struct Memory<'a> {
     profile: &'a Profile<'a>,
@@ -75,7 +78,7 @@ pub struct Memory<'a> {
     /// through all bursts for each.
     works: BTreeMap<SiteIndex, Vec<(usize, usize)>>,
     /// The same by part of an object, with its position in the site's work.
-    parts: BTreeMap<(SiteIndex, Part), Vec<(usize, usize, usize)>>,
+    parts: WorksByPart,
     /// What all sites did.
     all: Amounts,
     /// Loads of each site over the whole run.
@@ -345,8 +348,8 @@ fn works_by_site(passed: &Passed) -> BTreeMap<SiteIndex, Vec<(usize, usize)>> {
     works
 }
 
-fn works_by_part(passed: &Passed) -> BTreeMap<(SiteIndex, Part), Vec<(usize, usize, usize)>> {
-    let mut works: BTreeMap<(SiteIndex, Part), Vec<(usize, usize, usize)>> = BTreeMap::new();
+fn works_by_part(passed: &Passed) -> WorksByPart {
+    let mut works = WorksByPart::new();
     for (number, burst) in passed.bursts.iter().enumerate() {
         for (position, site) in burst.sites.iter().enumerate() {
             for (at, part) in site.parts.iter().enumerate() {
