@@ -4,8 +4,8 @@
 //! microsecond, and only large and drawn blocks are recorded.
 //! The registers are the agent's own; the collector unwinds through the agent's functions and leaves them out.
 //!
-//! When a ring is full, a record is lost and counted. For the record of a large block, or where every block is wanted, its
-//! thread waits for the reader first, but not for long.
+//! When a ring is full, a record is lost and counted. For the record of a large block its thread waits for the reader first,
+//! but not for long. Where every block is wanted, `exact` writes events instead.
 
 use core::sync::atomic::Ordering;
 

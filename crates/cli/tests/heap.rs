@@ -230,7 +230,11 @@ fn a_killed_collector_leaves_the_program_and_its_sums() {
     // Until a second's sums can be read.
     let has_sums = || {
         let report = fathom.output(["report", "allocations", "-r", "killed", "--format", "json"]);
-        String::from_utf8_lossy(&report.stdout).contains("alloc_small")
+        let view: Value = serde_json::from_slice(&report.stdout).unwrap_or_default();
+        let mut rows = view["rows"].as_array().into_iter().flatten();
+        rows.any(|row| {
+            row["function"] == "alloc_small" && row["allocations"]["evidence"] == "counted"
+        })
     };
     while !has_sums() && collector.try_wait().expect("our child").is_none() {
         std::thread::sleep(std::time::Duration::from_millis(50));

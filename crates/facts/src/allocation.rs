@@ -53,7 +53,8 @@ pub struct Release {
     pub time: Nanos,
     /// The block.
     pub allocation: AllocationId,
-    /// The thread that freed it.
+    /// The thread that freed it. Where every block is recorded a thread has a name once a large or drawn block of it was
+    /// recorded; before, it may be an ended one whose stack it has.
     pub tid: Tid,
     /// Who freed it, where that was asked for.
     pub stack: Option<StackId>,
