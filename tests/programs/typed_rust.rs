@@ -31,7 +31,8 @@ fn total(list: &Node) -> i64 {
     let mut sum = list.value; // type: typed_rust::Node.value
     let mut at = &list.next; // type: typed_rust::Node.next
     while let Some(node) = at {
-        sum += node.value; // type: typed_rust::Node.value
+        // The pointer of the box is loaded first.
+        sum += node.value; // type: typed_rust::Node.value typed_rust::Node.next.Some.__0 core::option::Option<alloc::boxed::Box<typed_rust::Node,~alloc::alloc::Global>>.Some.__0
         at = &node.next;
     }
     sum

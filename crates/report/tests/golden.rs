@@ -4,7 +4,8 @@ mod recordings;
 
 use std::path::PathBuf;
 
-use facts::Recording;
+use base::{Bytes, FileOffset};
+use facts::{AccessType, Recording};
 use report::{Document, Options, View, build, parse_filter, parse_keys};
 
 const TRIAD_SOURCE: &str = include_str!("recordings/triad_before.c");
@@ -233,7 +234,7 @@ fn memory_objects() {
 
 #[test]
 fn accesses_by_type_and_field() {
-    let recording = recordings::typed_bursts();
+    let recording = typed_bursts();
     for (name, line) in [
         ("type", "accesses -g type"),
         ("field", "accesses -g field"),
@@ -298,4 +299,29 @@ fn requests_that_do_not_fit_are_refused() {
         "no function in this result matches 'mian'; it has pmemobj_direct_inline, triad._omp_fn.0, \
          clear_page_erms, oid_offset, initialise, do_exit"
     );
+}
+
+/// The bursts with types: the triad's numbers, and nodes of 64 bytes of which the list follows one member. Nothing is known of
+/// the transposition.
+fn typed_bursts() -> Recording {
+    let mut recording = recordings::bursts();
+    let module = recording.modules[0].id;
+    let typed = |offset, type_name: &str, type_bytes, field: Option<&str>, at, bytes| AccessType {
+        module,
+        offset: FileOffset(offset),
+        access: 0,
+        variable: None,
+        type_name: type_name.to_owned(),
+        type_bytes: Bytes(type_bytes),
+        field: field.map(str::to_owned),
+        field_offset: Bytes(at),
+        field_bytes: Bytes(bytes),
+    };
+    recording.access_types = vec![
+        typed(0x1000, "double", 8, None, 0, 8),
+        typed(0x1009, "double", 8, None, 0, 8),
+        typed(0x100e, "state", 48, Some("result[]"), 8, 16),
+        typed(0x3000, "node", 64, Some("next"), 0, 8),
+    ];
+    recording
 }

@@ -6,14 +6,13 @@ mod objects;
 pub use objects::objects;
 
 use base::{Bytes, FileOffset};
+use base::Nanos;
 use facts::host::{
     BandwidthPoint, Cache, CacheKind, Calibration, EffectiveCache, FlopsPoint, Host, LatencyPoint,
     NumaNode,
 };
 use facts::{
-    AccessType, Analysis, CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind,
-    KernelCause, KernelEntry, LostSource, Metric, OwnCost, Recording, ResourceUse, Run, RunState,
-    SamplingMethod, Target, WaitKind,
+    AccessType, Analysis, CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind, KernelCause, KernelEntry, LostSource, Metric, OwnCost, Recording, ResourceUse, Run, RunState, SamplingMethod, Target, WaitKind,
 };
 use testkit::recording::RecordingBuilder;
 

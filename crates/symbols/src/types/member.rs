@@ -97,6 +97,8 @@ impl Model<'_> {
     fn within(&self, of: &Rc<Type>, span: Span, depth: usize) -> Option<Leaf> {
         let depth = depth.checked_sub(1)?;
         match &of.kind {
+            // As a variant that holds nothing.
+            Kind::Record { members, .. } if members.is_empty() => None,
             Kind::Record { members, union } => {
                 let open = self.open_end(members);
                 let from = u64::try_from(span.offset).ok()?;

@@ -117,7 +117,7 @@ impl<'a> Units<'a> {
         let has_code = self.slots[number].section == Section::Info
             && matches!(header.type_(), UnitType::Compilation | UnitType::Skeleton(_));
         // Not kept: thousands of units of which few are needed again.
-        let Some(unit) = has_code.then(|| self.dwarf.unit(header.clone()).ok()).flatten() else {
+        let Some(unit) = has_code.then(|| self.dwarf.unit(*header).ok()).flatten() else {
             return;
         };
         let Ok(mut ranges) = self.dwarf.unit_ranges(&unit) else { return };
@@ -141,7 +141,7 @@ impl<'a> Units<'a> {
                 Section::Alternate => self.dwarf.sup()?,
                 Section::Info | Section::Types => self.dwarf,
             };
-            dwarf.unit(slot.header.clone()).ok().map(Rc::new)
+            dwarf.unit(slot.header).ok().map(Rc::new)
         };
         slot.unit.get_or_init(read).clone()
     }

@@ -194,7 +194,7 @@ fn members_of_fortran_and_rust_are_the_ones_that_the_source_names() {
     for (source, comment, compiler, least_percent) in [
         ("typed_fortran.f90", "!", &["gfortran", "-g", "-O0"][..], 60),
         ("typed_fortran.f90", "!", &["gfortran", "-g", "-O2"], 40),
-        ("typed_rust.rs", "//", &["rustc", "--edition", "2021", "-g"], 50),
+        ("typed_rust.rs", "//", &["rustc", "--edition", "2021", "-g"], 30),
         ("typed_rust.rs", "//", &["rustc", "--edition", "2021", "-g", "-O"], 40),
     ] {
         let marks = Marks::read(source, comment);
