@@ -6,7 +6,6 @@ mod objects;
 pub use objects::objects;
 
 use base::{Bytes, FileOffset};
-use base::Nanos;
 use facts::host::{
     BandwidthPoint, Cache, CacheKind, Calibration, EffectiveCache, FlopsPoint, Host, LatencyPoint,
     NumaNode,
