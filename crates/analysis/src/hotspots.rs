@@ -136,15 +136,6 @@ impl RowKey {
         }
     }
 
-    /// The same where the access is not known, only that there was one.
-    pub(crate) fn without_site(self, keys: &[Key]) -> RowKey {
-        RowKey {
-            value_type: keys.contains(&Key::Type).then(TypeId::none),
-            field: keys.contains(&Key::Field).then(FieldId::none),
-            ..self
-        }
-    }
-
     /// The part of the key that the thread decides.
     pub(crate) fn of_thread(keys: &[Key], profile: &Profile<'_>, thread: ThreadIndex) -> RowKey {
         RowKey {

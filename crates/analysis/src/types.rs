@@ -17,20 +17,6 @@ index!(/// A type, or none: see [`SiteTypes::type_name`].
 index!(/// A member of a type, a whole type, or none: see [`SiteTypes::field_name`].
     FieldId);
 
-impl TypeId {
-    /// No type is known.
-    pub(crate) fn none() -> TypeId {
-        TypeId::new(0)
-    }
-}
-
-impl FieldId {
-    /// No type is known.
-    pub(crate) fn none() -> FieldId {
-        FieldId::new(0)
-    }
-}
-
 /// How code without a known type is called.
 const NO_TYPE: &str = "(no type known)";
 

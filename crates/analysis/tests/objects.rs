@@ -3,10 +3,12 @@
 mod common;
 
 use analysis::memory::{Memory, PartRow};
-use analysis::objects::{Grouping, Objects, Pieces, object_table};
+use analysis::objects::{Grouping, ObjectKind, Objects, Pieces, object_table};
 use analysis::{Key, Profile, Selection, TracedCode};
-use base::{Bytes, ModuleId, Nanos, Pid, RemoteAddr};
-use facts::{CounterKind, Global, Metric, Recording};
+use base::{AllocationId, Bytes, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
+use facts::{
+    Allocation, AllocationCall, CounterKind, Global, Metric, Recording, Region, RegionKind,
+};
 
 use common::{PID, Test};
 
@@ -16,8 +18,9 @@ const TRIAD: &[u8] = &[
     0x11, 0x04, 0xc7, 0x48, 0x83, 0xc0, 0x01, 0x48, 0x39, 0xc8, 0x75, 0xe4,
 ];
 const TURNS: u64 = 300_000;
-/// The first array ends in the middle of each burst's stretch.
-const HALF: u64 = 0x1_0000_0000 + 8 * 150_000;
+const BURSTS: u64 = 11;
+/// The first array ends in the middle of what the bursts go through.
+const HALF: u64 = 0x1_0000_0000 + 8 * TURNS * BURSTS / 2;
 
 fn global(name: &str, start: u64, bytes: u64) -> Global {
     Global {
@@ -35,16 +38,17 @@ fn recording() -> Recording {
     let mut test = Test::new();
     let block = test.block(0x1000, TRIAD);
     let array = |number: u64| 0x1_0000_0000 + number * 0x1000_0000;
-    for _ in 0..6 {
-        let values = vec![0, array(0), array(1), array(2), TURNS];
+    for number in 0..BURSTS {
+        let start = number * TURNS;
+        let values = vec![start, array(0), array(1), array(2), start + TURNS];
         test.builder.burst(PID, PID, &[(block, TURNS, values)]);
     }
     test.builder.counter(CounterKind::TaskClock, 1_000_000_000);
     test.builder.recording.run.elapsed_ns = 1_000_000_000;
     let globals = [
         global("lower", array(0), HALF - array(0)),
-        global("upper", HALF, 1 << 24),
-        global("other", array(1), 1 << 24),
+        global("upper", HALF, 1 << 26),
+        global("other", array(1), 1 << 26),
     ];
     test.builder.recording.globals.extend(globals);
     test.builder.build()
@@ -106,8 +110,72 @@ fn pieces_sum_up_to_the_same() {
         let of_other = rows.iter().filter(|(name, _)| name == "other");
         let loads: f64 = of_other.clone().map(|(_, row)| value(&row.loads)).sum();
         near(loads, whole[2] / 2.0);
-        // 16 MiB in 1024 pieces, of which the loop goes through the first 2.4 MB.
-        assert_eq!(of_other.count(), (TURNS as usize * 8).div_ceil(16 << 10));
+        // 64 MiB in 1024 pieces, of which the bursts go through the first 26.4 MB.
+        assert_eq!(of_other.count() as u64, (BURSTS * TURNS * 8).div_ceil(64 << 10));
         near(rows.iter().map(|(_, row)| value(&row.read)).sum(), whole[0]);
     }
+}
+
+// mov rax,[rax]; dec rcx; jne
+const CHASE: &[u8] = &[0x48, 0x8b, 0x00, 0x48, 0xff, 0xc9, 0x75, 0xf8];
+
+/// Of 64-byte blocks that were drawn with p = 1 - exp(-64 / 128), four are recorded; ten accesses to each, a hundred beside.
+#[test]
+fn drawn_blocks_speak_for_those_without_a_record() {
+    let mut test = Test::new();
+    let block = test.block(0x2000, CHASE);
+    let mut records = Vec::new();
+    for visit in 0..40 {
+        records.push((block, 1, vec![0x1000_0000 + visit % 4 * 1024]));
+    }
+    for visit in 0..100 {
+        records.push((block, 1, vec![0x1000_0000 + 512 + visit % 8 * 1024]));
+    }
+    test.builder.burst(PID, PID, &records);
+    test.builder.counter(CounterKind::TaskClock, 1_000_000_000);
+    test.builder.recording.run.elapsed_ns = 1_000_000_000;
+    for number in 0..4u32 {
+        test.builder.recording.allocations.push(Allocation {
+            id: AllocationId(number),
+            time: Nanos(0),
+            pid: Pid(PID),
+            tid: Tid(PID),
+            address: RemoteAddr(0x1000_0000 + u64::from(number) * 1024),
+            size: Bytes(64),
+            call: AllocationCall::Malloc,
+            stack: None,
+            sample_every: Bytes(128),
+        });
+    }
+    test.builder.recording.regions.push(Region {
+        time: Nanos(0),
+        pid: Pid(PID),
+        tid: None,
+        start: RemoteAddr(0x1000_0000),
+        bytes: Bytes(1 << 20),
+        kind: RegionKind::Break,
+        name: "[heap]".into(),
+        file_offset: FileOffset(0),
+        page: None,
+        stack: None,
+    });
+    let recording = test.builder.build();
+    let code = TracedCode::read(&recording);
+    let profile = Profile::with_addresses(&recording, code.addresses());
+    let objects = Objects::new(&profile);
+    let (profile, code, objects) = (&profile, &code, &objects);
+    let (selection, keys) = (&Selection::default(), &[Key::Object]);
+    let grouping = Grouping { profile, code, objects, selection, keys };
+    let memory = Memory::with_objects(profile, code, objects, Pieces::Whole);
+    let table = object_table(&grouping, &memory);
+    let kinds: Vec<ObjectKind> = objects.all().iter().map(|object| object.kind).collect();
+    assert_eq!(kinds, [ObjectKind::Unknown, ObjectKind::Heap, ObjectKind::SmallBlocks]);
+    let [share] = &table.with_unrecorded.values().collect::<Vec<_>>()[..] else {
+        panic!("one object has drawn blocks")
+    };
+    let weight = 1.0 / (1.0 - (-0.5f64).exp());
+    near(value(share), 40.0 * weight / 140.0 * 100.0);
+    // No less than what was seen; the scatter reaches beyond all there is.
+    near(share.low.expect("low"), 40.0 / 140.0 * 100.0);
+    near(share.high.expect("high"), 100.0);
 }

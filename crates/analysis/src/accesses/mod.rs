@@ -118,7 +118,7 @@ impl AccessKind {
 }
 
 /// All rows, most accesses first.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Accesses {
     /// The rows.
     pub rows: Vec<AccessRow>,
@@ -158,14 +158,16 @@ pub fn accesses(
     summed(profile, code, heads, &walked)
 }
 
-/// The same with rows by object too.
+/// The same with rows by object too; and which sites each row is of.
 #[must_use]
-pub fn accesses_of_objects(grouping: &Grouping<'_>) -> Accesses {
+pub fn accesses_of_objects(grouping: &Grouping<'_>) -> (Accesses, Vec<(RowKey, SiteIndex)>) {
     let Grouping { profile, code, objects, selection, .. } = *grouping;
     let mut heads: Vec<Head> = Vec::new();
     let mut known: IndexMap<RowKey, usize> = IndexMap::default();
+    let mut users = Vec::new();
     let mut new_unit = |site: SiteIndex, part: Part| {
         let key = grouping.row(site, part)?;
+        users.push((key, site));
         let kind = AccessKind::of(&code.sites[site.index()].access);
         let row = *known.entry(key).or_insert(heads.len());
         if row == heads.len() {
@@ -184,7 +186,7 @@ pub fn accesses_of_objects(grouping: &Grouping<'_>) -> Accesses {
         chosen: &chosen,
     };
     let walked = walk(profile.recording, question);
-    summed(profile, code, heads, &walked)
+    (summed(profile, code, heads, &walked), users)
 }
 
 fn summed(profile: &Profile<'_>, code: &TracedCode, heads: Vec<Head>, walked: &Walked) -> Accesses {

@@ -125,9 +125,8 @@ impl TimedLoads {
                 let Some(load) = code.timed.get(&record.block) else { return };
                 let Some(stamps) = record.values.get(load.stamps) else { return };
                 let cycles = ((stamps >> 32) as u32).wrapping_sub(*stamps as u32);
-                let address = load.address(&code.sites, record.values, burst.fs_base);
-                let part = units.as_mut().zip(address);
-                let part = part.map(|(units, address)| units.locate(address).0);
+                let address = || load.address(&code.sites, record.values, burst.fs_base);
+                let part = units.as_ref().and_then(|units| Some(units.locate(address()?).0));
                 raw.push(Raw { site: load.site, burst: records.burst, cycles, part });
             });
         }

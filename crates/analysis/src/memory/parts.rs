@@ -12,6 +12,7 @@ use facts::{Burst, Evidence, Metric};
 use super::bandwidth::{Quantity, both};
 use super::latency::Latency;
 use super::model::Between;
+use super::work::BurstWork;
 use super::{Amounts, LINE, Memory, bandwidth};
 use crate::accesses::is_chosen;
 use crate::hotspots::RowKey;
@@ -54,18 +55,26 @@ impl Memory<'_> {
     pub fn part_rows(&self, grouping: &Grouping<'_>) -> Result<Vec<PartRow>, &str> {
         self.available()?;
         let mut groups: BTreeMap<RowKey, Vec<(SiteIndex, Part)>> = BTreeMap::new();
+        let chosen = self.chosen(grouping);
+        let is_chosen = |burst: BurstId| chosen.get(&burst).copied().unwrap_or(false);
         for (site, part) in self.parts.keys() {
-            if let Some(key) = grouping.row(*site, *part) {
+            let Some(key) = grouping.row(*site, *part) else { continue };
+            // What only other threads use, or at other times, makes no row.
+            let mut bursts = self.works_of_part(*site, *part);
+            if bursts.any(|(_, burst, ..)| is_chosen(self.id_of(burst))) {
                 groups.entry(key).or_default().push((*site, *part));
             }
         }
-        let chosen = self.chosen(grouping);
         let mut rows: Vec<PartRow> =
             groups.into_iter().map(|(key, parts)| self.part_row(key, &parts, &chosen)).collect();
         let amount =
             |row: &PartRow| (row.traffic().value.unwrap_or(0.0), row.loads.value.unwrap_or(0.0));
         rows.sort_by(|a, b| amount(b).partial_cmp(&amount(a)).unwrap_or(std::cmp::Ordering::Equal));
         Ok(rows)
+    }
+
+    fn id_of(&self, burst: &BurstWork) -> BurstId {
+        self.profile.recording.bursts[burst.burst].id
     }
 
     /// Whether the selection has a burst.
@@ -116,7 +125,7 @@ impl Memory<'_> {
         let mut amounts = Amounts { read: none(), write: none(), loads: none(), stores: none() };
         for (site, part) in parts {
             for (number, burst, site, part) in self.works_of_part(*site, *part) {
-                if !chosen(self.profile.recording.bursts[burst.burst].id) {
+                if !chosen(self.id_of(burst)) {
                     continue;
                 }
                 // First touches by time are those of the site: so the parts' lines sum up to the site's.
@@ -139,7 +148,7 @@ impl Memory<'_> {
     fn loads_of_part(&self, site: SiteIndex, part: Part, chosen: impl Fn(BurstId) -> bool) -> f64 {
         let mut values = vec![0.0; self.passed.bursts.len()];
         for (number, burst, _, part) in self.works_of_part(site, part) {
-            if chosen(self.profile.recording.bursts[burst.burst].id) {
+            if chosen(self.id_of(burst)) {
                 values[number] = part.loads as f64;
             }
         }

@@ -78,7 +78,8 @@ impl Builder<'_> {
         {
             return;
         }
-        let hole = |start, end, from| Entry { start, end, from, until: EVER, what: None };
+        let hole =
+            |start, end, from| Entry { start, end, from, until: EVER, what: None, weight: 1.0 };
         let executed = |event: &&facts::ThreadEvent| event.kind == ThreadEventKind::Exec;
         for event in recording.thread_events.iter().filter(executed) {
             let all = hole(RemoteAddr(0), RemoteAddr(u64::MAX), event.time);
@@ -105,7 +106,8 @@ impl Builder<'_> {
             let start = block.address;
             self.grow(id, weight(block), block.size, stack, None);
             let ranges = self.ranges.entry(block.pid).or_default();
-            ranges.heap.push(entry(start, block.size, (block.time, until), id));
+            let entry = entry(start, block.size, (block.time, until), id);
+            ranges.heap.push(Entry { weight: weight(block), ..entry });
         }
     }
 
@@ -223,5 +225,5 @@ impl Builder<'_> {
 
 fn entry(start: RemoteAddr, size: Bytes, (from, until): (Nanos, Nanos), id: ObjectId) -> Entry {
     let end = RemoteAddr(start.0.saturating_add(size.0));
-    Entry { start, end, from, until, what: Some(id) }
+    Entry { start, end, from, until, what: Some(id), weight: 1.0 }
 }

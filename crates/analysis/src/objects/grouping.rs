@@ -60,7 +60,7 @@ impl Grouping<'_> {
         let module = stacks.function_of(place).module;
         let of_code = RowKey::of_code(self.keys, &stacks.places[place.index()], module);
         let object = self.keys.contains(&Key::Object).then_some(part.object);
-        Some(RowKey { object, piece: part.piece, ..of_code }.without_site(self.keys))
+        Some(RowKey { object, piece: part.piece, ..of_code })
     }
 
     /// The row of code that used an address at a time.

@@ -15,7 +15,7 @@
 use base::{Nanos, RemoteAddr};
 
 /// A range of addresses, from one time to another.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Entry {
     /// First address.
     pub(super) start: RemoteAddr,
@@ -26,6 +26,8 @@ pub(super) struct Entry {
     pub(super) until: Nanos,
     /// `None` for a hole.
     pub(super) what: Option<super::ObjectId>,
+    /// How many ranges it stands for.
+    pub(super) weight: f64,
 }
 
 /// A stretch of time, both ends included.
@@ -182,6 +184,7 @@ mod tests {
                         from: Nanos(from),
                         until: Nanos(if seen { from + numbers.below(30) } else { u64::MAX }),
                         what: (numbers.below(5) > 0).then(|| ObjectId::new(id as usize)),
+                        weight: 1.0,
                     }
                 })
                 .collect();

@@ -14,6 +14,7 @@
 //! executes another program.
 
 mod build;
+mod drawn;
 mod grouping;
 mod index;
 mod sites;
@@ -24,7 +25,7 @@ mod units;
 
 use std::collections::HashMap;
 
-use base::{Bytes, Pid, RemoteAddr};
+use base::{Bytes, Nanos, Pid, RemoteAddr};
 use facts::Allocation;
 
 use self::index::{Entry, Layer};
@@ -109,12 +110,14 @@ pub struct Object {
 }
 
 /// What is at an address.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Located {
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Located {
     /// The object.
-    pub object: ObjectId,
+    pub(crate) object: ObjectId,
     /// Where its block, variable or region begins; the address itself when it lies in nothing.
-    pub start: RemoteAddr,
+    pub(crate) start: RemoteAddr,
+    /// How many blocks it stands for: more than 1 where it was drawn by lot.
+    pub(crate) weight: f64,
 }
 
 /// The address space of a process.
@@ -162,6 +165,13 @@ impl Objects {
         &self.all[id.index()]
     }
 
+    /// The object at an address of a process at a time, and how far from the start of its block, variable or region.
+    #[must_use]
+    pub fn at(&self, pid: Pid, address: RemoteAddr, time: Nanos) -> (ObjectId, Bytes) {
+        let (located, _) = self.locate(pid, address, Window { start: time, end: time });
+        (located.object, Bytes(address.0 - located.start.0))
+    }
+
     /// What was at an address of a process in a stretch of time, and the addresses around it for which the same is true.
     pub(crate) fn locate(
         &self,
@@ -169,14 +179,15 @@ impl Objects {
         address: RemoteAddr,
         window: Window,
     ) -> (Located, Extent) {
-        let unknown = Located { object: Objects::unknown(), start: address };
+        let unknown = Located { object: Objects::unknown(), start: address, weight: 1.0 };
         let Some(space) = self.spaces.get(&pid) else { return (unknown, Extent::ALL) };
         let mut extent = Extent::ALL;
         for layer in [&space.heap, &space.globals, &space.regions] {
             let (entry, around) = layer.find(address, window);
             extent = extent.and(around);
             if let Some((what, entry)) = entry.and_then(|entry| Some((entry.what?, entry))) {
-                return (Located { object: what, start: entry.start }, extent);
+                let Entry { start, weight, .. } = *entry;
+                return (Located { object: what, start, weight }, extent);
             }
         }
         (unknown, extent)

@@ -5,21 +5,20 @@
 
 use std::collections::BTreeMap;
 
-use base::{Bytes, RemoteAddr};
+use base::RemoteAddr;
 use facts::Metric;
 
+use super::drawn::estimated_shares;
 use super::{Grouping, ObjectId, ObjectKind};
 use crate::accesses::{AccessRow, Accesses, accesses_of_objects};
 use crate::faults::fault_scales;
-use crate::hotspots::RowKey;
+use crate::hotspots::{Key, RowKey};
 use crate::memory::{Memory, PartRow};
 use crate::sharing::{Sharing, sharing};
 use crate::stack::{NO_STACK, PlaceId};
-use crate::types::{FieldId, TypeId};
+use crate::traced::{Site, SiteIndex};
+use crate::types::UsedBytes;
 use crate::weight::Weight;
-
-/// Larger types are none that a program reads by fields.
-const LARGEST_TYPE: u64 = 1 << 16;
 
 /// What is known of an object, or of some code that uses it, or of a part of it.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -34,8 +33,8 @@ pub struct ObjectRow {
     pub shared_lines: u64,
     /// How they share them.
     pub sharing: Option<Sharing>,
-    /// Of the bytes of a value those that the traces touch, and all.
-    pub used: Option<(Bytes, Bytes)>,
+    /// Of the bytes of a value of its type those that the traces touch, and all; by type or field only.
+    pub used: Option<UsedBytes>,
     /// A place of its code.
     pub place: Option<PlaceId>,
 }
@@ -68,6 +67,8 @@ pub struct ObjectTable {
     pub accesses: Accesses,
     /// All page faults of the recording that have an address.
     pub fault_scale: crate::Scale,
+    /// Shares of accesses of objects with small blocks, those without a record included, percent.
+    pub with_unrecorded: BTreeMap<ObjectId, Metric>,
     /// Why there are no loads, stores, traffic and latency, if so.
     pub missing: Option<String>,
 }
@@ -90,7 +91,7 @@ impl ObjectTable {
 /// Puts everything together. `memory` must tell apart what the grouping does.
 #[must_use]
 pub fn object_table(grouping: &Grouping<'_>, memory: &Memory<'_>) -> ObjectTable {
-    let mut accesses = accesses_of_objects(grouping);
+    let (mut accesses, users) = accesses_of_objects(grouping);
     let mut rows: BTreeMap<RowKey, ObjectRow> = BTreeMap::new();
     for row in accesses.rows.drain(..) {
         let key = row.key;
@@ -106,11 +107,16 @@ pub fn object_table(grouping: &Grouping<'_>, memory: &Memory<'_>) -> ObjectTable
         }
         Err(why) => Some(why.to_owned()),
     };
-    add_faults(grouping, &mut rows);
-    add_sharing(grouping, &mut rows);
-    add_used_bytes(grouping, &mut rows);
+    // A fault and a shared line are of an object, but of no field: an address alone does not tell it.
+    if grouping.keys.contains(&Key::Field) || grouping.keys.contains(&Key::Type) {
+        add_used_bytes(grouping, &users, &mut rows);
+    } else {
+        add_faults(grouping, &mut rows);
+        add_sharing(grouping, &mut rows);
+    }
     let fault_scale = fault_scales(grouping.profile.recording).all;
-    ObjectTable { rows, accesses, fault_scale, missing }
+    let with_unrecorded = estimated_shares(grouping);
+    ObjectTable { rows, accesses, fault_scale, with_unrecorded, missing }
 }
 
 fn add_faults(grouping: &Grouping<'_>, rows: &mut BTreeMap<RowKey, ObjectRow>) {
@@ -156,25 +162,22 @@ fn add_sharing(grouping: &Grouping<'_>, rows: &mut BTreeMap<RowKey, ObjectRow>) 
     }
 }
 
-/// Of each type in each object: which bytes of its values the traces touch.
-fn add_used_bytes(grouping: &Grouping<'_>, rows: &mut BTreeMap<RowKey, ObjectRow>) {
-    let field = |id: FieldId| grouping.profile.types.field(id);
-    let mut used: BTreeMap<(Option<ObjectId>, TypeId), Vec<bool>> = BTreeMap::new();
-    for key in rows.keys() {
-        let Some(field) = key.field.and_then(field) else { continue };
-        let bytes = field.bytes.min(LARGEST_TYPE) as usize;
-        let touched = used.entry((key.object, field.of)).or_default();
-        touched.resize(touched.len().max(bytes), false);
-        let [first, behind] =
-            [field.range.0, field.range.1].map(|at| at.min(bytes as u64) as usize);
-        touched[first..behind].fill(true);
+/// Of each type in each object: how many bytes of its values the traces touch.
+fn add_used_bytes(
+    grouping: &Grouping<'_>,
+    users: &[(RowKey, SiteIndex)],
+    rows: &mut BTreeMap<RowKey, ObjectRow>,
+) {
+    let (types, sites) = (&grouping.profile.types, &grouping.code.sites);
+    let mut by_object: BTreeMap<Option<ObjectId>, Vec<&Site>> = BTreeMap::new();
+    for (key, site) in users {
+        by_object.entry(key.object).or_default().push(&sites[site.index()]);
     }
-    let count = |touched: &Vec<bool>| {
-        let used = touched.iter().filter(|used| **used).count();
-        (Bytes(used as u64), Bytes(touched.len() as u64))
-    };
-    for (key, row) in rows {
-        let Some(field) = key.field.and_then(field) else { continue };
-        row.used = used.get(&(key.object, field.of)).map(count);
+    let used: BTreeMap<_, _> =
+        by_object.into_iter().map(|(object, sites)| (object, types.used_bytes(sites))).collect();
+    for (key, site) in users {
+        let Some(row) = rows.get_mut(key) else { continue };
+        let of = types.type_of(&sites[site.index()]);
+        row.used = row.used.or_else(|| used.get(&key.object)?.get(&of).copied());
     }
 }

@@ -158,7 +158,7 @@ impl Program {
 #[test]
 fn what_is_at_an_address_is_what_a_plain_reference_says() {
     for seed in 1..=12 {
-        let mut numbers = Numbers(0x2545_f491_4f6c_dd1du64.wrapping_mul(seed));
+        let mut numbers = Numbers(seed * 0x9e37_79b9);
         let mut program = Program::default();
         let mut expected = Vec::new();
         for _ in 0..250 {

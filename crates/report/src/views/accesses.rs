@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use analysis::Key;
 use analysis::TracedCode;
 use analysis::accesses::{AccessRow, Accesses, Pattern, accesses_of_objects, coverage};
+use analysis::objects::NOT_COLLECTED;
 use analysis::types::{TypeId, UsedBytes};
 use base::Bytes;
 use facts::{Evidence, Metric};
@@ -22,8 +23,11 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
     let keys = request.options.group.as_slice();
     let grouping = request.grouping(code, keys);
     let by_object = request.by_object();
-    let found = if by_object {
-        accesses_of_objects(&grouping)
+    let without = by_object && !request.objects.any();
+    let found = if without {
+        Accesses::default()
+    } else if by_object {
+        accesses_of_objects(&grouping).0
     } else {
         analysis::accesses::accesses(profile, code, request.selection, keys)
     };
@@ -75,11 +79,11 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
         (Look::Count("lines_per_burst"), "lines"),
         (Look::Count("line_use_percent"), "used %"),
     ];
-    shown.extend(looks_of_objects(keys));
     if by_type {
         shown.push((Look::Bytes("type_bytes_used"), "touched"));
         shown.push((Look::Bytes("type_bytes"), "of"));
     }
+    shown.extend(looks_of_objects(keys));
     shown.extend(short_looks(place_keys, keys));
     let by = match keys {
         [] => "instruction".to_owned(),
@@ -95,7 +99,9 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
         title: request.title(&format!("memory accesses by {by}")) + &coverage_line(request),
         looks: shown,
         page: 25,
-        empty: if request.everything() {
+        empty: if without {
+            format!("n/a: {NOT_COLLECTED}.")
+        } else if request.everything() {
             "No memory accesses were traced.".to_owned()
         } else {
             "No traced memory accesses match the filter.".to_owned()

@@ -133,35 +133,26 @@ pub(crate) fn of_objects(keys: &[Key]) -> Vec<Column> {
     if has(Key::CacheLine) || has(Key::Offset) {
         columns.push(name("object_offset", "Offset in the object"));
     }
-    if has(Key::Field) {
-        columns.push(name("field_offset", "Offset in the type"));
-    }
     columns
 }
 
 /// The same in text.
 pub(crate) fn looks_of_objects(keys: &[Key]) -> Vec<(Look, &'static str)> {
-    let short = [("object", "object"), ("object_offset", "offset"), ("field_offset", "at")];
-    let columns = of_objects(keys);
-    let shown = short.into_iter().filter(|(key, _)| columns.iter().any(|one| one.key == *key));
-    shown
-        .map(|(key, label)| match key {
-            "object_offset" => (Look::Figure(key), label),
-            "field_offset" => (Look::Number(key), label),
-            _ => (Look::Text(key), label),
-        })
-        .collect()
+    let look = |column: Column| match column.key {
+        "object" => Some((Look::Text("object"), "object")),
+        "object_offset" => Some((Look::Figure("object_offset"), "offset")),
+        _ => None,
+    };
+    of_objects(keys).into_iter().filter_map(look).collect()
 }
 
 /// The cells of [`of_objects`].
 pub(crate) fn cells_of_objects(request: &Request<'_>, keys: &[Key], key: &RowKey) -> Vec<Cell> {
     let object = key.object.map(|id| request.objects.get(id));
-    let field = key.field.and_then(|id| request.profile.types.field(id));
     let cell = |column: Column| match column.key {
         "object" => Cell::text_or_missing(object.map(|object| object.name.as_str())),
         "object_kind" => Cell::text_or_missing(object.map(|object| object.kind.name())),
-        "object_offset" => key.piece.map_or(Cell::Missing, |piece| Cell::text(range(piece))),
-        _ => field.map_or(Cell::Missing, |field| Cell::Number(field.range.0)),
+        _ => key.piece.map_or(Cell::Missing, |piece| Cell::text(range(piece))),
     };
     of_objects(keys).into_iter().map(cell).collect()
 }

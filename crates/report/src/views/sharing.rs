@@ -3,6 +3,8 @@
 use analysis::TracedCode;
 use analysis::sharing::{LineThread, SharedLine};
 
+use base::{Bytes, RemoteAddr};
+
 use super::Request;
 use super::columns::{cells_of_place, figure, missing, name, of_keys};
 use crate::table::{Cell, Look, Table};
@@ -13,6 +15,8 @@ pub(crate) fn sharing(request: &Request<'_>, code: &TracedCode) -> Table {
     let mut columns = vec![
         name("line_address", "Line"),
         name("sharing", "Sharing"),
+        name("object", "Object"),
+        name("object_offset", "Offset in the object"),
         figure("conflicts_per_burst", "Conflicts per burst", "count"),
         name("thread", "Thread"),
         name("bytes_read", "Bytes read"),
@@ -68,9 +72,12 @@ pub(crate) fn sharing(request: &Request<'_>, code: &TracedCode) -> Table {
 }
 
 fn cells(request: &Request<'_>, line: &SharedLine, thread: &LineThread) -> Vec<Cell> {
+    let object = object(request, line, thread);
     vec![
         Cell::text(line.address.to_string()),
         Cell::text(line.sharing.name()),
+        Cell::text_or_missing(object.as_ref().map(|(name, _)| *name)),
+        object.map_or(Cell::Missing, |(_, offset)| Cell::text(offset.0.to_string())),
         Cell::metric(line.conflicts.clone()),
         Cell::text(label(request, line, thread)),
         Cell::text(ranges(thread.read)),
@@ -78,6 +85,21 @@ fn cells(request: &Request<'_>, line: &SharedLine, thread: &LineThread) -> Vec<C
         Cell::metric(thread.reads.clone()),
         Cell::metric(thread.writes.clone()),
     ]
+}
+
+/// The object that a thread uses in a line, and the offset of the first byte that it uses.
+fn object<'a>(
+    request: &'a Request<'_>,
+    line: &SharedLine,
+    thread: &LineThread,
+) -> Option<(&'a str, Bytes)> {
+    if !request.objects.any() {
+        return None;
+    }
+    let first = u64::from((thread.read | thread.written).trailing_zeros().min(63));
+    let address = RemoteAddr(line.address.0.saturating_add(first));
+    let (object, offset) = request.objects.at(line.pid, address, line.time);
+    Some((&request.objects.get(object).name, offset))
 }
 
 fn label(request: &Request<'_>, line: &SharedLine, thread: &LineThread) -> String {
@@ -102,8 +124,10 @@ fn conclusion(request: &Request<'_>, line: &SharedLine) -> String {
         Sharing::True => "they use the same bytes: share less often, or keep a copy per thread",
         Sharing::Both => "some use the same bytes, others different ones",
     };
+    let object = line.threads.first().and_then(|thread| object(request, line, thread));
+    let of = object.map_or(String::new(), |(name, _)| format!(" of {name}"));
     format!(
-        "{} threads in {} share the line {}: {cure}.",
+        "{} threads in {} share the line {}{of}: {cure}.",
         line.threads.len(),
         functions.join(" and "),
         line.address

@@ -5,13 +5,14 @@ mod objects;
 
 pub use objects::objects;
 
-use base::{Bytes, FileOffset};
 use facts::host::{
     BandwidthPoint, Cache, CacheKind, Calibration, EffectiveCache, FlopsPoint, Host, LatencyPoint,
     NumaNode,
 };
 use facts::{
-    AccessType, Analysis, CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind, KernelCause, KernelEntry, LostSource, Metric, OwnCost, Recording, ResourceUse, Run, RunState, SamplingMethod, Target, WaitKind,
+    Analysis, CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind, KernelCause,
+    KernelEntry, LostSource, Metric, OwnCost, Recording, ResourceUse, Run, RunState,
+    SamplingMethod, Target, WaitKind,
 };
 use testkit::recording::RecordingBuilder;
 
@@ -459,29 +460,4 @@ pub fn kernel() -> Recording {
         }
     }
     b.build()
-}
-
-/// The same with types: the triad's numbers, and nodes of 64 bytes of which the list follows one member. Nothing is known of
-/// the transposition.
-pub fn typed_bursts() -> Recording {
-    let mut recording = bursts();
-    let module = recording.modules[0].id;
-    let typed = |offset, type_name: &str, type_bytes, field: Option<&str>, at, bytes| AccessType {
-        module,
-        offset: FileOffset(offset),
-        access: 0,
-        variable: None,
-        type_name: type_name.to_owned(),
-        type_bytes: Bytes(type_bytes),
-        field: field.map(str::to_owned),
-        field_offset: Bytes(at),
-        field_bytes: Bytes(bytes),
-    };
-    recording.access_types = vec![
-        typed(0x1000, "double", 8, None, 0, 8),
-        typed(0x1009, "double", 8, None, 0, 8),
-        typed(0x100e, "state", 48, Some("result[]"), 8, 16),
-        typed(0x3000, "node", 64, Some("next"), 0, 8),
-    ];
-    recording
 }

@@ -1,0 +1,137 @@
+//! Shares of accesses that objects have with those of their blocks that have no record.
+//!
+//! What for: small blocks are drawn by lot. The accesses of a block that was drawn with the probability p stand for 1/p as
+//! many (D. G. Horvitz, D. J. Thompson, J. Am. Stat. Assoc. 47 (1952) 663-685), with the variance Σ x² (1 - p) / p² over
+//! the drawn blocks. What not: which accesses those are; they stay in the class of small blocks.
+//!
+//! Assumption: blocks at one address that one place asked for one after the other count as one.
+
+use std::collections::{BTreeMap, HashMap};
+
+use base::{Pid, RemoteAddr};
+use facts::{Burst, Evidence, Metric};
+
+use super::{Extent, Grouping, Located, ObjectId, ObjectKind, Objects, Window};
+use crate::accesses::is_chosen;
+use crate::interval::Z_95;
+use crate::traced::{Execution, Observer, SiteIndex, Touch, TracedBlock, replay};
+
+/// Accesses of an object.
+#[derive(Default)]
+struct Count {
+    /// In blocks that stand for themselves.
+    certain: u64,
+    /// In each drawn block, and how many blocks it stands for.
+    drawn: HashMap<(Pid, RemoteAddr), (u64, f64)>,
+}
+
+struct Counter<'a> {
+    grouping: Grouping<'a>,
+    chosen: bool,
+    pid: Pid,
+    window: Window,
+    /// Of each site, in this burst.
+    last: Vec<Option<(Located, Extent)>>,
+    counts: BTreeMap<ObjectId, Count>,
+    all: u64,
+}
+
+/// Of each object of which blocks were drawn: its share of all accesses of all bursts, percent, with its blocks that have
+/// no record. Empty where none was drawn.
+pub(super) fn estimated_shares(grouping: &Grouping<'_>) -> BTreeMap<ObjectId, Metric> {
+    let objects = grouping.objects;
+    if !objects.all().iter().any(is_drawn) {
+        return BTreeMap::new();
+    }
+    let window = Window { start: base::Nanos(0), end: base::Nanos(0) };
+    let mut counter = Counter {
+        grouping: *grouping,
+        chosen: false,
+        pid: Pid(0),
+        window,
+        last: Vec::new(),
+        counts: BTreeMap::new(),
+        all: 0,
+    };
+    replay(grouping.profile.recording, grouping.code, &mut counter);
+    let Counter { counts, all, .. } = counter;
+    let small: u64 = counts
+        .iter()
+        .filter(|(id, _)| objects.get(**id).kind == ObjectKind::SmallBlocks)
+        .map(|(_, count)| count.certain)
+        .sum();
+    let drawn = counts.iter().filter(|(id, _)| is_drawn(objects.get(**id)));
+    drawn.map(|(id, count)| (*id, count.share(small, all))).collect()
+}
+
+fn is_drawn(object: &super::Object) -> bool {
+    object.kind == ObjectKind::Heap && object.blocks > object.ranges as f64
+}
+
+impl Count {
+    /// All of its own accesses are seen, and no more than those in small blocks without a record are not.
+    fn share(&self, small: u64, all: u64) -> Metric {
+        let (mut sum, mut variance) = (self.certain as f64, 0.0);
+        let mut seen = self.certain as f64;
+        for (accesses, weight) in self.drawn.values() {
+            let accesses = *accesses as f64;
+            seen += accesses;
+            sum += accesses * weight;
+            variance += accesses * accesses * weight * (weight - 1.0);
+        }
+        let half = Z_95 * variance.sqrt();
+        let most = seen + small as f64;
+        let percent = |accesses: f64| accesses.clamp(seen, most) / all.max(1) as f64 * 100.0;
+        let interval = (percent(sum - half), percent(sum + half));
+        let samples = self.drawn.len() as u64;
+        Metric::with_interval(Evidence::Estimated, percent(sum), "percent", interval, samples)
+    }
+}
+
+impl Observer for Counter<'_> {
+    fn begin(&mut self, burst: &Burst) {
+        self.chosen = is_chosen(self.grouping.profile, self.grouping.selection, burst);
+        self.pid = burst.pid;
+        self.window = Window { start: burst.time, end: burst.time + burst.elapsed };
+        self.last.clear();
+        self.last.resize(self.grouping.code.sites.len(), None);
+    }
+
+    fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
+        for access in &block.accesses {
+            let is_asked =
+                self.chosen && self.grouping.selection.has_place(self.grouping.place(access.site));
+            execution.touches(access, |touch| {
+                // Small blocks are left at once: the first address of a run tells.
+                let (start, count) = match touch {
+                    Touch::Run { start, count, .. } => (start, count),
+                    Touch::AtLeast { start, .. } => (start, 1),
+                    Touch::Unknown { count } => (0, count),
+                };
+                self.all = self.all.saturating_add(count);
+                if is_asked {
+                    self.count(access.site, RemoteAddr(start), count);
+                }
+            });
+        }
+    }
+
+    fn end(&mut self, _: &Burst) {}
+}
+
+impl Counter<'_> {
+    fn count(&mut self, site: SiteIndex, address: RemoteAddr, times: u64) {
+        let objects: &Objects = self.grouping.objects;
+        let (located, _) = match self.last[site.index()] {
+            Some(last) if last.1.has(address) => last,
+            _ => *self.last[site.index()].insert(objects.locate(self.pid, address, self.window)),
+        };
+        let count = self.counts.entry(located.object).or_default();
+        if located.weight > 1.0 {
+            let drawn = count.drawn.entry((self.pid, located.start)).or_insert((0, located.weight));
+            drawn.0 = drawn.0.saturating_add(times);
+        } else {
+            count.certain = count.certain.saturating_add(times);
+        }
+    }
+}
