@@ -133,7 +133,7 @@ fn knobs_options_and_views_that_do_not_exist() {
     assert!(output.status.success());
     fails(&fathom, &["report", "hotspots", "-r", "r", "-g", "colour"], 2, "colour");
     fails(&fathom, &["report", "hotspots", "-r", "r", "--filter", "colour=red"], 2, "colour");
-    fails(&fathom, &["report", "kernel", "-r", "r"], 2, "kernel");
+    fails(&fathom, &["report", "kernel", "-r", "r", "-g", "function"], 2, "'cause'");
     fails(&fathom, &["collect", "hotspots", "-r", "r", "--", "true"], 2, "exists already");
 }
 

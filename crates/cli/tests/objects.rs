@@ -273,6 +273,19 @@ fn a_running_process_has_regions_stacks_and_variables() {
     assert!(recording.allocations.is_empty() && recording.heap_totals.is_empty());
 }
 
+/// Whether a process has a child that executes a program of this name.
+fn has_started(parent: u32, program: &str) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten();
+    let children = tasks
+        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok())
+        .collect::<Vec<_>>()
+        .join(" ");
+    children.split_whitespace().any(|pid| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm"))
+            .is_ok_and(|name| program.starts_with(name.trim()))
+    })
+}
+
 /// Killed while the program allocates, maps and runs bursts: the program ends well.
 #[test]
 fn killing_the_profiler_leaves_the_program_running() {
@@ -296,6 +309,10 @@ fn killing_the_profiler_leaves_the_program_running() {
             .stdout(said)
             .spawn()
             .expect("fathom can be started");
+        // Killed before, nothing would have been started.
+        while !has_started(child.id(), "mapped_memory") {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         std::thread::sleep(std::time::Duration::from_millis(pause));
         child.kill().expect("it can be killed");
         child.wait().expect("it ends");
