@@ -1,5 +1,6 @@
-// What types say about memory accesses in Rust: structures, slices, vectors, boxes, enumerations. The marks are as in
-// typed_accesses.c.
+//! What types say about memory accesses in Rust: structures, slices, vectors, boxes, enumerations. The marks are as in
+//! typed_accesses.c.
+//! What not: a program of the corpus; it is looked at and need not run. Assumption: symbols keep their names.
 
 pub struct Node {
     value: i64,

@@ -10,7 +10,7 @@ use std::process::Command;
 use base::{FileOffset, ModuleId};
 use facts::{AccessType, Frame, Module, ModuleKind};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
-use symbols::Elf;
+use symbols::{Elf, ModuleImage};
 use testkit::programs;
 use x86::Reader;
 
@@ -202,6 +202,42 @@ fn members_of_fortran_and_rust_are_the_ones_that_the_source_names() {
         if built(compiler, source, &program) {
             let (lines, reached, _, _) = check(&program, &marks);
             assert!(reached * 100 >= lines * least_percent, "{source}: {reached} of {lines}");
+        }
+    }
+}
+
+/// Debug information that was tampered with: answers or none, never a panic, and members stay within their types.
+#[test]
+fn damaged_debug_information_is_survived() {
+    for program in ["typed_accesses_o2", "typed_accesses_dwarf4", "typed_classes_o0"] {
+        let path = programs::target(program);
+        let whole = std::fs::read(&path).unwrap();
+        let offsets: Vec<_> = accesses(&path).into_keys().collect();
+        let file = object::File::parse(&*whole).unwrap();
+        let debug =
+            file.sections().filter(|one| one.name().is_ok_and(|name| name.starts_with(".debug_")));
+        let ranges: Vec<_> = debug.filter_map(|one| one.file_range()).collect();
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut next = |below: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % below.max(1)
+        };
+        for round in 0..150 {
+            let mut bytes = whole.clone();
+            for _ in 0..1 + round / 10 {
+                let (start, size) = ranges[next(ranges.len() as u64) as usize];
+                let value = [0, 0xff, 0x80, next(256) as u8][next(4) as usize];
+                bytes[(start + next(size)) as usize] = value;
+            }
+            let image = ModuleImage::new(Elf::parse(&bytes).unwrap(), None, None);
+            let mut decoder = super::X86 { reader: Reader::new() };
+            for one in symbols::types::typed_accesses(&image, &offsets, &mut decoder, &mut || true)
+            {
+                let end = one.field_offset.0 + one.field_bytes.0;
+                assert!(end <= one.type_bytes.0, "{program}, round {round}: {one:?}");
+            }
         }
     }
 }
