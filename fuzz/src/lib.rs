@@ -50,7 +50,7 @@ pub fn read_it(directory: &Path) {
     let _ = store::verify(directory);
     if let Ok(opened) = store::open(directory) {
         let recording = &opened.recording;
-        let code = analysis::accesses::TracedCode::read(recording);
+        let code = analysis::TracedCode::read(recording);
         let profile = analysis::Profile::with_addresses(recording, code.addresses());
         let everything = analysis::Selection::default();
         std::hint::black_box(analysis::accesses::accesses(&profile, &code, &everything, &[]));
