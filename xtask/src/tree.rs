@@ -8,7 +8,8 @@ use std::path::Path;
 use crate::rust_text::RustText;
 
 /// Folders that are never part of the source: build output and what programs leave behind.
-const NOT_SOURCE: [&str; 6] = ["target", ".git", "build", "corpus", "artifacts", "coverage"];
+const NOT_SOURCE: [&str; 7] =
+    ["target", ".git", "build", "corpus", "artifacts", "coverage", "node_modules"];
 
 /// One file.
 pub struct File {

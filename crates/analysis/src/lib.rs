@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod access_points;
 pub mod accesses;
 pub mod calltree;
 pub mod compare;
@@ -37,6 +38,7 @@ pub mod scaling;
 mod selection;
 pub mod sharing;
 mod stack;
+pub mod stack_cells;
 pub mod summary;
 pub mod threading;
 mod threads;

@@ -31,6 +31,16 @@ pub enum Command {
         after_help = "Examples:\n  fathom report summary\n  fathom report hotspots -r r000ma -g source-line --limit 20\n  fathom report callers --filter function=memcpy\n  fathom report source --filter function=multiply1\n  fathom report faults --format csv\n  fathom report waits -g call-stack"
     )]
     Report(ReportOptions),
+    /// Show a result in the browser: served on 127.0.0.1, until Ctrl-C
+    #[command(
+        after_help = "Examples:\n  fathom open\n  fathom open r000ma\n  fathom open r000ma --with r001ma"
+    )]
+    Open(OpenOptions),
+    /// Write a result as one self-contained page: no network, no other file
+    #[command(
+        after_help = "Examples:\n  fathom html r000ma -o report.html\n  fathom html r000ma --with r001ma -o report.html"
+    )]
+    Html(HtmlOptions),
     /// Run the remedies that fit this machine against the plain program, and say what each brought
     #[command(
         after_help = "Examples:\n  fathom try -- ./solver input.dat\n  fathom try huge-pages jemalloc --budget 600 -- ./solver input.dat"
@@ -174,6 +184,33 @@ pub struct ReportOptions {
     /// For bandwidth: from which percent of the machine's peak on a rate is medium and high [default: 30,70]
     #[arg(long, value_name = "MEDIUM,HIGH")]
     pub bands: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct OpenOptions {
+    /// The result [default: the newest r???xx in this directory]
+    pub result: Option<PathBuf>,
+    /// Compare it with this result
+    #[arg(long, value_name = "DIR")]
+    pub with: Option<PathBuf>,
+    /// The port; 0 is any that is free
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub port: u16,
+    /// Only print the address
+    #[arg(long)]
+    pub no_browser: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct HtmlOptions {
+    /// The result [default: the newest r???xx in this directory]
+    pub result: Option<PathBuf>,
+    /// Where to
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Compare it with this result
+    #[arg(long, value_name = "DIR")]
+    pub with: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

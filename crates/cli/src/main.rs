@@ -56,6 +56,8 @@ fn run(began: Nanos) -> Result<ExitCode, Failure> {
         Command::Run(options) => commands::collect::run(options, began),
         Command::Collect(options) => commands::collect::collect(options, began),
         Command::Report(options) => commands::report::report(&options),
+        Command::Open(options) => commands::open::open(&options),
+        Command::Html(options) => commands::open::html(&options),
         Command::Try(options) => commands::try_remedies::try_remedies(&options),
         Command::Diff(arguments) => commands::diff::diff(arguments),
         Command::Scale(arguments) => commands::scale::scale(arguments),

@@ -15,7 +15,10 @@ mod findings;
 mod json;
 mod machine;
 mod options;
+mod points;
+mod prepared;
 pub mod scale;
+mod stacks;
 pub mod summary;
 mod table;
 mod text;
@@ -28,9 +31,14 @@ pub use diff::Diff;
 pub use error::ReportError;
 pub use machine::MachineReport;
 pub use options::{Options, View, parse_bands, parse_filter, parse_keys};
+pub use points::points;
+pub use prepared::Prepared;
 pub use scale::Scale;
+pub use stacks::stacks;
 pub use summary::Summary;
 pub use table::{Cell, Column, Table};
+
+use std::sync::Arc;
 
 use analysis::TracedCode;
 use analysis::memory::Memory;
@@ -107,9 +115,22 @@ pub fn build(
     options.check()?;
     let code =
         if options.view.is_traced() { TracedCode::read(recording) } else { TracedCode::default() };
-    let profile = Profile::with_addresses(recording, code.addresses());
+    build_prepared(&Prepared::with(recording, code), options, sources)
+}
+
+/// The same from a recording that was made ready before.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_prepared(
+    prepared: &Prepared<'_>,
+    options: &Options,
+    sources: &dyn Fn(&str) -> Option<String>,
+) -> Result<Document, ReportError> {
+    options.check()?;
+    let Prepared { profile, code, objects } = prepared;
+    let (profile, code, objects) = (Arc::clone(profile), Arc::clone(code), Arc::clone(objects));
     let mut selection = Selection::resolve(&profile, &options.filters)?;
-    let objects = Objects::new(&profile);
     selection.choose_objects(&objects, &options.filters)?;
     let request = views::Request {
         profile: &profile,

@@ -68,6 +68,11 @@ fn build(directory: &Path, request: &Options) -> Result<Document, Failure> {
 
 /// Opens a result. What is wrong with it but does not keep it from opening is said on stderr.
 pub fn open(directory: &Path) -> Result<Recording, Failure> {
+    open_with_problems(directory).map(|(recording, _)| recording)
+}
+
+/// The same, and what was wrong.
+pub fn open_with_problems(directory: &Path) -> Result<(Recording, Vec<String>), Failure> {
     let opened = store::open(directory).map_err(|error| {
         let code = store_error_code(&error, DAMAGED);
         Failure::new(code, error)
@@ -79,7 +84,7 @@ pub fn open(directory: &Path) -> Result<Recording, Failure> {
     if recording.run.state == RunState::Incomplete && recording.frames.is_empty() {
         name_symbols(&mut recording);
     }
-    Ok(recording)
+    Ok((recording, opened.problems.iter().map(ToString::to_string).collect()))
 }
 
 /// The profiler died before it named the functions: it is done now, as far as the files are still there.
@@ -95,7 +100,8 @@ fn name_symbols(recording: &mut Recording) {
     named.types.into_iter().for_each(|typed| recording.add(Fact::AccessType(typed)));
 }
 
-fn read_source(path: &Path) -> Option<String> {
+/// The text of a file; `None` when it cannot be had or is too large for a source file.
+pub fn read_source(path: &Path) -> Option<String> {
     let metadata = std::fs::metadata(path).ok()?;
     if !metadata.is_file() || metadata.len() > SOURCE_LIMIT {
         return None;

@@ -1,0 +1,233 @@
+//! Figures per call stack, thread and coarse bin of time, small enough to be sent to a page that filters on its own.
+//!
+//! What for: one tree of call stacks with inlined frames, and cells that say how much of a figure belongs to a node of
+//! it, a thread and a bin. Bottom-up, top-down and flame graphs, and any grouping by function, line, module or thread,
+//! are sums of cells. What not: intervals; whoever sums knows the number of observations behind the whole.
+//!
+//! Bounded: there are at most [`MOST_CELLS`] cells per figure, whatever the recording holds. First bins of time are
+//! joined, then the smallest cells are left out, and their sum is told.
+
+use std::collections::HashMap;
+
+use base::Nanos;
+use facts::Privilege;
+
+use crate::index_map::IndexMap;
+use crate::objects::weight;
+use crate::profile::Profile;
+use crate::selection::Selection;
+use crate::stack::{NO_STACK, NodeIndex, PlaceId};
+use crate::threads::ThreadIndex;
+
+/// Cells per figure: about 1 MB of JSON.
+const MOST_CELLS: usize = 40_000;
+/// Bins of time, when there is room for so many.
+const MOST_BINS: u32 = 128;
+/// Frames of a stack that are kept, from the outermost on.
+const DEEPEST: usize = 512;
+
+/// What a cell counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StackFigure {
+    /// CPU time, nanoseconds.
+    CpuTime,
+    /// Page faults.
+    PageFaults,
+    /// Heap blocks allocated.
+    Allocations,
+    /// Bytes of heap blocks allocated.
+    AllocatedBytes,
+}
+
+/// A node of the tree: a frame, called from its parent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StackTreeNode {
+    /// Position of the caller, always before this; `None` for an outermost frame.
+    pub parent: Option<u32>,
+    /// Function and line.
+    pub place: PlaceId,
+}
+
+/// An amount at a node, in a thread, in a bin.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct StackCell {
+    /// Position in the tree.
+    pub node: u32,
+    /// Who.
+    pub thread: ThreadIndex,
+    /// When: number of the bin.
+    pub bin: u32,
+    /// Whether the CPU was in the kernel; only CPU time tells.
+    pub kernel: bool,
+    /// How much, in the unit of the figure.
+    pub amount: f64,
+}
+
+/// The cells of one figure.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FigureCells {
+    /// Of what.
+    pub figure: StackFigure,
+    /// The cells, by node, thread and bin.
+    pub cells: Vec<StackCell>,
+    /// How many observations stand behind them.
+    pub records: u64,
+    /// Sum of all observations, those of cells left out included.
+    pub whole: f64,
+    /// Sum of the cells that were left out.
+    pub left_out: f64,
+    /// Length of a bin.
+    pub bin: Nanos,
+}
+
+/// The tree and the figures.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StackCells {
+    /// Parents before children.
+    pub nodes: Vec<StackTreeNode>,
+    /// Figures of which anything was observed.
+    pub figures: Vec<FigureCells>,
+}
+
+/// One observation before it is summed up.
+struct Seen {
+    time: Nanos,
+    thread: ThreadIndex,
+    stack: Option<NodeIndex>,
+    kernel: bool,
+    amount: f64,
+}
+
+/// A cell before its stack is part of the tree.
+type Key = (Option<NodeIndex>, ThreadIndex, u32, bool);
+
+/// Sums up the selected threads and time. Linear in the size of the recording.
+#[must_use]
+pub fn stack_cells(profile: &Profile<'_>, selection: &Selection) -> StackCells {
+    let mut tree = Tree::default();
+    let mut figures = Vec::new();
+    let mut add = |figure, seen: &mut dyn Iterator<Item = Seen>| {
+        let chosen = |one: &Seen| selection.has_time(one.time) && selection.has_thread(one.thread);
+        figures.extend(sum_up(profile, figure, seen.filter(chosen), &mut tree));
+    };
+    add(StackFigure::CpuTime, &mut samples(profile));
+    add(StackFigure::PageFaults, &mut faults(profile));
+    add(StackFigure::Allocations, &mut blocks(profile, false));
+    add(StackFigure::AllocatedBytes, &mut blocks(profile, true));
+    StackCells { nodes: tree.nodes, figures }
+}
+
+fn samples<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Seen> + 'a {
+    profile.recording.samples.iter().filter_map(|sample| {
+        Some(Seen {
+            time: sample.time,
+            thread: profile.threads.find(sample.pid, sample.tid)?,
+            stack: sample.stack.and_then(|id| profile.stacks.find(id)),
+            kernel: sample.privilege == Privilege::Kernel,
+            amount: sample.weight.0 as f64,
+        })
+    })
+}
+
+fn faults<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Seen> + 'a {
+    profile.recording.faults.iter().filter_map(|fault| {
+        Some(Seen {
+            time: fault.time,
+            thread: profile.threads.find(fault.pid, fault.tid)?,
+            stack: fault.stack.and_then(|id| profile.stacks.find(id)),
+            kernel: false,
+            amount: fault.weight as f64,
+        })
+    })
+}
+
+/// Blocks drawn by lot stand for others: the weights are those of the view `allocations`.
+fn blocks<'a>(profile: &'a Profile<'_>, bytes: bool) -> impl Iterator<Item = Seen> + 'a {
+    profile.recording.allocations.iter().filter_map(move |block| {
+        let size = if bytes { block.size.0 as f64 } else { 1.0 };
+        Some(Seen {
+            time: block.time,
+            thread: profile.threads.find(block.pid, block.tid)?,
+            stack: block.stack.and_then(|id| profile.stacks.find(id)),
+            kernel: false,
+            amount: size * weight(block),
+        })
+    })
+}
+
+fn sum_up(
+    profile: &Profile<'_>,
+    figure: StackFigure,
+    seen: impl Iterator<Item = Seen>,
+    tree: &mut Tree,
+) -> Option<FigureCells> {
+    // A recording without a length has one bin.
+    let mut bin = Nanos(profile.elapsed().0.div_ceil(u64::from(MOST_BINS)).max(1));
+    let mut sums: IndexMap<Key, f64> = IndexMap::default();
+    let mut records = 0;
+    for one in seen {
+        let at = u32::try_from(one.time.0 / bin.0).unwrap_or(u32::MAX).min(MOST_BINS - 1);
+        *sums.entry((one.stack, one.thread, at, one.kernel)).or_default() += one.amount;
+        records += 1;
+    }
+    if records == 0 {
+        return None;
+    }
+    while sums.len() > MOST_CELLS && bin.0 < profile.elapsed().0 {
+        bin = Nanos(bin.0.saturating_mul(2));
+        let mut joined: IndexMap<Key, f64> = IndexMap::default();
+        for ((stack, thread, at, kernel), amount) in sums {
+            *joined.entry((stack, thread, at / 2, kernel)).or_default() += amount;
+        }
+        sums = joined;
+    }
+    let mut cells: Vec<(Key, f64)> = sums.into_iter().collect();
+    // A fixed order, so that sums of floats do not depend on that of the map.
+    cells.sort_by(|(a, left), (b, right)| right.total_cmp(left).then(a.cmp(b)));
+    let whole = cells.iter().map(|(_, amount)| amount).sum();
+    let left_out = cells.iter().skip(MOST_CELLS).map(|(_, amount)| amount).sum();
+    cells.truncate(MOST_CELLS);
+    let cell = |((stack, thread, bin, kernel), amount): (Key, f64)| StackCell {
+        node: tree.node(profile, stack),
+        thread,
+        bin,
+        kernel,
+        amount,
+    };
+    let mut cells: Vec<StackCell> = cells.into_iter().map(cell).collect();
+    cells.sort_by_key(|cell| (cell.node, cell.thread, cell.bin, cell.kernel));
+    Some(FigureCells { figure, cells, records, whole, left_out, bin })
+}
+
+/// The tree while it grows.
+#[derive(Default)]
+struct Tree {
+    nodes: Vec<StackTreeNode>,
+    children: HashMap<(Option<u32>, PlaceId), u32>,
+    known: HashMap<Option<NodeIndex>, u32>,
+}
+
+impl Tree {
+    fn node(&mut self, profile: &Profile<'_>, stack: Option<NodeIndex>) -> u32 {
+        if let Some(&known) = self.known.get(&stack) {
+            return known;
+        }
+        let frames: Vec<PlaceId> = profile.stacks.frames(stack).collect();
+        let mut at = None;
+        for &place in frames.iter().rev().take(DEEPEST) {
+            at = Some(self.child(at, place));
+        }
+        let node = at.unwrap_or_else(|| self.child(None, NO_STACK));
+        self.known.insert(stack, node);
+        node
+    }
+
+    fn child(&mut self, parent: Option<u32>, place: PlaceId) -> u32 {
+        let nodes = &mut self.nodes;
+        *self.children.entry((parent, place)).or_insert_with(|| {
+            nodes.push(StackTreeNode { parent, place });
+            // MOST_CELLS stacks of DEEPEST frames per figure stay far below 2^32.
+            u32::try_from(nodes.len() - 1).unwrap_or(u32::MAX)
+        })
+    }
+}

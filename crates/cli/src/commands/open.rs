@@ -1,0 +1,90 @@
+//! `fathom open` and `fathom html`: the page with all views, in the browser or in a file.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use facts::Recording;
+use report::diff::{DiffOptions, RunFigures};
+use report::{Diff, Document, Options, View};
+
+use crate::arguments::{HtmlOptions, OpenOptions};
+use crate::exit::{CANNOT_MEASURE, Failure, USAGE};
+
+/// Serves the page until it is interrupted.
+pub fn open(options: &OpenOptions) -> Result<ExitCode, Failure> {
+    let directory = super::result_directory(options.result.as_ref())?;
+    with_site(&directory, options.with.as_deref(), |site| {
+        let server = web::Server::bind(options.port).map_err(cannot)?;
+        let address = server.address();
+        super::print(&format!("{address}\n"))?;
+        if options.no_browser || !opens_in_browser(&address) {
+            eprintln!("fathom: open this address in a browser of this machine; Ctrl-C ends it");
+        }
+        server.serve(site).map_err(cannot)?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Writes the page as one file.
+pub fn html(options: &HtmlOptions) -> Result<ExitCode, Failure> {
+    let directory = super::result_directory(options.result.as_ref())?;
+    with_site(&directory, options.with.as_deref(), |site| {
+        let page = web::page(site);
+        let name = options.output.display();
+        std::fs::write(&options.output, &page).map_err(|error| {
+            Failure::new(
+                CANNOT_MEASURE,
+                anyhow::Error::new(error).context(format!("cannot write {name}")),
+            )
+        })?;
+        eprintln!("fathom: {name}: {:.1} MB", page.len() as f64 / 1e6);
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn cannot(error: web::WebError) -> Failure {
+    Failure::new(CANNOT_MEASURE, error)
+}
+
+fn with_site(
+    directory: &Path,
+    with: Option<&Path>,
+    show: impl FnOnce(&web::Site<'_>) -> Result<ExitCode, Failure>,
+) -> Result<ExitCode, Failure> {
+    let (recording, problems) = super::report::open_with_problems(directory)?;
+    let working_directory = PathBuf::from(&recording.run.working_directory);
+    let sources = |path: &str| super::report::read_source(&working_directory.join(path));
+    let name = super::shown_name(directory);
+    let site = web::Site::new(&recording, &name, problems, &sources);
+    let Some(other) = with else { return show(&site) };
+    let compared = super::report::open(other)?;
+    let diff = difference((&recording, &name), (&compared, &super::shown_name(other)))?;
+    show(&site.comparing(&diff))
+}
+
+/// What `fathom diff BASE NEW` shows, with all rows.
+fn difference(base: (&Recording, &str), new: (&Recording, &str)) -> Result<Document, Failure> {
+    let usage = |error| Failure::new(USAGE, error);
+    let table = Options { view: View::Hotspots, ..Options::default() };
+    let options = DiffOptions::new(table, None).map_err(usage)?;
+    let figures = |(recording, name): (&Recording, &str)| {
+        RunFigures::of(recording, name, &options).map_err(usage)
+    };
+    let (base, new) = ([figures(base)?], [figures(new)?]);
+    let diff = Diff::new(&base, &new, &options, &[], None).map_err(usage)?;
+    Ok(Document::Diff(Box::new(diff)))
+}
+
+/// Starts the user's browser; whether there is one to start.
+fn opens_in_browser(address: &str) -> bool {
+    let has_screen =
+        ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
+    has_screen
+        && Command::new("xdg-open")
+            .arg(address)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .is_ok()
+}

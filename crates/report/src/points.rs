@@ -1,0 +1,82 @@
+//! `points`: single accesses of bursts by object, for drawings of address over time.
+//!
+//! What not: a view of the command line; nothing can be summed of it.
+
+use std::collections::BTreeMap;
+
+use analysis::access_points::access_points;
+use facts::Burst;
+use serde::Serialize;
+
+use crate::Prepared;
+
+#[derive(Serialize)]
+struct PointsDocument {
+    view: &'static str,
+    result: String,
+    bursts: Vec<BurstEntry>,
+    objects: BTreeMap<String, PointColumns>,
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct BurstEntry {
+    /// Seconds from the start of the recording.
+    time: f64,
+    thread: String,
+}
+
+/// One entry per point.
+#[derive(Serialize, Default)]
+struct PointColumns {
+    /// Position in `bursts`.
+    burst: Vec<usize>,
+    /// Iterations that the burst had executed before.
+    step: Vec<u64>,
+    /// Bytes from the start of the object's block, variable or region.
+    offset: Vec<u64>,
+    /// 1: a store.
+    store: Vec<u8>,
+}
+
+/// The document as JSON on one line.
+#[must_use]
+pub fn points(prepared: &Prepared<'_>, result: &str) -> String {
+    let profile = &*prepared.profile;
+    let found = access_points(profile, &prepared.code, &prepared.objects);
+    let mut positions = std::collections::HashMap::new();
+    let mut bursts: Vec<BurstEntry> = Vec::new();
+    let mut objects: BTreeMap<String, PointColumns> = BTreeMap::new();
+    let entry = |burst: &Burst| BurstEntry {
+        time: burst.time.seconds(),
+        thread: profile
+            .threads
+            .find(burst.pid, burst.tid)
+            .map_or_else(String::new, |thread| profile.threads.get(thread).label()),
+    };
+    for burst in &profile.recording.bursts {
+        positions.entry(burst.id).or_insert_with(|| {
+            bursts.push(entry(burst));
+            bursts.len() - 1
+        });
+    }
+    let mut by_id: Vec<_> = found.into_iter().collect();
+    by_id.sort_by_key(|(id, _)| *id);
+    for (id, points) in by_id {
+        let columns = objects.entry(prepared.objects.get(id).name.clone()).or_default();
+        for point in points {
+            let Some(&burst) = positions.get(&point.burst) else { continue };
+            columns.burst.push(burst);
+            columns.step.push(point.step);
+            columns.offset.push(point.offset.0);
+            columns.store.push(u8::from(point.store));
+        }
+    }
+    let notes = vec![
+        "The first accesses of each burst: they show patterns, and cannot be summed.".to_owned(),
+    ];
+    let document =
+        PointsDocument { view: "points", result: result.to_owned(), bursts, objects, notes };
+    // Only maps with keys that are not text can fail to serialise, and there are none.
+    serde_json::to_string(&document).unwrap_or_default()
+}

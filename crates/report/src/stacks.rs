@@ -1,0 +1,221 @@
+//! `stacks`: call stacks with their figures as one compact document, for a page that makes trees, flame graphs and
+//! groupings of it on its own.
+//!
+//! What for: a filter or another grouping costs a page no question to anybody. What not: a view of the command line.
+//! Tables are arrays, and refer to each other by position; `docs/format/stacks.md` has the meaning of each.
+
+use analysis::faults::fault_scales;
+use analysis::heap::heap_sums;
+use analysis::stack_cells::{FigureCells, StackCells, StackFigure, stack_cells};
+use analysis::{PlaceId, Profile, Selection};
+use facts::Metric;
+use serde::Serialize;
+
+use crate::json::{significant, tidy};
+use crate::{Filter, Prepared, ReportError};
+
+#[derive(Serialize)]
+struct StacksDocument {
+    view: &'static str,
+    result: String,
+    elapsed: f64,
+    threads: Vec<ThreadEntry>,
+    modules: Vec<String>,
+    files: Vec<String>,
+    functions: FunctionColumns,
+    nodes: NodeColumns,
+    figures: Vec<Figure>,
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ThreadEntry {
+    label: String,
+    process: String,
+    start: f64,
+    end: f64,
+}
+
+#[derive(Serialize, Default)]
+struct FunctionColumns {
+    name: Vec<String>,
+    module: Vec<usize>,
+    /// -1: not known.
+    file: Vec<i64>,
+}
+
+#[derive(Serialize, Default)]
+struct NodeColumns {
+    /// -1: a root.
+    parent: Vec<i64>,
+    function: Vec<usize>,
+    /// 0: not known.
+    line: Vec<u32>,
+    /// 1: inlined into its caller.
+    inlined: Vec<u8>,
+}
+
+#[derive(Serialize)]
+struct Figure {
+    key: &'static str,
+    label: &'static str,
+    /// Everything, whatever is selected.
+    whole: Metric,
+    /// What an amount of 1 is in the unit of `whole`.
+    factor: f64,
+    records: u64,
+    left_out: f64,
+    bin_seconds: f64,
+    cells: CellColumns,
+}
+
+#[derive(Serialize, Default)]
+struct CellColumns {
+    node: Vec<u32>,
+    thread: Vec<usize>,
+    bin: Vec<u32>,
+    kernel: Vec<u8>,
+    amount: Vec<f64>,
+}
+
+/// The document as JSON on one line. Filters on time, thread and process choose what is in it; others are for the page.
+///
+/// # Errors
+/// When a filter matches nothing.
+pub fn stacks(
+    prepared: &Prepared<'_>,
+    filters: &[Filter],
+    result: &str,
+) -> Result<String, ReportError> {
+    let profile = &*prepared.profile;
+    let selection = Selection::resolve(profile, filters)?;
+    let found = stack_cells(profile, &selection);
+    let document = document(profile, &found, result);
+    // Only maps with keys that are not text can fail to serialise, and there are none.
+    Ok(serde_json::to_string(&document).unwrap_or_default())
+}
+
+fn document(profile: &Profile<'_>, found: &StackCells, result: &str) -> StacksDocument {
+    let thread = |thread: &analysis::Thread| ThreadEntry {
+        label: thread.label(),
+        process: profile.threads.process_label(thread.pid),
+        start: thread.start.seconds(),
+        end: thread.end.seconds(),
+    };
+    let mut names = Names::default();
+    let nodes = nodes(profile, found, &mut names);
+    let figures: Vec<Figure> = found.figures.iter().map(|cells| figure(profile, cells)).collect();
+    let notes = figures.iter().filter(|figure| figure.left_out > 0.0).map(|figure| {
+        format!(
+            "{}: {:.1} % of it is in stacks too small to be told apart, which are left out here.",
+            figure.label,
+            figure.left_out * figure.factor / figure.whole.value.unwrap_or(1.0) * 100.0
+        )
+    });
+    StacksDocument {
+        view: "stacks",
+        result: result.to_owned(),
+        elapsed: profile.elapsed().seconds(),
+        threads: profile.threads.all().iter().map(thread).collect(),
+        modules: names.modules.list,
+        files: names.files.list,
+        functions: names.functions,
+        nodes,
+        notes: notes.collect(),
+        figures,
+    }
+}
+
+fn nodes(profile: &Profile<'_>, found: &StackCells, names: &mut Names) -> NodeColumns {
+    let mut columns = NodeColumns::default();
+    for node in &found.nodes {
+        let place = profile.stacks.places[node.place.index()];
+        columns.parent.push(node.parent.map_or(-1, i64::from));
+        columns.function.push(names.function(profile, node.place));
+        columns.line.push(place.line.unwrap_or(0));
+        columns.inlined.push(u8::from(place.inlined));
+    }
+    columns
+}
+
+/// Texts that are told once.
+#[derive(Default)]
+struct Texts {
+    list: Vec<String>,
+    known: std::collections::HashMap<String, usize>,
+}
+
+impl Texts {
+    fn position(&mut self, text: &str) -> usize {
+        if let Some(&known) = self.known.get(text) {
+            return known;
+        }
+        self.list.push(text.to_owned());
+        self.known.insert(text.to_owned(), self.list.len() - 1);
+        self.list.len() - 1
+    }
+}
+
+#[derive(Default)]
+struct Names {
+    modules: Texts,
+    files: Texts,
+    functions: FunctionColumns,
+    known: std::collections::HashMap<usize, usize>,
+}
+
+impl Names {
+    fn function(&mut self, profile: &Profile<'_>, place: PlaceId) -> usize {
+        let id = profile.stacks.places[place.index()].function.index();
+        if let Some(&known) = self.known.get(&id) {
+            return known;
+        }
+        let function = profile.stacks.function_of(place);
+        let file = function.file.as_ref().map(|file| self.files.position(file) as i64);
+        self.functions.name.push(function.name.clone());
+        self.functions.module.push(self.modules.position(&profile.stacks.module_of(place).name));
+        self.functions.file.push(file.unwrap_or(-1));
+        self.known.insert(id, self.functions.name.len() - 1);
+        self.functions.name.len() - 1
+    }
+}
+
+fn figure(profile: &Profile<'_>, found: &FigureCells) -> Figure {
+    let (key, label) = match found.figure {
+        StackFigure::CpuTime => ("cpu_time", "CPU time"),
+        StackFigure::PageFaults => ("page_faults", "Page faults"),
+        StackFigure::Allocations => ("allocations", "Allocations"),
+        StackFigure::AllocatedBytes => ("bytes_allocated", "Bytes allocated"),
+    };
+    let of_scale = |scale: &analysis::Scale| {
+        let whole = scale.whole_quantity();
+        let amount = scale.whole().amount() as f64;
+        let factor = whole.value.filter(|_| amount > 0.0).map_or(1.0, |value| value / amount);
+        (whole, factor)
+    };
+    let (whole, factor) = match found.figure {
+        StackFigure::CpuTime => of_scale(&profile.cpu_scale()),
+        StackFigure::PageFaults => of_scale(&fault_scales(profile.recording).all),
+        // Weights of blocks drawn by lot make their sums right already.
+        StackFigure::Allocations => (heap_sums(profile.recording).allocations, 1.0),
+        StackFigure::AllocatedBytes => (heap_sums(profile.recording).bytes, 1.0),
+    };
+    let mut cells = CellColumns::default();
+    for cell in &found.cells {
+        cells.node.push(cell.node);
+        cells.thread.push(cell.thread.index());
+        cells.bin.push(cell.bin);
+        cells.kernel.push(u8::from(cell.kernel));
+        cells.amount.push(significant(cell.amount));
+    }
+    Figure {
+        key,
+        label,
+        whole: tidy(whole),
+        factor,
+        records: found.records,
+        left_out: found.left_out,
+        bin_seconds: found.bin.seconds(),
+        cells,
+    }
+}

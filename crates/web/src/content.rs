@@ -1,0 +1,189 @@
+//! What the page can ask, and what of it a self-contained page carries.
+
+use facts::Recording;
+use report::{Document, Options, Prepared, View, build_prepared};
+use serde_json::json;
+
+use crate::WebError;
+use crate::compact::compact;
+use crate::query::Query;
+use crate::texts;
+
+/// Questions whose answers a self-contained page carries; the page asks these words. Limits keep the file small:
+/// tables are sorted by weight, and say how much was cut.
+pub const EMBEDDED: [&str; 31] = [
+    "summary",
+    "stacks",
+    "points",
+    "hotspots?group=function&limit=400",
+    "bandwidth",
+    "latency",
+    "timeline?limit=400",
+    "timeline?group=thread&limit=120",
+    "threads?limit=200",
+    "objects?limit=250",
+    "objects?group=object,function&limit=250",
+    "objects?group=object,field&limit=400",
+    "bandwidth?group=module,function&limit=250",
+    "bandwidth?group=source-line&limit=400",
+    "latency?group=module,function&limit=250",
+    "latency?group=source-line&limit=400",
+    "accesses?limit=300",
+    "reuse?limit=60",
+    "working-set",
+    "sharing?limit=100",
+    "roofline?limit=100",
+    "allocations?group=function&limit=250",
+    "allocations?group=call-stack&limit=100",
+    "faults?limit=200",
+    "waits?limit=200",
+    "kernel?limit=200",
+    "findings",
+    "callers?limit=400",
+    "callees?limit=400",
+    "hotspots?group=source-line&limit=400",
+    "hotspots?group=module&limit=200",
+];
+
+/// Source files that a self-contained page carries.
+const EMBEDDED_TEXTS: usize = 16;
+/// Bytes of all of them together.
+const ALL_TEXTS: usize = 1_500_000;
+/// Rows that are sent when the page names no limit: more are for files, not for people.
+const MOST_ROWS: usize = 5000;
+
+/// A result that pages are made of.
+pub struct Site<'a> {
+    prepared: Prepared<'a>,
+    name: String,
+    problems: Vec<String>,
+    sources: &'a (dyn Fn(&str) -> Option<String> + Sync),
+    compared: Option<String>,
+}
+
+impl<'a> Site<'a> {
+    /// `name` is what the user calls the result, `problems` what was wrong with it when it was opened. `sources` returns
+    /// the text of a file that the result names, as for `report::build`.
+    pub fn new(
+        recording: &'a Recording,
+        name: &str,
+        problems: Vec<String>,
+        sources: &'a (dyn Fn(&str) -> Option<String> + Sync),
+    ) -> Site<'a> {
+        let (prepared, name) = (Prepared::new(recording), name.to_owned());
+        Site { prepared, name, problems, sources, compared: None }
+    }
+
+    /// Adds what changed against another result, as `fathom diff` tells it.
+    #[must_use]
+    pub fn comparing(self, diff: &Document) -> Site<'a> {
+        Site { compared: Some(compact(&diff.json())), ..self }
+    }
+
+    /// What the user calls the result.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The answer to a question such as `hotspots?group=function`, as JSON.
+    ///
+    /// # Errors
+    /// When it is no question, or the recording does not have what it asks for.
+    pub fn answer(&self, question: &str) -> Result<String, WebError> {
+        let query = Query::parse(question).ok_or_else(|| WebError::Query(question.to_owned()))?;
+        match query.name.as_str() {
+            "stacks" => Ok(report::stacks(&self.prepared, &query.filters()?, &self.name)?),
+            "points" => Ok(report::points(&self.prepared, &self.name)),
+            "text" => {
+                let file = query.value("file").unwrap_or_default();
+                let text = texts::text(self.prepared.recording(), self.sources, file);
+                let text = text.ok_or_else(|| WebError::NoText(file.to_owned()))?;
+                Ok(json!({ "file": file, "text": text }).to_string())
+            }
+            "diff" => self.compared.clone().ok_or(WebError::NothingToCompare),
+            _ => Ok(compact(&self.document(&query.options(&self.name)?)?.json())),
+        }
+    }
+
+    fn document(&self, options: &Options) -> Result<Document, WebError> {
+        let limit = match options.view {
+            View::Summary => None,
+            _ => Some(options.limit.unwrap_or(MOST_ROWS).min(MOST_ROWS)),
+        };
+        // The timeline reads a limit as a number of bins.
+        let limit =
+            if options.view == View::Timeline { options.limit.or(Some(400)) } else { limit };
+        let options = Options { limit, ..options.clone() };
+        Ok(build_prepared(&self.prepared, &options, &self.sources)?)
+    }
+
+    /// Everything that the page carries, as one JSON object. `everything`: for a page on its own; else only what a served
+    /// page shows first.
+    pub(crate) fn data(&self, everything: bool) -> String {
+        let mut documents: Vec<String> = Vec::new();
+        let mut add = |question: &str| {
+            let answer = match self.answer(question) {
+                Ok(answer) => answer,
+                Err(error) => json!({ "error": error.to_string() }).to_string(),
+            };
+            documents.push(format!("{}:{answer}", json!(question)));
+        };
+        if everything {
+            EMBEDDED.iter().for_each(|question| add(question));
+            self.texts().iter().for_each(|file| add(&format!("text?file={}", encoded(file))));
+        } else {
+            add("summary");
+        }
+        if self.compared.is_some() {
+            add("diff");
+        }
+        format!(
+            "{{\"mode\":{},\"result\":{},\"problems\":{},\"compares\":{},\"docs\":{{{}}}}}",
+            json!(if everything { "file" } else { "server" }),
+            json!(self.name),
+            json!(self.problems),
+            self.compared.is_some(),
+            documents.join(",")
+        )
+    }
+
+    /// The files with the most time, then those with the most accesses.
+    fn texts(&self) -> Vec<String> {
+        let mut files: Vec<String> = Vec::new();
+        for view in [View::Hotspots, View::Accesses] {
+            let options = Options {
+                view,
+                group: vec![report::Key::SourceLine],
+                limit: Some(1000),
+                ..Options::default()
+            };
+            if let Ok(Document::Table(table)) = self.document(&options) {
+                files.extend(texts::files_of(&table, EMBEDDED_TEXTS));
+            }
+        }
+        let mut all = 0;
+        let mut chosen: Vec<String> = Vec::new();
+        for file in files {
+            if chosen.contains(&file) || chosen.len() >= EMBEDDED_TEXTS {
+                continue;
+            }
+            let length =
+                texts::text(self.prepared.recording(), self.sources, &file).map(|text| text.len());
+            if let Some(length) =
+                length.filter(|length| *length <= texts::LONGEST && all + length <= ALL_TEXTS)
+            {
+                all += length;
+                chosen.push(file);
+            }
+        }
+        chosen
+    }
+}
+
+/// As JavaScript's `encodeURIComponent` writes it, so that both sides ask with the same words.
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(&byte);
+    let one =
+        |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(one).collect()
+}

@@ -1,0 +1,26 @@
+//! What can go wrong between a browser and us.
+
+/// Why there is no page, or no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum WebError {
+    /// The question is none, or asks for what the recording does not have.
+    #[error(transparent)]
+    Report(#[from] report::ReportError),
+    /// A part of the query that is not understood.
+    #[error(
+        "the page asked '{0}', which is no question: this page and this program are not of one version"
+    )]
+    Query(String),
+    /// A source file that the result does not name, or that is not there.
+    #[error("{0}: no such source file is named by this result, or it is not readable here")]
+    NoText(String),
+    /// No second result was given.
+    #[error("there is nothing to compare with: fathom open A --with B")]
+    NothingToCompare,
+    /// The socket cannot be had.
+    #[error("cannot listen on 127.0.0.1: {0}")]
+    Listen(std::io::Error),
+    /// No randomness for the token.
+    #[error("cannot read 16 bytes from /dev/urandom for the address's secret: {0}")]
+    NoToken(std::io::Error),
+}

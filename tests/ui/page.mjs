@@ -1,0 +1,191 @@
+// Clicks through the page in real Chromium and asserts what is shown.
+//
+//   node tests/ui/page.mjs CHROMIUM ADDRESS          (ADDRESS: http://127.0.0.1:... or file:///...)
+//
+// The result behind it is the one that crates/web/tests/browser.rs makes: names in it are hostile on purpose.
+
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+
+const require = createRequire(new URL("../../ui/package.json", import.meta.url));
+const { chromium } = require("playwright-core");
+
+const [executablePath, address] = process.argv.slice(2);
+const served = address.startsWith("http:");
+const HOSTILE = "<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script>";
+
+const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
+const faults = [];
+page.on("pageerror", (error) => faults.push(String(error)));
+page.on("console", (message) => message.type() === "error" && faults.push(message.text()));
+page.on("dialog", (dialog) => faults.push("a dialog: " + dialog.message()));
+const asked = [];
+page.on("request", (request) => asked.push(request.url()));
+
+const steps = [];
+const step = (name, run) => steps.push([name, run]);
+const tab = (name) => page.getByRole("tab", { name, exact: true }).click();
+const view = page.locator("#view");
+const shows = async (text) => view.getByText(text, { exact: false }).first().waitFor({ timeout: 5000 });
+
+step("summary", async () => {
+  await page.goto(address);
+  await shows("What limits this program");
+  await shows("Top functions");
+  await view.getByRole("button", { name: "hot_loop" }).first().waitFor();
+  // Every figure says where it comes from.
+  assert.match(await view.locator(".value").first().getAttribute("title"), /counted|sampled/);
+});
+step("hostile names are text", async () => {
+  await tab("Bottom-up");
+  await view.getByText(HOSTILE).first().waitFor();
+  assert.equal(await page.locator("img").count(), 0);
+  assert.equal(await page.evaluate(() => document.scripts.length), 2);
+});
+step("bottom-up by thread", async () => {
+  await view.getByLabel("Grouping").selectOption("thread,function");
+  await shows("worker (101)");
+  await view.getByLabel("Grouping").selectOption("function");
+});
+step("rows open by key, and the stack is beside them", async () => {
+  const rows = view.getByRole("treegrid").getByRole("row");
+  await rows.filter({ hasText: "hot_loop" }).first().click({ position: { x: 320, y: 10 } });
+  await page.keyboard.press("ArrowRight");
+  await rows.filter({ hasText: "main" }).first().waitFor();
+  await page.getByRole("complementary", { name: "Call stack" }).getByText("main").first().waitFor();
+});
+step("search", async () => {
+  await view.getByLabel("Find a function").fill("no such function");
+  assert.equal(await view.getByRole("treegrid").getByRole("row").count(), 1);
+  await view.getByLabel("Find a function").fill("");
+});
+step("other figures", async () => {
+  await view.getByLabel("Figure").selectOption("page_faults");
+  await shows("page faults chosen");
+  await view.getByLabel("Figure").selectOption("cpu_time");
+});
+step("top-down", async () => {
+  await tab("Top-down");
+  await view.getByRole("treegrid").getByRole("row").filter({ hasText: "hot_loop" }).first().waitFor();
+});
+step("flame graph by keys", async () => {
+  await tab("Flame graph");
+  await view.locator("canvas").focus();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  assert.match(await view.locator(".told").textContent(), /main|start_thread/);
+  await page.keyboard.press("Enter");
+  await view.getByRole("button", { name: "Zoom out" }).click();
+  await view.getByLabel("Inverted (callers)").check();
+});
+step("a function as filter, in the address", async () => {
+  await tab("Bottom-up");
+  await view.getByRole("treegrid").getByRole("row").filter({ hasText: "hot_loop" }).first().click({ position: { x: 320, y: 10 } });
+  await view.getByRole("button", { name: "Filter by this function" }).click();
+  await page.getByRole("group", { name: "Filters" }).getByText("function: hot_loop").waitFor();
+  assert.match(page.url(), /function=hot_loop/);
+  await page.getByRole("button", { name: "Clear all" }).click();
+  assert.doesNotMatch(page.url(), /function=/);
+});
+step("a selection of time filters the other views", async () => {
+  await tab("Timeline");
+  const lanes = view.locator(".lanes svg");
+  const box = await lanes.boundingBox();
+  // The second half belongs to another function.
+  await page.mouse.move(box.x + 150 + (box.width - 160) * 0.6, box.y + 60);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 150 + (box.width - 160) * 0.98, box.y + 60, { steps: 4 });
+  await page.mouse.up();
+  await page.getByRole("group", { name: "Filters" }).getByText("time:").waitFor();
+  await tab("Bottom-up");
+  const rows = view.getByRole("treegrid").getByRole("row");
+  await rows.filter({ hasText: "late_phase" }).first().waitFor();
+  assert.equal(await rows.filter({ hasText: "hot_loop" }).count(), 0);
+  await page.getByRole("button", { name: "Clear all" }).click();
+  await rows.filter({ hasText: "hot_loop" }).first().waitFor();
+});
+step("timeline by keys", async () => {
+  await tab("Timeline");
+  await view.locator(".lanes").focus();
+  await page.keyboard.press("+");
+  await view.getByRole("button", { name: "Whole run" }).click();
+  await view.getByText("worker (101)").first().click();
+  await page.getByRole("group", { name: "Filters" }).getByText("thread: worker (101)").waitFor();
+  await page.getByRole("button", { name: "Clear all" }).click();
+});
+step("source, with its text and without", async () => {
+  await tab("Source");
+  await shows("sum += values[i];");
+  const hot = view.getByRole("grid", { name: /Source of/ }).getByRole("row").filter({ hasText: "sum += values[i];" });
+  assert.match(await hot.getAttribute("class"), /heat4/);
+  await view.getByLabel("File").selectOption("/src/gone.c");
+  await shows("Lines are shown by number");
+});
+step("objects, roofline and every table say what there is not", async () => {
+  await tab("Memory objects");
+  await shows("n/a");
+  await tab("Roofline");
+  await shows(/peaks of this machine are not known|No function has both/);
+  await tab("Tables");
+  const options = await view.getByLabel("Table").locator("option").evaluateAll((all) => all.map((one) => one.value));
+  for (const option of options) {
+    await view.getByLabel("Table").selectOption(option);
+    await view.locator(".grid, .empty").first().waitFor();
+    assert.equal(await view.locator(".failed").count(), 0, option);
+  }
+});
+step("tables are saved as CSV", async () => {
+  await view.getByLabel("Table").selectOption("hotspots?group=function&limit=400");
+  await view.getByRole("grid").waitFor();
+  const [download] = await Promise.all([page.waitForEvent("download"), view.getByRole("button", { name: "CSV" }).click()]);
+  const chunks = [];
+  for await (const chunk of await download.createReadStream()) chunks.push(chunk);
+  const text = Buffer.concat(chunks).toString();
+  assert.match(text, /^function,file,line,module,cpu_time,cpu_time_low,cpu_time_high,cpu_time_evidence,/);
+  assert.match(text, /hot_loop,\/src\/hot\.c,12,program,/);
+});
+step("drawings are saved as SVG", async () => {
+  await tab("Timeline");
+  const [download] = await Promise.all([page.waitForEvent("download"), view.getByRole("button", { name: "SVG" }).first().click()]);
+  assert.equal(download.suggestedFilename(), "timeline.svg");
+});
+step("keys choose views, back goes back", async () => {
+  await page.locator("body").press("1");
+  await shows("Top functions");
+  await page.goBack();
+  await view.locator(".lanes").waitFor();
+});
+step("an address opens the same again", async () => {
+  await page.goto(address + "#view=source&file=%2Fsrc%2Fhot.c&line=12");
+  await page.reload();
+  const chosen = view.getByRole("grid", { name: /Source of/ }).locator("[aria-selected=true]").filter({ hasText: "sum +=" });
+  await chosen.waitFor();
+});
+step("dark and light", async () => {
+  const back = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const before = await back();
+  await page.getByRole("button", { name: "Light or dark" }).click();
+  assert.notEqual(await back(), before);
+});
+step("nothing is asked of anybody else", async () => {
+  const own = served ? new URL(address).origin : "file:";
+  const foreign = asked.filter((url) => !url.startsWith(own) && !url.startsWith("data:") && !url.startsWith("blob:"));
+  assert.deepEqual(foreign, []);
+  if (!served) assert.equal(asked.filter((url) => !url.startsWith("file:")).filter((url) => url.startsWith("http")).length, 0);
+});
+
+let failed = 0;
+for (const [name, run] of steps) {
+  try {
+    await run();
+    console.log(`ok ${name}`);
+  } catch (error) {
+    failed += 1;
+    console.log(`FAILED ${name}: ${String(error?.message ?? error).split("\n").slice(0, 6).join(" | ")}`);
+    await page.goto(address).catch(() => {});
+  }
+}
+if (faults.length > 0) console.log(`FAILED: the console has errors: ${faults.slice(0, 5).join(" | ")}`);
+await browser.close();
+process.exit(failed > 0 || faults.length > 0 ? 1 : 0);

@@ -1,0 +1,3 @@
+// Style sheets are imported for their effect; vite puts them into one file.
+
+declare module "*.css";

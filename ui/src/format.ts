@@ -1,0 +1,66 @@
+// Numbers for people.
+
+import type { Metric } from "./types";
+
+const STEPS: [number, string][] = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
+
+/** Three significant digits. */
+export function digits(value: number): string {
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 99.95 && size < 1e6) return Math.round(value).toLocaleString("en");
+  if (size >= 1e-3 && size < 1e6) return String(Number(value.toPrecision(3)));
+  return value.toExponential(2);
+}
+
+function scaled(value: number, base: number, names: string[]): string {
+  let at = 0;
+  while (Math.abs(value) >= base && at + 1 < names.length) {
+    value /= base;
+    at += 1;
+  }
+  return at === 0 ? `${digits(value)} ${names[0]}`.trim() : `${value.toPrecision(3)} ${names[at]}`;
+}
+
+export function bytes(value: number): string {
+  return scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]);
+}
+
+export function count(value: number): string {
+  return scaled(value, 1000, ["", "k", "M", "G", "T"]);
+}
+
+export function seconds(value: number): string {
+  if (value === 0) return "0 s";
+  const [factor, unit] = STEPS.find(([least]) => Math.abs(value) >= least) ?? STEPS[3]!;
+  return `${digits(value / factor)} ${unit}`;
+}
+
+export function percent(value: number): string {
+  return Math.abs(value) < 0.05 && value !== 0 ? "<0.1 %" : `${value.toFixed(1)} %`;
+}
+
+export function amount(value: number, unit: string): string {
+  switch (unit) {
+    case "s": return seconds(value);
+    case "bytes": return bytes(value);
+    case "percent": return percent(value);
+    case "count": return count(value);
+    case "count/s": return count(value) + "/s";
+    default: return `${digits(value)} ${unit}`;
+  }
+}
+
+/** What hovering over a figure tells. */
+export function provenance(metric: Metric): string {
+  if (metric.value === undefined) return `not available: ${metric.note ?? "no reason is known"}`;
+  const parts = [amount(metric.value, metric.unit)];
+  if (metric.low !== undefined && metric.high !== undefined && metric.low < metric.high) {
+    parts.push(`95 % between ${amount(metric.low, metric.unit)} and ${amount(metric.high, metric.unit)}`);
+  }
+  if (metric.evidence) parts.push(metric.evidence);
+  if (metric.samples > 1) parts.push(`${count(metric.samples)} observations`);
+  if (metric.lost) parts.push(`${count(metric.lost)} lost`);
+  if (metric.note) parts.push(metric.note);
+  return parts.join(", ");
+}

@@ -1,0 +1,251 @@
+// Written by crates/web/tests/types.rs from docs/format/summary.schema.json and the names of the command line.
+
+import type { Metric } from "./types";
+
+export type ViewName = "summary" | "hotspots" | "callers" | "callees" | "source" | "faults" | "timeline" | "threads" | "accesses" | "bandwidth" | "latency" | "reuse" | "working-set" | "sharing" | "roofline" | "allocations" | "waits" | "kernel" | "findings" | "objects" | "stacks" | "points";
+export type EvidenceName = "counted" | "sampled" | "timed" | "traced" | "simulated" | "estimated" | "calibrated";
+/** What a page on its own can answer. */
+export type Embedded = "summary" | "stacks" | "points" | "hotspots?group=function&limit=400" | "bandwidth" | "latency" | "timeline?limit=400" | "timeline?group=thread&limit=120" | "threads?limit=200" | "objects?limit=250" | "objects?group=object,function&limit=250" | "objects?group=object,field&limit=400" | "bandwidth?group=module,function&limit=250" | "bandwidth?group=source-line&limit=400" | "latency?group=module,function&limit=250" | "latency?group=source-line&limit=400" | "accesses?limit=300" | "reuse?limit=60" | "working-set" | "sharing?limit=100" | "roofline?limit=100" | "allocations?group=function&limit=250" | "allocations?group=call-stack&limit=100" | "faults?limit=200" | "waits?limit=200" | "kernel?limit=200" | "findings" | "callers?limit=400" | "callees?limit=400" | "hotspots?group=source-line&limit=400" | "hotspots?group=module&limit=200";
+export const VIEWS: [ViewName, string][] = [
+  ["summary", "the whole recording on one page"],
+  ["hotspots", "self and total time per function, line, module, thread, process or call stack"],
+  ["callers", "functions and who calls them, as a tree"],
+  ["callees", "functions and what they call, as a tree"],
+  ["source", "time per line beside the source text"],
+  ["faults", "page faults per function, line, module, thread, process or call stack"],
+  ["timeline", "CPU time, page faults and memory over time"],
+  ["threads", "threads with their lifetimes and CPU time"],
+  ["accesses", "traced memory accesses per instruction, function, line or module: pattern, cache lines"],
+  ["bandwidth", "traffic with memory over time, or per function, line, module or thread"],
+  ["latency", "how long loads take, as a histogram or per function, line or module"],
+  ["reuse", "miss ratio by cache size, size to block for and TLB reach per function, line or module"],
+  ["working-set", "memory pages touched by bursts, over time"],
+  ["sharing", "cache lines that threads take from each other: false and true sharing"],
+  ["roofline", "floating-point operations and bytes per function, line or module"],
+  ["allocations", "heap blocks per function, line, module, thread, process or call stack: bytes, peak, leaks"],
+  ["waits", "what threads waited for and where: locks, barriers, I/O, sleep"],
+  ["kernel", "entries into the kernel per cause, process, thread, CPU or over time: count and time"],
+  ["findings", "what is slow for a known reason, where, what to do, and what it would gain"],
+  ["objects", "loads, stores, traffic, latency and strides per memory object, and by function, line, cache line, offset or field in it"],
+];
+
+export type Cache = {
+  bytes: number;
+  instances: number;
+  kind: "data" | "instruction" | "unified";
+  level: number;
+  line_bytes: number;
+  shared_by: number;
+  ways: number | null;
+};
+
+export type Finding = {
+  advice: string;
+  evidence: ({
+    metric: Metric;
+    what: string;
+  })[];
+  id: string;
+  next_command: string;
+  predicted_gain: Metric;
+  severity: "info" | "low" | "medium" | "high";
+  title: string;
+  where: {
+    file: string | null;
+    function: string | null;
+    line: number | null;
+    object: string | null;
+  };
+};
+
+export type Function = {
+  cpu_time: Metric;
+  file: string | null;
+  function: string;
+  line: number | null;
+  module: string;
+  self_percent: Metric;
+  total_percent: Metric;
+};
+
+export type Host = {
+  caches: (Cache)[];
+  container: string | null;
+  cores: number;
+  cpu: string;
+  kernel: string;
+  logical_cpus: number;
+  memory_bytes: number;
+  numa_nodes: number;
+  os: string;
+  page_bytes: number;
+  pmu: (string)[];
+  sockets: number;
+  virtualised: string | null;
+};
+
+export type Levels = {
+  dram: Metric;
+  l1: Metric;
+  l2: Metric;
+  l3: Metric;
+};
+
+export type Object = {
+  dram_percent: Metric;
+  dram_read: Metric;
+  dram_write: Metric;
+  latency: Metric;
+  loads: Metric;
+  object: string;
+  object_bytes: Metric;
+  object_kind: "heap" | "global" | "stack" | "mapping";
+  stores: Metric;
+};
+
+export type Summary = {
+  analysis: "memory-access" | "hotspots" | "memory-consumption" | "system-overview";
+  arithmetic_intensity: Metric;
+  average_load_latency: Metric;
+  classification: "bandwidth-bound" | "latency-bound" | "tlb-bound" | "core-bound" | null;
+  classification_reason: string;
+  command: (string)[];
+  context_switches: Metric;
+  coverage: {
+    bursts: Metric;
+    cpu_time: Metric;
+    records: Metric;
+    refused: ({
+      percent: Metric;
+      reason: string;
+    })[];
+    traced: Metric;
+  };
+  cpu_time: Metric;
+  cpu_utilisation: Metric;
+  dram_bandwidth: {
+    average: Metric;
+    bound_time_percent: Metric;
+    high_from: number | null;
+    histogram: ({
+      from: number;
+      time: Metric;
+      to: number;
+    })[];
+    medium_from: number | null;
+    observed_max: Metric;
+    read: Metric;
+    write: Metric;
+  };
+  dtlb: {
+    misses: Metric;
+    walk_time_percent: Metric;
+  };
+  elapsed: Metric;
+  elapsed_without_bandwidth_limit: Metric;
+  elapsed_without_misses: Metric;
+  exit: string;
+  exit_code: number | null;
+  exposed_load_latency: Metric;
+  fathom_version: string;
+  findings: (Finding)[];
+  first_checks: {
+    clock_throttles: Metric;
+    io_wait_percent: Metric;
+    quota_throttled: Metric;
+    swapped_pages: Metric;
+  };
+  flops: Metric;
+  heap: {
+    allocations: Metric;
+    bytes_allocated: Metric;
+    peak_bytes: Metric;
+  };
+  host: Host;
+  huge_page_share: Metric;
+  kernel_entries: {
+    count: Metric;
+    per_second: Metric;
+    ready_without_cpu: Metric;
+    switches: Metric;
+    time: Metric;
+    time_percent: Metric;
+  };
+  kernel_time_percent: Metric;
+  levels: Levels;
+  loads: Metric;
+  machine: {
+    dram_bandwidth_peak: Metric;
+    flops_peak: Metric;
+    load_latency: Levels;
+    page_fault_2m: Metric;
+    page_fault_4k: Metric;
+  };
+  memory_bound: Metric;
+  notes: (string)[];
+  other_cpu_percent: Metric;
+  overhead: Metric;
+  overhead_parts: {
+    burst_time: Metric;
+    consumer_cpu: Metric;
+    cpu_time: Metric;
+    slowdown: Metric;
+    stand_still: Metric;
+  };
+  page_faults: {
+    major: Metric;
+    minor: Metric;
+    time: Metric;
+    time_percent: Metric;
+  };
+  peak_resident: Metric;
+  processes: Metric;
+  result: string;
+  sampling: {
+    kernel_functions: boolean;
+    lost_events: number;
+    lost_faults: number;
+    lost_samples: number;
+    method: "perf-events" | "ptrace" | "proc-only";
+    period_seconds: number;
+    samples: number;
+    thinned_samples: number;
+  };
+  sampling_cost: Metric;
+  schema: 1;
+  state: "complete" | "incomplete";
+  stolen_percent: Metric;
+  stores: Metric;
+  target: "launched" | "attached" | "machine";
+  threading?: {
+    at_once: ({
+      percent: Metric;
+      threads: number;
+    })[];
+    effective_cpus: Metric;
+    ready_percent: Metric;
+    running_percent: Metric;
+    spinning_percent: Metric;
+    unknown_percent: Metric;
+    verdicts: ({
+      id: "balanced" | "single-threaded" | "in-turn" | "imbalanced" | "contended" | "oversubscribed" | "waits-outside" | "unexplained";
+      percent: number;
+      sentence: string;
+    })[];
+    waiting: ({
+      percent: Metric;
+      reason: string;
+    })[];
+    waiting_percent: Metric;
+  };
+  threads: Metric;
+  time_split: {
+    kernel: Metric;
+    page_faults: Metric;
+    thread_time: Metric;
+    user: Metric;
+    waiting: Metric;
+  };
+  top_functions: (Function)[];
+  top_objects: (Object)[];
+};

@@ -1,0 +1,105 @@
+// A table of any length of which only the visible rows are elements. Rows have one height.
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+
+export const ROW = 26;
+/** Rows above and below the visible ones, so that scrolling shows no gaps. */
+const MARGIN = 8;
+
+export interface GridColumn<R> {
+  key: string;
+  label: string;
+  title?: string;
+  number?: boolean;
+  /** A share of the room, as CSS takes it. */
+  width: string;
+  sort?: () => void;
+  sorted?: boolean;
+  cell: (row: R, index: number) => ComponentChildren;
+}
+
+interface Props<R> {
+  label: string;
+  columns: GridColumn<R>[];
+  rows: R[];
+  height: number;
+  role?: "grid" | "treegrid";
+  selected?: number;
+  rowProps?: (row: R) => Record<string, string | number | boolean>;
+  onSelect?: (row: R, index: number) => void;
+  onOpen?: (row: R, index: number) => void;
+  onKey?: (event: KeyboardEvent, row: R, index: number) => void;
+  /** Show this row when it changes. */
+  reveal?: number;
+}
+
+export function Grid<R>(props: Props<R>) {
+  const { columns, rows, height, selected = -1 } = props;
+  const body = useRef<HTMLDivElement>(null);
+  const [top, setTop] = useState(0);
+  const room = Math.max(ROW * 3, height - ROW);
+  const first = Math.max(0, Math.floor(top / ROW) - MARGIN);
+  const last = Math.min(rows.length, Math.ceil((top + room) / ROW) + MARGIN);
+  // Narrower than its columns at their least, the table scrolls.
+  const least = `${columns.reduce((sum, column) => sum + Number(/\d+(?=px)/.exec(column.width)?.[0] ?? 60) + 8, 12)}px`;
+  const template = columns.map((column) => column.width).join(" ");
+
+  const show = (index: number) => {
+    const element = body.current;
+    if (!element || index < 0) return;
+    const at = index * ROW;
+    if (at < element.scrollTop) element.scrollTop = at;
+    else if (at + ROW > element.scrollTop + room) element.scrollTop = at + ROW - room;
+  };
+  useEffect(() => {
+    if (props.reveal !== undefined && body.current) body.current.scrollTop = Math.max(0, props.reveal * ROW - room / 2);
+  }, [props.reveal, rows.length]);
+
+  const onKeyDown = (event: KeyboardEvent) => {
+    const page = Math.max(1, Math.floor(room / ROW) - 1);
+    const moves: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -rows.length, End: rows.length };
+    const move = moves[event.key];
+    const row = rows[selected];
+    if (move !== undefined) {
+      event.preventDefault();
+      const next = Math.min(rows.length - 1, Math.max(0, selected + move));
+      const chosen = rows[next];
+      if (chosen !== undefined) props.onSelect?.(chosen, next);
+      show(next);
+    } else if (row !== undefined) {
+      if (event.key === "Enter") props.onOpen?.(row, selected);
+      props.onKey?.(event, row, selected);
+    }
+  };
+
+  return (
+    <div class="grid" role={props.role ?? "grid"} aria-label={props.label} aria-rowcount={rows.length + 1} tabIndex={0} onKeyDown={onKeyDown}>
+      <div class="head row" role="row" style={{ gridTemplateColumns: template, minWidth: least }}>
+        {columns.map((column) => (
+          <div role="columnheader" key={column.key} class={column.number ? "number" : ""} title={column.title ?? column.label}
+            aria-sort={column.sorted ? "descending" : undefined}>
+            {column.sort ? <button onClick={column.sort}>{column.label}{column.sorted ? " ▾" : ""}</button> : column.label}
+          </div>
+        ))}
+      </div>
+      <div class="body" ref={body} style={{ height: `${Math.min(room, Math.max(1, rows.length) * ROW + 2)}px`, minWidth: least }}
+        onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
+        <div style={{ height: `${rows.length * ROW}px`, position: "relative" }}>
+          {rows.slice(first, last).map((row, at) => {
+            const index = first + at;
+            return (
+              <div class={index === selected ? "row selected" : "row"} role="row" key={index} aria-rowindex={index + 2}
+                aria-selected={index === selected} style={{ gridTemplateColumns: template, top: `${index * ROW}px` }}
+                {...props.rowProps?.(row)} onClick={() => props.onSelect?.(row, index)} onDblClick={() => props.onOpen?.(row, index)}>
+                {columns.map((column) => (
+                  <div role="gridcell" key={column.key} class={column.number ? "number" : ""}>{column.cell(row, index)}</div>
+                ))}
+              </div>
+            );
+          })}
+        </div>
+      </div>
+    </div>
+  );
+}

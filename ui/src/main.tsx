@@ -1,0 +1,147 @@
+// The page: tabs, the filter that all views share, keys. A view that fails says so and leaves the others alone.
+
+import { Component, render, type ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { load, type Data } from "./data";
+import { seconds } from "./format";
+import { Failed } from "./parts";
+import { filters, getState, update, useShown } from "./state";
+import { CallsView } from "./views/calls";
+import { CompareView } from "./views/compare";
+import { FlameView } from "./views/flame";
+import { ObjectsView } from "./views/objects";
+import { RooflineView } from "./views/roofline";
+import { SourceView } from "./views/source";
+import { SummaryView } from "./views/summary";
+import { TablesView } from "./views/tables";
+import { TimelineView } from "./views/timeline";
+import "./style.css";
+
+const VIEWS: [key: string, label: string][] = [
+  ["summary", "Summary"],
+  ["bottom-up", "Bottom-up"],
+  ["top-down", "Top-down"],
+  ["flame", "Flame graph"],
+  ["objects", "Memory objects"],
+  ["timeline", "Timeline"],
+  ["source", "Source"],
+  ["roofline", "Roofline"],
+  ["tables", "Tables"],
+];
+
+function View({ view, height }: { view: string; height: number }) {
+  switch (view) {
+    case "bottom-up": return <CallsView direction="bottom-up" height={height} key="bottom-up" />;
+    case "top-down": return <CallsView direction="top-down" height={height} key="top-down" />;
+    case "flame": return <FlameView height={height} />;
+    case "objects": return <ObjectsView height={height} />;
+    case "timeline": return <TimelineView height={height} />;
+    case "source": return <SourceView height={height} />;
+    case "roofline": return <RooflineView height={height} />;
+    case "tables": return <TablesView height={height} />;
+    case "compare": return <CompareView height={height} />;
+    default: return <SummaryView />;
+  }
+}
+
+/** Keeps a fault in one view from taking the page. */
+class Guard extends Component<{ children: ComponentChildren }, { error?: string }> {
+  override state: { error?: string } = {};
+  static override getDerivedStateFromError(error: unknown) {
+    return { error: error instanceof Error ? error.message : String(error) };
+  }
+  render() {
+    if (this.state.error === undefined) return this.props.children;
+    return <Failed error={`This view cannot be shown: the result is damaged, or this is a bug (${this.state.error}).`} />;
+  }
+}
+
+function Filters() {
+  const shown = useShown();
+  const chosen = filters(shown, ["time", "function", "thread", "module", "object"]);
+  if (chosen.length === 0) return null;
+  const clear: Record<string, Parameters<typeof update>[0]> = {
+    time: { from: undefined, to: undefined }, function: { function: undefined }, thread: { thread: undefined },
+    module: { module: undefined }, object: { object: undefined },
+  };
+  const label = (key: string, value: string) => (key === "time" ? `${seconds(shown.from ?? 0)} to ${seconds(shown.to ?? 0)}` : value);
+  return (
+    <div class="filters" role="group" aria-label="Filters">
+      {chosen.map(([key, value]) => (
+        <button key={key} class="chip" title={`remove: ${key} ${value}`} onClick={() => update(clear[key] ?? {})}>{key}: {label(key, value)} ✕</button>
+      ))}
+      <button onClick={() => update(Object.assign({}, ...Object.values(clear)))}>Clear all</button>
+    </div>
+  );
+}
+
+function theme(next?: string): string {
+  const root = document.documentElement;
+  if (next) root.dataset.theme = next;
+  return root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+}
+
+function App({ data }: { data: Data }) {
+  const shown = useShown();
+  const [height, setHeight] = useState(window.innerHeight - 90);
+  const [, repaint] = useState(0);
+  const views = data.compares ? [...VIEWS, ["compare", "Compare"] as [string, string]] : VIEWS;
+  useEffect(() => {
+    const onResize = () => setHeight(window.innerHeight - 90);
+    const onKey = (event: KeyboardEvent) => {
+      const target = event.target as HTMLElement;
+      if (event.ctrlKey || event.metaKey || event.altKey || ["INPUT", "SELECT", "TEXTAREA"].includes(target.tagName)) return;
+      const view = views[Number(event.key) - 1];
+      if (view) update({ view: view[0] });
+      else if (event.key === "/") {
+        event.preventDefault();
+        document.querySelector<HTMLInputElement>("main input[type=search]")?.focus();
+      }
+    };
+    window.addEventListener("resize", onResize);
+    window.addEventListener("keydown", onKey);
+    return () => {
+      window.removeEventListener("resize", onResize);
+      window.removeEventListener("keydown", onKey);
+    };
+  }, []);
+  const onTabs = (event: KeyboardEvent) => {
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (step === 0) return;
+    const at = views.findIndex(([key]) => key === getState().view);
+    const next = views[(at + step + views.length) % views.length]!;
+    update({ view: next[0] });
+    document.getElementById(`tab-${next[0]}`)?.focus();
+  };
+  return (
+    <>
+      <header>
+        <h1>Fathom <span class="code">{data.result}</span></h1>
+        <nav role="tablist" aria-label="Views" onKeyDown={onTabs}>
+          {views.map(([key, label], at) => (
+            <button key={key} id={`tab-${key}`} role="tab" aria-selected={shown.view === key} aria-controls="view" tabIndex={shown.view === key ? 0 : -1}
+              title={`${label} (key ${at + 1})`} onClick={() => update({ view: key })}>{label}</button>
+          ))}
+        </nav>
+        <button class="theme" aria-label="Light or dark" title="Light or dark" onClick={() => { theme(theme() === "dark" ? "light" : "dark"); repaint((count) => count + 1); }}>◐</button>
+      </header>
+      <Filters />
+      {data.problems.length > 0 && <div class="failed" role="alert">This result is damaged in part; what could be read is shown. {data.problems.join(" ")}</div>}
+      <main>
+        <div id="view" role="tabpanel" aria-labelledby={`tab-${shown.view}`}>
+          <Guard key={shown.view}><View view={shown.view} height={height} /></Guard>
+        </div>
+      </main>
+    </>
+  );
+}
+
+const root = document.getElementById("app");
+if (root) {
+  root.textContent = "";
+  try {
+    render(<App data={load()} />, root);
+  } catch (error) {
+    render(<Failed error={`${error instanceof Error ? error.message : String(error)}. Make it anew: fathom html RESULT -o report.html`} />, root);
+  }
+}

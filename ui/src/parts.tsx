@@ -1,0 +1,79 @@
+// Small parts that views share.
+
+import type { ComponentChildren, RefObject } from "preact";
+import { useLayoutEffect, useState } from "preact/hooks";
+import { amount, provenance } from "./format";
+import { save, savePng, svgText } from "./save";
+import { update } from "./state";
+import type { Metric } from "./types";
+
+/** A figure with a mark for how it came to be; hovering tells its interval. */
+export function Value({ metric, badge = true }: { metric: Metric | undefined; badge?: boolean }) {
+  if (!metric) return <span class="none">n/a</span>;
+  const why = provenance(metric);
+  if (metric.value === undefined) return <span class="none" title={why}>n/a</span>;
+  return (
+    <span class="value" title={why}>
+      {amount(metric.value, metric.unit)}
+      {badge && metric.evidence && <Badge evidence={metric.evidence} />}
+    </span>
+  );
+}
+
+export function Badge({ evidence }: { evidence: string }) {
+  return <abbr class={`badge ${evidence}`} title={evidence}>{evidence.slice(0, 1).toUpperCase() + evidence.slice(1, 3)}</abbr>;
+}
+
+export function Notes({ notes }: { notes: string[] }) {
+  if (notes.length === 0) return null;
+  return <ul class="notes">{notes.map((note) => <li key={note}>{note}</li>)}</ul>;
+}
+
+export function Failed({ error }: { error: string }) {
+  return <p class="failed" role="alert">{error}</p>;
+}
+
+export function Waiting() {
+  return <p class="waiting" role="status">Computing ...</p>;
+}
+
+export function Card({ title, children, id, wide }: { title: string; children: ComponentChildren; id?: string; wide?: boolean }) {
+  return (
+    <section class={wide ? "card wide" : "card"} id={id} aria-label={title}>
+      <h2>{title}</h2>
+      {children}
+    </section>
+  );
+}
+
+/** A name that leads to its source. */
+export function FunctionLink({ name, file, line }: { name: string; file?: string | null; line?: number | null }) {
+  if (!file) return <span class="code">{name}</span>;
+  const open = () => update({ view: "source", file, line: line ?? undefined });
+  return <button class="link code" title={`${file}${line ? `:${line}` : ""}`} onClick={open}>{name}</button>;
+}
+
+export function SaveDrawing({ svg, name }: { svg: RefObject<SVGSVGElement | null>; name: string }) {
+  const drawing = () => svg.current;
+  return (
+    <span class="save">
+      <button onClick={() => { const of = drawing(); if (of) save(`${name}.svg`, svgText(of), "image/svg+xml"); }}>SVG</button>
+      <button onClick={() => { const of = drawing(); if (of) savePng(`${name}.png`, of); }}>PNG</button>
+    </span>
+  );
+}
+
+/** Width of an element as it changes: a callback for its `ref`, and the width inside of it. */
+export function useWidth<T extends Element>(): [(element: T | null) => void, number] {
+  const [element, setElement] = useState<T | null>(null);
+  const [width, setWidth] = useState(800);
+  useLayoutEffect(() => {
+    if (!element) return;
+    const measure = () => setWidth(Math.max(200, Math.floor(element.clientWidth)));
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    measure();
+    return () => observer.disconnect();
+  }, [element]);
+  return [setElement, width];
+}

@@ -1,0 +1,65 @@
+// Tables as CSV and JSON, drawings as SVG and PNG: made in the page, handed to the browser as a download.
+
+import { textOf, isMetric, type Column, type Row } from "./types";
+
+export function save(name: string, content: Blob | string, kind = "text/plain"): void {
+  const blob = typeof content === "string" ? new Blob([content], { type: kind }) : content;
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  // The download has begun by then; the memory of the blob is the page's until it is let go.
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** RFC 4180; a figure has its interval and evidence in columns of their own, as `--format csv` writes them. */
+export function csv(columns: Column[], rows: Row[]): string {
+  const quoted = (text: string) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const line = (fields: string[]) => fields.map(quoted).join(",") + "\n";
+  const heads = columns.flatMap(({ key, unit }) => (unit === null ? [key] : [key, `${key}_low`, `${key}_high`, `${key}_evidence`]));
+  const body = rows.map((row) =>
+    line(columns.flatMap(({ key, unit }) => {
+      const cell = row[key];
+      if (unit === null) return [textOf(cell)];
+      if (!isMetric(cell)) return [textOf(cell), "", "", ""];
+      return [cell.value, cell.low, cell.high, cell.evidence].map((field) => String(field ?? ""));
+    })));
+  return line(heads) + body.join("");
+}
+
+const DRAWN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-family", "font-weight", "text-anchor"];
+
+/** A copy of a drawing that looks the same without this page's style sheet. */
+export function svgText(svg: SVGSVGElement): string {
+  const copy = svg.cloneNode(true) as SVGSVGElement;
+  const originals = [svg, ...svg.querySelectorAll("*")];
+  const copies = [copy, ...copy.querySelectorAll("*")];
+  originals.forEach((original, at) => {
+    const style = getComputedStyle(original);
+    for (const name of DRAWN) copies[at]?.setAttribute(name, style.getPropertyValue(name));
+    copies[at]?.removeAttribute("class");
+  });
+  const { width, height } = svg.getBoundingClientRect();
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  copy.setAttribute("width", String(width));
+  copy.setAttribute("height", String(height));
+  const back = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  back.setAttribute("width", "100%");
+  back.setAttribute("height", "100%");
+  back.setAttribute("fill", getComputedStyle(document.body).backgroundColor);
+  copy.prepend(back);
+  return new XMLSerializer().serializeToString(copy);
+}
+
+export function savePng(name: string, svg: SVGSVGElement): void {
+  const { width, height } = svg.getBoundingClientRect();
+  const image = new Image();
+  image.onload = () => {
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [width * 2, height * 2];
+    const context = canvas.getContext("2d");
+    context?.drawImage(image, 0, 0, canvas.width, canvas.height);
+    canvas.toBlob((blob) => blob && save(name, blob));
+  };
+  image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(svgText(svg));
+}

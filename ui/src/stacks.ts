@@ -1,0 +1,322 @@
+// Call stacks with figures: filters, sums and trees, all of them in the page.
+// Assumption: parents come before children, as the server writes them; what does not fit is left out.
+
+import type { Figure, StacksDocument } from "./types";
+import type { State } from "./state";
+
+/** Which cells count. */
+export interface Choice {
+  from?: number;
+  to?: number;
+  function?: string;
+  thread?: string;
+  module?: string;
+}
+
+export function choiceOf(shown: State): Choice {
+  const { from, to, thread, module } = shown;
+  return { from, to, function: shown.function, thread, module };
+}
+
+/** A sum over cells of one innermost frame and thread. */
+interface Item {
+  node: number;
+  thread: number;
+  amount: number;
+}
+
+/** Where an item has come to on its way through a tree. */
+interface Step extends Item {
+  /** The frame that the next level looks at; -1 when there is none. */
+  at: number;
+}
+
+/** A row of a tree; children are made when they are first asked for. */
+export interface TreeRow {
+  id: string;
+  kind: "function" | "module" | "thread" | "file";
+  label: string;
+  /** Position of the function, where the row is one. */
+  fn: number;
+  /** Line of the heaviest stack through it; 0 when not known. */
+  line: number;
+  inlined: boolean;
+  total: number;
+  self: number;
+  depth: number;
+  parent?: TreeRow;
+  children: () => TreeRow[];
+}
+
+export const GROUPINGS: [string, string][] = [
+  ["function", "Function / Call Stack"],
+  ["module,function", "Module / Function / Call Stack"],
+  ["thread,function", "Thread / Function / Call Stack"],
+  ["file,function", "Source File / Function / Call Stack"],
+  ["module,file,function", "Module / Source File / Function / Call Stack"],
+  ["thread", "Thread / Call Stack"],
+];
+
+type Level = "function" | "module" | "thread" | "file";
+
+export class Stacks {
+  readonly doc: StacksDocument;
+  private readonly count: number;
+
+  constructor(doc: StacksDocument) {
+    this.doc = doc;
+    this.count = Math.min(doc.nodes.parent.length, doc.nodes.function.length);
+  }
+
+  figure(key: string): Figure | undefined {
+    return this.doc.figures.find((figure) => figure.key === key) ?? this.doc.figures[0];
+  }
+
+  functionName(fn: number): string {
+    return this.doc.functions.name[fn] ?? "?";
+  }
+
+  moduleOf(fn: number): string {
+    return this.doc.modules[this.doc.functions.module[fn] ?? -1] ?? "?";
+  }
+
+  fileOf(fn: number): string | undefined {
+    return this.doc.files[this.doc.functions.file[fn] ?? -1];
+  }
+
+  private parent(node: number): number {
+    const parent = this.doc.nodes.parent[node] ?? -1;
+    return parent < node ? parent : -1;
+  }
+
+  /** For each node, whether a frame of its stack matches. */
+  private matching(choice: Choice): Uint8Array | undefined {
+    if (!choice.function && !choice.module) return undefined;
+    const { name, module } = this.doc.functions;
+    const wanted = name.map((text, fn) =>
+      (!choice.function || text === choice.function) && (!choice.module || this.doc.modules[module[fn] ?? -1] === choice.module));
+    const found = new Uint8Array(this.count);
+    for (let node = 0; node < this.count; node++) {
+      const parent = this.parent(node);
+      found[node] = wanted[this.doc.nodes.function[node]!] || (parent >= 0 && found[parent]) ? 1 : 0;
+    }
+    return found;
+  }
+
+  /** Calls back for each cell that is chosen, with its amount in the figure's unit. */
+  each(figure: Figure, choice: Choice, take: (node: number, thread: number, bin: number, kernel: boolean, amount: number) => void): void {
+    const matching = this.matching(choice);
+    const thread = choice.thread === undefined ? -1 : this.doc.threads.findIndex((one) => one.label === choice.thread);
+    if (choice.thread !== undefined && thread < 0) return;
+    const { cells, bin_seconds: width } = figure;
+    for (let at = 0; at < cells.amount.length; at++) {
+      const node = cells.node[at]!;
+      if (node >= this.count || (matching && !matching[node])) continue;
+      if (choice.thread !== undefined && cells.thread[at] !== thread) continue;
+      const bin = cells.bin[at]!;
+      // A bin counts when its middle is chosen: it is the finest that the page has.
+      const middle = (bin + 0.5) * width;
+      if (choice.from !== undefined && choice.to !== undefined && (middle < choice.from || middle >= choice.to)) continue;
+      take(node, cells.thread[at]!, bin, cells.kernel[at] === 1, cells.amount[at]! * figure.factor);
+    }
+  }
+
+  private items(figure: Figure, choice: Choice): Item[] {
+    const sums = new Map<number, Item>();
+    const threads = this.doc.threads.length + 1;
+    this.each(figure, choice, (node, thread, _bin, _kernel, amount) => {
+      const key = node * threads + thread;
+      const item = sums.get(key);
+      if (item) item.amount += amount;
+      else sums.set(key, { node, thread, amount });
+    });
+    return [...sums.values()];
+  }
+
+  /** Functions (or other groups) with who called them below. */
+  bottomUp(figure: Figure, choice: Choice, group: string): TreeRow[] {
+    const levels = group.split(",") as Level[];
+    const steps = this.items(figure, choice).map((item) => ({ ...item, at: item.node }));
+    return this.grouped(steps, levels, 0, undefined);
+  }
+
+  private grouped(steps: Step[], levels: Level[], level: number, parent: TreeRow | undefined): TreeRow[] {
+    // Below the named levels come the callers.
+    const kind = levels[level] ?? "function";
+    const groups = new Map<number, Step[]>();
+    for (const step of steps) {
+      if (step.at < 0) continue;
+      const fn = this.doc.nodes.function[step.at]!;
+      const key =
+        kind === "thread" ? step.thread
+        : kind === "module" ? this.doc.functions.module[fn] ?? -1
+        : kind === "file" ? this.doc.functions.file[fn] ?? -1
+        : fn;
+      const group = groups.get(key);
+      if (group) group.push(step);
+      else groups.set(key, [step]);
+    }
+    const rows = [...groups].map(([key, members]) => {
+      let total = 0;
+      let heaviest = members[0]!;
+      for (const step of members) {
+        total += step.amount;
+        if (step.amount > heaviest.amount) heaviest = step;
+      }
+      const isFunction = kind === "function";
+      const row: TreeRow = {
+        id: `${parent?.id ?? ""}/${kind[0]}${key}`,
+        kind,
+        label: this.label(kind, key),
+        fn: isFunction ? key : -1,
+        line: isFunction ? this.doc.nodes.line[heaviest.at] ?? 0 : 0,
+        inlined: isFunction && this.doc.nodes.inlined[heaviest.at] === 1,
+        total,
+        // A caller is only passed through on the way to who it called.
+        self: level < levels.length ? total : 0,
+        depth: level,
+        parent,
+        children: () => [],
+      };
+      row.children = once(() => this.grouped(isFunction ? this.callers(members, key) : members, levels, level + 1, row));
+      return row;
+    });
+    return rows.sort((a, b) => b.total - a.total);
+  }
+
+  /** One frame further out; direct recursion is one level. */
+  private callers(steps: Step[], fn: number): Step[] {
+    const next: Step[] = [];
+    for (const step of steps) {
+      let at = this.parent(step.at);
+      while (at >= 0 && this.doc.nodes.function[at] === fn) at = this.parent(at);
+      if (at >= 0) next.push({ ...step, at });
+    }
+    return next;
+  }
+
+  private label(kind: Level, key: number): string {
+    switch (kind) {
+      case "thread": return this.doc.threads[key]?.label ?? "?";
+      case "module": return this.doc.modules[key] ?? "[unknown module]";
+      case "file": return this.doc.files[key] ?? "[no source file known]";
+      case "function": return this.functionName(key);
+    }
+  }
+
+  /** Outermost functions with what they call below. */
+  topDown(figure: Figure, choice: Choice): TreeRow[] {
+    const self = new Float64Array(this.count);
+    this.each(figure, choice, (node, _thread, _bin, _kernel, amount) => {
+      self[node]! += amount;
+    });
+    const total = self.slice();
+    const children: number[][] = [];
+    const roots: number[] = [];
+    for (let node = this.count - 1; node >= 0; node--) {
+      if (total[node]! <= 0) continue;
+      const parent = this.parent(node);
+      if (parent < 0) roots.push(node);
+      else {
+        total[parent]! += total[node]!;
+        (children[parent] ??= []).push(node);
+      }
+    }
+    return this.merged(roots, self, total, children, undefined);
+  }
+
+  private merged(nodes: number[], self: Float64Array, total: Float64Array, children: number[][], parent: TreeRow | undefined): TreeRow[] {
+    const groups = new Map<number, number[]>();
+    for (const node of nodes) {
+      const fn = this.doc.nodes.function[node]!;
+      const group = groups.get(fn);
+      if (group) group.push(node);
+      else groups.set(fn, [node]);
+    }
+    const rows = [...groups].map(([fn, members]) => {
+      let heaviest = members[0]!;
+      let [all, own] = [0, 0];
+      for (const node of members) {
+        all += total[node]!;
+        own += self[node]!;
+        if (total[node]! > total[heaviest]!) heaviest = node;
+      }
+      const row: TreeRow = {
+        id: `${parent?.id ?? ""}/${fn}`,
+        kind: "function",
+        label: this.functionName(fn),
+        fn,
+        line: this.doc.nodes.line[heaviest] ?? 0,
+        inlined: this.doc.nodes.inlined[heaviest] === 1,
+        total: all,
+        self: own,
+        depth: parent ? parent.depth + 1 : 0,
+        parent,
+        children: () => [],
+      };
+      row.children = once(() => this.merged(members.flatMap((node) => children[node] ?? []), self, total, children, row));
+      return row;
+    });
+    return rows.sort((a, b) => b.total - a.total);
+  }
+
+  /** Self and total amount per line of each file: a line counts once per stack, as functions do. */
+  lines(figure: Figure, choice: Choice, file: string): Map<number, { self: number; total: number }> {
+    const index = this.doc.files.indexOf(file);
+    const found = new Map<number, { self: number; total: number }>();
+    if (index < 0) return found;
+    const sums = new Float64Array(this.count);
+    this.each(figure, choice, (node, _thread, _bin, _kernel, amount) => {
+      sums[node]! += amount;
+    });
+    const { line, function: fn } = this.doc.nodes;
+    for (let node = 0; node < this.count; node++) {
+      if (sums[node]! <= 0) continue;
+      const seen = new Set<number>();
+      for (let at = node; at >= 0; at = this.parent(at)) {
+        const number = line[at]!;
+        if (number === 0 || this.doc.functions.file[fn[at]!] !== index || seen.has(number)) continue;
+        seen.add(number);
+        const sum = found.get(number) ?? { self: 0, total: 0 };
+        sum.total += sums[node]!;
+        if (at === node) sum.self += sums[node]!;
+        found.set(number, sum);
+      }
+    }
+    return found;
+  }
+
+  /** Files by amount of their innermost frames, heaviest first. */
+  files(figure: Figure, choice: Choice): { file: string; self: number }[] {
+    const sums = new Map<number, number>();
+    this.each(figure, choice, (node, _thread, _bin, _kernel, amount) => {
+      const file = this.doc.functions.file[this.doc.nodes.function[node]!] ?? -1;
+      if (file >= 0) sums.set(file, (sums.get(file) ?? 0) + amount);
+    });
+    return [...sums].map(([file, self]) => ({ file: this.doc.files[file]!, self })).sort((a, b) => b.self - a.self);
+  }
+
+  sum(figure: Figure, choice: Choice): number {
+    let sum = 0;
+    this.each(figure, choice, (_node, _thread, _bin, _kernel, amount) => {
+      sum += amount;
+    });
+    return sum;
+  }
+}
+
+function once<T>(make: () => T): () => T {
+  let made: { value: T } | undefined;
+  return () => (made ??= { value: make() }).value;
+}
+
+/** A 95 % interval of a sampled amount: Wilson's, with as many observations as the share has of all. */
+export function interval(figure: Figure, amount: number): [number, number] | undefined {
+  const whole = figure.whole.value;
+  if (!whole || figure.records === 0) return undefined;
+  const share = Math.min(1, amount / whole);
+  const [n, z] = [figure.records, 1.96];
+  const middle = (share + (z * z) / (2 * n)) / (1 + (z * z) / n);
+  const half = (z / (1 + (z * z) / n)) * Math.sqrt((share * (1 - share)) / n + (z * z) / (4 * n * n));
+  return [Math.max(0, middle - half) * whole, Math.min(1, middle + half) * whole];
+}

@@ -1,0 +1,78 @@
+// Any view of the server as a table: sort, search, export; a row leads to its source.
+
+import { useMemo, useState } from "preact/hooks";
+import { Grid, type GridColumn } from "./grid";
+import { FunctionLink, Notes, Value } from "./parts";
+import { csv, save } from "./save";
+import { isMetric, textOf, valueOf, type Column, type Row, type Table } from "./types";
+
+interface Props {
+  table: Table;
+  height: number;
+  /** Columns to show, in this order; all when absent. */
+  keys?: string[];
+  selected?: (row: Row) => boolean;
+  onSelect?: (row: Row) => void;
+  label?: string;
+}
+
+const WIDTHS: Record<string, string> = { function: "minmax(160px,3fr)", object: "minmax(160px,3fr)", stack: "minmax(240px,5fr)", file: "minmax(90px,1fr)", line: "52px", code: "minmax(240px,4fr)", offset: "72px", kind: "56px", title: "minmax(240px,5fr)", advice: "minmax(240px,5fr)", states: "minmax(420px,9fr)" };
+
+export function DocTable({ table, height, keys, selected, onSelect, label }: Props) {
+  const [sort, setSort] = useState<string>();
+  const [search, setSearch] = useState("");
+  const columns = useMemo(() => {
+    const chosen = keys ? keys.map((key) => table.columns.find((column) => column.key === key)) : table.columns;
+    return chosen.filter((column): column is Column => column !== undefined);
+  }, [table, keys]);
+  const rows = useMemo(() => {
+    const wanted = search.toLowerCase();
+    const names = table.columns.filter((column) => column.unit === null).map((column) => column.key);
+    let found = wanted ? table.rows.filter((row) => names.some((key) => textOf(row[key]).toLowerCase().includes(wanted))) : table.rows;
+    if (sort) {
+      const unit = table.columns.find((column) => column.key === sort)?.unit;
+      found = [...found].sort((a, b) => unit
+        ? (valueOf(b[sort]) ?? -Infinity) - (valueOf(a[sort]) ?? -Infinity)
+        : textOf(a[sort]).localeCompare(textOf(b[sort]), "en", { numeric: true }));
+    }
+    return found;
+  }, [table, search, sort]);
+  const shown: GridColumn<Row>[] = columns.map((column) => ({
+    key: column.key,
+    label: column.label,
+    title: column.unit ? `${column.label}, ${column.unit}` : column.label,
+    number: column.unit !== null || column.key === "line",
+    width: WIDTHS[column.key] ?? (column.unit === null ? "minmax(90px,1.2fr)" : "minmax(66px,1fr)"),
+    sorted: sort === column.key,
+    sort: () => setSort(column.key),
+    cell: (row) => <TableCell column={column} row={row} />,
+  }));
+  const name = `${table.result}-${table.view}`.replaceAll(/[^\w.-]+/g, "_");
+  const at = selected ? rows.findIndex(selected) : -1;
+  return (
+    <div class="table">
+      <div class="bar">
+        <input type="search" placeholder="Search" aria-label="Search in this table" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
+        <span class="quiet">{rows.length === table.rows.length ? `${rows.length} rows` : `${rows.length} of ${table.rows.length} rows`}</span>
+        <span class="save">
+          <button onClick={() => save(`${name}.csv`, csv(table.columns, rows), "text/csv")}>CSV</button>
+          <button onClick={() => save(`${name}.json`, JSON.stringify({ ...table, rows }, null, 2), "application/json")}>JSON</button>
+        </span>
+      </div>
+      {table.rows.length === 0 ? <p class="empty">There is nothing of this in the result{table.notes.length > 0 ? ":" : "."}</p>
+        : <Grid label={label ?? table.view} columns={shown} rows={rows} height={height} selected={at} onSelect={(row) => onSelect?.(row)} />}
+      <Notes notes={table.notes} />
+    </div>
+  );
+}
+
+function TableCell({ column, row }: { column: Column; row: Row }) {
+  const cell = row[column.key];
+  if (isMetric(cell)) return <Value metric={cell} badge={false} />;
+  const text = textOf(cell);
+  if (column.key === "function" && text) {
+    return <FunctionLink name={text} file={textOf(row.file) || undefined} line={valueOf(row.line)} />;
+  }
+  if (column.key === "file") return <span title={text}>{text.split("/").pop()}</span>;
+  return <span title={text}>{text}</span>;
+}

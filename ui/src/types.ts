@@ -1,0 +1,89 @@
+// What the server sends beside the summary, whose types are generated (generated.ts).
+
+import type { EvidenceName, ViewName } from "./generated";
+
+/** A figure with its evidence; fields that it does not have are left out. */
+export interface Metric {
+  value?: number;
+  unit: string;
+  low?: number;
+  high?: number;
+  evidence?: EvidenceName;
+  samples: number;
+  lost?: number;
+  note?: string;
+}
+
+export interface Column {
+  key: string;
+  label: string;
+  unit: string | null;
+}
+
+export type Cell = string | number | string[] | Metric | null;
+export type Row = Record<string, Cell>;
+
+/** Any view but the summary. */
+export interface Table {
+  view: ViewName | "diff";
+  result: string;
+  columns: Column[];
+  rows: Row[];
+  total: Row;
+  notes: string[];
+}
+
+export interface Figure {
+  key: string;
+  label: string;
+  whole: Metric;
+  factor: number;
+  records: number;
+  left_out: number;
+  bin_seconds: number;
+  cells: { node: number[]; thread: number[]; bin: number[]; kernel: number[]; amount: number[] };
+}
+
+export interface StacksDocument {
+  view: "stacks";
+  elapsed: number;
+  threads: { label: string; process: string; start: number; end: number }[];
+  modules: string[];
+  files: string[];
+  functions: { name: string[]; module: number[]; file: number[] };
+  nodes: { parent: number[]; function: number[]; line: number[]; inlined: number[] };
+  figures: Figure[];
+  notes: string[];
+}
+
+export interface PointsDocument {
+  view: "points";
+  bursts: { time: number; thread: string }[];
+  objects: Record<string, { burst: number[]; step: number[]; offset: number[]; store: number[] }>;
+  notes: string[];
+}
+
+export interface Diff {
+  view: "diff";
+  base: string[];
+  new: string[];
+  totals: Table;
+  table: Table;
+  notes: string[];
+}
+
+export function isMetric(cell: Cell | undefined): cell is Metric {
+  return typeof cell === "object" && cell !== null && !Array.isArray(cell) && "unit" in cell;
+}
+
+export function valueOf(cell: Cell | undefined): number | undefined {
+  if (isMetric(cell)) return cell.value;
+  return typeof cell === "number" ? cell : undefined;
+}
+
+export function textOf(cell: Cell | undefined): string {
+  if (cell === null || cell === undefined) return "";
+  if (Array.isArray(cell)) return cell.join(" < ");
+  if (isMetric(cell)) return cell.value === undefined ? "" : String(cell.value);
+  return String(cell);
+}

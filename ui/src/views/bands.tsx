@@ -1,0 +1,78 @@
+// Bandwidth utilisation: how long the program moved data at which rate, with bands that can be dragged.
+// The figures behind it do not change with the bands; the shares of time are summed up from the histogram.
+
+import { useRef, useState } from "preact/hooks";
+import { digits, percent, seconds } from "../format";
+import type { Summary } from "../generated";
+import { Axes, linear } from "../plot";
+import { Card, SaveDrawing, Value, useWidth } from "../parts";
+
+const HEIGHT = 190;
+
+export function Bands({ summary }: { summary: Summary }) {
+  const { histogram, medium_from, high_from, average, observed_max } = summary.dram_bandwidth;
+  const svg = useRef<SVGSVGElement>(null);
+  const [box, width] = useWidth<HTMLDivElement>();
+  const peak = summary.machine.dram_bandwidth_peak.value;
+  const most = Math.max(peak ?? 0, ...histogram.map((bar) => bar.to), 1e-9);
+  const [bounds, setBounds] = useState<[number, number]>([medium_from ?? most * 0.3, high_from ?? most * 0.7]);
+  const [dragged, setDragged] = useState<number>();
+  if (histogram.length === 0) {
+    return <Card title="DRAM bandwidth utilisation"><p class="empty">{average.note ?? "No bandwidth was measured."}</p></Card>;
+  }
+  const x = linear(0, most * 1.02, 44, width - 8);
+  const longest = Math.max(...histogram.map((bar) => bar.time.value ?? 0), 1e-12);
+  const y = linear(0, longest, HEIGHT - 34, 10, 3);
+  const all = histogram.reduce((sum, bar) => sum + (bar.time.value ?? 0), 0) || 1;
+  const kind = (rate: number) => (rate >= bounds[1] ? "high" : rate >= bounds[0] ? "medium" : "low");
+  const share = (wanted: string) =>
+    histogram.reduce((sum, bar) => sum + (kind((bar.from + bar.to) / 2) === wanted ? bar.time.value ?? 0 : 0), 0) / all * 100;
+  const set = (index: number, rate: number) => {
+    const [medium, high] = bounds;
+    setBounds(index === 0 ? [Math.min(Math.max(0, rate), high), high] : [medium, Math.max(Math.min(most, rate), medium)]);
+  };
+  const rateAt = (event: PointerEvent) => {
+    const left = svg.current?.getBoundingClientRect().left ?? 0;
+    return ((event.clientX - left - x.at(0)) / (x.at(most) - x.at(0))) * most;
+  };
+  return (
+    <Card title="DRAM bandwidth utilisation">
+      <p>
+        Mean <Value metric={average} />, largest <Value metric={observed_max} />. Of the time{" "}
+        <span class="band low">low {percent(share("low"))}</span> <span class="band medium">medium {percent(share("medium"))}</span>{" "}
+        <span class="band high">high {percent(share("high"))}</span>
+      </p>
+      <div class="plot" ref={box}>
+        <svg ref={svg} width={width} height={HEIGHT} role="group" aria-label="Time at each bandwidth, with movable bands"
+          onPointerMove={(event) => dragged !== undefined && set(dragged, rateAt(event))} onPointerUp={() => setDragged(undefined)}
+          onPointerLeave={() => setDragged(undefined)}>
+          <Axes width={width} height={HEIGHT} x={x} y={y} left={44} bottom={34} xLabel="GB/s" yLabel="time" formatY={seconds}>
+            {histogram.map((bar) => {
+              const top = y.at(bar.time.value ?? 0);
+              return (
+                <rect key={bar.from} class={`bar ${kind((bar.from + bar.to) / 2)}`} x={x.at(bar.from) + 0.5} y={top}
+                  width={Math.max(1, x.at(bar.to) - x.at(bar.from) - 1)} height={HEIGHT - 34 - top}>
+                  <title>{`${digits(bar.from)} to ${digits(bar.to)} GB/s: ${seconds(bar.time.value ?? 0)}`}</title>
+                </rect>
+              );
+            })}
+            {peak !== undefined && <line class="peak" x1={x.at(peak)} x2={x.at(peak)} y1={8} y2={HEIGHT - 34}><title>{`peak of the machine, ${digits(peak)} GB/s`}</title></line>}
+            {bounds.map((bound, index) => (
+              <g key={index} class="handle" role="slider" tabIndex={0} aria-label={index === 0 ? "from here on medium" : "from here on high"}
+                aria-valuemin={0} aria-valuemax={most} aria-valuenow={bound} aria-valuetext={`${digits(bound)} GB/s`}
+                onPointerDown={(event) => { event.preventDefault(); setDragged(index); }}
+                onKeyDown={(event) => {
+                  if (event.key === "ArrowLeft") set(index, bound - most / 50);
+                  if (event.key === "ArrowRight") set(index, bound + most / 50);
+                }}>
+                <line x1={x.at(bound)} x2={x.at(bound)} y1={8} y2={HEIGHT - 34} />
+                <rect x={x.at(bound) - 5} y={8} width={10} height={16} rx={2} />
+              </g>
+            ))}
+          </Axes>
+        </svg>
+        <SaveDrawing svg={svg} name="bandwidth-utilisation" />
+      </div>
+    </Card>
+  );
+}

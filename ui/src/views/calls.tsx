@@ -1,0 +1,240 @@
+// 2 Bottom-up, top-down: trees of the call stacks for any figure, with the stack of the chosen row beside them.
+
+import { useMemo, useState } from "preact/hooks";
+import { useDoc, withFilters } from "../data";
+import { amount, count, percent } from "../format";
+import { Grid, type GridColumn } from "../grid";
+import { Failed, FunctionLink, Notes, Value, Waiting } from "../parts";
+import { csv, save } from "../save";
+import { GROUPINGS, Stacks, choiceOf, interval, type TreeRow } from "../stacks";
+import { filters, update, useShown } from "../state";
+import type { Figure, Row, StacksDocument, Table } from "../types";
+import { DocTable } from "../table";
+
+/** Figures that are known by code, not by call stack: bursts record addresses, not stacks. */
+const BY_CODE: [key: string, label: string, question: string, columns: string[]][] = [
+  ["dram", "DRAM bytes", "bandwidth?group=module,function&limit=250", ["function", "file", "line", "module", "dram_percent", "dram_read", "dram_write", "loads", "stores", "l1", "l2", "l3", "dram"]],
+  ["latency", "Load latency", "latency?group=module,function&limit=250", ["function", "file", "line", "module", "load_time_percent", "latency", "latency_p50", "latency_p95", "latency_p99", "loads"]],
+];
+
+export function useStacks(): { stacks?: Stacks; error?: string; waiting: boolean } {
+  const { value, error, waiting } = useDoc<StacksDocument>("stacks");
+  const stacks = useMemo(() => (value ? new Stacks(value) : undefined), [value]);
+  return { stacks, error, waiting };
+}
+
+export function FigureChoice({ stacks, byCode }: { stacks?: Stacks; byCode?: boolean }) {
+  const shown = useShown();
+  return (
+    <label>
+      Figure{" "}
+      <select value={shown.figure} onChange={(event) => update({ figure: event.currentTarget.value })}>
+        {(stacks?.doc.figures ?? []).map((figure) => <option key={figure.key} value={figure.key}>{figure.label}</option>)}
+        {byCode && BY_CODE.map(([key, label]) => <option key={key} value={key}>{label} (by code)</option>)}
+      </select>
+    </label>
+  );
+}
+
+export function CallsView({ direction, height }: { direction: "bottom-up" | "top-down"; height: number }) {
+  const shown = useShown();
+  const { stacks, error } = useStacks();
+  const byCode = BY_CODE.find(([key]) => key === shown.figure);
+  if (error) return <Failed error={error} />;
+  if (!stacks) return <Waiting />;
+  const figure = stacks.figure(shown.figure);
+  return (
+    <>
+      <div class="bar">
+        <FigureChoice stacks={stacks} byCode />
+        {direction === "bottom-up" && !byCode && (
+          <label>
+            Grouping{" "}
+            <select value={shown.group} onChange={(event) => update({ group: event.currentTarget.value })}>
+              {GROUPINGS.map(([key, label]) => <option key={key} value={key}>{label}</option>)}
+            </select>
+          </label>
+        )}
+        {!byCode && <input type="search" placeholder="Find a function" aria-label="Find a function" value={shown.search} onInput={(event) => update({ search: event.currentTarget.value })} />}
+      </div>
+      {byCode ? <ByCode question={byCode[2]} columns={byCode[3]} height={height} />
+        : figure ? <Tree stacks={stacks} figure={figure} direction={direction} height={height} />
+        : <p class="empty">The result has no samples, faults or allocations.</p>}
+    </>
+  );
+}
+
+function ByCode({ question, columns, height }: { question: string; columns: string[]; height: number }) {
+  const shown = useShown();
+  const { value, error } = useDoc<Table>(withFilters(question, filters(shown, ["function", "module", "time"])));
+  if (error) return <Failed error={error} />;
+  if (!value) return <Waiting />;
+  return (
+    <>
+      <p class="quiet">By function: bursts record addresses, not who called.</p>
+      <DocTable table={value} height={height - 90} keys={columns} />
+    </>
+  );
+}
+
+/** Rows to show: those below an open row, and on the way to a match of the search. */
+function visible(roots: TreeRow[], open: Set<string>, search: string): TreeRow[] {
+  const rows: TreeRow[] = [];
+  const wanted = search.toLowerCase();
+  const add = (row: TreeRow) => {
+    rows.push(row);
+    if (open.has(row.id)) row.children().forEach(add);
+  };
+  roots.filter((row) => !wanted || matches(row, wanted, 3)).forEach(add);
+  return rows;
+}
+
+function matches(row: TreeRow, wanted: string, depth: number): boolean {
+  return row.label.toLowerCase().includes(wanted) || (depth > 0 && row.children().some((child) => matches(child, wanted, depth - 1)));
+}
+
+/** Opens the way down while there is one heavy child. */
+function spine(row: TreeRow, open: Set<string>): void {
+  let at: TreeRow | undefined = row;
+  for (let step = 0; at && step < 60; step++) {
+    open.add(at.id);
+    const below: TreeRow[] = at.children();
+    at = below.length > 0 && below[0]!.total > at.total * 0.6 ? below[0] : undefined;
+  }
+}
+
+function Tree({ stacks, figure, direction, height }: { stacks: Stacks; figure: Figure; direction: string; height: number }) {
+  const shown = useShown();
+  const [open, setOpen] = useState<Set<string>>(new Set());
+  const [chosen, setChosen] = useState<string>();
+  const choice = choiceOf(shown);
+  const roots = useMemo(
+    () => (direction === "bottom-up" ? stacks.bottomUp(figure, choice, shown.group) : stacks.topDown(figure, choice)),
+    [stacks, figure, direction, shown.group, shown.from, shown.to, shown.function, shown.thread, shown.module],
+  );
+  const opened = useMemo(() => {
+    const set = new Set(open);
+    if (open.size === 0 && direction === "top-down" && roots[0]) spine(roots[0], set);
+    return set;
+  }, [open, roots, direction]);
+  const rows = visible(roots, opened, shown.search);
+  const at = rows.findIndex((row) => row.id === chosen);
+  const row = rows[at];
+  const whole = roots.reduce((sum, one) => sum + one.total, 0) || 1;
+  const unit = figure.whole.unit;
+
+  const toggle = (one: TreeRow, wanted?: boolean) => {
+    const set = new Set(opened);
+    if (wanted ?? !set.has(one.id)) set.add(one.id);
+    else set.delete(one.id);
+    // Something must stay open, or the usual way down opens again.
+    set.add("");
+    setOpen(set);
+  };
+  const onKey = (event: KeyboardEvent, one: TreeRow) => {
+    if (event.key === "ArrowRight") toggle(one, true);
+    else if (event.key === "ArrowLeft") {
+      if (opened.has(one.id)) toggle(one, false);
+      else if (one.parent) setChosen(one.parent.id);
+    } else if (event.key === "f" && one.fn >= 0) update({ function: one.label });
+    else return;
+    event.preventDefault();
+  };
+  const columns: GridColumn<TreeRow>[] = [
+    { key: "name", label: direction === "bottom-up" ? GROUPINGS.find(([key]) => key === shown.group)?.[1] ?? "Function" : "Call tree", width: "minmax(240px,5fr)", cell: (one) => <Name row={one} open={opened.has(one.id)} toggle={() => toggle(one)} stacks={stacks} /> },
+    { key: "total", label: `Total, ${figure.label}`, number: true, width: "120px", cell: (one) => <Amount figure={figure} value={one.total} /> },
+    { key: "share", label: "Total", number: true, width: "120px", cell: (one) => <ShareOf value={one.total / whole} /> },
+    { key: "self", label: "Self", number: true, width: "110px", cell: (one) => (one.self > 0 ? <Amount figure={figure} value={one.self} /> : "") },
+    { key: "module", label: "Module", width: "minmax(80px,1fr)", cell: (one) => <span title={one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}>{one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}</span> },
+    { key: "place", label: "Source", width: "minmax(90px,1fr)", cell: (one) => <Place row={one} stacks={stacks} /> },
+  ];
+  return (
+    <div class="split">
+      <div class="main">
+        <Grid role="treegrid" label={direction} columns={columns} rows={rows} height={height - 130} selected={at}
+          onSelect={(one) => setChosen(one.id)} onOpen={(one) => openSource(one, stacks)} onKey={onKey}
+          rowProps={(one) => ({ "aria-level": one.depth + 1, "aria-expanded": opened.has(one.id) })} />
+        <p class="quiet">
+          {amount(whole, unit)} of {figure.label.toLowerCase()} chosen, {percent(whole / (figure.whole.value ?? whole) * 100)} of all, {count(figure.records)} observations.
+          {" "}Keys: arrows, Enter for the source, f to filter by the function.{" "}
+          <button onClick={() => save("calls.csv", treeCsv(rows, stacks, unit), "text/csv")}>CSV</button>
+        </p>
+        <Notes notes={stacks.doc.notes} />
+      </div>
+      <StackPane row={row} stacks={stacks} figure={figure} direction={direction} whole={whole} />
+    </div>
+  );
+}
+
+function openSource(row: TreeRow, stacks: Stacks): void {
+  const file = row.fn >= 0 ? stacks.fileOf(row.fn) : undefined;
+  if (file) update({ view: "source", file, line: row.line || undefined });
+}
+
+function Name({ row, open, toggle, stacks }: { row: TreeRow; open: boolean; toggle: () => void; stacks: Stacks }) {
+  const more = row.children().length > 0;
+  return (
+    <span class="name" style={{ paddingLeft: `${Math.min(row.depth, 40) * 14}px` }}>
+      {more ? <button class="twist" tabIndex={-1} aria-label={open ? "close" : "open"} onClick={(event) => { event.stopPropagation(); toggle(); }}>{open ? "▾" : "▸"}</button> : <span class="twist" />}
+      {row.kind === "function" ? <FunctionLink name={row.label} file={stacks.fileOf(row.fn)} line={row.line} /> : <b title={row.label}>{row.label}</b>}
+      {row.inlined && <span class="quiet"> inlined</span>}
+    </span>
+  );
+}
+
+function Place({ row, stacks }: { row: TreeRow; stacks: Stacks }) {
+  const file = row.fn >= 0 ? stacks.fileOf(row.fn) : undefined;
+  if (!file) return <></>;
+  const line = row.line ? `:${row.line}` : "";
+  return <span class="quiet" title={file + line}>{file.split("/").pop()}{line}</span>;
+}
+
+export function Amount({ figure, value }: { figure: Figure; value: number }) {
+  const bounds = interval(figure, value);
+  const { unit, evidence } = figure.whole;
+  const sampled = bounds && evidence === "counted" ? `, ${"95 %"} between ${amount(bounds[0], unit)} and ${amount(bounds[1], unit)}, sampled` : "";
+  return <span title={amount(value, unit) + sampled}>{amount(value, unit)}</span>;
+}
+
+function ShareOf({ value }: { value: number }) {
+  return (
+    <span class="share">
+      <meter min={0} max={1} value={value} aria-hidden="true" />
+      {percent(value * 100)}
+    </span>
+  );
+}
+
+function StackPane({ row, stacks, figure, direction, whole }: { row: TreeRow | undefined; stacks: Stacks; figure: Figure; direction: string; whole: number }) {
+  if (!row) return <aside class="pane" aria-label="Call stack"><h2>Call stack</h2><p class="quiet">Choose a row.</p></aside>;
+  const path: TreeRow[] = [];
+  for (let at: TreeRow | undefined = row; at; at = at.parent) path.push(at);
+  // Outermost last, as in a debugger; bottom-up rows go on to their heaviest caller.
+  if (direction === "bottom-up") {
+    path.reverse();
+    for (let next = row.children()[0]; next && path.length < 100; next = next.children()[0]) path.push(next);
+  }
+  return (
+    <aside class="pane" aria-label="Call stack">
+      <h2>Call stack</h2>
+      <p><Value metric={{ value: row.total, unit: figure.whole.unit, samples: 0 }} badge={false} />, {percent(row.total / whole * 100)}</p>
+      <ol class="stack">
+        {path.filter((one) => one.kind === "function").map((one) => (
+          <li key={one.id} class={one === row ? "here" : ""}>
+            <FunctionLink name={one.label} file={stacks.fileOf(one.fn)} line={one.line} /> <span class="quiet">{stacks.moduleOf(one.fn)}</span>
+          </li>
+        ))}
+      </ol>
+      {row.fn >= 0 && <button onClick={() => update({ function: row.label })}>Filter by this function</button>}
+    </aside>
+  );
+}
+
+function treeCsv(rows: TreeRow[], stacks: Stacks, unit: string): string {
+  const table: Row[] = rows.map((row) => ({
+    level: row.depth, name: row.label, module: row.fn >= 0 ? stacks.moduleOf(row.fn) : null,
+    file: row.fn >= 0 ? stacks.fileOf(row.fn) ?? null : null, line: row.line || null, total: row.total, self: row.self,
+  }));
+  const column = (key: string) => ({ key, label: key, unit: null });
+  return `# ${unit}\n` + csv(["level", "name", "module", "file", "line", "total", "self"].map(column), table);
+}

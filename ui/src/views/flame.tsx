@@ -1,0 +1,195 @@
+// 2 Flame graph on a canvas: icicle or flame, callers or callees, left-heavy or by name, search, zoom by click or key.
+// A canvas holds tens of thousands of frames where elements would not; the top-down tree has the same for screen readers.
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { amount, percent } from "../format";
+import { Failed, Waiting, useWidth } from "../parts";
+import { save } from "../save";
+import { choiceOf, type TreeRow } from "../stacks";
+import { update, useShown } from "../state";
+import { FigureChoice, useStacks } from "./calls";
+
+const FRAME = 19;
+/** Frames narrower than this, pixels, are drawn as part of their parent. */
+const LEAST = 0.6;
+
+interface Box {
+  row: TreeRow;
+  x: number;
+  width: number;
+  level: number;
+}
+
+/** Boxes of everything that is wide enough, below `zoom` or all roots. */
+function layout(roots: TreeRow[], zoom: TreeRow | undefined, width: number, heavy: boolean): Box[] {
+  const boxes: Box[] = [];
+  const ancestors: TreeRow[] = [];
+  for (let at = zoom?.parent; at; at = at.parent) ancestors.unshift(at);
+  ancestors.forEach((row, level) => boxes.push({ row, x: 0, width, level }));
+  const place = (rows: TreeRow[], x: number, scale: number, level: number) => {
+    const ordered = heavy ? rows : [...rows].sort((a, b) => a.label.localeCompare(b.label));
+    for (const row of ordered) {
+      const size = row.total * scale;
+      if (size >= LEAST) {
+        boxes.push({ row, x, width: size, level });
+        if (level < 400) place(row.children(), x, scale, level + 1);
+      }
+      x += size;
+    }
+  };
+  const top = zoom ? [zoom] : roots;
+  const whole = top.reduce((sum, row) => sum + row.total, 0) || 1;
+  place(top, 0, width / whole, ancestors.length);
+  return boxes;
+}
+
+/** One hue per module, from the palette of Okabe and Ito, which colour-blind people can tell apart. */
+const HUES = ["#E69F00", "#56B4E9", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#7FA7D9"];
+
+function colour(module: string, label: string): string {
+  let hash = 7;
+  for (const letter of module) hash = (hash * 31 + letter.charCodeAt(0)) >>> 0;
+  let light = 0;
+  for (const letter of label) light = (light * 31 + letter.charCodeAt(0)) >>> 0;
+  const base = HUES[hash % HUES.length]!;
+  const part = (at: number) => parseInt(base.slice(at, at + 2), 16);
+  const mix = 0.18 + (light % 16) / 50;
+  const shade = (value: number) => Math.round(value + (255 - value) * mix);
+  return `rgb(${shade(part(1))},${shade(part(3))},${shade(part(5))})`;
+}
+
+export function FlameView({ height }: { height: number }) {
+  const shown = useShown();
+  const { stacks, error } = useStacks();
+  const [box, width] = useWidth<HTMLDivElement>();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [zoom, setZoom] = useState<TreeRow>();
+  const [focus, setFocus] = useState<TreeRow>();
+  const modes = new Set(shown.flame.split(",").filter(Boolean));
+  const [inverted, byName, upwards] = [modes.has("callers"), modes.has("name"), modes.has("flame")];
+  const toggle = (mode: string) => {
+    if (!modes.delete(mode)) modes.add(mode);
+    setZoom(undefined);
+    update({ flame: [...modes].join(",") });
+  };
+  const figure = stacks?.figure(shown.figure);
+  const roots = useMemo(() => {
+    if (!stacks || !figure) return [];
+    return inverted ? stacks.bottomUp(figure, choiceOf(shown), "function") : stacks.topDown(figure, choiceOf(shown));
+  }, [stacks, figure, inverted, shown.from, shown.to, shown.function, shown.thread, shown.module]);
+  useEffect(() => setZoom(undefined), [roots]);
+  const boxes = useMemo(() => layout(roots, zoom, width, !byName), [roots, zoom, width, byName]);
+  const levels = Math.min(400, Math.max(4, ...boxes.map((one) => one.level + 1)));
+  const drawn = Math.max(levels * FRAME + 2, 100);
+  const whole = roots.reduce((sum, row) => sum + row.total, 0) || 1;
+  const unit = figure?.whole.unit ?? "";
+  const top = (level: number) => (upwards ? drawn - (level + 1) * FRAME : level * FRAME);
+
+  useEffect(() => {
+    const element = canvas.current;
+    const context = element?.getContext("2d");
+    if (!element || !context || !stacks) return;
+    const ratio = window.devicePixelRatio || 1;
+    [element.width, element.height] = [width * ratio, drawn * ratio];
+    context.scale(ratio, ratio);
+    context.clearRect(0, 0, width, drawn);
+    context.font = "12px system-ui, sans-serif";
+    context.textBaseline = "middle";
+    const search = shown.search.toLowerCase();
+    for (const one of boxes) {
+      const y = top(one.level);
+      const found = !search || one.row.label.toLowerCase().includes(search);
+      context.globalAlpha = found ? 1 : 0.25;
+      context.fillStyle = colour(stacks.moduleOf(one.row.fn), one.row.label);
+      context.fillRect(one.x, y, Math.max(0.5, one.width - 0.5), FRAME - 1);
+      if (one.row === focus) {
+        context.lineWidth = 2;
+        context.strokeStyle = "#0072B2";
+        context.strokeRect(one.x + 1, y + 1, Math.max(1, one.width - 2.5), FRAME - 3);
+      }
+      if (one.width > 28) {
+        context.fillStyle = "#1a1a1a";
+        // About seven pixels a letter: measuring each would cost more than the picture.
+        const room = Math.floor((one.width - 6) / 6.6);
+        const label = one.row.label.length > room ? one.row.label.slice(0, Math.max(1, room - 1)) + "…" : one.row.label;
+        context.fillText(label, one.x + 3, y + FRAME / 2);
+      }
+    }
+    context.globalAlpha = 1;
+  }, [boxes, focus, shown.search, width, drawn, upwards, stacks]);
+
+  const under = (event: MouseEvent): TreeRow | undefined => {
+    const rect = canvas.current?.getBoundingClientRect();
+    if (!rect) return undefined;
+    const [x, y] = [event.clientX - rect.left, event.clientY - rect.top];
+    return boxes.find((one) => x >= one.x && x < one.x + one.width && y >= top(one.level) && y < top(one.level) + FRAME)?.row;
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const at = boxes.findIndex((one) => one.row === focus);
+    const here = boxes[at];
+    const beside = (step: number) => {
+      const level = boxes.filter((one) => one.level === here?.level);
+      return level[level.findIndex((one) => one.row === focus) + step]?.row;
+    };
+    const outwards = here?.row.parent;
+    const inwards = boxes.find((one) => one.row.parent === here?.row && here)?.row;
+    let next: TreeRow | undefined;
+    if (!here) next = boxes[0]?.row;
+    else if (event.key === "ArrowLeft") next = beside(-1);
+    else if (event.key === "ArrowRight") next = beside(1);
+    else if (event.key === "ArrowDown") next = upwards ? outwards : inwards;
+    else if (event.key === "ArrowUp") next = upwards ? inwards : outwards;
+    if (event.key === "Enter" && here) setZoom(here.row);
+    else if (event.key === "Escape" || event.key === "0") setZoom(undefined);
+    else if (event.key === "f" && here) update({ function: here.row.label });
+    else if (!event.key.startsWith("Arrow")) return;
+    if (next) setFocus(next);
+    event.preventDefault();
+  };
+
+  if (error) return <Failed error={error} />;
+  if (!stacks) return <Waiting />;
+  const told = focus && stacks ? `${focus.label}, ${stacks.moduleOf(focus.fn)}: ${amount(focus.total, unit)}, ${percent((focus.total / whole) * 100)}; self ${amount(focus.self, unit)}` : "Hover over a frame; click to zoom, Escape to go back.";
+  return (
+    <>
+      <div class="bar">
+        <FigureChoice stacks={stacks} />
+        <label><input type="checkbox" checked={inverted} onChange={() => toggle("callers")} /> Inverted (callers)</label>
+        <label><input type="checkbox" checked={!byName} onChange={() => toggle("name")} /> Left heavy</label>
+        <label><input type="checkbox" checked={!upwards} onChange={() => toggle("flame")} /> Icicle</label>
+        <input type="search" placeholder="Find a function" aria-label="Find a function" value={shown.search} onInput={(event) => update({ search: event.currentTarget.value })} />
+        {zoom && <button onClick={() => setZoom(undefined)}>Zoom out</button>}
+        <button onClick={() => canvas.current?.toBlob((blob) => blob && save("flame-graph.png", blob))}>PNG</button>
+        <button onClick={() => save("flame-graph.svg", flameSvg(boxes, width, drawn, top, (row) => colour(stacks.moduleOf(row.fn), row.label)), "image/svg+xml")}>SVG</button>
+      </div>
+      <p class="told" aria-live="polite">{told}</p>
+      <div class="flame" ref={box} style={{ maxHeight: `${height - 150}px` }}>
+        {roots.length === 0 && <p class="empty">Nothing of this is in the selection.</p>}
+        <canvas ref={canvas} tabIndex={0} role="img" aria-label="Flame graph; arrows move, Enter zooms, Escape goes back. The top-down view has the same as a tree."
+          style={{ width: `${width}px`, height: `${drawn}px` }} onKeyDown={onKeyDown}
+          onMouseMove={(event) => { const row = under(event); if (row !== focus && row) setFocus(row); }}
+          onClick={(event) => { const row = under(event); if (row) setZoom(row); }}
+          onDblClick={(event) => { const row = under(event); const file = row && stacks.fileOf(row.fn); if (file) update({ view: "source", file, line: row.line || undefined }); }} />
+      </div>
+    </>
+  );
+}
+
+/** The same boxes as a drawing; names are escaped by the serializer. */
+function flameSvg(boxes: Box[], width: number, height: number, top: (level: number) => number, fill: (row: TreeRow) => string): string {
+  const space = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(space, "svg");
+  const add = (name: string, fields: Record<string, string | number>, text?: string) => {
+    const element = document.createElementNS(space, name);
+    for (const [key, value] of Object.entries(fields)) element.setAttribute(key, String(value));
+    if (text !== undefined) element.textContent = text;
+    svg.append(element);
+  };
+  for (const [key, value] of Object.entries({ width, height, "font-family": "sans-serif", "font-size": 12 })) svg.setAttribute(key, String(value));
+  for (const one of boxes) {
+    const y = top(one.level);
+    add("rect", { x: one.x, y, width: Math.max(0.5, one.width - 0.5), height: FRAME - 1, fill: fill(one.row) });
+    if (one.width > 28) add("text", { x: one.x + 3, y: y + 13 }, one.row.label.slice(0, Math.floor((one.width - 6) / 6.6)));
+  }
+  return new XMLSerializer().serializeToString(svg);
+}

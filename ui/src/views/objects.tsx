@@ -1,0 +1,178 @@
+// 3 Memory objects: the grid, and of the chosen one its allocation stack, latencies, fields, who uses it, and how much
+// cache its users would need.
+
+import { useMemo, useRef } from "preact/hooks";
+import { useDoc, withFilters } from "../data";
+import { bytes, percent } from "../format";
+import { Failed, FunctionLink, Notes, SaveDrawing, Value, Waiting, useWidth } from "../parts";
+import { Axes, Bars, linear, logarithmic } from "../plot";
+import { filters, update, useShown } from "../state";
+import { DocTable } from "../table";
+import { AccessPattern } from "./scatter";
+import { isMetric, textOf, valueOf, type Metric, type Row, type Table } from "../types";
+
+const COLUMNS = ["object", "object_kind", "object_bytes", "blocks", "dram_percent", "dram_read", "dram_write", "loads", "stores", "latency", "latency_p95", "stride", "line_use_percent", "sharing", "page_faults"];
+
+export function ObjectsView({ height }: { height: number }) {
+  const shown = useShown();
+  const { value: table, error } = useDoc<Table>(withFilters("objects?limit=250", filters(shown, ["function", "module"])));
+  if (error) return <Failed error={error} />;
+  if (!table) return <Waiting />;
+  const chosen = table.rows.find((row) => row.object === shown.object) ?? (shown.object === undefined ? table.rows[0] : undefined);
+  return (
+    <>
+      {shown.from !== undefined && <p class="quiet">Figures of objects are of the whole run: accesses are known for bursts only, too few for a part of the time.</p>}
+      <div class="split">
+        <div class="main">
+          <DocTable table={table} height={height - 150} keys={COLUMNS} selected={(row) => row === chosen} onSelect={(row) => update({ object: textOf(row.object) })} label="Memory objects" />
+        </div>
+        {chosen && <ObjectPane row={chosen} />}
+      </div>
+    </>
+  );
+}
+
+function metric(row: Row, key: string): Metric | undefined {
+  const cell = row[key];
+  return isMetric(cell) ? cell : undefined;
+}
+
+function ObjectPane({ row }: { row: Row }) {
+  const name = textOf(row.object);
+  const stack = Array.isArray(row.allocation_stack) ? row.allocation_stack : [];
+  return (
+    <aside class="pane wide-pane" aria-label={`Object ${name}`}>
+      <h2 class="code">{name}</h2>
+      <dl class="list">
+        <dt>Kind</dt><dd>{textOf(row.object_kind)}</dd>
+        <dt>Size</dt><dd><Value metric={metric(row, "object_bytes")} /> in <Value metric={metric(row, "blocks")} badge={false} /> blocks</dd>
+        <dt>Access</dt><dd>{textOf(row.stride) || "not traced"}</dd>
+        <dt>Sharing</dt><dd>{textOf(row.sharing) || "none seen"}</dd>
+      </dl>
+      <AccessPattern name={name} />
+      <LineUse use={metric(row, "line_use_percent")} />
+      <h3>Loads by latency</h3>
+      <Histogram text={textOf(row.latency_histogram)} />
+      <Fields name={name} />
+      <Users name={name} />
+      <h3>Allocated by</h3>
+      {stack.length === 0 ? <p class="empty">It is no block of the heap, or its stack is not known.</p>
+        : <ol class="stack">{stack.map((frame, at) => <li key={at} class="code">{frame}</li>)}</ol>}
+    </aside>
+  );
+}
+
+/** Of each line that came from memory, how much was used. */
+function LineUse({ use }: { use: Metric | undefined }) {
+  if (use?.value === undefined) return null;
+  const used = Math.round((use.value / 100) * 64);
+  return (
+    <>
+      <h3>Use of cache lines <Value metric={use} /></h3>
+      <svg class="lineuse" width={64 * 5} height={16} role="img" aria-label={`${used} of 64 bytes used`}>
+        {Array.from({ length: 64 }, (_, at) => <rect key={at} class={at < used ? "used" : "unused"} x={at * 5} y={0} width={4} height={16} />)}
+      </svg>
+    </>
+  );
+}
+
+/** From text such as `2-5 ns 71 %, 100 and more ns 29 %`. */
+function Histogram({ text }: { text: string }) {
+  const bars = text.split(", ").map((part) => /^(.*) ns ([\d.]+) %$/.exec(part)).filter((found) => found !== null)
+    .map((found) => ({ label: `${found[1]!.replace(" and more", "+")} ns`, value: Number(found[2]) }));
+  if (bars.length === 0) return <p class="empty">No load of it was timed.</p>;
+  return <Bars name="object-latency" bars={bars} label="Share of loads" unit="percent" height={120} />;
+}
+
+/** The layout of a value with the share of accesses of each field. */
+function Fields({ name }: { name: string }) {
+  const { value: table } = useDoc<Table>("objects?group=object,field&limit=400");
+  const rows = (table?.rows ?? []).filter((row) => row.object === name && row.field)
+    .sort((a, b) => (valueOf(a.field_offset) ?? 0) - (valueOf(b.field_offset) ?? 0));
+  if (rows.length === 0) return null;
+  const most = Math.max(...rows.map((row) => valueOf(row.access_percent) ?? 0), 1e-30);
+  return (
+    <>
+      <h3>Fields</h3>
+      <table class="fields">
+        <thead><tr><th>Offset</th><th>Field</th><th class="number">Accesses</th><th class="number">Latency</th></tr></thead>
+        <tbody>
+          {rows.map((row) => {
+            const part = (valueOf(row.access_percent) ?? 0) / most;
+            return (
+              <tr key={textOf(row.field)} class={`heat${part > 0.6 ? 4 : part > 0.3 ? 3 : part > 0.1 ? 2 : part > 0 ? 1 : 0}`}>
+                <td class="number">{textOf(row.field_offset)}</td><td class="code">{textOf(row.field)}</td>
+                <td class="number"><Value metric={metric(row, "access_percent")} badge={false} /></td>
+                <td class="number"><Value metric={metric(row, "latency")} badge={false} /></td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </>
+  );
+}
+
+/** Functions that access it, and their miss ratio by cache size. */
+function Users({ name }: { name: string }) {
+  const { value: table } = useDoc<Table>("objects?group=object,function&limit=250");
+  const rows = (table?.rows ?? []).filter((row) => row.object === name);
+  const first = textOf(rows[0]?.function);
+  if (rows.length === 0) return null;
+  return (
+    <>
+      <h3>Used by</h3>
+      <table>
+        <thead><tr><th>Function</th><th class="number">Of its traffic</th><th class="number">Loads</th><th class="number">Stores</th></tr></thead>
+        <tbody>
+          {rows.slice(0, 12).map((row) => (
+            <tr key={textOf(row.function)}>
+              <td><FunctionLink name={textOf(row.function)} file={textOf(row.file)} line={valueOf(row.line)} /></td>
+              <td class="number"><Value metric={metric(row, "object_percent")} badge={false} /></td>
+              <td class="number"><Value metric={metric(row, "loads")} badge={false} /></td>
+              <td class="number"><Value metric={metric(row, "stores")} badge={false} /></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {first && <MissRatio name={first} />}
+    </>
+  );
+}
+
+const SIZES = /^miss_(\d+)([km])$/;
+
+/** Misses of a function over the size of a cache: computed for code, not for objects. */
+export function MissRatio({ name }: { name: string }) {
+  const { value: table } = useDoc<Table>("reuse?limit=60");
+  const svg = useRef<SVGSVGElement>(null);
+  const [box, width] = useWidth<HTMLDivElement>();
+  const row = table?.rows.find((one) => one.function === name);
+  const points = useMemo(() => {
+    if (!table || !row) return [];
+    return table.columns.flatMap(({ key }) => {
+      const size = SIZES.exec(key);
+      const miss = valueOf(row[key]);
+      return size && miss !== undefined ? [{ size: Number(size[1]) * (size[2] === "k" ? 1024 : 1 << 20), miss }] : [];
+    });
+  }, [table, row]);
+  if (points.length < 2) return null;
+  const height = 170;
+  const x = logarithmic(points[0]!.size, points.at(-1)!.size, 44, width - 12, 4);
+  const y = linear(0, 100, height - 34, 10, 4);
+  return (
+    <>
+      <h3>Miss ratio by cache size, {name}</h3>
+      <div class="plot" ref={box}>
+        <svg ref={svg} width={width} height={height} role="img" aria-label={points.map((point) => `${bytes(point.size)}: ${percent(point.miss)}`).join(", ")}>
+          <Axes width={width} height={height} x={x} y={y} left={44} bottom={34} xLabel="cache" yLabel="misses, %" format={bytes}>
+            <polyline class="curve" points={points.map((point) => `${x.at(point.size)},${y.at(point.miss)}`).join(" ")} />
+            {points.map((point) => <circle key={point.size} class="dot" cx={x.at(point.size)} cy={y.at(point.miss)} r={3}><title>{`${bytes(point.size)}: ${percent(point.miss)}`}</title></circle>)}
+          </Axes>
+        </svg>
+        <SaveDrawing svg={svg} name="miss-ratio" />
+      </div>
+      <Notes notes={table?.notes.slice(0, 1) ?? []} />
+    </>
+  );
+}

@@ -1,0 +1,148 @@
+// 5 Source: the text with figures per line, a minimap of the hot lines, and the traced instructions beside it.
+// Works without the text: lines with figures are shown by number.
+
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useDoc } from "../data";
+import { amount, percent } from "../format";
+import { Grid, ROW, type GridColumn } from "../grid";
+import { Failed, Value, Waiting } from "../parts";
+import { choiceOf } from "../stacks";
+import { update, useShown } from "../state";
+import { textOf, valueOf, isMetric, type Metric, type Row, type Table } from "../types";
+import { FigureChoice, useStacks } from "./calls";
+import { DocTable } from "../table";
+
+interface Line {
+  number: number;
+  text: string;
+  self: number;
+  total: number;
+  read?: Metric;
+  written?: Metric;
+  latency?: Metric;
+}
+
+/** Rows of one file by line. */
+function byLine(table: Table | undefined, file: string): Map<number, Row> {
+  const rows = (table?.rows ?? []).filter((row) => row.file === file);
+  return new Map(rows.map((row) => [valueOf(row.line) ?? 0, row]));
+}
+
+export function SourceView({ height }: { height: number }) {
+  const shown = useShown();
+  const { stacks, error } = useStacks();
+  const figure = stacks?.figure(shown.figure);
+  const { value: traffic } = useDoc<Table>("bandwidth?group=source-line&limit=400");
+  const { value: latency } = useDoc<Table>("latency?group=source-line&limit=400");
+  const { value: accesses } = useDoc<Table>("accesses?limit=300");
+  const choice = choiceOf(shown);
+  const files = useMemo(() => (stacks && figure ? stacks.files(figure, choice) : []), [stacks, figure, shown.from, shown.to, shown.thread, shown.function, shown.module]);
+  const others = useMemo(() => [...new Set((traffic?.rows ?? []).map((row) => textOf(row.file)).filter(Boolean))], [traffic]);
+  const file = shown.file ?? files[0]?.file ?? others[0];
+  const { value: source, error: missing } = useDoc<{ file: string; text: string }>(file ? `text?file=${encodeURIComponent(file)}` : null);
+  const known = source && source.file === file ? source.text : undefined;
+  const lines = useMemo(() => {
+    if (!stacks || !file) return [];
+    const sums = figure ? stacks.lines(figure, choice, file) : new Map<number, { self: number; total: number }>();
+    const [moved, timed] = [byLine(traffic, file), byLine(latency, file)];
+    const metric = (row: Row | undefined, key: string) => { const cell = row?.[key]; return isMetric(cell) ? cell : undefined; };
+    const line = (number: number, text: string): Line => ({
+      number, text, self: sums.get(number)?.self ?? 0, total: sums.get(number)?.total ?? 0,
+      read: metric(moved.get(number), "dram_read"), written: metric(moved.get(number), "dram_write"), latency: metric(timed.get(number), "latency"),
+    });
+    if (known !== undefined) return known.split("\n").map((text, at) => line(at + 1, text.replaceAll("\t", "    ").replace("\r", "").slice(0, 400)));
+    return [...new Set([...sums.keys(), ...moved.keys(), ...timed.keys()])].sort((a, b) => a - b).map((number) => line(number, ""));
+  }, [stacks, figure, file, known, traffic, latency, shown.from, shown.to, shown.thread, shown.function, shown.module]);
+  if (error) return <Failed error={error} />;
+  if (!stacks) return <Waiting />;
+  if (!file) return <p class="empty">No source file is known: the program was built without debug information (-g), or its debug file was not found.</p>;
+
+  const most = Math.max(...lines.map((line) => line.self), 1e-30);
+  const whole = figure?.whole.value ?? 1;
+  const hottest = lines.reduce((best, line, at) => (line.self > (lines[best]?.self ?? 0) ? at : best), 0);
+  const wanted = shown.line !== undefined ? lines.findIndex((line) => line.number === shown.line) : hottest;
+  const columns: GridColumn<Line>[] = [
+    { key: "line", label: "Line", number: true, width: "56px", cell: (line) => <span class="quiet">{line.number}</span> },
+    { key: "text", label: known === undefined ? "Text (not here)" : "Text", width: "minmax(360px,1fr)", cell: (line) => <code>{line.text}</code> },
+    { key: "self", label: figure?.label ?? "Self", title: "in the line itself", number: true, width: "76px", cell: (line) => (line.self > 0 ? <span title={percent(line.self / whole * 100)}>{amount(line.self, figure?.whole.unit ?? "")}</span> : "") },
+    { key: "percent", label: "Self", number: true, width: "110px", cell: (line) => (line.self > 0 ? <span class="share"><meter min={0} max={most} value={line.self} aria-hidden="true" />{percent(line.self / whole * 100)}</span> : "") },
+    { key: "total", label: "Total", number: true, width: "74px", cell: (line) => (line.total > 0 ? percent(line.total / whole * 100) : "") },
+    { key: "read", label: "DRAM read", number: true, width: "84px", cell: (line) => line.read && <Value metric={line.read} badge={false} /> },
+    { key: "written", label: "written", number: true, width: "84px", cell: (line) => line.written && <Value metric={line.written} badge={false} /> },
+    { key: "latency", label: "Latency", number: true, width: "74px", cell: (line) => line.latency && <Value metric={line.latency} badge={false} /> },
+  ];
+  // Columns of which nothing is known take room from the text.
+  const empty = (key: "read" | "written" | "latency") => lines.every((line) => line[key] === undefined);
+  const used = columns.filter(({ key }) => !(key === "read" || key === "written" || key === "latency") || !empty(key));
+  const all = [...new Set([...files.map((one) => one.file), ...others, file])];
+  return (
+    <>
+      <div class="bar">
+        <label>File{" "}
+          <select value={file} onChange={(event) => update({ file: event.currentTarget.value, line: undefined })}>
+            {all.map((one) => <option key={one} value={one}>{one}</option>)}
+          </select>
+        </label>
+        <FigureChoice stacks={stacks} />
+        <button onClick={() => update({ line: lines[hottest]?.number })}>Hottest line</button>
+      </div>
+      {missing && <p class="quiet" role="status">{missing} Lines are shown by number.</p>}
+      <div class="split">
+        <div class="main source">
+          <Grid label={`Source of ${file}`} columns={used} rows={lines} height={height - 130} selected={wanted} reveal={wanted}
+            onSelect={(line) => update({ line: line.number })} rowProps={(line) => ({ class: heat(line, most, line.number === lines[wanted]?.number) })} />
+          <Minimap lines={lines} most={most} height={Math.min(height - 130 - ROW, lines.length * ROW)} />
+        </div>
+        <Instructions accesses={accesses} file={file} line={lines[wanted]?.number} height={height} />
+      </div>
+    </>
+  );
+}
+
+function heat(line: Line, most: number, chosen: boolean): string {
+  const part = line.self / most;
+  const step = part > 0.6 ? 4 : part > 0.3 ? 3 : part > 0.1 ? 2 : part > 0 ? 1 : 0;
+  return `row heat${step}${chosen ? " selected" : ""}`;
+}
+
+/** Where the hot lines are in the file; a click goes there. */
+function Minimap({ lines, most, height }: { lines: Line[]; most: number; height: number }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useEffect(() => {
+    const element = canvas.current;
+    const context = element?.getContext("2d");
+    if (!element || !context) return;
+    [element.width, element.height] = [18, Math.max(1, height)];
+    context.clearRect(0, 0, 18, height);
+    lines.forEach((line, at) => {
+      if (line.self <= 0) return;
+      context.fillStyle = "#D55E00";
+      context.globalAlpha = 0.25 + 0.75 * Math.sqrt(line.self / most);
+      context.fillRect(0, (at / lines.length) * height, 18, Math.max(2, height / lines.length));
+    });
+  }, [lines, most, height]);
+  const go = (event: MouseEvent) => {
+    const rect = canvas.current?.getBoundingClientRect();
+    const line = rect && lines[Math.floor(((event.clientY - rect.top) / rect.height) * lines.length)];
+    if (line) update({ line: line.number });
+  };
+  return <canvas class="minimap" ref={canvas} aria-hidden="true" style={{ height: `${Math.max(1, height)}px` }} onClick={go} />;
+}
+
+/** What is known of single instructions: those whose accesses were traced. The result keeps no text of machine code. */
+function Instructions({ accesses, file, line, height }: { accesses: Table | undefined; file: string; line: number | undefined; height: number }) {
+  const table = useMemo(() => {
+    if (!accesses) return undefined;
+    const rows = accesses.rows.filter((row) => row.file === file).sort((a, b) => (valueOf(a.line) ?? 0) - (valueOf(b.line) ?? 0));
+    return { ...accesses, rows, notes: [] };
+  }, [accesses, file]);
+  if (!table) return null;
+  return (
+    <aside class="pane wide-pane" aria-label="Traced instructions">
+      <h2>Traced instructions</h2>
+      {table.rows.length === 0 ? <p class="empty">No memory access of this file was traced.</p>
+        : <DocTable table={table} height={height - 190} keys={["line", "offset", "kind", "access_bytes", "access_percent", "stride", "line_use_percent"]}
+            selected={(row) => valueOf(row.line) === line} onSelect={(row) => update({ line: valueOf(row.line) })} label="Traced instructions" />}
+    </aside>
+  );
+}

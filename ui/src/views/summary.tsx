@@ -1,0 +1,263 @@
+// 1 Summary: the verdict, findings, metrics, histograms, what is hot, the machine, what collecting cost.
+
+import { useState } from "preact/hooks";
+import { useDoc } from "../data";
+import { amount, bytes, digits } from "../format";
+import type { Finding, Summary } from "../generated";
+import { Badge, Card, Failed, FunctionLink, Notes, Value, Waiting } from "../parts";
+import { update } from "../state";
+import type { Metric, Table } from "../types";
+import { valueOf } from "../types";
+import { Bars } from "../plot";
+import { Bands } from "./bands";
+
+export function SummaryView() {
+  const { value: summary, error } = useDoc<Summary>("summary");
+  if (error) return <Failed error={error} />;
+  if (!summary) return <Waiting />;
+  return (
+    <div class="cards">
+      <Verdict summary={summary} />
+      <Findings findings={summary.findings} />
+      <Metrics summary={summary} />
+      <Functions summary={summary} />
+      <Objects summary={summary} />
+      <Bands summary={summary} />
+      <Latency />
+      <Machine summary={summary} />
+      <Overhead summary={summary} />
+      {summary.notes.length > 0 && <Card title="Notes" wide><Notes notes={summary.notes} /></Card>}
+    </div>
+  );
+}
+
+const WORDS: Record<string, string> = {
+  "bandwidth-bound": "This program is limited by memory bandwidth.",
+  "latency-bound": "This program is limited by the latency of memory.",
+  "tlb-bound": "This program is limited by address translation.",
+  "core-bound": "This program is limited by the processor core, not by memory.",
+};
+
+function Verdict({ summary }: { summary: Summary }) {
+  const sentence = summary.classification ? WORDS[summary.classification] ?? summary.classification : "What limits this program is not decided by this recording.";
+  return (
+    <section class="card wide verdict" aria-label="Verdict">
+      <p class="sentence">{sentence}</p>
+      <p>{summary.classification_reason}</p>
+      <dl class="figures">
+        <Big label="Elapsed" metric={summary.elapsed} />
+        <Big label="CPU time" metric={summary.cpu_time} />
+        <Big label="Memory bound" metric={summary.memory_bound} />
+        <Big label="DRAM bandwidth" metric={summary.dram_bandwidth.average} />
+        <Big label="Load latency" metric={summary.average_load_latency} />
+        <Big label="Threads" metric={summary.threads} />
+      </dl>
+      <p class="quiet code">{summary.command.join(" ") || summary.target}: {summary.exit}</p>
+    </section>
+  );
+}
+
+function Big({ label, metric }: { label: string; metric: Metric }) {
+  return <div><dt>{label}</dt><dd><Value metric={metric} /></dd></div>;
+}
+
+function Findings({ findings }: { findings: Finding[] }) {
+  return (
+    <Card title="Findings" wide>
+      {findings.length === 0 && <p class="empty">No rule fired: nothing here is slow for a reason that Fathom knows.</p>}
+      <div class="findings">
+        {findings.map((finding) => (
+          <article class={`finding ${finding.severity}`} key={finding.id + finding.title}>
+            <h3><span class="severity">{finding.severity}</span> {finding.title}</h3>
+            <p class="where">
+              {finding.where.function && <FunctionLink name={finding.where.function} file={finding.where.file} line={finding.where.line} />}
+              {finding.where.object && <> {" on "}<ObjectLink name={finding.where.object} /></>}
+              {finding.predicted_gain.value !== undefined && <> {" saves "}<Value metric={finding.predicted_gain} /></>}
+            </p>
+            <ul>{finding.evidence.map((proof) => <li key={proof.what}>{proof.what} <Value metric={proof.metric} /></li>)}</ul>
+            <p>{finding.advice}</p>
+            <p class="quiet code">{finding.next_command}</p>
+            <button onClick={() => showMe(finding)}>Show me</button>
+          </article>
+        ))}
+      </div>
+    </Card>
+  );
+}
+
+function showMe(finding: Finding): void {
+  const { file, line, object, function: name } = finding.where;
+  if (file) update({ view: "source", file, line: line ?? undefined });
+  else if (object) update({ view: "objects", object });
+  else if (name) update({ view: "bottom-up", search: name });
+  else update({ view: "timeline" });
+}
+
+export function ObjectLink({ name }: { name: string }) {
+  return <button class="link code" onClick={() => update({ view: "objects", object: name })}>{name}</button>;
+}
+
+type Branch = [label: string, metric: Metric, below?: Branch[]];
+
+function tree(summary: Summary): Branch[] {
+  const { page_faults: faults, dram_bandwidth: traffic, levels, time_split: split, heap, kernel_entries: kernel } = summary;
+  return [
+    ["Elapsed", summary.elapsed, [
+      ["without cache misses", summary.elapsed_without_misses],
+      ["without a bandwidth limit", summary.elapsed_without_bandwidth_limit],
+    ]],
+    ["CPU time", summary.cpu_time, [
+      ["in the program", split.user],
+      ["in the kernel", split.kernel],
+      ["of it page faults", split.page_faults],
+      ["CPU utilisation", summary.cpu_utilisation],
+    ]],
+    ["Waiting", split.waiting],
+    ["Memory bound", summary.memory_bound, [
+      ["mean load latency", summary.average_load_latency],
+      ["not hidden by overlap", summary.exposed_load_latency],
+      ["loads from L1", levels.l1],
+      ["loads from L2", levels.l2],
+      ["loads from L3", levels.l3],
+      ["loads from DRAM", levels.dram],
+    ]],
+    ["DRAM bandwidth", traffic.average, [
+      ["read", traffic.read],
+      ["written", traffic.write],
+      ["largest", traffic.observed_max],
+      ["time in the high band", traffic.bound_time_percent],
+    ]],
+    ["Loads", summary.loads, [["stores", summary.stores], ["floating-point operations", summary.flops], ["arithmetic intensity", summary.arithmetic_intensity]]],
+    ["Page faults, minor", faults.minor, [["major", faults.major], ["their time", faults.time], ["share of the time", faults.time_percent]]],
+    ["Data TLB", summary.dtlb.misses, [["time in page walks", summary.dtlb.walk_time_percent], ["memory in huge pages", summary.huge_page_share]]],
+    ["Heap allocated", heap.bytes_allocated, [["allocations", heap.allocations], ["peak", heap.peak_bytes]]],
+    ["Peak resident", summary.peak_resident],
+    ["Entries into the kernel", kernel.count, [["time", kernel.time], ["context switches", summary.context_switches]]],
+  ];
+}
+
+function Metrics({ summary }: { summary: Summary }) {
+  return (
+    <Card title="Metrics">
+      <p class="quiet">Hover over a figure for its 95 % interval and origin.</p>
+      <ul class="tree">{tree(summary).map((branch) => <Branches branch={branch} key={branch[0]} />)}</ul>
+    </Card>
+  );
+}
+
+function Branches({ branch: [label, metric, below] }: { branch: Branch }) {
+  const [open, setOpen] = useState(metric.value !== undefined);
+  const line = <><span>{label}</span><Value metric={metric} /></>;
+  if (!below) return <li><div class="leaf">{line}</div></li>;
+  return (
+    <li>
+      <button class="branch" aria-expanded={open} onClick={() => setOpen(!open)}>{line}</button>
+      {open && <ul>{below.map((one) => <Branches branch={one} key={one[0]} />)}</ul>}
+    </li>
+  );
+}
+
+function Functions({ summary }: { summary: Summary }) {
+  return (
+    <Card title="Top functions">
+      <table>
+        <thead><tr><th>Function</th><th class="number">Self</th><th class="number">Total</th><th class="number">CPU time</th></tr></thead>
+        <tbody>
+          {summary.top_functions.map((row) => (
+            <tr key={row.function + row.module}>
+              <td><FunctionLink name={row.function} file={row.file} line={row.line} /> <span class="quiet">{row.module}</span></td>
+              <td class="number bar-cell"><Share percent={row.self_percent} /></td>
+              <td class="number"><Value metric={row.total_percent} badge={false} /></td>
+              <td class="number"><Value metric={row.cpu_time} badge={false} /></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {summary.top_functions.length === 0 && <p class="empty">No samples.</p>}
+      <button onClick={() => update({ view: "bottom-up" })}>All functions</button>
+    </Card>
+  );
+}
+
+function Share({ percent: share }: { percent: Metric }) {
+  return (
+    <>
+      <meter min={0} max={100} value={share.value ?? 0} aria-hidden="true" />
+      <Value metric={share} badge={false} />
+    </>
+  );
+}
+
+function Objects({ summary }: { summary: Summary }) {
+  return (
+    <Card title="Top memory objects">
+      {summary.top_objects.length === 0 && <p class="empty">No memory objects: `fathom collect memory-access` records them.</p>}
+      {summary.top_objects.length > 0 && (
+        <table>
+          <thead><tr><th>Object</th><th class="number">Size</th><th class="number">Traffic</th><th class="number">Read</th><th class="number">Written</th><th class="number">Latency</th></tr></thead>
+          <tbody>
+            {summary.top_objects.map((row) => (
+              <tr key={row.object}>
+                <td><ObjectLink name={row.object} /></td>
+                <td class="number"><Value metric={row.object_bytes} badge={false} /></td>
+                <td class="number bar-cell"><Share percent={row.dram_percent} /></td>
+                <td class="number"><Value metric={row.dram_read} badge={false} /></td>
+                <td class="number"><Value metric={row.dram_write} badge={false} /></td>
+                <td class="number"><Value metric={row.latency} badge={false} /></td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </Card>
+  );
+}
+
+function Latency() {
+  const { value: table, error } = useDoc<Table>("latency");
+  const rows = table?.rows ?? [];
+  return (
+    <Card title="Latency of loads">
+      {error && <Failed error={error} />}
+      {rows.length > 0 && <Bars name="latency" label="Share of loads by latency" unit="percent"
+        bars={rows.map((row) => ({ label: `${String(row.from)}${row.to ? `-${String(row.to)}` : "+"} ns`, value: valueOf(row.load_percent) ?? 0 }))} />}
+      {table && <Notes notes={rows.length > 0 ? table.notes.slice(0, 2) : ["No loads were timed.", ...table.notes]} />}
+    </Card>
+  );
+}
+
+function Machine({ summary }: { summary: Summary }) {
+  const { host, machine } = summary;
+  return (
+    <Card title="Machine">
+      <dl class="list">
+        <dt>Processor</dt><dd>{host.cpu}, {host.cores} cores, {host.logical_cpus} logical CPUs, {host.sockets} sockets</dd>
+        <dt>Caches</dt><dd>{host.caches.map((cache) => `L${cache.level} ${cache.kind} ${bytes(cache.bytes)}`).join(", ") || "not known"}</dd>
+        <dt>Memory</dt><dd>{bytes(host.memory_bytes)}, {host.numa_nodes} NUMA nodes, pages of {bytes(host.page_bytes)}</dd>
+        <dt>DRAM bandwidth</dt><dd><Value metric={machine.dram_bandwidth_peak} /></dd>
+        <dt>Latency</dt><dd>L1 <Value metric={machine.load_latency.l1} />, L2 <Value metric={machine.load_latency.l2} />, L3 <Value metric={machine.load_latency.l3} />, DRAM <Value metric={machine.load_latency.dram} /></dd>
+        <dt>Arithmetic</dt><dd><Value metric={machine.flops_peak} /></dd>
+        <dt>System</dt><dd>{host.os}, {host.kernel}{host.virtualised ? `, virtual machine (${host.virtualised})` : ""}{host.container ? `, container (${host.container})` : ""}</dd>
+        <dt>Counters</dt><dd>{host.pmu.length > 0 ? host.pmu.join(", ") : "none for this program"}</dd>
+      </dl>
+    </Card>
+  );
+}
+
+function Overhead({ summary }: { summary: Summary }) {
+  const { overhead_parts: parts, sampling, coverage } = summary;
+  return (
+    <Card title="Collection">
+      <dl class="list">
+        <dt>Overhead</dt><dd><Value metric={summary.overhead} /></dd>
+        <dt>CPU time of Fathom</dt><dd><Value metric={parts.cpu_time} /></dd>
+        <dt>Standing still</dt><dd><Value metric={parts.stand_still} /></dd>
+        <dt>In bursts</dt><dd><Value metric={parts.burst_time} />, {" "}<Value metric={coverage.bursts} /> bursts</dd>
+        <dt>Samples</dt><dd>{amount(sampling.samples, "count")} every {digits(sampling.period_seconds * 1000)} ms by {sampling.method}, {sampling.lost_samples} lost</dd>
+        <dt>Time traced</dt><dd><Value metric={coverage.traced} /></dd>
+      </dl>
+      <p class="legend">{["counted", "sampled", "timed", "traced", "simulated", "estimated", "calibrated"].map((one) => <span key={one}><Badge evidence={one} /> {one} </span>)}</p>
+
+    </Card>
+  );
+}

@@ -1,0 +1,277 @@
+// 4 Timeline: lanes over one axis of time. Dragging selects, the wheel zooms, keys do both; the selection filters all views.
+
+import { useMemo, useRef, useState } from "preact/hooks";
+import { useDoc } from "../data";
+import { amount, bytes, digits, seconds } from "../format";
+import type { Summary } from "../generated";
+import { SaveDrawing, Failed, Notes, Waiting, useWidth } from "../parts";
+import { linear, type Scale } from "../plot";
+import type { Choice, Stacks } from "../stacks";
+import { update, useShown } from "../state";
+import { valueOf, type Figure, type Table } from "../types";
+import { useStacks } from "./calls";
+
+const LEFT = 150;
+const LANE = 74;
+const THREAD = 20;
+/** Threads that are drawn; the busiest first. */
+const THREADS = 60;
+
+interface Span {
+  from: number;
+  to: number;
+  /** Values to be stacked upon each other. */
+  values: number[];
+}
+
+interface Lane {
+  label: string;
+  kinds: string[];
+  names: string[];
+  spans: Span[];
+  most: number;
+  peak?: number;
+  unit: string;
+  format: (value: number) => string;
+}
+
+/** Sums of a figure per bin: in the program and in the kernel. */
+function overTime(stacks: Stacks, figure: Figure, choice: Choice, rate: boolean): Span[] {
+  const width = figure.bin_seconds;
+  const bins = Math.max(1, Math.ceil(stacks.doc.elapsed / width));
+  const sums = Array.from({ length: bins }, () => [0, 0]);
+  stacks.each(figure, choice, (_node, _thread, bin, kernel, value) => {
+    const sum = sums[Math.min(bin, bins - 1)]!;
+    sum[kernel ? 1 : 0]! += rate ? value / width : value;
+  });
+  return sums.map((values, bin) => ({ from: bin * width, to: Math.min((bin + 1) * width, stacks.doc.elapsed), values }));
+}
+
+function lanes(stacks: Stacks, choice: Choice, traffic: Table | undefined, memory: Table | undefined, summary: Summary | undefined): Lane[] {
+  const found: Lane[] = [];
+  const add = (lane: Omit<Lane, "most">) => {
+    const most = Math.max(lane.peak ?? 0, ...lane.spans.map((span) => span.values.reduce((sum, value) => sum + value, 0)));
+    if (most > 0) found.push({ ...lane, most });
+  };
+  const cpu = stacks.doc.figures.find((figure) => figure.key === "cpu_time");
+  if (cpu) add({ label: "CPUs busy", kinds: ["user", "kernel"], names: ["program", "kernel"], unit: "", format: digits, spans: overTime(stacks, cpu, choice, true) });
+  const spans = (table: Table | undefined, keys: string[]): Span[] =>
+    (table?.rows ?? []).map((row) => ({ from: valueOf(row.start) ?? 0, to: valueOf(row.end) ?? 0, values: keys.map((key) => valueOf(row[key]) ?? 0) }));
+  add({ label: "DRAM bandwidth", kinds: ["read", "write"], names: ["read", "written"], unit: "GB/s", format: (value) => `${digits(value)} GB/s`, spans: spans(traffic, ["read", "write"]), peak: summary?.machine.dram_bandwidth_peak.value });
+  const faults = stacks.doc.figures.find((figure) => figure.key === "page_faults");
+  if (faults) add({ label: "Page faults", kinds: ["faults", "faults"], names: ["faults", ""], unit: "/s", format: (value) => `${digits(value)}/s`, spans: overTime(stacks, faults, choice, true) });
+  const heap = stacks.doc.figures.find((figure) => figure.key === "bytes_allocated");
+  if (heap) add({ label: "Allocation", kinds: ["heap", "heap"], names: ["allocated", ""], unit: "B/s", format: (value) => `${bytes(value)}/s`, spans: overTime(stacks, heap, choice, true) });
+  if (memory?.columns.some((column) => column.key === "resident")) add({ label: "Resident memory", kinds: ["resident"], names: ["resident"], unit: "B", format: bytes, spans: spans(memory, ["resident"]) });
+  return found;
+}
+
+interface ThreadLane {
+  label: string;
+  start: number;
+  end: number;
+  sum: number;
+  /** Shares of each bin in the program and in the kernel. */
+  bins: [number, number][];
+  faults: boolean[];
+}
+
+function threadLanes(stacks: Stacks, choice: Choice): { width: number; lanes: ThreadLane[] } {
+  const figure = stacks.doc.figures.find((one) => one.key === "cpu_time");
+  if (!figure) return { width: 1, lanes: [] };
+  const width = figure.bin_seconds;
+  const bins = Math.max(1, Math.ceil(stacks.doc.elapsed / width));
+  const all = stacks.doc.threads.map((thread): ThreadLane => ({
+    label: thread.label, start: thread.start, end: thread.end, sum: 0, faults: [],
+    bins: Array.from({ length: bins }, () => [0, 0]),
+  }));
+  stacks.each(figure, choice, (_node, thread, bin, kernel, value) => {
+    const lane = all[thread];
+    const sums = lane?.bins[Math.min(bin, bins - 1)];
+    if (!lane || !sums) return;
+    lane.sum += value;
+    sums[kernel ? 1 : 0] += value / width;
+  });
+  const faults = stacks.doc.figures.find((one) => one.key === "page_faults");
+  if (faults) {
+    stacks.each(faults, choice, (_node, thread, bin) => {
+      const lane = all[thread];
+      if (lane) lane.faults[Math.floor((bin * faults.bin_seconds) / width)] = true;
+    });
+  }
+  return { width, lanes: all.sort((a, b) => b.sum - a.sum).slice(0, THREADS) };
+}
+
+export function TimelineView({ height }: { height: number }) {
+  const shown = useShown();
+  const { stacks, error } = useStacks();
+  const { value: traffic } = useDoc<Table>("bandwidth");
+  const { value: memory } = useDoc<Table>("timeline?limit=400");
+  const { value: summary } = useDoc<Summary>("summary");
+  const svg = useRef<SVGSVGElement>(null);
+  const [box, width] = useWidth<HTMLDivElement>();
+  const [window, setWindow] = useState<[number, number]>();
+  const [drag, setDrag] = useState<[number, number]>();
+  const [hover, setHover] = useState<number>();
+  const elapsed = stacks?.doc.elapsed ?? 1;
+  const [start, end] = window ?? [0, elapsed];
+  // The whole time stays visible: the selection is drawn, not cut out.
+  const choice: Choice = { function: shown.function, thread: shown.thread, module: shown.module };
+  const drawn = useMemo(() => (stacks ? lanes(stacks, choice, traffic, memory, summary) : []), [stacks, traffic, memory, summary, shown.function, shown.thread, shown.module]);
+  const threads = useMemo(() => (stacks ? threadLanes(stacks, choice) : { width: 1, lanes: [] }), [stacks, shown.function, shown.thread, shown.module]);
+  if (error) return <Failed error={error} />;
+  if (!stacks) return <Waiting />;
+
+  const x = linear(start, end, LEFT, width - 10, 8);
+  const total = 24 + drawn.length * LANE + threads.lanes.length * THREAD + 8;
+  const timeAt = (event: MouseEvent) => {
+    const left = svg.current?.getBoundingClientRect().left ?? 0;
+    const part = (event.clientX - left - LEFT) / Math.max(1, width - 10 - LEFT);
+    return start + Math.min(1, Math.max(0, part)) * (end - start);
+  };
+  const zoom = (factor: number, around: number) => {
+    const span = Math.min(elapsed, Math.max(elapsed / 1000, (end - start) * factor));
+    const from = Math.min(elapsed - span, Math.max(0, around - ((around - start) / (end - start)) * span));
+    setWindow(span >= elapsed ? undefined : [from, from + span]);
+  };
+  const pan = (part: number) => {
+    const step = Math.max(-start, Math.min(elapsed - end, part * (end - start)));
+    setWindow([start + step, end + step]);
+  };
+  const select = (from: number, to: number) => {
+    const [low, high] = from < to ? [from, to] : [to, from];
+    // A click is no selection.
+    if (high - low < (end - start) / 300) update({ from: undefined, to: undefined });
+    else update({ from: Number(low.toPrecision(6)), to: Number(high.toPrecision(6)) });
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const middle = (start + end) / 2;
+    const width = end - start;
+    const { from, to } = shown;
+    const keys: Record<string, () => void> = {
+      "+": () => zoom(0.5, middle), "=": () => zoom(0.5, middle), "-": () => zoom(2, middle),
+      ArrowLeft: () => (event.shiftKey ? select((from ?? start) - width / 20, to ?? middle) : pan(-0.2)),
+      ArrowRight: () => (event.shiftKey ? select(from ?? start, (to ?? middle) + width / 20) : pan(0.2)),
+      Escape: () => update({ from: undefined, to: undefined }),
+      "0": () => setWindow(undefined),
+      z: () => from !== undefined && to !== undefined && setWindow([from, to]),
+      s: () => select(start, end),
+    };
+    const act = keys[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  };
+  const marked = drag ?? (shown.from !== undefined && shown.to !== undefined ? [shown.from, shown.to] as [number, number] : undefined);
+  return (
+    <>
+      <div class="bar">
+        <button onClick={() => zoom(0.5, (start + end) / 2)}>Zoom in</button>
+        <button onClick={() => zoom(2, (start + end) / 2)}>Zoom out</button>
+        {marked && <button onClick={() => setWindow([Math.min(...marked), Math.max(...marked)])}>Zoom to selection</button>}
+        {window && <button onClick={() => setWindow(undefined)}>Whole run</button>}
+        <SaveDrawing svg={svg} name="timeline" />
+        <span class="quiet">{seconds(start)} to {seconds(end)}. Drag to select, wheel to zoom; keys: arrows, + and -, Shift and arrows select, z to the selection, Escape.</span>
+      </div>
+      <p class="told" aria-live="polite">{told(hover, drawn)}</p>
+      <div class="lanes" ref={box} style={{ maxHeight: `${height - 130}px` }} tabIndex={0} role="application" aria-label="Timeline" onKeyDown={onKeyDown}>
+        <svg ref={svg} width={width} height={total} role="img" aria-label={`Timeline of ${seconds(elapsed)}: ${drawn.map((lane) => lane.label).join(", ")}, ${threads.lanes.length} threads`}
+          onPointerDown={(event) => { if (event.button === 0 && event.clientX - (svg.current?.getBoundingClientRect().left ?? 0) > LEFT) { const at = timeAt(event); setDrag([at, at]); } }}
+          onPointerMove={(event) => { const at = timeAt(event); setHover(at); if (drag) setDrag([drag[0], at]); }}
+          onPointerUp={() => { if (drag) { select(...drag); setDrag(undefined); } }}
+          onPointerLeave={() => { setHover(undefined); if (drag) { select(...drag); setDrag(undefined); } }}
+          onWheel={(event) => { event.preventDefault(); if (event.shiftKey) pan(event.deltaY > 0 ? 0.1 : -0.1); else zoom(event.deltaY > 0 ? 1.25 : 0.8, timeAt(event)); }}>
+          {x.ticks.map((tick) => (
+            <g key={tick}>
+              <line class="gridline" x1={x.at(tick)} x2={x.at(tick)} y1={18} y2={total} />
+              <text class="tick" x={x.at(tick)} y={13} text-anchor="middle">{seconds(tick)}</text>
+            </g>
+          ))}
+          {drawn.map((lane, at) => <LaneDrawing key={lane.label} lane={lane} top={24 + at * LANE} x={x} width={width} range={[start, end]} />)}
+          {threads.lanes.map((lane, at) => <ThreadDrawing key={lane.label} lane={lane} bin={threads.width} top={24 + drawn.length * LANE + at * THREAD} x={x} range={[start, end]} chosen={shown.thread === lane.label} />)}
+          {marked && <Selection x={x} marked={marked} width={width} height={total} />}
+          {hover !== undefined && !drag && hover >= start && <line class="cursor" x1={x.at(hover)} x2={x.at(hover)} y1={18} y2={total} />}
+        </svg>
+      </div>
+      <p class="legend"><i class="user" /> program <i class="kernel" /> kernel <i class="life" /> alive, not sampled <i class="faults" /> page faults <i class="read" /> read <i class="write" /> written <i class="peakline" /> peak of the machine</p>
+      {traffic && traffic.rows.length === 0 && <Notes notes={["No bandwidth over time in this result.", ...traffic.notes]} />}
+      {stacks.doc.threads.length > THREADS && <Notes notes={[`${THREADS} of ${stacks.doc.threads.length} threads are drawn, the busiest.`]} />}
+    </>
+  );
+}
+
+function told(hover: number | undefined, drawn: Lane[]): string {
+  if (hover === undefined) return " ";
+  const at = (lane: Lane) => lane.spans.find((span) => hover >= span.from && hover < span.to);
+  const parts = drawn.flatMap((lane) => {
+    const span = at(lane);
+    if (!span) return [];
+    const values = span.values.map((value, kind) => (lane.names[kind] && (value > 0 || lane.names.length === 1) ? `${lane.names[kind]} ${lane.format(value)}` : "")).filter(Boolean);
+    return values.length > 0 ? [`${lane.label}: ${values.join(", ")}`] : [];
+  });
+  return `${amount(hover, "s")}. ${parts.join("; ")}`;
+}
+
+function Selection({ x, marked, width, height }: { x: Scale; marked: [number, number]; width: number; height: number }) {
+  const clamp = (value: number) => Math.min(width - 10, Math.max(LEFT, x.at(value)));
+  const [left, right] = [clamp(Math.min(...marked)), clamp(Math.max(...marked))];
+  return (
+    <g class="selection">
+      <rect class="outside" x={LEFT} y={18} width={Math.max(0, left - LEFT)} height={height - 18} />
+      <rect class="outside" x={right} y={18} width={Math.max(0, width - 10 - right)} height={height - 18} />
+      <rect class="edge" x={left} y={18} width={Math.max(1, right - left)} height={height - 19} />
+    </g>
+  );
+}
+
+function LaneDrawing({ lane, top, x, width, range: [start, end] }: { lane: Lane; top: number; x: Scale; width: number; range: [number, number] }) {
+  const high = LANE - 16;
+  const base = top + LANE - 8;
+  const y = (value: number) => base - (value / (lane.most * 1.05)) * high;
+  const seen = lane.spans.filter((span) => span.to > start && span.from < end);
+  const clamp = (time: number) => x.at(Math.min(end, Math.max(start, time)));
+  // Steps from the first to the last, back along the values below.
+  const area = (kind: number) => {
+    const below = (span: Span) => span.values.slice(0, kind).reduce((sum, value) => sum + value, 0);
+    const path: string[] = [];
+    for (const span of seen) path.push(`${clamp(span.from).toFixed(1)},${y(below(span) + span.values[kind]!).toFixed(1)} ${clamp(span.to).toFixed(1)},${y(below(span) + span.values[kind]!).toFixed(1)}`);
+    for (const span of [...seen].reverse()) path.push(`${clamp(span.to).toFixed(1)},${y(below(span)).toFixed(1)} ${clamp(span.from).toFixed(1)},${y(below(span)).toFixed(1)}`);
+    return path.join(" ");
+  };
+  return (
+    <g>
+      <text class="lane" x={8} y={top + 18}>{lane.label}</text>
+      <text class="tick" x={8} y={top + 34}>to {lane.format(lane.most)}</text>
+      {lane.kinds.map((kind, at) => <polygon key={at} class={`area ${kind}`} points={area(at)} />)}
+      {lane.peak !== undefined && <line class="peak" x1={LEFT} x2={width - 10} y1={y(lane.peak)} y2={y(lane.peak)}><title>{`peak of the machine: ${lane.format(lane.peak)}`}</title></line>}
+      <line class="axis" x1={LEFT} x2={width - 10} y1={base} y2={base} />
+    </g>
+  );
+}
+
+function ThreadDrawing({ lane, bin, top, x, range: [start, end], chosen }: { lane: ThreadLane; bin: number; top: number; x: Scale; range: [number, number]; chosen: boolean }) {
+  const clamp = (time: number) => x.at(Math.min(end, Math.max(start, time)));
+  const high = THREAD - 5;
+  return (
+    <g>
+      <text class={chosen ? "lane link chosen" : "lane link"} x={8} y={top + 13} role="button" tabIndex={-1} onClick={() => update({ thread: chosen ? undefined : lane.label })}>
+        <title>{`${lane.label}: ${seconds(lane.sum)} of CPU time; click to filter`}</title>
+        {lane.label.length > 20 ? lane.label.slice(0, 19) + "…" : lane.label}
+      </text>
+      <rect class="life" x={clamp(lane.start)} y={top} width={Math.max(1, clamp(lane.end) - clamp(lane.start))} height={high} />
+      {lane.bins.map(([user, kernel], at) => {
+        const [from, to] = [at * bin, (at + 1) * bin];
+        if (to <= start || from >= end || user + kernel <= 0) return null;
+        const [left, size] = [clamp(from), Math.max(0.5, clamp(to) - clamp(from))];
+        const [low, tall] = [Math.min(1, kernel), Math.min(1, user + kernel)];
+        return (
+          <g key={at}>
+            <rect class="area user" x={left} y={top + high * (1 - tall)} width={size} height={high * tall} />
+            {kernel > 0 && <rect class="area kernel" x={left} y={top + high * (1 - low)} width={size} height={high * low} />}
+            {lane.faults[at] && <rect class="area faults" x={left} y={top + high} width={size} height={2} />}
+          </g>
+        );
+      })}
+    </g>
+  );
+}
