@@ -234,7 +234,7 @@ fn put(thread: &mut Thread, event: &Event) -> bool {
         // A later thread may have come to this slot; those that have a record of their own name it.
         // Safety: a word of this thread's slot.
         let told = unsafe { thread::word(thread.slot, heap::SLOT_TID) };
-        told.store(kernel::thread_id(), Ordering::Relaxed);
+        told.store(thread::id(thread), Ordering::Relaxed);
     }
     write(thread, &event.words(layout::EVENT_BYTES), 0, 0)
 }

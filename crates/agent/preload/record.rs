@@ -55,7 +55,7 @@ pub fn write(thread: *mut Thread, event: &Event) -> bool {
         _ => thread::STACK_BYTES.load(Ordering::Relaxed).min(heap::MAX_STACK_BYTES),
     };
     let stack_bytes = readable(sp, wanted) & !7;
-    let written = put(thread.slot, event, [sp, ip, bp], stack_bytes);
+    let written = put(thread, event, [sp, ip, bp], stack_bytes);
     if !written {
         // Safety: this thread's slot.
         unsafe { thread::add(thread.slot, heap::SLOT_LOST, 1) };
@@ -78,7 +78,8 @@ pub fn readable(sp: usize, wanted: usize) -> usize {
 /// How long a thread waits for room when every block is wanted, large ones are, or some are: nanoseconds.
 const PATIENCE: [u64; 3] = [50_000_000, 2_000_000, 0];
 
-fn put(slot: *mut u8, event: &Event, registers: [usize; 3], stack_bytes: usize) -> bool {
+fn put(thread: &Thread, event: &Event, registers: [usize; 3], stack_bytes: usize) -> bool {
+    let slot = thread.slot;
     let length = heap::RECORD_BYTES + stack_bytes;
     // Safety: words of this thread's slot.
     let (head, tail) =
@@ -113,7 +114,7 @@ fn put(slot: *mut u8, event: &Event, registers: [usize; 3], stack_bytes: usize) 
             place(at).cast::<u64>().write(padding as u64 | u64::from(heap::KIND_PADDING) << 32);
             at = at.wrapping_add(padding as u64);
         }
-        let tid = kernel::thread_id();
+        let tid = thread::id(thread);
         let [sp, ip, bp] = registers.map(|register| register as u64);
         place(at).cast::<[u64; 8]>().write([
             length as u64 | u64::from(event.kind) << 32,

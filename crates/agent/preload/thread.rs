@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 
 use super::heap;
 
-use super::{exact, heap_exact, kernel, libc, real};
+use super::{exact, heap_exact, kernel, libc, real, thread_id};
 
 /// The agent's state of one thread. All zero until then.
 #[repr(C, align(64))]
@@ -37,6 +37,8 @@ pub struct Thread {
     pub walker: *mut super::walk::Walker,
     /// Up to where the ring may be written, as far as is known.
     pub room_until: u64,
+    /// The thread that took the slot.
+    tid: u64,
 }
 
 const TABLE_BITS: u32 = 12;
@@ -95,6 +97,11 @@ fn search(block: usize, place: usize) -> *mut Thread {
         }
     }
     shared
+}
+
+/// The running thread's number.
+pub fn id(thread: &Thread) -> u64 {
+    thread_id::of(control_block(thread)).unwrap_or(thread.tid)
 }
 
 /// The address of a thread's control block.
@@ -174,7 +181,7 @@ pub fn make_ready(thread: *mut Thread) -> bool {
         return true;
     }
     thread.busy = 1;
-    start_process();
+    start_process(control_block(thread));
     // Safety: the page, or `ALWAYS_ONE`, is mapped for the life of the process.
     if unsafe { *SAME_PROCESS.load(Ordering::Relaxed) } == 0 {
         // The only thread of a fresh child. What its parent held, it holds.
@@ -195,10 +202,11 @@ const STARTING: u32 = 1;
 const READY: u32 = 2;
 
 /// Finds the allocator and the collector, once.
-fn start_process() {
+fn start_process(block: usize) {
     match STARTED.compare_exchange(0, STARTING, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
             real::find_all();
+            thread_id::find(block);
             let page = kernel::page_wiped_on_fork();
             // Without such a page a child could not be told from its parent: then nothing is counted.
             if !page.is_null() {
@@ -296,9 +304,11 @@ fn take_slot(thread: &mut Thread) -> *mut u8 {
         return nowhere;
     };
     let slot = header.wrapping_add(heap::SLOTS_AT + number * heap::SLOT_BYTES);
+    // Asked of the kernel once: a filter of system calls that comes later may end the program for it.
+    thread.tid = thread_id::of(control_block(thread)).unwrap_or_else(kernel::thread_id);
     // Safety: words of a slot, all of which are mapped behind the header.
     unsafe {
-        word(slot, heap::SLOT_TID).store(kernel::thread_id(), Ordering::Relaxed);
+        word(slot, heap::SLOT_TID).store(thread.tid, Ordering::Relaxed);
         word(slot, heap::SLOT_PEAK).store(thread.base.max(0) as u64, Ordering::Relaxed);
         let process = PROCESS.load(Ordering::Relaxed) as u64 + 1;
         word(slot, heap::SLOT_PROCESS).store(process, Ordering::Release);
