@@ -15,6 +15,7 @@ use std::hash::BuildHasherDefault;
 use base::{Bytes, Tid};
 
 use crate::stacks::NodeHasher;
+use sys::heap;
 use sys::heap_exact as layout;
 
 type Map<V> = HashMap<u64, V, BuildHasherDefault<NodeHasher>>;
@@ -23,10 +24,12 @@ type Map<V> = HashMap<u64, V, BuildHasherDefault<NodeHasher>>;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SiteId(pub u32);
 
-/// Calls that sites are told apart by: four that allocate, and the free.
-const CALLS: usize = 5;
+/// Calls that sites are told apart by: four of the C library, those of libpmemobj, and the free.
+const CALLS: usize = 6;
+/// The one for all of libpmemobj's.
+pub const CALL_PERSISTENT: u8 = 4;
 /// The last of them.
-pub const CALL_FREE: u8 = 4;
+pub const CALL_FREE: u8 = 5;
 /// Sites of copied stacks; beyond, such stacks are not told apart.
 const MOST_COPIED: usize = 1 << 20;
 /// Frees that wait for their allocation; beyond, the wait is over for all.
@@ -49,7 +52,7 @@ pub struct Event {
     pub size: u64,
     /// One of `heap_exact::EVENT_*`.
     pub kind: u32,
-    /// 0 to 3 as in `heap::CALL_*`.
+    /// As in `heap::CALL_*`.
     pub call: u8,
     /// The node, or [`layout::NO_NODE`]: a new site then.
     pub node: u32,
@@ -89,7 +92,7 @@ pub struct Site {
     pub process: u32,
     /// Its node; [`layout::NO_NODE`] for a copied stack.
     pub node: u32,
-    /// 0 to 3, or [`CALL_FREE`].
+    /// 0 to 3 as in `heap::CALL_*`, [`CALL_PERSISTENT`] or [`CALL_FREE`].
     pub call: u8,
     sums: Sums,
     /// The peak that `at_peak` belongs to.
@@ -196,7 +199,11 @@ impl Aggregator {
     /// Takes the next event; returns its site.
     pub fn add(&mut self, event: &Event) -> SiteId {
         let freeing = event.kind == layout::EVENT_FREED;
-        let call = if freeing { CALL_FREE } else { event.call & 3 };
+        let call = match u32::from(event.call) {
+            _ if freeing => CALL_FREE,
+            heap::CALL_PERSISTENT => CALL_PERSISTENT,
+            _ => event.call & 3,
+        };
         let site = self.site(event.process, event.node, call);
         if freeing {
             self.free(event, site);
@@ -404,6 +411,18 @@ mod tests {
         assert_eq!((first.lifetime, second.lifetime), (10, 2));
         assert_eq!((first.temporary, second.temporary), (0, 1));
         assert!(sums(&mut aggregator).is_empty());
+    }
+
+    #[test]
+    fn calls_of_one_stack_are_told_apart() {
+        let mut aggregator = Aggregator::default();
+        let calls = [heap::CALL_MALLOC, heap::CALL_ALIGNED, heap::CALL_PERSISTENT];
+        for (address, call) in (1..).zip(calls) {
+            let event = Event { call: call as u8, ..event(address, NEW, 0, 0x100 * address, 8, 5) };
+            aggregator.add(&event);
+        }
+        let sites: Vec<u8> = aggregator.new_sites().iter().map(|site| site.call).collect();
+        assert_eq!(sites, [0, 3, CALL_PERSISTENT]);
     }
 
     #[test]

@@ -10,11 +10,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base::{AllocationId, Bytes, Nanos, RemoteAddr, StackId, Tid};
-use facts::{Allocation, Fact, HeapFree, HeapStack, Release, SinkError};
+use facts::{Allocation, AllocationCall, Fact, HeapFree, HeapStack, Release, SinkError};
 use sys::heap_exact as layout;
 use sys::shared::SharedMemory;
 
-use super::aggregate::{Aggregator, CALL_FREE, Changes, Event, Recorded, Site, SiteId, Sums};
+use super::aggregate::{
+    Aggregator, CALL_FREE, CALL_PERSISTENT, Changes, Event, Recorded, Site, SiteId, Sums,
+};
 use super::clock::Clock;
 use super::merge::{self, CopiedEvent, Cursor, Next};
 use super::rules::{self, Place, Rules};
@@ -330,7 +332,7 @@ impl Exact {
                 time: at.now,
                 pid: super::rings::pid(at.memory, process as usize),
                 stack,
-                call: super::call(u32::from(call)),
+                call: call_of(call),
                 allocations: row.allocations,
                 allocated: Bytes(row.allocated),
                 frees: row.frees,
@@ -370,5 +372,13 @@ impl Exact {
             }))?;
         }
         Ok(())
+    }
+}
+
+/// The call of a site.
+fn call_of(site: u8) -> AllocationCall {
+    match site {
+        CALL_PERSISTENT => AllocationCall::Persistent,
+        call => super::call(u32::from(call)),
     }
 }
