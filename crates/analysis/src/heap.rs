@@ -7,9 +7,19 @@
 //! the program's small blocks have.
 //! What not: blocks of an allocator that the program brings itself.
 
+mod call;
 mod exact;
+mod frees;
+mod huge_pages;
+mod over_time;
+mod size_classes;
 
+pub use call::AskedBy;
 pub use exact::is_exact;
+pub use frees::{FreeRow, FreeTable, Freed, free_table};
+pub use huge_pages::{HUGE_PAGES, huge_pages};
+pub use over_time::{HeapBin, heap_over_time};
+pub use size_classes::{SizeClassRow, size_class_table};
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,6 +33,8 @@ use crate::selection::Selection;
 use crate::stack::{CallPaths, NodeIndex, PlaceId, Stacks};
 
 const NOT_COUNTED: &str = "heap blocks are counted by `fathom collect memory-consumption`";
+const NOT_EVERY_BLOCK: &str =
+    "known where every block is recorded: `fathom collect memory-consumption -k stacks=all`";
 const TOTALS_LOST: &str = "the recording was cut off before the totals were written";
 
 /// What is freed within this time after it was allocated is called temporary.
@@ -71,6 +83,17 @@ pub fn heap_sums(recording: &Recording) -> HeapSums {
     }
 }
 
+/// Blocks live at the end of all processes, without those that a child had from its parent.
+fn live_blocks(recording: &Recording) -> Metric {
+    let totals = &recording.heap_totals;
+    let live = totals.iter().map(|total| total.allocations.saturating_sub(total.frees) as f64);
+    let metric = Metric::counted(live.sum(), "count");
+    if totals.iter().all(|total| total.inherited == Bytes(0)) {
+        return metric;
+    }
+    metric.noted("at least: a child frees blocks that it had from its parent, and these are told by bytes alone")
+}
+
 /// A sum over recorded blocks.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Estimate {
@@ -102,8 +125,12 @@ pub struct HeapRow {
     /// Most bytes of this row live at once; where every block was recorded, its bytes that were live when those of its
     /// process were at their peak.
     pub peak: Metric,
+    /// Its share of all that was live when its process had the most; known where every block was recorded.
+    pub peak_percent: Metric,
     /// Bytes of this row live at the end.
     pub live: Metric,
+    /// Blocks of this row live at the end.
+    pub live_blocks: Metric,
     /// Mean time from allocation to free, of the blocks that were freed.
     pub lifetime: Metric,
     /// Share of blocks freed within [`TEMPORARY`]; where every block was recorded, of those that the thread which asked for
@@ -186,19 +213,26 @@ impl Scale {
             .with_lost(self.lost)
     }
 
-    fn row(&self, key: RowKey, sums: &Sums) -> HeapRow {
+    /// Blocks and bytes that may be in a row of which none was drawn.
+    fn unseen(&self) -> (f64, f64) {
         let (small, small_bytes) = self.small;
         let unseen = (3.0 * self.every).min(small_bytes);
         // As many blocks as bytes, at their mean size.
-        let unseen_blocks = if small_bytes > 0.0 { unseen * small / small_bytes } else { small };
+        let blocks = if small_bytes > 0.0 { unseen * small / small_bytes } else { small };
+        (blocks, unseen)
+    }
+
+    fn row(&self, key: RowKey, sums: &Sums) -> HeapRow {
+        let (unseen_blocks, unseen) = self.unseen();
         let place = sums.places.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(place, _)| *place);
         let bytes = self.metric(sums.bytes, "bytes", sums, unseen);
         // What is live is known of the same blocks, with the same doubt for each byte.
-        let part = |value: f64| {
-            let share = if sums.bytes.sum > 0.0 { value / sums.bytes.sum } else { 0.0 };
-            let variance = sums.bytes.variance * share;
-            self.metric(Estimate { sum: value, variance }, "bytes", sums, unseen)
+        let part = |value: f64, of: Estimate, unit: &str, unseen: f64| {
+            let share = if of.sum > 0.0 { value / of.sum } else { 0.0 };
+            let variance = of.variance * share;
+            self.metric(Estimate { sum: value, variance }, unit, sums, unseen)
         };
+        let live_blocks = (sums.allocations.sum - sums.freed).max(0.0);
         let evidence = if self.every == 0.0 { Evidence::Counted } else { Evidence::Sampled };
         let plain = |value: f64, unit: &str, samples: u64| Metric {
             low: None,
@@ -212,8 +246,10 @@ impl Scale {
             allocations: self.metric(sums.allocations, "count", sums, unseen_blocks),
             bytes_percent: percent(&bytes, self.all_bytes),
             bytes,
-            peak: part(sums.peak),
-            live: part(sums.live.max(0.0)),
+            peak: part(sums.peak, sums.bytes, "bytes", unseen),
+            peak_percent: Metric::unavailable("percent", NOT_EVERY_BLOCK),
+            live: part(sums.live.max(0.0), sums.bytes, "bytes", unseen),
+            live_blocks: part(live_blocks, sums.allocations, "count", unseen_blocks),
             lifetime: if sums.freed > 0.0 {
                 plain(sums.lifetime / sums.freed, "s", sums.records)
             } else {
@@ -269,6 +305,7 @@ pub fn heap_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
         let module = profile.stacks.functions[code.function.index()].module;
         let mut key = RowKey::of_code(keys, &code, module);
         key.stack = paths.as_ref().map(|paths| paths.of(stack));
+        key.call = AskedBy::key(keys, &profile.stacks, stack, block.call);
         if let Some(thread) = thread {
             key = key.with_thread_of(RowKey::of_thread(keys, profile, thread));
         }
@@ -292,6 +329,7 @@ pub fn heap_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
         total.bytes_percent = percent(&counted.bytes, scale.all_bytes);
         (total.allocations, total.bytes) = (counted.allocations, counted.bytes);
         (total.peak, total.live) = (counted.peak, counted.live);
+        total.live_blocks = live_blocks(recording);
     }
     HeapTable { rows, total, paths }
 }
@@ -331,6 +369,6 @@ fn follow(
 fn asking_place(stacks: &Stacks, stack: Option<NodeIndex>) -> PlaceId {
     stacks
         .frames(stack)
-        .find(|place| !stacks.function_of(*place).name.starts_with("operator new"))
+        .find(|place| !call::is_new(&stacks.function_of(*place).name))
         .unwrap_or_else(|| stacks.innermost(stack))
 }

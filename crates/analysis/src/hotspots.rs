@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use base::Pid;
 
+use crate::heap::AskedBy;
 use crate::objects::{ObjectId, Piece};
 use crate::profile::{Cell, Profile};
 use crate::selection::Selection;
@@ -47,11 +48,17 @@ pub enum Key {
     Type,
     /// `field`: which member of which type.
     Field,
+    /// `free-stack`: who frees heap blocks, with all callers.
+    FreeStack,
+    /// `size-class`: sizes of heap blocks with as many binary digits.
+    SizeClass,
+    /// `call`: the function that heap blocks are asked from.
+    Call,
 }
 
 impl Key {
     /// All keys.
-    pub const ALL: [Key; 14] = [
+    pub const ALL: [Key; 17] = [
         Key::Function,
         Key::CallStack,
         Key::SourceLine,
@@ -66,6 +73,9 @@ impl Key {
         Key::Cause,
         Key::Cpu,
         Key::Time,
+        Key::FreeStack,
+        Key::SizeClass,
+        Key::Call,
     ];
 
     /// Those that a sample has: code and threads without any data.
@@ -96,6 +106,9 @@ impl Key {
             Key::Offset => "offset",
             Key::Type => "type",
             Key::Field => "field",
+            Key::FreeStack => "free-stack",
+            Key::SizeClass => "size-class",
+            Key::Call => "call",
         }
     }
 }
@@ -114,6 +127,7 @@ pub struct RowKey {
     pub piece: Option<Piece>,
     pub value_type: Option<TypeId>,
     pub field: Option<FieldId>,
+    pub call: Option<AskedBy>,
 }
 
 impl RowKey {

@@ -4,7 +4,7 @@
 //! *frames*. So `function=main` asks how much time was spent in `main` itself and below it, and does not hide
 //! what `main` calls from the totals. Filters of one kind widen (either matches), of different kinds narrow.
 
-use base::Nanos;
+use base::{Nanos, Pid};
 
 use crate::error::AnalysisError;
 use crate::objects::{Object, ObjectId, Objects};
@@ -141,6 +141,15 @@ impl Selection {
     #[must_use]
     pub fn has_thread(&self, thread: ThreadIndex) -> bool {
         self.threads.as_ref().is_none_or(|chosen| chosen[thread.index()])
+    }
+
+    /// Whether all threads of a process count: what a filter on processes chooses.
+    #[must_use]
+    pub fn has_whole_process(&self, profile: &Profile<'_>, pid: Pid) -> bool {
+        let Some(chosen) = &self.threads else { return true };
+        let of_it = profile.threads.all().iter().zip(chosen);
+        let mut of_it = of_it.filter(|(thread, _)| thread.pid == pid).peekable();
+        of_it.peek().is_some() && of_it.all(|(_, chosen)| *chosen)
     }
 
     /// Whether a filter on threads is set.

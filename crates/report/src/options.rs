@@ -90,7 +90,7 @@ impl View {
         (View::Roofline, "floating-point operations and bytes per function, line or module"),
         (
             View::Allocations,
-            "heap blocks per function, line, module, thread, process or call stack: bytes, peak, leaks",
+            "heap blocks per function, line, module, thread, process, call stack, call, size, who freed, or over time: bytes, peak, leaks",
         ),
         (View::Waits, "what threads waited for and where: locks, barriers, I/O, sleep"),
         (
@@ -272,7 +272,8 @@ impl Options {
             return Err(ReportError::NotByObject { view: self.view.name() });
         }
         let (allowed, possible): (&[Key], _) = match self.view {
-            View::Hotspots | View::Faults | View::Allocations => (
+            View::Allocations => keys_of_allocations(&self.group),
+            View::Hotspots | View::Faults => (
                 &Key::OF_SAMPLES,
                 "'function', 'call-stack', 'source-line', 'module', 'thread' and 'process'",
             ),
@@ -314,6 +315,41 @@ impl Options {
                 possible,
             }),
         }
+    }
+}
+
+/// Time and sizes are counted without code, and frees without how blocks were asked for.
+fn keys_of_allocations(group: &[Key]) -> (&'static [Key], &'static str) {
+    let has = |key| group.contains(&key);
+    if has(Key::Time) {
+        (&[Key::Time], "'time' alone")
+    } else if has(Key::SizeClass) {
+        (&[Key::SizeClass, Key::Process], "'size-class', and 'process' with it")
+    } else if has(Key::FreeStack) {
+        (
+            &[
+                Key::FreeStack,
+                Key::Function,
+                Key::CallStack,
+                Key::SourceLine,
+                Key::Module,
+                Key::Process,
+            ],
+            "'free-stack', and 'function', 'call-stack', 'source-line', 'module' and 'process' with it",
+        )
+    } else {
+        (
+            &[
+                Key::Function,
+                Key::CallStack,
+                Key::SourceLine,
+                Key::Module,
+                Key::Thread,
+                Key::Process,
+                Key::Call,
+            ],
+            "'function', 'call-stack', 'source-line', 'module', 'thread', 'process', 'call', 'free-stack', 'size-class' and 'time'",
+        )
     }
 }
 

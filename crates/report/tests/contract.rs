@@ -34,6 +34,8 @@ fn all_recordings() -> Vec<Recording> {
         recordings::threading(),
         recordings::kernel(),
         recordings::objects(),
+        recordings::heap(),
+        recordings::heap_by_lot(),
         Recording::default(),
     ]
 }

@@ -141,6 +141,49 @@ fn long_names_and_thin_recordings() {
 }
 
 #[test]
+fn heap_blocks() {
+    let (every, some) = (recordings::heap(), recordings::heap_by_lot());
+    for (name, line) in [
+        ("function", "allocations"),
+        ("stack", "allocations -g call-stack"),
+        ("line", "allocations -g source-line"),
+        ("module", "allocations -g module"),
+        ("process", "allocations -g process"),
+        ("thread", "allocations -g thread"),
+        ("thread_filter", "allocations --filter thread=worker"),
+        ("process_filter", "allocations --filter process=child"),
+        ("call", "allocations -g call"),
+        ("call_function", "allocations -g function,call --filter function=grow"),
+        ("free_stack", "allocations -g free-stack"),
+        ("free_stack_time", "allocations -g free-stack,process --filter time=1.5..3"),
+        ("time", "allocations -g time"),
+        ("size_class", "allocations -g size-class"),
+        ("size_class_process", "allocations -g size-class,process"),
+        ("size_class_filter", "allocations -g size-class --filter function=grow"),
+    ] {
+        golden(&format!("heap_{name}.txt"), &text(&view(&every, line)));
+    }
+    for (name, line) in [
+        ("function", "allocations"),
+        ("stack", "allocations -g call-stack"),
+        ("call", "allocations -g call"),
+        ("free_stack", "allocations -g free-stack"),
+        ("time", "allocations -g time"),
+        ("size_class", "allocations -g size-class"),
+    ] {
+        let document = view(&every, line);
+        golden(&format!("heap_{name}.json"), &document.json());
+        golden(&format!("heap_{name}.csv"), &document.csv());
+        golden(&format!("heap_by_lot_{name}.txt"), &text(&view(&some, line)));
+    }
+    golden("summary_heap.txt", &text(&view(&every, "summary")));
+    for line in ["allocations", "allocations -g free-stack", "allocations -g time", "allocations -g size-class"] {
+        text(&view(&Recording::default(), line));
+        text(&view(&recordings::nothing(), line));
+    }
+}
+
+#[test]
 fn entries_into_the_kernel() {
     let recording = recordings::kernel();
     for (name, line) in [

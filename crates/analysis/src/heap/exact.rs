@@ -2,13 +2,14 @@
 //!
 //! What for: the same table as for recorded blocks, but counted. Rows of one call chain are differences and are added, except
 //! what was live at the process's peak, of which the last row holds.
-//! What not: threads; sums are per process. A filter on time chooses rows by when they were summed up, to the second.
+//! What not: threads; sums are per process, so that a filter counts for processes of which it chooses every thread. A filter
+//! on time chooses rows by when they were summed up, to the second.
 
 use std::collections::{BTreeMap, HashMap};
 
 use facts::{LostSource, Metric, Recording};
 
-use super::{HeapRow, HeapTable, asking_place, heap_sums, percent};
+use super::{AskedBy, HeapRow, HeapTable, asking_place, heap_sums, live_blocks, percent};
 use crate::hotspots::{Key, RowKey};
 use crate::profile::Profile;
 use crate::selection::Selection;
@@ -42,7 +43,7 @@ pub(super) fn table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) 
     for fact in &recording.heap_stacks {
         let stack = fact.stack.and_then(|id| profile.stacks.find(id));
         let place = asking_place(&profile.stacks, stack);
-        if selection.chooses_threads()
+        if !selection.has_whole_process(profile, fact.pid)
             || !selection.has_time(fact.time)
             || !selection.has_place(place)
         {
@@ -53,6 +54,7 @@ pub(super) fn table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) 
         let mut key = RowKey::of_code(keys, &code, module);
         key.stack = paths.as_ref().map(|paths| paths.of(stack));
         key.process = keys.contains(&Key::Process).then_some(fact.pid);
+        key.call = AskedBy::key(keys, &profile.stacks, stack, fact.call);
         for row in [sums.entry(key).or_default(), &mut all] {
             row.allocations = row.allocations.saturating_add(fact.allocations);
             row.bytes = row.bytes.saturating_add(fact.allocated.0);
@@ -73,19 +75,21 @@ pub(super) fn table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) 
     let lost = recording.lost(LostSource::Allocations);
     let whole = heap_sums(recording).bytes.value.filter(|bytes| *bytes > 0.0);
     let mut rows: Vec<HeapRow> =
-        sums.iter().map(|(key, sums)| row(*key, sums, lost, whole)).collect();
+        sums.iter().map(|(key, sums)| row(*key, sums, lost, whole, all.at_peak)).collect();
     rows.sort_by(|a, b| b.bytes.value.unwrap_or(0.0).total_cmp(&a.bytes.value.unwrap_or(0.0)));
-    let mut total = (all.allocations > 0).then(|| row(RowKey::default(), &all, lost, whole));
+    let mut total = (all.allocations > 0).then(|| row(RowKey::default(), &all, lost, whole, all.at_peak));
     if let (false, Some(total)) = (selection.chooses_anything(), &mut total) {
         let counted = heap_sums(recording);
         total.bytes_percent = percent(&counted.bytes, whole);
         (total.allocations, total.bytes) = (counted.allocations, counted.bytes);
         (total.peak, total.live) = (counted.peak, counted.live);
+        total.live_blocks = live_blocks(recording);
     }
     HeapTable { rows, total, paths }
 }
 
-fn row(key: RowKey, sums: &Sums, lost: u64, whole: Option<f64>) -> HeapRow {
+/// `whole`: bytes of all rows; `peak`: those at the peaks.
+fn row(key: RowKey, sums: &Sums, lost: u64, whole: Option<f64>, peak: u64) -> HeapRow {
     let counted = |value: f64, unit: &str, samples: u64| Metric {
         samples,
         ..Metric::counted(value, unit).with_lost(lost)
@@ -99,7 +103,16 @@ fn row(key: RowKey, sums: &Sums, lost: u64, whole: Option<f64>) -> HeapRow {
         bytes_percent: percent(&bytes, whole),
         bytes,
         peak: counted(sums.at_peak as f64, "bytes", sums.allocations),
+        peak_percent: match peak {
+            0 => Metric::unavailable("percent", "no block was live at a peak"),
+            peak => counted(sums.at_peak as f64 / peak as f64 * 100.0, "percent", sums.allocations),
+        },
         live: counted(sums.bytes.saturating_sub(sums.freed) as f64, "bytes", sums.allocations),
+        live_blocks: counted(
+            sums.allocations.saturating_sub(sums.frees) as f64,
+            "count",
+            sums.allocations,
+        ),
         lifetime: if sums.frees > 0 {
             counted(sums.lifetime / sums.frees as f64, "s", sums.frees)
         } else {

@@ -2,7 +2,7 @@
 
 use analysis::faults::{fault_scales, fault_table};
 use analysis::findings::{Figures, findings};
-use analysis::heap::heap_sums;
+use analysis::heap::{heap_sums, huge_pages};
 use analysis::memory::Memory;
 use analysis::objects::{Objects, Pieces};
 use analysis::summary::{Overview, overview};
@@ -39,6 +39,7 @@ impl Summary {
         let run = &recording.run;
         let found = overview(profile);
         let heap = heap_sums(recording);
+        let [huge_pages_2mb, huge_pages_1gb] = huge_pages(&heap.peak);
         let bursts = Memory::with_objects(profile, code, objects, Pieces::Whole);
         let mut memory = memory_part(&bursts, profile, code, objects);
         let judged = findings(&Figures::new(profile, code, &bursts, &found));
@@ -104,6 +105,9 @@ impl Summary {
                 allocations: tidy(heap.allocations),
                 bytes_allocated: tidy(heap.bytes),
                 peak_bytes: tidy(heap.peak),
+                huge_pages_2mb: tidy(huge_pages_2mb),
+                huge_pages_1gb: tidy(huge_pages_1gb),
+                huge_page_share: tidy(found.huge_page_share.clone()),
             },
             elapsed: tidy(found.elapsed),
             cpu_time: tidy(found.cpu_time),

@@ -204,6 +204,9 @@ pub struct HeapSummary {
     pub allocations: Metric,
     pub bytes_allocated: Metric,
     pub peak_bytes: Metric,
+    pub huge_pages_2mb: Metric,
+    pub huge_pages_1gb: Metric,
+    pub huge_page_share: Metric,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize)]

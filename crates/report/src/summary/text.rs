@@ -295,6 +295,9 @@ fn memory_and_faults(summary: &Summary, page: &mut Page) {
     {
         let (blocks, total, peak) = (count(blocks), bytes(total), bytes(peak));
         page.entry("Heap", &format!("{peak} at most; {total} in {blocks} blocks over time"));
+        let pages = |metric: &Metric| count(metric.value.unwrap_or(0.0));
+        let [small, large] = [&heap.huge_pages_2mb, &heap.huge_pages_1gb].map(pages);
+        page.entry("  as huge pages", &format!("{small} of 2 MB, or {large} of 1 GB, hold the most"));
     }
     page.entry(
         "In huge pages",

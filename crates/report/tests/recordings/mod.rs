@@ -1,8 +1,10 @@
 //! The recordings that the golden tests render.
 
 use base::{CpuId, Nanos, Pid, Tid};
+mod heap;
 mod objects;
 
+pub use heap::{heap, heap_by_lot};
 pub use objects::objects;
 
 use facts::host::{

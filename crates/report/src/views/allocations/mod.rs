@@ -1,29 +1,43 @@
-//! `allocations`: heap blocks per key.
+//! `allocations`: heap blocks per key, by who freed them, by size, and over time.
+
+mod frees;
+mod notes;
+mod over_time;
+mod size_classes;
 
 use analysis::Key;
-use analysis::heap::{HeapRow, HeapSums, heap_sums, heap_table};
-use analysis::summary::huge_page_share;
+use analysis::heap::{HeapRow, heap_sums, heap_table};
 
 use super::Request;
-use super::columns::{cells_of_key, figure, missing, names, of_keys, short_looks};
-use crate::table::{Cell, Look, Table};
-use crate::text;
+use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_looks};
+use crate::table::{Cell, Column, Look, Table};
 
 pub(crate) fn allocations(request: &Request<'_>) -> Table {
-    let profile = request.profile;
-    let keys: &[Key] = match request.options.group.as_slice() {
-        [] => &[Key::Function],
-        keys => keys,
+    let keys = request.options.group.as_slice();
+    let has = |key| keys.contains(&key);
+    let table = match keys {
+        [] => by_code(request, &[Key::Function]),
+        _ if has(Key::Time) => over_time::table(request),
+        _ if has(Key::SizeClass) => size_classes::table(request, has(Key::Process)),
+        _ if has(Key::FreeStack) => frees::table(request, keys),
+        keys => by_code(request, keys),
     };
+    table.limited(request.options.limit)
+}
+
+fn by_code(request: &Request<'_>, keys: &[Key]) -> Table {
+    let profile = request.profile;
     let found = heap_table(profile, request.selection, keys);
-    let mut columns = of_keys(keys);
-    let key_columns = columns.len();
+    let mut columns = key_columns(keys);
+    let key_count = columns.len();
     columns.extend([
         figure("allocations", "Allocations", "count"),
         figure("bytes_allocated", "Bytes allocated", "bytes"),
         figure("bytes_percent", "Share", "percent"),
         figure("peak_bytes", "Peak", "bytes"),
+        figure("peak_percent", "Share of the peak", "percent"),
         figure("live_at_end", "Live at the end", "bytes"),
+        figure("live_blocks", "Blocks live at the end", "count"),
         figure("lifetime", "Mean lifetime", "s"),
         figure("temporary_percent", "Temporary", "percent"),
     ]);
@@ -32,15 +46,38 @@ pub(crate) fn allocations(request: &Request<'_>) -> Table {
             let name = |id: analysis::FunctionId| profile.stacks.functions[id.index()].name.clone();
             paths.functions(path).map(name).collect()
         });
-        let mut cells = cells_of_key(profile, keys, &row.key, row.place, stack);
+        let mut cells: Vec<Cell> =
+            row.key.call.map(|call| Cell::text(call.name())).into_iter().collect();
+        cells.extend(cells_of_key(profile, keys, &row.key, row.place, stack));
         cells.extend(figures(row));
         cells
     });
-    let mut total = missing(key_columns);
+    let mut total = missing(key_count);
     match &found.total {
         Some(row) => total.extend(figures(row)),
-        None => total.extend(missing(columns.len() - key_columns)),
+        None => total.extend(missing(columns.len() - key_count)),
     }
+    Table {
+        view: "allocations",
+        result: request.options.result_name.clone(),
+        columns,
+        rows: rows.collect(),
+        total,
+        notes: notes::of_code(request, keys, &found),
+        title: request.title(&format!("heap allocations by {}", names(keys))),
+        looks: looks(keys),
+        page: 25,
+        empty: empty(request),
+    }
+}
+
+/// A call comes first: it is no part of the code's columns.
+fn key_columns(keys: &[Key]) -> Vec<Column> {
+    let call = keys.contains(&Key::Call).then_some(name("call", "Call"));
+    call.into_iter().chain(of_keys(keys)).collect()
+}
+
+fn looks(keys: &[Key]) -> Vec<(Look, &'static str)> {
     let mut shown = vec![
         (Look::Percent("bytes_percent"), "share %"),
         (Look::Bytes("bytes_allocated"), "bytes"),
@@ -48,83 +85,40 @@ pub(crate) fn allocations(request: &Request<'_>) -> Table {
         (Look::Bytes("peak_bytes"), "peak"),
         (Look::Bytes("live_at_end"), "at end"),
     ];
+    // Where rows have short names, there is room.
+    if keys.iter().all(|key| matches!(key, Key::Call | Key::Process | Key::Thread)) {
+        shown.extend([
+            (Look::Time("lifetime"), "lifetime"),
+            (Look::Percent("temporary_percent"), "temporary %"),
+        ]);
+    }
+    if keys.contains(&Key::Call) {
+        shown.push((Look::Text("call"), "call"));
+    }
     shown.extend(short_looks(keys, keys));
-    let by = names(keys);
-    let sums = heap_sums(profile.recording);
-    let table = Table {
-        view: "allocations",
-        result: request.options.result_name.clone(),
-        columns,
-        rows: rows.collect(),
-        total,
-        notes: notes(request, &sums),
-        title: request.title(&format!("heap allocations by {by}")),
-        looks: shown,
-        page: 25,
-        empty: match sums.bytes.note {
-            Some(why) if request.everything() => format!("No heap blocks were recorded: {why}."),
-            _ if request.everything() => "No heap blocks were recorded.".to_owned(),
-            _ => "No recorded heap blocks match the filter.".to_owned(),
-        },
-    };
-    table.limited(request.options.limit)
+    shown
 }
 
-fn figures(row: &HeapRow) -> [Cell; 7] {
+/// What to say of a table without rows.
+fn empty(request: &Request<'_>) -> String {
+    match heap_sums(request.profile.recording).bytes.note {
+        Some(why) if request.everything() => format!("No heap blocks were recorded: {why}."),
+        _ if request.everything() => "No heap blocks were recorded.".to_owned(),
+        _ => "No recorded heap blocks match the filter.".to_owned(),
+    }
+}
+
+fn figures(row: &HeapRow) -> [Cell; 9] {
     [
-        Cell::metric(row.allocations.clone()),
-        Cell::metric(row.bytes.clone()),
-        Cell::metric(row.bytes_percent.clone()),
-        Cell::metric(row.peak.clone()),
-        Cell::metric(row.live.clone()),
-        Cell::metric(row.lifetime.clone()),
-        Cell::metric(row.temporary.clone()),
+        &row.allocations,
+        &row.bytes,
+        &row.bytes_percent,
+        &row.peak,
+        &row.peak_percent,
+        &row.live,
+        &row.live_blocks,
+        &row.lifetime,
+        &row.temporary,
     ]
-}
-
-fn notes(request: &Request<'_>, sums: &HeapSums) -> Vec<String> {
-    let recording = request.profile.recording;
-    let (Some(bytes), Some(peak)) = (sums.bytes.value, sums.peak.value) else { return Vec::new() };
-    let mut notes = vec![
-        format!("In total {bytes:.0} bytes were allocated (counted at every call)."),
-        format!(
-            "Huge pages: all of it would fill {} pages of 2 MB or {} of 1 GB, its peak {} of 2 MB.",
-            pages(bytes, 2 << 20),
-            pages(bytes, 1 << 30),
-            pages(peak, 2 << 20)
-        ),
-    ];
-    if let Some(share) = huge_page_share(request.profile).value {
-        let share = text::percent(share);
-        notes.push(format!(
-            "{share} % of the program's anonymous memory was in huge pages already."
-        ));
-    }
-    let unknown: u64 = recording.heap_totals.iter().map(|total| total.unknown_frees).sum();
-    if unknown > 0 {
-        notes.push(format!("{unknown} frees were of blocks that nobody saw being allocated."));
-    }
-    let forgotten: u64 = recording.heap_totals.iter().map(|total| total.forgotten).sum();
-    if forgotten > 0 {
-        notes.push(format!("The sizes of {forgotten} blocks were not kept for want of memory: live bytes are too high."));
-    }
-    if analysis::heap::is_exact(recording) {
-        notes.push(
-            "Every block was recorded. Peak: what of a row was live when its process had the most. Temporary: freed by the thread that asked for it before it asked for another."
-                .to_owned(),
-        );
-    }
-    let lost = recording.lost(facts::LostSource::Allocations);
-    if lost > 0 {
-        notes.push(format!(
-            "{lost} records of blocks were lost: rows are too low, the total is not."
-        ));
-    }
-    notes
-}
-
-/// Pages of `size` bytes that hold so many bytes.
-fn pages(bytes: f64, size: u64) -> u64 {
-    // `as` saturates; the sums are whole numbers.
-    (bytes as u64).div_ceil(size)
+    .map(|metric| Cell::metric(metric.clone()))
 }

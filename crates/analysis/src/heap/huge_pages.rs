@@ -1,0 +1,25 @@
+//! How many huge pages would hold so many bytes.
+//!
+//! Formula: bytes / size of a page, rounded up. What not: that the allocator can lay blocks side by side without gaps; it
+//! needs some pages more.
+
+use base::Bytes;
+use facts::Metric;
+
+/// Sizes of huge pages of x86-64: 2 MiB and 1 GiB.
+pub const HUGE_PAGES: [Bytes; 2] = [Bytes(2 << 20), Bytes(1 << 30)];
+
+/// Pages of each of [`HUGE_PAGES`] that would hold these bytes.
+#[must_use]
+pub fn huge_pages(bytes: &Metric) -> [Metric; 2] {
+    HUGE_PAGES.map(|page| {
+        let pages = |bytes: Option<f64>| bytes.map(|bytes| (bytes / page.0 as f64).ceil());
+        Metric {
+            value: pages(bytes.value),
+            low: pages(bytes.low),
+            high: pages(bytes.high),
+            unit: "count".to_owned(),
+            ..bytes.clone()
+        }
+    })
+}

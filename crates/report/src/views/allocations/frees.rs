@@ -1,0 +1,103 @@
+//! `allocations -g free-stack`: who freed the blocks that somebody asked for.
+
+use analysis::Key;
+use analysis::heap::{Freed, free_table, is_exact};
+use facts::Metric;
+
+use super::super::columns::{cells_of_key, figure, missing, name, of_keys, short_looks};
+use super::{Request, empty, notes};
+use crate::table::{Cell, Look, Table};
+
+pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
+    let profile = request.profile;
+    let found = free_table(profile, request.selection, keys);
+    let mut keys: Vec<Key> = keys.iter().copied().filter(|key| *key != Key::FreeStack).collect();
+    if keys.is_empty() {
+        keys.push(Key::Function);
+    }
+    let mut columns = of_keys(&keys);
+    columns.push(name("free_stack", "Freed by"));
+    let key_count = columns.len();
+    columns.extend([
+        figure("allocations", "Allocations", "count"),
+        figure("bytes_allocated", "Bytes allocated", "bytes"),
+        figure("bytes_percent", "Share", "percent"),
+    ]);
+    let stack_of = |path| {
+        let name = |id: analysis::FunctionId| profile.stacks.functions[id.index()].name.clone();
+        found.paths.functions(path).map(name).collect::<Vec<String>>()
+    };
+    let figures = |[blocks, bytes, share]: [&Metric; 3]| {
+        [blocks, bytes, share].map(|metric| Cell::metric(metric.clone()))
+    };
+    let rows = found.rows.iter().map(|row| {
+        let asked = row.key.stack.map(stack_of);
+        let mut cells = cells_of_key(profile, &keys, &row.key, row.place, asked);
+        cells.push(Cell::Stack(match row.freed {
+            Freed::By(path) => stack_of(path),
+            Freed::Never => vec!["(not freed)".to_owned()],
+        }));
+        cells.extend(figures([&row.allocations, &row.bytes, &row.bytes_percent]));
+        cells
+    });
+    let mut total = missing(key_count);
+    match &found.total {
+        Some([blocks, bytes, share]) => total.extend(figures([blocks, bytes, share])),
+        None => total.extend(missing(columns.len() - key_count)),
+    }
+    let mut looks = vec![
+        (Look::Percent("bytes_percent"), "share %"),
+        (Look::Bytes("bytes_allocated"), "bytes"),
+        (Look::Count("allocations"), "blocks"),
+    ];
+    // There is room for one stack: that of who asked is in JSON and CSV, its function in the text.
+    looks.extend(short_looks(&without_stack(&keys), &keys));
+    looks.push((Look::Stack("free_stack"), "freed by"));
+    let names: Vec<&str> = keys.iter().map(|key| key.name()).collect();
+    Table {
+        view: "allocations",
+        result: request.options.result_name.clone(),
+        rows: rows.collect(),
+        columns,
+        total,
+        notes: remarks(request, &keys),
+        title: request.title(&format!("heap allocations by {} and who freed", names.join(", "))),
+        looks,
+        page: 25,
+        empty: if request.everything() && is_counted(request) {
+            "Who frees blocks is recorded with `fathom collect memory-consumption -k stacks=all`."
+                .to_owned()
+        } else {
+            empty(request)
+        },
+    }
+}
+
+fn without_stack(keys: &[Key]) -> Vec<Key> {
+    keys.iter().copied().filter(|key| *key != Key::CallStack).collect()
+}
+
+/// Whether blocks were counted, but not all recorded.
+fn is_counted(request: &Request<'_>) -> bool {
+    let recording = request.profile.recording;
+    !recording.heap_totals.is_empty() && !is_exact(recording)
+}
+
+fn remarks(request: &Request<'_>, keys: &[Key]) -> Vec<String> {
+    if !is_exact(request.profile.recording) {
+        return Vec::new();
+    }
+    let mut notes = vec![
+        "A row holds the blocks of its code that were freed by one call stack; what was live at the end is `(not freed)`."
+            .to_owned(),
+    ];
+    if request.selection.time().is_some() {
+        notes.push(
+            "The filter on time chooses frees, by when they were summed up, about once a second: what nobody freed is left out."
+                .to_owned(),
+        );
+    }
+    notes.extend(notes::of_threads(request, keys));
+    notes.extend(notes::of_processes(request));
+    notes
+}

@@ -1,0 +1,164 @@
+//! Remarks under the tables of heap blocks: how many huge pages, what may leak, what the figures lack.
+
+use analysis::Key;
+use analysis::heap::{HeapRow, HeapTable, heap_sums, huge_pages, is_exact};
+use analysis::summary::huge_page_share;
+use facts::{HeapTotal, LostSource, Metric, Recording};
+
+use super::Request;
+use crate::text;
+
+/// Rows that are named as candidates for leaks.
+const MOST_LEAKS: usize = 3;
+
+/// Remarks on blocks by code.
+pub(super) fn of_code(request: &Request<'_>, keys: &[Key], found: &HeapTable) -> Vec<String> {
+    let recording = request.profile.recording;
+    let sums = heap_sums(recording);
+    let Some(bytes) = sums.bytes.value else { return Vec::new() };
+    let mut notes = vec![format!("In total {bytes:.0} bytes were allocated (counted at every call).")];
+    let is_part = !request.everything();
+    match &found.total {
+        Some(row) if is_part => notes.extend(pages("the selected blocks", &row.bytes, &row.peak)),
+        _ => notes.extend(pages("all of it", &sums.bytes, &sums.peak)),
+    }
+    if let Some(share) = huge_page_share(request.profile).value {
+        let share = text::percent(share);
+        notes.push(format!(
+            "{share} % of the program's anonymous memory was in huge pages already."
+        ));
+    }
+    notes.extend(leaks(request, keys, found));
+    notes.extend(of_every_block(request, keys));
+    notes.extend(of_processes(request));
+    notes
+}
+
+/// What holds for every table of blocks: what was not seen.
+pub(super) fn of_processes(request: &Request<'_>) -> Vec<String> {
+    let recording = request.profile.recording;
+    let mut notes = Vec::new();
+    let sum = |of: fn(&HeapTotal) -> u64| recording.heap_totals.iter().map(of).sum::<u64>();
+    let inherited = sum(|total| total.inherited.0);
+    if inherited > 0 {
+        notes.push(format!(
+            "{inherited} bytes were live when processes were forked: in the child they are in no row, and its frees of them neither."
+        ));
+    }
+    let unknown = sum(|total| total.unknown_frees);
+    if unknown > 0 {
+        notes.push(format!("{unknown} frees were of blocks that nobody saw being allocated."));
+    }
+    let forgotten = sum(|total| total.forgotten);
+    if forgotten > 0 {
+        notes.push(format!("The sizes of {forgotten} blocks were not kept for want of memory: live bytes are too high."));
+    }
+    let lost = recording.lost(LostSource::Allocations);
+    if lost > 0 {
+        notes.push(format!(
+            "{lost} records of blocks were lost: rows are too low, the total is not."
+        ));
+    }
+    notes
+}
+
+/// How many huge pages hold so many bytes, and the most that was live of them.
+fn pages(what: &str, bytes: &Metric, peak: &Metric) -> Option<String> {
+    let values = |metric: &Metric| {
+        let [small, large] = huge_pages(metric);
+        small.value.zip(large.value)
+    };
+    let (all, peak) = (values(bytes)?, values(peak)?);
+    Some(format!(
+        "Huge pages: {what} would fill {:.0} pages of 2 MB or {:.0} of 1 GB, its peak {:.0} of 2 MB or {:.0} of 1 GB.",
+        all.0, all.1, peak.0, peak.1
+    ))
+}
+
+/// Code none of whose blocks was freed.
+fn leaks(request: &Request<'_>, keys: &[Key], found: &HeapTable) -> Option<String> {
+    let names_code = keys.iter().any(|key| matches!(key, Key::Function | Key::CallStack));
+    if !names_code || !is_exact(request.profile.recording) {
+        return None;
+    }
+    let never_freed = |row: &&HeapRow| {
+        row.live_blocks.value == row.allocations.value && row.live.value > Some(0.0)
+    };
+    let mut rows: Vec<&HeapRow> = found.rows.iter().filter(never_freed).collect();
+    rows.sort_by(|a, b| b.live.value.unwrap_or(0.0).total_cmp(&a.live.value.unwrap_or(0.0)));
+    let stacks = &request.profile.stacks;
+    let shown: Vec<String> = rows
+        .iter()
+        .take(MOST_LEAKS)
+        .map(|row| {
+            let name = &stacks.function_of(row.place).name;
+            let [bytes, blocks] =
+                [&row.live, &row.live_blocks].map(|metric| metric.value.unwrap_or(0.0));
+            format!("{name} ({bytes:.0} bytes in {blocks:.0} blocks)")
+        })
+        .collect();
+    let others = match rows.len().saturating_sub(MOST_LEAKS) {
+        0 => String::new(),
+        others => format!(" and {others} more rows"),
+    };
+    (!shown.is_empty()).then(|| {
+        format!(
+            "Never freed, which may be meant so or be a leak: {}{others}.",
+            shown.join(", ")
+        )
+    })
+}
+
+/// How figures of a recording with every block differ, and what they cannot tell.
+fn of_every_block(request: &Request<'_>, keys: &[Key]) -> Vec<String> {
+    let recording = request.profile.recording;
+    if !is_exact(recording) {
+        return Vec::new();
+    }
+    let mut notes = vec![
+        "Every block was recorded. Peak: what of a row was live when its process had the most. Temporary: freed by the thread that asked for it before it asked for another."
+            .to_owned(),
+    ];
+    notes.extend(nameless(recording));
+    notes.extend(of_threads(request, keys));
+    if request.selection.time().is_some() {
+        notes.push("The filter on time goes by when blocks were summed up, about once a second.".to_owned());
+    }
+    notes
+}
+
+/// What sums per process cannot tell of threads.
+pub(super) fn of_threads(request: &Request<'_>, keys: &[Key]) -> Option<String> {
+    let profile = request.profile;
+    if !is_exact(profile.recording) {
+        return None;
+    }
+    let has_part = profile.recording.heap_totals.iter().any(|total| {
+        let selection = request.selection;
+        let mut threads = profile.threads.all().iter().filter(|thread| thread.pid == total.pid);
+        let chooses = |thread: &analysis::Thread| {
+            let index = profile.threads.find(thread.pid, thread.tid);
+            index.is_some_and(|index| selection.has_thread(index))
+        };
+        !selection.has_whole_process(profile, total.pid) && threads.any(chooses)
+    });
+    let what = if has_part {
+        "one of which the filter chooses only some threads has no rows"
+    } else if keys.contains(&Key::Thread) {
+        "threads are not told apart"
+    } else {
+        return None;
+    };
+    Some(format!("Where every block is recorded, sums are of whole processes: {what}."))
+}
+
+/// The row of blocks whose stack has no name.
+fn nameless(recording: &Recording) -> Option<String> {
+    let nameless = recording.heap_stacks.iter().filter(|sum| sum.stack.is_none());
+    let blocks = nameless.fold(0, |sum: u64, row| sum.saturating_add(row.allocations));
+    (blocks > 0).then(|| {
+        format!(
+            "{blocks} blocks are in a row without a name: their call stacks could not be followed, or were more than the recording has room for."
+        )
+    })
+}

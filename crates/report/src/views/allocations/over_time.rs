@@ -1,0 +1,62 @@
+//! `allocations -g time`: the heap per second.
+
+use analysis::heap::{HeapBin, heap_over_time, is_exact};
+
+use super::super::columns::{figure, missing, name};
+use super::{Request, empty, notes};
+use crate::table::{Cell, Look, Table};
+
+pub(super) fn table(request: &Request<'_>) -> Table {
+    let bins = heap_over_time(request.profile, request.selection);
+    let columns = vec![
+        name("start", "Start"),
+        name("end", "End"),
+        figure("allocations", "Allocations", "count"),
+        figure("bytes_allocated", "Bytes allocated", "bytes"),
+        figure("frees", "Frees", "count"),
+        figure("bytes_freed", "Bytes freed", "bytes"),
+        figure("live", "Live at the end of it", "bytes"),
+    ];
+    let row = |bin: &HeapBin| {
+        let mut cells = vec![Cell::Seconds(bin.start.seconds()), Cell::Seconds(bin.end.seconds())];
+        let figures = [&bin.allocations, &bin.bytes, &bin.frees, &bin.freed, &bin.live];
+        cells.extend(figures.map(|metric| Cell::metric(metric.clone())));
+        cells
+    };
+    Table {
+        view: "allocations",
+        result: request.options.result_name.clone(),
+        rows: bins.iter().map(row).collect(),
+        total: missing(columns.len()),
+        columns,
+        notes: remarks(request),
+        title: request.title("heap allocations over time"),
+        looks: vec![
+            (Look::Start("start"), "from"),
+            (Look::Count("allocations"), "blocks"),
+            (Look::Bytes("bytes_allocated"), "bytes"),
+            (Look::Count("frees"), "frees"),
+            (Look::Bytes("bytes_freed"), "freed"),
+            (Look::Bytes("live"), "live"),
+            (Look::Bar("live"), ""),
+        ],
+        page: usize::MAX,
+        empty: empty(request),
+    }
+}
+
+fn remarks(request: &Request<'_>) -> Vec<String> {
+    let recording = request.profile.recording;
+    let mut notes = Vec::new();
+    if is_exact(recording) {
+        notes.push("Blocks were summed up about once a second; a second in which nothing changed has no row.".to_owned());
+        notes.extend(notes::of_threads(request, &[]));
+    } else if !recording.allocations.is_empty() {
+        notes.push(
+            "From blocks that have a record: large ones, and smaller ones drawn by lot. `-k stacks=all` counts."
+                .to_owned(),
+        );
+    }
+    notes.extend(notes::of_processes(request));
+    notes
+}

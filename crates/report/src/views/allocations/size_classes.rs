@@ -1,0 +1,78 @@
+//! `allocations -g size-class`: heap blocks by size.
+
+use analysis::heap::{SizeClassRow, size_class_table};
+
+use super::super::columns::{figure, missing, name};
+use super::{Request, empty};
+use crate::table::{Cell, Look, Table};
+
+pub(super) fn table(request: &Request<'_>, by_process: bool) -> Table {
+    let (rows, total) = size_class_table(request.profile, request.selection, by_process);
+    let process = by_process.then_some(name("process", "Process"));
+    let mut columns: Vec<_> = process.into_iter().collect();
+    columns.push(name("size_class", "Sizes"));
+    let key_count = columns.len();
+    columns.extend([
+        figure("allocations", "Allocations", "count"),
+        figure("allocations_percent", "Share of blocks", "percent"),
+        figure("bytes_allocated", "Bytes allocated", "bytes"),
+        figure("bytes_percent", "Share", "percent"),
+    ]);
+    let cells = |row: &SizeClassRow| {
+        let label = |pid| Cell::text(request.profile.threads.process_label(pid));
+        let mut cells: Vec<Cell> = row.process.map(label).into_iter().collect();
+        cells.push(Cell::text(sizes(row)));
+        cells.extend(figures(row));
+        cells
+    };
+    let mut all = missing(key_count);
+    match &total {
+        Some(row) => all.extend(figures(row)),
+        None => all.extend(missing(columns.len() - key_count)),
+    }
+    let mut looks = vec![
+        (Look::Figure("size_class"), "bytes each"),
+        (Look::Count("allocations"), "blocks"),
+        (Look::Percent("allocations_percent"), "of blocks %"),
+        (Look::Bytes("bytes_allocated"), "bytes"),
+        (Look::Percent("bytes_percent"), "share %"),
+    ];
+    looks.push(if by_process {
+        (Look::Text("process"), "process")
+    } else {
+        (Look::Bar("allocations"), "")
+    });
+    let has_other = !request.everything() && rows.is_empty();
+    Table {
+        view: "allocations",
+        result: request.options.result_name.clone(),
+        rows: rows.iter().map(cells).collect(),
+        columns,
+        total: all,
+        notes: if total.is_some() {
+            vec!["Counted at every call: classes hold the sizes with as many binary digits.".to_owned()]
+        } else {
+            Vec::new()
+        },
+        title: request.title("heap allocations by size"),
+        looks,
+        page: usize::MAX,
+        empty: if has_other {
+            "Sizes are counted per process: filters on code, time or single threads do not apply to them."
+                .to_owned()
+        } else {
+            empty(request)
+        },
+    }
+}
+
+/// `16-31`, or one size.
+fn sizes(row: &SizeClassRow) -> String {
+    let (smallest, largest) = (row.smallest.0, row.largest.0);
+    if smallest == largest { largest.to_string() } else { format!("{smallest}-{largest}") }
+}
+
+fn figures(row: &SizeClassRow) -> [Cell; 4] {
+    [&row.allocations, &row.allocations_percent, &row.bytes, &row.bytes_percent]
+        .map(|metric| Cell::metric(metric.clone()))
+}
