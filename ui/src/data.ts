@@ -7,6 +7,7 @@ export interface Data {
   result: string;
   problems: string[];
   compares: boolean;
+  scales: boolean;
   docs: Record<string, unknown>;
 }
 
@@ -25,7 +26,7 @@ export function load(): Data {
   return data;
 }
 
-let current: Data = { mode: "file", result: "", problems: [], compares: false, docs: {} };
+let current: Data = { mode: "file", result: "", problems: [], compares: false, scales: false, docs: {} };
 const asked = new Map<string, Promise<unknown>>();
 
 export function mode(): Data["mode"] {

@@ -19,7 +19,10 @@ function scaled(value: number, base: number, names: string[]): string {
     value /= base;
     at += 1;
   }
-  return at === 0 ? `${digits(value)} ${names[0]}`.trim() : `${value.toPrecision(3)} ${names[at]}`;
+  if (at === 0) return `${digits(value)} ${names[0]}`.trim();
+  // 64.0 KiB is 64 KiB, and 1000 of them are not 1.00e+3.
+  const shown = Math.abs(value) >= 999.5 ? String(Math.round(value)) : value.toPrecision(3);
+  return `${Number(shown) === Math.round(value) && base === 1024 ? Math.round(value) : shown} ${names[at]}`;
 }
 
 export function bytes(value: number): string {

@@ -11,6 +11,7 @@ import { CompareView } from "./views/compare";
 import { FlameView } from "./views/flame";
 import { ObjectsView } from "./views/objects";
 import { RooflineView } from "./views/roofline";
+import { ScalingView } from "./views/scaling";
 import { SourceView } from "./views/source";
 import { SummaryView } from "./views/summary";
 import { TablesView } from "./views/tables";
@@ -39,6 +40,7 @@ function View({ view, height }: { view: string; height: number }) {
     case "source": return <SourceView height={height} />;
     case "roofline": return <RooflineView height={height} />;
     case "tables": return <TablesView height={height} />;
+    case "scaling": return <ScalingView height={height} />;
     case "compare": return <CompareView height={height} />;
     default: return <SummaryView />;
   }
@@ -85,7 +87,9 @@ function App({ data }: { data: Data }) {
   const shown = useShown();
   const [height, setHeight] = useState(window.innerHeight - 90);
   const [, repaint] = useState(0);
-  const views = data.compares ? [...VIEWS, ["compare", "Compare"] as [string, string]] : VIEWS;
+  const views = [...VIEWS];
+  if (data.compares) views.push(["compare", "Compare"]);
+  if (data.scales) views.push(["scaling", "Scaling"]);
   useEffect(() => {
     const onResize = () => setHeight(window.innerHeight - 90);
     const onKey = (event: KeyboardEvent) => {

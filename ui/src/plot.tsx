@@ -48,12 +48,12 @@ export interface Scale {
   ticks: number[];
 }
 
-/** A linear scale with ticks at 1, 2 and 5 times powers of ten. */
-export function linear(from: number, to: number, start: number, end: number, most = 6): Scale {
+/** A linear scale with ticks at 1, 2 and 5 times powers of ten; for bytes at powers of two. */
+export function linear(from: number, to: number, start: number, end: number, most = 6, binary = false): Scale {
   const span = to - from || 1;
   const rough = span / most;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((one) => span / one <= most) ?? power * 10;
+  const step = binary ? 2 ** Math.ceil(Math.log2(rough)) : [1, 2, 5, 10].map((factor) => factor * power).find((one) => span / one <= most) ?? power * 10;
   const ticks: number[] = [];
   for (let tick = Math.ceil(from / step) * step; tick <= to + step * 1e-6 && ticks.length < 100; tick += step) ticks.push(Number(tick.toPrecision(12)));
   return { at: (value) => start + ((value - from) / span) * (end - start), ticks };

@@ -25,7 +25,7 @@ export type Row = Record<string, Cell>;
 
 /** Any view but the summary. */
 export interface Table {
-  view: ViewName | "diff";
+  view: ViewName | "diff" | "scale";
   result: string;
   columns: Column[];
   rows: Row[];
@@ -69,6 +69,19 @@ export interface Diff {
   new: string[];
   totals: Table;
   table: Table;
+  notes: string[];
+}
+
+export interface Sweep {
+  view: "scale";
+  result: string;
+  command: string[];
+  runs: { threads: number; seconds?: number[] }[];
+  table: Table;
+  laws: { law: string; saturation?: Metric | null; error: number }[];
+  saturation: Metric;
+  bandwidth_saturation: Metric;
+  next: { threads: number; elapsed: Metric; gain: Metric } | null;
   notes: string[];
 }
 

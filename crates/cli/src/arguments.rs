@@ -193,6 +193,9 @@ pub struct OpenOptions {
     /// Compare it with this result
     #[arg(long, value_name = "DIR")]
     pub with: Option<PathBuf>,
+    /// Show this sweep of `fathom scale` beside it
+    #[arg(long, value_name = "DIR")]
+    pub scaling: Option<PathBuf>,
     /// The port; 0 is any that is free
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub port: u16,
@@ -211,6 +214,9 @@ pub struct HtmlOptions {
     /// Compare it with this result
     #[arg(long, value_name = "DIR")]
     pub with: Option<PathBuf>,
+    /// Show this sweep of `fathom scale` beside it
+    #[arg(long, value_name = "DIR")]
+    pub scaling: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -59,6 +59,7 @@ pub struct Site<'a> {
     problems: Vec<String>,
     sources: &'a (dyn Fn(&str) -> Option<String> + Sync),
     compared: Option<String>,
+    sweep: Option<String>,
 }
 
 impl<'a> Site<'a> {
@@ -71,13 +72,20 @@ impl<'a> Site<'a> {
         sources: &'a (dyn Fn(&str) -> Option<String> + Sync),
     ) -> Site<'a> {
         let (prepared, name) = (Prepared::new(recording), name.to_owned());
-        Site { prepared, name, problems, sources, compared: None }
+        Site { prepared, name, problems, sources, compared: None, sweep: None }
     }
 
     /// Adds what changed against another result, as `fathom diff` tells it.
     #[must_use]
     pub fn comparing(self, diff: &Document) -> Site<'a> {
         Site { compared: Some(compact(&diff.json())), ..self }
+    }
+
+    /// Adds a sweep over numbers of threads: the text of a `scale.json`. `None` when it is no such document.
+    #[must_use]
+    pub fn scaling(self, sweep: &str) -> Option<Site<'a>> {
+        let document: serde_json::Value = serde_json::from_str(sweep).ok()?;
+        (document["view"] == "scale").then(|| Site { sweep: Some(compact(sweep)), ..self })
     }
 
     /// What the user calls the result.
@@ -101,6 +109,7 @@ impl<'a> Site<'a> {
                 Ok(json!({ "file": file, "text": text }).to_string())
             }
             "diff" => self.compared.clone().ok_or(WebError::NothingToCompare),
+            "scale" => self.sweep.clone().ok_or(WebError::NoSweep),
             _ => Ok(compact(&self.document(&query.options(&self.name)?)?.json())),
         }
     }
@@ -137,12 +146,16 @@ impl<'a> Site<'a> {
         if self.compared.is_some() {
             add("diff");
         }
+        if self.sweep.is_some() {
+            add("scale");
+        }
         format!(
-            "{{\"mode\":{},\"result\":{},\"problems\":{},\"compares\":{},\"docs\":{{{}}}}}",
+            "{{\"mode\":{},\"result\":{},\"problems\":{},\"compares\":{},\"scales\":{},\"docs\":{{{}}}}}",
             json!(if everything { "file" } else { "server" }),
             json!(self.name),
             json!(self.problems),
             self.compared.is_some(),
+            self.sweep.is_some(),
             documents.join(",")
         )
     }

@@ -17,6 +17,9 @@ pub enum WebError {
     /// No second result was given.
     #[error("there is nothing to compare with: fathom open A --with B")]
     NothingToCompare,
+    /// No sweep was given.
+    #[error("there is no sweep over threads to show: fathom open A --scaling SWEEP")]
+    NoSweep,
     /// The socket cannot be had.
     #[error("cannot listen on 127.0.0.1: {0}")]
     Listen(std::io::Error),

@@ -21,7 +21,7 @@ export function AccessPattern({ name }: { name: string }) {
   const slot = (width - LEFT - 8) / bursts.length;
   const range = (list: number[]) => list.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)] as const, [Infinity, -Infinity] as const);
   const [low, high] = range(points.offset);
-  const y = linear(low, Math.max(high, low + 64), HEIGHT - 30, 8, 5);
+  const y = linear(low, Math.max(high, low + 64), HEIGHT - 30, 8, 5, true);
   const steps = new Map(bursts.map((burst) => [burst, range(points.step.filter((_, at) => points.burst[at] === burst))] as const));
   const x = (at: number) => {
     const burst = points.burst[at]!;

@@ -32,7 +32,7 @@ const TABLES: [Embedded, string][] = [
 ];
 
 /** Views that take no filter, or not all. */
-const FILTERED: Record<string, readonly string[]> = { findings: [], "working-set": ["time"], kernel: ["thread", "time"], threads: ["thread", "time"], waits: ["thread", "time"], bandwidth: ["function", "module", "thread", "time"] };
+const FILTERED: Record<string, readonly string[]> = { accesses: ["object", "function", "module"], findings: [], "working-set": ["time"], kernel: ["thread", "time"], threads: ["thread", "time"], waits: ["thread", "time"], bandwidth: ["function", "module", "thread", "time"] };
 
 export function TablesView({ height }: { height: number }) {
   const shown = useShown();

@@ -8,12 +8,13 @@ use report::diff::{DiffOptions, RunFigures};
 use report::{Diff, Document, Options, View};
 
 use crate::arguments::{HtmlOptions, OpenOptions};
-use crate::exit::{CANNOT_MEASURE, Failure, USAGE};
+use crate::exit::{CANNOT_MEASURE, DAMAGED, Failure, USAGE};
 
 /// Serves the page until it is interrupted.
 pub fn open(options: &OpenOptions) -> Result<ExitCode, Failure> {
     let directory = super::result_directory(options.result.as_ref())?;
-    with_site(&directory, options.with.as_deref(), |site| {
+    let others = (options.with.as_deref(), options.scaling.as_deref());
+    with_site(&directory, others, |site| {
         let server = web::Server::bind(options.port).map_err(cannot)?;
         let address = server.address();
         super::print(&format!("{address}\n"))?;
@@ -28,7 +29,8 @@ pub fn open(options: &OpenOptions) -> Result<ExitCode, Failure> {
 /// Writes the page as one file.
 pub fn html(options: &HtmlOptions) -> Result<ExitCode, Failure> {
     let directory = super::result_directory(options.result.as_ref())?;
-    with_site(&directory, options.with.as_deref(), |site| {
+    let others = (options.with.as_deref(), options.scaling.as_deref());
+    with_site(&directory, others, |site| {
         let page = web::page(site);
         let name = options.output.display();
         std::fs::write(&options.output, &page).map_err(|error| {
@@ -48,7 +50,7 @@ fn cannot(error: web::WebError) -> Failure {
 
 fn with_site(
     directory: &Path,
-    with: Option<&Path>,
+    (with, scaling): (Option<&Path>, Option<&Path>),
     show: impl FnOnce(&web::Site<'_>) -> Result<ExitCode, Failure>,
 ) -> Result<ExitCode, Failure> {
     let (recording, problems) = super::report::open_with_problems(directory)?;
@@ -56,10 +58,24 @@ fn with_site(
     let sources = |path: &str| super::report::read_source(&working_directory.join(path));
     let name = super::shown_name(directory);
     let site = web::Site::new(&recording, &name, problems, &sources);
+    let site = match scaling {
+        Some(sweep) => scaled(site, &sweep.join("scale.json"))?,
+        None => site,
+    };
     let Some(other) = with else { return show(&site) };
     let compared = super::report::open(other)?;
     let diff = difference((&recording, &name), (&compared, &super::shown_name(other)))?;
     show(&site.comparing(&diff))
+}
+
+fn scaled<'a>(site: web::Site<'a>, file: &Path) -> Result<web::Site<'a>, Failure> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Failure::new(USAGE, anyhow::Error::new(error).context(format!("cannot read {name}")))
+    })?;
+    site.scaling(&text).ok_or_else(|| {
+        Failure::new(DAMAGED, anyhow::anyhow!("{name} is no document of `fathom scale`"))
+    })
 }
 
 /// What `fathom diff BASE NEW` shows, with all rows.

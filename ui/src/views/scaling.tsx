@@ -1,0 +1,67 @@
+// 6 Scaling: speed-up and traffic over the number of threads, as `fathom scale` measured them.
+
+import { useRef } from "preact/hooks";
+import { useDoc } from "../data";
+import { digits } from "../format";
+import { Failed, Notes, SaveDrawing, Value, Waiting, useWidth } from "../parts";
+import { Axes, linear } from "../plot";
+import { DocTable } from "../table";
+import { isMetric, valueOf, type Sweep, type Table } from "../types";
+
+const HEIGHT = 280;
+
+export function ScalingView({ height }: { height: number }) {
+  const { value: sweep, error } = useDoc<Sweep>("scale");
+  if (error) return <Failed error={error} />;
+  if (!sweep) return <Waiting />;
+  return (
+    <>
+      <h2 class="code">{sweep.command.join(" ")}</h2>
+      <p>
+        More threads stop helping at <Value metric={sweep.saturation} />; bandwidth is nearly all used from <Value metric={sweep.bandwidth_saturation} />.
+        {sweep.next && <> One more, {sweep.next.threads}, would take <Value metric={sweep.next.elapsed} />.</>}
+      </p>
+      <div class="cards">
+        <Curve table={sweep.table} figure="speedup" label="Speed-up" ideal />
+        <Curve table={sweep.table} figure="dram_bandwidth" label="Traffic with memory, GB/s" />
+      </div>
+      <DocTable table={{ ...sweep.table, view: "scale", result: sweep.result }} height={Math.max(200, height - HEIGHT - 200)} label="Runs by number of threads" />
+      <Notes notes={sweep.notes} />
+    </>
+  );
+}
+
+function Curve({ table, figure, label, ideal }: { table: Table; figure: string; label: string; ideal?: boolean }) {
+  const svg = useRef<SVGSVGElement>(null);
+  const [box, width] = useWidth<HTMLDivElement>();
+  const points = table.rows.flatMap((row) => {
+    const [threads, cell] = [Number(isMetric(row.threads) ? row.threads.value : row.threads), row[figure]];
+    const value = valueOf(cell);
+    return Number.isFinite(threads) && value !== undefined && isMetric(cell) ? [{ threads, value, low: cell.low ?? value, high: cell.high ?? value }] : [];
+  });
+  if (points.length === 0) return null;
+  const most = Math.max(...points.map((point) => point.threads));
+  const top = Math.max(...points.map((point) => point.high), ideal ? most : 0);
+  const x = linear(0, most * 1.05, 48, width - 12);
+  const y = linear(0, top * 1.05, HEIGHT - 36, 10, 5);
+  return (
+    <div class="card plot">
+      <h2>{label}</h2>
+      <div ref={box}>
+        <svg ref={svg} width={width} height={HEIGHT} role="img" aria-label={points.map((point) => `${point.threads} threads: ${digits(point.value)}`).join(", ")}>
+          <Axes width={width} height={HEIGHT} x={x} y={y} left={48} bottom={36} xLabel="threads" yLabel={label}>
+            {ideal && <line class="peak" x1={x.at(0)} y1={y.at(0)} x2={x.at(most)} y2={y.at(most)}><title>as many times as threads</title></line>}
+            <polyline class="curve" points={points.map((point) => `${x.at(point.threads)},${y.at(point.value)}`).join(" ")} />
+            {points.map((point) => (
+              <g key={point.threads}>
+                <line class="axis" x1={x.at(point.threads)} x2={x.at(point.threads)} y1={y.at(point.low)} y2={y.at(point.high)} />
+                <circle class="dot" cx={x.at(point.threads)} cy={y.at(point.value)} r={4}><title>{`${point.threads} threads: ${digits(point.value)} (${digits(point.low)} to ${digits(point.high)})`}</title></circle>
+              </g>
+            ))}
+          </Axes>
+        </svg>
+      </div>
+      <SaveDrawing svg={svg} name={`scaling-${figure}`} />
+    </div>
+  );
+}
