@@ -10,12 +10,10 @@ import type { Choice, Stacks } from "../stacks";
 import { update, useShown } from "../state";
 import { valueOf, type Figure, type Table } from "../types";
 import { useStacks } from "./calls";
+import { Legend, THREAD, THREADS, ThreadDrawing, statesOf, threadLanes } from "./threads";
 
 const LEFT = 150;
 const LANE = 74;
-const THREAD = 20;
-/** Threads that are drawn; the busiest first. */
-const THREADS = 60;
 
 interface Span {
   from: number;
@@ -66,48 +64,14 @@ function lanes(stacks: Stacks, choice: Choice, traffic: Table | undefined, memor
   return found;
 }
 
-interface ThreadLane {
-  label: string;
-  start: number;
-  end: number;
-  sum: number;
-  /** Shares of each bin in the program and in the kernel. */
-  bins: [number, number][];
-  faults: boolean[];
-}
-
-function threadLanes(stacks: Stacks, choice: Choice): { width: number; lanes: ThreadLane[] } {
-  const figure = stacks.doc.figures.find((one) => one.key === "cpu_time");
-  if (!figure) return { width: 1, lanes: [] };
-  const width = figure.bin_seconds;
-  const bins = Math.max(1, Math.ceil(stacks.doc.elapsed / width));
-  const all = stacks.doc.threads.map((thread): ThreadLane => ({
-    label: thread.label, start: thread.start, end: thread.end, sum: 0, faults: [],
-    bins: Array.from({ length: bins }, () => [0, 0]),
-  }));
-  stacks.each(figure, choice, (_node, thread, bin, kernel, value) => {
-    const lane = all[thread];
-    const sums = lane?.bins[Math.min(bin, bins - 1)];
-    if (!lane || !sums) return;
-    lane.sum += value;
-    sums[kernel ? 1 : 0] += value / width;
-  });
-  const faults = stacks.doc.figures.find((one) => one.key === "page_faults");
-  if (faults) {
-    stacks.each(faults, choice, (_node, thread, bin) => {
-      const lane = all[thread];
-      if (lane) lane.faults[Math.floor((bin * faults.bin_seconds) / width)] = true;
-    });
-  }
-  return { width, lanes: all.sort((a, b) => b.sum - a.sum).slice(0, THREADS) };
-}
-
 export function TimelineView({ height }: { height: number }) {
   const shown = useShown();
   const { stacks, error } = useStacks();
   const { value: traffic } = useDoc<Table>("bandwidth");
   const { value: memory } = useDoc<Table>("timeline?limit=400");
   const { value: summary } = useDoc<Summary>("summary");
+  const { value: perThread } = useDoc<Table>("timeline?group=thread&limit=120");
+  const states = useMemo(() => statesOf(perThread), [perThread]);
   const svg = useRef<SVGSVGElement>(null);
   const [box, width] = useWidth<HTMLDivElement>();
   const [window, setWindow] = useState<[number, number]>();
@@ -188,12 +152,12 @@ export function TimelineView({ height }: { height: number }) {
             </g>
           ))}
           {drawn.map((lane, at) => <LaneDrawing key={lane.label} lane={lane} top={24 + at * LANE} x={x} width={width} range={[start, end]} />)}
-          {threads.lanes.map((lane, at) => <ThreadDrawing key={lane.label} lane={lane} bin={threads.width} top={24 + drawn.length * LANE + at * THREAD} x={x} range={[start, end]} chosen={shown.thread === lane.label} />)}
+          {threads.lanes.map((lane, at) => <ThreadDrawing key={lane.label} lane={lane} bin={threads.width} top={24 + drawn.length * LANE + at * THREAD} x={x} range={[start, end]} chosen={shown.thread === lane.label} states={states.get(lane.label)} />)}
           {marked && <Selection x={x} marked={marked} width={width} height={total} />}
           {hover !== undefined && !drag && hover >= start && <line class="cursor" x1={x.at(hover)} x2={x.at(hover)} y1={18} y2={total} />}
         </svg>
       </div>
-      <p class="legend"><i class="user" /> program <i class="kernel" /> kernel <i class="life" /> alive, not sampled <i class="faults" /> page faults <i class="read" /> read <i class="write" /> written <i class="peakline" /> peak of the machine</p>
+      <Legend states={states.size > 0} />
       {traffic && traffic.rows.length === 0 && <Notes notes={["No bandwidth over time in this result.", ...traffic.notes]} />}
       {stacks.doc.threads.length > THREADS && <Notes notes={[`${THREADS} of ${stacks.doc.threads.length} threads are drawn, the busiest.`]} />}
     </>
@@ -249,29 +213,3 @@ function LaneDrawing({ lane, top, x, width, range: [start, end] }: { lane: Lane;
   );
 }
 
-function ThreadDrawing({ lane, bin, top, x, range: [start, end], chosen }: { lane: ThreadLane; bin: number; top: number; x: Scale; range: [number, number]; chosen: boolean }) {
-  const clamp = (time: number) => x.at(Math.min(end, Math.max(start, time)));
-  const high = THREAD - 5;
-  return (
-    <g>
-      <text class={chosen ? "lane link chosen" : "lane link"} x={8} y={top + 13} role="button" tabIndex={-1} onClick={() => update({ thread: chosen ? undefined : lane.label })}>
-        <title>{`${lane.label}: ${seconds(lane.sum)} of CPU time; click to filter`}</title>
-        {lane.label.length > 20 ? lane.label.slice(0, 19) + "…" : lane.label}
-      </text>
-      <rect class="life" x={clamp(lane.start)} y={top} width={Math.max(1, clamp(lane.end) - clamp(lane.start))} height={high} />
-      {lane.bins.map(([user, kernel], at) => {
-        const [from, to] = [at * bin, (at + 1) * bin];
-        if (to <= start || from >= end || user + kernel <= 0) return null;
-        const [left, size] = [clamp(from), Math.max(0.5, clamp(to) - clamp(from))];
-        const [low, tall] = [Math.min(1, kernel), Math.min(1, user + kernel)];
-        return (
-          <g key={at}>
-            <rect class="area user" x={left} y={top + high * (1 - tall)} width={size} height={high * tall} />
-            {kernel > 0 && <rect class="area kernel" x={left} y={top + high * (1 - low)} width={size} height={high * low} />}
-            {lane.faults[at] && <rect class="area faults" x={left} y={top + high} width={size} height={2} />}
-          </g>
-        );
-      })}
-    </g>
-  );
-}

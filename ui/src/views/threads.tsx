@@ -1,0 +1,135 @@
+// Lanes of threads on the timeline: in the program, in the kernel, faults; and where switches were followed
+// (`fathom collect threading`), what each thread waited for.
+
+import { seconds } from "../format";
+import type { Scale } from "../plot";
+import type { Choice, Stacks } from "../stacks";
+import { update } from "../state";
+import { textOf, valueOf, type Table } from "../types";
+
+export const THREAD = 20;
+/** Threads that are drawn; the busiest first. */
+export const THREADS = 60;
+
+/** Columns of the view `timeline -g thread`, with how each is drawn. */
+const STATES: [column: string, kind: string, label: string][] = [
+  ["running_time", "user", "running"],
+  ["spin_time", "write", "spinning"],
+  ["ready_time", "heap", "waiting for a CPU"],
+  ["lock_wait", "kernel", "lock"],
+  ["barrier_wait", "faults", "barrier or thread"],
+  ["io_wait", "read", "data"],
+  ["sleep_wait", "resident", "sleep"],
+  ["other_wait", "resident", "other"],
+];
+
+export interface StateSpan {
+  from: number;
+  to: number;
+  /** Seconds in each state. */
+  times: number[];
+}
+
+/** By thread; empty where switches were not followed. */
+export function statesOf(table: Table | undefined): Map<string, StateSpan[]> {
+  const found = new Map<string, StateSpan[]>();
+  if (!table?.columns.some((column) => column.key === "running_time")) return found;
+  for (const row of table.rows) {
+    const span = { from: valueOf(row.start) ?? 0, to: valueOf(row.end) ?? 0, times: STATES.map(([column]) => valueOf(row[column]) ?? 0) };
+    const label = textOf(row.thread);
+    const spans = found.get(label);
+    if (spans) spans.push(span);
+    else found.set(label, [span]);
+  }
+  return found;
+}
+
+export function Legend({ states }: { states: boolean }) {
+  if (states) {
+    return <p class="legend">Threads: {STATES.map(([, kind, label]) => <span key={label}><i class={kind} /> {label} </span>)} Lanes: <i class="user" /> program <i class="kernel" /> kernel <i class="read" /> read <i class="write" /> written <i class="peakline" /> peak of the machine</p>;
+  }
+  return <p class="legend"><i class="user" /> program <i class="kernel" /> kernel <i class="life" /> alive, not sampled <i class="faults" /> page faults <i class="read" /> read <i class="write" /> written <i class="peakline" /> peak of the machine</p>;
+}
+
+export interface ThreadLane {
+  label: string;
+  start: number;
+  end: number;
+  sum: number;
+  /** Shares of each bin in the program and in the kernel. */
+  bins: [number, number][];
+  faults: boolean[];
+}
+
+export function threadLanes(stacks: Stacks, choice: Choice): { width: number; lanes: ThreadLane[] } {
+  const figure = stacks.doc.figures.find((one) => one.key === "cpu_time");
+  if (!figure) return { width: 1, lanes: [] };
+  const width = figure.bin_seconds;
+  const bins = Math.max(1, Math.ceil(stacks.doc.elapsed / width));
+  const all = stacks.doc.threads.map((thread): ThreadLane => ({
+    label: thread.label, start: thread.start, end: thread.end, sum: 0, faults: [],
+    bins: Array.from({ length: bins }, () => [0, 0]),
+  }));
+  stacks.each(figure, choice, (_node, thread, bin, kernel, value) => {
+    const lane = all[thread];
+    const sums = lane?.bins[Math.min(bin, bins - 1)];
+    if (!lane || !sums) return;
+    lane.sum += value;
+    sums[kernel ? 1 : 0] += value / width;
+  });
+  const faults = stacks.doc.figures.find((one) => one.key === "page_faults");
+  if (faults) {
+    stacks.each(faults, choice, (_node, thread, bin) => {
+      const lane = all[thread];
+      if (lane) lane.faults[Math.floor((bin * faults.bin_seconds) / width)] = true;
+    });
+  }
+  return { width, lanes: all.sort((a, b) => b.sum - a.sum).slice(0, THREADS) };
+}
+
+export function ThreadDrawing({ lane, bin, top, x, range: [start, end], chosen, states }: { lane: ThreadLane; bin: number; top: number; x: Scale; range: [number, number]; chosen: boolean; states?: StateSpan[] }) {
+  const clamp = (time: number) => x.at(Math.min(end, Math.max(start, time)));
+  const high = THREAD - 5;
+  return (
+    <g>
+      <text class={chosen ? "lane link chosen" : "lane link"} x={8} y={top + 13} role="button" tabIndex={-1} onClick={() => update({ thread: chosen ? undefined : lane.label })}>
+        <title>{`${lane.label}: ${seconds(lane.sum)} of CPU time; click to filter`}</title>
+        {lane.label.length > 20 ? lane.label.slice(0, 19) + "…" : lane.label}
+      </text>
+      <rect class="life" x={clamp(lane.start)} y={top} width={Math.max(1, clamp(lane.end) - clamp(lane.start))} height={high} />
+      {states && states.map((span) => <StateDrawing key={span.from} span={span} top={top} high={high} clamp={clamp} shown={span.to > start && span.from < end} />)}
+      {!states && lane.bins.map(([user, kernel], at) => {
+        const [from, to] = [at * bin, (at + 1) * bin];
+        if (to <= start || from >= end || user + kernel <= 0) return null;
+        const [left, size] = [clamp(from), Math.max(0.5, clamp(to) - clamp(from))];
+        const [low, tall] = [Math.min(1, kernel), Math.min(1, user + kernel)];
+        return (
+          <g key={at}>
+            <rect class="area user" x={left} y={top + high * (1 - tall)} width={size} height={high * tall} />
+            {kernel > 0 && <rect class="area kernel" x={left} y={top + high * (1 - low)} width={size} height={high * low} />}
+            {lane.faults[at] && <rect class="area faults" x={left} y={top + high} width={size} height={2} />}
+          </g>
+        );
+      })}
+    </g>
+  );
+}
+
+function StateDrawing({ span, top, high, clamp, shown }: { span: StateSpan; top: number; high: number; clamp: (time: number) => number; shown: boolean }) {
+  const whole = span.to - span.from;
+  if (!shown || whole <= 0) return null;
+  const [left, width] = [clamp(span.from), Math.max(0.5, clamp(span.to) - clamp(span.from))];
+  let below = 0;
+  return (
+    <g>
+      <title>{STATES.map(([, , label], at) => (span.times[at]! > 0 ? `${label} ${seconds(span.times[at]!)}` : "")).filter(Boolean).join(", ")}</title>
+      {STATES.map(([column, kind], at) => {
+        const size = Math.min(1 - below, span.times[at]! / whole) * high;
+        if (size <= 0) return null;
+        const y = top + high * (1 - below) - size;
+        below += size / high;
+        return <rect key={column} class={`area ${kind}`} x={left} y={y} width={width} height={size} />;
+      })}
+    </g>
+  );
+}
