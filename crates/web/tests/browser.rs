@@ -32,7 +32,6 @@ fn recording() -> Recording {
     builder.samples(100, 100, odd, 100);
     let late = builder.stack(&[late, main]);
     builder.samples(100, 100, late, 500);
-    builder.faults((100, 100), in_main, FaultKind::Minor, 30, 1, 0.0);
     builder.faults((100, 100), in_main, FaultKind::Minor, 30, 1, 0.1);
     builder.counter(CounterKind::TaskClock, 1_400_000_000);
     builder.recording.run.elapsed_ns = 1_000_000_000;
