@@ -112,6 +112,14 @@ fn a_saturated_function_is_found_and_one_of_doubtful_rate_is_not() {
     assert_eq!(found.found[0].severity, Severity::High);
     // Half of the bytes: at most half of the second.
     assert_eq!(found.found[0].gain.value, Some(0.5));
+    // It comes back to a megabyte: a quarter of that is a tile.
+    let advice = &found.found[0].advice;
+    assert!(advice.contains("tiles of at most 181 x 181 numbers of 8 bytes (256 KiB)"), "{advice}");
+    // What a tile holds already, or whose reuse is not known, needs no other.
+    for fitting in [about(1e5, "bytes"), Metric::unavailable("bytes", "bursts are short")] {
+        let small = findings(&with_function(HotFunction { fitting, ..busy.clone() }));
+        assert!(!small.found[0].advice.contains("tile"), "{}", small.found[0].advice);
+    }
     let doubt = HotFunction { of_reach: doubtful(&busy.of_reach), ..busy.clone() };
     assert_eq!(ids(&with_function(doubt)), NOTHING);
     // Two functions of a program that is saturated as a whole are one finding.

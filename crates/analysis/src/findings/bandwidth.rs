@@ -3,7 +3,9 @@
 //! Fires when the low end of its rate is at least [`SATURATED`] of what so many threads reach on this machine, and it
 //! waits. Gain: if half of the bytes had to be moved, the time would halve, but not below what the instructions need.
 
-use super::{Draft, Figures, HotFunction, Proof, candidates, exactly, low, saved, view};
+use super::{
+    Draft, Figures, HotFunction, Proof, TILE, candidates, exactly, low, saved, size, view,
+};
 
 /// Of what so many threads reach, percent. The calibration is a median of quiet passes: a program stays some way below.
 const SATURATED: f64 = 60.0;
@@ -21,7 +23,8 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     Ok(candidates(traced, fires).into_iter().map(|one| draft(figures, one)).collect())
 }
 
-fn fires(function: &HotFunction) -> bool {
+/// Also asked before the reuse of a function is computed, which only some need.
+pub(super) fn fires(function: &HotFunction) -> bool {
     let reach = low(&function.of_reach);
     (SATURATED..=BEYOND).contains(&reach) && low(&function.waits) >= WAITS
 }
@@ -35,22 +38,41 @@ fn draft(figures: &Figures, function: &HotFunction) -> Draft {
         high: half(function.waits.high),
         ..function.waits.clone()
     };
+    let mut evidence = vec![
+        Proof::new("bandwidth, of what so many threads reach", &function.of_reach),
+        Proof::new("time beyond what its instructions need", &function.waits),
+        Proof::new("CPU time in it", &function.time),
+    ];
+    if blocking(function).is_some() {
+        evidence.push(Proof::new("cache that would hold what it comes back to", &function.fitting));
+    }
     Draft {
         title: format!("{name} uses all of the memory bandwidth that its threads can reach"),
-        evidence: vec![
-            Proof::new("bandwidth, of what so many threads reach", &function.of_reach),
-            Proof::new("time beyond what its instructions need", &function.waits),
-            Proof::new("CPU time in it", &function.time),
-        ],
+        evidence,
         place: function.place.clone(),
-        advice: "Move fewer bytes: do more with each element while it is in a cache (fuse loops over the same arrays, \
-                 block them), use smaller types, leave out what is not needed. More threads will not help. The gain is \
-                 that of half the bytes."
-            .to_owned(),
+        advice: format!(
+            "Move fewer bytes: do more with each element while it is in a cache (fuse loops over the same arrays, block \
+             them), use smaller types, leave out what is not needed.{} More threads will not help. The gain is that of \
+             half the bytes.",
+            blocking(function).unwrap_or_default()
+        ),
         gain: saved(figures, &function.time, &[&waits, &exactly(100.0)]),
         next: view("bandwidth", &function.place)
             .into_iter()
             .chain(["-g".to_owned(), "function,source-line".to_owned()])
             .collect(),
     }
+}
+
+/// A tile, for who comes back to more than one holds: a square of the widest usual number.
+fn blocking(function: &HotFunction) -> Option<String> {
+    const NUMBER: f64 = 8.0;
+    let bytes = function.fitting.value.filter(|bytes| *bytes > TILE)?;
+    let side = (TILE / NUMBER).sqrt() as u64;
+    Some(format!(
+        " By the miss-ratio curve it comes back to what it used after {}: block its loops into tiles of at most {side} x \
+         {side} numbers of 8 bytes ({}), and use each often before the next.",
+        size(bytes),
+        size(TILE)
+    ))
 }

@@ -61,7 +61,8 @@ pub struct HotFunction {
     pub of_reach: Metric,
     /// Bytes that are fetched for stores alone, percent of all.
     pub overwritten: Metric,
-    /// Size of a cache that would hold what it comes back to, bytes; only where a site walks across lines.
+    /// Size of a cache that would hold what it comes back to, bytes; only where a site walks across lines, or the function
+    /// uses all of the bandwidth.
     pub fitting: Metric,
     /// Its accesses, those with most of the waits first.
     pub sites: Vec<HotSite>,

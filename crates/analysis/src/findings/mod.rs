@@ -41,6 +41,10 @@ pub const LEAST_GAIN: f64 = 0.03;
 const MEDIUM: f64 = 0.08;
 const HIGH: f64 = 0.25;
 
+/// Bytes that a tile may take: half of a usual second-level cache of 512 KiB and more; the other half is for the arrays
+/// beside.
+const TILE: f64 = 256.0 * 1024.0;
+
 /// How much there is to gain.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Severity {

@@ -6,7 +6,7 @@
 
 use facts::Metric;
 
-use super::{Draft, Figures, HotFunction, HotSite, Proof, exactly, low, saved, size, view};
+use super::{Draft, Figures, HotFunction, HotSite, Proof, TILE, exactly, low, saved, size, view};
 use crate::accesses::Pattern;
 
 const LINE: f64 = x86::LINE_BYTES as f64;
@@ -68,8 +68,6 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
 }
 
 fn advice(fitting: &Metric) -> String {
-    // Half of a usual second-level cache of 512 KiB and more: the other half is for the arrays beside.
-    const TILE: f64 = 256.0 * 1024.0;
     let rows = (TILE / LINE) as u64;
     let needs = match fitting.value {
         Some(bytes) if bytes > TILE => format!(

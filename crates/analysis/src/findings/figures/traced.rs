@@ -11,6 +11,7 @@ use x86::{Gpr, Kind, Segment};
 
 use super::{HotFunction, HotSite, RepeatedFunction, Traced, Where};
 use crate::accesses::{AccessRow, accesses};
+use crate::findings::bandwidth;
 use crate::findings::steps::{Steps, steps};
 use crate::findings::strided::walks;
 use crate::hotspots::{Key, hotspots};
@@ -84,20 +85,21 @@ impl Sites<'_> {
         let heaviest = sites.first().map(|site| site.place.clone());
         let own = Where { function: Some(name.name), file: name.file, line: None, object: None };
         let place = heaviest.filter(|place| place.function == own.function).unwrap_or(own);
-        // Reuse takes as long as all the rest: only for who asks.
-        let fitting = match sites.iter().any(|site| walks(site).is_some()) {
-            true => self.fitting(memory.function),
-            false => Metric::unavailable("bytes", "no site of it walks across lines"),
-        };
-        HotFunction {
+        let why = "no site of it walks across lines, and it does not use all of the bandwidth";
+        let function = HotFunction {
             place,
             time: memory.time.clone(),
             waits: memory.waits.clone(),
             of_reach: memory.of_reach.clone(),
             overwritten: memory.overwritten.clone(),
-            fitting,
+            fitting: Metric::unavailable("bytes", why),
             sites,
+        };
+        // Reuse takes as long as all the rest: only for who asks.
+        if bandwidth::fires(&function) || function.sites.iter().any(|site| walks(site).is_some()) {
+            return HotFunction { fitting: self.fitting(memory.function), ..function };
         }
+        function
     }
 
     fn site(&self, weight: &SiteWeight) -> Option<HotSite> {
