@@ -5,12 +5,12 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 .DEFAULT_GOAL := help
 # The order of prerequisites matters: packages come before what needs them.
 .NOTPARALLEL:
-.PHONY: help demo test check build recipes programs packages corpus bench truth clean
+.PHONY: help demo test check build recipes samples programs packages corpus bench truth clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: packages build recipes ## install what is missing, build, profile a program before and after its fix
+demo: packages build samples ## install what is missing, build, profile a program before and after its fix
 	@sh scripts/demo.sh $(TARGET)
 
 # Without the packages the tests still run: those that need one say so and are counted as skipped.
@@ -28,7 +28,11 @@ check: ## format, lints, house rules, licences (where cargo-deny is installed)
 build: ## the program, optimised: target/release/fathom
 	cargo build --release --locked -p fathom
 
-recipes: ## the sample programs of the recipes, in C
+# Options of bench/recipes.py, e.g. RECIPES='1 4' or RECIPES=--write-docs.
+recipes: build samples ## walk the four recipes of docs/guide in under 10 minutes, and check their conclusions
+	@bench/recipes.py --fathom $(TARGET)/release/fathom $(RECIPES)
+
+samples: ## the sample programs of the recipes, in C
 	@$(MAKE) --no-print-directory -C recipes
 
 programs: ## the programs that the tests run, in C

@@ -13,7 +13,7 @@ pool_kib=$((elements * 12 / 1024 * 5 / 4))
 
 for needed in "$fathom" recipes/build/pmdk_triad_before recipes/build/pmdk_triad_after; do
     if [ ! -x "$needed" ]; then
-        echo "$needed is missing; make build recipes says why" >&2
+        echo "$needed is missing; make build samples says why" >&2
         exit 1
     fi
 done
