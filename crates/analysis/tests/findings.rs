@@ -2,12 +2,13 @@
 
 use analysis::accesses::Pattern;
 use analysis::findings::{
-    FaultFigures, Figures, HotFunction, HotSite, RepeatedFunction, Restarts, Severity,
-    SharedFigure, Spent, ThreadTime, Traced, Where, findings,
+    EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, RepeatedFunction, Restarts,
+    Severity, SharedFigure, Spent, SystemFigures, ThreadTime, Traced, WaitFigures, Waited, Walk,
+    Where, findings,
 };
 use analysis::memory::Class;
 use base::Pid;
-use facts::{Evidence, Metric};
+use facts::{Evidence, KernelCause, Metric};
 
 /// A figure with an interval of a tenth to both sides.
 fn about(value: f64, unit: &str) -> Metric {
@@ -42,6 +43,8 @@ fn site(pattern: Pattern) -> HotSite {
         share: percent(90.0),
         walks: about(0.0, "count/s"),
         restarts: Restarts::default(),
+        walk: None,
+        of_object: Metric::unavailable("percent", "no objects"),
     }
 }
 
@@ -53,7 +56,7 @@ fn hot(site: HotSite) -> HotFunction {
         waits: percent(75.0),
         of_reach: percent(20.0),
         overwritten: percent(1.0),
-        fitting: about(1e6, "bytes"),
+        floored: 100.0,
         sites: vec![site],
     }
 }
@@ -85,6 +88,32 @@ fn quiet() -> Figures {
         },
         allocator: Ok(Spent { time: none(), place: place("work") }),
         threads: Ok(Vec::new()),
+        waits: Ok(waits_of(0.0, 0.0, 0.0)),
+        system: SystemFigures {
+            throttled: none(),
+            io_wait: none(),
+            swapped: Metric::counted(0.0, "count"),
+        },
+        entries: Ok(Vec::new()),
+        command: vec!["./program".to_owned(), "a b".to_owned()],
+    }
+}
+
+/// Four threads that lived for a second each and ran when they did not wait: for one lock, at barriers, for files.
+fn waits_of(lock: f64, barriers: f64, io: f64) -> WaitFigures {
+    let seconds = |seconds| Metric::counted(seconds, "s");
+    let lock_place = Where { object: Some("queue".to_owned()), ..place("push") };
+    WaitFigures {
+        workers: 4.0,
+        lived: 4.0,
+        useful: 4.0 - lock - barriers - io,
+        locks: vec![LockWait {
+            place: lock_place,
+            time: seconds(lock),
+            waits: Metric::counted(1000.0, "count"),
+        }],
+        barriers: Waited { time: seconds(barriers), place: place("step") },
+        io: Waited { time: seconds(io), place: place("load") },
     }
 }
 
@@ -370,5 +399,164 @@ fn what_cannot_be_judged_says_why() {
     let unjudged: Vec<&str> = found.unjudged.iter().map(|rule| rule.id).collect();
     let traced = ["bandwidth-saturated", "non-temporal-stores", "pointer-chase", "strided-walk"];
     let rest = ["low-line-use", "repeated-loads", "tlb-bound", "load-imbalance", "oversubscribed"];
-    assert_eq!(unjudged, [traced.as_slice(), rest.as_slice()].concat());
+    let threads = ["barrier-waits"];
+    assert_eq!(unjudged, [traced.as_slice(), rest.as_slice(), threads.as_slice()].concat());
+    let unfollowed = Figures {
+        waits: Err("run `fathom collect threading`".to_owned()),
+        entries: Err("run `fathom collect system-overview`".to_owned()),
+        quota: Some(2.0),
+        system: SystemFigures {
+            throttled: Metric::unavailable("s", "not counted"),
+            io_wait: Metric::unavailable("s", "not counted"),
+            swapped: Metric::unavailable("count", "not counted"),
+        },
+        ..quiet()
+    };
+    let unjudged: Vec<&str> = findings(&unfollowed).unjudged.iter().map(|rule| rule.id).collect();
+    let six =
+        ["lock-contention", "barrier-waits", "cpu-quota", "swapping", "io-bound", "kernel-entries"];
+    assert_eq!(unjudged, six);
+}
+
+fn waiting(lock: f64, barriers: f64, io: f64) -> Figures {
+    Figures { waits: Ok(waits_of(lock, barriers, io)), running: 4.0, ..quiet() }
+}
+
+#[test]
+fn a_lock_is_named_with_its_caller() {
+    let found = findings(&waiting(1.2, 0.0, 0.0)).found;
+    assert_eq!((found[0].id, found[0].severity), ("lock-contention", Severity::High));
+    let title = "Threads wait 30 % of their time for the lock queue, most of it in push";
+    assert_eq!(found[0].title, title);
+    assert_eq!(found[0].place.object.as_deref(), Some("queue"));
+    // 1.2 s over four threads, of which half may come back as other waits.
+    let gain = &found[0].gain;
+    assert_eq!((gain.value, gain.low, gain.high), (Some(0.3), Some(0.15), Some(0.3)));
+    assert_eq!(ids(&waiting(0.2, 0.0, 0.0)), NOTHING);
+    // On one CPU nobody would run instead.
+    let alone = Figures { usable_cpus: Some(1.0), ..waiting(3.0, 0.0, 0.0) };
+    assert_eq!(ids(&alone), NOTHING);
+}
+
+#[test]
+fn barriers_count_beyond_what_uneven_threads_explain() {
+    let found = findings(&waiting(0.0, 1.0, 0.0)).found;
+    assert_eq!((found[0].id, found[0].gain.value), ("barrier-waits", Some(0.25)));
+    assert_eq!(ids(&waiting(0.0, 0.2, 0.0)), NOTHING);
+    // One of two computes for 0.9 s, the other for 0.1 s and waits for it.
+    let whole = (0.0, 1.0);
+    let uneven = with_threads(&[thread(1, 0.9, whole), thread(2, 0.1, whole)]);
+    let waits = WaitFigures { workers: 2.0, lived: 2.0, useful: 1.0, ..waits_of(0.0, 0.8, 0.0) };
+    assert_eq!(ids(&Figures { waits: Ok(waits), ..uneven }), ["load-imbalance"]);
+}
+
+#[test]
+fn waits_for_files_count_as_far_as_there_is_something_to_do_meanwhile() {
+    let found = findings(&waiting(0.0, 0.0, 1.0)).found;
+    assert_eq!((found[0].id, found[0].gain.value), ("io-bound", Some(0.25)));
+    assert_eq!(ids(&waiting(0.0, 0.0, 0.1)), NOTHING);
+    let found = findings(&waiting(0.0, 0.0, 3.96)).found;
+    assert_eq!((found[0].id, found[0].severity), ("io-bound", Severity::Info));
+    // Without the switches of threads: a sign, and how to see more.
+    let idle = |seconds, waiting| {
+        let system = SystemFigures { io_wait: Metric::counted(seconds, "s"), ..quiet().system };
+        let waits = Err("not followed".to_owned());
+        Figures { system, waits, waiting: Metric::counted(waiting, "s"), ..quiet() }
+    };
+    let found = findings(&idle(0.5, 0.5)).found;
+    assert_eq!((found[0].id, found[0].severity), ("io-bound", Severity::Info));
+    assert_eq!(found[0].next, ["collect", "threading", "--", "./program", "a b"]);
+    assert_eq!(ids(&idle(0.5, 0.0)), NOTHING);
+    assert_eq!(ids(&idle(0.05, 0.5)), NOTHING);
+}
+
+#[test]
+fn a_quota_that_was_reached() {
+    let throttled = |seconds| {
+        let whole = (0.0, 1.0);
+        let threads = [thread(1, 0.5, whole), thread(2, 0.5, whole)];
+        let system = SystemFigures { throttled: Metric::counted(seconds, "s"), ..quiet().system };
+        Figures { quota: Some(1.0), usable_cpus: Some(1.0), system, ..with_threads(&threads) }
+    };
+    let found = findings(&throttled(1.0)).found;
+    assert_eq!((found[0].id, found[0].gain.value), ("cpu-quota", Some(0.5)));
+    assert_eq!(ids(&throttled(0.1)), NOTHING);
+    assert_eq!(ids(&Figures { quota: None, ..throttled(1.0) }), NOTHING);
+}
+
+#[test]
+fn swap_explains_major_faults_where_the_machine_swapped_as_much() {
+    let with = |swapped, major| {
+        let mut figures = quiet();
+        figures.faults.major = Metric::counted(major, "count");
+        figures.system.swapped = Metric::counted(swapped, "count");
+        Figures { waiting: Metric::counted(0.5, "s"), ..figures }
+    };
+    assert_eq!(ids(&with(5000.0, 3000.0)), ["swapping"]);
+    assert_eq!(ids(&with(50.0, 3000.0)), ["disk-faults"]);
+    assert_eq!(ids(&with(5000.0, 0.0)), NOTHING);
+}
+
+#[test]
+fn entries_into_the_kernel_by_cause() {
+    let with = |cause, name: &str, count, seconds| {
+        let time = Metric::counted(seconds, "s");
+        let one = EntryFigure { cause, name: name.to_owned(), count, time };
+        Figures { entries: Ok(vec![one]), ..quiet() }
+    };
+    let found = findings(&with(KernelCause::SystemCall, "read", 1e6, 0.4)).found;
+    assert_eq!(
+        (found[0].id, found[0].title.as_str()),
+        ("kernel-entries", "1000000 calls of read go into the kernel")
+    );
+    assert_eq!((found[0].gain.value, found[0].gain.low), (Some(0.2), Some(0.1)));
+    // A call that works long is not one too many.
+    assert_eq!(ids(&with(KernelCause::SystemCall, "read", 100.0, 0.4)), NOTHING);
+    assert_eq!(ids(&with(KernelCause::Interrupt, "timer", 1e6, 0.4)), NOTHING);
+    let found = findings(&with(KernelCause::PageFault, "in program", 262_144.0, 0.2)).found;
+    assert_eq!((found[0].id, found[0].severity), ("kernel-entries", Severity::Info));
+    assert!(found[0].advice.starts_with("2 pages of 2 MiB"), "{}", found[0].advice);
+    assert_eq!(found[0].next, ["try", "huge-pages", "--", "./program", "a b"]);
+    assert_eq!(ids(&with(KernelCause::PageFault, "in program", 100.0, 0.001)), NOTHING);
+}
+
+#[test]
+fn a_walk_is_blocked_for_the_second_level_and_its_array_is_named() {
+    let walk = Walk {
+        keeps: about(147_456.0, "bytes"),
+        second_level: Metric::counted(1_048_576.0, "bytes"),
+        lines: about(14_563.0, "count"),
+    };
+    let b = Where { object: Some("main matrix.c:155".to_owned()), ..place("loop") };
+    let column = HotSite {
+        place: b,
+        walk: Some(walk),
+        of_object: percent(99.0),
+        ..site(Pattern::Strided(16_384))
+    };
+    let found = findings(&with_function(hot(column.clone()))).found;
+    assert_eq!(found[0].id, "strided-walk");
+    // The root of 14563 lines of 8 elements each is 341: 42 lines.
+    let block = "at most 14563 lines (13107 to 16019), as blocks of 336 x 336 elements, at a time of main matrix.c:155";
+    assert!(found[0].advice.contains(block), "{}", found[0].advice);
+    assert!(found[0].evidence.iter().any(|one| one.what == "of its lines from main matrix.c:155"));
+    let unseen = HotSite { walk: None, ..column };
+    let found = findings(&with_function(hot(unseen))).found;
+    assert!(found[0].advice.contains("fathom report reuse"), "{}", found[0].advice);
+}
+
+#[test]
+fn a_loop_without_a_core_floor_is_in_doubt_not_silent() {
+    let chase = |floored, waits| {
+        with_function(HotFunction { floored, waits, ..hot(site(Pattern::PointerChase)) })
+    };
+    let open = Metric::with_interval(Evidence::Estimated, 60.0, "percent", (0.0, 95.0), 20);
+    let found = findings(&chase(0.0, open.clone()));
+    assert!(found.found.is_empty());
+    assert_eq!((found.unjudged.len(), found.unjudged[0].id), (1, "pointer-chase"));
+    assert!(found.unjudged[0].why.starts_with("how much loop waits"), "{}", found.unjudged[0].why);
+    // With a floor, such an interval says that it waits little; and what is found needs no doubt.
+    assert!(findings(&chase(100.0, open)).unjudged.is_empty());
+    let sure = findings(&chase(0.0, percent(75.0)));
+    assert!(sure.found[0].id == "pointer-chase" && sure.unjudged.is_empty());
 }

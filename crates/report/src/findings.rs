@@ -68,12 +68,14 @@ fn summary(finding: &Finding, result: &str) -> FindingSummary {
     }
 }
 
-/// `fathom report VIEW -r RESULT ...`, as a shell takes it.
+/// `fathom report VIEW -r RESULT ...`, or another command, as a shell takes it.
 fn command(words: &[String], result: &str) -> String {
     let mut command = vec!["fathom".to_owned()];
     command.extend(words.iter().map(|word| quoted(word)));
-    let after_view = command.len().min(3);
-    command.insert(after_view, format!("-r {}", quoted(result)));
+    if words.first().is_some_and(|word| word == "report") {
+        let after_view = command.len().min(3);
+        command.insert(after_view, format!("-r {}", quoted(result)));
+    }
     command.join(" ")
 }
 

@@ -42,7 +42,7 @@ use std::sync::Arc;
 
 use analysis::TracedCode;
 use analysis::memory::Memory;
-use analysis::objects::Objects;
+use analysis::objects::{Objects, Pieces};
 use analysis::{Profile, Selection};
 use facts::Recording;
 use facts::host::{Calibration, Host};
@@ -161,7 +161,10 @@ pub fn build_prepared(
         View::Sharing => views::sharing(&request, &code),
         View::Roofline => views::roofline(&request, &code, &Memory::new(&profile, &code)),
         View::WorkingSet => views::working_set(&request, &code),
-        View::Findings => views::findings(&request, &code, &Memory::new(&profile, &code)),
+        View::Findings => {
+            let memory = Memory::with_objects(&profile, &code, &objects, Pieces::Whole);
+            views::findings(&request, &code, &memory)
+        }
         View::Objects => views::objects(&request, &code),
     };
     Ok(Document::Table(Box::new(table)))

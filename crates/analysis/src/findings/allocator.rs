@@ -18,6 +18,6 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
                  (an arena), or keep small things on the stack. `fathom collect memory-consumption` says which blocks."
             .to_owned(),
         gain: saved(figures, &spent.time, &[&part]),
-        next: super::view("callers", &spent.place),
+        next: super::try_remedy(figures, None),
     }])
 }

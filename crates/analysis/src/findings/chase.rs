@@ -2,7 +2,7 @@
 //!
 //! Fires when sites of that pattern have most of the function's waits, and it waits much. Gain: that part of the waits.
 
-use super::{Draft, Figures, HotFunction, Proof, low, saved, view};
+use super::{Draft, Figures, HotFunction, Proof, about, low, saved, view};
 use crate::accesses::Pattern;
 
 const WAITS: f64 = 30.0;
@@ -22,11 +22,14 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
     let name = site.place.function.as_deref().unwrap_or("a function");
     Some(Draft {
         title: format!("{name} follows pointers, and each load waits for the one before"),
-        evidence: vec![
+        evidence: [
             Proof::new("time beyond what its instructions need", &function.waits),
             Proof::new("part of this load in it", &site.share),
             Proof::new("CPU time in it", &function.time),
-        ],
+        ]
+        .into_iter()
+        .chain(about(site))
+        .collect(),
         place: site.place.clone(),
         advice: "Keep the nodes in one array in the order in which they are visited, put several elements into a node, \
                  or replace pointers by an array with indices; where several chains are independent, follow them in \

@@ -1,4 +1,4 @@
-//! `disk-faults`: major faults, for pages of a mapped file or of swap.
+//! `disk-faults`: major faults, for pages of a mapped file. Those for pages of swap are those of `swap`.
 //!
 //! Fires when as many as there were, at the quickest that a disk answers, fill a good part of the elapsed time. Gain: that
 //! time, but no more than threads existed without running.
@@ -15,12 +15,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let Some(count) = faults.major.value else {
         return Err("major faults were not counted".to_owned());
     };
-    let most = high(&figures.waiting).min(figures.waiting.value.unwrap_or(figures.elapsed));
-    let seconds = |each: f64| (count * each).min(most).min(figures.elapsed);
-    let interval = (seconds(READ.0), seconds(READ.2));
-    let gain =
-        Metric::with_interval(Evidence::Estimated, seconds(READ.1), "s", interval, count as u64);
-    if count < 1.0 {
+    if count < 1.0 || super::swap::explains(figures) {
         return Ok(Vec::new());
     }
     Ok(vec![Draft {
@@ -30,10 +25,17 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
             Proof::new("threads existed without running", &figures.waiting),
         ],
         place: faults.place.clone(),
-        advice: "If it is swap, the program needs less memory or the machine more. If it is a mapped file: read it in \
-                 order, or ask ahead with madvise(..., MADV_WILLNEED) or readahead()."
+        advice: "Read the mapped file in order, or ask ahead with madvise(..., MADV_WILLNEED) or readahead()."
             .to_owned(),
-        gain,
+        gain: reads(figures, count),
         next: ["report", "faults", "-g", "function,source-line"].map(str::to_owned).to_vec(),
     }])
+}
+
+/// Elapsed seconds for reading so many pages, each when it is needed.
+pub(super) fn reads(figures: &Figures, count: f64) -> Metric {
+    let most = high(&figures.waiting).min(figures.waiting.value.unwrap_or(figures.elapsed));
+    let seconds = |each: f64| (count * each).min(most).min(figures.elapsed);
+    let interval = (seconds(READ.0), seconds(READ.2));
+    Metric::with_interval(Evidence::Estimated, seconds(READ.1), "s", interval, count as u64)
 }

@@ -7,11 +7,18 @@
 
 use facts::{Evidence, Metric};
 
-use super::{Draft, FaultFigures, Figures, Proof, exactly, saved};
+use super::{Draft, FaultFigures, Figures, Proof, exactly, saved, try_remedy};
 
 const TIMES: f64 = 2.5;
 /// Small pages in a large one.
 const PAGES: f64 = 512.0;
+
+impl FaultFigures {
+    /// Whether `fathom try huge-pages` can do something here.
+    pub(super) fn may_be_huge(&self) -> bool {
+        self.transparent.as_deref().is_some_and(|how| how != "never")
+    }
+}
 
 /// Faults per page that was resident at most.
 fn rounds(faults: &FaultFigures) -> Option<f64> {
@@ -33,6 +40,7 @@ fn draft(
     title: String,
     advice: String,
     (time, part): (&Metric, &Metric),
+    remedy: Option<&str>,
 ) -> Draft {
     let faults = &figures.faults;
     Draft {
@@ -45,7 +53,10 @@ fn draft(
         place: faults.place.clone(),
         advice,
         gain: saved(figures, time, &[part]),
-        next: ["report", "faults", "-g", "function,source-line"].map(str::to_owned).to_vec(),
+        next: match remedy {
+            Some(remedy) => try_remedy(figures, Some(remedy)),
+            None => ["report", "faults", "-g", "function,source-line"].map(str::to_owned).to_vec(),
+        },
     }
 }
 
@@ -59,7 +70,8 @@ pub(super) fn judge_churn(figures: &Figures) -> Result<Vec<Draft>, String> {
                   GLIBC_TUNABLES=glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=4294967296 keeps \
                   freed blocks in the program."
         .to_owned();
-    Ok(vec![draft(figures, title, advice, (&figures.faults.time, &exactly(100.0)))])
+    let whole = (&figures.faults.time, &exactly(100.0));
+    Ok(vec![draft(figures, title, advice, whole, Some("keep-memory"))])
 }
 
 pub(super) fn judge_startup(figures: &Figures) -> Result<Vec<Draft>, String> {
@@ -91,7 +103,8 @@ pub(super) fn judge_startup(figures: &Figures) -> Result<Vec<Draft>, String> {
         high: cost(faults.time.high, small.high),
         ..faults.time.clone()
     };
-    Ok(vec![draft(figures, title, huge_pages(faults), (&time, &part))])
+    let remedy = faults.may_be_huge().then_some("huge-pages");
+    Ok(vec![draft(figures, title, huge_pages(faults), (&time, &part), remedy)])
 }
 
 /// How many huge pages, and how to get them on this system.

@@ -4,7 +4,10 @@
 //! Assumption: a place without a line or file is one whose debug information is missing.
 
 mod build;
+mod system;
 mod traced;
+mod waits;
+mod walks;
 
 use base::Pid;
 use facts::Metric;
@@ -12,6 +15,10 @@ use facts::Metric;
 use crate::accesses::Pattern;
 
 use super::steps::Restarts;
+
+pub use self::system::{EntryFigure, SystemFigures};
+pub use self::waits::{LockWait, WaitFigures, Waited};
+pub use self::walks::Walk;
 
 /// A place in the program.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -46,12 +53,16 @@ pub struct HotSite {
     pub walks: Metric,
     /// Where its stride starts anew.
     pub restarts: Restarts,
+    /// How far it walks across lines before it comes back, if it does that.
+    pub walk: Option<Walk>,
+    /// Of the lines that it fetches those of the object in `place`, percent.
+    pub of_object: Metric,
 }
 
 /// A function, as compiled, in which bursts began.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HotFunction {
-    /// Where its heaviest site is.
+    /// Where its heaviest site is, and the object from which all of them fetch most.
     pub place: Where,
     /// CPU time in it, seconds.
     pub time: Metric,
@@ -64,6 +75,8 @@ pub struct HotFunction {
     /// Size of a cache that would hold what it comes back to, bytes; only where a site walks across lines, or the function
     /// uses all of the bandwidth.
     pub fitting: Metric,
+    /// Of its instructions those in loops whose core floor was measured, percent.
+    pub floored: f64,
     /// Its accesses, those with most of the waits first.
     pub sites: Vec<HotSite>,
 }
@@ -111,7 +124,7 @@ pub struct SharedFigure {
     pub time: Metric,
     /// Of that what their instructions do not need, percent; of the function with most of the visits.
     pub waits: Metric,
-    /// The code with most of the visits; the object is the line's address.
+    /// The code with most of the visits; the object is that at the line's address, and the address.
     pub place: Where,
     /// How many threads.
     pub threads: usize,
@@ -158,7 +171,7 @@ pub struct ThreadTime {
     pub pid: Pid,
     /// The first of its process.
     pub main: bool,
-    /// CPU time, seconds.
+    /// CPU time, seconds; without what it span, where that was counted.
     pub cpu: Metric,
     /// Lifetime, seconds from the start of the recording.
     pub life: (f64, f64),
@@ -193,4 +206,12 @@ pub struct Figures {
     pub allocator: Result<Spent, String>,
     /// Threads; an error without samples.
     pub threads: Result<Vec<ThreadTime>, String>,
+    /// What threads waited for; an error where nobody followed them.
+    pub waits: Result<WaitFigures, String>,
+    /// What the system did to the program.
+    pub system: SystemFigures,
+    /// Entries into the kernel, most time first; an error where nobody counted them.
+    pub entries: Result<Vec<EntryFigure>, String>,
+    /// The program and its arguments.
+    pub command: Vec<String>,
 }

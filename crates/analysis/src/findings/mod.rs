@@ -12,26 +12,33 @@
 
 mod allocator;
 mod bandwidth;
+mod barriers;
 mod chase;
 mod core;
 mod disk;
+mod doubt;
+mod entries;
 mod faults;
 mod figures;
 mod imbalance;
+mod io;
+mod locks;
 mod oversubscribed;
+mod quota;
 mod records;
 mod repeated;
 mod sharing;
 mod steps;
 mod stores;
 mod strided;
+mod swap;
 mod tlb;
 
 use facts::{Evidence, Metric};
 
 pub use self::figures::{
-    FaultFigures, Figures, HotFunction, HotSite, RepeatedFunction, SharedFigure, Spent, ThreadTime,
-    Traced, Where,
+    EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, RepeatedFunction,
+    SharedFigure, Spent, SystemFigures, ThreadTime, Traced, WaitFigures, Waited, Walk, Where,
 };
 pub use self::steps::Restarts;
 
@@ -103,7 +110,7 @@ pub struct Finding {
     pub advice: String,
     /// Elapsed seconds that this would save; `value` is `None` where nothing is to be gained.
     pub gain: Metric,
-    /// The view that shows more, and its options.
+    /// The command that shows more or tries a remedy, without the result's name.
     pub next: Vec<String>,
 }
 
@@ -127,7 +134,7 @@ pub struct Rule {
 }
 
 /// All rules. The order is that of equal gains.
-pub const RULES: [Rule; 15] = [
+pub const RULES: [Rule; 21] = [
     Rule {
         id: "bandwidth-saturated",
         about: "memory delivers as fast as it can",
@@ -195,7 +202,29 @@ pub const RULES: [Rule; 15] = [
         about: "more threads compute than CPUs may be used",
         judge: oversubscribed::judge,
     },
+    Rule { id: "lock-contention", about: "threads wait for a lock", judge: locks::judge },
+    Rule {
+        id: "barrier-waits",
+        about: "threads wait at barriers though their work is even in all",
+        judge: barriers::judge,
+    },
+    Rule { id: "cpu-quota", about: "a CPU quota makes threads stand still", judge: quota::judge },
+    Rule { id: "swapping", about: "the machine has too little memory", judge: swap::judge },
+    Rule { id: "io-bound", about: "the program waits for files or disks", judge: io::judge },
+    Rule {
+        id: "kernel-entries",
+        about: "entries into the kernel take much time",
+        judge: entries::judge,
+    },
 ];
+
+impl Rule {
+    /// What it finds that is worth saying.
+    fn ranked(&self, figures: &Figures) -> Result<Vec<Finding>, String> {
+        let drafts = (self.judge)(figures)?;
+        Ok(drafts.into_iter().filter_map(|draft| rank(self.id, draft, figures)).collect())
+    }
+}
 
 /// A rule that could not be judged.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -221,13 +250,18 @@ pub struct Findings {
 #[must_use]
 pub fn findings(figures: &Figures) -> Findings {
     let mut all = Findings::default();
+    let doubts = doubt::doubts(figures);
     for rule in &RULES {
-        match (rule.judge)(figures) {
-            Ok(drafts) => {
-                let ranked = drafts.into_iter().filter_map(|draft| rank(rule.id, draft, figures));
-                all.found.extend(ranked);
+        let mut unjudged =
+            |why| all.unjudged.push(Unjudged { id: rule.id, about: rule.about, why });
+        match rule.ranked(figures) {
+            Ok(found) => {
+                if let Some(why) = doubts.as_ref().and_then(|doubts| doubts.why(rule, &found)) {
+                    unjudged(why);
+                }
+                all.found.extend(found);
             }
-            Err(why) => all.unjudged.push(Unjudged { id: rule.id, about: rule.about, why }),
+            Err(why) => unjudged(why),
         }
     }
     // The sort is stable: equal gains keep the order of the table.
@@ -304,6 +338,21 @@ fn candidates(traced: &Traced, fires: impl Fn(&HotFunction) -> bool) -> Vec<&Hot
     }
 }
 
+/// Elapsed seconds if what `threads` threads waited for `seconds` in all went away: no more than leaves the CPUs busy all
+/// the time. At least half of it is said to go: others may come to wait instead.
+fn without_waits(figures: &Figures, seconds: &Metric, waits: &WaitFigures) -> Metric {
+    let busy = waits.useful / figures.usable_cpus.unwrap_or(waits.workers).max(1.0);
+    let most = (figures.elapsed - busy).max(0.0);
+    let Some(waited) = seconds.value else { return seconds.clone() };
+    let gain = (waited / waits.workers.max(1.0)).min(most);
+    Metric::with_interval(Evidence::Estimated, gain, "s", (gain / 2.0, gain), seconds.samples)
+}
+
+/// Of the lives of the threads that work, percent.
+fn of_lives(seconds: &Metric, waits: &WaitFigures) -> f64 {
+    seconds.value.unwrap_or(0.0) / waits.lived.max(1e-9) * 100.0
+}
+
 /// The words of a command that shows a view of one function.
 fn view(name: &str, place: &Where) -> Vec<String> {
     let mut words = vec!["report".to_owned(), name.to_owned()];
@@ -312,6 +361,19 @@ fn view(name: &str, place: &Where) -> Vec<String> {
         words.extend(["--filter".to_owned(), format!("function={function}")]);
     }
     words
+}
+
+/// The words of a command that runs the program with a remedy; with all that fit if none is named.
+fn try_remedy(figures: &Figures, remedy: Option<&str>) -> Vec<String> {
+    let words = ["try"].into_iter().chain(remedy).chain(["--"]).map(str::to_owned);
+    words.chain(figures.command.iter().cloned()).collect()
+}
+
+/// How much of what a site fetches is of the object that its place names.
+fn about(site: &HotSite) -> Option<Proof> {
+    let object = site.place.object.as_deref()?;
+    site.of_object.value?;
+    Some(Proof::new(format!("of its lines from {object}"), &site.of_object))
 }
 
 /// `1.2 MiB`, for advice.

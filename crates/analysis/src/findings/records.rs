@@ -6,7 +6,7 @@
 use facts::{Evidence, Metric};
 
 use super::strided::walks;
-use super::{Draft, Figures, HotFunction, HotSite, Proof, low, saved, view};
+use super::{Draft, Figures, HotFunction, HotSite, Proof, about, low, saved, view};
 use crate::accesses::Pattern;
 
 /// No record is as large: longer steps are hops, and packing would not bring their targets together.
@@ -64,11 +64,14 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
             "{name} uses {:.0} % of the bytes of the lines that it fetches",
             used.value.unwrap_or(0.0)
         ),
-        evidence: vec![
+        evidence: [
             Proof::new("bytes used of the lines fetched", &used),
             Proof::new("time beyond what its instructions need", &function.waits),
             Proof::new("part of these accesses in it", &part),
-        ],
+        ]
+        .into_iter()
+        .chain(about(site))
+        .collect(),
         place: site.place.clone(),
         advice: format!(
             "It steps {stride:+} bytes at a time. Keep what this loop uses together: an array per field instead of an \

@@ -2,11 +2,14 @@
 //!
 //! Fires for a site with a stride of a line or more that has a good part of the waits, when its runs start beside each
 //! other; where no second run was seen, when the stride is at least a page. Gain: the site's part of the waits, less what
-//! remains when each line is fetched once (element over line).
+//! remains when each line is fetched once (element over line). The size to block for is that of `figures::walks`.
 
 use facts::Metric;
 
 use super::{Draft, Figures, HotFunction, HotSite, Proof, TILE, exactly, low, saved, size, view};
+use super::{
+    Draft, Figures, HotFunction, HotSite, Proof, Walk, about, exactly, low, saved, size, view,
+};
 use crate::accesses::Pattern;
 
 const LINE: f64 = x86::LINE_BYTES as f64;
@@ -44,9 +47,12 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
         Proof::new("part of this access in it", &site.share),
         Proof::new("of all its steps those of this stride", &site.stride_share),
     ];
-    if function.fitting.value.is_some() {
-        evidence.push(Proof::new("cache that would hold what it comes back to", &function.fitting));
+    if let Some(walk) = &site.walk {
+        evidence.push(Proof::new("cache that keeps its lines until it comes back", &walk.keeps));
+        evidence.push(Proof::new("second-level cache", &walk.second_level));
+        evidence.push(Proof::new("of its lines fit there with what is used beside", &walk.lines));
     }
+    evidence.extend(about(site));
     let again = 1.0 - (site.bytes / LINE).min(1.0);
     Some(Draft {
         title: format!("{name} walks memory in steps of {step} bytes and uses {} of each line", {
@@ -54,7 +60,7 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
         }),
         evidence,
         place: site.place.clone(),
-        advice: advice(&function.fitting),
+        advice: advice(site),
         gain: saved(
             figures,
             &function.time,
@@ -75,10 +81,34 @@ fn advice(fitting: &Metric) -> String {
             size(bytes)
         ),
         _ => String::new(),
+}}
+
+fn advice(site: &HotSite) -> String {
+    let interchange = "Interchange the loops so that the inner one goes along the lines.";
+    let data = site.place.object.as_deref().map_or(String::new(), |name| format!(" of {name}"));
+    let Some(block) = site.walk.as_ref().and_then(|walk| block(walk, site.bytes)) else {
+        return format!(
+            "{interchange} Where that cannot be, block them, so that the part{data} that is in use at a time fits into the \
+             second-level cache; `fathom report reuse` shows what fits where."
+        );
     };
     format!(
-        "Interchange the loops so that the inner one goes along the lines. Where that cannot be, tile: at most {rows} \
-         steps of the inner loop ({} of lines) before the next neighbour.{needs}",
-        size(TILE)
+        "{interchange} Where that cannot be, block them: {block} at a time{data} stay in the second-level cache."
     )
+}
+
+/// `at most 14000 lines (12000 to 15000), as blocks of 320 x 320 elements,`.
+fn block(walk: &Walk, bytes: f64) -> Option<String> {
+    let lines = walk.lines.value?;
+    let interval = walk.lines.low.zip(walk.lines.high);
+    let interval =
+        interval.map_or(String::new(), |(low, high)| format!(" ({low:.0} to {high:.0})"));
+    // A square of whole lines: as many rows as elements in a row.
+    let in_line = (LINE / bytes.max(1.0)).max(1.0);
+    let side = ((lines * in_line).sqrt() / in_line).floor() * in_line;
+    let square = match side >= in_line {
+        true => format!(", as blocks of {side:.0} x {side:.0} elements,"),
+        false => String::new(),
+    };
+    Some(format!("at most {lines:.0} lines{interval}{square}"))
 }

@@ -8,7 +8,7 @@ use facts::{Evidence, Metric};
 
 use crate::accesses::Pattern;
 
-use super::{Draft, Figures, HotFunction, HotSite, Proof, high, low, saved, view};
+use super::{Draft, Figures, HotFunction, HotSite, Proof, about, high, low, saved, view};
 
 const PAGE: u64 = 4096;
 const WAITS: f64 = 25.0;
@@ -64,15 +64,21 @@ fn draft(figures: &Figures, function: &HotFunction, cost: &Metric) -> Option<Dra
     let name = first.place.function.as_deref().unwrap_or("a function");
     Some(Draft {
         title: format!("{name} waits for the translation of addresses"),
-        evidence: vec![
+        evidence: [
             Proof::new("page walks per second", &walks),
             Proof::new("what a walk costs here", cost),
             Proof::new("time beyond what its instructions need", &function.waits),
             Proof::new("anonymous memory in huge pages", &figures.faults.huge_percent),
-        ],
+        ]
+        .into_iter()
+        .chain(about(first))
+        .collect(),
         place: first.place.clone(),
         advice: super::faults::huge_pages(&figures.faults),
         gain: saved(figures, &function.time, &[&percent]),
-        next: view("reuse", &function.place),
+        next: match figures.faults.may_be_huge() {
+            true => super::try_remedy(figures, Some("huge-pages")),
+            false => view("reuse", &function.place),
+        },
     })
 }

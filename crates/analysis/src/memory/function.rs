@@ -59,6 +59,8 @@ pub struct FunctionMemory {
     pub of_reach: Metric,
     /// Of these bytes, those that were fetched for a store alone, percent.
     pub overwritten: Metric,
+    /// Of its instructions those in loops whose core floor was measured, percent.
+    pub floored: f64,
     /// Its sites, heaviest first.
     pub sites: Vec<SiteWeight>,
 }
@@ -217,8 +219,17 @@ impl Memory<'_> {
             waits,
             of_reach,
             overwritten: percent.percent(&sums.overwritten, &sums.moved.likely, nothing),
+            floored: self.floored_percent(bursts),
             sites: self.site_weights(bursts, native),
         }
+    }
+
+    fn floored_percent(&self, bursts: &[usize]) -> f64 {
+        let (floored, all) = bursts.iter().fold((0.0, 0.0), |(floored, all), at| {
+            let burst = &self.passed.bursts[*at];
+            (floored + burst.floor_instructions, all + burst.instructions)
+        });
+        if all > 0.0 { floored / all * 100.0 } else { 0.0 }
     }
 
     fn sums(&self, bursts: &[usize]) -> Sums {

@@ -17,6 +17,7 @@ mod footprint;
 mod function;
 mod latency;
 mod levels;
+mod main_object;
 mod model;
 mod native;
 mod parts;

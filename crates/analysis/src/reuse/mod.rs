@@ -34,7 +34,7 @@ use crate::interval::{median, median_interval};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::PlaceId;
-use crate::traced::{Site, TracedCode};
+use crate::traced::{Site, SiteIndex, TracedCode};
 
 pub use self::footprint::Footprint;
 
@@ -170,7 +170,13 @@ impl Curve {
     /// The smallest size that holds [`FITTING_PERCENT`] of the accesses, bytes.
     #[must_use]
     pub fn fitting(&self) -> Metric {
-        let limit = 1.0 - FITTING_PERCENT / 100.0;
+        self.holding(FITTING_PERCENT)
+    }
+
+    /// The smallest size that holds so many percent of the accesses, bytes.
+    #[must_use]
+    pub fn holding(&self, percent: f64) -> Metric {
+        let limit = 1.0 - percent / 100.0;
         let first = |miss: &dyn Fn(&Survival) -> f64| {
             let at = self.points.iter().position(|point| miss(point) <= limit)?;
             Some(self.capacities[at] as f64 * self.unit.0 as f64)
@@ -290,6 +296,30 @@ pub fn reuse(
     }
     let footprints = footprint::footprints(&walked.pages);
     Reuse { rows: found, footprints, bursts: (walked.pages.len(), walked.bursts) }
+}
+
+/// The miss ratios of single sites, in their order, out of one pass over all bursts.
+pub(crate) fn curves_of_sites(
+    profile: &Profile<'_>,
+    code: &TracedCode,
+    sites: &[SiteIndex],
+) -> Vec<Curve> {
+    let lines = line_capacities(&cache_sizes(&profile.recording.run));
+    let mut row_of_site = vec![None; code.sites.len()];
+    for (row, site) in sites.iter().enumerate() {
+        row_of_site[site.index()] = Some(row);
+    }
+    let question = Question {
+        code,
+        row_of_site,
+        rows: sites.len(),
+        chosen: &|_| true,
+        lines: &lines,
+        small_pages: &[],
+        large_pages: &[],
+    };
+    let walked = walk(profile.recording, &question);
+    walked.lines.tallies.iter().map(|tally| Curve::new(tally, &lines, Bytes(LINE))).collect()
 }
 
 /// From [`SMALLEST`] to [`LARGEST`] by a factor of the square root of 2, and the caches; in lines.

@@ -65,6 +65,11 @@ impl Level {
         }
     }
 
+    /// Whether anybody wants to know: without a capacity there is nothing to tell.
+    pub(super) fn is_asked(&self) -> bool {
+        !self.capacities.is_empty()
+    }
+
     fn row(&mut self, row: usize) -> &mut AtHand {
         let at_hand = &mut self.tallies[row].at_hand;
         if !at_hand.is_touched {

@@ -32,7 +32,7 @@ pub(super) struct Question<'a> {
     pub(super) rows: usize,
     /// Whether a burst is asked for.
     pub(super) chosen: &'a dyn Fn(&Burst) -> bool,
-    /// In units, rising.
+    /// In units, rising; none where a size of unit does not matter.
     pub(super) lines: &'a [usize],
     pub(super) small_pages: &'a [usize],
     pub(super) large_pages: &'a [usize],
@@ -137,7 +137,8 @@ impl Observer for Walker<'_> {
         }
         let walked = &mut self.walked;
         let levels = [&mut walked.lines, &mut walked.small_pages, &mut walked.large_pages];
-        for (level, budget) in levels.into_iter().zip(&mut self.budgets) {
+        let asked = levels.into_iter().zip(&mut self.budgets).filter(|(level, _)| level.is_asked());
+        for (level, budget) in asked {
             run(&self.streams, level.shift, budget, level);
         }
     }

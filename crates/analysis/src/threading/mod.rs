@@ -27,6 +27,7 @@ use crate::weight::Weight;
 
 pub use reason::Reason;
 pub use strips::{Bin, State, Strip, Strips, strips};
+pub(crate) use verdict::Workers;
 pub use verdict::{Verdict, object_name, verdicts};
 
 /// Nanoseconds per reason, in the order of [`Reason::ALL`]. Fractions appear where rows are divided.

@@ -77,14 +77,16 @@ fn plural(threads: usize) -> String {
 }
 
 /// Threads that do the program's work: not those that only start others and wait for their end.
-struct Workers<'a> {
-    threads: Vec<(ThreadIndex, &'a ThreadSplit)>,
-    sum: ThreadSplit,
-    lived: f64,
+pub(crate) struct Workers<'a> {
+    pub(crate) threads: Vec<(ThreadIndex, &'a ThreadSplit)>,
+    /// Of all of them.
+    pub(crate) sum: ThreadSplit,
+    /// Nanoseconds, of all of them.
+    pub(crate) lived: f64,
 }
 
 impl<'a> Workers<'a> {
-    fn new(found: &'a Threading) -> Workers<'a> {
+    pub(crate) fn new(found: &'a Threading) -> Workers<'a> {
         // Who waits for a lock or for a CPU would work.
         let work = |split: &ThreadSplit| {
             split.running + split.ready + split.waiting[Reason::Lock as usize]
@@ -106,7 +108,7 @@ impl<'a> Workers<'a> {
         100.0 * time / self.lived
     }
 
-    fn has(&self, thread: ThreadIndex) -> bool {
+    pub(crate) fn has(&self, thread: ThreadIndex) -> bool {
         self.threads.iter().any(|(index, _)| *index == thread)
     }
 

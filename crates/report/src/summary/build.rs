@@ -42,7 +42,7 @@ impl Summary {
         let [huge_pages_2mb, huge_pages_1gb] = huge_pages(&heap.peak);
         let bursts = Memory::with_objects(profile, code, objects, Pieces::Whole);
         let mut memory = memory_part(&bursts, profile, code, objects);
-        let judged = findings(&Figures::new(profile, code, &bursts, &found));
+        let judged = findings(&Figures::new(profile, code, &bursts, objects, &found));
         let mut notes = found.notes.clone();
         notes.append(&mut memory.notes);
         let (exit_code, exit) = exit(run.exit);

@@ -4,18 +4,21 @@
 
 use std::collections::BTreeMap;
 
-use base::Tid;
+use base::{Nanos, RemoteAddr, Tid};
 use facts::{Evidence, Metric};
 
+use super::waits::computed;
 use super::{FaultFigures, Figures, SharedFigure, Spent, ThreadTime, Traced, Where};
 use crate::faults::{counted_faults, fault_cost, fault_scales, fault_table, fault_total};
 use crate::hotspots::Key;
 use crate::memory::Memory;
+use crate::objects::{Objects, Window};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::sharing::{SharedLines, Sharing, sharing};
+use crate::sharing::{SharedLine, SharedLines, Sharing, sharing};
 use crate::stack::{NodeIndex, PlaceId};
 use crate::summary::{Overview, huge_page_share};
+use crate::threading::Threading;
 use crate::threads::ThreadIndex;
 use crate::traced::{TracedCode, traced_bursts};
 use crate::weight::Weight;
@@ -54,17 +57,19 @@ impl Where {
 }
 
 impl Figures {
-    /// All figures. The bursts are gone through three times more; reuse only where a site is strided.
+    /// All figures. The bursts are gone through three times more, and a fourth time where a site walks across lines.
     #[must_use]
     pub fn new(
         profile: &Profile<'_>,
         code: &TracedCode,
         memory: &Memory<'_>,
+        objects: &Objects,
         overview: &Overview,
     ) -> Figures {
         let elapsed = profile.elapsed().seconds();
         let cpu = overview.cpu_time.value.unwrap_or(0.0);
-        let traced = super::traced::traced(profile, code, memory);
+        let traced = super::traced::traced(profile, code, memory, objects);
+        let split = super::waits::split(profile);
         let running = if elapsed > 0.0 { (cpu / elapsed).max(1.0) } else { 1.0 };
         Figures {
             elapsed,
@@ -75,11 +80,15 @@ impl Figures {
             other_percent: overview.other_cpu.clone(),
             waiting: overview.split.waiting.clone(),
             walk_cost: walk_cost(profile),
-            shared: shared(profile, code, &traced),
+            shared: shared((profile, code, objects), &traced),
             traced,
             faults: faults(profile),
             allocator: allocator(profile),
-            threads: threads(profile),
+            threads: threads(profile, split.as_ref()),
+            waits: super::waits::waits(profile, split.as_ref()),
+            system: super::system::system(profile),
+            entries: super::system::entries(profile),
+            command: profile.recording.run.command.clone(),
         }
     }
 }
@@ -100,8 +109,7 @@ fn walk_cost(profile: &Profile<'_>) -> Option<Metric> {
 }
 
 fn shared(
-    profile: &Profile<'_>,
-    code: &TracedCode,
+    (profile, code, objects): (&Profile<'_>, &TracedCode, &Objects),
     traced: &Result<Traced, String>,
 ) -> Result<Vec<SharedFigure>, String> {
     if profile.threads.all().len() < 2 {
@@ -151,13 +159,27 @@ fn shared(
             time: scale.quantity(&time),
             waits: waits(profile, traced, first.place),
             place: Where {
-                object: Some(format!("line {}", line.address)),
+                object: Some(line_name(objects, line)),
                 ..Where::of(profile, first.place)
             },
             threads: line.threads.len(),
         });
     }
     Ok(figures)
+}
+
+/// `counters, line 0x7f00`; of what nobody saw only the address.
+fn line_name(objects: &Objects, line: &SharedLine) -> String {
+    // The first byte that is used: a line may begin in front of the object.
+    let used = line.threads.iter().fold(0, |used, thread| used | thread.read | thread.written);
+    let first = u64::from(used.trailing_zeros().min(63));
+    let window = Window { start: line.time, end: line.time + Nanos(1) };
+    let at = RemoteAddr(line.address.0.saturating_add(first));
+    let object = objects.get(objects.locate(line.pid, at, window).0.object);
+    match object.kind.is_named() {
+        true => format!("{}, line {}", object.name, line.address),
+        false => format!("line {}", line.address),
+    }
 }
 
 /// The waits of the function of a place.
@@ -245,8 +267,9 @@ fn asker(profile: &Profile<'_>, stack: Option<NodeIndex>) -> Option<PlaceId> {
     asker
 }
 
-fn threads(profile: &Profile<'_>) -> Result<Vec<ThreadTime>, String> {
-    if profile.whole().is_empty() {
+/// By the switches of threads where these were followed, else by samples.
+fn threads(profile: &Profile<'_>, split: Option<&Threading>) -> Result<Vec<ThreadTime>, String> {
+    if profile.whole().is_empty() && split.is_none() {
         return Err(profile.why_no_samples().to_owned());
     }
     let mut times: BTreeMap<ThreadIndex, Weight> = BTreeMap::new();
@@ -256,11 +279,12 @@ fn threads(profile: &Profile<'_>) -> Result<Vec<ThreadTime>, String> {
     let scale = profile.cpu_scale();
     let threads = profile.threads.all().iter().enumerate().map(|(at, thread)| {
         let weight = times.get(&ThreadIndex::new(at)).copied().unwrap_or_default();
+        let counted = split.and_then(|found| found.threads.get(at)).map(computed);
         ThreadTime {
             label: thread.label(),
             pid: thread.pid,
             main: thread.tid.0 == thread.pid.0,
-            cpu: scale.quantity(&weight),
+            cpu: counted.unwrap_or_else(|| scale.quantity(&weight)),
             life: (thread.start.seconds(), thread.end.seconds()),
         }
     });

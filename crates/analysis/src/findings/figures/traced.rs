@@ -6,18 +6,20 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use facts::{Evidence, Metric};
+use facts::{Analysis, Evidence, Metric};
 use x86::{Gpr, Kind, Segment};
 
-use super::{HotFunction, HotSite, RepeatedFunction, Traced, Where};
+use super::walks::walk;
+use super::{HotFunction, HotSite, RepeatedFunction, Traced, Walk, Where};
 use crate::accesses::{AccessRow, accesses};
 use crate::findings::bandwidth;
 use crate::findings::steps::{Steps, steps};
 use crate::findings::strided::walks;
 use crate::hotspots::{Key, hotspots};
 use crate::memory::{Bands, FunctionMemory, Memory, SiteWeight};
+use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
-use crate::reuse::{TlbSizes, cache_sizes, reuse};
+use crate::reuse::curves_of_sites;
 use crate::selection::Selection;
 use crate::stack::{FunctionId, PlaceId};
 use crate::traced::{Site, SiteIndex, TracedCode, traced_bursts};
@@ -25,6 +27,8 @@ use crate::weight::Weight;
 
 /// Of successive addresses so many are the same, of a load that repeats itself.
 const SAME: f64 = 0.98;
+/// An object that accesses are about has this part of them, percent.
+const MAIN: f64 = 50.0;
 /// Executions per burst of a helper that is called in a loop.
 const LOOP: f64 = 100.0;
 
@@ -32,8 +36,9 @@ pub(super) fn traced(
     profile: &Profile<'_>,
     code: &TracedCode,
     memory: &Memory<'_>,
+    objects: &Objects,
 ) -> Result<Traced, String> {
-    let (whole, functions) = memory.functions()?;
+    let (whole, functions) = memory.functions().map_err(|why| missing(profile, why))?;
     let everything = Selection::default();
     let rows = accesses(profile, code, &everything, &[]).rows;
     let by_site: HashMap<(u32, u64, usize), AccessRow> =
@@ -42,15 +47,28 @@ pub(super) fn traced(
     let bandwidth = memory.bandwidth(Bands::default());
     let bound = memory.bound();
     let class = bandwidth.ok().and_then(|bandwidth| memory.class(&bandwidth, &bound).ok());
-    let sites = Sites { profile, code, by_site, steps: &steps };
+    let sites = Sites { profile, code, memory, objects, by_site, steps: &steps };
+    let (mut whole, mut functions) = (
+        sites.function(&whole),
+        functions.iter().map(|one| sites.function(one)).collect::<Vec<_>>(),
+    );
+    sites.add_walks(functions.iter_mut().chain([&mut whole]));
     Ok(Traced {
-        whole: Some(sites.function(&whole)),
-        functions: functions.iter().map(|one| sites.function(one)).collect(),
+        whole: Some(whole.1),
+        functions: functions.into_iter().map(|(_, one)| one).collect(),
         repeated: sites.repeated(),
         class,
         memory_bound: bound.ok().map(|bound| bound.memory),
         ceiling: ceiling(profile, memory),
     })
+}
+
+/// An analysis that takes no bursts says so.
+fn missing(profile: &Profile<'_>, why: String) -> String {
+    match profile.recording.run.analysis {
+        Analysis::MemoryAccess => why,
+        other => format!("`fathom collect {}` traces no accesses: `fathom run` does", other.name()),
+    }
 }
 
 /// Accesses × the latency of memory, over CPU time.
@@ -66,9 +84,14 @@ fn name(site: &Site) -> (u32, u64, usize) {
     (site.module.0, site.offset.0, site.number)
 }
 
+/// A function with the numbers of its sites.
+type Numbered = (Vec<SiteIndex>, HotFunction);
+
 struct Sites<'a> {
     profile: &'a Profile<'a>,
     code: &'a TracedCode,
+    memory: &'a Memory<'a>,
+    objects: &'a Objects,
     by_site: HashMap<(u32, u64, usize), AccessRow>,
     steps: &'a [Steps],
 }
@@ -79,8 +102,9 @@ impl Sites<'_> {
         self.profile.stacks.place_at(site.module, site.offset)
     }
 
-    fn function(&self, memory: &FunctionMemory) -> HotFunction {
-        let sites: Vec<HotSite> = memory.sites.iter().filter_map(|one| self.site(one)).collect();
+    fn function(&self, memory: &FunctionMemory) -> Numbered {
+        let found = memory.sites.iter().filter_map(|one| Some((one.site, self.site(one)?)));
+        let (numbers, sites): (Vec<SiteIndex>, Vec<HotSite>) = found.unzip();
         let name = self.profile.stacks.functions[memory.function.index()].clone();
         let heaviest = sites.first().map(|site| site.place.clone());
         let own = Where { function: Some(name.name), file: name.file, line: None, object: None };
@@ -88,6 +112,11 @@ impl Sites<'_> {
         let why = "no site of it walks across lines, and it does not use all of the bandwidth";
         let function = HotFunction {
             place,
+}
+
+        let object = self.object(&numbers).0;
+        let function = HotFunction {
+            place: Where { object, ..place },
             time: memory.time.clone(),
             waits: memory.waits.clone(),
             of_reach: memory.of_reach.clone(),
@@ -100,6 +129,10 @@ impl Sites<'_> {
             return HotFunction { fitting: self.fitting(memory.function), ..function };
         }
         function
+            floored: memory.floored,
+            sites,
+        };
+        (numbers, function)
     }
 
     fn site(&self, weight: &SiteWeight) -> Option<HotSite> {
@@ -107,8 +140,9 @@ impl Sites<'_> {
         let site = &self.code.sites[index.index()];
         let row = self.by_site.get(&name(site))?;
         let kind = site.access.kind;
+        let (object, of_object) = self.object(&[index]);
         Some(HotSite {
-            place: Where::of(self.profile, self.place(index)),
+            place: Where { object, ..Where::of(self.profile, self.place(index)) },
             reads: matches!(kind, Kind::Read | Kind::ReadWrite),
             writes: matches!(kind, Kind::Write | Kind::ReadWrite),
             pattern: row.pattern,
@@ -118,26 +152,53 @@ impl Sites<'_> {
             share: weight.share.clone(),
             walks: weight.walks.clone(),
             restarts: self.steps[index.index()].restarts,
+            walk: None,
+            of_object,
         })
     }
 
-    /// The cache that would hold what the function comes back to.
-    fn fitting(&self, function: FunctionId) -> Metric {
-        let filter = crate::selection::Filter::Function(
-            self.profile.stacks.functions[function.index()].name.clone(),
-        );
-        let Ok(selection) = Selection::resolve(self.profile, &[filter]) else {
-            return Metric::unavailable("bytes", "its name cannot be looked up");
-        };
-        let sizes = cache_sizes(&self.profile.recording.run);
-        let keys = [Key::Function];
-        let tlb = TlbSizes::default();
-        let found = reuse(self.profile, self.code, &selection, &keys, &sizes, tlb);
-        let own = found.rows.iter().find(|row| row.key.function == Some(function));
-        own.map_or_else(
-            || Metric::unavailable("bytes", "no burst has enough accesses"),
-            |row| row.curve.fitting(),
-        )
+    /// The object that accesses are about, and its part of them; of classes of what is left over those with a name.
+    fn object(&self, sites: &[SiteIndex]) -> (Option<String>, Metric) {
+        let main =
+            self.memory.main_object(sites).map(|(id, percent)| (self.objects.get(id), percent));
+        let known = |kind| !matches!(kind, ObjectKind::Unknown | ObjectKind::Unseen);
+        match main.filter(|(object, percent)| known(object.kind) && *percent >= MAIN) {
+            Some((object, percent)) => (
+                Some(object.name.clone()),
+                Metric {
+                    evidence: Some(Evidence::Simulated),
+                    ..Metric::counted(percent, "percent")
+                },
+            ),
+            None => {
+                (None, Metric::unavailable("percent", "it is about no single object that is known"))
+            }
+        }
+    }
+
+    /// Miss ratios take as long as all the rest: one pass, and only if some site walks across lines.
+    fn add_walks<'b>(&self, functions: impl Iterator<Item = &'b mut Numbered>) {
+        let mut walking: Vec<(SiteIndex, &mut HotSite)> = functions
+            .flat_map(|(numbers, function)| numbers.iter().copied().zip(&mut function.sites))
+            .filter(|(_, site)| walks(site).is_some())
+            .collect();
+        let mut sites: Vec<SiteIndex> = walking.iter().map(|(number, _)| *number).collect();
+        sites.sort_unstable();
+        sites.dedup();
+        if sites.is_empty() {
+            return;
+        }
+        let curves = curves_of_sites(self.profile, self.code, &sites);
+        let found: Vec<Walk> = walking
+            .iter()
+            .map(|(number, site)| {
+                let curve = &curves[sites.partition_point(|one| one < number)];
+                walk(self.profile, curve, &self.steps[number.index()], site.bytes)
+            })
+            .collect();
+        for ((_, site), walk) in walking.iter_mut().zip(found) {
+            site.walk = Some(walk);
+        }
     }
 
     fn repeated(&self) -> Vec<RepeatedFunction> {

@@ -1,0 +1,70 @@
+//! `kernel-entries`: a kind of system call takes much time, or page faults do.
+//!
+//! Gain of system calls: between what the entries alone cost and all of their time; half of it is the guess. That of page
+//! faults is said by `fault-startup` and `fault-churn`; here stand their exact number and how many huge pages would do.
+
+use facts::{Evidence, KernelCause, Metric};
+
+use super::{Draft, EntryFigure, Figures, LEAST_GAIN, Proof, Where, faults, try_remedy};
+
+/// Seconds of a system call that does nothing: 50 ns on processors without mitigations for Meltdown and Spectre, several
+/// hundred with them (lmbench's `lat_syscall null` on servers of these years).
+const ENTRY: f64 = 100e-9;
+
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+    let entries = figures.entries.as_ref().map_err(String::clone)?;
+    let drafts = entries.iter().filter_map(|one| match one.cause {
+        KernelCause::SystemCall => Some(calls(figures, one)),
+        KernelCause::PageFault => page_faults(figures, one),
+        _ => None,
+    });
+    Ok(drafts.collect())
+}
+
+fn proofs(one: &EntryFigure, what: &str) -> Vec<Proof> {
+    vec![
+        Proof::new(what.to_owned(), &Metric::counted(one.count, "count")),
+        Proof::new("CPU time in them", &one.time),
+    ]
+}
+
+fn calls(figures: &Figures, one: &EntryFigure) -> Draft {
+    let entry = one.count * ENTRY / figures.running;
+    let all = one.time.value.map(|seconds| seconds / figures.running);
+    let gain = match all {
+        Some(all) => {
+            let interval = (entry.min(all / 2.0), all);
+            Metric::with_interval(Evidence::Estimated, all / 2.0, "s", interval, one.count as u64)
+        }
+        // What is not timed takes at least the entries.
+        None => {
+            Metric::with_interval(Evidence::Estimated, entry, "s", (entry, entry), one.count as u64)
+        }
+    };
+    Draft {
+        title: format!("{:.0} calls of {} go into the kernel", one.count, one.name),
+        evidence: proofs(one, "calls"),
+        place: Where::default(),
+        advice: "Make fewer and larger calls: buffer what is read and written, ask for several things at once (readv, \
+                 recvmmsg, io_uring), keep what the kernel answered, and wait with a futex instead of asking again."
+            .to_owned(),
+        gain,
+        next: ["report", "kernel", "-g", "thread,cause"].map(str::to_owned).to_vec(),
+    }
+}
+
+fn page_faults(figures: &Figures, one: &EntryFigure) -> Option<Draft> {
+    let worth = LEAST_GAIN * figures.elapsed * figures.running;
+    one.time.value.filter(|seconds| *seconds >= worth)?;
+    Some(Draft {
+        title: format!("{:.0} page faults {} go into the kernel", one.count, one.name),
+        evidence: proofs(one, "page faults"),
+        place: figures.faults.place.clone(),
+        advice: faults::huge_pages(&figures.faults),
+        gain: Metric::unavailable("s", "fault-startup and fault-churn say how much"),
+        next: match figures.faults.may_be_huge() {
+            true => try_remedy(figures, Some("huge-pages")),
+            false => ["report", "kernel"].map(str::to_owned).to_vec(),
+        },
+    })
+}

@@ -1,0 +1,62 @@
+//! `io-bound`: the threads that work wait for files, pipes, sockets or disks.
+//!
+//! Where every switch of threads was followed, the waits are known. Gain: what could be done at the same time, the smaller
+//! of waiting and computing, over the threads. Elsewhere idle CPUs of the machine during reads and writes are a sign only,
+//! and no gain is stated.
+
+use facts::{Evidence, Metric};
+
+use super::{Draft, Figures, LEAST_GAIN, Proof, WaitFigures, Where, exactly, of_lives};
+
+/// Of the elapsed time, what CPUs must idle for a disk, without more knowledge.
+const IDLE: f64 = 0.1;
+const ADVICE: &str = "Read ahead while computing (a thread for it, io_uring, posix_fadvise(..., POSIX_FADV_WILLNEED)), \
+                      read and write large blocks, and write behind; look whether all of it is needed.";
+
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+    if let Ok(waits) = &figures.waits {
+        return Ok(vec![by_waits(figures, waits)]);
+    }
+    let idle = &figures.system.io_wait;
+    let Some(seconds) = idle.value else { return Err(idle.note.clone().unwrap_or_default()) };
+    let waited = figures.waiting.value.unwrap_or(0.0);
+    if seconds.min(waited) < IDLE * figures.elapsed {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Draft {
+        title: format!("CPUs idled for {seconds:.1} s while a disk was read or written"),
+        evidence: vec![
+            Proof::new("idle while a read or write was under way, whole machine", idle),
+            Proof::new("threads existed without running", &figures.waiting),
+        ],
+        place: Where::default(),
+        advice: format!("See by whom: `fathom collect threading`. {ADVICE}"),
+        gain: Metric::unavailable("s", "whether it was the program that waited is not known"),
+        next: ["collect", "threading", "--"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(figures.command.iter().cloned())
+            .collect(),
+    }])
+}
+
+fn by_waits(figures: &Figures, waits: &WaitFigures) -> Draft {
+    let percent = of_lives(&waits.io.time, waits);
+    let waited = waits.io.time.value.unwrap_or(0.0);
+    let gain = (waited.min(waits.useful) / waits.workers.max(1.0)).min(figures.elapsed);
+    let hopeless = waited / waits.lived.max(1e-9) >= IDLE && gain < LEAST_GAIN * figures.elapsed;
+    Draft {
+        title: format!("Threads wait {percent:.0} % of their time for files, pipes or sockets"),
+        evidence: vec![
+            Proof::new("waited for them, all threads together", &waits.io.time),
+            Proof::new("of the threads' time", &exactly(percent)),
+        ],
+        place: waits.io.place.clone(),
+        advice: ADVICE.to_owned(),
+        gain: match hopeless {
+            true => Metric::unavailable("s", "it computes too little to do so meanwhile"),
+            false => Metric::with_interval(Evidence::Estimated, gain, "s", (gain / 2.0, gain), 1),
+        },
+        next: ["report", "waits"].map(str::to_owned).to_vec(),
+    }
+}

@@ -1,0 +1,33 @@
+//! `lock-contention`: threads wait for a lock that others of them have.
+//!
+//! Gain: the time waited for it, over the threads that work. Only for a recording that followed every switch of threads.
+
+use super::{Draft, Figures, Proof, exactly, of_lives, without_waits};
+
+/// Locks that are told, at most.
+const MOST: usize = 3;
+
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+    let waits = figures.waits.as_ref().map_err(String::clone)?;
+    let drafts = waits.locks.iter().take(MOST).map(|lock| {
+        let percent = of_lives(&lock.time, waits);
+        let name = lock.place.object.as_deref().unwrap_or("of unknown address");
+        let by = lock.place.function.as_deref();
+        let by = by.map_or(String::new(), |name| format!(", most of it in {name}"));
+        Draft {
+            title: format!("Threads wait {percent:.0} % of their time for the lock {name}{by}"),
+            evidence: vec![
+                Proof::new("waited for it, all threads together", &lock.time),
+                Proof::new("waits", &lock.waits),
+                Proof::new("of the threads' time", &exactly(percent)),
+            ],
+            place: lock.place.clone(),
+            advice: "Hold it for less: compute outside of it and only store the result under it. Or share less: a lock per \
+                     part of the data, a copy per thread that is merged at the end, an atomic for a single counter."
+                .to_owned(),
+            gain: without_waits(figures, &lock.time, waits),
+            next: ["report", "waits"].map(str::to_owned).to_vec(),
+        }
+    });
+    Ok(drafts.collect())
+}

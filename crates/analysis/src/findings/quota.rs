@@ -1,0 +1,48 @@
+//! `cpu-quota`: threads stood still because the control group had used up its CPU time.
+//!
+//! Gain: the time that was counted, by the threads that compute, if there were no quota: each of them stood still on a CPU
+//! of its own; no more than leaves each of them running all the time. At least half of it is said to be the program's:
+//! others may be in its group.
+
+use facts::{Evidence, Metric};
+
+use super::{Draft, Figures, Proof, Where};
+
+/// A thread computes if it has this part of the most busy one's CPU time.
+const WORKS: f64 = 0.3;
+
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+    let Some(quota) = figures.quota else { return Ok(Vec::new()) };
+    let throttled = &figures.system.throttled;
+    let Some(seconds) = throttled.value else {
+        return Err(throttled.note.clone().unwrap_or_default());
+    };
+    let threads = computing(figures);
+    let ran = figures.cpu_time.value.unwrap_or(0.0) / threads;
+    let gain = (seconds / threads).min((figures.elapsed - ran).max(0.0));
+    Ok(vec![Draft {
+        title: format!(
+            "The quota of {quota:.1} CPUs made threads stand still for {seconds:.1} s in all"
+        ),
+        evidence: vec![
+            Proof::new("stood still for the quota, over all CPUs", throttled),
+            Proof::new("CPU time", &figures.cpu_time),
+        ],
+        place: Where::default(),
+        advice: format!(
+            "Ask for more CPUs (`cpu.max` of its control group, `--cpus` of a container), or start no more than {:.0} \
+             threads: more only use up the quota together and then stand still together.",
+            quota.ceil()
+        ),
+        gain: Metric::with_interval(Evidence::Estimated, gain, "s", (gain / 2.0, gain), 1),
+        next: ["report", "threads"].map(str::to_owned).to_vec(),
+    }])
+}
+
+/// Threads that compute, at least 1.
+fn computing(figures: &Figures) -> f64 {
+    let times: Vec<f64> =
+        figures.threads.iter().flatten().map(|thread| thread.cpu.value.unwrap_or(0.0)).collect();
+    let most = times.iter().copied().fold(0.0, f64::max);
+    times.iter().filter(|time| **time >= WORKS * most).count().max(1) as f64
+}

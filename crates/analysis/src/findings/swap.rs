@@ -1,0 +1,37 @@
+//! `swapping`: the machine has not enough memory, and the program's pages come back from swap.
+//!
+//! Fires when the machine swapped at least as many pages as the program read by major faults. Gain: as that of
+//! `disk-faults`. Pages that were only written out cost the program nothing that is known.
+
+use super::{Draft, Figures, Proof};
+
+/// Whether swap may be where the major faults come from: the count is the machine's.
+pub(super) fn explains(figures: &Figures) -> bool {
+    let (swapped, major) = (figures.system.swapped.value, figures.faults.major.value);
+    swapped.zip(major).is_some_and(|(swapped, major)| swapped >= 1.0 && swapped >= major)
+}
+
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+    let system = &figures.system;
+    let major = figures.faults.major.value.ok_or("major faults were not counted")?;
+    let Some(pages) = system.swapped.value else {
+        return Err(system.swapped.note.clone().unwrap_or_default());
+    };
+    if major < 1.0 || !explains(figures) {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Draft {
+        title: format!("The machine swaps: {pages:.0} pages, and the program waited for {major:.0}"),
+        evidence: vec![
+            Proof::new("pages that the machine swapped", &system.swapped),
+            Proof::new("major faults", &figures.faults.major),
+            Proof::new("threads existed without running", &figures.waiting),
+        ],
+        place: figures.faults.place.clone(),
+        advice: "The program needs less memory, the machine more, or others on it less: what swaps is as slow as its disk, \
+                 and no other finding is worth anything before."
+            .to_owned(),
+        gain: super::disk::reads(figures, major),
+        next: ["report", "timeline"].map(str::to_owned).to_vec(),
+    }])
+}

@@ -1,0 +1,38 @@
+//! The object that some accesses are about: the one from which they fetch most lines.
+//!
+//! What for: findings name data beside code. What not: rows of objects (`parts`), and totals of the run: the sums here are
+//! of the bursts as they are, for only their proportions count.
+
+use std::collections::BTreeMap;
+
+use super::Memory;
+use crate::objects::{ObjectId, Objects, Part};
+use crate::traced::SiteIndex;
+
+impl Memory<'_> {
+    /// The object from which these sites fetch most lines, with its share of all that they fetch, percent; of sites that
+    /// fetch none, the one that they use most. `None` where objects are not told apart.
+    pub(crate) fn main_object(&self, sites: &[SiteIndex]) -> Option<(ObjectId, f64)> {
+        let mut sums: BTreeMap<ObjectId, (f64, f64)> = BTreeMap::new();
+        for (site, part) in sites.iter().flat_map(|site| self.parts_of(*site)) {
+            let sum = sums.entry(part.object).or_default();
+            for (_, burst, work, part) in self.works_of_part(site, part) {
+                let expected = (&part.fills, work.firsts.as_slice());
+                sum.0 += self.model.lines(burst.function, site, expected).likely;
+                sum.1 += part.loads.saturating_add(part.stores) as f64;
+            }
+        }
+        let all = sums.values().fold((0.0, 0.0), |all, one| (all.0 + one.0, all.1 + one.1));
+        // A line or two are those with which a burst began.
+        let by_lines = all.0 >= 1.0;
+        let amount = |sum: &(f64, f64)| if by_lines { sum.0 } else { sum.1 };
+        let (object, sum) = sums.iter().max_by(|a, b| amount(a.1).total_cmp(&amount(b.1)))?;
+        (amount(&all) > 0.0).then(|| (*object, amount(sum) / amount(&all) * 100.0))
+    }
+
+    fn parts_of(&self, site: SiteIndex) -> impl Iterator<Item = (SiteIndex, Part)> {
+        let first = Part { object: Objects::unknown(), piece: None };
+        let own = self.parts.range((site, first)..).map(|(key, _)| *key);
+        own.take_while(move |(of, _)| *of == site)
+    }
+}
