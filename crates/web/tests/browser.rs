@@ -26,7 +26,7 @@ fn recording() -> Recording {
     let in_main = builder.stack(&[hot, main]);
     let in_worker = builder.stack(&[hot, start]);
     builder.samples(100, 100, in_main, 400);
-    builder.rewind(0.4);
+    builder.rewind(0.0);
     builder.samples(100, 101, in_worker, 400);
     let odd = builder.stack(&[hostile, main]);
     builder.samples(100, 100, odd, 100);

@@ -63,13 +63,13 @@ export function SourceView({ height }: { height: number }) {
   const wanted = shown.line !== undefined ? lines.findIndex((line) => line.number === shown.line) : hottest;
   const columns: GridColumn<Line>[] = [
     { key: "line", label: "Line", number: true, width: "56px", cell: (line) => <span class="quiet">{line.number}</span> },
-    { key: "text", label: known === undefined ? "Text (not here)" : "Text", width: "minmax(360px,1fr)", cell: (line) => <code>{line.text}</code> },
+    { key: "text", label: known === undefined ? "Text (not here)" : "Text", width: "minmax(320px,1fr)", cell: (line) => <code>{line.text}</code> },
     { key: "self", label: figure?.label ?? "Self", title: "in the line itself", number: true, width: "76px", cell: (line) => (line.self > 0 ? <span title={percent(line.self / whole * 100)}>{amount(line.self, figure?.whole.unit ?? "")}</span> : "") },
-    { key: "percent", label: "Self", number: true, width: "110px", cell: (line) => (line.self > 0 ? <span class="share"><meter min={0} max={most} value={line.self} aria-hidden="true" />{percent(line.self / whole * 100)}</span> : "") },
-    { key: "total", label: "Total", number: true, width: "74px", cell: (line) => (line.total > 0 ? percent(line.total / whole * 100) : "") },
-    { key: "read", label: "DRAM read", number: true, width: "84px", cell: (line) => line.read && <Value metric={line.read} badge={false} /> },
-    { key: "written", label: "written", number: true, width: "84px", cell: (line) => line.written && <Value metric={line.written} badge={false} /> },
-    { key: "latency", label: "Latency", number: true, width: "74px", cell: (line) => line.latency && <Value metric={line.latency} badge={false} /> },
+    { key: "percent", label: "Self", number: true, width: "104px", cell: (line) => (line.self > 0 ? <span class="share"><meter min={0} max={most} value={line.self} aria-hidden="true" />{percent(line.self / whole * 100)}</span> : "") },
+    { key: "total", label: "Total", number: true, width: "60px", cell: (line) => (line.total > 0 ? percent(line.total / whole * 100) : "") },
+    { key: "read", label: "DRAM read", number: true, width: "72px", cell: (line) => line.read && <Value metric={line.read} badge={false} /> },
+    { key: "written", label: "written", number: true, width: "66px", cell: (line) => line.written && <Value metric={line.written} badge={false} /> },
+    { key: "latency", label: "Latency", number: true, width: "60px", cell: (line) => line.latency && <Value metric={line.latency} badge={false} /> },
   ];
   // Columns of which nothing is known take room from the text.
   const empty = (key: "read" | "written" | "latency") => lines.every((line) => line[key] === undefined);

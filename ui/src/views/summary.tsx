@@ -194,15 +194,13 @@ function Objects({ summary }: { summary: Summary }) {
       {summary.top_objects.length === 0 && <p class="empty">No memory objects: `fathom collect memory-access` records them.</p>}
       {summary.top_objects.length > 0 && (
         <table>
-          <thead><tr><th>Object</th><th class="number">Size</th><th class="number">Traffic</th><th class="number">Read</th><th class="number">Written</th><th class="number">Latency</th></tr></thead>
+          <thead><tr><th>Object</th><th class="number">Size</th><th class="number">Traffic</th><th class="number">Latency</th></tr></thead>
           <tbody>
             {summary.top_objects.map((row) => (
               <tr key={row.object}>
                 <td><ObjectLink name={row.object} /></td>
                 <td class="number"><Value metric={row.object_bytes} badge={false} /></td>
                 <td class="number bar-cell"><Share percent={row.dram_percent} /></td>
-                <td class="number"><Value metric={row.dram_read} badge={false} /></td>
-                <td class="number"><Value metric={row.dram_write} badge={false} /></td>
                 <td class="number"><Value metric={row.latency} badge={false} /></td>
               </tr>
             ))}
