@@ -57,6 +57,7 @@ fn hot(site: HotSite) -> HotFunction {
         of_reach: percent(20.0),
         overwritten: percent(1.0),
         floored: 100.0,
+        fitting: about(1e6, "bytes"),
         sites: vec![site],
     }
 }

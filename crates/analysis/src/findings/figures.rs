@@ -72,8 +72,7 @@ pub struct HotFunction {
     pub of_reach: Metric,
     /// Bytes that are fetched for stores alone, percent of all.
     pub overwritten: Metric,
-    /// Size of a cache that would hold what it comes back to, bytes; only where a site walks across lines, or the function
-    /// uses all of the bandwidth.
+    /// Size of a cache that would hold what it comes back to, bytes; only where it uses all of the bandwidth.
     pub fitting: Metric,
     /// Of its instructions those in loops whose core floor was measured, percent.
     pub floored: f64,

@@ -4,9 +4,6 @@
 //! other; where no second run was seen, when the stride is at least a page. Gain: the site's part of the waits, less what
 //! remains when each line is fetched once (element over line). The size to block for is that of `figures::walks`.
 
-use facts::Metric;
-
-use super::{Draft, Figures, HotFunction, HotSite, Proof, TILE, exactly, low, saved, size, view};
 use super::{
     Draft, Figures, HotFunction, HotSite, Proof, Walk, about, exactly, low, saved, size, view,
 };
@@ -72,16 +69,6 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
             .collect(),
     })
 }
-
-fn advice(fitting: &Metric) -> String {
-    let rows = (TILE / LINE) as u64;
-    let needs = match fitting.value {
-        Some(bytes) if bytes > TILE => format!(
-            " By the miss-ratio curve it needs {} of cache to keep its lines until it comes back.",
-            size(bytes)
-        ),
-        _ => String::new(),
-}}
 
 fn advice(site: &HotSite) -> String {
     let interchange = "Interchange the loops so that the inner one goes along the lines.";

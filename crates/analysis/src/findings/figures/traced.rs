@@ -19,7 +19,7 @@ use crate::hotspots::{Key, hotspots};
 use crate::memory::{Bands, FunctionMemory, Memory, SiteWeight};
 use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
-use crate::reuse::curves_of_sites;
+use crate::reuse::{TlbSizes, cache_sizes, curves_of_sites, reuse};
 use crate::selection::Selection;
 use crate::stack::{FunctionId, PlaceId};
 use crate::traced::{Site, SiteIndex, TracedCode, traced_bursts};
@@ -109,11 +109,6 @@ impl Sites<'_> {
         let heaviest = sites.first().map(|site| site.place.clone());
         let own = Where { function: Some(name.name), file: name.file, line: None, object: None };
         let place = heaviest.filter(|place| place.function == own.function).unwrap_or(own);
-        let why = "no site of it walks across lines, and it does not use all of the bandwidth";
-        let function = HotFunction {
-            place,
-}
-
         let object = self.object(&numbers).0;
         let function = HotFunction {
             place: Where { object, ..place },
@@ -121,18 +116,35 @@ impl Sites<'_> {
             waits: memory.waits.clone(),
             of_reach: memory.of_reach.clone(),
             overwritten: memory.overwritten.clone(),
-            fitting: Metric::unavailable("bytes", why),
-            sites,
-        };
-        // Reuse takes as long as all the rest: only for who asks.
-        if bandwidth::fires(&function) || function.sites.iter().any(|site| walks(site).is_some()) {
-            return HotFunction { fitting: self.fitting(memory.function), ..function };
-        }
-        function
+            fitting: Metric::unavailable("bytes", "it does not use all of the bandwidth"),
             floored: memory.floored,
             sites,
         };
+        // Reuse takes as long as all the rest: only for who asks.
+        if bandwidth::fires(&function) {
+            let fitting = self.fitting(memory.function);
+            return (numbers, HotFunction { fitting, ..function });
+        }
         (numbers, function)
+    }
+
+    /// The cache that would hold what the function comes back to.
+    fn fitting(&self, function: FunctionId) -> Metric {
+        let filter = crate::selection::Filter::Function(
+            self.profile.stacks.functions[function.index()].name.clone(),
+        );
+        let Ok(selection) = Selection::resolve(self.profile, &[filter]) else {
+            return Metric::unavailable("bytes", "its name cannot be looked up");
+        };
+        let sizes = cache_sizes(&self.profile.recording.run);
+        let keys = [Key::Function];
+        let tlb = TlbSizes::default();
+        let found = reuse(self.profile, self.code, &selection, &keys, &sizes, tlb);
+        let own = found.rows.iter().find(|row| row.key.function == Some(function));
+        own.map_or_else(
+            || Metric::unavailable("bytes", "no burst has enough accesses"),
+            |row| row.curve.fitting(),
+        )
     }
 
     fn site(&self, weight: &SiteWeight) -> Option<HotSite> {
