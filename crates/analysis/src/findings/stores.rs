@@ -56,7 +56,7 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
                  Only where the data are not read again soon."
             .to_owned(),
         gain: saved(figures, &function.time, &[&function.waits, &function.overwritten]),
-        next: view("bandwidth", &function.place)
+        next: view("bandwidth", &store.place)
             .into_iter()
             .chain(["-g".to_owned(), "function,source-line".to_owned()])
             .collect(),
