@@ -481,8 +481,9 @@ fn a_quota_that_was_reached() {
     };
     let found = findings(&throttled(1.0)).found;
     assert_eq!((found[0].id, found[0].gain.value), ("cpu-quota", Some(0.5)));
-    assert_eq!(ids(&throttled(0.1)), NOTHING);
-    assert_eq!(ids(&Figures { quota: None, ..throttled(1.0) }), NOTHING);
+    // Two threads on a CPU are too many all the same.
+    assert_eq!(ids(&throttled(0.1)), ["oversubscribed"]);
+    assert_eq!(ids(&Figures { quota: None, ..throttled(1.0) }), ["oversubscribed"]);
 }
 
 #[test]
@@ -510,7 +511,9 @@ fn entries_into_the_kernel_by_cause() {
         (found[0].id, found[0].title.as_str()),
         ("kernel-entries", "1000000 calls of read go into the kernel")
     );
-    assert_eq!((found[0].gain.value, found[0].gain.low), (Some(0.2), Some(0.1)));
+    assert_eq!(found[0].gain.value, Some(0.2));
+    // A million calls at 100 ns.
+    assert!((found[0].gain.low.expect("a low end") - 0.1).abs() < 1e-9);
     // A call that works long is not one too many.
     assert_eq!(ids(&with(KernelCause::SystemCall, "read", 100.0, 0.4)), NOTHING);
     assert_eq!(ids(&with(KernelCause::Interrupt, "timer", 1e6, 0.4)), NOTHING);
