@@ -38,6 +38,14 @@ need dwz command -v dwz
 need xz-utils command -v xz
 need bzip2 command -v bzip2
 need bsdutils command -v script
+# Other allocators under the heap's agent; tests of them are skipped without.
+has_library() {
+    compiler=$(command -v gcc || command -v cc) || return 1
+    echo 'int main(void) { return 0; }' | "$compiler" -x c - -o /dev/null "-l$1"
+}
+need libjemalloc-dev has_library jemalloc
+need libgoogle-perftools-dev has_library tcmalloc
+need libmimalloc-dev has_library mimalloc
 
 has_postgres() {
     ls /usr/lib/postgresql/*/bin/initdb || command -v initdb

@@ -1,9 +1,9 @@
 //! Sums over every heap block, with answers that can be worked out by hand.
 
-use analysis::heap::heap_table;
+use analysis::heap::{Freed, free_table, heap_over_time, heap_table, huge_pages};
 use analysis::{Key, Profile, Selection};
 use base::{Bytes, Nanos, Pid, StackId};
-use facts::{AllocationCall, Evidence, HeapStack, HeapTotal, Recording};
+use facts::{AllocationCall, Evidence, HeapFree, HeapStack, HeapTotal, Metric, Recording};
 use testkit::recording::RecordingBuilder;
 
 /// Blocks and bytes allocated and freed since the row before; half of the frees are temporary, each block lives 10 ns.
@@ -70,4 +70,68 @@ fn rows_add_up_and_the_last_share_of_the_peak_holds() {
     assert_eq!(leak.lifetime.value, None);
     let total = table.total.expect("blocks");
     assert_eq!((total.peak.value, total.live.value), (Some(1200.0), Some(300.0)));
+}
+
+/// Recipe R2: its 2,147,557,472 bytes need 1025 pages of 2 MB.
+#[test]
+fn huge_pages_are_rounded_up() {
+    let pages = |bytes: f64| {
+        huge_pages(&Metric::counted(bytes, "bytes")).map(|pages| pages.value.expect("a number"))
+    };
+    assert_eq!(pages(2_147_557_472.0), [1025.0, 3.0]);
+    assert_eq!(pages(2_097_152.0), [1.0, 1.0]);
+    assert_eq!(pages(0.0), [0.0, 0.0]);
+    let unknown = Metric::unavailable("bytes", "not counted");
+    assert!(huge_pages(&unknown).iter().all(|pages| pages.value.is_none()));
+}
+
+#[test]
+fn what_is_freed_and_what_is_not_adds_up() {
+    let mut recording = recording();
+    let [grow, leak] = [0, 1].map(|row| recording.heap_stacks[row].stack);
+    let free = |time, frees| HeapFree {
+        time: Nanos(time),
+        pid: Pid(1),
+        stack: grow,
+        free_stack: leak,
+        frees,
+        freed: Bytes(100 * frees),
+    };
+    recording.heap_frees = vec![free(1_000_000_000, 4), free(2_000_000_000, 5)];
+    let profile = Profile::new(&recording);
+    let table = free_table(&profile, &Selection::default(), &[Key::FreeStack]);
+    let rows: Vec<_> = table
+        .rows
+        .iter()
+        .map(|row| {
+            let name = profile.stacks.function_of(row.place).name.as_str();
+            (name, row.freed == Freed::Never, row.allocations.value, row.bytes.value)
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("grow", false, Some(9.0), Some(900.0)),
+            ("leak", true, Some(3.0), Some(300.0)),
+            ("grow", true, Some(1.0), Some(100.0)),
+        ]
+    );
+}
+
+#[test]
+fn what_is_live_follows_from_second_to_second() {
+    let recording = recording();
+    let profile = Profile::new(&recording);
+    let bins = heap_over_time(&profile, &Selection::default());
+    let values: Vec<_> = bins
+        .iter()
+        .map(|bin| (bin.start.0 / 1_000_000, bin.allocations.value, bin.freed.value, bin.live.value))
+        .collect();
+    assert_eq!(
+        values,
+        [
+            (0, Some(13.0), Some(400.0), Some(900.0)),
+            (1000, Some(0.0), Some(600.0), Some(300.0)),
+        ]
+    );
 }

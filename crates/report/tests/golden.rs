@@ -177,7 +177,12 @@ fn heap_blocks() {
         golden(&format!("heap_by_lot_{name}.txt"), &text(&view(&some, line)));
     }
     golden("summary_heap.txt", &text(&view(&every, "summary")));
-    for line in ["allocations", "allocations -g free-stack", "allocations -g time", "allocations -g size-class"] {
+    for line in [
+        "allocations",
+        "allocations -g free-stack",
+        "allocations -g time",
+        "allocations -g size-class",
+    ] {
         text(&view(&Recording::default(), line));
         text(&view(&recordings::nothing(), line));
     }

@@ -77,7 +77,8 @@ pub(super) fn table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) 
     let mut rows: Vec<HeapRow> =
         sums.iter().map(|(key, sums)| row(*key, sums, lost, whole, all.at_peak)).collect();
     rows.sort_by(|a, b| b.bytes.value.unwrap_or(0.0).total_cmp(&a.bytes.value.unwrap_or(0.0)));
-    let mut total = (all.allocations > 0).then(|| row(RowKey::default(), &all, lost, whole, all.at_peak));
+    let mut total =
+        (all.allocations > 0).then(|| row(RowKey::default(), &all, lost, whole, all.at_peak));
     if let (false, Some(total)) = (selection.chooses_anything(), &mut total) {
         let counted = heap_sums(recording);
         total.bytes_percent = percent(&counted.bytes, whole);

@@ -113,7 +113,9 @@ pub fn free_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
             let (blocks, bytes) = (fact.allocations.into(), fact.allocated.0.into());
             left.entry(key).or_default().add(place, blocks, bytes);
         }
-        sums.extend(left.into_iter().filter_map(|(key, left)| Some(((key, Freed::Never), rest(left)?))));
+        sums.extend(
+            left.into_iter().filter_map(|(key, left)| Some(((key, Freed::Never), rest(left)?))),
+        );
     }
     rows(profile, sums, selection.chooses_anything(), paths)
 }

@@ -295,9 +295,13 @@ fn memory_and_faults(summary: &Summary, page: &mut Page) {
     {
         let (blocks, total, peak) = (count(blocks), bytes(total), bytes(peak));
         page.entry("Heap", &format!("{peak} at most; {total} in {blocks} blocks over time"));
-        let pages = |metric: &Metric| count(metric.value.unwrap_or(0.0));
-        let [small, large] = [&heap.huge_pages_2mb, &heap.huge_pages_1gb].map(pages);
-        page.entry("  as huge pages", &format!("{small} of 2 MB, or {large} of 1 GB, hold the most"));
+        let pages = |metric: &Metric| metric.value.filter(|pages| *pages > 0.0).map(count);
+        if let (Some(small), Some(large)) =
+            (pages(&heap.huge_pages_2mb), pages(&heap.huge_pages_1gb))
+        {
+            let held = format!("{small} of 2 MB, or {large} of 1 GB, hold the most");
+            page.entry("  as huge pages", &held);
+        }
     }
     page.entry(
         "In huge pages",

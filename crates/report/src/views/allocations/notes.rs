@@ -16,7 +16,8 @@ pub(super) fn of_code(request: &Request<'_>, keys: &[Key], found: &HeapTable) ->
     let recording = request.profile.recording;
     let sums = heap_sums(recording);
     let Some(bytes) = sums.bytes.value else { return Vec::new() };
-    let mut notes = vec![format!("In total {bytes:.0} bytes were allocated (counted at every call).")];
+    let mut notes =
+        vec![format!("In total {bytes:.0} bytes were allocated (counted at every call).")];
     let is_part = !request.everything();
     match &found.total {
         Some(row) if is_part => notes.extend(pages("the selected blocks", &row.bytes, &row.peak)),
@@ -70,7 +71,7 @@ fn pages(what: &str, bytes: &Metric, peak: &Metric) -> Option<String> {
     };
     let (all, peak) = (values(bytes)?, values(peak)?);
     Some(format!(
-        "Huge pages: {what} would fill {:.0} pages of 2 MB or {:.0} of 1 GB, its peak {:.0} of 2 MB or {:.0} of 1 GB.",
+        "Huge pages: {what} would fill {:.0} pages of 2 MB or {:.0} of 1 GB, the peak {:.0} of 2 MB or {:.0} of 1 GB.",
         all.0, all.1, peak.0, peak.1
     ))
 }
@@ -81,12 +82,14 @@ fn leaks(request: &Request<'_>, keys: &[Key], found: &HeapTable) -> Option<Strin
     if !names_code || !is_exact(request.profile.recording) {
         return None;
     }
+    let stacks = &request.profile.stacks;
     let never_freed = |row: &&HeapRow| {
-        row.live_blocks.value == row.allocations.value && row.live.value > Some(0.0)
+        row.live_blocks.value == row.allocations.value
+            && row.live.value > Some(0.0)
+            && row.place != stacks.innermost(None)
     };
     let mut rows: Vec<&HeapRow> = found.rows.iter().filter(never_freed).collect();
     rows.sort_by(|a, b| b.live.value.unwrap_or(0.0).total_cmp(&a.live.value.unwrap_or(0.0)));
-    let stacks = &request.profile.stacks;
     let shown: Vec<String> = rows
         .iter()
         .take(MOST_LEAKS)
@@ -102,10 +105,7 @@ fn leaks(request: &Request<'_>, keys: &[Key], found: &HeapTable) -> Option<Strin
         others => format!(" and {others} more rows"),
     };
     (!shown.is_empty()).then(|| {
-        format!(
-            "Never freed, which may be meant so or be a leak: {}{others}.",
-            shown.join(", ")
-        )
+        format!("Never freed, which may be meant so or be a leak: {}{others}.", shown.join(", "))
     })
 }
 
@@ -122,7 +122,10 @@ fn of_every_block(request: &Request<'_>, keys: &[Key]) -> Vec<String> {
     notes.extend(nameless(recording));
     notes.extend(of_threads(request, keys));
     if request.selection.time().is_some() {
-        notes.push("The filter on time goes by when blocks were summed up, about once a second.".to_owned());
+        notes.push(
+            "The filter on time goes by when blocks were summed up, about once a second."
+                .to_owned(),
+        );
     }
     notes
 }

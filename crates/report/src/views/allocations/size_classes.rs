@@ -50,7 +50,10 @@ pub(super) fn table(request: &Request<'_>, by_process: bool) -> Table {
         columns,
         total: all,
         notes: if total.is_some() {
-            vec!["Counted at every call: classes hold the sizes with as many binary digits.".to_owned()]
+            vec![
+                "Counted at every call: classes hold the sizes with as many binary digits."
+                    .to_owned(),
+            ]
         } else {
             Vec::new()
         },
