@@ -11,15 +11,15 @@
 //! When anything is missing (no collector, no memory), calls are passed on and nothing is counted.
 //!
 //! System calls, because a filter (seccomp(2)) that the program sets may end it at one of ours:
-//! - at the start, and in a forked child: `openat`, `lseek`, `mmap`, `madvise`, `close`, `getpid`, and `gettid` once;
+//! - at the start: `openat`, `lseek`, `mmap`, `madvise`, `close`, `getpid`, `gettid`; in a forked child `getpid`; with another
+//!   C library than glibc `gettid` at a thread's first block (`thread_id`);
 //! - when a block lies in 64 MiB where none lay before, whose shadow is mapped: `mmap` and two `madvise`; in exact mode also
 //!   at a thread's first block;
 //! - when a stack is copied, and in exact mode where a thread's stack was not looked at yet: `rt_sigprocmask` for each page
 //!   of it, which asks whether it can be read (`kernel::is_readable`). Where only some blocks have records: at each record;
 //! - when a ring is full: `sched_yield`. Where the kernel's clock is not in the vdso: `clock_gettime` at each record.
 //!
-//! None at any other call: a program that allows no more than `write` and `exit` runs on as long as its memory is known and,
-//! in exact mode, its call chains are.
+//! None at any other call.
 //!
 //! What is exact: blocks and bytes asked for, per size class; frees and their bytes; live bytes. The peak of the live
 //! bytes is exact while one thread allocates; with more, each may be some KiB late in telling (`thread::SLACK`).
