@@ -125,13 +125,12 @@ fn what_is_live_follows_from_second_to_second() {
     let bins = heap_over_time(&profile, &Selection::default());
     let values: Vec<_> = bins
         .iter()
-        .map(|bin| (bin.start.0 / 1_000_000, bin.allocations.value, bin.freed.value, bin.live.value))
+        .map(|bin| {
+            (bin.start.0 / 1_000_000, bin.allocations.value, bin.freed.value, bin.live.value)
+        })
         .collect();
     assert_eq!(
         values,
-        [
-            (0, Some(13.0), Some(400.0), Some(900.0)),
-            (1000, Some(0.0), Some(600.0), Some(300.0)),
-        ]
+        [(0, Some(13.0), Some(400.0), Some(900.0)), (1000, Some(0.0), Some(600.0), Some(300.0)),]
     );
 }

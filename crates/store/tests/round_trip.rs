@@ -67,7 +67,6 @@ fn many_row_groups_come_back_in_order() {
 fn later_tables(version: u32) -> impl Iterator<Item = Table> {
     Table::ALL.into_iter().filter(move |table| table.since() > version)
 }
-/// Tables that came with versions 3, 4 and 5.
 
 /// Version 1 had neither the tables of bursts nor their costs.
 #[test]

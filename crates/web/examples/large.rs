@@ -36,7 +36,9 @@ fn recording() -> Recording {
     }
     let stack = |of: u64| -> Vec<CodeAddress> {
         // Stacks share their outer parts, as those of programs do.
-        (0..DEPTH).map(|level| codes[(mixed((of >> level) + (level << 32)) % 5000) as usize]).collect()
+        (0..DEPTH)
+            .map(|level| codes[(mixed((of >> level) + (level << 32)) % 5000) as usize])
+            .collect()
     };
     let stacks: Vec<_> = (0..STACKS).map(|of| builder.stack(&stack(of))).collect();
     let sites: Vec<_> = (0..BLOCKS).map(|of| builder.stack(&stack(of + STACKS))).collect();
@@ -82,7 +84,12 @@ fn main() {
     let began = Instant::now();
     let site = web::Site::new(&recording, "large", Vec::new(), &|_| None);
     println!("prepared in {:.1} s", began.elapsed().as_secs_f64());
-    for question in ["summary", "stacks", "stacks?filter=time%3D10..20", "hotspots?group=function&filter=function%3Dmain"] {
+    for question in [
+        "summary",
+        "stacks",
+        "stacks?filter=time%3D10..20",
+        "hotspots?group=function&filter=function%3Dmain",
+    ] {
         let began = Instant::now();
         let answer = site.answer(question).unwrap_or_else(|error| error.to_string());
         println!("{question}: {:.2} s, {} bytes", began.elapsed().as_secs_f64(), answer.len());
