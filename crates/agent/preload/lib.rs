@@ -11,7 +11,7 @@
 //! When anything is missing (no collector, no memory), calls are passed on and nothing is counted.
 //!
 //! System calls, because a filter (seccomp(2)) that the program sets may end it at one of ours:
-//! - at the start: `openat`, `lseek`, `mmap`, `madvise`, `close`, `getpid`, `gettid`; in a forked child `getpid`; with another
+//! - at the program's first block: `openat`, `lseek`, `mmap`, `madvise`, `close`, `getpid`; in a forked child `getpid`; with another
 //!   C library than glibc `gettid` at a thread's first block (`thread_id`);
 //! - when a block lies in 64 MiB where none lay before, whose shadow is mapped: `mmap` and two `madvise`; in exact mode also
 //!   at a thread's first block;
