@@ -49,6 +49,7 @@ export function amount(value: number, unit: string): string {
     case "bytes": return bytes(value);
     case "percent": return percent(value);
     case "count": return count(value);
+    case "ratio": case "": return digits(value);
     case "count/s": return count(value) + "/s";
     default: return `${digits(value)} ${unit}`;
   }

@@ -48,8 +48,8 @@ function overTime(stacks: Stacks, figure: Figure, choice: Choice, rate: boolean)
 function lanes(stacks: Stacks, choice: Choice, traffic: Table | undefined, memory: Table | undefined, summary: Summary | undefined): Lane[] {
   const found: Lane[] = [];
   const add = (lane: Omit<Lane, "most">) => {
-    const most = Math.max(lane.peak ?? 0, ...lane.spans.map((span) => span.values.reduce((sum, value) => sum + value, 0)));
-    if (most > 0) found.push({ ...lane, most });
+    const seen = Math.max(0, ...lane.spans.map((span) => span.values.reduce((sum, value) => sum + value, 0)));
+    if (seen > 0) found.push({ ...lane, most: Math.max(lane.peak ?? 0, seen) });
   };
   const cpu = stacks.doc.figures.find((figure) => figure.key === "cpu_time");
   if (cpu) add({ label: "CPUs busy", kinds: ["user", "kernel"], names: ["program", "kernel"], unit: "", format: digits, spans: overTime(stacks, cpu, choice, true) });
