@@ -28,6 +28,8 @@ export function load(): Data {
 
 let current: Data = { mode: "file", result: "", problems: [], compares: false, scales: false, docs: {} };
 const asked = new Map<string, Promise<unknown>>();
+/** Answers that are kept; an answer to a selection may take megabytes. */
+const KEPT = 40;
 
 export function mode(): Data["mode"] {
   return current.mode;
@@ -61,6 +63,8 @@ export function ask<T>(question: string): Promise<T> {
     return check(await response.json());
   })();
   asked.set(question, answer);
+  const oldest = asked.keys().next().value;
+  if (asked.size > KEPT && oldest !== undefined) asked.delete(oldest);
   // What failed may work the next time.
   answer.catch(() => asked.delete(question));
   return answer as Promise<T>;

@@ -1,12 +1,12 @@
 // 2 Bottom-up, top-down: trees of the call stacks for any figure, with the stack of the chosen row beside them.
 
 import { useMemo, useState } from "preact/hooks";
-import { useDoc, withFilters } from "../data";
-import { amount, count, percent } from "../format";
+import { mode, useDoc, withFilters } from "../data";
+import { amount, count, percent, seconds } from "../format";
 import { Grid, type GridColumn } from "../grid";
 import { Failed, FunctionLink, Notes, Value, Waiting } from "../parts";
 import { csv, save } from "../save";
-import { GROUPINGS, Stacks, choiceOf, interval, type TreeRow } from "../stacks";
+import { GROUPINGS, Stacks, choiceOf, interval, type Choice, type TreeRow } from "../stacks";
 import { filters, update, useShown } from "../state";
 import type { Figure, Row, StacksDocument, Table } from "../types";
 import { DocTable } from "../table";
@@ -21,6 +21,18 @@ export function useStacks(): { stacks?: Stacks; error?: string; waiting: boolean
   const { value, error, waiting } = useDoc<StacksDocument>("stacks");
   const stacks = useMemo(() => (value ? new Stacks(value) : undefined), [value]);
   return { stacks, error, waiting };
+}
+
+/** Stacks and what of them is chosen. A server cuts the selected time exactly; until it has, and on its own, the page does so by bins. */
+export function useChosen(): { stacks?: Stacks; choice: Choice; error?: string } {
+  const shown = useShown();
+  const { stacks: all, error } = useStacks();
+  const time = filters(shown, ["time"]);
+  const exact = useDoc<StacksDocument>(mode() === "server" && time.length > 0 ? withFilters("stacks", time) : null);
+  const cut = useMemo(() => (exact.value && !exact.waiting ? new Stacks(exact.value) : undefined), [exact.value, exact.waiting]);
+  const choice = choiceOf(shown);
+  if (cut && time.length > 0) return { stacks: cut, choice: { ...choice, from: undefined, to: undefined }, error };
+  return { stacks: all, choice, error };
 }
 
 export function FigureChoice({ stacks, byCode }: { stacks?: Stacks; byCode?: boolean }) {
@@ -38,7 +50,7 @@ export function FigureChoice({ stacks, byCode }: { stacks?: Stacks; byCode?: boo
 
 export function CallsView({ direction, height }: { direction: "bottom-up" | "top-down"; height: number }) {
   const shown = useShown();
-  const { stacks, error } = useStacks();
+  const { stacks, choice, error } = useChosen();
   const byCode = BY_CODE.find(([key]) => key === shown.figure);
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
@@ -58,7 +70,7 @@ export function CallsView({ direction, height }: { direction: "bottom-up" | "top
         {!byCode && <input type="search" placeholder="Find a function" aria-label="Find a function" value={shown.search} onInput={(event) => update({ search: event.currentTarget.value })} />}
       </div>
       {byCode ? <ByCode question={byCode[2]} columns={byCode[3]} height={height} />
-        : figure ? <Tree stacks={stacks} figure={figure} direction={direction} height={height} />
+        : figure ? <Tree stacks={stacks} choice={choice} figure={figure} direction={direction} height={height} />
         : <p class="empty">The result has no samples, faults or allocations.</p>}
     </>
   );
@@ -103,14 +115,13 @@ function spine(row: TreeRow, open: Set<string>): void {
   }
 }
 
-function Tree({ stacks, figure, direction, height }: { stacks: Stacks; figure: Figure; direction: string; height: number }) {
+function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; choice: Choice; figure: Figure; direction: string; height: number }) {
   const shown = useShown();
   const [open, setOpen] = useState<Set<string>>(new Set());
   const [chosen, setChosen] = useState<string>();
-  const choice = choiceOf(shown);
   const roots = useMemo(
     () => (direction === "bottom-up" ? stacks.bottomUp(figure, choice, shown.group) : stacks.topDown(figure, choice)),
-    [stacks, figure, direction, shown.group, shown.from, shown.to, shown.function, shown.thread, shown.module],
+    [stacks, figure, direction, shown.group, choice.from, choice.to, choice.function, choice.thread, choice.module],
   );
   const opened = useMemo(() => {
     const set = new Set(open);
@@ -155,7 +166,7 @@ function Tree({ stacks, figure, direction, height }: { stacks: Stacks; figure: F
           onSelect={(one) => setChosen(one.id)} onOpen={(one) => openSource(one, stacks)} onKey={onKey}
           rowProps={(one) => ({ "aria-level": one.depth + 1, "aria-expanded": opened.has(one.id) })} />
         <p class="quiet">
-          {amount(whole, unit)} of {figure.label.toLowerCase()} chosen, {percent(whole / (figure.whole.value ?? whole) * 100)} of all, {count(figure.records)} observations.
+          {amount(whole, unit)} of {figure.label.toLowerCase()} chosen, {percent(whole / (figure.whole.value ?? whole) * 100)} of all, {count(figure.records)} observations{choice.from === undefined ? "" : `; the time is cut in steps of ${seconds(figure.bin_seconds)}`}.
           {" "}Keys: arrows, Enter for the source, f to filter by the function.{" "}
           <button onClick={() => save("calls.csv", treeCsv(rows, stacks, unit), "text/csv")}>CSV</button>
         </p>

@@ -5,9 +5,9 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { amount, percent } from "../format";
 import { Failed, Waiting, useWidth } from "../parts";
 import { save } from "../save";
-import { choiceOf, type TreeRow } from "../stacks";
+import type { TreeRow } from "../stacks";
 import { update, useShown } from "../state";
-import { FigureChoice, useStacks } from "./calls";
+import { FigureChoice, useChosen } from "./calls";
 
 const FRAME = 19;
 /** Frames narrower than this, pixels, are drawn as part of their parent. */
@@ -60,7 +60,7 @@ function colour(module: string, label: string): string {
 
 export function FlameView({ height }: { height: number }) {
   const shown = useShown();
-  const { stacks, error } = useStacks();
+  const { stacks, choice, error } = useChosen();
   const [box, width] = useWidth<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [zoom, setZoom] = useState<TreeRow>();
@@ -75,8 +75,8 @@ export function FlameView({ height }: { height: number }) {
   const figure = stacks?.figure(shown.figure);
   const roots = useMemo(() => {
     if (!stacks || !figure) return [];
-    return inverted ? stacks.bottomUp(figure, choiceOf(shown), "function") : stacks.topDown(figure, choiceOf(shown));
-  }, [stacks, figure, inverted, shown.from, shown.to, shown.function, shown.thread, shown.module]);
+    return inverted ? stacks.bottomUp(figure, choice, "function") : stacks.topDown(figure, choice);
+  }, [stacks, figure, inverted, choice.from, choice.to, choice.function, choice.thread, choice.module]);
   useEffect(() => setZoom(undefined), [roots]);
   const boxes = useMemo(() => layout(roots, zoom, width, !byName), [roots, zoom, width, byName]);
   const levels = Math.min(400, Math.max(4, ...boxes.map((one) => one.level + 1)));

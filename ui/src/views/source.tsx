@@ -6,10 +6,9 @@ import { useDoc } from "../data";
 import { amount, percent } from "../format";
 import { Grid, ROW, type GridColumn } from "../grid";
 import { Failed, Value, Waiting } from "../parts";
-import { choiceOf } from "../stacks";
 import { update, useShown } from "../state";
 import { textOf, valueOf, isMetric, type Metric, type Row, type Table } from "../types";
-import { FigureChoice, useStacks } from "./calls";
+import { FigureChoice, useChosen } from "./calls";
 import { DocTable } from "../table";
 
 interface Line {
@@ -30,13 +29,12 @@ function byLine(table: Table | undefined, file: string): Map<number, Row> {
 
 export function SourceView({ height }: { height: number }) {
   const shown = useShown();
-  const { stacks, error } = useStacks();
+  const { stacks, choice, error } = useChosen();
   const figure = stacks?.figure(shown.figure);
   const { value: traffic } = useDoc<Table>("bandwidth?group=source-line&limit=400");
   const { value: latency } = useDoc<Table>("latency?group=source-line&limit=400");
   const { value: accesses } = useDoc<Table>("accesses?limit=300");
-  const choice = choiceOf(shown);
-  const files = useMemo(() => (stacks && figure ? stacks.files(figure, choice) : []), [stacks, figure, shown.from, shown.to, shown.thread, shown.function, shown.module]);
+  const files = useMemo(() => (stacks && figure ? stacks.files(figure, choice) : []), [stacks, figure, choice.from, choice.to, choice.thread, choice.function, choice.module]);
   const others = useMemo(() => [...new Set((traffic?.rows ?? []).map((row) => textOf(row.file)).filter(Boolean))], [traffic]);
   const file = shown.file ?? files[0]?.file ?? others[0];
   const { value: source, error: missing } = useDoc<{ file: string; text: string }>(file ? `text?file=${encodeURIComponent(file)}` : null);
@@ -52,7 +50,7 @@ export function SourceView({ height }: { height: number }) {
     });
     if (known !== undefined) return known.split("\n").map((text, at) => line(at + 1, text.replaceAll("\t", "    ").replace("\r", "").slice(0, 400)));
     return [...new Set([...sums.keys(), ...moved.keys(), ...timed.keys()])].sort((a, b) => a - b).map((number) => line(number, ""));
-  }, [stacks, figure, file, known, traffic, latency, shown.from, shown.to, shown.thread, shown.function, shown.module]);
+  }, [stacks, figure, file, known, traffic, latency, choice.from, choice.to, choice.thread, choice.function, choice.module]);
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
   if (!file) return <p class="empty">No source file is known: the program was built without debug information (-g), or its debug file was not found.</p>;
