@@ -1,0 +1,59 @@
+//! Cells of call stacks against a recording written by hand: every sample is in one cell, under its own stack.
+
+use analysis::stack_cells::{StackFigure, stack_cells};
+use analysis::{Filter, Profile, Selection};
+use facts::FaultKind;
+use testkit::recording::RecordingBuilder;
+
+#[test]
+fn every_sample_is_in_one_cell_under_its_stack() {
+    let mut builder = RecordingBuilder::new();
+    let program = builder.file("/bin/program");
+    let inner = builder.code(program, 16, &[("inlined", "a.c", 3), ("inner", "a.c", 7)]);
+    let main = builder.code(program, 32, &[("main", "a.c", 20)]);
+    builder.thread(1, 1, "program", 0.0, 1.28).thread(1, 2, "worker", 0.0, 1.28);
+    let deep = builder.stack(&[inner, main]);
+    let flat = builder.stack(&[main]);
+    builder.samples(1, 1, deep, 600).kernel_samples(1, 1, flat, 40).samples(1, 2, None, 60);
+    builder.faults((1, 2), flat, FaultKind::Minor, 3, 8, 0.5);
+    builder.recording.run.elapsed_ns = 1_280_000_000;
+    let recording = builder.build();
+    let profile = Profile::new(&recording);
+
+    let found = stack_cells(&profile, &Selection::default());
+    let names: Vec<(Option<u32>, &str)> = found
+        .nodes
+        .iter()
+        .map(|node| (node.parent, profile.stacks.function_of(node.place).name.as_str()))
+        .collect();
+    let under = |name: &str, parent: Option<u32>| {
+        names.iter().position(|node| *node == (parent, name)).map(|at| at as u32)
+    };
+    let main = under("main", None).expect("the outermost frame");
+    let inner = under("inner", Some(main)).expect("called by main");
+    let inlined = under("inlined", Some(inner)).expect("inlined into inner");
+    let [time, faults] = found.figures.as_slice() else { panic!("two figures were seen") };
+    assert_eq!((time.figure, time.records, time.left_out), (StackFigure::CpuTime, 700, 0.0));
+    let sum = |node: u32, kernel: bool| -> f64 {
+        let cells = time.cells.iter().filter(|cell| (cell.node, cell.kernel) == (node, kernel));
+        cells.map(|cell| cell.amount).sum()
+    };
+    assert_eq!((sum(inlined, false), sum(main, true), sum(main, false)), (600e6, 40e6, 0.0));
+    assert_eq!(time.whole, 700e6);
+    // 1.28 s in 128 bins: ten samples of 1 ms in each.
+    assert_eq!(time.bin.0, 10_000_000);
+    assert!(time.cells.iter().all(|cell| cell.amount <= 10e6));
+    assert_eq!((faults.figure, faults.whole), (StackFigure::PageFaults, 24.0));
+    assert_eq!(faults.cells.len(), 1);
+
+    let late = Selection::resolve(&profile, &[Filter::Time { start: 0.5, end: 2.0 }]);
+    let found = stack_cells(&profile, &late.expect("a time"));
+    assert_eq!(found.figures[0].whole, 201e6);
+}
+
+#[test]
+fn nothing_seen_is_no_figure() {
+    let recording = facts::Recording::default();
+    let found = stack_cells(&Profile::new(&recording), &Selection::default());
+    assert!(found.nodes.is_empty() && found.figures.is_empty());
+}
