@@ -104,7 +104,7 @@ export type Object = {
 };
 
 export type Summary = {
-  analysis: "memory-access" | "hotspots" | "memory-consumption" | "system-overview";
+  analysis: "memory-access" | "hotspots" | "memory-consumption" | "threading" | "system-overview";
   arithmetic_intensity: Metric;
   average_load_latency: Metric;
   classification: "bandwidth-bound" | "latency-bound" | "tlb-bound" | "core-bound" | null;
