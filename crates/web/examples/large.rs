@@ -59,14 +59,6 @@ fn recording() -> Recording {
     for thread in 0..THREADS {
         builder.thread(100, 100 + thread, "large", 0.0, 160.0);
     }
-    let stack = |of: u64| -> Vec<CodeAddress> {
-        // Stacks share their outer parts, as those of programs do.
-        (0..DEPTH)
-            .map(|level| codes[(mixed((of >> level) + (level << 32)) % 5000) as usize])
-            .collect()
-    };
-    let stacks: Vec<_> = (0..STACKS).map(|of| builder.stack(&stack(of))).collect();
-    let sites: Vec<_> = (0..BLOCKS).map(|of| builder.stack(&stack(of + STACKS))).collect();
     let mut tree = Tree::default();
     let mut stack = |of| tree.stack(module, of);
     let stacks: Vec<StackId> = (0..STACKS).map(&mut stack).collect();

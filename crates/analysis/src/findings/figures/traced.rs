@@ -44,7 +44,7 @@ pub(super) fn traced(
     let by_site: HashMap<(u32, u64, usize), AccessRow> =
         rows.into_iter().filter_map(|row| row.site.map(|site| (name(&site), row))).collect();
     let steps = steps(profile.recording, code);
-    let traffic = memory.bandwidth(Bands::default());
+    let bandwidth = memory.bandwidth(Bands::default());
     let bound = memory.bound();
     let class = bandwidth.ok().and_then(|bandwidth| memory.class(&bandwidth, &bound).ok());
     let sites = Sites { profile, code, memory, objects, by_site, steps: &steps };
@@ -56,17 +56,6 @@ pub(super) fn traced(
     Ok(Traced {
         whole: Some(whole.1),
         functions: functions.into_iter().map(|(_, one)| one).collect(),
-})
-
-    let class = traffic.ok().and_then(|traffic| memory.class(&traffic, &bound).ok());
-    let sites = Sites { profile, code, by_site, steps: &steps };
-    let whole = sites.function(&whole, bandwidth::fires);
-    // Saturated as a whole it is one finding, and no function is asked about.
-    let each = |one: &HotFunction| !bandwidth::fires(&whole) && bandwidth::fires(one);
-    let functions = functions.iter().map(|one| sites.function(one, each)).collect();
-    Ok(Traced {
-        whole: Some(whole),
-        functions,
         repeated: sites.repeated(),
         class,
         memory_bound: bound.ok().map(|bound| bound.memory),
@@ -116,15 +105,6 @@ impl Sites<'_> {
     fn function(&self, memory: &FunctionMemory) -> Numbered {
         let found = memory.sites.iter().filter_map(|one| Some((one.site, self.site(one)?)));
         let (numbers, sites): (Vec<SiteIndex>, Vec<HotSite>) = found.unzip();
-}
-
-    /// `saturated` tells whether the bandwidth rule wants to know its reuse.
-    fn function(
-        &self,
-        memory: &FunctionMemory,
-        saturated: impl Fn(&HotFunction) -> bool,
-    ) -> HotFunction {
-        let sites: Vec<HotSite> = memory.sites.iter().filter_map(|one| self.site(one)).collect();
         let name = self.profile.stacks.functions[memory.function.index()].clone();
         let heaviest = sites.first().map(|site| site.place.clone());
         let own = Where { function: Some(name.name), file: name.file, line: None, object: None };
@@ -144,10 +124,6 @@ impl Sites<'_> {
         if bandwidth::fires(&function) {
             let fitting = self.fitting(memory.function);
             return (numbers, HotFunction { fitting, ..function });
-}
-
-        if saturated(&function) || function.sites.iter().any(|site| walks(site).is_some()) {
-            return HotFunction { fitting: self.fitting(memory.function), ..function };
         }
         (numbers, function)
     }
