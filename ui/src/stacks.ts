@@ -121,6 +121,21 @@ export class Stacks {
     }
   }
 
+  /** Amounts over time: of all stacks in the finest bins, of some in those of cells. Returns the length of a bin, seconds. */
+  overTime(figure: Figure, choice: Choice, take: (thread: number, bin: number, kernel: boolean, amount: number) => void): number {
+    if (choice.function || choice.module) {
+      this.each(figure, choice, (_node, thread, bin, kernel, amount) => take(thread, bin, kernel, amount));
+      return figure.bin_seconds;
+    }
+    const { lanes } = figure;
+    lanes.amount.forEach((amount, at) => {
+      const thread = lanes.thread[at]!;
+      if (choice.thread !== undefined && this.doc.threads[thread]?.label !== choice.thread) return;
+      take(thread, lanes.bin[at]!, lanes.kernel[at] === 1, amount * figure.factor);
+    });
+    return figure.lane_seconds;
+  }
+
   private items(figure: Figure, choice: Choice): Item[] {
     const sums = new Map<number, Item>();
     const threads = this.doc.threads.length + 1;

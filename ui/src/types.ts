@@ -41,6 +41,8 @@ export interface Figure {
   records: number;
   left_out: number;
   bin_seconds: number;
+  lane_seconds: number;
+  lanes: { thread: number[]; bin: number[]; kernel: number[]; amount: number[] };
   cells: { node: number[]; thread: number[]; bin: number[]; kernel: number[]; amount: number[] };
 }
 

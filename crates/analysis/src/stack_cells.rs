@@ -4,8 +4,9 @@
 //! it, a thread and a bin. Bottom-up, top-down and flame graphs, and any grouping by function, line, module or thread,
 //! are sums of cells. What not: intervals; whoever sums knows the number of observations behind the whole.
 //!
-//! Bounded: there are at most [`MOST_CELLS`] cells per figure, whatever the recording holds. First bins of time are
-//! joined, then the smallest cells are left out, and their sum is told.
+//! Bounded: there are at most [`MOST_CELLS`] cells per figure, whatever the recording holds: bins of time are so wide that
+//! about so many come about, then the smallest cells are left out, and their sum is told. Lanes, which are sums over all
+//! stacks, keep the finest bins and all amounts.
 
 use std::collections::HashMap;
 
@@ -63,6 +64,19 @@ pub struct StackCell {
     pub amount: f64,
 }
 
+/// An amount of a thread in a bin, over all stacks.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LaneCell {
+    /// Who.
+    pub thread: ThreadIndex,
+    /// When: number of the bin of lanes.
+    pub bin: u32,
+    /// Whether the CPU was in the kernel.
+    pub kernel: bool,
+    /// How much, in the unit of the figure.
+    pub amount: f64,
+}
+
 /// The cells of one figure.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FigureCells {
@@ -78,6 +92,10 @@ pub struct FigureCells {
     pub left_out: f64,
     /// Length of a bin.
     pub bin: Nanos,
+    /// Sums over all stacks, by thread and bin.
+    pub lanes: Vec<LaneCell>,
+    /// Length of a bin of lanes.
+    pub lane_bin: Nanos,
 }
 
 /// The tree and the figures.
@@ -106,14 +124,20 @@ type Key = (Option<NodeIndex>, ThreadIndex, u32, bool);
 pub fn stack_cells(profile: &Profile<'_>, selection: &Selection) -> StackCells {
     let mut tree = Tree::default();
     let mut figures = Vec::new();
-    let mut add = |figure, seen: &mut dyn Iterator<Item = Seen>| {
-        let chosen = |one: &Seen| selection.has_time(one.time) && selection.has_thread(one.thread);
-        figures.extend(sum_up(profile, figure, seen.filter(chosen), &mut tree));
+    let mut add = |figure, pass: &dyn Fn(&mut dyn FnMut(Seen))| {
+        let chosen = |take: &mut dyn FnMut(Seen)| {
+            pass(&mut |one: Seen| {
+                if selection.has_time(one.time) && selection.has_thread(one.thread) {
+                    take(one);
+                }
+            });
+        };
+        figures.extend(sum_up(profile, figure, &chosen, &mut tree));
     };
-    add(StackFigure::CpuTime, &mut samples(profile));
-    add(StackFigure::PageFaults, &mut faults(profile));
-    add(StackFigure::Allocations, &mut blocks(profile, false));
-    add(StackFigure::AllocatedBytes, &mut blocks(profile, true));
+    add(StackFigure::CpuTime, &|take| samples(profile).for_each(take));
+    add(StackFigure::PageFaults, &|take| faults(profile).for_each(take));
+    add(StackFigure::Allocations, &|take| blocks(profile, false).for_each(take));
+    add(StackFigure::AllocatedBytes, &|take| blocks(profile, true).for_each(take));
     StackCells { nodes: tree.nodes, figures }
 }
 
@@ -155,32 +179,46 @@ fn blocks<'a>(profile: &'a Profile<'_>, bytes: bool) -> impl Iterator<Item = See
     })
 }
 
+/// Width of a bin when the recording is cut into `bins`; a recording without a length has one.
+fn width(profile: &Profile<'_>, bins: u32) -> Nanos {
+    Nanos(profile.elapsed().0.div_ceil(u64::from(bins)).max(1))
+}
+
+/// The bin of a time. Facts a little after the end (the clock is read last) go into the last bin.
+fn bin_of(time: Nanos, width: Nanos, bins: u32) -> u32 {
+    u32::try_from(time.0 / width.0).unwrap_or(u32::MAX).min(bins - 1)
+}
+
+/// `pass` goes through all observations; it is asked twice, to learn how many cells there are before they are made.
 fn sum_up(
     profile: &Profile<'_>,
     figure: StackFigure,
-    seen: impl Iterator<Item = Seen>,
+    pass: &dyn Fn(&mut dyn FnMut(Seen)),
     tree: &mut Tree,
 ) -> Option<FigureCells> {
-    // A recording without a length has one bin.
-    let mut bin = Nanos(profile.elapsed().0.div_ceil(u64::from(MOST_BINS)).max(1));
-    let mut sums: IndexMap<Key, f64> = IndexMap::default();
+    let lane_bin = width(profile, MOST_BINS);
+    let mut lanes: IndexMap<(ThreadIndex, u32, bool), f64> = IndexMap::default();
+    let mut rows: IndexMap<(Option<NodeIndex>, ThreadIndex, bool), ()> = IndexMap::default();
     let mut records = 0;
-    for one in seen {
-        let at = u32::try_from(one.time.0 / bin.0).unwrap_or(u32::MAX).min(MOST_BINS - 1);
-        *sums.entry((one.stack, one.thread, at, one.kernel)).or_default() += one.amount;
+    pass(&mut |one| {
+        let at = bin_of(one.time, lane_bin, MOST_BINS);
+        *lanes.entry((one.thread, at, one.kernel)).or_default() += one.amount;
+        rows.insert((one.stack, one.thread, one.kernel), ());
         records += 1;
-    }
+    });
     if records == 0 {
         return None;
     }
-    while sums.len() > MOST_CELLS && bin.0 < profile.elapsed().0 {
-        bin = Nanos(bin.0.saturating_mul(2));
-        let mut joined: IndexMap<Key, f64> = IndexMap::default();
-        for ((stack, thread, at, kernel), amount) in sums {
-            *joined.entry((stack, thread, at / 2, kernel)).or_default() += amount;
-        }
-        sums = joined;
+    let mut bins = MOST_BINS;
+    while bins > 1 && rows.len().saturating_mul(bins as usize).min(records as usize) > MOST_CELLS {
+        bins /= 2;
     }
+    let bin = width(profile, bins);
+    let mut sums: IndexMap<Key, f64> = IndexMap::default();
+    pass(&mut |one| {
+        let at = bin_of(one.time, bin, bins);
+        *sums.entry((one.stack, one.thread, at, one.kernel)).or_default() += one.amount;
+    });
     let mut cells: Vec<(Key, f64)> = sums.into_iter().collect();
     // A fixed order, so that sums of floats do not depend on that of the map.
     cells.sort_by(|(a, left), (b, right)| right.total_cmp(left).then(a.cmp(b)));
@@ -196,7 +234,10 @@ fn sum_up(
     };
     let mut cells: Vec<StackCell> = cells.into_iter().map(cell).collect();
     cells.sort_by_key(|cell| (cell.node, cell.thread, cell.bin, cell.kernel));
-    Some(FigureCells { figure, cells, records, whole, left_out, bin })
+    let lane = |((thread, bin, kernel), amount)| LaneCell { thread, bin, kernel, amount };
+    let mut lanes: Vec<LaneCell> = lanes.into_iter().map(lane).collect();
+    lanes.sort_by_key(|cell| (cell.thread, cell.bin, cell.kernel));
+    Some(FigureCells { figure, cells, records, whole, left_out, bin, lanes, lane_bin })
 }
 
 /// The tree while it grows.

@@ -43,6 +43,7 @@ fn every_sample_is_in_one_cell_under_its_stack() {
     // 1.28 s in 128 bins: ten samples of 1 ms in each.
     assert_eq!(time.bin.0, 10_000_000);
     assert!(time.cells.iter().all(|cell| cell.amount <= 10e6));
+    assert_eq!(time.lanes.iter().map(|cell| cell.amount).sum::<f64>(), 700e6);
     assert_eq!((faults.figure, faults.whole), (StackFigure::PageFaults, 24.0));
     assert_eq!(faults.cells.len(), 1);
 

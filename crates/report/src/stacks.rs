@@ -67,11 +67,21 @@ struct Figure {
     left_out: f64,
     bin_seconds: f64,
     cells: CellColumns,
+    lane_seconds: f64,
+    lanes: LaneColumns,
 }
 
 #[derive(Serialize, Default)]
 struct CellColumns {
     node: Vec<u32>,
+    thread: Vec<usize>,
+    bin: Vec<u32>,
+    kernel: Vec<u8>,
+    amount: Vec<f64>,
+}
+
+#[derive(Serialize, Default)]
+struct LaneColumns {
     thread: Vec<usize>,
     bin: Vec<u32>,
     kernel: Vec<u8>,
@@ -208,6 +218,13 @@ fn figure(profile: &Profile<'_>, found: &FigureCells) -> Figure {
         cells.kernel.push(u8::from(cell.kernel));
         cells.amount.push(significant(cell.amount));
     }
+    let mut lanes = LaneColumns::default();
+    for cell in &found.lanes {
+        lanes.thread.push(cell.thread.index());
+        lanes.bin.push(cell.bin);
+        lanes.kernel.push(u8::from(cell.kernel));
+        lanes.amount.push(significant(cell.amount));
+    }
     Figure {
         key,
         label,
@@ -217,5 +234,7 @@ fn figure(profile: &Profile<'_>, found: &FigureCells) -> Figure {
         left_out: found.left_out,
         bin_seconds: found.bin.seconds(),
         cells,
+        lane_seconds: found.lane_bin.seconds(),
+        lanes,
     }
 }

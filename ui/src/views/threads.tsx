@@ -64,25 +64,28 @@ export interface ThreadLane {
 export function threadLanes(stacks: Stacks, choice: Choice): { width: number; lanes: ThreadLane[] } {
   const figure = stacks.doc.figures.find((one) => one.key === "cpu_time");
   if (!figure) return { width: 1, lanes: [] };
-  const width = figure.bin_seconds;
+  const found: [number, number, boolean, number][] = [];
+  const width = stacks.overTime(figure, choice, (thread, bin, kernel, value) => found.push([thread, bin, kernel, value]));
   const bins = Math.max(1, Math.ceil(stacks.doc.elapsed / width));
   const all = stacks.doc.threads.map((thread): ThreadLane => ({
     label: thread.label, start: thread.start, end: thread.end, sum: 0, faults: [],
     bins: Array.from({ length: bins }, () => [0, 0]),
   }));
-  stacks.each(figure, choice, (_node, thread, bin, kernel, value) => {
+  for (const [thread, bin, kernel, value] of found) {
     const lane = all[thread];
     const sums = lane?.bins[Math.min(bin, bins - 1)];
-    if (!lane || !sums) return;
+    if (!lane || !sums) continue;
     lane.sum += value;
     sums[kernel ? 1 : 0] += value / width;
-  });
+  }
   const faults = stacks.doc.figures.find((one) => one.key === "page_faults");
   if (faults) {
-    stacks.each(faults, choice, (_node, thread, bin) => {
+    const marks: [number, number][] = [];
+    const step = stacks.overTime(faults, choice, (thread, bin) => marks.push([thread, bin]));
+    for (const [thread, bin] of marks) {
       const lane = all[thread];
-      if (lane) lane.faults[Math.floor((bin * faults.bin_seconds) / width)] = true;
-    });
+      if (lane) lane.faults[Math.floor((bin * step) / width)] = true;
+    }
   }
   return { width, lanes: all.sort((a, b) => b.sum - a.sum).slice(0, THREADS) };
 }

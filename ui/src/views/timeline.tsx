@@ -35,13 +35,11 @@ interface Lane {
 
 /** Sums of a figure per bin: in the program and in the kernel. */
 function overTime(stacks: Stacks, figure: Figure, choice: Choice, rate: boolean): Span[] {
-  const width = figure.bin_seconds;
+  const found: [number, boolean, number][] = [];
+  const width = stacks.overTime(figure, choice, (_thread, bin, kernel, value) => found.push([bin, kernel, value]));
   const bins = Math.max(1, Math.ceil(stacks.doc.elapsed / width));
   const sums = Array.from({ length: bins }, () => [0, 0]);
-  stacks.each(figure, choice, (_node, _thread, bin, kernel, value) => {
-    const sum = sums[Math.min(bin, bins - 1)]!;
-    sum[kernel ? 1 : 0]! += rate ? value / width : value;
-  });
+  for (const [bin, kernel, value] of found) sums[Math.min(bin, bins - 1)]![kernel ? 1 : 0]! += rate ? value / width : value;
   return sums.map((values, bin) => ({ from: bin * width, to: Math.min((bin + 1) * width, stacks.doc.elapsed), values }));
 }
 
