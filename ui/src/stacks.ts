@@ -140,7 +140,7 @@ export class Stacks {
     const sums = new Map<number, Item>();
     const threads = this.doc.threads.length + 1;
     this.each(figure, choice, (node, thread, _bin, _kernel, amount) => {
-      const key = node * threads + thread;
+      const key = node * threads + thread + 1;
       const item = sums.get(key);
       if (item) item.amount += amount;
       else sums.set(key, { node, thread, amount });
@@ -212,7 +212,7 @@ export class Stacks {
 
   private label(kind: Level, key: number): string {
     switch (kind) {
-      case "thread": return this.doc.threads[key]?.label ?? "?";
+      case "thread": return this.doc.threads[key]?.label ?? "[threads not told apart]";
       case "module": return this.doc.modules[key] ?? "[unknown module]";
       case "file": return this.doc.files[key] ?? "[no source file known]";
       case "function": return this.functionName(key);

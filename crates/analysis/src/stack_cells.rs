@@ -5,7 +5,8 @@
 //! are sums of cells. What not: intervals; whoever sums knows the number of observations behind the whole.
 //!
 //! Bounded: there are at most [`MOST_CELLS`] cells per figure, whatever the recording holds: bins of time are so wide that
-//! about so many come about, then the smallest cells are left out, and their sum is told. Lanes, which are sums over all
+//! about so many come about, then threads are not told apart, then the smallest cells are left out, and their sum is told.
+//! Lanes, which are sums over all
 //! stacks, keep the finest bins and all amounts.
 
 use std::collections::HashMap;
@@ -21,7 +22,7 @@ use crate::stack::{NO_STACK, NodeIndex, PlaceId};
 use crate::threads::ThreadIndex;
 
 /// Cells per figure: about 1 MB of JSON.
-const MOST_CELLS: usize = 40_000;
+const MOST_CELLS: usize = 25_000;
 /// Bins of time, when there is room for so many.
 const MOST_BINS: u32 = 128;
 /// Frames of a stack that are kept, from the outermost on.
@@ -54,8 +55,8 @@ pub struct StackTreeNode {
 pub struct StackCell {
     /// Position in the tree.
     pub node: u32,
-    /// Who.
-    pub thread: ThreadIndex,
+    /// Who; `None` when there are too many stacks to tell threads apart.
+    pub thread: Option<ThreadIndex>,
     /// When: number of the bin.
     pub bin: u32,
     /// Whether the CPU was in the kernel; only CPU time tells.
@@ -116,15 +117,18 @@ struct Seen {
     amount: f64,
 }
 
+/// Hands every observation to whom it is given.
+type Pass<'a> = dyn Fn(&mut dyn FnMut(Seen)) + 'a;
+
 /// A cell before its stack is part of the tree.
-type Key = (Option<NodeIndex>, ThreadIndex, u32, bool);
+type Key = (Option<NodeIndex>, Option<ThreadIndex>, u32, bool);
 
 /// Sums up the selected threads and time. Linear in the size of the recording.
 #[must_use]
 pub fn stack_cells(profile: &Profile<'_>, selection: &Selection) -> StackCells {
     let mut tree = Tree::default();
     let mut figures = Vec::new();
-    let mut add = |figure, pass: &dyn Fn(&mut dyn FnMut(Seen))| {
+    let mut add = |figure, pass: &Pass<'_>| {
         let chosen = |take: &mut dyn FnMut(Seen)| {
             pass(&mut |one: Seen| {
                 if selection.has_time(one.time) && selection.has_thread(one.thread) {
@@ -193,7 +197,7 @@ fn bin_of(time: Nanos, width: Nanos, bins: u32) -> u32 {
 fn sum_up(
     profile: &Profile<'_>,
     figure: StackFigure,
-    pass: &dyn Fn(&mut dyn FnMut(Seen)),
+    pass: &Pass<'_>,
     tree: &mut Tree,
 ) -> Option<FigureCells> {
     let lane_bin = width(profile, MOST_BINS);
@@ -214,10 +218,12 @@ fn sum_up(
         bins /= 2;
     }
     let bin = width(profile, bins);
+    let by_thread = rows.len() <= MOST_CELLS;
     let mut sums: IndexMap<Key, f64> = IndexMap::default();
     pass(&mut |one| {
         let at = bin_of(one.time, bin, bins);
-        *sums.entry((one.stack, one.thread, at, one.kernel)).or_default() += one.amount;
+        let thread = by_thread.then_some(one.thread);
+        *sums.entry((one.stack, thread, at, one.kernel)).or_default() += one.amount;
     });
     let mut cells: Vec<(Key, f64)> = sums.into_iter().collect();
     // A fixed order, so that sums of floats do not depend on that of the map.

@@ -74,7 +74,8 @@ struct Figure {
 #[derive(Serialize, Default)]
 struct CellColumns {
     node: Vec<u32>,
-    thread: Vec<usize>,
+    /// -1: threads are not told apart.
+    thread: Vec<i64>,
     bin: Vec<u32>,
     kernel: Vec<u8>,
     amount: Vec<f64>,
@@ -115,13 +116,17 @@ fn document(profile: &Profile<'_>, found: &StackCells, result: &str) -> StacksDo
     let mut names = Names::default();
     let nodes = nodes(profile, found, &mut names);
     let figures: Vec<Figure> = found.figures.iter().map(|cells| figure(profile, cells)).collect();
-    let notes = figures.iter().filter(|figure| figure.left_out > 0.0).map(|figure| {
-        format!(
-            "{}: {:.1} % of it is in stacks too small to be told apart, which are left out here.",
-            figure.label,
-            figure.left_out * figure.factor / figure.whole.value.unwrap_or(1.0) * 100.0
-        )
+    let notes = found.figures.iter().zip(&figures).flat_map(|(cells, figure)| {
+        let label = figure.label;
+        let merged = cells.cells.iter().any(|cell| cell.thread.is_none());
+        let merged = merged.then(|| format!("{label}: too many stacks to tell threads apart here."));
+        let share = cells.left_out / cells.whole * 100.0;
+        let left_out = (cells.left_out > 0.0).then(|| {
+            format!("{label}: {share:.1} % of it is in stacks too small to be shown, which are left out here.")
+        });
+        merged.into_iter().chain(left_out)
     });
+    let notes = notes.collect();
     StacksDocument {
         view: "stacks",
         result: result.to_owned(),
@@ -131,7 +136,7 @@ fn document(profile: &Profile<'_>, found: &StackCells, result: &str) -> StacksDo
         files: names.files.list,
         functions: names.functions,
         nodes,
-        notes: notes.collect(),
+        notes,
         figures,
     }
 }
@@ -213,7 +218,7 @@ fn figure(profile: &Profile<'_>, found: &FigureCells) -> Figure {
     let mut cells = CellColumns::default();
     for cell in &found.cells {
         cells.node.push(cell.node);
-        cells.thread.push(cell.thread.index());
+        cells.thread.push(cell.thread.map_or(-1, |thread| thread.index() as i64));
         cells.bin.push(cell.bin);
         cells.kernel.push(u8::from(cell.kernel));
         cells.amount.push(significant(cell.amount));

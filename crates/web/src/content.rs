@@ -19,7 +19,7 @@ pub const EMBEDDED: [&str; 31] = [
     "bandwidth",
     "latency",
     "timeline?limit=400",
-    "timeline?group=thread&limit=120",
+    "timeline?group=thread&limit=60",
     "threads?limit=200",
     "objects?limit=250",
     "objects?group=object,function&limit=250",

@@ -26,7 +26,7 @@ const TABLES: [Embedded, string][] = [
   ["reuse?limit=60", "Reuse of memory"],
   ["working-set", "Working set"],
   ["sharing?limit=100", "Lines shared by threads"],
-  ["timeline?group=thread&limit=120", "Time per thread"],
+  ["timeline?group=thread&limit=60", "Time per thread"],
   ["bandwidth", "Bandwidth over time"],
   ["findings", "Findings"],
 ];

@@ -101,21 +101,26 @@ export function ThreadDrawing({ lane, bin, top, x, range: [start, end], chosen, 
       </text>
       <rect class="life" x={clamp(lane.start)} y={top} width={Math.max(1, clamp(lane.end) - clamp(lane.start))} height={high} />
       {states && states.map((span) => <StateDrawing key={span.from} span={span} top={top} high={high} clamp={clamp} shown={span.to > start && span.from < end} />)}
-      {!states && lane.bins.map(([user, kernel], at) => {
-        const [from, to] = [at * bin, (at + 1) * bin];
-        if (to <= start || from >= end || user + kernel <= 0) return null;
-        const [left, size] = [clamp(from), Math.max(0.5, clamp(to) - clamp(from))];
-        const [low, tall] = [Math.min(1, kernel), Math.min(1, user + kernel)];
-        return (
-          <g key={at}>
-            <rect class="area user" x={left} y={top + high * (1 - tall)} width={size} height={high * tall} />
-            {kernel > 0 && <rect class="area kernel" x={left} y={top + high * (1 - low)} width={size} height={high * low} />}
-            {lane.faults[at] && <rect class="area faults" x={left} y={top + high} width={size} height={2} />}
-          </g>
-        );
-      })}
+      {!states && <Bins lane={lane} bin={bin} top={top} clamp={clamp} range={[start, end]} />}
     </g>
   );
+}
+
+/** One path for each kind: 64 threads of 128 bins would be thousands of elements. */
+function Bins({ lane, bin, top, clamp, range: [start, end] }: { lane: ThreadLane; bin: number; top: number; clamp: (time: number) => number; range: [number, number] }) {
+  const high = THREAD - 5;
+  const paths = { user: "", kernel: "", faults: "" };
+  lane.bins.forEach(([user, kernel], at) => {
+    const [from, to] = [at * bin, (at + 1) * bin];
+    if (to <= start || from >= end) return;
+    const [left, width] = [clamp(from), Math.max(0.5, clamp(to) - clamp(from))];
+    const box = (y: number, height: number) => `M${left.toFixed(1)},${y.toFixed(1)}h${width.toFixed(1)}v${height.toFixed(1)}h${(-width).toFixed(1)}z`;
+    const [low, tall] = [Math.min(1, kernel) * high, Math.min(1, user + kernel) * high];
+    if (tall > low) paths.user += box(top + high - tall, tall - low);
+    if (low > 0) paths.kernel += box(top + high - low, low);
+    if (lane.faults[at]) paths.faults += box(top + high, 2);
+  });
+  return <>{Object.entries(paths).map(([kind, d]) => d && <path key={kind} class={`area ${kind}`} d={d} />)}</>;
 }
 
 function StateDrawing({ span, top, high, clamp, shown }: { span: StateSpan; top: number; high: number; clamp: (time: number) => number; shown: boolean }) {

@@ -68,7 +68,7 @@ export function TimelineView({ height }: { height: number }) {
   const { value: traffic } = useDoc<Table>("bandwidth");
   const { value: memory } = useDoc<Table>("timeline?limit=400");
   const { value: summary } = useDoc<Summary>("summary");
-  const { value: perThread } = useDoc<Table>("timeline?group=thread&limit=120");
+  const { value: perThread } = useDoc<Table>("timeline?group=thread&limit=60");
   const states = useMemo(() => statesOf(perThread), [perThread]);
   const svg = useRef<SVGSVGElement>(null);
   const [box, width] = useWidth<HTMLDivElement>();
