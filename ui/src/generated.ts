@@ -22,7 +22,7 @@ export const VIEWS: [ViewName, string][] = [
   ["working-set", "memory pages touched by bursts, over time"],
   ["sharing", "cache lines that threads take from each other: false and true sharing"],
   ["roofline", "floating-point operations and bytes per function, line or module"],
-  ["allocations", "heap blocks per function, line, module, thread, process or call stack: bytes, peak, leaks"],
+  ["allocations", "heap blocks per function, line, module, thread, process, call stack, call, size, who freed, or over time: bytes, peak, leaks"],
   ["waits", "what threads waited for and where: locks, barriers, I/O, sleep"],
   ["kernel", "entries into the kernel per cause, process, thread, CPU or over time: count and time"],
   ["findings", "what is slow for a known reason, where, what to do, and what it would gain"],
@@ -159,6 +159,9 @@ export type Summary = {
   heap: {
     allocations: Metric;
     bytes_allocated: Metric;
+    huge_page_share: Metric;
+    huge_pages_1gb: Metric;
+    huge_pages_2mb: Metric;
     peak_bytes: Metric;
   };
   host: Host;
