@@ -67,7 +67,7 @@ pub(super) fn judge_churn(figures: &Figures) -> Result<Vec<Draft>, String> {
     }
     let title = format!("Memory is given back and faulted in anew, {rounds:.0} times over");
     let advice = "Keep the memory: reuse a buffer instead of mapping and unmapping it. If malloc does it: \
-                  GLIBC_TUNABLES=glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=4294967296 keeps \
+                  GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776 keeps \
                   freed blocks in the program."
         .to_owned();
     let whole = (&figures.faults.time, &exactly(100.0));
