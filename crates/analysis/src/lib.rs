@@ -39,6 +39,7 @@ mod selection;
 pub mod sharing;
 mod stack;
 pub mod stack_cells;
+mod student;
 pub mod summary;
 pub mod threading;
 mod threads;

@@ -13,7 +13,7 @@
 
 use facts::{Evidence, Metric};
 
-use crate::interval::student;
+use crate::student::quantile;
 
 /// After so many rounds it is decided whether more are needed.
 pub const LOOKS: [usize; 7] = [4, 6, 9, 13, 19, 28, 41];
@@ -68,7 +68,8 @@ pub fn effect(rounds: &[Round], changes: usize) -> Effect {
     let mean = logarithms.iter().sum::<f64>() / n;
     let squares: f64 = logarithms.iter().map(|logarithm| (logarithm - mean).powi(2)).sum();
     let looks = (LOOKS.len() * changes.max(1)) as f64;
-    let half = student(count - 1, 1.0 - FALSE_ALARM / looks) * (squares / (n - 1.0) / n).sqrt();
+    let half =
+        quantile((count - 1) as f64, 1.0 - FALSE_ALARM / looks) * (squares / (n - 1.0) / n).sqrt();
     let (low, high) = (mean - half, mean + half);
     let verdict = match () {
         () if high < 0.0 && mean < -NONE_BELOW => Verdict::Faster,

@@ -11,10 +11,10 @@
 //! trimming adds no false alarms; below [`TRIM_FROM`] runs nothing is, and it is Welch's test.
 
 mod single;
-mod student;
 
 pub use single::single;
-pub use student::{quantile_95, two_sided_p};
+
+use crate::student::{quantile_95, two_sided_p};
 
 /// From this many runs on a fifth of them is trimmed at either end. With fewer, trimming costs more power in quiet
 /// surroundings than it gains in noisy ones.

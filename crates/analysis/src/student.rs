@@ -1,27 +1,43 @@
-//! Student's t distribution with any number of degrees of freedom, for Welch's test.
+//! Student's t distribution with any number of degrees of freedom, at any confidence.
+//!
+//! What for: Welch's test, and trials that are looked at several times. What not: the 95 % quantile of whole degrees that most
+//! intervals need, which is a table ([`crate::interval::student_95`]).
 
 /// Probability that |t| is at least this large, for `freedom` > 0 degrees of freedom.
 ///
 /// Through the regularised incomplete beta function: I_x(freedom / 2, 1 / 2) with x = freedom / (freedom + t^2) (Abramowitz
 /// and Stegun, "Handbook of Mathematical Functions", 26.7.1 and 26.5.27).
 #[must_use]
-pub fn two_sided_p(t: f64, freedom: f64) -> f64 {
+pub(crate) fn two_sided_p(t: f64, freedom: f64) -> f64 {
     if !t.is_finite() {
         return 0.0;
     }
     incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5)
 }
 
-/// Two-sided 95 % quantile: |t| stays below it in 95 % of all cases. `freedom` from 0.5 on.
+/// Two-sided quantile: |t| stays below it with this probability (0 to 1, without the ends). NaN for no degree of freedom.
 #[must_use]
-pub fn quantile_95(freedom: f64) -> f64 {
-    // By bisection: P falls with t. At 0.5 degrees the quantile is below 1,000.
+pub(crate) fn quantile(freedom: f64, confidence: f64) -> f64 {
+    if freedom <= 0.0 {
+        return f64::NAN;
+    }
+    // By bisection: P falls with t.
+    let is_below = |t: f64| two_sided_p(t, freedom) > 1.0 - confidence;
     let (mut low, mut high) = (0.0, 1000.0);
+    while is_below(high) && high < 1e12 {
+        high *= 2.0;
+    }
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
-        if two_sided_p(middle, freedom) > 0.05 { low = middle } else { high = middle }
+        if is_below(middle) { low = middle } else { high = middle }
     }
     (low + high) / 2.0
+}
+
+/// The same for 95 %.
+#[must_use]
+pub(crate) fn quantile_95(freedom: f64) -> f64 {
+    quantile(freedom, 0.95)
 }
 
 /// Regularised incomplete beta function for 0 <= x <= 1; the continued fraction of DLMF 8.17.22 by Lentz's method, on the
@@ -85,6 +101,26 @@ mod tests {
         assert!((two_sided_p(2.228, 10.0) - 0.05).abs() < 1e-4);
         assert!((two_sided_p(-3.169, 10.0) - 0.01).abs() < 1e-4);
         assert_eq!((two_sided_p(0.0, 3.0), two_sided_p(f64::INFINITY, 3.0)), (1.0, 0.0));
+    }
+
+    /// The same table at other confidences, and the table of `interval`.
+    #[test]
+    fn quantiles_of_student_are_the_published_ones() {
+        for (degrees, confidence, t) in [
+            (1, 0.99, 63.657),
+            (2, 0.9, 2.920),
+            (5, 0.998, 5.893),
+            (10, 0.9, 1.812),
+            (60, 0.99, 2.660),
+        ] {
+            let got = quantile(f64::from(degrees), confidence);
+            assert!((got / t - 1.0).abs() < 3e-4, "{degrees}, {confidence}: {got}");
+        }
+        for degrees in 1..60 {
+            let (got, t) = (quantile(degrees as f64, 0.95), crate::interval::student_95(degrees));
+            assert!((got / t - 1.0).abs() < 2e-3, "{degrees}: {got} and {t}");
+        }
+        assert!(quantile(0.0, 0.95).is_nan());
     }
 
     #[test]
