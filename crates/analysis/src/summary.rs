@@ -93,7 +93,7 @@ pub fn overview(profile: &Profile<'_>) -> Overview {
     let lost = |source| recording.lost(source);
     let elapsed = elapsed(profile);
     let cpu_time = cpu_time(profile);
-    let usable_cpus = usable_cpus(profile);
+    let usable_cpus = profile.recording.run.host.usable_cpus();
     let scales = fault_scales(recording);
     let (minor, major) = counted_faults(recording);
     let fault_cost = fault_cost(profile);
@@ -164,17 +164,6 @@ fn cpu_time(profile: &Profile<'_>) -> Metric {
     Metric::with_interval(Evidence::Sampled, value, "s", interval, profile.whole().records())
         .with_lost(profile.lost_samples())
         .noted("sum of the sampling periods: no counter of CPU time was available")
-}
-
-fn usable_cpus(profile: &Profile<'_>) -> Option<f64> {
-    let host = &profile.recording.run.host;
-    let allowed = match host.allowed_cpus.len() {
-        0 => host.logical_cpus as usize,
-        allowed => allowed,
-    };
-    let quota = host.cpu_quota.filter(|quota| quota.is_finite() && *quota > 0.0);
-    let cpus = quota.map_or(allowed as f64, |quota| quota.min(allowed as f64));
-    (cpus > 0.0).then_some(cpus)
 }
 
 fn utilisation(cpu_time: &Metric, elapsed: Nanos, cpus: Option<f64>) -> Metric {

@@ -112,6 +112,20 @@ pub struct Host {
     pub allowed_cpus: Vec<u32>,
 }
 
+impl Host {
+    /// CPUs that our process may use, its quota included; a part of one where the quota is less. `None` when not known.
+    #[must_use]
+    pub fn usable_cpus(&self) -> Option<f64> {
+        let allowed = match self.allowed_cpus.len() {
+            0 => self.logical_cpus as usize,
+            allowed => allowed,
+        };
+        let quota = self.cpu_quota.filter(|quota| quota.is_finite() && *quota > 0.0);
+        let cpus = quota.map_or(allowed as f64, |quota| quota.min(allowed as f64));
+        (cpus > 0.0).then_some(cpus)
+    }
+}
+
 /// One point of the bandwidth measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct BandwidthPoint {

@@ -62,8 +62,7 @@ fn fewer(program: &Behaviour) -> Fit {
 }
 
 fn as_cpus(means: &Means<'_>, program: &Behaviour) -> Fit {
-    let cpus = means.host.allowed_cpus.len().max(1) as f64;
-    let usable = means.host.cpu_quota.map_or(cpus, |quota| quota.floor().clamp(1.0, cpus));
+    let usable = means.host.usable_cpus().map_or(1.0, |cpus| cpus.floor().max(1.0));
     let enough = (program.threads <= usable)
         .then(|| format!("{:.0} threads on {usable:.0} CPUs are not too many", program.threads));
     fit(threads(usable), Ok(()), not_openmp(program).or(enough))
