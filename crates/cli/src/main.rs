@@ -7,6 +7,7 @@ mod arguments;
 mod commands;
 mod exit;
 mod knobs;
+mod order;
 mod progress;
 mod timed_run;
 

@@ -7,6 +7,7 @@ use analysis::trial::{Effect, Verdict};
 use facts::{Evidence, Metric};
 
 use crate::Document;
+use crate::summary::quoted;
 use crate::table::{Cell, Column, Look, Table};
 
 /// A remedy that was tried.
@@ -27,8 +28,8 @@ pub struct Tried {
 
 /// A trial.
 pub struct Trials {
-    /// The command, as typed.
-    pub command: String,
+    /// The command's words.
+    pub command: Vec<String>,
     /// Seconds of each plain run.
     pub plain: Vec<f64>,
     /// Remedies in the order of the table.
@@ -51,6 +52,7 @@ const COLUMNS: [Column; 6] = [
 /// Makes the view.
 #[must_use]
 pub fn trials(trials: &Trials) -> Document {
+    let command = trials.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let mut rows = vec![vec![
         Cell::text("(as it is)"),
         Cell::text("nothing"),
@@ -62,7 +64,7 @@ pub fn trials(trials: &Trials) -> Document {
     rows.extend(trials.tried.iter().map(row));
     let advice = trials.tried.iter().filter(|tried| helps(tried)).map(|tried| {
         let percent = tried.effect.change.value.unwrap_or(0.0).abs();
-        format!("{percent:.0} % less time: {} {}", tried.line, trials.command)
+        format!("{percent:.0} % less time: {} {command}", tried.line)
     });
     let mut notes: Vec<String> = advice.collect();
     if notes.is_empty() && !trials.tried.is_empty() {
@@ -72,12 +74,12 @@ pub fn trials(trials: &Trials) -> Document {
     notes.extend(not_tried(&trials.not_tried));
     Document::Table(Box::new(Table {
         view: "try",
-        result: trials.command.clone(),
+        title: format!("remedies for {command}"),
+        result: command,
         columns: COLUMNS.to_vec(),
         total: vec![Cell::Missing; COLUMNS.len()],
         rows,
         notes,
-        title: format!("remedies for {}", trials.command),
         looks: vec![
             (Look::Text("remedy"), "Remedy"),
             (Look::Text("what"), "What it does"),

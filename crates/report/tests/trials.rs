@@ -22,7 +22,7 @@ fn what_helped_comes_with_its_line() {
     let not_tried = [("a", "no"), ("b", "other"), ("c", "no")];
     let not_tried = not_tried.map(|(name, why)| (name.to_owned(), why.to_owned()));
     let document = trials(&Trials {
-        command: "./solver input".to_owned(),
+        command: vec!["./solver".to_owned(), "input".to_owned()],
         plain: vec![2.0; 9],
         tried: vec![
             tried("wrong", 0.5, Some("prints something else")),

@@ -545,9 +545,7 @@ fn store_failure(error: store::StoreError) -> Failure {
 
 fn command_line(what: &WhatToWatch) -> Vec<String> {
     match what {
-        WhatToWatch::Program(program) => {
-            program.command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
-        }
+        WhatToWatch::Program(program) => super::words(&program.command),
         WhatToWatch::Process(pid) => {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             line.split(|byte| *byte == 0)

@@ -12,6 +12,7 @@ pub mod try_remedies;
 mod variables;
 pub mod verify;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -80,6 +81,11 @@ fn is_result_name(name: &str) -> bool {
     rest.len() - letters.len() >= 3
         && letters.len() == 2
         && letters.chars().all(|c| c.is_ascii_lowercase())
+}
+
+/// A program and its arguments as text; what is no text is shown as far as it is.
+pub fn words(command: &[OsString]) -> Vec<String> {
+    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// A directory's name for people: as they would type it.

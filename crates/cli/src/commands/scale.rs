@@ -22,11 +22,12 @@ use sys::process::{
     Launch, ProcessFd, Suspended, Usage, Waited, monotonic, poll_readable, try_wait,
 };
 
-use words::{Order, number_behind, thread_list, usual_counts, with_threads};
+use words::{number_behind, thread_list, usual_counts, with_threads};
 
 use super::collect::{Started, collect_program, find_program, pass_on};
 use crate::arguments::{Collection, ScaleArguments};
 use crate::exit::{CANNOT_MEASURE, Failure, USAGE};
+use crate::order::Order;
 use crate::progress::Progress;
 
 /// Variables by which OpenMP, MKL, OpenBLAS and Rayon are told their number of threads.
@@ -52,11 +53,9 @@ pub fn scale(arguments: ScaleArguments) -> Result<ExitCode, Failure> {
     {
         return Ok(exit);
     }
-    let words =
-        |words: &[OsString]| words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let input = ScaleInput {
         result: super::shown_name(&sweep.directory),
-        command: words(&arguments.command),
+        command: super::words(&arguments.command),
         points,
         figure: arguments.figure.clone(),
         notes,
@@ -268,14 +267,9 @@ impl Sweep<'_> {
     }
 }
 
-/// CPUs that this process may use, its quota included.
+/// Whole CPUs that this process may use.
 fn usable_cpus(host: &Host) -> u32 {
-    let allowed = match host.allowed_cpus.len() {
-        0 => host.logical_cpus,
-        allowed => u32::try_from(allowed).unwrap_or(u32::MAX),
-    };
-    let quota = host.cpu_quota.filter(|quota| quota.is_finite() && *quota >= 1.0);
-    quota.map_or(allowed, |quota| allowed.min(quota as u32)).max(1)
+    host.usable_cpus().map_or(1, |cpus| (cpus as u32).max(1))
 }
 
 fn cpu_notes(host: &Host, counts: &[u32]) -> Vec<String> {

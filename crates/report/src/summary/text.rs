@@ -562,5 +562,7 @@ mod tests {
         assert_eq!(quoted("function=main"), "function=main");
         assert_eq!(quoted("function=f(int)"), "'function=f(int)'");
         assert_eq!(quoted("it's"), "'it'\\''s'");
+        let words = ["./a", "b c", "it's", "", "--n=3"].map(quoted).join(" ");
+        assert_eq!(words, r"./a 'b c' 'it'\''s' '' --n=3");
     }
 }

@@ -1,4 +1,4 @@
-//! The words of `fathom scale`: lists of threads, `{threads}` in arguments, figures that programs print; and random orders.
+//! The words of `fathom scale`: lists of threads, `{threads}` in arguments, figures that programs print.
 
 use std::ffi::OsString;
 
@@ -59,24 +59,6 @@ pub fn usual_counts(cpus: u32) -> Vec<u32> {
     counts
 }
 
-/// Random orders; a fixed seed, so that a sweep can be repeated as it was.
-pub struct Order(pub u64);
-
-impl Order {
-    /// All positions below `count`, by Fisher and Yates (Durstenfeld, CACM 7 (1964) 420).
-    pub fn shuffled(&mut self, count: usize) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..count).collect();
-        for last in (1..count).rev() {
-            // Xorshift64 (Marsaglia, J. Stat. Software 8 (2003) 14).
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            order.swap(last, (self.0 % (last as u64 + 1)) as usize);
-        }
-        order
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,6 +71,7 @@ mod tests {
         }
         assert_eq!(usual_counts(12), [1, 2, 3, 4, 5, 6, 7, 8, 12]);
         assert_eq!(usual_counts(2), [1, 2]);
+        assert_eq!(with_threads(&"-t{threads}".into(), 4), OsString::from("-t4"));
     }
 
     #[test]
@@ -98,16 +81,5 @@ mod tests {
         assert_eq!(number_behind(text, "best_gb_s"), Some(25.0));
         assert_eq!(number_behind(text, "GB/s"), None);
         assert_eq!(number_behind(text, "Copy"), None);
-    }
-
-    #[test]
-    fn orders_have_every_position_once() {
-        let mut order = Order(1);
-        let first = order.shuffled(6);
-        let mut sorted = first.clone();
-        sorted.sort_unstable();
-        assert_eq!(sorted, [0, 1, 2, 3, 4, 5]);
-        assert!((0..8).any(|_| order.shuffled(6) != first));
-        assert_eq!(with_threads(&"-t{threads}".into(), 4), OsString::from("-t4"));
     }
 }

@@ -40,7 +40,7 @@ pub fn try_remedies(options: &TryOptions) -> Result<ExitCode, Failure> {
     rounds.run()?;
     let (plain, tried, notes) = rounds.finish();
     let document = report::trials::trials(&Trials {
-        command: shell_words(&options.command),
+        command: super::words(&options.command),
         plain,
         tried,
         not_tried,
@@ -92,29 +92,9 @@ fn candidate(name: &str, what: &str, change: Change) -> Candidate {
     Candidate::new(name, what, variables, before, line)
 }
 
-/// As one would type it.
-fn shell_words(command: &[OsString]) -> String {
-    let quoted = |word: &OsString| {
-        let word = word.to_string_lossy();
-        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=+:,@%".contains(c);
-        if !word.is_empty() && word.chars().all(plain) {
-            word.into_owned()
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
-    command.iter().map(quoted).collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        let words = ["./a", "b c", "it's", "", "--n=3"].map(OsString::from);
-        assert_eq!(shell_words(&words), r"./a 'b c' 'it'\''s' '' --n=3");
-    }
 
     #[test]
     fn who_names_a_remedy_gets_it_if_it_is_possible() {

@@ -9,6 +9,7 @@ use analysis::trial::{LOOKS, Round, Verdict, effect};
 use report::trials::Tried;
 
 use crate::exit::{CANNOT_MEASURE, Failure};
+use crate::order::Order;
 use crate::progress::Progress;
 use crate::timed_run::{TimedRun, timed_run};
 
@@ -56,7 +57,7 @@ pub struct Rounds<'a> {
     output: Output,
     budget: Duration,
     progress: Progress,
-    random: u64,
+    order: Order,
     notes: Vec<String>,
 }
 
@@ -74,7 +75,7 @@ impl<'a> Rounds<'a> {
             output: Output::NotSeen,
             budget,
             progress: Progress::new(!quiet),
-            random: 0x9E37_79B9_7F4A_7C15 ^ u64::from(std::process::id()),
+            order: Order(0x9E37_79B9_7F4A_7C15 ^ u64::from(std::process::id())),
             notes: Vec::new(),
         }
     }
@@ -116,7 +117,7 @@ impl<'a> Rounds<'a> {
             _ => Output::Varies,
         };
         self.plain.push(plain.seconds);
-        for index in self.order() {
+        for index in self.open_by_lot() {
             let run = self.timed(Some(index), began)?;
             let (output, rounds) = (self.output, self.plain.len());
             let candidate = &mut self.candidates[index];
@@ -134,18 +135,11 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// Those still open, in an order drawn by lot (Fisher and Yates): what comes behind what changes from round to round.
-    fn order(&mut self) -> Vec<usize> {
-        let mut order: Vec<usize> =
+    /// Those still open, in an order drawn by lot: what comes behind what changes from round to round.
+    fn open_by_lot(&mut self) -> Vec<usize> {
+        let open: Vec<usize> =
             (0..self.candidates.len()).filter(|index| !self.candidates[*index].done).collect();
-        for last in (1..order.len()).rev() {
-            // Marsaglia's xorshift64.
-            self.random ^= self.random << 13;
-            self.random ^= self.random >> 7;
-            self.random ^= self.random << 17;
-            order.swap(last, (self.random % (last as u64 + 1)) as usize);
-        }
-        order
+        self.order.shuffled(open.len()).into_iter().map(|at| open[at]).collect()
     }
 
     fn timed(&mut self, index: Option<usize>, began: Instant) -> Result<TimedRun, Failure> {
