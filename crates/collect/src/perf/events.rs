@@ -145,6 +145,10 @@ fn ring_bytes(cpus: usize) -> usize {
     1 << (ALL_RINGS / cpus.max(1)).clamp(2 * RING_LEAST, most).ilog2()
 }
 
+/// As [`OpenTarget`]'s thread: whoever runs on the CPU. The kernel allows it to root, to CAP_PERFMON, and from
+/// `kernel.perf_event_paranoid` 0 down.
+const ALL_THREADS: Tid = Tid(-1);
+
 impl Opened {
     pub(super) fn on_launch(child: Pid, settings: &Settings) -> Result<Opened, OpenError> {
         Opened::open(&[Tid(child.0)], settings, &[Flag::Disabled, Flag::EnableOnExec])
@@ -161,8 +165,7 @@ impl Opened {
 
     pub(super) fn on_machine(settings: &Settings) -> Result<Opened, OpenError> {
         let exclude = [Flag::ExcludeHv, Flag::ExcludeIdle];
-        let everybody = [super::tracepoint::ALL_THREADS];
-        let opened = Opened::on_cpus(&everybody, settings, &[Flag::Disabled], &exclude)?;
+        let opened = Opened::on_cpus(&[ALL_THREADS], settings, &[Flag::Disabled], &exclude)?;
         if opened.clocks.is_empty() {
             return Err(OpenError::Gone);
         }

@@ -7,7 +7,6 @@
 mod events;
 mod record;
 mod switches;
-pub mod tracepoint;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};

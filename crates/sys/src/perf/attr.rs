@@ -33,7 +33,6 @@ pub enum SampleField {
     Callchain = 1 << 5,
     Cpu = 1 << 7,
     Period = 1 << 8,
-    Raw = 1 << 10,
     RegsUser = 1 << 12,
     StackUser = 1 << 13,
     Identifier = 1 << 16,
@@ -64,7 +63,6 @@ pub enum Flag {
 }
 
 const PERF_TYPE_SOFTWARE: u32 = 1;
-const PERF_TYPE_TRACEPOINT: u32 = 2;
 const PERF_FORMAT_LOST: u64 = 1 << 4;
 
 /// The kernel's `struct perf_event_attr` as of PERF_ATTR_SIZE_VER5 (Linux 4.8): the newest size whose fields are
@@ -100,13 +98,6 @@ impl Attr {
     #[must_use]
     pub fn software(event: SoftwareEvent) -> Attr {
         Attr { kind: PERF_TYPE_SOFTWARE, size: 112, config: event as u64, ..Attr::default() }
-    }
-
-    /// A tracepoint of the kernel by the number in its `format` file, counting only: a sample of it carries the
-    /// tracepoint's record in [`SampleField::Raw`].
-    #[must_use]
-    pub fn tracepoint(id: u64) -> Attr {
-        Attr { kind: PERF_TYPE_TRACEPOINT, size: 112, config: id, ..Attr::default() }
     }
 
     /// What every sampling event of a recording carries (parsed by `collect::perf::record`): the calibration of a

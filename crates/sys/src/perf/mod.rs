@@ -8,12 +8,10 @@
 mod attr;
 mod event;
 mod ring;
-mod tracefs;
 
 pub use attr::{Attr, Flag, SampleField, SoftwareEvent};
 pub use event::{Counting, Event, FakeOpen, OpenTarget, fake_open, open, open_counting_lost};
 pub use ring::Ring;
-pub use tracefs::TraceFs;
 
 /// Bits of `sample_regs_user` and their order for the three registers that unwinding needs.
 /// x86-64: `arch/x86/include/uapi/asm/perf_regs.h`; aarch64: `arch/arm64/include/uapi/asm/perf_regs.h`.
