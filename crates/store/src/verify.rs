@@ -196,7 +196,7 @@ pub const INVARIANTS: &[Invariant] = &[
     ),
     invariant(
         "waits-proper",
-        "a row of waits stands for at least one, and one wait is no longer than its span",
+        "a row of waits stands for at least one, and none began before the recording",
         threading::waits_proper,
     ),
     invariant(

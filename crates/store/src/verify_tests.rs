@@ -403,7 +403,7 @@ const BREAKS: &[Break] = &[
     ("stacks-exist", |r| r.waits[0].stack = Some(StackId(2))),
     ("times-within-run", |r| r.waits[0].time = Nanos(9_971)),
     ("waits-proper", |r| r.waits[0].waits = 0),
-    ("waits-proper", |r| r.waits[0].waited = Nanos(31)),
+    ("waits-proper", |r| r.waits[0].waited = Nanos(131)),
     ("windows-add-up", |r| r.thread_times[0].running = Nanos(1001)),
     ("windows-add-up", |r| r.concurrency[0].duration = Nanos(99)),
     ("kernel-entries-proper", |r| r.kernel_entries.push(entry(0, 0))),

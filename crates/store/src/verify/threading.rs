@@ -6,16 +6,19 @@ use base::Nanos;
 
 use super::{Report, Subject};
 
-/// A row of waits stands for some, and fits into its span.
+/// A row of waits stands for some, and none of them began before the recording.
 pub(super) fn waits_proper(subject: &Subject<'_>, report: &mut Report) {
     for wait in &subject.recording.waits {
         let Nanos(time) = wait.time;
         if wait.waits == 0 {
             report.add(|| format!("the row of thread {} at {time} ns has no waits", wait.tid));
         }
-        // Of several, those that began before the window reach out of its front.
-        if wait.waits == 1 && wait.waited > wait.span {
-            report.add(|| format!("thread {} waited longer than its span at {time} ns", wait.tid));
+        // They ended in their span, and may reach out of its front: the last window is shorter than the others.
+        let longest = u128::from(time) + u128::from(wait.span.0);
+        if u128::from(wait.waited.0) > u128::from(wait.waits) * longest {
+            report.add(|| {
+                format!("thread {} waited before the recording began, at {time} ns", wait.tid)
+            });
         }
     }
 }
