@@ -1,0 +1,138 @@
+//! The invariants of what happened when: samples, faults, threads, counters, losses.
+
+use std::collections::{HashMap, HashSet};
+
+use base::{Nanos, Pid, Tid};
+use facts::{CounterKind, FaultKind, LostSource, RunState, ThreadEventKind};
+
+use super::{Report, Subject, allocations};
+
+pub(super) fn times_within_run(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let samples = recording.samples.iter().map(|fact| ("sample", fact.time));
+    let faults = recording.faults.iter().map(|fact| ("fault", fact.time));
+    let mappings = recording.mappings.iter().map(|fact| ("mapping", fact.time));
+    let threads = recording.thread_events.iter().map(|fact| ("thread event", fact.time));
+    let lost = recording.lost.iter().map(|fact| ("loss", fact.time));
+    let gauges = recording.gauges.iter().map(|fact| ("gauge", fact.time));
+    let bursts = recording.bursts.iter().map(|fact| ("burst", fact.time));
+    let refused = recording.burst_refusals.iter().map(|fact| ("refused burst", fact.time));
+    let blocks = recording.allocations.iter().map(|fact| ("heap block", fact.time));
+    let freed = recording.releases.iter().map(|fact| ("freed heap block", fact.time));
+    let program = samples.chain(faults).chain(mappings).chain(threads).chain(bursts);
+    let regions = recording.regions.iter().map(|fact| ("region", fact.time));
+    let ended = recording.region_ends.iter().map(|fact| ("end of a region", fact.time));
+    let globals = recording.globals.iter().map(|fact| ("variable", fact.time));
+    let program = program.chain(blocks).chain(freed);
+    let program = program.chain(regions).chain(ended).chain(globals);
+    let waits = recording.waits.iter().map(|fact| ("wait", fact.time + fact.span));
+    let windows = recording.thread_times.iter().map(|fact| ("time of a thread", fact.time));
+    let program = program.chain(waits).chain(windows);
+    let entries = recording.kernel_entries.iter().map(|fact| ("entry into the kernel", fact.time));
+    let program = program.chain(entries);
+    let sums = allocations::stacks_of_sums(recording).map(|(what, time, _)| (what, time));
+    let end = recording.run.elapsed_ns;
+    for (what, time) in program.chain(sums).chain(refused).chain(lost).chain(gauges) {
+        if time.0 > end {
+            report.add(|| format!("a {what} at {} ns of {end}", time.0));
+        }
+    }
+}
+
+pub(super) fn sorted_by_time(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let samples = recording.samples.windows(2).map(|pair| (pair[0].time, pair[1].time));
+    let faults = recording.faults.windows(2).map(|pair| (pair[0].time, pair[1].time));
+    for (before, after) in samples.chain(faults).filter(|(before, after)| before > after) {
+        report.add(|| format!("{} ns comes before {} ns", before.0, after.0));
+    }
+}
+
+pub(super) fn weights_positive(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let samples = recording.samples.iter().map(|fact| ("sample", fact.time, fact.weight.0));
+    let faults = recording.faults.iter().map(|fact| ("fault", fact.time, fact.weight));
+    for (what, time, _) in samples.chain(faults).filter(|(_, _, weight)| *weight == 0) {
+        report.add(|| format!("the {what} at {} ns weighs nothing", time.0));
+    }
+}
+
+/// Ids of threads are used again, so that a second start is fine after an exit.
+pub(super) fn threads_in_order(subject: &Subject<'_>, report: &mut Report) {
+    let mut events: Vec<_> = subject.recording.thread_events.iter().collect();
+    events.sort_by_key(|event| event.time);
+    let mut alive: HashMap<(Pid, Tid), bool> = HashMap::new();
+    for event in events {
+        let state = alive.entry((event.pid, event.tid)).or_insert(false);
+        let fits = match event.kind {
+            ThreadEventKind::Start => !std::mem::replace(state, true),
+            ThreadEventKind::Exit => std::mem::replace(state, false),
+            ThreadEventKind::Exec | ThreadEventKind::Rename => true,
+        };
+        if !fits {
+            report.add(|| {
+                let what = if event.kind == ThreadEventKind::Start {
+                    "starts twice"
+                } else {
+                    "exits without a start"
+                };
+                format!("thread {} {what} at {} ns", event.tid, event.time.0)
+            });
+        }
+    }
+}
+
+pub(super) fn counters_once(subject: &Subject<'_>, report: &mut Report) {
+    let counters = &subject.recording.counters;
+    for (row, counter) in counters.iter().enumerate() {
+        if counters[..row].iter().any(|before| before.kind == counter.kind) {
+            report.add(|| format!("{:?} again", counter.kind));
+        }
+    }
+}
+
+pub(super) fn losses_counted(subject: &Subject<'_>, report: &mut Report) {
+    for lost in subject.recording.lost.iter().filter(|lost| lost.count == 0) {
+        report.add(|| format!("{:?} at {} ns", lost.source, lost.time.0));
+    }
+}
+
+pub(super) fn thinning_noted(subject: &Subject<'_>, report: &mut Report) {
+    let run = &subject.recording.run;
+    let thinned = subject.recording.lost(LostSource::Thinned);
+    let noted = run.notes.iter().any(|note| note.contains("thinned"));
+    if thinned > 0 && run.state == RunState::Complete && !noted {
+        report.add(|| format!("{thinned} samples were thinned out without a note"));
+    }
+}
+
+/// Allows for one sampling period per thread on top: a short run has few samples.
+pub(super) fn weights_within_cpu_time(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let Some(counted) = recording.counter(CounterKind::TaskClock) else { return };
+    let sampled: f64 = recording.samples.iter().map(|sample| sample.weight.seconds()).sum();
+    let threads: HashSet<_> = recording.samples.iter().map(|sample| sample.tid).collect();
+    let slack = threads.len() as f64 * Nanos(recording.run.collector.sampling_period_ns).seconds();
+    let limit = Nanos(counted).seconds() * 1.05 + slack;
+    if sampled > limit {
+        report.add(|| format!("{sampled:.6} s sampled, at most {limit:.6} s expected"));
+    }
+}
+
+pub(super) fn faults_within_count(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let kinds = [
+        (FaultKind::Minor, CounterKind::MinorFaults),
+        (FaultKind::Major, CounterKind::MajorFaults),
+    ];
+    for (kind, counter) in kinds {
+        let Some(counted) = recording.counter(counter) else { continue };
+        let faults = recording.faults.iter().filter(|fault| fault.kind == kind);
+        let largest = faults.clone().map(|fault| fault.weight).max().unwrap_or(0);
+        let sampled = faults.fold(0_u64, |sum, fault| sum.saturating_add(fault.weight));
+        let limit = (counted as f64).mul_add(1.05, largest as f64);
+        if sampled as f64 > limit {
+            report.add(|| format!("{sampled} {kind:?} faults sampled of {counted} counted"));
+        }
+    }
+}
