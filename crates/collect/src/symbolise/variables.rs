@@ -11,7 +11,8 @@ use facts::{Global, Mapping, Module, ModuleKind};
 use symbols::{Demangle, Elf, LoadBias, Variables};
 use sys::map::FileMap;
 
-use super::{Options, debug_file, file_name};
+use super::file::debug_file;
+use super::{Options, file_name};
 use crate::recorder::is_our_agent;
 
 /// Variables of one module that are taken, the largest first.

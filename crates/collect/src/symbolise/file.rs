@@ -1,0 +1,135 @@
+//! The symbols of a module that has a file: the file itself, its separate debug file, and what is wrong with them.
+
+use std::path::{Path, PathBuf};
+
+use symbols::{Demangle, Elf, ModuleImage, Problem};
+use sys::map::FileMap;
+
+use super::{Collector, Options};
+use crate::recorder::is_our_agent;
+
+/// What code of the preloaded library is called: what it costs is ours, not the program's.
+const AGENT_FUNCTION: &str = "[fathom agent]";
+
+/// Names the functions of a module that has a file.
+pub(super) fn look_up(collector: &mut Collector<'_>, options: &Options, demangle: Demangle) {
+    let module = collector.job.module;
+    if is_our_agent(&module.path) {
+        // Its `malloc` is not the program's: all of our code is one row, marked as ours.
+        return collector.look_up_names(|_| Some(AGENT_FUNCTION.to_owned()));
+    }
+    if module.path.ends_with(" (deleted)") {
+        return collector.shared_problem(
+            "deleted or replaced while the program ran, so functions cannot be named",
+            None,
+            "collect again and leave such files alone meanwhile",
+        );
+    }
+    let path = Path::new(&module.path);
+    let map = match FileMap::open(path) {
+        Ok(map) => map,
+        Err(error) => {
+            return collector.problem(format!("cannot be opened for its symbols: {error}"));
+        }
+    };
+    let elf = match Elf::parse(&map) {
+        Ok(elf) => elf,
+        Err(error) => return collector.problem(error),
+    };
+    if let Some(recorded) = &module.build_id
+        && elf.build_id().as_ref() != Some(recorded)
+    {
+        let now = elf.build_id();
+        let now = now.as_deref().unwrap_or("none");
+        return collector.shared_problem(
+            "replaced since the recording, so functions cannot be named",
+            Some(format!("build-id {recorded} then, {now} now")),
+            "collect again",
+        );
+    }
+    let mut rejected = Vec::new();
+    let debug = debug_file(path, &elf, options, &mut rejected);
+    let debug_elf = debug.as_ref().and_then(|(_, map)| Elf::parse(map).ok());
+    let (link, referrer) = match (&debug, &debug_elf) {
+        (Some((path, _)), Some(elf)) => (elf.alternate_link(), path.as_path()),
+        _ => (elf.alternate_link(), path),
+    };
+    let alternate = link.and_then(|link| {
+        let places =
+            symbols::alternate_file_candidates(referrer, &link, &options.debug_directories);
+        first_match(places, &mut rejected, |elf| symbols::check_alternate_file(&link, elf))
+    });
+    let alternate_elf = alternate.as_ref().and_then(|(_, map)| Elf::parse(map).ok());
+    let image = ModuleImage::new(elf, debug_elf, alternate_elf);
+    let table = image.symbol_table(demangle);
+    collector.look_up_table(&table);
+    collector.add_types(&image);
+    let problems = table.problems();
+    if problems.is_empty() {
+        collector.tell_poor_coverage();
+    }
+    for problem in problems {
+        collector.shared_problem(problem.what(), problem.detail(), advice(&problem));
+    }
+    for sentence in rejected {
+        collector.problem(sentence);
+    }
+}
+
+/// What the user can do about a problem.
+fn advice(problem: &Problem) -> &'static str {
+    match problem {
+        Problem::SymbolTableOnly | Problem::ExportedSymbolsOnly | Problem::NoSymbols => {
+            "build with -g or install debug symbols (Debian: packages ending in -dbgsym or -dbg)"
+        }
+        Problem::AlternateMissing { .. } => "reinstall the debug symbols",
+        Problem::SplitDebugInformation { .. } => "build without -gsplit-dwarf",
+        Problem::DamagedDebugInformation { .. }
+        | Problem::Compressed { .. }
+        | Problem::Absurd { .. } => "",
+    }
+}
+
+/// The separate debug file of a module without debug information of its own. `rejected` gets a sentence for each
+/// file that was found but is not the right one, unless a right one was found.
+pub(super) fn debug_file(
+    path: &Path,
+    elf: &Elf<'_>,
+    options: &Options,
+    rejected: &mut Vec<String>,
+) -> Option<(PathBuf, FileMap)> {
+    if elf.has_debug_information() {
+        return None;
+    }
+    // The loader was told a path with symbolic links; debug packages know the real one.
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let places = symbols::debug_file_candidates(
+        &real,
+        elf.build_id().as_deref(),
+        elf.debug_link().as_ref(),
+        &options.debug_directories,
+    );
+    first_match(places, rejected, |candidate| symbols::check_debug_file(elf, candidate))
+}
+
+fn first_match(
+    places: Vec<PathBuf>,
+    rejected: &mut Vec<String>,
+    check: impl Fn(&Elf<'_>) -> Result<(), symbols::DebugFileMismatch>,
+) -> Option<(PathBuf, FileMap)> {
+    let mut wrong = Vec::new();
+    for place in places {
+        // A candidate that is not there is the normal case.
+        let Ok(map) = FileMap::open(&place) else { continue };
+        let verdict = match Elf::parse(&map) {
+            Ok(elf) => check(&elf).map_err(|mismatch| mismatch.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match verdict {
+            Ok(()) => return Some((place, map)),
+            Err(reason) => wrong.push(format!("its debug file {} {reason}", place.display())),
+        }
+    }
+    rejected.extend(wrong);
+    None
+}
