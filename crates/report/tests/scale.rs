@@ -74,3 +74,13 @@ fn times_alone_and_too_few() {
     golden("scale_times_alone.txt", &Document::Scale(Box::new(scale)).text(100, false));
     assert!(Scale::new(&ScaleInput::default()).is_none());
 }
+
+#[test]
+fn rates_that_are_missing_have_their_reason() {
+    let mut input = saturated();
+    let collected = input.points[2].collected.as_mut().expect("collected");
+    collected.flop_rate = Metric::unavailable("GFLOP/s", "no burst was taken");
+    let text = Document::Scale(Box::new(Scale::new(&input).expect("times"))).text(100, false);
+    assert_eq!(text.matches("GFLOP/s: n/a, no burst was taken.").count(), 1, "{text}");
+    assert!(!text.contains("GB/s: n/a"), "{text}");
+}

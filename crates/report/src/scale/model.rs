@@ -1,10 +1,12 @@
 //! The table of `fathom scale`, and what must be known before quoting it.
 
+use std::collections::BTreeSet;
+
 use analysis::interval::median;
 use analysis::scaling::Scaling;
 use facts::{Evidence, Metric};
 
-use super::{ScaleInput, ScalePoint, metric};
+use super::{Collected, ScaleInput, ScalePoint, metric};
 use crate::table::{Cell, Column, Look, Table};
 
 /// Without repeats there are no intervals; below this many they come mostly from other numbers of threads.
@@ -156,6 +158,16 @@ pub(super) fn notes(input: &ScaleInput, found: &Scaling) -> Vec<String> {
              time of the others.",
             first.result, last.result
         ));
+        for (name, rate) in [
+            ("GFLOP/s", (|point| &point.flop_rate) as fn(&Collected) -> &Metric),
+            ("GB/s", |point| &point.bandwidth),
+        ] {
+            let missing = collected.iter().filter(|point| rate(point).value.is_none());
+            let reasons: BTreeSet<&str> = missing
+                .map(|point| rate(point).note.as_deref().unwrap_or("not recorded"))
+                .collect();
+            notes.extend(reasons.iter().map(|reason| format!("{name}: n/a, {reason}.")));
+        }
         let seen: Vec<f64> = collected.iter().filter_map(|one| one.threads.value).collect();
         if seen.len() > 1 && seen.iter().all(|threads| *threads == seen[0]) {
             notes.push(format!(
