@@ -48,7 +48,7 @@ fn main() {
     seed("symbols_names", "cpp", b"_ZNSt6vectorIiSaIiEE9push_backERKi");
     seed("symbols_names", "rust", b"_RNvCs1234_7mycrate3foo");
     seed("symbols_names", "legacy", b"_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE");
-    seed("collect_proc_maps", "file", b"7f00-7fff r-xp 00001000 08:01 42   /usr/lib/a b.so");
+    seed("tracee_proc_maps", "file", b"7f00-7fff r-xp 00001000 08:01 42   /usr/lib/a b.so");
     seed("machine_snapshot", "here", machine().as_bytes());
     seed("facts_records", "some", &[0, 9, 2, 0xc8, 1, 0, 2, 3, 1, 2, 1, 1, 0, 0]);
     seed_accesses();

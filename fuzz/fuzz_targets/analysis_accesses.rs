@@ -2,8 +2,8 @@
 //! Any code, layout of records and records as what a burst left: the input is two lengths, the code, the layout's text,
 //! and the encoded records of block 0.
 
-use analysis::accesses::{TracedCode, accesses};
-use analysis::{Key, Profile, Selection};
+use analysis::accesses::accesses;
+use analysis::{Key, Profile, Selection, TracedCode};
 use base::{BlockId, BurstId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
 use facts::{Block, Burst, BurstEnd, BurstFlavour, CodePiece, Recording, Records};
 use libfuzzer_sys::fuzz_target;

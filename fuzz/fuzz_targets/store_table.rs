@@ -3,29 +3,12 @@
 
 use fathom_fuzz::{complete_result, read_it};
 use libfuzzer_sys::fuzz_target;
-
-const TABLES: [&str; 14] = [
-    "modules",
-    "mappings",
-    "stacks",
-    "samples",
-    "faults",
-    "threads",
-    "lost",
-    "counters",
-    "gauges",
-    "frames",
-    "blocks",
-    "bursts",
-    "records",
-    "burst_refusals",
-    "core_floors",
-];
+use store::Table;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((choice, bytes)) = bytes.split_first() else { return };
-    let table = TABLES[usize::from(*choice) % TABLES.len()];
-    let file = complete_result().join(format!("{table}.parquet"));
+    let table = Table::ALL[usize::from(*choice) % Table::ALL.len()];
+    let file = complete_result().join(format!("{}.parquet", table.name()));
     let before = std::fs::read(&file).expect("the table is there");
     std::fs::write(&file, bytes).expect("the table can be replaced");
     read_it(complete_result());

@@ -45,14 +45,15 @@ fn begin(name: &str) -> (PathBuf, Run, store::Writer) {
     (directory, run, writer)
 }
 
-/// What every command does with a result: it is opened, checked, and counted together.
+/// What every command does with a result: it is opened, checked, and every view of it is made.
 pub fn read_it(directory: &Path) {
     let _ = store::verify(directory);
     if let Ok(opened) = store::open(directory) {
-        let recording = &opened.recording;
-        let code = analysis::TracedCode::read(recording);
-        let profile = analysis::Profile::with_addresses(recording, code.addresses());
-        let everything = analysis::Selection::default();
-        std::hint::black_box(analysis::accesses::accesses(&profile, &code, &everything, &[]));
+        let prepared = report::Prepared::new(&opened.recording);
+        for (view, _) in report::View::ALL {
+            let options = report::Options { view, ..report::Options::default() };
+            let document = report::build_prepared(&prepared, &options, &|_| None);
+            std::hint::black_box(document.map(|document| document.text(100, false)).is_ok());
+        }
     }
 }

@@ -40,7 +40,7 @@ const BEFORE: [Step; 2] = [
     },
 ];
 
-const AFTER: [Step; 3] = [
+const AFTER: [Step; 4] = [
     Step {
         name: "format",
         program: "cargo",
@@ -54,6 +54,24 @@ const AFTER: [Step; 3] = [
         arguments: &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"],
         probe: &["clippy", "--version"],
         remedy: "rustup component add clippy",
+    },
+    Step {
+        name: "fuzz targets",
+        program: "cargo",
+        // A workspace of its own, which nothing else here would notice to be broken; fuzzing takes a nightly compiler.
+        arguments: &[
+            "check",
+            "--quiet",
+            "--locked",
+            "--manifest-path",
+            "fuzz/Cargo.toml",
+            "--target-dir",
+            "target",
+            "--bins",
+            "--examples",
+        ],
+        probe: &[],
+        remedy: "",
     },
     Step {
         name: "licences",
