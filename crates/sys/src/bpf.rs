@@ -11,6 +11,8 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use crate::perf::Event;
+
 const MAP_CREATE: libc::c_long = 0;
 const MAP_LOOKUP: libc::c_long = 1;
 const MAP_UPDATE: libc::c_long = 2;
@@ -140,21 +142,40 @@ pub struct AttachError {
 #[derive(Debug)]
 pub struct Program {
     program: OwnedFd,
-    _link: OwnedFd,
+    _link: Option<OwnedFd>,
+}
+
+/// What a program is run at (`enum bpf_prog_type`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+enum Place {
+    PerfEvent = 7,
+    RawTracepoint = 17,
 }
 
 impl Program {
     /// Loads a program and has it run at a tracepoint; its context is the array of the tracepoint's arguments. ENOENT:
     /// this kernel has no such tracepoint.
     pub fn attach(tracepoint: &CStr, words: &[u64]) -> Result<Program, AttachError> {
-        let program = load(words)?;
+        let program = load(Place::RawTracepoint, words)?;
         let mut attr = [tracepoint.as_ptr() as u64, u64::from(program.as_raw_fd() as u32)];
         // Safety: a name that ends with NUL, and a descriptor.
         let link = owned(unsafe {
             bpf(RAW_TRACEPOINT_OPEN, attr.as_mut_ptr().cast(), size_of_val(&attr))
         });
         match link {
-            Ok(link) => Ok(Program { program, _link: link }),
+            Ok(link) => Ok(Program { program, _link: Some(link) }),
+            Err(error) => Err(AttachError { error, log: String::new() }),
+        }
+    }
+
+    /// Loads a program and has it run instead of each record that these events would write, for as long as they are open;
+    /// its context is of no use here. An event has one program at most (Linux 4.9).
+    pub fn attach_to_events(events: &[Event], words: &[u64]) -> Result<Program, AttachError> {
+        let program = load(Place::PerfEvent, words)?;
+        let attached = events.iter().try_for_each(|event| event.run_instead_of_record(&program));
+        match attached {
+            Ok(()) => Ok(Program { program, _link: None }),
             Err(error) => Err(AttachError { error, log: String::new() }),
         }
     }
@@ -175,15 +196,14 @@ impl Program {
     }
 }
 
-fn load(words: &[u64]) -> Result<OwnedFd, AttachError> {
-    const RAW_TRACEPOINT: u32 = 17; // enum bpf_prog_type
+fn load(place: Place, words: &[u64]) -> Result<OwnedFd, AttachError> {
     // The words are made by this program, which is under MIT or Apache; helpers that the kernel keeps for programs under
     // the GPL ask for a licence that goes with it.
     let licence = c"Dual MIT/GPL";
     let attempt = |log: &mut [u8]| {
         // Offsets in bytes: prog_type 0, insn_cnt 4, insns 8, license 16, log_level 24, log_size 28, log_buf 32.
         let mut attr = [0u64; 5];
-        attr[0] = u64::from(RAW_TRACEPOINT) | (words.len() as u64) << 32;
+        attr[0] = u64::from(place as u32) | (words.len() as u64) << 32;
         attr[1] = words.as_ptr() as u64;
         attr[2] = licence.as_ptr() as u64;
         if !log.is_empty() {

@@ -6,9 +6,10 @@
 //! Where programs are refused, the machine's own counts in `/proc` are what there is (`counts.rs`).
 //! What not: call stacks and addresses of faults (the sampler has them), what it means.
 //!
-//! A page fault has a tracepoint at its begin only, so its time is none of these: the sampler's kernel stacks have it. A
-//! program at both ends of the kernel's fault handler would tell each one's time; it costs twice as much and not every
-//! kernel allows it. What the processor needs to get into the kernel and out, some 100 ns, is in no entry's time.
+//! A page fault has a tracepoint at its begin only. Its end is where the kernel counts it, as a software event of perf
+//! (`mm_account_fault`, mm/memory.c), at which a program may be run too. Where that is refused, faults are counted as they
+//! begin and their time is sampled. What the processor needs to get into the kernel and out, some 100 ns, is in no entry's
+//! time.
 //! Assumption: thread numbers are those of the first pid name space; in another one the programs would see other
 //! numbers than we do, so they are not used there.
 
@@ -25,12 +26,14 @@ use std::ffi::CStr;
 use base::{CpuId, Nanos, Pid, Tid};
 use facts::{Fact, KernelCause, KernelEntry, LostSource, SinkError};
 use sys::bpf::{AttachError, Map, MapKind, Program};
+use sys::perf::{Attr, Counting, Event, Flag, OpenTarget, SoftwareEvent};
 
+use crate::perf::ALL_THREADS;
 use crate::ptrace_sampler::thread_name;
 use crate::recorder::Recorder;
 use counts::Counts;
 use names::Names;
-use programs::{Work, program};
+use programs::{Faults, Work, program};
 use tables::{CPU_BYTES, KEY_BYTES, SLOT_BYTES, Tables, VALUE_BYTES, cause};
 
 /// Room for different (thread, cause, CPU); 6 MB of the kernel's memory.
@@ -44,9 +47,7 @@ const BIN: Nanos = Nanos(100_000_000);
 const FACTS_PER_WIDTH: u64 = 200_000;
 
 /// Which tracepoint does what. Interrupts of the processor are x86's own.
-const TRACEPOINTS: [(&CStr, Work); 13] = [
-    (c"page_fault_user", Work::FaultInProgram),
-    (c"page_fault_kernel", Work::FaultInKernel),
+const TRACEPOINTS: [(&CStr, Work); 11] = [
     (c"sched_switch", Work::Switches),
     (c"sched_wakeup", Work::Wakes),
     (c"sched_wakeup_new", Work::Wakes),
@@ -98,6 +99,8 @@ pub fn try_here(cpus: &[CpuId]) -> Result<(), TraceError> {
 struct Programs {
     tables: Tables,
     running: Vec<Program>,
+    /// Ends of page faults, where programs may be run at them.
+    fault_ends: Vec<Event>,
     before: HashMap<Key, [u64; 3]>,
     announced: HashSet<(Pid, Tid)>,
 }
@@ -201,7 +204,8 @@ impl KernelTrace {
             let word =
                 |at: usize| u32::from_le_bytes([key[at], key[at + 1], key[at + 2], key[at + 3]]);
             let Some((cause, name)) = self.names.of(word(8)) else { continue };
-            let timed = cause.is_entry() && cause != KernelCause::PageFault;
+            let timed =
+                cause.is_entry() && (cause != KernelCause::PageFault || programs.times_faults());
             fresh.push(KernelEntry {
                 time: now,
                 length,
@@ -273,6 +277,7 @@ impl Programs {
         let mut programs = Programs {
             tables,
             running: Vec::new(),
+            fault_ends: Vec::new(),
             before: HashMap::new(),
             announced: HashSet::new(),
         };
@@ -288,7 +293,18 @@ impl Programs {
                 notes.push(format!("interrupts of the kind {name} are not seen: {error}"));
             }
         }
-        for (name, work) in TRACEPOINTS {
+        let faults = match programs.watch_fault_ends(cpus) {
+            Ok(()) => Faults::Timed,
+            Err(error) => {
+                notes.push(format!("the time of page faults is sampled, not counted: {error}"));
+                Faults::Counted
+            }
+        };
+        let faults = [
+            (c"page_fault_user", Work::FaultInProgram(faults)),
+            (c"page_fault_kernel", Work::FaultInKernel(faults)),
+        ];
+        for (name, work) in faults.into_iter().chain(TRACEPOINTS) {
             match Program::attach(name, &program(work, &programs.tables)) {
                 Ok(program) => programs.running.push(program),
                 Err(error) if matches!(work, Work::CallBegins | Work::CallEnds) => {
@@ -322,11 +338,33 @@ impl Programs {
         })
     }
 
+    /// Each fault that is served is counted as minor or as major.
+    fn watch_fault_ends(&mut self, cpus: &[CpuId]) -> Result<(), AttachError> {
+        let refused = |error| AttachError { error, log: String::new() };
+        let mut ends = Vec::new();
+        for event in [SoftwareEvent::MinorFaults, SoftwareEvent::MajorFaults] {
+            let attr = Attr::software(event).period(1).flags(&[Flag::Disabled]);
+            for cpu in cpus {
+                let target = OpenTarget { tid: ALL_THREADS, cpu: Some(*cpu) };
+                ends.push(sys::perf::open(&attr, target).map_err(refused)?);
+            }
+        }
+        let program = program(Work::FaultEnds, &self.tables);
+        self.running.push(Program::attach_to_events(&ends, &program)?);
+        ends.iter().try_for_each(|event| event.set(Counting::On)).map_err(refused)?;
+        self.fault_ends = ends;
+        Ok(())
+    }
+
     fn watch_vector(&mut self, name: &str, end: &str, work: Work) -> Result<(), AttachError> {
         let name = std::ffi::CString::new(format!("{}_{end}", name.replace(' ', "_")));
         let name = name.map_err(|error| AttachError { error: error.into(), log: String::new() })?;
         self.running.push(Program::attach(&name, &program(work, &self.tables))?);
         Ok(())
+    }
+
+    fn times_faults(&self) -> bool {
+        !self.fault_ends.is_empty()
     }
 
     /// What every entry grew by since the last call.

@@ -1,7 +1,7 @@
 //! The programs that the kernel runs at each entry: they take the time and add it up.
 //!
 //! ```text
-//!   slot  (per thread)  excluded, waited, switched out at, whose, system call + 1, its begin
+//!   slot  (per thread)  excluded, waited, switched out at, whose, system call + 1, its begin, kind of fault, its begin
 //!   cpu   (per CPU)     last switch at, waited for the CPU, interrupt's begin, soft interrupt's begin
 //!   begin               time, excluded, waited                                at that moment
 //!   entry (thread, cause, CPU) -> count, own time, time waited
@@ -40,11 +40,22 @@ pub enum Work {
     /// The CPU goes from the thread in argument 1 to that in 2; 0 says preempted, 3 is the old thread's state.
     Switches,
     /// The program touches a page that must be made or fetched first.
-    FaultInProgram,
+    FaultInProgram(Faults),
     /// The kernel does.
-    FaultInKernel,
+    FaultInKernel(Faults),
+    /// The page is there.
+    FaultEnds,
     /// Something of this cause happens, with a number in argument 0.
     Counts(u32),
+}
+
+/// Whether page faults are watched at both ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Faults {
+    /// Counted as they begin.
+    Counted,
+    /// Counted and timed as they end.
+    Timed,
 }
 
 const KEY: i16 = -16;
@@ -63,6 +74,8 @@ mod slot {
     pub const OWNER: i16 = 24;
     pub const CALL_NUMBER: i16 = 32;
     pub const CALL: i16 = 40;
+    pub const FAULT_NUMBER: i16 = 64;
+    pub const FAULT: i16 = 72;
 }
 
 /// Offsets in a CPU's state.
@@ -86,7 +99,7 @@ pub fn program(work: Work, tables: &Tables) -> Vec<u64> {
             writer.note_ready(0);
         }
         // What is only counted is counted at half the cost.
-        Work::FaultInProgram => writer.count(cause::FAULT, None),
+        Work::FaultInProgram(Faults::Counted) => writer.count(cause::FAULT, None),
         Work::Counts(kind) => writer.count(kind, Some(0)),
         _ => {
             writer.find_out_who(out);
@@ -147,8 +160,10 @@ impl Writer<'_> {
                 self.add_entry();
             }
             Work::Switches => self.switches(),
-            Work::FaultInKernel => self.fault_in_kernel(out),
-            Work::FaultInProgram | Work::Counts(_) | Work::Wakes => {}
+            Work::FaultInProgram(_) => self.fault_begins(0),
+            Work::FaultInKernel(faults) => self.fault_in_kernel(faults, out),
+            Work::FaultEnds => self.fault_ends(out),
+            Work::Counts(_) | Work::Wakes => {}
         }
     }
 
@@ -201,7 +216,7 @@ impl Writer<'_> {
         self.code.jump(When::Same(R1, R2), mine);
         // Another thread had it: ended, or as many numbers away as there are slots.
         self.code.store(Width::Word, R7, slot::OWNER, R1);
-        for stale in [slot::OUT, slot::CALL_NUMBER, slot::CALL] {
+        for stale in [slot::OUT, slot::CALL_NUMBER, slot::CALL, slot::FAULT] {
             self.code.store_number(Width::Word, R7, stale, 0);
         }
         self.code.place(mine);
@@ -328,14 +343,40 @@ impl Writer<'_> {
 
     /// A sampler that copies the stack of a thread runs beyond its end and fails, which is no fault of the thread: one in
     /// an interrupt, and one that no system call asked for, are of that kind.
-    fn fault_in_kernel(&mut self, out: Label) {
+    fn fault_in_kernel(&mut self, faults: Faults, out: Label) {
         self.code.load(Width::Word, R1, R7, slot::CALL_NUMBER);
         self.code.jump(When::Equal(R1, 0), out);
         self.code.load(Width::Word, R1, R9, cpu::INTERRUPT);
         self.code.jump(When::NotEqual(R1, 0), out);
-        self.code.set(R1, cause::IN_KERNEL as i32);
+        if faults == Faults::Counted {
+            self.code.set(R1, cause::IN_KERNEL as i32);
+            self.cause_of(cause::FAULT);
+            self.one();
+            return self.add_entry();
+        }
+        // A sampler of faults copies the stack while a fault is served: the one that began in this call goes on.
+        self.code.load(Width::Word, R1, R7, slot::FAULT);
+        self.code.load(Width::Word, R2, R7, slot::CALL);
+        self.code.subtract(R1, R2);
+        self.code.jump(When::Above(R1, 0), out);
+        self.fault_begins(cause::IN_KERNEL);
+    }
+
+    fn fault_begins(&mut self, number: u32) {
+        self.come_back();
+        self.begin(R7, slot::FAULT);
+        self.code.store_number(Width::Word, R7, slot::FAULT_NUMBER, number as i32);
+    }
+
+    /// The begin of one that ended in a signal stands until the next begins: it is not counted, as the kernel does not.
+    fn fault_ends(&mut self, out: Label) {
+        self.code.load(Width::Word, R1, R7, slot::FAULT);
+        self.code.jump(When::Equal(R1, 0), out);
+        self.come_back();
+        self.code.load(Width::Word, R1, R7, slot::FAULT_NUMBER);
+        self.code.and(R1, 1);
         self.cause_of(cause::FAULT);
-        self.one();
+        self.end(R7, slot::FAULT);
         self.add_entry();
     }
 

@@ -24,7 +24,7 @@ pub const KEY_BYTES: usize = 16;
 /// Count, own nanoseconds, nanoseconds waited: three `u64`.
 pub const VALUE_BYTES: usize = 24;
 /// Bytes of a slot.
-pub const SLOT_BYTES: usize = 64;
+pub const SLOT_BYTES: usize = 96;
 /// Bytes of a CPU's state.
 pub const CPU_BYTES: usize = 64;
 

@@ -147,7 +147,7 @@ fn ring_bytes(cpus: usize) -> usize {
 
 /// As [`OpenTarget`]'s thread: whoever runs on the CPU. The kernel allows it to root, to CAP_PERFMON, and from
 /// `kernel.perf_event_paranoid` 0 down.
-const ALL_THREADS: Tid = Tid(-1);
+pub const ALL_THREADS: Tid = Tid(-1);
 
 impl Opened {
     pub(super) fn on_launch(child: Pid, settings: &Settings) -> Result<Opened, OpenError> {

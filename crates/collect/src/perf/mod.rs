@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use base::{CpuId, Nanos, Pid, Tid};
 use facts::{FaultKind, LostSource, SinkError};
 
-pub use events::{OpenError, Opened, Settings, Stream, Totals};
+pub use events::{ALL_THREADS, OpenError, Opened, Settings, Stream, Totals};
 use record::{Record, SampleRecord};
 use switches::SwitchTracker;
 use sys::perf::Ring;

@@ -79,6 +79,7 @@ const IOC_ENABLE: libc::c_ulong = 0x2400;
 const IOC_DISABLE: libc::c_ulong = 0x2401;
 const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
 const IOC_ID: libc::c_ulong = 0x8008_2407;
+const IOC_SET_BPF: libc::c_ulong = 0x4004_2408;
 
 /// Whether an event counts at present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,6 +105,12 @@ impl Event {
     pub fn send_records_to(&self, other: &Event) -> io::Result<()> {
         // Safety: takes a file descriptor as integer.
         check(unsafe { libc::ioctl(self.fd.as_raw_fd(), IOC_SET_OUTPUT, other.fd.as_raw_fd()) })
+    }
+
+    /// Has a program of bpf(2) run instead of each record; its result says whether the record is written too.
+    pub(crate) fn run_instead_of_record(&self, program: &OwnedFd) -> io::Result<()> {
+        // Safety: takes a file descriptor as integer.
+        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), IOC_SET_BPF, program.as_raw_fd()) })
     }
 
     /// The id that stands in this event's records (PERF_SAMPLE_IDENTIFIER), those of inherited copies included.
