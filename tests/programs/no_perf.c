@@ -1,7 +1,8 @@
 /*
  * A launcher: refuses perf_event_open (with --errno N, EPERM by default) and, with --ptrace, ptrace and
- * process_vm_readv/writev, to itself and all that it starts; then runs its other arguments: what a container's
- * seccomp profile does. Prints nothing itself.   no_perf [--errno N] [--ptrace] PROGRAM ARGS...
+ * process_vm_readv/writev, or with --bpf only bpf, to itself and all that it starts; then runs its other arguments:
+ * what a container's seccomp profile does. Prints nothing itself.
+ *   no_perf [--errno N] [--ptrace | --bpf] PROGRAM ARGS...
  */
 #include "known.h"
 
@@ -29,10 +30,12 @@ static void refuse(const int *calls, int count, int error)
 
 int main(int argc, char **argv)
 {
-    int error = EPERM, count = 1, index = 1;
+    int error = EPERM, count = 1, index = 1, first = 0;
     for (; index < argc && strncmp(argv[index], "--", 2) == 0; index++) {
         if (strcmp(argv[index], "--ptrace") == 0)
             count = 4;
+        else if (strcmp(argv[index], "--bpf") == 0)
+            first = 4;
         else if (strcmp(argv[index], "--errno") == 0 && index + 1 < argc && (error = atoi(argv[index + 1])) > 0 &&
                  error < 4096)
             index++;
@@ -40,11 +43,12 @@ int main(int argc, char **argv)
             break;
     }
     if (index >= argc || strncmp(argv[index], "--", 2) == 0) {
-        fprintf(stderr, "usage: %s [--errno N] [--ptrace] PROGRAM ARGS...\n", argv[0]);
+        fprintf(stderr, "usage: %s [--errno N] [--ptrace | --bpf] PROGRAM ARGS...\n", argv[0]);
         return 2;
     }
-    const int calls[] = {SYS_perf_event_open, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev};
-    refuse(calls, count, error);
+    const int calls[] = {SYS_perf_event_open, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev,
+                         SYS_bpf};
+    refuse(calls + first, first ? 1 : count, error);
     execvp(argv[index], argv + index);
     known_impossible("start the program");
 }

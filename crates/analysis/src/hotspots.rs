@@ -54,11 +54,13 @@ pub enum Key {
     SizeClass,
     /// `call`: the function that heap blocks are asked from.
     Call,
+    /// `waker`: the thread that ends a wait.
+    Waker,
 }
 
 impl Key {
     /// All keys.
-    pub const ALL: [Key; 17] = [
+    pub const ALL: [Key; 18] = [
         Key::Function,
         Key::CallStack,
         Key::SourceLine,
@@ -76,6 +78,7 @@ impl Key {
         Key::FreeStack,
         Key::SizeClass,
         Key::Call,
+        Key::Waker,
     ];
 
     /// Those that a sample has: code and threads without any data.
@@ -109,6 +112,7 @@ impl Key {
             Key::FreeStack => "free-stack",
             Key::SizeClass => "size-class",
             Key::Call => "call",
+            Key::Waker => "waker",
         }
     }
 }

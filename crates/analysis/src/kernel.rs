@@ -1,7 +1,7 @@
 //! Entries into the kernel per cause, process, thread, CPU or bin of time.
 //!
-//! Counts and the times of system calls and interrupts are exact: the kernel added them up. The time of page faults is
-//! sampled: their share of the clock's samples, by kernel stack.
+//! Counts and the times of system calls and interrupts are exact: the kernel added them up. So is the time of page faults
+//! where it was counted; else it is sampled: their share of the clock's samples, by kernel stack.
 //! What not: what the times are a part of; that is the CPU time of the profile.
 //!
 //! Where one program was observed, process 0 stands for everybody else and for idle CPUs. Rows leave it out unless they
@@ -43,9 +43,11 @@ pub struct EntryRow {
     pub count: u64,
     /// CPU time of system calls and interrupts, each without what is inside of it.
     pub own: Nanos,
-    /// How many of `count` have no time in `own`: page faults, and everything where programs were refused.
+    /// How many of `count` have no time in `own` but samples: page faults whose end was not watched.
     pub untimed: u64,
-    /// Samples inside of page faults; those in a system call only in the row of that cause, being part of its `own`.
+    /// How many have no time at all: everything where programs were refused.
+    pub timeless: u64,
+    /// Samples inside of page faults that have no time of their own; those in a system call only in the row of that cause, being part of its `own`.
     pub faults: Weight,
     /// Time off the CPU inside of system calls.
     pub blocked: Nanos,
@@ -112,7 +114,10 @@ impl EntryRow {
         if entry.cause.is_entry() {
             match entry.own {
                 Some(own) => self.own += own,
-                None => self.untimed = plus(self.untimed, entry.count),
+                None if matches!(entry.name.as_str(), IN_PROGRAM | IN_KERNEL) => {
+                    self.untimed = plus(self.untimed, entry.count);
+                }
+                None => self.timeless = plus(self.timeless, entry.count),
             }
             self.blocked += entry.waited;
         }
@@ -130,6 +135,7 @@ impl EntryRow {
         }
         self.own += row.own;
         self.untimed = self.untimed.saturating_add(row.untimed);
+        self.timeless = self.timeless.saturating_add(row.timeless);
         if row.key.cause.as_ref().is_none_or(|(_, name)| name != IN_KERNEL) {
             self.faults.merge(&row.faults);
         }
@@ -207,8 +213,8 @@ impl Grouping<'_> {
             let name = if in_call { IN_KERNEL } else { IN_PROGRAM };
             let cause = by_cause.then(|| (KernelCause::PageFault, name.to_owned()));
             let key = self.key(sample.time, (sample.pid, sample.tid), sample.cpu, cause);
-            // Only where faults were counted: a row of samples alone would be one of no entries.
-            if let Some(row) = sums.get_mut(&key) {
+            // Only where faults were counted: a row of samples alone would be one of no entries. And not timed.
+            if let Some(row) = sums.get_mut(&key).filter(|row| row.untimed > 0) {
                 row.faults.add(sample.weight.0);
             }
         }
@@ -236,19 +242,24 @@ pub fn only_of_machine(profile: &Profile<'_>) -> bool {
     !observes_machine(profile) && entries.iter().all(|entry| entry.pid == Pid(0))
 }
 
+/// Whether the threads of the program were counted together.
+#[must_use]
+pub fn counts_together(profile: &Profile<'_>) -> bool {
+    let mut entries = profile.recording.kernel_entries.iter();
+    entries.any(|entry| entry.pid != Pid(0) && entry.tid == Tid(0))
+}
+
 /// CPU time of a row: exact where all of it was timed by the kernel, else with the sampled part's interval.
 #[must_use]
 pub fn entry_time(profile: &Profile<'_>, row: &EntryRow) -> Metric {
     let exact = Metric::counted(row.own.seconds(), "s");
-    if row.untimed == 0 {
+    if row.untimed == 0 && row.timeless == 0 {
         return exact;
     }
     let sampled = profile.recording.run.collector.kernel_samples
         && profile.stacks.has_kernel_names()
         && !profile.whole().is_empty();
-    let only_faults =
-        row.key.cause.as_ref().is_none_or(|(cause, _)| *cause == KernelCause::PageFault);
-    if !sampled || !only_faults {
+    if !sampled || row.timeless > 0 {
         return Metric::unavailable(
             "s",
             "counted, not timed: no tracing of the kernel here, or no kernel samples",

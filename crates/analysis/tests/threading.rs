@@ -1,6 +1,6 @@
 //! Threads that run and wait: recordings written by hand, with answers that follow from them.
 
-use analysis::threading::{Reason, State, strips, threading, verdicts};
+use analysis::threading::{Reason, State, WokenBy, by_waker, strips, threading, verdicts};
 use analysis::{Filter, Profile, Selection};
 use base::StackId;
 use facts::{Recording, SamplingMethod, WaitKind};
@@ -264,4 +264,51 @@ fn nothing_and_nonsense_make_no_figures_of_nothing() {
     assert!(total.running.is_finite() && total.waited().is_finite() && total.unknown >= 0.0);
     let _ =
         (verdicts(&profile, &found, Some(0.0)), strips(&profile, &Selection::default(), &found, 7));
+}
+
+#[test]
+fn time_at_a_place_is_divided_by_who_was_seen_to_end_waits_there() {
+    let Program { mut builder, lock, sleep, work, .. } = program(2);
+    let (blocked, second, at) = (WaitKind::Blocked, (0.0, 1.0), (lock, Some(LOCK)));
+    builder.ran((1, 2), second, 0.1, 0.0);
+    builder.waits((1, 2), blocked, at, second, (400, 0.4));
+    builder.waits((1, 2), blocked, (sleep, Some(0)), second, (10, 0.1));
+    builder.waits((1, 2), blocked, (None, None), second, (1, 0.2));
+    // A quarter of the ends was seen; those by a thread that is not known are by others.
+    builder.woken((1, 2), at, second, Some((3, work)), (50, 0.06));
+    builder.woken((1, 2), at, second, Some((1, None)), (25, 0.03));
+    builder.woken((1, 2), at, second, Some((99, work)), (25, 0.01));
+    builder.woken((1, 2), (sleep, Some(0)), second, None, (10, 0.1));
+    let recording = builder.build();
+    let profile = Profile::new(&recording);
+    let found = threading(&profile, &Selection::default());
+    let rows = by_waker(&profile, &Selection::default(), &found);
+    let of = |reason, wanted: &dyn Fn(&WokenBy) -> bool| {
+        let mut rows = rows.iter().filter(|row| row.0.reason == reason && wanted(&row.1));
+        let row = rows.next().unwrap_or_else(|| panic!("no {reason:?}"));
+        assert!(rows.next().is_none());
+        row.2
+    };
+    let by = |name: &'static str| {
+        let profile = &profile;
+        move |waker: &WokenBy| match waker {
+            WokenBy::Thread(thread, _) => profile.threads.get(*thread).name == name,
+            _ => false,
+        }
+    };
+    let worker = of(Reason::Lock, &by("worker-1"));
+    near(worker.time, 0.24e9);
+    near(worker.waits, 200.0);
+    assert_eq!(worker.seen, 50);
+    near(of(Reason::Lock, &by("main")).time, 0.12e9);
+    near(of(Reason::Lock, &|waker| *waker == WokenBy::Others).time, 0.04e9);
+    near(of(Reason::Sleep, &|waker| *waker == WokenBy::Others).time, 0.1e9);
+    near(of(Reason::Unknown, &|waker| *waker == WokenBy::Unseen).time, 0.2e9);
+    let place = rows.iter().find_map(|row| match row.1 {
+        WokenBy::Thread(_, Some(place)) => Some(place),
+        _ => None,
+    });
+    assert_eq!(profile.stacks.function_of(place.expect("where it woke")).name, "work");
+    let all: f64 = rows.iter().map(|row| row.2.time).sum();
+    near(all, found.places.values().map(|sum| sum.time).sum());
 }

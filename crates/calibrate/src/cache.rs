@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use facts::host::{Calibration, Host};
 
-use crate::VERSION;
+use crate::{VERSION, history};
 
 /// How long a calibration of a busy machine is used, seconds.
 const DISTURBED_LASTS: u64 = 3600;
@@ -49,28 +49,38 @@ pub fn load(host: &Host) -> Option<Calibration> {
 }
 
 fn load_from(path: &Path, host: &Host) -> Option<Calibration> {
+    let calibration = stored(path, host)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let age = now.saturating_sub(calibration.measured_unix);
+    (!(calibration.disturbed && age > DISTURBED_LASTS)).then_some(calibration)
+}
+
+/// What was measured last on this machine, however it was busy then.
+fn stored(path: &Path, host: &Host) -> Option<Calibration> {
     let mut text = Vec::new();
     File::open(path).ok()?.take(LARGEST_FILE).read_to_end(&mut text).ok()?;
     let calibration: Calibration = serde_json::from_slice(&text).ok()?;
     let fits =
         calibration.version == VERSION && calibration.fingerprint == machine::fingerprint(host);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let age = now.saturating_sub(calibration.measured_unix);
-    (fits && !(calibration.disturbed && age > DISTURBED_LASTS)).then_some(calibration)
+    fits.then_some(calibration)
 }
 
-/// Stores a calibration and returns where.
+/// Stores a fresh calibration and returns where; gives it the peaks of those before it first, and a note when its own is
+/// unlike them.
 ///
 /// # Errors
 /// Those of the file system; `NotFound` when neither `XDG_CACHE_HOME` nor `HOME` is set. The calibration is still
 /// good: without a cache it is measured again next time.
-pub fn save(host: &Host, calibration: &Calibration) -> io::Result<PathBuf> {
+pub fn save(host: &Host, calibration: &mut Calibration) -> io::Result<PathBuf> {
     let path = path(host).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::NotFound,
             "neither XDG_CACHE_HOME nor HOME is an absolute path",
         )
     })?;
+    if let Some(stored) = stored(&path, host) {
+        history::follow(&stored, calibration);
+    }
     save_to(&path, calibration)?;
     Ok(path)
 }

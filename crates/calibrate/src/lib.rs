@@ -15,6 +15,7 @@ mod bandwidth;
 pub mod cache;
 mod faults;
 mod flops;
+mod history;
 mod ladder;
 mod live;
 mod load;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use testkit::programs::{
-    Fathom, assert_ended_well, facts_of, is_root, number, perf_events_work, target,
+    Fathom, assert_ended_well, facts_of, is_root, number, perf_events_work, skip, target,
 };
 
 fn fathom(name: &str) -> Fathom {
@@ -73,6 +73,39 @@ fn without_ptrace_too_totals_remain_and_nothing_is_invented() {
     let minor = summary["page_faults"]["minor"]["value"].as_f64().expect("minor faults");
     assert!((minor - own).abs() <= 0.001 * own + 20.0, "{minor} against {own}");
     assert!(summary["top_functions"].as_array().is_some_and(Vec::is_empty));
+}
+
+/// Where the kernel takes no programs of ours, as in most containers, perf counts the program as a whole.
+#[test]
+fn without_bpf_the_programs_entries_are_counted_by_perf() {
+    if !is_root() || !perf_events_work() {
+        return skip("the kernel's side may not be counted by this user");
+    }
+    let fathom = fathom("nobpf");
+    let mut command = Command::new(target("no_perf"));
+    command.arg("--bpf").arg(env!("CARGO_BIN_EXE_fathom"));
+    command.args(["collect", "system-overview", "-q", "-k", "dram-bandwidth-limits=false"]);
+    command.args(["-r", "r", "--"]).arg(target("touch_pages")).args(["--pages", "20000"]);
+    let output = command.current_dir(fathom.scratch.path()).output().expect("it can be started");
+    assert_ended_well(&output);
+    let verified = fathom.output(["verify", "r"]);
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+    let notes = manifest(&fathom, "r")["notes"].to_string();
+    assert!(notes.contains("for the program as a whole, counted by perf"), "{notes}");
+    let rows = fathom.rows("r", &["kernel"]);
+    let row = |cause: &str, name: &str| {
+        rows.iter().find(|row| row["cause"] == cause && row["name"] == name).cloned()
+    };
+    let minor = row("page fault", "minor").expect("minor faults");
+    let (counted, own) =
+        (&minor["entries"]["value"], number(&facts_of(&output.stdout), "process_minor_faults"));
+    let counted = counted.as_f64().expect("a count");
+    assert!((counted - own).abs() <= 0.001 * own + 20.0, "{counted} against {own}");
+    assert!(minor["time"]["value"].is_null() && minor["time"]["note"].is_string(), "{minor}");
+    assert!(row("interrupt", "Local timer interrupts").is_none(), "those are the machine's");
+    let threads = fathom.rows("r", &["kernel", "-g", "thread"]);
+    let name = threads[0]["thread"].as_str().expect("a name");
+    assert!(name.starts_with("(all of touch_pages"), "{name}");
 }
 
 /// perf_event_paranoid 2, the default of many systems: own programs may be sampled, but not the kernel.

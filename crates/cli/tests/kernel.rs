@@ -1,6 +1,7 @@
 //! `collect system-overview` against programs that know how often they enter the kernel, and against the kernel's own
 //! counts.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use serde_json::Value;
@@ -91,6 +92,125 @@ fn page_faults_equal_the_kernels_own_count() {
     let shown = fathom.output(["report", "summary", "-r", "result"]);
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(text.contains("Entries into the kernel"), "{text}");
+}
+
+/// What `/proc/interrupts` and `/proc/softirqs` count by now, all CPUs together, by the first word of the line.
+fn counted_by_proc(text: &str) -> BTreeMap<String, f64> {
+    let line = |line: &str| {
+        let (name, counts) = line.split_once(':')?;
+        let counts = counts.split_whitespace().map_while(|word| word.parse::<f64>().ok());
+        Some((name.trim().to_owned(), counts.sum()))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// Entries of everybody by cause and name, and how many were lost.
+fn of_everybody(fathom: &Fathom) -> (BTreeMap<(String, String), f64>, f64) {
+    let table = fathom.report("result", &["kernel", "-g", "process,cause"]);
+    let mut sums = BTreeMap::new();
+    for row in table["rows"].as_array().expect("rows") {
+        let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+        let count = row["entries"]["value"].as_f64().expect("a count");
+        *sums.entry((text("cause"), text("name"))).or_insert(0.0) += count;
+    }
+    let notes = table["notes"].as_array().expect("notes").iter().filter_map(Value::as_str);
+    let lost =
+        notes.filter_map(|note| note.split_once(" entries were lost")?.0.parse::<f64>().ok());
+    (sums, lost.sum())
+}
+
+/// The program reads the kernel's counts as it begins and as it ends, we before and after all: what was collected lies
+/// between these two differences.
+#[test]
+fn interrupts_of_everybody_are_between_two_looks_at_the_kernels_count() {
+    let fathom = fathom("kernel-interrupts");
+    let files = ["/proc/interrupts", "/proc/softirqs"];
+    let now = || files.map(|file| std::fs::read_to_string(file).unwrap_or_default()).concat();
+    let before = counted_by_proc(&now());
+    let work = target("kernel_entries");
+    let look = format!("cat {}", files.join(" "));
+    let program = format!("{look} > begin; {} --sleeps 300 && {look} > end", work.display());
+    let mut words = vec!["collect", "system-overview", "-q", "-r", "result"];
+    words.extend(["-k", "dram-bandwidth-limits=false", "--", "sh", "-c", &program]);
+    assert_ended_well(&fathom.output(&words));
+    let after = counted_by_proc(&now());
+    if !traces(&fathom) {
+        return;
+    }
+    let looks = ["begin", "end"].map(|name| {
+        let text = std::fs::read_to_string(fathom.scratch.join(name)).expect("a look");
+        counted_by_proc(&text)
+    });
+    let (counted, lost) = of_everybody(&fathom);
+    // One that goes on while we look was counted by the kernel as it began, by us as it ends.
+    let going_on = std::thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
+    let grown = |from: &BTreeMap<String, f64>, to: &BTreeMap<String, f64>, name: &str| {
+        to.get(name).copied().unwrap_or(0.0) - from.get(name).copied().unwrap_or(0.0)
+    };
+    let mut compared = 0;
+    let soft = ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+    let soft = soft.map(|name| ("soft interrupt", name, name));
+    // Vectors of x86 that have a tracepoint for each of them.
+    let vectors = [("LOC", "local timer"), ("RES", "reschedule"), ("IWI", "irq work")];
+    let vectors = vectors.map(|(proc, name)| ("interrupt", name, proc));
+    for (cause, name, proc) in soft.into_iter().chain(vectors) {
+        if cause == "interrupt" && !cfg!(target_arch = "x86_64") {
+            continue;
+        }
+        let ours = counted.get(&(cause.to_owned(), name.to_owned())).copied().unwrap_or(0.0);
+        let (inner, outer) = (grown(&looks[0], &looks[1], proc), grown(&before, &after, proc));
+        assert!(inner <= ours + lost + going_on, "{name}: {inner} between looks inside, {ours}");
+        assert!(ours <= outer + going_on, "{name}: {outer} between looks outside, {ours}");
+        compared += u32::from(inner > 0.0);
+    }
+    assert!(compared > 0, "a program that sleeps 300 times lets timers end");
+}
+
+/// `perf stat` counts the same tracepoint and the same software event.
+#[test]
+fn system_calls_and_faults_are_as_many_as_perf_counts() {
+    let fathom = fathom("kernel-perf");
+    let work = target("kernel_entries");
+    let counters =
+        ["stat", "-x", ";", "-o", "perf.csv", "-e", "raw_syscalls:sys_enter,page-faults"];
+    let mut alone = Command::new("perf");
+    alone.args(counters).arg("true").current_dir(fathom.scratch.path());
+    if !alone.output().is_ok_and(|output| output.status.success()) {
+        return skip("perf stat is not installed here, or may not count tracepoints");
+    }
+    let mut words = vec!["collect", "system-overview", "-q", "-r", "result"];
+    words.extend(["-k", "dram-bandwidth-limits=false", "--", "perf"]);
+    words.extend(counters);
+    words.extend([work.to_str().expect("a path of ours"), "--calls", "50000", "--sleeps", "5"]);
+    assert_ended_well(&fathom.output(&words));
+    if !traces(&fathom) {
+        return;
+    }
+    let text = std::fs::read_to_string(fathom.scratch.join("perf.csv")).expect("perf's counts");
+    let perf = |event: &str| {
+        let line = text.lines().find(|line| line.contains(event)).expect("a line of perf's");
+        line.split(';').next().and_then(|count| count.parse::<f64>().ok()).expect("a count")
+    };
+    let table = fathom.report("result", &["kernel", "-g", "process,cause"]);
+    let (_, lost) = of_everybody(&fathom);
+    let ours = |cause: &str| -> f64 {
+        let rows = table["rows"].as_array().expect("rows").iter();
+        let of = rows.filter(|row| {
+            row["cause"] == cause
+                && row["process"].as_str().is_some_and(|name| name.starts_with("kernel_entries"))
+        });
+        of.filter_map(|row| row["entries"]["value"].as_f64()).sum()
+    };
+    // Until its execve the process belonged to perf's own program, and perf did not count.
+    for (cause, event, before) in
+        [("system call", "sys_enter", 60.0), ("page fault", "page-faults", 300.0)]
+    {
+        let (ours, perf) = (ours(cause), perf(event));
+        assert!(
+            perf - lost - perf / 1000.0 <= ours && ours <= perf * 1.001 + before,
+            "{cause}: {ours}, by perf {perf}, {lost} lost"
+        );
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::programs::{Fathom, facts_of, is_root, number, perf_events_work, target};
+use testkit::programs::{Fathom, facts_of, is_root, number, perf_events_work, skip, target};
 
 fn fathom(name: &str) -> Fathom {
     Fathom::new(env!("CARGO_BIN_EXE_fathom"), name)
@@ -110,6 +110,35 @@ fn every_way_to_wait_has_its_reason() {
     let conditions = waits(&fathom, "condition");
     let object = conditions[0]["object"].as_str().expect("an object");
     assert!(object.starts_with("condition+"), "{object}");
+}
+
+#[test]
+fn who_ends_a_wait_is_named() {
+    let fathom = fathom("threading-wakers");
+    if collect(&fathom, &[], &target("waits_mix"), &["--rounds", "300"]).is_none() {
+        return;
+    }
+    let manifest = std::fs::read_to_string(fathom.scratch.join("result/run.json"));
+    if manifest.expect("a manifest").contains("who ends waits was not recorded") {
+        return skip("the kernel's tracepoint of wakes may not be read here");
+    }
+    let rows = fathom.rows("result", &["waits", "-g", "thread,waker"]);
+    for (thread, reason, waker, function) in [
+        ("reads", "I/O", "writes", "writes"),
+        ("sleeps", "sleep", "(not the program)", "(not the program)"),
+        ("polls", "poll", "(not the program)", "(not the program)"),
+    ] {
+        let text = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
+        let mut of = rows.iter().filter(|row| row["reason"] == reason);
+        let longest = of.find(|row| text(row, "thread").starts_with(thread));
+        let longest = longest.unwrap_or_else(|| panic!("{thread}: no {reason}"));
+        assert!(text(longest, "waker").starts_with(waker), "{longest}");
+        assert_eq!(text(longest, "waker_function"), function, "{longest}");
+    }
+    // The last thread to end lets the main thread go on.
+    let whole = fathom.rows("result", &["waits"]);
+    let joined = whole.iter().find(|row| row["reason"] == "join").expect("a join");
+    assert!(joined["waker"].as_str().is_some_and(|waker| !waker.starts_with("waits_mix")));
 }
 
 #[test]

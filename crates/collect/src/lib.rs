@@ -31,4 +31,5 @@ pub mod session;
 mod source;
 mod stacks;
 pub mod symbolise;
+mod tracefs;
 pub mod wait_objects;

@@ -40,6 +40,12 @@ pub fn process_cpu_time(pid: Pid) -> Option<Nanos> {
     Some(Nanos(ticks()?.checked_add(ticks()?)?.checked_mul(10_000_000)?))
 }
 
+/// Whether processes have the numbers for us that the kernel's tracepoints give them.
+pub fn in_first_pid_name_space() -> bool {
+    // PROC_PID_INIT_INO, include/linux/proc_ns.h.
+    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == "pid:[4026531836]")
+}
+
 /// Whether a process is there and not only waiting to be waited for.
 pub fn process_is_alive(pid: Pid) -> bool {
     !has_ended(Tid(pid.0))

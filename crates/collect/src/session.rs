@@ -26,7 +26,7 @@ use crate::bursts::{BurstOptions, Bursts, timed_load_floor};
 use crate::first_checks::FirstChecks;
 use crate::gauges::Gauges;
 use crate::heap::{Heap, HeapOptions};
-use crate::kernel::KernelTrace;
+use crate::kernel::{KernelTrace, Watched};
 use crate::launched::{JobControl, LaunchedProgram};
 use crate::perf::{PerfSampler, Totals};
 use crate::polled_threads::PolledThreads;
@@ -197,7 +197,8 @@ fn launch_here(
     let pid = child.pid();
     let (mut source, info) =
         choose_source(pid, options, |settings| PerfSampler::on_launch(pid, settings))?;
-    let mut kernel = options.kernel.then(|| KernelTrace::start(&options.cpus, false));
+    let watched = Watched { pid, running: Vec::new() };
+    let mut kernel = options.kernel.then(|| KernelTrace::start(&options.cpus, Some(&watched)));
     let mut recorder = Recorder::new(sink);
     if options.regions {
         recorder.follow_regions();
@@ -250,7 +251,8 @@ fn attach_here(
 ) -> Result<Outcome, SessionError> {
     let ended = check_running(pid)?;
     process::raise_file_limit();
-    let mut kernel = options.kernel.then(|| KernelTrace::start(&options.cpus, false));
+    let watched = Watched { pid, running: tracee::threads_of(pid).unwrap_or_default() };
+    let mut kernel = options.kernel.then(|| KernelTrace::start(&options.cpus, Some(&watched)));
     let faults_before = FaultCounts::of(pid);
     let time_before = process_cpu_time(pid);
     let start = process::monotonic();

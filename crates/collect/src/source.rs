@@ -7,7 +7,7 @@ use base::{Nanos, Pid, Tid};
 use facts::{CollectorInfo, SamplingMethod, SinkError};
 use sys::process;
 
-use crate::perf::{OpenError, PerfSampler, Settings};
+use crate::perf::{OpenError, PerfSampler, Settings, WakingTracepoint};
 use crate::ptrace_sampler::{self, PtraceSampler};
 use crate::recorder::Recorder;
 use crate::session::{Options, SessionError};
@@ -29,6 +29,10 @@ pub enum Source {
 /// Copied stacks of waiting threads per second, thread and CPU. Below that rate of switches every wait has its stack;
 /// above, the kernel thins them evenly. At some 5 microseconds each, unwinding included, 5 percent.
 const WAIT_STACK_RATE: u64 = 10_000;
+
+/// Looks at the end of a wait per second, thread and CPU, at the same price each: 1 percent. A wake by a thread of the
+/// program takes two.
+const WAKE_RATE: u64 = 2000;
 
 impl Source {
     /// Sets time zero of the recording.
@@ -54,7 +58,11 @@ impl Source {
     pub fn waits_note(&self, options: &Options) -> Option<String> {
         let note = match self {
             _ if !options.follow_waits => return None,
-            Source::Perf(sampler) if sampler.sees_kernel() => return None,
+            Source::Perf(sampler) if sampler.sees_wakers() => return None,
+            Source::Perf(sampler) if sampler.sees_kernel() => {
+                "who ends waits was not recorded: the kernel's tracepoint sched:sched_waking may not be read here (run as \
+                 root, outside of containers, with `mount -t tracefs tracefs /sys/kernel/tracing`)"
+            }
             Source::Perf(_) => {
                 "every switch of a thread was followed, but this user may not see where threads leave their CPU \
                  (kernel.perf_event_paranoid is 2 or more): waits are looked at ten times a second, and the others divided \
@@ -133,6 +141,11 @@ fn settings(options: &Options) -> Settings {
         fault_rate: most(FAULT_RATE),
         cpus: options.cpus.clone(),
         wait_stack_rate: options.follow_waits.then(|| most(WAIT_STACK_RATE)),
+        wakes: if options.follow_waits {
+            WakingTracepoint::find().map(|tracepoint| (tracepoint, most(WAKE_RATE)))
+        } else {
+            None
+        },
     }
 }
 

@@ -213,4 +213,16 @@ pub struct Calibration {
     pub disturbed: bool,
     /// What could not be measured, and why.
     pub notes: Vec<String>,
+    /// The peaks that this machine reached when it was measured before, newest last; at most ten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_peaks: Vec<EarlierPeak>,
+}
+
+/// The peak bandwidth of an earlier measurement of the same machine.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct EarlierPeak {
+    /// When it was measured, seconds since 1970.
+    pub measured_unix: u64,
+    /// As [`Calibration::dram_bandwidth_peak`].
+    pub gb_per_s: f64,
 }

@@ -73,7 +73,7 @@ pub struct KernelEntry {
     pub length: Nanos,
     /// The process that ran: 0 where it was none, or, when one program was observed, none of that program's.
     pub pid: Pid,
-    /// The thread likewise.
+    /// The thread likewise; 0 where a program's threads were counted together.
     pub tid: Tid,
     /// The CPU, where it is known.
     pub cpu: Option<CpuId>,

@@ -41,4 +41,4 @@ pub use run::{
     Analysis, CollectorInfo, ExitKind, OwnCost, ResourceUse, Run, RunState, SCHEMA_VERSION,
     SamplingMethod, Target, TimedLoadFloor,
 };
-pub use threading::{Concurrency, ThreadTime, Wait, WaitKind, WaitObject};
+pub use threading::{Concurrency, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker};

@@ -5,7 +5,7 @@ use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use crate::{
     AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Global, HeapFree,
     HeapStack, HeapTotal, KernelEntry, Records, Region, RegionEnd, Release, SizeClass, ThreadTime,
-    Wait, WaitObject,
+    Wait, WaitObject, Wake,
 };
 
 /// Where a piece of code came from.
@@ -299,6 +299,7 @@ pub enum Fact {
     KernelEntry(KernelEntry),
     HeapStack(HeapStack),
     HeapFree(HeapFree),
+    Wake(Wake),
 }
 
 /// Why a sink cannot take more facts.

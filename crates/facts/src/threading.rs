@@ -42,6 +42,41 @@ pub struct Wait {
     pub stack: Option<StackId>,
 }
 
+/// A thread that ended a wait.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Waker {
+    /// Its process.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: Tid,
+    /// Where it was as it did.
+    pub stack: Option<StackId>,
+}
+
+/// Who ended a wait, or several alike that were shorter than a window: of the waits with that stack those whose end was
+/// looked at, which are all at moderate rates, else a sample.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wake {
+    /// As of [`Wait::time`].
+    pub time: Nanos,
+    /// As of [`Wait::span`].
+    pub span: Nanos,
+    /// The process that waited.
+    pub pid: Pid,
+    /// The thread that waited.
+    pub tid: Tid,
+    /// As of [`Wait::object`].
+    pub object: Option<RemoteAddr>,
+    /// As of [`Wait::stack`].
+    pub stack: Option<StackId>,
+    /// Who ended it; `None`: nobody of the program, but a timer, a device, or another program.
+    pub waker: Option<Waker>,
+    /// How many waits these are; 1 or more.
+    pub wakes: u64,
+    /// How long all of them took together.
+    pub waited: Nanos,
+}
+
 /// How long a thread ran within a window of time. There is none for windows in which it did not run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThreadTime {

@@ -291,7 +291,9 @@ impl Options {
                 "'object', 'function', 'source-line', 'module', 'cache-line', 'offset', 'type' and 'field'",
             ),
             View::Timeline => (&[Key::Thread], "only 'thread'"),
-            View::Waits => (&[Key::Thread, Key::CallStack], "'thread' and 'call-stack'"),
+            View::Waits => {
+                (&[Key::Thread, Key::CallStack, Key::Waker], "'thread', 'call-stack' and 'waker'")
+            }
             View::Kernel => (&Key::OF_KERNEL, "'cause', 'process', 'thread', 'cpu' and 'time'"),
             View::Bandwidth if self.group.len() == 1 => (
                 &[Key::Function, Key::SourceLine, Key::Module, Key::Type, Key::Field, Key::Thread],

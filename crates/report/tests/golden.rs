@@ -244,6 +244,8 @@ fn threads_that_wait() {
         ("timeline_thread", "timeline -g thread --limit 2"),
         ("waits", "waits"),
         ("waits_thread", "waits -g thread"),
+        ("waits_waker", "waits -g waker"),
+        ("waits_thread_waker", "waits -g thread,waker --filter thread=worker"),
         ("waits_stack", "waits -g call-stack --filter thread=solver"),
     ] {
         golden(&format!("threading_{name}.txt"), &text(&view(&recording, line)));

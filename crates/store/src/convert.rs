@@ -89,6 +89,7 @@ impl Tables<'_> {
             Fact::KernelEntry(row) => self.row(&row),
             Fact::HeapStack(row) => self.row(&row),
             Fact::HeapFree(row) => self.row(&row),
+            Fact::Wake(row) => self.row(&row),
         }
     }
 

@@ -65,10 +65,11 @@ struct Tables<'a> {
 
 impl Tables<'_> {
     fn read<R: Row>(&mut self) -> Result<Vec<R>, StoreError> {
-        if self.schema < R::TABLE.since() {
+        // A version may have got a table before it was released: what its manifest does not name was never written.
+        let seal = self.seals.get(R::TABLE.name());
+        if self.schema < R::TABLE.since() || seal.is_none() {
             return Ok(Vec::new());
         }
-        let seal = self.seals.get(R::TABLE.name());
         read_table(self.directory, seal, &mut self.problems)
     }
 
@@ -114,6 +115,7 @@ impl Tables<'_> {
             kernel_entries: self.read()?,
             heap_stacks: self.read()?,
             heap_frees: self.read()?,
+            wakes: self.read()?,
         };
         sort_by_time(&mut recording);
         Ok(Opened { recording, problems: self.problems })

@@ -52,11 +52,12 @@ pub enum Table {
     KernelEntries = 27,
     HeapStacks = 28,
     HeapFrees = 29,
+    Wakes = 30,
 }
 
 impl Table {
     /// All tables, in the order of their tags.
-    pub const ALL: [Table; 30] = [
+    pub const ALL: [Table; 31] = [
         Table::Modules,
         Table::Mappings,
         Table::Stacks,
@@ -87,6 +88,7 @@ impl Table {
         Table::KernelEntries,
         Table::HeapStacks,
         Table::HeapFrees,
+        Table::Wakes,
     ];
 
     /// The table's name; its file is `NAME.parquet`.
@@ -123,6 +125,7 @@ impl Table {
             Table::KernelEntries => "kernel_entries",
             Table::HeapStacks => "heap_stacks",
             Table::HeapFrees => "heap_frees",
+            Table::Wakes => "wakes",
         }
     }
 
@@ -143,6 +146,7 @@ impl Table {
             Table::Waits | Table::ThreadTimes | Table::Concurrency | Table::WaitObjects => 5,
             Table::KernelEntries => 5,
             Table::HeapStacks | Table::HeapFrees => 5,
+            Table::Wakes => 5,
             _ => 1,
         }
     }

@@ -17,7 +17,7 @@ use facts::{
     CounterKind, Fault, FaultKind, Frame, Gauge, GaugeKind, Global, HeapFree, HeapStack, HeapTotal,
     KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, Privilege, Records, Region,
     RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime,
-    Wait, WaitObject,
+    Wait, WaitObject, Wake,
 };
 
 use crate::schema::{
@@ -365,5 +365,6 @@ pub fn columns(table: Table) -> &'static [Column] {
         Table::KernelEntries => KernelEntry::COLUMNS,
         Table::HeapStacks => HeapStack::COLUMNS,
         Table::HeapFrees => HeapFree::COLUMNS,
+        Table::Wakes => Wake::COLUMNS,
     }
 }

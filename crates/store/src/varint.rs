@@ -14,7 +14,7 @@ use facts::{
     AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter, Fact,
     Fault, Frame, Gauge, Global, HeapFree, HeapStack, HeapTotal, KernelEntry, Lost, Mapping,
     Module, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent,
-    ThreadTime, Wait, WaitObject,
+    ThreadTime, Wait, WaitObject, Wake,
 };
 
 use crate::schema::{
@@ -66,6 +66,7 @@ impl Encoder {
             Fact::KernelEntry(row) => self.row(row),
             Fact::HeapStack(row) => self.row(row),
             Fact::HeapFree(row) => self.row(row),
+            Fact::Wake(row) => self.row(row),
         }
     }
 
@@ -186,6 +187,7 @@ impl<'a> Decoder<'a> {
             Table::KernelEntries => Fact::KernelEntry(self.row::<KernelEntry>()?),
             Table::HeapStacks => Fact::HeapStack(self.row::<HeapStack>()?),
             Table::HeapFrees => Fact::HeapFree(self.row::<HeapFree>()?),
+            Table::Wakes => Fact::Wake(self.row::<Wake>()?),
         }))
     }
 

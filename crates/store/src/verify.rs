@@ -110,6 +110,8 @@ pub const INVARIANTS: &[Invariant] = &[
         "stacks-exist",
         "samples, faults, heap blocks, regions and waits name stacks that exist",
         code::stacks_exist,
+        "samples, faults, heap blocks, regions, waits and wakes name stacks that exist",
+        stacks_exist,
     ),
     invariant(
         "times-within-run",
@@ -223,6 +225,7 @@ pub const INVARIANTS: &[Invariant] = &[
         "entries into the kernel stand for something, in a bin that began within the run",
         kernel::entries_proper,
     ),
+    invariant("wakes-proper", "a row of wakes stands for at least one", threading::wakes_proper),
 ];
 
 /// Checks every invariant of a result.
@@ -250,6 +253,284 @@ fn check(subject: &Subject<'_>) -> Vec<Violation> {
         }
     }
     violations
+}
+
+fn files_whole(subject: &Subject<'_>, report: &mut Report) {
+    for problem in subject.problems {
+        if matches!(problem, Problem::Changed { .. } | Problem::TornTail { .. }) {
+            report.add(|| problem.to_string());
+        }
+    }
+}
+
+fn files_expected(subject: &Subject<'_>, report: &mut Report) {
+    for name in subject.leftovers {
+        report.add(|| format!("{name} should not be there"));
+    }
+}
+
+fn schema_known(subject: &Subject<'_>, report: &mut Report) {
+    let found = subject.recording.run.schema;
+    if !(1..=SCHEMA_VERSION).contains(&found) {
+        report.add(|| format!("version {found}"));
+    }
+}
+
+fn module_ids_dense(subject: &Subject<'_>, report: &mut Report) {
+    for (row, module) in (0_u32..).zip(&subject.recording.modules) {
+        if module.id.0 != row {
+            report.add(|| format!("row {row} has id {}", module.id));
+        }
+    }
+}
+
+fn stack_ids_dense(subject: &Subject<'_>, report: &mut Report) {
+    for (row, node) in (0_u32..).zip(&subject.recording.stack_nodes) {
+        if node.id.0 != row {
+            report.add(|| format!("row {row} has id {}", node.id));
+        }
+    }
+}
+
+fn parents_first(subject: &Subject<'_>, report: &mut Report) {
+    let mut seen = HashSet::new();
+    for node in &subject.recording.stack_nodes {
+        if let Some(parent) = node.parent.filter(|parent| !seen.contains(parent)) {
+            report.add(|| format!("frame {} comes before its caller {parent}", node.id));
+        }
+        seen.insert(node.id);
+    }
+}
+
+fn truncated_outermost(subject: &Subject<'_>, report: &mut Report) {
+    let nodes = subject.recording.stack_nodes.iter();
+    for node in nodes.filter(|node| node.truncated && node.parent.is_some()) {
+        report.add(|| format!("frame {} is cut off although it has a caller", node.id));
+    }
+}
+
+fn modules_exist(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let known: HashSet<_> = recording.modules.iter().map(|module| module.id).collect();
+    let nodes = recording.stack_nodes.iter().map(|node| ("stack frame", node.module));
+    let mappings = recording.mappings.iter().map(|mapping| ("mapping", mapping.module));
+    let frames = recording.frames.iter().map(|frame| ("source location", frame.module));
+    let blocks = recording.blocks.iter().flat_map(|block| &block.pieces);
+    let blocks = blocks.map(|piece| ("block", piece.module));
+    let refused = recording.burst_refusals.iter().filter_map(|refused| refused.at);
+    let refused = refused.map(|(module, _)| ("refused burst", module));
+    let globals = recording.globals.iter().map(|global| ("variable", global.module));
+    let types = recording.access_types.iter().map(|typed| ("type of an access", typed.module));
+    let code = nodes.chain(mappings).chain(frames).chain(blocks).chain(refused);
+    for (what, module) in code.chain(globals).chain(types) {
+        if !known.contains(&module) {
+            report.add(|| format!("a {what} names module {module}"));
+        }
+    }
+}
+
+fn stacks_exist(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let known: HashSet<_> = recording.stack_nodes.iter().map(|node| node.id).collect();
+    let samples = recording.samples.iter().map(|sample| ("sample", sample.time, sample.stack));
+    let faults = recording.faults.iter().map(|fault| ("fault", fault.time, fault.stack));
+    let blocks = recording.allocations.iter().map(|block| ("heap block", block.time, block.stack));
+    let freed =
+        recording.releases.iter().map(|freed| ("freed heap block", freed.time, freed.stack));
+    let regions = recording.regions.iter().map(|region| ("region", region.time, region.stack));
+    let waits = recording.waits.iter().map(|wait| ("wait", wait.time, wait.stack));
+    let wakes = threading::stacks_of_wakes(recording).map(|(time, stack)| ("wake", time, stack));
+    let sums = allocations::stacks_of_sums(recording).chain(wakes);
+    let all = samples.chain(faults).chain(blocks).chain(freed);
+    for (what, time, stack) in all.chain(regions).chain(waits).chain(sums) {
+        if let Some(stack) = stack.filter(|stack| !known.contains(stack)) {
+            report.add(|| format!("the {what} at {} ns names stack {stack}", time.0));
+        }
+    }
+}
+
+fn times_within_run(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let samples = recording.samples.iter().map(|fact| ("sample", fact.time));
+    let faults = recording.faults.iter().map(|fact| ("fault", fact.time));
+    let mappings = recording.mappings.iter().map(|fact| ("mapping", fact.time));
+    let threads = recording.thread_events.iter().map(|fact| ("thread event", fact.time));
+    let lost = recording.lost.iter().map(|fact| ("loss", fact.time));
+    let gauges = recording.gauges.iter().map(|fact| ("gauge", fact.time));
+    let bursts = recording.bursts.iter().map(|fact| ("burst", fact.time));
+    let refused = recording.burst_refusals.iter().map(|fact| ("refused burst", fact.time));
+    let blocks = recording.allocations.iter().map(|fact| ("heap block", fact.time));
+    let freed = recording.releases.iter().map(|fact| ("freed heap block", fact.time));
+    let program = samples.chain(faults).chain(mappings).chain(threads).chain(bursts);
+    let regions = recording.regions.iter().map(|fact| ("region", fact.time));
+    let ended = recording.region_ends.iter().map(|fact| ("end of a region", fact.time));
+    let globals = recording.globals.iter().map(|fact| ("variable", fact.time));
+    let program = program.chain(blocks).chain(freed);
+    let program = program.chain(regions).chain(ended).chain(globals);
+    let waits = recording.waits.iter().map(|fact| ("wait", fact.time + fact.span));
+    let waits = waits.chain(recording.wakes.iter().map(|fact| ("wake", fact.time + fact.span)));
+    let windows = recording.thread_times.iter().map(|fact| ("time of a thread", fact.time));
+    let program = program.chain(waits).chain(windows);
+    let entries = recording.kernel_entries.iter().map(|fact| ("entry into the kernel", fact.time));
+    let program = program.chain(entries);
+    let sums = allocations::stacks_of_sums(recording).map(|(what, time, _)| (what, time));
+    let end = recording.run.elapsed_ns;
+    for (what, time) in program.chain(sums).chain(refused).chain(lost).chain(gauges) {
+        if time.0 > end {
+            report.add(|| format!("a {what} at {} ns of {end}", time.0));
+        }
+    }
+}
+
+fn sorted_by_time(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let samples = recording.samples.windows(2).map(|pair| (pair[0].time, pair[1].time));
+    let faults = recording.faults.windows(2).map(|pair| (pair[0].time, pair[1].time));
+    for (before, after) in samples.chain(faults).filter(|(before, after)| before > after) {
+        report.add(|| format!("{} ns comes before {} ns", before.0, after.0));
+    }
+}
+
+fn weights_positive(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let samples = recording.samples.iter().map(|fact| ("sample", fact.time, fact.weight.0));
+    let faults = recording.faults.iter().map(|fact| ("fault", fact.time, fact.weight));
+    for (what, time, _) in samples.chain(faults).filter(|(_, _, weight)| *weight == 0) {
+        report.add(|| format!("the {what} at {} ns weighs nothing", time.0));
+    }
+}
+
+fn mappings_proper(subject: &Subject<'_>, report: &mut Report) {
+    for mapping in subject.recording.mappings.iter().filter(|mapping| mapping.end <= mapping.start)
+    {
+        report.add(|| format!("{}..{} in process {}", mapping.start, mapping.end, mapping.pid));
+    }
+}
+
+/// A later mapping may replace an earlier one (exec, dlclose); at one instant there is one truth.
+fn mappings_apart(subject: &Subject<'_>, report: &mut Report) {
+    let mut by_moment: HashMap<(Pid, Nanos), Vec<&Mapping>> = HashMap::new();
+    for mapping in subject.recording.mappings.iter().filter(|mapping| mapping.start < mapping.end) {
+        by_moment.entry((mapping.pid, mapping.time)).or_default().push(mapping);
+    }
+    let mut moments: Vec<_> = by_moment.into_values().collect();
+    moments.sort_by_key(|mappings| (mappings[0].time, mappings[0].pid));
+    for mappings in &mut moments {
+        mappings.sort_by_key(|mapping| mapping.start);
+        for pair in mappings.windows(2).filter(|pair| pair[1].start < pair[0].end) {
+            report.add(|| {
+                format!(
+                    "{} lies inside the mapping at {} of process {}",
+                    pair[1].start, pair[0].start, pair[0].pid
+                )
+            });
+        }
+    }
+}
+
+/// Ids of threads are used again, so that a second start is fine after an exit.
+fn threads_in_order(subject: &Subject<'_>, report: &mut Report) {
+    let mut events: Vec<_> = subject.recording.thread_events.iter().collect();
+    events.sort_by_key(|event| event.time);
+    let mut alive: HashMap<(Pid, Tid), bool> = HashMap::new();
+    for event in events {
+        let state = alive.entry((event.pid, event.tid)).or_insert(false);
+        let fits = match event.kind {
+            ThreadEventKind::Start => !std::mem::replace(state, true),
+            ThreadEventKind::Exit => std::mem::replace(state, false),
+            ThreadEventKind::Exec | ThreadEventKind::Rename => true,
+        };
+        if !fits {
+            report.add(|| {
+                let what = if event.kind == ThreadEventKind::Start {
+                    "starts twice"
+                } else {
+                    "exits without a start"
+                };
+                format!("thread {} {what} at {} ns", event.tid, event.time.0)
+            });
+        }
+    }
+}
+
+fn counters_once(subject: &Subject<'_>, report: &mut Report) {
+    let counters = &subject.recording.counters;
+    for (row, counter) in counters.iter().enumerate() {
+        if counters[..row].iter().any(|before| before.kind == counter.kind) {
+            report.add(|| format!("{:?} again", counter.kind));
+        }
+    }
+}
+
+fn losses_counted(subject: &Subject<'_>, report: &mut Report) {
+    for lost in subject.recording.lost.iter().filter(|lost| lost.count == 0) {
+        report.add(|| format!("{:?} at {} ns", lost.source, lost.time.0));
+    }
+}
+
+fn thinning_noted(subject: &Subject<'_>, report: &mut Report) {
+    let run = &subject.recording.run;
+    let thinned = subject.recording.lost(LostSource::Thinned);
+    let noted = run.notes.iter().any(|note| note.contains("thinned"));
+    if thinned > 0 && run.state == RunState::Complete && !noted {
+        report.add(|| format!("{thinned} samples were thinned out without a note"));
+    }
+}
+
+/// Allows for one sampling period per thread on top: a short run has few samples.
+fn weights_within_cpu_time(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let Some(counted) = recording.counter(CounterKind::TaskClock) else { return };
+    let sampled: f64 = recording.samples.iter().map(|sample| sample.weight.seconds()).sum();
+    let threads: HashSet<_> = recording.samples.iter().map(|sample| sample.tid).collect();
+    let slack = threads.len() as f64 * Nanos(recording.run.collector.sampling_period_ns).seconds();
+    let limit = Nanos(counted).seconds() * 1.05 + slack;
+    if sampled > limit {
+        report.add(|| format!("{sampled:.6} s sampled, at most {limit:.6} s expected"));
+    }
+}
+
+fn faults_within_count(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let kinds = [
+        (FaultKind::Minor, CounterKind::MinorFaults),
+        (FaultKind::Major, CounterKind::MajorFaults),
+    ];
+    for (kind, counter) in kinds {
+        let Some(counted) = recording.counter(counter) else { continue };
+        let faults = recording.faults.iter().filter(|fault| fault.kind == kind);
+        let largest = faults.clone().map(|fault| fault.weight).max().unwrap_or(0);
+        let sampled = faults.fold(0_u64, |sum, fault| sum.saturating_add(fault.weight));
+        let limit = (counted as f64).mul_add(1.05, largest as f64);
+        if sampled as f64 > limit {
+            report.add(|| format!("{sampled} {kind:?} faults sampled of {counted} counted"));
+        }
+    }
+}
+
+fn frames_once(subject: &Subject<'_>, report: &mut Report) {
+    let frames = &subject.recording.frames;
+    let mut seen = HashSet::new();
+    for frame in frames {
+        if !seen.insert((frame.module, frame.offset, frame.depth)) {
+            report.add(|| {
+                format!(
+                    "module {} offset {} depth {} twice",
+                    frame.module, frame.offset, frame.depth
+                )
+            });
+        }
+    }
+    for frame in frames.iter().filter(|frame| frame.depth > 0) {
+        if !seen.contains(&(frame.module, frame.offset, frame.depth - 1)) {
+            report.add(|| {
+                format!(
+                    "module {} offset {} has depth {} but not the one below",
+                    frame.module, frame.offset, frame.depth
+                )
+            });
+        }
+    }
 }
 
 #[cfg(test)]

@@ -6,11 +6,7 @@ use base::{
 };
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
-    CodePiece, Concurrency, CoreFloor, Counter, CounterKind, Fault, FaultKind, FloorOutcome,
-    FloorTime, Frame, HeapFree, HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, LostSource,
-    Mapping, Module, ModuleKind, Privilege, Record, RecordEncoder, Records, Region, RegionEnd,
-    RegionKind, Release, Run, RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent,
-    ThreadEventKind, ThreadTime, Wait, WaitKind,
+    CodePiece, Concurrency, CoreFloor, Counter, CounterKind, Fault, FaultKind, FloorOutcome, FloorTime, Frame, HeapFree, HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, Wake, Waker,
 };
 
 use super::*;
@@ -192,6 +188,7 @@ fn sound() -> Recording {
         kernel_entries: vec![entry(3, 100)],
         heap_stacks: vec![heap_sum(1)],
         heap_frees: vec![heap_free(0)],
+        wakes: vec![wake(1)],
     }
 }
 
@@ -281,6 +278,12 @@ fn wait(time: u64, waited: u64) -> Wait {
         object: Some(RemoteAddr(0x1000)),
         stack: Some(StackId(1)),
     }
+}
+
+fn wake(stack: u32) -> Wake {
+    let Wait { time, span, pid, tid, object, stack: waited_at, waited, .. } = wait(100, 30);
+    let waker = Some(Waker { pid, tid, stack: Some(StackId(stack)) });
+    Wake { time, span, pid, tid, object, stack: waited_at, waker, wakes: 1, waited }
 }
 
 fn concurrency(running: u32, duration: u64) -> Concurrency {
@@ -406,6 +409,10 @@ const BREAKS: &[Break] = &[
     ("times-within-run", |r| r.waits[0].time = Nanos(9_971)),
     ("waits-proper", |r| r.waits[0].waits = 0),
     ("waits-proper", |r| r.waits[0].waited = Nanos(131)),
+    ("waits-proper", |r| r.waits[0].waited = Nanos(31)),
+    ("stacks-exist", |r| r.wakes[0] = wake(2)),
+    ("times-within-run", |r| r.wakes[0].time = Nanos(9_971)),
+    ("wakes-proper", |r| r.wakes[0].wakes = 0),
     ("windows-add-up", |r| r.thread_times[0].running = Nanos(1001)),
     ("windows-add-up", |r| r.concurrency[0].duration = Nanos(99)),
     ("kernel-entries-proper", |r| r.kernel_entries.push(entry(0, 0))),

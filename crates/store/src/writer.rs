@@ -303,6 +303,7 @@ impl Writer {
             | Fact::Wait(_)
             | Fact::ThreadTime(_)
             | Fact::Concurrency(_)
+            | Fact::Wake(_)
             | Fact::KernelEntry(_) => used < self.limit / 100 * 60,
             Fact::Records(records) => {
                 records.bytes.len() <= MAX_BLOB_BYTES && used < self.limit / 100 * 60
@@ -432,6 +433,7 @@ pub(crate) fn time_of(fact: &Fact) -> Option<Nanos> {
         Fact::KernelEntry(fact) => Some(fact.time),
         Fact::HeapStack(fact) => Some(fact.time),
         Fact::HeapFree(fact) => Some(fact.time),
+        Fact::Wake(fact) => Some(fact.time),
         Fact::Module(_)
         | Fact::StackNode(_)
         | Fact::Counter(_)

@@ -8,7 +8,7 @@ use facts::{
     Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Concurrency, Counter,
     CounterKind, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource, Module, ModuleKind,
     Privilege, Record, RecordEncoder, Recording, Records, Sample, StackNode, ThreadEvent,
-    ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject,
+    ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker,
 };
 
 /// Time between two samples of a thread, as with the default rate of 1 kHz.
@@ -295,6 +295,31 @@ impl RecordingBuilder {
             waited: Nanos::from_seconds(waited),
             object: place.1.map(RemoteAddr),
             stack: place.0,
+        });
+        self
+    }
+
+    /// Who ended waits of a thread at a place, that took `waited` seconds together: a thread of the same process where it
+    /// was, or nobody of the program.
+    pub fn woken(
+        &mut self,
+        pid_and_tid: (i32, i32),
+        place: (Option<StackId>, Option<u64>),
+        (start, span): (f64, f64),
+        waker: Option<(i32, Option<StackId>)>,
+        (wakes, waited): (u64, f64),
+    ) -> &mut Self {
+        let pid = Pid(pid_and_tid.0);
+        self.recording.wakes.push(Wake {
+            time: Nanos::from_seconds(start),
+            span: Nanos::from_seconds(span),
+            pid,
+            tid: Tid(pid_and_tid.1),
+            object: place.1.map(RemoteAddr),
+            stack: place.0,
+            waker: waker.map(|(tid, stack)| Waker { pid, tid: Tid(tid), stack }),
+            wakes,
+            waited: Nanos::from_seconds(waited),
         });
         self
     }

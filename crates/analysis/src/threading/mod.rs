@@ -13,6 +13,7 @@
 mod reason;
 mod strips;
 mod verdict;
+mod wakers;
 
 use std::collections::BTreeMap;
 
@@ -29,6 +30,7 @@ pub use reason::Reason;
 pub use strips::{Bin, State, Strip, Strips, strips};
 pub(crate) use verdict::Workers;
 pub use verdict::{Verdict, object_name, verdicts};
+pub use wakers::{WokenBy, by_waker};
 
 /// Nanoseconds per reason, in the order of [`Reason::ALL`]. Fractions appear where rows are divided.
 pub type ByReason = [f64; Reason::ALL.len()];
@@ -216,7 +218,7 @@ impl Threading {
             switches.1 = switches.1.saturating_add(wait.waits);
             self.threads[at].exact &= row.factor == 1.0;
             if row.factor > 0.0 {
-                let object = wait.object.filter(|_| blocked.reason.is_futex());
+                let object = wait.object.filter(|_| blocked.reason.has_object());
                 let place = WaitPlace {
                     thread: row.thread,
                     reason: blocked.reason,

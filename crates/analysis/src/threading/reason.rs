@@ -71,13 +71,11 @@ impl Reason {
         }
     }
 
-    /// Whether the first argument of the system call is the address of a futex.
+    /// Whether the first argument of the system call is the address of something that threads share: a futex. That of a
+    /// join is in the other thread's own block, and tells a reader nothing.
     #[must_use]
-    pub fn is_futex(self) -> bool {
-        matches!(
-            self,
-            Reason::Lock | Reason::Condition | Reason::Barrier | Reason::Join | Reason::Futex
-        )
+    pub fn has_object(self) -> bool {
+        matches!(self, Reason::Lock | Reason::Condition | Reason::Barrier | Reason::Futex)
     }
 }
 

@@ -426,12 +426,12 @@ fn add_calibration(run: &mut Run, directory: &Path, may_measure: bool, quiet: bo
                 "fathom: measuring what this machine's memory can do, once (about 15 s; kept for later runs)"
             );
         }
-        let measured =
+        let mut measured =
             calibrate::measure(&run.host, &calibrate::Options::default(), &mut |done, what| {
                 progress.show(done, what);
             });
         drop(progress);
-        if let Err(error) = calibrate::cache::save(&run.host, &measured) {
+        if let Err(error) = calibrate::cache::save(&run.host, &mut measured) {
             run.notes
                 .push(format!("the machine's figures could not be kept for later runs: {error}"));
         }

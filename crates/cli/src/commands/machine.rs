@@ -12,12 +12,12 @@ pub fn machine(options: &MachineOptions) -> Result<ExitCode, Failure> {
     let known = if options.refresh { None } else { calibrate::cache::load(&host) };
     let calibration = known.unwrap_or_else(|| {
         let mut progress = Progress::new(true);
-        let measured =
+        let mut measured =
             calibrate::measure(&host, &calibrate::Options::default(), &mut |done, what| {
                 progress.show(done, what);
             });
         drop(progress);
-        if let Err(error) = calibrate::cache::save(&host, &measured) {
+        if let Err(error) = calibrate::cache::save(&host, &mut measured) {
             problems.push(format!("the figures could not be kept for later runs: {error}"));
         }
         measured

@@ -3,7 +3,8 @@
 //! What for: `collect system-overview`. Programs at the kernel's tracepoints add up count and time per thread, cause and
 //! CPU (`programs.rs`); ten times a second the sums are read and their growth becomes [`KernelEntry`] facts. Nothing is
 //! handed over one by one, so nothing is lost but entries for which the table has no room, and these are counted.
-//! Where programs are refused, the machine's own counts in `/proc` are what there is (`counts.rs`).
+//! Where programs are refused, perf counts the program as a whole (`totals.rs`), and the machine itself in `/proc`
+//! (`counts.rs`).
 //! What not: call stacks and addresses of faults (the sampler has them), what it means.
 //!
 //! A page fault has a tracepoint at its begin only. Its end is where the kernel counts it, as a software event of perf
@@ -19,6 +20,7 @@ mod names;
 mod programs;
 mod system_calls;
 mod tables;
+mod totals;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::CStr;
@@ -29,12 +31,15 @@ use sys::bpf::{AttachError, Map, MapKind, Program};
 use sys::perf::{Attr, Counting, Event, Flag, OpenTarget, SoftwareEvent};
 
 use crate::perf::ALL_THREADS;
+use crate::proc_status::in_first_pid_name_space;
 use crate::ptrace_sampler::thread_name;
 use crate::recorder::Recorder;
 use counts::Counts;
 use names::Names;
 use programs::{Faults, Work, program};
 use tables::{CPU_BYTES, KEY_BYTES, SLOT_BYTES, Tables, VALUE_BYTES, cause};
+use totals::Totals;
+pub use totals::Watched;
 
 /// Room for different (thread, cause, CPU); 6 MB of the kernel's memory.
 const ENTRIES: u32 = 1 << 16;
@@ -109,6 +114,7 @@ struct Programs {
 pub struct KernelTrace {
     programs: Option<Programs>,
     counts: Counts,
+    totals: Option<Totals>,
     names: Names,
     whole_machine: bool,
     /// Of processes that were not known to be the program's when they were read.
@@ -121,25 +127,32 @@ pub struct KernelTrace {
 }
 
 impl KernelTrace {
-    /// Begins. `whole_machine`: every process by itself; else what is none of the recorder's is summed up as process 0.
+    /// Begins. Of one program, if `watched` is: what is none of the recorder's is summed up as process 0 then; else every
+    /// process by itself.
     #[must_use]
-    pub fn start(cpus: &[CpuId], whole_machine: bool) -> KernelTrace {
+    pub fn start(cpus: &[CpuId], watched: Option<&Watched>) -> KernelTrace {
         let mut notes = Vec::new();
-        let programs = match Programs::start(cpus, &mut notes) {
-            Ok(programs) => Some(programs),
+        let (mut programs, mut totals) = (None, None);
+        match Programs::start(cpus, &mut notes) {
+            Ok(started) => programs = Some(started),
             Err(error) => {
+                totals = watched.and_then(Totals::open);
+                let program = match totals {
+                    Some(_) => "for the program as a whole, counted by perf, and ",
+                    None => "",
+                };
                 notes.push(format!(
-                    "entries into the kernel are known for the whole machine and without their time only, from /proc: \
-                     {error}"
+                    "entries into the kernel are known {program}for the whole machine and without their time only, from \
+                     /proc: {error}"
                 ));
-                None
             }
-        };
+        }
         KernelTrace {
             counts: Counts::start(programs.is_none()),
+            totals,
+            whole_machine: watched.is_none(),
             programs,
             names: Names::new(),
-            whole_machine,
             held: Vec::new(),
             last: Nanos(0),
             width: BIN,
@@ -154,6 +167,7 @@ impl KernelTrace {
             let _ = programs.grown();
         }
         let _ = self.counts.grown();
+        let _ = self.totals.as_mut().map(Totals::grown);
     }
 
     /// Takes what was counted since the last look, when a bin is full.
@@ -197,6 +211,26 @@ impl KernelTrace {
                 },
                 recorder,
             )?;
+        }
+        if let Some(totals) = &mut self.totals {
+            let pid = totals.pid;
+            for (cause, name, count) in totals.grown() {
+                let name = name.to_owned();
+                let (tid, own, waited) = (Tid(0), None, Nanos(0));
+                let entry = KernelEntry {
+                    time: now,
+                    length,
+                    pid,
+                    tid,
+                    cpu: None,
+                    cause,
+                    name,
+                    count,
+                    own,
+                    waited,
+                };
+                self.push(entry, recorder)?;
+            }
         }
         let Some(programs) = &mut self.programs else { return Ok(()) };
         let mut fresh = Vec::new();
@@ -267,10 +301,7 @@ impl KernelTrace {
 
 impl Programs {
     fn start(cpus: &[CpuId], notes: &mut Vec<String>) -> Result<Programs, TraceError> {
-        // PROC_PID_INIT_INO, include/linux/proc_ns.h.
-        let outermost = std::fs::read_link("/proc/self/ns/pid")
-            .is_ok_and(|name| name.as_os_str() == "pid:[4026531836]");
-        if !outermost {
+        if !in_first_pid_name_space() {
             return Err(TraceError::NameSpace);
         }
         let tables = Programs::tables(cpus).map_err(TraceError::Maps)?;

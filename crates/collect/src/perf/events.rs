@@ -5,6 +5,7 @@
 //!                        minor-faults, major-faults (samples at an adapted rate)             -> the same ring
 //!                        context-switches   (samples with the stack of a waiting thread,    -> the same ring
 //!                                            and the clock announces every switch; where switches are wanted)
+//!                        sched:sched_waking (samples of threads that wake another; likewise)  -> the same ring
 //!   per thread, any CPU: task-clock, context-switches, cpu-migrations                        counting only
 //! ```
 //! Inherited events with a ring exist per CPU only: the kernel refuses to map one that follows children on all CPUs
@@ -20,6 +21,8 @@ use base::{CpuId, Nanos, Pid, Tid};
 use facts::FaultKind;
 use sys::perf::{Attr, Counting, Event, Flag, OpenTarget, Ring, SoftwareEvent};
 
+use super::wakeups::WakingTracepoint;
+
 /// What the collection wants.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -33,6 +36,8 @@ pub struct Settings {
     pub cpus: Vec<CpuId>,
     /// Follow every switch of a thread, and copy the stacks of at most about this many per second, thread and CPU.
     pub wait_stack_rate: Option<u64>,
+    /// Look at the end of at most about so many waits per second, thread and CPU, and who ends them.
+    pub wakes: Option<(WakingTracepoint, u64)>,
 }
 
 /// What a ring's record belongs to.
@@ -44,6 +49,8 @@ pub enum Stream {
     Faults(FaultKind),
     /// Stacks of threads that leave their CPU.
     Switches,
+    /// Stacks of threads that wake another.
+    Wakes,
 }
 
 /// Exact totals; `None` where the kernel does not let us count.
@@ -122,6 +129,8 @@ pub struct Opened {
     owners: Vec<usize>,
     faults: Vec<(FaultKind, Event)>,
     switches: Vec<Event>,
+    /// The tracepoint of wakes, where its events are open.
+    pub(super) waking: Option<WakingTracepoint>,
     counters: Vec<(SoftwareEvent, Event)>,
     /// The rings, one per CPU.
     pub(super) rings: Vec<Ring>,
@@ -200,6 +209,7 @@ impl Opened {
             owners: Vec::new(),
             faults: Vec::new(),
             switches: Vec::new(),
+            waking: None,
             counters: Vec::new(),
             rings: Vec::new(),
             streams: HashMap::new(),
@@ -266,9 +276,7 @@ impl Opened {
                 Some(owner) => clock.send_records_to(&self.clocks[owner])?,
             }
             self.clocks.push(clock);
-            if let Some(switches) = self.open_switches(settings, flags, target, owner)? {
-                self.switches.push(switches);
-            }
+            self.open_switches(settings, flags, target, owner)?;
             for (kind, event) in [
                 (FaultKind::Minor, SoftwareEvent::MinorFaults),
                 (FaultKind::Major, SoftwareEvent::MajorFaults),
@@ -289,28 +297,42 @@ impl Opened {
         Ok(())
     }
 
-    /// Switches happen in the kernel: without it there are no stacks of them.
+    /// Switches and wakes happen in the kernel: without it there are no stacks of them.
     fn open_switches(
         &mut self,
         settings: &Settings,
         flags: &[Flag],
         target: OpenTarget,
         owner: Option<usize>,
-    ) -> Result<Option<Event>, OpenError> {
+    ) -> Result<(), OpenError> {
         let (Some(rate), true) = (settings.wait_stack_rate, self.sees_kernel) else {
-            return Ok(None);
+            return Ok(());
         };
-        let attr = sampling(SoftwareEvent::ContextSwitches, settings).frequency(rate).flags(flags);
-        let event = match sys::perf::open_counting_lost(&attr, target) {
-            Ok(event) => event,
-            Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        if let Some(owner) = owner {
-            event.send_records_to(&self.clocks[owner])?;
+        let mut wanted =
+            vec![(Stream::Switches, sampling(SoftwareEvent::ContextSwitches, settings), rate)];
+        if let Some((tracepoint, rate)) = settings.wakes {
+            let attr = sampling(SoftwareEvent::Dummy, settings).of_tracepoint(tracepoint.id);
+            wanted.push((Stream::Wakes, attr, rate));
         }
-        self.streams.insert(event.id()?, Stream::Switches);
-        Ok(Some(event))
+        for (stream, attr, rate) in wanted {
+            let attr = attr.frequency(rate).flags(flags);
+            let event = match sys::perf::open_counting_lost(&attr, target) {
+                Ok(event) => event,
+                Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => continue,
+                // Records of a tracepoint are for fewer users than software events are: waits without who ends them.
+                Err(_) if stream == Stream::Wakes => continue,
+                Err(error) => return Err(error.into()),
+            };
+            if let Some(owner) = owner {
+                event.send_records_to(&self.clocks[owner])?;
+            }
+            self.streams.insert(event.id()?, stream);
+            self.switches.push(event);
+            if stream == Stream::Wakes {
+                self.waking = settings.wakes.map(|(tracepoint, _)| tracepoint);
+            }
+        }
+        Ok(())
     }
 
     fn all(&self) -> impl Iterator<Item = &Event> {
@@ -420,6 +442,7 @@ mod tests {
             fault_rate: 1000,
             cpus: vec![CpuId(0)],
             wait_stack_rate: None,
+            wakes: None,
         }
     }
 

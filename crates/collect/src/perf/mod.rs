@@ -7,18 +7,20 @@
 mod events;
 mod record;
 mod switches;
+mod wakeups;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use base::{CpuId, Nanos, Pid, Tid};
-use facts::{FaultKind, LostSource, SinkError};
+use facts::{FaultKind, LostSource, SinkError, Waker};
 
 pub use events::{ALL_THREADS, OpenError, Opened, Settings, Stream, Totals};
 use record::{Record, SampleRecord};
 use switches::SwitchTracker;
 use sys::perf::Ring;
+pub use wakeups::WakingTracepoint;
 
 use crate::address_space::CopiedStack;
 use crate::recorder::{Moment, NewMapping, Position, Recorder};
@@ -36,6 +38,7 @@ pub struct PerfSampler {
     fault_periods: HashMap<(Tid, CpuId, FaultKind), u64>,
     /// Follows switches, where they are wanted.
     switches: Option<SwitchTracker>,
+    waking: Option<WakingTracepoint>,
     /// Kept between samples to save an allocation each.
     kernel_chain: Vec<u64>,
 }
@@ -74,6 +77,7 @@ impl PerfSampler {
     fn new(mut events: Opened) -> PerfSampler {
         let rings = std::mem::take(&mut events.rings);
         let streams = std::mem::take(&mut events.streams);
+        let waking = events.waking;
         PerfSampler {
             rings,
             events,
@@ -84,6 +88,7 @@ impl PerfSampler {
             announced_lost: (0, 0),
             fault_periods: HashMap::new(),
             switches: None,
+            waking,
             kernel_chain: Vec::new(),
         }
     }
@@ -98,6 +103,12 @@ impl PerfSampler {
     #[must_use]
     pub fn sees_kernel(&self) -> bool {
         self.events.sees_kernel
+    }
+
+    /// Whether it is seen who ends waits.
+    #[must_use]
+    pub fn sees_wakers(&self) -> bool {
+        self.waking.is_some()
     }
 
     /// Descriptors that become readable when records wait.
@@ -237,7 +248,7 @@ impl PerfSampler {
                         self.announced_lost.0 += count;
                         LostSource::Samples
                     }
-                    Some(Stream::Switches) | None => LostSource::Events,
+                    Some(Stream::Switches | Stream::Wakes) | None => LostSource::Events,
                 };
                 recorder.lost(time, source, count)
             }
@@ -283,6 +294,21 @@ impl PerfSampler {
                 if let Some(tracker) = &mut self.switches {
                     tracker.leaves_with(sample.pid, sample.tid, stack, sample.argument);
                 }
+                Ok(())
+            }
+            Stream::Wakes => {
+                let read = self.waking.and_then(|waking| waking.read(sample.raw));
+                let (Some(tracker), Some((woken, interrupt))) = (&mut self.switches, read) else {
+                    self.malformed += 1;
+                    return Ok(());
+                };
+                let waker = if interrupt || !recorder.has_seen(sample.pid) {
+                    None
+                } else {
+                    let stack = recorder.stack_of(at, position)?;
+                    Some(Waker { pid: sample.pid, tid: sample.tid, stack })
+                };
+                tracker.wakes(time, woken, waker);
                 Ok(())
             }
         }

@@ -5,6 +5,7 @@
 //! ```text
 //!   sample:  header | identifier | ip | pid tid | time | addr | cpu 0 | period
 //!                   | nr, nr addresses (kernel part of the call chain)
+//!                   | size:u32, bytes of a tracepoint (of another event 4 that mean nothing)
 //!                   | abi, first argument, registers (none when abi is 0) | size, bytes, size really filled
 //!   others:  header | their fields | pid tid | time | cpu 0 | identifier      (sample_id_all)
 //! ```
@@ -53,6 +54,8 @@ pub struct SampleRecord<'a> {
     /// Events that this sample stands for.
     pub period: u64,
     chain: &'a [u8],
+    /// A tracepoint's record.
+    pub raw: &'a [u8],
     /// First argument of the system call that the thread is in; of no meaning elsewhere. `None` of 32-bit processes.
     pub argument: Option<RemoteAddr>,
     /// User registers, when the process is a 64-bit one.
@@ -182,6 +185,8 @@ fn sample(body: &[u8]) -> Option<(Nanos, SampleRecord<'_>)> {
     let fixed = take(56)?;
     let count = usize::try_from(u64_at(take(8)?, 0)?).ok()?;
     let chain = take(count.checked_mul(8)?)?;
+    let raw_size = u32_at(take(4)?, 0)?;
+    let raw = take(usize::try_from(raw_size).ok()?)?;
     let abi = u64_at(take(8)?, 0)?;
     let registers = if abi == 0 { &[][..] } else { take((1 + USER_REGISTER_COUNT) * 8)? };
     let stack = match usize::try_from(u64_at(take(8)?, 0)?).ok()? {
@@ -209,6 +214,7 @@ fn sample(body: &[u8]) -> Option<(Nanos, SampleRecord<'_>)> {
         cpu: CpuId(u32_at(fixed, 40)?),
         period: u64_at(fixed, 48)?,
         chain,
+        raw,
         argument,
         registers,
         stack,
@@ -251,8 +257,9 @@ mod tests {
     fn a_sample() -> Vec<u8> {
         let chain = [2, -128_i64 as u64, 0xffff_ffff_8100_0000];
         let fixed = [77, 0x1234, 5 << 32 | 4, 999, 0xdead, 1, 1_000_000];
+        let raw = [0x1234_5678 << 32 | 12, 0x9abc];
         let user = [2, 0xa, 0xb, 0x5, 0x1, 8, 0x4242, 8];
-        record(9, 0, &[&fixed[..], &chain[..], &user[..]].concat(), &[])
+        record(9, 0, &[&fixed[..], &chain[..], &raw[..], &user[..]].concat(), &[])
     }
 
     #[test]
@@ -265,6 +272,7 @@ mod tests {
         );
         assert_eq!((sample.ip, sample.address), (RemoteAddr(0x1234), RemoteAddr(0xdead)));
         assert_eq!((sample.cpu, sample.period), (CpuId(1), 1_000_000));
+        assert_eq!(sample.raw, [0x78, 0x56, 0x34, 0x12, 0xbc, 0x9a, 0, 0, 0, 0, 0, 0]);
         assert_eq!(sample.argument, Some(RemoteAddr(0xa)));
         assert_eq!(sample.kernel_chain().collect::<Vec<_>>(), [0xffff_ffff_8100_0000]);
         assert_eq!(

@@ -13,15 +13,18 @@
 //! Sums of the time that a thread ran and waited are exact, also when only some waits have a stack: those without one are
 //! rows of their own, and analysis divides them. What is not known after records were lost is left out, not guessed.
 //!
+//! Who ended a wait is added up beside (`wakeups`).
+//!
 //! Cost: a row takes about 20 bytes; windows grow so that there are at most 2,000 rows a second, and 1,000 windows per
 //! doubling of the time. A switch costs the kernel two records of 56 bytes, and here two look-ups.
 
 use std::collections::BTreeMap;
 
 use base::{Nanos, Pid, RemoteAddr, StackId, Tid};
-use facts::{Concurrency, Fact, SinkError, ThreadTime, Wait, WaitKind};
+use facts::{Concurrency, Fact, SinkError, ThreadTime, Wait, WaitKind, Waker};
 
 use super::record::Switch;
+use super::wakeups::Wakers;
 use crate::long_waits;
 use crate::recorder::{Moment, Recorder};
 
@@ -40,7 +43,7 @@ const QUEUE_SHARE: u64 = 200;
 const LONG_WAIT: Nanos = Nanos(50_000_000);
 
 /// With what a thread left its CPU.
-type Place = (Option<StackId>, Option<RemoteAddr>);
+pub type Place = (Option<StackId>, Option<RemoteAddr>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum State {
@@ -76,6 +79,7 @@ type Alike = (Pid, Tid, WaitKind, Place, u32);
 pub struct SwitchTracker {
     threads: BTreeMap<(Pid, Tid), Thread>,
     short: BTreeMap<Alike, (u64, Nanos)>,
+    wakers: Wakers,
     window: Nanos,
     width: Nanos,
     /// How many threads run, since when, and for how long how many did in this window.
@@ -94,6 +98,7 @@ impl SwitchTracker {
             looks_from: if has_stacks { LONG_WAIT } else { Nanos(0) },
             threads: BTreeMap::new(),
             short: BTreeMap::new(),
+            wakers: Wakers::default(),
             window: Nanos(0),
             width: SHORTEST_WINDOW,
             running: 0,
@@ -159,6 +164,11 @@ impl SwitchTracker {
             stack.map(|stack| (Some(stack), argument));
     }
 
+    /// A thread was woken, by nobody of the program if there is no waker.
+    pub fn wakes(&mut self, time: Nanos, woken: Tid, waker: Option<Waker>) {
+        self.wakers.wakes(time, woken, waker);
+    }
+
     /// A thread was switched.
     pub fn switched(
         &mut self,
@@ -179,6 +189,10 @@ impl SwitchTracker {
                 if let (State::Off(kind, place), since) = before {
                     let place = self.threads.entry(id).or_default().place_of(place, (since, time));
                     self.waited(id, kind, place, (since, time), recorder)?;
+                    if kind == WaitKind::Blocked {
+                        let window = self.width;
+                        self.wakers.ended(id, place, (since, time), window, recorder)?;
+                    }
                 }
             }
             Switch::Blocked | Switch::Preempted => {
@@ -195,6 +209,7 @@ impl SwitchTracker {
     /// Switches may have been lost: what all threads do is not known until they switch again or are sampled.
     pub fn lost(&mut self, time: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         self.advance(time, recorder)?;
+        self.wakers.lost();
         let threads: Vec<(Pid, Tid)> = self.threads.keys().copied().collect();
         for id in threads {
             self.set_state(time, id, State::Unknown);
@@ -326,7 +341,7 @@ impl SwitchTracker {
             return Ok(());
         }
         self.count_at_once(end);
-        let mut rows = 0;
+        let mut rows = self.wakers.close((time, span), recorder)?;
         for (&(pid, tid), thread) in &mut self.threads {
             if thread.state == State::Running {
                 thread.running += end - thread.since;

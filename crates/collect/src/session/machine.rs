@@ -30,7 +30,7 @@ fn machine_here(
     sink: &mut dyn Sink,
 ) -> Result<Outcome, SessionError> {
     process::raise_file_limit();
-    let mut kernel = KernelTrace::start(&options.cpus, true);
+    let mut kernel = KernelTrace::start(&options.cpus, None);
     let (mut source, collector) = choose_machine_source(options);
     let start = process::monotonic();
     let usage_before = process::own_usage();

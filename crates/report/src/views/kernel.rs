@@ -2,9 +2,10 @@
 
 use analysis::Key;
 use analysis::kernel::{
-    EntryRow, EntryTable, entry_table, entry_time, observes_machine, only_of_machine,
+    EntryRow, EntryTable, counts_together, entry_table, entry_time, observes_machine,
+    only_of_machine,
 };
-use base::Pid;
+use base::{Pid, Tid};
 use facts::{KernelCause, LostSource, Metric};
 
 use super::Request;
@@ -119,7 +120,12 @@ fn looks(keys: &[Key]) -> Vec<(Look, &'static str)> {
 
 fn key_cells(request: &Request<'_>, keys: &[Key], row: &EntryRow) -> Vec<Cell> {
     let threads = &request.profile.threads;
-    let nobody = if observes_machine(request.profile) { "(idle)" } else { "(others, idle)" };
+    let nobody = match request.profile {
+        machine if observes_machine(machine) => "(idle)",
+        // Then the machine's own counts are all that there is of others, and have everybody's.
+        together if counts_together(together) => "(whole machine)",
+        _ => "(others, idle)",
+    };
     let mut cells = Vec::new();
     for column in key_columns(keys) {
         cells.push(match column.key {
@@ -133,6 +139,9 @@ fn key_cells(request: &Request<'_>, keys: &[Key], row: &EntryRow) -> Vec<Cell> {
                 Some((Pid(0), _)) => Cell::text(nobody),
                 Some((pid, tid)) => match threads.find(pid, tid) {
                     Some(thread) => Cell::text(threads.get(thread).label()),
+                    None if tid == Tid(0) => {
+                        Cell::text(format!("(all of {})", threads.process_label(pid)))
+                    }
                     None => Cell::text(format!("({tid})")),
                 },
                 None => Cell::Missing,
@@ -188,15 +197,28 @@ fn notes(request: &Request<'_>, found: &EntryTable) -> Vec<String> {
     if found.rows.is_empty() {
         return notes;
     }
-    notes.push(
-        "CPU time is without interrupts inside of an entry. That of page faults is sampled, the rest is by the \
-         kernel's own clock; faults in the kernel are in the time of their system call too, and once in the total. The \
-         total is of entries: switches, waits for a CPU, TLB flushes and events of memory are none."
-            .to_owned(),
-    );
+    // Where faults are not timed, they are what has no time.
+    let times = if found.total.timeless > 0 {
+        "Counted, not timed."
+    } else if found.total.untimed > 0 {
+        "CPU time is without interrupts inside of an entry. That of page faults is sampled, the rest is by the kernel's \
+         own clock; faults in the kernel are in the time of their system call too, and once in the total."
+    } else {
+        "CPU time is by the kernel's own clock, without other entries inside: interrupts, and page faults in system calls."
+    };
+    notes.push(format!(
+        "{times} The total is of entries: switches, waits for a CPU, TLB flushes and events of memory are none."
+    ));
     if only_of_machine(request.profile) {
         notes.push(
             "These are counts of the whole machine: the program's own cannot be told apart here."
+                .to_owned(),
+        );
+    }
+    if counts_together(request.profile) {
+        notes.push(
+            "perf counted the program as a whole: its threads, the kinds of its calls and their time are not told apart. \
+             With `-g process` the machine's own counts stand beside."
                 .to_owned(),
         );
     }

@@ -24,7 +24,7 @@ pub(super) const COLUMNS: [Column; 11] = [
 /// The same in text.
 pub(super) const LOOKS: [(Look, &str); 8] = [
     (Look::Time("running_time"), "running"),
-    (Look::Time("spin_time"), "spinning"),
+    (Look::Time("spin_time"), "of it spinning"),
     (Look::Time("ready_time"), "no CPU"),
     (Look::Time("lock_wait"), "lock"),
     (Look::Time("barrier_wait"), "barrier"),

@@ -120,6 +120,9 @@ fn figures(request: &Request<'_>, strips: &Strips) -> Table {
                 Cell::Seconds(end.seconds()),
                 Cell::text(request.profile.threads.get(strip.thread).label()),
             ];
+            let mut times = *times;
+            // As everywhere, spinning is a part of running.
+            times[State::Running as usize] += times[State::Spinning as usize];
             cells.extend(times.iter().map(|time| Cell::metric(spread(*time))));
             rows.push(cells);
         }

@@ -1,8 +1,10 @@
-//! `waits`: what threads waited for, and where.
+//! `waits`: what threads waited for, where, and who ended it.
 
 use std::collections::BTreeMap;
 
-use analysis::threading::{Reason, ThreadSplit, WaitSum, object_name, threading, was_recorded};
+use analysis::threading::{
+    Reason, ThreadSplit, WaitSum, WokenBy, by_waker, object_name, threading, was_recorded,
+};
 use analysis::{CallPathId, Code, FunctionId, Key, PlaceId, ThreadIndex};
 use base::{Pid, RemoteAddr};
 use facts::{Evidence, Metric};
@@ -12,28 +14,49 @@ use super::columns::{figure, missing, name};
 use super::thread_states::wait_time;
 use crate::table::{Cell, Look, Table};
 
-type RowKey =
-    (Reason, Option<(Pid, RemoteAddr)>, Option<PlaceId>, Option<ThreadIndex>, Option<CallPathId>);
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct RowKey {
+    reason: Reason,
+    object: Option<(Pid, RemoteAddr)>,
+    caller: Option<PlaceId>,
+    thread: Option<ThreadIndex>,
+    stack: Option<CallPathId>,
+    waker: Option<WokenBy>,
+}
+
+/// What a row is of, and for how long who ended it.
+#[derive(Default)]
+struct Row {
+    sum: WaitSum,
+    wakers: BTreeMap<WokenBy, f64>,
+}
 
 pub(crate) fn waits(request: &Request<'_>) -> Table {
     let profile = request.profile;
     let by = |key| request.options.group.contains(&key);
-    let (by_thread, by_stack) = (by(Key::Thread), by(Key::CallStack));
+    let (by_thread, by_stack, by_whom) = (by(Key::Thread), by(Key::CallStack), by(Key::Waker));
     let found = threading(profile, request.selection);
     let total = found.total();
     let paths = profile.stacks.call_paths();
-    let mut sums: BTreeMap<RowKey, WaitSum> = BTreeMap::new();
-    for (place, sum) in &found.places {
+    let mut sums: BTreeMap<RowKey, Row> = BTreeMap::new();
+    for (place, waker, sum) in by_waker(profile, request.selection, &found) {
         let wanted = place.caller.is_none_or(|caller| request.selection.has_place(caller));
         if wanted {
-            let thread = by_thread.then_some(place.thread);
-            let stack = by_stack.then(|| paths.of(place.stack));
-            let key = (place.reason, place.object, place.caller, thread, stack);
-            sums.entry(key).or_default().add(sum);
+            let key = RowKey {
+                reason: place.reason,
+                object: place.object,
+                caller: place.caller,
+                thread: by_thread.then_some(place.thread),
+                stack: by_stack.then(|| paths.of(place.stack)),
+                waker: by_whom.then_some(waker),
+            };
+            let row = sums.entry(key).or_default();
+            row.sum.add(&sum);
+            *row.wakers.entry(waker).or_default() += sum.time;
         }
     }
-    let mut rows: Vec<(RowKey, WaitSum)> = sums.into_iter().collect();
-    rows.sort_by(|a, b| b.1.time.total_cmp(&a.1.time));
+    let mut rows: Vec<(RowKey, Row)> = sums.into_iter().collect();
+    rows.sort_by(|a, b| b.1.sum.time.total_cmp(&a.1.sum.time));
     let mut columns = vec![
         name("reason", "Reason"),
         name("object", "Object"),
@@ -49,8 +72,13 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
         (Look::Text("reason"), "reason"),
         (Look::Text("object"), "object"),
     ];
+    let wakers = !profile.recording.wakes.is_empty();
     if !by_stack {
-        looks.extend([(Look::Function("function", None), "called from"), (Look::Place, "source")]);
+        looks.push((Look::Function("function", None), "called from"));
+    }
+    // Beside more names there is no room for it.
+    if !(by_stack || by_thread || by_whom || wakers) {
+        looks.push((Look::Place, "source"));
     }
     if by_thread {
         columns.push(name("thread", "Thread"));
@@ -60,6 +88,13 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
         columns.push(name("stack", "Call stack"));
         looks.push((Look::Stack("stack"), "call stack"));
     }
+    columns.extend([name("waker", "Ended by"), name("waker_function", "Ended in")]);
+    if wakers && !by_stack {
+        if by_whom {
+            looks.push((Look::Text("waker"), "ended by"));
+        }
+        looks.push((Look::Text("waker_function"), if by_whom { "in" } else { "mostly ended in" }));
+    }
     let keys = columns.len();
     columns.extend([
         figure("wait_time", "Waited", "s"),
@@ -67,20 +102,21 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
         figure("waits", "Waits", "count"),
         figure("mean_wait", "Mean", "s"),
     ]);
-    let all = rows.iter().fold(WaitSum::default(), |mut all, (_, sum)| {
-        all.add(sum);
+    let all = rows.iter().fold(WaitSum::default(), |mut all, (_, row)| {
+        all.add(&row.sum);
         all
     });
-    let cells = |(key, sum): &(RowKey, WaitSum)| {
+    let cells = |(key, row): &(RowKey, Row)| {
         let mut cells = key_cells(request, key);
         let path = |path| {
             // The kernel's own functions led to the reason.
             let functions = paths.functions(path).filter(|id| !is_kernel(request, *id));
             functions.map(|id| profile.stacks.functions[id.index()].name.clone()).collect()
         };
-        cells.extend(key.3.map(|thread| Cell::text(profile.threads.get(thread).label())));
-        cells.extend(key.4.map(|stack| Cell::Stack(path(stack))));
-        cells.extend(figures(sum, &total));
+        cells.extend(key.thread.map(|thread| Cell::text(profile.threads.get(thread).label())));
+        cells.extend(key.stack.map(|stack| Cell::Stack(path(stack))));
+        cells.extend(waker_cells(request, row));
+        cells.extend(figures(&row.sum, &total));
         cells
     };
     let mut totals = missing(keys);
@@ -111,7 +147,44 @@ fn is_kernel(request: &Request<'_>, function: FunctionId) -> bool {
     stacks.modules[module.index()].code == Code::Kernel
 }
 
-fn key_cells(request: &Request<'_>, (reason, object, caller, ..): &RowKey) -> Vec<Cell> {
+/// Who ended most of the row's time: the thread, and the function, each by itself.
+fn waker_cells(request: &Request<'_>, row: &Row) -> [Cell; 2] {
+    let (stacks, threads) = (&request.profile.stacks, &request.profile.threads);
+    let thread = most(row, |waker| match waker {
+        WokenBy::Thread(thread, _) => Ok(*thread),
+        other => Err(nobody(*other)),
+    });
+    let function = most(row, |waker| match waker {
+        WokenBy::Thread(_, place) => Ok(place.map(|place| stacks.function_of(place).name.as_str())),
+        other => Err(nobody(*other)),
+    });
+    [
+        thread.map_or(Cell::Missing, |thread| match thread {
+            Ok(thread) => Cell::text(threads.get(thread).label()),
+            Err(nobody) => Cell::text(nobody),
+        }),
+        function.map_or(Cell::Missing, |function| match function {
+            Ok(function) => Cell::text_or_missing(function),
+            Err(nobody) => Cell::text(nobody),
+        }),
+    ]
+}
+
+fn nobody(waker: WokenBy) -> &'static str {
+    if waker == WokenBy::Others { "(not the program)" } else { "(not seen)" }
+}
+
+/// What wakers have in common that ended the most time together.
+fn most<'a, T: Ord>(row: &'a Row, common: impl Fn(&'a WokenBy) -> T) -> Option<T> {
+    let mut times: BTreeMap<T, f64> = BTreeMap::new();
+    for (waker, time) in &row.wakers {
+        *times.entry(common(waker)).or_default() += time;
+    }
+    times.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(what, _)| what)
+}
+
+fn key_cells(request: &Request<'_>, key: &RowKey) -> Vec<Cell> {
+    let RowKey { reason, object, caller, .. } = *key;
     let stacks = &request.profile.stacks;
     let function = caller.map(|place| stacks.function_of(place));
     let line = caller.and_then(|place| stacks.places[place.index()].line);

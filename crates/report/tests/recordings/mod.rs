@@ -413,6 +413,15 @@ pub fn threading() -> Recording {
     builder.waits((11, 12), blocked, (lock, Some(0x40_4100)), second, (100, 0.4));
     builder.waits((11, 13), blocked, (sleep, Some(0)), (0.5, 1.0), (1, 1.0));
     builder.waits((11, 13), blocked, (write, Some(4)), (1.5, 0.5), (2, 0.5));
+    let unlock = builder.code(libc, 2, &[("___pthread_mutex_unlock", "", 0)]);
+    let give = builder.code(exe, 4, &[("put_task", "/home/user/solver.c", 25)]);
+    let unlocked = builder.stack(&[futex, unlock, give]);
+    let at = (lock, Some(0x40_4100));
+    builder.woken((11, 11), (barrier, Some(0x7f00_0010)), (1.0, 0.8), Some((12, spin)), (1, 0.8));
+    builder.woken((11, 11), at, (1.8, 0.2), Some((12, unlocked)), (20, 0.1));
+    builder.woken((11, 12), at, second, Some((11, unlocked)), (60, 0.25));
+    builder.woken((11, 12), at, second, Some((13, unlocked)), (40, 0.15));
+    builder.woken((11, 13), (sleep, Some(0)), (0.5, 1.0), None, (1, 1.0));
     builder.at_once(first, &[0.0, 0.1, 0.9]).at_once(second, &[0.4, 0.6]);
     builder.wait_object(11, 0x40_4100, "queue_lock", "/home/user/solver");
     builder.build()

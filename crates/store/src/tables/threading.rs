@@ -1,7 +1,7 @@
 //! The tables of what threads did when they did not run.
 
 use base::{Nanos, Pid, RemoteAddr, StackId, Tid};
-use facts::{Concurrency, ThreadTime, Wait, WaitKind, WaitObject};
+use facts::{Concurrency, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker};
 
 use super::{PID, STACK, TID, TIME, text, word};
 use crate::schema::{Cell, Column, ColumnKind, Row, RowError, RowSink, RowSource, Shape, Table};
@@ -133,6 +133,55 @@ impl Row for WaitObject {
             address: RemoteAddr(row.u64()?),
             name: row.text()?,
             module: row.text()?,
+        })
+    }
+}
+
+impl Row for Wake {
+    const TABLE: Table = Table::Wakes;
+    const COLUMNS: &'static [Column] = &[
+        TIME,
+        SPAN,
+        PID,
+        TID,
+        Column::nullable("object", ColumnKind::U64),
+        STACK,
+        Column::nullable("waker_pid", ColumnKind::I32),
+        Column::nullable("waker_tid", ColumnKind::I32),
+        Column::nullable("waker_stack", ColumnKind::U32),
+        number("wakes"),
+        number("waited_ns"),
+    ];
+
+    fn put<S: RowSink>(&self, row: &mut S) {
+        row.cell(Cell::U64(self.time.0));
+        row.cell(Cell::U64(self.span.0));
+        row.cell(Cell::I32(self.pid.0));
+        row.cell(Cell::I32(self.tid.0));
+        row.optional_u64(self.object.map(|object| object.0));
+        row.optional_u32(self.stack.map(|stack| stack.0));
+        row.optional_i32(self.waker.map(|waker| waker.pid.0));
+        row.optional_i32(self.waker.map(|waker| waker.tid.0));
+        row.optional_u32(self.waker.and_then(|waker| waker.stack).map(|stack| stack.0));
+        row.cell(Cell::U64(self.wakes));
+        row.cell(Cell::U64(self.waited.0));
+    }
+
+    fn take<S: RowSource>(row: &mut S) -> Result<Wake, RowError> {
+        Ok(Wake {
+            time: Nanos(row.u64()?),
+            span: Nanos(row.u64()?),
+            pid: Pid(row.i32()?),
+            tid: Tid(row.i32()?),
+            object: row.optional_u64()?.map(RemoteAddr),
+            stack: row.optional_u32()?.map(StackId),
+            waker: {
+                let (pid, tid) = (row.optional_i32()?, row.optional_i32()?);
+                let stack = row.optional_u32()?.map(StackId);
+                pid.zip(tid).map(|(pid, tid)| Waker { pid: Pid(pid), tid: Tid(tid), stack })
+            },
+            wakes: row.u64()?,
+            waited: Nanos(row.u64()?),
         })
     }
 }

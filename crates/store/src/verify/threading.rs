@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use base::Nanos;
+use base::{Nanos, StackId};
+use facts::Recording;
 
 use super::{Report, Subject};
 
@@ -40,5 +41,22 @@ pub(super) fn windows_add_up(subject: &Subject<'_>, report: &mut Report) {
         windows.into_iter().filter(|((_, span), sum)| u128::from(span.0) != *sum)
     {
         report.add(|| format!("{sum} ns of {} at {} ns have a number of threads", span.0, time.0));
+    }
+}
+
+/// The stacks that wakes name: of who waited, and of who ended it; with the time of the row.
+pub(super) fn stacks_of_wakes(
+    recording: &Recording,
+) -> impl Iterator<Item = (Nanos, Option<StackId>)> {
+    let wakes = recording.wakes.iter();
+    wakes.flat_map(|wake| {
+        [wake.stack, wake.waker.and_then(|waker| waker.stack)].map(|stack| (wake.time, stack))
+    })
+}
+
+/// A row of wakes stands for some.
+pub(super) fn wakes_proper(subject: &Subject<'_>, report: &mut Report) {
+    for wake in subject.recording.wakes.iter().filter(|wake| wake.wakes == 0) {
+        report.add(|| format!("thread {} was woken no times at {} ns", wake.tid, wake.time.0));
     }
 }

@@ -15,7 +15,7 @@ use facts::{
     KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module, ModuleKind, Privilege,
     Record, RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind, Release, ResourceUse,
     Run, Sample, SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Wait,
-    WaitKind, WaitObject,
+    WaitKind, WaitObject, Wake, Waker,
 };
 
 /// What a made-up recording holds.
@@ -282,6 +282,7 @@ pub fn is_newer_than(version: u32, fact: &Fact) -> bool {
         }
         Fact::KernelEntry(_) => version < 5,
         Fact::HeapStack(_) | Fact::HeapFree(_) => version < 5,
+        Fact::Wake(_) => version < 5,
         _ => false,
     }
 }
@@ -304,6 +305,11 @@ fn threading() -> Vec<Fact> {
             stack: Some(StackId(1)),
         };
         facts.push(Fact::Wait(wait));
+        let waker = (window % 3 > 0).then_some(Waker { pid, tid: Tid(8), stack: wait.stack });
+        let (object, stack, waited) = (wait.object, wait.stack, wait.waited);
+        let wakes = window + 1;
+        let wake = Wake { time, span, pid, tid, object, stack, waker, wakes, waited };
+        facts.push(Fact::Wake(wake));
         let (kind, object, stack) = (WaitKind::Preempted, None, None);
         facts.push(Fact::Wait(Wait { kind, object, stack, waits: 1, waited: Nanos(5), ..wait }));
         let queued = window.is_multiple_of(4).then_some(Nanos(90_000 * window));

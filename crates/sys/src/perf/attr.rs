@@ -33,6 +33,7 @@ pub enum SampleField {
     Callchain = 1 << 5,
     Cpu = 1 << 7,
     Period = 1 << 8,
+    Raw = 1 << 10,
     RegsUser = 1 << 12,
     StackUser = 1 << 13,
     Identifier = 1 << 16,
@@ -63,6 +64,7 @@ pub enum Flag {
 }
 
 const PERF_TYPE_SOFTWARE: u32 = 1;
+const PERF_TYPE_TRACEPOINT: u32 = 2;
 const PERF_FORMAT_LOST: u64 = 1 << 4;
 
 /// The kernel's `struct perf_event_attr` as of PERF_ATTR_SIZE_VER5 (Linux 4.8): the newest size whose fields are
@@ -114,10 +116,18 @@ impl Attr {
                 SampleField::Cpu,
                 SampleField::Period,
                 SampleField::Callchain,
+                SampleField::Raw,
             ])
             .user_stack(stack_bytes)
             .monotonic()
             .flags(&[Flag::ExcludeCallchainUser])
+    }
+
+    /// The same for a tracepoint instead, by its number in tracefs.
+    #[must_use]
+    pub fn of_tracepoint(mut self, id: u64) -> Attr {
+        (self.kind, self.config) = (PERF_TYPE_TRACEPOINT, id);
+        self
     }
 
     /// Sets single-bit flags.

@@ -1,0 +1,166 @@
+//! Who ended a wait: the thread that ran as the kernel was asked to wake another one.
+//!
+//! What for: records of the tracepoint `sched:sched_waking`, matched with the end of the wait that follows.
+//! What not: waits of which nobody saw the end: records may be thinned or lost.
+//!
+//! The kernel gives a record to the events of the thread that wakes, and to those of the one that is woken
+//! (`perf_tp_event`, kernel/events/core.c): so wakes by others than the program are seen too, and its own twice, which
+//! does no harm, for a wait ends once. What an interrupt wakes (a timer, a device) is not the work of the thread that it
+//! came upon.
+//! Assumption: the record names threads by the numbers of the first pid name space; in another one it is not used.
+
+use std::collections::{BTreeMap, HashMap};
+
+use base::{Nanos, Pid, Tid};
+use facts::{Fact, SinkError, Wake, Waker};
+
+use super::switches::Place;
+use crate::proc_status::in_first_pid_name_space;
+use crate::recorder::Recorder;
+use crate::tracefs;
+
+/// A wake whose thread was not put on a CPU for so long is forgotten: most are of threads that are not the program's.
+const FORGOTTEN: Nanos = Nanos(1_000_000_000);
+
+/// The tracepoint, by the numbers of the running kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WakingTracepoint {
+    /// Its number, as perf_event_open takes it.
+    pub id: u64,
+    /// Where in a record its flags are, and the number of the thread that is woken.
+    flags: usize,
+    woken: usize,
+}
+
+impl WakingTracepoint {
+    /// Looks it up; `None` where this user may not read it.
+    pub fn find() -> Option<WakingTracepoint> {
+        if !in_first_pid_name_space() {
+            return None;
+        }
+        parse_format(&tracefs::event_file("sched/sched_waking", "format")?)
+    }
+
+    /// Which thread a record wakes, and whether an interrupt does.
+    pub fn read(&self, raw: &[u8]) -> Option<(Tid, bool)> {
+        const IN_INTERRUPT: u8 = 0x08 | 0x10; // TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ: linux/trace_events.h
+        let tid = i32::from_le_bytes(*raw.get(self.woken..)?.first_chunk()?);
+        Some((Tid(tid), raw.get(self.flags)? & IN_INTERRUPT != 0))
+    }
+}
+
+/// Lines are `field:pid_t pid; offset:24; size:4; signed:1;` (Documentation/trace/events.rst).
+fn parse_format(text: &str) -> Option<WakingTracepoint> {
+    let id = text.lines().find_map(|line| line.strip_prefix("ID:"))?.trim().parse().ok()?;
+    let offset = |declared: &str, size: &str| {
+        let mut parts = text.lines().find_map(|line| {
+            let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
+            (parts.next() == Some(declared)).then_some(parts)
+        })?;
+        let offset = parts.next()?.strip_prefix("offset:")?.parse().ok()?;
+        (parts.next() == Some(size)).then_some(offset)
+    };
+    let flags = offset("unsigned char common_flags", "size:1")?;
+    Some(WakingTracepoint { id, flags, woken: offset("pid_t pid", "size:4")? })
+}
+
+/// Waits that are added up: of one thread at one place, ended by one thread at one place.
+type Alike = (Pid, Tid, Place, Option<Waker>);
+
+/// Wakes that no wait ended with yet, and those of this window.
+#[derive(Debug, Default)]
+pub struct Wakers {
+    woken: HashMap<Tid, (Nanos, Option<Waker>)>,
+    sums: BTreeMap<Alike, (u64, Nanos)>,
+}
+
+impl Wakers {
+    /// A thread is woken; by nobody of the program if there is no waker.
+    pub fn wakes(&mut self, time: Nanos, woken: Tid, waker: Option<Waker>) {
+        self.woken.insert(woken, (time, waker));
+    }
+
+    /// A wait ended: if it was seen by whom, that is added up, or told if it was as long as a window.
+    pub fn ended(
+        &mut self,
+        (pid, tid): (Pid, Tid),
+        place: Place,
+        (since, until): (Nanos, Nanos),
+        window: Nanos,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        let Some((time, waker)) = self.woken.remove(&tid) else { return Ok(()) };
+        // One that found its thread awake still ended nothing.
+        if time < since {
+            return Ok(());
+        }
+        let (alike, waited) = ((pid, tid, place, waker), until - since);
+        if waited >= window {
+            return recorder.push(Fact::Wake(wake(alike, (since, waited), (1, waited))));
+        }
+        let sum = self.sums.entry(alike).or_default();
+        sum.0 += 1;
+        sum.1 += waited;
+        Ok(())
+    }
+
+    /// Tells the sums of a window; returns how many.
+    pub fn close(
+        &mut self,
+        window: (Nanos, Nanos),
+        recorder: &mut Recorder<'_>,
+    ) -> Result<u64, SinkError> {
+        self.woken.retain(|_, (time, _)| *time + FORGOTTEN >= window.0);
+        let sums = std::mem::take(&mut self.sums);
+        let rows = sums.len() as u64;
+        sums.into_iter()
+            .try_for_each(|(alike, sum)| recorder.push(Fact::Wake(wake(alike, window, sum))))?;
+        Ok(rows)
+    }
+
+    /// Ends of waits may have been lost.
+    pub fn lost(&mut self) {
+        self.woken.clear();
+    }
+}
+
+fn wake(
+    (pid, tid, (stack, object), waker): Alike,
+    (time, span): (Nanos, Nanos),
+    (wakes, waited): (u64, Nanos),
+) -> Wake {
+    Wake { time, span, pid, tid, object, stack, waker, wakes, waited }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORMAT: &str = "name: sched_waking\nID: 375\nformat:\n\
+        \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+        \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
+        \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+        \tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
+        \tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;\n";
+
+    #[test]
+    fn a_record_says_who_is_woken_and_whether_by_an_interrupt() {
+        let found = parse_format(FORMAT).expect("well-formed");
+        assert_eq!(found, WakingTracepoint { id: 375, flags: 2, woken: 24 });
+        let mut raw = [0u8; 36];
+        raw[24] = 7;
+        assert_eq!(found.read(&raw), Some((Tid(7), false)));
+        raw[2] = 0x09;
+        assert_eq!(found.read(&raw), Some((Tid(7), true)));
+        assert_eq!(found.read(&raw[..27]), None);
+    }
+
+    #[test]
+    fn a_description_that_is_not_understood_is_none() {
+        assert_eq!(parse_format(""), None);
+        assert_eq!(parse_format(&FORMAT.replace("size:4", "size:8")), None);
+        assert_eq!(parse_format(&FORMAT.replace("ID: 375", "ID: x")), None);
+        let far = FORMAT.replace("offset:24", "offset:18446744073709551615");
+        assert_eq!(parse_format(&far).and_then(|found| found.read(&[0; 64])), None);
+    }
+}
