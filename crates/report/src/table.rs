@@ -78,8 +78,8 @@ pub(crate) enum Look {
     Ratio(&'static str),
     /// A figure in its own unit, which may differ from row to row.
     Measure(&'static str),
-    /// A change in percent with its interval.
-    Change(&'static str),
+    /// A change in percent with its interval; where that says nothing, the difference in the other column.
+    Change(&'static str, &'static str),
     /// A time axis: start of the row.
     Start(&'static str),
     /// A function, indented by the level in the other column if there is one.

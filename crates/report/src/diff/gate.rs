@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::RunFigures;
 use super::rows::{Compared, total};
-use crate::ReportError;
+use crate::{ReportError, text};
 
 /// A limit for the change of one figure.
 #[derive(Clone, PartialEq, Debug)]
@@ -104,16 +104,19 @@ impl Gate {
                 format!("it changed by {value:+.1} % ({low:+.1} to {high:+.1})")
             }
             (Some(value), ..) => format!("it changed by {value:+.1} %"),
-            _ => format!("it changed by {:+} {} from 0", comparison.difference, row.base.unit),
+            _ => {
+                let base = text::measure(row.base.value.unwrap_or(0.0), &row.base.unit);
+                format!("it changed by {:+} {} from {base}", comparison.difference, row.base.unit)
+            }
         };
         if comparison.p.is_none() {
             let why = "one run a side does not tell how much runs differ";
             return (Outcome::Undecided, format!("{shown}; {why}"));
         }
         // From a base of 0 any change is beyond any share of it.
-        let (interval, limit) = match comparison.ratio {
-            Some(_) => (change.low.zip(change.high), self.percent),
-            None => (comparison.difference_interval, 0.0),
+        let (interval, limit) = match row.base_is_nothing() {
+            false => (change.low.zip(change.high), self.percent),
+            true => (comparison.difference_interval, 0.0),
         };
         let Some((low, high)) = interval else {
             return (Outcome::Undecided, format!("{shown}; the base may be 0"));

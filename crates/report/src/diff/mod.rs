@@ -9,6 +9,8 @@ mod align;
 mod gate;
 mod notes;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 pub use gate::{Gate, GateResult, Outcome};
 

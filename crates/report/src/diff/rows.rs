@@ -35,7 +35,7 @@ const SMALL: &str = "small";
 const UNKNOWN: &str = "not in both";
 
 impl Compared {
-    fn new(name: String, base: &[Metric], new: &[Metric]) -> Compared {
+    pub(super) fn new(name: String, base: &[Metric], new: &[Metric]) -> Compared {
         let quantum = match base[0].unit.as_str() {
             "count" => 1.0,
             // The kernel tells sizes in pages.
@@ -103,6 +103,12 @@ impl Compared {
         let Some(ratio) = comparison.ratio else {
             return Metric::unavailable("percent", "the base is 0");
         };
+        if self.base_is_nothing() {
+            return Metric::unavailable("percent", "the base is below what the figure resolves");
+        }
+        if comparison.difference != 0.0 && is_within_its_error(&self.base) {
+            return Metric::unavailable("percent", "the base is no larger than its own error");
+        }
         let interval = comparison.ratio_interval;
         Metric {
             low: interval.map(|(low, _)| percent(low)),
@@ -113,6 +119,11 @@ impl Compared {
                 ..Metric::counted(percent(ratio), "percent")
             }
         }
+    }
+
+    /// Whether the base is 0, or what rounding leaves of it: a share of that says nothing.
+    pub(super) fn base_is_nothing(&self) -> bool {
+        self.base.value.is_some_and(|value| value.abs() < resolution(&self.base.unit))
     }
 
     fn difference(&self) -> Metric {
@@ -145,6 +156,23 @@ impl Compared {
             Cell::text(self.verdict),
         ]
     }
+}
+
+/// A smaller figure in this unit is a residue of rounding or of an estimate: half of what text shows of a percentage, one
+/// of what is counted, one of the clock's nanoseconds, and a thousandth of rates and times of an access.
+fn resolution(unit: &str) -> f64 {
+    match unit {
+        "percent" => 0.05,
+        "count" | "bytes" => 1.0,
+        "s" => 1e-9,
+        _ => 1e-3,
+    }
+}
+
+/// Whether an end of a figure's interval is as far away as 0 is.
+fn is_within_its_error(metric: &Metric) -> bool {
+    let ends = metric.value.zip(metric.low).zip(metric.high);
+    ends.is_some_and(|((value, low), high)| (value - low).max(high - value) >= value.abs())
 }
 
 /// The figure of a side: of its one run, or the mean over runs with the interval that their spread gives.
@@ -262,7 +290,7 @@ pub(super) fn totals_table(totals: &[Compared], base: &[RunFigures], new: &[RunF
             (Look::Text("metric"), "whole run"),
             (Look::Measure("base"), "base"),
             (Look::Measure("new"), "new"),
-            (Look::Change("change"), "change %"),
+            (Look::Change("change", "difference"), "change %"),
             (Look::Figure("verdict"), ""),
         ],
         page: usize::MAX,
@@ -304,7 +332,7 @@ pub(super) fn parts_table(
     let mut looks = vec![
         (Look::Measure("base"), "base"),
         (Look::Measure("new"), "new"),
-        (Look::Change("change"), "change %"),
+        (Look::Change("change", "difference"), "change %"),
         (Look::Figure("verdict"), ""),
     ];
     if has("stack") {

@@ -140,7 +140,7 @@ impl Drawn {
                 | Look::Bytes(_)
                 | Look::Ratio(_)
                 | Look::Measure(_)
-                | Look::Change(_)
+                | Look::Change(..)
                 | Look::Start(_)
                 | Look::Number(_)
                 | Look::Figure(_)
@@ -164,7 +164,10 @@ impl Drawn {
             Look::Bytes(key) => figure(key, &|_, value| bytes(value)),
             Look::Ratio(key) => figure(key, &|_, value| number(value)),
             Look::Measure(key) => figure(key, &|metric, value| measure(value, &metric.unit)),
-            Look::Change(key) => figure(key, &change),
+            Look::Change(key, difference) => match cell(key) {
+                Cell::Metric(Metric { value: None, .. }) => figure(difference, &no_percent),
+                _ => figure(key, &change),
+            },
             Look::Bar(key) => figure(key, &|_, value| bar(value, self.largest)),
             Look::Start(key) => match cell(key) {
                 Cell::Seconds(at) => format!("{at:.3} s"),
@@ -231,6 +234,14 @@ fn change(metric: &Metric, value: f64) -> String {
         (Some(low), Some(high)) if low < high => format!("{value:+.1} ({low:+.1} to {high:+.1})"),
         _ => format!("{value:+.1}"),
     }
+}
+
+/// `- (+40.0 ms)`.
+fn no_percent(difference: &Metric, value: f64) -> String {
+    let (sign, size) =
+        (if value < 0.0 { "-" } else { "+" }, measure(value.abs(), &difference.unit));
+    // Of what is too small for a figure only that is said.
+    format!("- ({}{size})", if size.starts_with('<') { "" } else { sign })
 }
 
 fn bar(value: f64, largest: f64) -> String {
