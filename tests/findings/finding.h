@@ -40,6 +40,19 @@ static inline void *huge(size_t bytes) {
     return memory;
 }
 
+/* Computes for so many seconds of this thread's CPU time, however busy the machine is. */
+static inline void compute_for(double time) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    double until = (double)now.tv_sec + (double)now.tv_nsec * 1e-9 + time, at = 0.0, x = 1.0;
+    while (at < until) {
+        for (int i = 0; i < 20000; i++) x = x * 1.0000001 + 1e-9;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        at = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    }
+    keep(x);
+}
+
 static inline uint64_t next_random(uint64_t *state) {
     *state ^= *state << 13;
     *state ^= *state >> 7;
