@@ -1,12 +1,19 @@
 //! One run of a program without a profiler: how long it took, and what it printed, as a number to compare.
 //!
 //! What for: comparing a program with itself (`try`). What not: statistics (`analysis::trial`).
+//!
+//! Who interrupts us ends the run: what was measured before is worth showing, and no program is left behind. So the
+//! signals that end a program are taken over, and the program gets them as it would find them without us.
 
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hasher};
-use std::io::Read;
-use std::process::{Command, ExitStatus, Stdio};
-use std::time::Instant;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use base::Pid;
+use sys::process::{Signal, SignalFd, kill, poll_readable};
 
 /// What came of a run.
 #[derive(Clone, Copy, Debug)]
@@ -19,24 +26,61 @@ pub struct TimedRun {
     pub output: u64,
 }
 
-/// Runs a command with variables set, without input; its errors are not shown.
+/// After an interrupt a program has this long to end by itself.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// A signal is seen at once; this is only how often to look all the same.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Takes over the signals by which a user ends us.
+pub fn take_over_interrupts() -> io::Result<SignalFd> {
+    SignalFd::of(&[Signal::Interrupt, Signal::Terminate, Signal::HangUp])
+}
+
+/// Runs a command with variables set, without input; its errors are not shown. `None` when one of `interrupts` came: the
+/// program has ended then, or was killed.
 pub fn timed_run(
     command: &[OsString],
     variables: &[(String, String)],
-) -> std::io::Result<TimedRun> {
-    let (program, arguments) = command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
+    interrupts: &SignalFd,
+) -> io::Result<Option<TimedRun>> {
+    let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut prepared = Command::new(program);
     prepared.args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).stdout(Stdio::piped());
     prepared.envs(variables.iter().map(|(name, value)| (name, value)));
+    interrupts.hand_back(&mut prepared);
     let began = Instant::now();
     let mut child = prepared.spawn()?;
     let mut digest = DefaultHasher::new();
     let mut bytes = vec![0; 1 << 16];
     if let Some(mut output) = child.stdout.take() {
-        while let Ok(count @ 1..) = output.read(&mut bytes) {
-            digest.write(&bytes[..count]);
+        loop {
+            let readable = poll_readable(&[output.as_fd(), interrupts.as_fd()], LOOK)?;
+            if interrupts.next().is_some() {
+                end(&mut child)?;
+                return Ok(None);
+            }
+            if readable[0] {
+                match output.read(&mut bytes) {
+                    Ok(count @ 1..) => digest.write(&bytes[..count]),
+                    _ => break,
+                }
+            }
         }
     }
     let exit = child.wait()?;
-    Ok(TimedRun { seconds: began.elapsed().as_secs_f64(), exit, output: digest.finish() })
+    Ok(Some(TimedRun { seconds: began.elapsed().as_secs_f64(), exit, output: digest.finish() }))
+}
+
+/// Ends a program, by force where it does not go by itself. From a terminal it was interrupted together with us.
+fn end(child: &mut Child) -> io::Result<()> {
+    kill(Pid(child.id().cast_signed()), Signal::Terminate)?;
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        if child.try_wait()?.is_some() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill()?;
+    child.wait().map(|_| ())
 }

@@ -50,3 +50,39 @@ fn wrong_names_and_failing_programs_are_said() {
     let output = fathom.output(["try", "--", "/no/such/program"]);
     assert_eq!(output.status.code(), Some(2));
 }
+
+/// A program that ends after its first runs at once, and from then on interrupts `fathom` and stays for ever: the first
+/// run is recorded.
+fn interrupted_at(name: &str, run: u32) -> std::process::Output {
+    let fathom = fathom(name);
+    let runs = fathom.scratch.join("runs").display().to_string();
+    let script = format!(
+        "echo $$ >> {runs}; test $(wc -l < {runs}) -lt {run} || {{ kill -INT $PPID; exec sleep 600; }}"
+    );
+    let arguments = ["try", "keep-memory", "--format", "json", "--", "sh", "-c", &script];
+    let output = fathom.output(arguments);
+    let ran = std::fs::read_to_string(&runs).expect("it was run");
+    let last = ran.lines().last().expect("a run").to_owned();
+    assert!(!std::path::Path::new("/proc").join(&last).exists(), "run {last} is left behind");
+    assert_eq!(ran.lines().count(), run as usize);
+    output
+}
+
+#[test]
+fn an_interrupt_ends_the_program_and_keeps_the_rounds_before() {
+    // The recording, two rounds of two runs, and the plain run of the third.
+    let output = interrupted_at("try-interrupted", 6);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(document["rows"][1]["time"]["samples"], 2, "{document}");
+    let notes = document["notes"].to_string();
+    assert!(notes.contains("Interrupted in round 3"), "{notes}");
+}
+
+#[test]
+fn an_interrupt_before_any_remedy_was_run_shows_nothing() {
+    let output = interrupted_at("try-interrupted-early", 2);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted before any remedy"));
+    assert!(output.stdout.is_empty());
+}

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::Pid;
@@ -58,8 +60,16 @@ impl SignalFd {
         CHILD_WAS_IGNORED.store(is_ignored(Signal::Child), Ordering::Relaxed);
         // Safety: the default disposition involves no code of ours.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+        SignalFd::of(&TAKEN_OVER)
+    }
+
+    /// Takes over these signals only, but for those that our starter made us ignore.
+    ///
+    /// # Errors
+    /// The kernel's, of signalfd(2).
+    pub fn of(signals: &[Signal]) -> io::Result<SignalFd> {
         let wanted: Vec<Signal> =
-            TAKEN_OVER.into_iter().filter(|signal| !is_ignored(*signal)).collect();
+            signals.iter().copied().filter(|signal| !is_ignored(*signal)).collect();
         // Safety: sigset_t is plain data, initialised by sigemptyset before use; both sets are live.
         let (set, mask_before) = unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
@@ -81,6 +91,22 @@ impl SignalFd {
         }
         // Safety: fresh and ours alone.
         Ok(SignalFd { fd: unsafe { OwnedFd::from_raw_fd(fd) }, mask_before })
+    }
+
+    /// Lets a command begin with the signals as they were before they were taken over: a child inherits the mask.
+    pub fn hand_back(&self, command: &mut Command) {
+        let before = self.mask_before;
+        let put_back = move || {
+            // Safety: a live set that pthread_sigmask told us; the call is async-signal-safe.
+            match unsafe {
+                libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut())
+            } {
+                0 => Ok(()),
+                error => Err(io::Error::from_raw_os_error(error)),
+            }
+        };
+        // Safety: between fork and exec the closure makes one async-signal-safe call, on memory of its own.
+        unsafe { command.pre_exec(put_back) };
     }
 
     /// The next waiting signal, if any.

@@ -4,7 +4,7 @@
 //!   record the program once (or open a result)    what it does decides which remedies fit
 //!   rounds: plain, then each remedy, in an order drawn anew
 //!   after some rounds                             what is clear needs no more runs
-//!   until all is clear, or the budget is used up
+//!   until all is clear, the budget is used up, or an interrupt (Ctrl-C) comes
 //! ```
 //! Assumption: a run does the same each time, and leaves nothing behind that makes the next one quicker but caches, which the
 //! recording has warmed.
@@ -36,7 +36,7 @@ pub fn try_remedies(options: &TryOptions) -> Result<ExitCode, Failure> {
             not_tried.iter().map(|(name, why)| format!("{name}: {why}")).collect();
         return Err(Failure::new(CANNOT_MEASURE, anyhow::Error::msg(why.join("; "))));
     }
-    let mut rounds = Rounds::new(&options.command, candidates, options.budget, options.quiet);
+    let mut rounds = Rounds::new(&options.command, candidates, options.budget, options.quiet)?;
     rounds.run()?;
     let (plain, tried, notes) = rounds.finish();
     let document = report::trials::trials(&Trials {

@@ -1,4 +1,4 @@
-//! The rounds of a trial: who runs next, and when it is enough.
+//! The rounds of a trial: who runs next, and when it is enough. An interrupt is enough: the rounds until then stand.
 //!
 //! What not: the statistics (`analysis::trial`), the table (`report::trials`).
 
@@ -11,7 +11,8 @@ use report::trials::Tried;
 use crate::exit::{CANNOT_MEASURE, Failure};
 use crate::order::Order;
 use crate::progress::Progress;
-use crate::timed_run::{TimedRun, timed_run};
+use crate::timed_run::{TimedRun, take_over_interrupts, timed_run};
+use sys::process::SignalFd;
 
 /// A remedy that is tried.
 pub struct Candidate {
@@ -59,6 +60,14 @@ pub struct Rounds<'a> {
     progress: Progress,
     order: Order,
     notes: Vec<String>,
+    interrupts: SignalFd,
+}
+
+/// Whether to go on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    GoOn,
+    Stop,
 }
 
 impl<'a> Rounds<'a> {
@@ -67,8 +76,11 @@ impl<'a> Rounds<'a> {
         candidates: Vec<Candidate>,
         budget: Duration,
         quiet: bool,
-    ) -> Rounds<'a> {
-        Rounds {
+    ) -> Result<Rounds<'a>, Failure> {
+        let interrupts =
+            take_over_interrupts().map_err(|error| Failure::new(CANNOT_MEASURE, error))?;
+        Ok(Rounds {
+            interrupts,
             command,
             candidates,
             plain: Vec::new(),
@@ -77,16 +89,18 @@ impl<'a> Rounds<'a> {
             progress: Progress::new(!quiet),
             order: Order(0x9E37_79B9_7F4A_7C15 ^ u64::from(std::process::id())),
             notes: Vec::new(),
-        }
+        })
     }
 
-    /// Runs until all is clear or the budget is used up, but two rounds at least.
+    /// Runs until all is clear or the budget is used up, but two rounds at least; or until an interrupt.
     pub fn run(&mut self) -> Result<(), Failure> {
         let began = Instant::now();
         let most = LOOKS.last().copied().unwrap_or(0);
         for round in 1..=most {
             let round_began = Instant::now();
-            self.round(began)?;
+            if self.round(began)? == Next::Stop {
+                return self.interrupted(round);
+            }
             if LOOKS.contains(&round) {
                 self.decide();
             }
@@ -105,8 +119,18 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    fn round(&mut self, began: Instant) -> Result<(), Failure> {
-        let plain = self.timed(None, began)?;
+    /// What was measured before round `round` is worth showing if a remedy was run at all.
+    fn interrupted(&mut self, round: usize) -> Result<(), Failure> {
+        if self.candidates.iter().all(|candidate| candidate.rounds.is_empty()) {
+            let message = "interrupted before any remedy was run";
+            return Err(Failure::new(CANNOT_MEASURE, anyhow::Error::msg(message)));
+        }
+        self.notes.push(format!("Interrupted in round {round}: what was run until then counts."));
+        Ok(())
+    }
+
+    fn round(&mut self, began: Instant) -> Result<Next, Failure> {
+        let Some(plain) = self.timed(None, began)? else { return Ok(Next::Stop) };
         if !plain.exit.success() {
             let message = format!("the program itself failed: {}", plain.exit);
             return Err(Failure::new(CANNOT_MEASURE, anyhow::Error::msg(message)));
@@ -118,7 +142,7 @@ impl<'a> Rounds<'a> {
         };
         self.plain.push(plain.seconds);
         for index in self.open_by_lot() {
-            let run = self.timed(Some(index), began)?;
+            let Some(run) = self.timed(Some(index), began)? else { return Ok(Next::Stop) };
             let (output, rounds) = (self.output, self.plain.len());
             let candidate = &mut self.candidates[index];
             candidate.rounds.push(Round { plain: plain.seconds, changed: run.seconds });
@@ -132,7 +156,7 @@ impl<'a> Rounds<'a> {
             candidate.done |= trouble.is_some();
             candidate.trouble = trouble;
         }
-        Ok(())
+        Ok(Next::GoOn)
     }
 
     /// Those still open, in an order drawn by lot: what comes behind what changes from round to round.
@@ -142,7 +166,8 @@ impl<'a> Rounds<'a> {
         self.order.shuffled(open.len()).into_iter().map(|at| open[at]).collect()
     }
 
-    fn timed(&mut self, index: Option<usize>, began: Instant) -> Result<TimedRun, Failure> {
+    /// `None` when it was interrupted.
+    fn timed(&mut self, index: Option<usize>, began: Instant) -> Result<Option<TimedRun>, Failure> {
         let candidate = index.map(|index| &self.candidates[index]);
         let name = candidate.map_or("as it is", |candidate| candidate.name.as_str());
         let done = began.elapsed().as_secs_f64() / self.budget.as_secs_f64().max(1e-3);
@@ -150,7 +175,8 @@ impl<'a> Rounds<'a> {
         let before = candidate.map_or(&[][..], |candidate| &candidate.before);
         let variables = candidate.map_or(&[][..], |candidate| &candidate.variables);
         let command: Vec<OsString> = before.iter().chain(self.command).cloned().collect();
-        timed_run(&command, variables).map_err(|error| Failure::new(CANNOT_MEASURE, error))
+        timed_run(&command, variables, &self.interrupts)
+            .map_err(|error| Failure::new(CANNOT_MEASURE, error))
     }
 
     fn decide(&mut self) {

@@ -68,8 +68,9 @@ impl Drop for Scratch {
     }
 }
 
-/// Records the program once, by a process of its own: recording takes over signals, and the program's output must not
-/// get into ours.
+/// Records the program once, by a process of its own and not by `collect_program`: recording raises this process's limit
+/// of open files, which the runs that are timed afterwards would inherit, and it leaves the program our input, which these
+/// do not have either.
 fn record(options: &TryOptions) -> Result<Recording, Failure> {
     let cannot = |error: std::io::Error| Failure::new(CANNOT_MEASURE, error);
     if !options.quiet {
