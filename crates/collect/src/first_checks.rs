@@ -61,11 +61,14 @@ impl FirstChecks {
 fn read(groups: &[PathBuf]) -> [Option<u64>; 4] {
     let throttled = groups.iter().filter_map(|file| throttled_nanos(&text(file)));
     let memory = text(Path::new("/proc/vmstat"));
+    // Since Linux 6.12 pages of zeros do not reach the disk and are counted apart; they are faulted in like others.
+    let zeros = ["swpin_zero", "swpout_zero"].iter().filter_map(|name| field(&memory, name));
+    let zeros = zeros.fold(0, u64::saturating_add);
     let swapped = field(&memory, "pswpin").zip(field(&memory, "pswpout"));
     [
         throttled.reduce(u64::saturating_add),
         io_wait_nanos(&text(Path::new("/proc/stat"))),
-        swapped.map(|(read, written)| read.saturating_add(written)),
+        swapped.map(|(read, written)| read.saturating_add(written).saturating_add(zeros)),
         clock_throttles(Path::new("/sys/devices/system/cpu")),
     ]
 }

@@ -62,7 +62,8 @@ fn draft(
 
 pub(super) fn judge_churn(figures: &Figures) -> Result<Vec<Draft>, String> {
     let rounds = known(figures)?;
-    if rounds < TIMES {
+    // Pages that come back from swap fault as well, and nobody gave them back.
+    if rounds < TIMES || super::swap::explains(figures) {
         return Ok(Vec::new());
     }
     let title = format!("Memory is given back and faulted in anew, {rounds:.0} times over");

@@ -30,19 +30,21 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
         return Ok(Vec::new());
     }
     let count = working.len();
+    // Part of a CPU is one that stands still now and then.
+    let most_at_once = cpus.ceil().max(1.0);
     let quota = match figures.quota {
         Some(quota) => format!(" (a quota of {quota:.1} CPUs is set)"),
         None => String::new(),
     };
     Ok(vec![Draft {
-        title: format!("{count} threads compute on {cpus:.0} CPUs{quota}"),
+        title: format!("{count} threads compute on {most_at_once} CPUs{quota}"),
         evidence: vec![
             Proof::new("CPU time", &figures.cpu_time),
             Proof::new("threads existed without running", &figures.waiting),
         ],
         place: Where::default(),
         advice: format!(
-            "Start no more threads than may run, {cpus:.0} here (OMP_NUM_THREADS, or what the program has for it): more \
+            "Start no more threads than may run, {most_at_once} here (OMP_NUM_THREADS, or what the program has for it): more \
              only wait for each other, and throw each other's data out of the caches."
         ),
         gain: Metric::unavailable("s", "depends on what the threads wait for"),
