@@ -5,8 +5,8 @@
 
 use base::{Bytes, RemoteAddr};
 use cachesim::{
-    Access, ColdLines, Config, Geometry, Hierarchy, Inclusion, Kind, LoopAccess, LoopRun, Prefetch,
-    Replacement, SiteId, Thread,
+    Access, ColdLines, Config, Frames, Geometry, Hierarchy, Inclusion, Kind, LoopAccess, LoopRun,
+    PageSize, Prefetch, Replacement, SiteId, Thread,
 };
 
 const IRREGULAR: u64 = 64 << 20;
@@ -23,6 +23,7 @@ fn config(llc_ways: u32) -> Config {
         replacement: Replacement::Lru,
         prefetch: Prefetch::None,
         cold: ColdLines::Unknown,
+        frames: Frames::Scattered(PageSize::Small),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use base::Bytes;
 
-use crate::config::{ColdLines, Geometry, MAX_LINES, MAX_WAYS, Replacement};
+use crate::config::{ColdLines, Frames, Geometry, MAX_LINES, MAX_WAYS, Replacement};
 use crate::replacement::recency::{Nibbles, Ring};
 use crate::sets::Sets;
 use crate::state::{Entry, LineState};
@@ -56,12 +56,17 @@ macro_rules! each {
 
 impl Cache {
     /// `geometry` was checked.
-    pub fn new(geometry: Geometry, replacement: Replacement, cold: ColdLines) -> Cache {
+    pub fn new(
+        geometry: Geometry,
+        replacement: Replacement,
+        cold: ColdLines,
+        frames: Frames,
+    ) -> Cache {
         debug_assert!(geometry.bytes <= Bytes(MAX_LINES * u64::from(geometry.line_bytes)));
         match geometry.ways {
-            ..=16 => Cache::Narrow(Sets::new(geometry, replacement, cold)),
-            17..=32 => Cache::Wide(Sets::new(geometry, replacement, cold)),
-            _ => Cache::Widest(Sets::new(geometry, replacement, cold)),
+            ..=16 => Cache::Narrow(Sets::new(geometry, replacement, cold, frames)),
+            17..=32 => Cache::Wide(Sets::new(geometry, replacement, cold, frames)),
+            _ => Cache::Widest(Sets::new(geometry, replacement, cold, frames)),
         }
     }
 
@@ -70,7 +75,7 @@ impl Cache {
         each!(self, sets => sets.forget());
     }
 
-    /// The set in which a line lies: its number modulo the sets.
+    /// The set in which a line lies: the number of its place in memory, modulo the sets.
     #[inline]
     pub fn set_of(&self, line: u64) -> u64 {
         each!(self, sets => sets.set_of(line))
@@ -79,21 +84,6 @@ impl Cache {
     /// How many lines there is room for.
     pub fn lines(&self) -> u64 {
         each!(self, sets => sets.lines())
-    }
-
-    /// Whether this is the level before, with `lines` added to each line's number. Only for LRU.
-    pub fn is_moved(&self, before: &Cache, lines: i64) -> bool {
-        match (self, before) {
-            (Cache::Narrow(now), Cache::Narrow(before)) => now.is_moved(before, lines),
-            (Cache::Wide(now), Cache::Wide(before)) => now.is_moved(before, lines),
-            (Cache::Widest(now), Cache::Widest(before)) => now.is_moved(before, lines),
-            _ => false,
-        }
-    }
-
-    /// Adds `lines` to each line's number. Only for LRU, and if none wraps around.
-    pub fn move_by(&mut self, lines: i64) {
-        each!(self, sets => sets.move_by(lines));
     }
 
     /// How many lines were taken out since the start, not by making room.

@@ -59,7 +59,8 @@ enum Cause {
 impl Caches {
     /// Empty ones; `config` was checked.
     pub fn new(config: &Config) -> Caches {
-        let cache = |geometry| Cache::new(geometry, config.replacement, config.cold);
+        let Config { replacement, cold, frames, .. } = *config;
+        let cache = |geometry| Cache::new(geometry, replacement, cold, frames);
         let private = Private { l1: cache(config.l1), l2: config.l2.map(cache) };
         Caches {
             cores: vec![private; config.cores as usize],

@@ -3,6 +3,8 @@
 use base::Bytes;
 use thiserror::Error;
 
+use crate::tlb::PageSize;
+
 /// More ways than any cache has; fully associative TLBs have up to 128 entries.
 pub(crate) const MAX_WAYS: u32 = 128;
 /// 4 GiB of lines of 64 bytes; their tags take 0.7 GB.
@@ -85,6 +87,40 @@ pub enum ColdLines {
     Unknown,
 }
 
+/// Where the pages of the memory lie physically: caches whose sets are chosen by more bits of an address than a page's
+/// offset has see that.
+///
+/// Assumption of `Scattered`: which physical page a virtual one has is a matter of chance, and does not change. So it is
+/// where a system has run for a while and hands out free pages as they come. A fixed hash of the page's number stands
+/// for it, so that the same input gives the same answer. With it a power-of-two stride does not fall into a few sets of a
+/// cache that has more sets than a page has lines. Source: Kessler and Hill, "Page placement algorithms for large
+/// real-indexed caches", ACM Trans. Computer Systems 10(4), 1992.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Frames {
+    /// At their virtual addresses.
+    #[default]
+    AsAddressed,
+    /// Anywhere, in pieces of this size.
+    Scattered(PageSize),
+}
+
+impl Frames {
+    /// The number of a line that chooses its set, for lines of `1 << shift` bytes: that of its place in physical memory.
+    #[inline]
+    #[must_use]
+    pub fn line(self, line: u64, shift: u32) -> u64 {
+        let Frames::Scattered(page) = self else { return line };
+        let bits = page.shift() - shift;
+        // The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), from which 43 bits are taken: physical
+        // addresses have up to 52, and products of line numbers in `sets` must stay below 2^64.
+        let mut frame = (line >> bits).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        frame = (frame ^ (frame >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        frame = (frame ^ (frame >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        frame ^= frame >> 31;
+        (frame >> (21 + bits)) << bits | (line & ((1 << bits) - 1))
+    }
+}
+
 /// Which lines the hardware fetches unasked.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Prefetch {
@@ -116,6 +152,8 @@ pub struct Config {
     pub prefetch: Prefetch,
     /// How it begins.
     pub cold: ColdLines,
+    /// Where its pages lie.
+    pub frames: Frames,
 }
 
 impl Config {

@@ -17,8 +17,8 @@
 //!                    Tlb       -> TlbTally: the same for pages
 //! ```
 //!
-//! Assumptions that hold for all of it: addresses are virtual and caches are indexed by them; lines have one size in all
-//! levels; every level writes back and allocates on writes. More stand at the head of each policy's file.
+//! Assumptions that hold for all of it: addresses are virtual, and where their pages lie is unknown ([`Frames`] says what is
+//! taken for it); lines have one size in all levels; every level writes back and allocates on writes. More stand at the head of each policy's file.
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +31,6 @@ mod inclusion;
 mod jump;
 mod loops;
 mod marks;
-mod moved;
 mod prefetch;
 mod replacement;
 mod sets;
@@ -41,7 +40,9 @@ mod tally;
 mod tlb;
 
 pub use access::{Access, Kind, LoopAccess, LoopRun, SiteId, Thread};
-pub use config::{ColdLines, Config, ConfigError, Geometry, Inclusion, Prefetch, Replacement};
+pub use config::{
+    ColdLines, Config, ConfigError, Frames, Geometry, Inclusion, Prefetch, Replacement,
+};
 pub use hierarchy::Hierarchy;
 pub use tally::{DEPTHS, FillClass, FillTally, LevelTally, LevelTraffic, SiteTally, Traffic};
 pub use tlb::{PageSize, Tlb, TlbConfig, TlbGeometry, TlbTally};

@@ -16,7 +16,7 @@
 //!   accesses move on to lines in sets that no one uses. Then only changed accesses are simulated, each at its change.
 //!   Calm ends when two lines meet in a set, or a line is taken out of L1 (by inclusion).
 //!
-//! Long streams through more than the last level do not even need their lines looked up: `jump`.
+//! Of streams through many times the last level most lines are not even looked up, and that is an estimate: `jump`.
 //!
 //! Accesses that send lines out (stores past the caches, flushes) are simulated at their changes too: repeated, they
 //! find nothing to send out, unless another access or a prefetcher brings the line in: that is not calm.

@@ -14,9 +14,9 @@
 //!
 //! Beginning anew costs nothing: sets carry the number of the generation that filled them, and one of an older generation
 //! is empty. There are thousands of bursts, and clearing a last level would cost 0.1 ms for each.
-//!
+
 use crate::cache::{Hit, Place, Slot};
-use crate::config::{ColdLines, Geometry, Replacement};
+use crate::config::{ColdLines, Frames, Geometry, Replacement};
 use crate::marks::{Marks, mark};
 use crate::replacement::Policy;
 use crate::replacement::recency::Order;
@@ -51,6 +51,9 @@ pub struct Sets<const N: usize, O: Order> {
     policy: Policy,
     /// How many lines were taken out, not by making room.
     removals: u64,
+    /// Where pages lie; as addressed too where a page has lines of all sets.
+    frames: Frames,
+    line_shift: u32,
 }
 
 impl<const N: usize, O: Order> Set<N, O> {
@@ -87,8 +90,15 @@ impl<const N: usize, O: Order> Set<N, O> {
 
 impl<const N: usize, O: Order> Sets<N, O> {
     /// `geometry` was checked, and has at most N ways.
-    pub fn new(geometry: Geometry, replacement: Replacement, cold: ColdLines) -> Sets<N, O> {
+    pub fn new(
+        geometry: Geometry,
+        replacement: Replacement,
+        cold: ColdLines,
+        frames: Frames,
+    ) -> Sets<N, O> {
         let (set_count, ways) = (geometry.sets(), geometry.ways as usize);
+        let page = if let Frames::Scattered(page) = frames { 1 << page.shift() } else { u64::MAX };
+        let within_page = set_count * u64::from(geometry.line_bytes) <= page;
         let sets = set_count as usize;
         let power_of_two = set_count.is_power_of_two();
         Sets {
@@ -100,6 +110,8 @@ impl<const N: usize, O: Order> Sets<N, O> {
             generation: 1,
             policy: Policy::new(replacement, sets, ways),
             removals: 0,
+            frames: if within_page { Frames::AsAddressed } else { frames },
+            line_shift: geometry.line_bytes.trailing_zeros(),
         }
     }
 
@@ -114,6 +126,7 @@ impl<const N: usize, O: Order> Sets<N, O> {
 
     #[inline]
     pub fn set_of(&self, line: u64) -> u64 {
+        let line = self.frames.line(line, self.line_shift);
         if self.reciprocal == 0 {
             return line & (self.set_count - 1);
         }

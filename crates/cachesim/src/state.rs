@@ -66,12 +66,6 @@ impl Entry {
         Entry(NonZeroU64::new((self.0.get() & !STATE) | state.0).unwrap_or(Entry::GONE.0))
     }
 
-    /// The same with `lines` added to the line's number.
-    pub fn moved(self, lines: i64) -> Entry {
-        let moved = self.0.get().wrapping_add(lines.cast_unsigned() << STATE_BITS);
-        Entry(NonZeroU64::new(moved).unwrap_or(Entry::GONE.0))
-    }
-
     /// The number of its line, which has `1 << shift` bytes.
     #[inline]
     pub fn line(self, shift: u32) -> u64 {

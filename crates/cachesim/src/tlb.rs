@@ -11,7 +11,7 @@
 use crate::access::{Access, Kind, LoopAccess, LoopRun, SiteId, Span};
 use crate::cache::{Cache, Hit};
 use crate::caches::Touched;
-use crate::config::{ColdLines, ConfigError, Geometry, Replacement};
+use crate::config::{ColdLines, ConfigError, Frames, Geometry, Replacement};
 use crate::loops::{Levels, drive};
 use crate::state::LineState;
 use crate::tally::LevelTally;
@@ -27,7 +27,7 @@ pub enum PageSize {
 }
 
 impl PageSize {
-    fn shift(self) -> u32 {
+    pub(crate) fn shift(self) -> u32 {
         match self {
             PageSize::Small => 12,
             PageSize::Huge => 21,
@@ -52,7 +52,7 @@ impl TlbGeometry {
         }
         let geometry = Geometry::of_entries(entries, ways);
         geometry.check(level)?;
-        Ok(Cache::new(geometry, Replacement::Lru, cold))
+        Ok(Cache::new(geometry, Replacement::Lru, cold, Frames::AsAddressed))
     }
 }
 

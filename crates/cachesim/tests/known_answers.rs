@@ -4,7 +4,7 @@ mod common;
 
 use base::RemoteAddr;
 use cachesim::{
-    Access, ColdLines, Config, ConfigError, Hierarchy, Inclusion, Kind, PageSize, Prefetch,
+    Access, ColdLines, Config, ConfigError, Frames, Hierarchy, Inclusion, Kind, PageSize, Prefetch,
     Replacement, SiteId, Thread, Tlb, TlbConfig, TlbGeometry,
 };
 use common::{after, geometry, plain, read, write};
@@ -214,4 +214,31 @@ fn what_cannot_be_simulated_is_told() {
     );
     let error: ConfigError = Hierarchy::new(&Config { cores: 65, ..good }).expect_err("too many");
     assert_eq!(error, ConfigError::Cores { cores: 65 });
+}
+
+/// 128 lines 64 KiB apart, as in a column of a matrix, and an L2 of 1 MiB: by their addresses they fall into one of its 1024
+/// sets, which has 16 ways. Where their pages lie anywhere, they fall into 16 sets, some 8 into each, and nearly all stay.
+#[test]
+fn lines_of_a_column_stay_in_an_l2_whose_pages_lie_anywhere() {
+    let found = |frames| {
+        let l2 = Some(geometry(1024, 16));
+        let config = Config { l2, frames, ..plain(geometry(64, 8)) };
+        let lines: Vec<Access> = (0..2).flat_map(|_| (0..128).map(|n| read(n * 1024))).collect();
+        after(&config, &lines).tallies()[0].l2.hits.iter().sum::<u64>()
+    };
+    assert_eq!(found(Frames::AsAddressed), 0);
+    assert_eq!(found(Frames::Scattered(PageSize::Huge)), 0);
+    assert!(found(Frames::Scattered(PageSize::Small)) > 100);
+}
+
+/// Lines of a page stay side by side, and a huge page's further ones do.
+#[test]
+fn pages_are_moved_as_a_whole() {
+    for (page, lines) in [(PageSize::Small, 64), (PageSize::Huge, 1 << 15)] {
+        let frames = Frames::Scattered(page);
+        let place = |line| frames.line(line, 6);
+        assert_eq!(place(7 * lines + 5), place(7 * lines) + 5);
+        assert_eq!(place(8 * lines - 1), place(7 * lines) + lines - 1);
+        assert_ne!(place(8 * lines), place(8 * lines - 1) + 1);
+    }
 }

@@ -5,7 +5,7 @@ mod common;
 use base::RemoteAddr;
 use cachesim::{Access, Hierarchy, Inclusion, Kind, SiteId, Thread};
 use common::naive::Naive;
-use common::{Random, any_access, any_config, three_levels, with_prefetch};
+use common::{Random, any_access, any_config, scattered, three_levels, with_prefetch};
 
 const LINES: u64 = 600;
 
@@ -18,9 +18,12 @@ fn every_count_agrees_with_the_plain_one() {
             // What analyses have, which is simulated in a quicker way.
             config = three_levels(&mut random);
         }
+        if seed % 5 == 0 {
+            config = scattered(config, &mut random);
+        }
         let mut hierarchy = Hierarchy::new(&config).expect("it can be simulated");
         // A few lines again and again, or many: both full and half-empty sets.
-        let lines = random.one_of(&[8, 60, LINES]);
+        let lines = random.one_of(&[8, 60, LINES, 20_000]);
         for burst in 0..3 {
             let mut naive = Naive::new(&config);
             for _ in 0..random.one_of(&[50, 3000]) {

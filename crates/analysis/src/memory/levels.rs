@@ -6,11 +6,13 @@
 //! virtual machine gets another part of a shared cache than its CPUID says. A last level that several CPUs share is
 //! divided by the mean number of the program's threads that ran at a time.
 //!
-//! Assumption: threads' data are disjoint, so that each has its part of the shared level.
+//! Assumptions: threads' data are disjoint, so that each has its part of the shared level; where the pages of the program's
+//! memory lie is a matter of chance, in pieces of 2 MiB where most of it is in huge pages, else of 4 KiB.
 
 use base::Bytes;
 use cachesim::{
-    ColdLines, Config, Geometry, Inclusion, PageSize, Prefetch, Replacement, TlbConfig, TlbGeometry,
+    ColdLines, Config, Frames, Geometry, Inclusion, PageSize, Prefetch, Replacement, TlbConfig,
+    TlbGeometry,
 };
 use facts::host::CacheKind;
 use facts::{Evidence, Metric};
@@ -97,6 +99,7 @@ impl Sizes {
             replacement: Replacement::Lru,
             prefetch: Prefetch::None,
             cold: ColdLines::Unknown,
+            frames: Frames::Scattered(self.page),
         }
     }
 

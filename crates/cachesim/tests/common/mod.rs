@@ -6,8 +6,8 @@ pub mod naive;
 
 use base::{Bytes, RemoteAddr};
 use cachesim::{
-    Access, ColdLines, Config, Geometry, Hierarchy, Inclusion, Kind, Prefetch, Replacement, SiteId,
-    Thread,
+    Access, ColdLines, Config, Frames, Geometry, Hierarchy, Inclusion, Kind, PageSize, Prefetch,
+    Replacement, SiteId, Thread,
 };
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
@@ -47,6 +47,7 @@ pub fn plain(l1: Geometry) -> Config {
         replacement: Replacement::Lru,
         prefetch: Prefetch::None,
         cold: ColdLines::Miss,
+        frames: Frames::AsAddressed,
     }
 }
 
@@ -77,6 +78,7 @@ pub fn any_config(random: &mut Random) -> Config {
         prefetch: Prefetch::None,
         replacement: random.one_of(&[Replacement::Lru, Replacement::TreePlru, Replacement::Random]),
         cold: random.one_of(&[ColdLines::Miss, ColdLines::Unknown]),
+        frames: Frames::AsAddressed,
     }
 }
 
@@ -84,6 +86,17 @@ pub fn any_config(random: &mut Random) -> Config {
 pub fn with_prefetch(config: Config, random: &mut Random) -> Config {
     let kinds = [Prefetch::None, Prefetch::NextLine, Prefetch::Stride];
     Config { prefetch: config.l2.map_or(Prefetch::None, |_| random.one_of(&kinds)), ..config }
+}
+
+/// Pages anywhere, with larger outer levels: in small ones a page has lines of all sets.
+pub fn scattered(config: Config, random: &mut Random) -> Config {
+    let larger = |level: Geometry, sets| geometry(sets, level.ways);
+    Config {
+        l2: config.l2.map(|l2| larger(l2, random.one_of(&[128, 200]))),
+        llc: config.llc.map(|llc| larger(llc, random.one_of(&[256, 300]))),
+        frames: Frames::Scattered(PageSize::Small),
+        ..config
+    }
 }
 
 const OFTEN: [Kind; 4] = [Kind::Read, Kind::Read, Kind::Write, Kind::ReadWrite];

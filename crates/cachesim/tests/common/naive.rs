@@ -41,6 +41,9 @@ impl Level {
     }
 
     fn set(&mut self, line: u64) -> &mut Set {
+        // A page of 4 KiB has lines of 64 sets: where there are no more, it does not matter where it lies.
+        let scattered = self.sets.len() > 64;
+        let line = if scattered { self.config.frames.line(line, 6) } else { line };
         let index = (line % self.sets.len() as u64) as usize;
         &mut self.sets[index]
     }
