@@ -60,15 +60,10 @@ impl FirstChecks {
 /// In the order of [`KINDS`].
 fn read(groups: &[PathBuf]) -> [Option<u64>; 4] {
     let throttled = groups.iter().filter_map(|file| throttled_nanos(&text(file)));
-    let memory = text(Path::new("/proc/vmstat"));
-    // Since Linux 6.12 pages of zeros do not reach the disk and are counted apart; they are faulted in like others.
-    let zeros = ["swpin_zero", "swpout_zero"].iter().filter_map(|name| field(&memory, name));
-    let zeros = zeros.fold(0, u64::saturating_add);
-    let swapped = field(&memory, "pswpin").zip(field(&memory, "pswpout"));
     [
         throttled.reduce(u64::saturating_add),
         io_wait_nanos(&text(Path::new("/proc/stat"))),
-        swapped.map(|(read, written)| read.saturating_add(written).saturating_add(zeros)),
+        swapped_pages(&text(Path::new("/proc/vmstat"))),
         clock_throttles(Path::new("/sys/devices/system/cpu")),
     ]
 }
@@ -86,6 +81,14 @@ fn field(text: &str, name: &str) -> Option<u64> {
 fn throttled_nanos(text: &str) -> Option<u64> {
     let second_version = field(text, "throttled_usec").and_then(|micros| micros.checked_mul(1000));
     second_version.or_else(|| field(text, "throttled_time"))
+}
+
+/// Pages read from swap and written to it. Since Linux 6.12 pages of zeros do not reach the disk and are counted apart; they
+/// are faulted in like others.
+fn swapped_pages(vmstat: &str) -> Option<u64> {
+    let (read, written) = field(vmstat, "pswpin").zip(field(vmstat, "pswpout"))?;
+    let zeros = ["swpin_zero", "swpout_zero"].iter().filter_map(|name| field(vmstat, name));
+    Some(zeros.fold(read.saturating_add(written), u64::saturating_add))
 }
 
 fn io_wait_nanos(text: &str) -> Option<u64> {
@@ -138,6 +141,9 @@ mod tests {
         assert_eq!(throttled_nanos("nr_throttled 3\nthrottled_time 42\n"), Some(42));
         assert_eq!(throttled_nanos("usage_usec 7\n"), None);
         assert_eq!(throttled_nanos("throttled_usec x"), None);
+        assert_eq!(swapped_pages("pswpin 3\npswpout 4\nthp_swpout 9\n"), Some(7));
+        assert_eq!(swapped_pages("pswpin 3\npswpout 4\nswpin_zero 20\nswpout_zero 30\n"), Some(57));
+        assert_eq!(swapped_pages("nr_free_pages 1\n"), None);
         assert_eq!(io_wait_nanos("cpu  10 1 5 1000 7 2 3 4 0 0\ncpu0"), Some(70_000_000));
         assert_eq!(io_wait_nanos("cpu 1 2"), None);
         assert_eq!(field("pswpin 3\npswpout 4\n", "pswpout"), Some(4));
