@@ -5,7 +5,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 .DEFAULT_GOAL := help
 # The order of prerequisites matters: packages come before what needs them.
 .NOTPARALLEL:
-.PHONY: help demo test check build recipes samples programs packages corpus bench truth clean
+.PHONY: help demo test check build recipes samples programs packages corpus bench truth numa clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -52,6 +52,9 @@ corpus: build ## real programs under the burst tracer: same output, exit code, s
 bench: ## list the benches; each is a program that prints a table
 	@awk 'FNR == 1 { runs = /^#!/ } FNR == 2 && runs { sub(/^("""|# *)/, ""); printf "  %-30s %s\n", FILENAME, $$0 }' \
 		$(wildcard bench/*.sh bench/*.py)
+
+numa: build ## remote memory is found on a virtual machine with two NUMA nodes; skipped without QEMU
+	@tests/numa/numa.py --fathom $(TARGET)/release/fathom
 
 # Options of bench/truth.py; TRUTH=--quick takes minutes, the default an hour.
 TRUTH ?= --store

@@ -2,9 +2,9 @@
 
 use analysis::accesses::Pattern;
 use analysis::findings::{
-    EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, RepeatedFunction, Restarts,
-    Severity, SharedFigure, Spent, SystemFigures, ThreadTime, Traced, WaitFigures, Waited, Walk,
-    Where, findings,
+    EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, RemoteFigure,
+    RepeatedFunction, Restarts, Severity, SharedFigure, Spent, SystemFigures, ThreadTime, Traced,
+    WaitFigures, Waited, Walk, Where, findings,
 };
 use analysis::memory::Class;
 use base::Pid;
@@ -96,6 +96,7 @@ fn quiet() -> Figures {
             swapped: Metric::counted(0.0, "count"),
         },
         entries: Ok(Vec::new()),
+        remote: Ok(Vec::new()),
         command: vec!["./program".to_owned(), "a b".to_owned()],
     }
 }
@@ -481,6 +482,9 @@ fn a_quota_that_was_reached() {
     };
     let found = findings(&throttled(1.0)).found;
     assert_eq!((found[0].id, found[0].gain.value), ("cpu-quota", Some(0.5)));
+    let part = findings(&Figures { quota: Some(0.2), usable_cpus: Some(0.2), ..throttled(0.1) });
+    let title = "2 threads compute on 1 CPUs (a quota of 0.2 CPUs is set)";
+    assert!(part.found.iter().any(|one| one.title == title), "{:?}", part.found);
     // Two threads on a CPU are too many all the same.
     assert_eq!(ids(&throttled(0.1)), ["oversubscribed"]);
     assert_eq!(ids(&Figures { quota: None, ..throttled(1.0) }), ["oversubscribed"]);
@@ -495,6 +499,12 @@ fn swap_explains_major_faults_where_the_machine_swapped_as_much() {
         Figures { waiting: Metric::counted(0.5, "s"), ..figures }
     };
     assert_eq!(ids(&with(5000.0, 3000.0)), ["swapping"]);
+    // Pages that come back are faulted in anew, and nobody gave them back.
+    let faults = FaultFigures {
+        major: Metric::counted(3000.0, "count"),
+        ..faulting(0.4, 262_144.0, 2048.0).faults
+    };
+    assert_eq!(ids(&Figures { faults, ..with(5000.0, 3000.0) }), ["swapping"]);
     assert_eq!(ids(&with(50.0, 3000.0)), ["disk-faults"]);
     assert_eq!(ids(&with(5000.0, 0.0)), NOTHING);
 }
@@ -563,4 +573,40 @@ fn a_loop_without_a_core_floor_is_in_doubt_not_silent() {
     assert!(findings(&chase(100.0, open)).unjudged.is_empty());
     let sure = findings(&chase(0.0, percent(75.0)));
     assert!(sure.found[0].id == "pointer-chase" && sure.unjudged.is_empty());
+}
+
+/// A function that runs on node 1 of two and goes through memory of node 0.
+fn remote(part: f64, fullest: f64) -> RemoteFigure {
+    RemoteFigure {
+        place: place("sum"),
+        time: about(1.0, "s"),
+        waits: percent(60.0),
+        remote: percent(part),
+        fullest,
+        fullest_node: 0,
+        nodes: 2.0,
+    }
+}
+
+#[test]
+fn memory_on_another_node() {
+    let of = |one: RemoteFigure| Figures { remote: Ok(vec![one]), ..quiet() };
+    let ids =
+        |one: RemoteFigure| findings(&of(one)).found.iter().map(|one| one.id).collect::<Vec<_>>();
+    // All of it; half of it, because one thread of two touched everything first.
+    assert_eq!(ids(remote(95.0, 98.0)), ["remote-memory"]);
+    assert_eq!(ids(remote(50.0, 98.0)), ["remote-memory"]);
+    // Spread over both nodes, but each thread uses the other's part.
+    assert_eq!(ids(remote(90.0, 50.0)), ["remote-memory"]);
+    // Spread on purpose; only a little of it; nothing waits for it.
+    assert_ne!(ids(remote(50.0, 50.0)), ["remote-memory"]);
+    assert_ne!(ids(remote(10.0, 98.0)), ["remote-memory"]);
+    assert_ne!(ids(RemoteFigure { waits: percent(5.0), ..remote(95.0, 98.0) }), ["remote-memory"]);
+    let gain = findings(&of(remote(95.0, 98.0))).found[0].gain.clone();
+    // 1 s x 60 % x 95 % x (1 - 1/1.5).
+    assert!((gain.value.expect("a gain") - 0.19).abs() < 1e-3, "{gain:?}");
+    // How long it waits is not known: no gain is stated.
+    let unknown = RemoteFigure { waits: doubtful(&percent(60.0)), ..remote(95.0, 98.0) };
+    let found = findings(&of(unknown)).found;
+    assert_eq!((found[0].id, found[0].severity), ("remote-memory", Severity::Info));
 }

@@ -4,6 +4,7 @@
 //! Assumption: a place without a line or file is one whose debug information is missing.
 
 mod build;
+mod nodes;
 mod system;
 mod traced;
 mod waits;
@@ -16,6 +17,7 @@ use crate::accesses::Pattern;
 
 use super::steps::Restarts;
 
+pub use self::nodes::RemoteFigure;
 pub use self::system::{EntryFigure, SystemFigures};
 pub use self::waits::{LockWait, WaitFigures, Waited};
 pub use self::walks::Walk;
@@ -211,6 +213,8 @@ pub struct Figures {
     pub system: SystemFigures,
     /// Entries into the kernel, most time first; an error where nobody counted them.
     pub entries: Result<Vec<EntryFigure>, String>,
+    /// Functions whose memory lies on known NUMA nodes, most CPU time first; an error where nobody asked for them.
+    pub remote: Result<Vec<RemoteFigure>, String>,
     /// The program and its arguments.
     pub command: Vec<String>,
 }

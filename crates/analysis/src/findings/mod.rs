@@ -26,6 +26,7 @@ mod locks;
 mod oversubscribed;
 mod quota;
 mod records;
+mod remote;
 mod repeated;
 mod sharing;
 mod steps;
@@ -37,8 +38,9 @@ mod tlb;
 use facts::{Evidence, Metric};
 
 pub use self::figures::{
-    EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, RepeatedFunction,
-    SharedFigure, Spent, SystemFigures, ThreadTime, Traced, WaitFigures, Waited, Walk, Where,
+    EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, RemoteFigure,
+    RepeatedFunction, SharedFigure, Spent, SystemFigures, ThreadTime, Traced, WaitFigures, Waited,
+    Walk, Where,
 };
 pub use self::steps::Restarts;
 
@@ -134,7 +136,7 @@ pub struct Rule {
 }
 
 /// All rules. The order is that of equal gains.
-pub const RULES: [Rule; 21] = [
+pub const RULES: [Rule; 22] = [
     Rule {
         id: "bandwidth-saturated",
         about: "memory delivers as fast as it can",
@@ -215,6 +217,11 @@ pub const RULES: [Rule; 21] = [
         id: "kernel-entries",
         about: "entries into the kernel take much time",
         judge: entries::judge,
+    },
+    Rule {
+        id: "remote-memory",
+        about: "memory lies on another NUMA node than the threads that use it",
+        judge: remote::judge,
     },
 ];
 

@@ -8,7 +8,7 @@ use base::{Nanos, RemoteAddr, Tid};
 use facts::{Evidence, Metric};
 
 use super::waits::computed;
-use super::{FaultFigures, Figures, SharedFigure, Spent, ThreadTime, Traced, Where};
+use super::{FaultFigures, Figures, RemoteFigure, SharedFigure, Spent, ThreadTime, Traced, Where};
 use crate::faults::{counted_faults, fault_cost, fault_scales, fault_table, fault_total};
 use crate::hotspots::Key;
 use crate::memory::Memory;
@@ -80,6 +80,7 @@ impl Figures {
             other_percent: overview.other_cpu.clone(),
             waiting: overview.split.waiting.clone(),
             walk_cost: walk_cost(profile),
+            remote: remote((profile, code, objects), &traced),
             shared: shared((profile, code, objects), &traced),
             traced,
             faults: faults(profile),
@@ -91,6 +92,14 @@ impl Figures {
             command: profile.recording.run.command.clone(),
         }
     }
+}
+
+fn remote(
+    (profile, code, objects): (&Profile<'_>, &TracedCode, &Objects),
+    traced: &Result<Traced, String>,
+) -> Result<Vec<RemoteFigure>, String> {
+    let functions = &traced.as_ref().map_err(String::clone)?.functions;
+    super::nodes::remote(profile, code, objects, (&[], functions))
 }
 
 /// Latency far beyond the caches with small pages less that with large ones, at the largest size that has both.

@@ -1,0 +1,291 @@
+//! On which NUMA node the memory lies that functions go through, and on which their threads run.
+//!
+//! What for: joins three things: the lines that bursts touched, pages whose node the collector asked for, and the CPU of
+//! samples. What not: conditions, and how much longer a remote line takes.
+//!
+//! Assumptions: a page that was asked about stands for its stretch of memory; a thread is, during a burst, on the node of
+//! its sample that is nearest in time; a line counts once a burst, however often it was touched, because the caches serve
+//! the rest. A burst is of the function in which it began.
+
+use std::collections::{BTreeMap, HashMap};
+
+use base::{Bytes, Nanos, Pid, RemoteAddr, Tid};
+use facts::host::NumaNode;
+use facts::{Burst, Evidence, Metric};
+
+use super::{HotFunction, Where};
+use crate::index_map::IndexMap;
+use crate::interval::{effective_count, wilson};
+use crate::objects::{Objects, Window};
+use crate::profile::Profile;
+use crate::traced::{Execution, Observer, Touch, TracedBlock, TracedCode, replay};
+
+const LINE: u64 = x86::LINE_BYTES as u64;
+/// What a mask of 64 lines covers.
+const PAGE: u64 = 64 * LINE;
+/// Pages and steps of a run that are gone through.
+const LONGEST: u64 = 1 << 16;
+/// A sample further away says nothing of where the thread was during a burst.
+const NEAR: Nanos = Nanos(250_000_000);
+
+/// A function's memory and its threads.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RemoteFigure {
+    /// The function, and the object that has most of its remote lines.
+    pub place: Where,
+    /// CPU time in it, seconds.
+    pub time: Metric,
+    /// Of that what its instructions do not need, percent.
+    pub waits: Metric,
+    /// Of the lines that it touches those on another node than the thread, percent.
+    pub remote: Metric,
+    /// Of the lines those on the node that has most of them, percent.
+    pub fullest: f64,
+    /// That node.
+    pub fullest_node: u32,
+    /// Nodes with memory.
+    pub nodes: f64,
+}
+
+/// A page whose node is known.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct PageNode {
+    /// When it was asked.
+    pub(crate) time: Nanos,
+    /// In which process.
+    pub(crate) pid: Pid,
+    /// Its address.
+    pub(crate) address: RemoteAddr,
+    /// Length of the stretch of memory that it stands for.
+    pub(crate) stands_for: Bytes,
+    /// Its node.
+    pub(crate) node: u32,
+}
+
+/// Of the functions whose bursts touched known pages. None on a machine with one node.
+pub(super) fn remote(
+    profile: &Profile<'_>,
+    code: &TracedCode,
+    objects: &Objects,
+    (pages, functions): (&[PageNode], &[HotFunction]),
+) -> Result<Vec<RemoteFigure>, String> {
+    let nodes = &profile.recording.run.host.numa_nodes;
+    let with_memory = nodes.iter().filter(|node| node.memory_bytes > 0).count();
+    if with_memory < 2 {
+        return Ok(Vec::new());
+    }
+    if pages.is_empty() {
+        return Err("on which NUMA nodes the program's pages lie was not recorded".to_owned());
+    }
+    let mut watcher = Watcher {
+        profile,
+        code,
+        objects,
+        threads: nodes_of_threads(profile, nodes),
+        looks: Looks::new(pages),
+        function: None,
+        pages: IndexMap::default(),
+        found: BTreeMap::new(),
+    };
+    replay(profile.recording, code, &mut watcher);
+    let figure = |function: &HotFunction| {
+        let seen = watcher.found.get(function.place.function.as_ref()?)?;
+        seen.figure(function, objects, with_memory as f64)
+    };
+    Ok(functions.iter().filter_map(figure).collect())
+}
+
+/// By thread, the node of each of its samples, in the order of time.
+fn nodes_of_threads(
+    profile: &Profile<'_>,
+    nodes: &[NumaNode],
+) -> HashMap<(Pid, Tid), Vec<(Nanos, u32)>> {
+    let mut threads: HashMap<(Pid, Tid), Vec<(Nanos, u32)>> = HashMap::new();
+    for sample in &profile.recording.samples {
+        let Some(cpu) = sample.cpu else { continue };
+        if let Some(node) = nodes.iter().find(|node| node.cpus.contains(&cpu.0)) {
+            threads.entry((sample.pid, sample.tid)).or_default().push((sample.time, node.id));
+        }
+    }
+    threads.values_mut().for_each(|samples| samples.sort_unstable());
+    threads
+}
+
+/// The pages of each process, by the time of the look.
+struct Looks(HashMap<Pid, BTreeMap<Nanos, BTreeMap<u64, (u64, u32)>>>);
+
+impl Looks {
+    fn new(pages: &[PageNode]) -> Looks {
+        let mut looks = HashMap::new();
+        for page in pages {
+            let of_process: &mut BTreeMap<_, BTreeMap<_, _>> = looks.entry(page.pid).or_default();
+            let look = of_process.entry(page.time).or_default();
+            look.insert(page.address.0, (page.stands_for.0, page.node));
+        }
+        Looks(looks)
+    }
+
+    /// The node of an address: of the page nearest to it, at the look nearest in time that knows its stretch.
+    fn node(&self, pid: Pid, address: u64, time: Nanos) -> Option<u32> {
+        let looks = self.0.get(&pid)?;
+        let mut nearest: Vec<_> = looks.iter().collect();
+        nearest.sort_by_key(|(look, _)| look.0.abs_diff(time.0));
+        nearest.into_iter().find_map(|(_, pages)| {
+            let below = pages.range(..=address).next_back();
+            let above = pages.range(address..).next();
+            let within = |(page, (stretch, node)): (&u64, &(u64, u32))| {
+                let distance = page.abs_diff(address);
+                (distance < *stretch).then_some((distance, *node))
+            };
+            let found = [below.and_then(within), above.and_then(within)];
+            found.into_iter().flatten().min().map(|(_, node)| node)
+        })
+    }
+}
+
+/// Lines of a function's bursts.
+#[derive(Default)]
+struct Seen {
+    /// Of each burst: remote ones and all whose node is known.
+    bursts: Vec<(f64, f64)>,
+    by_node: BTreeMap<u32, f64>,
+    /// Remote ones, by object.
+    objects: BTreeMap<usize, f64>,
+}
+
+impl Seen {
+    fn figure(
+        &self,
+        function: &HotFunction,
+        objects: &Objects,
+        nodes: f64,
+    ) -> Option<RemoteFigure> {
+        let sum = |part: fn(&(f64, f64)) -> f64| self.bursts.iter().map(part).sum::<f64>();
+        let (remote, known) = (sum(|one| one.0), sum(|one| one.1));
+        if known <= 0.0 {
+            return None;
+        }
+        // Most bursts are remote as a whole or not at all: each counts as one observation, by its lines.
+        let count = effective_count(known, sum(|one| one.1 * one.1));
+        let (low, high) = wilson(remote / known, count);
+        let largest = |a: &f64, b: &f64| a.total_cmp(b);
+        let (node, lines) = self.by_node.iter().max_by(|a, b| largest(a.1, b.1))?;
+        let object = self.objects.iter().max_by(|a, b| largest(a.1, b.1));
+        let object = object.map(|(id, _)| &objects.all()[*id]).filter(|one| one.kind.is_named());
+        Some(RemoteFigure {
+            place: Where { object: object.map(|one| one.name.clone()), ..function.place.clone() },
+            time: function.time.clone(),
+            waits: function.waits.clone(),
+            remote: Metric::with_interval(
+                Evidence::Estimated,
+                remote / known * 100.0,
+                "percent",
+                (low * 100.0, high * 100.0),
+                self.bursts.len() as u64,
+            ),
+            fullest: lines / known * 100.0,
+            fullest_node: *node,
+            nodes,
+        })
+    }
+}
+
+struct Watcher<'a> {
+    profile: &'a Profile<'a>,
+    code: &'a TracedCode,
+    objects: &'a Objects,
+    threads: HashMap<(Pid, Tid), Vec<(Nanos, u32)>>,
+    looks: Looks,
+    /// Of the burst at hand: where it began, and a bit for each line of a page that it touched.
+    function: Option<String>,
+    pages: IndexMap<u64, u64>,
+    found: BTreeMap<String, Seen>,
+}
+
+impl Observer for Watcher<'_> {
+    fn begin(&mut self, _: &Burst) {
+        self.function = None;
+        self.pages = IndexMap::default();
+    }
+
+    fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
+        for access in &block.accesses {
+            if self.function.is_none() {
+                let site = self.code.sites[access.site.index()];
+                let stacks = &self.profile.stacks;
+                let function = stacks.compiled_at(site.module, site.offset);
+                self.function = Some(stacks.functions[function.index()].name.clone());
+            }
+            let pages = &mut self.pages;
+            execution.touches(access, |touch| match touch {
+                Touch::Run { start, stride, count, .. } => {
+                    for_lines(start, stride, count, |page, lines| {
+                        *pages.entry(page).or_default() |= lines;
+                    });
+                }
+                Touch::AtLeast { start, .. } => {
+                    *pages.entry(start / PAGE).or_default() |= 1 << (start % PAGE / LINE);
+                }
+                Touch::Unknown { .. } => {}
+            });
+        }
+    }
+
+    fn end(&mut self, burst: &Burst) {
+        let Some(function) = self.function.take() else { return };
+        let Some(own) = self.node_of(burst) else { return };
+        let seen = self.found.entry(function).or_default();
+        let (mut remote, mut known) = (0.0, 0.0);
+        let window = Window { start: burst.time, end: burst.time + burst.elapsed };
+        for (page, lines) in self.pages.drain() {
+            let first = page * PAGE + u64::from(lines.trailing_zeros()) * LINE;
+            let Some(node) = self.looks.node(burst.pid, first, burst.time) else { continue };
+            let lines = f64::from(lines.count_ones());
+            known += lines;
+            *seen.by_node.entry(node).or_default() += lines;
+            if node != own {
+                remote += lines;
+                let object = self.objects.locate(burst.pid, RemoteAddr(first), window).0.object;
+                *seen.objects.entry(object.index()).or_default() += lines;
+            }
+        }
+        if known > 0.0 {
+            seen.bursts.push((remote, known));
+        }
+    }
+}
+
+impl Watcher<'_> {
+    /// On which node the thread was: that of its nearest sample.
+    fn node_of(&self, burst: &Burst) -> Option<u32> {
+        let samples = self.threads.get(&(burst.pid, burst.tid))?;
+        let behind = samples.partition_point(|(time, _)| *time < burst.time);
+        let around = samples[behind.saturating_sub(1)..].iter().take(2);
+        let distance = |time: Nanos| time.0.abs_diff(burst.time.0);
+        let (time, node) = around.min_by_key(|(time, _)| distance(*time))?;
+        (distance(*time) <= NEAR.0).then_some(*node)
+    }
+}
+
+/// Gives the pages of a run with the lines that it touches in each.
+fn for_lines(start: u64, stride: i64, count: u64, mut take: impl FnMut(u64, u64)) {
+    let step = stride.unsigned_abs();
+    let way = step.saturating_mul(count.saturating_sub(1));
+    let low = if stride < 0 { start.wrapping_sub(way) } else { start };
+    if step > LINE {
+        for number in 0..count.min(LONGEST) {
+            let at = low.wrapping_add(step.wrapping_mul(number));
+            take(at / PAGE, 1 << (at % PAGE / LINE));
+        }
+        return;
+    }
+    let (first, last) = (low / LINE, low.saturating_add(way) / LINE);
+    for page in (first / 64..=last / 64).take(LONGEST as usize) {
+        let from = if page == first / 64 { first % 64 } else { 0 };
+        let to = if page == last / 64 { last % 64 } else { 63 };
+        take(page, (u64::MAX >> (63 - (to - from))) << from);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! `remote-memory`: what a function goes through lies on another NUMA node than the thread that does.
+//!
+//! Fires when a good part of its lines is remote, and this is no accident of memory that was spread on purpose: most of the
+//! lines lie on one node (a thread touched all of it first), or more of them are remote than would be by chance. Gain:
+//! what the waits for remote lines take longer than for local ones. Where nobody knows how much the function waits (its
+//! loops have no core floor), it is said without a gain.
+
+use facts::{Evidence, Metric};
+
+use super::{Draft, Figures, Proof, RemoteFigure, high, low, saved, try_remedy};
+
+/// Percent of the lines.
+const LEAST: f64 = 25.0;
+/// Percent of the time.
+const WAITS: f64 = 20.0;
+/// Percent of the lines on one node: so many were not spread on purpose.
+const FULLEST: f64 = 75.0;
+/// Beyond chance, percent.
+const MARGIN: f64 = 10.0;
+/// What is told without a gain takes this part of the CPU time.
+const WORTH: f64 = 0.1;
+
+/// How much longer a load from another node takes than one from the own. Some 1.5 times between two sockets (Lameter,
+/// "NUMA: an overview", ACM Queue 11(7), 2013); 1.2 within a package that shows its halves as nodes, 2.1 what firmware
+/// tells of two sockets (ACPI SLIT: 21 to 10) and Intel's Memory Latency Checker measures on some.
+const SLOWER: (f64, f64, f64) = (1.2, 1.5, 2.1);
+
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+    let functions = figures.remote.as_ref().map_err(String::clone)?;
+    Ok(functions
+        .iter()
+        .filter(|one| is_misplaced(one))
+        .filter_map(|one| draft(figures, one))
+        .collect())
+}
+
+fn is_misplaced(one: &RemoteFigure) -> bool {
+    let by_chance = (1.0 - 1.0 / one.nodes.max(1.0)) * 100.0;
+    let remote = low(&one.remote);
+    remote >= LEAST && (one.fullest >= FULLEST || remote >= by_chance + MARGIN)
+}
+
+fn draft(figures: &Figures, one: &RemoteFigure) -> Option<Draft> {
+    let known = low(&one.waits) >= WAITS;
+    let worth = one.time.value? >= WORTH * figures.cpu_time.value?;
+    if !known && !(worth && high(&one.waits) >= 100.0 - WAITS) {
+        return None;
+    }
+    let percent = one.remote.value?;
+    let (fullest, node) = (one.fullest, one.fullest_node);
+    Some(Draft {
+        title: format!(
+            "{percent:.0} % of what it goes through lies on another NUMA node than its thread; {fullest:.0} % of all lies on \
+             node {node}"
+        ),
+        evidence: vec![
+            Proof::new("of its lines, those on another node", &one.remote),
+            Proof::new("of its time, waits", &one.waits),
+        ],
+        place: one.place.clone(),
+        advice: "Memory lies on the node of the thread that touches it first. Let each thread initialise what it will use, \
+                 with the same division of the work and threads bound to CPUs (OMP_PROC_BIND=true). If the program fits \
+                 into one node, bind it: numactl --cpunodebind=N --membind=N. What all threads use alike is better spread: \
+                 numactl --interleave=all."
+            .to_owned(),
+        gain: match known {
+            true => saved(figures, &one.time, &[&one.waits, &one.remote, &longer()]),
+            false => Metric::unavailable("s", "how much it waits for memory is not known"),
+        },
+        next: try_remedy(figures, Some("numa-interleave")),
+    })
+}
+
+/// Of the time of a remote load, what it takes longer than a local one, percent.
+fn longer() -> Metric {
+    let part = |slower: f64| (1.0 - 1.0 / slower) * 100.0;
+    let interval = (part(SLOWER.0), part(SLOWER.2));
+    Metric::with_interval(Evidence::Estimated, part(SLOWER.1), "percent", interval, 1)
+}
