@@ -29,6 +29,10 @@ id!(
     CpuId(u32)
 );
 id!(
+    /// A NUMA node, numbered as in `/sys/devices/system/node`.
+    NodeId(u32)
+);
+id!(
     /// A row of the result's module table.
     ModuleId(u32)
 );

@@ -11,5 +11,5 @@ mod id;
 mod units;
 
 pub use address::{FileOffset, RemoteAddr};
-pub use id::{AllocationId, BlockId, BurstId, CpuId, ModuleId, Pid, StackId, Tid};
+pub use id::{AllocationId, BlockId, BurstId, CpuId, ModuleId, NodeId, Pid, StackId, Tid};
 pub use units::{Bytes, Nanos, Picos};

@@ -126,9 +126,9 @@ impl<'s> Recorder<'s> {
         self.regions.as_mut().map_or(Ok(()), |regions| regions.look(now, told_until, self.sink))
     }
 
-    /// Records what was seen at the last look at mapped memory.
-    pub fn finish_regions(&mut self) -> Result<(), SinkError> {
-        self.regions.as_mut().map_or(Ok(()), |regions| regions.finish(self.sink))
+    /// Records what was seen at the last look at mapped memory, and looks at the pages of what still runs.
+    pub fn finish_regions(&mut self, now: Nanos) -> Result<(), SinkError> {
+        self.regions.as_mut().map_or(Ok(()), |regions| regions.finish(now, self.sink))
     }
 
     /// The program mapped memory, as the agent tells.

@@ -574,7 +574,7 @@ impl Session<'_> {
             let notes =
                 self.heap.take().map(|heap| heap.finish(elapsed, self.start, &mut recorder));
             self.notes.extend(notes.transpose()?.unwrap_or_default());
-            recorder.finish_regions()?;
+            recorder.finish_regions(elapsed)?;
             Ok(counted)
         });
         let left =

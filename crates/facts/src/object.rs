@@ -6,7 +6,7 @@
 //! which holds it and of which no [`RegionEnd`] took that part away.
 //! What not: the choice itself and all sums, which are `analysis`.
 
-use base::{Bytes, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
+use base::{Bytes, FileOffset, ModuleId, Nanos, NodeId, Pid, RemoteAddr, StackId, Tid};
 
 /// What a range of addresses is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -62,6 +62,24 @@ pub struct RegionEnd {
     pub start: RemoteAddr,
     /// Length.
     pub bytes: Bytes,
+}
+
+/// A page of a process's memory, drawn at random from a stretch of it at a look at the process. Pages that nothing lies
+/// behind (never touched, swapped out) are drawn too, but not told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Page {
+    /// Of the look; all pages of one look at a process have the same.
+    pub time: Nanos,
+    /// Whose address space.
+    pub pid: Pid,
+    /// Its first address.
+    pub address: RemoteAddr,
+    /// Length of the stretch that it was drawn from, at least a base page: that is what it stands for.
+    pub stands_for: Bytes,
+    /// Whether it is part of a huge page, transparent or of hugetlbfs. `None` where the kernel does not tell.
+    pub huge: Option<bool>,
+    /// The NUMA node of its memory. `None` where the kernel does not tell.
+    pub node: Option<NodeId>,
 }
 
 /// A variable with a place of its own for the life of its module in a process: `.data`, `.bss`, `.rodata`, and what the

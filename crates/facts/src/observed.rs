@@ -4,8 +4,7 @@ use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 
 use crate::{
     AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Global, HeapFree,
-    HeapStack, HeapTotal, KernelEntry, Records, Region, RegionEnd, Release, SizeClass, ThreadTime,
-    Wait, WaitObject, Wake,
+    HeapStack, HeapTotal, KernelEntry, Page, Records, Region, RegionEnd, Release, SizeClass, ThreadTime, Wait, WaitObject, Wake,
 };
 
 /// Where a piece of code came from.
@@ -300,6 +299,7 @@ pub enum Fact {
     HeapStack(HeapStack),
     HeapFree(HeapFree),
     Wake(Wake),
+    Page(Page),
 }
 
 /// Why a sink cannot take more facts.

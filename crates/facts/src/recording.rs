@@ -3,8 +3,7 @@
 use crate::{
     AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter,
     CounterKind, Fact, Fault, Frame, Gauge, Global, HeapFree, HeapStack, HeapTotal, KernelEntry,
-    Lost, LostSource, Mapping, Module, Records, Region, RegionEnd, Release, Run, Sample, SizeClass,
-    StackNode, ThreadEvent, ThreadTime, Wait, WaitObject, Wake,
+    Lost, LostSource, Mapping, Module, Page, Records, Region, RegionEnd, Release, Run, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitObject, Wake,
 };
 
 /// All facts of one result directory, by kind, each in the order in which it was written.
@@ -43,6 +42,7 @@ pub struct Recording {
     pub heap_stacks: Vec<HeapStack>,
     pub heap_frees: Vec<HeapFree>,
     pub wakes: Vec<Wake>,
+    pub pages: Vec<Page>,
 }
 
 impl Recording {
@@ -80,6 +80,7 @@ impl Recording {
             Fact::HeapStack(fact) => self.heap_stacks.push(fact),
             Fact::HeapFree(fact) => self.heap_frees.push(fact),
             Fact::Wake(fact) => self.wakes.push(fact),
+            Fact::Page(fact) => self.pages.push(fact),
         }
     }
 

@@ -90,6 +90,7 @@ impl Tables<'_> {
             Fact::HeapStack(row) => self.row(&row),
             Fact::HeapFree(row) => self.row(&row),
             Fact::Wake(row) => self.row(&row),
+            Fact::Page(row) => self.row(&row),
         }
     }
 

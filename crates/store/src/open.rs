@@ -68,6 +68,12 @@ impl Tables<'_> {
         // A version may have got a table before it was released: what its manifest does not name was never written.
         let seal = self.seals.get(R::TABLE.name());
         if self.schema < R::TABLE.since() || seal.is_none() {
+}
+
+        let seal = self.seals.get(R::TABLE.name());
+        // A version may have got a table before it was released: what is not there, nor in the manifest, was never written.
+        let is_there = || self.directory.join(R::TABLE.file_name()).exists();
+        if self.schema < R::TABLE.since() || (seal.is_none() && !is_there()) {
             return Ok(Vec::new());
         }
         read_table(self.directory, seal, &mut self.problems)
@@ -116,6 +122,7 @@ impl Tables<'_> {
             heap_stacks: self.read()?,
             heap_frees: self.read()?,
             wakes: self.read()?,
+            pages: self.read()?,
         };
         sort_by_time(&mut recording);
         Ok(Opened { recording, problems: self.problems })

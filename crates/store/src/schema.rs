@@ -53,11 +53,12 @@ pub enum Table {
     HeapStacks = 28,
     HeapFrees = 29,
     Wakes = 30,
+    Pages = 31,
 }
 
 impl Table {
     /// All tables, in the order of their tags.
-    pub const ALL: [Table; 31] = [
+    pub const ALL: [Table; 32] = [
         Table::Modules,
         Table::Mappings,
         Table::Stacks,
@@ -89,6 +90,7 @@ impl Table {
         Table::HeapStacks,
         Table::HeapFrees,
         Table::Wakes,
+        Table::Pages,
     ];
 
     /// The table's name; its file is `NAME.parquet`.
@@ -126,6 +128,7 @@ impl Table {
             Table::HeapStacks => "heap_stacks",
             Table::HeapFrees => "heap_frees",
             Table::Wakes => "wakes",
+            Table::Pages => "pages",
         }
     }
 
@@ -147,6 +150,7 @@ impl Table {
             Table::KernelEntries => 5,
             Table::HeapStacks | Table::HeapFrees => 5,
             Table::Wakes => 5,
+            Table::Pages => 5,
             _ => 1,
         }
     }
@@ -343,8 +347,14 @@ pub trait RowSource {
 
     /// A Bool cell.
     fn bool(&mut self) -> Result<bool, RowError> {
+        self.optional_bool()?.ok_or_else(|| self.out_of_range())
+    }
+
+    /// A nullable Bool cell.
+    fn optional_bool(&mut self) -> Result<Option<bool>, RowError> {
         match self.cell()? {
-            Cell::Bool(value) => Ok(value),
+            Cell::Bool(value) => Ok(Some(value)),
+            Cell::Null => Ok(None),
             _ => Err(self.out_of_range()),
         }
     }

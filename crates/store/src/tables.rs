@@ -15,7 +15,7 @@ use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
     AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter,
     CounterKind, Fault, FaultKind, Frame, Gauge, GaugeKind, Global, HeapFree, HeapStack, HeapTotal,
-    KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, Privilege, Records, Region,
+    KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, Page, Privilege, Records, Region,
     RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime,
     Wait, WaitObject, Wake,
 };
@@ -366,5 +366,6 @@ pub fn columns(table: Table) -> &'static [Column] {
         Table::HeapStacks => HeapStack::COLUMNS,
         Table::HeapFrees => HeapFree::COLUMNS,
         Table::Wakes => Wake::COLUMNS,
+        Table::Pages => Page::COLUMNS,
     }
 }

@@ -13,8 +13,7 @@
 use facts::{
     AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter, Fact,
     Fault, Frame, Gauge, Global, HeapFree, HeapStack, HeapTotal, KernelEntry, Lost, Mapping,
-    Module, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent,
-    ThreadTime, Wait, WaitObject, Wake,
+    Module, Page, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitObject, Wake,
 };
 
 use crate::schema::{
@@ -67,6 +66,7 @@ impl Encoder {
             Fact::HeapStack(row) => self.row(row),
             Fact::HeapFree(row) => self.row(row),
             Fact::Wake(row) => self.row(row),
+            Fact::Page(row) => self.row(row),
         }
     }
 
@@ -188,6 +188,7 @@ impl<'a> Decoder<'a> {
             Table::HeapStacks => Fact::HeapStack(self.row::<HeapStack>()?),
             Table::HeapFrees => Fact::HeapFree(self.row::<HeapFree>()?),
             Table::Wakes => Fact::Wake(self.row::<Wake>()?),
+            Table::Pages => Fact::Page(self.row::<Page>()?),
         }))
     }
 

@@ -7,6 +7,15 @@ use base::{
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
     CodePiece, Concurrency, CoreFloor, Counter, CounterKind, Fault, FaultKind, FloorOutcome, FloorTime, Frame, HeapFree, HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, Wake, Waker,
+    AllocationId, BlockId, BurstId, Bytes, CpuId, FileOffset, ModuleId, NodeId, Picos, RemoteAddr,
+    StackId,
+};
+use facts::{
+    AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
+    CodePiece, Concurrency, CoreFloor, Counter, Fault, FloorOutcome, FloorTime, Frame, HeapFree,
+    HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, Module, ModuleKind, Page, Privilege,
+    Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, Sample, SizeClass,
+    StackNode, ThreadEvent, ThreadTime, Wait, WaitKind,
 };
 
 use super::*;
@@ -189,6 +198,7 @@ fn sound() -> Recording {
         heap_stacks: vec![heap_sum(1)],
         heap_frees: vec![heap_free(0)],
         wakes: vec![wake(1)],
+        pages: vec![drawn_page(4096)],
     }
 }
 
@@ -236,6 +246,17 @@ fn heap_sum(frees: u64) -> HeapStack {
         lifetime: Nanos(5),
         largest: Bytes(8),
         at_peak: Bytes(8),
+    }
+}
+
+fn drawn_page(stands_for: u64) -> Page {
+    Page {
+        time: Nanos(60),
+        pid: Pid(7),
+        address: RemoteAddr(0x1000),
+        stands_for: Bytes(stands_for),
+        huge: None,
+        node: Some(NodeId(1)),
     }
 }
 
@@ -424,6 +445,8 @@ const BREAKS: &[Break] = &[
     ("times-within-run", |r| r.heap_stacks[0].time = Nanos(10_001)),
     ("heap-sums-proper", |r| r.heap_stacks.push(HeapStack { allocations: 0, ..heap_sum(1) })),
     ("heap-sums-proper", |r| r.heap_stacks[0] = heap_sum(0)),
+    ("ranges-proper", |r| r.pages[0] = drawn_page(0)),
+    ("times-within-run", |r| r.pages[0].time = Nanos(10_001)),
 ];
 
 #[test]

@@ -304,7 +304,8 @@ impl Writer {
             | Fact::ThreadTime(_)
             | Fact::Concurrency(_)
             | Fact::Wake(_)
-            | Fact::KernelEntry(_) => used < self.limit / 100 * 60,
+            | Fact::KernelEntry(_)
+            | Fact::Page(_) => used < self.limit / 100 * 60,
             Fact::Records(records) => {
                 records.bytes.len() <= MAX_BLOB_BYTES && used < self.limit / 100 * 60
             }
@@ -434,6 +435,7 @@ pub(crate) fn time_of(fact: &Fact) -> Option<Nanos> {
         Fact::HeapStack(fact) => Some(fact.time),
         Fact::HeapFree(fact) => Some(fact.time),
         Fact::Wake(fact) => Some(fact.time),
+        Fact::Page(fact) => Some(fact.time),
         Fact::Module(_)
         | Fact::StackNode(_)
         | Fact::Counter(_)

@@ -122,6 +122,26 @@ fn opens_as(version: u32) {
     assert_eq!(verify(&directory).expect("verify"), []);
 }
 
+/// Version 5 got the table of pages before it was released: results from before neither have it nor name it.
+#[test]
+fn a_result_without_pages_opens() {
+    let scratch = Scratch::new("no-pages");
+    let directory = scratch.path().join("r000ma");
+    let mut facts = facts(SMALL);
+    facts.retain(|fact| !matches!(fact, Fact::Page(_)));
+    write(&directory, &run(SMALL), &facts).finish(&run(SMALL)).expect("finish");
+    let pages = directory.join(Table::Pages.file_name());
+    fs::remove_file(&pages).expect("it was there");
+    assert!(open(&directory).is_err(), "the manifest names it");
+    let manifest = directory.join("run.json");
+    let text = fs::read_to_string(&manifest).expect("the manifest");
+    let mut value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    value["tables"].as_object_mut().expect("seals").remove("pages").expect("it was there");
+    fs::write(&manifest, value.to_string()).expect("written");
+    let opened = open(&directory).expect("open");
+    assert_eq!((opened.problems, opened.recording.pages), (vec![], vec![]));
+}
+
 #[test]
 fn an_empty_run_is_a_result() {
     let scratch = Scratch::new("empty");

@@ -1,4 +1,4 @@
-//! Which ranges of memory a program has, and from when to when.
+//! Which ranges of memory a program has, and from when to when; and what lies behind some of their pages (`pages`).
 //!
 //! What for: `/proc/PID/maps` is read when a process begins, soon after, and then about once a second; what differs from
 //! before becomes [`Region`]s and [`RegionEnd`]s. What the preloaded agent tells of the program's own calls of `mmap`
@@ -12,6 +12,7 @@
 //! Cost: some 30 microseconds for each look at a small process; never more than half a percent of the time.
 
 mod known;
+mod pages;
 mod snapshot;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use facts::{Fact, Region, RegionEnd, RegionKind, Sink, SinkError};
 use tracee::maps;
 
 use self::known::{Known, Range, What};
+use self::pages::PageLooks;
 use self::snapshot::{HugeMount, Snapshot};
 
 /// From a process's begin to the second look at it; each later one comes after twice the time.
@@ -69,6 +71,7 @@ struct Process {
     threads: BTreeMap<Tid, (Nanos, Option<RemoteAddr>)>,
     /// Starts of stacks with their thread.
     stacks: BTreeMap<RemoteAddr, Tid>,
+    pages: PageLooks,
     /// It has ended; what the agent tells of it may still be on its way.
     ended: bool,
 }
@@ -204,21 +207,29 @@ impl Regions {
         told_until: Nanos,
         sink: &mut dyn Sink,
     ) -> Result<(), SinkError> {
+        let living = self.living().count();
         for (pid, process) in self.living() {
             process.now = None;
             process.compare(*pid, told_until, sink)?;
             if process.next_look <= now && process.seen.is_none() {
                 process.take(*pid, now);
+                process.draw_pages(*pid, living, sink)?;
                 process.compare(*pid, told_until, sink)?;
             }
         }
         Ok(())
     }
 
-    /// Compares what was seen last. Nothing will be told any more.
-    pub fn finish(&mut self, sink: &mut dyn Sink) -> Result<(), SinkError> {
+    /// Compares what was seen last; nothing will be told any more. What still runs is looked at once more, for its pages.
+    pub fn finish(&mut self, now: Nanos, sink: &mut dyn Sink) -> Result<(), SinkError> {
         for (pid, process) in &mut self.processes {
             process.compare(*pid, Nanos(u64::MAX), sink)?;
+        }
+        let living = self.living().count();
+        for (pid, process) in self.living() {
+            let ranges = process.read(*pid).ranges;
+            let pages = pages::draw(*pid, now, &ranges, pages::MOST / living);
+            pages.into_iter().try_for_each(|page| sink.push(Fact::Page(page)))?;
         }
         Ok(())
     }
@@ -244,6 +255,18 @@ impl Process {
         self.next_look = now + age.max(Nanos(took.0.saturating_mul(SHARE)));
         // A process that has ended has no mappings; that its regions are gone need not be said.
         self.seen = (!snapshot.mapped.is_empty()).then_some((now, snapshot));
+    }
+
+    /// What lies behind the ranges just seen, where that is due.
+    fn draw_pages(
+        &mut self,
+        pid: Pid,
+        processes: usize,
+        sink: &mut dyn Sink,
+    ) -> Result<(), SinkError> {
+        let Some((now, snapshot)) = &self.seen else { return Ok(()) };
+        let pages = self.pages.draw(pid, (self.began, *now), &snapshot.ranges, processes);
+        pages.into_iter().try_for_each(|page| sink.push(Fact::Page(page)))
     }
 
     /// What a told call mapped: by its flags, and by the kernel's word where these do not suffice.

@@ -1,7 +1,7 @@
-//! The tables of memory objects: regions, their ends, variables, and types of accesses.
+//! The tables of memory objects: regions, their ends, variables, types of accesses, and pages.
 
-use base::{Bytes, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
-use facts::{AccessType, Global, Region, RegionEnd, RegionKind};
+use base::{Bytes, FileOffset, ModuleId, Nanos, NodeId, Pid, RemoteAddr, StackId, Tid};
+use facts::{AccessType, Global, Page, Region, RegionEnd, RegionKind};
 
 use super::{MODULE, MODULE_OFFSET, PID, STACK, TIME, text, word};
 use crate::schema::{Cell, Column, ColumnKind, Row, RowError, RowSink, RowSource, Shape, Table};
@@ -139,6 +139,38 @@ impl Row for AccessType {
             field: row.optional_text()?,
             field_offset: Bytes(row.u64()?),
             field_bytes: Bytes(row.u64()?),
+        })
+    }
+}
+
+impl Row for Page {
+    const TABLE: Table = Table::Pages;
+    const COLUMNS: &'static [Column] = &[
+        TIME,
+        PID,
+        Column::new("address", ColumnKind::U64, Shape::Rising),
+        bytes("stands_for"),
+        Column::nullable("huge", ColumnKind::Bool),
+        Column::nullable("node", ColumnKind::U32),
+    ];
+
+    fn put<S: RowSink>(&self, row: &mut S) {
+        row.cell(Cell::U64(self.time.0));
+        row.cell(Cell::I32(self.pid.0));
+        row.cell(Cell::U64(self.address.0));
+        row.cell(Cell::U64(self.stands_for.0));
+        row.cell(self.huge.map_or(Cell::Null, Cell::Bool));
+        row.optional_u32(self.node.map(|node| node.0));
+    }
+
+    fn take<S: RowSource>(row: &mut S) -> Result<Page, RowError> {
+        Ok(Page {
+            time: Nanos(row.u64()?),
+            pid: Pid(row.i32()?),
+            address: RemoteAddr(row.u64()?),
+            stands_for: Bytes(row.u64()?),
+            huge: row.optional_bool()?,
+            node: row.optional_u32()?.map(NodeId),
         })
     }
 }

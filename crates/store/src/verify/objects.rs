@@ -11,7 +11,8 @@ pub(super) fn ranges_proper(subject: &Subject<'_>, report: &mut Report) {
     let regions = recording.regions.iter().map(|one| ("region", one.start, one.bytes));
     let ends = recording.region_ends.iter().map(|one| ("end of a region", one.start, one.bytes));
     let globals = recording.globals.iter().map(|one| ("variable", one.start, one.bytes));
-    for (what, start, bytes) in regions.chain(ends).chain(globals) {
+    let pages = recording.pages.iter().map(|one| ("drawn page", one.address, one.stands_for));
+    for (what, start, bytes) in regions.chain(ends).chain(globals).chain(pages) {
         let (RemoteAddr(start), Bytes(bytes)) = (start, bytes);
         if bytes == 0 || start.checked_add(bytes).is_none() {
             report.add(|| format!("a {what} of {bytes} bytes at {start:#x}"));

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use base::{
-    AllocationId, BlockId, BurstId, Bytes, CpuId, FileOffset, ModuleId, Nanos, Picos, Pid,
+    AllocationId, BlockId, BurstId, Bytes, CpuId, FileOffset, ModuleId, Nanos, NodeId, Picos, Pid,
     RemoteAddr, StackId, Tid,
 };
 use facts::host::{Cache, CacheKind, Calibration};
@@ -12,10 +12,7 @@ use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
     CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind,
     FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapFree, HeapStack, HeapTotal,
-    KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module, ModuleKind, Privilege,
-    Record, RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind, Release, ResourceUse,
-    Run, Sample, SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Wait,
-    WaitKind, WaitObject, Wake, Waker,
+    KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module, ModuleKind, Page, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker,
 };
 
 /// What a made-up recording holds.
@@ -283,6 +280,7 @@ pub fn is_newer_than(version: u32, fact: &Fact) -> bool {
         Fact::KernelEntry(_) => version < 5,
         Fact::HeapStack(_) | Fact::HeapFree(_) => version < 5,
         Fact::Wake(_) => version < 5,
+        Fact::HeapStack(_) | Fact::HeapFree(_) | Fact::Page(_) => version < 5,
         _ => false,
     }
 }
@@ -396,7 +394,7 @@ fn heap_sums() -> Vec<Fact> {
     vec![sum(6_000, 1), sum(7_000, 2), Fact::HeapFree(free)]
 }
 
-/// A region with a name and one without, its end, a variable, two accesses.
+/// A region with a name and one without, its end, a variable, two accesses, two pages.
 fn objects() -> Vec<Fact> {
     let (pid, time, start) = (PID, Nanos(5_000), RemoteAddr(0x7f00_0000_0000));
     let region = Region {
@@ -425,6 +423,8 @@ fn objects() -> Vec<Fact> {
         field_bytes: Bytes(8),
     };
     let whole = AccessType { access: 1, variable: None, field: None, ..typed.clone() };
+    let (address, stands_for) = (start, Bytes(12_288));
+    let page = Page { time, pid, address, stands_for, huge: Some(true), node: None };
     vec![
         Fact::Region(region),
         Fact::Region(heap),
@@ -439,6 +439,13 @@ fn objects() -> Vec<Fact> {
         }),
         Fact::AccessType(typed),
         Fact::AccessType(whole),
+        Fact::Page(page),
+        Fact::Page(Page {
+            address: RemoteAddr(start.0 + 4096),
+            huge: None,
+            node: Some(NodeId(1)),
+            ..page
+        }),
     ]
 }
 

@@ -4,11 +4,13 @@
 //! What not: ptrace (`sys::trace`), policy (who is started when).
 
 mod launch;
+mod pages;
 mod poll;
 mod signal;
 mod usage;
 
 pub use launch::{Launch, LaunchError, Suspended};
+pub use pages::{PageMap, nodes_of};
 pub use poll::{ProcessFd, poll_readable, wait_for_data};
 pub use signal::{
     Received, Signal, SignalFd, StopFor, Terminal, kill, kill_group, own_group, stop_self,
