@@ -11,11 +11,11 @@
 
 use std::collections::HashMap;
 
-use base::Nanos;
+use base::{Nanos, Pid, RemoteAddr};
 use facts::Privilege;
 
 use crate::index_map::IndexMap;
-use crate::objects::weight;
+use crate::objects::{Objects, weight};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::{NO_STACK, NodeIndex, PlaceId};
@@ -115,6 +115,8 @@ struct Seen {
     stack: Option<NodeIndex>,
     kernel: bool,
     amount: f64,
+    /// What it is about, where anybody said so.
+    memory: Option<(Pid, RemoteAddr)>,
 }
 
 /// Hands every observation to whom it is given.
@@ -123,15 +125,25 @@ type Pass<'a> = dyn Fn(&mut dyn FnMut(Seen)) + 'a;
 /// A cell before its stack is part of the tree.
 type Key = (Option<NodeIndex>, Option<ThreadIndex>, u32, bool);
 
-/// Sums up the selected threads and time. Linear in the size of the recording.
+/// Sums up the selected threads and time, and of the selected objects the page faults and blocks; samples of CPU time do
+/// not say which memory was used, so there are none of an object. Linear in the size of the recording.
 #[must_use]
-pub fn stack_cells(profile: &Profile<'_>, selection: &Selection) -> StackCells {
+pub fn stack_cells(profile: &Profile<'_>, objects: &Objects, selection: &Selection) -> StackCells {
+    let of_object = |one: &Seen| {
+        !selection.chooses_objects()
+            || one.memory.is_some_and(|(pid, address)| {
+                selection.has_object(objects.at(pid, address, one.time).0)
+            })
+    };
     let mut tree = Tree::default();
     let mut figures = Vec::new();
     let mut add = |figure, pass: &Pass<'_>| {
         let chosen = |take: &mut dyn FnMut(Seen)| {
             pass(&mut |one: Seen| {
-                if selection.has_time(one.time) && selection.has_thread(one.thread) {
+                if selection.has_time(one.time)
+                    && selection.has_thread(one.thread)
+                    && of_object(&one)
+                {
                     take(one);
                 }
             });
@@ -153,6 +165,7 @@ fn samples<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Seen> + 'a {
             stack: sample.stack.and_then(|id| profile.stacks.find(id)),
             kernel: sample.privilege == Privilege::Kernel,
             amount: sample.weight.0 as f64,
+            memory: None,
         })
     })
 }
@@ -165,6 +178,7 @@ fn faults<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Seen> + 'a {
             stack: fault.stack.and_then(|id| profile.stacks.find(id)),
             kernel: false,
             amount: fault.weight as f64,
+            memory: Some((fault.pid, fault.address)),
         })
     })
 }
@@ -179,6 +193,7 @@ fn blocks<'a>(profile: &'a Profile<'_>, bytes: bool) -> impl Iterator<Item = See
             stack: block.stack.and_then(|id| profile.stacks.find(id)),
             kernel: false,
             amount: size * weight(block),
+            memory: Some((block.pid, block.address)),
         })
     })
 }

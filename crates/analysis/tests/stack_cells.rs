@@ -1,8 +1,10 @@
 //! Cells of call stacks against a recording written by hand: every sample is in one cell, under its own stack.
 
+use analysis::objects::Objects;
 use analysis::stack_cells::{StackFigure, stack_cells};
 use analysis::{Filter, Profile, Selection};
-use facts::FaultKind;
+use base::{AllocationId, Bytes, Nanos, Pid, RemoteAddr, Tid};
+use facts::{Allocation, AllocationCall, FaultKind};
 use testkit::recording::RecordingBuilder;
 
 #[test]
@@ -19,8 +21,9 @@ fn every_sample_is_in_one_cell_under_its_stack() {
     builder.recording.run.elapsed_ns = 1_280_000_000;
     let recording = builder.build();
     let profile = Profile::new(&recording);
+    let objects = Objects::new(&profile);
 
-    let found = stack_cells(&profile, &Selection::default());
+    let found = stack_cells(&profile, &objects, &Selection::default());
     let names: Vec<(Option<u32>, &str)> = found
         .nodes
         .iter()
@@ -48,13 +51,48 @@ fn every_sample_is_in_one_cell_under_its_stack() {
     assert_eq!(faults.cells.len(), 1);
 
     let late = Selection::resolve(&profile, &[Filter::Time { start: 0.5, end: 2.0 }]);
-    let found = stack_cells(&profile, &late.expect("a time"));
+    let found = stack_cells(&profile, &objects, &late.expect("a time"));
     assert_eq!(found.figures[0].whole, 201e6);
+}
+
+#[test]
+fn of_an_object_there_are_its_blocks_and_no_samples() {
+    let mut builder = RecordingBuilder::new();
+    let program = builder.file("/bin/program");
+    let codes = [("make_list", 16), ("make_table", 32)]
+        .map(|(name, offset)| builder.code(program, offset, &[(name, "a.c", 3)]));
+    builder.thread(1, 1, "program", 0.0, 1.0);
+    for (at, code) in codes.into_iter().enumerate() {
+        let stack = builder.stack(&[code]);
+        builder.samples(1, 1, stack, 100);
+        builder.recording.allocations.push(Allocation {
+            id: AllocationId(at as u32),
+            time: Nanos(1_000_000),
+            pid: Pid(1),
+            tid: Tid(1),
+            address: RemoteAddr(0x10_0000 * (at as u64 + 1)),
+            size: Bytes(4096),
+            call: AllocationCall::Malloc,
+            stack,
+            sample_every: Bytes(0),
+        });
+    }
+    let recording = builder.build();
+    let profile = Profile::new(&recording);
+    let objects = Objects::new(&profile);
+    let wanted = [Filter::Object("make_table".into())];
+    let mut selection = Selection::resolve(&profile, &wanted).expect("no other filter");
+    selection.choose_objects(&objects, &wanted).expect("an object of this name");
+    let found = stack_cells(&profile, &objects, &selection);
+    let figures: Vec<_> = found.figures.iter().map(|one| (one.figure, one.whole)).collect();
+    let expected = [(StackFigure::Allocations, 1.0), (StackFigure::AllocatedBytes, 4096.0)];
+    assert_eq!(figures, expected);
 }
 
 #[test]
 fn nothing_seen_is_no_figure() {
     let recording = facts::Recording::default();
-    let found = stack_cells(&Profile::new(&recording), &Selection::default());
+    let profile = Profile::new(&recording);
+    let found = stack_cells(&profile, &Objects::new(&profile), &Selection::default());
     assert!(found.nodes.is_empty() && found.figures.is_empty());
 }

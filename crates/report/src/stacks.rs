@@ -89,7 +89,8 @@ struct LaneColumns {
     amount: Vec<f64>,
 }
 
-/// The document as JSON on one line. Filters on time, thread and process choose what is in it; others are for the page.
+/// The document as JSON on one line. Filters on time, thread, process and memory objects choose what is in it; others are
+/// for the page.
 ///
 /// # Errors
 /// When a filter matches nothing.
@@ -99,8 +100,9 @@ pub fn stacks(
     result: &str,
 ) -> Result<String, ReportError> {
     let profile = &*prepared.profile;
-    let selection = Selection::resolve(profile, filters)?;
-    let found = stack_cells(profile, &selection);
+    let mut selection = Selection::resolve(profile, filters)?;
+    selection.choose_objects(&prepared.objects, filters)?;
+    let found = stack_cells(profile, &prepared.objects, &selection);
     let document = document(profile, &found, result);
     // Only maps with keys that are not text can fail to serialise, and there are none.
     Ok(serde_json::to_string(&document).unwrap_or_default())
