@@ -17,6 +17,7 @@
 
 pub mod access_points;
 pub mod accesses;
+pub mod assembly;
 pub mod calltree;
 pub mod compare;
 mod error;

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod assembly;
 mod csv;
 pub mod diff;
 mod error;
@@ -25,8 +26,10 @@ mod text;
 pub mod trials;
 mod views;
 
+pub use analysis::assembly::FunctionCode;
 pub use analysis::memory::Bands;
 pub use analysis::{Filter, Key};
+pub use assembly::assembly;
 pub use diff::Diff;
 pub use error::ReportError;
 pub use machine::MachineReport;

@@ -49,6 +49,7 @@
 //! The decoder is iced-x86; `derive`, `masks` and `policy` hold what its tables say differently. yaxpeax-x86 checks it in
 //! the tests.
 
+mod assembly;
 mod block;
 mod code;
 mod derive;
@@ -70,6 +71,7 @@ mod roots;
 pub mod translate;
 mod walk;
 
+pub use assembly::{TextLine, disassemble};
 pub use block::{Block, End, Limits};
 pub use code::{CodeBytes, CodeSource, LONGEST_INSTRUCTION};
 pub use evaluate::{State, Times, Touched, evaluate, resolve};

@@ -1,0 +1,69 @@
+//! `assembly`: the machine code of a function, for the page that shows it beside the source.
+//!
+//! What not: a view of the command line.
+
+use analysis::assembly::{FunctionCode, assembly as code_of};
+use base::FileOffset;
+use facts::Module;
+use serde::Serialize;
+
+use crate::Prepared;
+use crate::json::significant;
+
+#[derive(Serialize)]
+struct AssemblyDocument {
+    view: &'static str,
+    /// The compiled function.
+    function: String,
+    module: String,
+    rows: Vec<Row>,
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    offset: String,
+    text: String,
+    function: Option<String>,
+    file: Option<String>,
+    line: Option<u32>,
+    /// CPU time of samples at this instruction, seconds.
+    cpu_time: f64,
+}
+
+const FROM_FILE: &str = "From the module's file, which has the build-id that was recorded.";
+const FROM_BURSTS: &str =
+    "Only the instructions that bursts ran: the module's file is not here, or is another build.";
+const SKID: &str = "A sample is at the instruction that the thread was to execute next: often the one behind that which \
+                    took the time.";
+
+/// The document as JSON on one line, for a function and the last part of its module's path; `None` when no code of it is
+/// known. `file`: see [`analysis::assembly::assembly`].
+#[must_use]
+pub fn assembly(
+    prepared: &Prepared<'_>,
+    (function, module): (&str, &str),
+    file: &dyn Fn(&Module, FileOffset) -> Option<FunctionCode>,
+) -> Option<String> {
+    let profile = &*prepared.profile;
+    let found = code_of(profile, (function, module), file)?;
+    let scale = profile.cpu_scale();
+    let whole = scale.whole().amount() as f64;
+    let seconds = scale.whole_quantity().value.filter(|_| whole > 0.0).map(|value| value / whole);
+    let rows = found.rows.into_iter().map(|row| Row {
+        offset: format!("{:#x}", row.offset.0),
+        text: row.text,
+        function: row.function,
+        file: row.file,
+        line: row.line,
+        cpu_time: significant(row.samples as f64 * seconds.unwrap_or(1e-9)),
+    });
+    let document = AssemblyDocument {
+        view: "assembly",
+        function: found.function,
+        module: module.to_owned(),
+        rows: rows.collect(),
+        notes: [if found.whole { FROM_FILE } else { FROM_BURSTS }, SKID].map(String::from).to_vec(),
+    };
+    serde_json::to_string(&document).ok()
+}
