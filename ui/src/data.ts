@@ -1,6 +1,7 @@
-// Where documents come from: the page itself, or the server that gave it.
+// Where documents come from: the page itself, or the server that gave it. What is here already is given at once, so that
+// a view is drawn once and not twice.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 export interface Data {
   mode: "file" | "server";
@@ -8,26 +9,44 @@ export interface Data {
   problems: string[];
   compares: boolean;
   scales: boolean;
-  docs: Record<string, unknown>;
 }
 
-/** Reads what the page carries. Throws when the page was cut off. */
+let current: Data = { mode: "file", result: "", problems: [], compares: false, scales: false };
+
+/** Reads what the page says of itself. Throws when it was cut off before that. */
 export function load(): Data {
   const element = document.getElementById("fathom-data");
   if (!element) throw new Error("this page was cut off: it carries no result");
-  let data: Data;
+  let data: Partial<Data> | null;
   try {
-    data = JSON.parse(element.textContent ?? "") as Data;
+    data = JSON.parse(element.textContent ?? "") as Partial<Data> | null;
   } catch (error) {
     throw new Error(`this page is damaged: what it carries cannot be read (${String(error)})`);
   }
-  if (typeof data.docs !== "object" || data.docs === null) throw new Error("this page is damaged: it carries no views");
-  current = data;
-  return data;
+  if (typeof data?.result !== "string") throw new Error("this page is damaged: it does not say of which result it is");
+  current = { ...current, ...data, problems: Array.isArray(data.problems) ? data.problems : [] };
+  return current;
 }
 
-let current: Data = { mode: "file", result: "", problems: [], compares: false, scales: false, docs: {} };
-const asked = new Map<string, Promise<unknown>>();
+/** When the browser has read all of the page: documents stand behind this program, so that it is on the screen before. */
+export const whole: Promise<void> = new Promise((resolve) => {
+  if (document.readyState !== "loading") resolve();
+  else document.addEventListener("DOMContentLoaded", () => resolve());
+});
+
+/** What is wrong with a page that has been read to its end. */
+export function cutOff(): string | undefined {
+  return document.getElementById("fathom-end") ? undefined : "This page was cut off: what is missing says so. Make it anew: fathom html RESULT -o report.html";
+}
+
+export interface Answer<T> {
+  value?: T;
+  error?: string;
+  waiting: boolean;
+}
+
+const done = new Map<string, Answer<unknown>>();
+const asked = new Map<string, Promise<Answer<unknown>>>();
 /** Answers that are kept; an answer to a selection may take megabytes. */
 const KEPT = 40;
 
@@ -39,59 +58,81 @@ export function mode(): Data["mode"] {
 export const NOT_HERE =
   "This page does not carry that: figures for another selection are computed by `fathom open`, which serves the same page.";
 
-function check(value: unknown): unknown {
-  if (typeof value !== "object" || value === null) throw new Error("the answer is damaged");
-  const error = (value as { error?: unknown }).error;
-  if (typeof error === "string") throw new Error(error);
-  return value;
+function check(text: () => unknown): Answer<unknown> {
+  try {
+    const value = text();
+    if (typeof value !== "object" || value === null) return { error: "the answer is damaged", waiting: false };
+    const error = (value as { error?: unknown }).error;
+    return typeof error === "string" ? { error, waiting: false } : { value, waiting: false };
+  } catch {
+    return { error: "What the page carries of this cannot be read: it was cut off or damaged.", waiting: false };
+  }
+}
+
+function keep(question: string, answer: Answer<unknown>): Answer<unknown> {
+  done.set(question, answer);
+  const oldest = done.keys().next().value;
+  if (done.size > KEPT && oldest !== undefined) done.delete(oldest);
+  return answer;
+}
+
+/** The answer, where it needs no waiting: it was asked before, or the page carries it. */
+function known(question: string): Answer<unknown> | undefined {
+  const before = done.get(question);
+  if (before) return before;
+  const element = document.getElementById(`doc ${question}`);
+  // The text of an element may be a part while the page is being read; what follows it was read after it.
+  if (!element || (document.readyState === "loading" && !element.nextElementSibling)) return undefined;
+  return keep(question, check(() => JSON.parse(element.textContent ?? "") as unknown));
+}
+
+async function fetched(question: string): Promise<Answer<unknown>> {
+  await whole;
+  const carried = known(question);
+  if (carried) return carried;
+  if (current.mode === "file") return { error: NOT_HERE, waiting: false };
+  let answer: unknown;
+  try {
+    answer = await (await fetch("api/" + question)).json();
+  } catch {
+    // What failed may work the next time.
+    return { error: "the server does not answer: is `fathom open` still running?", waiting: false };
+  }
+  return keep(question, check(() => answer));
 }
 
 /** Asks a question such as `hotspots?group=function`. */
-export function ask<T>(question: string): Promise<T> {
-  const known = asked.get(question);
-  if (known) return known as Promise<T>;
-  const answer = (async () => {
-    const carried = current.docs[question];
-    if (carried !== undefined) return check(carried);
-    if (current.mode === "file") throw new Error(NOT_HERE);
-    let response: Response;
-    try {
-      response = await fetch("api/" + question);
-    } catch {
-      throw new Error("the server does not answer: is `fathom open` still running?");
-    }
-    return check(await response.json());
-  })();
+export function ask(question: string): Promise<Answer<unknown>> {
+  const before = asked.get(question);
+  if (before) return before;
+  const answer = fetched(question).finally(() => asked.delete(question));
   asked.set(question, answer);
-  const oldest = asked.keys().next().value;
-  if (asked.size > KEPT && oldest !== undefined) asked.delete(oldest);
-  // What failed may work the next time.
-  answer.catch(() => asked.delete(question));
-  return answer as Promise<T>;
-}
-
-export interface Answer<T> {
-  value?: T;
-  error?: string;
-  waiting: boolean;
+  return answer;
 }
 
 /** The answer to a question, `null` for none; the previous answer stays while the next is awaited. */
 export function useDoc<T>(question: string | null): Answer<T> {
-  const [answer, setAnswer] = useState<Answer<T> & { of: string | null }>({ waiting: true, of: null });
+  const [, again] = useState(0);
+  const last = useRef<Answer<T>>({ waiting: true });
+  const failed = useRef<{ of: string; answer: Answer<T> } | undefined>(undefined);
+  const here = question === null ? undefined : (known(question) as Answer<T> | undefined);
   useEffect(() => {
-    if (question === null) return;
+    if (question === null || here) return;
     let alive = true;
-    setAnswer((before) => ({ ...before, waiting: true, error: undefined }));
-    ask<T>(question).then(
-      (value) => alive && setAnswer({ value, waiting: false, of: question }),
-      (error: unknown) => alive && setAnswer({ error: error instanceof Error ? error.message : String(error), waiting: false, of: question }),
-    );
+    ask(question).then((answer) => {
+      if (!alive) return;
+      failed.current = { of: question, answer: answer as Answer<T> };
+      again((count) => count + 1);
+    });
     return () => {
       alive = false;
     };
-  }, [question]);
-  return question === null ? { waiting: false } : answer;
+  }, [question, here === undefined]);
+  if (question === null) return { waiting: false };
+  const answer = here ?? (failed.current?.of === question ? failed.current.answer : undefined);
+  if (!answer) return { value: last.current.value, waiting: true };
+  last.current = answer;
+  return answer;
 }
 
 /** Filters of the selection, as the server takes them; nothing where the page is on its own. */

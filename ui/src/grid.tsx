@@ -19,10 +19,16 @@ export interface GridColumn<R> {
   cell: (row: R, index: number) => ComponentChildren;
 }
 
+/** An array, or rows of which some are still awaited. */
+export interface Rows<R> {
+  readonly length: number;
+  at(index: number): R | undefined;
+}
+
 interface Props<R> {
   label: string;
   columns: GridColumn<R>[];
-  rows: R[];
+  rows: Rows<R>;
   height: number;
   role?: "grid" | "treegrid";
   selected?: number;
@@ -30,6 +36,8 @@ interface Props<R> {
   onSelect?: (row: R, index: number) => void;
   onOpen?: (row: R, index: number) => void;
   onKey?: (event: KeyboardEvent, row: R, index: number) => void;
+  /** Which rows are on the screen. */
+  onRange?: (first: number, last: number) => void;
   /** Show this row when it changes. */
   reveal?: number;
 }
@@ -45,6 +53,7 @@ export function Grid<R>(props: Props<R>) {
   const least = `${columns.reduce((sum, column) => sum + Number(/\d+(?=px)/.exec(column.width)?.[0] ?? 60) + 8, 12)}px`;
   const template = columns.map((column) => column.width).join(" ");
 
+  useEffect(() => props.onRange?.(first, last), [first, last, rows]);
   const show = (index: number) => {
     const element = body.current;
     if (!element || index < 0) return;
@@ -60,11 +69,11 @@ export function Grid<R>(props: Props<R>) {
     const page = Math.max(1, Math.floor(room / ROW) - 1);
     const moves: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -rows.length, End: rows.length };
     const move = moves[event.key];
-    const row = rows[selected];
+    const row = selected < 0 ? undefined : rows.at(selected);
     if (move !== undefined) {
       event.preventDefault();
       const next = Math.min(rows.length - 1, Math.max(0, selected + move));
-      const chosen = rows[next];
+      const chosen = rows.at(next);
       if (chosen !== undefined) props.onSelect?.(chosen, next);
       show(next);
     } else if (row !== undefined) {
@@ -86,8 +95,10 @@ export function Grid<R>(props: Props<R>) {
       <div class="body" ref={body} style={{ height: `${Math.min(room, Math.max(1, rows.length) * ROW + 2)}px`, minWidth: least }}
         onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
         <div style={{ height: `${rows.length * ROW}px`, position: "relative" }}>
-          {rows.slice(first, last).map((row, at) => {
+          {Array.from({ length: Math.max(0, last - first) }, (_, at) => {
             const index = first + at;
+            const row = rows.at(index);
+            if (row === undefined) return <div class="row quiet" role="row" key={index} style={{ top: `${index * ROW}px` }}>...</div>;
             return (
               <div class={index === selected ? "row selected" : "row"} role="row" key={index} aria-rowindex={index + 2}
                 aria-selected={index === selected} style={{ gridTemplateColumns: template, top: `${index * ROW}px` }}

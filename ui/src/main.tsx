@@ -2,7 +2,7 @@
 
 import { Component, render, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { load, type Data } from "./data";
+import { ask, cutOff, load, whole, type Data } from "./data";
 import { seconds } from "./format";
 import { Failed } from "./parts";
 import { filters, getState, update, useShown } from "./state";
@@ -77,6 +77,15 @@ function Filters() {
   );
 }
 
+/** Documents that several views begin with, the largest first. */
+const AHEAD = ["stacks", "timeline?group=thread&limit=60", "timeline?limit=400", "bandwidth"];
+
+/** Reads them while nobody waits, one in each pause. */
+function readAhead(rest: string[]): void {
+  const next = rest.shift();
+  if (next !== undefined) requestIdleCallback(() => void ask(next).then(() => readAhead(rest)));
+}
+
 function theme(next?: string): string {
   const root = document.documentElement;
   if (next) root.dataset.theme = next;
@@ -87,9 +96,16 @@ function App({ data }: { data: Data }) {
   const shown = useShown();
   const [height, setHeight] = useState(window.innerHeight - 90);
   const [, repaint] = useState(0);
+  const [broken, setBroken] = useState<string>();
   const views = [...VIEWS];
   if (data.compares) views.push(["compare", "Compare"]);
   if (data.scales) views.push(["scaling", "Scaling"]);
+  useEffect(() => {
+    void whole.then(() => {
+      setBroken(cutOff());
+      readAhead([...AHEAD]);
+    });
+  }, []);
   useEffect(() => {
     const onResize = () => setHeight(window.innerHeight - 90);
     const onKey = (event: KeyboardEvent) => {
@@ -130,6 +146,7 @@ function App({ data }: { data: Data }) {
         <button class="theme" aria-label="Light or dark" title="Light or dark" onClick={() => { theme(theme() === "dark" ? "light" : "dark"); repaint((count) => count + 1); }}>◐</button>
       </header>
       <Filters />
+      {broken && <Failed error={broken} />}
       {data.problems.length > 0 && <div class="failed" role="alert">This result is damaged in part; what could be read is shown. {data.problems.join(" ")}</div>}
       <main>
         <div id="view" role="tabpanel" aria-labelledby={`tab-${shown.view}`}>

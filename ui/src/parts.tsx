@@ -2,19 +2,19 @@
 
 import type { ComponentChildren, RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
-import { amount, provenance } from "./format";
+import { amount, digits, provenance } from "./format";
 import { save, savePng, svgText } from "./save";
 import { update } from "./state";
 import type { Metric } from "./types";
 
 /** A figure with a mark for how it came to be; hovering tells its interval. */
-export function Value({ metric, badge = true }: { metric: Metric | undefined; badge?: boolean }) {
+export function Value({ metric, badge = true, bare = false }: { metric: Metric | undefined; badge?: boolean; bare?: boolean }) {
   if (!metric) return <span class="none">n/a</span>;
   const why = provenance(metric);
   if (metric.value === undefined) return <span class="none" title={why}>n/a</span>;
   return (
     <span class="value" title={why}>
-      {amount(metric.value, metric.unit)}
+      {bare ? digits(metric.value) : amount(metric.value, metric.unit)}
       {badge && metric.evidence && <Badge evidence={metric.evidence} />}
     </span>
   );
@@ -53,6 +53,11 @@ export function FunctionLink({ name, file, line }: { name: string; file?: string
   return <button class="link code" title={`${file}${line ? `:${line}` : ""}`} onClick={open}>{name}</button>;
 }
 
+/** The width of what fills the page: its margins and borders are `main` and `.lanes` of the style sheet. */
+export function fullWidth(): number {
+  return document.documentElement.clientWidth - 26;
+}
+
 export function SaveDrawing({ svg, name }: { svg: RefObject<SVGSVGElement | null>; name: string }) {
   const drawing = () => svg.current;
   return (
@@ -63,10 +68,10 @@ export function SaveDrawing({ svg, name }: { svg: RefObject<SVGSVGElement | null
   );
 }
 
-/** Width of an element as it changes: a callback for its `ref`, and the width inside of it. */
-export function useWidth<T extends Element>(): [(element: T | null) => void, number] {
+/** Width of an element as it changes: a callback for its `ref`, and the width inside of it. A good guess saves drawing twice. */
+export function useWidth<T extends Element>(guess = 800): [(element: T | null) => void, number] {
   const [element, setElement] = useState<T | null>(null);
-  const [width, setWidth] = useState(800);
+  const [width, setWidth] = useState(guess);
   useLayoutEffect(() => {
     if (!element) return;
     const measure = () => setWidth(Math.max(200, Math.floor(element.clientWidth)));

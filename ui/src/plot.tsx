@@ -99,7 +99,7 @@ export function Axes({ width, height, x, y, xLabel, yLabel, left, bottom, format
         </g>
       ))}
       <text class="tick" x={width - 8} y={height - 4} text-anchor="end">{xLabel}</text>
-      <text class="tick" x={left} y={height - 4}>{yLabel}</text>
+      <text class="tick" x={left + 5} y={17}>{yLabel}</text>
       {children}
     </>
   );

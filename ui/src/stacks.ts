@@ -18,17 +18,24 @@ export function choiceOf(shown: State): Choice {
   return { from, to, function: shown.function, thread, module };
 }
 
-/** A sum over cells of one innermost frame and thread. */
-interface Item {
-  node: number;
-  thread: number;
-  amount: number;
+/** Sums over cells by innermost frame, on their way through a tree: one entry per sum in each list. */
+interface Steps {
+  /** The frame that the next level looks at. */
+  at: Int32Array;
+  thread: Int32Array;
+  amount: Float64Array;
 }
 
-/** Where an item has come to on its way through a tree. */
-interface Step extends Item {
-  /** The frame that the next level looks at; -1 when there is none. */
-  at: number;
+/** Children of nodes as lists through two arrays: hundreds of thousands of small arrays would cost more than the tree. */
+interface Children {
+  first: Int32Array;
+  next: Int32Array;
+}
+
+function below({ first, next }: Children, node: number): number[] {
+  const found: number[] = [];
+  for (let at = first[node]!; at >= 0; at = next[at]!) found.push(at);
+  return found;
 }
 
 /** A row of a tree; children are made when they are first asked for. */
@@ -57,11 +64,15 @@ export const GROUPINGS: [string, string][] = [
   ["thread", "Thread / Call Stack"],
 ];
 
+/** Trees that are kept: a view back and forth, with and without a selection. */
+const TREES = 8;
+
 type Level = "function" | "module" | "thread" | "file";
 
 export class Stacks {
   readonly doc: StacksDocument;
   private readonly count: number;
+  private trees: { figure: Figure; key: string; rows: TreeRow[] }[] = [];
 
   constructor(doc: StacksDocument) {
     this.doc = doc;
@@ -136,37 +147,55 @@ export class Stacks {
     return figure.lane_seconds;
   }
 
-  private items(figure: Figure, choice: Choice): Item[] {
-    const sums = new Map<number, Item>();
-    const threads = this.doc.threads.length + 1;
-    this.each(figure, choice, (node, thread, _bin, _kernel, amount) => {
-      const key = node * threads + thread + 1;
-      const item = sums.get(key);
-      if (item) item.amount += amount;
-      else sums.set(key, { node, thread, amount });
+  /** Threads are told apart only where somebody asks for them: there may be as many sums for each. */
+  private sums(figure: Figure, choice: Choice, byThread: boolean): Steps {
+    const at: number[] = [];
+    const thread: number[] = [];
+    const amount: number[] = [];
+    const known = new Map<number, number>();
+    const threads = byThread ? this.doc.threads.length + 1 : 0;
+    this.each(figure, choice, (node, of, _bin, _kernel, more) => {
+      const key = byThread ? node * threads + of + 1 : node;
+      const place = known.get(key);
+      if (place !== undefined) amount[place]! += more;
+      else {
+        known.set(key, at.length);
+        at.push(node);
+        thread.push(of);
+        amount.push(more);
+      }
     });
-    return [...sums.values()];
+    return { at: Int32Array.from(at), thread: Int32Array.from(thread), amount: Float64Array.from(amount) };
   }
 
   /** Functions (or other groups) with who called them below. */
   bottomUp(figure: Figure, choice: Choice, group: string): TreeRow[] {
     const levels = group.split(",") as Level[];
-    const steps = this.items(figure, choice).map((item) => ({ ...item, at: item.node }));
-    return this.grouped(steps, levels, 0, undefined);
+    return this.kept(figure, ["bottom-up", choice, group], () =>
+      this.grouped(this.sums(figure, choice, levels.includes("thread")), levels, 0, undefined));
   }
 
-  private grouped(steps: Step[], levels: Level[], level: number, parent: TreeRow | undefined): TreeRow[] {
+  /** Views ask for the same trees again and again. */
+  private kept(figure: Figure, of: unknown[], make: () => TreeRow[]): TreeRow[] {
+    const key = JSON.stringify(of);
+    const before = this.trees.findIndex((one) => one.figure === figure && one.key === key);
+    const tree = this.trees.splice(before, before < 0 ? 0 : 1)[0] ?? { figure, key, rows: make() };
+    this.trees = [tree, ...this.trees.slice(0, TREES - 1)];
+    return tree.rows;
+  }
+
+  private keyOf(kind: Level, steps: Steps, step: number): number {
+    if (kind === "thread") return steps.thread[step]!;
+    const fn = this.doc.nodes.function[steps.at[step]!]!;
+    return kind === "module" ? this.doc.functions.module[fn] ?? -1 : kind === "file" ? this.doc.functions.file[fn] ?? -1 : fn;
+  }
+
+  private grouped(steps: Steps, levels: Level[], level: number, parent: TreeRow | undefined): TreeRow[] {
     // Below the named levels come the callers.
     const kind = levels[level] ?? "function";
-    const groups = new Map<number, Step[]>();
-    for (const step of steps) {
-      if (step.at < 0) continue;
-      const fn = this.doc.nodes.function[step.at]!;
-      const key =
-        kind === "thread" ? step.thread
-        : kind === "module" ? this.doc.functions.module[fn] ?? -1
-        : kind === "file" ? this.doc.functions.file[fn] ?? -1
-        : fn;
+    const groups = new Map<number, number[]>();
+    for (let step = 0; step < steps.at.length; step++) {
+      const key = this.keyOf(kind, steps, step);
       const group = groups.get(key);
       if (group) group.push(step);
       else groups.set(key, [step]);
@@ -175,8 +204,8 @@ export class Stacks {
       let total = 0;
       let heaviest = members[0]!;
       for (const step of members) {
-        total += step.amount;
-        if (step.amount > heaviest.amount) heaviest = step;
+        total += steps.amount[step]!;
+        if (steps.amount[step]! > steps.amount[heaviest]!) heaviest = step;
       }
       const isFunction = kind === "function";
       const row: TreeRow = {
@@ -184,8 +213,8 @@ export class Stacks {
         kind,
         label: this.label(kind, key),
         fn: isFunction ? key : -1,
-        line: isFunction ? this.doc.nodes.line[heaviest.at] ?? 0 : 0,
-        inlined: isFunction && this.doc.nodes.inlined[heaviest.at] === 1,
+        line: isFunction ? this.doc.nodes.line[steps.at[heaviest]!] ?? 0 : 0,
+        inlined: isFunction && this.doc.nodes.inlined[steps.at[heaviest]!] === 1,
         total,
         // A caller is only passed through on the way to who it called.
         self: level < levels.length ? total : 0,
@@ -193,21 +222,26 @@ export class Stacks {
         parent,
         children: () => [],
       };
-      row.children = once(() => this.grouped(isFunction ? this.callers(members, key) : members, levels, level + 1, row));
+      row.children = once(() => this.grouped(this.further(steps, members, isFunction ? key : undefined), levels, level + 1, row));
       return row;
     });
     return rows.sort((a, b) => b.total - a.total);
   }
 
-  /** One frame further out; direct recursion is one level. */
-  private callers(steps: Step[], fn: number): Step[] {
-    const next: Step[] = [];
-    for (const step of steps) {
-      let at = this.parent(step.at);
-      while (at >= 0 && this.doc.nodes.function[at] === fn) at = this.parent(at);
-      if (at >= 0) next.push({ ...step, at });
+  /** The members alone; of a function one frame further out, where direct recursion is one level. */
+  private further(steps: Steps, members: number[], fn: number | undefined): Steps {
+    const next: Steps = { at: new Int32Array(members.length), thread: new Int32Array(members.length), amount: new Float64Array(members.length) };
+    let count = 0;
+    for (const step of members) {
+      let at = steps.at[step]!;
+      if (fn !== undefined) while (at >= 0 && this.doc.nodes.function[at] === fn) at = this.parent(at);
+      if (at < 0) continue;
+      next.at[count] = at;
+      next.thread[count] = steps.thread[step]!;
+      next.amount[count] = steps.amount[step]!;
+      count += 1;
     }
-    return next;
+    return { at: next.at.subarray(0, count), thread: next.thread.subarray(0, count), amount: next.amount.subarray(0, count) };
   }
 
   private label(kind: Level, key: number): string {
@@ -221,12 +255,16 @@ export class Stacks {
 
   /** Outermost functions with what they call below. */
   topDown(figure: Figure, choice: Choice): TreeRow[] {
+    return this.kept(figure, ["top-down", choice], () => this.roots(figure, choice));
+  }
+
+  private roots(figure: Figure, choice: Choice): TreeRow[] {
     const self = new Float64Array(this.count);
     this.each(figure, choice, (node, _thread, _bin, _kernel, amount) => {
       self[node]! += amount;
     });
     const total = self.slice();
-    const children: number[][] = [];
+    const children: Children = { first: new Int32Array(this.count).fill(-1), next: new Int32Array(this.count).fill(-1) };
     const roots: number[] = [];
     for (let node = this.count - 1; node >= 0; node--) {
       if (total[node]! <= 0) continue;
@@ -234,13 +272,14 @@ export class Stacks {
       if (parent < 0) roots.push(node);
       else {
         total[parent]! += total[node]!;
-        (children[parent] ??= []).push(node);
+        children.next[node] = children.first[parent]!;
+        children.first[parent] = node;
       }
     }
     return this.merged(roots, self, total, children, undefined);
   }
 
-  private merged(nodes: number[], self: Float64Array, total: Float64Array, children: number[][], parent: TreeRow | undefined): TreeRow[] {
+  private merged(nodes: number[], self: Float64Array, total: Float64Array, children: Children, parent: TreeRow | undefined): TreeRow[] {
     const groups = new Map<number, number[]>();
     for (const node of nodes) {
       const fn = this.doc.nodes.function[node]!;
@@ -269,7 +308,7 @@ export class Stacks {
         parent,
         children: () => [],
       };
-      row.children = once(() => this.merged(members.flatMap((node) => children[node] ?? []), self, total, children, row));
+      row.children = once(() => this.merged(members.flatMap((node) => below(children, node)), self, total, children, row));
       return row;
     });
     return rows.sort((a, b) => b.total - a.total);
@@ -285,13 +324,15 @@ export class Stacks {
       sums[node]! += amount;
     });
     const { line, function: fn } = this.doc.nodes;
+    const mine = this.doc.functions.file.map((one) => one === index);
+    const seen: number[] = [];
     for (let node = 0; node < this.count; node++) {
       if (sums[node]! <= 0) continue;
-      const seen = new Set<number>();
+      seen.length = 0;
       for (let at = node; at >= 0; at = this.parent(at)) {
         const number = line[at]!;
-        if (number === 0 || this.doc.functions.file[fn[at]!] !== index || seen.has(number)) continue;
-        seen.add(number);
+        if (number === 0 || !mine[fn[at]!] || seen.includes(number)) continue;
+        seen.push(number);
         const sum = found.get(number) ?? { self: 0, total: 0 };
         sum.total += sums[node]!;
         if (at === node) sum.self += sums[node]!;
@@ -299,6 +340,19 @@ export class Stacks {
       }
     }
     return found;
+  }
+
+  /** Amounts of functions as innermost frames, of one file and line where these are given. */
+  byInnermost(figure: Figure, choice: Choice, file: string | undefined, line: number | undefined): Map<number, number> {
+    const index = file === undefined ? undefined : this.doc.files.indexOf(file);
+    const sums = new Map<number, number>();
+    this.each(figure, choice, (node, _thread, _bin, _kernel, amount) => {
+      const fn = this.doc.nodes.function[node]!;
+      if (index !== undefined && this.doc.functions.file[fn] !== index) return;
+      if (line !== undefined && this.doc.nodes.line[node] !== line) return;
+      sums.set(fn, (sums.get(fn) ?? 0) + amount);
+    });
+    return sums;
   }
 
   /** Files by amount of their innermost frames, heaviest first. */
@@ -334,4 +388,15 @@ export function interval(figure: Figure, amount: number): [number, number] | und
   const middle = (share + (z * z) / (2 * n)) / (1 + (z * z) / n);
   const half = (z / (1 + (z * z) / n)) * Math.sqrt((share * (1 - share)) / n + (z * z) / (4 * n * n));
   return [Math.max(0, middle - half) * whole, Math.min(1, middle + half) * whole];
+}
+
+const made = new WeakMap<StacksDocument, Stacks>();
+
+/** Views share what was computed from a document. */
+export function stacksOf(doc: StacksDocument): Stacks {
+  const before = made.get(doc);
+  if (before) return before;
+  const stacks = new Stacks(doc);
+  made.set(doc, stacks);
+  return stacks;
 }

@@ -14,6 +14,8 @@ export interface State {
   object?: string;
   file?: string;
   line?: number;
+  /** Function whose machine code is shown. */
+  code?: string;
   search: string;
   table: string;
   flame: string;

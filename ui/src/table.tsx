@@ -18,13 +18,43 @@ interface Props {
 
 const WIDTHS: Record<string, string> = { function: "minmax(160px,3fr)", object: "minmax(160px,3fr)", stack: "minmax(240px,5fr)", file: "minmax(90px,1fr)", line: "52px", code: "minmax(240px,4fr)", offset: "72px", kind: "56px", title: "minmax(240px,5fr)", advice: "minmax(240px,5fr)", states: "minmax(420px,9fr)" };
 
+/** Headings for narrow columns; hovering tells the whole one. */
+const SHORT: Record<string, string> = {
+  object_kind: "Kind", object_bytes: "Size", dram_percent: "DRAM", dram_read: "Read", dram_write: "Written", latency: "Latency", latency_p50: "Median",
+  latency_p95: "95 %", latency_p99: "99 %", line_use_percent: "Line use", page_faults: "Faults", access_percent: "Accesses", dram_intensity: "FLOP/byte, DRAM",
+  intensity: "FLOP/byte", flop_rate: "GFLOP/s", roof: "Roof, GFLOP/s", load_time_percent: "Load time", object_percent: "Of object", flop_percent: "Share",
+};
+
+/** Units that a figure is scaled in; others stand in the heading, for they would fill the cells. */
+const SCALED = new Set(["s", "bytes", "percent", "count", "ratio", ""]);
+
+function heading({ key, label, unit }: Column): string {
+  const name = SHORT[key] ?? label;
+  return unit === null || SCALED.has(unit) || name.includes(unit) ? name : `${name}, ${unit}`;
+}
+
+export function columnsOf(table: Table, keys: string[] | undefined): Column[] {
+  const chosen = keys ? keys.map((key) => table.columns.find((column) => column.key === key)) : table.columns;
+  return chosen.filter((column): column is Column => column !== undefined);
+}
+
+export function gridColumns(columns: Column[], sort: string | undefined, setSort: (key: string) => void): GridColumn<Row>[] {
+  return columns.map((column) => ({
+    key: column.key,
+    label: heading(column),
+    title: column.unit ? `${column.label}, ${column.unit}` : column.label,
+    number: column.unit !== null || column.key === "line",
+    width: WIDTHS[column.key] ?? (column.unit === null ? "minmax(90px,1.2fr)" : "minmax(66px,1fr)"),
+    sorted: sort === column.key,
+    sort: () => setSort(column.key),
+    cell: (row) => <TableCell column={column} row={row} />,
+  }));
+}
+
 export function DocTable({ table, height, keys, selected, onSelect, label }: Props) {
   const [sort, setSort] = useState<string>();
   const [search, setSearch] = useState("");
-  const columns = useMemo(() => {
-    const chosen = keys ? keys.map((key) => table.columns.find((column) => column.key === key)) : table.columns;
-    return chosen.filter((column): column is Column => column !== undefined);
-  }, [table, keys]);
+  const columns = useMemo(() => columnsOf(table, keys), [table, keys]);
   const rows = useMemo(() => {
     const wanted = search.toLowerCase();
     const names = table.columns.filter((column) => column.unit === null).map((column) => column.key);
@@ -37,16 +67,7 @@ export function DocTable({ table, height, keys, selected, onSelect, label }: Pro
     }
     return found;
   }, [table, search, sort]);
-  const shown: GridColumn<Row>[] = columns.map((column) => ({
-    key: column.key,
-    label: column.label,
-    title: column.unit ? `${column.label}, ${column.unit}` : column.label,
-    number: column.unit !== null || column.key === "line",
-    width: WIDTHS[column.key] ?? (column.unit === null ? "minmax(90px,1.2fr)" : "minmax(66px,1fr)"),
-    sorted: sort === column.key,
-    sort: () => setSort(column.key),
-    cell: (row) => <TableCell column={column} row={row} />,
-  }));
+  const shown = gridColumns(columns, sort, setSort);
   const name = `${table.result}-${table.view}`.replaceAll(/[^\w.-]+/g, "_");
   const at = selected ? rows.findIndex(selected) : -1;
   return (
@@ -68,7 +89,7 @@ export function DocTable({ table, height, keys, selected, onSelect, label }: Pro
 
 function TableCell({ column, row }: { column: Column; row: Row }) {
   const cell = row[column.key];
-  if (isMetric(cell)) return <Value metric={cell} badge={false} />;
+  if (isMetric(cell)) return <Value metric={cell} badge={false} bare={cell.unit === column.unit && !SCALED.has(cell.unit)} />;
   const text = textOf(cell);
   if (column.key === "function" && text) {
     return <FunctionLink name={text} file={textOf(row.file) || undefined} line={valueOf(row.line)} />;

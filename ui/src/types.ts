@@ -65,6 +65,24 @@ export interface PointsDocument {
   notes: string[];
 }
 
+export interface AssemblyRow {
+  offset: string;
+  text: string;
+  function: string | null;
+  file: string | null;
+  line: number | null;
+  /** Seconds. */
+  cpu_time: number;
+}
+
+export interface AssemblyDocument {
+  view: "assembly";
+  function: string;
+  module: string;
+  rows: AssemblyRow[];
+  notes: string[];
+}
+
 export interface Diff {
   view: "diff";
   base: string[];

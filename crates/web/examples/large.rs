@@ -1,5 +1,6 @@
 //! A page of a large recording, for measuring: 10 million samples in 20,000 stacks of 64 threads, 100,000 heap blocks of as
-//! many call sites. `cargo run --release -p web --example large FILE`; then `node bench/page.mjs CHROMIUM file:///...`.
+//! many call sites, each of them accessed in bursts. `cargo run --release -p web --example large FILE`, then
+//! `node bench/page.mjs CHROMIUM file:///...`; or `... --example large serve`, and the address that it prints.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -14,6 +15,8 @@ const THREADS: i32 = 64;
 const BLOCKS: u64 = 100_000;
 const DEPTH: u64 = 24;
 const CODES: u64 = 5000;
+/// Where the blocks begin.
+const HEAP: u64 = 0x1000_0000;
 
 /// Numbers that look random and are the same each time (Vigna, splitmix64).
 fn mixed(seed: u64) -> u64 {
@@ -63,6 +66,7 @@ fn recording() -> Recording {
     let mut stack = |of| tree.stack(module, of);
     let stacks: Vec<StackId> = (0..STACKS).map(&mut stack).collect();
     let sites: Vec<StackId> = (STACKS..STACKS + BLOCKS).map(&mut stack).collect();
+    accesses(&mut builder, module);
     let mut recording = {
         builder.counter(CounterKind::TaskClock, SAMPLES * 1_000_000);
         builder.recording.run.elapsed_ns = 160_000_000_000;
@@ -86,11 +90,11 @@ fn recording() -> Recording {
     recording.allocations = (0..BLOCKS)
         .map(|at| Allocation {
             id: AllocationId(at as u32),
-            time: Nanos(at * 1_600_000),
+            time: Nanos(at * 50_000),
             pid: Pid(100),
             tid: Tid(100),
-            address: RemoteAddr(0x1000_0000 + at * 4096),
-            size: Bytes(mixed(at) % 4096),
+            address: RemoteAddr(HEAP + at * 4096),
+            size: Bytes(512 + mixed(at) % 3584),
             call: AllocationCall::Malloc,
             stack: Some(sites[at as usize]),
             sample_every: Bytes(0),
@@ -99,20 +103,46 @@ fn recording() -> Recording {
     recording
 }
 
+/// 100 bursts that read 8 bytes of each block, some of them more often.
+fn accesses(builder: &mut RecordingBuilder, module: ModuleId) {
+    // mov rax,[rdi]; dec rcx; jne
+    let load = b"\x48\x8b\x07\x48\xff\xc9\x75\xf8";
+    let load = builder.block(100, module, 0, load, "words 2; values rdi@0:1; ways 3");
+    for burst in 0..100 {
+        let touched = (0..BLOCKS / 100 * 2).map(|at| {
+            let block =
+                if at % 2 == 0 { burst * 1000 + at / 2 } else { mixed(at) % (burst * 1000 + 1) };
+            (load, 1, vec![HEAP + block * 4096 + mixed(at) % 64 * 8])
+        });
+        builder.burst(100, 100, &touched.collect::<Vec<_>>());
+    }
+}
+
 fn main() {
     let Some(file) = std::env::args().nth(1) else {
-        eprintln!("usage: large FILE");
+        eprintln!("usage: large FILE | serve");
         return;
     };
     let recording = recording();
     let began = Instant::now();
     let site = web::Site::new(&recording, "large", Vec::new(), &|_| None);
     println!("prepared in {:.1} s", began.elapsed().as_secs_f64());
+    if file == "serve" {
+        return match web::Server::bind(0) {
+            Ok(server) => {
+                println!("{}", server.address());
+                server.serve(&site).unwrap_or_else(|error| eprintln!("{error}"));
+            }
+            Err(error) => eprintln!("{error}"),
+        };
+    }
     for question in [
         "summary",
         "stacks",
         "stacks?filter=time%3D10..20",
         "hotspots?group=function&filter=function%3Dmain",
+        "objects?from=0&count=200",
+        "objects?from=50000&count=200&sort=loads&search=function_17",
     ] {
         let began = Instant::now();
         let answer = site.answer(question).unwrap_or_else(|error| error.to_string());

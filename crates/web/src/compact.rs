@@ -4,7 +4,11 @@ use serde_json::Value;
 
 /// The same document on one line. In metrics, fields that are null, and `lost` when it is 0, are left out.
 pub(crate) fn compact(json: &str) -> String {
-    let Ok(mut value) = serde_json::from_str::<Value>(json) else { return json.to_owned() };
+    serde_json::from_str::<Value>(json).map_or_else(|_| json.to_owned(), compact_value)
+}
+
+/// The same of a document that is not text yet.
+pub(crate) fn compact_value(mut value: Value) -> String {
     strip(&mut value);
     value.to_string()
 }

@@ -1,17 +1,19 @@
 //! What the page can ask, and what of it a self-contained page carries.
 
-use facts::Recording;
-use report::{Document, Options, Prepared, View, build_prepared};
+use base::FileOffset;
+use facts::{Module, Recording};
+use report::{Cell, Document, FunctionCode, Options, Prepared, View, build_prepared};
 use serde_json::json;
 
 use crate::WebError;
-use crate::compact::compact;
+use crate::compact::{compact, compact_value};
 use crate::query::Query;
 use crate::texts;
+use crate::window::{LongTables, Window};
 
 /// Questions whose answers a self-contained page carries; the page asks these words. Limits keep the file small:
 /// tables are sorted by weight, and say how much was cut.
-pub const EMBEDDED: [&str; 31] = [
+pub const EMBEDDED: [&str; 32] = [
     "summary",
     "stacks",
     "points",
@@ -24,6 +26,7 @@ pub const EMBEDDED: [&str; 31] = [
     "objects?limit=250",
     "objects?group=object,function&limit=250",
     "objects?group=object,field&limit=400",
+    "objects?group=object,source-line&limit=400",
     "bandwidth?group=module,function&limit=250",
     "bandwidth?group=source-line&limit=400",
     "latency?group=module,function&limit=250",
@@ -47,10 +50,23 @@ pub const EMBEDDED: [&str; 31] = [
 
 /// Source files that a self-contained page carries.
 const EMBEDDED_TEXTS: usize = 16;
-/// Bytes of all of them together.
+/// Functions whose machine code a self-contained page carries, where it is known.
+const EMBEDDED_CODES: usize = 16;
+/// Bytes of all source files together.
 const ALL_TEXTS: usize = 1_500_000;
 /// Rows that are sent when the page names no limit: more are for files, not for people.
 const MOST_ROWS: usize = 5000;
+
+/// The code of the function around an offset of a module's file; `None` when the file is not there or another build.
+pub type CodeOf = dyn Fn(&Module, FileOffset) -> Option<FunctionCode> + Sync;
+
+/// What a page carries.
+pub(crate) struct Carried {
+    /// What the page is of, as JSON.
+    pub(crate) head: String,
+    /// Questions with their answers, as JSON; the first is what is shown first.
+    pub(crate) documents: Vec<(String, String)>,
+}
 
 /// A result that pages are made of.
 pub struct Site<'a> {
@@ -58,8 +74,10 @@ pub struct Site<'a> {
     name: String,
     problems: Vec<String>,
     sources: &'a (dyn Fn(&str) -> Option<String> + Sync),
+    codes: &'a CodeOf,
     compared: Option<String>,
     sweep: Option<String>,
+    long: LongTables,
 }
 
 impl<'a> Site<'a> {
@@ -72,13 +90,28 @@ impl<'a> Site<'a> {
         sources: &'a (dyn Fn(&str) -> Option<String> + Sync),
     ) -> Site<'a> {
         let (prepared, name) = (Prepared::new(recording), name.to_owned());
-        Site { prepared, name, problems, sources, compared: None, sweep: None }
+        Site {
+            prepared,
+            name,
+            problems,
+            sources,
+            codes: &|_, _| None,
+            compared: None,
+            sweep: None,
+            long: LongTables::default(),
+        }
     }
 
     /// Adds what changed against another result, as `fathom diff` tells it.
     #[must_use]
     pub fn comparing(self, diff: &Document) -> Site<'a> {
         Site { compared: Some(compact(&diff.json())), ..self }
+    }
+
+    /// Adds who can read the code of functions from the files of modules; without it there is what bursts recorded.
+    #[must_use]
+    pub fn with_code(self, codes: &'a CodeOf) -> Site<'a> {
+        Site { codes, ..self }
     }
 
     /// Adds a sweep over numbers of threads: the text of a `scale.json`. `None` when it is no such document.
@@ -108,10 +141,33 @@ impl<'a> Site<'a> {
                 let text = text.ok_or_else(|| WebError::NoText(file.to_owned()))?;
                 Ok(json!({ "file": file, "text": text }).to_string())
             }
+            "assembly" => {
+                let of = |name| query.value(name).unwrap_or_default();
+                let code = report::assembly(
+                    &self.prepared,
+                    (of("function"), of("module")),
+                    &|module, offset| (self.codes)(module, offset),
+                );
+                code.ok_or_else(|| WebError::NoCode(of("function").to_owned()))
+            }
             "diff" => self.compared.clone().ok_or(WebError::NothingToCompare),
             "scale" => self.sweep.clone().ok_or(WebError::NoSweep),
-            _ => Ok(compact(&self.document(&query.options(&self.name)?)?.json())),
+            _ => match query.window()? {
+                Some(window) => self.part(&query, &window),
+                None => Ok(compact(&self.document(&query.options(&self.name)?)?.json())),
+            },
         }
+    }
+
+    fn part(&self, query: &Query, window: &Window) -> Result<String, WebError> {
+        let options = query.options(&self.name)?;
+        let part = self.long.part(&query.without_window(), window, || {
+            match build_prepared(&self.prepared, &options, &self.sources)? {
+                Document::Table(table) => Ok(*table),
+                _ => Err(WebError::Query(query.name.clone())),
+            }
+        });
+        part.map(compact_value)
     }
 
     fn document(&self, options: &Options) -> Result<Document, WebError> {
@@ -126,38 +182,55 @@ impl<'a> Site<'a> {
         Ok(build_prepared(&self.prepared, &options, &self.sources)?)
     }
 
-    /// Everything that the page carries, as one JSON object. `everything`: for a page on its own; else only what a served
-    /// page shows first.
-    pub(crate) fn data(&self, everything: bool) -> String {
-        let mut documents: Vec<String> = Vec::new();
-        let mut add = |question: &str| {
-            let answer = match self.answer(question) {
-                Ok(answer) => answer,
-                Err(error) => json!({ "error": error.to_string() }).to_string(),
-            };
-            documents.push(format!("{}:{answer}", json!(question)));
-        };
-        if everything {
-            EMBEDDED.iter().for_each(|question| add(question));
-            self.texts().iter().for_each(|file| add(&format!("text?file={}", encoded(file))));
+    /// Everything that the page carries. `everything`: for a page on its own; else only what a served page shows first.
+    pub(crate) fn data(&self, everything: bool) -> Carried {
+        let mut questions: Vec<String> = if everything {
+            EMBEDDED.iter().map(|question| (*question).to_owned()).collect()
         } else {
-            add("summary");
-        }
+            vec!["summary".to_owned()]
+        };
         if self.compared.is_some() {
-            add("diff");
+            questions.push("diff".to_owned());
         }
         if self.sweep.is_some() {
-            add("scale");
+            questions.push("scale".to_owned());
         }
-        format!(
-            "{{\"mode\":{},\"result\":{},\"problems\":{},\"compares\":{},\"scales\":{},\"docs\":{{{}}}}}",
-            json!(if everything { "file" } else { "server" }),
-            json!(self.name),
-            json!(self.problems),
-            self.compared.is_some(),
-            self.sweep.is_some(),
-            documents.join(",")
-        )
+        if everything {
+            questions
+                .extend(self.texts().iter().map(|file| format!("text?file={}", encoded(file))));
+            questions.extend(self.functions().iter().map(|(function, module)| {
+                format!("assembly?function={}&module={}", encoded(function), encoded(module))
+            }));
+        }
+        let answer = |question: String| {
+            let answer = self.answer(&question);
+            let failed = |error: WebError| json!({ "error": error.to_string() }).to_string();
+            let answer = answer.unwrap_or_else(failed);
+            (question, answer)
+        };
+        let head = json!({
+            "mode": if everything { "file" } else { "server" },
+            "result": self.name,
+            "problems": self.problems,
+            "compares": self.compared.is_some(),
+            "scales": self.sweep.is_some(),
+        });
+        Carried { head: head.to_string(), documents: questions.into_iter().map(answer).collect() }
+    }
+
+    /// The functions with the most time.
+    fn functions(&self) -> Vec<(String, String)> {
+        let options =
+            Options { view: View::Hotspots, limit: Some(EMBEDDED_CODES), ..Options::default() };
+        let Ok(Document::Table(table)) = self.document(&options) else { return Vec::new() };
+        let (function, module) = (table.column("function"), table.column("module"));
+        let text = |row: &[Cell], column: Option<usize>| match row.get(column?) {
+            Some(Cell::Text(text)) => Some(text.clone()),
+            _ => None,
+        };
+        let named =
+            table.rows.iter().filter_map(|row| Some((text(row, function)?, text(row, module)?)));
+        named.collect()
     }
 
     /// The files with the most time, then those with the most accesses.

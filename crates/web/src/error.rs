@@ -14,6 +14,11 @@ pub enum WebError {
     /// A source file that the result does not name, or that is not there.
     #[error("{0}: no such source file is named by this result, or it is not readable here")]
     NoText(String),
+    /// A function of whose code nothing is known.
+    #[error(
+        "no code of {0} is known here: no burst ran it, and its module's file is not here or is another build"
+    )]
+    NoCode(String),
     /// No second result was given.
     #[error("there is nothing to compare with: fathom open A --with B")]
     NothingToCompare,

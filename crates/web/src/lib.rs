@@ -18,8 +18,9 @@ mod page;
 mod query;
 mod server;
 mod texts;
+mod window;
 
-pub use content::{EMBEDDED, Site};
+pub use content::{CodeOf, EMBEDDED, Site};
 pub use error::WebError;
 pub use page::page;
 pub use server::Server;

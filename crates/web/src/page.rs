@@ -1,23 +1,29 @@
 //! The page as one text.
+//!
+//! Order: what the page is of, the summary, our program, then the other documents. So the summary is on the screen while
+//! the rest, which may be megabytes, is still being read; and a page that was cut off has all that was whole.
 
 use crate::bundle::{SCRIPT, STYLE, policy};
-use crate::content::Site;
+use crate::content::{Carried, Site};
 
 /// One file with everything in it: no network, no other file. Opens from disk.
 #[must_use]
 pub fn page(site: &Site<'_>) -> String {
-    html(site.name(), &site.data(true), &policy("'none'"))
+    html(site, &site.data(true), &policy("'none'"))
 }
 
 /// The page that a server gives: it carries the summary and asks for the rest.
 pub(crate) fn served(site: &Site<'_>) -> String {
-    html(site.name(), &site.data(false), &policy("'self'"))
+    html(site, &site.data(false), &policy("'self'"))
 }
 
-fn html(title: &str, data: &str, policy: &str) -> String {
-    let title = escaped(title);
-    // In JSON a `<` only stands in texts, where \u003c is the same.
-    let data = data.replace('<', "\\u003c");
+fn html(site: &Site<'_>, data: &Carried, policy: &str) -> String {
+    let title = escaped(site.name());
+    let mut documents = data.documents.iter();
+    let first = documents.next().map_or_else(String::new, document);
+    let rest: String = documents.map(document).collect();
+    let head = json_element("fathom-data", &data.head);
+    let end = json_element("fathom-end", "{}");
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
@@ -25,8 +31,18 @@ fn html(title: &str, data: &str, policy: &str) -> String {
          <meta name=\"referrer\" content=\"no-referrer\">\n<title>{title} - Fathom</title>\n\
          <link rel=\"icon\" href=\"data:,\">\n<style>{STYLE}</style>\n</head>\n<body>\n\
          <div id=\"app\"><p>Reading the result. If this stays, the page was cut off or scripts are not allowed.</p></div>\n\
-         <script type=\"application/json\" id=\"fathom-data\">{data}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
+         {head}{first}<script>{SCRIPT}</script>\n{rest}{end}</body>\n</html>\n"
     )
+}
+
+fn document((question, answer): &(String, String)) -> String {
+    json_element(&format!("doc {}", escaped(question)), answer)
+}
+
+/// Text that no browser executes. In JSON a `<` only stands in texts, where \u003c is the same.
+fn json_element(id: &str, json: &str) -> String {
+    let json = json.replace('<', "\\u003c");
+    format!("<script type=\"application/json\" id=\"{id}\">{json}</script>\n")
 }
 
 fn escaped(text: &str) -> String {

@@ -3,6 +3,10 @@
 use report::{Options, View, parse_bands, parse_filter, parse_keys};
 
 use crate::WebError;
+use crate::window::Window;
+
+/// Fields that say which part of a table is asked for.
+const WINDOW: [&str; 4] = ["from", "count", "sort", "search"];
 
 /// A question taken apart.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -35,6 +39,28 @@ impl Query {
         Ok(filters.map(|(_, value)| parse_filter(value)).collect::<Result<_, _>>()?)
     }
 
+    /// The part of the rows that is asked for; `None`: as many as the options say.
+    pub(crate) fn window(&self) -> Result<Option<Window>, WebError> {
+        let number = |name: &str| {
+            let value = self.value(name).map(|value| (value, value.parse()));
+            match value {
+                None => Ok(None),
+                Some((_, Ok(number))) => Ok(Some(number)),
+                Some((value, Err(_))) => Err(WebError::Query(value.to_owned())),
+            }
+        };
+        let (from, count) = (number("from")?, number("count")?);
+        let sort = self.value("sort").map(str::to_owned);
+        let search = self.value("search").unwrap_or_default().to_owned();
+        Ok(count.map(|count| Window { sort, search, from: from.unwrap_or(0), count }))
+    }
+
+    /// What stays the same from one part of a table to the next.
+    pub(crate) fn without_window(&self) -> String {
+        let other = self.fields.iter().filter(|(name, _)| !WINDOW.contains(&name.as_str()));
+        format!("{}{:?}", self.name, other.collect::<Vec<_>>())
+    }
+
     /// As the options of `fathom report`.
     pub(crate) fn options(&self, result: &str) -> Result<Options, WebError> {
         let mut options = Options {
@@ -52,6 +78,7 @@ impl Query {
                     options.limit = Some(limit);
                 }
                 "filter" => {}
+                name if WINDOW.contains(&name) => {}
                 _ => return Err(WebError::Query(name.clone())),
             }
         }
@@ -89,6 +116,21 @@ mod tests {
         assert_eq!(options.limit, Some(3));
         assert_eq!(options.filters, [report::Filter::Function("a&b".into())]);
         assert_eq!(options.group, [report::Key::Thread, report::Key::Function]);
+    }
+
+    #[test]
+    fn a_part_of_a_table_is_its_own_question_of_the_same_table() {
+        let parse = |text| Query::parse(text).expect("a question");
+        let query = parse("objects?filter=module%3Da&from=200&count=100&sort=loads&search=No");
+        let window = query.window().expect("numbers").expect("a part");
+        let (sort, search) = (Some("loads".into()), "No".into());
+        assert_eq!(window, Window { sort, search, from: 200, count: 100 });
+        assert_eq!(
+            query.without_window(),
+            parse("objects?filter=module%3Da&count=3").without_window()
+        );
+        assert_eq!(parse("objects?limit=3").window().expect("no numbers"), None);
+        assert!(parse("objects?count=many").window().is_err());
     }
 
     #[test]

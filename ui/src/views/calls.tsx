@@ -6,43 +6,72 @@ import { amount, count, percent, seconds } from "../format";
 import { Grid, type GridColumn } from "../grid";
 import { Failed, FunctionLink, Notes, Value, Waiting } from "../parts";
 import { csv, save } from "../save";
-import { GROUPINGS, Stacks, choiceOf, interval, type Choice, type TreeRow } from "../stacks";
+import { GROUPINGS, choiceOf, interval, stacksOf, type Choice, type Stacks, type TreeRow } from "../stacks";
+import { BY_OBJECT, SPREADS, spreadOver } from "../spread";
 import { filters, update, useShown } from "../state";
 import type { Figure, Row, StacksDocument, Table } from "../types";
-import { DocTable } from "../table";
-
-/** Figures that are known by code, not by call stack: bursts record addresses, not stacks. */
-const BY_CODE: [key: string, label: string, question: string, columns: string[]][] = [
-  ["dram", "DRAM bytes", "bandwidth?group=module,function&limit=250", ["function", "file", "line", "module", "dram_percent", "dram_read", "dram_write", "loads", "stores", "l1", "l2", "l3", "dram"]],
-  ["latency", "Load latency", "latency?group=module,function&limit=250", ["function", "file", "line", "module", "load_time_percent", "latency", "latency_p50", "latency_p95", "latency_p99", "loads"]],
-];
 
 export function useStacks(): { stacks?: Stacks; error?: string; waiting: boolean } {
   const { value, error, waiting } = useDoc<StacksDocument>("stacks");
-  const stacks = useMemo(() => (value ? new Stacks(value) : undefined), [value]);
-  return { stacks, error, waiting };
+  return { stacks: value && stacksOf(value), error, waiting };
 }
 
-/** Stacks and what of them is chosen. A server cuts the selected time exactly; until it has, and on its own, the page does so by bins. */
-export function useChosen(): { stacks?: Stacks; choice: Choice; error?: string } {
+export interface Chosen {
+  stacks?: Stacks;
+  figure?: Figure;
+  choice: Choice;
+  error?: string;
+  /** What of the selection the figure does not follow, and how it was made. */
+  notes: string[];
+}
+
+/** Stacks, the figure, and what of them is chosen. A server cuts the selected time exactly; until it has, and on its own, the page does so by bins. */
+export function useChosen(): Chosen {
   const shown = useShown();
   const { stacks: all, error } = useStacks();
+  const spread = SPREADS.find(({ key }) => key === shown.figure);
+  const figure = all?.figure(shown.figure);
+  // Only faults and blocks have an address, and with it an object.
+  const addressed = !spread && figure !== undefined && figure.key !== "cpu_time";
   const time = filters(shown, ["time"]);
-  const exact = useDoc<StacksDocument>(mode() === "server" && time.length > 0 ? withFilters("stacks", time) : null);
-  const cut = useMemo(() => (exact.value && !exact.waiting ? new Stacks(exact.value) : undefined), [exact.value, exact.waiting]);
+  const object = filters(shown, ["object"]);
+  const cuts = addressed ? [...time, ...object] : time;
+  const exact = useDoc<StacksDocument>(mode() === "server" && cuts.length > 0 ? withFilters("stacks", cuts) : null);
+  const question = spread && (object.length > 0 ? withFilters(BY_OBJECT, object) : withFilters(spread.question, time));
+  const table = useDoc<Table>(question ?? null);
+  const cut = cuts.length > 0 && exact.value && !exact.waiting ? stacksOf(exact.value) : undefined;
+  const stacks = cut ?? all;
+  const made = useMemo(
+    () => (spread && stacks && table.value && !table.waiting ? spreadOver(stacks, spread, table.value, shown.object) : undefined),
+    [spread, stacks, table.value, table.waiting, shown.object],
+  );
   const choice = choiceOf(shown);
-  if (cut && time.length > 0) return { stacks: cut, choice: { ...choice, from: undefined, to: undefined }, error };
-  return { stacks: all, choice, error };
+  const chosen = { stacks, choice: cut ? { ...choice, from: undefined, to: undefined } : choice, error: error ?? exact.error ?? table.error };
+  if (spread) return { ...chosen, figure: made, notes: made ? spreadNotes(made) : table.waiting ? [] : [`${spread.label}: nothing of it was measured here.`, ...(table.value?.notes ?? [])] };
+  return { ...chosen, figure: cut?.doc.figures.find((one) => one.key === shown.figure) ?? (cut && addressed ? undefined : stacks?.figure(shown.figure)), notes: objectNotes(shown.object, addressed, cut !== undefined) };
 }
 
-export function FigureChoice({ stacks, byCode }: { stacks?: Stacks; byCode?: boolean }) {
+function spreadNotes(figure: Figure): string[] {
+  const { left_out: left, whole: { value = 0, unit } } = figure;
+  const missing = left > value / 1000 ? [`${amount(left, unit)}, ${percent((left / value) * 100)}, is in functions without samples, and left out here.`] : [];
+  return [`${figure.label}: estimated. What bursts found by function is divided among its call stacks as its CPU time is: bursts record addresses, not who called.`, ...missing];
+}
+
+function objectNotes(object: string | undefined, addressed: boolean, cut: boolean): string[] {
+  if (object === undefined || (addressed && cut)) return [];
+  if (addressed) return mode() === "server" ? [] : ["Not filtered by the object: this page carries faults and blocks of all objects together; `fathom open` filters them."];
+  return ["Not filtered by the object: samples of CPU time do not say which memory was used. DRAM bytes, loads, stores and latency are known by object."];
+}
+
+export function FigureChoice({ stacks }: { stacks?: Stacks }) {
   const shown = useShown();
+  const sampled = stacks?.doc.figures ?? [];
   return (
     <label>
       Figure{" "}
       <select value={shown.figure} onChange={(event) => update({ figure: event.currentTarget.value })}>
-        {(stacks?.doc.figures ?? []).map((figure) => <option key={figure.key} value={figure.key}>{figure.label}</option>)}
-        {byCode && BY_CODE.map(([key, label]) => <option key={key} value={key}>{label} (by code)</option>)}
+        {sampled.map((figure) => <option key={figure.key} value={figure.key}>{figure.label}</option>)}
+        {sampled.some((figure) => figure.key === "cpu_time") && SPREADS.map(({ key, label }) => <option key={key} value={key}>{label} (estimated)</option>)}
       </select>
     </label>
   );
@@ -50,16 +79,14 @@ export function FigureChoice({ stacks, byCode }: { stacks?: Stacks; byCode?: boo
 
 export function CallsView({ direction, height }: { direction: "bottom-up" | "top-down"; height: number }) {
   const shown = useShown();
-  const { stacks, choice, error } = useChosen();
-  const byCode = BY_CODE.find(([key]) => key === shown.figure);
+  const { stacks, figure, choice, error, notes } = useChosen();
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
-  const figure = stacks.figure(shown.figure);
   return (
     <>
       <div class="bar">
-        <FigureChoice stacks={stacks} byCode />
-        {direction === "bottom-up" && !byCode && (
+        <FigureChoice stacks={stacks} />
+        {direction === "bottom-up" && (
           <label>
             Grouping{" "}
             <select value={shown.group} onChange={(event) => update({ group: event.currentTarget.value })}>
@@ -67,24 +94,11 @@ export function CallsView({ direction, height }: { direction: "bottom-up" | "top
             </select>
           </label>
         )}
-        {!byCode && <input type="search" placeholder="Find a function" aria-label="Find a function" value={shown.search} onInput={(event) => update({ search: event.currentTarget.value })} />}
+        <input type="search" placeholder="Find a function" aria-label="Find a function" value={shown.search} onInput={(event) => update({ search: event.currentTarget.value })} />
       </div>
-      {byCode ? <ByCode question={byCode[2]} columns={byCode[3]} height={height} />
-        : figure ? <Tree stacks={stacks} choice={choice} figure={figure} direction={direction} height={height} />
-        : <p class="empty">The result has no samples, faults or allocations.</p>}
-    </>
-  );
-}
-
-function ByCode({ question, columns, height }: { question: string; columns: string[]; height: number }) {
-  const shown = useShown();
-  const { value, error } = useDoc<Table>(withFilters(question, filters(shown, ["function", "module", "time"])));
-  if (error) return <Failed error={error} />;
-  if (!value) return <Waiting />;
-  return (
-    <>
-      <p class="quiet">By function: bursts record addresses, not who called.</p>
-      <DocTable table={value} height={height - 90} keys={columns} />
+      <Notes notes={notes} />
+      {figure ? <Tree stacks={stacks} choice={choice} figure={figure} direction={direction} height={height - 22 * notes.length} />
+        : <p class="empty">{notes.length > 0 ? "Nothing to show." : "The result has no samples, faults or allocations in this selection."}</p>}
     </>
   );
 }
@@ -162,7 +176,7 @@ function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; c
   return (
     <div class="split">
       <div class="main">
-        <Grid role="treegrid" label={direction} columns={columns} rows={rows} height={height - 130} selected={at}
+        <Grid role="treegrid" label={direction} columns={columns} rows={rows} height={height - 105} selected={at}
           onSelect={(one) => setChosen(one.id)} onOpen={(one) => openSource(one, stacks)} onKey={onKey}
           rowProps={(one) => ({ "aria-level": one.depth + 1, "aria-expanded": opened.has(one.id) })} />
         <p class="quiet">
@@ -211,7 +225,7 @@ function ShareOf({ value }: { value: number }) {
   return (
     <span class="share">
       <meter min={0} max={1} value={value} aria-hidden="true" />
-      {percent(value * 100)}
+      <output>{percent(value * 100)}</output>
     </span>
   );
 }

@@ -1,17 +1,20 @@
 // 2 Flame graph on a canvas: icicle or flame, callers or callees, left-heavy or by name, search, zoom by click or key.
 // A canvas holds tens of thousands of frames where elements would not; the top-down tree has the same for screen readers.
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { amount, percent } from "../format";
-import { Failed, Waiting, useWidth } from "../parts";
+import { Failed, Notes, Waiting, fullWidth, useWidth } from "../parts";
 import { save } from "../save";
-import type { TreeRow } from "../stacks";
+import type { Stacks, TreeRow } from "../stacks";
 import { update, useShown } from "../state";
 import { FigureChoice, useChosen } from "./calls";
 
 const FRAME = 19;
 /** Frames narrower than this, pixels, are drawn as part of their parent. */
-const LEAST = 0.6;
+const LEAST = 1;
+
+/** Pixels of a letter, about: measuring each label would cost more than the picture. */
+const LETTER = 7.1;
 
 interface Box {
   row: TreeRow;
@@ -43,6 +46,18 @@ function layout(roots: TreeRow[], zoom: TreeRow | undefined, width: number, heav
   return boxes;
 }
 
+/** Colours by function: the same for each of its frames. */
+class Colours {
+  private readonly known = new Map<number, string>();
+  constructor(private readonly stacks: Stacks) {}
+
+  of(row: TreeRow): string {
+    let found = this.known.get(row.fn);
+    if (found === undefined) this.known.set(row.fn, (found = colour(this.stacks.moduleOf(row.fn), row.label)));
+    return found;
+  }
+}
+
 /** One hue per module, from the palette of Okabe and Ito, which colour-blind people can tell apart. */
 const HUES = ["#E69F00", "#56B4E9", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#7FA7D9"];
 
@@ -60,8 +75,8 @@ function colour(module: string, label: string): string {
 
 export function FlameView({ height }: { height: number }) {
   const shown = useShown();
-  const { stacks, choice, error } = useChosen();
-  const [box, width] = useWidth<HTMLDivElement>();
+  const { stacks, figure, choice, error, notes } = useChosen();
+  const [box, width] = useWidth<HTMLDivElement>(fullWidth());
   const canvas = useRef<HTMLCanvasElement>(null);
   const [zoom, setZoom] = useState<TreeRow>();
   const [focus, setFocus] = useState<TreeRow>();
@@ -72,23 +87,25 @@ export function FlameView({ height }: { height: number }) {
     setZoom(undefined);
     update({ flame: [...modes].join(",") });
   };
-  const figure = stacks?.figure(shown.figure);
   const roots = useMemo(() => {
     if (!stacks || !figure) return [];
     return inverted ? stacks.bottomUp(figure, choice, "function") : stacks.topDown(figure, choice);
   }, [stacks, figure, inverted, choice.from, choice.to, choice.function, choice.thread, choice.module]);
   useEffect(() => setZoom(undefined), [roots]);
   const boxes = useMemo(() => layout(roots, zoom, width, !byName), [roots, zoom, width, byName]);
-  const levels = Math.min(400, Math.max(4, ...boxes.map((one) => one.level + 1)));
+  const colours = useMemo(() => (stacks ? new Colours(stacks) : undefined), [stacks]);
+  const levels = boxes.reduce((most, one) => Math.max(most, one.level + 1), 4);
   const drawn = Math.max(levels * FRAME + 2, 100);
+  const marked = focus && boxes.find((one) => one.row === focus);
   const whole = roots.reduce((sum, row) => sum + row.total, 0) || 1;
   const unit = figure?.whole.unit ?? "";
   const top = (level: number) => (upwards ? drawn - (level + 1) * FRAME : level * FRAME);
 
-  useEffect(() => {
+  // Before the browser paints: an effect after it would show an empty canvas first.
+  useLayoutEffect(() => {
     const element = canvas.current;
     const context = element?.getContext("2d");
-    if (!element || !context || !stacks) return;
+    if (!element || !context || !colours) return;
     const ratio = window.devicePixelRatio || 1;
     [element.width, element.height] = [width * ratio, drawn * ratio];
     context.scale(ratio, ratio);
@@ -100,23 +117,17 @@ export function FlameView({ height }: { height: number }) {
       const y = top(one.level);
       const found = !search || one.row.label.toLowerCase().includes(search);
       context.globalAlpha = found ? 1 : 0.25;
-      context.fillStyle = colour(stacks.moduleOf(one.row.fn), one.row.label);
+      context.fillStyle = colours.of(one.row);
       context.fillRect(one.x, y, Math.max(0.5, one.width - 0.5), FRAME - 1);
-      if (one.row === focus) {
-        context.lineWidth = 2;
-        context.strokeStyle = "#0072B2";
-        context.strokeRect(one.x + 1, y + 1, Math.max(1, one.width - 2.5), FRAME - 3);
-      }
       if (one.width > 28) {
         context.fillStyle = "#1a1a1a";
-        // About seven pixels a letter: measuring each would cost more than the picture.
-        const room = Math.floor((one.width - 6) / 6.6);
+        const room = Math.floor((one.width - 6) / LETTER);
         const label = one.row.label.length > room ? one.row.label.slice(0, Math.max(1, room - 1)) + "…" : one.row.label;
         context.fillText(label, one.x + 3, y + FRAME / 2);
       }
     }
     context.globalAlpha = 1;
-  }, [boxes, focus, shown.search, width, drawn, upwards, stacks]);
+  }, [boxes, shown.search, width, drawn, upwards, colours]);
 
   const under = (event: MouseEvent): TreeRow | undefined => {
     const rect = canvas.current?.getBoundingClientRect();
@@ -160,11 +171,13 @@ export function FlameView({ height }: { height: number }) {
         <input type="search" placeholder="Find a function" aria-label="Find a function" value={shown.search} onInput={(event) => update({ search: event.currentTarget.value })} />
         {zoom && <button onClick={() => setZoom(undefined)}>Zoom out</button>}
         <button onClick={() => canvas.current?.toBlob((blob) => blob && save("flame-graph.png", blob))}>PNG</button>
-        <button onClick={() => save("flame-graph.svg", flameSvg(boxes, width, drawn, top, (row) => colour(stacks.moduleOf(row.fn), row.label)), "image/svg+xml")}>SVG</button>
+        <button onClick={() => save("flame-graph.svg", flameSvg(boxes, width, drawn, top, (row) => colours?.of(row) ?? ""), "image/svg+xml")}>SVG</button>
       </div>
+      <Notes notes={notes} />
       <p class="told" aria-live="polite">{told}</p>
       <div class="flame" ref={box} style={{ maxHeight: `${height - 150}px` }}>
         {roots.length === 0 && <p class="empty">Nothing of this is in the selection.</p>}
+        {marked && <div class="focus" style={{ left: `${marked.x}px`, top: `${top(marked.level)}px`, width: `${Math.max(3, marked.width)}px`, height: `${FRAME - 1}px` }} />}
         <canvas ref={canvas} tabIndex={0} role="img" aria-label="Flame graph; arrows move, Enter zooms, Escape goes back. The top-down view has the same as a tree."
           style={{ width: `${width}px`, height: `${drawn}px` }} onKeyDown={onKeyDown}
           onMouseMove={(event) => { const row = under(event); if (row !== focus && row) setFocus(row); }}
@@ -189,7 +202,7 @@ function flameSvg(boxes: Box[], width: number, height: number, top: (level: numb
   for (const one of boxes) {
     const y = top(one.level);
     add("rect", { x: one.x, y, width: Math.max(0.5, one.width - 0.5), height: FRAME - 1, fill: fill(one.row) });
-    if (one.width > 28) add("text", { x: one.x + 3, y: y + 13 }, one.row.label.slice(0, Math.floor((one.width - 6) / 6.6)));
+    if (one.width > 28) add("text", { x: one.x + 3, y: y + 13 }, one.row.label.slice(0, Math.floor((one.width - 6) / LETTER)));
   }
   return new XMLSerializer().serializeToString(svg);
 }

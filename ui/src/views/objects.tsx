@@ -1,8 +1,9 @@
 // 3 Memory objects: the grid, and of the chosen one its allocation stack, latencies, fields, who uses it, and how much
 // cache its users would need.
 
-import { useMemo, useRef } from "preact/hooks";
-import { useDoc, withFilters } from "../data";
+import { useMemo, useRef, useState } from "preact/hooks";
+import { mode, useDoc, withFilters } from "../data";
+import { LongTable } from "../long";
 import { bytes, percent } from "../format";
 import { Failed, FunctionLink, Notes, SaveDrawing, Value, Waiting, useWidth } from "../parts";
 import { Axes, Bars, linear, logarithmic } from "../plot";
@@ -15,16 +16,23 @@ const COLUMNS = ["object", "object_kind", "object_bytes", "blocks", "dram_percen
 
 export function ObjectsView({ height }: { height: number }) {
   const shown = useShown();
-  const { value: table, error } = useDoc<Table>(withFilters("objects?limit=250", filters(shown, ["function", "module"])));
+  const [first, setFirst] = useState<Row>();
+  const carried = mode() === "file";
+  const { value: table, error } = useDoc<Table>(carried ? "objects?limit=250" : null);
+  const { value: one } = useDoc<Table>(!carried && shown.object !== undefined ? withFilters("objects?limit=250", [["object", shown.object]]) : null);
+  const rows = (carried ? table : one)?.rows ?? [];
+  const chosen = shown.object === undefined ? (carried ? rows[0] : first) : rows.find((row) => row.object === shown.object);
+  const same = (row: Row) => row.object === chosen?.object;
+  const onSelect = (row: Row) => update({ object: textOf(row.object) });
   if (error) return <Failed error={error} />;
-  if (!table) return <Waiting />;
-  const chosen = table.rows.find((row) => row.object === shown.object) ?? (shown.object === undefined ? table.rows[0] : undefined);
+  if (carried && !table) return <Waiting />;
   return (
     <>
       {shown.from !== undefined && <p class="quiet">Figures of objects are of the whole run: accesses are known for bursts only, too few for a part of the time.</p>}
       <div class="split">
         <div class="main">
-          <DocTable table={table} height={height - 150} keys={COLUMNS} selected={(row) => row === chosen} onSelect={(row) => update({ object: textOf(row.object) })} label="Memory objects" />
+          {table ? <DocTable table={table} height={height - 150} keys={COLUMNS} selected={same} onSelect={onSelect} label="Memory objects" />
+            : <LongTable question={withFilters("objects", filters(shown, ["function", "module"]))} height={height - 150} keys={COLUMNS} selected={same} onSelect={onSelect} onFirst={setFirst} label="Memory objects" />}
         </div>
         {chosen && <ObjectPane row={chosen} />}
       </div>

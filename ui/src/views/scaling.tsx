@@ -42,7 +42,9 @@ function Curve({ table, figure, label, ideal }: { table: Table; figure: string; 
   if (points.length === 0) return null;
   const most = Math.max(...points.map((point) => point.threads));
   const top = Math.max(...points.map((point) => point.high), ideal ? most : 0);
-  const x = linear(0, most * 1.05, 48, width - 12);
+  const all = linear(0, most * 1.05, 48, width - 12);
+  // There is no half of a thread.
+  const x = { ...all, ticks: all.ticks.filter(Number.isInteger) };
   const y = linear(0, top * 1.05, HEIGHT - 36, 10, 5);
   return (
     <div class="card plot">
@@ -54,7 +56,7 @@ function Curve({ table, figure, label, ideal }: { table: Table; figure: string; 
             <polyline class="curve" points={points.map((point) => `${x.at(point.threads)},${y.at(point.value)}`).join(" ")} />
             {points.map((point) => (
               <g key={point.threads}>
-                <line class="axis" x1={x.at(point.threads)} x2={x.at(point.threads)} y1={y.at(point.low)} y2={y.at(point.high)} />
+                <line class="error" x1={x.at(point.threads)} x2={x.at(point.threads)} y1={y.at(point.low)} y2={y.at(point.high)} />
                 <circle class="dot" cx={x.at(point.threads)} cy={y.at(point.value)} r={4}><title>{`${point.threads} threads: ${digits(point.value)} (${digits(point.low)} to ${digits(point.high)})`}</title></circle>
               </g>
             ))}

@@ -1,15 +1,15 @@
-// 5 Source: the text with figures per line, a minimap of the hot lines, and the traced instructions beside it.
+// 5 Source: the text with figures per line, a minimap of the hot lines, and the assembly beside it.
 // Works without the text: lines with figures are shown by number.
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { useDoc } from "../data";
+import { mode, useDoc, withFilters } from "../data";
 import { amount, percent } from "../format";
 import { Grid, ROW, type GridColumn } from "../grid";
-import { Failed, Value, Waiting } from "../parts";
-import { update, useShown } from "../state";
+import { Failed, Notes, Value, Waiting } from "../parts";
+import { filters, update, useShown } from "../state";
 import { textOf, valueOf, isMetric, type Metric, type Row, type Table } from "../types";
 import { FigureChoice, useChosen } from "./calls";
-import { DocTable } from "../table";
+import { AssemblyPane } from "./assembly";
 
 interface Line {
   number: number;
@@ -21,19 +21,20 @@ interface Line {
   latency?: Metric;
 }
 
-/** Rows of one file by line. */
-function byLine(table: Table | undefined, file: string): Map<number, Row> {
-  const rows = (table?.rows ?? []).filter((row) => row.file === file);
+/** Rows of one file by line, of one object where that is chosen. */
+function byLine(table: Table | undefined, file: string, object?: string): Map<number, Row> {
+  const rows = (table?.rows ?? []).filter((row) => row.file === file && (object === undefined || row.object === object));
   return new Map(rows.map((row) => [valueOf(row.line) ?? 0, row]));
 }
 
 export function SourceView({ height }: { height: number }) {
   const shown = useShown();
-  const { stacks, choice, error } = useChosen();
-  const figure = stacks?.figure(shown.figure);
-  const { value: traffic } = useDoc<Table>("bandwidth?group=source-line&limit=400");
-  const { value: latency } = useDoc<Table>("latency?group=source-line&limit=400");
-  const { value: accesses } = useDoc<Table>("accesses?limit=300");
+  const { stacks, figure, choice, error, notes } = useChosen();
+  const object = filters(shown, ["object"]);
+  const byObject = object.length > 0;
+  const { value: traffic } = useDoc<Table>(byObject ? withFilters("objects?group=object,source-line&limit=400", object) : "bandwidth?group=source-line&limit=400");
+  const { value: latency } = useDoc<Table>(byObject ? null : "latency?group=source-line&limit=400");
+  const { value: accesses } = useDoc<Table>(withFilters("accesses?limit=300", object));
   const files = useMemo(() => (stacks && figure ? stacks.files(figure, choice) : []), [stacks, figure, choice.from, choice.to, choice.thread, choice.function, choice.module]);
   const others = useMemo(() => [...new Set((traffic?.rows ?? []).map((row) => textOf(row.file)).filter(Boolean))], [traffic]);
   const file = shown.file ?? files[0]?.file ?? others[0];
@@ -42,7 +43,8 @@ export function SourceView({ height }: { height: number }) {
   const lines = useMemo(() => {
     if (!stacks || !file) return [];
     const sums = figure ? stacks.lines(figure, choice, file) : new Map<number, { self: number; total: number }>();
-    const [moved, timed] = [byLine(traffic, file), byLine(latency, file)];
+    const moved = byLine(traffic, file, shown.object);
+    const timed = byObject ? moved : byLine(latency, file);
     const metric = (row: Row | undefined, key: string) => { const cell = row?.[key]; return isMetric(cell) ? cell : undefined; };
     const line = (number: number, text: string): Line => ({
       number, text, self: sums.get(number)?.self ?? 0, total: sums.get(number)?.total ?? 0,
@@ -50,23 +52,30 @@ export function SourceView({ height }: { height: number }) {
     });
     if (known !== undefined) return known.split("\n").map((text, at) => line(at + 1, text.replaceAll("\t", "    ").replace("\r", "").slice(0, 400)));
     return [...new Set([...sums.keys(), ...moved.keys(), ...timed.keys()])].sort((a, b) => a - b).map((number) => line(number, ""));
-  }, [stacks, figure, file, known, traffic, latency, choice.from, choice.to, choice.thread, choice.function, choice.module]);
+  }, [stacks, figure, file, known, traffic, latency, shown.object, choice.from, choice.to, choice.thread, choice.function, choice.module]);
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
-  if (!file) return <p class="empty">No source file is known: the program was built without debug information (-g), or its debug file was not found.</p>;
+  const says = byObject ? (mode() === "file" ? "Accesses are of all objects: this page does not carry them by object; `fathom open` filters them." : "Accesses are of the chosen object; CPU time is not.") : undefined;
+  if (!file) {
+    return (
+      <>
+        <p class="empty">No source file is known: the program was built without debug information (-g), or its debug file was not found.</p>
+        <AssemblyPane stacks={stacks} choice={choice} accesses={accesses} file={undefined} line={undefined} height={height - 100} says={says} />
+      </>
+    );
+  }
 
   const most = Math.max(...lines.map((line) => line.self), 1e-30);
   const whole = figure?.whole.value ?? 1;
   const hottest = lines.reduce((best, line, at) => (line.self > (lines[best]?.self ?? 0) ? at : best), 0);
   const wanted = shown.line !== undefined ? lines.findIndex((line) => line.number === shown.line) : hottest;
   const columns: GridColumn<Line>[] = [
-    { key: "line", label: "Line", number: true, width: "56px", cell: (line) => <span class="quiet">{line.number}</span> },
-    { key: "text", label: known === undefined ? "Text (not here)" : "Text", width: "minmax(320px,1fr)", cell: (line) => <code>{line.text}</code> },
-    { key: "self", label: figure?.label ?? "Self", title: "in the line itself", number: true, width: "76px", cell: (line) => (line.self > 0 ? <span title={percent(line.self / whole * 100)}>{amount(line.self, figure?.whole.unit ?? "")}</span> : "") },
-    { key: "percent", label: "Self", number: true, width: "104px", cell: (line) => (line.self > 0 ? <span class="share"><meter min={0} max={most} value={line.self} aria-hidden="true" />{percent(line.self / whole * 100)}</span> : "") },
+    { key: "line", label: "Line", number: true, width: "44px", cell: (line) => <span class="quiet">{line.number}</span> },
+    { key: "text", label: known === undefined ? "Text (not here)" : "Text", width: "minmax(220px,1fr)", cell: (line) => <code>{line.text}</code> },
+    { key: "percent", label: "Self", title: `${figure?.label ?? ""} in the line itself`, number: true, width: "106px", cell: (line) => (line.self > 0 ? <span class="share" title={amount(line.self, figure?.whole.unit ?? "")}><meter min={0} max={most} value={line.self} aria-hidden="true" /><output>{percent(line.self / whole * 100)}</output></span> : "") },
     { key: "total", label: "Total", number: true, width: "60px", cell: (line) => (line.total > 0 ? percent(line.total / whole * 100) : "") },
-    { key: "read", label: "DRAM read", number: true, width: "72px", cell: (line) => line.read && <Value metric={line.read} badge={false} /> },
-    { key: "written", label: "written", number: true, width: "66px", cell: (line) => line.written && <Value metric={line.written} badge={false} /> },
+    { key: "read", label: "Read", title: "DRAM read", number: true, width: "66px", cell: (line) => line.read && <Value metric={line.read} badge={false} /> },
+    { key: "written", label: "Written", title: "DRAM written", number: true, width: "66px", cell: (line) => line.written && <Value metric={line.written} badge={false} /> },
     { key: "latency", label: "Latency", number: true, width: "60px", cell: (line) => line.latency && <Value metric={line.latency} badge={false} /> },
   ];
   // Columns of which nothing is known take room from the text.
@@ -77,21 +86,22 @@ export function SourceView({ height }: { height: number }) {
     <>
       <div class="bar">
         <label>File{" "}
-          <select value={file} onChange={(event) => update({ file: event.currentTarget.value, line: undefined })}>
+          <select value={file} onChange={(event) => update({ file: event.currentTarget.value, line: undefined, code: undefined })}>
             {all.map((one) => <option key={one} value={one}>{one}</option>)}
           </select>
         </label>
         <FigureChoice stacks={stacks} />
         <button onClick={() => update({ line: lines[hottest]?.number })}>Hottest line</button>
       </div>
+      <Notes notes={notes} />
       {missing && <p class="quiet" role="status">{missing} Lines are shown by number.</p>}
       <div class="split">
         <div class="main source">
           <Grid label={`Source of ${file}`} columns={used} rows={lines} height={height - 130} selected={wanted} reveal={wanted}
-            onSelect={(line) => update({ line: line.number })} rowProps={(line) => ({ class: heat(line, most, line.number === lines[wanted]?.number) })} />
+            onSelect={(line) => update({ line: line.number, code: undefined })} rowProps={(line) => ({ class: heat(line, most, line.number === lines[wanted]?.number) })} />
           <Minimap lines={lines} most={most} height={Math.min(height - 130 - ROW, lines.length * ROW)} />
         </div>
-        <Instructions accesses={accesses} file={file} line={lines[wanted]?.number} height={height} />
+        <AssemblyPane stacks={stacks} choice={choice} accesses={accesses} file={file} line={shown.line} height={height - 110} says={says} />
       </div>
     </>
   );
@@ -125,22 +135,4 @@ function Minimap({ lines, most, height }: { lines: Line[]; most: number; height:
     if (line) update({ line: line.number });
   };
   return <canvas class="minimap" ref={canvas} aria-hidden="true" style={{ height: `${Math.max(1, height)}px` }} onClick={go} />;
-}
-
-/** What is known of single instructions: those whose accesses were traced. The result keeps no text of machine code. */
-function Instructions({ accesses, file, line, height }: { accesses: Table | undefined; file: string; line: number | undefined; height: number }) {
-  const table = useMemo(() => {
-    if (!accesses) return undefined;
-    const rows = accesses.rows.filter((row) => row.file === file).sort((a, b) => (valueOf(a.line) ?? 0) - (valueOf(b.line) ?? 0));
-    return { ...accesses, rows, notes: [] };
-  }, [accesses, file]);
-  if (!table) return null;
-  return (
-    <aside class="pane wide-pane" aria-label="Traced instructions">
-      <h2>Traced instructions</h2>
-      {table.rows.length === 0 ? <p class="empty">No memory access of this file was traced.</p>
-        : <DocTable table={table} height={height - 190} keys={["line", "offset", "kind", "access_bytes", "access_percent", "stride", "line_use_percent"]}
-            selected={(row) => valueOf(row.line) === line} onSelect={(row) => update({ line: valueOf(row.line) })} label="Traced instructions" />}
-    </aside>
-  );
 }

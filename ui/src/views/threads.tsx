@@ -106,21 +106,35 @@ export function ThreadDrawing({ lane, bin, top, x, range: [start, end], chosen, 
   );
 }
 
-/** One path for each kind: 64 threads of 128 bins would be thousands of elements. */
+/** One path for each kind: 64 threads of 128 bins would be thousands of elements. What changes at a bin makes a step; no more than that is in a path. */
 function Bins({ lane, bin, top, clamp, range: [start, end] }: { lane: ThreadLane; bin: number; top: number; clamp: (time: number) => number; range: [number, number] }) {
   const high = THREAD - 5;
-  const paths = { user: "", kernel: "", faults: "" };
-  lane.bins.forEach(([user, kernel], at) => {
-    const [from, to] = [at * bin, (at + 1) * bin];
-    if (to <= start || from >= end) return;
-    const [left, width] = [clamp(from), Math.max(0.5, clamp(to) - clamp(from))];
-    const box = (y: number, height: number) => `M${left.toFixed(1)},${y.toFixed(1)}h${width.toFixed(1)}v${height.toFixed(1)}h${(-width).toFixed(1)}z`;
-    const [low, tall] = [Math.min(1, kernel) * high, Math.min(1, user + kernel) * high];
-    if (tall > low) paths.user += box(top + high - tall, tall - low);
-    if (low > 0) paths.kernel += box(top + high - low, low);
-    if (lane.faults[at]) paths.faults += box(top + high, 2);
+  const base = top + high;
+  const first = Math.max(0, Math.floor(start / bin));
+  const last = Math.min(lane.bins.length, Math.ceil(end / bin));
+  // To half a pixel.
+  const steps = (value: (at: number) => number) => {
+    let path = "";
+    let before = base;
+    for (let at = first; at < last; at++) {
+      const y = Math.round((base - Math.min(1, value(at)) * high) * 2) / 2;
+      if (y === before) continue;
+      const x = Math.round(clamp(at * bin));
+      path += path ? `H${x}V${y}` : `M${x} ${base}V${y}`;
+      before = y;
+    }
+    return path && `${path}H${Math.round(clamp(last * bin))}V${base}z`;
+  };
+  // The kernel's is drawn over both together.
+  const paths: [string, string][] = [["user", steps((at) => lane.bins[at]![0] + lane.bins[at]![1])], ["kernel", steps((at) => lane.bins[at]![1])]];
+  let faults = "";
+  lane.faults.forEach((_, at) => {
+    if (at < first || at >= last) return;
+    const [left, right] = [Math.round(clamp(at * bin)), Math.round(clamp((at + 1) * bin))];
+    faults += `M${left} ${base}H${Math.max(left + 1, right)}v2H${left}z`;
   });
-  return <>{Object.entries(paths).map(([kind, d]) => d && <path key={kind} class={`area ${kind}`} d={d} />)}</>;
+  paths.push(["faults", faults]);
+  return <>{paths.map(([kind, d]) => d && <path key={kind} class={`area ${kind}`} d={d} />)}</>;
 }
 
 function StateDrawing({ span, top, high, clamp, shown }: { span: StateSpan; top: number; high: number; clamp: (time: number) => number; shown: boolean }) {

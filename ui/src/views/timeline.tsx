@@ -4,7 +4,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { useDoc } from "../data";
 import { amount, bytes, digits, seconds } from "../format";
 import type { Summary } from "../generated";
-import { SaveDrawing, Failed, Notes, Waiting, useWidth } from "../parts";
+import { SaveDrawing, Failed, Notes, Waiting, fullWidth, useWidth } from "../parts";
 import { linear, type Scale } from "../plot";
 import type { Choice, Stacks } from "../stacks";
 import { update, useShown } from "../state";
@@ -71,7 +71,7 @@ export function TimelineView({ height }: { height: number }) {
   const { value: perThread } = useDoc<Table>("timeline?group=thread&limit=60");
   const states = useMemo(() => statesOf(perThread), [perThread]);
   const svg = useRef<SVGSVGElement>(null);
-  const [box, width] = useWidth<HTMLDivElement>();
+  const [box, width] = useWidth<HTMLDivElement>(fullWidth());
   const [window, setWindow] = useState<[number, number]>();
   const [drag, setDrag] = useState<[number, number]>();
   const [hover, setHover] = useState<number>();
@@ -81,10 +81,16 @@ export function TimelineView({ height }: { height: number }) {
   const choice: Choice = { function: shown.function, thread: shown.thread, module: shown.module };
   const drawn = useMemo(() => (stacks ? lanes(stacks, choice, traffic, memory, summary) : []), [stacks, traffic, memory, summary, shown.function, shown.thread, shown.module]);
   const threads = useMemo(() => (stacks ? threadLanes(stacks, choice) : { width: 1, lanes: [] }), [stacks, shown.function, shown.thread, shown.module]);
+  const x = useMemo(() => linear(start, end, LEFT, width - 10, 8), [start, end, width]);
+  // A pointer that moves, or a selection, must not draw a thousand steps anew: the same elements are left alone.
+  const upper = useMemo(() => drawn.map((lane, at) => <LaneDrawing key={lane.label} lane={lane} top={24 + at * LANE} x={x} width={width} range={[start, end]} />), [drawn, x, width, start, end]);
+  const lower = useMemo(
+    () => threads.lanes.map((lane, at) => <ThreadDrawing key={lane.label} lane={lane} bin={threads.width} top={24 + drawn.length * LANE + at * THREAD} x={x} range={[start, end]} chosen={shown.thread === lane.label} states={states.get(lane.label)} />),
+    [threads, drawn.length, x, start, end, shown.thread, states],
+  );
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
 
-  const x = linear(start, end, LEFT, width - 10, 8);
   const total = 24 + drawn.length * LANE + threads.lanes.length * THREAD + 8;
   const timeAt = (event: MouseEvent) => {
     const left = svg.current?.getBoundingClientRect().left ?? 0;
@@ -146,11 +152,11 @@ export function TimelineView({ height }: { height: number }) {
           {x.ticks.map((tick) => (
             <g key={tick}>
               <line class="gridline" x1={x.at(tick)} x2={x.at(tick)} y1={18} y2={total} />
-              <text class="tick" x={x.at(tick)} y={13} text-anchor="middle">{seconds(tick)}</text>
+              <text class="tick" x={x.at(tick)} y={13} text-anchor={x.at(tick) > width - 30 ? "end" : "middle"}>{seconds(tick)}</text>
             </g>
           ))}
-          {drawn.map((lane, at) => <LaneDrawing key={lane.label} lane={lane} top={24 + at * LANE} x={x} width={width} range={[start, end]} />)}
-          {threads.lanes.map((lane, at) => <ThreadDrawing key={lane.label} lane={lane} bin={threads.width} top={24 + drawn.length * LANE + at * THREAD} x={x} range={[start, end]} chosen={shown.thread === lane.label} states={states.get(lane.label)} />)}
+          {upper}
+          {lower}
           {marked && <Selection x={x} marked={marked} width={width} height={total} />}
           {hover !== undefined && !drag && hover >= start && <line class="cursor" x1={x.at(hover)} x2={x.at(hover)} y1={18} y2={total} />}
         </svg>

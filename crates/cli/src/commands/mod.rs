@@ -5,6 +5,7 @@ pub mod diff;
 pub mod doctor;
 pub mod generate;
 pub mod machine;
+mod machine_code;
 pub mod open;
 pub mod report;
 pub mod scale;

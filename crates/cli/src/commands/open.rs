@@ -57,7 +57,8 @@ fn with_site(
     let working_directory = PathBuf::from(&recording.run.working_directory);
     let sources = |path: &str| super::report::read_source(&working_directory.join(path));
     let name = super::shown_name(directory);
-    let site = web::Site::new(&recording, &name, problems, &sources);
+    let site = web::Site::new(&recording, &name, problems, &sources)
+        .with_code(&super::machine_code::of_function);
     let site = match scaling {
         Some(sweep) => scaled(site, &sweep.join("scale.json"))?,
         None => site,

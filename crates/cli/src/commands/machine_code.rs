@@ -1,0 +1,50 @@
+//! Machine code of functions from the files of modules, for the page that shows it.
+//!
+//! Which files: only those that the result names as modules, and only when they are the very build that was recorded, by
+//! their build-id. A result is an allegation: it may name any file, but it cannot name the build-id of one that has none.
+
+use base::FileOffset;
+use facts::{Module, ModuleKind};
+use report::FunctionCode;
+use symbols::{Demangle, Elf, ModuleImage, SymbolTable};
+
+/// A larger function is cut: nobody reads it.
+const LONGEST: u64 = 16 << 10;
+/// A larger file is not read.
+const LARGEST_FILE: u64 = 1 << 30;
+
+/// The function around `offset`.
+pub fn of_function(module: &Module, offset: FileOffset) -> Option<FunctionCode> {
+    let wanted = module.build_id.as_ref().filter(|_| module.kind == ModuleKind::File)?;
+    let metadata = std::fs::metadata(&module.path).ok()?;
+    if !metadata.is_file() || metadata.len() > LARGEST_FILE {
+        return None;
+    }
+    let bytes = std::fs::read(&module.path).ok()?;
+    let elf = Elf::parse(&bytes).ok()?;
+    if elf.build_id().as_ref() != Some(wanted) {
+        return None;
+    }
+    let image = ModuleImage::new(elf, None, None);
+    let table = image.symbol_table(Demangle::Yes);
+    let start = table.function_start(offset)?;
+    let mut code = FunctionCode { start, ..FunctionCode::default() };
+    for at in start.0..start.0.saturating_add(LONGEST) {
+        let byte = usize::try_from(at).ok().and_then(|at| bytes.get(at));
+        let inside = table.function_start(FileOffset(at)) == Some(start);
+        let Some(byte) = byte.filter(|_| inside) else { break };
+        code.bytes.push(*byte);
+        add_line(&mut code, &table, FileOffset(at));
+    }
+    Some(code)
+}
+
+fn add_line(code: &mut FunctionCode, table: &SymbolTable<'_>, at: FileOffset) {
+    let innermost = table.lookup(at).into_iter().next();
+    let Some((file, line)) = innermost.and_then(|frame| Some((frame.file, frame.line?))) else {
+        return;
+    };
+    if code.lines.last().is_none_or(|(_, before, number)| (before, *number) != (&file, line)) {
+        code.lines.push((at, file, line));
+    }
+}

@@ -1,0 +1,97 @@
+//! `fathom html` on real results: the recipes R1, R2 and R4 at sizes that take seconds, clicked through in Chromium by
+//! `tests/ui/recipe.mjs`, and a result of which a part is gone.
+//!
+//! What not: figures of a machine that measured itself; the pages say that these are not known.
+
+#[path = "../../web/tests/support/mod.rs"]
+mod support;
+
+use testkit::programs::{Fathom, perf_events_work, recipe};
+
+use self::support::click_through;
+
+/// Records a recipe; `None` when it cannot be built here.
+fn recorded(fathom: &Fathom, result: &str, name: &str, arguments: &[&str]) -> Option<()> {
+    let program = recipe(name)?;
+    let program = program.to_str().expect("a path of ours");
+    let fixed =
+        ["collect", "memory-access", "-q", "-k", "dram-bandwidth-limits=false", "-r", result, "--"];
+    let words: Vec<&str> =
+        fixed.iter().copied().chain([program]).chain(arguments.to_vec()).collect();
+    let output = fathom.output(&words);
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(())
+}
+
+/// Makes the page of a result and returns its address.
+fn page(fathom: &Fathom, result: &str, options: &[&str]) -> String {
+    let file = format!("{result}.html");
+    let output = fathom.output([&["html", result, "-o", &file], options].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let file = fathom.scratch.join(&file);
+    // Five megabytes is what a page of a normal run may have.
+    let bytes = std::fs::metadata(&file).expect("the page").len();
+    assert!(bytes < 5_000_000, "{bytes} bytes");
+    format!("file://{}", file.display())
+}
+
+#[test]
+fn the_page_of_recipe_1_is_clicked_through() {
+    if !perf_events_work() {
+        return;
+    }
+    let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "page-r1");
+    let size = ["--elements", "2000000", "--repeat", "60"];
+    if recorded(&fathom, "before", "pmdk_triad_before", &size).is_none() {
+        return;
+    }
+    recorded(&fathom, "after", "pmdk_triad_after", &size).expect("its twin was built");
+    let address = page(&fathom, "before", &["--with", "after"]);
+    click_through(
+        "recipe.mjs",
+        &address,
+        &["pmdk_triad_before", "pmemobj_direct_inline", "compare"],
+    );
+}
+
+#[test]
+fn the_page_of_recipe_2_is_clicked_through() {
+    if !perf_events_work() {
+        return;
+    }
+    let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "page-r2");
+    if recorded(&fathom, "r", "multiply1", &["--size", "500", "--threads", "2"]).is_none() {
+        return;
+    }
+    let address = page(&fathom, "r", &[]);
+    click_through("recipe.mjs", &address, &["multiply1", "multiply"]);
+}
+
+#[test]
+fn the_page_of_recipe_4_is_clicked_through() {
+    if !perf_events_work() {
+        return;
+    }
+    let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "page-r4");
+    for step in ["multiply1", "multiply2"] {
+        let size = if step == "multiply1" { "500" } else { "900" };
+        if recorded(&fathom, step, step, &["--size", size, "--threads", "2"]).is_none() {
+            return;
+        }
+    }
+    let address = page(&fathom, "multiply2", &["--with", "multiply1"]);
+    click_through("recipe.mjs", &address, &["multiply2", "multiply", "compare"]);
+
+    // A table that was cut off: the page has the rest, and says what is missing.
+    let table = fathom.scratch.join("multiply2/samples.parquet");
+    let bytes = std::fs::read(&table).expect("a table");
+    std::fs::write(&table, &bytes[..bytes.len() / 2]).expect("our own file");
+    let output = fathom.output(["html", "multiply2", "-o", "cut.html"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        let address = format!("file://{}", fathom.scratch.join("cut.html").display());
+        click_through("damaged.mjs", &address, &["samples"]);
+    } else {
+        assert!(output.status.code() == Some(4) && said.contains("samples"), "{said}");
+    }
+}

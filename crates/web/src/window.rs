@@ -1,0 +1,136 @@
+//! Parts of a long table: sorted, searched and cut here, so that a page holds only the rows that are seen.
+//!
+//! What for: `objects?from=0&count=200&sort=loads&search=node`. A table of 100,000 rows is hundreds of megabytes of JSON; a
+//! page needs a few dozen rows of it at a time. What not: which rows there are, which `report` decides.
+
+use std::cmp::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use report::{Cell, Table};
+use serde_json::{Value, json};
+
+/// Most rows of one answer.
+const MOST: usize = 500;
+
+/// Which part of a table is asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Window {
+    /// Column to sort by: figures falling, names rising. `None`: as the table is.
+    pub(crate) sort: Option<String>,
+    /// Text that a name of the row must contain, whatever the case; empty: all rows.
+    pub(crate) search: String,
+    /// Number of the first row.
+    pub(crate) from: usize,
+    /// Rows.
+    pub(crate) count: usize,
+}
+
+/// A table without its rows, and these.
+struct Long {
+    question: String,
+    shell: Table,
+    rows: Vec<Vec<Cell>>,
+}
+
+/// The order of rows for what was asked last: scrolling asks for the next part of the same.
+struct Order {
+    long: Arc<Long>,
+    sort: Option<String>,
+    search: String,
+    rows: Arc<Vec<usize>>,
+}
+
+/// The table that was asked for last; others are made again.
+#[derive(Default)]
+pub(crate) struct LongTables {
+    last: Mutex<Option<Order>>,
+}
+
+impl LongTables {
+    /// The part of the table that `make` makes, as JSON: a table whose `found` is the number of rows that match.
+    pub(crate) fn part<E>(
+        &self,
+        question: &str,
+        window: &Window,
+        make: impl FnOnce() -> Result<Table, E>,
+    ) -> Result<Value, E> {
+        let (long, rows) = self.order(question, window, make)?;
+        let count = window.count.min(MOST);
+        let wanted = rows.iter().skip(window.from).take(count);
+        let mut part = long.shell.clone();
+        part.rows = wanted.map(|at| long.rows[*at].clone()).collect();
+        let mut value = json!(part);
+        value["found"] = json!(rows.len());
+        Ok(value)
+    }
+
+    fn order<E>(
+        &self,
+        question: &str,
+        window: &Window,
+        make: impl FnOnce() -> Result<Table, E>,
+    ) -> Result<(Arc<Long>, Arc<Vec<usize>>), E> {
+        // Held while the table is made, so that two parts asked for at once do not make it twice.
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let long = match &*last {
+            Some(order) if order.long.question == question => {
+                if order.sort == window.sort && order.search == window.search {
+                    return Ok((Arc::clone(&order.long), Arc::clone(&order.rows)));
+                }
+                Arc::clone(&order.long)
+            }
+            _ => {
+                let mut shell = make()?;
+                let rows = std::mem::take(&mut shell.rows);
+                Arc::new(Long { question: question.to_owned(), shell, rows })
+            }
+        };
+        let rows = Arc::new(chosen(&long, window));
+        *last = Some(Order {
+            long: Arc::clone(&long),
+            sort: window.sort.clone(),
+            search: window.search.clone(),
+            rows: Arc::clone(&rows),
+        });
+        Ok((long, rows))
+    }
+}
+
+/// Positions of the rows that match, in order.
+fn chosen(long: &Long, window: &Window) -> Vec<usize> {
+    let wanted = window.search.to_lowercase();
+    let mut rows: Vec<usize> = (0..long.rows.len())
+        .filter(|at| wanted.is_empty() || long.rows[*at].iter().any(|cell| has(cell, &wanted)))
+        .collect();
+    if let Some(column) = window.sort.as_deref().and_then(|key| long.shell.column(key)) {
+        rows.sort_by(|a, b| compare(long.rows[*a].get(column), long.rows[*b].get(column)));
+    }
+    rows
+}
+
+fn has(cell: &Cell, wanted: &str) -> bool {
+    match cell {
+        Cell::Text(text) => text.to_lowercase().contains(wanted),
+        Cell::Stack(frames) => frames.iter().any(|frame| frame.to_lowercase().contains(wanted)),
+        _ => false,
+    }
+}
+
+/// Large figures first, names in their order; what has no value comes last.
+fn compare(a: Option<&Cell>, b: Option<&Cell>) -> Ordering {
+    match (a, b) {
+        (Some(Cell::Text(a)), Some(Cell::Text(b))) => a.cmp(b),
+        (Some(Cell::Text(_)), _) => Ordering::Less,
+        (_, Some(Cell::Text(_))) => Ordering::Greater,
+        (a, b) => number(b).total_cmp(&number(a)),
+    }
+}
+
+fn number(cell: Option<&Cell>) -> f64 {
+    match cell {
+        Some(Cell::Metric(metric)) => metric.value.unwrap_or(f64::NEG_INFINITY),
+        Some(Cell::Number(number)) => *number as f64,
+        Some(Cell::Seconds(number) | Cell::Probability(number)) => *number,
+        _ => f64::NEG_INFINITY,
+    }
+}

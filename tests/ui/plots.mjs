@@ -1,0 +1,94 @@
+// Clicks through Compare, Scaling, Roofline and Memory objects of a result whose figures are known, and asserts what is shown.
+//
+//   node tests/ui/plots.mjs CHROMIUM ADDRESS
+//
+// crates/web/tests/plots.rs makes the page.
+
+import assert from "node:assert/strict";
+import { open } from "./harness.mjs";
+
+const { address, page, served, step, tab, view, shows, run } = await open();
+const table = (name) => view.getByRole("grid", { name, exact: true });
+
+step("compare names both and sorts", async () => {
+  await page.goto(address);
+  await tab("Compare");
+  await view.getByRole("heading", { name: "base against r000ma" }).waitFor();
+  await table("Whole runs").getByRole("row").filter({ hasText: "cpu_time" }).first().waitFor();
+  const rows = table("By function").locator(".body [role=row]");
+  await rows.filter({ hasText: "walk" }).first().waitFor();
+  await table("By function").getByRole("button", { name: /^Function/ }).click();
+  const names = await rows.locator("[role=gridcell]:first-child").allTextContents();
+  assert.deepEqual(names, [...names].sort((a, b) => a.localeCompare(b, "en", { numeric: true })));
+});
+step("compare is searched and saved", async () => {
+  const search = view.getByLabel("Search in this table").last();
+  await search.fill("walk");
+  await view.getByText(/^[12] of \d+ rows$/).waitFor();
+  const [download] = await Promise.all([page.waitForEvent("download"), view.getByRole("button", { name: "CSV" }).last().click()]);
+  assert.match(download.suggestedFilename(), /\.csv$/);
+});
+step("scaling says where more threads stop helping", async () => {
+  await tab("Scaling");
+  await shows("More threads stop helping at");
+  const curves = view.locator(".plot svg[role=img]");
+  assert.equal(await curves.count(), 2);
+  const label = await curves.first().getAttribute("aria-label");
+  assert.match(label, /^1 threads: 1, 2 threads: 2, 3 threads: 3, /);
+  assert.equal(await curves.first().locator("circle").count(), 6);
+  await table("Runs by number of threads").getByRole("row").nth(6).waitFor();
+  const box = view.locator(".plot").first();
+  await box.hover();
+  const [download] = await Promise.all([page.waitForEvent("download"), box.getByRole("button", { name: "SVG" }).click()]);
+  assert.equal(download.suggestedFilename(), "scaling-speedup.svg");
+});
+step("roofline has its roofs, and a point is a row", async () => {
+  await tab("Roofline");
+  const plot = view.getByRole("img", { name: /^Roofline: / });
+  await plot.waitFor();
+  assert.match(await plot.getAttribute("aria-label"), / GFLOP\/s, .* GB\/s, \d+ functions$/);
+  await view.locator(".grid .body [role=row]").filter({ hasText: "blend" }).first().click({ position: { x: 300, y: 12 } });
+  await view.locator(".grid .body .selected").filter({ hasText: "blend" }).waitFor();
+});
+step("an object is chosen and becomes a filter", async () => {
+  await tab("Memory objects");
+  const rows = table("Memory objects").locator(".body [role=row]");
+  await rows.first().waitFor();
+  const name = (await rows.nth(1).locator("[role=gridcell]").first().textContent()).trim();
+  await rows.nth(1).locator("[role=gridcell]").nth(1).click();
+  await page.getByRole("complementary", { name: `Object ${name}` }).waitFor();
+  await page.getByRole("group", { name: "Filters" }).getByText(`object: ${name}`).waitFor();
+  assert.equal(new URLSearchParams(new URL(page.url()).hash.slice(1)).get("object"), name);
+});
+step("objects are sorted and searched", async () => {
+  await table("Memory objects").getByRole("button", { name: "Loads" }).click();
+  await view.locator("[role=columnheader][aria-sort=descending]").filter({ hasText: "Loads" }).waitFor();
+  const rows = table("Memory objects").locator(".body [role=row]");
+  const first = (await rows.first().locator("[role=gridcell]").first().textContent()).trim();
+  await view.getByLabel("Search in this table").fill("no such object anywhere");
+  await shows("There is nothing of this in the result");
+  await view.getByLabel("Search in this table").fill(first);
+  await rows.filter({ hasText: first }).first().waitFor();
+  await view.getByLabel("Search in this table").fill("");
+});
+step("other views follow the object, or say that they do not", async () => {
+  await tab("Flame graph");
+  await shows("Not filtered by the object");
+  await view.getByLabel("Figure").selectOption("loads");
+  await shows(/^Loads: (estimated|nothing of it)/);
+  await tab("Source");
+  await view.getByRole("complementary", { name: "Assembly" }).waitFor();
+  await page.getByRole("button", { name: "Clear all" }).click();
+});
+step("assembly beside the source", async () => {
+  await tab("Source");
+  await view.getByLabel("Figure").selectOption("cpu_time");
+  const pane = page.getByRole("complementary", { name: "Assembly" });
+  await pane.getByLabel("Function").selectOption("blend");
+  const code = pane.getByRole("grid", { name: "Assembly of blend" });
+  await code.getByText("mulsd xmm0, xmm1").waitFor();
+  await code.getByText("jne 0x1000").waitFor();
+  await pane.getByText("Only the instructions that bursts ran").waitFor();
+});
+
+await run();

@@ -1,0 +1,91 @@
+// A table of any length that the server sorts, searches and cuts: the page has the rows that are seen, and some around them.
+// What not: pages on their own, which carry the heaviest rows as one table.
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { ask } from "./data";
+import { Grid, type Rows } from "./grid";
+import { Failed, Notes, Waiting } from "./parts";
+import { columnsOf, gridColumns } from "./table";
+import type { Row, Table } from "./types";
+
+/** Rows asked for at once. */
+const PART = 100;
+
+interface Part extends Table {
+  /** Rows that match the search. */
+  found: number;
+}
+
+interface Props {
+  question: string;
+  keys: string[];
+  height: number;
+  label: string;
+  selected: (row: Row) => boolean;
+  onSelect: (row: Row) => void;
+  /** The first row, when there is one. */
+  onFirst: (row: Row | undefined) => void;
+}
+
+/** Rows by their number; a part that is not here yet has none. */
+class PartRows implements Rows<Row> {
+  constructor(readonly length: number, private readonly parts: Map<number, Row[]>) {}
+
+  at(index: number): Row | undefined {
+    return this.parts.get(Math.floor(index / PART))?.[index % PART];
+  }
+
+  findIndex(wanted: (row: Row) => boolean): number {
+    for (const [part, rows] of this.parts) {
+      const at = rows.findIndex(wanted);
+      if (at >= 0) return part * PART + at;
+    }
+    return -1;
+  }
+}
+
+export function LongTable({ question, keys, height, label, selected, onSelect, onFirst }: Props) {
+  const [sort, setSort] = useState<string>();
+  const [search, setSearch] = useState("");
+  const [head, setHead] = useState<Part>();
+  const [error, setError] = useState<string>();
+  const [rows, setRows] = useState(new PartRows(0, new Map()));
+  const of = `${question}${question.includes("?") ? "&" : "?"}${sort ? `sort=${sort}&` : ""}${search ? `search=${encodeURIComponent(search)}&` : ""}count=${PART}&from=`;
+  // What was asked for another order or search must not come between these rows.
+  const current = useRef(of);
+  current.current = of;
+  const parts = useMemo(() => new Map<number, Row[]>(), [of]);
+  const asked = useMemo(() => new Set<number>(), [of]);
+  const load = (part: number) => {
+    if (asked.has(part)) return;
+    asked.add(part);
+    void ask(`${of}${part * PART}`).then((answer) => {
+      if (current.current !== of) return;
+      setError(answer.error);
+      const value = answer.value as Part | undefined;
+      if (!value) return;
+      parts.set(part, value.rows);
+      setHead(value);
+      setRows(new PartRows(value.found, parts));
+      if (part === 0) onFirst(value.rows[0]);
+    });
+  };
+  useEffect(() => load(0), [of]);
+  const columns = useMemo(() => (head ? gridColumns(columnsOf(head, keys), sort, setSort) : []), [head?.columns.length, keys, sort]);
+  if (error) return <Failed error={error} />;
+  if (!head) return <Waiting />;
+  const onRange = (first: number, last: number) => {
+    for (let part = Math.floor(first / PART); part * PART < last; part++) load(part);
+  };
+  return (
+    <div class="table">
+      <div class="bar">
+        <input type="search" placeholder="Search" aria-label="Search in this table" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
+        <span class="quiet" role="status">{rows.length} rows{search ? " found" : ""}</span>
+      </div>
+      {rows.length === 0 ? <p class="empty">There is nothing of this in the result{head.notes.length > 0 && !search ? ":" : "."}</p>
+        : <Grid label={label} columns={columns} rows={rows} height={height} selected={rows.findIndex(selected)} onSelect={onSelect} onRange={onRange} />}
+      <Notes notes={head.notes} />
+    </div>
+  );
+}

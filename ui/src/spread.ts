@@ -1,0 +1,65 @@
+// Figures that are known by code and not by call stack, spread over the stacks of that code.
+// Assumption, told wherever they are shown: the call stacks of a function have shares of its traffic as of its CPU time.
+// Bursts record addresses and not who called, so nothing better is known.
+
+import type { Stacks } from "./stacks";
+import { textOf, valueOf, type Figure, type Row, type Table } from "./types";
+
+export interface Spread {
+  key: string;
+  label: string;
+  unit: string;
+  /** The figure by function, where no object is chosen. */
+  question: string;
+  amount: (row: Row) => number;
+}
+
+const of = (row: Row, key: string) => valueOf(row[key]) ?? 0;
+
+export const SPREADS: Spread[] = [
+  { key: "dram_bytes", label: "DRAM bytes", unit: "bytes", question: "bandwidth?group=module,function&limit=250", amount: (row) => of(row, "dram_read") + of(row, "dram_write") },
+  { key: "load_latency", label: "Load latency", unit: "s", question: "latency?group=module,function&limit=250", amount: (row) => of(row, "loads") * of(row, "latency") * 1e-9 },
+  { key: "loads", label: "Loads", unit: "count", question: "bandwidth?group=module,function&limit=250", amount: (row) => of(row, "loads") },
+  { key: "stores", label: "Stores", unit: "count", question: "bandwidth?group=module,function&limit=250", amount: (row) => of(row, "stores") },
+];
+
+/** The same with the objects that code uses. */
+export const BY_OBJECT = "objects?group=object,function&limit=250";
+
+/** Nothing without samples, or when the table has nothing of it. */
+export function spreadOver(stacks: Stacks, spread: Spread, table: Table, object: string | undefined): Figure | undefined {
+  const time = stacks.doc.figures.find((figure) => figure.key === "cpu_time");
+  const rows = object === undefined ? table.rows : table.rows.filter((row) => row.object === object);
+  const amounts = new Map<string, number>();
+  for (const row of rows) {
+    const name = `${textOf(row.module)} ${textOf(row.function)}`;
+    amounts.set(name, (amounts.get(name) ?? 0) + spread.amount(row));
+  }
+  const whole = [...amounts.values()].reduce((sum, amount) => sum + amount, 0);
+  if (!time || whole <= 0) return undefined;
+  const { function: functions } = stacks.doc.nodes;
+  const { node: nodes, amount: spent } = time.cells;
+  const sums = new Float64Array(stacks.doc.functions.name.length);
+  nodes.forEach((node, at) => {
+    sums[functions[node] ?? -1]! += spent[at]!;
+  });
+  let placed = 0;
+  const factors = stacks.doc.functions.name.map((name, fn) => {
+    const amount = amounts.get(`${stacks.moduleOf(fn)} ${name}`) ?? 0;
+    if (amount <= 0 || sums[fn]! <= 0) return 0;
+    placed += amount;
+    return amount / sums[fn]!;
+  });
+  return {
+    key: spread.key, label: spread.label, factor: 1, records: rows.reduce((most, row) => Math.max(most, observations(row)), 0),
+    whole: { value: whole, unit: spread.unit, evidence: "estimated", samples: 0 },
+    left_out: Math.max(0, whole - placed), bin_seconds: time.bin_seconds, lane_seconds: time.lane_seconds,
+    lanes: { thread: [], bin: [], kernel: [], amount: [] },
+    cells: { ...time.cells, amount: spent.map((amount, at) => amount * (factors[functions[nodes[at]!] ?? -1] ?? 0)) },
+  };
+}
+
+function observations(row: Row): number {
+  const loads = row.loads;
+  return typeof loads === "object" && loads !== null && "samples" in loads ? loads.samples : 0;
+}

@@ -1,0 +1,123 @@
+// 5 Assembly beside the source: the machine code of one function with the CPU time of each instruction, and what bursts saw
+// of its accesses. It is from the module's file where that is there, else what bursts ran; so it works without any source.
+
+import { useMemo } from "preact/hooks";
+import { mode, useDoc } from "../data";
+import { amount, percent } from "../format";
+import { Grid, type GridColumn } from "../grid";
+import { Notes, Value, Waiting } from "../parts";
+import type { Choice, Stacks } from "../stacks";
+import { update, useShown } from "../state";
+import { DocTable } from "../table";
+import { isMetric, textOf, valueOf, type AssemblyDocument, type AssemblyRow, type Row, type Table } from "../types";
+
+/** Functions to choose from. */
+const MOST = 60;
+
+interface Candidate {
+  fn: number;
+  name: string;
+  module: string;
+}
+
+/** Functions by CPU time, of one file where there is one; first the one that has the chosen line. */
+function candidates(stacks: Stacks, choice: Choice, file: string | undefined, line: number | undefined): Candidate[] {
+  const time = stacks.doc.figures.find((figure) => figure.key === "cpu_time");
+  if (!time) return [];
+  const sums = stacks.byInnermost(time, choice, file, line);
+  return [...sums].sort((a, b) => b[1] - a[1]).slice(0, MOST).map(([fn]) => ({ fn, name: stacks.functionName(fn), module: stacks.moduleOf(fn) }));
+}
+
+interface Props {
+  stacks: Stacks;
+  choice: Choice;
+  accesses: Table | undefined;
+  file: string | undefined;
+  line: number | undefined;
+  height: number;
+  /** What is shown is not what was chosen. */
+  says?: string;
+}
+
+export function AssemblyPane({ stacks, choice, accesses, file, line, height, says }: Props) {
+  const shown = useShown();
+  const all = useMemo(() => candidates(stacks, choice, file, undefined), [stacks, file, choice.from, choice.to, choice.thread, choice.function, choice.module]);
+  const here = useMemo(() => candidates(stacks, choice, file, line)[0], [stacks, file, line, choice.from, choice.to, choice.thread, choice.function, choice.module]);
+  const chosen = all.find((one) => one.name === shown.code) ?? here ?? all[0];
+  const question = chosen && `assembly?function=${encodeURIComponent(chosen.name)}&module=${encodeURIComponent(chosen.module)}`;
+  const { value: code, error, waiting } = useDoc<AssemblyDocument>(question ?? null);
+  return (
+    <aside class={file ? "pane code-pane" : "pane code-pane alone"} aria-label="Assembly">
+      <div class="bar">
+        <h2>Assembly</h2>
+        {chosen && (
+          <select aria-label="Function" value={chosen.name} onChange={(event) => update({ code: event.currentTarget.value })}>
+            {[...new Map([...(here ? [here] : []), ...all].map((one) => [one.name, one])).values()].map((one) => <option key={one.name} value={one.name}>{one.name} ({one.module})</option>)}
+          </select>
+        )}
+      </div>
+      {says && <p class="quiet">{says}</p>}
+      {!chosen && <p class="empty">No function with samples is in this selection.</p>}
+      {chosen && code && !waiting && <Code code={code} accesses={accesses} file={file} line={line} height={height - 60} />}
+      {chosen && waiting && <Waiting />}
+      {chosen && error && (
+        <>
+          <p class="quiet" role="status">{mode() === "file" ? "This page carries the code of the hottest functions that bursts ran or whose file was there; not of this one." : error}</p>
+          <Traced accesses={accesses} file={file} line={line} height={height} />
+        </>
+      )}
+    </aside>
+  );
+}
+
+function Code({ code, accesses, file, line, height }: { code: AssemblyDocument; accesses: Table | undefined; file: string | undefined; line: number | undefined; height: number }) {
+  const traced = useMemo(() => {
+    const rows = (accesses?.rows ?? []).filter((row) => row.module === code.module);
+    return new Map(rows.map((row) => [textOf(row.offset), row]));
+  }, [accesses, code]);
+  const most = code.rows.reduce((best, row) => Math.max(best, row.cpu_time), 1e-30);
+  const whole = code.rows.reduce((sum, row) => sum + row.cpu_time, 0) || 1;
+  const hottest = code.rows.findIndex((row) => row.cpu_time === most);
+  const mine = (row: AssemblyRow) => line !== undefined && row.line === line && row.file === file;
+  const first = code.rows.findIndex(mine);
+  const share = (row: AssemblyRow, key: string) => {
+    const cell = traced.get(row.offset)?.[key];
+    return isMetric(cell) ? <Value metric={cell} badge={false} /> : "";
+  };
+  const stride = (row: AssemblyRow) => { const of: Row | undefined = traced.get(row.offset); return of ? <span title={textOf(of.stride)}>{textOf(of.stride)}</span> : ""; };
+  const columns: GridColumn<AssemblyRow>[] = [
+    { key: "offset", label: "Offset", title: "offset in the module's file", width: "68px", cell: (row) => <span class="quiet code">{row.offset}</span> },
+    { key: "line", label: "Line", number: true, width: "40px", cell: (row) => <span class="quiet">{row.line ?? ""}</span> },
+    { key: "text", label: "Instruction", width: "minmax(200px,1fr)", cell: (row) => <code title={row.function ?? undefined}>{row.text}</code> },
+    { key: "self", label: "CPU time", title: "samples at this instruction", number: true, width: "66px", cell: (row) => (row.cpu_time > 0 ? <span title={amount(row.cpu_time, "s")}>{percent((row.cpu_time / whole) * 100)}</span> : "") },
+  ];
+  if (code.rows.some((row) => traced.has(row.offset))) {
+    columns.push({ key: "accesses", label: "Accesses", title: "share of all traced accesses", number: true, width: "62px", cell: (row) => share(row, "access_percent") });
+    columns.push({ key: "stride", label: "Stride", width: "58px", cell: stride });
+  }
+  const heat = (row: AssemblyRow) => {
+    const part = row.cpu_time / most;
+    const step = part > 0.6 ? 4 : part > 0.3 ? 3 : part > 0.1 ? 2 : part > 0 ? 1 : 0;
+    return `row heat${step}${mine(row) ? " selected" : ""}`;
+  };
+  const choose = (row: AssemblyRow) => { if (row.file && row.line) update({ file: row.file, line: row.line, code: code.function }); };
+  return (
+    <>
+      <Grid label={`Assembly of ${code.function}`} columns={columns} rows={code.rows} height={height} selected={first} reveal={first >= 0 ? first : hottest}
+        onSelect={choose} rowProps={(row) => ({ class: heat(row) })} />
+      <Notes notes={code.notes} />
+    </>
+  );
+}
+
+/** Where no machine code is known, the accesses of its instructions may be. */
+function Traced({ accesses, file, line, height }: { accesses: Table | undefined; file: string | undefined; line: number | undefined; height: number }) {
+  const table = useMemo(() => {
+    if (!accesses || !file) return undefined;
+    const rows = accesses.rows.filter((row) => row.file === file).sort((a, b) => (valueOf(a.line) ?? 0) - (valueOf(b.line) ?? 0));
+    return { ...accesses, rows, notes: [] };
+  }, [accesses, file]);
+  if (!table || table.rows.length === 0) return <p class="empty">No memory access of this file was traced.</p>;
+  return <DocTable table={table} height={height - 190} keys={["line", "offset", "kind", "access_bytes", "access_percent", "stride", "line_use_percent"]}
+    selected={(row) => valueOf(row.line) === line} onSelect={(row) => update({ line: valueOf(row.line) })} label="Traced instructions" />;
+}
