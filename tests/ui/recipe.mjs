@@ -17,8 +17,8 @@ step("summary", async () => {
   await view.locator(".verdict .sentence").waitFor();
   assert.match(await view.locator(".verdict").textContent(), /Elapsed[\d.,]+ (s|ms)/);
   await view.getByRole("region", { name: "Top functions" }).getByRole("button", { name: hot }).first().waitFor();
-  await view.getByRole("region", { name: "Machine" }).getByText("Processor").waitFor();
-  await view.getByRole("region", { name: "Collection" }).getByText("Samples").waitFor();
+  await view.getByRole("region", { name: "Machine" }).getByText("Processor", { exact: true }).first().waitFor();
+  await view.getByRole("region", { name: "Collection" }).getByText("Samples", { exact: true }).first().waitFor();
 });
 step("a finding shows where it is", async () => {
   const findings = view.getByRole("button", { name: "Show me" });
@@ -92,7 +92,7 @@ step("source beside assembly", async () => {
   await view.getByRole("grid", { name: /^Source of / }).locator(".heat4").first().waitFor();
   const code = pane("Assembly").getByRole("grid", { name: /^Assembly of / });
   await code.locator(".body [role=row] code").nth(3).waitFor();
-  await pane("Assembly").getByText("which has the build-id that was recorded").waitFor();
+  await pane("Assembly").getByText("which has the build-id that was recorded").first().waitFor();
   assert.match(await code.textContent(), /\bmov|\bvmov|\badd/);
 });
 step("objects, or why there are none", async () => {
@@ -100,10 +100,10 @@ step("objects, or why there are none", async () => {
   await view.locator(".grid .body [role=row], .empty").first().waitFor();
   if ((await view.locator(".empty").count()) > 0 && (await view.locator(".grid").count()) === 0) return;
   await view.locator(".grid .body [role=row] [role=gridcell]:nth-child(2)").first().click();
-  await pane(/^Object /).getByText("Size").waitFor();
+  await pane(/^Object /).getByText("Size", { exact: true }).first().waitFor();
   await page.getByRole("group", { name: "Filters" }).getByText("object:").waitFor();
   await tab("Source");
-  await pane("Assembly").getByText("Accesses are of all objects").waitFor();
+  await pane("Assembly").getByText("Accesses are of all objects").first().waitFor();
   await page.getByRole("button", { name: "Clear all" }).click();
 });
 step("roofline, or what is missing for it", async () => {

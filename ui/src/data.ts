@@ -79,7 +79,12 @@ function keep(question: string, answer: Answer<unknown>): Answer<unknown> {
 /** The answer, where it needs no waiting: it was asked before, or the page carries it. */
 function known(question: string): Answer<unknown> | undefined {
   const before = done.get(question);
-  if (before) return before;
+  if (before) {
+    // Kept longest are those that are asked for.
+    done.delete(question);
+    done.set(question, before);
+    return before;
+  }
   const element = document.getElementById(`doc ${question}`);
   // The text of an element may be a part while the page is being read; what follows it was read after it.
   if (!element || (document.readyState === "loading" && !element.nextElementSibling)) return undefined;

@@ -41,7 +41,7 @@ function below({ first, next }: Children, node: number): number[] {
 /** A row of a tree; children are made when they are first asked for. */
 export interface TreeRow {
   id: string;
-  kind: "function" | "module" | "thread" | "file";
+  kind: Level;
   label: string;
   /** Position of the function, where the row is one. */
   fn: number;
@@ -62,21 +62,31 @@ export const GROUPINGS: [string, string][] = [
   ["file,function", "Source File / Function / Call Stack"],
   ["module,file,function", "Module / Source File / Function / Call Stack"],
   ["thread", "Thread / Call Stack"],
+  ["function,thread", "Function / Thread / Call Stack"],
+  ["process,function", "Process / Function / Call Stack"],
+  ["process,thread,function", "Process / Thread / Function / Call Stack"],
 ];
 
 /** Trees that are kept: a view back and forth, with and without a selection. */
 const TREES = 8;
 
-type Level = "function" | "module" | "thread" | "file";
+type Level = "function" | "module" | "process" | "thread" | "file";
 
 export class Stacks {
   readonly doc: StacksDocument;
   private readonly count: number;
+  /** The first thread of each thread's process. */
+  private readonly processes: number[];
   private trees: { figure: Figure; key: string; rows: TreeRow[] }[] = [];
 
   constructor(doc: StacksDocument) {
     this.doc = doc;
     this.count = Math.min(doc.nodes.parent.length, doc.nodes.function.length);
+    const first = new Map<string, number>();
+    this.processes = doc.threads.map(({ process }, at) => {
+      if (!first.has(process)) first.set(process, at);
+      return first.get(process) ?? at;
+    });
   }
 
   figure(key: string): Figure | undefined {
@@ -172,7 +182,7 @@ export class Stacks {
   bottomUp(figure: Figure, choice: Choice, group: string): TreeRow[] {
     const levels = group.split(",") as Level[];
     return this.kept(figure, ["bottom-up", choice, group], () =>
-      this.grouped(this.sums(figure, choice, levels.includes("thread")), levels, 0, undefined));
+      this.grouped(this.sums(figure, choice, levels.some((level) => level === "thread" || level === "process")), levels, 0, undefined));
   }
 
   /** Views ask for the same trees again and again. */
@@ -186,6 +196,7 @@ export class Stacks {
 
   private keyOf(kind: Level, steps: Steps, step: number): number {
     if (kind === "thread") return steps.thread[step]!;
+    if (kind === "process") return this.processes[steps.thread[step]!] ?? -1;
     const fn = this.doc.nodes.function[steps.at[step]!]!;
     return kind === "module" ? this.doc.functions.module[fn] ?? -1 : kind === "file" ? this.doc.functions.file[fn] ?? -1 : fn;
   }
@@ -247,6 +258,7 @@ export class Stacks {
   private label(kind: Level, key: number): string {
     switch (kind) {
       case "thread": return this.doc.threads[key]?.label ?? "[threads not told apart]";
+      case "process": return this.doc.threads[key]?.process ?? "[processes not told apart]";
       case "module": return this.doc.modules[key] ?? "[unknown module]";
       case "file": return this.doc.files[key] ?? "[no source file known]";
       case "function": return this.functionName(key);

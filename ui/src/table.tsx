@@ -16,13 +16,14 @@ interface Props {
   label?: string;
 }
 
-const WIDTHS: Record<string, string> = { function: "minmax(160px,3fr)", object: "minmax(160px,3fr)", stack: "minmax(240px,5fr)", file: "minmax(90px,1fr)", line: "52px", code: "minmax(240px,4fr)", offset: "72px", kind: "56px", title: "minmax(240px,5fr)", advice: "minmax(240px,5fr)", states: "minmax(420px,9fr)" };
+const WIDTHS: Record<string, string> = { function: "minmax(160px,3fr)", object: "minmax(160px,3fr)", stack: "minmax(240px,5fr)", file: "minmax(90px,1fr)", line: "52px", code: "minmax(240px,4fr)", offset: "72px", dram_intensity: "minmax(112px,1fr)", kind: "56px", title: "minmax(240px,5fr)", advice: "minmax(240px,5fr)", states: "minmax(420px,9fr)" };
 
 /** Headings for narrow columns; hovering tells the whole one. */
 const SHORT: Record<string, string> = {
   object_kind: "Kind", object_bytes: "Size", dram_percent: "DRAM", dram_read: "Read", dram_write: "Written", latency: "Latency", latency_p50: "Median",
-  latency_p95: "95 %", latency_p99: "99 %", line_use_percent: "Line use", page_faults: "Faults", access_percent: "Accesses", dram_intensity: "FLOP/byte, DRAM",
+  latency_p95: "95 %", latency_p99: "99 %", line_use_percent: "Line use", page_faults: "Faults", access_percent: "Accesses", dram_intensity: "FLOP/byte DRAM",
   intensity: "FLOP/byte", flop_rate: "GFLOP/s", roof: "Roof, GFLOP/s", load_time_percent: "Load time", object_percent: "Of object", flop_percent: "Share",
+  dram_bandwidth: "GB/s", flops_percent: "Of peak", bandwidth_percent: "Of peak", printed: "Printed",
 };
 
 /** Units that a figure is scaled in; others stand in the heading, for they would fill the cells. */

@@ -180,7 +180,7 @@ function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; c
           onSelect={(one) => setChosen(one.id)} onOpen={(one) => openSource(one, stacks)} onKey={onKey}
           rowProps={(one) => ({ "aria-level": one.depth + 1, "aria-expanded": opened.has(one.id) })} />
         <p class="quiet">
-          {amount(whole, unit)} of {figure.label.toLowerCase()} chosen, {percent(whole / (figure.whole.value ?? whole) * 100)} of all, {count(figure.records)} observations{choice.from === undefined ? "" : `; the time is cut in steps of ${seconds(figure.bin_seconds)}`}.
+          {amount(whole, unit)} of {inSentence(figure.label)} chosen, {percent(whole / (figure.whole.value ?? whole) * 100)} of all, {count(figure.records)} observations{choice.from === undefined ? "" : `; the time is cut in steps of ${seconds(figure.bin_seconds)}`}.
           {" "}Keys: arrows, Enter for the source, f to filter by the function.{" "}
           <button onClick={() => save("calls.csv", treeCsv(rows, stacks, unit), "text/csv")}>CSV</button>
         </p>
@@ -189,6 +189,11 @@ function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; c
       <StackPane row={row} stacks={stacks} figure={figure} direction={direction} whole={whole} />
     </div>
   );
+}
+
+/** `Page faults` as `page faults`, `CPU time` as it is. */
+function inSentence(label: string): string {
+  return /^[A-Z][a-z]/.test(label) ? label[0]!.toLowerCase() + label.slice(1) : label;
 }
 
 function openSource(row: TreeRow, stacks: Stacks): void {
