@@ -34,7 +34,7 @@ async function run() {
   note("first contentful paint", await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime));
   await page.waitForLoadState("load");
   // The largest document is read when the page is idle.
-  await page.waitForTimeout(1500);
+  await page.waitForTimeout(2500);
 
   async function timed(name, act, shown) {
     const before = await cpu();

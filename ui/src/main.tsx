@@ -5,7 +5,9 @@ import { useEffect, useState } from "preact/hooks";
 import { ask, cutOff, load, whole, type Data } from "./data";
 import { seconds } from "./format";
 import { Failed } from "./parts";
-import { filters, getState, update, useShown } from "./state";
+import { stacksOf } from "./stacks";
+import { USUAL, filters, getState, update, useShown } from "./state";
+import type { StacksDocument } from "./types";
 import { CallsView } from "./views/calls";
 import { CompareView } from "./views/compare";
 import { FlameView } from "./views/flame";
@@ -80,10 +82,11 @@ function Filters() {
 /** Documents that several views begin with, the largest first. */
 const AHEAD = ["stacks", "timeline?group=thread&limit=60", "timeline?limit=400", "bandwidth"];
 
-/** Reads them while nobody waits, one in each pause. */
+/** Reads them while nobody waits, one in each pause; then makes the trees that are looked at first. */
 function readAhead(rest: string[]): void {
   const next = rest.shift();
   if (next !== undefined) requestIdleCallback(() => void ask(next).then(() => readAhead(rest)));
+  else requestIdleCallback(() => void ask("stacks").then(({ value }) => value !== undefined && stacksOf(value as StacksDocument).makeAhead(USUAL.figure, USUAL.group)));
 }
 
 function theme(next?: string): string {

@@ -53,9 +53,9 @@ export function FunctionLink({ name, file, line }: { name: string; file?: string
   return <button class="link code" title={`${file}${line ? `:${line}` : ""}`} onClick={open}>{name}</button>;
 }
 
-/** The width of what fills the page: its margins and borders are `main` and `.lanes` of the style sheet. */
+/** The width of what fills the page, guessed: asking for it would lay the page out. Margins and borders are those of `main` and `.lanes` in the style sheet. */
 export function fullWidth(): number {
-  return document.documentElement.clientWidth - 26;
+  return window.innerWidth - 26;
 }
 
 export function SaveDrawing({ svg, name }: { svg: RefObject<SVGSVGElement | null>; name: string }) {

@@ -185,6 +185,14 @@ export class Stacks {
       this.grouped(this.sums(figure, choice, levels.some((level) => level === "thread" || level === "process")), levels, 0, undefined));
   }
 
+  /** Makes both trees of everything, so that whoever asks for them first does not wait. */
+  makeAhead(key: string, group: string): void {
+    const figure = this.figure(key);
+    if (!figure) return;
+    this.bottomUp(figure, {}, group);
+    this.topDown(figure, {});
+  }
+
   /** Views ask for the same trees again and again. */
   private kept(figure: Figure, of: unknown[], make: () => TreeRow[]): TreeRow[] {
     const key = JSON.stringify(of);

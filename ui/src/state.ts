@@ -21,7 +21,8 @@ export interface State {
   flame: string;
 }
 
-const USUAL: State = { view: "summary", figure: "cpu_time", group: "function", search: "", table: "hotspots?group=function&limit=400", flame: "" };
+/** What is shown where the address does not say. */
+export const USUAL: State = { view: "summary", figure: "cpu_time", group: "function", search: "", table: "hotspots?group=function&limit=400", flame: "" };
 const NUMBERS = new Set(["from", "to", "line"]);
 
 function read(): State {

@@ -192,6 +192,10 @@ function Selection({ x, marked, width, height }: { x: Scale; marked: [number, nu
   );
 }
 
+function tenth(value: number): number {
+  return Math.round(value * 10) / 10;
+}
+
 function LaneDrawing({ lane, top, x, width, range: [start, end] }: { lane: Lane; top: number; x: Scale; width: number; range: [number, number] }) {
   const high = LANE - 16;
   const base = top + LANE - 8;
@@ -201,10 +205,10 @@ function LaneDrawing({ lane, top, x, width, range: [start, end] }: { lane: Lane;
   // Steps from the first to the last, back along the values below.
   const area = (kind: number) => {
     const below = (span: Span) => span.values.slice(0, kind).reduce((sum, value) => sum + value, 0);
-    const path: string[] = [];
-    for (const span of seen) path.push(`${clamp(span.from).toFixed(1)},${y(below(span) + span.values[kind]!).toFixed(1)} ${clamp(span.to).toFixed(1)},${y(below(span) + span.values[kind]!).toFixed(1)}`);
-    for (const span of [...seen].reverse()) path.push(`${clamp(span.to).toFixed(1)},${y(below(span)).toFixed(1)} ${clamp(span.from).toFixed(1)},${y(below(span)).toFixed(1)}`);
-    return path.join(" ");
+    const edge = (value: number, from: number, to: number) => `${tenth(clamp(from))},${tenth(y(value))} ${tenth(clamp(to))},${tenth(y(value))}`;
+    const upper = seen.map((span) => edge(below(span) + span.values[kind]!, span.from, span.to));
+    const lower = seen.map((span) => edge(below(span), span.to, span.from)).reverse();
+    return [...upper, ...lower].join(" ");
   };
   return (
     <g>
