@@ -41,12 +41,7 @@ pub use stacks::stacks;
 pub use summary::Summary;
 pub use table::{Cell, Column, Table};
 
-use std::sync::Arc;
-
-use analysis::TracedCode;
-use analysis::memory::Memory;
-use analysis::objects::{Objects, Pieces};
-use analysis::{Profile, Selection};
+use analysis::{Selection, TracedCode};
 use facts::Recording;
 use facts::host::{Calibration, Host};
 
@@ -131,20 +126,15 @@ pub fn build_prepared(
     sources: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Document, ReportError> {
     options.check()?;
-    let Prepared { profile, code, objects } = prepared;
-    let (profile, code, objects) = (Arc::clone(profile), Arc::clone(code), Arc::clone(objects));
-    let mut selection = Selection::resolve(&profile, &options.filters)?;
-    selection.choose_objects(&objects, &options.filters)?;
-    let request = views::Request {
-        profile: &profile,
-        selection: &selection,
-        options,
-        objects: &objects,
-        sources,
-    };
+    let Prepared { profile, code, .. } = prepared;
+    let mut selection = Selection::resolve(profile, &options.filters)?;
+    if options.filters.iter().any(|filter| matches!(filter, Filter::Object(_))) {
+        selection.choose_objects(prepared.objects(), &options.filters)?;
+    }
+    let request = views::Request { prepared, profile, selection: &selection, options, sources };
     let table = match options.view {
         View::Summary => {
-            let summary = Summary::new(&profile, &code, &objects, &options.result_name);
+            let summary = Summary::new(prepared, &options.result_name);
             return Ok(Document::Summary(Box::new(summary)));
         }
         View::Hotspots => views::hotspots(&request),
@@ -157,18 +147,15 @@ pub fn build_prepared(
         View::Timeline => views::timeline(&request),
         View::Threads => views::threads(&request),
         View::Waits => views::waits(&request),
-        View::Accesses => views::accesses(&request, &code),
-        View::Bandwidth => views::bandwidth(&request, &Memory::new(&profile, &code)),
-        View::Latency => views::latency(&request, &Memory::new(&profile, &code)),
-        View::Reuse => views::reuse(&request, &code),
-        View::Sharing => views::sharing(&request, &code),
-        View::Roofline => views::roofline(&request, &code, &Memory::new(&profile, &code)),
-        View::WorkingSet => views::working_set(&request, &code),
-        View::Findings => {
-            let memory = Memory::with_objects(&profile, &code, &objects, Pieces::Whole);
-            views::findings(&request, &code, &memory)
-        }
-        View::Objects => views::objects(&request, &code),
+        View::Accesses => views::accesses(&request, code),
+        View::Bandwidth => views::bandwidth(&request, code, &prepared.memory()),
+        View::Latency => views::latency(&request, code, &prepared.memory()),
+        View::Reuse => views::reuse(&request, code),
+        View::Sharing => views::sharing(&request, code),
+        View::Roofline => views::roofline(&request, code, &prepared.memory()),
+        View::WorkingSet => views::working_set(&request, code),
+        View::Findings => views::findings(&request, code, &prepared.memory()),
+        View::Objects => views::objects(&request, code),
     };
     Ok(Document::Table(Box::new(table)))
 }
@@ -190,9 +177,6 @@ pub fn summary_text(
     width: usize,
     colour: bool,
 ) -> String {
-    let code = TracedCode::read(recording);
-    let profile = Profile::with_addresses(recording, code.addresses());
-    let objects = Objects::new(&profile);
-    let summary = Summary::new(&profile, &code, &objects, result_name);
+    let summary = Summary::new(&Prepared::new(recording), result_name);
     Document::Summary(Box::new(summary)).text(width, colour)
 }

@@ -42,8 +42,8 @@ struct PointColumns {
 /// The document as JSON on one line.
 #[must_use]
 pub fn points(prepared: &Prepared<'_>, result: &str) -> String {
-    let profile = &*prepared.profile;
-    let found = access_points(profile, &prepared.code, &prepared.objects);
+    let profile = &prepared.profile;
+    let found = access_points(profile, &prepared.code, prepared.objects());
     let mut positions = std::collections::HashMap::new();
     let mut bursts: Vec<BurstEntry> = Vec::new();
     let mut objects: BTreeMap<String, PointColumns> = BTreeMap::new();
@@ -63,7 +63,7 @@ pub fn points(prepared: &Prepared<'_>, result: &str) -> String {
     let mut by_id: Vec<_> = found.into_iter().collect();
     by_id.sort_by_key(|(id, _)| *id);
     for (id, points) in by_id {
-        let columns = objects.entry(prepared.objects.get(id).name.clone()).or_default();
+        let columns = objects.entry(prepared.objects().get(id).name.clone()).or_default();
         for point in points {
             let Some(&burst) = positions.get(&point.burst) else { continue };
             columns.burst.push(burst);

@@ -1,19 +1,21 @@
 //! A recording made ready for many views.
 //!
-//! What for: the work that all views share (stacks, sums of samples, decoded bursts, objects) is done once, and a server
-//! answers each question from it. What not: a cache of views.
+//! What for: the work that all views share (stacks, sums of samples, decoded bursts, objects, bursts in the cache model) is
+//! done once, when the first view needs it, and a server answers each question from it. What not: a cache of views.
 
-use std::sync::Arc;
+use std::sync::OnceLock;
 
-use analysis::objects::Objects;
+use analysis::memory::{Memory, Replayed};
+use analysis::objects::{Objects, Pieces};
 use analysis::{Profile, TracedCode};
 use facts::Recording;
 
 /// What views are made of. Shared by the threads that make them.
 pub struct Prepared<'a> {
-    pub(crate) profile: Arc<Profile<'a>>,
-    pub(crate) code: Arc<TracedCode>,
-    pub(crate) objects: Arc<Objects>,
+    pub(crate) profile: Profile<'a>,
+    pub(crate) code: TracedCode,
+    objects: OnceLock<Objects>,
+    replayed: OnceLock<Replayed>,
 }
 
 impl<'a> Prepared<'a> {
@@ -25,13 +27,26 @@ impl<'a> Prepared<'a> {
 
     pub(crate) fn with(recording: &'a Recording, code: TracedCode) -> Prepared<'a> {
         let profile = Profile::with_addresses(recording, code.addresses());
-        let objects = Arc::new(Objects::new(&profile));
-        Prepared { profile: Arc::new(profile), code: Arc::new(code), objects }
+        Prepared { profile, code, objects: OnceLock::new(), replayed: OnceLock::new() }
     }
 
     /// The recording.
     #[must_use]
     pub fn recording(&self) -> &'a Recording {
         self.profile.recording
+    }
+
+    /// Its memory objects.
+    pub(crate) fn objects(&self) -> &Objects {
+        self.objects.get_or_init(|| Objects::new(&self.profile))
+    }
+
+    /// What its bursts tell of memory, with whole objects told apart.
+    pub(crate) fn memory(&self) -> Memory<'_> {
+        let objects = self.objects();
+        let replayed = self
+            .replayed
+            .get_or_init(|| Replayed::new(&self.profile, &self.code, objects, Pieces::Whole));
+        Memory::of(&self.profile, &self.code, objects, replayed)
     }
 }

@@ -59,16 +59,36 @@ impl Footprint {
         if !is_one_in(line, self.one_in) {
             return;
         }
-        if self.lines.len() >= MOST {
-            self.one_in *= 2;
-            let one_in = self.one_in;
-            self.lines.retain(|line, _| is_one_in(*line, one_in));
-        }
+        self.thin_out();
         let (count, last) = self.lines.entry(line).or_insert((0, 0));
         if *last != self.bursts {
             *count += 1;
             *last = self.bursts;
         }
+    }
+
+    /// Looks at half as many lines, for as long as there are too many.
+    pub(crate) fn thin_out(&mut self) {
+        while self.lines.len() >= MOST {
+            self.keep_one_in(self.one_in * 2);
+        }
+    }
+
+    fn keep_one_in(&mut self, one_in: u64) {
+        self.one_in = one_in;
+        self.lines.retain(|line, _| is_one_in(*line, one_in));
+    }
+
+    /// Adds what other bursts touched. Of footprints that were thinned out, in whatever order, it comes to the same.
+    pub(crate) fn merge(&mut self, mut other: Footprint) {
+        let one_in = self.one_in.max(other.one_in);
+        self.keep_one_in(one_in);
+        other.keep_one_in(one_in);
+        self.bursts += other.bursts;
+        for (line, (count, _)) in other.lines {
+            self.lines.entry(line).or_insert((0, 0)).0 += count;
+        }
+        self.thin_out();
     }
 
     /// How much there is; `None` when too little was seen.
@@ -133,6 +153,28 @@ mod tests {
             extent.least < truth * 1.1 && (extent.likely / truth - 1.0).abs() < 0.15,
             "{extent:?}"
         );
+    }
+
+    /// 600,000 sampled lines are more than are kept: two halves together are thinned out as often as the whole is.
+    #[test]
+    fn parts_come_to_the_same_as_the_whole() {
+        let (lines, mut whole) = (600_000 * ONE_IN, Footprint::default());
+        let mut parts = [Footprint::default(), Footprint::default()];
+        for burst in 0..4u64 {
+            let part = &mut parts[burst as usize % 2];
+            whole.begin();
+            part.begin();
+            for line in (burst * lines / 8..burst * lines / 8 + lines / 2).step_by(3) {
+                whole.touch(line);
+                part.touch(line);
+            }
+        }
+        whole.thin_out();
+        let [mut merged, other] = parts;
+        merged.merge(other);
+        assert_eq!(whole.one_in, merged.one_in);
+        assert_eq!(whole.extent(), merged.extent());
+        assert!(merged.bursts == 4 && merged.one_in > ONE_IN);
     }
 
     #[test]

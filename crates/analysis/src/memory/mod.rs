@@ -30,6 +30,7 @@ mod times;
 mod work;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base::Nanos;
 use cachesim::{Hierarchy, Tlb};
@@ -49,6 +50,7 @@ use crate::traced::{SiteIndex, TracedCode};
 
 pub use self::bandwidth::{Bands, Bandwidth, BandwidthBin, BandwidthStep};
 pub use self::bound::{Bound, Class};
+pub(crate) use self::bound::{IMPOSSIBLE, WHY_IMPOSSIBLE};
 pub use self::function::{FunctionMemory, SiteWeight};
 pub use self::latency::{Latency, LatencyRow};
 pub use self::levels::LevelShares;
@@ -70,7 +72,7 @@ type WorksByPart = BTreeMap<(SiteIndex, Part), Vec<(usize, usize, usize)>>;
 pub struct Memory<'a> {
     profile: &'a Profile<'a>,
     code: &'a TracedCode,
-    passed: Passed,
+    passed: Arc<Passed>,
     model: Model,
     strata: Strata,
     /// Per burst, the factor by which native code is faster, with bounds.
@@ -100,11 +102,54 @@ pub(crate) struct Amounts {
     pub(crate) stores: Quantity,
 }
 
+/// Bursts that went through the cache model, with objects told apart: nearly all of the work behind a [`Memory`], to be
+/// done once where several are asked for.
+pub struct Replayed {
+    passed: Arc<Passed>,
+    pieces: Pieces,
+    /// Why there are none, if so.
+    missing: Option<String>,
+}
+
+impl Replayed {
+    /// Simulates all bursts, with objects told apart as finely as is said, if any were recorded. Takes about 10 ns per access
+    /// that is not part of a summarised loop.
+    #[must_use]
+    pub fn new(
+        profile: &Profile<'_>,
+        code: &TracedCode,
+        objects: &Objects,
+        pieces: Pieces,
+    ) -> Replayed {
+        Replayed::by_part(profile, code, Some((objects, pieces)))
+    }
+
+    fn by_part(
+        profile: &Profile<'_>,
+        code: &TracedCode,
+        objects: Option<(&Objects, Pieces)>,
+    ) -> Replayed {
+        let pieces = objects.map(|(_, pieces)| pieces).unwrap_or_default();
+        let objects = objects.filter(|(objects, _)| objects.any());
+        let sizes = Sizes::of(profile);
+        let simulated = Hierarchy::new(&sizes.config()).and_then(|caches| {
+            Ok(pass(profile, code, &caches, (&Tlb::new(&sizes.tlb())?, sizes.page), objects))
+        });
+        match simulated {
+            Ok(passed) => Replayed { passed: Arc::new(passed), pieces, missing: None },
+            Err(error) => {
+                let why = format!("the caches of this machine cannot be simulated: {error}");
+                Replayed { passed: Arc::default(), pieces, missing: Some(why) }
+            }
+        }
+    }
+}
+
 impl<'a> Memory<'a> {
     /// Simulates all bursts. Takes about 10 ns per access that is not part of a summarised loop.
     #[must_use]
     pub fn new(profile: &'a Profile<'a>, code: &'a TracedCode) -> Memory<'a> {
-        Memory::by_part(profile, code, None)
+        Memory::from_replayed(profile, code, None, &Replayed::by_part(profile, code, None))
     }
 
     /// The same, with objects told apart, as finely as is said: [`Memory::part_rows`]. All other figures are the same.
@@ -115,26 +160,30 @@ impl<'a> Memory<'a> {
         objects: &'a Objects,
         pieces: Pieces,
     ) -> Memory<'a> {
-        Memory::by_part(profile, code, Some((objects, pieces)).filter(|_| objects.any()))
+        Memory::of(profile, code, objects, &Replayed::new(profile, code, objects, pieces))
     }
 
-    fn by_part(
+    /// From bursts that were simulated before, with the same objects.
+    #[must_use]
+    pub fn of(
+        profile: &'a Profile<'a>,
+        code: &'a TracedCode,
+        objects: &'a Objects,
+        replayed: &Replayed,
+    ) -> Memory<'a> {
+        let objects = Some((objects, replayed.pieces)).filter(|(objects, _)| objects.any());
+        Memory::from_replayed(profile, code, objects, replayed)
+    }
+
+    fn from_replayed(
         profile: &'a Profile<'a>,
         code: &'a TracedCode,
         objects: Option<(&'a Objects, Pieces)>,
+        replayed: &Replayed,
     ) -> Memory<'a> {
         let sizes = Sizes::of(profile);
         let mut notes = sizes.notes.clone();
-        let simulated = Hierarchy::new(&sizes.config()).and_then(|caches| {
-            Ok(pass(profile, code, caches, (Tlb::new(&sizes.tlb())?, sizes.page), objects))
-        });
-        let (passed, missing) = match simulated {
-            Ok(passed) => (passed, None),
-            Err(error) => {
-                let why = format!("the caches of this machine cannot be simulated: {error}");
-                (Passed::default(), Some(why))
-            }
-        };
+        let (passed, missing) = (Arc::clone(&replayed.passed), replayed.missing.clone());
         let works: Vec<Work> = passed.bursts.iter().map(|burst| work(profile, burst)).collect();
         let speeds = Speeds::new(profile.recording, code, &works);
         let speeds: Vec<Speed> = works.iter().map(|work| speeds.of(work)).collect();

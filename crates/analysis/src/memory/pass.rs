@@ -8,6 +8,7 @@
 //! whose addresses are no progression (masked, repeated, 32-bit) goes in behind the loop, not interleaved with it.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use base::{BlockId, RemoteAddr};
 use cachesim::{Hierarchy, Kind, LevelTally, LoopAccess, PageSize, SiteId, SiteTally, Tlb};
@@ -30,6 +31,9 @@ const LINE: u64 = x86::LINE_BYTES as u64;
 /// Lines that are looked at in all bursts together: two or three seconds of work. More bursts than that needs are left out,
 /// evenly.
 const MOST_LINES: u64 = 30_000_000;
+/// Threads that share the work, each with a cache of its own: bursts have nothing to do with each other. A number of its own,
+/// for the result must not depend on the machine that makes the report, and more memory than this takes is not worth it.
+const WORKERS: usize = 4;
 /// A longer run is not looked at line by line for the footprint.
 const LONGEST: u64 = 1 << 24;
 
@@ -58,6 +62,17 @@ impl SiteOutcomes {
         self.loads += tally.loads;
         self.stores += tally.stores + tally.streaming_stores;
     }
+
+    fn merge(&mut self, other: &SiteOutcomes) {
+        self.l1 += &other.l1;
+        self.l2 += &other.l2;
+        self.llc += &other.llc;
+        self.stlb += &other.stlb;
+        self.times += &other.times;
+        self.regular += other.regular;
+        self.loads += other.loads;
+        self.stores += other.stores;
+    }
 }
 
 /// Result of the pass.
@@ -75,37 +90,87 @@ pub(crate) struct Passed {
 pub(crate) fn pass(
     profile: &Profile<'_>,
     code: &TracedCode,
-    caches: Hierarchy,
-    pages: (Tlb, PageSize),
+    caches: &Hierarchy,
+    pages: (&Tlb, PageSize),
     objects: Option<(&Objects, Pieces)>,
 ) -> Passed {
-    let recording: &Recording = profile.recording;
-    let numbers = recording.bursts.iter().enumerate().map(|(number, burst)| (burst.id, number));
-    let mut walker = Walker {
-        profile,
-        code,
-        simulated: Simulated::new(caches, pages, code.sites.len(), objects),
-        floors: floors(recording),
-        depths: Depths::default(),
-        times: Times::default(),
-        firsts: vec![[0; BINS]; code.sites.len()],
-        last: vec![Step::default(); code.sites.len()],
-        numbers: numbers.collect(),
-        outcomes: vec![None; code.sites.len()],
-        passed: Passed::default(),
-        work: None,
-        seen: 0,
-        lines: 0,
-        body: Vec::new(),
+    let mut bursts = evenly_spread(traced_bursts(profile.recording).collect());
+    let (all, chosen) = (bursts.len(), affordable(profile.recording, code, &bursts));
+    bursts.truncate(chosen);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let bursts = std::iter::from_fn(|| bursts.get(next.fetch_add(1, Relaxed)).copied());
+        let simulated =
+            Simulated::new(caches.clone(), (pages.0.clone(), pages.1), code.sites.len(), objects);
+        Walker::new(profile, code, simulated).walk(bursts)
     };
-    let bursts = evenly_spread(traced_bursts(recording).collect());
-    let all = bursts.len();
-    let damage = replay_these(recording, code, &mut walker, bursts.into_iter());
-    let Walker { mut passed, seen, outcomes, .. } = walker;
+    let mut passed = std::thread::scope(|scope| {
+        let thread = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
+        // Where no further thread can be had, this one does it all.
+        let others: Vec<_> = (1..WORKERS.min(chosen)).filter_map(thread).collect();
+        others.into_iter().fold(work(), |mut all, other| match other.join() {
+            Ok(part) => {
+                all.merge(part);
+                all
+            }
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    });
     passed.bursts.sort_by_key(|work| work.burst);
-    let touched = outcomes.into_iter().enumerate();
-    let touched = touched.filter_map(|(at, outcomes)| Some((SiteIndex::new(at), *outcomes?)));
-    Passed { damage, sites: touched.collect(), left_out: all - seen, ..passed }
+    Passed { left_out: all - chosen, ..passed }
+}
+
+impl Passed {
+    /// Adds what was made of other bursts. The order makes no difference: all of it are sums.
+    fn merge(&mut self, other: Passed) {
+        self.bursts.extend(other.bursts);
+        for (site, outcomes) in other.sites {
+            self.sites.entry(site).or_default().merge(&outcomes);
+        }
+        for (function, footprint) in other.footprints {
+            self.footprints.entry(function).or_default().merge(footprint);
+        }
+        self.damage.records += other.damage.records;
+        self.damage.pieces += other.damage.pieces;
+    }
+}
+
+/// How many of these bursts, from the first on, are work enough.
+fn affordable(recording: &Recording, code: &TracedCode, bursts: &[&Burst]) -> usize {
+    struct Counter {
+        bursts: usize,
+        lines: u64,
+    }
+    impl Observer for Counter {
+        fn is_full(&self) -> bool {
+            self.lines >= MOST_LINES
+        }
+        fn begin(&mut self, _: &Burst) {
+            self.bursts += 1;
+        }
+        fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
+            for access in &block.accesses {
+                execution.touches(access, |touch| {
+                    if let Some(run) = run_of(touch) {
+                        for_lines(run, |_, _| self.lines += 1);
+                    }
+                });
+            }
+        }
+        fn end(&mut self, _: &Burst) {}
+    }
+    let mut counter = Counter { bursts: 0, lines: 0 };
+    replay_these(recording, code, &mut counter, bursts.iter().copied());
+    counter.bursts
+}
+
+/// Start, stride, count and bytes of a touch; of some nothing is known, but these are few.
+fn run_of(touch: Touch) -> Option<(u64, i64, u64, u32)> {
+    match touch {
+        Touch::Run { start, stride, count, bytes } => Some((start, stride, count, bytes)),
+        Touch::AtLeast { start, bytes } => Some((start, 0, 1, bytes)),
+        Touch::Unknown { .. } => None,
+    }
 }
 
 /// In an order of which each beginning is spread evenly over all (van der Corput's sequence: bits of the position reversed).
@@ -130,20 +195,12 @@ struct Walker<'a> {
     outcomes: Vec<Option<Box<SiteOutcomes>>>,
     passed: Passed,
     work: Option<BurstWork>,
-    /// Bursts and lines that went by.
-    seen: usize,
-    lines: u64,
     /// Accesses of a loop; kept for its memory.
     body: Vec<LoopAccess>,
 }
 
 impl Observer for Walker<'_> {
-    fn is_full(&self) -> bool {
-        self.lines >= MOST_LINES
-    }
-
     fn begin(&mut self, burst: &Burst) {
-        self.seen += 1;
         self.simulated.begin(burst);
         self.times.restart();
         self.depths = Depths::default();
@@ -203,7 +260,37 @@ impl Observer for Walker<'_> {
     }
 }
 
-impl Walker<'_> {
+impl<'a> Walker<'a> {
+    fn new(profile: &'a Profile<'a>, code: &'a TracedCode, simulated: Simulated<'a>) -> Walker<'a> {
+        let bursts = profile.recording.bursts.iter().enumerate();
+        Walker {
+            profile,
+            code,
+            simulated,
+            floors: floors(profile.recording),
+            depths: Depths::default(),
+            times: Times::default(),
+            firsts: vec![[0; BINS]; code.sites.len()],
+            last: vec![Step::default(); code.sites.len()],
+            numbers: bursts.map(|(number, burst)| (burst.id, number)).collect(),
+            outcomes: vec![None; code.sites.len()],
+            passed: Passed::default(),
+            work: None,
+            body: Vec::new(),
+        }
+    }
+
+    /// What these bursts did; their order makes no difference.
+    fn walk<'b>(mut self, bursts: impl Iterator<Item = &'b Burst>) -> Passed {
+        let (recording, code) = (self.profile.recording, self.code);
+        let damage = replay_these(recording, code, &mut self, bursts);
+        let touched = self.outcomes.into_iter().enumerate();
+        let touched = touched.filter_map(|(at, outcomes)| Some((SiteIndex::new(at), *outcomes?)));
+        let mut passed = Passed { damage, sites: touched.collect(), ..self.passed };
+        passed.footprints.values_mut().for_each(Footprint::thin_out);
+        passed
+    }
+
     /// The burst at its first block with an access: that is where it began.
     fn first(&mut self, block: &TracedBlock) -> Option<BurstWork> {
         let site = self.code.sites[block.accesses.first()?.site.index()];
@@ -234,21 +321,15 @@ impl Walker<'_> {
             let outcomes = self.outcomes[site.index()].get_or_insert_default();
             let firsts = &mut self.firsts[site.index()];
             let last = &mut self.last[site.index()];
-            let (times, lines) = (&mut self.times, &mut self.lines);
+            let times = &mut self.times;
             let accesses = block.accesses.len() as u64;
             let simulated = &mut self.simulated;
             let body = &mut self.body;
             let whole = execution.times(access.instruction);
             let is_last = access.instruction < execution.executed();
             execution.touches(access, |touch| {
-                let (start, stride, count, bytes) = match touch {
-                    Touch::Run { start, stride, count, bytes } => (start, stride, count, bytes),
-                    Touch::AtLeast { start, bytes } => (start, 0, 1, bytes),
-                    // Nothing is known of these; they are few.
-                    Touch::Unknown { .. } => return,
-                };
+                let Some((start, stride, count, bytes)) = run_of(touch) else { return };
                 for_lines((start, stride, count, bytes), |line, iteration| {
-                    *lines += 1;
                     footprint.touch(line);
                     let first = times.touch(line, iteration * accesses, &mut outcomes.times);
                     if let Some(bin) = first {

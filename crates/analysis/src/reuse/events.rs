@@ -112,8 +112,9 @@ fn merge(group: &[Stream], shift: u32, budget: &mut u64, sink: &mut impl Sink) {
 struct Cursor {
     stream: Stream,
     shift: u32,
-    /// The element of the event at hand.
+    /// The element of the event at hand, and its address.
     element: u64,
+    at: u64,
     /// Its units that are new, the first and the last.
     new: (u64, u64),
     /// All its units.
@@ -130,6 +131,7 @@ impl Cursor {
             stream: *stream,
             shift,
             element: 0,
+            at: stream.start,
             new: (0, 0),
             units: None,
             events: 0,
@@ -176,33 +178,38 @@ impl Cursor {
 
     /// The next element that touches a unit which the one before did not.
     fn next_element(&self) -> Option<u64> {
-        let Stream { start, stride, count, bytes, .. } = self.stream;
-        let Some((first, last)) = self.units else { return (count > 0).then_some(0) };
+        let Stream { stride, count, bytes, .. } = self.stream;
+        if self.units.is_none() {
+            return (count > 0).then_some(0);
+        }
         let step = stride.unsigned_abs();
-        let element = if step == 0 {
+        if step == 0 {
             return None;
-        } else if stride > 0 {
-            // The first whose last byte lies behind the units of the one before.
-            let behind = (last << self.shift).checked_add(1 << self.shift)?;
-            behind.checked_sub(start + u64::from(bytes - 1))?.div_ceil(step)
+        }
+        // Bytes that the end which leaves first can move without leaving its unit.
+        let mask = (1u64 << self.shift) - 1;
+        let room = if stride > 0 {
+            mask - (self.at.wrapping_add(u64::from(bytes) - 1) & mask)
         } else {
-            start.checked_sub(first << self.shift)? / step + 1
+            self.at & mask
         };
-        let element = element.max(self.element + 1);
+        // Units have at most 2 MiB: the short division is the fast one.
+        let steps = if room < step { 0 } else { room as u32 / step as u32 };
+        let element = self.element.saturating_add(u64::from(steps) + 1);
         (element < count).then_some(element)
     }
 
     fn enter(&mut self, element: u64) {
-        let Stream { start, stride, bytes, .. } = self.stream;
-        let moved = stride.cast_unsigned().wrapping_mul(element);
-        let at = start.wrapping_add(moved);
+        let Stream { stride, bytes, .. } = self.stream;
+        let moved = stride.cast_unsigned().wrapping_mul(element - self.element);
+        let at = self.at.wrapping_add(moved);
         let units = (at >> self.shift, (at + u64::from(bytes - 1)) >> self.shift);
         self.new = match self.units {
             Some((_, last)) if stride > 0 => (units.0.max(last + 1), units.1),
             Some((first, _)) => (units.0, units.1.min(first.saturating_sub(1))),
             None => units,
         };
-        (self.element, self.units) = (element, Some(units));
+        (self.element, self.at, self.units) = (element, at, Some(units));
     }
 
     fn totals(&self, accesses: usize) -> Totals {

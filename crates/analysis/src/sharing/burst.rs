@@ -9,11 +9,17 @@
 //! another core takes some tenth of a microsecond, so what is visited more rarely costs less than 1 % of the time.
 //! Bound: a run over more than [`LONGEST_RUN`] lines is passed over: at 50 GB/s it takes longer than [`RAREST`], so that
 //! its lines are not visited often enough by it.
+//!
+//! Cost: what a loop streams over is kept as one span, however many lines it has, and only lines that turn out to matter
+//! are gone through: a burst of a matrix product visits millions of lines, of which a few hundred matter (`frequent`).
+
+mod frequent;
 
 use base::{Nanos, Pid, Tid};
 use facts::{Burst, Recording};
 use x86::Kind;
 
+use self::frequent::{Span, frequent_lines};
 use crate::index_map::IndexMap;
 use crate::traced::{Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode, replay};
 
@@ -62,6 +68,7 @@ pub(super) fn lines_of_bursts(
         chosen,
         active: false,
         lines: IndexMap::default(),
+        spans: IndexMap::default(),
         bursts: Vec::new(),
     };
     replay(recording, code, &mut watcher);
@@ -75,8 +82,10 @@ struct Watcher<'a> {
     row_of_site: &'a [Option<usize>],
     chosen: &'a dyn Fn(&Burst) -> bool,
     active: bool,
-    /// Of the burst at hand.
+    /// Of the burst at hand: lines that were visited one at a time.
     lines: IndexMap<u64, LineUse>,
+    /// Likewise, several lines in a row: how often.
+    spans: IndexMap<Span, u64>,
     bursts: Vec<BurstLines>,
 }
 
@@ -102,6 +111,15 @@ impl Observer for Watcher<'_> {
         }
         let length = burst.cpu_time.unwrap_or(burst.elapsed);
         let least = LEAST_VISITS.max(length.0 / RAREST.0);
+        let spans: Vec<(Span, u64)> = self.spans.drain().collect();
+        let alone = self.lines.iter().map(|(line, used)| (*line, used.visits));
+        let frequent = frequent_lines(&spans, alone, least);
+        for (span, visits) in &spans {
+            for line in frequent.range(span.first_line()..=span.last_line()) {
+                let (start, end) = (span.start.max(line * LINE), span.end_in(*line));
+                self.visit(span.site, start, end - start, *visits);
+            }
+        }
         let lines = self.lines.drain().filter(|(_, used)| used.visits >= least).collect();
         self.bursts.push(BurstLines { time: burst.time, pid: burst.pid, tid: burst.tid, lines });
     }
@@ -126,7 +144,9 @@ impl Watcher<'_> {
         }
         let low = if stride < 0 { start.wrapping_sub(span) } else { start };
         if step <= u64::from(bytes) {
-            self.visit(site, low, span.saturating_add(u64::from(bytes)), 1);
+            let span = Span::new(site, low, span.saturating_add(u64::from(bytes)));
+            let visits = self.spans.entry(span).or_default();
+            *visits = visits.saturating_add(1);
             return;
         }
         let mut last = None;

@@ -3,10 +3,8 @@
 use analysis::faults::{fault_scales, fault_table};
 use analysis::findings::{Figures, findings};
 use analysis::heap::{heap_sums, huge_pages};
-use analysis::memory::Memory;
-use analysis::objects::{Objects, Pieces};
 use analysis::summary::{Overview, overview};
-use analysis::{Profile, Selection, TracedCode};
+use analysis::{Profile, Selection};
 use facts::host::{Calibration, Host};
 use facts::{ExitKind, Metric, Run, RunState, SamplingMethod, Target};
 
@@ -17,6 +15,7 @@ use super::{
     TimeSplitSummary, TopFaults, TopFunction,
 };
 use crate::json::tidy;
+use crate::prepared::Prepared;
 
 const NO_COUNTERS: &str = "needs hardware counters, which this version does not read";
 const NOT_CALIBRATED: &str = "this machine was not measured: run `fathom machine`";
@@ -29,18 +28,15 @@ const TOP_PERCENT: f64 = 0.5;
 impl Summary {
     /// The summary of a recording.
     #[must_use]
-    pub(crate) fn new(
-        profile: &Profile<'_>,
-        code: &TracedCode,
-        objects: &Objects,
-        result: &str,
-    ) -> Summary {
+    pub(crate) fn new(prepared: &Prepared<'_>, result: &str) -> Summary {
+        let (profile, code) = (&prepared.profile, &prepared.code);
+        let objects = prepared.objects();
         let recording = profile.recording;
         let run = &recording.run;
         let found = overview(profile);
         let heap = heap_sums(recording);
         let [huge_pages_2mb, huge_pages_1gb] = huge_pages(&heap.peak);
-        let bursts = Memory::with_objects(profile, code, objects, Pieces::Whole);
+        let bursts = prepared.memory();
         let mut memory = memory_part(&bursts, profile, code, objects);
         let judged = findings(&Figures::new(profile, code, &bursts, objects, &found));
         let mut notes = found.notes.clone();
