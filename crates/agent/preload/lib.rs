@@ -40,6 +40,7 @@ mod kernel;
 mod libc;
 mod library;
 mod lot;
+mod memo;
 mod pmemobj;
 mod real;
 mod record;

@@ -4,6 +4,7 @@
 //! caller's. Each thread keeps the frames of its last walk, and the words that they came from with their values. A new walk
 //! goes by rules until it meets one of these frames; if the words behind it are still the same, so is the rest of the walk,
 //! because it depends on nothing else. So an outer frame costs a comparison or two, and the result is that of a full walk.
+//! Frames further inside change with every call site; walks of the same few call sites are remembered (`memo`).
 //! What not: frames whose rule is missing or no simple one. Then the caller copies the stack and the collector unwinds it.
 //!
 //! Assumptions: a rule changes only with the generation (a library that goes, a fork); then nothing is kept. Words are
@@ -11,6 +12,7 @@
 //! a later thread with this control block has its stack there too, if not further down.
 
 use super::heap_exact as layout;
+use super::memo::{Memo, Met};
 use super::stack_range::{Range, Readable};
 use super::tree::Region;
 
@@ -40,6 +42,8 @@ struct Step {
     saved_at: usize,
     /// Where the stack pointer was kept; 0 when a rule computes it.
     kept_at: usize,
+    /// Whether rbp of the frame inside led here.
+    by_bp: bool,
 }
 
 /// A frame of the last walk.
@@ -48,14 +52,38 @@ struct Known {
     frame: Frame,
     node: u32,
     /// How many words the frames outside of it came from.
-    words: u32,
+    words: u16,
+    /// Whether its rbp has a part in finding them: mostly it is a number like any other, and another one each time.
+    needs_bp: bool,
+    /// No other has it, of any walk of this thread.
+    serial: u64,
+}
+
+impl Known {
+    /// Whether frames outside of this one are those outside of `frame`, as far as registers tell.
+    #[inline(always)]
+    fn is(&self, frame: &Frame) -> bool {
+        let same_bp = self.frame.bp == frame.bp || !self.needs_bp;
+        self.frame.pc == frame.pc && self.frame.sp == frame.sp && same_bp
+    }
 }
 
 /// A word of the stack and what it was.
 #[derive(Clone, Copy)]
-struct Word {
-    at: usize,
-    value: usize,
+pub struct Word {
+    /// Its address.
+    pub at: usize,
+    /// What it was.
+    pub value: usize,
+}
+
+impl Word {
+    /// 0 if it still is what it was.
+    #[inline(always)]
+    fn difference(&self) -> usize {
+        // Safety: a word of this thread's own stack, which stays mapped as long as the thread runs (head of the file).
+        unsafe { (self.at as *const usize).read_unaligned() ^ self.value }
+    }
 }
 
 /// A node of the tree that this thread used: the tree itself is spread over many pages, these lie in a few.
@@ -75,6 +103,9 @@ pub struct Walker {
     range: Range,
     /// How many of `known` hold: outermost first.
     count: usize,
+    /// The last frame's number.
+    serial: u64,
+    memo: Memo,
     known: [Known; MOST_FRAMES],
     words: [Word; MOST_WORDS],
     steps: [Step; MOST_FRAMES],
@@ -128,8 +159,10 @@ impl Walker {
         }
         if !stack.is_own() {
             self.count = 0;
+        } else if let Some(node) = self.remembered(&frame) {
+            return Walked::Node(node);
         }
-        let mut step = Step { frame, saved_at: 0, kept_at: 0 };
+        let mut step = Step { frame, saved_at: 0, kept_at: 0, by_bp: false };
         let mut kept = self.count.min(MOST_FRAMES);
         let mut new = 0;
         let outside = loop {
@@ -139,11 +172,13 @@ impl Walker {
                     known => break known,
                 }
             };
-            if let Some(known) = met.filter(|known| known.frame == step.frame) {
-                if self.unchanged(known.words) {
+            if let Some(known) = met.filter(|known| known.is(&step.frame)) {
+                let Some(changed) = self.first_change(known.words) else {
                     break Outside::Known(kept);
+                };
+                while kept > 0 && usize::from(self.known[kept - 1].words) > changed {
+                    kept -= 1;
                 }
-                kept = 0;
             }
             let Some(place) = self.steps.get_mut(new) else { break Outside::TooDeep };
             *place = step;
@@ -160,18 +195,50 @@ impl Walker {
             }
         };
         let walked = self.name(region, outside, step, new);
+        if let (Outside::Known(kept), Walked::Node(node)) = (outside, &walked) {
+            self.remember(&frame, kept, new, *node);
+        }
         if !stack.is_own() || matches!(outside, Outside::TooDeep) {
             self.count = 0;
         }
         walked
     }
 
-    /// Whether the first `count` words are what they were.
+    /// The node of a walk from `frame` that was made before, if nothing that it came from has changed.
     #[inline(always)]
-    fn unchanged(&self, count: u32) -> bool {
-        let words = self.words.get(..count as usize).unwrap_or(&[]);
-        // Safety: words of this thread's own stack, which stays mapped as long as the thread runs.
-        words.iter().all(|word| unsafe { (word.at as *const usize).read_unaligned() } == word.value)
+    fn remembered(&self, frame: &Frame) -> Option<u32> {
+        let (met, node) = self.memo.find(frame)?;
+        let known = self.known.get(..self.count)?.get(met.place as usize)?;
+        let holds = known.serial == met.serial && self.first_change(known.words).is_none();
+        holds.then_some(node)
+    }
+
+    /// Remembers a walk of `new` frames that met the `kept`th known one, after it was named.
+    #[inline(always)]
+    fn remember(&mut self, first: &Frame, kept: usize, new: usize, node: u32) {
+        let place = kept.wrapping_sub(1);
+        let (Some(outer), Some(last)) = (self.known.get(place), self.known.get(place + new)) else {
+            return;
+        };
+        let words = usize::from(outer.words)..usize::from(last.words);
+        if let (1.., Some(words)) = (new, self.words.get(words)) {
+            let met = Met { place: place as u32, serial: outer.serial };
+            self.memo.keep(first, last.needs_bp, words, met, node);
+        }
+    }
+
+    /// The first of `count` words that is not what it was.
+    #[inline(always)]
+    fn first_change(&self, count: u16) -> Option<usize> {
+        let words = self.words.get(..usize::from(count)).unwrap_or(&[]);
+        // Nearly always none is: then a branch for every eighth is cheaper than one for each.
+        let eights = words.chunks_exact(8);
+        let differ =
+            |words: &[Word]| words.iter().fold(0, |sum, word| sum | word.difference()) != 0;
+        if !differ(eights.remainder()) && !eights.into_iter().any(differ) {
+            return None;
+        }
+        words.iter().position(|word| word.difference() != 0)
     }
 
     /// Names `new` frames inside of those outside, and keeps them. `met` is the step to the known frame.
@@ -187,11 +254,13 @@ impl Walker {
             return Walked::Caller(layout::CUT_ROOT);
         };
         self.count = kept;
-        let mut words = last.map_or(0, |known| known.words as usize);
+        let mut words = last.map_or(0, |known| usize::from(known.words));
+        let mut needs_bp = last.is_none_or(|known| known.needs_bp);
         let mut outer = last.map(|_| met);
         for number in (0..new.min(MOST_FRAMES)).rev() {
             if let Some(outer) = &outer {
-                words = self.keep_words(words, outer);
+                words = self.keep_words(words, outer, needs_bp);
+                needs_bp = outer.by_bp || needs_bp && outer.saved_at == 0;
             }
             let step = self.steps[number];
             let Some(child) = self.child(region, node, step.frame.pc) else {
@@ -201,7 +270,9 @@ impl Walker {
             // Beyond the last place nothing is kept: then the next walk is a longer one.
             match self.known.get_mut(self.count) {
                 Some(place) => {
-                    *place = Known { frame: step.frame, node, words: words as u32 };
+                    self.serial += 1;
+                    let (frame, words, serial) = (step.frame, words as u16, self.serial);
+                    *place = Known { frame, node, words, needs_bp, serial };
                     self.count += 1;
                 }
                 None => self.count = 0,
@@ -224,10 +295,11 @@ impl Walker {
         Some(node)
     }
 
-    /// Keeps the words that a frame came from behind the first `count`.
+    /// Keeps the words that a frame came from behind the first `count`, that of rbp if it is needed further out.
     #[inline(always)]
-    fn keep_words(&mut self, count: usize, step: &Step) -> usize {
-        let Step { frame, saved_at, kept_at } = *step;
+    fn keep_words(&mut self, count: usize, step: &Step, needs_bp: bool) -> usize {
+        let Step { frame, saved_at, kept_at, .. } = *step;
+        let saved_at = if needs_bp { saved_at } else { 0 };
         let mut count = count;
         for (at, value) in
             [(frame.sp.wrapping_sub(8), frame.pc), (saved_at, frame.bp), (kept_at, frame.sp)]
@@ -252,10 +324,10 @@ fn next(region: Region, generation: u64, frame: &Frame, stack: &mut Readable) ->
     let above = offset(8);
     let kind = rule & layout::RULE_KIND;
     // The two that nearly all frames have, apart from the rest: a jump by a table would be mispredicted.
-    let cfa = if kind == layout::RULE_BY_SP {
-        frame.sp.wrapping_add_signed(above)
+    let (cfa, by_bp) = if kind == layout::RULE_BY_SP {
+        (frame.sp.wrapping_add_signed(above), false)
     } else if kind == layout::RULE_BY_BP && frame.bp != 0 {
-        frame.bp.wrapping_add_signed(above)
+        (frame.bp.wrapping_add_signed(above), true)
     } else {
         return rarely(kind, frame, above, offset(32), stack);
     };
@@ -271,14 +343,19 @@ fn next(region: Region, generation: u64, frame: &Frame, stack: &mut Readable) ->
             _ => return Next::Cut,
         }
     };
-    outer(cfa, bp, saved_at, 0, stack)
+    let frame = Frame { pc: 0, sp: cfa, bp };
+    outer(Step { frame, saved_at, kept_at: 0, by_bp }, stack)
 }
 
+/// The step with its return address.
 #[inline(always)]
-fn outer(cfa: usize, bp: usize, saved_at: usize, kept_at: usize, stack: &mut Readable) -> Next {
-    match stack.word(cfa.wrapping_sub(8)) {
+fn outer(mut step: Step, stack: &mut Readable) -> Next {
+    match stack.word(step.frame.sp.wrapping_sub(8)) {
         Some(0) => Next::End,
-        Some(pc) => Next::Frame(Step { frame: Frame { pc, sp: cfa, bp }, saved_at, kept_at }),
+        Some(pc) => {
+            step.frame.pc = pc;
+            Next::Frame(step)
+        }
         None => Next::Cut,
     }
 }
@@ -302,7 +379,8 @@ fn by_word(frame: &Frame, at: isize, saved: isize, stack: &mut Readable) -> Next
     let kept_at = frame.bp.wrapping_add_signed(at);
     match (stack.word(kept_at), stack.word(saved_at)) {
         (Some(cfa), Some(bp)) if cfa > frame.sp && saved_at.min(kept_at) >= frame.sp => {
-            outer(cfa, bp, saved_at, kept_at, stack)
+            let frame = Frame { pc: 0, sp: cfa, bp };
+            outer(Step { frame, saved_at, kept_at, by_bp: true }, stack)
         }
         _ => Next::Cut,
     }

@@ -1,0 +1,95 @@
+//! Walks that were made before, by where they began: most blocks are asked for and freed at a few places in a loop.
+//!
+//! What for: a walk that met a frame of the walk before (`walk`) is kept here with the few words of the stack that led
+//! there. The next one that begins alike compares these words and has its node, without a rule.
+//! What not: frames outside of the one that was met, which the walker keeps and compares itself.
+//!
+//! Assumption: as in `walk`, a walk depends on its first frame, on rules, which change with the generation only, and on the
+//! words that it read. A new generation leaves no known frame, and each frame has a number that no other ever has: a walk
+//! whose frame is gone is not found any more.
+
+use super::walk::{Frame, Word};
+
+/// Places, a power of two: call sites of a loop or two.
+const PLACES: usize = 256;
+/// Words of the stack that are kept of a walk: of four frames or more.
+const WORDS: usize = 8;
+
+/// The walks of a thread. All zero at first.
+pub struct Memo {
+    places: [Place; PLACES],
+}
+
+/// A walk up to the frame that it met.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Place {
+    pc: usize,
+    sp: usize,
+    bp: usize,
+    met: Met,
+    node: u32,
+    needs_bp: bool,
+    /// How many of the words hold.
+    count: u8,
+    /// Where they are, in words from the stack pointer.
+    offsets: [u16; WORDS],
+    values: [usize; WORDS],
+}
+
+/// A known frame of the walker.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Met {
+    /// Its place among them, from 0 for the outermost.
+    pub place: u32,
+    /// Its number; 0 for none.
+    pub serial: u64,
+}
+
+impl Memo {
+    /// The frame that the last walk from `frame` met, and its node, if the words in between are what they were.
+    #[inline(always)]
+    pub fn find(&self, frame: &Frame) -> Option<(Met, u32)> {
+        let place = &self.places[place(frame)];
+        let same = place.pc == frame.pc
+            && place.sp == frame.sp
+            && (place.bp == frame.bp || !place.needs_bp)
+            && place.met.serial != 0;
+        if !same {
+            return None;
+        }
+        let words = place.offsets.iter().zip(&place.values).take(usize::from(place.count));
+        // Safety: words that a walk from this stack pointer has read in this thread's own stack, which stays mapped
+        // (`stack_range`); the caller makes sure that it is such a stack.
+        let read = |offset: u16| unsafe {
+            ((frame.sp + 8 * usize::from(offset)) as *const usize).read_unaligned()
+        };
+        let differs = words.fold(0, |differs, (offset, value)| differs | (read(*offset) ^ value));
+        (differs == 0).then_some((place.met, place.node))
+    }
+
+    /// Keeps a walk: its first frame and whether rbp of it has a part, the words read up to the frame that it met, and its
+    /// node.
+    #[inline(always)]
+    pub fn keep(&mut self, first: &Frame, needs_bp: bool, words: &[Word], met: Met, node: u32) {
+        let place = &mut self.places[place(first)];
+        place.met.serial = 0;
+        if words.len() > WORDS {
+            return;
+        }
+        for (number, word) in words.iter().enumerate() {
+            let offset = word.at.wrapping_sub(first.sp);
+            let (Ok(words), 0) = (u16::try_from(offset / 8), offset % 8) else { return };
+            (place.offsets[number], place.values[number]) = (words, word.value);
+        }
+        (place.pc, place.sp, place.bp) = (first.pc, first.sp, first.bp);
+        (place.needs_bp, place.count) = (needs_bp, words.len() as u8);
+        (place.met, place.node) = (met, node);
+    }
+}
+
+#[inline(always)]
+fn place(frame: &Frame) -> usize {
+    let mixed = (frame.pc ^ frame.sp << 20).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    mixed >> (usize::BITS - PLACES.trailing_zeros())
+}
