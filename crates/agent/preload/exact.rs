@@ -11,9 +11,10 @@
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use super::heap_exact as layout;
+use super::step::Frame;
 use super::thread::{self, Thread};
 use super::tree::Region;
-use super::walk::{Frame, Walked, Walker};
+use super::walk::{Walked, Walker};
 use super::{heap, kernel};
 
 /// Nanoseconds that a thread waits for room.

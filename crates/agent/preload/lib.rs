@@ -47,6 +47,7 @@ mod record;
 mod regions;
 mod shadow;
 mod stack_range;
+mod step;
 mod thread;
 mod thread_id;
 mod tree;

@@ -8,7 +8,8 @@
 //! words that it read. A new generation leaves no known frame, and each frame has a number that no other ever has: a walk
 //! whose frame is gone is not found any more.
 
-use super::walk::{Frame, Word};
+use super::step::Frame;
+use super::walk::Word;
 
 /// Places, a power of two: call sites of a loop or two.
 const PLACES: usize = 256;

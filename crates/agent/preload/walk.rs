@@ -5,7 +5,8 @@
 //! goes by rules until it meets one of these frames; if the words behind it are still the same, so is the rest of the walk,
 //! because it depends on nothing else. So an outer frame costs a comparison or two, and the result is that of a full walk.
 //! Frames further inside change with every call site; walks of the same few call sites are remembered (`memo`).
-//! What not: frames whose rule is missing or no simple one. Then the caller copies the stack and the collector unwinds it.
+//! What not: one frame by its rule (`step`); frames whose rule is missing or no simple one: then the caller copies the stack and
+//! the collector unwinds it.
 //!
 //! Assumptions: a rule changes only with the generation (a library that goes, a fork); then nothing is kept. Words are
 //! looked at again only in the thread's own stack, which stays mapped (`stack_range`), and only above the frame that was met:
@@ -13,7 +14,8 @@
 
 use super::heap_exact as layout;
 use super::memo::{Memo, Met};
-use super::stack_range::{Range, Readable};
+use super::stack_range::Range;
+use super::step::{Frame, Next, Step, next};
 use super::tree::Region;
 
 /// Deeper stacks are cut: only their innermost [`KEPT_OF_DEEP`] frames are named.
@@ -22,29 +24,6 @@ const MOST_FRAMES: usize = 2048;
 const KEPT_OF_DEEP: usize = 64;
 /// Words that are kept: three a frame at most.
 const MOST_WORDS: usize = 3 * MOST_FRAMES;
-
-/// Registers right after a return to `pc`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Frame {
-    /// Return address.
-    pub pc: usize,
-    /// Stack pointer.
-    pub sp: usize,
-    /// rbp.
-    pub bp: usize,
-}
-
-/// A frame of the walk that goes on, and where its registers were read.
-#[derive(Clone, Copy)]
-struct Step {
-    frame: Frame,
-    /// Where rbp was saved; 0 when it is that of the frame inside.
-    saved_at: usize,
-    /// Where the stack pointer was kept; 0 when a rule computes it.
-    kept_at: usize,
-    /// Whether rbp of the frame inside led here.
-    by_bp: bool,
-}
 
 /// A frame of the last walk.
 #[derive(Clone, Copy)]
@@ -120,15 +99,6 @@ pub enum Walked {
     Caller(u32),
     /// There is no rule for this return address.
     NoRule(usize),
-}
-
-/// How the next frame outwards is found.
-enum Next {
-    Frame(Step),
-    End,
-    Cut,
-    NotCode,
-    Unknown,
 }
 
 /// Where the frames outside of the new ones come from.
@@ -231,11 +201,8 @@ impl Walker {
     #[inline(always)]
     fn first_change(&self, count: u16) -> Option<usize> {
         let words = self.words.get(..usize::from(count)).unwrap_or(&[]);
-        // Nearly always none is: then a branch for every eighth is cheaper than one for each.
-        let eights = words.chunks_exact(8);
-        let differ =
-            |words: &[Word]| words.iter().fold(0, |sum, word| sum | word.difference()) != 0;
-        if !differ(eights.remainder()) && !eights.into_iter().any(differ) {
+        // Nearly always none is: then no branch for each is cheaper than one.
+        if words.iter().fold(0, |sum, word| sum | word.difference()) == 0 {
             return None;
         }
         words.iter().position(|word| word.difference() != 0)
@@ -312,76 +279,5 @@ impl Walker {
             }
         }
         count
-    }
-}
-
-/// The caller of a frame, as its rule says. The order of the checks is that of the unwinder that the collector uses
-/// (framehop, `x86_64/unwind_rule.rs`), so that both find the same stacks.
-#[inline(always)]
-fn next(region: Region, generation: u64, frame: &Frame, stack: &mut Readable) -> Next {
-    let Some(rule) = region.rule(frame.pc, generation) else { return Next::Unknown };
-    let offset = |shift: u32| isize::from((rule >> shift) as u16 as i16) * 8;
-    let above = offset(8);
-    let kind = rule & layout::RULE_KIND;
-    // The two that nearly all frames have, apart from the rest: a jump by a table would be mispredicted.
-    let (cfa, by_bp) = if kind == layout::RULE_BY_SP {
-        (frame.sp.wrapping_add_signed(above), false)
-    } else if kind == layout::RULE_BY_BP && frame.bp != 0 {
-        (frame.bp.wrapping_add_signed(above), true)
-    } else {
-        return rarely(kind, frame, above, offset(32), stack);
-    };
-    if cfa <= frame.sp {
-        return Next::Cut;
-    }
-    let (bp, saved_at) = if rule & layout::RULE_SAVED == 0 {
-        (frame.bp, 0)
-    } else {
-        let saved_at = cfa.wrapping_add_signed(offset(32));
-        match stack.word(saved_at) {
-            Some(bp) if saved_at >= frame.sp => (bp, saved_at),
-            _ => return Next::Cut,
-        }
-    };
-    let frame = Frame { pc: 0, sp: cfa, bp };
-    outer(Step { frame, saved_at, kept_at: 0, by_bp }, stack)
-}
-
-/// The step with its return address.
-#[inline(always)]
-fn outer(mut step: Step, stack: &mut Readable) -> Next {
-    match stack.word(step.frame.sp.wrapping_sub(8)) {
-        Some(0) => Next::End,
-        Some(pc) => {
-            step.frame.pc = pc;
-            Next::Frame(step)
-        }
-        None => Next::Cut,
-    }
-}
-
-/// The kinds of rules that few frames have.
-#[cold]
-#[inline(never)]
-fn rarely(kind: u64, frame: &Frame, above: isize, saved: isize, stack: &mut Readable) -> Next {
-    match kind {
-        layout::RULE_BY_WORD => by_word(frame, above, saved, stack),
-        // By rbp, which is 0: the outermost frame where there are no unwind tables.
-        layout::RULE_BY_BP | layout::RULE_END => Next::End,
-        layout::RULE_CUT => Next::NotCode,
-        _ => Next::Unknown,
-    }
-}
-
-/// The caller of a function that aligned its stack: the CFA is a word that it kept.
-fn by_word(frame: &Frame, at: isize, saved: isize, stack: &mut Readable) -> Next {
-    let saved_at = frame.bp.wrapping_add_signed(saved);
-    let kept_at = frame.bp.wrapping_add_signed(at);
-    match (stack.word(kept_at), stack.word(saved_at)) {
-        (Some(cfa), Some(bp)) if cfa > frame.sp && saved_at.min(kept_at) >= frame.sp => {
-            let frame = Frame { pc: 0, sp: cfa, bp };
-            outer(Step { frame, saved_at, kept_at, by_bp: true }, stack)
-        }
-        _ => Next::Cut,
     }
 }

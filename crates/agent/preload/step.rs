@@ -1,0 +1,116 @@
+//! One frame outwards: a rule and two words of the stack say who called.
+//!
+//! What not: whole stacks (`walk`), where rules come from (`tree`, the collector). Each address is checked before it is read.
+
+use super::heap_exact as layout;
+use super::stack_range::Readable;
+use super::tree::Region;
+
+/// Registers right after a return to `pc`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Frame {
+    /// Return address.
+    pub pc: usize,
+    /// Stack pointer.
+    pub sp: usize,
+    /// rbp.
+    pub bp: usize,
+}
+
+/// A frame of the walk that goes on, and where its registers were read.
+#[derive(Clone, Copy)]
+pub struct Step {
+    /// It.
+    pub frame: Frame,
+    /// Where rbp was saved; 0 when it is that of the frame inside.
+    pub saved_at: usize,
+    /// Where the stack pointer was kept; 0 when a rule computes it.
+    pub kept_at: usize,
+    /// Whether rbp of the frame inside led here.
+    pub by_bp: bool,
+}
+
+/// How the next frame outwards is found.
+pub enum Next {
+    /// It is this.
+    Frame(Step),
+    /// There is none.
+    End,
+    /// It cannot be told from here on.
+    Cut,
+    /// The frame itself is none.
+    NotCode,
+    /// There is no rule.
+    Unknown,
+}
+
+/// The caller of a frame, as its rule says. The order of the checks is that of the unwinder that the collector uses
+/// (framehop, `x86_64/unwind_rule.rs`), so that both find the same stacks.
+#[inline(always)]
+pub fn next(region: Region, generation: u64, frame: &Frame, stack: &mut Readable) -> Next {
+    let Some(rule) = region.rule(frame.pc, generation) else { return Next::Unknown };
+    let offset = |shift: u32| isize::from((rule >> shift) as u16 as i16) * 8;
+    let above = offset(8);
+    let kind = rule & layout::RULE_KIND;
+    // The two that nearly all frames have, apart from the rest: a jump by a table would be mispredicted.
+    let (cfa, by_bp) = if kind == layout::RULE_BY_SP {
+        (frame.sp.wrapping_add_signed(above), false)
+    } else if kind == layout::RULE_BY_BP && frame.bp != 0 {
+        (frame.bp.wrapping_add_signed(above), true)
+    } else {
+        return rarely(kind, frame, above, offset(32), stack);
+    };
+    if cfa <= frame.sp {
+        return Next::Cut;
+    }
+    let (bp, saved_at) = if rule & layout::RULE_SAVED == 0 {
+        (frame.bp, 0)
+    } else {
+        let saved_at = cfa.wrapping_add_signed(offset(32));
+        match stack.word(saved_at) {
+            Some(bp) if saved_at >= frame.sp => (bp, saved_at),
+            _ => return Next::Cut,
+        }
+    };
+    let frame = Frame { pc: 0, sp: cfa, bp };
+    outer(Step { frame, saved_at, kept_at: 0, by_bp }, stack)
+}
+
+/// The step with its return address.
+#[inline(always)]
+fn outer(mut step: Step, stack: &mut Readable) -> Next {
+    match stack.word(step.frame.sp.wrapping_sub(8)) {
+        Some(0) => Next::End,
+        Some(pc) => {
+            step.frame.pc = pc;
+            Next::Frame(step)
+        }
+        None => Next::Cut,
+    }
+}
+
+/// The kinds of rules that few frames have.
+#[cold]
+#[inline(never)]
+fn rarely(kind: u64, frame: &Frame, above: isize, saved: isize, stack: &mut Readable) -> Next {
+    match kind {
+        layout::RULE_BY_WORD => by_word(frame, above, saved, stack),
+        // By rbp, which is 0: the outermost frame where there are no unwind tables.
+        layout::RULE_BY_BP | layout::RULE_END => Next::End,
+        layout::RULE_CUT => Next::NotCode,
+        _ => Next::Unknown,
+    }
+}
+
+/// The caller of a function that aligned its stack: the CFA is a word that it kept.
+fn by_word(frame: &Frame, at: isize, saved: isize, stack: &mut Readable) -> Next {
+    let saved_at = frame.bp.wrapping_add_signed(saved);
+    let kept_at = frame.bp.wrapping_add_signed(at);
+    match (stack.word(kept_at), stack.word(saved_at)) {
+        (Some(cfa), Some(bp)) if cfa > frame.sp && saved_at.min(kept_at) >= frame.sp => {
+            let frame = Frame { pc: 0, sp: cfa, bp };
+            outer(Step { frame, saved_at, kept_at, by_bp: true }, stack)
+        }
+        _ => Next::Cut,
+    }
+}
