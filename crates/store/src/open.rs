@@ -67,8 +67,7 @@ impl Tables<'_> {
     fn read<R: Row>(&mut self) -> Result<Vec<R>, StoreError> {
         // A version may have got a table before it was released: what its manifest does not name was never written.
         let seal = self.seals.get(R::TABLE.name());
-        if self.schema < R::TABLE.since() || seal.is_none() {
-}
+        if self.schema < R::TABLE.since() || seal.is_none() {}
 
         let seal = self.seals.get(R::TABLE.name());
         // A version may have got a table before it was released: what is not there, nor in the manifest, was never written.

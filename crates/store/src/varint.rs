@@ -13,7 +13,8 @@
 use facts::{
     AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter, Fact,
     Fault, Frame, Gauge, Global, HeapFree, HeapStack, HeapTotal, KernelEntry, Lost, Mapping,
-    Module, Page, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitObject, Wake,
+    Module, Page, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent,
+    ThreadTime, Wait, WaitObject, Wake,
 };
 
 use crate::schema::{

@@ -1,21 +1,16 @@
 //! One test per invariant: a sound recording with exactly one thing broken.
 
 use base::{
-    AllocationId, BlockId, BurstId, Bytes, CpuId, FileOffset, ModuleId, Nanos, Picos, Pid,
+    AllocationId, BlockId, BurstId, Bytes, CpuId, FileOffset, ModuleId, Nanos, NodeId, Picos, Pid,
     RemoteAddr, StackId, Tid,
 };
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
-    CodePiece, Concurrency, CoreFloor, Counter, CounterKind, Fault, FaultKind, FloorOutcome, FloorTime, Frame, HeapFree, HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, Wake, Waker,
-    AllocationId, BlockId, BurstId, Bytes, CpuId, FileOffset, ModuleId, NodeId, Picos, RemoteAddr,
-    StackId,
-};
-use facts::{
-    AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
-    CodePiece, Concurrency, CoreFloor, Counter, Fault, FloorOutcome, FloorTime, Frame, HeapFree,
-    HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, Module, ModuleKind, Page, Privilege,
-    Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, Sample, SizeClass,
-    StackNode, ThreadEvent, ThreadTime, Wait, WaitKind,
+    CodePiece, Concurrency, CoreFloor, Counter, CounterKind, Fault, FaultKind, FloorOutcome,
+    FloorTime, Frame, HeapFree, HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, LostSource,
+    Mapping, Module, ModuleKind, Page, Privilege, Record, RecordEncoder, Records, Region,
+    RegionEnd, RegionKind, Release, Run, RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode,
+    ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, Wake, Waker,
 };
 
 use super::*;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use base::{Nanos, Pid};
 use facts::Mapping;
 
-use super::{Report, Subject, allocations};
+use super::{Report, Subject, allocations, threading};
 
 pub(super) fn module_ids_dense(subject: &Subject<'_>, report: &mut Report) {
     for (row, module) in (0_u32..).zip(&subject.recording.modules) {
@@ -70,7 +70,8 @@ pub(super) fn stacks_exist(subject: &Subject<'_>, report: &mut Report) {
         recording.releases.iter().map(|freed| ("freed heap block", freed.time, freed.stack));
     let regions = recording.regions.iter().map(|region| ("region", region.time, region.stack));
     let waits = recording.waits.iter().map(|wait| ("wait", wait.time, wait.stack));
-    let sums = allocations::stacks_of_sums(recording);
+    let wakes = threading::stacks_of_wakes(recording).map(|(time, stack)| ("wake", time, stack));
+    let sums = allocations::stacks_of_sums(recording).chain(wakes);
     let all = samples.chain(faults).chain(blocks).chain(freed);
     for (what, time, stack) in all.chain(regions).chain(waits).chain(sums) {
         if let Some(stack) = stack.filter(|stack| !known.contains(stack)) {

@@ -26,10 +26,12 @@ pub(super) fn times_within_run(subject: &Subject<'_>, report: &mut Report) {
     let program = program.chain(blocks).chain(freed);
     let program = program.chain(regions).chain(ended).chain(globals);
     let waits = recording.waits.iter().map(|fact| ("wait", fact.time + fact.span));
+    let waits = waits.chain(recording.wakes.iter().map(|fact| ("wake", fact.time + fact.span)));
     let windows = recording.thread_times.iter().map(|fact| ("time of a thread", fact.time));
     let program = program.chain(waits).chain(windows);
     let entries = recording.kernel_entries.iter().map(|fact| ("entry into the kernel", fact.time));
-    let program = program.chain(entries);
+    let pages = recording.pages.iter().map(|fact| ("drawn page", fact.time));
+    let program = program.chain(entries).chain(pages);
     let sums = allocations::stacks_of_sums(recording).map(|(what, time, _)| (what, time));
     let end = recording.run.elapsed_ns;
     for (what, time) in program.chain(sums).chain(refused).chain(lost).chain(gauges) {
