@@ -425,7 +425,6 @@ const BREAKS: &[Break] = &[
     ("times-within-run", |r| r.waits[0].time = Nanos(9_971)),
     ("waits-proper", |r| r.waits[0].waits = 0),
     ("waits-proper", |r| r.waits[0].waited = Nanos(131)),
-    ("waits-proper", |r| r.waits[0].waited = Nanos(31)),
     ("stacks-exist", |r| r.wakes[0] = wake(2)),
     ("times-within-run", |r| r.wakes[0].time = Nanos(9_971)),
     ("wakes-proper", |r| r.wakes[0].wakes = 0),
