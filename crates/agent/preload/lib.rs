@@ -11,8 +11,9 @@
 //! When anything is missing (no collector, no memory), calls are passed on and nothing is counted.
 //!
 //! System calls, because a filter (seccomp(2)) that the program sets may end it at one of ours:
-//! - at the program's first block: `openat`, `lseek`, `mmap`, `madvise`, `close`, `getpid`; in a forked child `getpid`; with another
-//!   C library than glibc `gettid` at a thread's first block (`thread_id`);
+//! - before `main`, in a constructor (or at a block that is asked for before): `openat`, `lseek`, `mmap`, `madvise`, `close`,
+//!   `getpid`. In a process that ran before we came only `mmap`, `madvise`, `getpid`, at its first block from then on;
+//! - in a forked child `getpid`; with another C library than glibc `gettid` at a thread's first block (`thread_id`);
 //! - when a block lies in 64 MiB where none lay before, whose shadow is mapped: `mmap` and two `madvise`; in exact mode also
 //!   at a thread's first block;
 //! - when a stack is copied, and in exact mode where a thread's stack was not looked at yet: `rt_sigprocmask` for each page
@@ -24,10 +25,14 @@
 //! What is exact: blocks and bytes asked for, per size class; frees and their bytes; live bytes. The peak of the live
 //! bytes is exact while one thread allocates; with more, each may be some KiB late in telling (`thread::SLACK`).
 //! What is not seen: an allocator that is linked into the program itself, whose `malloc` comes before ours.
+//!
+//! Preloaded, these functions are found by the dynamic linker. Into a process that runs already the collector maps this
+//! library itself, and leads calls here (`attached`): then no function that looks something up is ever called.
 
 #![cfg_attr(not(clippy), no_std)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod attached;
 mod count;
 mod exact;
 #[allow(dead_code, reason = "the page is shared with the collector, which needs other parts of it")]
@@ -66,6 +71,17 @@ fn panicked(_: &core::panic::PanicInfo<'_>) -> ! {
         // Safety: an illegal instruction ends the process.
         unsafe { core::arch::asm!("ud2", options(nomem, nostack)) };
     }
+}
+
+/// Runs before `main`: what starting needs of the kernel is asked for before the program can confine itself.
+#[cfg(not(clippy))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = start;
+
+#[cfg(not(clippy))]
+extern "C" fn start() {
+    ready_or_early();
 }
 
 /// malloc(3).

@@ -4,6 +4,8 @@
 //! What for: `dlsym` itself may call `calloc` (glibc before 2.34 does for its error buffer), so its first calls are
 //! served from the reserve. What comes from it is never given back.
 //! What not: counting.
+//!
+//! Each function's word is exported: in a process that ran before we came the collector writes it (`attached`).
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::marker::PhantomData;
@@ -72,32 +74,46 @@ pub type Unmap = unsafe extern "C" fn(*mut c_void, usize) -> c_int;
 pub type Remap = unsafe extern "C" fn(*mut c_void, usize, usize, c_int, *mut c_void) -> *mut c_void;
 
 /// `malloc`.
+#[unsafe(export_name = "fathom_real_malloc")]
 pub static MALLOC: Real<Allocate> = Real::new();
 /// `calloc`.
+#[unsafe(export_name = "fathom_real_calloc")]
 pub static CALLOC: Real<AllocateTwo> = Real::new();
 /// `realloc`.
+#[unsafe(export_name = "fathom_real_realloc")]
 pub static REALLOC: Real<Reallocate> = Real::new();
 /// `free`.
+#[unsafe(export_name = "fathom_real_free")]
 pub static FREE: Real<Free> = Real::new();
 /// `posix_memalign`.
+#[unsafe(export_name = "fathom_real_posix_memalign")]
 pub static POSIX_MEMALIGN: Real<AllocateInto> = Real::new();
 /// `aligned_alloc`.
+#[unsafe(export_name = "fathom_real_aligned_alloc")]
 pub static ALIGNED_ALLOC: Real<AllocateTwo> = Real::new();
 /// `memalign`.
+#[unsafe(export_name = "fathom_real_memalign")]
 pub static MEMALIGN: Real<AllocateTwo> = Real::new();
 /// `valloc`.
+#[unsafe(export_name = "fathom_real_valloc")]
 pub static VALLOC: Real<Allocate> = Real::new();
 /// `pvalloc`.
+#[unsafe(export_name = "fathom_real_pvalloc")]
 pub static PVALLOC: Real<Allocate> = Real::new();
 /// `mmap`.
+#[unsafe(export_name = "fathom_real_mmap")]
 pub static MMAP: Real<Map> = Real::new();
 /// `mmap64`.
+#[unsafe(export_name = "fathom_real_mmap64")]
 pub static MMAP64: Real<Map> = Real::new();
 /// `munmap`.
+#[unsafe(export_name = "fathom_real_munmap")]
 pub static MUNMAP: Real<Unmap> = Real::new();
 /// `mremap`.
+#[unsafe(export_name = "fathom_real_mremap")]
 pub static MREMAP: Real<Remap> = Real::new();
 
+#[unsafe(export_name = "fathom_real_dlclose")]
 static DLCLOSE: Real<Close> = Real::new();
 
 /// `dlclose`; looked for when it is called: before glibc 2.34 it stands in a library that may come late.

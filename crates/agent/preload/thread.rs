@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 
 use super::heap;
 
-use super::{exact, heap_exact, kernel, libc, real, thread_id};
+use super::{attached, exact, heap_exact, kernel, libc, real, thread_id};
 
 /// The agent's state of one thread. All zero until then.
 #[repr(C, align(64))]
@@ -175,10 +175,8 @@ pub fn make_ready(thread: *mut Thread) -> bool {
     let thread = unsafe { &mut *thread };
     if thread.busy != 0 {
         // A signal handler while this thread takes its slot may use the allocator and is not counted.
-        if real::MALLOC.get().is_none() || STARTED.load(Ordering::Acquire) != READY {
-            return false;
-        }
-        return true;
+        let found = attached::header().is_some() || STARTED.load(Ordering::Acquire) == READY;
+        return found && real::MALLOC.get().is_some();
     }
     thread.busy = 1;
     start_process(control_block(thread));
@@ -205,8 +203,10 @@ const READY: u32 = 2;
 fn start_process(block: usize) {
     match STARTED.compare_exchange(0, STARTING, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
-            real::find_all();
-            thread_id::find(block);
+            if attached::header().is_none() {
+                real::find_all();
+                thread_id::find(block);
+            }
             let page = kernel::page_wiped_on_fork();
             // Without such a page a child could not be told from its parent: then nothing is counted.
             if !page.is_null() {
@@ -232,7 +232,7 @@ fn join_collector(inherited: i64) {
     exact::end();
     // A forked child has its parent's mapping of it.
     let kept = HEADER.swap(core::ptr::null_mut(), Ordering::AcqRel);
-    let header = if kept.is_null() { map_shared() } else { kept };
+    let header = if kept.is_null() { shared_memory() } else { kept };
     if header.is_null() {
         return;
     }
@@ -260,6 +260,18 @@ fn join_collector(inherited: i64) {
     PROCESS.store(position as usize, Ordering::Relaxed);
     exact::begin(header, position as usize, WITH_REGIONS.load(Ordering::Relaxed) != 0);
     HEADER.store(header, Ordering::Release);
+}
+
+/// The shared memory; null when there is none.
+fn shared_memory() -> *mut u8 {
+    match attached::header() {
+        Some(header) => {
+            // The collector mapped as much as the mode needs.
+            WITH_REGIONS.store(1, Ordering::Relaxed);
+            header
+        }
+        None => map_shared(),
+    }
 }
 
 /// Maps the shared memory that the environment names; null when there is none.

@@ -12,7 +12,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::libc;
 
-/// Offset of the number in the control block; 0 when not known.
+/// Offset of the number in the control block; 0 when not known. Exported for the collector (`attached`).
+#[unsafe(export_name = "fathom_thread_id")]
 static OFFSET: AtomicUsize = AtomicUsize::new(0);
 /// Control blocks are smaller: 2304 bytes in glibc 2.36.
 const MOST_BYTES: usize = 4096;

@@ -127,6 +127,26 @@ impl Registers {
         self.0.orig_rax = u64::MAX;
     }
 
+    /// What ends with EINTR because its thread was stopped, though it would otherwise wait without a limit (epoll_wait(2),
+    /// with a negative or no time limit), is told to the kernel as a call to restart unless a signal has a handler: so it
+    /// ends as if there had been no stop. Returns whether it was such a call.
+    pub fn keep_waiting(&mut self) -> bool {
+        // include/uapi/asm-generic/errno-base.h, include/linux/errno.h
+        const INTERRUPTED: i64 = -4;
+        const RESTART_NO_HANDLER: i64 = -514;
+        // epoll_wait, epoll_pwait, epoll_pwait2 (arch/x86/entry/syscalls/syscall_64.tbl)
+        let endless = match self.0.orig_rax {
+            232 | 281 => (self.0.r10 as u32).cast_signed() < 0,
+            441 => self.0.r10 == 0,
+            _ => false,
+        };
+        let was_cut_short = endless && self.0.rax.cast_signed() == INTERRUPTED;
+        if was_cut_short {
+            self.0.rax = RESTART_NO_HANDLER.cast_unsigned();
+        }
+        was_cut_short
+    }
+
     /// Brings a thread that was interrupted in a system call back in front of it, as the kernel would do to restart it
     /// (arch/x86/kernel/signal.c, arch_do_signal_or_restart). False when the call has returned something else.
     pub fn undo_system_call(&mut self) -> bool {

@@ -1,0 +1,50 @@
+//! What the collector writes when it brings this library into a process that runs already.
+//!
+//! What for: no dynamic linker loads the library there, and nothing of it is looked up by the process: the collector maps
+//! the segments, relocates them (`collect::heap::attach`), writes these words and those of `real` and `thread_id`, and only
+//! then leads calls of the program here, by words that it changes one byte at a time. What not: how (`burst::guest`).
+//!
+//! Rules of this mode: nothing comes from the reserve, because after we were left the allocator gets every block back; the
+//! dynamic linker does not know this library, so `dlsym` must not be called from it. What it needs of the C library is
+//! called by address. `memcpy` and `memset` have several implementations there, chosen when a library is loaded; so the
+//! library has its own for this mode.
+
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+/// Where the shared memory is mapped; null when the library was preloaded.
+#[unsafe(export_name = "fathom_header")]
+static HEADER: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The shared memory that the collector mapped; `None` when the library was preloaded.
+#[inline(always)]
+pub fn header() -> Option<*mut u8> {
+    let header = HEADER.load(Ordering::Acquire);
+    (!header.is_null()).then_some(header)
+}
+
+/// memcpy(3).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fathom_memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
+    core::arch::naked_asm!("mov rax, rdi", "mov rcx, rdx", "rep movsb", "ret")
+}
+
+/// memset(3).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fathom_memset(to: *mut u8, byte: i32, bytes: usize) -> *mut u8 {
+    core::arch::naked_asm!(
+        "mov r8, rdi",
+        "mov eax, esi",
+        "mov rcx, rdx",
+        "rep stosb",
+        "mov rax, r8",
+        "ret"
+    )
+}
