@@ -13,6 +13,7 @@
 //!   program   per process: code_map (what may be translated), space (shared memory), cache (blocks)
 //!   visit     seize, stop, let go; remote_call: system calls of the program on our behalf
 //!   run       one burst: enter, answer stops, give the native state back
+//! guest     (with borrow) a library and shared memory brought into a process, for the heap of one that is attached to
 //! whereabouts  where a thread in translated code natively is, for samplers
 //! drain     records -> facts, in a thread of low priority
 //! ```
@@ -30,10 +31,12 @@
 
 #![forbid(unsafe_code)]
 
+mod borrow;
 mod budget;
 mod cache;
 mod code_map;
 mod drain;
+mod guest;
 mod picker;
 mod program;
 mod refused;
@@ -47,6 +50,7 @@ mod whereabouts;
 mod worker;
 
 pub use cache::{NewBlock, Piece};
+pub use guest::{Guest, NotBrought, Segment, Wanted, bring};
 pub use refused::Refused;
 pub use tracer::{Cost, Observation, Options, Tracer};
 pub use whereabouts::{Whereabouts, is_our_mapping};

@@ -256,7 +256,7 @@ impl Program {
 }
 
 /// Lets a thread go that made calls for us, however that ended.
-fn end(visit: Visit<'_>, made: &Result<(), CallError>) {
+pub fn end(visit: Visit<'_>, made: &Result<(), CallError>) {
     match made {
         Ok(()) | Err(CallError::Refused | CallError::Trace) => {
             visit.leave(0);
@@ -270,7 +270,7 @@ fn end(visit: Visit<'_>, made: &Result<(), CallError>) {
 }
 
 /// What `/proc/PID/status` says against tracing a process.
-fn may_be_traced(pid: Pid) -> Result<(), Refused> {
+pub fn may_be_traced(pid: Pid) -> Result<(), Refused> {
     let status = status_of(pid, Tid(pid.0));
     if status.is_empty() {
         return Err(Refused::NotRunning);

@@ -157,6 +157,11 @@ impl<'a> Visit<'a> {
             watch.let_go(tid, 0);
             return Err(Refused::NotRunning);
         };
+        // At once: if we died now, the call would be cut short.
+        if blocked == Blocked::InFrontOfCall && native.keep_waiting() && native.set(tid).is_err() {
+            watch.let_go(tid, 0);
+            return Err(Refused::NotRunning);
+        }
         let in_call = native.in_system_call().then_some(native);
         if in_call.is_some() && !(blocked == Blocked::InFrontOfCall && native.undo_system_call()) {
             watch.let_go(tid, 0);
@@ -192,11 +197,33 @@ impl<'a> Visit<'a> {
     /// Lets the thread go on in its native state, with a signal that it was stopped for.
     pub fn leave(mut self, signal: i32) -> Nanos {
         self.left = true;
-        // With a signal the kernel decides, as always, whether the call goes on or ends with EINTR.
-        let registers = self.in_call.filter(|_| signal != 0).unwrap_or(self.native);
-        let _ = registers.set(self.tid);
-        self.watch.let_go(self.tid, signal);
+        match self.in_call {
+            Some(in_call) if signal == 0 => self.leave_in_call(&in_call),
+            // With a signal the kernel decides, as always, whether the call goes on or ends with EINTR.
+            in_call => {
+                let _ = in_call.unwrap_or(self.native).set(self.tid);
+                self.watch.let_go(self.tid, signal);
+            }
+        }
         elapsed(self.asked)
+    }
+
+    /// Has the kernel decide whether the call goes on or ends with EINTR, as it does where nobody traces: a signal may have
+    /// come that nobody was told of yet. It decides on its way out of a stop for signals (get_signal in kernel/signal.c,
+    /// then arch_do_signal_or_restart), so the thread is brought there once more. Asked for the stop before it gets its
+    /// registers: if we die in between, the kernel still comes by there.
+    fn leave_in_call(&self, in_call: &Registers) {
+        let (tid, alarm) = (self.tid, &self.watch.alarm);
+        let stopped = trace::interrupt(tid)
+            .and_then(|()| in_call.set(tid))
+            .and_then(|()| trace::resume(tid, 0))
+            .and_then(|()| alarm.wait(tid, PATIENCE));
+        match stopped {
+            Ok(Happened::Stopped(stop)) => self.watch.let_go(tid, signal_of(stop)),
+            Ok(Happened::Ended) => reap(tid),
+            Ok(Happened::Nothing) => self.watch.late.borrow_mut().push(tid),
+            Err(_) => self.watch.let_go(tid, 0),
+        }
     }
 
     /// The thread is gone, or will be at once.
