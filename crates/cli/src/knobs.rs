@@ -35,7 +35,7 @@ pub const KNOBS: [Knob; 13] = [
     Knob { name: "mem-object-sampling", default: "524288", vtune: "", meaning: "mean bytes between two smaller blocks that get a call stack, 64 to 1e12" },
     Knob { name: "stacks", default: "sampled", vtune: "", meaning: "sampled, or all: a call stack for every heap block and for who frees it" },
     Knob { name: "collecting-mode", default: "auto", vtune: "collecting-mode", meaning: "auto, or hw-tracing, for which kernel tracepoints stand in (system-overview only)" },
-    Knob { name: "analyze-mem-objects", default: "true", vtune: "analyze-mem-objects", meaning: "true: record heap blocks (of a started program), mapped memory and variables, so that accesses lead to them (memory-access only)" },
+    Knob { name: "analyze-mem-objects", default: "true", vtune: "analyze-mem-objects", meaning: "true: record heap blocks (of a running process those from the attach on), mapped memory and variables, so that accesses lead to them (memory-access only)" },
     Knob { name: "dram-bandwidth-limits", default: "true", vtune: "dram-bandwidth-limits", meaning: "true: measure this machine once, after the first run (about 15 s, kept)" },
 ];
 

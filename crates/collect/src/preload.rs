@@ -21,6 +21,11 @@ pub fn obstacle(program: &Path) -> Option<&'static str> {
     FileMap::open(program).ok().and_then(|bytes| obstacle_in(&bytes))
 }
 
+/// Whether a library's file name is one of those.
+pub(crate) fn is_sanitizer(name: &[u8]) -> bool {
+    SANITIZERS.iter().any(|library| name.starts_with(library))
+}
+
 fn obstacle_in(bytes: &[u8]) -> Option<&'static str> {
     let elf = object::File::parse(bytes).ok()?;
     let section = |name| elf.section_by_name(name).and_then(|section| section.data().ok());
@@ -29,7 +34,7 @@ fn obstacle_in(bytes: &[u8]) -> Option<&'static str> {
         return Some("the program uses musl, and the library to preload needs glibc");
     }
     let mut names = section(".dynstr")?.split(|byte| *byte == 0);
-    names.any(|name| SANITIZERS.iter().any(|library| name.starts_with(library))).then_some(
+    names.any(is_sanitizer).then_some(
         "the program is built with a sanitizer, which tolerates no library in front of its own",
     )
 }

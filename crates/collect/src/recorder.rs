@@ -60,9 +60,10 @@ pub struct NewMapping<'a> {
     pub name: &'a str,
 }
 
-/// Whether a file is the library that we preload, by its name; a hash of its content follows there.
+/// Whether a file is the library that we preload, or bring into a process that runs, by its name; a hash of its content
+/// follows there.
 pub(crate) fn is_our_agent(path: &str) -> bool {
-    path.contains("/libfathom_agent-")
+    path.contains("/libfathom_agent-") || path.starts_with("/memfd:libfathom_agent-")
 }
 
 /// The state behind a recording.
@@ -79,6 +80,8 @@ pub struct Recorder<'s> {
     cache: UnwindCache,
     /// The library that we preloaded, once a process has it.
     agent: Option<ModuleId>,
+    /// The file of the library that was brought into a process, whose own copy has no path.
+    agent_file: Option<String>,
     /// Native addresses of threads that are in translated code.
     whereabouts: Option<Whereabouts>,
     frames: Vec<(ModuleId, FileOffset)>,
@@ -99,6 +102,7 @@ impl<'s> Recorder<'s> {
             threads: BTreeMap::new(),
             cache: UnwindCache::default(),
             agent: None,
+            agent_file: None,
             whereabouts: None,
             frames: Vec::new(),
             regions: None,
@@ -108,6 +112,11 @@ impl<'s> Recorder<'s> {
     /// Samples in translated code are from now on taken for samples of the code that was translated.
     pub fn follow_bursts(&mut self, whereabouts: Whereabouts) {
         self.whereabouts = Some(whereabouts);
+    }
+
+    /// A process has a copy of this file in memory as the agent.
+    pub fn expect_agent(&mut self, file: &std::path::Path) {
+        self.agent_file = file.to_str().map(str::to_owned);
     }
 
     /// Mapped memory is from now on recorded too.
@@ -335,8 +344,10 @@ impl<'s> Recorder<'s> {
         if burst::is_our_mapping(new.name) {
             return Ok(());
         }
-        let module = self.modules.of_mapping(pid, new.name, self.sink)?;
-        if is_our_agent(new.name) {
+        let agent = is_our_agent(new.name);
+        let name = self.agent_file.as_deref().filter(|_| agent).unwrap_or(new.name);
+        let module = self.modules.of_mapping(pid, name, self.sink)?;
+        if agent {
             self.agent = Some(module.id);
         }
         let space = self.spaces.entry(pid).or_default();

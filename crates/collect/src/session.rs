@@ -54,7 +54,7 @@ pub struct Options {
     pub best_method: SamplingMethod,
     /// How to take bursts beside sampling, if at all.
     pub bursts: Option<BurstOptions>,
-    /// What to record of the heap, if anything; only of programs that we start.
+    /// What to record of the heap, if anything.
     pub heap: Option<HeapOptions>,
     /// Follow every switch of a thread to and from a CPU.
     pub follow_waits: bool,
@@ -255,6 +255,8 @@ fn attach_here(
     let mut kernel = options.kernel.then(|| KernelTrace::start(&options.cpus, Some(&watched)));
     let faults_before = FaultCounts::of(pid);
     let time_before = process_cpu_time(pid);
+    // Before anything else traces the process's threads: one of them is borrowed.
+    let heap = options.heap.as_ref().map(|heap| Heap::attach(pid, heap));
     let start = process::monotonic();
     let (mut source, info, threads) = open_on_all_threads(pid, options)?;
     let usage_before = process::own_usage();
@@ -267,6 +269,9 @@ fn attach_here(
     let mut recorder = Recorder::new(sink);
     if options.regions {
         recorder.follow_regions();
+    }
+    if let Some(heap) = &options.heap {
+        recorder.expect_agent(&heap.agent);
     }
     let mut session = Session {
         source,
@@ -283,6 +288,10 @@ fn attach_here(
         kernel,
         checks: FirstChecks::begin(pid),
     };
+    match heap.transpose() {
+        Ok(heap) => session.heap = heap,
+        Err(why) => session.notes.push(format!("heap blocks were not recorded: {why}")),
+    }
     session.notes.extend(session.source.waits_note(options));
     session.start_bursts(&mut recorder);
     let children = children_of(pid, &threads);

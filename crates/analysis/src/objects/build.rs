@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use base::{AllocationId, Bytes, Nanos, Pid, RemoteAddr, Tid};
-use facts::{Region, RegionKind, ThreadEventKind};
+use facts::{Region, RegionKind, Target, ThreadEventKind};
 
 use super::sites::{asking_place, is_by_malloc, name_of};
 use super::{Entry, Layer, Object, ObjectId, ObjectKind, Objects, Space, weight};
@@ -155,17 +155,25 @@ impl Builder<'_> {
             RegionKind::Anonymous | RegionKind::Huge if by_malloc => self.small(region.pid),
             _ if !region.name.is_empty() => (ObjectKind::Mapping, region.name.clone()),
             _ if stack.is_some() => return self.site(ObjectKind::Mapping, stack),
+            _ if self.is_attached() && region.time == Nanos(0) => {
+                (ObjectKind::Unseen, "memory mapped before the attach".to_owned())
+            }
             _ => (ObjectKind::Unseen, "mapped memory, by whom was not seen".to_owned()),
         };
         self.object(Identity::Name(kind, name.clone()), || name)
     }
 
+    /// Whether the program ran before it was watched.
+    fn is_attached(&self) -> bool {
+        matches!(self.profile.recording.run.target, Some(Target::Attached { .. }))
+    }
+
     /// Heap memory outside of recorded blocks.
     fn small(&self, pid: Pid) -> (ObjectKind, String) {
-        let name = if self.with_agent.contains(&pid) {
-            "small heap blocks (not recorded)"
-        } else {
-            "heap blocks (none were recorded)"
+        let name = match (self.with_agent.contains(&pid), self.is_attached()) {
+            (true, true) => "heap blocks from before the attach, or small (not recorded)",
+            (true, false) => "small heap blocks (not recorded)",
+            (false, _) => "heap blocks (none were recorded)",
         };
         (ObjectKind::SmallBlocks, name.to_owned())
     }

@@ -59,11 +59,6 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
     };
     let what = match options.pid {
         Some(pid) if pid <= 0 => return Err(Failure::usage(format!("{pid} is not a process id"))),
-        Some(_) if analysis == Analysis::MemoryConsumption => {
-            return Err(Failure::usage(
-                "memory-consumption counts from a program's start: name the program after `--` instead of --pid",
-            ));
-        }
         Some(pid) => WhatToWatch::Process(Pid(pid)),
         None if options.system && analysis != Analysis::SystemOverview => {
             return Err(Failure::usage("--system goes with system-overview only"));
@@ -97,19 +92,22 @@ fn heap_options(settings: &Settings, regions: bool) -> std::io::Result<HeapOptio
 /// What to record of the heap: all that memory-consumption is about; beside bursts, what can be had.
 fn heap_of(
     analysis: Analysis,
+    what: &WhatToWatch,
     program: Option<&Path>,
     settings: &Settings,
     notes: &mut Vec<String>,
 ) -> Result<Option<HeapOptions>, Failure> {
     let beside_bursts = analysis == Analysis::MemoryAccess && settings.objects;
-    let Some(program) = program.filter(|_| beside_bursts) else {
-        let wanted =
-            (analysis == Analysis::MemoryConsumption).then(|| heap_options(settings, false));
-        return wanted.transpose().map_err(|error| {
+    let whole_machine = matches!(what, WhatToWatch::Machine);
+    if whole_machine || !(beside_bursts || analysis == Analysis::MemoryConsumption) {
+        return Ok(None);
+    }
+    if !beside_bursts {
+        return heap_options(settings, false).map(Some).map_err(|error| {
             Failure::new(CANNOT_MEASURE, anyhow::Error::new(error).context(NO_AGENT))
         });
-    };
-    if let Some(why) = collect::preload::obstacle(program) {
+    }
+    if let Some(why) = program.and_then(collect::preload::obstacle) {
         notes.push(format!("heap blocks were not recorded: {why}"));
         return Ok(None);
     }
@@ -220,7 +218,7 @@ fn collect_result(
         bursts: settings.bursts.filter(|_| analysis == Analysis::MemoryAccess),
         follow_waits: analysis == Analysis::Threading,
         kernel: analysis == Analysis::SystemOverview,
-        heap: heap_of(analysis, file.as_deref(), &settings, &mut run.notes)?,
+        heap: heap_of(analysis, &what, file.as_deref(), &settings, &mut run.notes)?,
         regions: analysis == Analysis::MemoryAccess && settings.objects,
         began,
     };

@@ -1,4 +1,4 @@
-//! The heap of a program that we start: what the preloaded agent writes becomes facts.
+//! The heap of a program: what the agent writes that is preloaded into it, or brought into it while it runs, becomes facts.
 //!
 //! What for: the shared memory and the environment by which the agent finds it (`crates/agent`), records with their
 //! stacks unwound, totals at the end.
@@ -8,6 +8,7 @@
 //! own heap figures and nothing else.
 
 mod aggregate;
+mod attach;
 mod clock;
 mod exact;
 mod merge;
@@ -28,6 +29,8 @@ use sys::{heap, heap_exact};
 
 use crate::address_space::CopiedStack;
 use crate::recorder::{Moment, Recorder, Told};
+use attach::Attached;
+pub use attach::NoHeap;
 use exact::{Context, Exact, Reader};
 use rings::{Drain, Happened, RawRecord};
 use totals::Totals;
@@ -59,6 +62,8 @@ const COUNT_INTERVAL: Nanos = Nanos(1_000_000_000);
 /// A heap under observation.
 pub struct Heap {
     drain: Drain,
+    /// Of a process that ran before.
+    attached: Option<Attached>,
     environment: Vec<(OsString, OsString)>,
     sample_every: Bytes,
     exact: Exact,
@@ -79,11 +84,33 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// Makes the shared memory and begins to read it.
+    /// Makes the shared memory for a program that we will start, and begins to read it.
     pub fn prepare(options: &HeapOptions) -> io::Result<Heap> {
+        let memory = SharedMemory::create(c"fathom-heap", memory_bytes(options))?;
+        let mut preload = options.agent.clone().into_os_string();
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+            preload.push(":");
+            preload.push(others);
+        }
+        let environment =
+            vec![("LD_PRELOAD".into(), preload), (heap::VARIABLE.into(), memory.path().into())];
+        Ok(Heap { environment, ..Heap::over(memory, options)? })
+    }
+
+    /// Brings the agent into a process that runs, and begins to read what it writes.
+    ///
+    /// # Errors
+    /// Why the process's heap will not be recorded; the process runs on as if nothing had been.
+    pub fn attach(pid: Pid, options: &HeapOptions) -> Result<Heap, NoHeap> {
+        let (mut attached, memory) = Attached::bring(pid, options, memory_bytes(options))?;
+        let mut heap = Heap::over(memory, options)?;
+        attached.look(Nanos(0));
+        heap.attached = Some(attached);
+        Ok(heap)
+    }
+
+    fn over(memory: SharedMemory, options: &HeapOptions) -> io::Result<Heap> {
         let exact = options.every_block.then(Reader::start);
-        let length = if exact.is_some() { heap_exact::TOTAL_BYTES } else { heap::TOTAL_BYTES };
-        let memory = SharedMemory::create(c"fathom-heap", length)?;
         memory.store_u64(heap::HEADER_LARGE_FROM, options.large_from.0);
         memory.store_u64(heap::HEADER_SAMPLE_EVERY, options.sample_every.0);
         memory.store_u64(heap::HEADER_STACK_BYTES, u64::from(options.stack_bytes));
@@ -96,16 +123,10 @@ impl Heap {
         let regions = options.regions && !options.every_block;
         memory.store_u64(heap::HEADER_REGIONS, u64::from(regions));
         memory.store_u64(heap::HEADER_MAGIC, heap::MAGIC);
-        let mut preload = options.agent.clone().into_os_string();
-        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-            preload.push(":");
-            preload.push(others);
-        }
-        let environment =
-            vec![("LD_PRELOAD".into(), preload), (heap::VARIABLE.into(), memory.path().into())];
         Ok(Heap {
             drain: Drain::start(memory, exact)?,
-            environment,
+            attached: None,
+            environment: Vec::new(),
             sample_every: options.sample_every,
             exact: Exact::default(),
             is_learning: false,
@@ -134,6 +155,9 @@ impl Heap {
         start: Nanos,
         recorder: &mut Recorder<'_>,
     ) -> Result<(), SinkError> {
+        if let Some(attached) = &mut self.attached {
+            attached.look(now);
+        }
         let new = self.drain.take();
         for record in &new {
             // Where the source announces no mappings, they are read, once per process.
@@ -195,6 +219,12 @@ impl Heap {
 
     /// Reads the rest. What the program does from here on is not seen.
     pub fn stop(&mut self) {
+        if let Some(attached) = &self.attached {
+            let memory = self.drain.memory();
+            let known = usize::try_from(memory.load_u64(heap::HEADER_PROCESSES).unwrap_or(0));
+            let known = known.unwrap_or(usize::MAX).min(heap::PROCESSES);
+            attached.put_back((0..known).map(|number| rings::pid(memory, number)));
+        }
         self.waiting.append(&mut self.drain.stop());
     }
 
@@ -209,8 +239,11 @@ impl Heap {
         recorder.lost(end, LostSource::Allocations, self.drain.lost())?;
         self.look_exactly(end, start, true, recorder)?;
         self.count(end, recorder)?;
-        let mut notes = Vec::new();
-        if self.totals.processes().next().is_none() {
+        let mut notes = self.attached.as_ref().map(Attached::notes).unwrap_or_default();
+        let nothing = self.totals.processes().next().is_none();
+        if nothing && self.attached.is_some() {
+            notes.push("no heap blocks were allocated while the process was watched".to_owned());
+        } else if nothing {
             notes.push(
                 "no heap blocks were seen: the program is linked statically, runs as another user, or unsets LD_PRELOAD"
                     .to_owned(),
@@ -296,7 +329,10 @@ impl Heap {
             Happened::Allocated { call, size, by_lot } => {
                 let id = AllocationId(self.next);
                 self.next = self.next.saturating_add(1);
-                self.live.insert(key, id);
+                if let Some(allocation) = self.live.insert(key, id) {
+                    // Freed by a call that is not seen: of a file that was left alone.
+                    recorder.push(Fact::Release(Release { time, allocation, tid, stack: None }))?;
+                }
                 recorder.push(Fact::Allocation(Allocation {
                     id,
                     time,
@@ -334,6 +370,11 @@ fn call(number: u32) -> AllocationCall {
         heap::CALL_PERSISTENT => AllocationCall::Persistent,
         _ => AllocationCall::Malloc,
     }
+}
+
+/// Bytes of shared memory that a mode needs.
+fn memory_bytes(options: &HeapOptions) -> usize {
+    if options.every_block { heap_exact::TOTAL_BYTES } else { heap::TOTAL_BYTES }
 }
 
 /// For `rings`, which reads them.

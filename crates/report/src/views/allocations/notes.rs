@@ -3,7 +3,7 @@
 use analysis::Key;
 use analysis::heap::{HeapRow, HeapTable, heap_sums, huge_pages, is_exact};
 use analysis::summary::huge_page_share;
-use facts::{HeapTotal, LostSource, Metric, Recording};
+use facts::{HeapTotal, LostSource, Metric, Recording, Target};
 
 use super::Request;
 use crate::text;
@@ -48,7 +48,12 @@ pub(super) fn of_processes(request: &Request<'_>) -> Vec<String> {
     }
     let unknown = sum(|total| total.unknown_frees);
     if unknown > 0 {
-        notes.push(format!("{unknown} frees were of blocks that nobody saw being allocated."));
+        notes.push(match recording.run.target {
+            Some(Target::Attached { .. }) => {
+                format!("{unknown} frees were of blocks from before the attach.")
+            }
+            _ => format!("{unknown} frees were of blocks that nobody saw being allocated."),
+        });
     }
     let forgotten = sum(|total| total.forgotten);
     if forgotten > 0 {
