@@ -240,7 +240,7 @@ fn programs_run_as_alone() {
     }
 }
 
-/// Of a process that ran before: what is mapped, its threads' stacks and its variables; no heap blocks.
+/// Of a process that ran before: what is mapped, its threads' stacks and its variables. Its heap: `attach_heap`.
 #[test]
 fn a_running_process_has_regions_stacks_and_variables() {
     if !perf_events_work() {
@@ -273,6 +273,7 @@ fn a_running_process_has_regions_stacks_and_variables() {
     let addresses_known = !recording.bursts.is_empty() || !recording.faults.is_empty();
     assert!(!addresses_known || recording.globals.iter().any(|global| global.name == "__environ"));
     assert!(recording.allocations.is_empty() && recording.heap_totals.is_empty());
+    assert!(recording.globals.iter().any(|global| global.name == "__environ"));
 }
 
 /// Whether a process has a child that executes a program of this name.
