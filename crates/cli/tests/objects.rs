@@ -272,8 +272,6 @@ fn a_running_process_has_regions_stacks_and_variables() {
     // Variables are named in processes of which addresses of data are known; on a busy machine there may be none.
     let addresses_known = !recording.bursts.is_empty() || !recording.faults.is_empty();
     assert!(!addresses_known || recording.globals.iter().any(|global| global.name == "__environ"));
-    assert!(recording.allocations.is_empty() && recording.heap_totals.is_empty());
-    assert!(recording.globals.iter().any(|global| global.name == "__environ"));
 }
 
 /// Whether a process has a child that executes a program of this name.
