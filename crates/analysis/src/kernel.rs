@@ -272,6 +272,15 @@ pub fn entry_time(profile: &Profile<'_>, row: &EntryRow) -> Metric {
     Metric::with_interval(Evidence::Sampled, value + own, "s", interval, faults.samples)
 }
 
+/// Time off the CPU of a row, which is known where its entries were timed.
+#[must_use]
+pub fn waited(time: Nanos, timeless: u64) -> Metric {
+    match timeless {
+        0 => Metric::counted(time.seconds(), "s"),
+        _ => Metric::unavailable("s", "counted, not timed: no tracing of the kernel here"),
+    }
+}
+
 /// The figures of a whole recording.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KernelFigures {
@@ -316,6 +325,6 @@ pub fn kernel_figures(profile: &Profile<'_>) -> KernelFigures {
         per_second: Metric::counted(total.count as f64 / seconds, "1/s"),
         time: entry_time(profile, &total),
         switches: Metric::counted(total.switches as f64, "count"),
-        ready: Metric::counted(total.ready.seconds(), "s"),
+        ready: waited(total.ready, total.timeless),
     }
 }

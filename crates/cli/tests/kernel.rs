@@ -94,12 +94,12 @@ fn page_faults_equal_the_kernels_own_count() {
     assert!(text.contains("Entries into the kernel"), "{text}");
 }
 
-/// What `/proc/interrupts` and `/proc/softirqs` count by now, all CPUs together, by the first word of the line.
+/// What `/proc/interrupts`, `softirqs` and `vmstat` count by now, all CPUs together, by the first word of the line.
 fn counted_by_proc(text: &str) -> BTreeMap<String, f64> {
     let line = |line: &str| {
-        let (name, counts) = line.split_once(':')?;
+        let (name, counts) = line.trim().split_once([':', ' '])?;
         let counts = counts.split_whitespace().map_while(|word| word.parse::<f64>().ok());
-        Some((name.trim().to_owned(), counts.sum()))
+        Some((name.to_owned(), counts.sum()))
     };
     text.lines().filter_map(line).collect()
 }
@@ -122,9 +122,9 @@ fn of_everybody(fathom: &Fathom) -> (BTreeMap<(String, String), f64>, f64) {
 /// The program reads the kernel's counts as it begins and as it ends, we before and after all: what was collected lies
 /// between these two differences.
 #[test]
-fn interrupts_of_everybody_are_between_two_looks_at_the_kernels_count() {
+fn entries_of_everybody_are_between_two_looks_at_the_kernels_count() {
     let fathom = fathom("kernel-interrupts");
-    let files = ["/proc/interrupts", "/proc/softirqs"];
+    let files = ["/proc/interrupts", "/proc/softirqs", "/proc/vmstat"];
     let now = || files.map(|file| std::fs::read_to_string(file).unwrap_or_default()).concat();
     let before = counted_by_proc(&now());
     let work = target("kernel_entries");
@@ -163,6 +163,10 @@ fn interrupts_of_everybody_are_between_two_looks_at_the_kernels_count() {
         assert!(ours <= outer + going_on, "{name}: {outer} between looks outside, {ours}");
         compared += u32::from(inner > 0.0);
     }
+    // The kernel also counts the pages that it makes without an exception, so there is no bound below.
+    let faults = counted.iter().filter(|((cause, _), _)| cause == "page fault");
+    let (faults, outer) = (faults.map(|(_, count)| count).sum(), grown(&before, &after, "pgfault"));
+    assert!((1.0..=outer + going_on).contains(&faults), "{faults} faults of {outer}");
     assert!(compared > 0, "a program that sleeps 300 times lets timers end");
 }
 

@@ -30,8 +30,7 @@ pub enum Source {
 /// above, the kernel thins them evenly. At some 5 microseconds each, unwinding included, 5 percent.
 const WAIT_STACK_RATE: u64 = 10_000;
 
-/// Looks at the end of a wait per second, thread and CPU, at the same price each: 1 percent. A wake by a thread of the
-/// program takes two.
+/// Looks at wakes per second, thread and CPU, at the same price each: 1 percent.
 const WAKE_RATE: u64 = 2000;
 
 impl Source {

@@ -53,8 +53,8 @@ pub struct Waker {
     pub stack: Option<StackId>,
 }
 
-/// Who ended a wait, or several alike that were shorter than a window: of the waits with that stack those whose end was
-/// looked at, which are all at moderate rates, else a sample.
+/// A thread of the program ended a wait, or several alike that were shorter than a window. Waits without such a row were
+/// ended by others: a timer, a device, another program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wake {
     /// As of [`Wait::time`].
@@ -69,12 +69,14 @@ pub struct Wake {
     pub object: Option<RemoteAddr>,
     /// As of [`Wait::stack`].
     pub stack: Option<StackId>,
-    /// Who ended it; `None`: nobody of the program, but a timer, a device, or another program.
+    /// Who ended it; `None`: an interrupt that came upon a thread of the program, so others.
     pub waker: Option<Waker>,
-    /// How many waits these are; 1 or more.
+    /// How many waits these stand for; 1 or more.
     pub wakes: u64,
     /// How long all of them took together.
     pub waited: Nanos,
+    /// How many of `wakes` were looked at; all at moderate rates.
+    pub seen: u64,
 }
 
 /// How long a thread ran within a window of time. There is none for windows in which it did not run.

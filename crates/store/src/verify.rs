@@ -223,7 +223,11 @@ pub const INVARIANTS: &[Invariant] = &[
         "entries into the kernel stand for something, in a bin that began within the run",
         kernel::entries_proper,
     ),
-    invariant("wakes-proper", "a row of wakes stands for at least one", threading::wakes_proper),
+    invariant(
+        "wakes-proper",
+        "a row of wakes stands for at least as many as were seen",
+        threading::wakes_proper,
+    ),
 ];
 
 /// Checks every invariant of a result.

@@ -299,7 +299,7 @@ fn wait(time: u64, waited: u64) -> Wait {
 fn wake(stack: u32) -> Wake {
     let Wait { time, span, pid, tid, object, stack: waited_at, waited, .. } = wait(100, 30);
     let waker = Some(Waker { pid, tid, stack: Some(StackId(stack)) });
-    Wake { time, span, pid, tid, object, stack: waited_at, waker, wakes: 1, waited }
+    Wake { time, span, pid, tid, object, stack: waited_at, waker, wakes: 1, waited, seen: 1 }
 }
 
 fn concurrency(running: u32, duration: u64) -> Concurrency {
@@ -428,6 +428,7 @@ const BREAKS: &[Break] = &[
     ("stacks-exist", |r| r.wakes[0] = wake(2)),
     ("times-within-run", |r| r.wakes[0].time = Nanos(9_971)),
     ("wakes-proper", |r| r.wakes[0].wakes = 0),
+    ("wakes-proper", |r| r.wakes[0].seen = 0),
     ("windows-add-up", |r| r.thread_times[0].running = Nanos(1001)),
     ("windows-add-up", |r| r.concurrency[0].duration = Nanos(99)),
     ("kernel-entries-proper", |r| r.kernel_entries.push(entry(0, 0))),

@@ -320,6 +320,7 @@ impl RecordingBuilder {
             waker: waker.map(|(tid, stack)| Waker { pid, tid: Tid(tid), stack }),
             wakes,
             waited: Nanos::from_seconds(waited),
+            seen: wakes,
         });
         self
     }

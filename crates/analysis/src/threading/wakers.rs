@@ -1,12 +1,13 @@
-//! Who ended waits: the time at each place divided like the waits there whose end was seen.
+//! Who ended waits: of the time at each place the parts that threads of the program were seen to end; the rest was ended
+//! by others.
 //!
 //! What not: which of a waker's acts it was; its innermost own function is mostly enough (the one that unlocks).
-//! Assumption: the ends that were seen are like those that were not. Where threads wake each other more often than the
-//! collector looks, a wake by a thread of the program had two chances to be seen, one by others one.
+//! Assumption: the waits with a stack, whose parts are known, are like those without.
 
 use std::collections::BTreeMap;
 
-use facts::Wake;
+use base::{Pid, RemoteAddr, StackId, Tid};
+use facts::{WaitKind, Wake};
 
 use super::{Reason, Threading, WaitPlace, WaitSum, reason, selected_share};
 use crate::profile::Profile;
@@ -21,7 +22,7 @@ pub enum WokenBy {
     Thread(ThreadIndex, Option<PlaceId>),
     /// Nobody of the program: a timer, a device, another program.
     Others,
-    /// It was not seen, or did not end within the recording.
+    /// It was not recorded, did not end within the recording, or the end of a thread did, which is not always seen.
     Unseen,
 }
 
@@ -35,47 +36,98 @@ pub fn by_waker(
     let seen = seen(profile, selection);
     let mut divided = Vec::with_capacity(threading.places.len());
     for (place, sum) in &threading.places {
-        let wakers = seen.get(place).into_iter().flatten();
-        let (time, wakes) =
-            wakers.clone().fold((0.0, 0.0), |all, (_, one)| (all.0 + one.0, all.1 + one.1));
-        if time <= 0.0 {
+        let Some(at) = seen.get(place).filter(|at| at.all.time > 0.0) else {
             divided.push((*place, WokenBy::Unseen, *sum));
+            continue;
+        };
+        let mut parts = at.wakers.clone();
+        let known = |of: fn(&Part) -> f64| parts.values().map(of).sum::<f64>();
+        // Thinned records stand for others, a few more or less than there were.
+        let all = Part {
+            time: at.all.time.max(known(|part| part.time)),
+            waits: at.all.waits.max(known(|part| part.waits)),
+        };
+        let rest = Part {
+            time: all.time - known(|part| part.time),
+            waits: all.waits - known(|part| part.waits),
+        };
+        let by_others =
+            if place.reason == Reason::Join { WokenBy::Unseen } else { WokenBy::Others };
+        if rest.time > all.time * 1e-9 {
+            parts.entry(by_others).or_default().add(&rest);
         }
-        for (waker, one) in wakers.filter(|_| time > 0.0) {
-            let part = WaitSum {
-                time: sum.time * one.0 / time,
-                waits: sum.waits * one.1 / wakes,
-                seen: one.1.round() as u64,
-            };
-            divided.push((*place, *waker, part));
+        for (waker, part) in parts {
+            let (time, waits) =
+                (sum.time * part.time / all.time, sum.waits * part.waits / all.waits.max(1.0));
+            divided.push((*place, waker, WaitSum { time, waits, seen: 0 }));
         }
     }
     divided
 }
 
-/// Time and number of the waits whose end was seen.
-type Seen = BTreeMap<WaitPlace, BTreeMap<WokenBy, (f64, f64)>>;
+#[derive(Clone, Copy, Default)]
+struct Part {
+    time: f64,
+    waits: f64,
+}
 
-fn seen(profile: &Profile<'_>, selection: &Selection) -> Seen {
-    let mut seen = Seen::new();
-    for wake in &profile.recording.wakes {
+impl Part {
+    fn add(&mut self, other: &Part) {
+        self.time += other.time;
+        self.waits += other.waits;
+    }
+}
+
+/// The waits at a place, and those of them that are known to have been ended by whom.
+#[derive(Default)]
+struct At {
+    all: Part,
+    wakers: BTreeMap<WokenBy, Part>,
+}
+
+fn seen(profile: &Profile<'_>, selection: &Selection) -> BTreeMap<WaitPlace, At> {
+    let mut seen: BTreeMap<WaitPlace, At> = BTreeMap::new();
+    let recording = profile.recording;
+    if recording.wakes.is_empty() {
+        return seen;
+    }
+    let end = profile.elapsed();
+    for wait in recording.waits.iter().filter(|wait| wait.kind == WaitKind::Blocked) {
+        let Some(place) = place_of(profile, (wait.pid, wait.tid, wait.stack, wait.object)) else {
+            continue;
+        };
+        let share = selected_share(selection, wait.time, wait.span);
+        let part = Part { time: wait.waited.0 as f64 * share, waits: wait.waits as f64 * share };
+        let at = seen.entry(place).or_default();
+        at.all.add(&part);
+        // A single one that lasts until the end was ended by nobody.
+        if wait.waits == 1 && wait.time + wait.span >= end {
+            at.wakers.entry(WokenBy::Unseen).or_default().add(&part);
+        }
+    }
+    for wake in &recording.wakes {
+        let Some(place) = place_of(profile, (wake.pid, wake.tid, wake.stack, wake.object)) else {
+            continue;
+        };
         let share = selected_share(selection, wake.time, wake.span);
-        let Some(place) = place_of(profile, wake).filter(|_| share > 0.0) else { continue };
-        let sum = seen.entry(place).or_default().entry(woken_by(profile, wake)).or_default();
-        sum.0 += wake.waited.0 as f64 * share;
-        sum.1 += wake.wakes as f64 * share;
+        let part = Part { time: wake.waited.0 as f64 * share, waits: wake.wakes as f64 * share };
+        let at = seen.entry(place).or_default();
+        at.wakers.entry(woken_by(profile, wake)).or_default().add(&part);
     }
     seen
 }
 
-fn place_of(profile: &Profile<'_>, wake: &Wake) -> Option<WaitPlace> {
-    let stack = wake.stack.and_then(|id| profile.stacks.find(id));
-    let reason: Reason = reason::reason(&profile.stacks, stack);
-    let object = wake.object.filter(|_| reason.has_object());
+/// Who waited at which stack and object.
+type Waiting = (Pid, Tid, Option<StackId>, Option<RemoteAddr>);
+
+fn place_of(profile: &Profile<'_>, (pid, tid, stack, object): Waiting) -> Option<WaitPlace> {
+    let stack = stack.and_then(|id| profile.stacks.find(id));
+    let reason = reason::reason(&profile.stacks, stack);
+    let object = object.filter(|_| reason.has_object());
     Some(WaitPlace {
-        thread: profile.threads.find(wake.pid, wake.tid)?,
+        thread: profile.threads.find(pid, tid)?,
         reason,
-        object: object.map(|at| (wake.pid, at)),
+        object: object.map(|at| (pid, at)),
         caller: reason::caller(&profile.stacks, stack),
         stack,
     })

@@ -41,7 +41,7 @@ pub struct Settings {
 }
 
 /// What a ring's record belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Stream {
     /// Clock samples.
     Clock,

@@ -14,7 +14,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use base::{CpuId, Nanos, Pid, Tid};
-use facts::{FaultKind, LostSource, SinkError, Waker};
+use facts::{LostSource, SinkError, Waker};
 
 pub use events::{ALL_THREADS, OpenError, Opened, Settings, Stream, Totals};
 use record::{Record, SampleRecord};
@@ -35,7 +35,7 @@ pub struct PerfSampler {
     malformed: u64,
     /// Lost records that the rings announced, of the clock and of faults.
     announced_lost: (u64, u64),
-    fault_periods: HashMap<(Tid, CpuId, FaultKind), u64>,
+    periods: HashMap<(Tid, CpuId, Stream), u64>,
     /// Follows switches, where they are wanted.
     switches: Option<SwitchTracker>,
     waking: Option<WakingTracepoint>,
@@ -86,7 +86,7 @@ impl PerfSampler {
             start: Nanos(0),
             malformed: 0,
             announced_lost: (0, 0),
-            fault_periods: HashMap::new(),
+            periods: HashMap::new(),
             switches: None,
             waking,
             kernel_chain: Vec::new(),
@@ -282,11 +282,8 @@ impl PerfSampler {
                 recorder.sampled(at, Nanos(sample.period), position)
             }
             Stream::Faults(kind) => {
-                let weight = fault_weight(
-                    &mut self.fault_periods,
-                    (sample.tid, sample.cpu, kind),
-                    sample.period,
-                );
+                let copy = (sample.tid, sample.cpu, stream);
+                let weight = weight(&mut self.periods, copy, sample.period);
                 recorder.faulted(at, kind, sample.address, weight, position)
             }
             Stream::Switches => {
@@ -308,22 +305,23 @@ impl PerfSampler {
                     let stack = recorder.stack_of(at, position)?;
                     Some(Waker { pid: sample.pid, tid: sample.tid, stack })
                 };
-                tracker.wakes(time, woken, waker);
+                let copy = (sample.tid, sample.cpu, stream);
+                tracker.wakes(time, woken, waker, weight(&mut self.periods, copy, sample.period));
                 Ok(())
             }
         }
     }
 }
 
-/// How many faults a record stands for. The kernel adapts the period of each inherited copy (one per thread and CPU)
+/// How many events a record at an adapted rate stands for. The kernel adapts the period of each inherited copy (one per thread and CPU)
 /// and reports, at the end of an interval, the period of the *next* one: `perf_swevent_set_period` counts with the old
 /// `last_period` and stores the new (kernel/events/core.c). So the weight is what the record before announced; the
 /// first interval of the first copy is one fault long. Where a timer tick finds the period more than eight times too long,
 /// the kernel cuts the running interval short (`perf_adjust_period`); how long it then was nobody says, and the next
 /// period, which is what the tick thought right, is the better guess.
-fn fault_weight(
-    announced: &mut HashMap<(Tid, CpuId, FaultKind), u64>,
-    copy: (Tid, CpuId, FaultKind),
+fn weight(
+    announced: &mut HashMap<(Tid, CpuId, Stream), u64>,
+    copy: (Tid, CpuId, Stream),
     next: u64,
 ) -> u64 {
     // Programs with endless short-lived threads must not grow this table for ever.
@@ -338,15 +336,17 @@ fn fault_weight(
 
 #[cfg(test)]
 mod tests {
+    use facts::FaultKind;
+
     use super::*;
 
     #[test]
     fn a_fault_record_weighs_what_the_one_before_announced() {
         let mut announced = HashMap::new();
-        let copy = (Tid(1), CpuId(0), FaultKind::Minor);
-        let weights = [1, 4, 16, 16].map(|period| fault_weight(&mut announced, copy, period));
+        let copy = (Tid(1), CpuId(0), Stream::Faults(FaultKind::Minor));
+        let weights = [1, 4, 16, 16].map(|period| weight(&mut announced, copy, period));
         assert_eq!(weights, [1, 1, 4, 16]);
-        let cut = [1000, 100, 100].map(|period| fault_weight(&mut announced, copy, period));
+        let cut = [1000, 100, 100].map(|period| weight(&mut announced, copy, period));
         assert_eq!(cut, [16, 100, 100]);
     }
 }

@@ -164,9 +164,9 @@ impl SwitchTracker {
             stack.map(|stack| (Some(stack), argument));
     }
 
-    /// A thread was woken, by nobody of the program if there is no waker.
-    pub fn wakes(&mut self, time: Nanos, woken: Tid, waker: Option<Waker>) {
-        self.wakers.wakes(time, woken, waker);
+    /// A thread was woken, by others if there is no waker; one of `weight` wakes.
+    pub fn wakes(&mut self, time: Nanos, woken: Tid, waker: Option<Waker>, weight: u64) {
+        self.wakers.wakes(time, woken, waker, weight);
     }
 
     /// A thread was switched.

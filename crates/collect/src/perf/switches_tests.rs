@@ -136,3 +136,50 @@ fn who_still_waits_at_the_end_has_waited_until_then() {
     assert_eq!(waits(&facts), [(7, WaitKind::Blocked, 0, 1, 30 * MS, None)]);
     assert_eq!(ran(&facts, TWO), 30 * MS);
 }
+
+#[test]
+fn a_wait_is_ended_by_who_woke_its_thread_since_it_began() {
+    let waker = |tid| Some(Waker { pid: PID, tid, stack: Some(StackId(5)) });
+    let facts = track(
+        |tracker, recorder| {
+            tracker.launched(PID);
+            let mut turn = |wait: (u64, u64), wake: (u64, Option<Waker>, u64)| {
+                tracker.leaves_with(PID, ONE, Some(StackId(3)), Some(RemoteAddr(0x40)));
+                let mut switch = |time, to, wakes: &[(u64, Option<Waker>, u64)]| {
+                    for (time, waker, weight) in wakes {
+                        tracker.wakes(Nanos(*time), ONE, *waker, *weight);
+                    }
+                    tracker.switched(Nanos(time), PID, ONE, to, recorder).unwrap();
+                };
+                let early: &[_] = if wake.0 < wait.0 { &[wake] } else { &[] };
+                let late: &[_] = if wake.0 < wait.0 { &[] } else { &[wake] };
+                switch(wait.0, Switch::Blocked, early);
+                switch(wait.1, Switch::In, late);
+            };
+            turn((1_000, 3_000), (2_500, waker(TWO), 1));
+            turn((5_000, 8_000), (7_000, waker(TWO), 4));
+            turn((10_000, 11_000), (10_500, None, 1));
+            // It was awake still as somebody woke it.
+            turn((20_000, 30_000), (19_000, waker(TWO), 1));
+            // As long as a window.
+            turn((40_000, 40 * MS), (39 * MS, waker(ONE), 1));
+        },
+        50 * MS,
+    );
+    let row = |fact: &Fact| match fact {
+        Fact::Wake(wake) => {
+            assert_eq!((wake.stack, wake.object), (Some(StackId(3)), Some(RemoteAddr(0x40))));
+            let waker = wake.waker.map(|waker| waker.tid.0);
+            Some((waker, wake.time.0, wake.wakes, wake.waited.0, wake.seen))
+        }
+        _ => None,
+    };
+    let mut wakes: Vec<_> = facts.iter().filter_map(row).collect();
+    wakes.sort_unstable();
+    let expected = [
+        (None, 0, 1, 1_000, 1),
+        (Some(7), 40_000, 1, 40 * MS - 40_000, 1),
+        (Some(8), 0, 5, 14_000, 2),
+    ];
+    assert_eq!(wakes, expected);
+}

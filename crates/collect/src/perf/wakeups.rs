@@ -1,12 +1,11 @@
 //! Who ended a wait: the thread that ran as the kernel was asked to wake another one.
 //!
 //! What for: records of the tracepoint `sched:sched_waking`, matched with the end of the wait that follows.
-//! What not: waits of which nobody saw the end: records may be thinned or lost.
+//! What not: wakes by others than the program's threads, for events follow those; nor, from Linux 6.16 on, by the end of a
+//! thread, whose events are closed before it tells who joins it (`do_exit`, kernel/exit.c).
 //!
-//! The kernel gives a record to the events of the thread that wakes, and to those of the one that is woken
-//! (`perf_tp_event`, kernel/events/core.c): so wakes by others than the program are seen too, and its own twice, which
-//! does no harm, for a wait ends once. What an interrupt wakes (a timer, a device) is not the work of the thread that it
-//! came upon.
+//! Where threads wake each other often, the kernel thins the records, and each stands for several. What an interrupt wakes
+//! (a timer, a device) is not the work of the thread that it came upon.
 //! Assumption: the record names threads by the numbers of the first pid name space; in another one it is not used.
 
 use std::collections::{BTreeMap, HashMap};
@@ -64,20 +63,36 @@ fn parse_format(text: &str) -> Option<WakingTracepoint> {
     Some(WakingTracepoint { id, flags, woken: offset("pid_t pid", "size:4")? })
 }
 
+/// What ended a wait, and for how many like it that stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Woken {
+    time: Nanos,
+    waker: Option<Waker>,
+    weight: u64,
+}
+
+/// Wakes and the time waited before them, weighted, and how many were seen.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    wakes: u64,
+    waited: Nanos,
+    seen: u64,
+}
+
 /// Waits that are added up: of one thread at one place, ended by one thread at one place.
 type Alike = (Pid, Tid, Place, Option<Waker>);
 
 /// Wakes that no wait ended with yet, and those of this window.
 #[derive(Debug, Default)]
 pub struct Wakers {
-    woken: HashMap<Tid, (Nanos, Option<Waker>)>,
-    sums: BTreeMap<Alike, (u64, Nanos)>,
+    woken: HashMap<Tid, Woken>,
+    sums: BTreeMap<Alike, Sum>,
 }
 
 impl Wakers {
-    /// A thread is woken; by nobody of the program if there is no waker.
-    pub fn wakes(&mut self, time: Nanos, woken: Tid, waker: Option<Waker>) {
-        self.woken.insert(woken, (time, waker));
+    /// A thread is woken; by others if there is no waker. Stands for `weight` wakes of that waker.
+    pub fn wakes(&mut self, time: Nanos, woken: Tid, waker: Option<Waker>, weight: u64) {
+        self.woken.insert(woken, Woken { time, waker, weight });
     }
 
     /// A wait ended: if it was seen by whom, that is added up, or told if it was as long as a window.
@@ -89,19 +104,19 @@ impl Wakers {
         window: Nanos,
         recorder: &mut Recorder<'_>,
     ) -> Result<(), SinkError> {
-        let Some((time, waker)) = self.woken.remove(&tid) else { return Ok(()) };
+        let Some(Woken { time, waker, weight }) = self.woken.remove(&tid) else { return Ok(()) };
         // One that found its thread awake still ended nothing.
         if time < since {
             return Ok(());
         }
-        let (alike, waited) = ((pid, tid, place, waker), until - since);
-        if waited >= window {
-            return recorder.push(Fact::Wake(wake(alike, (since, waited), (1, waited))));
-        }
-        let sum = self.sums.entry(alike).or_default();
-        sum.0 += 1;
-        sum.1 += waited;
-        Ok(())
+        let (alike, length) = ((pid, tid, place, waker), until - since);
+        let mut long = Sum::default();
+        let is_long = length >= window;
+        let sum = if is_long { &mut long } else { self.sums.entry(alike).or_default() };
+        sum.wakes += weight;
+        sum.waited += Nanos(length.0.saturating_mul(weight));
+        sum.seen += 1;
+        if is_long { recorder.push(Fact::Wake(wake(alike, (since, length), long))) } else { Ok(()) }
     }
 
     /// Tells the sums of a window; returns how many.
@@ -110,7 +125,7 @@ impl Wakers {
         window: (Nanos, Nanos),
         recorder: &mut Recorder<'_>,
     ) -> Result<u64, SinkError> {
-        self.woken.retain(|_, (time, _)| *time + FORGOTTEN >= window.0);
+        self.woken.retain(|_, woken| woken.time + FORGOTTEN >= window.0);
         let sums = std::mem::take(&mut self.sums);
         let rows = sums.len() as u64;
         sums.into_iter()
@@ -127,9 +142,9 @@ impl Wakers {
 fn wake(
     (pid, tid, (stack, object), waker): Alike,
     (time, span): (Nanos, Nanos),
-    (wakes, waited): (u64, Nanos),
+    Sum { wakes, waited, seen }: Sum,
 ) -> Wake {
-    Wake { time, span, pid, tid, object, stack, waker, wakes, waited }
+    Wake { time, span, pid, tid, object, stack, waker, wakes, waited, seen }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use analysis::Key;
 use analysis::kernel::{
     EntryRow, EntryTable, counts_together, entry_table, entry_time, observes_machine,
-    only_of_machine,
+    only_of_machine, waited,
 };
 use base::{Pid, Tid};
 use facts::{KernelCause, LostSource, Metric};
@@ -186,8 +186,8 @@ fn figures(request: &Request<'_>, row: &EntryRow, bin: Option<f64>) -> [Cell; 7]
         Cell::metric(rate),
         Cell::metric(time),
         Cell::metric(mean),
-        Cell::metric(Metric::counted(blocked.seconds(), "s")),
-        Cell::metric(Metric::counted(row.ready.seconds(), "s")),
+        Cell::metric(waited(blocked, row.timeless)),
+        Cell::metric(waited(row.ready, row.timeless)),
         Cell::metric(Metric::counted(row.switches as f64, "count")),
     ]
 }

@@ -12,7 +12,7 @@ use facts::{Evidence, Metric};
 use super::Request;
 use super::columns::{figure, missing, name};
 use super::thread_states::wait_time;
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, Column, Look, Table};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct RowKey {
@@ -36,7 +36,9 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
     let by = |key| request.options.group.contains(&key);
     let (by_thread, by_stack, by_whom) = (by(Key::Thread), by(Key::CallStack), by(Key::Waker));
     let found = threading(profile, request.selection);
-    let total = found.total();
+    let mut total = found.total();
+    // What wakers ended is an estimate where their wakes were thinned.
+    total.exact &= !by_whom || profile.recording.wakes.iter().all(|wake| wake.seen == wake.wakes);
     let paths = profile.stacks.call_paths();
     let mut sums: BTreeMap<RowKey, Row> = BTreeMap::new();
     for (place, waker, sum) in by_waker(profile, request.selection, &found) {
@@ -57,44 +59,7 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
     }
     let mut rows: Vec<(RowKey, Row)> = sums.into_iter().collect();
     rows.sort_by(|a, b| b.1.sum.time.total_cmp(&a.1.sum.time));
-    let mut columns = vec![
-        name("reason", "Reason"),
-        name("object", "Object"),
-        name("function", "Called from"),
-        name("file", "File"),
-        name("line", "Line"),
-    ];
-    let mut looks = vec![
-        (Look::Time("wait_time"), "waited"),
-        (Look::Percent("wait_percent"), "of life %"),
-        (Look::Count("waits"), "waits"),
-        (Look::Time("mean_wait"), "mean"),
-        (Look::Text("reason"), "reason"),
-        (Look::Text("object"), "object"),
-    ];
-    let wakers = !profile.recording.wakes.is_empty();
-    if !by_stack {
-        looks.push((Look::Function("function", None), "called from"));
-    }
-    // Beside more names there is no room for it.
-    if !(by_stack || by_thread || by_whom || wakers) {
-        looks.push((Look::Place, "source"));
-    }
-    if by_thread {
-        columns.push(name("thread", "Thread"));
-        looks.push((Look::Text("thread"), "thread"));
-    }
-    if by_stack {
-        columns.push(name("stack", "Call stack"));
-        looks.push((Look::Stack("stack"), "call stack"));
-    }
-    columns.extend([name("waker", "Ended by"), name("waker_function", "Ended in")]);
-    if wakers && !by_stack {
-        if by_whom {
-            looks.push((Look::Text("waker"), "ended by"));
-        }
-        looks.push((Look::Text("waker_function"), if by_whom { "in" } else { "mostly ended in" }));
-    }
+    let (mut columns, looks) = headings(request);
     let keys = columns.len();
     columns.extend([
         figure("wait_time", "Waited", "s"),
@@ -139,6 +104,53 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
         empty,
     };
     table.limited(request.options.limit)
+}
+
+/// The columns of names, and what of everything is shown in text.
+fn headings(request: &Request<'_>) -> (Vec<Column>, Vec<(Look, &'static str)>) {
+    let by = |key| request.options.group.contains(&key);
+    let (by_thread, by_stack, by_whom) = (by(Key::Thread), by(Key::CallStack), by(Key::Waker));
+    let mut columns = vec![
+        name("reason", "Reason"),
+        name("object", "Object"),
+        name("function", "Called from"),
+        name("file", "File"),
+        name("line", "Line"),
+    ];
+    let mut looks = vec![
+        (Look::Time("wait_time"), "waited"),
+        (Look::Percent("wait_percent"), "of life %"),
+        (Look::Count("waits"), "waits"),
+        (Look::Time("mean_wait"), "mean"),
+        (Look::Text("reason"), "reason"),
+        (Look::Text("object"), "object"),
+    ];
+    let wakers = !request.profile.recording.wakes.is_empty();
+    if !by_stack {
+        looks.push((Look::Function("function", None), "called from"));
+    }
+    // Beside more names there is no room for it.
+    if !(by_stack || by_thread || by_whom || wakers) {
+        looks.push((Look::Place, "source"));
+    }
+    if by_thread {
+        columns.push(name("thread", "Thread"));
+        looks.push((Look::Text("thread"), "thread"));
+    }
+    if by_stack {
+        columns.push(name("stack", "Call stack"));
+    }
+    columns.extend([name("waker", "Ended by"), name("waker_function", "Ended in")]);
+    if by_whom {
+        looks.extend([(Look::Text("waker"), "ended by"), (Look::Text("waker_function"), "in")]);
+    } else if wakers && !by_stack {
+        looks.push((Look::Text("waker_function"), "mostly ended in"));
+    }
+    // A stack takes several lines, so it comes last.
+    if by_stack {
+        looks.push((Look::Stack("stack"), "call stack"));
+    }
+    (columns, looks)
 }
 
 fn is_kernel(request: &Request<'_>, function: FunctionId) -> bool {

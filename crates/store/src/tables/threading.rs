@@ -151,6 +151,7 @@ impl Row for Wake {
         Column::nullable("waker_stack", ColumnKind::U32),
         number("wakes"),
         number("waited_ns"),
+        number("seen"),
     ];
 
     fn put<S: RowSink>(&self, row: &mut S) {
@@ -165,6 +166,7 @@ impl Row for Wake {
         row.optional_u32(self.waker.and_then(|waker| waker.stack).map(|stack| stack.0));
         row.cell(Cell::U64(self.wakes));
         row.cell(Cell::U64(self.waited.0));
+        row.cell(Cell::U64(self.seen));
     }
 
     fn take<S: RowSource>(row: &mut S) -> Result<Wake, RowError> {
@@ -182,6 +184,7 @@ impl Row for Wake {
             },
             wakes: row.u64()?,
             waited: Nanos(row.u64()?),
+            seen: row.u64()?,
         })
     }
 }

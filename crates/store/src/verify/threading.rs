@@ -54,9 +54,14 @@ pub(super) fn stacks_of_wakes(
     })
 }
 
-/// A row of wakes stands for some.
+/// A row of wakes stands for some, all of them or a part seen.
 pub(super) fn wakes_proper(subject: &Subject<'_>, report: &mut Report) {
-    for wake in subject.recording.wakes.iter().filter(|wake| wake.wakes == 0) {
-        report.add(|| format!("thread {} was woken no times at {} ns", wake.tid, wake.time.0));
+    for wake in &subject.recording.wakes {
+        if wake.seen == 0 || wake.seen > wake.wakes {
+            report.add(|| {
+                let (seen, wakes, at) = (wake.seen, wake.wakes, wake.time.0);
+                format!("thread {} was seen woken {seen} times of {wakes} at {at} ns", wake.tid)
+            });
+        }
     }
 }

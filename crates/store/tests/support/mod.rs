@@ -308,7 +308,7 @@ fn threading() -> Vec<Fact> {
         let waker = (window % 3 > 0).then_some(Waker { pid, tid: Tid(8), stack: wait.stack });
         let (object, stack, waited) = (wait.object, wait.stack, wait.waited);
         let wakes = window + 1;
-        let wake = Wake { time, span, pid, tid, object, stack, waker, wakes, waited };
+        let wake = Wake { time, span, pid, tid, object, stack, waker, wakes, waited, seen: 1 };
         facts.push(Fact::Wake(wake));
         let (kind, object, stack) = (WaitKind::Preempted, None, None);
         facts.push(Fact::Wait(Wait { kind, object, stack, waits: 1, waited: Nanos(5), ..wait }));
