@@ -34,11 +34,13 @@ struct Tree {
 }
 
 impl Tree {
-    fn stack(&mut self, module: ModuleId, of: u64) -> StackId {
+    /// `site`: the innermost frame is one of its own, as where memory is asked for.
+    fn stack(&mut self, module: ModuleId, of: u64, site: bool) -> StackId {
         let mut parent = None;
         let mut node = StackId(0);
         for level in (0..DEPTH).rev() {
-            let offset = FileOffset(mixed((of >> level) + (level << 32)) % CODES * 16);
+            let shared = mixed((of >> level) + (level << 32)) % CODES;
+            let offset = FileOffset(if site && level == 0 { CODES + of } else { shared } * 16);
             let nodes = &mut self.nodes;
             node = *self.known.entry((parent, offset)).or_insert_with(|| {
                 let id = StackId(nodes.len() as u32);
@@ -59,13 +61,16 @@ fn recording() -> Recording {
         let file = format!("/src/file_{}.cc", at % 300);
         builder.code(module, at * 16, &[(&name, &file, 10 + (at % 900) as u32)]);
     }
+    for site in 0..BLOCKS {
+        let name = format!("namespace_{}::make_{site}", site % 40);
+        builder.code(module, (CODES + site) * 16, &[(&name, "/src/make.cc", 10 + site as u32)]);
+    }
     for thread in 0..THREADS {
         builder.thread(100, 100 + thread, "large", 0.0, 160.0);
     }
     let mut tree = Tree::default();
-    let mut stack = |of| tree.stack(module, of);
-    let stacks: Vec<StackId> = (0..STACKS).map(&mut stack).collect();
-    let sites: Vec<StackId> = (STACKS..STACKS + BLOCKS).map(&mut stack).collect();
+    let stacks: Vec<StackId> = (0..STACKS).map(|of| tree.stack(module, of, false)).collect();
+    let sites: Vec<StackId> = (0..BLOCKS).map(|of| tree.stack(module, of, true)).collect();
     accesses(&mut builder, module);
     let mut recording = {
         builder.counter(CounterKind::TaskClock, SAMPLES * 1_000_000);
