@@ -15,7 +15,7 @@ step("what is gone is said above every view", async () => {
   assert.ok((await alert.textContent()).includes(word));
   for (const name of await page.getByRole("tab").allTextContents()) {
     await tab(name);
-    await view.locator("> *").first().waitFor();
+    await view.locator(":scope > *").first().waitFor();
     await alert.waitFor();
     assert.equal(await view.getByText("this is a bug").count(), 0, name);
   }

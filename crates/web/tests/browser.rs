@@ -132,5 +132,9 @@ fn a_recording_of_nothing_and_a_damaged_one_have_pages() {
         let problems = vec!["stacks.parquet: 12 of 20 rows are lost".to_owned()];
         let page = web::page(&web::Site::new(&recording, "r", problems, &|_| None));
         assert!(page.contains("12 of 20 rows are lost") && page.ends_with("</html>\n"));
+        let file = std::env::temp_dir().join(format!("fathom-damaged-{}.html", std::process::id()));
+        std::fs::write(&file, &page).expect("a writable temporary folder");
+        click_through("damaged.mjs", &format!("file://{}", file.display()), &["stacks.parquet"]);
+        std::fs::remove_file(&file).expect("our own file");
     }
 }

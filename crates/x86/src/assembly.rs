@@ -24,6 +24,7 @@ pub fn disassemble(bytes: &[u8], start: FileOffset) -> Vec<TextLine> {
     options.set_hex_prefix("0x");
     options.set_hex_suffix("");
     options.set_uppercase_hex(false);
+    options.set_signed_immediate_operands(true);
     options.set_small_hex_numbers_in_decimal(true);
     options.set_space_after_operand_separator(true);
     options.set_rip_relative_addresses(true);
