@@ -60,6 +60,9 @@ class Guard extends Component<{ children: ComponentChildren }, { error?: string 
   }
 }
 
+/** Views that an object does not filter; the others follow it, or say themselves what of them does not. */
+const WITHOUT_OBJECT = new Set(["summary", "timeline", "roofline", "compare", "scaling"]);
+
 function Filters() {
   const shown = useShown();
   const chosen = filters(shown, ["time", "function", "thread", "module", "object"]);
@@ -75,6 +78,7 @@ function Filters() {
         <button key={key} class="chip" title={`remove: ${key} ${value}`} onClick={() => update(clear[key] ?? {})}>{key}: {label(key, value)} ✕</button>
       ))}
       <button onClick={() => update(Object.assign({}, ...Object.values(clear)))}>Clear all</button>
+      {shown.object !== undefined && WITHOUT_OBJECT.has(shown.view) && <span class="quiet">This view is not known by object: it shows all of them.</span>}
     </div>
   );
 }

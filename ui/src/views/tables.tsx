@@ -50,6 +50,7 @@ export function TablesView({ height }: { height: number }) {
           </select>
         </label>
         <span class="quiet">{says}</span>
+        {shown.object !== undefined && !FILTERED[name]?.includes("object") && <span class="quiet">Not filtered by the object: it shows all of them.</span>}
         {unfiltered && <span class="quiet">Not filtered: this page carries this table of the whole run only; `fathom open` filters it.</span>}
       </div>
       {error ? <Failed error={error} /> : !table || waiting ? <Waiting /> : <DocTable key={question} table={table} height={height - 120} />}
