@@ -35,7 +35,8 @@ export function useChosen(): Chosen {
   const addressed = !spread && figure !== undefined && figure.key !== "cpu_time";
   const time = filters(shown, ["time"]);
   const object = filters(shown, ["object"]);
-  const cuts = addressed ? [...time, ...object] : time;
+  // Figures by object are of the whole run: they are spread over all of it, and then cut by bins.
+  const cuts = addressed ? [...time, ...object] : spread && object.length > 0 ? [] : time;
   const exact = useDoc<StacksDocument>(mode() === "server" && cuts.length > 0 ? withFilters("stacks", cuts) : null);
   const question = spread && (object.length > 0 ? withFilters(BY_OBJECT, object) : withFilters(spread.question, time));
   const table = useDoc<Table>(question ?? null);
@@ -54,7 +55,7 @@ export function useChosen(): Chosen {
 function spreadNotes(figure: Figure): string[] {
   const { left_out: left, whole: { value = 0, unit } } = figure;
   const missing = left > value / 1000 ? [`${amount(left, unit)}, ${percent((left / value) * 100)}, is in functions without samples, and left out here.`] : [];
-  return [`${figure.label}: estimated. What bursts found by function is divided among its call stacks as its CPU time is: bursts record addresses, not who called.`, ...missing];
+  return [`${figure.label}: estimated. What bursts found by function is divided among its call stacks, and over time, as its CPU time is: bursts record addresses, not who called.`, ...missing];
 }
 
 function objectNotes(object: string | undefined, addressed: boolean, cut: boolean): string[] {
