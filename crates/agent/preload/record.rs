@@ -34,7 +34,8 @@ pub struct Event {
 pub fn write(thread: *mut Thread, event: &Event) -> bool {
     // Safety: a thread's own state.
     let thread = unsafe { &mut *thread };
-    if thread::is_nowhere(thread.slot) {
+    // None yet: this thread, or another one that starts the process, is about to take it.
+    if thread.slot.is_null() || thread::is_nowhere(thread.slot) {
         return false;
     }
     if thread.busy != 0 {

@@ -179,7 +179,10 @@ pub fn make_ready(thread: *mut Thread) -> bool {
         return found && real::MALLOC.get().is_some();
     }
     thread.busy = 1;
-    start_process(control_block(thread));
+    if !start_process(control_block(thread)) {
+        thread.busy = 0;
+        return true;
+    }
     // Safety: the page, or `ALWAYS_ONE`, is mapped for the life of the process.
     if unsafe { *SAME_PROCESS.load(Ordering::Relaxed) } == 0 {
         // The only thread of a fresh child. What its parent held, it holds.
@@ -199,8 +202,10 @@ static STARTED: AtomicU32 = AtomicU32::new(0);
 const STARTING: u32 = 1;
 const READY: u32 = 2;
 
-/// Finds the allocator and the collector, once.
-fn start_process(block: usize) {
+/// Finds the allocator and the collector, once; `false` where another thread is about to. It is waited for only where this
+/// library was preloaded: then there is one thread. In a process that ran before, another one may fork meanwhile, and in the
+/// child nobody would end the wait; calls are passed on uncounted instead.
+fn start_process(block: usize) -> bool {
     match STARTED.compare_exchange(0, STARTING, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
             if attached::header().is_none() {
@@ -219,10 +224,14 @@ fn start_process(block: usize) {
         }
         Err(_) => {
             while STARTED.load(Ordering::Acquire) != READY {
+                if attached::header().is_some() {
+                    return false;
+                }
                 kernel::give_way();
             }
         }
     }
+    true
 }
 
 /// Enters this process in the collector's table. When the collector is gone, or there is no room, nothing is counted.
