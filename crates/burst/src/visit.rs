@@ -79,6 +79,12 @@ impl Watch {
     /// Detaches a stopped thread. One that is killed while it stands still (by an exec of another thread, say) cannot be
     /// detached.
     fn let_go(&self, tid: Tid, signal: i32) {
+        // It may have come to wait just as it was asked to stop, or have stopped late.
+        if let Ok(mut registers) = Registers::of(tid)
+            && registers.keep_waiting()
+        {
+            let _ = registers.set(tid);
+        }
         if trace::detach(tid, signal).is_err() {
             self.bury(tid);
         }
