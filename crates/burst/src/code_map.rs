@@ -14,6 +14,8 @@ use sys::trace::{read_memory, read_pieces};
 use tracee::maps;
 use x86::CodeSource;
 
+use crate::remote_call::is_left_behind;
+
 const PAGE: u64 = 4096;
 /// Larger texts exist, but not in what anybody profiles; bounds our memory.
 const LARGEST_RANGE: u64 = 1 << 30;
@@ -192,17 +194,30 @@ impl CodeMap {
         below.or_else(above).map(|address| RemoteAddr(address & !(PAGE - 1)))
     }
 
-    /// Bytes of padding behind the code of some file: zeroes in executable memory that belong to nobody. Aligned to 8.
+    /// Bytes of padding behind the code of some file: zeroes in executable memory that belong to nobody. Aligned to 8. In
+    /// front of what was left there by a tracer that was killed there is more of it.
     #[must_use]
     pub fn cave(&self, length: u64) -> Option<RemoteAddr> {
         self.ranges.iter().find_map(|range| {
-            let at = RemoteAddr((range.end.0.checked_sub(length + 8)?) & !7);
-            if at < range.start {
-                return None;
+            let mut end = range.end;
+            loop {
+                let at = RemoteAddr((end.0.checked_sub(length + 8)?) & !7);
+                // Padding reaches from a page's border into that page.
+                if at < range.start || range.end.0 - at.0 > PAGE {
+                    return None;
+                }
+                let mut bytes = vec![1; usize::try_from(end.0 - at.0).ok()?];
+                if read_memory(self.pid, at, &mut bytes) != bytes.len() {
+                    return None;
+                }
+                if bytes.iter().all(|byte| *byte == 0) {
+                    return Some(at);
+                }
+                if !is_left_behind(&bytes) {
+                    return None;
+                }
+                end = at;
             }
-            let mut bytes = vec![1; usize::try_from(range.end.0 - at.0).ok()?];
-            let got = read_memory(self.pid, at, &mut bytes);
-            (got == bytes.len() && bytes.iter().all(|byte| *byte == 0)).then_some(at)
         })
     }
 

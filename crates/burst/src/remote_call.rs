@@ -27,6 +27,7 @@ use tracee::status::field;
 /// Bytes of a cave.
 pub const CAVE_BYTES: u64 = 120;
 const NAME_AT: usize = 112;
+const NAME: &[u8] = b"fathom\0\0";
 /// After this long the tracer gives up for good, see [`CallError::Lost`]. Calls take microseconds, but a thread may have
 /// to wait for a CPU, for memory, or while its group of processes is frozen.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -149,6 +150,13 @@ pub fn are_filtered(status: &str) -> bool {
     strict || filters(status) > *OWN.get_or_init(own)
 }
 
+/// Whether these bytes begin with what a tracer left behind that was killed: its code, or the rest of it. A thread may
+/// still be in it.
+#[must_use]
+pub fn is_left_behind(bytes: &[u8]) -> bool {
+    bytes.get(NAME_AT..CAVE_BYTES as usize).is_some_and(|name| name == NAME)
+}
+
 fn code(native: &Registers) -> Vec<u8> {
     let mut code = vec![0x0f, 0x05];
     for register in INVOLVED {
@@ -160,7 +168,7 @@ fn code(native: &Registers) -> Vec<u8> {
     code.extend([0xff, 0x25, 0, 0, 0, 0]);
     code.extend(native.instruction_pointer().0.to_le_bytes());
     code.resize(NAME_AT, 0);
-    code.extend(b"fathom\0\0");
+    code.extend(NAME);
     code
 }
 
