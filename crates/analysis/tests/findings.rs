@@ -161,7 +161,11 @@ fn a_saturated_function_is_found_and_one_of_doubtful_rate_is_not() {
     };
     assert_eq!(ids(&Figures { traced: Ok(whole), ..quiet() }), ["bandwidth-saturated"]);
     let impossible = HotFunction { of_reach: percent(150.0), ..busy.clone() };
-    assert_eq!(ids(&with_function(impossible)), NOTHING);
+    assert_eq!(ids(&with_function(impossible.clone())), NOTHING);
+    // Of the whole program that is no all-clear; the classification says the same.
+    let whole = Traced { whole: Some(impossible), ..Traced::default() };
+    let found = findings(&Figures { traced: Ok(whole), ..quiet() });
+    assert!(found.found.is_empty() && found.unjudged[0].id == "bandwidth-saturated");
     let unhurt = HotFunction { waits: percent(10.0), ..busy.clone() };
     assert_eq!(ids(&with_function(unhurt)), NOTHING);
     let why = "this machine's bandwidth was not measured";

@@ -6,11 +6,10 @@
 use super::{
     Draft, Figures, HotFunction, Proof, TILE, candidates, exactly, low, saved, size, view,
 };
+use crate::memory::{IMPOSSIBLE, WHY_IMPOSSIBLE};
 
 /// Of what so many threads reach, percent. The calibration is a median of quiet passes: a program stays some way below.
 const SATURATED: f64 = 60.0;
-/// What is surely more than memory delivers came from a cache that the model does not know, percent.
-const BEYOND: f64 = 110.0;
 /// A function that waits less is not held up, percent.
 const WAITS: f64 = 20.0;
 
@@ -20,13 +19,16 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     if any.is_some_and(|any| any.of_reach.value.is_none()) {
         return Err("this machine's bandwidth was not measured: run `fathom machine`".to_owned());
     }
+    if traced.whole.as_ref().is_some_and(|whole| low(&whole.of_reach) > IMPOSSIBLE) {
+        return Err(WHY_IMPOSSIBLE.to_owned());
+    }
     Ok(candidates(traced, fires).into_iter().map(|one| draft(figures, one)).collect())
 }
 
 /// Also asked before the reuse of a function is computed, which only some need.
 pub(super) fn fires(function: &HotFunction) -> bool {
     let reach = low(&function.of_reach);
-    (SATURATED..=BEYOND).contains(&reach) && low(&function.waits) >= WAITS
+    (SATURATED..=IMPOSSIBLE).contains(&reach) && low(&function.waits) >= WAITS
 }
 
 fn draft(figures: &Figures, function: &HotFunction) -> Draft {

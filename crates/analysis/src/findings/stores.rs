@@ -5,6 +5,7 @@
 
 use super::{Draft, Figures, HotFunction, HotSite, Proof, candidates, low, saved, view};
 use crate::accesses::Pattern;
+use crate::memory::IMPOSSIBLE;
 
 /// Percent of the bytes of lines; the ends of a burst's stretch are in part its own.
 const FILLED: f64 = 90.0;
@@ -12,8 +13,6 @@ const FILLED: f64 = 90.0;
 const OVERWRITTEN: f64 = 15.0;
 /// Stores that stay in the caches are better off there: only near the limit of memory, percent.
 const BUSY: f64 = 30.0;
-/// A rate that memory cannot have, percent: the model is wrong about the caches.
-const BEYOND: f64 = 110.0;
 const WAITS: f64 = 15.0;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
@@ -34,7 +33,8 @@ fn fills_lines(function: &HotFunction, store: &HotSite) -> bool {
 }
 
 fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
-    let busy = (BUSY..=BEYOND).contains(&low(&function.of_reach)) && low(&function.waits) >= WAITS;
+    let busy =
+        (BUSY..=IMPOSSIBLE).contains(&low(&function.of_reach)) && low(&function.waits) >= WAITS;
     let store = function
         .sites
         .iter()

@@ -42,6 +42,11 @@ const NEAR_PEAK: f64 = 0.7;
 
 /// A lower bound below this share of the peak leaves that open.
 const NOT_NEAR: f64 = 0.35;
+/// A rate that is surely more than this is none that memory has, percent of what so many threads reach.
+pub(crate) const IMPOSSIBLE: f64 = 110.0;
+/// What such a rate means.
+pub(crate) const WHY_IMPOSSIBLE: &str = "it moves more than this many threads reach on this machine: some of it came from a cache that the model \
+     does not know, or the machine was busy when `fathom machine` measured it";
 /// Page walks per second of one thread, at most: one in 10 ns.
 const MOST_WALKS: f64 = 1e8;
 
@@ -266,6 +271,9 @@ impl Memory<'_> {
         let limit = self.near_the_limit(bandwidth);
         let (of_reach, least, why) = limit.ok_or("this machine's bandwidth was not measured")?;
         let wide = || "the intervals of what was measured are too wide to decide".to_owned();
+        if of_reach >= NEAR_PEAK && self.of_reach().low.is_some_and(|low| low > IMPOSSIBLE) {
+            return Err(WHY_IMPOSSIBLE.to_owned());
+        }
         if of_reach >= NEAR_PEAK {
             return if least >= NOT_NEAR { Ok((Class::Bandwidth, why)) } else { Err(wide()) };
         }

@@ -206,12 +206,7 @@ impl Memory<'_> {
             ..core.clone()
         };
         let sums = self.sums(bursts);
-        let running = self.running();
-        let of_reach = match self.reachable(running) {
-            Some(reach) => of(Evidence::Estimated, "percent", running / (reach * 1e9) * 100.0)
-                .ratio(&sums.moved, native, "no time in its bursts"),
-            None => Metric::unavailable("percent", "this machine's bandwidth was not measured"),
-        };
+        let of_reach = self.part_of_reach(bursts, &sums.moved, native);
         let nothing = "it moves no data to or from memory";
         FunctionMemory {
             function,
@@ -222,6 +217,23 @@ impl Memory<'_> {
             floored: self.floored_percent(bursts),
             sites: self.site_weights(bursts, native),
         }
+    }
+
+    /// Bytes to and from memory per second of the whole program, percent of what so many threads reach.
+    pub(super) fn of_reach(&self) -> Metric {
+        let all: Vec<usize> = (0..self.passed.bursts.len()).collect();
+        let native: Vec<f64> = all.iter().map(|at| self.strata.seconds_of(*at)).collect();
+        self.part_of_reach(&all, &self.sums(&all).moved, &native)
+    }
+
+    fn part_of_reach(&self, bursts: &[usize], moved: &Quantity, native: &[f64]) -> Metric {
+        let running = self.running();
+        let Some(reach) = self.reachable(running) else {
+            return Metric::unavailable("percent", "this machine's bandwidth was not measured");
+        };
+        let factor = running / (reach * 1e9) * 100.0;
+        let of = Of { bursts, evidence: Evidence::Estimated, unit: "percent", factor };
+        of.ratio(moved, native, "no time in its bursts")
     }
 
     fn floored_percent(&self, bursts: &[usize]) -> f64 {

@@ -19,7 +19,7 @@ use crate::hotspots::{Key, hotspots};
 use crate::memory::{Bands, FunctionMemory, Memory, SiteWeight};
 use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
-use crate::reuse::{TlbSizes, cache_sizes, curves_of_sites, reuse};
+use crate::reuse::curves;
 use crate::selection::Selection;
 use crate::stack::{FunctionId, PlaceId};
 use crate::traced::{Site, SiteIndex, TracedCode, traced_bursts};
@@ -48,14 +48,20 @@ pub(super) fn traced(
     let bound = memory.bound();
     let class = bandwidth.ok().and_then(|bandwidth| memory.class(&bandwidth, &bound).ok());
     let sites = Sites { profile, code, memory, objects, by_site, steps: &steps };
-    let (mut whole, mut functions) = (
-        sites.function(&whole),
-        functions.iter().map(|one| sites.function(one)).collect::<Vec<_>>(),
-    );
+    let mut functions: Vec<Numbered> = functions.iter().map(|one| sites.function(one)).collect();
+    let mut whole = sites.function(&whole);
     sites.add_walks(functions.iter_mut().chain([&mut whole]));
+    // Where the whole program fires, no function is asked.
+    match bandwidth::fires(&whole.figures) {
+        true => sites.add_fitting(&mut [&mut whole]),
+        false => {
+            let asked = functions.iter_mut().filter(|one| bandwidth::fires(&one.figures));
+            sites.add_fitting(&mut asked.collect::<Vec<_>>());
+        }
+    }
     Ok(Traced {
-        whole: Some(whole.1),
-        functions: functions.into_iter().map(|(_, one)| one).collect(),
+        whole: Some(whole.figures),
+        functions: functions.into_iter().map(|one| one.figures).collect(),
         repeated: sites.repeated(),
         class,
         memory_bound: bound.ok().map(|bound| bound.memory),
@@ -84,8 +90,12 @@ fn name(site: &Site) -> (u32, u64, usize) {
     (site.module.0, site.offset.0, site.number)
 }
 
-/// A function with the numbers of its sites.
-type Numbered = (Vec<SiteIndex>, HotFunction);
+/// A function with its number and those of its sites.
+struct Numbered {
+    function: FunctionId,
+    sites: Vec<SiteIndex>,
+    figures: HotFunction,
+}
 
 struct Sites<'a> {
     profile: &'a Profile<'a>,
@@ -103,6 +113,7 @@ impl Sites<'_> {
     }
 
     fn function(&self, memory: &FunctionMemory) -> Numbered {
+        let function = memory.function;
         let found = memory.sites.iter().filter_map(|one| Some((one.site, self.site(one)?)));
         let (numbers, sites): (Vec<SiteIndex>, Vec<HotSite>) = found.unzip();
         let name = self.profile.stacks.functions[memory.function.index()].clone();
@@ -110,7 +121,7 @@ impl Sites<'_> {
         let own = Where { function: Some(name.name), file: name.file, line: None, object: None };
         let place = heaviest.filter(|place| place.function == own.function).unwrap_or(own);
         let object = self.object(&numbers).0;
-        let function = HotFunction {
+        let figures = HotFunction {
             place: Where { object, ..place },
             time: memory.time.clone(),
             waits: memory.waits.clone(),
@@ -120,31 +131,26 @@ impl Sites<'_> {
             floored: memory.floored,
             sites,
         };
-        // Reuse takes as long as all the rest: only for who asks.
-        if bandwidth::fires(&function) {
-            let fitting = self.fitting(memory.function);
-            return (numbers, HotFunction { fitting, ..function });
-        }
-        (numbers, function)
+        Numbered { function, sites: numbers, figures }
     }
 
-    /// The cache that would hold what the function comes back to.
-    fn fitting(&self, function: FunctionId) -> Metric {
-        let filter = crate::selection::Filter::Function(
-            self.profile.stacks.functions[function.index()].name.clone(),
-        );
-        let Ok(selection) = Selection::resolve(self.profile, &[filter]) else {
-            return Metric::unavailable("bytes", "its name cannot be looked up");
+    /// The cache that would hold what each function comes back to. Reuse takes as long as all the rest: one pass, and only
+    /// for who asks.
+    fn add_fitting(&self, functions: &mut [&mut Numbered]) {
+        if functions.is_empty() {
+            return;
+        }
+        let asked: Vec<FunctionId> = functions.iter().map(|one| one.function).collect();
+        let row_of = |site: usize| {
+            let place = self.place(SiteIndex::new(site));
+            let function = self.profile.stacks.places[place.index()].function;
+            asked.iter().position(|one| *one == function)
         };
-        let sizes = cache_sizes(&self.profile.recording.run);
-        let keys = [Key::Function];
-        let tlb = TlbSizes::default();
-        let found = reuse(self.profile, self.code, &selection, &keys, &sizes, tlb);
-        let own = found.rows.iter().find(|row| row.key.function == Some(function));
-        own.map_or_else(
-            || Metric::unavailable("bytes", "no burst has enough accesses"),
-            |row| row.curve.fitting(),
-        )
+        let row_of_site = (0..self.code.sites.len()).map(row_of).collect();
+        let curves = curves(self.profile, self.code, row_of_site, asked.len());
+        for (function, curve) in functions.iter_mut().zip(curves) {
+            function.figures.fitting = curve.fitting();
+        }
     }
 
     fn site(&self, weight: &SiteWeight) -> Option<HotSite> {
@@ -191,7 +197,7 @@ impl Sites<'_> {
     /// Miss ratios take as long as all the rest: one pass, and only if some site walks across lines.
     fn add_walks<'b>(&self, functions: impl Iterator<Item = &'b mut Numbered>) {
         let mut walking: Vec<(SiteIndex, &mut HotSite)> = functions
-            .flat_map(|(numbers, function)| numbers.iter().copied().zip(&mut function.sites))
+            .flat_map(|one| one.sites.iter().copied().zip(&mut one.figures.sites))
             .filter(|(_, site)| walks(site).is_some())
             .collect();
         let mut sites: Vec<SiteIndex> = walking.iter().map(|(number, _)| *number).collect();
@@ -200,7 +206,11 @@ impl Sites<'_> {
         if sites.is_empty() {
             return;
         }
-        let curves = curves_of_sites(self.profile, self.code, &sites);
+        let mut row_of_site = vec![None; self.code.sites.len()];
+        for (row, site) in sites.iter().enumerate() {
+            row_of_site[site.index()] = Some(row);
+        }
+        let curves = curves(self.profile, self.code, row_of_site, sites.len());
         let found: Vec<Walk> = walking
             .iter()
             .map(|(number, site)| {
