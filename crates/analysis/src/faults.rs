@@ -2,15 +2,16 @@
 //!
 //! Rows are made for the innermost frame *outside* of the kernel: a fault inside a system call that fills a buffer
 //! belongs to the code that asked for it.
-//! What not: data objects; those need the allocation and access records of a later version.
+//! With objects, a row is also of the memory object that the fault's address lies in.
 
 use std::collections::BTreeMap;
 
 use base::Nanos;
 use facts::host::Calibration;
-use facts::{CounterKind, Evidence, FaultKind, LostSource, Metric, Privilege, Recording};
+use facts::{CounterKind, Evidence, Fault, FaultKind, LostSource, Metric, Privilege, Recording};
 
 use crate::hotspots::{Key, RowKey};
+use crate::objects::{Grouping, ObjectId};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::{CallPaths, PlaceId};
@@ -112,9 +113,27 @@ pub fn fault_total(counted: Option<u64>, scale: &Scale) -> Metric {
     }
 }
 
-/// Groups the selected faults by `keys`. No keys mean [`Key::Function`].
+/// Groups the selected faults by `keys` on code and threads. No keys mean [`Key::Function`].
 #[must_use]
 pub fn fault_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) -> FaultTable {
+    table(profile, selection, keys, &|_| None)
+}
+
+/// The same with rows by object too.
+#[must_use]
+pub fn fault_table_of_objects(grouping: &Grouping<'_>) -> FaultTable {
+    let Grouping { profile, objects, selection, keys, .. } = *grouping;
+    table(profile, selection, keys, &|fault| {
+        Some(objects.at(fault.pid, fault.address, fault.time).0)
+    })
+}
+
+fn table(
+    profile: &Profile<'_>,
+    selection: &Selection,
+    keys: &[Key],
+    object_of: &dyn Fn(&Fault) -> Option<ObjectId>,
+) -> FaultTable {
     let keys = if keys.is_empty() { &[Key::Function] } else { keys };
     let paths = keys.contains(&Key::CallStack).then(|| profile.stacks.call_paths());
     let mut by_place: BTreeMap<(RowKey, PlaceId), FaultSums> = BTreeMap::new();
@@ -134,7 +153,8 @@ pub fn fault_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) -
         let module = profile.stacks.functions[code.function.index()].module;
         let key = RowKey::of_code(keys, &code, module)
             .with_thread_of(RowKey::of_thread(keys, profile, thread));
-        let key = RowKey { stack: paths.as_ref().map(|paths| paths.of(stack)), ..key };
+        let stack = paths.as_ref().map(|paths| paths.of(stack));
+        let key = RowKey { stack, object: object_of(fault), ..key };
         by_place.entry((key, place)).or_default().add(fault.kind, fault.weight);
     }
     let mut rows = merge_places(by_place);

@@ -103,6 +103,41 @@ fn objects_sum_up_to_the_program_and_a_loop_is_cut_where_one_ends() {
     assert!((value(&of("lower").read) / whole[0] - 1.0 / 6.0).abs() < 0.01);
 }
 
+/// Rows of code by object are those of objects, with levels; by code alone they are those of code.
+#[test]
+fn rows_of_code_are_split_by_object() {
+    let recording = recording();
+    let code = TracedCode::read(&recording);
+    let profile = Profile::with_addresses(&recording, code.addresses());
+    let objects = Objects::new(&profile);
+    let selection = Selection::default();
+    let memory = Memory::with_objects(&profile, &code, &objects, Pieces::Whole);
+    let grouping = |keys| Grouping {
+        profile: &profile,
+        code: &code,
+        objects: &objects,
+        selection: &selection,
+        keys,
+    };
+    let by_object = memory.rows_of_objects(&grouping(&[Key::Object])).expect("rows");
+    let parts = memory.part_rows(&grouping(&[Key::Object])).expect("rows");
+    assert_eq!(by_object.len(), parts.len());
+    for (row, part) in by_object.iter().zip(&parts) {
+        assert_eq!((row.key, &row.read, &row.loads), (part.key, &part.read, &part.loads));
+        let levels = [&row.levels.l1, &row.levels.l2, &row.levels.l3, &row.levels.dram];
+        if value(&row.loads) > 0.0 {
+            near(levels.map(value).iter().sum(), 100.0);
+        }
+    }
+    let by_code = memory.rows_of_objects(&grouping(&[Key::Function])).expect("rows");
+    let code_alone = memory.rows(&selection, &[Key::Function]).expect("rows");
+    for (row, alone) in by_code.iter().zip(&code_alone) {
+        near(value(&row.read), value(&alone.read));
+        near(value(&row.levels.l1), value(&alone.levels.l1));
+        assert_eq!(row.place, alone.place);
+    }
+}
+
 #[test]
 fn pieces_sum_up_to_the_same() {
     for (pieces, key) in [(Pieces::Lines, Key::CacheLine), (Pieces::Offsets, Key::Offset)] {

@@ -273,9 +273,21 @@ impl Options {
         }
         let (allowed, possible): (&[Key], _) = match self.view {
             View::Allocations => keys_of_allocations(&self.group),
-            View::Hotspots | View::Faults => (
+            View::Hotspots => (
                 &Key::OF_SAMPLES,
                 "'function', 'call-stack', 'source-line', 'module', 'thread' and 'process'",
+            ),
+            View::Faults => (
+                &[
+                    Key::Object,
+                    Key::Function,
+                    Key::CallStack,
+                    Key::SourceLine,
+                    Key::Module,
+                    Key::Thread,
+                    Key::Process,
+                ],
+                "'object', 'function', 'call-stack', 'source-line', 'module', 'thread' and 'process'",
             ),
             View::Objects | View::Accesses => (
                 &[
@@ -296,12 +308,20 @@ impl Options {
             }
             View::Kernel => (&Key::OF_KERNEL, "'cause', 'process', 'thread', 'cpu' and 'time'"),
             View::Bandwidth if self.group.len() == 1 => (
-                &[Key::Function, Key::SourceLine, Key::Module, Key::Type, Key::Field, Key::Thread],
-                "'function', 'source-line', 'module', 'type', 'field', and 'thread' alone",
+                &[
+                    Key::Object,
+                    Key::Function,
+                    Key::SourceLine,
+                    Key::Module,
+                    Key::Type,
+                    Key::Field,
+                    Key::Thread,
+                ],
+                "'object', 'function', 'source-line', 'module', 'type', 'field', and 'thread' alone",
             ),
             View::Bandwidth | View::Latency | View::Reuse => (
-                &[Key::Function, Key::SourceLine, Key::Module, Key::Type, Key::Field],
-                "'function', 'source-line', 'module', 'type' and 'field'",
+                &[Key::Object, Key::Function, Key::SourceLine, Key::Module, Key::Type, Key::Field],
+                "'object', 'function', 'source-line', 'module', 'type' and 'field'",
             ),
             View::Roofline => (
                 &[Key::Function, Key::SourceLine, Key::Module],

@@ -271,6 +271,11 @@ fn memory_objects() {
         ("offset", "objects -g memory-object,offset --filter object=counters"),
         ("field", "objects -g field"),
         ("thread", "objects --filter thread=worker"),
+        ("bandwidth", "bandwidth -g object"),
+        ("bandwidth_function", "bandwidth -g function,object"),
+        ("latency", "latency -g object,function"),
+        ("faults", "faults -g object,function"),
+        ("reuse", "reuse -g object"),
         ("accesses", "accesses -g object,function"),
         ("accesses_filter", "accesses --filter object=grid"),
     ] {
@@ -280,6 +285,10 @@ fn memory_objects() {
     golden("objects_object.csv", &view(&recording, "objects").csv());
     golden("summary_objects.txt", &text(&view(&recording, "summary")));
     golden("objects_none.txt", &text(&view(&recordings::bursts(), "objects")));
+    golden(
+        "objects_none_bandwidth.txt",
+        &text(&view(&recordings::bursts(), "bandwidth -g object")),
+    );
 }
 
 #[test]

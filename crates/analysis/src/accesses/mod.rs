@@ -30,7 +30,7 @@ use self::walk::{Question, RowSums, Share, Walked, walk};
 use crate::hotspots::{Key, RowKey};
 use crate::index_map::IndexMap;
 use crate::interval::{median, median_interval, ratio_interval};
-use crate::objects::{Grouping, Part, Units};
+use crate::objects::{Grouping, Part, UnitRows};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::PlaceId;
@@ -147,13 +147,7 @@ pub fn accesses(
 ) -> Accesses {
     let Rows { heads, row_of_site } = Rows::new(profile, code, selection, keys);
     let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
-    let question = Question {
-        code,
-        units: Units::new(code.sites.len(), None),
-        row_of_unit: row_of_site,
-        new_unit: &mut |_, _| None,
-        chosen: &chosen,
-    };
+    let question = Question { code, rows: UnitRows::of_sites(row_of_site), chosen: &chosen };
     let walked = walk(profile.recording, question);
     summed(profile, code, heads, &walked)
 }
@@ -161,32 +155,44 @@ pub fn accesses(
 /// The same with rows by object too; and which sites each row is of.
 #[must_use]
 pub fn accesses_of_objects(grouping: &Grouping<'_>) -> (Accesses, Vec<(RowKey, SiteIndex)>) {
-    let Grouping { profile, code, objects, selection, .. } = *grouping;
-    let mut heads: Vec<Head> = Vec::new();
-    let mut known: IndexMap<RowKey, usize> = IndexMap::default();
-    let mut users = Vec::new();
-    let mut new_unit = |site: SiteIndex, part: Part| {
+    let Grouping { profile, code, selection, .. } = *grouping;
+    let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
+    let mut rows = ObjectRows::default();
+    let question = Question { code, rows: rows.of(grouping), chosen: &chosen };
+    let walked = walk(profile.recording, question);
+    (summed(profile, code, rows.heads, &walked), rows.users)
+}
+
+/// The rows that sites and parts of objects belong to, in the order in which they come up.
+#[derive(Default)]
+pub(crate) struct ObjectRows {
+    pub(crate) heads: Vec<Head>,
+    known: IndexMap<RowKey, usize>,
+    /// Which sites each row is of.
+    users: Vec<(RowKey, SiteIndex)>,
+}
+
+impl ObjectRows {
+    /// For a pass over bursts, which fills in rows as it meets them.
+    pub(crate) fn of<'a>(&'a mut self, grouping: &'a Grouping<'a>) -> UnitRows<'a> {
+        let objects = (grouping.objects, grouping.pieces());
+        let sites = grouping.code.sites.len();
+        UnitRows::of_objects(sites, objects, |site, part| self.row(grouping, site, part))
+    }
+
+    fn row(&mut self, grouping: &Grouping<'_>, site: SiteIndex, part: Part) -> Option<usize> {
         let key = grouping.row(site, part)?;
-        users.push((key, site));
-        let kind = AccessKind::of(&code.sites[site.index()].access);
-        let row = *known.entry(key).or_insert(heads.len());
-        if row == heads.len() {
-            heads.push(Head { key, site: None, place: grouping.place(site), kind: Some(kind) });
-        } else if heads[row].kind != Some(kind) {
-            heads[row].kind = None;
+        self.users.push((key, site));
+        let kind = AccessKind::of(&grouping.code.sites[site.index()].access);
+        let row = *self.known.entry(key).or_insert(self.heads.len());
+        if row == self.heads.len() {
+            let place = grouping.place(site);
+            self.heads.push(Head { key, site: None, place, kind: Some(kind) });
+        } else if self.heads[row].kind != Some(kind) {
+            self.heads[row].kind = None;
         }
         Some(row)
-    };
-    let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
-    let question = Question {
-        code,
-        units: Units::new(code.sites.len(), Some((objects, grouping.pieces()))),
-        row_of_unit: Vec::new(),
-        new_unit: &mut new_unit,
-        chosen: &chosen,
-    };
-    let walked = walk(profile.recording, question);
-    (summed(profile, code, heads, &walked), users)
+    }
 }
 
 fn summed(profile: &Profile<'_>, code: &TracedCode, heads: Vec<Head>, walked: &Walked) -> Accesses {

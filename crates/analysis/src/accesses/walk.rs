@@ -5,15 +5,13 @@
 //! Cost: 31 ns per access of a record, 85 ns where each is in another line; a loop that is summarised costs as much as
 //! one iteration (`cargo run --release -p analysis --example accesses_bench`; VM with 2 CPUs, Xeon).
 
-use base::RemoteAddr;
 use facts::{Burst, Recording};
 
 use super::lines::{Bounds, LineSet};
 use super::strides::Strides;
-use crate::objects::{MOST_CUTS, Part, UnitIndex, Units, steps_within};
+use crate::objects::{UnitIndex, UnitRows};
 use crate::traced::{
-    CHASE_DEPTH, Damage, Depths, Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode,
-    replay,
+    CHASE_DEPTH, Damage, Depths, Execution, Observer, Touch, TracedBlock, TracedCode, replay,
 };
 
 /// What one burst contributed to a row.
@@ -60,12 +58,8 @@ pub(super) struct Walked {
 /// What the pass needs to know beside the recording.
 pub(super) struct Question<'a> {
     pub(super) code: &'a TracedCode,
-    /// Sites, or sites and objects.
-    pub(super) units: Units<'a>,
-    /// The row of each unit that is known beforehand; `None` for those that are not asked for.
-    pub(super) row_of_unit: Vec<Option<usize>>,
-    /// The row of a new one.
-    pub(super) new_unit: &'a mut dyn FnMut(SiteIndex, Part) -> Option<usize>,
+    /// Of sites, or of sites and objects.
+    pub(super) rows: UnitRows<'a>,
     /// Whether a burst is asked for.
     pub(super) chosen: &'a dyn Fn(&Burst) -> bool,
 }
@@ -73,36 +67,35 @@ pub(super) struct Question<'a> {
 /// Goes through all bursts that recorded addresses.
 pub(super) fn walk(recording: &Recording, question: Question<'_>) -> Walked {
     let code = question.code;
-    let mut walker = Walker {
-        last_address: vec![None; question.row_of_unit.len()],
-        question,
-        walked: Walked::default(),
-        touched_units: Vec::new(),
-        touched_rows: Vec::new(),
-        depths: Depths::default(),
-        chosen: false,
-        accesses: 0,
-    };
-    walker.walked.damage = replay(recording, code, &mut walker);
-    walker.walked
+    let filed = Filed::default();
+    let (depths, chosen, accesses) = (Depths::default(), false, 0);
+    let mut walker = Walker { question, filed, depths, chosen, accesses };
+    walker.filed.walked.damage = replay(recording, code, &mut walker);
+    walker.filed.walked
 }
 
 struct Walker<'a> {
     question: Question<'a>,
-    walked: Walked,
-    /// The last address of each unit in this burst.
-    last_address: Vec<Option<u64>>,
-    touched_units: Vec<usize>,
-    touched_rows: Vec<usize>,
+    filed: Filed,
     /// Of the burst at hand.
     depths: Depths,
     chosen: bool,
     accesses: u64,
 }
 
+/// What was seen, by row.
+#[derive(Default)]
+struct Filed {
+    walked: Walked,
+    /// The last address of each unit in this burst.
+    last_address: Vec<Option<u64>>,
+    touched_units: Vec<usize>,
+    touched_rows: Vec<usize>,
+}
+
 impl Observer for Walker<'_> {
     fn begin(&mut self, burst: &Burst) {
-        self.question.units.begin(burst);
+        self.question.rows.begin(burst);
         self.depths = Depths::default();
         self.chosen = (self.question.chosen)(burst);
         self.accesses = 0;
@@ -119,7 +112,11 @@ impl Observer for Walker<'_> {
                 };
                 count = count.saturating_add(times);
                 if self.chosen {
-                    self.divide(access.site, touch, is_chase);
+                    self.question.rows.divide(access.site, touch, |unit, row, _, touch| {
+                        if let Some(row) = row {
+                            self.filed.touch(unit, row, touch, is_chase);
+                        }
+                    });
                 }
             });
             self.accesses = self.accesses.saturating_add(count);
@@ -128,52 +125,15 @@ impl Observer for Walker<'_> {
     }
 
     fn end(&mut self, _: &Burst) {
-        self.walked.totals.push(self.accesses);
-        self.walked.accesses = self.walked.accesses.saturating_add(self.accesses);
-        self.end_burst();
+        let walked = &mut self.filed.walked;
+        walked.totals.push(self.accesses);
+        walked.accesses = walked.accesses.saturating_add(self.accesses);
+        self.filed.end_burst(self.accesses);
     }
 }
 
-impl Walker<'_> {
-    /// Files what an access touched under each unit that it goes to.
-    fn divide(&mut self, site: SiteIndex, touch: Touch, is_chase: bool) {
-        let (start, stride, count, bytes) = match touch {
-            Touch::Run { start, stride, count, bytes } => (start, stride, count, bytes),
-            Touch::AtLeast { start, .. } => {
-                let unit = self.question.units.at(site, RemoteAddr(start)).0;
-                return self.touch(unit, touch, is_chase);
-            }
-            // Nothing lies at address 0: the object is not known either.
-            Touch::Unknown { .. } => {
-                let unit = self.question.units.at(site, RemoteAddr(0)).0;
-                return self.touch(unit, touch, is_chase);
-            }
-        };
-        let (mut at, mut left, mut cuts) = (RemoteAddr(start), count, 0);
-        while left > 0 {
-            let (unit, extent) = self.question.units.at(site, at);
-            let within = if cuts < MOST_CUTS { steps_within(extent, at, stride) } else { left };
-            let count = within.min(left);
-            self.touch(unit, Touch::Run { start: at.0, stride, count, bytes }, is_chase);
-            at = RemoteAddr(at.0.wrapping_add(stride.cast_unsigned().wrapping_mul(count)));
-            (left, cuts) = (left - count, cuts + 1);
-        }
-    }
-
-    /// The row of a unit, if it is asked for.
-    fn row_of(&mut self, unit: UnitIndex) -> Option<usize> {
-        let question = &mut self.question;
-        while question.row_of_unit.len() <= unit.index() {
-            let new = UnitIndex::new(question.row_of_unit.len());
-            let (site, part) = (question.units.site_of(new), question.units.part_of(new));
-            question.row_of_unit.push((question.new_unit)(site, part));
-            self.last_address.push(None);
-        }
-        question.row_of_unit[unit.index()]
-    }
-
-    fn touch(&mut self, unit: UnitIndex, touch: Touch, is_chase: bool) {
-        let Some(number) = self.row_of(unit) else { return };
+impl Filed {
+    fn touch(&mut self, unit: UnitIndex, number: usize, touch: Touch, is_chase: bool) {
         if number >= self.walked.rows.len() {
             self.walked.rows.resize_with(number + 1, RowSums::default);
         }
@@ -209,6 +169,9 @@ impl Walker<'_> {
             row.lines.add(start, bytes);
             row.partial |= count > 1;
         }
+        if unit.index() >= self.last_address.len() {
+            self.last_address.resize(unit.index() + 1, None);
+        }
         let last = &mut self.last_address[unit.index()];
         match *last {
             Some(last) => row.strides.add(start.wrapping_sub(last).cast_signed(), bytes, 1),
@@ -221,8 +184,8 @@ impl Walker<'_> {
         *last = Some(start.wrapping_add(end));
     }
 
-    fn end_burst(&mut self) {
-        let of = self.accesses;
+    /// The burst had `of` accesses.
+    fn end_burst(&mut self, of: u64) {
         for unit in self.touched_units.drain(..) {
             self.last_address[unit] = None;
         }

@@ -21,6 +21,7 @@ use facts::{BurstFlavour, Evidence, Metric, decode_records};
 use super::Memory;
 use super::levels::LevelShares;
 use super::model::Between;
+use super::rows::MemoryRow;
 use crate::hotspots::{Key, RowKey};
 use crate::interval::{Z_95, effective_count, wilson};
 use crate::objects::{Objects, Part, Pieces, Units};
@@ -183,7 +184,7 @@ fn level_nanos(profile: &Profile<'_>, level: u32) -> Option<f64> {
 }
 
 /// Loads with a weight each.
-struct Weighted {
+pub(super) struct Weighted {
     loads: Vec<(f64, f64, BurstId)>,
     /// Sum of the weights.
     sum: f64,
@@ -308,6 +309,14 @@ impl Memory<'_> {
         loads: impl Iterator<Item = (SiteIndex, Part, f64)>,
         chosen: impl Fn(BurstId) -> bool,
     ) -> Result<Latency, String> {
+        self.enough(&self.weighted_of_parts(loads, chosen))
+    }
+
+    pub(super) fn weighted_of_parts(
+        &self,
+        loads: impl Iterator<Item = (SiteIndex, Part, f64)>,
+        chosen: impl Fn(BurstId) -> bool,
+    ) -> Weighted {
         let mut weighted = Weighted { loads: Vec::new(), sum: 0.0, all: 0.0 };
         for (site, part, executed) in loads {
             let timed = self.timed.by_site.get(&site).map_or(&[][..], Vec::as_slice);
@@ -315,7 +324,7 @@ impl Memory<'_> {
             let timed: Vec<&Timed> = timed.iter().filter(of_part).collect();
             weighted.add(executed, timed.into_iter());
         }
-        self.enough(&weighted.sorted())
+        weighted.sorted()
     }
 
     /// Loads of a site over the whole run.
@@ -354,12 +363,23 @@ impl Memory<'_> {
     ) -> Result<Vec<LatencyRow>, String> {
         self.available()?;
         let keys = if keys.is_empty() { &[Key::Function] } else { keys };
+        let rows = self.rows(selection, keys)?.into_iter();
+        Ok(self.with_latency(rows.map(|row| {
+            let weighted = self.weighted(row.sites().iter().copied());
+            (row, weighted)
+        })))
+    }
+
+    /// The rows of which enough loads were timed, largest share of the time of loads first.
+    pub(super) fn with_latency(
+        &self,
+        code: impl Iterator<Item = (MemoryRow, Weighted)>,
+    ) -> Vec<LatencyRow> {
         let all = self.weighted(self.loads.keys().copied());
         let whole = all.mean() * all.sum;
         let second = level_nanos(self.profile, 2).zip(level_nanos(self.profile, 3));
         let mut rows = Vec::new();
-        for row in self.rows(selection, keys)? {
-            let weighted = self.weighted(row.sites().iter().copied());
+        for (row, weighted) in code {
             let Ok(latency) = self.enough(&weighted) else { continue };
             let (_, effect) = weighted.error();
             let effective = weighted.effective(effect);
@@ -394,6 +414,6 @@ impl Memory<'_> {
         rows.sort_by(|a, b| {
             b.share.value.partial_cmp(&a.share.value).unwrap_or(std::cmp::Ordering::Equal)
         });
-        Ok(rows)
+        rows
     }
 }

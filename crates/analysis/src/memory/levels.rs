@@ -20,6 +20,7 @@ use facts::{Evidence, Metric};
 use super::Memory;
 use super::bandwidth::Quantity;
 use super::model::{Between, Level};
+use super::work::BurstWork;
 use crate::profile::Profile;
 use crate::reuse::TlbSizes;
 use crate::summary::huge_page_share;
@@ -149,15 +150,25 @@ impl Memory<'_> {
 
     /// Levels that served the loads of some sites.
     pub(super) fn levels(&self, sites: impl Iterator<Item = SiteIndex>) -> LevelShares {
+        self.levels_of(sites.map(|site| {
+            (site, self.works_of(site).map(|(number, burst, work)| (number, burst, work.loads)))
+        }))
+    }
+
+    /// Levels that served some loads of some sites: of each site the numbers of bursts, these, and how many loads.
+    pub(super) fn levels_of<'b, W: Iterator<Item = (usize, &'b BurstWork, u64)>>(
+        &self,
+        sites: impl Iterator<Item = (SiteIndex, W)>,
+    ) -> LevelShares {
         if let Err(why) = self.available() {
             return LevelShares::unavailable(why);
         }
         let bursts = self.passed.bursts.len();
         let mut served: [Quantity; 4] = std::array::from_fn(|_| Quantity::none(bursts));
         let mut loads = vec![0.0; bursts];
-        for site in sites {
+        for (site, works) in sites {
             let mut known = None;
-            for (number, burst, work) in self.works_of(site).filter(|(_, _, work)| work.loads > 0) {
+            for (number, burst, executed) in works.filter(|(_, _, executed)| *executed > 0) {
                 // The answer is that of all bursts that began in a function.
                 let outcome = match known {
                     Some((function, outcome)) if function == burst.function => outcome,
@@ -169,9 +180,9 @@ impl Memory<'_> {
                 if touches <= 0.0 {
                     continue;
                 }
-                loads[number] += work.loads as f64;
+                loads[number] += executed as f64;
                 for (quantity, part) in served.iter_mut().zip(parts) {
-                    let Between { likely, low, high } = part.times(work.loads as f64 / touches);
+                    let Between { likely, low, high } = part.times(executed as f64 / touches);
                     quantity.add(number, likely, (low, high));
                 }
             }

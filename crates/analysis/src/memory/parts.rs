@@ -4,20 +4,26 @@
 //! what the caches leave open, the same scaling to the run and the same intervals. So rows over all objects sum up to the
 //! figures of the whole program. What not: what the objects are (`objects`).
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use base::BurstId;
 use facts::{Burst, Evidence, Metric};
 
 use super::bandwidth::{Quantity, both};
-use super::latency::Latency;
+use super::latency::{Latency, LatencyRow};
 use super::model::Between;
+use super::rows::MemoryRow;
 use super::work::BurstWork;
 use super::{Amounts, LINE, Memory, bandwidth};
 use crate::accesses::is_chosen;
 use crate::hotspots::RowKey;
 use crate::objects::{Grouping, Part};
+use crate::stack::NO_STACK;
 use crate::traced::SiteIndex;
+
+/// What a row is made of.
+type Parts = Vec<(SiteIndex, Part)>;
 
 /// Code and parts of objects that are shown together.
 #[derive(Clone, PartialEq, Debug)]
@@ -54,23 +60,109 @@ impl Memory<'_> {
     /// Why there are none.
     pub fn part_rows(&self, grouping: &Grouping<'_>) -> Result<Vec<PartRow>, &str> {
         self.available()?;
-        let mut groups: BTreeMap<RowKey, Vec<(SiteIndex, Part)>> = BTreeMap::new();
         let chosen = self.chosen(grouping);
-        let is_chosen = |burst: BurstId| chosen.get(&burst).copied().unwrap_or(false);
-        for (site, part) in self.parts.keys() {
-            let Some(key) = grouping.row(*site, *part) else { continue };
-            // What only other threads use, or at other times, makes no row.
-            let mut bursts = self.works_of_part(*site, *part);
-            if bursts.any(|(_, burst, ..)| is_chosen(self.id_of(burst))) {
-                groups.entry(key).or_default().push((*site, *part));
-            }
-        }
+        let groups = self.groups_of_parts(grouping, &chosen);
         let mut rows: Vec<PartRow> =
             groups.into_iter().map(|(key, parts)| self.part_row(key, &parts, &chosen)).collect();
         let amount =
             |row: &PartRow| (row.traffic().value.unwrap_or(0.0), row.loads.value.unwrap_or(0.0));
         rows.sort_by(|a, b| amount(b).partial_cmp(&amount(a)).unwrap_or(std::cmp::Ordering::Equal));
         Ok(rows)
+    }
+
+    /// The same as rows of code have it, with cache levels. Those are of instructions: where one goes to several objects,
+    /// it has the same levels in the row of each.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn rows_of_objects(&self, grouping: &Grouping<'_>) -> Result<Vec<MemoryRow>, &str> {
+        Ok(self.code_of_objects(grouping)?.into_iter().map(|(row, _)| row).collect())
+    }
+
+    /// Latency by object, largest share of the time of loads first; levels as in [`Memory::rows_of_objects`].
+    ///
+    /// # Errors
+    /// Why there are no rows.
+    pub fn latency_rows_of_objects(
+        &self,
+        grouping: &Grouping<'_>,
+    ) -> Result<Vec<LatencyRow>, String> {
+        let chosen = self.chosen(grouping);
+        let is_chosen = |burst: BurstId| chosen.get(&burst).copied().unwrap_or(false);
+        let rows = self.code_of_objects(grouping)?.into_iter().map(|(row, parts)| {
+            let loads = parts
+                .iter()
+                .map(|(site, part)| (*site, *part, self.loads_of_part(*site, *part, is_chosen)));
+            (row, self.weighted_of_parts(loads, is_chosen))
+        });
+        Ok(self.with_latency(rows))
+    }
+
+    /// Rows with what they are made of.
+    fn code_of_objects(&self, grouping: &Grouping<'_>) -> Result<Vec<(MemoryRow, Parts)>, &str> {
+        self.available()?;
+        let chosen = self.chosen(grouping);
+        let groups = self.groups_of_parts(grouping, &chosen);
+        let mut rows: Vec<(MemoryRow, Parts)> = groups
+            .into_iter()
+            .map(|(key, parts)| {
+                let amounts = self.part_row(key, &parts, &chosen);
+                (self.code_of_part(grouping, amounts, &parts, &chosen), parts)
+            })
+            .collect();
+        rows.sort_by(|(a, _), (b, _)| MemoryRow::larger_first(a, b));
+        Ok(rows)
+    }
+
+    fn code_of_part(
+        &self,
+        grouping: &Grouping<'_>,
+        amounts: PartRow,
+        parts: &Parts,
+        chosen: &HashMap<BurstId, bool>,
+    ) -> MemoryRow {
+        let works = |site: SiteIndex, part: Part| {
+            let is_chosen = |burst: &BurstWork| chosen.get(&self.id_of(burst)) == Some(&true);
+            self.works_of_part(site, part).filter(move |(_, burst, ..)| is_chosen(burst))
+        };
+        let executed = |(site, part): &&(SiteIndex, Part)| -> u64 {
+            works(*site, *part).map(|(_, _, _, work)| work.loads + work.stores).sum()
+        };
+        let busiest = parts.iter().max_by_key(|one| (executed(one), Reverse(one.0)));
+        let levels = self.levels_of(parts.iter().map(|(site, part)| {
+            let works = works(*site, *part);
+            (*site, works.map(|(number, burst, _, work)| (number, burst, work.loads)))
+        }));
+        let PartRow { key, read, write, share, loads, stores, .. } = amounts;
+        MemoryRow {
+            key,
+            place: busiest.map_or(NO_STACK, |(site, _)| grouping.place(*site)),
+            read,
+            write,
+            share,
+            loads,
+            stores,
+            levels,
+            sites: parts.iter().map(|(site, _)| *site).collect(),
+        }
+    }
+
+    /// Sites and parts of objects by row.
+    fn groups_of_parts(
+        &self,
+        grouping: &Grouping<'_>,
+        chosen: &HashMap<BurstId, bool>,
+    ) -> BTreeMap<RowKey, Parts> {
+        let mut groups: BTreeMap<RowKey, Parts> = BTreeMap::new();
+        for (site, part) in self.parts.keys() {
+            let Some(key) = grouping.row(*site, *part) else { continue };
+            // What only other threads use, or at other times, makes no row.
+            let mut bursts = self.works_of_part(*site, *part);
+            if bursts.any(|(_, burst, ..)| chosen.get(&self.id_of(burst)) == Some(&true)) {
+                groups.entry(key).or_default().push((*site, *part));
+            }
+        }
+        groups
     }
 
     fn id_of(&self, burst: &BurstWork) -> BurstId {

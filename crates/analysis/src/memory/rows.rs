@@ -2,6 +2,8 @@
 //!
 //! What for: what no counter of a memory controller can say. What not: over time (`bandwidth`).
 
+use std::cmp::Ordering;
+
 use facts::{Evidence, Metric};
 
 use super::bandwidth::{Quantity, both, bounds};
@@ -33,10 +35,19 @@ pub struct MemoryRow {
     pub stores: Metric,
     /// Who served the loads.
     pub levels: LevelShares,
-    sites: Vec<SiteIndex>,
+    pub(super) sites: Vec<SiteIndex>,
 }
 
 impl MemoryRow {
+    /// Most bytes first, then most loads.
+    pub(super) fn larger_first(&self, other: &MemoryRow) -> Ordering {
+        let amount = |row: &MemoryRow| {
+            let bytes = row.read.value.unwrap_or(0.0) + row.write.value.unwrap_or(0.0);
+            (bytes, row.loads.value.unwrap_or(0.0))
+        };
+        amount(other).partial_cmp(&amount(self)).unwrap_or(Ordering::Equal)
+    }
+
     /// Bytes read and written.
     #[must_use]
     pub fn traffic(&self) -> Metric {
@@ -62,11 +73,7 @@ impl Memory<'_> {
         let whole = self.all.read.plus(&self.all.write).total(&self.strata).0;
         let mut rows: Vec<MemoryRow> =
             groups.into_iter().map(|(key, sites)| self.row(key, sites, whole)).collect();
-        let amount = |row: &MemoryRow| {
-            let bytes = row.read.value.unwrap_or(0.0) + row.write.value.unwrap_or(0.0);
-            (bytes, row.loads.value.unwrap_or(0.0))
-        };
-        rows.sort_by(|a, b| amount(b).partial_cmp(&amount(a)).unwrap_or(std::cmp::Ordering::Equal));
+        rows.sort_by(MemoryRow::larger_first);
         Ok(rows)
     }
 

@@ -17,6 +17,7 @@ mod build;
 mod drawn;
 mod grouping;
 mod index;
+mod pages;
 mod sites;
 mod table;
 #[cfg(test)]
@@ -34,8 +35,9 @@ use crate::stack::{NodeIndex, index};
 
 pub use self::grouping::Grouping;
 pub(crate) use self::index::{Extent, Window};
+pub use self::pages::{HUGE_PAGE, ObjectPages};
 pub use self::table::{ObjectRow, ObjectTable, object_table};
-pub(crate) use self::units::{MOST_CUTS, Part, UnitIndex, Units, steps_within};
+pub(crate) use self::units::{MOST_CUTS, Part, UnitIndex, UnitRows, Units, steps_within};
 pub use self::units::{Piece, Pieces};
 
 index!(/// An object of [`Objects`].

@@ -9,6 +9,7 @@ use base::RemoteAddr;
 use facts::Metric;
 
 use super::drawn::estimated_shares;
+use super::pages::{ObjectPages, object_pages};
 use super::{Grouping, ObjectId, ObjectKind};
 use crate::accesses::{AccessRow, Accesses, accesses_of_objects};
 use crate::faults::fault_scales;
@@ -69,6 +70,8 @@ pub struct ObjectTable {
     pub fault_scale: crate::Scale,
     /// Shares of accesses of objects with small blocks, those without a record included, percent.
     pub with_unrecorded: BTreeMap<ObjectId, Metric>,
+    /// What lies behind the memory of objects.
+    pub pages: BTreeMap<ObjectId, ObjectPages>,
     /// Why there are no loads, stores, traffic and latency, if so.
     pub missing: Option<String>,
 }
@@ -116,7 +119,8 @@ pub fn object_table(grouping: &Grouping<'_>, memory: &Memory<'_>) -> ObjectTable
     }
     let fault_scale = fault_scales(grouping.profile.recording).all;
     let with_unrecorded = estimated_shares(grouping);
-    ObjectTable { rows, accesses, fault_scale, with_unrecorded, missing }
+    let pages = object_pages(grouping.profile, grouping.objects);
+    ObjectTable { rows, accesses, fault_scale, with_unrecorded, pages, missing }
 }
 
 fn add_faults(grouping: &Grouping<'_>, rows: &mut BTreeMap<RowKey, ObjectRow>) {

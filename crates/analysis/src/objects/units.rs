@@ -16,7 +16,7 @@ use facts::Burst;
 use super::{Extent, ObjectId, Objects, Window};
 use crate::index_map::IndexMap;
 use crate::stack::index;
-use crate::traced::SiteIndex;
+use crate::traced::{SiteIndex, Touch};
 
 index!(/// A site and a part.
     UnitIndex);
@@ -151,6 +151,80 @@ impl<'a> Units<'a> {
     /// Whether units are more than sites.
     pub(crate) fn divides(&self) -> bool {
         self.objects.is_some()
+    }
+}
+
+/// The rows that units belong to: for passes that sum up by row.
+pub(crate) struct UnitRows<'a> {
+    units: Units<'a>,
+    /// The row of each unit that is known; `None` for those that are not asked for.
+    row_of_unit: Vec<Option<usize>>,
+    /// The row of a new one.
+    new_unit: Box<dyn FnMut(SiteIndex, Part) -> Option<usize> + 'a>,
+}
+
+impl<'a> UnitRows<'a> {
+    /// Of sites alone.
+    pub(crate) fn of_sites(row_of_site: Vec<Option<usize>>) -> UnitRows<'a> {
+        let units = Units::new(row_of_site.len(), None);
+        UnitRows { units, row_of_unit: row_of_site, new_unit: Box::new(|_, _| None) }
+    }
+
+    /// Of so many sites and of parts of objects; `new_unit` says which row a site and a part belong to.
+    pub(crate) fn of_objects(
+        sites: usize,
+        objects: (&'a Objects, Pieces),
+        new_unit: impl FnMut(SiteIndex, Part) -> Option<usize> + 'a,
+    ) -> UnitRows<'a> {
+        let units = Units::new(sites, Some(objects));
+        UnitRows { units, row_of_unit: Vec::new(), new_unit: Box::new(new_unit) }
+    }
+
+    /// From here on accesses are of this burst.
+    pub(crate) fn begin(&mut self, burst: &Burst) {
+        self.units.begin(burst);
+    }
+
+    /// Gives what a site touched unit by unit: the unit, its row, how many accesses came before, and the touch.
+    pub(crate) fn divide(
+        &mut self,
+        site: SiteIndex,
+        touch: Touch,
+        mut give: impl FnMut(UnitIndex, Option<usize>, u64, Touch),
+    ) {
+        let (start, stride, count, bytes) = match touch {
+            Touch::Run { start, stride, count, bytes } => (start, stride, count, bytes),
+            Touch::AtLeast { start, .. } => {
+                let unit = self.units.at(site, RemoteAddr(start)).0;
+                return give(unit, self.row_of(unit), 0, touch);
+            }
+            // Nothing lies at address 0: the object is not known either.
+            Touch::Unknown { .. } => {
+                let unit = self.units.at(site, RemoteAddr(0)).0;
+                return give(unit, self.row_of(unit), 0, touch);
+            }
+        };
+        let (mut at, mut done, mut cuts) = (RemoteAddr(start), 0, 0);
+        while done < count {
+            let (unit, extent) = self.units.at(site, at);
+            let left = count - done;
+            let within = if cuts < MOST_CUTS { steps_within(extent, at, stride) } else { left };
+            let count = within.min(left);
+            let row = self.row_of(unit);
+            give(unit, row, done, Touch::Run { start: at.0, stride, count, bytes });
+            at = RemoteAddr(at.0.wrapping_add(stride.cast_unsigned().wrapping_mul(count)));
+            (done, cuts) = (done + count, cuts + 1);
+        }
+    }
+
+    /// The row of a unit, if it is asked for.
+    fn row_of(&mut self, unit: UnitIndex) -> Option<usize> {
+        while self.row_of_unit.len() <= unit.index() {
+            let new = UnitIndex::new(self.row_of_unit.len());
+            let row = (self.new_unit)(self.units.site_of(new), self.units.part_of(new));
+            self.row_of_unit.push(row);
+        }
+        self.row_of_unit[unit.index()]
     }
 }
 

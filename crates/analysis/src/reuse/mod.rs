@@ -27,14 +27,15 @@ use facts::{Burst, Evidence, Metric, Run};
 
 use self::survival::{Survival, survival};
 use self::tally::Tally;
-use self::walk::{Question, walk};
-use crate::accesses::{Rows, is_chosen};
+use self::walk::{Question, Walked, walk};
+use crate::accesses::{Head, ObjectRows, Rows, is_chosen};
 use crate::hotspots::{Key, RowKey};
 use crate::interval::{median, median_interval};
+use crate::objects::{Grouping, UnitRows};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::PlaceId;
-use crate::traced::{Site, SiteIndex, TracedCode};
+use crate::traced::{Site, TracedCode};
 
 pub use self::footprint::Footprint;
 
@@ -241,7 +242,7 @@ pub struct ReuseRow {
 }
 
 /// The whole of it.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Reuse {
     /// In the order in which their code came up first.
     pub rows: Vec<ReuseRow>,
@@ -262,63 +263,90 @@ pub fn reuse(
     caches: &[CacheSize],
     tlb: TlbSizes,
 ) -> Reuse {
-    let rows = Rows::new(profile, code, selection, keys);
+    let Rows { heads, row_of_site } = Rows::new(profile, code, selection, keys);
     let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
-    let lines = line_capacities(caches);
-    let small = page_capacities(tlb.first_small, tlb.second);
-    let large = page_capacities(tlb.first_large, tlb.second);
-    let question = Question {
-        code,
-        row_of_site: rows.row_of_site.clone(),
-        rows: rows.heads.len(),
-        chosen: &chosen,
-        lines: &lines,
-        small_pages: &small,
-        large_pages: &large,
-    };
-    let walked = walk(profile.recording, &question);
-    let tallies = walked.lines.tallies.iter();
-    let tallies = tallies.zip(&walked.small_pages.tallies).zip(&walked.large_pages.tallies);
-    let mut found = Vec::new();
-    for (head, ((in_lines, in_small), in_large)) in rows.heads.into_iter().zip(tallies) {
-        if in_lines.bursts.is_empty() {
-            continue;
-        }
-        found.push(ReuseRow {
-            key: head.key,
-            site: head.site,
-            place: head.place,
-            curve: Curve::new(in_lines, &lines, Bytes(LINE)),
-            small_pages: reach(in_small, &small, (tlb.first_small, tlb.second)),
-            large_pages: reach(in_large, &large, (tlb.first_large, tlb.second)),
-            unknown: in_lines.unknown,
-        });
-    }
-    let footprints = footprint::footprints(&walked.pages);
-    Reuse { rows: found, footprints, bursts: (walked.pages.len(), walked.bursts) }
+    let sizes = AskedSizes::new(caches, tlb);
+    let question = sizes.question(code, &chosen);
+    let walked = walk(profile.recording, &question, UnitRows::of_sites(row_of_site));
+    sizes.summed(heads, walked)
 }
 
-/// The miss ratios of single sites, in their order, out of one pass over all bursts.
-pub(crate) fn curves_of_sites(
+/// The same with rows by object too.
+#[must_use]
+pub fn reuse_of_objects(grouping: &Grouping<'_>, caches: &[CacheSize], tlb: TlbSizes) -> Reuse {
+    let Grouping { profile, code, selection, .. } = *grouping;
+    let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
+    let sizes = AskedSizes::new(caches, tlb);
+    let question = sizes.question(code, &chosen);
+    let mut rows = ObjectRows::default();
+    let walked = walk(profile.recording, &question, rows.of(grouping));
+    sizes.summed(rows.heads, walked)
+}
+
+/// Where curves have points, in units.
+struct AskedSizes {
+    lines: Vec<usize>,
+    small: Vec<usize>,
+    large: Vec<usize>,
+    tlb: TlbSizes,
+}
+
+impl AskedSizes {
+    fn new(caches: &[CacheSize], tlb: TlbSizes) -> AskedSizes {
+        AskedSizes {
+            lines: line_capacities(caches),
+            small: page_capacities(tlb.first_small, tlb.second),
+            large: page_capacities(tlb.first_large, tlb.second),
+            tlb,
+        }
+    }
+
+    fn question<'a>(
+        &'a self,
+        code: &'a TracedCode,
+        chosen: &'a dyn Fn(&Burst) -> bool,
+    ) -> Question<'a> {
+        let AskedSizes { lines, small, large, .. } = self;
+        Question { code, chosen, lines, small_pages: small, large_pages: large }
+    }
+
+    fn summed(&self, heads: Vec<Head>, mut walked: Walked) -> Reuse {
+        walked.complete(heads.len());
+        let tallies = walked.lines.tallies.iter();
+        let tallies = tallies.zip(&walked.small_pages.tallies).zip(&walked.large_pages.tallies);
+        let tlb = self.tlb;
+        let mut found = Vec::new();
+        for (head, ((in_lines, in_small), in_large)) in heads.into_iter().zip(tallies) {
+            if in_lines.bursts.is_empty() {
+                continue;
+            }
+            found.push(ReuseRow {
+                key: head.key,
+                site: head.site,
+                place: head.place,
+                curve: Curve::new(in_lines, &self.lines, Bytes(LINE)),
+                small_pages: reach(in_small, &self.small, (tlb.first_small, tlb.second)),
+                large_pages: reach(in_large, &self.large, (tlb.first_large, tlb.second)),
+                unknown: in_lines.unknown,
+            });
+        }
+        let footprints = footprint::footprints(&walked.pages);
+        Reuse { rows: found, footprints, bursts: (walked.pages.len(), walked.bursts) }
+    }
+}
+
+/// The miss ratios of so many rows of sites, in their order, out of one pass over all bursts; `None` for sites of no row.
+pub(crate) fn curves(
     profile: &Profile<'_>,
     code: &TracedCode,
-    sites: &[SiteIndex],
+    row_of_site: Vec<Option<usize>>,
+    rows: usize,
 ) -> Vec<Curve> {
     let lines = line_capacities(&cache_sizes(&profile.recording.run));
-    let mut row_of_site = vec![None; code.sites.len()];
-    for (row, site) in sites.iter().enumerate() {
-        row_of_site[site.index()] = Some(row);
-    }
-    let question = Question {
-        code,
-        row_of_site,
-        rows: sites.len(),
-        chosen: &|_| true,
-        lines: &lines,
-        small_pages: &[],
-        large_pages: &[],
-    };
-    let walked = walk(profile.recording, &question);
+    let question =
+        Question { code, chosen: &|_| true, lines: &lines, small_pages: &[], large_pages: &[] };
+    let mut walked = walk(profile.recording, &question, UnitRows::of_sites(row_of_site));
+    walked.complete(rows);
     walked.lines.tallies.iter().map(|tally| Curve::new(tally, &lines, Bytes(LINE))).collect()
 }
 

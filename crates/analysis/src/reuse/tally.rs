@@ -38,6 +38,7 @@ pub(super) struct Level {
     /// Units have 2^this bytes.
     pub(super) shift: u32,
     pub(super) stack: LruStack,
+    /// Of the rows that came up; there may be more.
     pub(super) tallies: Vec<Tally>,
     capacities: Vec<usize>,
     counts_units: bool,
@@ -50,15 +51,12 @@ impl Level {
         shift: u32,
         capacities: &[usize],
         most_keys: usize,
-        rows: usize,
         counts_units: bool,
     ) -> Level {
-        let mut tallies = Vec::new();
-        tallies.resize_with(rows, Tally::default);
         Level {
             shift,
             stack: LruStack::new(capacities.to_vec(), most_keys),
-            tallies,
+            tallies: Vec::new(),
             capacities: capacities.to_vec(),
             counts_units,
             touched: Vec::new(),
@@ -70,20 +68,31 @@ impl Level {
         !self.capacities.is_empty()
     }
 
+    /// Of a row, which may be new.
+    fn tally(&mut self, row: usize) -> &mut Tally {
+        if row >= self.tallies.len() {
+            self.tallies.resize_with(row + 1, Tally::default);
+        }
+        &mut self.tallies[row]
+    }
+
     fn row(&mut self, row: usize) -> &mut AtHand {
+        if !self.tally(row).at_hand.is_touched {
+            self.touched.push(row);
+        }
+        let segments = self.capacities.len() + 1;
         let at_hand = &mut self.tallies[row].at_hand;
         if !at_hand.is_touched {
             at_hand.is_touched = true;
-            at_hand.sampled.resize(self.capacities.len() + 1, Seen::default());
-            at_hand.repeats.resize(self.capacities.len() + 1, 0);
-            self.touched.push(row);
+            at_hand.sampled.resize(segments, Seen::default());
+            at_hand.repeats.resize(segments, 0);
         }
         at_hand
     }
 
     /// `count` accesses whose address is not known.
     pub(super) fn unknown(&mut self, row: usize, count: u64) {
-        let tally = &mut self.tallies[row];
+        let tally = self.tally(row);
         tally.unknown = tally.unknown.saturating_add(count);
     }
 

@@ -12,8 +12,11 @@ use x86::Kind;
 
 use super::events::{Stream, run};
 use super::lru::{KeySet, MOST_KEYS};
-use super::tally::Level;
-use crate::traced::{Damage, Execution, Observer, Touch, TracedBlock, TracedCode, replay};
+use super::tally::{Level, Tally};
+use crate::objects::UnitRows;
+use crate::traced::{
+    Damage, Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode, replay,
+};
 
 /// Bursts that are gone through.
 pub(super) const MOST_BURSTS: usize = 400;
@@ -27,9 +30,6 @@ const MOST_PAGES: usize = 1 << 20;
 /// What to do.
 pub(super) struct Question<'a> {
     pub(super) code: &'a TracedCode,
-    /// The row of each site; `None` for those that are not asked for.
-    pub(super) row_of_site: Vec<Option<usize>>,
-    pub(super) rows: usize,
     /// Whether a burst is asked for.
     pub(super) chosen: &'a dyn Fn(&Burst) -> bool,
     /// In units, rising; none where a size of unit does not matter.
@@ -61,8 +61,17 @@ pub(super) struct Walked {
     pub(super) damage: Damage,
 }
 
-/// Goes through the bursts.
-pub(super) fn walk(recording: &Recording, question: &Question<'_>) -> Walked {
+impl Walked {
+    /// Gives the rows that never came up empty tallies, so that there are as many.
+    pub(super) fn complete(&mut self, rows: usize) {
+        for level in [&mut self.lines, &mut self.small_pages, &mut self.large_pages] {
+            level.tallies.resize_with(rows, Tally::default);
+        }
+    }
+}
+
+/// Goes through the bursts, and files what they do under these rows, as far as they are asked for.
+pub(super) fn walk(recording: &Recording, question: &Question<'_>, rows: UnitRows<'_>) -> Walked {
     let asked = |burst: &&Burst| {
         burst.flavour == facts::BurstFlavour::Trace
             && !burst.records_lost
@@ -70,10 +79,11 @@ pub(super) fn walk(recording: &Recording, question: &Question<'_>) -> Walked {
     };
     let bursts = recording.bursts.iter().filter(asked).count();
     let level = |shift, capacities: &[usize], most, counts_units| {
-        Level::new(shift, capacities, most, question.rows, counts_units)
+        Level::new(shift, capacities, most, counts_units)
     };
     let mut walker = Walker {
         question,
+        rows,
         streams: Vec::new(),
         every: bursts.div_ceil(MOST_BURSTS).max(1),
         number: 0,
@@ -95,6 +105,7 @@ pub(super) fn walk(recording: &Recording, question: &Question<'_>) -> Walked {
 
 struct Walker<'a> {
     question: &'a Question<'a>,
+    rows: UnitRows<'a>,
     /// Of the record at hand.
     streams: Vec<Stream>,
     every: usize,
@@ -108,6 +119,7 @@ struct Walker<'a> {
 impl Observer for Walker<'_> {
     fn begin(&mut self, burst: &Burst) {
         let chosen = (self.question.chosen)(burst);
+        self.rows.begin(burst);
         self.active = chosen && self.number.is_multiple_of(self.every);
         self.number += usize::from(chosen);
         self.partial = false;
@@ -120,19 +132,20 @@ impl Observer for Walker<'_> {
         }
         self.streams.clear();
         for access in &block.accesses {
-            let site = access.site.index();
-            let kind = self.question.code.sites[site].access.kind;
-            let row = match kind {
-                Kind::Read | Kind::Write | Kind::ReadWrite | Kind::StreamingRead => {
-                    self.question.row_of_site[site]
-                }
-                Kind::Prefetch | Kind::PrefetchWrite => None,
+            let kind = self.question.code.sites[access.site.index()].access.kind;
+            let asked = match kind {
+                Kind::Read | Kind::Write | Kind::ReadWrite | Kind::StreamingRead => true,
+                Kind::Prefetch | Kind::PrefetchWrite => false,
                 Kind::StreamingWrite | Kind::Flush | Kind::WriteBack | Kind::Demote => continue,
             };
+            let owner = asked.then_some(access.site);
             let first = self.streams.len();
-            execution.touches(access, |touch| self.add(touch, row, access.instruction));
+            execution.touches(access, |touch| self.add(touch, owner, access.instruction));
             if execution.iterations() > 1 {
                 spread(&mut self.streams[first..], execution.times(access.instruction));
+            }
+            if asked {
+                self.file(first, access.site);
             }
         }
         let walked = &mut self.walked;
@@ -166,7 +179,9 @@ impl Observer for Walker<'_> {
 }
 
 impl Walker<'_> {
-    fn add(&mut self, touch: Touch, row: Option<usize>, group: usize) {
+    /// Of a site that is somebody's, or of none.
+    fn add(&mut self, touch: Touch, owner: Option<SiteIndex>, group: usize) {
+        let row = None;
         let (stream, unknown) = match touch {
             Touch::Run { start, stride, count, bytes } => {
                 let stream = Stream { row, start, stride, count, bytes, iteration: 0, group };
@@ -183,13 +198,39 @@ impl Walker<'_> {
             Some(stream) => self.streams.push(stream),
             None => {
                 self.partial = true;
-                if let Some(row) = row {
-                    let walked = &mut self.walked;
-                    walked.lines.unknown(row, unknown);
-                    walked.small_pages.unknown(row, unknown);
-                    walked.large_pages.unknown(row, unknown);
-                }
+                let (walked, touch) = (&mut self.walked, Touch::Unknown { count: unknown });
+                let Some(site) = owner else { return };
+                self.rows.divide(site, touch, |_, row, _, _| {
+                    if let Some(row) = row {
+                        walked.lines.unknown(row, unknown);
+                        walked.small_pages.unknown(row, unknown);
+                        walked.large_pages.unknown(row, unknown);
+                    }
+                });
             }
+        }
+    }
+
+    /// Files the streams of a site, from `first` on, under its rows: one that goes through several objects becomes several,
+    /// each of which begins where the one before ends.
+    fn file(&mut self, first: usize, site: SiteIndex) {
+        for at in first..self.streams.len() {
+            let stream = self.streams[at];
+            let Stream { start, stride, count, bytes, .. } = stream;
+            let (streams, mut is_first) = (&mut self.streams, true);
+            self.rows.divide(
+                site,
+                Touch::Run { start, stride, count, bytes },
+                |_, row, before, part| {
+                    let Touch::Run { start, count, .. } = part else { return };
+                    let iteration = stream.iteration.saturating_add(before);
+                    let part = Stream { row, start, count, iteration, ..stream };
+                    match std::mem::take(&mut is_first) {
+                        true => streams[at] = part,
+                        false => streams.push(part),
+                    }
+                },
+            );
         }
     }
 }

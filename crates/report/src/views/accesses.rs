@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use analysis::Key;
 use analysis::TracedCode;
 use analysis::accesses::{AccessRow, Accesses, Pattern, accesses_of_objects, coverage};
-use analysis::objects::NOT_COLLECTED;
 use analysis::types::{TypeId, UsedBytes};
 use base::Bytes;
 use facts::{Evidence, Metric};
@@ -23,8 +22,8 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
     let keys = request.options.group.as_slice();
     let grouping = request.grouping(code, keys);
     let by_object = request.by_object();
-    let without = by_object && !request.objects.any();
-    let found = if without {
+    let without = request.without_objects();
+    let found = if without.is_some() {
         Accesses::default()
     } else if by_object {
         accesses_of_objects(&grouping).0
@@ -99,8 +98,8 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
         title: request.title(&format!("memory accesses by {by}")) + &coverage_line(request),
         looks: shown,
         page: 25,
-        empty: if without {
-            format!("n/a: {NOT_COLLECTED}.")
+        empty: if let Some(why) = without {
+            why
         } else if request.everything() {
             "No memory accesses were traced.".to_owned()
         } else {

@@ -1,22 +1,25 @@
-//! `bandwidth`: traffic between caches and memory over time, or by function, line, module or thread.
+//! `bandwidth`: traffic between caches and memory over time, or by object, function, line, module or thread.
 
-use analysis::Key;
 use analysis::memory::{BandwidthBin, Memory, MemoryRow};
+use analysis::{Key, TracedCode};
 use facts::Metric;
 
 use super::Request;
-use super::columns::{cells_of_key, figure, looks, missing, name, names, of_keys};
+use super::columns::{
+    cells_of_key, cells_of_objects, figure, looks, looks_of_objects, missing, name, names, of_keys,
+    of_objects,
+};
 use crate::table::{Cell, Look, Table};
 
 /// Bins shown in text.
 const PAGE: usize = 60;
 
-pub(crate) fn bandwidth(request: &Request<'_>, memory: &Memory<'_>) -> Table {
+pub(crate) fn bandwidth(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>) -> Table {
     let keys = request.options.group.as_slice();
     let table = match keys {
         [] => over_time(request, memory),
         [Key::Thread] => by_thread(request, memory),
-        _ => by_code(request, memory, keys),
+        _ => by_code(request, code, memory, keys),
     };
     table.limited(request.options.limit)
 }
@@ -87,12 +90,21 @@ const FIGURES: [(&str, &str, &str); 9] = [
     ("dram", "Loads from memory", "percent"),
 ];
 
-fn by_code(request: &Request<'_>, memory: &Memory<'_>, keys: &[Key]) -> Table {
-    let found = memory.rows(request.selection, keys).unwrap_or_default();
-    let mut columns = of_keys(keys);
+fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: &[Key]) -> Table {
+    let without = request.without_objects();
+    let found = if without.is_some() {
+        Vec::new()
+    } else if request.by_object() {
+        memory.rows_of_objects(&request.grouping(code, keys)).unwrap_or_default()
+    } else {
+        memory.rows(request.selection, keys).unwrap_or_default()
+    };
+    let mut columns = of_objects(keys);
+    columns.extend(of_keys(keys));
     columns.extend(FIGURES.map(|(key, label, unit)| figure(key, label, unit)));
     let row = |row: &MemoryRow| {
-        let mut cells = cells_of_key(request.profile, keys, &row.key, row.place, None);
+        let mut cells = cells_of_objects(request, keys, &row.key);
+        cells.extend(cells_of_key(request.profile, keys, &row.key, row.place, None));
         cells.extend(figures(row));
         cells
     };
@@ -106,6 +118,7 @@ fn by_code(request: &Request<'_>, memory: &Memory<'_>, keys: &[Key]) -> Table {
         (Look::Count("l3"), "L3 %"),
         (Look::Count("dram"), "DRAM %"),
     ];
+    shown.extend(looks_of_objects(keys));
     shown.extend(looks(keys));
     let by = names(keys);
     Table {
@@ -114,12 +127,19 @@ fn by_code(request: &Request<'_>, memory: &Memory<'_>, keys: &[Key]) -> Table {
         rows: found.iter().map(row).collect(),
         total: missing(columns.len()),
         columns,
-        notes: memory.notes.clone(),
+        notes: levels_note(request).into_iter().chain(memory.notes.iter().cloned()).collect(),
         title: request.title(&format!("traffic with memory by {by}")),
         looks: shown,
         page: 25,
-        empty: nothing(memory),
+        empty: without.unwrap_or_else(|| nothing(memory)),
     }
+}
+
+/// What rows by object do not tell.
+pub(super) fn levels_note(request: &Request<'_>) -> Option<String> {
+    request.by_object().then(|| {
+        "levels are those of the instructions: one that goes to several objects has the same in each".to_owned()
+    })
 }
 
 fn figures(row: &MemoryRow) -> [Cell; 9] {

@@ -148,7 +148,7 @@ pub(crate) fn looks_of_objects(keys: &[Key]) -> Vec<(Look, &'static str)> {
 
 /// The cells of [`of_objects`].
 pub(crate) fn cells_of_objects(request: &Request<'_>, keys: &[Key], key: &RowKey) -> Vec<Cell> {
-    let object = key.object.map(|id| request.objects.get(id));
+    let object = key.object.map(|id| request.objects().get(id));
     let cell = |column: Column| match column.key {
         "object" => Cell::text_or_missing(object.map(|object| object.name.as_str())),
         "object_kind" => Cell::text_or_missing(object.map(|object| object.kind.name())),

@@ -1,10 +1,16 @@
 //! `faults`: page faults per key.
 
 use analysis::Key;
-use analysis::faults::{FaultRow, FaultScales, fault_cost, fault_scales, fault_table};
+use analysis::TracedCode;
+use analysis::faults::{
+    FaultRow, FaultScales, fault_cost, fault_scales, fault_table, fault_table_of_objects,
+};
 
 use super::Request;
-use super::columns::{cells_of_key, figure, looks, missing, names, of_keys};
+use super::columns::{
+    cells_of_key, cells_of_objects, figure, looks, looks_of_objects, missing, names, of_keys,
+    of_objects,
+};
 use crate::table::{Cell, Look, Table};
 use crate::text;
 
@@ -14,9 +20,15 @@ pub(crate) fn faults(request: &Request<'_>) -> Table {
         [] => &[Key::Function],
         keys => keys,
     };
-    let found = fault_table(profile, request.selection, keys);
+    let code = TracedCode::default();
+    let found = match keys.contains(&Key::Object) {
+        true => fault_table_of_objects(&request.grouping(&code, keys)),
+        false => fault_table(profile, request.selection, keys),
+    };
+    let without = request.without_objects();
     let scales = fault_scales(profile.recording);
-    let mut columns = of_keys(keys);
+    let mut columns = of_objects(keys);
+    columns.extend(of_keys(keys));
     let key_columns = columns.len();
     columns.extend([
         figure("page_faults", "Page faults", "count"),
@@ -25,12 +37,13 @@ pub(crate) fn faults(request: &Request<'_>) -> Table {
         figure("major_faults", "Major", "count"),
     ]);
     let mut rows = Vec::with_capacity(found.rows.len());
-    for row in &found.rows {
+    for row in found.rows.iter().filter(|_| without.is_none()) {
         let stack = row.key.stack.zip(found.paths.as_ref()).map(|(path, paths)| {
             let name = |id: analysis::FunctionId| profile.stacks.functions[id.index()].name.clone();
             paths.functions(path).map(name).collect()
         });
-        let mut cells = cells_of_key(profile, keys, &row.key, row.place, stack);
+        let mut cells = cells_of_objects(request, keys, &row.key);
+        cells.extend(cells_of_key(profile, keys, &row.key, row.place, stack));
         cells.extend(count_cells(&scales, row));
         rows.push(cells);
     }
@@ -53,6 +66,7 @@ pub(crate) fn faults(request: &Request<'_>) -> Table {
         (Look::Percent("fault_percent"), "share %"),
         (Look::Count("major_faults"), "major"),
     ];
+    shown.extend(looks_of_objects(keys));
     shown.extend(looks(keys));
     let table = Table {
         view: "faults",
@@ -64,7 +78,9 @@ pub(crate) fn faults(request: &Request<'_>) -> Table {
         title: request.title(&format!("page faults by {}", names(keys))),
         looks: shown,
         page: 25,
-        empty: if request.selection.chooses_anything() {
+        empty: if let Some(why) = without {
+            why
+        } else if request.selection.chooses_anything() {
             "No page faults match the filter.".to_owned()
         } else {
             "No page faults were recorded.".to_owned()

@@ -12,7 +12,7 @@ use crate::table::{Cell, Look, Table};
 
 pub(crate) fn findings(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>) -> Table {
     let profile = request.profile;
-    let figures = Figures::new(profile, code, memory, request.objects, &overview(profile));
+    let figures = Figures::new(profile, code, memory, request.objects(), &overview(profile));
     let judged = analysis::findings::findings(&figures);
     let found = summaries(&judged, &request.options.result_name);
     let columns = vec![

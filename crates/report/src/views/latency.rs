@@ -1,18 +1,23 @@
-//! `latency`: how long loads take, as a histogram, or by function, line or module beside the simulated cache levels.
+//! `latency`: how long loads take, as a histogram, or by object, function, line or module beside the simulated
+//! cache levels.
 
-use analysis::Key;
 use analysis::memory::{Latency, LatencyRow, Memory};
+use analysis::{Key, TracedCode};
 use facts::Metric;
 
 use super::Request;
-use super::bandwidth::nothing;
-use super::columns::{cells_of_key, figure, looks, missing, name, names, of_keys};
+use super::bandwidth::{levels_note, nothing};
+use super::columns::{
+    cells_of_key, cells_of_objects, figure, looks, looks_of_objects, missing, name, names, of_keys,
+    of_objects,
+};
 use crate::table::{Cell, Look, Table};
 
-pub(crate) fn latency(request: &Request<'_>, memory: &Memory<'_>) -> Table {
-    let keys = request.options.group.as_slice();
-    let table =
-        if keys.is_empty() { histogram(request, memory) } else { by_code(request, memory, keys) };
+pub(crate) fn latency(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>) -> Table {
+    let table = match request.options.group.as_slice() {
+        [] => histogram(request, memory),
+        keys => by_code(request, code, memory, keys),
+    };
     table.limited(request.options.limit)
 }
 
@@ -74,9 +79,17 @@ fn remarks(memory: &Memory<'_>, found: &Latency) -> Vec<String> {
     notes
 }
 
-fn by_code(request: &Request<'_>, memory: &Memory<'_>, keys: &[Key]) -> Table {
-    let found = memory.latency_rows(request.selection, keys);
-    let mut columns = of_keys(keys);
+fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: &[Key]) -> Table {
+    let without = request.without_objects();
+    let found = if without.is_some() {
+        Ok(Vec::new())
+    } else if request.by_object() {
+        memory.latency_rows_of_objects(&request.grouping(code, keys))
+    } else {
+        memory.latency_rows(request.selection, keys)
+    };
+    let mut columns = of_objects(keys);
+    columns.extend(of_keys(keys));
     columns.extend([
         figure("loads", "Loads", "count"),
         figure("load_time_percent", "Share of load time", "percent"),
@@ -91,7 +104,8 @@ fn by_code(request: &Request<'_>, memory: &Memory<'_>, keys: &[Key]) -> Table {
         figure("beyond_l2", "Timed beyond L2", "percent"),
     ]);
     let row = |row: &LatencyRow| {
-        let mut cells = cells_of_key(request.profile, keys, &row.key, row.place, None);
+        let mut cells = cells_of_objects(request, keys, &row.key);
+        cells.extend(cells_of_key(request.profile, keys, &row.key, row.place, None));
         let (latency, levels) = (&row.latency, &row.levels);
         let figures = [
             &row.loads,
@@ -120,10 +134,12 @@ fn by_code(request: &Request<'_>, memory: &Memory<'_>, keys: &[Key]) -> Table {
         (Look::Count("dram"), "DRAM %"),
         (Look::Count("beyond_l2"), "timed > L2 %"),
     ];
+    shown.extend(looks_of_objects(keys));
     shown.extend(looks(keys));
     let by = names(keys);
     let rows = found.as_ref().map_or(&[][..], Vec::as_slice);
-    let mut notes = memory.notes.clone();
+    let mut notes: Vec<String> = levels_note(request).into_iter().collect();
+    notes.extend(memory.notes.iter().cloned());
     if rows.iter().any(disagrees) {
         notes.push(
             "where timed and simulated levels differ: a prefetcher that had time to run ahead makes timed loads quick; \
@@ -141,9 +157,10 @@ fn by_code(request: &Request<'_>, memory: &Memory<'_>, keys: &[Key]) -> Table {
         title: request.title(&format!("latency of loads by {by}")),
         looks: shown,
         page: 25,
-        empty: match &found {
-            Ok(_) => nothing(memory),
-            Err(why) => format!("n/a: {why}."),
+        empty: match (without, &found) {
+            (Some(why), _) => why,
+            (None, Ok(_)) => nothing(memory),
+            (None, Err(why)) => format!("n/a: {why}."),
         },
     }
 }

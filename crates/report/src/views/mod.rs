@@ -39,31 +39,51 @@ pub(crate) use threads::threads;
 pub(crate) use timeline::timeline;
 pub(crate) use waits::waits;
 
-use analysis::objects::{Grouping, Objects};
+use analysis::memory::Memory;
+use analysis::objects::{Grouping, NOT_COLLECTED, Objects, Pieces};
 use analysis::{Filter, Key, Profile, Selection, TracedCode};
 
-use crate::Options;
+use crate::{Options, Prepared};
 
 /// What a view is made from.
 pub(crate) struct Request<'a> {
+    pub(crate) prepared: &'a Prepared<'a>,
+    /// Of `prepared`.
     pub(crate) profile: &'a Profile<'a>,
     pub(crate) selection: &'a Selection,
     pub(crate) options: &'a Options,
-    pub(crate) objects: &'a Objects,
     pub(crate) sources: &'a dyn Fn(&str) -> Option<String>,
 }
 
 impl<'a> Request<'a> {
+    /// The recording's memory objects.
+    fn objects(&self) -> &'a Objects {
+        self.prepared.objects()
+    }
+
     /// Accesses by these keys.
     fn grouping(&self, code: &'a TracedCode, keys: &'a [Key]) -> Grouping<'a> {
-        let Request { profile, selection, objects, .. } = *self;
-        Grouping { profile, code, objects, selection, keys }
+        let Request { profile, selection, .. } = *self;
+        Grouping { profile, code, objects: self.objects(), selection, keys }
+    }
+
+    /// What bursts tell of memory, with objects as finely told apart as the grouping is.
+    fn memory(&self, grouping: &Grouping<'a>) -> Memory<'a> {
+        match grouping.pieces() {
+            Pieces::Whole => self.prepared.memory(),
+            pieces => Memory::with_objects(self.profile, grouping.code, self.objects(), pieces),
+        }
     }
 
     /// Whether rows or filters are on memory objects.
     fn by_object(&self) -> bool {
         self.selection.chooses_objects()
             || self.options.group.iter().any(|key| Key::OF_OBJECTS.contains(key))
+    }
+
+    /// What to say where rows are by object, and no objects were recorded.
+    fn without_objects(&self) -> Option<String> {
+        (self.by_object() && !self.objects().any()).then(|| format!("n/a: {NOT_COLLECTED}."))
     }
 
     /// `r000ma: what, where filter`.

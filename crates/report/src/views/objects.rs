@@ -6,7 +6,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use analysis::memory::Memory;
-use analysis::objects::{NOT_COLLECTED, ObjectKind, ObjectRow, ObjectTable, object_table};
+use analysis::objects::{
+    NOT_COLLECTED, ObjectKind, ObjectPages, ObjectRow, ObjectTable, object_table,
+};
 use analysis::{Key, RowKey, TracedCode};
 use facts::{Evidence, Metric};
 
@@ -24,9 +26,9 @@ pub(crate) use self::figures::{extent, object_bytes};
 pub(crate) fn objects(request: &Request<'_>, code: &TracedCode) -> Table {
     let keys = with_object(&request.options.group);
     let grouping = request.grouping(code, &keys);
-    let memory = Memory::with_objects(request.profile, code, request.objects, grouping.pieces());
+    let memory = request.memory(&grouping);
     let found = object_table(&grouping, &memory);
-    let rows = if request.objects.any() { sorted(&found, &keys) } else { Vec::new() };
+    let rows = if request.objects().any() { sorted(&found, &keys) } else { Vec::new() };
     let by_code = of_keys(&keys);
     let mut columns: Vec<Column> = of_objects(&keys);
     columns.extend(by_code);
@@ -52,9 +54,9 @@ pub(crate) fn objects(request: &Request<'_>, code: &TracedCode) -> Table {
         columns,
         notes: if rows.is_empty() { Vec::new() } else { notes(request, &found, &memory) },
         title: request.title(&format!("memory objects{}", by(&keys))),
-        looks: shown(request, &keys, &rows),
+        looks: shown(request, &found, &keys, &rows),
         page: 25,
-        empty: if !request.objects.any() {
+        empty: if !request.objects().any() {
             format!("n/a: {NOT_COLLECTED}.")
         } else {
             "No traced memory accesses match the filter.".to_owned()
@@ -119,6 +121,7 @@ fn traffic_by_object(found: &ObjectTable) -> BTreeMap<analysis::objects::ObjectI
 
 fn shown(
     request: &Request<'_>,
+    found: &ObjectTable,
     keys: &[Key],
     rows: &[(RowKey, &ObjectRow)],
 ) -> Vec<(Look, &'static str)> {
@@ -140,6 +143,14 @@ fn shown(
     }
     if rows.iter().any(|(_, row)| row.sharing.is_some()) {
         shown.push((Look::Text("sharing"), "sharing"));
+    }
+    // Where there is nothing to tell apart, the columns are in JSON alone.
+    if alone && found.pages.values().any(|pages| pages.huge.value > Some(0.0)) {
+        shown.push((Look::Count("huge_pages"), "huge %"));
+    }
+    let many = |pages: &ObjectPages| pages.nodes.as_ref().is_ok_and(|nodes| nodes.len() > 1);
+    if alone && found.pages.values().any(many) {
+        shown.push((Look::Figure("numa_node"), "node"));
     }
     if alone {
         shown.push((Look::Count("blocks"), "blocks"));
@@ -171,7 +182,7 @@ fn total(
     columns: usize,
 ) -> Vec<Cell> {
     let mut total = missing(of_key);
-    if request.everything() && request.objects.any() && found.accesses.total > 0 {
+    if request.everything() && request.objects().any() && found.accesses.total > 0 {
         let traced = |value, unit| Metric {
             evidence: Some(Evidence::Traced),
             samples: found.accesses.bursts,
@@ -189,7 +200,7 @@ fn total(
 
 fn notes(request: &Request<'_>, found: &ObjectTable, memory: &Memory<'_>) -> Vec<String> {
     let mut notes = Vec::new();
-    let shares = found.shares(|id| request.objects.get(id).kind);
+    let shares = found.shares(|id| request.objects().get(id).kind);
     let of = |named: bool| -> f64 {
         shares.iter().filter(|(kind, _)| kind.is_named() == named).map(|(_, share)| share).sum()
     };

@@ -2,14 +2,17 @@
 
 use std::collections::HashMap;
 
-use analysis::accesses::AccessRow;
-use analysis::reuse::{CacheSize, Reuse, ReuseRow, TlbSizes, cache_sizes};
+use analysis::accesses::{AccessRow, Accesses, accesses_of_objects};
+use analysis::reuse::{CacheSize, Reuse, ReuseRow, TlbSizes, cache_sizes, reuse_of_objects};
 use analysis::{Key, RowKey, TracedCode};
 use base::Bytes;
 use facts::Metric;
 
 use super::Request;
-use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_looks};
+use super::columns::{
+    cells_of_key, cells_of_objects, figure, looks_of_objects, missing, name, names, of_keys,
+    of_objects, short_looks,
+};
 use crate::table::{Cell, Column, Look, Table};
 use crate::text;
 
@@ -44,17 +47,30 @@ pub(crate) fn reuse(request: &Request<'_>, code: &TracedCode) -> Table {
     };
     let caches = cache_sizes(&profile.recording.run);
     let tlb = TlbSizes::default();
-    let accesses = analysis::accesses::accesses(profile, code, request.selection, keys);
-    let found = analysis::reuse::reuse(profile, code, request.selection, keys, &caches, tlb);
+    let without = request.without_objects();
+    let (accesses, found) = if without.is_some() {
+        (Accesses::default(), Reuse::default())
+    } else if request.by_object() {
+        let grouping = request.grouping(code, keys);
+        (accesses_of_objects(&grouping).0, reuse_of_objects(&grouping, &caches, tlb))
+    } else {
+        let selection = request.selection;
+        (
+            analysis::accesses::accesses(profile, code, selection, keys),
+            analysis::reuse::reuse(profile, code, selection, keys, &caches, tlb),
+        )
+    };
     let by_key: HashMap<RowKey, &ReuseRow> = found.rows.iter().map(|row| (row.key, row)).collect();
-    let mut columns = of_keys(keys);
+    let mut columns = of_objects(keys);
+    columns.extend(of_keys(keys));
     columns.extend(own_columns());
     let mut rows = Vec::new();
     let mut heaviest = None;
     for row in &accesses.rows {
         let Some(reused) = by_key.get(&row.key) else { continue };
         heaviest = heaviest.or(Some((row, *reused)));
-        let mut cells = cells_of_key(profile, keys, &row.key, row.place, None);
+        let mut cells = cells_of_objects(request, keys, &row.key);
+        cells.extend(cells_of_key(profile, keys, &row.key, row.place, None));
         cells.extend(figures(row, reused, &caches));
         rows.push(cells);
     }
@@ -66,6 +82,7 @@ pub(crate) fn reuse(request: &Request<'_>, code: &TracedCode) -> Table {
         (Look::Count("line_use_percent"), "used %"),
         (Look::Percent("tlb_4k_second_miss"), "TLB miss %"),
     ];
+    shown.extend(looks_of_objects(keys));
     shown.extend(short_looks(keys, keys));
     let by = names(keys);
     let conclusion = heaviest.and_then(|(row, reused)| conclusion(request, keys, row, reused));
@@ -79,7 +96,7 @@ pub(crate) fn reuse(request: &Request<'_>, code: &TracedCode) -> Table {
         title: request.title(&format!("reuse of memory by {by}")),
         looks: shown,
         page: 25,
-        empty: empty(request),
+        empty: without.unwrap_or_else(|| empty(request)),
     };
     table.limited(request.options.limit)
 }
@@ -135,9 +152,12 @@ fn conclusion(
 ) -> Option<String> {
     let stacks = &request.profile.stacks;
     let function = &stacks.function_of(row.place).name;
-    let what = match keys.contains(&Key::Function) {
-        true => function.clone(),
-        false => format!("The row with {function}"),
+    let object = row.key.object.map(|id| request.objects().get(id).name.as_str());
+    let what = match (object, keys.contains(&Key::Function)) {
+        (Some(object), true) => format!("{function} with {object}"),
+        (Some(object), false) => format!("Code that uses {object}"),
+        (None, true) => function.clone(),
+        (None, false) => format!("The row with {function}"),
     };
     let share = text::percent(row.share.value?);
     let fitting = reused.curve.fitting();

@@ -93,13 +93,13 @@ fn object<'a>(
     line: &SharedLine,
     thread: &LineThread,
 ) -> Option<(&'a str, Bytes)> {
-    if !request.objects.any() {
+    if !request.objects().any() {
         return None;
     }
     let first = u64::from((thread.read | thread.written).trailing_zeros().min(63));
     let address = RemoteAddr(line.address.0.saturating_add(first));
-    let (object, offset) = request.objects.at(line.pid, address, line.time);
-    Some((&request.objects.get(object).name, offset))
+    let (object, offset) = request.objects().at(line.pid, address, line.time);
+    Some((&request.objects().get(object).name, offset))
 }
 
 fn label(request: &Request<'_>, line: &SharedLine, thread: &LineThread) -> String {

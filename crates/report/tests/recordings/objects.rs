@@ -4,13 +4,13 @@
 //! which have no record; counters that two threads keep in one line; a spilled register on the stack; a stray pointer.
 
 use base::{
-    AllocationId, BlockId, BurstId, Bytes, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId,
-    Tid,
+    AllocationId, BlockId, BurstId, Bytes, FileOffset, ModuleId, Nanos, NodeId, Pid, RemoteAddr,
+    StackId, Tid,
 };
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, CodePiece,
-    CounterKind, FaultKind, Global, HeapTotal, Record, RecordEncoder, Recording, Records, Region,
-    RegionKind, Release,
+    CounterKind, FaultKind, Global, HeapTotal, Page, Record, RecordEncoder, Recording, Records,
+    Region, RegionKind, Release,
 };
 use testkit::recording::{BurstRecord, CODE_BASE, RecordingBuilder};
 
@@ -172,10 +172,34 @@ fn memory(b: &mut RecordingBuilder, app: ModuleId) {
             name: name.into(),
         });
     }
+    pages(b);
     let walk = b.unnamed(app, 0x3000);
     let stack = b.stack(&[walk]);
     b.faults((PID, PID), stack, FaultKind::Minor, 4, 1, 0.1);
     b.recording.faults[0].address = RemoteAddr(HEAP);
+}
+
+/// Two looks: of the array three quarters are in huge pages at the second, every other page on node 1; the nodes of the list
+/// lie in small pages on node 0; of the file the kernel tells no node.
+fn pages(b: &mut RecordingBuilder) {
+    let mut page = |time, address, stands_for, huge, node: Option<u32>| {
+        b.recording.pages.push(Page {
+            time: Nanos(time),
+            pid: Pid(PID),
+            address: RemoteAddr(address),
+            stands_for: Bytes(stands_for),
+            huge: Some(huge),
+            node: node.map(NodeId),
+        });
+    };
+    for (time, in_huge) in [(40_000_000, 0), (1_300_000_000, 24)] {
+        for number in 0..32 {
+            let node = Some(u32::from(number % 2 == 1));
+            page(time, ARRAY + number * 2 * MIB, 2 * MIB, number < in_huge, node);
+        }
+        page(time, HEAP, 4096, false, Some(0));
+    }
+    page(1_300_000_000, FILE, 64 * MIB, false, None);
 }
 
 /// Loads of nodes, 300 cycles each, and of nodes without a record, 40.

@@ -2,8 +2,8 @@
 
 use analysis::RowKey;
 use analysis::memory::Latency;
-use analysis::objects::{Object, ObjectKind, ObjectRow, ObjectTable};
-use base::Bytes;
+use analysis::objects::{HUGE_PAGE, Object, ObjectKind, ObjectPages, ObjectRow, ObjectTable};
+use base::{Bytes, NodeId};
 use facts::{Evidence, Metric};
 
 use super::super::Request;
@@ -15,7 +15,7 @@ use crate::text;
 const LEAST_STEP: f64 = 1.0;
 
 /// Figures of each row.
-pub(super) const FIGURES: [(&str, &str, Option<&str>); 26] = [
+pub(super) const FIGURES: [(&str, &str, Option<&str>); 28] = [
     ("accesses", "Traced accesses", Some("count")),
     ("access_percent", "Share of accesses", Some("percent")),
     ("loads", "Loads", Some("count")),
@@ -46,6 +46,8 @@ pub(super) const FIGURES: [(&str, &str, Option<&str>); 26] = [
         "Share of accesses of the object, small blocks estimated",
         Some("percent"),
     ),
+    ("huge_pages", "In huge pages", Some("percent")),
+    ("nodes", "On NUMA nodes", None),
 ];
 
 /// The cells of [`FIGURES`], and the allocation stack. `whole` is the traffic of the row's object.
@@ -56,7 +58,9 @@ pub(super) fn figures(
     row: &ObjectRow,
     whole: f64,
 ) -> Vec<Cell> {
-    let object = key.object.map(|id| request.objects.get(id));
+    let object = key.object.map(|id| request.objects().get(id));
+    let pages = key.object.and_then(|id| found.pages.get(&id)).cloned();
+    let pages = pages.unwrap_or_else(|| ObjectPages::unknown(request.profile));
     let mut cells: Vec<Cell> = Vec::with_capacity(FIGURES.len() + 1);
     cells.extend(traced(row));
     cells.extend(moved(found, row, whole));
@@ -68,13 +72,15 @@ pub(super) fn figures(
         Cell::text_or_missing(row.sharing.map(analysis::sharing::Sharing::name)),
         figure(traced_count(row.shared_lines as f64, row)),
         figure(found.fault_scale.quantity(&row.faults)),
-        figure(page_size(object)),
-        figure(Metric::unavailable("count", "the NUMA node of pages is not collected")),
+        figure(page_size(request, object, &pages)),
+        figure(main_node(&pages)),
         object.map_or(Cell::Missing, |object| figure(blocks(object))),
         object.map_or(Cell::Missing, |object| figure(object_bytes(object))),
         figure(of_value(used.0)),
         figure(of_value(used.1)),
         figure(with_unrecorded(found, key, row)),
+        figure(pages.huge.clone()),
+        pages.nodes.as_ref().map_or(Cell::Missing, |nodes| Cell::text(shares(nodes))),
     ]);
     let stacks = &request.profile.stacks;
     let frames = object.and_then(|object| object.stack).map(|stack| {
@@ -196,14 +202,56 @@ fn of_value(bytes: Option<Bytes>) -> Metric {
     }
 }
 
-fn page_size(object: Option<&Object>) -> Metric {
-    match object.and_then(|object| object.page) {
-        Some(page) => Metric::counted(page.0 as f64, "bytes"),
-        None => Metric::unavailable(
-            "bytes",
-            "the kernel chooses it page by page, and which it chose is not collected by address",
-        ),
+/// Where it is fixed, that; else the size that more of its memory has.
+fn page_size(request: &Request<'_>, object: Option<&Object>, pages: &ObjectPages) -> Metric {
+    if let Some(page) = object.and_then(|object| object.page) {
+        return Metric::counted(page.0 as f64, "bytes");
     }
+    let huge = &pages.huge;
+    let Some(percent) = huge.value else {
+        return Metric::unavailable("bytes", huge.note.as_deref().unwrap_or_default());
+    };
+    let base = request.profile.recording.run.host.page_bytes;
+    let bytes = if percent > 50.0 { HUGE_PAGE } else { base };
+    most(bytes as f64, "bytes", huge)
+        .noted(&format!("{} % of its memory is in huge pages", text::percent(percent)))
+}
+
+/// The node that most of its memory is on.
+fn main_node(pages: &ObjectPages) -> Metric {
+    let nodes = match &pages.nodes {
+        Ok(nodes) => nodes.as_slice(),
+        Err(why) => return Metric::unavailable("count", why),
+    };
+    nodes.first().map_or_else(
+        || Metric::unavailable("count", "no page of it was drawn"),
+        |(node, share)| {
+            let percent = text::percent(share.value.unwrap_or(0.0));
+            most(f64::from(node.0), "count", share)
+                .noted(&format!("{percent} % of its memory is there"))
+        },
+    )
+}
+
+/// What is true of most of what was drawn: no amount, so without an interval.
+fn most(value: f64, unit: &str, share: &Metric) -> Metric {
+    Metric {
+        low: None,
+        high: None,
+        evidence: share.evidence,
+        samples: share.samples,
+        ..Metric::counted(value, unit)
+    }
+}
+
+/// `0: 75 % (70 to 79), 1: 25 % (21 to 30)`.
+fn shares(nodes: &[(NodeId, Metric)]) -> String {
+    let one = |(node, share): &(NodeId, Metric)| {
+        let [value, low, high] =
+            [share.value, share.low, share.high].map(|one| text::percent(one.unwrap_or(0.0)));
+        format!("{node}: {value} % ({low} to {high})")
+    };
+    nodes.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// How many blocks, stacks or mappings.
