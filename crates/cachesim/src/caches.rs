@@ -38,6 +38,15 @@ pub(crate) struct Caches {
     pub contended: BTreeMap<u64, u64>,
 }
 
+/// One line of an access.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Touch {
+    pub core: usize,
+    pub line: u64,
+    pub kind: Kind,
+    pub site: SiteId,
+}
+
 /// What a touch did in the first level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Touched {
@@ -95,44 +104,24 @@ impl Caches {
 
     /// One line of an access whose execution was counted.
     #[inline]
-    pub fn touch(
-        &mut self,
-        core: usize,
-        line: u64,
-        kind: Kind,
-        site: SiteId,
-        tally: &mut SiteTally,
-    ) -> Touched {
+    pub fn touch(&mut self, touch: Touch, tally: &mut SiteTally) -> Touched {
         if self.plain {
-            self.touch_as::<true>(0, line, kind, site, tally)
+            self.touch_as::<true>(Touch { core: 0, ..touch }, tally)
         } else {
-            self.touch_any(core, line, kind, site, tally)
+            self.touch_any(touch, tally)
         }
     }
 
     /// Apart, so that the quick way is small.
     #[inline(never)]
-    fn touch_any(
-        &mut self,
-        core: usize,
-        line: u64,
-        kind: Kind,
-        site: SiteId,
-        tally: &mut SiteTally,
-    ) -> Touched {
-        self.touch_as::<false>(core, line, kind, site, tally)
+    fn touch_any(&mut self, touch: Touch, tally: &mut SiteTally) -> Touched {
+        self.touch_as::<false>(touch, tally)
     }
 
     /// `PLAIN` lets the compiler leave out all that [`Caches::plain`] ones do not have.
     #[inline(always)]
-    fn touch_as<const PLAIN: bool>(
-        &mut self,
-        core: usize,
-        line: u64,
-        kind: Kind,
-        site: SiteId,
-        tally: &mut SiteTally,
-    ) -> Touched {
+    fn touch_as<const PLAIN: bool>(&mut self, touch: Touch, tally: &mut SiteTally) -> Touched {
+        let Touch { core, line, kind, site } = touch;
         if kind.drops() {
             self.drop_line(line);
             return Touched::Dropped;

@@ -5,7 +5,7 @@
 use base::RemoteAddr;
 
 use crate::access::{Access, SiteId, Span, Thread};
-use crate::caches::Caches;
+use crate::caches::{Caches, Touch};
 use crate::config::{Config, ConfigError};
 use crate::tally::{SiteTally, Traffic};
 
@@ -67,12 +67,13 @@ impl Hierarchy {
         tally.count(access, 1);
         let shift = caches.shift;
         let span = Span::of(access, shift);
+        let Access { kind, site, .. } = *access;
         if span.lines == 1 {
-            caches.touch(core, span.first, access.kind, access.site, tally);
+            caches.touch(Touch { core, line: span.first, kind, site }, tally);
             return;
         }
         for line in span.iter(shift) {
-            caches.touch(core, line, access.kind, access.site, tally);
+            caches.touch(Touch { core, line, kind, site }, tally);
         }
     }
 

@@ -24,7 +24,7 @@
 //! meanwhile.
 
 use crate::access::{Access, Kind, LoopAccess, LoopRun, SiteId, Span, Thread};
-use crate::caches::Touched;
+use crate::caches::{Touch, Touched};
 use crate::hierarchy::Hierarchy;
 
 /// What the driver needs of a hierarchy of levels.
@@ -67,7 +67,7 @@ impl Levels for Core<'_> {
     #[inline]
     fn touch(&mut self, _: usize, line: u64, kind: Kind, site: SiteId) -> Touched {
         let (caches, tally) = self.hierarchy.with_tally(site);
-        caches.touch(self.core, line, kind, site, tally)
+        caches.touch(Touch { core: self.core, line, kind, site }, tally)
     }
 
     fn add_hits(&mut self, site: SiteId, depth: u8, count: u64) {
