@@ -4,9 +4,11 @@
 The program makes pairs of an allocation and a free from call stacks of 5 to 30 frames (`allocation_pairs.cpp`), or, deep, of
 40 to 140. Each round runs every tool once, in an order that changes from round to round; the time is the program's own. Cost
 is the time per pair less that of the same round alone: median and range over the rounds. dhat gets a fiftieth of the pairs.
+Beside it stands the CPU time of program and tool together, likewise per pair: what is left of it where every CPU is busy.
 """
 import os
 import random
+import resource
 import shutil
 import statistics
 import subprocess
@@ -58,13 +60,21 @@ def report(folder, tool):
     return (time.monotonic() - began, usage.ru_maxrss / 1024) if status == 0 else None
 
 
+def cpu_seconds():
+    """CPU time of all children that ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def one(program, pairs, words, tool):
-    """ns per pair, bytes written, the report's cost."""
+    """ns per pair, bytes written, the report's cost, ns of CPU time per pair of a thread."""
     with common.scratch() as folder:
         before, environment, share = tools(folder)[tool]
+        cpu = cpu_seconds()
         text = common.run([*before, program, str(pairs // share), *words], {**os.environ, **environment})
+        cpu = (cpu_seconds() - cpu) * 1e9 * share / pairs / int(words[0])
         per_pair = next(float(line.split()[1]) for line in text.splitlines() if line.startswith("ns_per_pair"))
-        return per_pair, size(folder), report(folder, tool)
+        return per_pair, size(folder), report(folder, tool), cpu
 
 
 def main():
@@ -82,11 +92,13 @@ def main():
                 random.Random(number).shuffle(order)
                 for tool in order:
                     seen.setdefault(tool, []).append(one(program, pairs, words, tool))
-            text += [f"## {variant}", "", "| tool | ns per pair | added | range | file | report | its memory |", "|---|---|---|---|---|---|---|"]
+            text += [f"## {variant}", "", "| tool | ns per pair | added | range | CPU added | file | report | its memory |", "|---|---|---|---|---|---|---|---|"]
             for tool, runs in seen.items():
                 added = [run[0] - alone[0] for run, alone in zip(runs, seen["alone"])]
+                cpu = statistics.median(run[3] - alone[3] for run, alone in zip(runs, seen["alone"]))
                 row = [tool, f"{statistics.median(run[0] for run in runs):.0f}", f"{statistics.median(added):.0f}",
-                       f"{min(added):.0f}..{max(added):.0f}", f"{statistics.median(run[1] for run in runs) / 1e6:.2f} MB"]
+                       f"{min(added):.0f}..{max(added):.0f}", f"{cpu:.0f}",
+                       f"{statistics.median(run[1] for run in runs) / 1e6:.2f} MB"]
                 reports = [run[2] for run in runs if run[2]]
                 row += [f"{statistics.median(r[0] for r in reports):.2f} s", f"{statistics.median(r[1] for r in reports):.0f} MB"] if reports else ["", ""]
                 text.append("| " + " | ".join(row) + " |")
