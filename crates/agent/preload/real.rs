@@ -73,6 +73,11 @@ pub type Unmap = unsafe extern "C" fn(*mut c_void, usize) -> c_int;
 /// `mremap`.
 pub type Remap = unsafe extern "C" fn(*mut c_void, usize, usize, c_int, *mut c_void) -> *mut c_void;
 
+/// `brk`.
+pub type SetBreak = unsafe extern "C" fn(*mut c_void) -> c_int;
+/// `sbrk`.
+pub type MoveBreak = unsafe extern "C" fn(isize) -> *mut c_void;
+
 /// `malloc`.
 #[unsafe(export_name = "fathom_real_malloc")]
 pub static MALLOC: Real<Allocate> = Real::new();
@@ -114,6 +119,8 @@ pub static MUNMAP: Real<Unmap> = Real::new();
 pub static MREMAP: Real<Remap> = Real::new();
 
 #[unsafe(export_name = "fathom_real_dlclose")]
+static BRK: Real<SetBreak> = Real::new();
+static SBRK: Real<MoveBreak> = Real::new();
 static DLCLOSE: Real<Close> = Real::new();
 
 /// `dlclose`; looked for when it is called: before glibc 2.34 it stands in a library that may come late.
@@ -122,6 +129,22 @@ pub fn dlclose() -> Option<Close> {
         DLCLOSE.find(c"dlclose");
     }
     DLCLOSE.get()
+}
+
+/// `brk`, looked for when it is called: few programs do.
+pub fn brk() -> Option<SetBreak> {
+    if BRK.get().is_none() {
+        BRK.find(c"brk");
+    }
+    BRK.get()
+}
+
+/// `sbrk`, likewise.
+pub fn sbrk() -> Option<MoveBreak> {
+    if SBRK.get().is_none() {
+        SBRK.find(c"sbrk");
+    }
+    SBRK.get()
 }
 
 /// Finds all of them.

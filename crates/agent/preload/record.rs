@@ -38,10 +38,12 @@ pub fn write(thread: *mut Thread, event: &Event) -> bool {
     if thread.slot.is_null() || thread::is_nowhere(thread.slot) {
         return false;
     }
+    let lost =
+        if event.kind < heap::KIND_MAPPED { heap::SLOT_LOST } else { heap::SLOT_LOST_REGIONS };
     if thread.busy != 0 {
         // A signal handler inside of this function: the ring has one writer at a time.
         // Safety: this thread's slot.
-        unsafe { thread::add(thread.slot, heap::SLOT_LOST, 1) };
+        unsafe { thread::add(thread.slot, lost, 1) };
         return false;
     }
     thread.busy = 1;
@@ -59,7 +61,7 @@ pub fn write(thread: *mut Thread, event: &Event) -> bool {
     let written = put(thread, event, [sp, ip, bp], stack_bytes);
     if !written {
         // Safety: this thread's slot.
-        unsafe { thread::add(thread.slot, heap::SLOT_LOST, 1) };
+        unsafe { thread::add(thread.slot, lost, 1) };
     }
     thread.busy = 0;
     written

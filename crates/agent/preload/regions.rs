@@ -1,10 +1,11 @@
-//! Memory that the program maps itself: `mmap` and its kin, each call with a record of its stack.
+//! Memory that the program maps itself: `mmap`, `brk` and their kin, each call with a record of its stack.
 //!
 //! What for: who mapped a region, and when; the collector sees from `/proc/PID/maps` only that it is there.
 //! What not: calls inside of the C library (`malloc`'s own, stacks of threads) and of the dynamic linker, which go past us;
-//! what is mapped, which the collector looks up. Nothing is counted here, and a record that finds no room is lost.
+//! what is mapped, which the collector looks up. A record that finds no room is lost and counted.
 //!
 //! Each call is passed on unchanged. Before the C library's function is found, the system call is made as it would.
+//! Where the end of the data segment lies is kept in the C library: without its `brk` and `sbrk` ours fail as theirs would.
 
 use core::ffi::{c_int, c_void};
 
@@ -103,6 +104,58 @@ pub unsafe extern "C" fn mremap(
         tell(thread, heap::KIND_MAPPED, libc::MAP_OUR_OWN as u32, time, at, length);
     }
     at
+}
+
+/// brk(2).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn brk(end: *mut c_void) -> c_int {
+    let thread = ready_or_early();
+    let (Some(set), Some(moved)) = (real::brk(), real::sbrk()) else {
+        // Safety: this thread's errno, which the manual says is ENOMEM then.
+        unsafe { *libc::__errno_location() = libc::ENOMEM };
+        return -1;
+    };
+    let time = kernel::now();
+    // Safety: asks where the end is and moves nothing; then the program's call, passed on as it came.
+    let (before, result) = unsafe { (moved(0), set(end)) };
+    if let Some(thread) = thread.filter(|_| result == 0 && before != FAILED) {
+        tell_of_break(thread, time, before, (end as isize).wrapping_sub(before as isize));
+    }
+    result
+}
+
+/// sbrk(2).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sbrk(bytes: isize) -> *mut c_void {
+    let thread = ready_or_early();
+    let Some(moved) = real::sbrk() else {
+        // Safety: as in `brk`.
+        unsafe { *libc::__errno_location() = libc::ENOMEM };
+        return FAILED;
+    };
+    let time = kernel::now();
+    // Safety: passed on as it came.
+    let before = unsafe { moved(bytes) };
+    if let Some(thread) = thread.filter(|_| before != FAILED) {
+        tell_of_break(thread, time, before, bytes);
+    }
+    before
+}
+
+/// The data segment ended at `before`; since then its end was moved by so many bytes.
+fn tell_of_break(thread: *mut Thread, time: u64, before: *mut c_void, bytes: isize) {
+    if bytes > 0 {
+        tell(thread, heap::KIND_BREAK, 0, time, before, bytes as usize);
+    } else if bytes < 0 {
+        let end = before.wrapping_byte_offset(bytes);
+        tell(thread, heap::KIND_UNMAPPED, 0, time, end, bytes.unsigned_abs());
+    }
 }
 
 fn tell(thread: *mut Thread, kind: u32, flags: u32, time: u64, at: *mut c_void, length: usize) {

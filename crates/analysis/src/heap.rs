@@ -11,6 +11,7 @@ mod call;
 mod exact;
 mod frees;
 mod huge_pages;
+mod lifetimes;
 mod over_time;
 mod size_classes;
 
@@ -18,6 +19,7 @@ pub use call::AskedBy;
 pub use exact::is_exact;
 pub use frees::{FreeRow, FreeTable, Freed, free_table};
 pub use huge_pages::{HUGE_PAGES, huge_pages};
+pub use lifetimes::{LifetimeRow, LifetimeTable, Lived, lifetime_table};
 pub use over_time::{HeapBin, heap_over_time};
 pub use size_classes::{SizeClassRow, size_class_table};
 

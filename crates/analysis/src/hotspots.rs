@@ -56,6 +56,8 @@ pub enum Key {
     Call,
     /// `waker`: the thread that ends a wait.
     Waker,
+    /// `lifetime`: classes of how long heap blocks lived.
+    Lifetime,
 }
 
 impl Key {
@@ -79,6 +81,7 @@ impl Key {
         Key::SizeClass,
         Key::Call,
         Key::Waker,
+        Key::Lifetime,
     ];
 
     /// Those that a sample has: code and threads without any data.
@@ -113,6 +116,7 @@ impl Key {
             Key::SizeClass => "size-class",
             Key::Call => "call",
             Key::Waker => "waker",
+            Key::Lifetime => "lifetime",
         }
     }
 }

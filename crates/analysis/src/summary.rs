@@ -80,6 +80,10 @@ pub struct Overview {
     pub lost_faults: u64,
     /// Mapping, fork and exit records lost.
     pub lost_events: u64,
+    /// Records of heap blocks lost.
+    pub lost_blocks: u64,
+    /// Calls that mapped or unmapped memory lost.
+    pub lost_regions: u64,
     /// Samples thinned out to keep the size limit.
     pub thinned: u64,
     /// What the reader must know before quoting a figure.
@@ -123,6 +127,8 @@ pub fn overview(profile: &Profile<'_>) -> Overview {
         lost_samples: lost(LostSource::Samples),
         lost_faults: lost(LostSource::Faults),
         lost_events: lost(LostSource::Events),
+        lost_blocks: lost(LostSource::Allocations),
+        lost_regions: lost(LostSource::Regions),
         thinned: lost(LostSource::Thinned),
         notes: notes(profile),
         elapsed,

@@ -1,9 +1,13 @@
 //! Sums over every heap block, with answers that can be worked out by hand.
 
-use analysis::heap::{Freed, free_table, heap_over_time, heap_table, huge_pages};
+use analysis::heap::{
+    Freed, Lived, free_table, heap_over_time, heap_table, huge_pages, lifetime_table,
+};
 use analysis::{Key, Profile, Selection};
 use base::{Bytes, Nanos, Pid, StackId};
-use facts::{AllocationCall, Evidence, HeapFree, HeapStack, HeapTotal, Metric, Recording};
+use facts::{
+    AllocationCall, Evidence, HeapFree, HeapLifetime, HeapStack, HeapTotal, Metric, Recording,
+};
 use testkit::recording::RecordingBuilder;
 
 /// Blocks and bytes allocated and freed since the row before; half of the frees are temporary, each block lives 10 ns.
@@ -116,6 +120,47 @@ fn what_is_freed_and_what_is_not_adds_up() {
             ("grow", true, Some(1.0), Some(100.0)),
         ]
     );
+}
+
+#[test]
+fn lifetimes_are_in_classes_and_what_is_left_beside_them() {
+    let mut recording = recording();
+    let grow = recording.heap_stacks[0].stack;
+    let lived = |time, longest, frees| HeapLifetime {
+        time: Nanos(time),
+        pid: Pid(1),
+        stack: grow,
+        call: AllocationCall::Malloc,
+        longest: Nanos(longest),
+        frees,
+        freed: Bytes(100 * frees),
+        temporary: frees / 2,
+    };
+    recording.heap_lifetimes =
+        vec![lived(1_000_000_000, 15, 4), lived(2_000_000_000, 15, 4), lived(2_000_000_000, 0, 2)];
+    let profile = Profile::new(&recording);
+    let rows = |selection: &Selection| {
+        let table = lifetime_table(&profile, selection, &[Key::Lifetime]);
+        let total = table.total.expect("blocks").allocations.value;
+        let row = |row: &analysis::heap::LifetimeRow| {
+            let name = profile.stacks.function_of(row.place).name.clone();
+            (name, row.lived, row.allocations.value, row.temporary.value)
+        };
+        (table.rows.iter().map(row).collect::<Vec<_>>(), total)
+    };
+    let (all, total) = rows(&Selection::default());
+    let up_to = |nanos| Lived::UpTo(Nanos(nanos));
+    let expected = [
+        ("grow", up_to(0), 2.0, 50.0),
+        ("grow", up_to(15), 8.0, 50.0),
+        ("leak", Lived::ToTheEnd, 3.0, 0.0),
+    ];
+    let expected = expected.map(|(name, lived, blocks, temporary)| {
+        (name.to_owned(), lived, Some(blocks), Some(temporary))
+    });
+    assert_eq!((all, total), (expected.to_vec(), Some(13.0)));
+    assert_eq!(up_to(15).range(), Some((Nanos(8), Nanos(15))));
+    assert_eq!(up_to(0).range(), Some((Nanos(0), Nanos(0))));
 }
 
 #[test]

@@ -77,6 +77,41 @@ impl Known {
     }
 }
 
+/// Memory by sbrk and brk is told apart from malloc's in the same data segment, and looks leave it so.
+#[test]
+fn memory_by_brk_has_its_caller_and_its_end() {
+    let fathom = fathom("objects-break");
+    let known = Known::of(&fathom, "own_break");
+    for (what, caller) in [("taken", "take"), ("more", "take_up_to")] {
+        let at = known.told(what);
+        let held = |region: &&Region| at.wrapping_sub(region.start.0) < region.bytes.0;
+        let region = known.recording.regions.iter().rfind(held).expect(what);
+        assert_eq!((region.start.0, region.kind), (at, RegionKind::Break), "{what}");
+        assert_eq!(region.bytes.0, known.told(&format!("{what}_bytes")), "{what}");
+        assert_eq!(known.callers(region).first(), Some(&caller), "{what}");
+    }
+    assert!(known.end_of(known.told("back")).is_some(), "{:?}", known.recording.region_ends);
+}
+
+/// Each call of mmap has a record, or is counted as lost.
+#[test]
+fn calls_of_mmap_without_a_record_are_counted() {
+    let fathom = fathom("objects-many");
+    let known = Known::of(&fathom, "map_many");
+    let rounds: usize = known.told["rounds"].parse().expect("a number");
+    let by_caller = |region: &&Region| {
+        region.bytes.0 == 4096 && known.callers(region).first() == Some(&"map_one")
+    };
+    let told = known.recording.regions.iter().filter(by_caller).count();
+    let lost = known.recording.lost(facts::LostSource::Regions);
+    assert!(told <= rounds && told as u64 + lost >= rounds as u64, "{told} and {lost} of {rounds}");
+    let summary = fathom.report("result", &["summary"]);
+    assert_eq!(summary["sampling"]["lost_regions"], lost);
+    let text = fathom.output(["report", "summary", "-r", "result"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert_eq!(text.contains("calls that mapped or unmapped memory"), lost > 0, "{text}");
+}
+
 #[test]
 fn mapped_memory_has_its_kind_its_caller_and_its_end() {
     let fathom = fathom("objects-mapped");

@@ -19,7 +19,7 @@ use burst::Whereabouts;
 use crate::address_space::{AddressSpace, CopiedStack, UnwindCache};
 use crate::modules::ModuleTable;
 use crate::regions::Regions;
-pub use crate::regions::Told;
+pub use crate::regions::{By, Told};
 use crate::stacks::StackTree;
 use tracee::maps::{self, MapsLine};
 
@@ -143,6 +143,11 @@ impl<'s> Recorder<'s> {
     /// The program mapped memory, as the agent tells.
     pub fn region_mapped(&mut self, told: Told) -> Result<(), SinkError> {
         self.regions.as_mut().map_or(Ok(()), |regions| regions.mapped(told, self.sink))
+    }
+
+    /// Calls that mapped memory, as the agent told, and that are no regions: there were too many.
+    pub fn regions_left_out(&self) -> u64 {
+        self.regions.as_ref().map_or(0, Regions::left_out)
     }
 
     /// The program unmapped memory, as the agent tells.

@@ -1,7 +1,8 @@
 //! What the allocation agent saw of a program's heap: exact counts for all of it, records for some blocks.
 //!
 //! What for: [`HeapTotal`] and [`SizeClass`] are counted at every call; [`Allocation`] and [`Release`] are of blocks that
-//! were large enough, or drawn by lot; [`HeapStack`] and [`HeapFree`] are sums over every block, where each was recorded. An address at a time leads to the block that was there: the last [`Allocation`] of
+//! were large enough, or drawn by lot; [`HeapStack`],
+//! [`HeapFree`] and [`HeapLifetime`] are sums over every block, where each was recorded. An address at a time leads to the block that was there: the last [`Allocation`] of
 //! the process before that time whose range holds it and whose [`Release`] is not before it.
 //! What not: sums over records, which need the blocks' chances ([`Allocation::sample_every`]); that is `analysis`.
 
@@ -162,4 +163,26 @@ pub struct HeapFree {
     pub frees: u64,
     /// Bytes in them.
     pub freed: Bytes,
+}
+
+/// Blocks that one call chain asked for by one call and that lived about so long, of those freed since the row before: every
+/// block counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeapLifetime {
+    /// When this was summed up.
+    pub time: Nanos,
+    /// The process.
+    pub pid: Pid,
+    /// Who asked, as in [`Allocation::stack`].
+    pub stack: Option<StackId>,
+    /// How.
+    pub call: AllocationCall,
+    /// The longest lifetime of the class: 0, or a power of two less 1.
+    pub longest: Nanos,
+    /// Blocks freed.
+    pub frees: u64,
+    /// Bytes in them.
+    pub freed: Bytes,
+    /// Of the freed blocks those that count as [`HeapStack::temporary`].
+    pub temporary: u64,
 }

@@ -21,7 +21,7 @@ mod run;
 mod threading;
 
 pub use allocation::{
-    Allocation, AllocationCall, HeapFree, HeapStack, HeapTotal, Release, SizeClass,
+    Allocation, AllocationCall, HeapFree, HeapLifetime, HeapStack, HeapTotal, Release, SizeClass,
 };
 pub use burst::{
     Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, CoreFloor, FloorOutcome,

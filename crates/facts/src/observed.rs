@@ -4,7 +4,7 @@ use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 
 use crate::{
     AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Global, HeapFree,
-    HeapStack, HeapTotal, KernelEntry, Page, Records, Region, RegionEnd, Release, SizeClass, ThreadTime, Wait, WaitObject, Wake,
+    HeapLifetime, HeapStack, HeapTotal, KernelEntry, Page, Records, Region, RegionEnd, Release, SizeClass, ThreadTime, Wait, WaitObject, Wake,
 };
 
 /// Where a piece of code came from.
@@ -167,11 +167,13 @@ pub enum LostSource {
     Events,
     /// Samples thinned out on purpose to keep the result within its size limit (their weight is kept).
     Thinned,
-    /// Records that the agent's ring had no room for: of heap blocks, which are counted all the same, and of calls of `mmap`,
-    /// whose regions are then found by looking.
+    /// Records of heap blocks that the agent's ring had no room for; the blocks are counted all the same.
     Allocations,
     /// Entries into the kernel for whose thread and cause the table in the kernel had no room.
     KernelEntries,
+    /// Calls that mapped or unmapped memory of which there is no record, for want of room or because there were too many.
+    /// Looks at the process find regions that stay for long enough, without their caller.
+    Regions,
 }
 
 /// A loss, counted.
@@ -300,6 +302,7 @@ pub enum Fact {
     HeapFree(HeapFree),
     Wake(Wake),
     Page(Page),
+    HeapLifetime(HeapLifetime),
 }
 
 /// Why a sink cannot take more facts.

@@ -2,8 +2,7 @@
 
 use crate::{
     AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter,
-    CounterKind, Fact, Fault, Frame, Gauge, Global, HeapFree, HeapStack, HeapTotal, KernelEntry,
-    Lost, LostSource, Mapping, Module, Page, Records, Region, RegionEnd, Release, Run, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitObject, Wake,
+    CounterKind, Fact, Fault, Frame, Gauge, Global, HeapFree, HeapLifetime, HeapStack, HeapTotal, KernelEntry, Lost, LostSource, Mapping, Module, Page, Records, Region, RegionEnd, Release, Run, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitObject, Wake,
 };
 
 /// All facts of one result directory, by kind, each in the order in which it was written.
@@ -43,6 +42,7 @@ pub struct Recording {
     pub heap_frees: Vec<HeapFree>,
     pub wakes: Vec<Wake>,
     pub pages: Vec<Page>,
+    pub heap_lifetimes: Vec<HeapLifetime>,
 }
 
 impl Recording {
@@ -81,6 +81,7 @@ impl Recording {
             Fact::HeapFree(fact) => self.heap_frees.push(fact),
             Fact::Wake(fact) => self.wakes.push(fact),
             Fact::Page(fact) => self.pages.push(fact),
+            Fact::HeapLifetime(fact) => self.heap_lifetimes.push(fact),
         }
     }
 

@@ -359,6 +359,19 @@ fn keys_of_allocations(group: &[Key]) -> (&'static [Key], &'static str) {
             ],
             "'free-stack', and 'function', 'call-stack', 'source-line', 'module' and 'process' with it",
         )
+    } else if has(Key::Lifetime) {
+        (
+            &[
+                Key::Lifetime,
+                Key::Function,
+                Key::CallStack,
+                Key::SourceLine,
+                Key::Module,
+                Key::Process,
+                Key::Call,
+            ],
+            "'lifetime', and 'function', 'call-stack', 'source-line', 'module', 'process' and 'call' with it",
+        )
     } else {
         (
             &[
@@ -370,7 +383,7 @@ fn keys_of_allocations(group: &[Key]) -> (&'static [Key], &'static str) {
                 Key::Process,
                 Key::Call,
             ],
-            "'function', 'call-stack', 'source-line', 'module', 'thread', 'process', 'call', 'free-stack', 'size-class' and 'time'",
+            "'function', 'call-stack', 'source-line', 'module', 'thread', 'process', 'call', 'free-stack', 'size-class', 'lifetime' and 'time'",
         )
     }
 }

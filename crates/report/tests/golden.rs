@@ -156,6 +156,8 @@ fn heap_blocks() {
         ("call_function", "allocations -g function,call --filter function=grow"),
         ("free_stack", "allocations -g free-stack"),
         ("free_stack_time", "allocations -g free-stack,process --filter time=1.5..3"),
+        ("lifetime", "allocations -g lifetime"),
+        ("lifetime_call", "allocations -g lifetime,call,process --filter time=1.5..3"),
         ("time", "allocations -g time"),
         ("size_class", "allocations -g size-class"),
         ("size_class_process", "allocations -g size-class,process"),
@@ -168,6 +170,7 @@ fn heap_blocks() {
         ("stack", "allocations -g call-stack"),
         ("call", "allocations -g call"),
         ("free_stack", "allocations -g free-stack"),
+        ("lifetime", "allocations -g lifetime"),
         ("time", "allocations -g time"),
         ("size_class", "allocations -g size-class"),
     ] {
@@ -182,6 +185,7 @@ fn heap_blocks() {
         "allocations -g free-stack",
         "allocations -g time",
         "allocations -g size-class",
+        "allocations -g lifetime",
     ] {
         text(&view(&Recording::default(), line));
         text(&view(&recordings::nothing(), line));

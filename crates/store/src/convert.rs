@@ -91,6 +91,7 @@ impl Tables<'_> {
             Fact::HeapFree(row) => self.row(&row),
             Fact::Wake(row) => self.row(&row),
             Fact::Page(row) => self.row(&row),
+            Fact::HeapLifetime(row) => self.row(&row),
         }
     }
 

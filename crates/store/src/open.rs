@@ -122,6 +122,7 @@ impl Tables<'_> {
             heap_frees: self.read()?,
             wakes: self.read()?,
             pages: self.read()?,
+            heap_lifetimes: self.read()?,
         };
         sort_by_time(&mut recording);
         Ok(Opened { recording, problems: self.problems })

@@ -122,7 +122,8 @@ fn repair_samples(recording: &mut Recording, stacks: &Positions) -> usize {
     let sums = recording.heap_stacks.iter_mut().map(|sum| &mut sum.stack);
     let frees =
         recording.heap_frees.iter_mut().flat_map(|sum| [&mut sum.stack, &mut sum.free_stack]);
-    let sums = sums.chain(frees);
+    let lifetimes = recording.heap_lifetimes.iter_mut().map(|sum| &mut sum.stack);
+    let sums = sums.chain(frees).chain(lifetimes);
     for stack in samples.chain(faults).chain(allocations).chain(releases).chain(sums) {
         let found = stack.and_then(|id| stacks.get(id.0)).map(StackId);
         broken += usize::from(found.is_none() && stack.is_some());

@@ -54,11 +54,12 @@ pub enum Table {
     HeapFrees = 29,
     Wakes = 30,
     Pages = 31,
+    HeapLifetimes = 32,
 }
 
 impl Table {
     /// All tables, in the order of their tags.
-    pub const ALL: [Table; 32] = [
+    pub const ALL: [Table; 33] = [
         Table::Modules,
         Table::Mappings,
         Table::Stacks,
@@ -91,6 +92,7 @@ impl Table {
         Table::HeapFrees,
         Table::Wakes,
         Table::Pages,
+        Table::HeapLifetimes,
     ];
 
     /// The table's name; its file is `NAME.parquet`.
@@ -129,6 +131,7 @@ impl Table {
             Table::HeapFrees => "heap_frees",
             Table::Wakes => "wakes",
             Table::Pages => "pages",
+            Table::HeapLifetimes => "heap_lifetimes",
         }
     }
 
@@ -151,6 +154,7 @@ impl Table {
             Table::HeapStacks | Table::HeapFrees => 5,
             Table::Wakes => 5,
             Table::Pages => 5,
+            Table::HeapStacks | Table::HeapFrees | Table::HeapLifetimes => 5,
             _ => 1,
         }
     }

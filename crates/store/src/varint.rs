@@ -12,9 +12,7 @@
 
 use facts::{
     AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter, Fact,
-    Fault, Frame, Gauge, Global, HeapFree, HeapStack, HeapTotal, KernelEntry, Lost, Mapping,
-    Module, Page, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent,
-    ThreadTime, Wait, WaitObject, Wake,
+    Fault, Frame, Gauge, Global, HeapFree, HeapLifetime, HeapStack, HeapTotal, KernelEntry, Lost, Mapping, Module, Page, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitObject, Wake,
 };
 
 use crate::schema::{
@@ -68,6 +66,7 @@ impl Encoder {
             Fact::HeapFree(row) => self.row(row),
             Fact::Wake(row) => self.row(row),
             Fact::Page(row) => self.row(row),
+            Fact::HeapLifetime(row) => self.row(row),
         }
     }
 
@@ -190,6 +189,7 @@ impl<'a> Decoder<'a> {
             Table::HeapFrees => Fact::HeapFree(self.row::<HeapFree>()?),
             Table::Wakes => Fact::Wake(self.row::<Wake>()?),
             Table::Pages => Fact::Page(self.row::<Page>()?),
+            Table::HeapLifetimes => Fact::HeapLifetime(self.row::<HeapLifetime>()?),
         }))
     }
 

@@ -6,11 +6,7 @@ use base::{
 };
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
-    CodePiece, Concurrency, CoreFloor, Counter, CounterKind, Fault, FaultKind, FloorOutcome,
-    FloorTime, Frame, HeapFree, HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, LostSource,
-    Mapping, Module, ModuleKind, Page, Privilege, Record, RecordEncoder, Records, Region,
-    RegionEnd, RegionKind, Release, Run, RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode,
-    ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, Wake, Waker,
+    CodePiece, Concurrency, CoreFloor, Counter, CounterKind, Fault, FaultKind, FloorOutcome, FloorTime, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, Page, Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, Wake, Waker,
 };
 
 use super::*;
@@ -194,6 +190,7 @@ fn sound() -> Recording {
         heap_frees: vec![heap_free(0)],
         wakes: vec![wake(1)],
         pages: vec![drawn_page(4096)],
+        heap_lifetimes: vec![heap_lifetime(1)],
     }
 }
 
@@ -252,6 +249,19 @@ fn drawn_page(stands_for: u64) -> Page {
         stands_for: Bytes(stands_for),
         huge: None,
         node: Some(NodeId(1)),
+}}
+
+/// Proper with 1 free.
+fn heap_lifetime(frees: u64) -> HeapLifetime {
+    HeapLifetime {
+        time: Nanos(60),
+        pid: Pid(7),
+        stack: Some(StackId(0)),
+        call: AllocationCall::Malloc,
+        longest: Nanos(7),
+        frees,
+        freed: Bytes(8),
+        temporary: 1,
     }
 }
 
@@ -442,6 +452,8 @@ const BREAKS: &[Break] = &[
     ("heap-sums-proper", |r| r.heap_stacks[0] = heap_sum(0)),
     ("ranges-proper", |r| r.pages[0] = drawn_page(0)),
     ("times-within-run", |r| r.pages[0].time = Nanos(10_001)),
+    ("heap-sums-proper", |r| r.heap_lifetimes[0] = heap_lifetime(2)),
+    ("stacks-exist", |r| r.heap_lifetimes[0].stack = Some(StackId(2))),
 ];
 
 #[test]

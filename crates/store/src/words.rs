@@ -29,7 +29,7 @@ macro_rules! words {
 words!(Privilege { User = "user", Kernel = "kernel" });
 words!(FaultKind { Minor = "minor", Major = "major" });
 words!(ThreadEventKind { Start = "start", Exec = "exec", Rename = "rename", Exit = "exit" });
-words!(LostSource { Samples = "samples", Faults = "faults", Events = "events", Thinned = "thinned", Allocations = "allocations", KernelEntries = "kernel-entries" });
+words!(LostSource { Samples = "samples", Faults = "faults", Events = "events", Thinned = "thinned", Allocations = "allocations", KernelEntries = "kernel-entries", Regions = "regions" });
 words!(CounterKind {
     TaskClock = "task-clock",
     MinorFaults = "minor-faults",

@@ -316,6 +316,7 @@ impl Writer {
             | Fact::AccessType(_)
             | Fact::HeapStack(_)
             | Fact::HeapFree(_)
+            | Fact::HeapLifetime(_)
             | Fact::Burst(_)
             | Fact::BurstRefused(_)
             | Fact::CoreFloor(_)
@@ -436,6 +437,7 @@ pub(crate) fn time_of(fact: &Fact) -> Option<Nanos> {
         Fact::HeapFree(fact) => Some(fact.time),
         Fact::Wake(fact) => Some(fact.time),
         Fact::Page(fact) => Some(fact.time),
+        Fact::HeapLifetime(fact) => Some(fact.time),
         Fact::Module(_)
         | Fact::StackNode(_)
         | Fact::Counter(_)

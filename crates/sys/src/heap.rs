@@ -19,7 +19,7 @@
 pub const VARIABLE: &str = "FATHOM_AGENT";
 
 /// First word of the header. The last byte is the version of the layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"fathomH\x02");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"fathomH\x03");
 
 /// Word of the header: [`MAGIC`].
 pub const HEADER_MAGIC: usize = 0;
@@ -46,7 +46,7 @@ pub const HEADER_READER: usize = 72;
 pub const HEADER_EXACT: usize = 80;
 /// Word of the header: 1 when times of exact events are the processor's time-stamp counter, else they are nanoseconds.
 pub const HEADER_TICKS: usize = 88;
-/// Word of the header: 1 when calls of `mmap` and its kin get a record each.
+/// Word of the header: 1 when calls of `mmap`, `brk` and their kin get a record each.
 pub const HEADER_REGIONS: usize = 96;
 
 /// Where the table of processes begins.
@@ -76,7 +76,7 @@ pub const SLOT_PROCESS: usize = 8;
 pub const SLOT_HEAD: usize = 16;
 /// Word of a slot: bytes ever read from the ring; the collector's.
 pub const SLOT_TAIL: usize = 24;
-/// Word of a slot: records that found no room.
+/// Word of a slot: records of blocks that found no room.
 pub const SLOT_LOST: usize = 32;
 /// Word of a slot: blocks freed.
 pub const SLOT_FREES: usize = 40;
@@ -86,6 +86,8 @@ pub const SLOT_FREED_BYTES: usize = 48;
 pub const SLOT_PEAK: usize = 56;
 /// Word of a slot: the thread that took it.
 pub const SLOT_TID: usize = 64;
+/// Word of a slot: records of mapped memory that found no room.
+pub const SLOT_LOST_REGIONS: usize = 72;
 /// Where a slot's size classes begin: for each the blocks and the bytes asked for, 16 bytes.
 pub const SLOT_CLASSES: usize = 128;
 /// Size classes: class 0 for 0 bytes, class n for sizes of n binary digits (2^(n-1) to 2^n - 1).
@@ -113,6 +115,8 @@ pub const KIND_FREED: u32 = 3;
 pub const KIND_MAPPED: u32 = 16;
 /// Kind of a record: the program unmapped memory.
 pub const KIND_UNMAPPED: u32 = 17;
+/// Kind of a record: the program moved the end of its data segment upwards, by brk(2).
+pub const KIND_BREAK: u32 = 18;
 
 /// Most bytes of stack in a record: a ring has room for two of them.
 pub const MAX_STACK_BYTES: usize = 65_000;

@@ -151,7 +151,7 @@ impl Builder<'_> {
                 let name = name.map_or_else(|| tid.to_string(), Clone::clone);
                 (ObjectKind::Stack, format!("stack of {name}"))
             }
-            RegionKind::Break => self.small(region.pid),
+            RegionKind::Break if stack.is_none() || by_malloc => self.small(region.pid),
             RegionKind::Anonymous | RegionKind::Huge if by_malloc => self.small(region.pid),
             _ if !region.name.is_empty() => (ObjectKind::Mapping, region.name.clone()),
             _ if stack.is_some() => return self.site(ObjectKind::Mapping, stack),

@@ -1,7 +1,7 @@
 //! Every block followed from its allocation to its free, and summed up per who asked: exact mode's arithmetic.
 //!
-//! What for: events in the order of time, of all threads, become sums per *site* (process, node of the stack, call) and per
-//! pair of sites (who asked, who freed). Sums stay small however many blocks there are.
+//! What for: events in the order of time, of all threads, become sums per *site* (process, node of the stack, call), per
+//! pair of sites (who asked, who freed), and per site and class of lifetimes. Sums stay small however many blocks there are.
 //! What not: reading events (`merge`), what nodes mean (`exact`). No clock here: times are the events' own stamps.
 //!
 //! Two events of one address may come in the wrong order when two threads are at it within some hundred cycles: the
@@ -14,6 +14,7 @@ use std::hash::BuildHasherDefault;
 
 use base::{Bytes, Tid};
 
+use super::parts::{Part, Parts};
 use crate::stacks::NodeHasher;
 use sys::heap;
 use sys::heap_exact as layout;
@@ -98,8 +99,6 @@ pub struct Site {
     /// The peak that `at_peak` belongs to.
     version: u32,
     changed: bool,
-    /// The pair that was counted last.
-    pair: (SiteId, u32),
 }
 
 #[derive(Clone, Copy)]
@@ -126,13 +125,6 @@ struct Process {
     peak: u64,
     /// Counts the peaks.
     version: u32,
-}
-
-struct Pair {
-    asked: SiteId,
-    freed: SiteId,
-    blocks: u64,
-    bytes: u64,
 }
 
 /// A block that has a record of its own, or the end of it.
@@ -165,8 +157,21 @@ pub enum Recorded {
 pub struct Changes {
     /// Sums of sites, of which `at_peak` alone may have changed.
     pub sites: Vec<(SiteId, Sums)>,
-    /// Who asked, who freed, blocks, bytes.
-    pub pairs: Vec<(SiteId, SiteId, u64, Bytes)>,
+    /// By who freed them: the number of its site.
+    pub freed_by: Vec<Part>,
+    /// By how long they lived: as in [`lifetime_class`].
+    pub lived: Vec<Part>,
+}
+
+/// The class of a lifetime of so many nanoseconds, in which all have as many binary digits; the lowest bit says whether the
+/// block was temporary.
+fn lifetime_part(nanos: u64, temporary: bool) -> u32 {
+    (u64::BITS - nanos.leading_zeros()) << 1 | u32::from(temporary)
+}
+
+/// The longest lifetime of the class of such a part, in nanoseconds, and whether its blocks were temporary.
+pub fn lifetime_class(part: u32) -> (u64, bool) {
+    (u64::MAX.checked_shr(u64::BITS - (part >> 1)).unwrap_or(0), part & 1 == 1)
 }
 
 /// The state of it all.
@@ -175,8 +180,10 @@ pub struct Aggregator {
     live: Map<Live>,
     processes: Vec<Process>,
     sites: Vec<Site>,
-    pairs: Vec<Pair>,
-    pair_of: Map<u32>,
+    freed_by: Parts,
+    lived: Parts,
+    /// Nanoseconds in 2^32 units of a stamp.
+    scale: u64,
     early: Map<Early>,
     displaced: Map<Vec<Live>>,
     /// Per slot the block that was allocated last.
@@ -213,6 +220,11 @@ impl Aggregator {
         site
     }
 
+    /// Says how long `2^32` units of a stamp are, in nanoseconds: lifetimes are put into classes by it.
+    pub fn set_scale(&mut self, nanos: u64) {
+        self.scale = nanos;
+    }
+
     /// Sites that came since this was asked last.
     pub fn new_sites(&mut self) -> &[Site] {
         let from = std::mem::replace(&mut self.told, self.sites.len());
@@ -239,11 +251,7 @@ impl Aggregator {
                 site.sums = Sums { largest, live, at_peak, ..Sums::default() };
             }
         }
-        for pair in self.pairs.iter_mut().filter(|pair| pair.blocks > 0) {
-            let Pair { asked, freed, blocks, bytes } = *pair;
-            changes.pairs.push((asked, freed, blocks, Bytes(bytes)));
-            (pair.blocks, pair.bytes) = (0, 0);
-        }
+        (changes.freed_by, changes.lived) = (self.freed_by.take(), self.lived.take());
         changes
     }
 
@@ -265,8 +273,8 @@ impl Aggregator {
             }
             sites[at] = next.saturating_add(1);
         }
-        let (sums, pair) = (Sums::default(), (SiteId(u32::MAX), 0));
-        self.sites.push(Site { process, node, call, sums, version: 0, changed: false, pair });
+        let sums = Sums::default();
+        self.sites.push(Site { process, node, call, sums, version: 0, changed: false });
         SiteId(next)
     }
 
@@ -351,22 +359,13 @@ impl Aggregator {
         sums.frees += 1;
         sums.freed = sums.freed.saturating_add(block.size);
         sums.live = sums.live.saturating_sub(block.size);
-        sums.lifetime = sums.lifetime.saturating_add(event.time.saturating_sub(block.born));
+        let lifetime = event.time.saturating_sub(block.born);
+        sums.lifetime = sums.lifetime.saturating_add(lifetime);
         sums.temporary += u64::from(last);
-        let known = if state.pair.0 == by { Some(state.pair.1) } else { None };
-        let pair = known.unwrap_or_else(|| {
-            let next = u32::try_from(self.pairs.len()).unwrap_or(u32::MAX);
-            let pair = u64::from(block.site.0) << 32 | u64::from(by.0);
-            let number = *self.pair_of.entry(pair).or_insert(next);
-            if number == next {
-                self.pairs.push(Pair { asked: block.site, freed: by, blocks: 0, bytes: 0 });
-            }
-            number
-        });
-        self.sites[block.site.0 as usize].pair = (by, pair);
-        let pair = &mut self.pairs[pair as usize];
-        pair.blocks += 1;
-        pair.bytes = pair.bytes.saturating_add(block.size);
+        let nanos = (u128::from(lifetime) * u128::from(self.scale)) >> 32;
+        let lived = lifetime_part(u64::try_from(nanos).unwrap_or(u64::MAX), last);
+        self.freed_by.add(block.site, by.0, block.size);
+        self.lived.add(block.site, lived, block.size);
         if let Some(number) = block.record.checked_sub(1) {
             let Event { time, tid, .. } = *event;
             self.recorded.push(Recorded::Freed { number, time, tid, site: by });
@@ -411,6 +410,35 @@ mod tests {
         assert_eq!((first.lifetime, second.lifetime), (10, 2));
         assert_eq!((first.temporary, second.temporary), (0, 1));
         assert!(sums(&mut aggregator).is_empty());
+    }
+
+    #[test]
+    fn lifetimes_are_told_apart_by_their_digits() {
+        let mut aggregator = Aggregator::default();
+        // A stamp is two nanoseconds.
+        aggregator.set_scale(2 << 32);
+        for (address, lifetime) in (1..).zip([0, 1, 4, 7, 1 << 40]) {
+            aggregator.add(&event(100, NEW, 0, 0x100 * address, 8, 5));
+            if lifetime == 7 {
+                // Another one in between: the block is not temporary.
+                aggregator.add(&event(100, NEW, 0, 0x10, 8, 6));
+            }
+            aggregator.add(&event(100 + lifetime, FREE, 0, 0x100 * address, 0, 7));
+        }
+        let lived = aggregator.take().lived.into_iter();
+        let lived: Vec<_> =
+            lived.map(|part| (lifetime_class(part.part), part.blocks, part.bytes.0)).collect();
+        assert_eq!(
+            lived,
+            [
+                ((0, true), 1, 8),
+                ((3, true), 1, 8),
+                ((15, true), 1, 8),
+                ((15, false), 1, 8),
+                ((4 * (1 << 40) - 1, true), 1, 8),
+            ]
+        );
+        assert!(aggregator.take().lived.is_empty());
     }
 
     #[test]

@@ -2,21 +2,21 @@
 //!
 //! What for: [`Reader`] is the thread's side, which reads rings and sums; [`Exact`] is the side of the recording, which has
 //! the recorder: it names stacks, makes rules of what the agent could not follow, and writes facts.
-//! What not: arithmetic (`aggregate`), order (`merge`).
+//! What not: arithmetic (`aggregate`), order (`merge`), the facts that sums become ([`rows`]).
 //!
 //! Nodes and stacks come from memory that the program can write: numbers are checked, chains are cut at [`MOST_FRAMES`].
 
-use std::collections::{BTreeMap, HashMap};
+mod rows;
+
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base::{AllocationId, Bytes, Nanos, RemoteAddr, StackId, Tid};
-use facts::{Allocation, AllocationCall, Fact, HeapFree, HeapStack, Release, SinkError};
+use facts::{Allocation, Fact, Release, SinkError};
 use sys::heap_exact as layout;
 use sys::shared::SharedMemory;
 
-use super::aggregate::{
-    Aggregator, CALL_FREE, CALL_PERSISTENT, Changes, Event, Recorded, Site, SiteId, Sums,
-};
+use super::aggregate::{Aggregator, Changes, Event, Recorded, Site, SiteId};
 use super::clock::Clock;
 use super::merge::{self, CopiedEvent, Cursor, Next};
 use super::rules::{self, Place, Rules};
@@ -87,7 +87,10 @@ impl Reader {
         if cursors.is_empty() {
             return count;
         }
+        let mut clock = self.clock;
+        clock.adjust();
         let mut shared = self.lock();
+        shared.aggregator.set_scale(clock.length(1 << 32).0);
         if shared.copied.len() > MOST_COPIED {
             return count;
         }
@@ -112,11 +115,12 @@ impl Reader {
 }
 
 impl Shared {
-    fn take(&mut self, event: &Event, copied: Option<CopiedEvent>) {
+    #[inline]
+    fn take(&mut self, event: &Event, copied: Option<Box<CopiedEvent>>) {
         let site = self.aggregator.add(event);
         if let Some(stack) = copied {
             let Event { time, process, tid, .. } = *event;
-            self.copied.push(Copied { site, time, process, tid, event: stack });
+            self.copied.push(Copied { site, time, process, tid, event: *stack });
         }
     }
 }
@@ -302,83 +306,5 @@ impl Exact {
                 recorder.push(Fact::Release(Release { time, allocation, tid, stack }))
             }
         }
-    }
-
-    /// Writes what changed. Sites with one stack share a row.
-    fn write(
-        &mut self,
-        at: &Context<'_>,
-        changes: &Changes,
-        length: impl Fn(u64) -> Nanos,
-        recorder: &mut Recorder<'_>,
-    ) -> Result<(), SinkError> {
-        let mut rows: BTreeMap<_, Sums> = BTreeMap::new();
-        for (site, sums) in &changes.sites {
-            let Some(named) = self.named.get(site.0 as usize) else { continue };
-            let key = (named.process, named.stack, named.call);
-            let state = self.rows.entry(key).or_default();
-            let before = self.at_peak.insert(*site, sums.at_peak).unwrap_or(0);
-            state.at_peak = state.at_peak.saturating_add(sums.at_peak).saturating_sub(before);
-            state.largest = state.largest.max(sums.largest);
-            let row = rows.entry(key).or_default();
-            row.add(sums);
-        }
-        for ((process, stack, call), row) in rows {
-            if call == CALL_FREE {
-                continue;
-            }
-            let state = self.rows.get(&(process, stack, call)).copied().unwrap_or_default();
-            recorder.push(Fact::HeapStack(HeapStack {
-                time: at.now,
-                pid: super::rings::pid(at.memory, process as usize),
-                stack,
-                call: call_of(call),
-                allocations: row.allocations,
-                allocated: Bytes(row.allocated),
-                frees: row.frees,
-                freed: Bytes(row.freed),
-                temporary: row.temporary,
-                lifetime: length(row.lifetime),
-                largest: Bytes(state.largest),
-                at_peak: Bytes(state.at_peak),
-            }))?;
-        }
-        self.write_frees(at, changes, recorder)
-    }
-
-    fn write_frees(
-        &self,
-        at: &Context<'_>,
-        changes: &Changes,
-        recorder: &mut Recorder<'_>,
-    ) -> Result<(), SinkError> {
-        let mut frees: BTreeMap<_, (u64, u64)> = BTreeMap::new();
-        for (asked, by, blocks, bytes) in &changes.pairs {
-            let process = self.named.get(asked.0 as usize).map_or(0, |named| named.process);
-            let key = (process, self.stack_of(*asked), self.stack_of(*by));
-            let sum = frees.entry(key).or_default();
-            *sum = (sum.0.saturating_add(*blocks), sum.1.saturating_add(bytes.0));
-        }
-        for ((process, stack, free_stack), (frees, freed)) in frees {
-            let pid = super::rings::pid(at.memory, process as usize);
-            let (time, freed) = (at.now, Bytes(freed));
-            recorder.push(Fact::HeapFree(HeapFree {
-                time,
-                pid,
-                stack,
-                free_stack,
-                frees,
-                freed,
-            }))?;
-        }
-        Ok(())
-    }
-}
-
-/// The call of a site.
-fn call_of(site: u8) -> AllocationCall {
-    match site {
-        CALL_PERSISTENT => AllocationCall::Persistent,
-        call => super::call(u32::from(call)),
     }
 }

@@ -33,8 +33,8 @@ pub struct CopiedEvent {
 
 /// What a ring holds next.
 pub enum Next {
-    /// An event, and its stack if it has no node.
-    Event(Event, Option<CopiedEvent>),
+    /// An event, and its stack if it has no node, which few have: the rest should be small to hand on.
+    Event(Event, Option<Box<CopiedEvent>>),
     /// A record of `rings`.
     Other,
     /// Padding.
@@ -86,6 +86,7 @@ impl Cursor {
     }
 
     /// What is next and its length; `None` when it makes no sense.
+    #[inline]
     pub fn read(&self, memory: &SharedMemory) -> Option<(u64, Next)> {
         let left = self.head.wrapping_sub(self.tail);
         let until_end = (heap::RING_BYTES - (self.tail % heap::RING_BYTES as u64) as usize) as u64;
@@ -125,7 +126,7 @@ impl Cursor {
         } else {
             event
         };
-        Some((length as u64, Next::Event(event, copied.flatten())))
+        Some((length as u64, Next::Event(event, copied.flatten().map(Box::new))))
     }
 }
 

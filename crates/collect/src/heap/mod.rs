@@ -12,6 +12,7 @@ mod attach;
 mod clock;
 mod exact;
 mod merge;
+mod parts;
 mod rings;
 mod rules;
 mod totals;
@@ -31,6 +32,7 @@ use crate::address_space::CopiedStack;
 use crate::recorder::{Moment, Recorder, Told};
 use attach::Attached;
 pub use attach::NoHeap;
+use crate::recorder::{By, Moment, Recorder, Told};
 use exact::{Context, Exact, Reader};
 use rings::{Drain, Happened, RawRecord};
 use totals::Totals;
@@ -237,6 +239,8 @@ impl Heap {
     ) -> Result<Vec<String>, SinkError> {
         self.hand_over(Nanos(u64::MAX), end, start, recorder)?;
         recorder.lost(end, LostSource::Allocations, self.drain.lost())?;
+        let regions = self.drain.lost_regions().saturating_add(recorder.regions_left_out());
+        recorder.lost(end, LostSource::Regions, regions)?;
         self.look_exactly(end, start, true, recorder)?;
         self.count(end, recorder)?;
         let mut notes = self.attached.as_ref().map(Attached::notes).unwrap_or_default();
@@ -314,8 +318,12 @@ impl Heap {
         let stack = stack_of(time, record, recorder)?;
         match record.happened {
             Happened::Mapped { bytes, flags } => {
-                let start = RemoteAddr(record.address);
-                recorder.region_mapped(Told { time, pid, tid, start, bytes, flags, stack })
+                let (start, by) = (RemoteAddr(record.address), By::Mapping { flags });
+                recorder.region_mapped(Told { time, pid, tid, start, bytes, by, stack })
+            }
+            Happened::Grown { bytes } => {
+                let (start, by) = (RemoteAddr(record.address), By::Break);
+                recorder.region_mapped(Told { time, pid, tid, start, bytes, by, stack })
             }
             Happened::Unmapped { bytes } => {
                 recorder.region_unmapped(time, pid, RemoteAddr(record.address), bytes)

@@ -38,6 +38,11 @@ pub enum Happened {
         /// Flags of mmap(2).
         flags: u32,
     },
+    /// Likewise, by moving the end of its data segment.
+    Grown {
+        /// By how much.
+        bytes: Bytes,
+    },
     /// The program unmapped memory there.
     Unmapped {
         /// Bytes that it named.
@@ -120,11 +125,19 @@ impl Drain {
         self.take()
     }
 
-    /// Records that found no room, or could not be read.
+    /// Records of blocks that found no room, or of whatever that could not be read.
     pub fn lost(&self) -> u64 {
         let memory = &self.state.memory;
         let lost = slots(memory).map(|slot| memory.load_u64(slot + heap::SLOT_LOST).unwrap_or(0));
         lost.fold(self.state.broken.load(Ordering::Relaxed), u64::saturating_add)
+    }
+
+    /// Records of mapped memory that found no room.
+    pub fn lost_regions(&self) -> u64 {
+        let memory = &self.state.memory;
+        let lost =
+            slots(memory).map(|slot| memory.load_u64(slot + heap::SLOT_LOST_REGIONS).unwrap_or(0));
+        lost.fold(0, u64::saturating_add)
     }
 
     /// In exact mode, what was read of events.
@@ -244,6 +257,7 @@ impl State {
             },
             heap::KIND_FREED => Happened::Freed,
             heap::KIND_MAPPED => Happened::Mapped { bytes: Bytes(size), flags: (ids >> 32) as u32 },
+            heap::KIND_BREAK => Happened::Grown { bytes: Bytes(size) },
             heap::KIND_UNMAPPED => Happened::Unmapped { bytes: Bytes(size) },
             _ => return None,
         };

@@ -20,6 +20,22 @@ pub struct What {
     pub page: Option<Bytes>,
 }
 
+impl What {
+    /// What the program took by `brk` itself, as told. The kernel's word for it is that for the whole data segment.
+    pub fn of_break() -> What {
+        What { kind: RegionKind::Break, name: "".into(), page: None }
+    }
+
+    fn is_of_break(&self) -> bool {
+        self.kind == RegionKind::Break && self.name.is_empty()
+    }
+
+    /// Whether a look that finds `found` in the place of this has nothing new to tell.
+    fn is_still(&self, found: &What) -> bool {
+        self == found || (self.is_of_break() && found.kind == RegionKind::Break)
+    }
+}
+
 /// A range as it is now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Range {
@@ -134,7 +150,8 @@ impl Known {
         ended
     }
 
-    /// What of a range is not known as this. What grows (a stack, what `brk` gave) is told as a whole.
+    /// What of a range is not known as this. What grows (a stack, what `brk` gave) is told as a whole, unless the program
+    /// told of a part.
     #[must_use]
     pub fn news(&self, range: &Range) -> Vec<New> {
         let mut news: Vec<New> = Vec::new();
@@ -146,6 +163,7 @@ impl Known {
             _ => {}
         };
         let (mut at, end) = (range.start.0, range.end.0);
+        let mut has_told = false;
         for start in self.overlapping(at, end) {
             let Some(piece) = self.0.get(&start) else { continue };
             tell(at, start.max(at), false);
@@ -153,14 +171,15 @@ impl Known {
             let offset = piece.offset.saturating_add(from - start);
             let expected = range.offset.0.saturating_add(from - range.start.0);
             let same_place = range.what.kind != RegionKind::File || offset == expected;
-            if piece.what != range.what || !same_place {
+            if !piece.what.is_still(&range.what) || !same_place {
                 tell(from, to, true);
             }
+            has_told |= piece.what.is_of_break();
             at = to;
         }
         tell(at, end, false);
         let grows = matches!(range.what.kind, RegionKind::Break | RegionKind::Stack);
-        if grows && !news.is_empty() {
+        if grows && !has_told && !news.is_empty() {
             let replaces = news.iter().any(|new| new.replaces);
             return vec![New { range: range.clone(), replaces }];
         }
@@ -228,6 +247,20 @@ mod tests {
             [(0x1000, 0x4000, false)]
         );
         assert_eq!(news(&known, &range(0x1000, 0x2000, RegionKind::Break, "[heap]")), []);
+    }
+
+    #[test]
+    fn what_the_program_took_by_brk_stays_its_own() {
+        let mut known = Known::default();
+        let whole = |end| range(0x1000, end, RegionKind::Break, "[heap]");
+        known.insert(&whole(0x2000), Nanos(0));
+        let own = Range { what: What::of_break(), ..whole(0x2900) };
+        known.insert(&Range { start: RemoteAddr(0x2000), ..own }, Nanos(0));
+        // The data segment ends with a page.
+        assert_eq!(news(&known, &whole(0x3000)), [(0x2900, 0x3000, false)]);
+        known.insert(&range(0x2900, 0x3000, RegionKind::Break, "[heap]"), Nanos(0));
+        assert_eq!(news(&known, &whole(0x3000)), []);
+        assert_eq!(news(&known, &whole(0x5000)), [(0x3000, 0x5000, false)]);
     }
 
     #[test]

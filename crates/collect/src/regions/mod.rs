@@ -2,7 +2,7 @@
 //!
 //! What for: `/proc/PID/maps` is read when a process begins, soon after, and then about once a second; what differs from
 //! before becomes [`Region`]s and [`RegionEnd`]s. What the preloaded agent tells of the program's own calls of `mmap`
-//! (who, when, with which stack) comes first, so that a look finds only what nobody told.
+//! and `brk` (who, when, with which stack) comes first, so that a look finds only what nobody told.
 //! What not: which accesses lie there (`analysis`).
 //!
 //! Times: what a look finds new was mapped since the look before, and its region begins there; if something else was in
@@ -37,7 +37,7 @@ const MOST_TOLD: u64 = 200_000;
 /// Threads whose stack pointer is remembered, of one process.
 const MOST_THREADS: usize = 4096;
 
-/// A call of `mmap` that the agent tells of.
+/// A call of `mmap` or `brk` that the agent tells of.
 #[derive(Clone, Copy, Debug)]
 pub struct Told {
     /// When.
@@ -50,10 +50,22 @@ pub struct Told {
     pub start: RemoteAddr,
     /// As many as were asked for.
     pub bytes: Bytes,
-    /// Flags of mmap(2).
-    pub flags: u32,
+    /// By which call.
+    pub by: By,
     /// The caller.
     pub stack: Option<StackId>,
+}
+
+/// How the program got memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    /// By mmap(2), with these flags.
+    Mapping {
+        /// `MAP_*`.
+        flags: u32,
+    },
+    /// By moving the end of its data segment: brk(2).
+    Break,
 }
 
 #[derive(Default)]
@@ -157,22 +169,35 @@ impl Regions {
 
     /// The program mapped memory.
     pub fn mapped(&mut self, told: Told, sink: &mut dyn Sink) -> Result<(), SinkError> {
-        let Told { time, pid, tid, start, bytes, flags, stack } = told;
+        let Told { time, pid, tid, start, bytes, by, stack } = told;
         let Some(process) = self.processes.get_mut(&pid).filter(|process| process.began <= time)
         else {
             return Ok(());
         };
         self.told += 1;
-        let end =
-            bytes.0.checked_next_multiple_of(PAGE).and_then(|bytes| start.0.checked_add(bytes));
+        let length = match by {
+            By::Mapping { .. } => bytes.0.checked_next_multiple_of(PAGE),
+            // What the program takes next begins right there.
+            By::Break => Some(bytes.0),
+        };
+        let end = length.and_then(|bytes| start.0.checked_add(bytes));
         let Some(end) = end.map(RemoteAddr).filter(|end| start < *end && self.told <= MOST_TOLD)
         else {
             return Ok(());
         };
-        let (what, offset) = process.what_is(pid, start, flags);
+        let (what, offset) = match by {
+            By::Mapping { flags } => process.what_is(pid, start, flags),
+            By::Break => (What::of_break(), FileOffset(0)),
+        };
         let range = Range { start, end, offset, what };
         process.known.insert(&range, time);
         push(time, pid, Some(tid), &range, stack, sink)
+    }
+
+    /// Told calls that were too many.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.told.saturating_sub(MOST_TOLD)
     }
 
     /// The program unmapped memory.

@@ -3,7 +3,7 @@
 use base::{Bytes, Nanos, Pid, RemoteAddr, Tid};
 use facts::{Fact, Region, RegionEnd, RegionKind};
 
-use super::{Regions, Told};
+use super::{By, Regions, Told};
 
 const ANONYMOUS: u32 = 0x22;
 
@@ -89,7 +89,7 @@ fn told_calls_come_with_their_caller_and_are_not_found_again() {
         tid,
         start: RemoteAddr(start),
         bytes: Bytes(bytes),
-        flags: ANONYMOUS,
+        by: By::Mapping { flags: ANONYMOUS },
         stack: None,
     };
     // Before the process began: of the program before it.

@@ -215,6 +215,8 @@ fn sampling(run: &Run, found: &Overview) -> SamplingSummary {
         lost_faults: found.lost_faults,
         lost_events: found.lost_events,
         thinned_samples: found.thinned,
+        lost_blocks: found.lost_blocks,
+        lost_regions: found.lost_regions,
     }
 }
 

@@ -240,6 +240,8 @@ pub struct SamplingSummary {
     pub lost_faults: u64,
     pub lost_events: u64,
     pub thinned_samples: u64,
+    pub lost_blocks: u64,
+    pub lost_regions: u64,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -434,6 +434,8 @@ fn quality(summary: &Summary, page: &mut Page) {
         (sampling.lost_samples, "samples"),
         (sampling.lost_faults, "page-fault records"),
         (sampling.lost_events, "mapping and thread records"),
+        (sampling.lost_blocks, "records of heap blocks"),
+        (sampling.lost_regions, "calls that mapped or unmapped memory"),
     ] {
         if number > 0 {
             lost.push(format!("{} {what}", count(number as f64)));

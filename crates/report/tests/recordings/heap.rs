@@ -2,8 +2,8 @@
 
 use base::{AllocationId, Bytes, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
-    Allocation, AllocationCall, Analysis, GaugeKind, HeapFree, HeapStack, HeapTotal, Recording,
-    Release, SizeClass,
+    Allocation, AllocationCall, Analysis, GaugeKind, HeapFree, HeapLifetime, HeapStack, HeapTotal,
+    Recording, Release, SizeClass,
 };
 use testkit::recording::RecordingBuilder;
 
@@ -100,6 +100,24 @@ pub fn heap() -> Recording {
         free(2.0, 1000, grow, shrink, 700, 3000),
         free(2.0, 1000, grow, drop, 60, 3000),
         free(3.0, 1000, index, drop, 2, 1_500_000),
+    ];
+    let lived =
+        |seconds: f64, stack, call, digits: u32, [frees, temporary, each]: [u64; 3]| HeapLifetime {
+            time: Nanos::from_seconds(seconds),
+            pid: Pid(1000),
+            stack,
+            call,
+            longest: Nanos((1 << digits) - 1),
+            frees,
+            freed: Bytes(frees * each),
+            temporary,
+        };
+    b.recording.heap_lifetimes = vec![
+        lived(1.0, grow, Malloc, 10, [150, 100, 3000]),
+        lived(1.0, grow, Malloc, 20, [50, 0, 3000]),
+        lived(2.0, grow, Malloc, 10, [700, 100, 3000]),
+        lived(2.0, grow, Malloc, 0, [60, 0, 3000]),
+        lived(3.0, index, Aligned, 30, [2, 0, 1_500_000]),
     ];
     let total = |pid, allocations, allocated, frees, freed, peak| HeapTotal {
         pid: Pid(pid),

@@ -1,7 +1,9 @@
 //! The tables of the heap: recorded blocks, their ends, and what was counted.
 
 use base::{AllocationId, Bytes, Nanos, Pid, RemoteAddr, StackId, Tid};
-use facts::{Allocation, AllocationCall, HeapFree, HeapStack, HeapTotal, Release, SizeClass};
+use facts::{
+    Allocation, AllocationCall, HeapFree, HeapLifetime, HeapStack, HeapTotal, Release, SizeClass,
+};
 
 use super::{PID, STACK, TID, TIME, word};
 use crate::schema::{Cell, Column, ColumnKind, Row, RowError, RowSink, RowSource, Shape, Table};
@@ -225,6 +227,43 @@ impl Row for HeapFree {
             free_stack: row.optional_u32()?.map(StackId),
             frees: row.u64()?,
             freed: Bytes(row.u64()?),
+        })
+    }
+}
+
+impl Row for HeapLifetime {
+    const TABLE: Table = Table::HeapLifetimes;
+    const COLUMNS: &'static [Column] = &[
+        TIME,
+        PID,
+        STACK,
+        word::<AllocationCall>("call"),
+        number("longest_ns"),
+        number("frees"),
+        number("freed_bytes"),
+        number("temporary"),
+    ];
+
+    fn put<S: RowSink>(&self, row: &mut S) {
+        row.cell(Cell::U64(self.time.0));
+        row.cell(Cell::I32(self.pid.0));
+        row.optional_u32(self.stack.map(|stack| stack.0));
+        row.word(self.call);
+        for value in [self.longest.0, self.frees, self.freed.0, self.temporary] {
+            row.cell(Cell::U64(value));
+        }
+    }
+
+    fn take<S: RowSource>(row: &mut S) -> Result<HeapLifetime, RowError> {
+        Ok(HeapLifetime {
+            time: Nanos(row.u64()?),
+            pid: Pid(row.i32()?),
+            stack: row.optional_u32()?.map(StackId),
+            call: row.word()?,
+            longest: Nanos(row.u64()?),
+            frees: row.u64()?,
+            freed: Bytes(row.u64()?),
+            temporary: row.u64()?,
         })
     }
 }

@@ -73,7 +73,8 @@ pub(super) fn stacks_of_sums(
         .heap_frees
         .iter()
         .flat_map(|sum| [sum.stack, sum.free_stack].map(|stack| ("sum of frees", sum.time, stack)));
-    asked.chain(freed)
+    let lived = recording.heap_lifetimes.iter();
+    asked.chain(freed).chain(lived.map(|sum| ("sum of lifetimes", sum.time, sum.stack)))
 }
 
 /// Sums per process and stack: more can never be freed than was allocated, and only part of the freed is temporary.
@@ -91,6 +92,31 @@ pub(super) fn stack_sums_proper(subject: &Subject<'_>, report: &mut Report) {
             report.add(|| {
                 format!(
                     "process {pid}, stack {stack:?}: {frees} of {blocks} blocks freed, {temporary} temporary; {freed} of {bytes} bytes"
+                )
+            });
+        }
+    }
+    lifetimes_proper(subject, report);
+}
+
+/// Of a process and a call: lifetimes are of blocks that were freed. None in a result from before there were any.
+fn lifetimes_proper(subject: &Subject<'_>, report: &mut Report) {
+    let mut sums: BTreeMap<_, [[u128; 3]; 2]> = BTreeMap::new();
+    let freed = subject.recording.heap_stacks.iter();
+    let freed = freed.map(|row| (0, row.pid, row.call, [row.frees, row.freed.0, row.temporary]));
+    let lived = subject.recording.heap_lifetimes.iter();
+    let lived = lived.map(|row| (1, row.pid, row.call, [row.frees, row.freed.0, row.temporary]));
+    for (kind, pid, call, parts) in freed.chain(lived) {
+        let sum: &mut [[u128; 3]; 2] = sums.entry((pid, call)).or_default();
+        for (sum, part) in sum[kind].iter_mut().zip(parts) {
+            *sum += u128::from(part);
+        }
+    }
+    for ((pid, call), [freed, lived]) in sums {
+        if lived.iter().zip(freed).any(|(lived, freed)| *lived > freed) {
+            report.add(|| {
+                format!(
+                    "process {pid}, {call:?}: lifetimes of {lived:?} blocks, bytes and temporary blocks, of {freed:?} that were freed"
                 )
             });
         }

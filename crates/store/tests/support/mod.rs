@@ -11,11 +11,7 @@ use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
     CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind,
-    FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapFree, HeapStack, HeapTotal,
-    KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module, ModuleKind, Page,
-    Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind, Release,
-    ResourceUse, Run, Sample, SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind,
-    ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker,
+    FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime, HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module, ModuleKind, Page, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker,
 };
 
 /// What a made-up recording holds.
@@ -283,6 +279,7 @@ pub fn is_newer_than(version: u32, fact: &Fact) -> bool {
         Fact::KernelEntry(_) => version < 5,
         Fact::HeapStack(_) | Fact::HeapFree(_) => version < 5,
         Fact::Wake(_) | Fact::Page(_) => version < 5,
+        Fact::HeapStack(_) | Fact::HeapFree(_) | Fact::HeapLifetime(_) => version < 5,
         _ => false,
     }
 }
@@ -372,7 +369,7 @@ fn heap() -> Vec<Fact> {
     facts
 }
 
-/// What a call chain asked for, in two rows, and who freed it.
+/// What a call chain asked for, in two rows, who freed it, and how long it lived.
 fn heap_sums() -> Vec<Fact> {
     let (pid, stack) = (PID, Some(StackId(0)));
     let sum = |time, frees| {
@@ -393,7 +390,17 @@ fn heap_sums() -> Vec<Fact> {
     };
     let (frees, freed) = (3, Bytes(3 << 40));
     let free = HeapFree { time: Nanos(7_000), pid, stack, free_stack: None, frees, freed };
-    vec![sum(6_000, 1), sum(7_000, 2), Fact::HeapFree(free)]
+    let lived = HeapLifetime {
+        time: Nanos(7_000),
+        pid,
+        stack,
+        call: AllocationCall::Calloc,
+        longest: Nanos(63),
+        frees,
+        freed,
+        temporary: 2,
+    };
+    vec![sum(6_000, 1), sum(7_000, 2), Fact::HeapFree(free), Fact::HeapLifetime(lived)]
 }
 
 /// A region with a name and one without, its end, a variable, two accesses, two pages.

@@ -1,6 +1,7 @@
-//! `allocations`: heap blocks per key, by who freed them, by size, and over time.
+//! `allocations`: heap blocks per key, by who freed them, by size, by how long they lived, and over time.
 
 mod frees;
+mod lifetimes;
 mod notes;
 mod over_time;
 mod size_classes;
@@ -20,6 +21,7 @@ pub(crate) fn allocations(request: &Request<'_>) -> Table {
         _ if has(Key::Time) => over_time::table(request),
         _ if has(Key::SizeClass) => size_classes::table(request, has(Key::Process)),
         _ if has(Key::FreeStack) => frees::table(request, keys),
+        _ if has(Key::Lifetime) => lifetimes::table(request, keys),
         keys => by_code(request, keys),
     };
     table.limited(request.options.limit)

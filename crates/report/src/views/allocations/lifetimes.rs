@@ -1,0 +1,141 @@
+//! `allocations -g lifetime`: how long the blocks of each row lived.
+
+use analysis::Key;
+use analysis::heap::{LifetimeRow, Lived, is_exact, lifetime_table};
+use base::Nanos;
+
+use super::super::columns::{cells_of_key, figure, missing, name, names, short_looks};
+use super::{Request, empty, key_columns, notes};
+use crate::table::{Cell, Look, Table};
+use crate::text;
+
+pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
+    let profile = request.profile;
+    let found = lifetime_table(profile, request.selection, keys);
+    let mut keys: Vec<Key> = keys.iter().copied().filter(|key| *key != Key::Lifetime).collect();
+    if keys.is_empty() {
+        keys.push(Key::Function);
+    }
+    let mut columns = key_columns(&keys);
+    columns.extend([
+        name("lifetime_class", "Lifetime"),
+        name("lifetime_from", "From"),
+        name("lifetime_to", "To"),
+    ]);
+    let key_count = columns.len();
+    columns.extend([
+        figure("allocations", "Allocations", "count"),
+        figure("allocations_percent", "Share of blocks", "percent"),
+        figure("bytes_allocated", "Bytes allocated", "bytes"),
+        figure("bytes_percent", "Share", "percent"),
+        figure("temporary_percent", "Temporary", "percent"),
+    ]);
+    let rows = found.rows.iter().map(|row| {
+        let stack = row.key.stack.map(|path| {
+            let name = |id: analysis::FunctionId| profile.stacks.functions[id.index()].name.clone();
+            found.paths.functions(path).map(name).collect()
+        });
+        let mut cells: Vec<Cell> =
+            row.key.call.map(|call| Cell::text(call.name())).into_iter().collect();
+        cells.extend(cells_of_key(profile, &keys, &row.key, row.place, stack));
+        cells.extend(class(row.lived));
+        cells.extend(figures(row));
+        cells
+    });
+    let mut total = missing(key_count);
+    match &found.total {
+        Some(row) => total.extend(figures(row)),
+        None => total.extend(missing(columns.len() - key_count)),
+    }
+    Table {
+        view: "allocations",
+        result: request.options.result_name.clone(),
+        rows: rows.collect(),
+        columns,
+        total,
+        notes: remarks(request),
+        title: request.title(&format!("heap allocations by {} and lifetime", names(&keys))),
+        looks: looks(&keys),
+        page: 50,
+        empty: if is_old(request) {
+            "This result was recorded before lifetimes were kept.".to_owned()
+        } else {
+            empty(request)
+        },
+    }
+}
+
+fn looks(keys: &[Key]) -> Vec<(Look, &'static str)> {
+    let mut looks = vec![
+        (Look::Count("allocations"), "blocks"),
+        (Look::Percent("allocations_percent"), "of blocks %"),
+        (Look::Bytes("bytes_allocated"), "bytes"),
+        (Look::Percent("temporary_percent"), "temporary %"),
+        (Look::Figure("lifetime_class"), "lived"),
+    ];
+    if keys.contains(&Key::Call) {
+        looks.push((Look::Text("call"), "call"));
+    }
+    looks.extend(short_looks(keys, keys));
+    looks
+}
+
+/// The class in words, and its ends.
+fn class(lived: Lived) -> [Cell; 3] {
+    match lived.range() {
+        Some((shortest, longest)) => [
+            // By where the next class begins: a power of two reads better than what is one less.
+            Cell::text(format!(
+                "< {}",
+                text::seconds(Nanos(longest.0.saturating_add(1)).seconds())
+            )),
+            Cell::Seconds(shortest.seconds()),
+            Cell::Seconds(longest.seconds()),
+        ],
+        None => [Cell::text("(not freed)"), Cell::Missing, Cell::Missing],
+    }
+}
+
+fn figures(row: &LifetimeRow) -> [Cell; 5] {
+    [&row.allocations, &row.allocations_percent, &row.bytes, &row.bytes_percent, &row.temporary]
+        .map(|metric| Cell::metric(metric.clone()))
+}
+
+/// Whether blocks were freed whose lifetimes the result does not hold.
+fn is_old(request: &Request<'_>) -> bool {
+    let recording = request.profile.recording;
+    let freed = recording.heap_stacks.iter().any(|sum| sum.frees > 0);
+    freed && recording.heap_lifetimes.is_empty()
+}
+
+fn remarks(request: &Request<'_>) -> Vec<String> {
+    let recording = request.profile.recording;
+    if recording.heap_totals.is_empty() {
+        return Vec::new();
+    }
+    let mut remarks = vec![
+        "Each class ends at twice the lifetime of the one before; what was live at the end is `(not freed)`."
+            .to_owned(),
+    ];
+    if is_exact(recording) {
+        remarks.push(
+            "Every block was recorded. Temporary: freed by the thread that asked for it before it asked for another."
+                .to_owned(),
+        );
+        if request.selection.time().is_some() {
+            remarks.push(
+                "The filter on time chooses frees, by when they were summed up, about once a second: what nobody freed is left out."
+                    .to_owned(),
+            );
+        }
+        remarks.extend(notes::of_threads(request, &[]));
+    } else {
+        let least = recording.run.knobs.get("mem-object-size-min-thres");
+        let least = least.map_or_else(String::new, |bytes| format!(" ({bytes} bytes or more)"));
+        remarks.push(format!(
+            "Of large blocks alone{least}, which all have a record; `-k stacks=all` counts every block. Temporary: freed within 1 ms."
+        ));
+    }
+    remarks.extend(notes::of_processes(request));
+    remarks
+}
