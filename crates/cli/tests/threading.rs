@@ -30,8 +30,8 @@ fn collect(
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let verified = fathom.output(["verify", "result"]);
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
-    let rows = fathom.rows("result", &["threads"]);
-    rows.iter().for_each(assert_parts_add_up);
+    let (rows, loses) = (fathom.rows("result", &["threads"]), loses(fathom));
+    rows.iter().for_each(|row| assert_parts_add_up(row, loses));
     Some(output.stdout)
 }
 
@@ -39,8 +39,9 @@ fn seconds(row: &Value, key: &str) -> f64 {
     row[key]["value"].as_f64().unwrap_or_else(|| panic!("no {key} in {row}"))
 }
 
-/// The life of a thread is the sum of its parts; nothing is lost in these programs, so next to nothing is unknown.
-fn assert_parts_add_up(row: &Value) {
+/// The life of a thread is the sum of its parts; where nothing was lost, next to nothing is unknown. On a busy machine we
+/// may come too late for what thousands of switches a second leave in a ring.
+fn assert_parts_add_up(row: &Value, loses: bool) {
     let parts = [
         "running_time",
         "ready_time",
@@ -57,7 +58,13 @@ fn assert_parts_add_up(row: &Value) {
         (sum + unknown - lived).abs() < 1e-3 + lived * 1e-3,
         "{sum} + {unknown} of {lived}: {row}"
     );
-    assert!(unknown < 5e-3 + lived * 1e-2, "{unknown} s of {lived} unknown: {row}");
+    assert!(loses || unknown < 5e-3 + lived * 1e-2, "{unknown} s of {lived} unknown: {row}");
+}
+
+/// Whether records are missing.
+fn loses(fathom: &Fathom) -> bool {
+    let sampling = fathom.report("result", &["summary"])["sampling"].clone();
+    ["lost_samples", "lost_events"].iter().any(|lost| sampling[lost].as_u64() != Some(0))
 }
 
 /// The rows of `waits` with this reason, the longest first.
@@ -125,8 +132,8 @@ fn who_ends_a_wait_is_named() {
     let rows = fathom.rows("result", &["waits", "-g", "thread,waker"]);
     for (thread, reason, waker, function) in [
         ("reads", "I/O", "writes", "writes"),
-        ("sleeps", "sleep", "(not the program)", "(not the program)"),
-        ("polls", "poll", "(not the program)", "(not the program)"),
+        ("sleeps", "sleep", "(others)", "(others)"),
+        ("polls", "poll", "(others)", "(others)"),
     ] {
         let text = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
         let mut of = rows.iter().filter(|row| row["reason"] == reason);
@@ -194,7 +201,8 @@ fn a_storm_of_switches_is_counted_and_stays_small() {
     let sum = |key| rows.iter().map(|row| seconds(row, key)).sum::<f64>();
     let counted = sum("waits") + sum("preemptions");
     // The beginning of a thread is no switch to the kernel, and what follows its reading of the count is missing there.
-    assert!((counted - switches).abs() < 100.0, "{counted} of {switches}");
+    assert!(counted < switches + 100.0, "{counted} of {switches}");
+    assert!(loses(&fathom) || counted > switches - 100.0, "{counted} of {switches}, nothing lost");
     let size: u64 = std::fs::read_dir(fathom.scratch.join("result"))
         .expect("the result")
         .map(|file| file.expect("a file").metadata().expect("its size").len())

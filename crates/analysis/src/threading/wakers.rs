@@ -100,8 +100,8 @@ fn seen(profile: &Profile<'_>, selection: &Selection) -> BTreeMap<WaitPlace, At>
         let part = Part { time: wait.waited.0 as f64 * share, waits: wait.waits as f64 * share };
         let at = seen.entry(place).or_default();
         at.all.add(&part);
-        // A single one that lasts until the end was ended by nobody.
-        if wait.waits == 1 && wait.time + wait.span >= end {
+        // One that lasts until the end was ended by nobody. Those of a window are shorter than it.
+        if wait.waited == wait.span && wait.time + wait.span >= end {
             at.wakers.entry(WokenBy::Unseen).or_default().add(&part);
         }
     }

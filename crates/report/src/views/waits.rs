@@ -125,6 +125,10 @@ fn headings(request: &Request<'_>) -> (Vec<Column>, Vec<(Look, &'static str)>) {
         (Look::Text("reason"), "reason"),
         (Look::Text("object"), "object"),
     ];
+    if by_whom {
+        // Beside so many names there is no room for it.
+        looks.retain(|(look, _)| *look != Look::Time("mean_wait"));
+    }
     let wakers = !request.profile.recording.wakes.is_empty();
     if !by_stack {
         looks.push((Look::Function("function", None), "called from"));
@@ -183,7 +187,7 @@ fn waker_cells(request: &Request<'_>, row: &Row) -> [Cell; 2] {
 }
 
 fn nobody(waker: WokenBy) -> &'static str {
-    if waker == WokenBy::Others { "(not the program)" } else { "(not seen)" }
+    if waker == WokenBy::Others { "(others)" } else { "(not seen)" }
 }
 
 /// What wakers have in common that ended the most time together.
