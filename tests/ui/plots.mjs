@@ -76,6 +76,10 @@ step("other views follow the object, or say that they do not", async () => {
   await shows("Not filtered by the object");
   await view.getByLabel("Figure").selectOption("loads");
   await shows(/^Loads: (estimated|nothing of it)/);
+  await tab("Timeline");
+  await page.getByRole("group", { name: "Filters" }).getByText("it shows all of them").waitFor();
+  await tab("Tables");
+  await shows("Not filtered by the object");
   await tab("Source");
   await view.getByRole("complementary", { name: "Assembly" }).waitFor();
   await page.getByRole("button", { name: "Clear all" }).click();
