@@ -118,9 +118,9 @@ pub static MUNMAP: Real<Unmap> = Real::new();
 #[unsafe(export_name = "fathom_real_mremap")]
 pub static MREMAP: Real<Remap> = Real::new();
 
-#[unsafe(export_name = "fathom_real_dlclose")]
 static BRK: Real<SetBreak> = Real::new();
 static SBRK: Real<MoveBreak> = Real::new();
+#[unsafe(export_name = "fathom_real_dlclose")]
 static DLCLOSE: Real<Close> = Real::new();
 
 /// `dlclose`; looked for when it is called: before glibc 2.34 it stands in a library that may come late.

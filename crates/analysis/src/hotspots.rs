@@ -62,7 +62,7 @@ pub enum Key {
 
 impl Key {
     /// All keys.
-    pub const ALL: [Key; 18] = [
+    pub const ALL: [Key; 19] = [
         Key::Function,
         Key::CallStack,
         Key::SourceLine,

@@ -4,7 +4,8 @@ use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 
 use crate::{
     AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Global, HeapFree,
-    HeapLifetime, HeapStack, HeapTotal, KernelEntry, Page, Records, Region, RegionEnd, Release, SizeClass, ThreadTime, Wait, WaitObject, Wake,
+    HeapLifetime, HeapStack, HeapTotal, KernelEntry, Page, Records, Region, RegionEnd, Release,
+    SizeClass, ThreadTime, Wait, WaitObject, Wake,
 };
 
 /// Where a piece of code came from.

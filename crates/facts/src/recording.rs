@@ -2,7 +2,9 @@
 
 use crate::{
     AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter,
-    CounterKind, Fact, Fault, Frame, Gauge, Global, HeapFree, HeapLifetime, HeapStack, HeapTotal, KernelEntry, Lost, LostSource, Mapping, Module, Page, Records, Region, RegionEnd, Release, Run, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitObject, Wake,
+    CounterKind, Fact, Fault, Frame, Gauge, Global, HeapFree, HeapLifetime, HeapStack, HeapTotal,
+    KernelEntry, Lost, LostSource, Mapping, Module, Page, Records, Region, RegionEnd, Release, Run,
+    Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitObject, Wake,
 };
 
 /// All facts of one result directory, by kind, each in the order in which it was written.

@@ -45,7 +45,7 @@ pub fn assembly(
     (function, module): (&str, &str),
     file: &dyn Fn(&Module, FileOffset) -> Option<FunctionCode>,
 ) -> Option<String> {
-    let profile = &*prepared.profile;
+    let profile = &prepared.profile;
     let found = code_of(profile, (function, module), file)?;
     let scale = profile.cpu_scale();
     let whole = scale.whole().amount() as f64;

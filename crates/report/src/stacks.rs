@@ -99,13 +99,10 @@ pub fn stacks(
     filters: &[Filter],
     result: &str,
 ) -> Result<String, ReportError> {
-    let profile = &*prepared.profile;
+    let (profile, objects) = (&prepared.profile, prepared.objects());
     let mut selection = Selection::resolve(profile, filters)?;
-    selection.choose_objects(&prepared.objects, filters)?;
-    let found = stack_cells(profile, &prepared.objects, &selection);
-    let profile = &prepared.profile;
-    let selection = Selection::resolve(profile, filters)?;
-    let found = stack_cells(profile, &selection);
+    selection.choose_objects(objects, filters)?;
+    let found = stack_cells(profile, objects, &selection);
     let document = document(profile, &found, result);
     // Only maps with keys that are not text can fail to serialise, and there are none.
     Ok(serde_json::to_string(&document).unwrap_or_default())

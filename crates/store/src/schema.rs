@@ -151,10 +151,8 @@ impl Table {
             Table::Regions | Table::RegionEnds | Table::Globals | Table::AccessTypes => 5,
             Table::Waits | Table::ThreadTimes | Table::Concurrency | Table::WaitObjects => 5,
             Table::KernelEntries => 5,
-            Table::HeapStacks | Table::HeapFrees => 5,
-            Table::Wakes => 5,
-            Table::Pages => 5,
             Table::HeapStacks | Table::HeapFrees | Table::HeapLifetimes => 5,
+            Table::Wakes | Table::Pages => 5,
             _ => 1,
         }
     }

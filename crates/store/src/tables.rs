@@ -14,7 +14,10 @@ pub use bursts::code_length;
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
     AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter,
-    CounterKind, Fault, FaultKind, Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime, HeapStack, HeapTotal, KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, Page, Privilege, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitObject, Wake,
+    CounterKind, Fault, FaultKind, Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime,
+    HeapStack, HeapTotal, KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, Page,
+    Privilege, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent,
+    ThreadEventKind, ThreadTime, Wait, WaitObject, Wake,
 };
 
 use crate::schema::{

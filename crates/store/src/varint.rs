@@ -12,7 +12,9 @@
 
 use facts::{
     AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter, Fact,
-    Fault, Frame, Gauge, Global, HeapFree, HeapLifetime, HeapStack, HeapTotal, KernelEntry, Lost, Mapping, Module, Page, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent, ThreadTime, Wait, WaitObject, Wake,
+    Fault, Frame, Gauge, Global, HeapFree, HeapLifetime, HeapStack, HeapTotal, KernelEntry, Lost,
+    Mapping, Module, Page, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode,
+    ThreadEvent, ThreadTime, Wait, WaitObject, Wake,
 };
 
 use crate::schema::{
@@ -23,11 +25,20 @@ use crate::schema::{
 /// The value last seen in each column of each table.
 type Previous = [[u64; MAX_COLUMNS]; Table::ALL.len()];
 
+/// Before the first row of a frame.
+const NOTHING: Previous = [[0; MAX_COLUMNS]; Table::ALL.len()];
+
 /// Collects the rows of one frame.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Encoder {
     bytes: Vec<u8>,
     previous: Previous,
+}
+
+impl Default for Encoder {
+    fn default() -> Encoder {
+        Encoder { bytes: Vec::new(), previous: NOTHING }
+    }
 }
 
 impl Encoder {
@@ -85,7 +96,7 @@ impl Encoder {
     /// Starts the next frame.
     pub fn clear(&mut self) {
         self.bytes.clear();
-        self.previous = Previous::default();
+        self.previous = NOTHING;
     }
 }
 
@@ -148,7 +159,7 @@ pub struct Decoder<'a> {
 impl<'a> Decoder<'a> {
     /// A reader of the uncompressed content of a frame.
     pub fn new(bytes: &'a [u8]) -> Decoder<'a> {
-        Decoder { bytes, previous: Previous::default() }
+        Decoder { bytes, previous: NOTHING }
     }
 
     /// The next fact, or `None` at the end.

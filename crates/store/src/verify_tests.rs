@@ -6,7 +6,11 @@ use base::{
 };
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
-    CodePiece, Concurrency, CoreFloor, Counter, CounterKind, Fault, FaultKind, FloorOutcome, FloorTime, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, Page, Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, Wake, Waker,
+    CodePiece, Concurrency, CoreFloor, Counter, CounterKind, Fault, FaultKind, FloorOutcome,
+    FloorTime, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal, KernelCause, KernelEntry, Lost,
+    LostSource, Mapping, Module, ModuleKind, Page, Privilege, Record, RecordEncoder, Records,
+    Region, RegionEnd, RegionKind, Release, Run, RunState, SCHEMA_VERSION, Sample, SizeClass,
+    StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, Wake, Waker,
 };
 
 use super::*;
@@ -249,7 +253,8 @@ fn drawn_page(stands_for: u64) -> Page {
         stands_for: Bytes(stands_for),
         huge: None,
         node: Some(NodeId(1)),
-}}
+    }
+}
 
 /// Proper with 1 free.
 fn heap_lifetime(frees: u64) -> HeapLifetime {

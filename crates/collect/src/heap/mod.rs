@@ -29,10 +29,9 @@ use sys::shared::SharedMemory;
 use sys::{heap, heap_exact};
 
 use crate::address_space::CopiedStack;
-use crate::recorder::{Moment, Recorder, Told};
+use crate::recorder::{By, Moment, Recorder, Told};
 use attach::Attached;
 pub use attach::NoHeap;
-use crate::recorder::{By, Moment, Recorder, Told};
 use exact::{Context, Exact, Reader};
 use rings::{Drain, Happened, RawRecord};
 use totals::Totals;

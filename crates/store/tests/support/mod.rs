@@ -11,7 +11,11 @@ use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
     CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind,
-    FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime, HeapStack, HeapTotal, KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module, ModuleKind, Page, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker,
+    FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime, HeapStack,
+    HeapTotal, KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module, ModuleKind,
+    Page, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind,
+    Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind,
+    ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker,
 };
 
 /// What a made-up recording holds.
@@ -277,9 +281,8 @@ pub fn is_newer_than(version: u32, fact: &Fact) -> bool {
             version < 5
         }
         Fact::KernelEntry(_) => version < 5,
-        Fact::HeapStack(_) | Fact::HeapFree(_) => version < 5,
-        Fact::Wake(_) | Fact::Page(_) => version < 5,
         Fact::HeapStack(_) | Fact::HeapFree(_) | Fact::HeapLifetime(_) => version < 5,
+        Fact::Wake(_) | Fact::Page(_) => version < 5,
         _ => false,
     }
 }
