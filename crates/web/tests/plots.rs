@@ -1,7 +1,11 @@
 //! Compare, Scaling, Roofline, Memory objects and the assembly in real Chromium, on figures that are known:
 //! `tests/ui/plots.mjs` clicks through them, once in a file and once served.
 
-#[allow(dead_code, reason = "the recordings of report's golden tests; here one of them is used")]
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "the recordings of report's golden tests; here one of them is used"
+)]
 #[path = "../../report/tests/recordings/mod.rs"]
 mod recordings;
 mod support;
