@@ -4,7 +4,8 @@
 //! What not: wakes by others than the program's threads, for events follow those; nor, from Linux 6.16 on, by the end of a
 //! thread, whose events are closed before it tells who joins it (`do_exit`, kernel/exit.c).
 //!
-//! Where threads wake each other often, the kernel thins the records, and each stands for several. What an interrupt wakes
+//! Where threads wake each other often, the kernel thins the records, and each stands for several; a new thread begins
+//! with the rate of the one that made it, so that a few of its first wakes may be missing. What an interrupt wakes
 //! (a timer, a device) is not the work of the thread that it came upon.
 //! Assumption: the record names threads by the numbers of the first pid name space; in another one it is not used.
 
