@@ -232,7 +232,8 @@ impl KernelTrace {
             });
         }
         if self.whole_machine {
-            programs.announce(now, &fresh, recorder)?;
+            // They were there since some time in this bin; the sampler, a look late, may be about to tell of their end in it.
+            programs.announce(now - length, &fresh, recorder)?;
             fresh.into_iter().try_for_each(|entry| self.push(entry, recorder))
         } else {
             // Births are told by the sampler, whose records are a look late.
