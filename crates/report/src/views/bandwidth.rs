@@ -6,7 +6,7 @@ use facts::Metric;
 
 use super::Request;
 use super::columns::{
-    cells_of_key, cells_of_objects, figure, looks, looks_of_objects, missing, name, names, of_keys,
+    cells_of_key, cells_of_objects, figure, looks_beside_objects, missing, name, names, of_keys,
     of_objects,
 };
 use crate::table::{Cell, Look, Table};
@@ -118,8 +118,7 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
         (Look::Count("l3"), "L3 %"),
         (Look::Count("dram"), "DRAM %"),
     ];
-    shown.extend(looks_of_objects(keys));
-    shown.extend(looks(keys));
+    shown.extend(looks_beside_objects(keys));
     let by = names(keys);
     Table {
         view: "bandwidth",

@@ -146,6 +146,17 @@ pub(crate) fn looks_of_objects(keys: &[Key]) -> Vec<(Look, &'static str)> {
     of_objects(keys).into_iter().filter_map(look).collect()
 }
 
+/// Objects, then code. Two names and a path do not fit into a line: beside objects, a function's place is in JSON.
+pub(crate) fn looks_beside_objects(keys: &[Key]) -> Vec<(Look, &'static str)> {
+    let objects = looks_of_objects(keys);
+    if objects.is_empty() {
+        return looks(keys);
+    }
+    let mut code = short_looks(keys, keys);
+    code.retain(|(look, _)| *look != Look::Place || keys.contains(&Key::SourceLine));
+    objects.into_iter().chain(code).collect()
+}
+
 /// The cells of [`of_objects`].
 pub(crate) fn cells_of_objects(request: &Request<'_>, keys: &[Key], key: &RowKey) -> Vec<Cell> {
     let object = key.object.map(|id| request.objects().get(id));

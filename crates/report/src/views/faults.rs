@@ -8,7 +8,7 @@ use analysis::faults::{
 
 use super::Request;
 use super::columns::{
-    cells_of_key, cells_of_objects, figure, looks, looks_of_objects, missing, names, of_keys,
+    cells_of_key, cells_of_objects, figure, looks_beside_objects, missing, names, of_keys,
     of_objects,
 };
 use crate::table::{Cell, Look, Table};
@@ -66,8 +66,7 @@ pub(crate) fn faults(request: &Request<'_>) -> Table {
         (Look::Percent("fault_percent"), "share %"),
         (Look::Count("major_faults"), "major"),
     ];
-    shown.extend(looks_of_objects(keys));
-    shown.extend(looks(keys));
+    shown.extend(looks_beside_objects(keys));
     let table = Table {
         view: "faults",
         result: request.options.result_name.clone(),

@@ -8,7 +8,7 @@ use facts::Metric;
 use super::Request;
 use super::bandwidth::{levels_note, nothing};
 use super::columns::{
-    cells_of_key, cells_of_objects, figure, looks, looks_of_objects, missing, name, names, of_keys,
+    cells_of_key, cells_of_objects, figure, looks_beside_objects, missing, name, names, of_keys,
     of_objects,
 };
 use crate::table::{Cell, Look, Table};
@@ -134,8 +134,7 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
         (Look::Count("dram"), "DRAM %"),
         (Look::Count("beyond_l2"), "timed > L2 %"),
     ];
-    shown.extend(looks_of_objects(keys));
-    shown.extend(looks(keys));
+    shown.extend(looks_beside_objects(keys));
     let by = names(keys);
     let rows = found.as_ref().map_or(&[][..], Vec::as_slice);
     let mut notes: Vec<String> = levels_note(request).into_iter().collect();

@@ -145,15 +145,20 @@ fn shown(
         shown.push((Look::Text("sharing"), "sharing"));
     }
     // Where there is nothing to tell apart, the columns are in JSON alone.
-    if alone && found.pages.values().any(|pages| pages.huge.value > Some(0.0)) {
-        shown.push((Look::Count("huge_pages"), "huge %"));
-    }
-    let many = |pages: &ObjectPages| pages.nodes.as_ref().is_ok_and(|nodes| nodes.len() > 1);
-    if alone && found.pages.values().any(many) {
-        shown.push((Look::Figure("numa_node"), "node"));
-    }
     if alone {
-        shown.push((Look::Count("blocks"), "blocks"));
+        let huge = |pages: &ObjectPages| pages.huge.value > Some(0.0);
+        let many = |pages: &ObjectPages| pages.nodes.as_ref().is_ok_and(|nodes| nodes.len() > 1);
+        let huge = found.pages.values().any(huge);
+        if huge {
+            shown.push((Look::Count("huge_pages"), "huge %"));
+        }
+        if found.pages.values().any(many) {
+            shown.push((Look::Figure("numa_node"), "node"));
+        }
+        // A line has no room for all; how many blocks there were is the least of it.
+        if !huge {
+            shown.push((Look::Count("blocks"), "blocks"));
+        }
         shown.push((Look::Bytes("object_bytes"), "size"));
     }
     let object = looks_of_objects(keys);
