@@ -206,8 +206,10 @@ export type Summary = {
   result: string;
   sampling: {
     kernel_functions: boolean;
+    lost_blocks: number;
     lost_events: number;
     lost_faults: number;
+    lost_regions: number;
     lost_samples: number;
     method: "perf-events" | "ptrace" | "proc-only";
     period_seconds: number;
