@@ -34,9 +34,9 @@ pub fn is_c_library(name: &str) -> bool {
 /// The C library among the files of a process.
 pub fn c_library(files: &[Loaded]) -> Result<&Loaded, NoHeap> {
     if files.iter().any(|file| file.name.contains("/ld-musl")) {
-        return Err(NoHeap::Allocator("the program uses musl, and the agent needs glibc"));
+        return Err(NoHeap::Process("the program uses musl, and the agent needs glibc"));
     }
-    files.iter().find(|file| is_c_library(&file.name)).ok_or(NoHeap::Allocator(
+    files.iter().find(|file| is_c_library(&file.name)).ok_or(NoHeap::Process(
         "the program is linked statically or has no C library: its allocator is in its own file",
     ))
 }
@@ -84,17 +84,17 @@ pub fn functions(
         } else {
             "it uses several allocators at once"
         };
-        return Err(NoHeap::Allocator(why));
+        return Err(NoHeap::Process(why));
     };
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     if program.to_string_lossy() == file.name.as_str() {
-        return Err(NoHeap::Allocator("the program brings an allocator of its own in its file"));
+        return Err(NoHeap::Process("the program brings an allocator of its own in its file"));
     }
     if crate::recorder::is_our_agent(&file.name) {
-        return Err(NoHeap::Allocator("the agent was preloaded into it when it was started"));
+        return Err(NoHeap::Process("the agent was preloaded into it when it was started"));
     }
     if is_sanitizer(file.name.rsplit('/').next().unwrap_or_default().as_bytes()) {
-        return Err(NoHeap::Allocator("the program is built with a sanitizer"));
+        return Err(NoHeap::Process("the program is built with a sanitizer"));
     }
     system.retain(|name, _| name == CLOSING || MAPPING.contains(&name.as_str()));
     let own = defined

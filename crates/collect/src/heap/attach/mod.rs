@@ -50,9 +50,9 @@ pub enum NoHeap {
     /// No thread could map the agent.
     #[error("{0}")]
     NotBrought(#[from] burst::NotBrought),
-    /// Not a program that calls a C library's allocator through a library.
+    /// Not a process whose calls of its allocator can be led away, or told apart.
     #[error("{0}")]
-    Allocator(&'static str),
+    Process(&'static str),
     /// Another process's memory cannot be written here.
     #[error("writing into the process's memory failed: {0}")]
     Memory(#[from] std::io::Error),
@@ -96,8 +96,14 @@ impl Attached {
         options: &HeapOptions,
         bytes: usize,
     ) -> Result<(Attached, SharedMemory), NoHeap> {
+        let namespace = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/pid")).ok();
+        if namespace(&pid.to_string()) != namespace("self") {
+            return Err(NoHeap::Process(
+                "in its pid name space (a container's) it has another number",
+            ));
+        }
         let file = std::fs::read(&options.agent)?;
-        let image = Image::parse(&file).ok_or(NoHeap::Allocator("the agent's file is damaged"))?;
+        let image = Image::parse(&file).ok_or(NoHeap::Process("the agent's file is damaged"))?;
         let files = loaded::files(pid);
         let library = c_library(&files)?;
         let former = agents(pid);
@@ -106,7 +112,7 @@ impl Attached {
             image.replaced().filter(|name| options.regions || !MAPPING.contains(name)).collect();
         let real = allocator::functions(&memory, pid, &files, library, &wanted, &former)?;
         let flip = free_distance(pid, real.values().copied())
-            .ok_or(NoHeap::Allocator("there is no room for the library beside the allocator"))?;
+            .ok_or(NoHeap::Process("there is no room for the library beside the allocator"))?;
         let functions: HashMap<String, Function> = real
             .into_iter()
             .map(|(name, real)| (name, Function { real, lead: RemoteAddr(real.0 ^ flip) }))
