@@ -99,7 +99,7 @@ fn remote(
     traced: &Result<Traced, String>,
 ) -> Result<Vec<RemoteFigure>, String> {
     let functions = &traced.as_ref().map_err(String::clone)?.functions;
-    super::nodes::remote(profile, code, objects, (&[], functions))
+    super::nodes::remote(profile, code, objects, functions)
 }
 
 /// Latency far beyond the caches with small pages less that with large ones, at the largest size that has both.

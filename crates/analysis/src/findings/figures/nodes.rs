@@ -9,9 +9,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{Bytes, Nanos, Pid, RemoteAddr, Tid};
+use base::{Nanos, Pid, RemoteAddr, Tid};
 use facts::host::NumaNode;
-use facts::{Burst, Evidence, Metric};
+use facts::{Burst, Evidence, Metric, Page};
 
 use super::{HotFunction, Where};
 use crate::index_map::IndexMap;
@@ -47,34 +47,20 @@ pub struct RemoteFigure {
     pub nodes: f64,
 }
 
-/// A page whose node is known.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct PageNode {
-    /// When it was asked.
-    pub(crate) time: Nanos,
-    /// In which process.
-    pub(crate) pid: Pid,
-    /// Its address.
-    pub(crate) address: RemoteAddr,
-    /// Length of the stretch of memory that it stands for.
-    pub(crate) stands_for: Bytes,
-    /// Its node.
-    pub(crate) node: u32,
-}
-
 /// Of the functions whose bursts touched known pages. None on a machine with one node.
 pub(super) fn remote(
     profile: &Profile<'_>,
     code: &TracedCode,
     objects: &Objects,
-    (pages, functions): (&[PageNode], &[HotFunction]),
+    functions: &[HotFunction],
 ) -> Result<Vec<RemoteFigure>, String> {
     let nodes = &profile.recording.run.host.numa_nodes;
     let with_memory = nodes.iter().filter(|node| node.memory_bytes > 0).count();
     if with_memory < 2 {
         return Ok(Vec::new());
     }
-    if pages.is_empty() {
+    let looks = Looks::new(&profile.recording.pages);
+    if looks.0.is_empty() {
         return Err("on which NUMA nodes the program's pages lie was not recorded".to_owned());
     }
     let mut watcher = Watcher {
@@ -82,7 +68,7 @@ pub(super) fn remote(
         code,
         objects,
         threads: nodes_of_threads(profile, nodes),
-        looks: Looks::new(pages),
+        looks,
         function: None,
         pages: IndexMap::default(),
         found: BTreeMap::new(),
@@ -115,12 +101,13 @@ fn nodes_of_threads(
 struct Looks(HashMap<Pid, BTreeMap<Nanos, BTreeMap<u64, (u64, u32)>>>);
 
 impl Looks {
-    fn new(pages: &[PageNode]) -> Looks {
+    fn new(pages: &[Page]) -> Looks {
         let mut looks = HashMap::new();
         for page in pages {
+            let Some(node) = page.node else { continue };
             let of_process: &mut BTreeMap<_, BTreeMap<_, _>> = looks.entry(page.pid).or_default();
             let look = of_process.entry(page.time).or_default();
-            look.insert(page.address.0, (page.stands_for.0, page.node));
+            look.insert(page.address.0, (page.stands_for.0, node.0));
         }
         Looks(looks)
     }

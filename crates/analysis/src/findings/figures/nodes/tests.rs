@@ -1,5 +1,6 @@
 //! Nodes of memory and threads, in a recording written by hand.
 
+use base::{Bytes, NodeId};
 use facts::{Recording, host::NumaNode};
 use testkit::recording::{CODE_BASE, RecordingBuilder};
 use x86::translate::{Common, Flavour, Site, translate};
@@ -24,12 +25,13 @@ fn runs_touch_the_lines_of_their_pages() {
 
 #[test]
 fn the_nearest_page_of_the_stretch_and_of_the_nearest_look_tells_the_node() {
-    let page = |time, address, node| PageNode {
+    let page = |time, address, node| Page {
         time: Nanos(time),
         pid: Pid(7),
         address: RemoteAddr(address),
         stands_for: Bytes(0x10_000),
-        node,
+        huge: None,
+        node: Some(NodeId(node)),
     };
     let looks =
         Looks::new(&[page(10, 0x10_0000, 0), page(10, 0x11_0000, 1), page(90, 0x10_0000, 1)]);
@@ -85,6 +87,16 @@ fn summed() -> Recording {
 }
 
 fn figure_of(recording: &Recording, nodes: [u32; 2]) -> Result<Vec<RemoteFigure>, String> {
+    let page = |(half, node): (u64, u32)| Page {
+        time: Nanos(0),
+        pid: Pid(PID),
+        address: RemoteAddr(0x18_0000 + half * 0x10_0000),
+        stands_for: Bytes(0x10_0000),
+        huge: None,
+        node: Some(NodeId(node)),
+    };
+    let pages = (0..).zip(nodes).map(page).collect();
+    let recording = &Recording { pages, ..recording.clone() };
     let code = TracedCode::read(recording);
     let profile = Profile::with_addresses(recording, code.addresses());
     let objects = Objects::new(&profile);
@@ -98,15 +110,7 @@ fn figure_of(recording: &Recording, nodes: [u32; 2]) -> Result<Vec<RemoteFigure>
         floored: 100.0,
         sites: Vec::new(),
     };
-    let page = |(half, node): (u64, u32)| PageNode {
-        time: Nanos(0),
-        pid: Pid(PID),
-        address: RemoteAddr(0x18_0000 + half * 0x10_0000),
-        stands_for: Bytes(0x10_0000),
-        node,
-    };
-    let pages: Vec<PageNode> = (0..).zip(nodes).map(page).collect();
-    remote(&profile, &code, &objects, (&pages, &[function]))
+    remote(&profile, &code, &objects, &[function])
 }
 
 #[test]
@@ -131,4 +135,13 @@ fn a_machine_with_one_node_has_no_remote_memory() {
     let mut recording = summed();
     recording.run.host.numa_nodes.truncate(1);
     assert_eq!(figure_of(&recording, [0, 0]), Ok(Vec::new()));
+}
+
+#[test]
+fn a_recording_without_nodes_cannot_tell() {
+    let recording = summed();
+    let code = TracedCode::read(&recording);
+    let profile = Profile::with_addresses(&recording, code.addresses());
+    let found = remote(&profile, &code, &Objects::new(&profile), &[]);
+    assert!(found.is_err_and(|why| why.contains("was not recorded")));
 }
