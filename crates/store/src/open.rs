@@ -65,10 +65,6 @@ struct Tables<'a> {
 
 impl Tables<'_> {
     fn read<R: Row>(&mut self) -> Result<Vec<R>, StoreError> {
-        // A version may have got a table before it was released: what its manifest does not name was never written.
-        let seal = self.seals.get(R::TABLE.name());
-        if self.schema < R::TABLE.since() || seal.is_none() {}
-
         let seal = self.seals.get(R::TABLE.name());
         // A version may have got a table before it was released: what is not there, nor in the manifest, was never written.
         let is_there = || self.directory.join(R::TABLE.file_name()).exists();

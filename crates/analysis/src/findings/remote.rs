@@ -43,7 +43,7 @@ fn is_misplaced(one: &RemoteFigure) -> bool {
 fn draft(figures: &Figures, one: &RemoteFigure) -> Option<Draft> {
     let known = low(&one.waits) >= WAITS;
     let worth = one.time.value? >= WORTH * figures.cpu_time.value?;
-    if !known && !(worth && high(&one.waits) >= 100.0 - WAITS) {
+    if !known && (!worth || high(&one.waits) < 100.0 - WAITS) {
         return None;
     }
     let percent = one.remote.value?;

@@ -13,7 +13,9 @@ use facts::{
     CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind,
     FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime, HeapStack,
     HeapTotal, KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module, ModuleKind,
-    Page, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker,
+    Page, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind,
+    Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind,
+    ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker,
 };
 
 /// What a made-up recording holds.

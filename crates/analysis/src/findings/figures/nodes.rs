@@ -97,15 +97,18 @@ fn nodes_of_threads(
     threads
 }
 
+/// By address: the bytes that a page stands for, and its node.
+type Look = BTreeMap<u64, (u64, u32)>;
+
 /// The pages of each process, by the time of the look.
-struct Looks(HashMap<Pid, BTreeMap<Nanos, BTreeMap<u64, (u64, u32)>>>);
+struct Looks(HashMap<Pid, BTreeMap<Nanos, Look>>);
 
 impl Looks {
     fn new(pages: &[Page]) -> Looks {
         let mut looks = HashMap::new();
         for page in pages {
             let Some(node) = page.node else { continue };
-            let of_process: &mut BTreeMap<_, BTreeMap<_, _>> = looks.entry(page.pid).or_default();
+            let of_process: &mut BTreeMap<_, Look> = looks.entry(page.pid).or_default();
             let look = of_process.entry(page.time).or_default();
             look.insert(page.address.0, (page.stands_for.0, node.0));
         }
