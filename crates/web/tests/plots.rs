@@ -5,6 +5,7 @@
     dead_code,
     unused_imports,
     reason = "the recordings of report's golden tests; here one of them is used"
+    reason = "the recordings of report's golden tests; here two of them are used"
 )]
 #[path = "../../report/tests/recordings/mod.rs"]
 mod recordings;
