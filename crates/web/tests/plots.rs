@@ -4,7 +4,6 @@
 #[allow(
     dead_code,
     unused_imports,
-    reason = "the recordings of report's golden tests; here one of them is used"
     reason = "the recordings of report's golden tests; here two of them are used"
 )]
 #[path = "../../report/tests/recordings/mod.rs"]
