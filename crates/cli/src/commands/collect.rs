@@ -10,39 +10,36 @@
 //!   print the report, wait for a program that goes on, pass its exit code on
 //! ```
 
-use std::collections::BTreeSet;
+mod afterwards;
+mod closing;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use base::{FileOffset, ModuleId, Nanos, Pid};
-use collect::floor::HotLoops;
+use base::{Nanos, Pid};
 use collect::heap::HeapOptions;
 use collect::program::ProgramError;
 use collect::session::{self, Options, Outcome, SessionError};
-use collect::symbolise;
-use collect::wait_objects::WaitObjects;
-use facts::{
-    Analysis, Block, ExitKind, Fact, Module, Run, RunState, SCHEMA_VERSION, Sink, SinkError, Target,
-};
+use facts::{Analysis, ExitKind, Run, RunState, SCHEMA_VERSION, Target};
 use store::Writer;
-use sys::process::{LaunchError, Received, Signal, SignalFd};
+use sys::process::{LaunchError, SignalFd};
 
+pub use self::afterwards::pass_on;
+use self::afterwards::{add_calibration, say_what_was_kept, wait_for_program};
+use self::closing::{Noting, finish, kept_in, time_hot_loops};
 use crate::agent_file;
 use crate::arguments::{AnalysisName, CollectOptions, Collection, RunOptions};
 use crate::exit::{CANNOT_MEASURE, Failure, USAGE};
 use crate::knobs::{self, HeapSettings, Settings};
-use crate::progress::Progress;
-
-use super::variables::DataPlaces;
 
 /// `fathom run`.
 pub fn run(options: RunOptions, began: Nanos) -> Result<ExitCode, Failure> {
     collect_target(
         Analysis::MemoryAccess,
-        WhatToWatch::Program(Started { command: options.command, ..Started::default() }),
+        WhatToWatch::program(Started { command: options.command, ..Started::default() })?,
         &options.collection,
         began,
     )
@@ -69,7 +66,7 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
                 "nothing to watch: name a program after `--`, or a process with --pid PID",
             ));
         }
-        None => WhatToWatch::Program(Started { command: options.command, ..Started::default() }),
+        None => WhatToWatch::program(Started { command: options.command, ..Started::default() })?,
     };
     collect_target(analysis, what, &options.collection, began)
 }
@@ -93,7 +90,6 @@ fn heap_options(settings: &Settings, regions: bool) -> std::io::Result<HeapOptio
 fn heap_of(
     analysis: Analysis,
     what: &WhatToWatch,
-    program: Option<&Path>,
     settings: &Settings,
     notes: &mut Vec<String>,
 ) -> Result<Option<HeapOptions>, Failure> {
@@ -107,7 +103,9 @@ fn heap_of(
             Failure::new(CANNOT_MEASURE, anyhow::Error::new(error).context(NO_AGENT))
         });
     }
-    if let Some(why) = program.and_then(collect::preload::obstacle) {
+    if let WhatToWatch::Program(file, _) = what
+        && let Some(why) = collect::preload::obstacle(file)
+    {
         notes.push(format!("heap blocks were not recorded: {why}"));
         return Ok(None);
     }
@@ -128,9 +126,16 @@ pub struct Started {
 }
 
 enum WhatToWatch {
-    Program(Started),
+    /// With its file.
+    Program(PathBuf, Started),
     Process(Pid),
     Machine,
+}
+
+impl WhatToWatch {
+    fn program(started: Started) -> Result<WhatToWatch, Failure> {
+        Ok(WhatToWatch::Program(find_program(&started.command[0])?, started))
+    }
 }
 
 /// Runs a program under `memory-access` into a result, for another command. What goes wrong after it ran is an error too.
@@ -139,7 +144,7 @@ pub fn collect_program(
     collection: &Collection,
     began: Nanos,
 ) -> Result<ExitKind, Failure> {
-    let what = WhatToWatch::Program(program);
+    let what = WhatToWatch::program(program)?;
     let (exit, kept) = collect_result(Analysis::MemoryAccess, what, collection, began)?;
     kept.map(|()| exit)
 }
@@ -167,70 +172,23 @@ fn collect_result(
     began: Nanos,
 ) -> Result<(ExitKind, Result<(), Failure>), Failure> {
     let settings = knobs::parse(&collection.knobs)?;
-    let file = match &what {
-        WhatToWatch::Program(program) => Some(find_program(&program.command[0])?),
-        WhatToWatch::Process(_) | WhatToWatch::Machine => None,
-    };
-    let (host, problems) = calibrate::host();
+    let mut run = new_run(analysis, &what, collection, &settings);
     // Before any thread is started: threads inherit the mask.
     let signals = SignalFd::take_over().map_err(|error| Failure::new(CANNOT_MEASURE, error))?;
-    let directory = match &collection.result {
-        Some(directory) => directory.clone(),
-        None => {
-            let free = store::next_free(Path::new("."), analysis.suffix());
-            free.strip_prefix(".").map(Path::to_owned).unwrap_or(free)
-        }
-    };
-    let mut run = Run {
-        schema: SCHEMA_VERSION,
-        fathom_version: env!("CARGO_PKG_VERSION").to_owned(),
-        state: RunState::Incomplete,
-        analysis,
-        command: command_line(&what),
-        working_directory: working_directory(&what),
-        started_unix: SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs()),
-        host,
-        knobs: settings.changed.clone(),
-        limit_bytes: collection.limit * 1_000_000,
-        notes: problems,
-        ..Run::default()
-    };
-    let (environment, output) = match &mut what {
-        WhatToWatch::Program(program) => (program.environment.clone(), program.output.take()),
-        WhatToWatch::Process(_) | WhatToWatch::Machine => (Vec::new(), None),
-    };
-    if settings.changed.contains_key("collecting-mode") {
-        run.notes.push(
-            "hw-tracing: processor traces (intel_pt) are not read; entries into the kernel come from its tracepoints"
-                .to_owned(),
-        );
-    }
+    let directory = directory(analysis, collection);
     let options = Options {
-        environment,
-        output,
-        period: settings.period,
-        stack_bytes: settings.stack_bytes,
-        cpus: online_cpus(),
         duration: collection.duration,
-        best_method: settings.method,
-        bursts: settings.bursts.filter(|_| analysis == Analysis::MemoryAccess),
-        follow_waits: analysis == Analysis::Threading,
-        kernel: analysis == Analysis::SystemOverview,
-        heap: heap_of(analysis, &what, file.as_deref(), &settings, &mut run.notes)?,
-        regions: analysis == Analysis::MemoryAccess && settings.objects,
         began,
+        ..options(analysis, &mut what, &settings, &mut run.notes)?
     };
     let writer = Writer::create(&directory, &run).map_err(store_failure)?;
     let mut sink = Noting::new(writer, options.regions);
-    let outcome = match (&what, &file) {
-        (WhatToWatch::Program(program), Some(file)) => {
+    let outcome = match &what {
+        WhatToWatch::Program(file, program) => {
             session::launch(file, &program.command, &options, &signals, &mut sink)
         }
-        (WhatToWatch::Process(pid), _) => session::attach(*pid, &options, &signals, &mut sink),
-        (WhatToWatch::Machine, _) => session::observe_machine(&options, &signals, &mut sink),
-        (WhatToWatch::Program(_), None) => unreachable!("a program was found above"),
+        WhatToWatch::Process(pid) => session::attach(*pid, &options, &signals, &mut sink),
+        WhatToWatch::Machine => session::observe_machine(&options, &signals, &mut sink),
     };
     let mut outcome = match outcome {
         Ok(outcome) => outcome,
@@ -241,12 +199,12 @@ fn collect_result(
             return Err(session_failure(error));
         }
     };
-    let pid = match &what {
+    let target = match &what {
         WhatToWatch::Process(pid) => Some(Target::Attached { pid: pid.0 }),
         WhatToWatch::Machine => Some(Target::Machine),
-        WhatToWatch::Program(_) => sink.first_pid.map(|pid| Target::Launched { pid: pid.0 }),
+        WhatToWatch::Program(..) => sink.first_pid.map(|pid| Target::Launched { pid: pid.0 }),
     };
-    describe(&mut run, pid, &outcome);
+    describe(&mut run, target, &outcome);
     let program = outcome.program.take();
     let kept = match outcome.sink_error.take() {
         // The journal is what there is; closing the tables would need the room that is missing.
@@ -276,131 +234,71 @@ fn collect_result(
     Ok((exit, shown))
 }
 
-/// Remembers, while facts pass, which addresses must be named at the end.
-struct Noting {
-    writer: Writer,
-    modules: Vec<Module>,
-    addresses: BTreeSet<(ModuleId, FileOffset)>,
-    /// Decoded at the end only: nobody waits then.
-    blocks: Vec<Block>,
-    hot_loops: HotLoops,
-    /// Where memory objects are wanted.
-    data: Option<DataPlaces>,
-    first_pid: Option<Pid>,
-    wait_objects: WaitObjects,
-}
-
-impl Noting {
-    fn new(writer: Writer, objects: bool) -> Noting {
-        Noting {
-            writer,
-            modules: Vec::new(),
-            addresses: BTreeSet::new(),
-            blocks: Vec::new(),
-            hot_loops: HotLoops::default(),
-            data: objects.then(DataPlaces::default),
-            first_pid: None,
-            wait_objects: WaitObjects::default(),
-        }
+/// What is known of a run before it.
+fn new_run(
+    analysis: Analysis,
+    what: &WhatToWatch,
+    collection: &Collection,
+    settings: &Settings,
+) -> Run {
+    let (host, mut notes) = calibrate::host();
+    if settings.changed.contains_key("collecting-mode") {
+        notes.push(
+            "hw-tracing: processor traces (intel_pt) are not read; entries into the kernel come from its tracepoints"
+                .to_owned(),
+        );
+    }
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    Run {
+        schema: SCHEMA_VERSION,
+        fathom_version: env!("CARGO_PKG_VERSION").to_owned(),
+        state: RunState::Incomplete,
+        analysis,
+        command: command_line(what),
+        working_directory: working_directory(what),
+        started_unix: now.map_or(0, |since| since.as_secs()),
+        host,
+        knobs: settings.changed.clone(),
+        limit_bytes: collection.limit * 1_000_000,
+        notes,
+        ..Run::default()
     }
 }
 
-impl Sink for Noting {
-    fn push(&mut self, fact: Fact) -> Result<(), SinkError> {
-        self.hot_loops.note(&fact);
-        self.wait_objects.note(&fact);
-        if let Some(data) = &mut self.data {
-            data.note(&fact, &self.modules);
-        }
-        match &fact {
-            Fact::Module(module) => self.modules.push(module.clone()),
-            Fact::StackNode(node) => {
-                self.addresses.insert((node.module, node.offset));
-            }
-            Fact::Block(block) => self.blocks.push(block.clone()),
-            Fact::ThreadEvent(event) => {
-                self.first_pid.get_or_insert(event.pid);
-            }
-            _ => {}
-        }
-        self.writer.push(fact)
-    }
-
-    fn flush(&mut self) -> Result<(), SinkError> {
-        self.writer.flush().map_err(SinkError::from)
-    }
+fn directory(analysis: Analysis, collection: &Collection) -> PathBuf {
+    collection.result.clone().unwrap_or_else(|| {
+        let free = store::next_free(Path::new("."), analysis.suffix());
+        free.strip_prefix(".").map(Path::to_owned).unwrap_or(free)
+    })
 }
 
-/// Measures what the hottest loops take without their memory; about a second at most. Who interrupts wants to be done.
-fn time_hot_loops(sink: &mut Noting, run: &mut Run, quiet: bool) {
-    let Some(hz) = run.host.tsc_hz.filter(|hz| *hz > 0.0) else { return };
-    if run.stopped_by.as_deref() == Some("interrupted") {
-        return;
-    }
-    let mut progress = Progress::new(!quiet);
-    let measured = sink.hot_loops.measure(&sink.blocks, 1.0 / hz, &mut |done| {
-        progress.show(done, "timing hot loops without their memory");
-    });
-    drop(progress);
-    match measured {
-        Ok(floors) => {
-            for floor in floors {
-                // A full disk: closing the tables fails too and says so.
-                if sink.writer.push(Fact::CoreFloor(floor)).is_err() {
-                    return;
-                }
-            }
-        }
-        Err(error) => run.notes.push(format!("hot loops were not timed without memory: {error}")),
-    }
-}
-
-/// Names the symbols and closes the tables.
-fn finish(
-    mut sink: Noting,
-    run: &mut Run,
-    directory: &Path,
-    quiet: bool,
-) -> Result<store::Finished, Failure> {
-    let mut progress = Progress::new(!quiet);
-    let mut addresses: Vec<_> = sink.addresses.iter().copied().collect();
-    let traced = symbolise::traced_addresses(&sink.blocks);
-    addresses.extend(&traced);
-    let named = symbolise::symbolise(
-        &sink.modules,
-        &addresses,
-        &symbolise::Options { typed: traced, ..symbolise::Options::default() },
-        &mut |done, all| {
-            progress.show(done as f64 / all.max(1) as f64, "naming functions");
-        },
-    );
-    drop(progress);
-    run.notes.extend(named.problems);
-    for object in sink.wait_objects.name(&sink.modules) {
-        // As below.
-        if sink.writer.push(Fact::WaitObject(object)).is_err() {
-            break;
-        }
-    }
-    let frames = named.frames.into_iter().map(Fact::Frame);
-    for fact in frames.chain(named.types.into_iter().map(Fact::AccessType)) {
-        // A full disk: the tables below fail too and say so.
-        if sink.writer.push(fact).is_err() {
-            break;
-        }
-    }
-    if let Some(data) = sink.data.take() {
-        data.write(&sink.modules, run, &mut sink.writer);
-    }
-    run.state = RunState::Complete;
-    sink.writer.finish(run).map_err(|error| store_failure(error).hint(kept_in(directory)))
-}
-
-fn kept_in(directory: &Path) -> String {
-    let directory = directory.display();
-    format!(
-        "what was collected is kept in {directory} and opens with `fathom report summary -r {directory}`"
-    )
+/// How to collect; what cannot be had is noted. The program's output goes from `what` into the options.
+fn options(
+    analysis: Analysis,
+    what: &mut WhatToWatch,
+    settings: &Settings,
+    notes: &mut Vec<String>,
+) -> Result<Options, Failure> {
+    let heap = heap_of(analysis, what, settings, notes)?;
+    let (environment, output) = match what {
+        WhatToWatch::Program(_, program) => (program.environment.clone(), program.output.take()),
+        WhatToWatch::Process(_) | WhatToWatch::Machine => (Vec::new(), None),
+    };
+    Ok(Options {
+        environment,
+        output,
+        period: settings.period,
+        stack_bytes: settings.stack_bytes,
+        cpus: online_cpus(),
+        duration: None,
+        best_method: settings.method,
+        bursts: settings.bursts.filter(|_| analysis == Analysis::MemoryAccess),
+        follow_waits: analysis == Analysis::Threading,
+        kernel: analysis == Analysis::SystemOverview,
+        heap,
+        regions: analysis == Analysis::MemoryAccess && settings.objects,
+        began: Nanos(0),
+    })
 }
 
 fn describe(run: &mut Run, target: Option<Target>, outcome: &Outcome) {
@@ -412,105 +310,6 @@ fn describe(run: &mut Run, target: Option<Target>, outcome: &Outcome) {
     run.own_cost = outcome.own_cost.clone();
     run.resource_use.clone_from(&outcome.resource_use);
     run.notes.extend(outcome.notes.iter().cloned());
-}
-
-/// Adds what the machine can do: from the cache, or measured now.
-fn add_calibration(run: &mut Run, directory: &Path, may_measure: bool, quiet: bool) {
-    let mut calibration = calibrate::cache::load(&run.host);
-    if calibration.is_none() && may_measure {
-        let mut progress = Progress::new(!quiet);
-        if !quiet {
-            eprintln!(
-                "fathom: measuring what this machine's memory can do, once (about 15 s; kept for later runs)"
-            );
-        }
-        let mut measured =
-            calibrate::measure(&run.host, &calibrate::Options::default(), &mut |done, what| {
-                progress.show(done, what);
-            });
-        drop(progress);
-        if let Err(error) = calibrate::cache::save(&run.host, &mut measured) {
-            run.notes
-                .push(format!("the machine's figures could not be kept for later runs: {error}"));
-        }
-        calibration = Some(measured);
-    }
-    if calibration.is_some() {
-        run.calibration = calibration;
-        // Not being able to add it loses nothing that was collected.
-        if let Err(error) = store::replace_run(directory, run) {
-            eprintln!("fathom: the machine's figures could not be added to the result: {error}");
-        }
-    }
-}
-
-fn say_what_was_kept(
-    directory: &Path,
-    finished: store::Finished,
-    outcome: &Outcome,
-    goes_on: bool,
-) {
-    for note in &finished.notes {
-        eprintln!("fathom: {note}");
-    }
-    eprintln!("fathom: result in {} ({})", directory.display(), finished.size);
-    if goes_on {
-        let why = match outcome.stopped_by.as_deref() {
-            Some("duration") => "the time given with -d is over",
-            _ => "collection stopped",
-        };
-        eprintln!("fathom: {why}; the program goes on. Ctrl-C ends it.");
-    }
-}
-
-/// Waits until a program that outlived its collection ends. Ctrl-C then ends it: first politely, the next time by
-/// force. Other signals are passed on.
-fn wait_for_program(
-    program: Option<collect::launched::LaunchedProgram>,
-    signals: Option<&SignalFd>,
-) -> Option<ExitKind> {
-    use std::os::fd::AsFd;
-    let (mut program, signals) = (program?, signals?);
-    let mut asked_to_end = false;
-    loop {
-        program.look();
-        if let Some((exit, _)) = program.ended() {
-            return Some(*exit);
-        }
-        let mut descriptors = vec![signals.as_fd()];
-        descriptors.extend(program.descriptor());
-        let _ = sys::process::wait_for_data(&descriptors, Duration::from_millis(200));
-        while let Some(Received(signal)) = signals.next() {
-            match signal {
-                Signal::Interrupt if asked_to_end => program.signal(Signal::Kill),
-                Signal::Interrupt => {
-                    program.signal(Signal::Terminate);
-                    asked_to_end = true;
-                }
-                signal => program.pass_on(signal),
-            }
-        }
-    }
-}
-
-/// The program's own failure becomes ours, and is said.
-pub fn pass_on(exit: ExitKind, quiet: bool) -> ExitCode {
-    match exit {
-        ExitKind::Code(0) | ExitKind::StillRunning | ExitKind::Unknown => ExitCode::SUCCESS,
-        ExitKind::Code(code) => {
-            if !quiet {
-                eprintln!("fathom: the program itself ended with exit code {code}");
-            }
-            ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))
-        }
-        ExitKind::Signal(signal) => {
-            if !quiet {
-                eprintln!("fathom: the program was ended by signal {signal}");
-            }
-            // As shells report it.
-            ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))
-        }
-    }
 }
 
 /// The program's file, as the shell would find it; whether it can be watched at all.
@@ -543,7 +342,7 @@ fn store_failure(error: store::StoreError) -> Failure {
 
 fn command_line(what: &WhatToWatch) -> Vec<String> {
     match what {
-        WhatToWatch::Program(program) => super::words(&program.command),
+        WhatToWatch::Program(_, program) => super::words(&program.command),
         WhatToWatch::Process(pid) => {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             line.split(|byte| *byte == 0)
@@ -557,7 +356,7 @@ fn command_line(what: &WhatToWatch) -> Vec<String> {
 
 fn working_directory(what: &WhatToWatch) -> String {
     let directory = match what {
-        WhatToWatch::Program(_) | WhatToWatch::Machine => std::env::current_dir(),
+        WhatToWatch::Program(..) | WhatToWatch::Machine => std::env::current_dir(),
         WhatToWatch::Process(pid) => std::fs::read_link(format!("/proc/{pid}/cwd")),
     };
     directory.map(|path| path.display().to_string()).unwrap_or_default()
