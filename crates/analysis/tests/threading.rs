@@ -304,11 +304,11 @@ fn time_at_a_place_is_divided_by_who_ended_the_waits_there() {
     near(of(Reason::Unknown, &|waker| *waker == WokenBy::Others).time, 0.2e9);
     // It did not end before the recording did.
     near(of(Reason::Join, &|waker| *waker == WokenBy::Unseen).time, 1e9);
-    let place = rows.iter().find_map(|row| match row.1 {
-        WokenBy::Thread(_, Some(place)) => Some(place),
+    let functions = rows.iter().filter_map(|row| match row.1 {
+        WokenBy::Thread(_, place) => Some(&profile.stacks.function_of(place?).name),
         _ => None,
     });
-    assert_eq!(profile.stacks.function_of(place.expect("where it woke")).name, "work");
+    assert!(functions.into_iter().any(|name| name == "work"));
     let all: f64 = rows.iter().map(|row| row.2.time).sum();
     near(all, found.places.values().map(|sum| sum.time).sum());
 }
