@@ -1,0 +1,169 @@
+//! The end of a session: the program is let go of, sources are stopped in an order in which each may still tell the next, and
+//! what was counted is judged against what /proc and getrusage say.
+
+use base::Nanos;
+use facts::{Counter, CounterKind, ExitKind, Fact, OwnCost, ResourceUse, SinkError};
+use sys::process::{self};
+
+use super::{End, Outcome, Session};
+use crate::launched::LaunchedProgram;
+use crate::perf::Totals;
+use crate::proc_status::{FaultCounts, process_cpu_time, process_is_alive};
+use crate::recorder::Recorder;
+use crate::source::Source;
+
+impl Session<'_> {
+    pub(super) fn finish(
+        mut self,
+        mut recorder: Recorder<'_>,
+        watched: Result<End, SinkError>,
+        usage_before: process::Usage,
+        startup: Nanos,
+    ) -> Outcome {
+        // First: it lets go of the program.
+        let bursts = self.bursts.take().map(|mut bursts| bursts.stop(&mut recorder)).transpose();
+        let (bursts, unwritten) = match bursts {
+            Ok(cost) => (cost, Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        if let Some(heap) = &mut self.heap {
+            heap.stop();
+        }
+        let stopped = self.source.stop(&mut recorder).and(unwritten);
+        if let (Source::Ptrace(sampler), Some(program)) = (&mut self.source, &mut self.program)
+            && let Some(change) = sampler.take_main_change()
+        {
+            program.note(change);
+        }
+        let elapsed = process::monotonic() - self.start;
+        let usage = process::own_usage();
+        let own_cost = OwnCost {
+            cpu_time_ns: (usage.cpu() - usage_before.cpu()).0,
+            peak_resident_bytes: usage.peak_resident_bytes,
+            startup_ns: startup.0,
+            burst_stand_still_ns: bursts.map(|cost| cost.stand_still.0),
+            burst_time_ns: bursts.map(|cost| cost.inside.0),
+            burst_slowdown_ns: bursts.map(|cost| cost.slowdown.0),
+            consumer_cpu_ns: bursts.map(|cost| cost.consumer.0),
+        };
+        let (exit, resource_use) = match self.program.as_ref().and_then(LaunchedProgram::ended) {
+            Some((exit, usage)) => (*exit, Some(usage.clone())),
+            None if matches!(watched, Ok(End::ProgramEnded)) => (ExitKind::Unknown, None),
+            None => (ExitKind::StillRunning, None),
+        };
+        let totals = self.totals_from_proc(resource_use.as_ref(), recorder.processes_seen());
+        let counted = match self.source {
+            Source::Perf(sampler) => stopped.and_then(|()| sampler.finish(elapsed, &mut recorder)),
+            Source::Ptrace(_) | Source::Proc => stopped.map(|()| Totals::default()),
+        };
+        let counted = counted.and_then(|counted| {
+            let kernel = self.kernel.take();
+            let notes = kernel.map(|kernel| kernel.finish(elapsed, &mut recorder)).transpose()?;
+            self.notes.extend(notes.unwrap_or_default());
+            let notes =
+                self.heap.take().map(|heap| heap.finish(elapsed, self.start, &mut recorder));
+            self.notes.extend(notes.transpose()?.unwrap_or_default());
+            recorder.finish_regions(elapsed)?;
+            Ok(counted)
+        });
+        let left =
+            recorder.processes().filter(|pid| *pid != self.pid && process_is_alive(*pid)).count();
+        if left > 0 && matches!(watched, Ok(End::ProgramEnded)) {
+            self.notes.push(format!(
+                "{left} {} started by the program still ran when it ended; the recording ends there",
+                if left == 1 { "process" } else { "processes" }
+            ));
+        }
+        let closed = counted.and_then(|counted| {
+            push_totals(believable(counted, totals, &mut self.notes), &mut recorder)
+        });
+        let closed = closed.and_then(|()| self.checks.finish(&mut recorder));
+        let closed = closed.and_then(|()| recorder.flush());
+        let stopped_by = match &watched {
+            Ok(End::ProgramEnded) => None,
+            Ok(End::Interrupted) => Some("interrupted".to_owned()),
+            Ok(End::Duration) => Some("duration".to_owned()),
+            Err(_) => Some("write error".to_owned()),
+        };
+        Outcome {
+            elapsed,
+            exit,
+            stopped_by,
+            collector: self.collector,
+            own_cost,
+            resource_use,
+            notes: std::mem::take(&mut self.notes),
+            still_runs: left > 0 || !matches!(watched, Ok(End::ProgramEnded)),
+            program: self.program.filter(|program| program.ended().is_none()),
+            sink_error: watched.err().or(closed.err()),
+        }
+    }
+
+    /// What /proc and getrusage count, for totals that the source could not. Of a program that still runs only what
+    /// one process says of itself; with several processes that would be a part, and a part is no total.
+    fn totals_from_proc(&self, resource_use: Option<&ResourceUse>, processes: usize) -> Totals {
+        if let Some(usage) = resource_use {
+            return Totals {
+                task_clock: Some(usage.user_ns + usage.system_ns),
+                minor_faults: Some(usage.minor_faults),
+                major_faults: Some(usage.major_faults),
+                context_switches: Some(usage.voluntary_switches + usage.involuntary_switches),
+                migrations: None,
+            };
+        }
+        if processes > 1 || self.watches_machine() {
+            return Totals::default();
+        }
+        let (faults_before, time_before) = match &self.attached {
+            Some(attached) => (attached.faults_before, attached.time_before),
+            None => (Some(FaultCounts::default()), Some(Nanos(0))),
+        };
+        let difference =
+            |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
+        let faults = FaultCounts::of(self.pid);
+        Totals {
+            task_clock: difference(
+                process_cpu_time(self.pid).map(|t| t.0),
+                time_before.map(|t| t.0),
+            ),
+            minor_faults: difference(faults.map(|f| f.minor), faults_before.map(|f| f.minor)),
+            major_faults: difference(faults.map(|f| f.major), faults_before.map(|f| f.major)),
+            context_switches: None,
+            migrations: None,
+        }
+    }
+}
+
+/// The source's totals, with gaps filled, unless getrusage shows that the kernel took a part of the program out of
+/// observation (an executable that may not be read, a set-uid child): then its own account is the better one.
+fn believable(counted: Totals, other: Totals, notes: &mut Vec<String>) -> Totals {
+    const WORTH_TELLING_NS: u64 = 10_000_000;
+    if let (Some(seen), Some(used)) = (counted.task_clock, other.task_clock)
+        && seen < used - used / 10
+        && used - seen > WORTH_TELLING_NS
+    {
+        notes.push(format!(
+            "the kernel showed only {:.2} s of the program's {:.2} s of CPU time: a part ran programs that this \
+             user may not observe (not readable, or set-uid)",
+            Nanos(seen).seconds(),
+            Nanos(used).seconds()
+        ));
+        return Totals { task_clock: Some(used), ..counted.or(other) };
+    }
+    counted.or(other)
+}
+
+fn push_totals(totals: Totals, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+    for (kind, value) in [
+        (CounterKind::TaskClock, totals.task_clock),
+        (CounterKind::MinorFaults, totals.minor_faults),
+        (CounterKind::MajorFaults, totals.major_faults),
+        (CounterKind::ContextSwitches, totals.context_switches),
+        (CounterKind::Migrations, totals.migrations),
+    ] {
+        if let Some(value) = value {
+            recorder.push(Fact::Counter(Counter { kind, value }))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! While a session lasts: its threads are announced, its sources read, signals handled, until it is over.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use base::{Nanos, Pid, Tid};
+use facts::SinkError;
+use sys::process::{self, Received, Signal, StopFor};
+
+use super::{End, Session};
+use crate::bursts::{Bursts, timed_load_floor};
+use crate::gauges::Gauges;
+use crate::heap::Heap;
+use crate::launched::LaunchedProgram;
+use crate::polled_threads::PolledThreads;
+use crate::ptrace_sampler::thread_name;
+use crate::recorder::Recorder;
+use crate::source::Source;
+
+/// How often rings and gauges are looked at when nothing wakes us earlier.
+const ROUND: Duration = Duration::from_millis(100);
+
+impl Session<'_> {
+    /// Announces what runs already.
+    pub(super) fn announce(
+        &mut self,
+        threads: &[Tid],
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        for tid in threads {
+            recorder.thread_started(Nanos(0), self.pid, *tid, &thread_name(self.pid, *tid))?;
+        }
+        recorder.read_maps(Nanos(0), self.pid)
+    }
+
+    /// Bursts need threads that nobody else traces: where ptrace samples, there are none.
+    pub(super) fn start_bursts(&mut self, recorder: &mut Recorder<'_>) {
+        let Some(options) = self.options.bursts else { return };
+        if matches!(self.source, Source::Ptrace(_)) {
+            self.notes.push(
+                "no memory accesses were traced: perf events are not allowed here, and sampling needs ptrace for itself"
+                    .to_owned(),
+            );
+            return;
+        }
+        match Bursts::start(options, self.start) {
+            Ok(bursts) => {
+                recorder.follow_bursts(bursts.whereabouts());
+                self.collector.timed_load_floor_cycles = timed_load_floor();
+                self.bursts = Some(bursts);
+            }
+            Err(error) => self.notes.push(format!("no memory accesses were traced: {error}")),
+        }
+    }
+
+    pub(super) fn watch(&mut self, recorder: &mut Recorder<'_>) -> Result<End, SinkError> {
+        let mut gauges = Gauges::default();
+        let polled = self.options.follow_waits && !matches!(self.source, Source::Perf(_));
+        let mut polled = polled.then(PolledThreads::default);
+        let mut last_flush = Nanos(0);
+        loop {
+            self.wait(recorder.regions_due());
+            let now = process::monotonic() - self.start;
+            let end = self.handle_signals();
+            self.source.look(recorder)?;
+            if matches!(self.source, Source::Proc) && !self.watches_machine() {
+                self.follow_threads(now, recorder)?;
+            }
+            if let Some(bursts) = &self.bursts {
+                bursts.look(recorder)?;
+            }
+            if let Some(heap) = &mut self.heap {
+                heap.look(now, self.start, recorder)?;
+            }
+            if let Some(kernel) = &mut self.kernel {
+                kernel.look(now, recorder)?;
+            }
+            recorder.look_at_regions(now, self.heap.as_ref().map_or(now, Heap::told_until))?;
+            gauges.poll(now, recorder)?;
+            if let Some(polled) = &mut polled {
+                polled.poll(now, recorder)?;
+            }
+            if now - last_flush >= FLUSH_INTERVAL {
+                last_flush = now;
+                recorder.flush()?;
+            }
+            if let Some(end) = end.or_else(|| self.is_over(now)) {
+                gauges.finish(now, recorder)?;
+                return Ok(end);
+            }
+        }
+    }
+
+    /// Whether it is no program that is watched.
+    pub(super) fn watches_machine(&self) -> bool {
+        self.pid == Pid(0)
+    }
+
+    fn is_over(&mut self, now: Nanos) -> Option<End> {
+        if !self.watches_machine() && self.program_ended() {
+            return Some(End::ProgramEnded);
+        }
+        let over = |duration: Duration| u128::from(now.0) >= duration.as_nanos();
+        self.options.duration.is_some_and(over).then_some(End::Duration)
+    }
+
+    /// Sleeps until something happens or is due, at most one round.
+    fn wait(&self, due: Option<Nanos>) {
+        let now = process::monotonic() - self.start;
+        let mut timeout = match &self.source {
+            // Rounded up to the millisecond that poll(2) knows, so that it does not end too early and spin.
+            Source::Ptrace(sampler) => sampler.idle_time() + Duration::from_micros(999),
+            _ => ROUND,
+        };
+        if let Some(heap) = &self.heap {
+            timeout = timeout.min(heap.patience());
+        }
+        if let Some(duration) = self.options.duration {
+            timeout = timeout.min(
+                duration.saturating_sub(Duration::from_nanos(now.0)) + Duration::from_millis(1),
+            );
+        }
+        if let Some(due) = due {
+            let left = Duration::from_nanos(due.0.saturating_sub(now.0));
+            timeout = timeout.min(left + Duration::from_micros(999));
+        }
+        let mut descriptors: Vec<BorrowedFd<'_>> = vec![self.signals.as_fd()];
+        descriptors.extend(self.program.as_ref().and_then(LaunchedProgram::descriptor));
+        let ended = self.attached.as_ref().and_then(|attached| attached.ended.as_ref());
+        descriptors.extend(ended.map(AsFd::as_fd));
+        if let Source::Perf(sampler) = &self.source {
+            descriptors.extend(sampler.descriptors());
+        }
+        // An error here can only be a lack of memory; the timeout then is a busy round, which still works.
+        let _ = process::wait_for_data(&descriptors, timeout);
+    }
+
+    fn handle_signals(&mut self) -> Option<End> {
+        while let Some(Received(signal)) = self.signals.next() {
+            match (signal, &mut self.program) {
+                (Signal::Interrupt, _) => return Some(End::Interrupted),
+                // Somebody wants the whole command to end: the program gets the signal, and its end is ours.
+                (signal, Some(program)) => program.pass_on(signal),
+                (Signal::Terminate | Signal::HangUp | Signal::Quit, None) => {
+                    return Some(End::Interrupted);
+                }
+                (Signal::TerminalStop, None) => process::stop_self(StopFor::TerminalStop),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn program_ended(&mut self) -> bool {
+        if let Source::Ptrace(sampler) = &mut self.source {
+            // The tracer is the one that the kernel tells.
+            let Some(change) = sampler.take_main_change() else { return false };
+            if let Some(program) = &mut self.program {
+                program.note(change);
+            }
+            return !matches!(change, process::Waited::Stopped(_));
+        }
+        match &mut self.program {
+            Some(program) => {
+                match &self.bursts {
+                    Some(bursts) => bursts.undisturbed(|| program.look()),
+                    None => program.look(),
+                }
+                program.ended().is_some()
+            }
+            None => self.attached_process_ended(),
+        }
+    }
+
+    /// A process is over when its last thread is; its first one may end long before.
+    fn attached_process_ended(&self) -> bool {
+        match self.attached.as_ref().and_then(|attached| attached.ended.as_ref()) {
+            Some(fd) => process::poll_readable(&[fd.as_fd()], Duration::ZERO)
+                .is_ok_and(|readable| readable == [true]),
+            None => tracee::threads_of(self.pid)
+                .map_or(true, |threads| threads.iter().all(|tid| tracee::status::has_ended(*tid))),
+        }
+    }
+
+    /// Without a sampler that reports births and deaths, `/proc` is looked at.
+    fn follow_threads(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        for tid in tracee::threads_of(self.pid).unwrap_or_default() {
+            recorder.thread_started(now, self.pid, tid, &thread_name(self.pid, tid))?;
+        }
+        Ok(())
+    }
+}
