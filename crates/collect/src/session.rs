@@ -126,8 +126,6 @@ pub struct Outcome {
     pub sink_error: Option<SinkError>,
 }
 
-const FLUSH_INTERVAL: Nanos = Nanos(1_000_000_000);
-
 /// Starts `file` and watches it until it ends, `duration` is over or somebody interrupts.
 pub fn launch(
     file: &Path,

@@ -3,7 +3,7 @@
 
 use base::Nanos;
 use facts::{Counter, CounterKind, ExitKind, Fact, OwnCost, ResourceUse, SinkError};
-use sys::process::{self};
+use sys::process;
 
 use super::{End, Outcome, Session};
 use crate::launched::LaunchedProgram;
@@ -13,6 +13,7 @@ use crate::recorder::Recorder;
 use crate::source::Source;
 
 impl Session<'_> {
+    /// Stops everything; `watched` is how watching ended.
     pub(super) fn finish(
         mut self,
         mut recorder: Recorder<'_>,

@@ -20,6 +20,9 @@ use crate::source::Source;
 /// How often rings and gauges are looked at when nothing wakes us earlier.
 const ROUND: Duration = Duration::from_millis(100);
 
+/// So much is lost when we are killed.
+const FLUSH_INTERVAL: Nanos = Nanos(1_000_000_000);
+
 impl Session<'_> {
     /// Announces what runs already.
     pub(super) fn announce(
