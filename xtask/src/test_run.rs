@@ -62,7 +62,6 @@ const AFTER: [Step; 4] = [
         arguments: &[
             "check",
             "--quiet",
-            "--locked",
             "--manifest-path",
             "fuzz/Cargo.toml",
             "--target-dir",

@@ -164,7 +164,7 @@ mod tests {
             let part = &mut parts[burst as usize % 2];
             whole.begin();
             part.begin();
-            for line in (burst * lines / 8..burst * lines / 8 + lines / 2) {
+            for line in burst * lines / 8..burst * lines / 8 + lines / 2 {
                 whole.touch(line);
                 part.touch(line);
             }
