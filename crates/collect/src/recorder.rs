@@ -23,6 +23,10 @@ pub use crate::regions::{By, Told};
 use crate::stacks::StackTree;
 use tracee::maps::{self, MapsLine};
 
+/// Of a thread that lived shortly, a second source may tell the start when its end is told already; a second's worth of a
+/// machine that starts programs as fast as it can.
+const ENDS: usize = 2048;
+
 /// Where a thread was at a moment.
 #[derive(Clone, Copy)]
 pub struct Position<'a> {
@@ -77,6 +81,8 @@ pub struct Recorder<'s> {
     processes_seen: BTreeSet<Pid>,
     /// Living threads with their names.
     threads: BTreeMap<(Pid, Tid), String>,
+    /// When threads ended, the latest [`ENDS`] of them.
+    ends: VecDeque<((Pid, Tid), Nanos)>,
     cache: UnwindCache,
     /// The library that we preloaded, once a process has it.
     agent: Option<ModuleId>,
@@ -100,6 +106,7 @@ impl<'s> Recorder<'s> {
             former_spaces: VecDeque::new(),
             processes_seen: BTreeSet::new(),
             threads: BTreeMap::new(),
+            ends: VecDeque::new(),
             cache: UnwindCache::default(),
             agent: None,
             agent_file: None,
@@ -245,7 +252,9 @@ impl<'s> Recorder<'s> {
         tid: Tid,
         name: &str,
     ) -> Result<(), SinkError> {
-        if self.threads.contains_key(&(pid, tid)) {
+        // The latest stand first, so that a birth that is told in time looks at none.
+        let mut since = self.ends.iter().take_while(|(_, end)| time <= *end);
+        if self.threads.contains_key(&(pid, tid)) || since.any(|(id, _)| *id == (pid, tid)) {
             return Ok(());
         }
         self.threads.insert((pid, tid), name.to_owned());
@@ -323,6 +332,8 @@ impl<'s> Recorder<'s> {
             self.regions.iter_mut().for_each(|regions| regions.ended(pid));
         }
         self.regions.iter_mut().for_each(|regions| regions.thread_ended(pid, tid));
+        self.ends.truncate(ENDS - 1);
+        self.ends.push_front(((pid, tid), time));
         self.thread_event(time, pid, tid, ThreadEventKind::Exit, "")
     }
 
@@ -500,5 +511,28 @@ impl<'s> Recorder<'s> {
         let id = self.stacks.intern(at.tid, &frames, complete, self.sink);
         self.frames = frames;
         id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_is_told_behind_the_end_is_none() {
+        let mut facts: Vec<Fact> = Vec::new();
+        let mut recorder = Recorder::new(&mut facts);
+        let (pid, tid) = (Pid(7), Tid(8));
+        recorder.thread_started(Nanos(10), pid, tid, "short").unwrap();
+        recorder.thread_ended(Nanos(20), pid, tid).unwrap();
+        recorder.thread_started(Nanos(5), pid, tid, "short").unwrap();
+        recorder.thread_started(Nanos(20), pid, tid, "short").unwrap();
+        // The id is given again.
+        recorder.thread_started(Nanos(30), pid, tid, "next").unwrap();
+        let times = facts.iter().map(|fact| match fact {
+            Fact::ThreadEvent(event) => event.time.0,
+            _ => 0,
+        });
+        assert_eq!(times.collect::<Vec<_>>(), [10, 20, 30]);
     }
 }
