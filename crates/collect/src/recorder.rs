@@ -23,9 +23,10 @@ pub use crate::regions::{By, Told};
 use crate::stacks::StackTree;
 use tracee::maps::{self, MapsLine};
 
-/// Of a thread that lived shortly, a second source may tell the start when its end is told already; a second's worth of a
-/// machine that starts programs as fast as it can.
-const ENDS: usize = 2048;
+/// Of a thread that lived shortly, a second source may tell the start when its end is told already: so much later at most.
+const LATE: Nanos = Nanos(10_000_000_000);
+/// Older ends are forgotten when there are so many.
+const ENDS: usize = 100_000;
 
 /// Where a thread was at a moment.
 #[derive(Clone, Copy)]
@@ -79,10 +80,10 @@ pub struct Recorder<'s> {
     /// Of processes that ended or executed another program lately: what bursts saw of them may still be on its way.
     former_spaces: VecDeque<(Pid, AddressSpace)>,
     processes_seen: BTreeSet<Pid>,
-    /// Living threads with their names.
-    threads: BTreeMap<(Pid, Tid), String>,
-    /// When threads ended, the latest [`ENDS`] of them.
-    ends: VecDeque<((Pid, Tid), Nanos)>,
+    /// Living threads with their names, and since when they are known to live.
+    threads: BTreeMap<(Pid, Tid), (String, Nanos)>,
+    /// When threads ended lately.
+    ends: BTreeMap<(Pid, Tid), Nanos>,
     cache: UnwindCache,
     /// The library that we preloaded, once a process has it.
     agent: Option<ModuleId>,
@@ -106,7 +107,7 @@ impl<'s> Recorder<'s> {
             former_spaces: VecDeque::new(),
             processes_seen: BTreeSet::new(),
             threads: BTreeMap::new(),
-            ends: VecDeque::new(),
+            ends: BTreeMap::new(),
             cache: UnwindCache::default(),
             agent: None,
             agent_file: None,
@@ -252,12 +253,11 @@ impl<'s> Recorder<'s> {
         tid: Tid,
         name: &str,
     ) -> Result<(), SinkError> {
-        // The latest stand first, so that a birth that is told in time looks at none.
-        let mut since = self.ends.iter().take_while(|(_, end)| time <= *end);
-        if self.threads.contains_key(&(pid, tid)) || since.any(|(id, _)| *id == (pid, tid)) {
+        let ended = self.ends.get(&(pid, tid)).is_some_and(|end| time <= *end);
+        if ended || self.threads.contains_key(&(pid, tid)) {
             return Ok(());
         }
-        self.threads.insert((pid, tid), name.to_owned());
+        self.threads.insert((pid, tid), (name.to_owned(), time));
         if let Some(regions) = &mut self.regions {
             regions.thread_began(time, pid, tid);
         }
@@ -274,7 +274,7 @@ impl<'s> Recorder<'s> {
         pid: Pid,
         tid: Tid,
     ) -> Result<(), SinkError> {
-        let name = self.threads.get(&creator).cloned().unwrap_or_default();
+        let name = self.threads.get(&creator).map(|(name, _)| name.clone()).unwrap_or_default();
         self.thread_started(time, pid, tid, &name)
     }
 
@@ -303,9 +303,22 @@ impl<'s> Recorder<'s> {
         if self.processes_seen.insert(pid) {
             self.thread_event(time, pid, Tid(pid.0), ThreadEventKind::Start, name)?;
         }
-        // The thread that executes becomes the first one, and all others are gone.
-        self.threads.retain(|(process, _), _| *process != pid);
-        self.threads.insert((pid, Tid(pid.0)), name.to_owned());
+        // The thread that executes becomes the first one, and all others are gone: the kernel tells of their ends before. Who is
+        // left was found by a second source, and the time of its start is a guess, or behind what is told here.
+        let process = (pid, Tid(i32::MIN))..=(pid, Tid(i32::MAX));
+        let others = self
+            .threads
+            .range(process)
+            .filter(|((_, other), (_, since))| *other != tid && other.0 != pid.0 && *since <= time);
+        for id in others.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.threads.remove(&id);
+            self.thread_event(time, pid, id.1, ThreadEventKind::Exit, "")?;
+        }
+        if tid.0 != pid.0 {
+            self.threads.remove(&(pid, tid));
+        }
+        let first = self.threads.entry((pid, Tid(pid.0))).or_insert((String::new(), time));
+        name.clone_into(&mut first.0);
         self.thread_event(time, pid, tid, ThreadEventKind::Exec, name)
     }
 
@@ -318,7 +331,7 @@ impl<'s> Recorder<'s> {
         name: &str,
     ) -> Result<(), SinkError> {
         self.thread_started(time, pid, tid, name)?;
-        self.threads.insert((pid, tid), name.to_owned());
+        self.threads.entry((pid, tid)).or_insert((String::new(), time)).0 = name.to_owned();
         self.thread_event(time, pid, tid, ThreadEventKind::Rename, name)
     }
 
@@ -332,8 +345,10 @@ impl<'s> Recorder<'s> {
             self.regions.iter_mut().for_each(|regions| regions.ended(pid));
         }
         self.regions.iter_mut().for_each(|regions| regions.thread_ended(pid, tid));
-        self.ends.truncate(ENDS - 1);
-        self.ends.push_front(((pid, tid), time));
+        if self.ends.len() >= ENDS {
+            self.ends.retain(|_, end| *end + LATE >= time);
+        }
+        self.ends.insert((pid, tid), time);
         self.thread_event(time, pid, tid, ThreadEventKind::Exit, "")
     }
 
