@@ -32,17 +32,18 @@ use crate::recorder::{Moment, Position, Recorder};
 /// running thread at about half a percent.
 pub const PERIOD: Nanos = Nanos(10_000_000);
 
-/// For how many looks a thread's system time must have stood still before it is stopped. The kernel counts it in
+/// For how much of its CPU time a thread's system time must have stood still before it is stopped. The kernel counts it in
 /// ticks of 1 to 10 ms, so one look alone says little: of 7,900 blocking writes of 1 MiB into a pipe 47 came back short
-/// with one look, none with five.
-const QUIET_LOOKS: u32 = 5;
+/// with one look, none with five on an idle machine. On a busy one looks pass in which a thread does not run, so that its
+/// own time is what counts.
+const QUIET_TIME: Nanos = Nanos(50_000_000);
 
 /// A sampler that holds its tracees.
 pub struct PtraceSampler {
     tracees: Tracees,
     accounted: BTreeMap<Tid, Nanos>,
-    /// System time at the last look, in the kernel's ticks, and for how many looks it has stood still.
-    system_times: BTreeMap<Tid, (u64, u32)>,
+    /// System time at the last look, in the kernel's ticks, and the CPU time when it was first seen so.
+    system_times: BTreeMap<Tid, (u64, Nanos)>,
     stack: Vec<u8>,
     next_round: Nanos,
     random: Random,
@@ -123,10 +124,12 @@ impl PtraceSampler {
         news: &mut Vec<News>,
     ) -> Result<(), SinkError> {
         let Some(system_time) = system_time_of_running(pid, tid) else { return Ok(()) };
-        let (last, quiet_looks) = self.system_times.entry(tid).or_default();
-        *quiet_looks = if *last == system_time { *quiet_looks + 1 } else { 0 };
-        *last = system_time;
-        if *quiet_looks < QUIET_LOOKS {
+        let Some(used) = trace::scheduled_time(pid, tid) else { return Ok(()) };
+        let quiet = self.system_times.entry(tid).or_default();
+        if quiet.0 != system_time {
+            *quiet = (system_time, used);
+        }
+        if used - quiet.1 < QUIET_TIME {
             return Ok(());
         }
         let stack = &mut self.stack;
