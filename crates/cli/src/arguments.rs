@@ -186,8 +186,9 @@ pub struct ReportOptions {
     pub bands: Option<String>,
 }
 
+/// What the page shows.
 #[derive(Args, Debug)]
-pub struct OpenOptions {
+pub struct Shown {
     /// The result [default: the newest r???xx in this directory]
     pub result: Option<PathBuf>,
     /// Compare it with this result
@@ -196,6 +197,12 @@ pub struct OpenOptions {
     /// Show this sweep of `fathom scale` beside it
     #[arg(long, value_name = "DIR")]
     pub scaling: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct OpenOptions {
+    #[command(flatten)]
+    pub shown: Shown,
     /// The port; 0 is any that is free
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub port: u16,
@@ -206,17 +213,11 @@ pub struct OpenOptions {
 
 #[derive(Args, Debug)]
 pub struct HtmlOptions {
-    /// The result [default: the newest r???xx in this directory]
-    pub result: Option<PathBuf>,
+    #[command(flatten)]
+    pub shown: Shown,
     /// Where to
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
-    /// Compare it with this result
-    #[arg(long, value_name = "DIR")]
-    pub with: Option<PathBuf>,
-    /// Show this sweep of `fathom scale` beside it
-    #[arg(long, value_name = "DIR")]
-    pub scaling: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

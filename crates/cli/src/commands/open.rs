@@ -7,14 +7,12 @@ use facts::Recording;
 use report::diff::{DiffOptions, RunFigures};
 use report::{Diff, Document, Options, View};
 
-use crate::arguments::{HtmlOptions, OpenOptions};
+use crate::arguments::{HtmlOptions, OpenOptions, Shown};
 use crate::exit::{CANNOT_MEASURE, DAMAGED, Failure, USAGE};
 
 /// Serves the page until it is interrupted.
 pub fn open(options: &OpenOptions) -> Result<ExitCode, Failure> {
-    let directory = super::result_directory(options.result.as_ref())?;
-    let others = (options.with.as_deref(), options.scaling.as_deref());
-    with_site(&directory, others, |site| {
+    with_site(&options.shown, |site| {
         let server = web::Server::bind(options.port).map_err(cannot)?;
         let address = server.address();
         super::print(&format!("{address}\n"))?;
@@ -28,9 +26,7 @@ pub fn open(options: &OpenOptions) -> Result<ExitCode, Failure> {
 
 /// Writes the page as one file.
 pub fn html(options: &HtmlOptions) -> Result<ExitCode, Failure> {
-    let directory = super::result_directory(options.result.as_ref())?;
-    let others = (options.with.as_deref(), options.scaling.as_deref());
-    with_site(&directory, others, |site| {
+    with_site(&options.shown, |site| {
         let page = web::page(site);
         let name = options.output.display();
         std::fs::write(&options.output, &page).map_err(|error| {
@@ -49,21 +45,21 @@ fn cannot(error: web::WebError) -> Failure {
 }
 
 fn with_site(
-    directory: &Path,
-    (with, scaling): (Option<&Path>, Option<&Path>),
+    shown: &Shown,
     show: impl FnOnce(&web::Site<'_>) -> Result<ExitCode, Failure>,
 ) -> Result<ExitCode, Failure> {
-    let (recording, problems) = super::report::open_with_problems(directory)?;
+    let directory = super::result_directory(shown.result.as_ref())?;
+    let (recording, problems) = super::report::open_with_problems(&directory)?;
     let working_directory = PathBuf::from(&recording.run.working_directory);
     let sources = |path: &str| super::report::read_source(&working_directory.join(path));
-    let name = super::shown_name(directory);
+    let name = super::shown_name(&directory);
     let site = web::Site::new(&recording, &name, problems, &sources)
         .with_code(&super::machine_code::of_function);
-    let site = match scaling {
+    let site = match &shown.scaling {
         Some(sweep) => scaled(site, &sweep.join("scale.json"))?,
         None => site,
     };
-    let Some(other) = with else { return show(&site) };
+    let Some(other) = &shown.with else { return show(&site) };
     let compared = super::report::open(other)?;
     let diff = difference((&recording, &name), (&compared, &super::shown_name(other)))?;
     show(&site.comparing(&diff))
