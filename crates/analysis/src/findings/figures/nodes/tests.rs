@@ -2,11 +2,13 @@
 
 use base::{Bytes, NodeId};
 use facts::{Recording, host::NumaNode};
-use testkit::recording::{CODE_BASE, RecordingBuilder};
-use x86::translate::{Common, Flavour, Site, translate};
-use x86::{CodeBytes, Gpr, Limits, Reader, read_block};
+use testkit::recording::RecordingBuilder;
 
+use self::bursts::{PID, layout};
 use super::*;
+
+#[path = "../../../../tests/common/mod.rs"]
+mod bursts;
 
 #[test]
 fn runs_touch_the_lines_of_their_pages() {
@@ -47,30 +49,12 @@ fn the_nearest_page_of_the_stretch_and_of_the_nearest_look_tells_the_node() {
 
 /// addsd xmm0,[rdi]; add rdi,64; cmp rdi,rsi; jne
 const SUM: &[u8] = &[0xf2, 0x0f, 0x58, 0x07, 0x48, 0x83, 0xc7, 0x40, 0x48, 0x39, 0xf7, 0x75, 0xf3];
-const PID: i32 = 1000;
-
-/// What the records of the loop hold, from the translator itself.
-fn layout() -> String {
-    let start = RemoteAddr(CODE_BASE + 0x1000);
-    let code = CodeBytes { start, bytes: SUM };
-    let block = read_block(&mut Reader::new(), &code, start, &Limits::SUPER);
-    let at = RemoteAddr(0x1000_0000);
-    let site = Site {
-        at,
-        block: 0,
-        first_exit: 0,
-        flavour: Flavour::Trace,
-        common: Common { exit: at, miss: at },
-        reserved: Gpr::from_number(15).expect("r15"),
-    };
-    translate(&block, &code, &site).expect("it can be copied").record.to_string()
-}
 
 /// Two threads sum up the two halves of 2 MiB in each of four bursts, one on each of two nodes.
 fn summed() -> Recording {
     let mut test = RecordingBuilder::new();
     let module = test.file("/home/user/program");
-    let block = test.block(PID, module, 0x1000, SUM, &layout());
+    let block = test.block(PID, module, 0x1000, SUM, &layout(SUM, 0x1000).to_string());
     test.code(module, 0x1000, &[("sum", "/src/program.c", 7)]);
     for (tid, start) in [(PID, 0x10_0000u64), (PID + 1, 0x20_0000)] {
         for _ in 0..4 {
