@@ -299,6 +299,12 @@ impl CallPaths {
         leaf.and_then(|node| self.of_node[node.index()]).unwrap_or(self.no_stack)
     }
 
+    /// The names of the functions of a path, innermost first. `stacks` are those that the paths were made from.
+    #[must_use]
+    pub fn names(&self, stacks: &Stacks, path: CallPathId) -> Vec<String> {
+        self.functions(path).map(|id| stacks.functions[id.index()].name.clone()).collect()
+    }
+
     /// The functions of a path, innermost first.
     pub fn functions(&self, path: CallPathId) -> impl Iterator<Item = FunctionId> + '_ {
         let mut next = Some(path);

@@ -38,10 +38,11 @@ pub(crate) fn faults(request: &Request<'_>) -> Table {
     ]);
     let mut rows = Vec::with_capacity(found.rows.len());
     for row in found.rows.iter().filter(|_| without.is_none()) {
-        let stack = row.key.stack.zip(found.paths.as_ref()).map(|(path, paths)| {
-            let name = |id: analysis::FunctionId| profile.stacks.functions[id.index()].name.clone();
-            paths.functions(path).map(name).collect()
-        });
+        let stack = row
+            .key
+            .stack
+            .zip(found.paths.as_ref())
+            .map(|(path, paths)| paths.names(&profile.stacks, path));
         let mut cells = cells_of_objects(request, keys, &row.key);
         cells.extend(cells_of_key(profile, keys, &row.key, row.place, stack));
         cells.extend(count_cells(&scales, row));

@@ -27,10 +27,11 @@ pub(crate) fn hotspots(request: &Request<'_>) -> Table {
     }
     let mut rows = Vec::with_capacity(found.rows.len());
     for row in &found.rows {
-        let stack = row.key.stack.zip(found.paths.as_ref()).map(|(path, paths)| {
-            let name = |id: analysis::FunctionId| profile.stacks.functions[id.index()].name.clone();
-            paths.functions(path).map(name).collect()
-        });
+        let stack = row
+            .key
+            .stack
+            .zip(found.paths.as_ref())
+            .map(|(path, paths)| paths.names(&profile.stacks, path));
         let mut cells = cells_of_key(profile, keys, &row.key, row.place, stack);
         cells.extend(time_cells(&scale, &row.self_time));
         if with_total {

@@ -23,10 +23,7 @@ pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
         figure("bytes_allocated", "Bytes allocated", "bytes"),
         figure("bytes_percent", "Share", "percent"),
     ]);
-    let stack_of = |path| {
-        let name = |id: analysis::FunctionId| profile.stacks.functions[id.index()].name.clone();
-        found.paths.functions(path).map(name).collect::<Vec<String>>()
-    };
+    let stack_of = |path| found.paths.names(&profile.stacks, path);
     let figures = |[blocks, bytes, share]: [&Metric; 3]| {
         [blocks, bytes, share].map(|metric| Cell::metric(metric.clone()))
     };
@@ -91,12 +88,7 @@ fn remarks(request: &Request<'_>, keys: &[Key]) -> Vec<String> {
         "A row holds the blocks of its code that were freed by one call stack; what was live at the end is `(not freed)`."
             .to_owned(),
     ];
-    if request.selection.time().is_some() {
-        notes.push(
-            "The filter on time chooses frees, by when they were summed up, about once a second: what nobody freed is left out."
-                .to_owned(),
-        );
-    }
+    notes.extend(notes::of_freeing_time(request));
     notes.extend(notes::of_threads(request, keys));
     notes.extend(notes::of_processes(request));
     notes

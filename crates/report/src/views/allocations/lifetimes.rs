@@ -31,10 +31,7 @@ pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
         figure("temporary_percent", "Temporary", "percent"),
     ]);
     let rows = found.rows.iter().map(|row| {
-        let stack = row.key.stack.map(|path| {
-            let name = |id: analysis::FunctionId| profile.stacks.functions[id.index()].name.clone();
-            found.paths.functions(path).map(name).collect()
-        });
+        let stack = row.key.stack.map(|path| found.paths.names(&profile.stacks, path));
         let mut cells: Vec<Cell> =
             row.key.call.map(|call| Cell::text(call.name())).into_iter().collect();
         cells.extend(cells_of_key(profile, &keys, &row.key, row.place, stack));
@@ -122,12 +119,7 @@ fn remarks(request: &Request<'_>) -> Vec<String> {
             "Every block was recorded. Temporary: freed by the thread that asked for it before it asked for another."
                 .to_owned(),
         );
-        if request.selection.time().is_some() {
-            remarks.push(
-                "The filter on time chooses frees, by when they were summed up, about once a second: what nobody freed is left out."
-                    .to_owned(),
-            );
-        }
+        remarks.extend(notes::of_freeing_time(request));
         remarks.extend(notes::of_threads(request, &[]));
     } else {
         let least = recording.run.knobs.get("mem-object-size-min-thres");

@@ -44,10 +44,11 @@ fn by_code(request: &Request<'_>, keys: &[Key]) -> Table {
         figure("temporary_percent", "Temporary", "percent"),
     ]);
     let rows = found.rows.iter().map(|row| {
-        let stack = row.key.stack.zip(found.paths.as_ref()).map(|(path, paths)| {
-            let name = |id: analysis::FunctionId| profile.stacks.functions[id.index()].name.clone();
-            paths.functions(path).map(name).collect()
-        });
+        let stack = row
+            .key
+            .stack
+            .zip(found.paths.as_ref())
+            .map(|(path, paths)| paths.names(&profile.stacks, path));
         let mut cells: Vec<Cell> =
             row.key.call.map(|call| Cell::text(call.name())).into_iter().collect();
         cells.extend(cells_of_key(profile, keys, &row.key, row.place, stack));

@@ -35,6 +35,14 @@ pub(super) fn of_code(request: &Request<'_>, keys: &[Key], found: &HeapTable) ->
     notes
 }
 
+/// What a filter on time means where every free was recorded.
+pub(super) fn of_freeing_time(request: &Request<'_>) -> Option<String> {
+    request.selection.time().map(|_| {
+        "The filter on time chooses frees, by when they were summed up, about once a second: what nobody freed is left out."
+            .to_owned()
+    })
+}
+
 /// What holds for every table of blocks: what was not seen.
 pub(super) fn of_processes(request: &Request<'_>) -> Vec<String> {
     let recording = request.profile.recording;
