@@ -3,7 +3,7 @@
 
 The program makes pairs of an allocation and a free from call stacks of 5 to 30 frames (`allocation_pairs.cpp`), or, deep, of
 40 to 140. Each round runs every tool once, in an order that changes from round to round; the time is the program's own. Cost
-is the time per pair less that of the same round alone: median and range over the rounds. dhat gets a fiftieth of the pairs.
+is the time per pair less that of the same round alone: median and range over the rounds. dhat and gperftools get a fiftieth of the pairs.
 Beside it stands the CPU time of program and tool together, likewise per pair: what is left of it where every CPU is busy.
 """
 import os
@@ -39,7 +39,7 @@ def tools(folder):
     if shutil.which("valgrind"):
         found["dhat"] = (["valgrind", "-q", "--tool=dhat", f"--dhat-out-file={folder}/out"], {}, 50)
     if os.path.exists(GPERFTOOLS):
-        found["gperftools"] = ([], {"LD_PRELOAD": GPERFTOOLS, "HEAPPROFILE": f"{folder}/out"}, 1)
+        found["gperftools"] = ([], {"LD_PRELOAD": GPERFTOOLS, "HEAPPROFILE": f"{folder}/out"}, 50)
     return found
 
 

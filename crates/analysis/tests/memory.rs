@@ -106,7 +106,7 @@ fn the_core_floor_tells_the_memory_bound_share() {
     let mut recording = finished(test);
     let time = |picos| FloorTime { repetitions: 100, median: picos, low: picos, high: picos };
     let outcome = FloorOutcome::Measured(time(Picos(750)));
-    recording.core_floors.push(CoreFloor { block, iterations: 8, outcome });
+    recording.core_floors.push(CoreFloor { block, path: None, iterations: 8, outcome });
     with(&recording, |memory| {
         let found = memory.bound();
         let bound = found.as_ref().expect("a share");

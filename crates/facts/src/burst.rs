@@ -120,29 +120,41 @@ pub struct BurstRefused {
     pub reason: String,
 }
 
-/// What a loop's instructions take when all its data is in the first-level cache: measured after the recording, in a
-/// process of our own in which every page is one of a few. This over the native time of an iteration is the share that is
-/// not memory.
+/// What instructions take when all their data is in the first-level cache: measured after the recording, in a process of
+/// our own in which every page is one of a few. This over the native time is the share that is not memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CoreFloor {
-    /// The loop: a block for addresses that leads back to its start. At most one floor names a block.
+    /// The loop: a block for addresses that leads back to its start. At most one floor of a loop names a block. Or the
+    /// first block of a path.
     pub block: BlockId,
-    /// Iterations in a row that one repetition adds, 1 or more.
+    /// The path; `None` for a loop.
+    pub path: Option<CodePath>,
+    /// Iterations, or passes over the path, in a row that one repetition adds, 1 or more.
     pub iterations: u64,
     /// What came of it.
     pub outcome: FloorOutcome,
 }
 
+/// A stretch of the code that a burst ran outside of the loops whose floor was measured, drawn by lot: each of their
+/// instructions has the same chance to be where one begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CodePath {
+    /// The burst.
+    pub burst: BurstId,
+    /// How many instructions, 1 or more.
+    pub instructions: u64,
+}
+
 /// What came of measuring a floor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FloorOutcome {
-    /// The time of one iteration.
+    /// The time of one iteration, or pass.
     Measured(FloorTime),
     /// Nothing, for this reason.
     Refused(String),
 }
 
-/// The time of one iteration over the repetitions.
+/// The time of one iteration, or pass, over the repetitions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FloorTime {
     /// How many repetitions.

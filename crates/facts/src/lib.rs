@@ -24,7 +24,7 @@ pub use allocation::{
     Allocation, AllocationCall, HeapFree, HeapLifetime, HeapStack, HeapTotal, Release, SizeClass,
 };
 pub use burst::{
-    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, CoreFloor, FloorOutcome,
+    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, CoreFloor, FloorOutcome,
     FloorTime, Records,
 };
 pub use kernel::{KernelCause, KernelEntry};

@@ -6,7 +6,7 @@ use base::{
 };
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
-    CodePiece, Concurrency, CoreFloor, Counter, CounterKind, Fault, FaultKind, FloorOutcome,
+    CodePath, CodePiece, Concurrency, CoreFloor, Counter, CounterKind, Fault, FaultKind, FloorOutcome,
     FloorTime, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal, KernelCause, KernelEntry, Lost,
     LostSource, Mapping, Module, ModuleKind, Page, Privilege, Record, RecordEncoder, Records,
     Region, RegionEnd, RegionKind, Release, Run, RunState, SCHEMA_VERSION, Sample, SizeClass,
@@ -349,7 +349,7 @@ fn class(largest: u64, allocations: u64) -> SizeClass {
 fn floor(block: u32, median: u64) -> CoreFloor {
     let [low, median, high] = [2, median, 5].map(Picos);
     let outcome = FloorOutcome::Measured(FloorTime { repetitions: 9, median, low, high });
-    CoreFloor { block: BlockId(block), iterations: 64, outcome }
+    CoreFloor { block: BlockId(block), path: None, iterations: 64, outcome }
 }
 
 /// Names of the invariants that a recording breaks.
@@ -419,6 +419,9 @@ const BREAKS: &[Break] = &[
     ("floors-proper", |r| r.core_floors[0].block = BlockId(9)),
     ("floors-proper", |r| r.core_floors[0].iterations = 0),
     ("floors-proper", |r| r.core_floors[0] = floor(0, 6)),
+    ("floors-proper", |r| {
+        r.core_floors[0].path = Some(CodePath { burst: BurstId(0), instructions: 0 });
+    }),
     ("stacks-exist", |r| r.allocations[0].stack = Some(StackId(2))),
     ("stacks-exist", |r| r.releases[0].stack = Some(StackId(2))),
     ("times-within-run", |r| r.allocations[0].time = Nanos(10_001)),

@@ -1,15 +1,17 @@
-//! A loop's instructions in a row, to be timed without its data.
+//! Instructions in a row, to be timed without their data.
 //!
-//! What for: the *core floor* of a loop. [`unroll`] writes its body several times in a row, so that no trip count has to
-//! come true (Chen et al., "BHive: A Benchmark Suite and Measurement Framework for Validating x86-64 Basic Block
-//! Performance Models", IISWC 2019). What not: running it (`sys::floor`).
+//! What for: the *core floor* of a loop, or of a path through several blocks. [`unroll`] writes the instructions several
+//! times in a row, so that no condition has to come true (Chen et al., "BHive: A Benchmark Suite and Measurement Framework
+//! for Validating x86-64 Basic Block Performance Models", IISWC 2019). What not: running them (`sys::floor`).
 //!
 //! Assumptions:
 //! * Registers go on from copy to copy as from iteration to iteration, so chains over iterations are kept.
+//! * Only the offset within its page tells one datum from another (`sys::floor`), so an operand relative to rip that is too
+//!   far away, as when a path leads from a program into a library, may be another page's.
 //! * A branch becomes the same branch to the instruction behind it: it costs what a branch costs, and goes on whatever its
 //!   condition. A mispredicted branch of the program is not in the floor.
 //! * A followed call becomes a push of 0, the matching return an addition to rsp: the return's load, which is always
-//!   predicted, is left out, and so are the jumps.
+//!   predicted, is left out, and so are the jumps and what indirect jumps and calls load.
 //! * A straight copy is fetched from the µop cache or decoders, a tight loop perhaps from a loop buffer; the difference
 //!   shows in loops of a few instructions only.
 
@@ -19,12 +21,26 @@ use iced_x86::{Decoder, DecoderOptions};
 use crate::block::Block;
 use crate::code::{CodeSource, Window};
 use crate::instruction::{Flow, Instruction};
-use crate::moved::moved;
+use crate::moved::{moved, pointing};
 use crate::operand::Kind;
 use crate::refusal::Refusal;
-use crate::roots::{find_roots, self_loop};
 
-/// Copies of a loop's body in a row.
+/// Where an operand relative to rip points whose own place is out of reach: so far from the code.
+const INSTEAD: u64 = 256 << 20;
+const PAGE: u64 = 4096;
+
+/// A block on a path, and how far it went.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a, C: ?Sized> {
+    /// The block.
+    pub block: &'a Block,
+    /// Where its bytes are.
+    pub code: &'a C,
+    /// How many of its instructions ran.
+    pub executed: usize,
+}
+
+/// Copies of a path in a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unrolled {
     /// The code; runs to its end. All copies have the same length.
@@ -36,9 +52,6 @@ pub struct Unrolled {
 /// Why there is nothing to time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoFloor {
-    /// The block does not lead back to its start.
-    #[error("no loop of one block")]
-    NoLoop,
     /// It has an instruction whose purpose is memory itself: non-temporal stores, flushes, write-backs.
     #[error("goes past the caches on purpose")]
     PastCaches,
@@ -47,32 +60,29 @@ pub enum NoFloor {
     Refused(#[from] Refusal),
 }
 
-/// Writes `block`, read from `code`, `iterations` times for the address `at`.
+/// Writes the instructions of `path` in a row, `copies` times, for the address `at`.
 ///
 /// # Errors
-/// [`NoFloor`]: it is no loop of its own, or nothing that time without memory would mean something for.
+/// [`NoFloor`]: time without memory would mean nothing for it, or it cannot be copied.
 pub fn unroll<C: CodeSource + ?Sized>(
-    block: &Block,
-    code: &C,
+    path: &[Part<'_, C>],
     at: RemoteAddr,
-    iterations: usize,
+    copies: usize,
 ) -> Result<Unrolled, NoFloor> {
-    if self_loop(block, &find_roots(block)).is_none() {
-        return Err(NoFloor::NoLoop);
-    }
-    let mut accesses = block.instructions.iter().flat_map(Instruction::accesses);
-    if accesses.any(|access| is_past_caches(access.kind)) {
-        return Err(NoFloor::PastCaches);
-    }
     let mut bytes = Vec::new();
-    for _ in 0..iterations {
-        for instruction in &block.instructions {
-            let window = Window::read(code, instruction.address());
-            let to = RemoteAddr(at.0.wrapping_add(bytes.len() as u64));
-            bytes.extend(straight(instruction, window.bytes(), to)?);
+    for _ in 0..copies {
+        for part in path {
+            for instruction in part.block.instructions.iter().take(part.executed) {
+                if instruction.accesses().iter().any(|access| is_past_caches(access.kind)) {
+                    return Err(NoFloor::PastCaches);
+                }
+                let window = Window::read(part.code, instruction.address());
+                let to = RemoteAddr(at.0.wrapping_add(bytes.len() as u64));
+                bytes.extend(straight(instruction, window.bytes(), to)?);
+            }
         }
     }
-    Ok(Unrolled { bytes, iterations })
+    Ok(Unrolled { bytes, iterations: copies })
 }
 
 fn is_past_caches(kind: Kind) -> bool {
@@ -90,17 +100,24 @@ fn is_past_caches(kind: Kind) -> bool {
 /// One instruction that leads to the one behind it.
 fn straight(instruction: &Instruction, bytes: &[u8], to: RemoteAddr) -> Result<Vec<u8>, Refusal> {
     match instruction.flow() {
-        Flow::Next => moved(instruction, bytes, to),
+        Flow::Next => match moved(instruction, bytes, to) {
+            Err(Refusal::TooFar) => {
+                let in_page = instruction.raw.ip_rel_memory_address() % PAGE;
+                let instead = (to.0 & !(PAGE - 1)).wrapping_add(INSTEAD + in_page);
+                pointing(instruction, bytes, to, RemoteAddr(instead))
+            }
+            moved => moved,
+        },
         Flow::Jump(_) | Flow::Conditional(_) => onwards(instruction, bytes),
-        Flow::Call(_) => Ok(vec![0x68, 0, 0, 0, 0]), // push 0 (SDM vol. 2, PUSH imm32)
+        // push 0 (SDM vol. 2, PUSH imm32)
+        Flow::Call(_) | Flow::IndirectCall => Ok(vec![0x68, 0, 0, 0, 0]),
         Flow::Return => {
             // `ret n` takes n bytes more off the stack (SDM vol. 2, RET). lea, because the flags stay as they are.
             let off_stack = 8 + i32::from(instruction.raw.immediate16());
             let lea = [0x48, 0x8d, 0xa4, 0x24]; // lea rsp, [rsp + disp32]
             Ok([&lea[..], &off_stack.to_le_bytes()].concat())
         }
-        // Only ever the end of a block, which is then no loop.
-        Flow::IndirectJump | Flow::IndirectCall => Err(Refusal::MissingBytes),
+        Flow::IndirectJump => Ok(vec![0xeb, 0]), // jmp on (SDM vol. 2, JMP rel8)
     }
 }
 
@@ -127,7 +144,8 @@ mod tests {
     fn unrolled(bytes: &[u8], iterations: usize) -> Result<Unrolled, NoFloor> {
         let code = CodeBytes { start: AT, bytes };
         let block = read_block(&mut Reader::new(), &code, AT, &Limits::SUPER);
-        unroll(&block, &code, TO, iterations)
+        let executed = block.instructions.len();
+        unroll(&[Part { block: &block, code: &code, executed }], TO, iterations)
     }
 
     #[test]
@@ -164,15 +182,32 @@ mod tests {
 
     #[test]
     fn what_has_no_floor_is_refused() {
-        assert_eq!(unrolled(&[0x90, 0xc3], 1), Err(NoFloor::NoLoop));
         // movnti [rdi], rax; jmp back; clflush [rdi]; jmp back
         assert_eq!(unrolled(&[0x48, 0x0f, 0xc3, 0x07, 0xeb, 0xfa], 1), Err(NoFloor::PastCaches));
         assert_eq!(unrolled(&[0x0f, 0xae, 0x3f, 0xeb, 0xfb], 1), Err(NoFloor::PastCaches));
-        // mov rax, [rip]; jmp back, with code out of reach
-        let bytes = [0x48, 0x8b, 0x05, 0, 0, 0, 0, 0xeb, 0xf7];
+    }
+
+    #[test]
+    fn an_operand_out_of_reach_keeps_its_place_in_the_page() {
+        let bytes = [0x48, 0x8b, 0x05, 0, 0, 0, 0, 0xeb, 0xf7]; // mov rax, [rip]; jmp back
         let code = CodeBytes { start: AT, bytes: &bytes };
         let block = read_block(&mut Reader::new(), &code, AT, &Limits::SUPER);
-        let far = unroll(&block, &code, RemoteAddr(1 << 40), 1);
-        assert_eq!(far, Err(NoFloor::Refused(Refusal::TooFar)));
+        let far = RemoteAddr(1 << 40);
+        let part = Part { block: &block, code: &code, executed: 1 };
+        let found = unroll(&[part], far, 1).unwrap();
+        let displacement = i32::from_le_bytes(found.bytes[3..7].try_into().unwrap());
+        let operand = (far.0 + 7).wrapping_add_signed(displacement.into());
+        assert_eq!(operand, far.0 + INSTEAD + (AT.0 + 7) % PAGE);
+    }
+
+    #[test]
+    fn a_path_goes_through_blocks_as_far_as_each_went() {
+        // nop; jmp rax: not to its end, then to it
+        let code = CodeBytes { start: AT, bytes: &[0x90, 0xff, 0xe0] };
+        let block = read_block(&mut Reader::new(), &code, AT, &Limits::SUPER);
+        let part = |executed| Part { block: &block, code: &code, executed };
+        let found = unroll(&[part(1), part(2)], TO, 2).unwrap();
+        let once = [0x90, 0x90, 0xeb, 0];
+        assert_eq!(found.bytes, once.repeat(2));
     }
 }

@@ -75,7 +75,7 @@ pub use assembly::{TextLine, disassemble};
 pub use block::{Block, End, Limits};
 pub use code::{CodeBytes, CodeSource, LONGEST_INSTRUCTION};
 pub use evaluate::{State, Times, Touched, evaluate, resolve};
-pub use floor::{NoFloor, Unrolled, unroll};
+pub use floor::{NoFloor, Part, Unrolled, unroll};
 pub use flops::{Flops, Precision};
 pub use instruction::{Flow, Instruction, NotRead, Reader, RegisterEffect};
 pub use listing::listing;

@@ -15,6 +15,16 @@ pub(crate) fn moved(
     bytes: &[u8],
     to: RemoteAddr,
 ) -> Result<Vec<u8>, Refusal> {
+    pointing(instruction, bytes, to, RemoteAddr(instruction.raw.ip_rel_memory_address()))
+}
+
+/// The same; an operand relative to rip, where it has one, names `operand`.
+pub(crate) fn pointing(
+    instruction: &Instruction,
+    bytes: &[u8],
+    to: RemoteAddr,
+    operand: RemoteAddr,
+) -> Result<Vec<u8>, Refusal> {
     let mut bytes = bytes.get(..instruction.length()).ok_or(Refusal::MissingBytes)?.to_vec();
     if instruction.raw.is_ip_rel_memory_operand() {
         let address = instruction.address().0;
@@ -22,16 +32,15 @@ pub(crate) fn moved(
         let raw = decoder.decode();
         let field = decoder.get_constant_offsets(&raw).displacement_offset();
         let next = to.0.wrapping_add(bytes.len() as u64);
-        let displacement = relative(&raw, next).ok_or(Refusal::TooFar)?;
+        let displacement = relative(&raw, operand.0.wrapping_sub(next)).ok_or(Refusal::TooFar)?;
         let place = bytes.get_mut(field..field + 4).ok_or(Refusal::TooFar)?;
         place.copy_from_slice(&displacement.to_le_bytes());
     }
     Ok(bytes)
 }
 
-/// The displacement by which the operand of `raw` is reached from `next`.
-fn relative(raw: &iced_x86::Instruction, next: u64) -> Option<i32> {
-    let distance = raw.ip_rel_memory_address().wrapping_sub(next);
+/// The displacement of an operand of `raw` that lies so far behind the end of the instruction.
+fn relative(raw: &iced_x86::Instruction, distance: u64) -> Option<i32> {
     if raw.memory_base() == Register::EIP {
         // The sum is cut to 32 bits (SDM vol. 2, 2.2.1.6 with an address-size prefix), so any distance will do.
         return Some(distance as u32 as i32);

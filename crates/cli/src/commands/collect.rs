@@ -29,7 +29,7 @@ use sys::process::{LaunchError, SignalFd};
 
 pub use self::afterwards::pass_on;
 use self::afterwards::{add_calibration, say_what_was_kept, wait_for_program};
-use self::closing::{Noting, finish, kept_in, time_hot_loops};
+use self::closing::{Noting, finish, kept_in, time_hot_code};
 use crate::agent_file;
 use crate::arguments::{AnalysisName, CollectOptions, Collection, RunOptions};
 use crate::exit::{CANNOT_MEASURE, Failure, USAGE};
@@ -210,7 +210,7 @@ fn collect_result(
         // The journal is what there is; closing the tables would need the room that is missing.
         Some(error) => Err(Failure::new(CANNOT_MEASURE, error).hint(kept_in(&directory))),
         None => {
-            time_hot_loops(&mut sink, &mut run, collection.quiet);
+            time_hot_code(&mut sink, &mut run, collection.quiet);
             finish(sink, &mut run, &directory, collection.quiet)
         }
     };

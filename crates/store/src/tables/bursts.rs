@@ -8,7 +8,7 @@
 
 use base::{BlockId, BurstId, FileOffset, ModuleId, Nanos, Picos, Pid, RemoteAddr, Tid};
 use facts::{
-    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, CoreFloor, FloorOutcome,
+    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, CoreFloor, FloorOutcome,
     FloorTime, Records,
 };
 
@@ -200,6 +200,8 @@ impl Row for CoreFloor {
         Column::nullable("low_ps", ColumnKind::U64),
         Column::nullable("high_ps", ColumnKind::U64),
         Column::nullable("refused", ColumnKind::Text),
+        Column::nullable("path_burst", ColumnKind::U32),
+        Column::nullable("path_instructions", ColumnKind::U64),
     ];
 
     fn put<S: RowSink>(&self, row: &mut S) {
@@ -214,6 +216,8 @@ impl Row for CoreFloor {
         row.optional_u64(time.map(|time| time.low.0));
         row.optional_u64(time.map(|time| time.high.0));
         row.optional_text(refused);
+        row.optional_u32(self.path.map(|path| path.burst.0));
+        row.optional_u64(self.path.map(|path| path.instructions));
     }
 
     fn take<S: RowSource>(row: &mut S) -> Result<CoreFloor, RowError> {
@@ -229,6 +233,11 @@ impl Row for CoreFloor {
             (None, None, None, None, Some(why)) => FloorOutcome::Refused(why),
             _ => return Err(row.out_of_range()),
         };
-        Ok(CoreFloor { block, iterations, outcome })
+        let path = match (row.optional_u32()?.map(BurstId), row.optional_u64()?) {
+            (Some(burst), Some(instructions)) => Some(CodePath { burst, instructions }),
+            (None, None) => None,
+            _ => return Err(row.out_of_range()),
+        };
+        Ok(CoreFloor { block, path, iterations, outcome })
     }
 }

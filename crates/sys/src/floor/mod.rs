@@ -40,6 +40,8 @@ pub const ARENA_BYTES: usize = stub::ARENA_BYTES;
 pub const MOST_REPETITIONS: usize = stub::MOST_RESULTS;
 /// What memory holds, and where it leads: low enough to be an index, in the middle of a page.
 pub const EVERY_WORD: u64 = 0x1234_5600;
+/// Where a stack may lie that nobody knows: its words are not those behind [`EVERY_WORD`], nor in the same part of a page.
+pub const UNKNOWN_STACK: u64 = 0x2345_6e00;
 
 const JUMP_BYTES: usize = 5;
 /// Most pages that code may touch; the kernel allows 65,530 mappings (`vm.max_map_count`).

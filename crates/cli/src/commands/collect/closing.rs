@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use base::{FileOffset, ModuleId, Pid};
-use collect::floor::HotLoops;
+use collect::floor::HotCode;
 use collect::symbolise;
 use collect::wait_objects::WaitObjects;
 use facts::{Block, Fact, Module, Run, RunState, Sink, SinkError};
@@ -22,7 +22,7 @@ pub(super) struct Noting {
     addresses: BTreeSet<(ModuleId, FileOffset)>,
     /// Decoded at the end only: nobody waits then.
     blocks: Vec<Block>,
-    hot_loops: HotLoops,
+    hot_code: HotCode,
     /// Where memory objects are wanted.
     data: Option<DataPlaces>,
     pub(super) first_pid: Option<Pid>,
@@ -36,7 +36,7 @@ impl Noting {
             modules: Vec::new(),
             addresses: BTreeSet::new(),
             blocks: Vec::new(),
-            hot_loops: HotLoops::default(),
+            hot_code: HotCode::default(),
             data: objects.then(DataPlaces::default),
             first_pid: None,
             wait_objects: WaitObjects::default(),
@@ -46,7 +46,7 @@ impl Noting {
 
 impl Sink for Noting {
     fn push(&mut self, fact: Fact) -> Result<(), SinkError> {
-        self.hot_loops.note(&fact);
+        self.hot_code.note(&fact);
         self.wait_objects.note(&fact);
         if let Some(data) = &mut self.data {
             data.note(&fact, &self.modules);
@@ -70,15 +70,15 @@ impl Sink for Noting {
     }
 }
 
-/// Measures what the hottest loops take without their memory; about a second at most. Who interrupts wants to be done.
-pub(super) fn time_hot_loops(sink: &mut Noting, run: &mut Run, quiet: bool) {
+/// Measures what the hottest code takes without its memory; some two seconds at most. Who interrupts wants to be done.
+pub(super) fn time_hot_code(sink: &mut Noting, run: &mut Run, quiet: bool) {
     let Some(hz) = run.host.tsc_hz.filter(|hz| *hz > 0.0) else { return };
     if run.stopped_by.as_deref() == Some("interrupted") {
         return;
     }
     let mut progress = Progress::new(!quiet);
-    let measured = sink.hot_loops.measure(&sink.blocks, 1.0 / hz, &mut |done| {
-        progress.show(done, "timing hot loops without their memory");
+    let measured = sink.hot_code.measure(&sink.blocks, 1.0 / hz, &mut |done| {
+        progress.show(done, "timing hot code without its memory");
     });
     drop(progress);
     match measured {
@@ -90,7 +90,7 @@ pub(super) fn time_hot_loops(sink: &mut Noting, run: &mut Run, quiet: bool) {
                 }
             }
         }
-        Err(error) => run.notes.push(format!("hot loops were not timed without memory: {error}")),
+        Err(error) => run.notes.push(format!("hot code was not timed without its memory: {error}")),
     }
 }
 

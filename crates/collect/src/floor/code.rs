@@ -1,0 +1,62 @@
+//! A recorded block as code that can be copied, and the registers that a record of it holds.
+//!
+//! What for: the pieces of a floor. What not: what is timed together (`paths`, `super`), and how (`timing`).
+
+use facts::Block;
+use sys::floor::{StartState, UNKNOWN_STACK};
+use x86::translate::RecordLayout;
+use x86::{CodeBytes, Part, Reader, Source, read_pieces};
+
+/// The number of rsp in machine code (SDM vol. 2, 2.2.1.2).
+const RSP: usize = 4;
+
+/// A block and where its bytes are.
+pub(super) struct Code<'a> {
+    pub(super) block: x86::Block,
+    bytes: Vec<CodeBytes<'a>>,
+    layout: RecordLayout,
+}
+
+impl<'a> Code<'a> {
+    /// `None` for what cannot be read.
+    pub(super) fn read(block: &'a Block, reader: &mut Reader) -> Option<Code<'a>> {
+        let piece = |piece: &'a facts::CodePiece| CodeBytes {
+            start: piece.address,
+            bytes: piece.bytes.as_slice(),
+        };
+        let bytes: Vec<CodeBytes<'a>> = block.pieces.iter().map(piece).collect();
+        let decoded = read_pieces(reader, &bytes)?;
+        let layout = block.record.parse().ok()?;
+        Some(Code { block: decoded, bytes, layout })
+    }
+
+    /// Its first instructions.
+    pub(super) fn part(&self, executed: usize) -> Part<'_, [CodeBytes<'a>]> {
+        Part { block: &self.block, code: &self.bytes, executed }
+    }
+
+    /// The registers at its start by the values of a record: `unknown` where it holds none. What comes up later in the
+    /// block follows from memory.
+    pub(super) fn start(&self, values: &[u64], unknown: u64) -> StartState {
+        let mut state = StartState { general: [unknown; 16], ..StartState::default() };
+        // Else what the code pushes would overwrite what it reads through other registers that nobody knows.
+        state.general[RSP] = UNKNOWN_STACK;
+        for value in self.layout.values.iter().filter(|value| value.root.at == 0) {
+            // Word 0 is the header, which a record here does not have.
+            let first = value.word.saturating_sub(1);
+            let Some(words) = values.get(first..first + value.words) else { continue };
+            match value.root.source {
+                Source::General(register) => state.general[register.number()] = words[0],
+                Source::Vector(register) => {
+                    let place = &mut state.vectors[register.number()];
+                    for (bytes, word) in place.chunks_exact_mut(8).zip(words) {
+                        bytes.copy_from_slice(&word.to_le_bytes());
+                    }
+                }
+                Source::Mask(register) => state.masks[register.number()] = words[0],
+                Source::FsBase | Source::GsBase | Source::Mmx(_) | Source::Direction => {}
+            }
+        }
+        state
+    }
+}

@@ -1,0 +1,200 @@
+//! Stretches of what bursts ran, drawn by lot.
+//!
+//! What for: code that is no hot loop of one block: loops with calls and branches, and what stands between loops. What not:
+//! loops whose floor was measured, which end a path.
+//!
+//! Each instruction outside of those loops has the same chance to be where a path begins, so paths stand for all such
+//! instructions. A path goes on until it comes back to its first block with [`ENOUGH`] instructions behind it, or has
+//! [`MOST`]: so loops of several blocks are whole more often than not.
+
+use std::collections::{HashMap, HashSet};
+
+use base::{BlockId, BurstId};
+use facts::{Block, BurstFlavour, Record, Records, decode_records};
+use tracee::random::Random;
+use x86::Reader;
+use x86::translate::RecordLayout;
+
+use super::code::Code;
+
+/// Instructions after which a path ends where it began.
+const ENOUGH: usize = 512;
+/// Most instructions of a path: twice as many, with 5 bytes each, fit into a first-level cache for code of 32 KiB.
+const MOST: usize = 2048;
+
+/// A block that ran on a path, and how many of its instructions did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Step {
+    pub(super) block: BlockId,
+    pub(super) executed: usize,
+}
+
+/// A path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Path {
+    pub(super) burst: BurstId,
+    /// Values of the record of its first block.
+    pub(super) values: Vec<u64>,
+    pub(super) steps: Vec<Step>,
+}
+
+impl Path {
+    /// The code of its blocks; `None` when one cannot be read.
+    pub(super) fn codes<'a>(
+        &self,
+        blocks: &HashMap<BlockId, &'a Block>,
+    ) -> Option<HashMap<BlockId, Code<'a>>> {
+        let mut reader = Reader::new();
+        let mut codes = HashMap::new();
+        for step in &self.steps {
+            if !codes.contains_key(&step.block) {
+                codes.insert(step.block, Code::read(blocks.get(&step.block)?, &mut reader)?);
+            }
+        }
+        Some(codes)
+    }
+}
+
+/// Instructions of a path.
+pub(super) fn instructions(steps: &[Step]) -> usize {
+    steps.iter().map(|step| step.executed).sum()
+}
+
+/// Draws `number` paths from each piece.
+pub(super) fn draw(
+    pieces: &[Records],
+    blocks: &HashMap<BlockId, &Block>,
+    loops: &HashSet<BlockId>,
+    number: usize,
+    random: &mut Random,
+) -> Vec<Path> {
+    let traced = blocks.values().filter(|block| block.flavour == BurstFlavour::Trace);
+    let ways = traced.filter(|block| !loops.contains(&block.id)).filter_map(|block| {
+        Some((block.id, block.record.parse::<RecordLayout>().ok()?.ways))
+    });
+    let ways: HashMap<BlockId, Vec<usize>> = ways.collect();
+    let mut paths = Vec::new();
+    for piece in pieces {
+        let mut all = 0;
+        let _ = decode_records(&piece.bytes, |record| all += length(&ways, record));
+        let mut begins: Vec<u64> = (0..number).filter_map(|_| random.number().checked_rem(all)).collect();
+        begins.sort_unstable_by_key(|begin| std::cmp::Reverse(*begin));
+        let mut walk = Walk { ways: &ways, burst: piece.burst, begins, passed: 0, open: None, paths: &mut paths };
+        let _ = decode_records(&piece.bytes, |record| walk.pass(record));
+        walk.close();
+    }
+    paths
+}
+
+/// Instructions of a record outside of loops with a floor.
+fn length(ways: &HashMap<BlockId, Vec<usize>>, record: &Record<'_>) -> u64 {
+    steps(ways, record).map_or(0, |(whole, times, last)| (whole as u64).saturating_mul(times) + last as u64)
+}
+
+/// Instructions of a whole iteration, how many of those there are, and the instructions of the last one.
+fn steps(ways: &HashMap<BlockId, Vec<usize>>, record: &Record<'_>) -> Option<(usize, u64, usize)> {
+    let ways = ways.get(&record.block)?;
+    Some((*ways.first()?, record.iterations.saturating_sub(1), *ways.get(record.way as usize)?))
+}
+
+/// One pass over a piece.
+struct Walk<'a> {
+    ways: &'a HashMap<BlockId, Vec<usize>>,
+    burst: BurstId,
+    /// Where paths begin, in instructions; the next one last.
+    begins: Vec<u64>,
+    passed: u64,
+    open: Option<Path>,
+    paths: &'a mut Vec<Path>,
+}
+
+impl Walk<'_> {
+    fn pass(&mut self, record: &Record<'_>) {
+        let Some((whole, times, last)) = steps(self.ways, record) else { return self.close() };
+        let ends = |path: &Path| {
+            let so_far = instructions(&path.steps);
+            let back = path.steps.first().is_some_and(|first| first.block == record.block);
+            so_far >= MOST || (so_far >= ENOUGH && back)
+        };
+        if self.open.as_ref().is_some_and(ends) {
+            self.close();
+        }
+        self.passed = self.passed.saturating_add(length(self.ways, record));
+        let mut begins = false;
+        while self.begins.pop_if(|begin| *begin < self.passed).is_some() {
+            begins = true;
+        }
+        if begins && self.open.is_none() {
+            let (burst, values) = (self.burst, record.values.to_vec());
+            self.open = Some(Path { burst, values, steps: Vec::new() });
+        }
+        let Some(path) = &mut self.open else { return };
+        let block = record.block;
+        let room = MOST.saturating_sub(instructions(&path.steps)) / whole.max(1);
+        let times = usize::try_from(times).unwrap_or(usize::MAX).min(room);
+        path.steps.extend(std::iter::repeat_n(Step { block, executed: whole }, times));
+        path.steps.push(Step { block, executed: last });
+    }
+
+    fn close(&mut self) {
+        self.paths.extend(self.open.take().filter(|path| instructions(&path.steps) > 0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{FileOffset, ModuleId, Pid, RemoteAddr};
+    use facts::{CodePiece, RecordEncoder};
+
+    use super::*;
+
+    fn block(id: u32, record: &str) -> Block {
+        let (address, module) = (RemoteAddr(0x5555_5555_5000), ModuleId(0));
+        let bytes = vec![0x90; 600];
+        let piece = CodePiece { address, module, offset: FileOffset(0), bytes };
+        let (pid, flavour) = (Pid(1), BurstFlavour::Trace);
+        Block { id: BlockId(id), pid, flavour, pieces: vec![piece], record: record.to_owned() }
+    }
+
+    fn drawn(blocks: &[Block], loops: &[u32], ran: &[(u32, u32, u64)]) -> Vec<Vec<(u32, usize)>> {
+        let mut encoder = RecordEncoder::new();
+        for (id, way, iterations) in ran {
+            let (block, iterations) = (BlockId(*id), *iterations);
+            encoder.push(&Record { block, way: *way, iterations, values: &[] });
+        }
+        let piece = Records { burst: BurstId(7), bytes: encoder.finish() };
+        let by_id = blocks.iter().map(|block| (block.id, block)).collect();
+        let loops = loops.iter().copied().map(BlockId).collect();
+        let paths = draw(&[piece], &by_id, &loops, 1, &mut Random::new(3));
+        assert!(paths.iter().all(|path| path.burst == BurstId(7)));
+        let plain = |step: &Step| (step.block.0, step.executed);
+        paths.iter().map(|path| path.steps.iter().map(plain).collect()).collect()
+    }
+
+    #[test]
+    fn a_path_ends_where_it_began_or_at_a_measured_loop() {
+        let blocks = [block(0, "words 1; ways 300 5"), block(1, "words 1; ways 200"), block(2, "words 1; ways 3")];
+        let lap = [(0, 0, 1), (1, 0, 1)].repeat(50);
+        let paths = drawn(&blocks, &[], &lap);
+        assert!(
+            paths == [vec![(0, 300), (1, 200), (0, 300), (1, 200)]]
+                || paths == [vec![(1, 200), (0, 300), (1, 200), (0, 300)]]
+                || paths[0].len() < 4,
+            "{paths:?}"
+        );
+        // The loop is measured: what stands between two of its runs is the whole path.
+        let between = [(2, 0, 100), (0, 1, 1)].repeat(9);
+        assert_eq!(drawn(&blocks, &[2], &between), [vec![(0, 5)]]);
+        // Nothing else ran.
+        assert!(drawn(&blocks, &[0, 1, 2], &lap).is_empty());
+    }
+
+    #[test]
+    fn a_long_loop_without_a_floor_is_cut() {
+        let blocks = [block(0, "words 2; ways 100 40; iterations 1")];
+        let paths = drawn(&blocks, &[], &[(0, 1, 1_000_000)]);
+        let mut expected = vec![(0, 100); MOST / 100];
+        expected.push((0, 40));
+        assert_eq!(paths, [expected]);
+    }
+}

@@ -1,0 +1,174 @@
+//! How long a stretch of code takes without its data.
+//!
+//! What for: repetitions, their number and length, and other registers where those at hand lead nowhere. What not: the
+//! process that runs it (`sys::floor`).
+
+use std::ops::RangeInclusive;
+
+use base::{Nanos, Picos, RemoteAddr};
+use facts::{FloorOutcome, FloorTime};
+use sys::floor::{EVERY_WORD, Floor, FloorError, StartState};
+use x86::{CodeBytes, NoFloor, Part, unroll};
+
+/// Translations that every first-level TLB for data holds, less those of the stub (64 entries, 48 on some).
+const MOST_PAGES: usize = 40;
+/// What a register holds that no record holds. It can be a pointer; the distance from one iteration to the next; or a factor
+/// or state that only 0 keeps in its place.
+const UNKNOWN: [u64; 3] = [EVERY_WORD, 8, 0];
+/// Length of a repetition: long against a step of the clock, short against the time between interrupts.
+const REPETITION: Nanos = Nanos(20_000);
+/// Repetitions, in turns of this many long ones and short ones.
+const TURNS: usize = 8;
+const PER_TURN: usize = 16;
+
+/// Code in a row.
+pub(super) struct Stretch<'a> {
+    pub(super) path: Vec<Part<'a, [CodeBytes<'a>]>>,
+    /// A tick of the time-stamp counter, seconds.
+    pub(super) tick: f64,
+}
+
+/// Why there is no floor.
+enum Why {
+    Code(NoFloor),
+    Run(FloorError),
+    Pages(usize),
+    NoPlace,
+}
+
+impl Why {
+    fn many_pages(&self) -> bool {
+        matches!(self, Why::Pages(_) | Why::Run(FloorError::ManyPages))
+    }
+
+    /// Whether other registers may help.
+    fn by_registers(&self) -> bool {
+        self.many_pages() || matches!(self, Why::Run(FloorError::Fault(_) | FloorError::Signal(_)))
+    }
+}
+
+/// What came of timing a stretch.
+pub(super) struct Timed {
+    /// Copies in a row.
+    pub(super) copies: usize,
+    pub(super) outcome: FloorOutcome,
+    /// Refused because it touches too many pages.
+    pub(super) many_pages: bool,
+}
+
+impl Stretch<'_> {
+    /// The time of one pass, from so many copies in a row, or as few as touch few enough pages. `start` gives the registers
+    /// in front of it, with its argument where nobody knows them.
+    ///
+    /// # Errors
+    /// Such a process is not to be had here.
+    pub(super) fn time(
+        &self,
+        start: impl Fn(u64) -> StartState,
+        copies: &RangeInclusive<usize>,
+    ) -> Result<Timed, FloorError> {
+        let mut last = None;
+        for unknown in UNKNOWN {
+            let state = start(unknown);
+            let mut number = *copies.end();
+            let why = loop {
+                match self.time_copies(number, &state) {
+                    Ok(time) => {
+                        let outcome = FloorOutcome::Measured(time);
+                        return Ok(Timed { copies: number, outcome, many_pages: false });
+                    }
+                    // Fewer copies touch fewer pages.
+                    Err(why) if why.many_pages() && number > *copies.start() => number /= 2,
+                    Err(Why::Run(error @ FloorError::System(_))) => return Err(error),
+                    Err(why) => break why,
+                }
+            };
+            let again = why.by_registers();
+            last = Some((number, why));
+            if !again {
+                break;
+            }
+        }
+        let (copies, why) = last.unwrap_or((*copies.start(), Why::NoPlace));
+        let many_pages = why.many_pages();
+        Ok(Timed { copies, outcome: FloorOutcome::Refused(why.to_string()), many_pages })
+    }
+
+    fn time_copies(&self, copies: usize, state: &StartState) -> Result<FloorTime, Why> {
+        let first = self.path.first().ok_or(Why::NoPlace)?;
+        let arena = arena(first.block.start, state).ok_or(Why::NoPlace)?;
+        let code = unroll(&self.path, Floor::code_at(arena), 2 * copies).map_err(Why::Code)?;
+        let mut floor = Floor::start(arena).map_err(Why::Run)?;
+        floor.load(&code.bytes, state).map_err(Why::Run)?;
+        // Maps the pages and warms everything up; the second time tells how long a pass takes.
+        floor.time(0, 1, 1).map_err(Why::Run)?;
+        if floor.pages() > MOST_PAGES {
+            return Err(Why::Pages(floor.pages()));
+        }
+        let pass = floor.time(0, 1, PER_TURN).map_err(Why::Run)?;
+        let pass = pass.into_iter().min().unwrap_or(1).max(1) as f64 * self.tick;
+        let passes = (REPETITION.seconds() / pass).clamp(1.0, 1000.0) as u64;
+        let half = code.bytes.len() / 2;
+        let mut times = Vec::new();
+        for _ in 0..TURNS {
+            let mut long = floor.time(0, passes, PER_TURN).map_err(Why::Run)?;
+            let mut short = floor.time(half, passes, PER_TURN).map_err(Why::Run)?;
+            // The quick with the quick: who was interrupted in one of them tells nothing about the difference.
+            long.sort_unstable();
+            short.sort_unstable();
+            let added = long.iter().zip(&short).map(|(long, short)| long.saturating_sub(*short));
+            let each = self.tick * 1e12 / (passes as f64 * copies as f64);
+            times.extend(added.map(|ticks| Picos((ticks as f64 * each).round() as u64)));
+        }
+        Ok(summary(times))
+    }
+}
+
+impl std::fmt::Display for Why {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Why::Code(why) => why.fmt(out),
+            Why::Run(why) => why.fmt(out),
+            Why::Pages(pages) => {
+                write!(
+                    out,
+                    "a few iterations touch {pages} pages; translations would count as core"
+                )
+            }
+            Why::NoPlace => out.write_str("no address in reach of its code is free"),
+        }
+    }
+}
+
+fn summary(mut times: Vec<Picos>) -> FloorTime {
+    times.sort();
+    let at = |share: usize| times.get(times.len() * share / 10).copied().unwrap_or_default();
+    FloorTime { repetitions: times.len() as u32, median: at(5), low: at(1), high: at(9) }
+}
+
+/// A place for the arena: operands relative to rip must reach what they name from there (2 GiB), and neither they nor a
+/// register may lead into it. Operands relative to rip name the module of the code, mostly less than 200 MB long.
+fn arena(code: RemoteAddr, state: &StartState) -> Option<RemoteAddr> {
+    const STEP: u64 = 256 << 20;
+    const APART: u64 = 64 << 20;
+    let code = code.0 & !0xfff;
+    let below = (1..7).filter_map(|steps| code.checked_sub(steps * STEP));
+    let above = (1..7).filter_map(|steps| code.checked_add(steps * STEP));
+    let is_free = |at: &u64| {
+        let used = state.general.iter().chain(&[EVERY_WORD]);
+        *at >= 1 << 20 && used.into_iter().all(|used| used.abs_diff(*at) > APART)
+    };
+    below.chain(above).find(is_free).map(RemoteAddr)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_in_order() {
+        let time = summary((0..=10).rev().map(Picos).collect());
+        let expected = [1, 5, 9].map(Picos);
+        assert_eq!([time.low, time.median, time.high], expected);
+    }
+}
