@@ -24,8 +24,8 @@ pub use allocation::{
     Allocation, AllocationCall, HeapFree, HeapLifetime, HeapStack, HeapTotal, Release, SizeClass,
 };
 pub use burst::{
-    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, CoreFloor, FloorOutcome,
-    FloorTime, Records,
+    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, CoreFloor,
+    FloorOutcome, FloorTime, Records,
 };
 pub use kernel::{KernelCause, KernelEntry};
 pub use metric::{Evidence, Metric};

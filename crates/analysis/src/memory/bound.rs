@@ -1,32 +1,21 @@
 //! How much of the time is memory's, and what the program is bound by.
 //!
 //! What for: a loop's own instructions were timed with all their data in the first-level cache (its *core floor*); what
-//! the loop takes natively beyond that is the wait for memory. What not: stalls on code fetch and mispredicted branches,
-//! which count as memory where the floor does not show them.
+//! the loop takes natively beyond that is the wait for memory. What not: stalls on code fetch, which count as memory, and
+//! mispredicted branches, which widen the interval.
 //!
-//! memory-bound share = 1 - (core time) / (native time), both summed over bursts by strata.
-//! Core time of a burst: floor × iterations for the loops that have one; for other instructions a time each: the mean
-//! over the floors, or [`USUAL`], but never more than the burst leaves. Bounds: [`QUICKEST`] per instruction, and all that
-//! the burst leaves.
+//! memory-bound share = 1 - (core time) / (native time), both summed over bursts by strata; `core_time` has the first.
 //!
 //! Assumptions: one start of a loop stands for all (`collect::floor`); hit rates of the first level do not matter to the
 //! core. If all data were in the first level the program would take elapsed × (core time / native time), had it the
 //! same threads and no kernel time.
 
-use std::collections::HashMap;
-
-use base::BlockId;
-use facts::{Evidence, FloorOutcome, Metric, Recording};
+use facts::{Evidence, Metric};
 
 use super::Memory;
 use super::bandwidth::{Bandwidth, Quantity};
-use super::model::Between;
 use super::work::BurstWork;
 
-/// Seconds that an instruction takes in code without a floor: two per cycle at 3 GHz.
-const USUAL: f64 = 0.17e-9;
-/// No processor of these years is quicker: eight per cycle at 5 GHz.
-const QUICKEST: f64 = 0.025e-9;
 /// A floor above the native time by this factor measured something else.
 const TOO_MUCH: f64 = 1.15;
 /// A wider interval says nothing, percent.
@@ -87,27 +76,10 @@ pub struct Bound {
     pub without_misses: Metric,
     /// Elapsed time if bandwidth had no limit, seconds.
     pub without_limit: Metric,
-    /// Instructions in loops whose floor was measured, percent of all.
+    /// Instructions whose time without their memory is known, percent of all.
     pub covered: Metric,
     /// Time that a load beyond the first level holds the program up, on average, nanoseconds.
     pub exposed: Metric,
-}
-
-/// Floors by block, seconds per iteration: likely, low, high.
-pub(super) fn floors(recording: &Recording) -> HashMap<BlockId, (f64, f64, f64)> {
-    let seconds = |picos: base::Picos| picos.0 as f64 * 1e-12;
-    let measured = recording.core_floors.iter().filter_map(|floor| match &floor.outcome {
-        FloorOutcome::Measured(time) => {
-            Some((floor.block, (seconds(time.median), seconds(time.low), seconds(time.high))))
-        }
-        FloorOutcome::Refused(_) => None,
-    });
-    measured.collect()
-}
-
-/// Seconds per instruction without a floor.
-pub(super) fn usual(own: f64, covered: f64, all: f64) -> f64 {
-    if covered > 0.5 * all { own / covered } else { USUAL }
 }
 
 impl Memory<'_> {
@@ -117,7 +89,6 @@ impl Memory<'_> {
     /// Why it cannot be had.
     pub fn bound(&self) -> Result<Bound, String> {
         self.available()?;
-        let (own, covered, all) = self.floored();
         let native: f64 = (0..self.passed.bursts.len()).map(|at| self.strata.seconds_of(at)).sum();
         let least: f64 = self.passed.bursts.iter().map(|burst| burst.floor.1).sum();
         if least > native * TOO_MUCH {
@@ -128,7 +99,8 @@ impl Memory<'_> {
             ));
         }
         let bursts = self.passed.bursts.len();
-        let times = self.core_times(usual(own, covered, all));
+        let times = self.core_times();
+        let percent = self.timed_percent(self.passed.bursts.iter());
         let share = self.share(&times.0, &times.1);
         // Functions without a burst may wait for nothing or for memory alone.
         let seen = 1.0 - self.strata.unseen();
@@ -140,8 +112,7 @@ impl Memory<'_> {
         };
         if core.high.zip(core.low).is_none_or(|(high, low)| high - low > WIDE) {
             return Err(format!(
-                "only {:.0} % of the instructions are in loops whose core time could be measured",
-                covered / all.max(1.0) * 100.0
+                "only {percent:.0} % of the instructions could be timed without their memory"
             ));
         }
         let rest = |value: Option<f64>| value.map(|value| (100.0 - value).max(0.0));
@@ -151,7 +122,6 @@ impl Memory<'_> {
             high: rest(core.low),
             ..core.clone()
         };
-        let percent = covered / all.max(1.0) * 100.0;
         let covered = Metric::with_interval(
             Evidence::Traced,
             percent,
@@ -167,36 +137,6 @@ impl Memory<'_> {
             core,
             covered,
         })
-    }
-
-    /// Seconds and instructions in loops with a floor, and all instructions.
-    pub(super) fn floored(&self) -> (f64, f64, f64) {
-        let bursts = self.passed.bursts.iter();
-        bursts.fold((0.0, 0.0, 0.0), |(own, covered, all), burst| {
-            (own + burst.floor.0, covered + burst.floor_instructions, all + burst.instructions)
-        })
-    }
-
-    /// Core time and native time of each burst, seconds; instructions without a floor take `usual` each.
-    pub(super) fn core_times(&self, usual: f64) -> (Quantity, Vec<f64>) {
-        let bursts = self.passed.bursts.len();
-        let mut core = Quantity::none(bursts);
-        let mut native = vec![0.0; bursts];
-        for (number, burst) in self.passed.bursts.iter().enumerate() {
-            let seconds = self.strata.seconds_of(number);
-            let other = (burst.instructions - burst.floor_instructions).max(0.0);
-            let with = |floor: f64, each: f64| (floor + other * each).min(seconds);
-            let likely = with(burst.floor.0, usual);
-            let high = if other > 0.05 * burst.instructions {
-                seconds
-            } else {
-                with(burst.floor.2, usual * 2.0)
-            };
-            let low = with(burst.floor.1, QUICKEST).min(likely);
-            self.add(&mut core, number, Between { likely, low, high: high.max(likely) });
-            native[number] = seconds;
-        }
-        (core, native)
     }
 
     /// Elapsed time if bandwidth had no limit: bursts near what memory delivers would take their core time, at least, and

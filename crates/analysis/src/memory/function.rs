@@ -8,7 +8,7 @@
 //! the lines that they fetch.
 //!
 //! Waits are of the time outside of the kernel: a burst's time has its page faults in it, and the samples say which share of
-//! the function's time those are. Instructions without a floor take [`SLOWEST`] at most.
+//! the function's time those are.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use facts::{Evidence, Metric};
 use x86::Kind;
 
 use super::bandwidth::Quantity;
-use super::bound::usual;
 use super::model::Between;
+use super::work::{BurstWork, SiteWork};
 use super::{LINE, Memory};
 use crate::interval::ratio_of_sums;
 use crate::stack::FunctionId;
@@ -26,10 +26,6 @@ use crate::weight::Weight;
 
 /// Fewer bursts make no figure with an interval worth reading.
 const FEWEST: usize = 3;
-/// Seconds that an instruction takes at most, as a mean over a function whose data are in the first level: 10 cycles at
-/// 3.3 GHz. Chains of additions take 4, a mispredicted branch some 20 for several instructions, a division of 64 bits up
-/// to 18 since Ice Lake, more before (Fog, Instruction tables).
-const SLOWEST: f64 = 3e-9;
 /// Nanoseconds of the levels beyond the first, where the machine was not measured.
 const USUAL_LATENCY: [f64; 3] = [4.0, 20.0, 100.0];
 
@@ -59,7 +55,7 @@ pub struct FunctionMemory {
     pub of_reach: Metric,
     /// Of these bytes, those that were fetched for a store alone, percent.
     pub overwritten: Metric,
-    /// Of its instructions those in loops whose core floor was measured, percent.
+    /// Of its instructions those whose time without their memory is known, percent.
     pub floored: f64,
     /// Its sites, heaviest first.
     pub sites: Vec<SiteWeight>,
@@ -131,9 +127,7 @@ impl Memory<'_> {
             bursts.entry(burst.function).or_default().push(at);
         }
         let times = self.function_times();
-        let (own, covered, all) = self.floored();
-        let (core, native) = self.core_times(usual(own, covered, all));
-        let core = self.bounded(core);
+        let (core, native) = self.core_times();
         let scale = self.profile.cpu_scale();
         let mut found: Vec<FunctionMemory> = bursts
             .into_iter()
@@ -172,22 +166,6 @@ impl Memory<'_> {
         times
     }
 
-    /// Core times with the bound of the slowest instructions.
-    fn bounded(&self, mut core: Quantity) -> Quantity {
-        let mut most = Quantity::none(self.passed.bursts.len());
-        for (number, burst) in self.passed.bursts.iter().enumerate() {
-            let other = (burst.instructions - burst.floor_instructions).max(0.0);
-            let seconds = burst.floor.2 + other * SLOWEST;
-            self.add(&mut most, number, Between::exactly(seconds));
-        }
-        for (number, most) in most.high.into_iter().enumerate() {
-            core.high[number] = core.high[number].min(most);
-            core.likely[number] = core.likely[number].min(core.high[number]);
-            core.low[number] = core.low[number].min(core.high[number]);
-        }
-        core
-    }
-
     fn function(
         &self,
         (function, time, own): (FunctionId, Metric, f64),
@@ -214,7 +192,7 @@ impl Memory<'_> {
             waits,
             of_reach,
             overwritten: percent.percent(&sums.overwritten, &sums.moved.likely, nothing),
-            floored: self.floored_percent(bursts),
+            floored: self.timed_percent(bursts.iter().map(|at| &self.passed.bursts[*at])),
             sites: self.site_weights(bursts, native),
         }
     }
@@ -234,14 +212,6 @@ impl Memory<'_> {
         let factor = running / (reach * 1e9) * 100.0;
         let of = Of { bursts, evidence: Evidence::Estimated, unit: "percent", factor };
         of.ratio(moved, native, "no time in its bursts")
-    }
-
-    fn floored_percent(&self, bursts: &[usize]) -> f64 {
-        let (floored, all) = bursts.iter().fold((0.0, 0.0), |(floored, all), at| {
-            let burst = &self.passed.bursts[*at];
-            (floored + burst.floor_instructions, all + burst.instructions)
-        });
-        if all > 0.0 { floored / all * 100.0 } else { 0.0 }
     }
 
     fn sums(&self, bursts: &[usize]) -> Sums {
@@ -266,19 +236,14 @@ impl Memory<'_> {
     }
 
     fn site_weights(&self, bursts: &[usize], native: &[f64]) -> Vec<SiteWeight> {
-        let latency = self.latencies();
         let none = || Quantity::none(self.passed.bursts.len());
         let mut sites: BTreeMap<SiteIndex, (f64, Quantity, Quantity)> = BTreeMap::new();
         let (mut executed, mut whole) = (0.0, none());
         for number in bursts {
             let burst = &self.passed.bursts[*number];
             for site in &burst.sites {
-                let served = self.model.served(burst.function, site.site);
-                let touches = served.l1.plus(served.l2).plus(served.l3).plus(served.dram).likely;
                 let accesses = (site.loads + site.stores) as f64;
-                let per_touch = if touches > 0.0 { accesses / touches } else { 0.0 };
-                let weight = served.l2.times(latency[0]).plus(served.l3.times(latency[1]));
-                let weight = weight.plus(served.dram.times(latency[2])).times(per_touch);
+                let weight = self.weight(burst, site);
                 let sums = sites.entry(site.site).or_insert_with(|| (0.0, none(), none()));
                 sums.0 += accesses;
                 self.add(&mut sums.1, *number, weight);
@@ -306,6 +271,17 @@ impl Memory<'_> {
         let value = |one: &SiteWeight| one.share.value.unwrap_or(0.0);
         weights.sort_by(|a, b| value(b).total_cmp(&value(a)));
         weights
+    }
+
+    /// Nanoseconds that the accesses of a burst at a site take beyond the first level, one after the other.
+    pub(super) fn weight(&self, burst: &BurstWork, site: &SiteWork) -> Between {
+        let latency = self.latencies();
+        let served = self.model.served(burst.function, site.site);
+        let touches = served.l1.plus(served.l2).plus(served.l3).plus(served.dram).likely;
+        let accesses = (site.loads + site.stores) as f64;
+        let per_touch = if touches > 0.0 { accesses / touches } else { 0.0 };
+        let near = served.l2.times(latency[0]).plus(served.l3.times(latency[1]));
+        near.plus(served.dram.times(latency[2])).times(per_touch)
     }
 
     /// Nanoseconds of the second level, the third and memory.

@@ -13,6 +13,8 @@
 
 mod bandwidth;
 mod bound;
+mod branches;
+mod core_time;
 mod footprint;
 mod function;
 mod latency;
@@ -37,6 +39,7 @@ use cachesim::{Hierarchy, Tlb};
 use facts::{Evidence, Metric};
 
 use self::bandwidth::Quantity;
+use self::core_time::Paces;
 use self::latency::TimedLoads;
 use self::levels::Sizes;
 use self::model::{Between, Model};
@@ -87,6 +90,8 @@ pub struct Memory<'a> {
     /// Loads of each site over the whole run.
     loads: BTreeMap<SiteIndex, f64>,
     timed: TimedLoads,
+    /// What instructions outside of loops with a floor take.
+    paces: Paces,
     /// Why there is nothing to say, if so.
     missing: Option<String>,
     /// What the reader must know.
@@ -227,6 +232,7 @@ impl<'a> Memory<'a> {
             all: Amounts::default(),
             loads,
             timed,
+            paces: Paces::read(profile, code),
             missing,
             notes,
         };

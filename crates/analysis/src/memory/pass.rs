@@ -14,7 +14,8 @@ use base::{BlockId, RemoteAddr};
 use cachesim::{Hierarchy, Kind, LevelTally, LoopAccess, PageSize, SiteId, SiteTally, Tlb};
 use facts::{Burst, Recording};
 
-use super::bound::floors;
+use super::branches::Branches;
+use super::core_time::{Seconds, loops};
 use super::footprint::Footprint;
 use super::simulated::Simulated;
 use super::times::{BINS, Times};
@@ -184,7 +185,8 @@ struct Walker<'a> {
     profile: &'a Profile<'a>,
     code: &'a TracedCode,
     simulated: Simulated<'a>,
-    floors: HashMap<BlockId, (f64, f64, f64)>,
+    floors: HashMap<BlockId, Seconds>,
+    branches: Branches,
     depths: Depths,
     times: Times,
     /// Of each site, in this burst: first touches of followed lines by time.
@@ -205,6 +207,7 @@ impl Observer for Walker<'_> {
         self.times.restart();
         self.depths = Depths::default();
         self.work = None;
+        self.branches.take(self.code);
     }
 
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
@@ -217,6 +220,7 @@ impl Observer for Walker<'_> {
         let instructions = whole * length + execution.executed() as f64;
         work.instructions += instructions;
         work.records += 1.0;
+        self.branches.pass(execution);
         if let Some((likely, low, high)) = self.floors.get(&execution.block()) {
             let (times, floor) = (instructions / length.max(1.0), &mut work.floor);
             *floor = (floor.0 + likely * times, floor.1 + low * times, floor.2 + high * times);
@@ -242,6 +246,7 @@ impl Observer for Walker<'_> {
         let Some(mut work) = self.work.take() else { return };
         let Some(number) = self.numbers.get(&burst.id) else { return };
         work.burst = *number;
+        work.mispredicted = self.branches.take(self.code);
         let divides = self.simulated.divides();
         let (outcomes, firsts, last) = (&mut self.outcomes, &mut self.firsts, &mut self.last);
         self.simulated.take(|site, part, tally, pages| {
@@ -267,7 +272,8 @@ impl<'a> Walker<'a> {
             profile,
             code,
             simulated,
-            floors: floors(profile.recording),
+            floors: loops(profile.recording),
+            branches: Branches::default(),
             depths: Depths::default(),
             times: Times::default(),
             firsts: vec![[0; BINS]; code.sites.len()],
@@ -293,8 +299,7 @@ impl<'a> Walker<'a> {
 
     /// The burst at its first block with an access: that is where it began.
     fn first(&mut self, block: &TracedBlock) -> Option<BurstWork> {
-        let site = self.code.sites[block.accesses.first()?.site.index()];
-        let function = self.profile.stacks.compiled_at(site.module, site.offset);
+        let function = began_in(self.profile, self.code, block)?;
         self.passed.footprints.entry(function).or_default().begin();
         Some(BurstWork {
             burst: 0,
@@ -304,6 +309,7 @@ impl<'a> Walker<'a> {
             flops: 0.0,
             floor: (0.0, 0.0, 0.0),
             floor_instructions: 0.0,
+            mispredicted: 0.0,
             chased: 0.0,
             sites: Vec::new(),
         })
@@ -354,6 +360,16 @@ impl<'a> Walker<'a> {
             self.simulated.run(&self.body, execution.iterations() - 1, partial);
         }
     }
+}
+
+/// The function of a block with an access: of the first one of a burst.
+pub(super) fn began_in(
+    profile: &Profile<'_>,
+    code: &TracedCode,
+    block: &TracedBlock,
+) -> Option<FunctionId> {
+    let site = code.sites[block.accesses.first()?.site.index()];
+    Some(profile.stacks.compiled_at(site.module, site.offset))
 }
 
 /// Where an access was last, and how far that was from the one before.

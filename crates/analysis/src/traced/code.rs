@@ -73,6 +73,8 @@ pub(crate) struct TracedBlock {
     pub(crate) ways: Vec<usize>,
     /// Its loop can be summarised: a record may stand for many iterations.
     pub(crate) loops: bool,
+    /// Its last instruction is `ret`.
+    pub(crate) returns: bool,
     pub(crate) accesses: Vec<TracedAccess>,
     pub(crate) arithmetic: Vec<TracedArithmetic>,
     pub(crate) chains: Chains,
@@ -231,6 +233,7 @@ impl TracedCode {
             values: layout.words.saturating_sub(1),
             ways: layout.ways,
             loops: back.is_some(),
+            returns: decoded.end == x86::End::Return,
             accesses,
             arithmetic,
             chains: Chains::of(&decoded),

@@ -50,6 +50,11 @@ impl Execution<'_> {
         self.record.block
     }
 
+    /// By which way it was left; 0 is its end.
+    pub(crate) fn way(&self) -> u32 {
+        self.record.way
+    }
+
     /// How often the block was entered.
     pub(crate) fn iterations(&self) -> u64 {
         self.record.iterations

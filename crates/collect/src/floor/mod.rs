@@ -99,7 +99,8 @@ impl HotCode {
         let measured = |floor: &&CoreFloor| matches!(floor.outcome, FloorOutcome::Measured(_));
         let loops: HashSet<BlockId> =
             floors.iter().filter(measured).map(|floor| floor.block).collect();
-        let by_id: HashMap<BlockId, &Block> = blocks.iter().map(|block| (block.id, block)).collect();
+        let by_id: HashMap<BlockId, &Block> =
+            blocks.iter().map(|block| (block.id, block)).collect();
         for path in paths::draw(&self.pieces, &by_id, &loops, PATHS_IN_PIECE, &mut self.random) {
             if spent() > Nanos(2 * TIME.0) {
                 break;

@@ -7,7 +7,8 @@
 //! instructions. A path goes on until it comes back to its first block with [`ENOUGH`] instructions behind it, or has
 //! [`MOST`]: so loops of several blocks are whole more often than not.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
 
 use base::{BlockId, BurstId};
 use facts::{Block, BurstFlavour, Record, Records, decode_records};
@@ -47,8 +48,8 @@ impl Path {
         let mut reader = Reader::new();
         let mut codes = HashMap::new();
         for step in &self.steps {
-            if !codes.contains_key(&step.block) {
-                codes.insert(step.block, Code::read(blocks.get(&step.block)?, &mut reader)?);
+            if let Entry::Vacant(place) = codes.entry(step.block) {
+                place.insert(Code::read(blocks.get(&step.block)?, &mut reader)?);
             }
         }
         Some(codes)
@@ -69,17 +70,25 @@ pub(super) fn draw(
     random: &mut Random,
 ) -> Vec<Path> {
     let traced = blocks.values().filter(|block| block.flavour == BurstFlavour::Trace);
-    let ways = traced.filter(|block| !loops.contains(&block.id)).filter_map(|block| {
-        Some((block.id, block.record.parse::<RecordLayout>().ok()?.ways))
-    });
+    let ways = traced
+        .filter(|block| !loops.contains(&block.id))
+        .filter_map(|block| Some((block.id, block.record.parse::<RecordLayout>().ok()?.ways)));
     let ways: HashMap<BlockId, Vec<usize>> = ways.collect();
     let mut paths = Vec::new();
     for piece in pieces {
         let mut all = 0;
         let _ = decode_records(&piece.bytes, |record| all += length(&ways, record));
-        let mut begins: Vec<u64> = (0..number).filter_map(|_| random.number().checked_rem(all)).collect();
+        let mut begins: Vec<u64> =
+            (0..number).filter_map(|_| random.number().checked_rem(all)).collect();
         begins.sort_unstable_by_key(|begin| std::cmp::Reverse(*begin));
-        let mut walk = Walk { ways: &ways, burst: piece.burst, begins, passed: 0, open: None, paths: &mut paths };
+        let mut walk = Walk {
+            ways: &ways,
+            burst: piece.burst,
+            begins,
+            passed: 0,
+            open: None,
+            paths: &mut paths,
+        };
         let _ = decode_records(&piece.bytes, |record| walk.pass(record));
         walk.close();
     }
@@ -88,7 +97,8 @@ pub(super) fn draw(
 
 /// Instructions of a record outside of loops with a floor.
 fn length(ways: &HashMap<BlockId, Vec<usize>>, record: &Record<'_>) -> u64 {
-    steps(ways, record).map_or(0, |(whole, times, last)| (whole as u64).saturating_mul(times) + last as u64)
+    steps(ways, record)
+        .map_or(0, |(whole, times, last)| (whole as u64).saturating_mul(times) + last as u64)
 }
 
 /// Instructions of a whole iteration, how many of those there are, and the instructions of the last one.
@@ -173,7 +183,11 @@ mod tests {
 
     #[test]
     fn a_path_ends_where_it_began_or_at_a_measured_loop() {
-        let blocks = [block(0, "words 1; ways 300 5"), block(1, "words 1; ways 200"), block(2, "words 1; ways 3")];
+        let blocks = [
+            block(0, "words 1; ways 300 5"),
+            block(1, "words 1; ways 200"),
+            block(2, "words 1; ways 3"),
+        ];
         let lap = [(0, 0, 1), (1, 0, 1)].repeat(50);
         let paths = drawn(&blocks, &[], &lap);
         assert!(

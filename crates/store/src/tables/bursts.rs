@@ -8,8 +8,8 @@
 
 use base::{BlockId, BurstId, FileOffset, ModuleId, Nanos, Picos, Pid, RemoteAddr, Tid};
 use facts::{
-    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, CoreFloor, FloorOutcome,
-    FloorTime, Records,
+    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, CoreFloor,
+    FloorOutcome, FloorTime, Records,
 };
 
 use super::{PID, TID, TIME, text, word};

@@ -263,7 +263,7 @@ fn bursts(shape: Shape) -> Vec<Fact> {
         (2, FloorOutcome::Refused("goes past the caches on purpose".to_owned())),
     ] {
         let block = BlockId(block);
-        facts.push(Fact::CoreFloor(CoreFloor { block, iterations: 64, outcome }));
+        facts.push(Fact::CoreFloor(CoreFloor { block, path: None, iterations: 64, outcome }));
     }
     facts
 }

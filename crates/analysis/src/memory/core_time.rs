@@ -1,0 +1,208 @@
+//! What the instructions of a burst take when all their data are in the first level.
+//!
+//! What for: the core part of a burst's time, with bounds. What not: the program's share of it, and what that means
+//! (`bound`, `function`).
+//!
+//! Instructions in loops with a *core floor* take that. Others take what paths through such code took, drawn in bursts that
+//! began in the same function (`collect::floor`): on average likely, the quickest and the slowest of them the bounds. Where
+//! too few were timed they take [`USUAL`], with [`QUICKEST`] and [`SLOWEST`] as bounds. To the upper bound comes each branch
+//! that may have been mispredicted (`branches`). No more than the burst leaves.
+//!
+//! Lower bound of a program with one thread: its time less all waits that its accesses can be, one after the other, each
+//! from the level that serves it. With more threads lines may come from another core, which the cache model does not
+//! know.
+//!
+//! Assumptions: waits for code fetch are small. Latency under load is at most [`LOADED`] times that of one load alone.
+
+use std::collections::HashMap;
+
+use base::{BlockId, BurstId};
+use facts::{Burst, CoreFloor, FloorOutcome, FloorTime, Recording};
+
+use super::Memory;
+use super::bandwidth::Quantity;
+use super::model::Between;
+use super::work::BurstWork;
+use crate::profile::Profile;
+use crate::stack::FunctionId;
+use crate::traced::{Execution, Observer, TracedBlock, TracedCode, replay_these};
+
+/// Seconds that an instruction takes in code that was not timed: two per cycle at 3 GHz.
+const USUAL: f64 = 0.17e-9;
+/// No processor of these years is quicker: eight per cycle at 5 GHz.
+const QUICKEST: f64 = 0.025e-9;
+/// Seconds that an instruction takes at most, as a mean over a function whose data are in the first level: 10 cycles at
+/// 3.3 GHz. Chains of additions take 4, a mispredicted branch some 20 for several instructions, a division of 64 bits up
+/// to 18 since Ice Lake, more before (Fog, Instruction tables).
+const SLOWEST: f64 = 3e-9;
+/// Seconds that a mispredicted branch costs at most: 25 cycles at 3 GHz (Fog, The microarchitecture of Intel, AMD and VIA
+/// CPUs: 15 to 20 on Intel since Haswell, 18 on Zen).
+const MISPREDICTED: f64 = 8e-9;
+/// Fewer paths say nothing about others.
+const FEWEST_PATHS: usize = 3;
+/// Of the paths of a function this part must have been timed: those refused may be other code.
+const TIMED_PART: f64 = 0.5;
+/// How much longer a load takes at most when many are under way.
+const LOADED: f64 = 2.0;
+/// Nanoseconds of a page walk at most, four loads of which two come from memory.
+const WALK: f64 = 250.0;
+/// Up to so many threads at a time it is one.
+const ONE_THREAD: f64 = 1.05;
+
+/// Seconds: likely, low, high.
+pub(super) type Seconds = (f64, f64, f64);
+
+fn seconds(time: &FloorTime) -> Seconds {
+    let seconds = |picos: base::Picos| picos.0 as f64 * 1e-12;
+    (seconds(time.median), seconds(time.low), seconds(time.high))
+}
+
+/// Floors of loops by block, per iteration.
+pub(super) fn loops(recording: &Recording) -> HashMap<BlockId, Seconds> {
+    let loops = recording.core_floors.iter().filter(|floor| floor.path.is_none());
+    let measured = loops.filter_map(|floor| match &floor.outcome {
+        FloorOutcome::Measured(time) => Some((floor.block, seconds(time))),
+        FloorOutcome::Refused(_) => None,
+    });
+    measured.collect()
+}
+
+/// What instructions outside of loops with a floor take each, by the function in which bursts began.
+#[derive(Debug, Default)]
+pub(super) struct Paces {
+    by_function: HashMap<FunctionId, Seconds>,
+}
+
+impl Paces {
+    pub(super) fn read(profile: &Profile<'_>, code: &TracedCode) -> Paces {
+        let recording = profile.recording;
+        let began = Began::read(profile, code);
+        let mut paths: HashMap<FunctionId, Vec<Option<Seconds>>> = HashMap::new();
+        for floor in &recording.core_floors {
+            let Some((function, pace)) = began.pace(floor) else { continue };
+            paths.entry(function).or_default().push(pace);
+        }
+        let mean = |(function, paths): (FunctionId, Vec<Option<Seconds>>)| {
+            let timed: Vec<Seconds> = paths.iter().copied().flatten().collect();
+            let enough = timed.len() >= FEWEST_PATHS
+                && timed.len() as f64 >= TIMED_PART * paths.len() as f64;
+            let sum: f64 = timed.iter().map(|pace| pace.0).sum();
+            let low = timed.iter().map(|pace| pace.1).reduce(f64::min)?;
+            let high = timed.iter().map(|pace| pace.2).reduce(f64::max)?;
+            enough.then(|| (function, (sum / timed.len() as f64, low, high)))
+        };
+        Paces { by_function: paths.into_iter().filter_map(mean).collect() }
+    }
+
+    fn of(&self, burst: &BurstWork) -> Option<Seconds> {
+        self.by_function.get(&burst.function).copied()
+    }
+}
+
+/// In which function the bursts of paths began.
+struct Began<'a> {
+    profile: &'a Profile<'a>,
+    code: &'a TracedCode,
+    function: Option<FunctionId>,
+    by_burst: HashMap<BurstId, FunctionId>,
+}
+
+impl<'a> Began<'a> {
+    fn read(profile: &'a Profile<'a>, code: &'a TracedCode) -> Began<'a> {
+        let recording = profile.recording;
+        let paths = recording.core_floors.iter().filter_map(|floor| floor.path);
+        let bursts: std::collections::HashSet<BurstId> = paths.map(|path| path.burst).collect();
+        let bursts = recording.bursts.iter().filter(|burst| bursts.contains(&burst.id));
+        let mut began = Began { profile, code, function: None, by_burst: HashMap::new() };
+        replay_these(recording, code, &mut began, bursts);
+        began
+    }
+
+    /// What an instruction of the path took, and in which function its burst began.
+    fn pace(&self, floor: &CoreFloor) -> Option<(FunctionId, Option<Seconds>)> {
+        let path = floor.path.filter(|path| path.instructions > 0)?;
+        let each = |time: f64| time / path.instructions as f64;
+        let pace = match &floor.outcome {
+            FloorOutcome::Measured(time) => {
+                let (likely, low, high) = seconds(time);
+                Some((each(likely), each(low), each(high)))
+            }
+            FloorOutcome::Refused(_) => None,
+        };
+        Some((*self.by_burst.get(&path.burst)?, pace))
+    }
+}
+
+impl Observer for Began<'_> {
+    fn begin(&mut self, _: &Burst) {
+        self.function = None;
+    }
+
+    fn execute(&mut self, block: &TracedBlock, _: &Execution<'_>) {
+        if self.function.is_none() {
+            self.function = super::pass::began_in(self.profile, self.code, block);
+        }
+    }
+
+    fn end(&mut self, burst: &Burst) {
+        self.by_burst.extend(self.function.map(|function| (burst.id, function)));
+    }
+}
+
+impl Memory<'_> {
+    /// Core time and native time of each burst, seconds.
+    pub(super) fn core_times(&self) -> (Quantity, Vec<f64>) {
+        let bursts = self.passed.bursts.len();
+        let mut core = Quantity::none(bursts);
+        let mut native = vec![0.0; bursts];
+        let (own, covered, all) = self.floored();
+        let usual = if covered > 0.5 * all { own / covered } else { USUAL };
+        for (number, burst) in self.passed.bursts.iter().enumerate() {
+            let seconds = self.strata.seconds_of(number);
+            let other = (burst.instructions - burst.floor_instructions).max(0.0);
+            let (likely, low, high) = self.paces.of(burst).unwrap_or((usual, QUICKEST, SLOWEST));
+            let with = |floor: f64, each: f64| (floor + other * each).min(seconds);
+            let least = (seconds - self.waits_at_most(burst)).max(0.0);
+            let low = with(burst.floor.1, low).max(least);
+            let high = with(burst.floor.2 + burst.mispredicted * MISPREDICTED, high).max(low);
+            let likely = with(burst.floor.0, likely).clamp(low, high);
+            self.add(&mut core, number, Between { likely, low, high });
+            native[number] = seconds;
+        }
+        (core, native)
+    }
+
+    /// Seconds that the accesses of a burst wait at most.
+    fn waits_at_most(&self, burst: &BurstWork) -> f64 {
+        if self.running() > ONE_THREAD {
+            return f64::INFINITY;
+        }
+        let nanos: f64 = burst
+            .sites
+            .iter()
+            .map(|site| {
+                let walks = self.model.walks(site.site).high * (site.loads + site.stores) as f64;
+                self.weight(burst, site).high * LOADED + walks * WALK
+            })
+            .sum();
+        nanos * 1e-9
+    }
+
+    /// Seconds and instructions in loops with a floor, and all instructions.
+    fn floored(&self) -> (f64, f64, f64) {
+        let bursts = self.passed.bursts.iter();
+        bursts.fold((0.0, 0.0, 0.0), |(own, covered, all), burst| {
+            (own + burst.floor.0, covered + burst.floor_instructions, all + burst.instructions)
+        })
+    }
+
+    /// Of the instructions of these bursts, those that were timed, or that paths of their function speak for, percent.
+    pub(super) fn timed_percent<'b>(&self, bursts: impl Iterator<Item = &'b BurstWork>) -> f64 {
+        let (timed, all) = bursts.fold((0.0, 0.0), |(timed, all), burst| {
+            let known =
+                self.paces.of(burst).map_or(burst.floor_instructions, |_| burst.instructions);
+            (timed + known, all + burst.instructions)
+        });
+        if all > 0.0 { timed / all * 100.0 } else { 0.0 }
+    }
+}
