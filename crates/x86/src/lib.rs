@@ -68,6 +68,7 @@ mod policy;
 mod refusal;
 mod register;
 mod roots;
+mod slowest;
 pub mod translate;
 mod walk;
 

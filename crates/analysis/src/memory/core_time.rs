@@ -5,14 +5,16 @@
 //!
 //! Instructions in loops with a *core floor* take that. Others take what paths through such code took, drawn in bursts that
 //! began in the same function (`collect::floor`): on average likely, the quickest and the slowest of them the bounds. Where
-//! too few were timed they take [`USUAL`], with [`QUICKEST`] and [`SLOWEST`] as bounds. To the upper bound comes each branch
+//! too few were timed they take [`USUAL`], with [`QUICKEST`] and their latencies one after the other as bounds. To the upper
+//! bound comes each branch
 //! that may have been mispredicted (`branches`). No more than the burst leaves.
 //!
 //! Lower bound of a program with one thread: its time less all waits that its accesses can be, one after the other, each
 //! from the level that serves it. With more threads lines may come from another core, which the cache model does not
 //! know.
 //!
-//! Assumptions: waits for code fetch are small. Latency under load is at most [`LOADED`] times that of one load alone.
+//! Assumptions: waits for code fetch are small. Cores run no slower than the time-stamp counter, whose rate is that of the
+//! base clock (SDM vol. 3, 18.17). Latency under load is at most [`LOADED`] times that of one load alone.
 
 use std::collections::HashMap;
 
@@ -31,10 +33,8 @@ use crate::traced::{Execution, Observer, TracedBlock, TracedCode, replay_these};
 const USUAL: f64 = 0.17e-9;
 /// No processor of these years is quicker: eight per cycle at 5 GHz.
 const QUICKEST: f64 = 0.025e-9;
-/// Seconds that an instruction takes at most, as a mean over a function whose data are in the first level: 10 cycles at
-/// 3.3 GHz. Chains of additions take 4, a mispredicted branch some 20 for several instructions, a division of 64 bits up
-/// to 18 since Ice Lake, more before (Fog, Instruction tables).
-const SLOWEST: f64 = 3e-9;
+/// Cycles per second where the machine does not tell.
+const SLOW_CLOCK: f64 = 2e9;
 /// Seconds that a mispredicted branch costs at most: 25 cycles at 3 GHz (Fog, The microarchitecture of Intel, AMD and VIA
 /// CPUs: 15 to 20 on Intel since Haswell, 18 on Zen).
 const MISPREDICTED: f64 = 8e-9;
@@ -157,15 +157,20 @@ impl Memory<'_> {
         let mut native = vec![0.0; bursts];
         let (own, covered, all) = self.floored();
         let usual = if covered > 0.5 * all { own / covered } else { USUAL };
+        let clock = self.profile.recording.run.host.tsc_hz.filter(|hz| *hz > 0.0);
+        let cycle = clock.map_or(1.0 / SLOW_CLOCK, f64::recip);
         for (number, burst) in self.passed.bursts.iter().enumerate() {
             let seconds = self.strata.seconds_of(number);
             let other = (burst.instructions - burst.floor_instructions).max(0.0);
-            let (likely, low, high) = self.paces.of(burst).unwrap_or((usual, QUICKEST, SLOWEST));
-            let with = |floor: f64, each: f64| (floor + other * each).min(seconds);
+            let slowest = burst.slowest_cycles * cycle;
+            let pace = self.paces.of(burst).unwrap_or((usual, QUICKEST, f64::INFINITY));
+            let most = if other > 0.0 { (other * pace.2).min(slowest) } else { 0.0 };
+            let other = (other * pace.0, other * pace.1, most);
             let least = (seconds - self.waits_at_most(burst)).max(0.0);
-            let low = with(burst.floor.1, low).max(least);
-            let high = with(burst.floor.2 + burst.mispredicted * MISPREDICTED, high).max(low);
-            let likely = with(burst.floor.0, likely).clamp(low, high);
+            let mispredicted = burst.mispredicted * MISPREDICTED;
+            let low = (burst.floor.1 + other.1).max(least).min(seconds);
+            let high = (burst.floor.2 + other.2 + mispredicted).min(seconds).max(low);
+            let likely = (burst.floor.0 + other.0).clamp(low, high);
             self.add(&mut core, number, Between { likely, low, high });
             native[number] = seconds;
         }

@@ -225,6 +225,8 @@ impl Observer for Walker<'_> {
             let (times, floor) = (instructions / length.max(1.0), &mut work.floor);
             *floor = (floor.0 + likely * times, floor.1 + low * times, floor.2 + high * times);
             work.floor_instructions += instructions;
+        } else {
+            work.slowest_cycles += execution.slowest(block);
         }
         for (access, depth) in block.accesses.iter().zip(&block.chains.accesses) {
             let kind = self.code.sites[access.site.index()].access.kind;
@@ -309,6 +311,7 @@ impl<'a> Walker<'a> {
             flops: 0.0,
             floor: (0.0, 0.0, 0.0),
             floor_instructions: 0.0,
+            slowest_cycles: 0.0,
             mispredicted: 0.0,
             chased: 0.0,
             sites: Vec::new(),

@@ -56,6 +56,8 @@ pub(crate) struct BurstWork {
     pub(crate) floor: (f64, f64, f64),
     /// Instructions in them.
     pub(crate) floor_instructions: f64,
+    /// Cycles of all others at most, one after the other.
+    pub(crate) slowest_cycles: f64,
     /// Branches that were mispredicted, at most.
     pub(crate) mispredicted: f64,
     /// Loads whose address stands at the end of a chain of loads.

@@ -71,6 +71,9 @@ pub(crate) struct TracedBlock {
     pub(crate) values: usize,
     /// Instructions executed, by way out.
     pub(crate) ways: Vec<usize>,
+    /// Cycles that these take at most, one after the other (`x86::Instruction::slowest_cycles`), by way out; infinite where
+    /// one repeats.
+    pub(crate) slowest: Vec<f64>,
     /// Its loop can be summarised: a record may stand for many iterations.
     pub(crate) loops: bool,
     /// Its last instruction is `ret`.
@@ -231,6 +234,7 @@ impl TracedCode {
         Some(TracedBlock {
             pid: block.pid,
             values: layout.words.saturating_sub(1),
+            slowest: slowest(&decoded, &layout.ways),
             ways: layout.ways,
             loops: back.is_some(),
             returns: decoded.end == x86::End::Return,
@@ -258,6 +262,12 @@ impl TracedCode {
         }
         found
     }
+}
+
+fn slowest(block: &x86::Block, ways: &[usize]) -> Vec<f64> {
+    let cycles = |one: &x86::Instruction| one.slowest_cycles().map_or(f64::INFINITY, f64::from);
+    let until = |way: &usize| block.instructions.iter().take(*way).map(cycles).sum();
+    ways.iter().map(until).collect()
 }
 
 /// Instructions that came up before: blocks overlap.

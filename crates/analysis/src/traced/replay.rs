@@ -60,6 +60,15 @@ impl Execution<'_> {
         self.record.iterations
     }
 
+    /// Cycles that all iterations take at most, with their data in the first level.
+    pub(crate) fn slowest(&self, block: &TracedBlock) -> f64 {
+        let of = |way: usize| block.slowest.get(way).copied().unwrap_or(f64::INFINITY);
+        let whole = self.record.iterations.saturating_sub(1);
+        // Infinity times nothing is no number.
+        let before = if whole > 0 { whole as f64 * of(0) } else { 0.0 };
+        before + of(self.record.way as usize)
+    }
+
     /// How many of the block's instructions ran in the last iteration; in those before, all did.
     pub(crate) fn executed(&self) -> usize {
         self.executed

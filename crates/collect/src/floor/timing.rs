@@ -102,8 +102,9 @@ impl Stretch<'_> {
         floor.load(&code.bytes, state).map_err(Why::Run)?;
         // Maps the pages and warms everything up; the second time tells how long a pass takes.
         floor.time(0, 1, 1).map_err(Why::Run)?;
-        if floor.pages() > MOST_PAGES {
-            return Err(Why::Pages(floor.pages()));
+        let pages = floor.pages();
+        if pages > MOST_PAGES {
+            return Err(Why::Pages(pages));
         }
         let pass = floor.time(0, 1, PER_TURN).map_err(Why::Run)?;
         let pass = pass.into_iter().min().unwrap_or(1).max(1) as f64 * self.tick;
@@ -119,6 +120,10 @@ impl Stretch<'_> {
             let added = long.iter().zip(&short).map(|(long, short)| long.saturating_sub(*short));
             let each = self.tick * 1e12 / (passes as f64 * copies as f64);
             times.extend(added.map(|ticks| Picos((ticks as f64 * each).round() as u64)));
+        }
+        // Addresses that change from pass to pass: what was timed are the faults.
+        if floor.pages() > pages {
+            return Err(Why::Pages(floor.pages()));
         }
         Ok(summary(times))
     }

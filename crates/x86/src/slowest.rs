@@ -1,0 +1,147 @@
+//! How many cycles an instruction takes at most.
+//!
+//! What for: a bound on how long code takes when each instruction waits for the one before, for code that could not be timed
+//! without its data. What not: how long it takes: most instructions wait for few others, so that is a fraction.
+//!
+//! Figures are the largest latency, over all operands, of Intel's cores from Haswell and AMD's from Zen on (Fog, Instruction
+//! tables, 2022; uops.info), rounded up; an instruction that no row names takes [`OTHERS`].
+//! Assumptions: data is in the first-level cache and a load that follows a store gets its value from the store buffer;
+//! branches are predicted; denormal numbers are rare.
+
+use crate::instruction::Instruction;
+use crate::operand::Kind;
+
+/// A load from the first level, into a vector register.
+const LOAD: u32 = 8;
+/// An atomic operation, with all stores before it done.
+const LOCKED: u32 = 40;
+const OTHERS: u32 = 30;
+/// Vector instructions: additions, multiplications, shuffles, conversions within vectors.
+const VECTOR: u32 = 7;
+
+/// Whole mnemonics of instructions on general-purpose registers.
+const GENERAL: &[(u32, &[&str])] = &[
+    (
+        1,
+        &[
+            "mov", "movzx", "movsx", "movsxd", "add", "sub", "and", "or", "xor", "cmp", "test",
+            "inc", "dec", "neg", "not", "nop", "endbr64", "push", "pop", "jmp", "andn", "cbw",
+            "cwde", "cdqe", "cwd", "cdq", "cqo", "blsr", "blsi", "blsmsk",
+        ],
+    ),
+    (
+        3,
+        &[
+            "lea", "shl", "shr", "sar", "sal", "rol", "ror", "shlx", "shrx", "sarx", "rorx", "adc",
+            "sbb", "bt", "bts", "btr", "btc", "xchg", "bswap", "bzhi", "bextr", "leave", "call",
+            "ret",
+        ],
+    ),
+    (
+        5,
+        &[
+            "imul", "mul", "mulx", "popcnt", "lzcnt", "tzcnt", "bsf", "bsr", "shld", "shrd",
+            "pdep", "pext",
+        ],
+    ),
+];
+/// Beginnings of mnemonics, without `v` in front; the first that fits counts.
+const BEGINNINGS: &[(&str, u32)] = &[
+    ("set", 2),
+    ("cmov", 2),
+    ("prefetch", 1),
+    ("div", 45),
+    ("sqrt", 45),
+    ("pmulld", 12),
+    ("pmullq", 18),
+    ("dpp", 16),
+    ("cvt", 12),
+    ("round", 10),
+    ("rndscale", 10),
+    ("phadd", VECTOR),
+    ("hadd", 8),
+    ("pcmpestr", OTHERS),
+    ("pcmpistr", OTHERS),
+    ("gather", 60),
+    ("pgather", 60),
+    ("scatter", 60),
+    ("pscatter", 60),
+    ("compress", 16),
+    ("expand", 16),
+    ("pcompress", 16),
+    ("pexpand", 16),
+    ("conflict", 60),
+    ("pconflict", 60),
+];
+
+impl Instruction {
+    /// Cycles from its operands to its result, at most, with its data in the first-level cache; `None` for one that repeats
+    /// as often as a register says.
+    #[must_use]
+    pub fn slowest_cycles(&self) -> Option<u32> {
+        if self.raw.has_rep_prefix() && self.raw.is_string_instruction() {
+            return None;
+        }
+        let reads = |kind| matches!(kind, Kind::Read | Kind::ReadWrite | Kind::StreamingRead);
+        let load = if self.accesses().iter().any(|access| reads(access.kind)) { LOAD } else { 0 };
+        let locked = self.accesses().iter().any(|access| access.locked);
+        Some(
+            own(&self.mnemonic(), self.is_wide_division()) + load + if locked { LOCKED } else { 0 },
+        )
+    }
+
+    /// Division of 128 by 64 bits, which took up to 95 cycles before Ice Lake.
+    fn is_wide_division(&self) -> bool {
+        use iced_x86::Mnemonic::{Div, Idiv};
+        let wide = || self.raw.op0_register().is_gpr64() || self.raw.memory_size().size() == 8;
+        matches!(self.raw.mnemonic(), Div | Idiv) && wide()
+    }
+}
+
+fn own(mnemonic: &str, wide_division: bool) -> u32 {
+    if wide_division {
+        return 100;
+    }
+    if let Some((cycles, _)) = GENERAL.iter().find(|(_, names)| names.contains(&mnemonic)) {
+        return *cycles;
+    }
+    if mnemonic.starts_with('j') {
+        return 2;
+    }
+    let plain = mnemonic.strip_prefix('v').unwrap_or(mnemonic);
+    if let Some((_, cycles)) = BEGINNINGS.iter().find(|(start, _)| plain.starts_with(start)) {
+        return *cycles;
+    }
+    let of_vectors = mnemonic.starts_with('v')
+        || mnemonic.starts_with('p')
+        || mnemonic.starts_with("mov")
+        || ["ss", "sd", "ps", "pd"].iter().any(|end| mnemonic.ends_with(end));
+    if of_vectors { VECTOR } else { OTHERS }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::RemoteAddr;
+
+    use crate::{CodeBytes, Limits, Reader, read_block};
+
+    fn cycles(bytes: &[u8]) -> Vec<Option<u32>> {
+        let start = RemoteAddr(0x1000);
+        let code = CodeBytes { start, bytes };
+        let block = read_block(&mut Reader::new(), &code, start, &Limits::SUPER);
+        block.instructions.iter().map(|one| one.slowest_cycles()).collect()
+    }
+
+    #[test]
+    fn each_kind_has_its_bound() {
+        // mov rax, [rdi]; add rax, rbx; imul rax, rbx; div rcx; div ecx
+        let integers =
+            [0x48, 0x8b, 7, 0x48, 1, 0xd8, 0x48, 0xf, 0xaf, 0xc3, 0x48, 0xf7, 0xf1, 0xf7, 0xf1];
+        assert_eq!(cycles(&integers), [9, 1, 5, 100, 45].map(Some));
+        // addsd xmm0, [rdi]; vdivpd ymm0, ymm1, ymm2; lock inc dword [rdi]; cpuid is no part of a block
+        let others = [0xf2, 0xf, 0x58, 7, 0xc5, 0xf5, 0x5e, 0xc2, 0xf0, 0xff, 7];
+        assert_eq!(cycles(&others), [15, 45, 49].map(Some));
+        // rep movsb
+        assert_eq!(cycles(&[0xf3, 0xa4]), [None]);
+    }
+}
