@@ -110,9 +110,13 @@ impl Memory<'_> {
             high: share.high.map(|high| 100.0 - (100.0 - high) * seen),
             ..share
         };
-        if core.high.zip(core.low).is_none_or(|(high, low)| high - low > WIDE) {
+        let wide = |(high, low): &(f64, f64)| high - low > WIDE;
+        if let Some((high, low)) = core.high.zip(core.low).filter(wide) {
             return Err(format!(
-                "only {percent:.0} % of the instructions could be timed without their memory"
+                "memory's share lies between {:.0} and {:.0} %, by {bursts} bursts; {percent:.0} % of their instructions \
+                 could be timed without their memory",
+                100.0 - high,
+                100.0 - low
             ));
         }
         let rest = |value: Option<f64>| value.map(|value| (100.0 - value).max(0.0));

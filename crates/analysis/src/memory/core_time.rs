@@ -4,12 +4,12 @@
 //! (`bound`, `function`).
 //!
 //! Instructions in loops with a *core floor* take that. Others take what paths through such code took, drawn in bursts that
-//! began in the same function (`collect::floor`): on average likely, the quickest and the slowest of them the bounds. Where
+//! began in the same function (`collect::floor`): on average likely, the quickest and the slowest of them the bounds ([`together`]). Where
 //! too few were timed they take [`USUAL`], with [`QUICKEST`] and their latencies one after the other as bounds. To the upper
 //! bound comes each branch
 //! that may have been mispredicted (`branches`). No more than the burst leaves.
 //!
-//! Lower bound of a program with one thread: its time less all waits that its accesses can be, one after the other, each
+//! Lower bound of a program with one thread: its time outside of the kernel less all waits that its accesses can be, one after the other, each
 //! from the level that serves it. With more threads lines may come from another core, which the cache model does not
 //! know.
 //!
@@ -23,8 +23,10 @@ use facts::{Burst, CoreFloor, FloorOutcome, FloorTime, Recording};
 
 use super::Memory;
 use super::bandwidth::Quantity;
+use super::function::Time;
 use super::model::Between;
 use super::work::BurstWork;
+use crate::interval::median;
 use crate::profile::Profile;
 use crate::stack::FunctionId;
 use crate::traced::{Execution, Observer, TracedBlock, TracedCode, replay_these};
@@ -86,10 +88,7 @@ impl Paces {
             let timed: Vec<Seconds> = paths.iter().copied().flatten().collect();
             let enough = timed.len() >= FEWEST_PATHS
                 && timed.len() as f64 >= TIMED_PART * paths.len() as f64;
-            let sum: f64 = timed.iter().map(|pace| pace.0).sum();
-            let low = timed.iter().map(|pace| pace.1).reduce(f64::min)?;
-            let high = timed.iter().map(|pace| pace.2).reduce(f64::max)?;
-            enough.then(|| (function, (sum / timed.len() as f64, low, high)))
+            enough.then(|| (function, together(&timed)))
         };
         Paces { by_function: paths.into_iter().filter_map(mean).collect() }
     }
@@ -97,6 +96,21 @@ impl Paces {
     fn of(&self, burst: &BurstWork) -> Option<Seconds> {
         self.by_function.get(&burst.function).copied()
     }
+}
+
+/// The mean of paths. Bounds: the quickest and the slowest path, by as much again as repetitions of one path differ, on
+/// the median (that of a single path tells more about the machine's other work).
+fn together(timed: &[Seconds]) -> Seconds {
+    let of = |part: fn(&Seconds) -> f64| timed.iter().map(part).collect::<Vec<f64>>();
+    let likely = of(|path| path.0);
+    let ratio = |part: fn(&Seconds) -> f64| {
+        let mut ratios = of(part);
+        ratios.sort_by(f64::total_cmp);
+        median(&ratios).filter(|ratio| ratio.is_finite()).unwrap_or(1.0)
+    };
+    let low = likely.iter().copied().fold(f64::INFINITY, f64::min) * ratio(|path| path.1 / path.0);
+    let high = likely.iter().copied().fold(0.0, f64::max) * ratio(|path| path.2 / path.0);
+    (likely.iter().sum::<f64>() / likely.len() as f64, low, high)
 }
 
 /// In which function the bursts of paths began.
@@ -159,6 +173,8 @@ impl Memory<'_> {
         let usual = if covered > 0.5 * all { own / covered } else { USUAL };
         let clock = self.profile.recording.run.host.tsc_hz.filter(|hz| *hz > 0.0);
         let cycle = clock.map_or(1.0 / SLOW_CLOCK, f64::recip);
+        // A burst's time has its page faults in it.
+        let times = self.function_times();
         for (number, burst) in self.passed.bursts.iter().enumerate() {
             let seconds = self.strata.seconds_of(number);
             let other = (burst.instructions - burst.floor_instructions).max(0.0);
@@ -166,7 +182,8 @@ impl Memory<'_> {
             let pace = self.paces.of(burst).unwrap_or((usual, QUICKEST, f64::INFINITY));
             let most = if other > 0.0 { (other * pace.2).min(slowest) } else { 0.0 };
             let other = (other * pace.0, other * pace.1, most);
-            let least = (seconds - self.waits_at_most(burst)).max(0.0);
+            let own = times.get(&burst.function).map_or(1.0, Time::own_share);
+            let least = (seconds * own - self.waits_at_most(burst)).max(0.0);
             let mispredicted = burst.mispredicted * MISPREDICTED;
             let low = (burst.floor.1 + other.1).max(least).min(seconds);
             let high = (burst.floor.2 + other.2 + mispredicted).min(seconds).max(low);

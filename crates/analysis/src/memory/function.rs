@@ -63,14 +63,14 @@ pub struct FunctionMemory {
 
 /// Samples of a function: its own code, and the kernel's on its behalf.
 #[derive(Clone, Copy, Default)]
-struct Time {
+pub(super) struct Time {
     own: Weight,
     kernel: Weight,
 }
 
 impl Time {
     /// 0..1, and not 0: what is never met in its own code has no bursts.
-    fn own_share(&self) -> f64 {
+    pub(super) fn own_share(&self) -> f64 {
         let (own, kernel) = (self.own.amount() as f64, self.kernel.amount() as f64);
         if own > 0.0 { own / (own + kernel) } else { 1.0 }
     }
@@ -154,7 +154,7 @@ impl Memory<'_> {
     }
 
     /// Samples by compiled function.
-    fn function_times(&self) -> BTreeMap<FunctionId, Time> {
+    pub(super) fn function_times(&self) -> BTreeMap<FunctionId, Time> {
         let mut times: BTreeMap<FunctionId, Time> = BTreeMap::new();
         for cell in self.profile.all_cells() {
             let time = times.entry(self.profile.stacks.compiled_user(cell.stack)).or_default();
