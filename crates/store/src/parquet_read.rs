@@ -123,7 +123,9 @@ fn read_rows<R: Row>(file: &File, file_bytes: u64) -> Result<Vec<R>, ParquetErro
 
 fn check_columns<R: Row>(metadata: &ParquetMetaData) -> Result<(), ParquetError> {
     let schema = metadata.file_metadata().schema_descr();
-    let same = schema.num_columns() == R::COLUMNS.len()
+    // Columns that came later stand at the end and may be NULL: in older tables they are.
+    let later = R::COLUMNS.get(schema.num_columns()..);
+    let same = later.is_some_and(|later| later.iter().all(|column| column.nullable))
         && schema.columns().iter().zip(R::COLUMNS).all(|(found, expected)| {
             found.path().parts() == [expected.name]
                 && found.physical_type() == parquet_type(expected).0
@@ -141,10 +143,13 @@ fn read_group<R: Row>(
     text_left: &mut u64,
 ) -> Result<(), ParquetError> {
     let count = usize::try_from(group.num_rows()).map_err(|_| damaged("it has negative rows"))?;
-    if group.num_columns() != R::COLUMNS.len() {
-        return Err(damaged("a row group has another number of columns"));
+    if group.num_columns() > R::COLUMNS.len() {
+        return Err(damaged("a row group has more columns than its table"));
     }
     let mut buffer = TableBuffer::new(R::COLUMNS);
+    for later in buffer.columns.iter_mut().skip(group.num_columns()) {
+        later.defined = vec![0; count];
+    }
     for (column, chunk) in buffer.columns.iter_mut().zip(group.columns()) {
         let pages = CheckedPages::new(chunk_bytes(file, file_bytes, chunk)?, count)?;
         read_column(column, chunk, Box::new(pages), count, text_left)?;

@@ -76,7 +76,7 @@ pub struct HotFunction {
     pub overwritten: Metric,
     /// Size of a cache that would hold what it comes back to, bytes; only where it uses all of the bandwidth.
     pub fitting: Metric,
-    /// Of its instructions those in loops whose core floor was measured, percent.
+    /// Of its instructions those whose time without their memory is known, percent.
     pub floored: f64,
     /// Its accesses, those with most of the waits first.
     pub sites: Vec<HotSite>,

@@ -115,8 +115,8 @@ impl Memory<'_> {
             return Err(format!(
                 "memory's share lies between {:.0} and {:.0} %, by {bursts} bursts; {percent:.0} % of their instructions \
                  could be timed without their memory",
-                100.0 - high,
-                100.0 - low
+                (100.0 - high).max(0.0),
+                (100.0 - low).max(0.0)
             ));
         }
         let rest = |value: Option<f64>| value.map(|value| (100.0 - value).max(0.0));

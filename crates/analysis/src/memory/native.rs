@@ -29,6 +29,10 @@ use crate::traced::{TracedCode, pieces_by_burst};
 const MOST_PER_RECORD: f64 = 2.5e-9;
 /// Seconds that entering, leaving and warming up a burst take at most.
 const MOST_PER_BURST: f64 = 60e-6;
+/// Seconds of the thread's CPU time that a stop for new code takes: 2 to 6 µs in bursts of a hundred records.
+const PER_STOP: f64 = 4e-6;
+/// A burst of which more than this share may be the tracer's tells no rates.
+const MOST_TRACING: f64 = 0.5;
 /// More than this is no comparison of the same code.
 const MOST: f64 = 30.0;
 /// Seconds that a counter usually takes, between 0.35 (calls) and 0.8 (tight loops) on the machine of bench/results.
@@ -137,6 +141,13 @@ impl Speeds {
 pub(crate) fn running(burst: &Burst) -> Nanos {
     let own = burst.elapsed - burst.stand_still.min(burst.elapsed);
     burst.cpu_time.map_or(own, |cpu| cpu.min(burst.elapsed))
+}
+
+/// Whether a burst's CPU time is mostly the program's. One that meets new code again and again has stops in it and little
+/// else: its accesses per second would be far too few.
+pub(crate) fn tells_rates(burst: &Burst) -> bool {
+    let tracing = MOST_PER_BURST + f64::from(burst.stops) * PER_STOP;
+    tracing <= MOST_TRACING * running(burst).seconds()
 }
 
 /// Windows, each with the burst in front of it, by the function in which that began.

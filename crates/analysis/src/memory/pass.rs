@@ -17,6 +17,7 @@ use facts::{Burst, Recording};
 use super::branches::Branches;
 use super::core_time::{Seconds, loops};
 use super::footprint::Footprint;
+use super::native::tells_rates;
 use super::simulated::Simulated;
 use super::times::{BINS, Times};
 use super::work::{BurstWork, PartWork, SiteWork, listed};
@@ -85,6 +86,8 @@ pub(crate) struct Passed {
     pub(crate) damage: Damage,
     /// Bursts that were not looked at, because those before were work enough.
     pub(crate) left_out: usize,
+    /// Bursts that were mostly the tracer's time.
+    pub(crate) tracing: usize,
 }
 
 /// Runs all bursts through `caches`, which forgets everything between them.
@@ -95,7 +98,9 @@ pub(crate) fn pass(
     pages: (&Tlb, PageSize),
     objects: Option<(&Objects, Pieces)>,
 ) -> Passed {
-    let mut bursts = evenly_spread(traced_bursts(profile.recording).collect());
+    let (bursts, tracing): (Vec<_>, Vec<_>) =
+        traced_bursts(profile.recording).partition(|burst| tells_rates(burst));
+    let mut bursts = evenly_spread(bursts);
     let (all, chosen) = (bursts.len(), affordable(profile.recording, code, &bursts));
     bursts.truncate(chosen);
     let next = AtomicUsize::new(0);
@@ -118,7 +123,7 @@ pub(crate) fn pass(
         })
     });
     passed.bursts.sort_by_key(|work| work.burst);
-    Passed { left_out: all - chosen, ..passed }
+    Passed { left_out: all - chosen, tracing: tracing.len(), ..passed }
 }
 
 impl Passed {
