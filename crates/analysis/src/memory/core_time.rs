@@ -16,7 +16,7 @@
 //! Assumptions: waits for code fetch are small. Cores run no slower than the time-stamp counter, whose rate is that of the
 //! base clock (SDM vol. 3, 18.17). Latency under load is at most [`LOADED`] times that of one load alone.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use base::{BlockId, BurstId};
 use facts::{Burst, CoreFloor, FloorOutcome, FloorTime, Recording};
@@ -25,11 +25,11 @@ use super::Memory;
 use super::bandwidth::Quantity;
 use super::function::Time;
 use super::model::Between;
-use super::work::BurstWork;
+use super::work::{BurstWork, SiteWork};
 use crate::interval::median;
 use crate::profile::Profile;
 use crate::stack::FunctionId;
-use crate::traced::{Execution, Observer, TracedBlock, TracedCode, replay_these};
+use crate::traced::{Execution, Observer, SiteIndex, TracedBlock, TracedCode, replay_these};
 
 /// Seconds that an instruction takes in code that was not timed: two per cycle at 3 GHz.
 const USUAL: f64 = 0.17e-9;
@@ -175,6 +175,7 @@ impl Memory<'_> {
         let cycle = clock.map_or(1.0 / SLOW_CLOCK, f64::recip);
         // A burst's time has its page faults in it.
         let times = self.function_times();
+        let timed = self.timed.means();
         for (number, burst) in self.passed.bursts.iter().enumerate() {
             let seconds = self.strata.seconds_of(number);
             let other = (burst.instructions - burst.floor_instructions).max(0.0);
@@ -183,7 +184,7 @@ impl Memory<'_> {
             let most = if other > 0.0 { (other * pace.2).min(slowest) } else { 0.0 };
             let other = (other * pace.0, other * pace.1, most);
             let own = times.get(&burst.function).map_or(1.0, Time::own_share);
-            let least = (seconds * own - self.waits_at_most(burst)).max(0.0);
+            let least = (seconds * own - self.waits_at_most(burst, &timed)).max(0.0);
             let mispredicted = burst.mispredicted * MISPREDICTED;
             let low = (burst.floor.1 + other.1).max(least).min(seconds);
             let high = (burst.floor.2 + other.2 + mispredicted).min(seconds).max(low);
@@ -194,20 +195,18 @@ impl Memory<'_> {
         (core, native)
     }
 
-    /// Seconds that the accesses of a burst wait at most.
-    fn waits_at_most(&self, burst: &BurstWork) -> f64 {
+    /// Seconds that the accesses of a burst wait at most: by the model, or as long as loads there took that were timed.
+    fn waits_at_most(&self, burst: &BurstWork, timed: &BTreeMap<SiteIndex, f64>) -> f64 {
         if self.running() > ONE_THREAD {
             return f64::INFINITY;
         }
-        let nanos: f64 = burst
-            .sites
-            .iter()
-            .map(|site| {
-                let walks = self.model.walks(site.site).high * (site.loads + site.stores) as f64;
-                self.weight(burst, site).high * LOADED + walks * WALK
-            })
-            .sum();
-        nanos * 1e-9
+        let nanos = |site: &SiteWork| {
+            let walks = self.model.walks(site.site).high * (site.loads + site.stores) as f64;
+            let model = self.weight(burst, site).high * LOADED + walks * WALK;
+            let timed = timed.get(&site.site).map_or(0.0, |mean| mean * site.loads as f64);
+            model.max(timed)
+        };
+        burst.sites.iter().map(nanos).sum::<f64>() * 1e-9
     }
 
     /// Seconds and instructions in loops with a floor, and all instructions.

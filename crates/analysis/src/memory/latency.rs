@@ -143,6 +143,14 @@ impl TimedLoads {
         loads
     }
 
+    /// The mean latency of the loads of each site that were timed, nanoseconds.
+    pub(super) fn means(&self) -> BTreeMap<SiteIndex, f64> {
+        let mean = |loads: &Vec<Timed>| {
+            loads.iter().map(|one| one.nanos).sum::<f64>() / loads.len().max(1) as f64
+        };
+        self.by_site.iter().map(|(site, loads)| (*site, mean(loads))).collect()
+    }
+
     /// Of the loads of each site that went beyond the second level, the share that went to memory, where enough were
     /// timed: the timed answer to what the model leaves open.
     pub(super) fn served_by_memory(&self, profile: &Profile<'_>) -> BTreeMap<SiteIndex, Between> {
