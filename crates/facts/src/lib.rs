@@ -2,6 +2,7 @@
 //!
 //! What for: collectors and analysis never meet; they share these plain types. Any finding can so be
 //! recomputed from a file, on another machine, in a test.
+//! [`every_kind_of_fact`] lists them.
 //! What not: no opinions (what a fact *means* is analysis), no encoding (that is `store`), no I/O.
 //!
 //! Times are [`base::Nanos`] since the start of the recording on CLOCK_MONOTONIC unless said otherwise.
@@ -12,6 +13,7 @@ mod allocation;
 mod burst;
 pub mod host;
 mod kernel;
+mod kinds;
 mod metric;
 mod object;
 mod observed;

@@ -2,12 +2,6 @@
 
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 
-use crate::{
-    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Global, HeapFree,
-    HeapLifetime, HeapStack, HeapTotal, KernelEntry, Page, Records, Region, RegionEnd, Release,
-    SizeClass, ThreadTime, Wait, WaitObject, Wake,
-};
-
 /// Where a piece of code came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ModuleKind {
@@ -267,44 +261,28 @@ pub struct Frame {
     pub inlined: bool,
 }
 
-/// Any observation.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "each variant is named after the type it carries")]
-pub enum Fact {
-    Module(Module),
-    Mapping(Mapping),
-    StackNode(StackNode),
-    Sample(Sample),
-    Fault(Fault),
-    ThreadEvent(ThreadEvent),
-    Lost(Lost),
-    Counter(Counter),
-    Gauge(Gauge),
-    Frame(Frame),
-    Block(Block),
-    Burst(Burst),
-    Records(Records),
-    BurstRefused(BurstRefused),
-    CoreFloor(CoreFloor),
-    Allocation(Allocation),
-    Release(Release),
-    HeapTotal(HeapTotal),
-    SizeClass(SizeClass),
-    Region(Region),
-    RegionEnd(RegionEnd),
-    Global(Global),
-    AccessType(AccessType),
-    Wait(Wait),
-    ThreadTime(ThreadTime),
-    Concurrency(Concurrency),
-    WaitObject(WaitObject),
-    KernelEntry(KernelEntry),
-    HeapStack(HeapStack),
-    HeapFree(HeapFree),
-    Wake(Wake),
-    Page(Page),
-    HeapLifetime(HeapLifetime),
+macro_rules! fact {
+    ($($kind:ident in $rows:ident $(at $time:ident)?;)+) => {
+        /// Any observation.
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        #[expect(missing_docs, reason = "each variant is named after the type it carries")]
+        pub enum Fact {
+            $($kind(crate::$kind)),+
+        }
+
+        impl Fact {
+            /// When it happened; `None` where the fact holds for the whole recording.
+            #[must_use]
+            pub fn time(&self) -> Option<Nanos> {
+                match self {
+                    $(Fact::$kind(crate::$kind { $($time,)? .. }) => None$(.or(Some(*$time)))?),+
+                }
+            }
+        }
+    };
 }
+
+crate::every_kind_of_fact!(fact);
 
 /// Why a sink cannot take more facts.
 #[derive(Debug, thiserror::Error)]

@@ -16,7 +16,8 @@ use crate::error::StoreError;
 use crate::journal::{JournalReader, NextFrame};
 use crate::manifest::TableSeal;
 use crate::parquet_write::TableWriter;
-use crate::schema::{Row, Table};
+use crate::schema::Row;
+use crate::table::{Table, put};
 use crate::thin::without;
 use crate::varint::Decoder;
 
@@ -42,7 +43,7 @@ impl<R: Row> Sorter<R> {
     /// Writes the earliest `count` rows.
     fn write(&mut self, count: usize, out: &mut TableWriter) -> Result<(), StoreError> {
         self.rows.sort_by_key(self.time);
-        self.rows.drain(..count).try_for_each(|row| out.push(&row))
+        self.rows.drain(..count).try_for_each(|row| out.push(|cells| row.put(cells)))
     }
 }
 
@@ -56,54 +57,23 @@ struct Tables<'a> {
 
 impl Tables<'_> {
     fn push(&mut self, fact: Fact) -> Result<(), StoreError> {
+        let out = &mut self.writers[Table::of(&fact) as usize];
         match fact {
-            Fact::Module(row) => self.row(&row),
-            Fact::Mapping(row) => self.row(&row),
-            Fact::StackNode(row) => self.row(&row),
-            Fact::Sample(row) => self.samples.push(row, &mut self.writers[Table::Samples as usize]),
-            Fact::Fault(row) => self.faults.push(row, &mut self.writers[Table::Faults as usize]),
-            Fact::ThreadEvent(row) => self.row(&row),
-            Fact::Lost(row) => self.row(&row),
-            Fact::Counter(row) => self.row(&row),
-            Fact::Gauge(row) => self.row(&row),
-            Fact::Frame(row) => self.row(&row),
-            Fact::Block(row) => self.row(&row),
-            Fact::Burst(row) if self.incomplete_bursts.contains(&row.id) => self.row(&without(row)),
-            Fact::Burst(row) => self.row(&row),
+            Fact::Sample(row) => self.samples.push(row, out),
+            Fact::Fault(row) => self.faults.push(row, out),
+            Fact::Burst(row) if self.incomplete_bursts.contains(&row.id) => {
+                out.push(|cells| without(row).put(cells))
+            }
             Fact::Records(row) if self.incomplete_bursts.contains(&row.burst) => Ok(()),
-            Fact::Records(row) => self.row(&row),
-            Fact::BurstRefused(row) => self.row(&row),
-            Fact::CoreFloor(row) => self.row(&row),
-            Fact::Allocation(row) => self.row(&row),
-            Fact::Release(row) => self.row(&row),
-            Fact::HeapTotal(row) => self.row(&row),
-            Fact::SizeClass(row) => self.row(&row),
-            Fact::Region(row) => self.row(&row),
-            Fact::RegionEnd(row) => self.row(&row),
-            Fact::Global(row) => self.row(&row),
-            Fact::AccessType(row) => self.row(&row),
-            Fact::Wait(row) => self.row(&row),
-            Fact::ThreadTime(row) => self.row(&row),
-            Fact::Concurrency(row) => self.row(&row),
-            Fact::WaitObject(row) => self.row(&row),
-            Fact::KernelEntry(row) => self.row(&row),
-            Fact::HeapStack(row) => self.row(&row),
-            Fact::HeapFree(row) => self.row(&row),
-            Fact::Wake(row) => self.row(&row),
-            Fact::Page(row) => self.row(&row),
-            Fact::HeapLifetime(row) => self.row(&row),
+            other => out.push(|cells| put(&other, cells)),
         }
-    }
-
-    fn row<R: Row>(&mut self, row: &R) -> Result<(), StoreError> {
-        self.writers[R::TABLE as usize].push(row)
     }
 
     fn finish(mut self) -> Result<BTreeMap<String, TableSeal>, StoreError> {
         let samples = self.samples.rows.len();
-        self.samples.write(samples, &mut self.writers[Table::Samples as usize])?;
+        self.samples.write(samples, &mut self.writers[Table::Sample as usize])?;
         let faults = self.faults.rows.len();
-        self.faults.write(faults, &mut self.writers[Table::Faults as usize])?;
+        self.faults.write(faults, &mut self.writers[Table::Fault as usize])?;
         Table::ALL
             .into_iter()
             .zip(self.writers)

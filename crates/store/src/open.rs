@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use base::Nanos;
-use facts::{HeapTotal, Recording, Run, RunState};
+use facts::{Fact, Recording, Run, RunState};
 
 use crate::convert::read_facts;
 use crate::error::{Problem, StoreError};
@@ -13,7 +13,7 @@ use crate::manifest;
 use crate::parquet_read::read_table;
 use crate::repair::repair;
 use crate::schema::Row;
-use crate::writer::time_of;
+use crate::table::Table;
 
 /// A result in memory.
 #[derive(Debug)]
@@ -64,72 +64,43 @@ struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    fn read<R: Row>(&mut self) -> Result<Vec<R>, StoreError> {
-        let seal = self.seals.get(R::TABLE.name());
+    fn read<R: Row>(&mut self, table: Table) -> Result<Vec<R>, StoreError> {
+        let seal = self.seals.get(table.name());
         // A version may have got a table before it was released: what is not there, nor in the manifest, was never written.
-        let is_there = || self.directory.join(R::TABLE.file_name()).exists();
-        if self.schema < R::TABLE.since() || (seal.is_none() && !is_there()) {
+        let is_there = || self.directory.join(table.file_name()).exists();
+        if self.schema < table.since() || (seal.is_none() && !is_there()) {
             return Ok(Vec::new());
         }
-        read_table(self.directory, seal, &mut self.problems)
-    }
-
-    /// A process has several rows, each with what came since the one before.
-    fn read_totals(&mut self) -> Result<Vec<HeapTotal>, StoreError> {
-        let mut totals = Vec::new();
-        for row in self.read::<HeapTotal>()? {
-            row.add_to(&mut totals);
-        }
-        Ok(totals)
+        read_table(self.directory, table, seal, &mut self.problems)
     }
 
     fn load(mut self, run: Run) -> Result<Opened, StoreError> {
-        let mut recording = Recording {
-            run,
-            modules: self.read()?,
-            mappings: self.read()?,
-            stack_nodes: self.read()?,
-            samples: self.read()?,
-            faults: self.read()?,
-            thread_events: self.read()?,
-            lost: self.read()?,
-            counters: self.read()?,
-            gauges: self.read()?,
-            frames: self.read()?,
-            blocks: self.read()?,
-            bursts: self.read()?,
-            records: self.read()?,
-            burst_refusals: self.read()?,
-            core_floors: self.read()?,
-            allocations: self.read()?,
-            releases: self.read()?,
-            heap_totals: self.read_totals()?,
-            size_classes: self.read()?,
-            regions: self.read()?,
-            region_ends: self.read()?,
-            globals: self.read()?,
-            access_types: self.read()?,
-            waits: self.read()?,
-            thread_times: self.read()?,
-            concurrency: self.read()?,
-            wait_objects: self.read()?,
-            kernel_entries: self.read()?,
-            heap_stacks: self.read()?,
-            heap_frees: self.read()?,
-            wakes: self.read()?,
-            pages: self.read()?,
-            heap_lifetimes: self.read()?,
-        };
+        let mut recording = self.read_all(run)?;
+        for total in std::mem::take(&mut recording.heap_totals) {
+            recording.add(Fact::HeapTotal(total));
+        }
         sort_by_time(&mut recording);
         Ok(Opened { recording, problems: self.problems })
     }
 }
 
+macro_rules! read_all {
+    ($($kind:ident in $rows:ident $(at $time:ident)?;)+) => {
+        impl Tables<'_> {
+            fn read_all(&mut self, run: Run) -> Result<Recording, StoreError> {
+                Ok(Recording { run, $($rows: self.read(Table::$kind)?),+ })
+            }
+        }
+    };
+}
+
+facts::every_kind_of_fact!(read_all);
+
 fn load_journal(mut journal: JournalReader, run: Run) -> Result<Opened, StoreError> {
     let mut recording = Recording { run, ..Recording::default() };
     let mut last = Nanos(0);
     let torn = read_facts(&mut journal, |fact| {
-        last = last.max(time_of(&fact).unwrap_or_default());
+        last = last.max(fact.time().unwrap_or_default());
         recording.add(fact);
         Ok(())
     })?;

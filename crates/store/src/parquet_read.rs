@@ -27,6 +27,7 @@ use crate::manifest::TableSeal;
 use crate::pages::CheckedPages;
 use crate::parquet_write::{GROUP_ROWS, parquet_type};
 use crate::schema::{ColumnKind, MAX_BLOB_BYTES, MAX_TEXT_BYTES, Row};
+use crate::table::Table;
 
 /// Most rows that a file of this size can honestly hold. Times alone take more than a bit per row in any real
 /// recording; synthetic ones with equal rows get the constant.
@@ -46,10 +47,11 @@ fn text_bound(file_bytes: u64) -> u64 {
 /// A file that differs from its seal but still reads is a [`Problem`].
 pub fn read_table<R: Row>(
     directory: &Path,
+    table: Table,
     seal: Option<&TableSeal>,
     problems: &mut Vec<Problem>,
 ) -> Result<Vec<R>, StoreError> {
-    let path = directory.join(R::TABLE.file_name());
+    let path = directory.join(table.file_name());
     let file = File::open(&path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => StoreError::damaged(&path, "the file is missing"),
         _ => StoreError::reading(&path, error),
@@ -69,7 +71,7 @@ pub fn read_table<R: Row>(
             .map(|seal| format!("{} rows instead of {}", rows.len(), seal.rows))
     });
     if let Some(what) = what {
-        problems.push(Problem::Changed { file: R::TABLE.file_name(), what });
+        problems.push(Problem::Changed { file: table.file_name(), what });
     }
     Ok(rows)
 }

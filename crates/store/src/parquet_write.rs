@@ -22,8 +22,8 @@ use crate::crc32::Crc32;
 use crate::error::StoreError;
 use crate::journal::create_file;
 use crate::manifest::TableSeal;
-use crate::schema::{Column, ColumnKind, Row, Shape, Table};
-use crate::tables::columns;
+use crate::schema::{Column, ColumnKind, Shape};
+use crate::table::Table;
 
 /// A row group ends when its values reach this many bytes or [`GROUP_ROWS`] rows.
 const GROUP_BYTES: usize = 2 << 20;
@@ -66,7 +66,8 @@ pub fn parquet_type(column: &Column) -> (Physical, Option<LogicalType>) {
 }
 
 fn schema(table: Table) -> Result<Type, ParquetError> {
-    let fields = columns(table)
+    let fields = table
+        .columns()
         .iter()
         .map(|column| {
             let (physical, logical) = parquet_type(column);
@@ -95,11 +96,11 @@ fn properties(table: Table) -> Result<WriterProperties, ParquetError> {
         .set_key_value_metadata(Some(
             metadata.into_iter().map(|(key, value)| KeyValue::new(key.to_owned(), value)).collect(),
         ));
-    if matches!(table, Table::Samples | Table::Faults) {
+    if matches!(table, Table::Sample | Table::Fault) {
         let by_time = SortingColumn { column_idx: 0, descending: false, nulls_first: false };
         builder = builder.set_sorting_columns(Some(vec![by_time]));
     }
-    for column in columns(table) {
+    for column in table.columns() {
         let path = ColumnPath::from(column.name);
         builder = match column.shape {
             Shape::Repeating => builder,
@@ -132,12 +133,12 @@ impl TableWriter {
             SerializedFileWriter::new(file, schema, Arc::new(properties(table)?))
         };
         let file = start().map_err(|error| write_error(&path, error))?;
-        Ok(TableWriter { path, file, buffer: TableBuffer::new(columns(table)), rows: 0 })
+        Ok(TableWriter { path, file, buffer: TableBuffer::new(table.columns()), rows: 0 })
     }
 
-    /// Adds a row of this table.
-    pub fn push<R: Row>(&mut self, row: &R) -> Result<(), StoreError> {
-        row.put(&mut self.buffer);
+    /// Adds the row of this table whose cells `put` gives.
+    pub fn push(&mut self, put: impl FnOnce(&mut TableBuffer)) -> Result<(), StoreError> {
+        put(&mut self.buffer);
         self.buffer.end_put();
         self.rows += 1;
         if self.buffer.rows() >= GROUP_ROWS || self.buffer.bytes() >= GROUP_BYTES {

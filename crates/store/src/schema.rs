@@ -17,150 +17,25 @@ pub const MAX_BLOB_BYTES: usize = 512 << 10;
 /// Most columns that any table has.
 pub const MAX_COLUMNS: usize = 13;
 
-/// The tables of a result, one per kind of fact. The discriminant is the tag of a row in the journal: it is
-/// part of the format.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[expect(missing_docs, reason = "each variant is named after the table it stands for")]
-pub enum Table {
-    Modules = 0,
-    Mappings = 1,
-    Stacks = 2,
-    Samples = 3,
-    Faults = 4,
-    Threads = 5,
-    Lost = 6,
-    Counters = 7,
-    Gauges = 8,
-    Frames = 9,
-    Blocks = 10,
-    Bursts = 11,
-    Records = 12,
-    BurstRefusals = 13,
-    CoreFloors = 14,
-    Allocations = 15,
-    Releases = 16,
-    HeapTotals = 17,
-    SizeClasses = 18,
-    Regions = 19,
-    RegionEnds = 20,
-    Globals = 21,
-    AccessTypes = 22,
-    Waits = 23,
-    ThreadTimes = 24,
-    Concurrency = 25,
-    WaitObjects = 26,
-    KernelEntries = 27,
-    HeapStacks = 28,
-    HeapFrees = 29,
-    Wakes = 30,
-    Pages = 31,
-    HeapLifetimes = 32,
+/// What a table is called, and how a result deals with it.
+pub struct TableHead {
+    /// Its name.
+    pub name: &'static str,
+    /// The version of the format that has it first.
+    pub since: u32,
+    /// How far a result may fill up before its rows are refused.
+    pub room: Room,
 }
 
-impl Table {
-    /// All tables, in the order of their tags.
-    pub const ALL: [Table; 33] = [
-        Table::Modules,
-        Table::Mappings,
-        Table::Stacks,
-        Table::Samples,
-        Table::Faults,
-        Table::Threads,
-        Table::Lost,
-        Table::Counters,
-        Table::Gauges,
-        Table::Frames,
-        Table::Blocks,
-        Table::Bursts,
-        Table::Records,
-        Table::BurstRefusals,
-        Table::CoreFloors,
-        Table::Allocations,
-        Table::Releases,
-        Table::HeapTotals,
-        Table::SizeClasses,
-        Table::Regions,
-        Table::RegionEnds,
-        Table::Globals,
-        Table::AccessTypes,
-        Table::Waits,
-        Table::ThreadTimes,
-        Table::Concurrency,
-        Table::WaitObjects,
-        Table::KernelEntries,
-        Table::HeapStacks,
-        Table::HeapFrees,
-        Table::Wakes,
-        Table::Pages,
-        Table::HeapLifetimes,
-    ];
-
-    /// The table's name; its file is `NAME.parquet`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Table::Modules => "modules",
-            Table::Mappings => "mappings",
-            Table::Stacks => "stacks",
-            Table::Samples => "samples",
-            Table::Faults => "faults",
-            Table::Threads => "threads",
-            Table::Lost => "lost",
-            Table::Counters => "counters",
-            Table::Gauges => "gauges",
-            Table::Frames => "frames",
-            Table::Blocks => "blocks",
-            Table::Bursts => "bursts",
-            Table::Records => "records",
-            Table::BurstRefusals => "burst_refusals",
-            Table::CoreFloors => "core_floors",
-            Table::Allocations => "allocations",
-            Table::Releases => "releases",
-            Table::HeapTotals => "heap_totals",
-            Table::SizeClasses => "size_classes",
-            Table::Regions => "regions",
-            Table::RegionEnds => "region_ends",
-            Table::Globals => "globals",
-            Table::AccessTypes => "access_types",
-            Table::Waits => "waits",
-            Table::ThreadTimes => "thread_times",
-            Table::Concurrency => "concurrency",
-            Table::WaitObjects => "wait_objects",
-            Table::KernelEntries => "kernel_entries",
-            Table::HeapStacks => "heap_stacks",
-            Table::HeapFrees => "heap_frees",
-            Table::Wakes => "wakes",
-            Table::Pages => "pages",
-            Table::HeapLifetimes => "heap_lifetimes",
-        }
-    }
-
-    /// The table's file in the result directory.
-    #[must_use]
-    pub fn file_name(self) -> String {
-        format!("{}.parquet", self.name())
-    }
-
-    /// The version of the format that has it first.
-    #[must_use]
-    pub fn since(self) -> u32 {
-        match self {
-            Table::Blocks | Table::Bursts | Table::Records | Table::BurstRefusals => 2,
-            Table::CoreFloors => 3,
-            Table::Allocations | Table::Releases | Table::HeapTotals | Table::SizeClasses => 4,
-            Table::Regions | Table::RegionEnds | Table::Globals | Table::AccessTypes => 5,
-            Table::Waits | Table::ThreadTimes | Table::Concurrency | Table::WaitObjects => 5,
-            Table::KernelEntries => 5,
-            Table::HeapStacks | Table::HeapFrees | Table::HeapLifetimes => 5,
-            Table::Wakes | Table::Pages => 5,
-            _ => 1,
-        }
-    }
-
-    /// The table with this tag.
-    pub(crate) fn from_tag(tag: u8) -> Option<Table> {
-        Table::ALL.get(usize::from(tag)).copied()
-    }
+/// How far a result may fill up before rows of a kind are refused (`writer.rs` has the bounds).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// There may be any number of them: refused first.
+    Bulk,
+    /// They name or sum up others.
+    Names,
+    /// Few, and what totals come from: never refused.
+    Always,
 }
 
 /// What a column holds.
@@ -425,10 +300,10 @@ pub trait RowSource {
     }
 }
 
-/// A kind of fact as a row of its table.
+/// A kind of fact as a row of its table. Every kind in [`facts::every_kind_of_fact`] is one.
 pub trait Row: Sized {
-    /// Its table.
-    const TABLE: Table;
+    /// Name and the like of its table.
+    const HEAD: TableHead;
     /// Its columns, in the order in which `put` gives and `take` takes the cells.
     const COLUMNS: &'static [Column];
     /// Gives the cells of this row.

@@ -13,15 +13,12 @@ pub use bursts::code_length;
 
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
-    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter,
-    CounterKind, Fault, FaultKind, Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime,
-    HeapStack, HeapTotal, KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, Page,
-    Privilege, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode, ThreadEvent,
-    ThreadEventKind, ThreadTime, Wait, WaitObject, Wake,
+    Counter, CounterKind, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource, Mapping,
+    Module, ModuleKind, Privilege, Sample, StackNode, ThreadEvent, ThreadEventKind,
 };
 
 use crate::schema::{
-    Cell, Column, ColumnKind, Row, RowError, RowSink, RowSource, Shape, Table, Word,
+    Cell, Column, ColumnKind, Room, Row, RowError, RowSink, RowSource, Shape, TableHead, Word,
 };
 use crate::words::ModuleWord;
 
@@ -41,7 +38,7 @@ const fn text(name: &'static str) -> Column {
 }
 
 impl Row for Module {
-    const TABLE: Table = Table::Modules;
+    const HEAD: TableHead = TableHead { name: "modules", since: 1, room: Room::Names };
     const COLUMNS: &'static [Column] = &[
         Column::new("id", ColumnKind::U32, Shape::Rising),
         word::<ModuleWord>("kind"),
@@ -82,7 +79,7 @@ impl Row for Module {
 }
 
 impl Row for Mapping {
-    const TABLE: Table = Table::Mappings;
+    const HEAD: TableHead = TableHead { name: "mappings", since: 1, room: Room::Bulk };
     const COLUMNS: &'static [Column] = &[
         TIME,
         PID,
@@ -114,7 +111,7 @@ impl Row for Mapping {
 }
 
 impl Row for StackNode {
-    const TABLE: Table = Table::Stacks;
+    const HEAD: TableHead = TableHead { name: "stacks", since: 1, room: Room::Bulk };
     const COLUMNS: &'static [Column] = &[
         Column::new("id", ColumnKind::U32, Shape::Rising),
         Column::nullable("parent", ColumnKind::U32),
@@ -143,7 +140,7 @@ impl Row for StackNode {
 }
 
 impl Row for Sample {
-    const TABLE: Table = Table::Samples;
+    const HEAD: TableHead = TableHead { name: "samples", since: 1, room: Room::Bulk };
     const COLUMNS: &'static [Column] = &[
         TIME,
         PID,
@@ -178,7 +175,7 @@ impl Row for Sample {
 }
 
 impl Row for Fault {
-    const TABLE: Table = Table::Faults;
+    const HEAD: TableHead = TableHead { name: "faults", since: 1, room: Room::Bulk };
     const COLUMNS: &'static [Column] = &[
         TIME,
         PID,
@@ -213,7 +210,7 @@ impl Row for Fault {
 }
 
 impl Row for ThreadEvent {
-    const TABLE: Table = Table::Threads;
+    const HEAD: TableHead = TableHead { name: "threads", since: 1, room: Room::Names };
     const COLUMNS: &'static [Column] =
         &[TIME, PID, TID, word::<ThreadEventKind>("kind"), text("name")];
 
@@ -237,7 +234,7 @@ impl Row for ThreadEvent {
 }
 
 impl Row for Lost {
-    const TABLE: Table = Table::Lost;
+    const HEAD: TableHead = TableHead { name: "lost", since: 1, room: Room::Always };
     const COLUMNS: &'static [Column] = &[
         TIME,
         word::<LostSource>("source"),
@@ -256,7 +253,7 @@ impl Row for Lost {
 }
 
 impl Row for Counter {
-    const TABLE: Table = Table::Counters;
+    const HEAD: TableHead = TableHead { name: "counters", since: 1, room: Room::Always };
     const COLUMNS: &'static [Column] =
         &[word::<CounterKind>("kind"), Column::new("value", ColumnKind::U64, Shape::Repeating)];
 
@@ -271,7 +268,7 @@ impl Row for Counter {
 }
 
 impl Row for Gauge {
-    const TABLE: Table = Table::Gauges;
+    const HEAD: TableHead = TableHead { name: "gauges", since: 1, room: Room::Bulk };
     const COLUMNS: &'static [Column] = &[
         TIME,
         PID,
@@ -297,7 +294,7 @@ impl Row for Gauge {
 }
 
 impl Row for Frame {
-    const TABLE: Table = Table::Frames;
+    const HEAD: TableHead = TableHead { name: "frames", since: 1, room: Room::Names };
     const COLUMNS: &'static [Column] = &[
         MODULE,
         MODULE_OFFSET,
@@ -328,45 +325,5 @@ impl Row for Frame {
             line: row.optional_u32()?,
             inlined: row.bool()?,
         })
-    }
-}
-
-/// The columns of a table.
-#[must_use]
-pub fn columns(table: Table) -> &'static [Column] {
-    match table {
-        Table::Modules => Module::COLUMNS,
-        Table::Mappings => Mapping::COLUMNS,
-        Table::Stacks => StackNode::COLUMNS,
-        Table::Samples => Sample::COLUMNS,
-        Table::Faults => Fault::COLUMNS,
-        Table::Threads => ThreadEvent::COLUMNS,
-        Table::Lost => Lost::COLUMNS,
-        Table::Counters => Counter::COLUMNS,
-        Table::Gauges => Gauge::COLUMNS,
-        Table::Frames => Frame::COLUMNS,
-        Table::Blocks => Block::COLUMNS,
-        Table::Bursts => Burst::COLUMNS,
-        Table::Records => Records::COLUMNS,
-        Table::BurstRefusals => BurstRefused::COLUMNS,
-        Table::CoreFloors => CoreFloor::COLUMNS,
-        Table::Allocations => Allocation::COLUMNS,
-        Table::Releases => Release::COLUMNS,
-        Table::HeapTotals => HeapTotal::COLUMNS,
-        Table::SizeClasses => SizeClass::COLUMNS,
-        Table::Regions => Region::COLUMNS,
-        Table::RegionEnds => RegionEnd::COLUMNS,
-        Table::Globals => Global::COLUMNS,
-        Table::AccessTypes => AccessType::COLUMNS,
-        Table::Waits => Wait::COLUMNS,
-        Table::ThreadTimes => ThreadTime::COLUMNS,
-        Table::Concurrency => Concurrency::COLUMNS,
-        Table::WaitObjects => WaitObject::COLUMNS,
-        Table::KernelEntries => KernelEntry::COLUMNS,
-        Table::HeapStacks => HeapStack::COLUMNS,
-        Table::HeapFrees => HeapFree::COLUMNS,
-        Table::Wakes => Wake::COLUMNS,
-        Table::Pages => Page::COLUMNS,
-        Table::HeapLifetimes => HeapLifetime::COLUMNS,
     }
 }

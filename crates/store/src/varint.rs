@@ -10,17 +10,13 @@
 //! Differences make ids and times short; they restart at 0 with every frame, so that a frame can be read alone.
 //! Assumption: the bytes come from anywhere. Decoding checks every length before it uses it.
 
-use facts::{
-    AccessType, Allocation, Block, Burst, BurstRefused, Concurrency, CoreFloor, Counter, Fact,
-    Fault, Frame, Gauge, Global, HeapFree, HeapLifetime, HeapStack, HeapTotal, KernelEntry, Lost,
-    Mapping, Module, Page, Records, Region, RegionEnd, Release, Sample, SizeClass, StackNode,
-    ThreadEvent, ThreadTime, Wait, WaitObject, Wake,
-};
+use facts::Fact;
 
 use crate::schema::{
-    Cell, Column, ColumnKind, MAX_BLOB_BYTES, MAX_COLUMNS, MAX_TEXT_BYTES, Row, RowError, RowSink,
-    RowSource, Table,
+    Cell, Column, ColumnKind, MAX_BLOB_BYTES, MAX_COLUMNS, MAX_TEXT_BYTES, RowError, RowSink,
+    RowSource,
 };
+use crate::table::{Table, put};
 
 /// The value last seen in each column of each table.
 type Previous = [[u64; MAX_COLUMNS]; Table::ALL.len()];
@@ -44,48 +40,11 @@ impl Default for Encoder {
 impl Encoder {
     /// Appends a fact.
     pub fn push(&mut self, fact: &Fact) {
-        match fact {
-            Fact::Module(row) => self.row(row),
-            Fact::Mapping(row) => self.row(row),
-            Fact::StackNode(row) => self.row(row),
-            Fact::Sample(row) => self.row(row),
-            Fact::Fault(row) => self.row(row),
-            Fact::ThreadEvent(row) => self.row(row),
-            Fact::Lost(row) => self.row(row),
-            Fact::Counter(row) => self.row(row),
-            Fact::Gauge(row) => self.row(row),
-            Fact::Frame(row) => self.row(row),
-            Fact::Block(row) => self.row(row),
-            Fact::Burst(row) => self.row(row),
-            Fact::Records(row) => self.row(row),
-            Fact::BurstRefused(row) => self.row(row),
-            Fact::CoreFloor(row) => self.row(row),
-            Fact::Allocation(row) => self.row(row),
-            Fact::Release(row) => self.row(row),
-            Fact::HeapTotal(row) => self.row(row),
-            Fact::SizeClass(row) => self.row(row),
-            Fact::Region(row) => self.row(row),
-            Fact::RegionEnd(row) => self.row(row),
-            Fact::Global(row) => self.row(row),
-            Fact::AccessType(row) => self.row(row),
-            Fact::Wait(row) => self.row(row),
-            Fact::ThreadTime(row) => self.row(row),
-            Fact::Concurrency(row) => self.row(row),
-            Fact::WaitObject(row) => self.row(row),
-            Fact::KernelEntry(row) => self.row(row),
-            Fact::HeapStack(row) => self.row(row),
-            Fact::HeapFree(row) => self.row(row),
-            Fact::Wake(row) => self.row(row),
-            Fact::Page(row) => self.row(row),
-            Fact::HeapLifetime(row) => self.row(row),
-        }
-    }
-
-    fn row<R: Row>(&mut self, row: &R) {
-        let tag = R::TABLE as u8;
-        self.bytes.push(tag);
-        let previous = &mut self.previous[usize::from(tag)];
-        row.put(&mut RowEncoder { bytes: &mut self.bytes, previous, columns: R::COLUMNS, at: 0 });
+        let table = Table::of(fact);
+        self.bytes.push(table as u8);
+        let previous = &mut self.previous[table as usize];
+        let columns = table.columns();
+        put(fact, &mut RowEncoder { bytes: &mut self.bytes, previous, columns, at: 0 });
     }
 
     /// The encoded rows.
@@ -167,47 +126,9 @@ impl<'a> Decoder<'a> {
         let Some((&tag, rest)) = self.bytes.split_first() else { return Ok(None) };
         self.bytes = rest;
         let table = Table::from_tag(tag).ok_or(RowError::UnknownTag(tag))?;
-        Ok(Some(match table {
-            Table::Modules => Fact::Module(self.row::<Module>()?),
-            Table::Mappings => Fact::Mapping(self.row::<Mapping>()?),
-            Table::Stacks => Fact::StackNode(self.row::<StackNode>()?),
-            Table::Samples => Fact::Sample(self.row::<Sample>()?),
-            Table::Faults => Fact::Fault(self.row::<Fault>()?),
-            Table::Threads => Fact::ThreadEvent(self.row::<ThreadEvent>()?),
-            Table::Lost => Fact::Lost(self.row::<Lost>()?),
-            Table::Counters => Fact::Counter(self.row::<Counter>()?),
-            Table::Gauges => Fact::Gauge(self.row::<Gauge>()?),
-            Table::Frames => Fact::Frame(self.row::<Frame>()?),
-            Table::Blocks => Fact::Block(self.row::<Block>()?),
-            Table::Bursts => Fact::Burst(self.row::<Burst>()?),
-            Table::Records => Fact::Records(self.row::<Records>()?),
-            Table::BurstRefusals => Fact::BurstRefused(self.row::<BurstRefused>()?),
-            Table::CoreFloors => Fact::CoreFloor(self.row::<CoreFloor>()?),
-            Table::Allocations => Fact::Allocation(self.row::<Allocation>()?),
-            Table::Releases => Fact::Release(self.row::<Release>()?),
-            Table::HeapTotals => Fact::HeapTotal(self.row::<HeapTotal>()?),
-            Table::SizeClasses => Fact::SizeClass(self.row::<SizeClass>()?),
-            Table::Regions => Fact::Region(self.row::<Region>()?),
-            Table::RegionEnds => Fact::RegionEnd(self.row::<RegionEnd>()?),
-            Table::Globals => Fact::Global(self.row::<Global>()?),
-            Table::AccessTypes => Fact::AccessType(self.row::<AccessType>()?),
-            Table::Waits => Fact::Wait(self.row::<Wait>()?),
-            Table::ThreadTimes => Fact::ThreadTime(self.row::<ThreadTime>()?),
-            Table::Concurrency => Fact::Concurrency(self.row::<Concurrency>()?),
-            Table::WaitObjects => Fact::WaitObject(self.row::<WaitObject>()?),
-            Table::KernelEntries => Fact::KernelEntry(self.row::<KernelEntry>()?),
-            Table::HeapStacks => Fact::HeapStack(self.row::<HeapStack>()?),
-            Table::HeapFrees => Fact::HeapFree(self.row::<HeapFree>()?),
-            Table::Wakes => Fact::Wake(self.row::<Wake>()?),
-            Table::Pages => Fact::Page(self.row::<Page>()?),
-            Table::HeapLifetimes => Fact::HeapLifetime(self.row::<HeapLifetime>()?),
-        }))
-    }
-
-    fn row<R: Row>(&mut self) -> Result<R, RowError> {
-        let previous = &mut self.previous[R::TABLE as usize];
-        let columns = R::COLUMNS;
-        R::take(&mut RowDecoder { bytes: &mut self.bytes, previous, columns, at: 0 })
+        let previous = &mut self.previous[table as usize];
+        let columns = table.columns();
+        table.take(&mut RowDecoder { bytes: &mut self.bytes, previous, columns, at: 0 }).map(Some)
     }
 }
 
@@ -299,7 +220,7 @@ impl RowSource for RowDecoder<'_, '_> {
 #[cfg(test)]
 mod tests {
     use base::{Nanos, Pid, RemoteAddr, Tid};
-    use facts::FaultKind;
+    use facts::{Fault, FaultKind, Lost};
 
     use super::*;
 

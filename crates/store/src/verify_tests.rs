@@ -526,17 +526,21 @@ fn many_places_are_summed_up() {
 }
 
 #[test]
-fn the_format_document_lists_every_invariant_and_column() {
+fn the_format_document_lists_every_tag_invariant_and_column() {
     let document = include_str!("../../../docs/format/result-directory.md");
     for invariant in INVARIANTS {
         let line = format!("| `{}` | {} |", invariant.name, invariant.says);
         assert!(document.contains(&line), "missing: {line}");
     }
+    let tags = crate::Table::ALL.map(|table| format!("{} {}", table as u8, table.name()));
+    let tags = format!("tag: {}", tags.join(", "));
+    let document_in_one_line = document.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(document_in_one_line.contains(&tags), "missing: {tags}");
     for table in crate::Table::ALL {
         let start = document.find(&format!("**{}**:", table.name())).expect("a section");
         let section = &document[start..];
         let section = &section[..section[2..].find("\n**").unwrap_or(section.len() - 2)];
-        for column in crate::columns(table) {
+        for column in table.columns() {
             assert!(
                 section.contains(&format!("`{}`", column.name)),
                 "{}: {column:?}",

@@ -25,7 +25,8 @@ use crate::error::StoreError;
 use crate::journal::{FRAME_TARGET_BYTES, JOURNAL_FILE, JournalWriter};
 use crate::manifest::{self, Manifest};
 use crate::parquet_write::remove_tables;
-use crate::schema::MAX_BLOB_BYTES;
+use crate::schema::{MAX_BLOB_BYTES, Room};
+use crate::table::Table;
 use crate::tables::code_length;
 use crate::thin::{KeptBursts, Thinner};
 use crate::varint::Encoder;
@@ -251,7 +252,7 @@ impl Writer {
     }
 
     fn take(&mut self, fact: Fact) -> Result<(), StoreError> {
-        if let Some(time) = time_of(&fact) {
+        if let Some(time) = fact.time() {
             self.now = self.now.max(time);
         }
         if !self.admits(&fact) {
@@ -289,43 +290,16 @@ impl Writer {
 
     /// Whether there is room for a fact of this kind, and the fact fits into a row.
     fn admits(&self, fact: &Fact) -> bool {
+        let fits = match fact {
+            Fact::Records(records) => records.bytes.len() <= MAX_BLOB_BYTES,
+            Fact::Block(block) => code_length(&block.pieces) <= MAX_BLOB_BYTES,
+            _ => true,
+        };
         let used = self.journal.bytes();
-        match fact {
-            Fact::Sample(_)
-            | Fact::Fault(_)
-            | Fact::StackNode(_)
-            | Fact::Mapping(_)
-            | Fact::Allocation(_)
-            | Fact::Release(_)
-            | Fact::Region(_)
-            | Fact::RegionEnd(_)
-            | Fact::Gauge(_)
-            | Fact::Wait(_)
-            | Fact::ThreadTime(_)
-            | Fact::Concurrency(_)
-            | Fact::Wake(_)
-            | Fact::KernelEntry(_)
-            | Fact::Page(_) => used < self.limit / 100 * 60,
-            Fact::Records(records) => {
-                records.bytes.len() <= MAX_BLOB_BYTES && used < self.limit / 100 * 60
-            }
-            Fact::Module(_)
-            | Fact::ThreadEvent(_)
-            | Fact::Frame(_)
-            | Fact::Global(_)
-            | Fact::AccessType(_)
-            | Fact::HeapStack(_)
-            | Fact::HeapFree(_)
-            | Fact::HeapLifetime(_)
-            | Fact::Burst(_)
-            | Fact::BurstRefused(_)
-            | Fact::CoreFloor(_)
-            | Fact::WaitObject(_) => used < self.limit / 100 * 65,
-            Fact::Block(block) => {
-                code_length(&block.pieces) <= MAX_BLOB_BYTES && used < self.limit / 100 * 65
-            }
-            // Few, and what totals come from.
-            Fact::Counter(_) | Fact::Lost(_) | Fact::HeapTotal(_) | Fact::SizeClass(_) => true,
+        fits && match Table::of(fact).room() {
+            Room::Bulk => used < self.limit / 100 * 60,
+            Room::Names => used < self.limit / 100 * 65,
+            Room::Always => true,
         }
     }
 
@@ -410,45 +384,6 @@ impl Drop for Writer {
         if self.compaction.is_some() {
             let _ = fs::remove_file(self.directory.join(COMPACTED_FILE));
         }
-    }
-}
-
-/// When a fact happened.
-pub(crate) fn time_of(fact: &Fact) -> Option<Nanos> {
-    match fact {
-        Fact::Mapping(fact) => Some(fact.time),
-        Fact::Sample(fact) => Some(fact.time),
-        Fact::Fault(fact) => Some(fact.time),
-        Fact::ThreadEvent(fact) => Some(fact.time),
-        Fact::Lost(fact) => Some(fact.time),
-        Fact::Gauge(fact) => Some(fact.time),
-        Fact::Burst(fact) => Some(fact.time),
-        Fact::BurstRefused(fact) => Some(fact.time),
-        Fact::Allocation(fact) => Some(fact.time),
-        Fact::Release(fact) => Some(fact.time),
-        Fact::Region(fact) => Some(fact.time),
-        Fact::RegionEnd(fact) => Some(fact.time),
-        Fact::Global(fact) => Some(fact.time),
-        Fact::Wait(fact) => Some(fact.time),
-        Fact::ThreadTime(fact) => Some(fact.time),
-        Fact::Concurrency(fact) => Some(fact.time),
-        Fact::KernelEntry(fact) => Some(fact.time),
-        Fact::HeapStack(fact) => Some(fact.time),
-        Fact::HeapFree(fact) => Some(fact.time),
-        Fact::Wake(fact) => Some(fact.time),
-        Fact::Page(fact) => Some(fact.time),
-        Fact::HeapLifetime(fact) => Some(fact.time),
-        Fact::Module(_)
-        | Fact::StackNode(_)
-        | Fact::Counter(_)
-        | Fact::Frame(_)
-        | Fact::Block(_)
-        | Fact::Records(_)
-        | Fact::CoreFloor(_)
-        | Fact::HeapTotal(_)
-        | Fact::SizeClass(_)
-        | Fact::AccessType(_) => None,
-        Fact::WaitObject(_) => None,
     }
 }
 

@@ -111,7 +111,7 @@ fn flipped_bytes_behind_a_missing_seal() {
     let start = text.find("\"tables\"").expect("the seals");
     fs::write(&manifest, format!("{}\"tables\": {{}}\n}}\n", &text[..start])).expect("written");
     assert_eq!(outcome(&directory), "problem");
-    for table in [Table::Samples, Table::Frames, Table::Stacks, Table::Modules] {
+    for table in [Table::Sample, Table::Frame, Table::StackNode, Table::Module] {
         torture(&directory, &table.file_name(), 500);
     }
 }

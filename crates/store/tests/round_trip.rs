@@ -10,7 +10,7 @@ use std::time::Duration;
 use base::Nanos;
 use facts::{Fact, Recording, Run, RunState, Sample, Sink};
 use store::{Problem, StoreError, Table, Writer, open, verify};
-use support::{SMALL, Scratch, Shape, facts, is_newer_than, recording, run};
+use support::{SMALL, Scratch, Shape, facts, recording, run};
 
 fn write(directory: &std::path::Path, run: &Run, facts: &[Fact]) -> Writer {
     let mut writer = Writer::create(directory, run).expect("a new directory");
@@ -74,7 +74,7 @@ fn a_result_of_version_1_opens() {
     let scratch = Scratch::new("version-1");
     let directory = scratch.path().join("r000ma");
     let mut facts = facts(SMALL);
-    facts.retain(|fact| !is_newer_than(1, fact));
+    facts.retain(|fact| Table::of(fact).since() <= 1);
     write(&directory, &run(SMALL), &facts).finish(&run(SMALL)).expect("finish");
     for table in later_tables(1) {
         fs::remove_file(directory.join(table.file_name())).expect("it was there");
@@ -105,7 +105,7 @@ fn opens_as(version: u32) {
     let scratch = Scratch::new(&format!("version-{version}"));
     let directory = scratch.path().join("r000ma");
     let mut facts = facts(SMALL);
-    facts.retain(|fact| !is_newer_than(version, fact));
+    facts.retain(|fact| Table::of(fact).since() <= version);
     write(&directory, &run(SMALL), &facts).finish(&run(SMALL)).expect("finish");
     for table in later_tables(version) {
         fs::remove_file(directory.join(table.file_name())).expect("it was there");
@@ -130,7 +130,7 @@ fn a_result_without_pages_opens() {
     let mut facts = facts(SMALL);
     facts.retain(|fact| !matches!(fact, Fact::Page(_)));
     write(&directory, &run(SMALL), &facts).finish(&run(SMALL)).expect("finish");
-    let pages = directory.join(Table::Pages.file_name());
+    let pages = directory.join(Table::Page.file_name());
     fs::remove_file(&pages).expect("it was there");
     assert!(open(&directory).is_err(), "the manifest names it");
     let manifest = directory.join("run.json");

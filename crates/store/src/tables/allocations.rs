@@ -6,14 +6,16 @@ use facts::{
 };
 
 use super::{PID, STACK, TID, TIME, word};
-use crate::schema::{Cell, Column, ColumnKind, Row, RowError, RowSink, RowSource, Shape, Table};
+use crate::schema::{
+    Cell, Column, ColumnKind, Room, Row, RowError, RowSink, RowSource, Shape, TableHead,
+};
 
 const fn number(name: &'static str) -> Column {
     Column::new(name, ColumnKind::U64, Shape::Repeating)
 }
 
 impl Row for Allocation {
-    const TABLE: Table = Table::Allocations;
+    const HEAD: TableHead = TableHead { name: "allocations", since: 4, room: Room::Bulk };
     const COLUMNS: &'static [Column] = &[
         Column::new("id", ColumnKind::U32, Shape::Rising),
         TIME,
@@ -54,7 +56,7 @@ impl Row for Allocation {
 }
 
 impl Row for Release {
-    const TABLE: Table = Table::Releases;
+    const HEAD: TableHead = TableHead { name: "releases", since: 4, room: Room::Bulk };
     const COLUMNS: &'static [Column] =
         &[TIME, Column::new("allocation", ColumnKind::U32, Shape::Rising), TID, STACK];
 
@@ -76,7 +78,7 @@ impl Row for Release {
 }
 
 impl Row for HeapTotal {
-    const TABLE: Table = Table::HeapTotals;
+    const HEAD: TableHead = TableHead { name: "heap_totals", since: 4, room: Room::Always };
     const COLUMNS: &'static [Column] = &[
         PID,
         number("allocations"),
@@ -124,7 +126,7 @@ impl Row for HeapTotal {
 }
 
 impl Row for SizeClass {
-    const TABLE: Table = Table::SizeClasses;
+    const HEAD: TableHead = TableHead { name: "size_classes", since: 4, room: Room::Always };
     const COLUMNS: &'static [Column] =
         &[PID, number("largest_bytes"), number("allocations"), number("allocated_bytes")];
 
@@ -146,7 +148,7 @@ impl Row for SizeClass {
 }
 
 impl Row for HeapStack {
-    const TABLE: Table = Table::HeapStacks;
+    const HEAD: TableHead = TableHead { name: "heap_stacks", since: 5, room: Room::Names };
     const COLUMNS: &'static [Column] = &[
         TIME,
         PID,
@@ -200,7 +202,7 @@ impl Row for HeapStack {
 }
 
 impl Row for HeapFree {
-    const TABLE: Table = Table::HeapFrees;
+    const HEAD: TableHead = TableHead { name: "heap_frees", since: 5, room: Room::Names };
     const COLUMNS: &'static [Column] = &[
         TIME,
         PID,
@@ -232,7 +234,7 @@ impl Row for HeapFree {
 }
 
 impl Row for HeapLifetime {
-    const TABLE: Table = Table::HeapLifetimes;
+    const HEAD: TableHead = TableHead { name: "heap_lifetimes", since: 5, room: Room::Names };
     const COLUMNS: &'static [Column] = &[
         TIME,
         PID,

@@ -13,7 +13,9 @@ use facts::{
 };
 
 use super::{PID, TID, TIME, text, word};
-use crate::schema::{Cell, Column, ColumnKind, Row, RowError, RowSink, RowSource, Shape, Table};
+use crate::schema::{
+    Cell, Column, ColumnKind, Room, Row, RowError, RowSink, RowSource, Shape, TableHead,
+};
 
 const BURST: Column = Column::new("burst", ColumnKind::U32, Shape::Rising);
 const ID: Column = Column::new("id", ColumnKind::U32, Shape::Rising);
@@ -69,7 +71,7 @@ fn pieces(mut code: &[u8]) -> Option<Vec<CodePiece>> {
 }
 
 impl Row for Block {
-    const TABLE: Table = Table::Blocks;
+    const HEAD: TableHead = TableHead { name: "blocks", since: 2, room: Room::Names };
     const COLUMNS: &'static [Column] =
         &[ID, PID, word::<BurstFlavour>("flavour"), bytes("code"), text("record")];
 
@@ -93,7 +95,7 @@ impl Row for Block {
 }
 
 impl Row for Burst {
-    const TABLE: Table = Table::Bursts;
+    const HEAD: TableHead = TableHead { name: "bursts", since: 2, room: Room::Names };
     const COLUMNS: &'static [Column] = &[
         ID,
         TIME,
@@ -146,7 +148,7 @@ impl Row for Burst {
 }
 
 impl Row for Records {
-    const TABLE: Table = Table::Records;
+    const HEAD: TableHead = TableHead { name: "records", since: 2, room: Room::Bulk };
     const COLUMNS: &'static [Column] = &[BURST, bytes("records")];
 
     fn put<S: RowSink>(&self, row: &mut S) {
@@ -160,7 +162,7 @@ impl Row for Records {
 }
 
 impl Row for BurstRefused {
-    const TABLE: Table = Table::BurstRefusals;
+    const HEAD: TableHead = TableHead { name: "burst_refusals", since: 2, room: Room::Names };
     const COLUMNS: &'static [Column] = &[
         TIME,
         PID,
@@ -191,7 +193,7 @@ impl Row for BurstRefused {
 }
 
 impl Row for CoreFloor {
-    const TABLE: Table = Table::CoreFloors;
+    const HEAD: TableHead = TableHead { name: "core_floors", since: 3, room: Room::Names };
     const COLUMNS: &'static [Column] = &[
         Column::new("block", ColumnKind::U32, Shape::Repeating),
         number("iterations"),

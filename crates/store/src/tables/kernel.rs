@@ -4,14 +4,16 @@ use base::{CpuId, Nanos, Pid, Tid};
 use facts::{KernelCause, KernelEntry};
 
 use super::{PID, TID, TIME, text, word};
-use crate::schema::{Cell, Column, ColumnKind, Row, RowError, RowSink, RowSource, Shape, Table};
+use crate::schema::{
+    Cell, Column, ColumnKind, Room, Row, RowError, RowSink, RowSource, Shape, TableHead,
+};
 
 const fn number(name: &'static str) -> Column {
     Column::new(name, ColumnKind::U64, Shape::Repeating)
 }
 
 impl Row for KernelEntry {
-    const TABLE: Table = Table::KernelEntries;
+    const HEAD: TableHead = TableHead { name: "kernel_entries", since: 5, room: Room::Bulk };
     const COLUMNS: &'static [Column] = &[
         TIME,
         number("length_ns"),

@@ -4,7 +4,9 @@ use base::{Bytes, FileOffset, ModuleId, Nanos, NodeId, Pid, RemoteAddr, StackId,
 use facts::{AccessType, Global, Page, Region, RegionEnd, RegionKind};
 
 use super::{MODULE, MODULE_OFFSET, PID, STACK, TIME, text, word};
-use crate::schema::{Cell, Column, ColumnKind, Row, RowError, RowSink, RowSource, Shape, Table};
+use crate::schema::{
+    Cell, Column, ColumnKind, Room, Row, RowError, RowSink, RowSource, Shape, TableHead,
+};
 
 const START: Column = Column::new("start_address", ColumnKind::U64, Shape::Rising);
 
@@ -13,7 +15,7 @@ const fn bytes(name: &'static str) -> Column {
 }
 
 impl Row for Region {
-    const TABLE: Table = Table::Regions;
+    const HEAD: TableHead = TableHead { name: "regions", since: 5, room: Room::Bulk };
     const COLUMNS: &'static [Column] = &[
         TIME,
         PID,
@@ -57,7 +59,7 @@ impl Row for Region {
 }
 
 impl Row for RegionEnd {
-    const TABLE: Table = Table::RegionEnds;
+    const HEAD: TableHead = TableHead { name: "region_ends", since: 5, room: Room::Bulk };
     const COLUMNS: &'static [Column] = &[TIME, PID, START, bytes("bytes")];
 
     fn put<S: RowSink>(&self, row: &mut S) {
@@ -78,7 +80,7 @@ impl Row for RegionEnd {
 }
 
 impl Row for Global {
-    const TABLE: Table = Table::Globals;
+    const HEAD: TableHead = TableHead { name: "globals", since: 5, room: Room::Names };
     const COLUMNS: &'static [Column] = &[TIME, PID, MODULE, START, bytes("bytes"), text("name")];
 
     fn put<S: RowSink>(&self, row: &mut S) {
@@ -103,7 +105,7 @@ impl Row for Global {
 }
 
 impl Row for AccessType {
-    const TABLE: Table = Table::AccessTypes;
+    const HEAD: TableHead = TableHead { name: "access_types", since: 5, room: Room::Names };
     const COLUMNS: &'static [Column] = &[
         MODULE,
         MODULE_OFFSET,
@@ -144,7 +146,7 @@ impl Row for AccessType {
 }
 
 impl Row for Page {
-    const TABLE: Table = Table::Pages;
+    const HEAD: TableHead = TableHead { name: "pages", since: 5, room: Room::Bulk };
     const COLUMNS: &'static [Column] = &[
         TIME,
         PID,

@@ -4,7 +4,9 @@ use base::{Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{Concurrency, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker};
 
 use super::{PID, STACK, TID, TIME, text, word};
-use crate::schema::{Cell, Column, ColumnKind, Row, RowError, RowSink, RowSource, Shape, Table};
+use crate::schema::{
+    Cell, Column, ColumnKind, Room, Row, RowError, RowSink, RowSource, Shape, TableHead,
+};
 
 const SPAN: Column = number("span_ns");
 
@@ -13,7 +15,7 @@ const fn number(name: &'static str) -> Column {
 }
 
 impl Row for Wait {
-    const TABLE: Table = Table::Waits;
+    const HEAD: TableHead = TableHead { name: "waits", since: 5, room: Room::Bulk };
     const COLUMNS: &'static [Column] = &[
         TIME,
         SPAN,
@@ -54,7 +56,7 @@ impl Row for Wait {
 }
 
 impl Row for ThreadTime {
-    const TABLE: Table = Table::ThreadTimes;
+    const HEAD: TableHead = TableHead { name: "thread_times", since: 5, room: Room::Bulk };
     const COLUMNS: &'static [Column] = &[
         TIME,
         SPAN,
@@ -86,7 +88,7 @@ impl Row for ThreadTime {
 }
 
 impl Row for Concurrency {
-    const TABLE: Table = Table::Concurrency;
+    const HEAD: TableHead = TableHead { name: "concurrency", since: 5, room: Room::Bulk };
     const COLUMNS: &'static [Column] = &[
         TIME,
         SPAN,
@@ -112,7 +114,7 @@ impl Row for Concurrency {
 }
 
 impl Row for WaitObject {
-    const TABLE: Table = Table::WaitObjects;
+    const HEAD: TableHead = TableHead { name: "wait_objects", since: 5, room: Room::Names };
     const COLUMNS: &'static [Column] = &[
         PID,
         Column::new("address", ColumnKind::U64, Shape::Rising),
@@ -138,7 +140,7 @@ impl Row for WaitObject {
 }
 
 impl Row for Wake {
-    const TABLE: Table = Table::Wakes;
+    const HEAD: TableHead = TableHead { name: "wakes", since: 5, room: Room::Bulk };
     const COLUMNS: &'static [Column] = &[
         TIME,
         SPAN,

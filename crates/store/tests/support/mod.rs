@@ -268,25 +268,6 @@ fn bursts(shape: Shape) -> Vec<Fact> {
     facts
 }
 
-/// Facts that results of a version had not yet.
-pub fn is_newer_than(version: u32, fact: &Fact) -> bool {
-    match fact {
-        Fact::Block(_) | Fact::Burst(_) | Fact::Records(_) | Fact::BurstRefused(_) => version < 2,
-        Fact::CoreFloor(_) => version < 3,
-        Fact::Allocation(_) | Fact::Release(_) | Fact::HeapTotal(_) | Fact::SizeClass(_) => {
-            version < 4
-        }
-        Fact::Region(_) | Fact::RegionEnd(_) | Fact::Global(_) | Fact::AccessType(_) => version < 5,
-        Fact::Wait(_) | Fact::ThreadTime(_) | Fact::Concurrency(_) | Fact::WaitObject(_) => {
-            version < 5
-        }
-        Fact::KernelEntry(_) => version < 5,
-        Fact::HeapStack(_) | Fact::HeapFree(_) | Fact::HeapLifetime(_) => version < 5,
-        Fact::Wake(_) | Fact::Page(_) => version < 5,
-        _ => false,
-    }
-}
-
 /// Windows of 10 ms in each of which a thread ran for a while, waited and was preempted.
 fn threading() -> Vec<Fact> {
     let mut facts = Vec::new();
