@@ -1,21 +1,4 @@
 /* Two threads take items from a queue, and work on each while they hold its lock. */
-#include "finding.h"
-static pthread_mutex_t queue = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t items;
-static double limit;
-static void *work(void *unused) {
-    while (seconds() < limit) {
-        pthread_mutex_lock(&queue);
-        items++;
-        compute_for(2e-3);
-        pthread_mutex_unlock(&queue);
-        compute_for(0.5e-3);
-    }
-    return unused;
-}
-int main(int argc, char **argv) {
-    limit = limit_of(argc, argv);
-    pthread_t threads[2];
-    for (size_t t = 0; t < 2; t++) pthread_create(&threads[t], NULL, work, NULL);
-    for (size_t t = 0; t < 2; t++) pthread_join(threads[t], NULL);
-}
+#define WORK_INSIDE 2e-3
+#define WORK_OUTSIDE 0.5e-3
+#include "queue.h"
