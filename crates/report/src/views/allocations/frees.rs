@@ -4,20 +4,16 @@ use analysis::Key;
 use analysis::heap::{Freed, free_table, is_exact};
 use facts::Metric;
 
-use super::super::columns::{cells_of_key, figure, missing, name, of_keys, short_looks};
-use super::{Request, empty, notes};
+use super::super::columns::{cells_of_key, figure, name, names, of_keys, short_looks};
+use super::{Request, empty, keys_beside, notes, total};
 use crate::table::{Cell, Look, Table};
 
 pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
     let profile = request.profile;
     let found = free_table(profile, request.selection, keys);
-    let mut keys: Vec<Key> = keys.iter().copied().filter(|key| *key != Key::FreeStack).collect();
-    if keys.is_empty() {
-        keys.push(Key::Function);
-    }
+    let keys = keys_beside(Key::FreeStack, keys);
     let mut columns = of_keys(&keys);
     columns.push(name("free_stack", "Freed by"));
-    let key_count = columns.len();
     columns.extend([
         figure("allocations", "Allocations", "count"),
         figure("bytes_allocated", "Bytes allocated", "bytes"),
@@ -37,11 +33,6 @@ pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
         cells.extend(figures([&row.allocations, &row.bytes, &row.bytes_percent]));
         cells
     });
-    let mut total = missing(key_count);
-    match &found.total {
-        Some([blocks, bytes, share]) => total.extend(figures([blocks, bytes, share])),
-        None => total.extend(missing(columns.len() - key_count)),
-    }
     let mut looks = vec![
         (Look::Percent("bytes_percent"), "share %"),
         (Look::Bytes("bytes_allocated"), "bytes"),
@@ -50,15 +41,14 @@ pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
     // There is room for one stack: that of who asked is in JSON and CSV, its function in the text.
     looks.extend(short_looks(&without_stack(&keys), &keys));
     looks.push((Look::Stack("free_stack"), "freed by"));
-    let names: Vec<&str> = keys.iter().map(|key| key.name()).collect();
     Table {
         view: "allocations",
         result: request.options.result_name.clone(),
         rows: rows.collect(),
+        total: total(columns.len(), found.total.as_ref().map(|row| figures(row.each_ref()))),
         columns,
-        total,
         notes: remarks(request, &keys),
-        title: request.title(&format!("heap allocations by {} and who freed", names.join(", "))),
+        title: request.title(&format!("heap allocations by {} and who freed", names(&keys))),
         looks,
         page: 25,
         empty: if request.everything() && is_counted(request) {

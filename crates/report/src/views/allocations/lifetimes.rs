@@ -4,25 +4,21 @@ use analysis::Key;
 use analysis::heap::{LifetimeRow, Lived, is_exact, lifetime_table};
 use base::Nanos;
 
-use super::super::columns::{cells_of_key, figure, missing, name, names, short_looks};
-use super::{Request, empty, key_columns, notes};
+use super::super::columns::{figure, name, names, short_looks};
+use super::{Request, empty, key_cells, key_columns, keys_beside, notes, total};
 use crate::table::{Cell, Look, Table};
 use crate::text;
 
 pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
     let profile = request.profile;
     let found = lifetime_table(profile, request.selection, keys);
-    let mut keys: Vec<Key> = keys.iter().copied().filter(|key| *key != Key::Lifetime).collect();
-    if keys.is_empty() {
-        keys.push(Key::Function);
-    }
+    let keys = keys_beside(Key::Lifetime, keys);
     let mut columns = key_columns(&keys);
     columns.extend([
         name("lifetime_class", "Lifetime"),
         name("lifetime_from", "From"),
         name("lifetime_to", "To"),
     ]);
-    let key_count = columns.len();
     columns.extend([
         figure("allocations", "Allocations", "count"),
         figure("allocations_percent", "Share of blocks", "percent"),
@@ -32,24 +28,17 @@ pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
     ]);
     let rows = found.rows.iter().map(|row| {
         let stack = row.key.stack.map(|path| found.paths.names(&profile.stacks, path));
-        let mut cells: Vec<Cell> =
-            row.key.call.map(|call| Cell::text(call.name())).into_iter().collect();
-        cells.extend(cells_of_key(profile, &keys, &row.key, row.place, stack));
+        let mut cells = key_cells(profile, &keys, &row.key, row.place, stack);
         cells.extend(class(row.lived));
         cells.extend(figures(row));
         cells
     });
-    let mut total = missing(key_count);
-    match &found.total {
-        Some(row) => total.extend(figures(row)),
-        None => total.extend(missing(columns.len() - key_count)),
-    }
     Table {
         view: "allocations",
         result: request.options.result_name.clone(),
         rows: rows.collect(),
+        total: total(columns.len(), found.total.as_ref().map(figures)),
         columns,
-        total,
         notes: remarks(request),
         title: request.title(&format!("heap allocations by {} and lifetime", names(&keys))),
         looks: looks(&keys),

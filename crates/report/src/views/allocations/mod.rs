@@ -6,8 +6,8 @@ mod notes;
 mod over_time;
 mod size_classes;
 
-use analysis::Key;
 use analysis::heap::{HeapRow, heap_sums, heap_table};
+use analysis::{Key, PlaceId, Profile, RowKey};
 
 use super::Request;
 use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_looks};
@@ -31,7 +31,6 @@ fn by_code(request: &Request<'_>, keys: &[Key]) -> Table {
     let profile = request.profile;
     let found = heap_table(profile, request.selection, keys);
     let mut columns = key_columns(keys);
-    let key_count = columns.len();
     columns.extend([
         figure("allocations", "Allocations", "count"),
         figure("bytes_allocated", "Bytes allocated", "bytes"),
@@ -49,23 +48,16 @@ fn by_code(request: &Request<'_>, keys: &[Key]) -> Table {
             .stack
             .zip(found.paths.as_ref())
             .map(|(path, paths)| paths.names(&profile.stacks, path));
-        let mut cells: Vec<Cell> =
-            row.key.call.map(|call| Cell::text(call.name())).into_iter().collect();
-        cells.extend(cells_of_key(profile, keys, &row.key, row.place, stack));
+        let mut cells = key_cells(profile, keys, &row.key, row.place, stack);
         cells.extend(figures(row));
         cells
     });
-    let mut total = missing(key_count);
-    match &found.total {
-        Some(row) => total.extend(figures(row)),
-        None => total.extend(missing(columns.len() - key_count)),
-    }
     Table {
         view: "allocations",
         result: request.options.result_name.clone(),
+        total: total(columns.len(), found.total.as_ref().map(figures)),
         columns,
         rows: rows.collect(),
-        total,
         notes: notes::of_code(request, keys, &found),
         title: request.title(&format!("heap allocations by {}", names(keys))),
         looks: looks(keys),
@@ -78,6 +70,34 @@ fn by_code(request: &Request<'_>, keys: &[Key]) -> Table {
 fn key_columns(keys: &[Key]) -> Vec<Column> {
     let call = keys.contains(&Key::Call).then_some(name("call", "Call"));
     call.into_iter().chain(of_keys(keys)).collect()
+}
+
+/// The cells of [`key_columns`].
+fn key_cells(
+    profile: &Profile<'_>,
+    keys: &[Key],
+    key: &RowKey,
+    place: PlaceId,
+    stack: Option<Vec<String>>,
+) -> Vec<Cell> {
+    let call = key.call.map(|call| Cell::text(call.name()));
+    call.into_iter().chain(cells_of_key(profile, keys, key, place, stack)).collect()
+}
+
+/// Of `keys`, those that say who asked for blocks, where rows are parted by `other` besides; functions when there is none.
+fn keys_beside(other: Key, keys: &[Key]) -> Vec<Key> {
+    let keys: Vec<Key> = keys.iter().copied().filter(|key| *key != other).collect();
+    if keys.is_empty() { vec![Key::Function] } else { keys }
+}
+
+/// The row below the others of a table with so many columns, whose figures come last. Without rows there are none.
+fn total<const N: usize>(columns: usize, figures: Option<[Cell; N]>) -> Vec<Cell> {
+    let mut cells = missing(columns - N);
+    match figures {
+        Some(figures) => cells.extend(figures),
+        None => cells.extend(missing(N)),
+    }
+    cells
 }
 
 fn looks(keys: &[Key]) -> Vec<(Look, &'static str)> {

@@ -2,16 +2,15 @@
 
 use analysis::heap::{SizeClassRow, size_class_table};
 
-use super::super::columns::{figure, missing, name};
-use super::{Request, empty};
+use super::super::columns::{figure, name};
+use super::{Request, empty, total};
 use crate::table::{Cell, Look, Table};
 
 pub(super) fn table(request: &Request<'_>, by_process: bool) -> Table {
-    let (rows, total) = size_class_table(request.profile, request.selection, by_process);
+    let (rows, sums) = size_class_table(request.profile, request.selection, by_process);
     let process = by_process.then_some(name("process", "Process"));
     let mut columns: Vec<_> = process.into_iter().collect();
     columns.push(name("size_class", "Sizes"));
-    let key_count = columns.len();
     columns.extend([
         figure("allocations", "Allocations", "count"),
         figure("allocations_percent", "Share of blocks", "percent"),
@@ -25,11 +24,6 @@ pub(super) fn table(request: &Request<'_>, by_process: bool) -> Table {
         cells.extend(figures(row));
         cells
     };
-    let mut all = missing(key_count);
-    match &total {
-        Some(row) => all.extend(figures(row)),
-        None => all.extend(missing(columns.len() - key_count)),
-    }
     let mut looks = vec![
         (Look::Figure("size_class"), "bytes each"),
         (Look::Count("allocations"), "blocks"),
@@ -47,9 +41,9 @@ pub(super) fn table(request: &Request<'_>, by_process: bool) -> Table {
         view: "allocations",
         result: request.options.result_name.clone(),
         rows: rows.iter().map(cells).collect(),
+        total: total(columns.len(), sums.as_ref().map(figures)),
         columns,
-        total: all,
-        notes: if total.is_some() {
+        notes: if sums.is_some() {
             vec![
                 "Counted at every call: classes hold the sizes with as many binary digits."
                     .to_owned(),
