@@ -1,0 +1,68 @@
+//! Page faults, and what memory there was at most: resident, on the heap, in huge pages.
+
+use facts::{Evidence, Metric};
+
+use super::{Page, Summary, figure, percent_with_error};
+use crate::text::{bytes, count, percent, printable, shorten_function, shorten_path};
+
+pub(super) fn memory_and_faults(summary: &Summary, page: &mut Page) {
+    let faults = &summary.page_faults;
+    page.heading("Page faults and memory", "");
+    page.entry("Page faults", &fault_counts(summary));
+    let how = faults.time_percent.evidence.map_or(String::new(), |evidence| match evidence {
+        Evidence::Estimated => {
+            " of the CPU time (estimated: count × measured cost of one)".to_owned()
+        }
+        _ => " of the CPU time".to_owned(),
+    });
+    page.entry("  time in them", &(percent_with_error(&faults.time_percent) + &how));
+    if let Some(top) = &summary.extra.top_faults {
+        let line = top.line.map(|line| format!(":{line}")).unwrap_or_default();
+        let place = top
+            .file
+            .as_ref()
+            .map(|file| format!(" ({}{line})", shorten_path(&printable(file), 36)));
+        let function = shorten_function(&printable(&top.function), 30);
+        let of_them = format!("{} % of them", percent(top.percent));
+        page.entry("  most in", &format!("{function}{}, {of_them}", place.unwrap_or_default()));
+    }
+    page.entry(
+        "Largest size",
+        &figure(&summary.peak_resident, |value| format!("{} resident", bytes(value))),
+    );
+    let heap = &summary.heap;
+    if let (Some(blocks), Some(total), Some(peak)) =
+        (heap.allocations.value, heap.bytes_allocated.value, heap.peak_bytes.value)
+    {
+        let (blocks, total, peak) = (count(blocks), bytes(total), bytes(peak));
+        page.entry("Heap", &format!("{peak} at most; {total} in {blocks} blocks over time"));
+        let pages = |metric: &Metric| metric.value.filter(|pages| *pages > 0.0).map(count);
+        if let (Some(small), Some(large)) =
+            (pages(&heap.huge_pages_2mb), pages(&heap.huge_pages_1gb))
+        {
+            let held = format!("{small} of 2 MB, or {large} of 1 GB, hold the most");
+            page.entry("  as huge pages", &held);
+        }
+    }
+    page.entry(
+        "In huge pages",
+        &figure(&summary.huge_page_share, |value| {
+            format!("{} % of anonymous memory", percent(value))
+        }),
+    );
+}
+
+fn fault_counts(summary: &Summary) -> String {
+    let faults = &summary.page_faults;
+    if faults.minor.value.is_none() && faults.major.value.is_none() {
+        return figure(&faults.minor, count);
+    }
+    let rate = faults.minor.value.zip(summary.elapsed.value).filter(|(_, elapsed)| *elapsed > 0.0);
+    let rate = rate.map(|(minor, elapsed)| format!(" ({} per second)", count(minor / elapsed)));
+    format!(
+        "{} minor{}, {} major (waited for a disk)",
+        figure(&faults.minor, count),
+        rate.unwrap_or_default(),
+        figure(&faults.major, count)
+    )
+}

@@ -1,0 +1,63 @@
+//! The functions with the most CPU time.
+
+use super::super::TopFunction;
+use super::{Page, Summary, quoted};
+use crate::table::{Cell, Column, Look, Table};
+use crate::text;
+
+pub(super) fn top_functions(summary: &Summary, page: &mut Page) {
+    let of = if summary.sampling.samples > 0 {
+        "share of the CPU time: in the function itself, and with what it calls"
+    } else {
+        ""
+    };
+    page.heading("Top functions", of);
+    if summary.top_functions.is_empty() {
+        page.item(&format!("n/a: there are {}", summary.extra.why_no_samples));
+        return;
+    }
+    let grid = text::table(&functions_table(&summary.top_functions), page.width, page.paint);
+    // Without the empty line below the title, which is empty too.
+    page.out += grid.trim_start_matches('\n');
+    if summary.extra.more_functions > 0 {
+        let more = format!(
+            "  … {} more: fathom report hotspots -r {}\n",
+            summary.extra.more_functions,
+            quoted(&summary.result)
+        );
+        page.out += &page.paint.faint(&more);
+    }
+}
+
+fn functions_table(functions: &[TopFunction]) -> Table {
+    let keys = ["function", "file", "line", "module", "self_percent", "total_percent"];
+    let columns = keys.map(|key| Column { key, label: key, unit: None }).to_vec();
+    let row = |function: &TopFunction| {
+        vec![
+            Cell::text(function.function.clone()),
+            Cell::text_or_missing(function.file.as_deref()),
+            function.line.map_or(Cell::Missing, |line| Cell::Number(u64::from(line))),
+            Cell::text(function.module.clone()),
+            Cell::Metric(function.self_percent.clone()),
+            Cell::Metric(function.total_percent.clone()),
+        ]
+    };
+    Table {
+        view: "summary",
+        result: String::new(),
+        rows: functions.iter().map(row).collect(),
+        total: vec![Cell::Missing; columns.len()],
+        columns,
+        notes: Vec::new(),
+        title: String::new(),
+        looks: vec![
+            (Look::Percent("self_percent"), "self %"),
+            (Look::Percent("total_percent"), "total %"),
+            (Look::Function("function", None), "function"),
+            (Look::Place, "source"),
+            (Look::Text("module"), "module"),
+        ],
+        page: usize::MAX,
+        empty: String::new(),
+    }
+}

@@ -1,0 +1,65 @@
+//! What the machine's memory and arithmetic can do, as it was measured before.
+
+use super::{Page, Summary, figure};
+use crate::text::{bytes, number, printable, seconds};
+
+pub(super) fn machine(summary: &Summary, page: &mut Page) {
+    let machine = &summary.machine;
+    let age = match (summary.extra.calibrated, summary.extra.calibration_age) {
+        (false, _) => String::new(),
+        (true, age) if age < 3600 => "measured just before the run".to_owned(),
+        (true, age) if age < 2 * 86_400 => format!("measured {} hours before the run", age / 3600),
+        (true, age) => format!("measured {} days before the run", age / 86_400),
+    };
+    page.heading("What this machine's memory can do", &age);
+    let host = &summary.host;
+    if !host.cpu.is_empty() {
+        let virtualised =
+            host.virtualised.as_deref().map(|name| format!(", virtual machine ({name})"));
+        let plural = if host.logical_cpus == 1 { "" } else { "s" };
+        page.entry(
+            "Machine",
+            &printable(&format!(
+                "{}, {} CPU{plural}, {}{}",
+                host.cpu,
+                host.logical_cpus,
+                bytes(host.memory_bytes as f64),
+                virtualised.unwrap_or_default()
+            )),
+        );
+    }
+    if !summary.extra.calibrated {
+        page.item("n/a: this machine was not measured. `fathom machine` does it in about 20 s.");
+        return;
+    }
+    let with = summary
+        .extra
+        .peak_kernel
+        .as_deref()
+        .map(|kernel| format!(" (reached by {})", printable(kernel)));
+    let peak = figure(&machine.dram_bandwidth_peak, |value| {
+        format!("{} GB/s{}", number(value), with.clone().unwrap_or_default())
+    });
+    page.entry("Peak bandwidth", &peak);
+    let levels = [
+        ("L1", &machine.load_latency.l1),
+        ("L2", &machine.load_latency.l2),
+        ("L3", &machine.load_latency.l3),
+        ("DRAM", &machine.load_latency.dram),
+    ];
+    let ladder = levels.map(|(name, metric)| match metric.value {
+        Some(value) => format!("{name} {} ns", number(value)),
+        None => format!("{name} n/a"),
+    });
+    page.entry(
+        "Time per load",
+        &format!("{} (each waiting for the one before)", ladder.join(", ")),
+    );
+    let flops = |value| format!("{} GFLOP/s in double precision", number(value));
+    page.entry("Peak arithmetic", &figure(&machine.flops_peak, flops));
+    let one = figure(&machine.page_fault_4k, |nanos| seconds(nanos * 1e-9));
+    page.entry("One page fault", &format!("{one} for a new page of 4 KiB"));
+    for note in summary.extra.calibration_notes.clone() {
+        page.item(&printable(&note));
+    }
+}

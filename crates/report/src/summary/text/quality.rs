@@ -1,0 +1,113 @@
+//! How good the figures are: what is not there, how it was measured, what was lost, and what that cost the program.
+
+use facts::Metric;
+
+use super::{DISTURBING, Page, Summary, figure};
+use crate::text::{self, count, percent, seconds};
+
+/// Figures that this version or this machine cannot give, by reason.
+pub(super) fn not_available(summary: &Summary, page: &mut Page) {
+    let figures: [(&str, &Metric); 7] = [
+        ("DRAM bandwidth used", &summary.dram_bandwidth.average),
+        ("time bound by memory", &summary.memory_bound),
+        ("loads and stores with their latency", &summary.loads),
+        ("cache levels that served them", &summary.levels.l1),
+        ("arithmetic per byte", &summary.arithmetic_intensity),
+        ("address translation (DTLB)", &summary.dtlb.misses),
+        ("heap allocations", &summary.heap.allocations),
+    ];
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (name, metric) in figures.iter().filter(|(_, metric)| metric.value.is_none()) {
+        let why = metric.note.as_deref().unwrap_or("not recorded");
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((why, vec![name])),
+        }
+    }
+    if reasons.is_empty() {
+        return;
+    }
+    page.heading("Not available", "");
+    for (why, names) in reasons {
+        page.item(&format!("{}: {why}", names.join(", ")));
+    }
+}
+
+pub(super) fn quality(summary: &Summary, page: &mut Page) {
+    let sampling = &summary.sampling;
+    page.heading("How it was measured", "");
+    let rate = if sampling.period_seconds > 0.0 {
+        format!(" at {} per second of CPU time", count(1.0 / sampling.period_seconds))
+    } else {
+        String::new()
+    };
+    let method = match sampling.method {
+        "perf-events" => "by the kernel (perf events)",
+        "ptrace" => "by stopping threads shortly (ptrace)",
+        _ => "not possible here: only what /proc counts",
+    };
+    page.entry("Samples", &format!("{}{rate}, {method}", count(sampling.samples as f64)));
+    let mut lost = Vec::new();
+    for (number, what) in [
+        (sampling.lost_samples, "samples"),
+        (sampling.lost_faults, "page-fault records"),
+        (sampling.lost_events, "mapping and thread records"),
+        (sampling.lost_blocks, "records of heap blocks"),
+        (sampling.lost_regions, "calls that mapped or unmapped memory"),
+    ] {
+        if number > 0 {
+            lost.push(format!("{} {what}", count(number as f64)));
+        }
+    }
+    page.entry(
+        "Lost",
+        &if lost.is_empty() { "nothing".to_owned() } else { page.paint.warn(&lost.join(", ")) },
+    );
+    if sampling.thinned_samples > 0 {
+        let thinned = count(sampling.thinned_samples as f64);
+        page.entry(
+            "Thinned out",
+            &format!("{thinned} samples, to keep the size limit; the others weigh more"),
+        );
+    }
+    page.entry("Overhead", &overhead(summary));
+    if summary.coverage.traced.value.is_some() {
+        let refused =
+            summary.coverage.refused.iter().map(|one| (one.reason.as_str(), &one.percent));
+        page.entry("Bursts", &text::coverage(&summary.coverage.traced, refused));
+    }
+    if let Some(stolen) = summary.stolen_percent.value.filter(|value| *value >= DISTURBING) {
+        let text = format!("{} % of the machine went to other virtual machines", percent(stolen));
+        page.entry("Stolen CPU time", &page.paint.warn(&text));
+    }
+    page.entry("±", "half of the 95 % interval, from the number of samples");
+}
+
+/// Of the elapsed time, part by part.
+fn overhead(summary: &Summary) -> String {
+    let parts = &summary.overhead_parts;
+    let Some(elapsed) = summary.elapsed.value.filter(|elapsed| *elapsed > 0.0) else {
+        return figure(&summary.overhead, percent);
+    };
+    let of_elapsed = |time: f64| percent(time / elapsed * 100.0);
+    let mut text = match parts.cpu_time.value {
+        Some(time) => format!(
+            "the profiler itself used {} of CPU time, {} % of the elapsed time",
+            seconds(time),
+            of_elapsed(time)
+        ),
+        None => figure(&summary.overhead, percent),
+    };
+    if let Some(time) = parts.stand_still.value {
+        let (time, share) = (seconds(time), of_elapsed(time));
+        text += &format!("; the program's threads stood still for {time} ({share} %) for bursts");
+    }
+    if let Some(time) = parts.slowdown.value {
+        text += &format!(", which ran about {} longer than native code", seconds(time));
+    }
+    if let Some(cost) = summary.sampling_cost.value {
+        let cost = percent(cost);
+        text += &format!("; taking the samples cost the program about {cost} % of its CPU time");
+    }
+    text
+}
