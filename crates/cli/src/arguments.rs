@@ -158,13 +158,16 @@ pub enum Format {
     Csv,
 }
 
+/// All views by their names.
+fn views() -> String {
+    let mut names = report::View::ALL.map(|(view, _)| view.name()).to_vec();
+    let last = names.pop().unwrap_or_default();
+    format!("{} or {last}", names.join(", "))
+}
+
 #[derive(Args, Debug)]
 pub struct ReportOptions {
-    /// summary, findings, allocations, hotspots, callers, callees, source, faults, timeline, threads, accesses, bandwidth, latency, reuse,
-    /// working-set, sharing, roofline, waits or kernel
-    /// summary, allocations, hotspots, callers, callees, source, faults, timeline, threads, accesses, bandwidth, latency, reuse,
-    /// working-set, sharing, roofline or objects
-    #[arg(value_name = "VIEW")]
+    #[arg(value_name = "VIEW", help = views())]
     pub view: String,
     /// The result [default: the newest r???xx in this directory]
     #[arg(short, long, value_name = "DIR")]
