@@ -1,0 +1,52 @@
+//! What others on the machine, the hypervisor and the samples themselves took.
+
+use facts::{Evidence, GaugeKind, Metric};
+
+use super::time::scaled;
+use crate::profile::Profile;
+
+/// The last poll of a machine-wide CPU time: nanoseconds, and what all CPUs had to offer until then.
+fn machine_time(profile: &Profile<'_>, kind: GaugeKind) -> Option<(f64, f64)> {
+    let gauges = profile.recording.gauges.iter().filter(|gauge| gauge.kind == kind);
+    let (time, nanos) = gauges.map(|gauge| (gauge.time, gauge.value)).max()?;
+    let offered = f64::from(profile.recording.run.host.logical_cpus) * time.0 as f64;
+    (offered > 0.0).then_some((nanos as f64, offered))
+}
+
+pub(super) fn stolen(profile: &Profile<'_>) -> Metric {
+    match machine_time(profile, GaugeKind::StolenTime) {
+        Some((nanos, offered)) => Metric::counted((nanos / offered * 100.0).min(100.0), "percent"),
+        None => Metric::unavailable("percent", "not recorded"),
+    }
+}
+
+/// What the whole machine used, less the program and the profiler.
+pub(super) fn other_cpu(profile: &Profile<'_>, cpu_time: &Metric) -> Metric {
+    let machine = machine_time(profile, GaugeKind::MachineCpuTime);
+    let (Some((nanos, offered)), Some(program)) = (machine, cpu_time.value) else {
+        return Metric::unavailable("percent", "not recorded");
+    };
+    let ours = profile.recording.run.own_cost.cpu_time_ns as f64;
+    let others = (nanos - program * 1e9 - ours).clamp(0.0, offered);
+    Metric {
+        low: None,
+        high: None,
+        evidence: Some(Evidence::Estimated),
+        ..Metric::counted(others / offered * 100.0, "percent")
+    }
+    .noted("CPU time of the machine less the program's and the profiler's; ticks of 10 ms, so no interval")
+}
+
+pub(super) fn sampling_cost(profile: &Profile<'_>, cpu_time: &Metric) -> Metric {
+    let calibration = profile.recording.run.calibration.as_ref();
+    let cost = calibration.and_then(|calibration| calibration.sample_cost.as_ref());
+    let cpu = cpu_time.value.filter(|cpu| *cpu > 0.0);
+    let (Some(cost), Some(cpu)) = (cost.filter(|cost| cost.value.is_some()), cpu) else {
+        return Metric::unavailable("percent", "the cost of a sample was not calibrated");
+    };
+    let taken = profile.whole().records().saturating_add(profile.lost_samples());
+    let mut metric = scaled(cost, taken as f64 * 1e-9 / cpu * 100.0, "percent");
+    metric.evidence = Some(Evidence::Estimated);
+    metric.samples = taken;
+    metric.noted("samples times the calibrated cost of one, of CPU time")
+}

@@ -1,0 +1,112 @@
+//! What the reader must know before quoting a figure.
+
+use std::collections::BTreeSet;
+
+use facts::{Counter, CounterKind, RunState, Target};
+
+use crate::profile::Profile;
+use crate::weight::Weight;
+
+/// Remarks of the run, then what the figures themselves show to be wrong.
+pub(super) fn notes(profile: &Profile<'_>) -> Vec<String> {
+    let run = &profile.recording.run;
+    let mut notes = Vec::new();
+    if run.state == RunState::Incomplete {
+        notes.push(
+            "The recording was not closed (the profiler was killed, or is still running): it holds what was \
+             written until then, and totals may be missing."
+                .to_owned(),
+        );
+    }
+    if let Some(Target::Attached { pid }) = run.target {
+        notes.push(format!(
+            "Attached to the running process {pid}: all figures are from then on, not from its start."
+        ));
+    }
+    match run.stopped_by.as_deref() {
+        Some("interrupted") => {
+            notes.push("The collection was interrupted from the keyboard.".to_owned())
+        }
+        Some("duration") => {
+            notes.push("The collection ended after the duration asked for.".to_owned())
+        }
+        Some(other) => notes.push(format!("The collection was stopped early: {other}.")),
+        None => {}
+    }
+    notes.extend(run.collector.fallback_reason.clone());
+    notes.extend(few_samples(profile));
+    notes.extend(uncovered_time(profile));
+    notes.extend(truncated_stacks(profile));
+    notes.extend(damage(profile));
+    // The collector may have said one of these already.
+    notes.extend(run.notes.iter().cloned());
+    let mut said = BTreeSet::new();
+    notes.retain(|note| said.insert(note.clone()));
+    notes
+}
+
+fn few_samples(profile: &Profile<'_>) -> Option<String> {
+    let records = profile.whole().records();
+    (1..100).contains(&records).then(|| {
+        format!("Only {records} samples: shares below about {:.0} % are noise. Run longer, or more often.", {
+            let (_, high) = crate::interval::wilson(0.0, profile.whole().effective_records());
+            (high * 100.0).max(1.0)
+        })
+    })
+}
+
+/// Sampled and counted CPU time should agree; where they do not, the shares may be biased.
+fn uncovered_time(profile: &Profile<'_>) -> Option<String> {
+    let counted = profile
+        .recording
+        .counters
+        .iter()
+        .rev()
+        .find(|Counter { kind, .. }| *kind == CounterKind::TaskClock)?;
+    let (counted, sampled) = (counted.value as f64, profile.whole().amount() as f64);
+    let effective = profile.whole().effective_records();
+    if counted <= 0.0 || effective <= 0.0 || !profile.samples_kernel() {
+        return None;
+    }
+    let off = (sampled - counted) / counted;
+    // Three standard errors of a Poisson count, and at least 5 %.
+    let tolerated = (3.0 / effective.sqrt()).max(0.05);
+    (off.abs() > tolerated).then(|| {
+        format!(
+            "The samples stand for {:.2} s of CPU time, the kernel counted {:.2} s ({:+.0} %): shares may be biased.",
+            sampled * 1e-9,
+            counted * 1e-9,
+            off * 100.0
+        )
+    })
+}
+
+fn truncated_stacks(profile: &Profile<'_>) -> Option<String> {
+    let mut cut = Weight::default();
+    for cell in profile.all_cells() {
+        if profile.stacks.is_truncated(cell.stack) {
+            cut.merge(&cell.weight);
+        }
+    }
+    let share = profile.cpu_scale().share(&cut);
+    (share >= 0.01).then(|| {
+        format!(
+            "{:.0} % of the stacks could not be followed to their start: total times and callers miss that part.",
+            share * 100.0
+        )
+    })
+}
+
+fn damage(profile: &Profile<'_>) -> Option<String> {
+    let problems = &profile.stacks.problems;
+    problems.any().then(|| {
+        format!(
+            "Parts of the recording were unusable: {} stacks cut off, {} repeated, {} in unknown modules, {} \
+             inlined frames dropped. Check it with `fathom verify`.",
+            problems.broken_parents,
+            problems.duplicate_nodes,
+            problems.unknown_modules,
+            problems.dropped_frames
+        )
+    })
+}

@@ -1,0 +1,136 @@
+//! How long, how much CPU, and where the time of all threads went.
+
+use base::Nanos;
+use facts::{Evidence, Metric, RunState};
+
+use crate::faults::FaultCost;
+use crate::profile::Profile;
+use crate::weight::Weight;
+
+/// Where the time of all threads went, in seconds; the parts add up to the threads' lifetimes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TimeSplit {
+    /// CPU time in the program and its libraries.
+    pub user: Metric,
+    /// CPU time in the kernel, without page faults where these are known.
+    pub kernel: Metric,
+    /// CPU time serving page faults.
+    pub page_faults: Metric,
+    /// Threads that existed without running: waiting for others, for I/O, for a free CPU.
+    pub waiting: Metric,
+    /// Sum of the threads' lifetimes.
+    pub thread_time: Metric,
+}
+
+pub(super) fn elapsed(profile: &Profile<'_>) -> Metric {
+    let metric = Metric::counted(profile.elapsed().seconds(), "s");
+    match profile.recording.run.state {
+        RunState::Complete => metric,
+        RunState::Incomplete => metric.noted("the recording was not closed: time of its last fact"),
+    }
+}
+
+pub(super) fn cpu_time(profile: &Profile<'_>) -> Metric {
+    if let Some(seconds) = profile.counted_cpu_seconds() {
+        return Metric::counted(seconds, "s");
+    }
+    if profile.whole().is_empty() {
+        return Metric::unavailable("s", profile.why_no_samples());
+    }
+    let (value, interval) = profile.whole().poisson_total(1e-9);
+    Metric::with_interval(Evidence::Sampled, value, "s", interval, profile.whole().records())
+        .with_lost(profile.lost_samples())
+        .noted("sum of the sampling periods: no counter of CPU time was available")
+}
+
+pub(super) fn utilisation(cpu_time: &Metric, elapsed: Nanos, cpus: Option<f64>) -> Metric {
+    let offered = cpus.map_or(0.0, |cpus| cpus * elapsed.seconds());
+    if offered <= 0.0 {
+        return Metric::unavailable(
+            "percent",
+            "the number of usable CPUs or the elapsed time is not known",
+        );
+    }
+    scaled(cpu_time, 100.0 / offered, "percent")
+}
+
+/// The metric times an exactly known factor, in another unit.
+pub(super) fn scaled(metric: &Metric, factor: f64, unit: &str) -> Metric {
+    let times = |value: Option<f64>| value.map(|value| value * factor);
+    Metric {
+        value: times(metric.value),
+        low: times(metric.low),
+        high: times(metric.high),
+        unit: unit.to_owned(),
+        ..metric.clone()
+    }
+}
+
+/// Kernel time as percent of CPU time, and in seconds.
+pub(super) fn kernel_time(profile: &Profile<'_>) -> (Metric, Metric) {
+    if profile.samples_kernel() && !profile.whole().is_empty() {
+        let mut part = Weight::default();
+        profile
+            .all_cells()
+            .iter()
+            .filter(|cell| cell.kernel)
+            .for_each(|cell| part.merge(&cell.weight));
+        let scale = profile.cpu_scale();
+        return (scale.percent(&part), scale.quantity(&part));
+    }
+    match profile.recording.run.resource_use.as_ref() {
+        Some(usage) if usage.user_ns.saturating_add(usage.system_ns) > 0 => {
+            let (user, system) = (Nanos(usage.user_ns).seconds(), Nanos(usage.system_ns).seconds());
+            let percent = Metric::counted(system / (user + system) * 100.0, "percent");
+            (
+                percent.noted("from getrusage: time in the kernel was not sampled"),
+                Metric::counted(system, "s"),
+            )
+        }
+        _ => {
+            let why = "time in the kernel was neither sampled nor counted";
+            (Metric::unavailable("percent", why), Metric::unavailable("s", why))
+        }
+    }
+}
+
+pub(super) fn time_split(
+    profile: &Profile<'_>,
+    cpu: &Metric,
+    kernel: &Metric,
+    faults: &FaultCost,
+) -> TimeSplit {
+    let part = |value: Option<f64>, like: &Metric, why: &str| match value {
+        Some(value) => Metric {
+            value: Some(value.max(0.0)),
+            low: None,
+            high: None,
+            evidence: Some(Evidence::Estimated),
+            note: Some("difference of the other figures; its interval is theirs".to_owned()),
+            ..like.clone()
+        },
+        None => Metric::unavailable("s", why),
+    };
+    let user = cpu.value.zip(kernel.value).map(|(cpu, kernel)| cpu - kernel);
+    let page_faults = Metric {
+        // An estimate from the count can exceed the kernel time it is a part of.
+        value: faults
+            .time
+            .value
+            .map(|faults| kernel.value.map_or(faults, |kernel| faults.min(kernel))),
+        ..faults.time.clone()
+    };
+    let other_kernel = kernel.value.map(|kernel| kernel - page_faults.value.unwrap_or(0.0));
+    let thread_time = match profile.threads.lifetime() {
+        Some(lifetime) => Metric::counted(lifetime.seconds(), "s"),
+        None => Metric::unavailable("s", "the start of some threads was not recorded"),
+    };
+    let waiting = thread_time.value.zip(cpu.value).map(|(alive, cpu)| alive - cpu);
+    TimeSplit {
+        user: part(user, cpu, "the kernel's part of the CPU time is not known"),
+        kernel: part(other_kernel, kernel, "time in the kernel was neither sampled nor counted"),
+        page_faults,
+        waiting: part(waiting, &thread_time, "the lifetimes of the threads are not known"),
+        thread_time,
+    }
+}
