@@ -4,8 +4,14 @@
 //! *frames*. So `function=main` asks how much time was spent in `main` itself and below it, and does not hide
 //! what `main` calls from the totals. Filters of one kind widen (either matches), of different kinds narrow.
 
+mod names;
+mod no_match;
+
 use base::{Nanos, Pid};
 
+pub use self::names::bare_function_name;
+use self::names::{file_matches, function_matches, name_matches};
+use self::no_match::{listing, no_match};
 use crate::error::AnalysisError;
 use crate::objects::{Object, ObjectId, Objects};
 use crate::profile::Profile;
@@ -287,155 +293,5 @@ fn thread_matches(profile: &Profile<'_>, thread: &Thread, filter: &Filter) -> bo
                 || profile.threads.process_label(thread.pid) == *wanted
         }
         _ => false,
-    }
-}
-
-fn file_matches(file: &str, wanted: &str) -> bool {
-    let ends = file.strip_suffix(wanted).is_some_and(|rest| rest.ends_with('/'));
-    ends || name_matches(file, wanted)
-}
-
-fn function_matches(name: &str, wanted: &str) -> bool {
-    if name_matches(name, wanted) {
-        return true;
-    }
-    let bare = bare_function_name(name);
-    bare == wanted || bare.strip_suffix(wanted).is_some_and(|rest| rest.ends_with("::"))
-}
-
-/// A demangled name without return type, parameters, template arguments and anonymous namespaces:
-/// `void ns::Grid<double>::step<4>(int)` becomes `ns::Grid::step`. Names that cannot be taken apart so simply
-/// (`operator<`, `<T as Trait>::f`, `[libc.so.6+0x12]`) are returned as they are.
-#[must_use]
-pub fn bare_function_name(name: &str) -> String {
-    if name.starts_with(['[', '<']) || name.contains("operator") {
-        return name.to_owned();
-    }
-    let named = name.replace("(anonymous namespace)::", "").replace("{anonymous}::", "");
-    let mut bare = String::new();
-    let mut depth = 0usize;
-    for c in named.chars() {
-        match c {
-            '<' => depth += 1,
-            '>' => depth = depth.saturating_sub(1),
-            '(' | '[' if depth == 0 => break,
-            ' ' if depth == 0 => bare.clear(),
-            _ if depth == 0 => bare.push(c),
-            _ => {}
-        }
-    }
-    if bare.is_empty() { name.to_owned() } else { bare }
-}
-
-/// Equality, or a match of a pattern in which `*` stands for any text.
-fn name_matches(name: &str, wanted: &str) -> bool {
-    if !wanted.contains('*') {
-        return name == wanted;
-    }
-    let mut parts = wanted.split('*');
-    let Some(mut rest) = name.strip_prefix(parts.next().unwrap_or_default()) else { return false };
-    let mut parts: Vec<&str> = parts.collect();
-    let last = parts.pop().unwrap_or_default();
-    for part in parts {
-        let Some(at) = rest.find(part) else { return false };
-        rest = &rest[at + part.len()..];
-    }
-    rest.ends_with(last)
-}
-
-fn no_match(profile: &Profile<'_>, filter: &Filter) -> AnalysisError {
-    let (value, known) = match filter {
-        Filter::Function(value) => {
-            (value, heaviest(profile, |stacks, place| Some(stacks.function_of(place).name.clone())))
-        }
-        Filter::Module(value) => {
-            (value, heaviest(profile, |stacks, place| Some(stacks.module_of(place).name.clone())))
-        }
-        Filter::SourceFile(value) => {
-            (value, heaviest(profile, |stacks, place| stacks.function_of(place).file.clone()))
-        }
-        Filter::Thread(value) => (value, profile.threads.all().iter().map(Thread::label).collect()),
-        Filter::Process(value) => {
-            let label = |thread: &Thread| profile.threads.process_label(thread.pid);
-            let mut labels: Vec<String> = profile.threads.all().iter().map(label).collect();
-            labels.dedup();
-            (value, labels)
-        }
-        Filter::Object(value) => (value, Vec::new()),
-        Filter::Time { .. } => (&String::new(), Vec::new()),
-    };
-    listing(filter.name(), value, known)
-}
-
-fn listing(key: &'static str, value: &str, mut known: Vec<String>) -> AnalysisError {
-    const SHOWN: usize = 6;
-    let more = known.len().saturating_sub(SHOWN);
-    known.truncate(SHOWN);
-    let mut list = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    if more > 0 {
-        list.push_str(&format!(" and {more} more"));
-    }
-    AnalysisError::NoMatch { key, value: value.to_owned(), known: list }
-}
-
-/// Names by falling self time.
-fn heaviest(
-    profile: &Profile<'_>,
-    name: impl Fn(&crate::stack::Stacks, PlaceId) -> Option<String>,
-) -> Vec<String> {
-    let mut sums: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
-    for cell in profile.all_cells() {
-        if let Some(name) = name(&profile.stacks, profile.stacks.innermost(cell.stack)) {
-            let sum = sums.entry(name).or_default();
-            *sum = sum.saturating_add(cell.weight.amount());
-        }
-    }
-    let mut names: Vec<(String, u64)> = sums.into_iter().collect();
-    names.sort_by_key(|(_, sum)| std::cmp::Reverse(*sum));
-    names.into_iter().map(|(name, _)| name).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn functions_match_by_full_bare_and_pattern_names() {
-        let name = "void ns::Grid<double>::step<4>(int, char const*)";
-        for wanted in [name, "*step<4>*", "void ns::*"] {
-            assert!(function_matches(name, wanted), "{wanted}");
-        }
-        for wanted in ["ns::Grid::step", "Grid::step", "step"] {
-            assert!(function_matches(name, wanted), "{wanted}");
-        }
-        assert!(function_matches("ns::(anonymous namespace)::g(int)", "ns::g"));
-        assert!(function_matches("core::ptr::drop_in_place<Vec<u8>>", "drop_in_place"));
-        assert!(function_matches("ns::f<int>(double)", "f"));
-        assert!(function_matches("ns::f(double)", "ns::f"));
-        assert!(!function_matches("ns::leaf(double)", "f"));
-        assert!(!function_matches("main", "mai"));
-        assert!(function_matches("[libc.so.6+0x12]", "[libc.so.6+0x12]"));
-        assert!(function_matches("<Vec<u8> as Drop>::drop", "<Vec<u8> as Drop>::drop"));
-    }
-
-    #[test]
-    fn patterns_match_any_text_at_stars() {
-        for (name, wanted, expected) in [
-            ("abcabc", "a*c", true),
-            ("abcabc", "*bca*", true),
-            ("abc", "abc*", true),
-            ("abc", "*d", false),
-            ("ab", "ab*b", false),
-            ("", "*", true),
-        ] {
-            assert_eq!(name_matches(name, wanted), expected, "{name} {wanted}");
-        }
-    }
-
-    #[test]
-    fn files_match_by_their_end() {
-        assert!(file_matches("/home/u/src/triad.c", "triad.c"));
-        assert!(file_matches("/home/u/src/triad.c", "src/triad.c"));
-        assert!(!file_matches("/home/u/src/triad.c", "iad.c"));
     }
 }
