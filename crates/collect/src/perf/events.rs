@@ -14,13 +14,22 @@
 //! The sampling period is a prime number of microseconds off the round millisecond, so that samples do not fall
 //! into step with the kernel's own timer tick, which would show its housekeeping always or never.
 
+mod attr;
+mod error;
+mod ring;
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
-use std::io;
 
 use base::{CpuId, Nanos, Pid, Tid};
 use facts::FaultKind;
 use sys::perf::{Attr, Counting, Event, Flag, OpenTarget, Ring, SoftwareEvent};
 
+use self::attr::{clock_attr, fault_attr, sampling};
+pub use self::error::OpenError;
+use self::error::libc_errno;
+use self::ring::map_ring;
 use super::wakeups::WakingTracepoint;
 
 /// What the collection wants.
@@ -82,46 +91,6 @@ impl Totals {
     }
 }
 
-/// Why the events could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Not allowed: perf_event_paranoid, seccomp, another user's process.
-    #[error("perf_event_open is not permitted here ({0})")]
-    Refused(io::Error),
-    /// Not built into this kernel, or filtered by a sandbox.
-    #[error("perf_event_open does not exist here ({0})")]
-    Missing(io::Error),
-    /// The process ended meanwhile.
-    #[error("the process ended before it could be observed")]
-    Gone,
-    /// Out of descriptors, memory or locked memory.
-    #[error("perf_event_open failed: {0}")]
-    Failed(io::Error),
-}
-
-impl From<io::Error> for OpenError {
-    fn from(error: io::Error) -> OpenError {
-        match error.raw_os_error() {
-            Some(libc_errno::EACCES | libc_errno::EPERM) => OpenError::Refused(error),
-            Some(libc_errno::ENOSYS | libc_errno::ENOENT | libc_errno::EOPNOTSUPP) => {
-                OpenError::Missing(error)
-            }
-            Some(libc_errno::ESRCH) => OpenError::Gone,
-            _ => OpenError::Failed(error),
-        }
-    }
-}
-
-/// `errno` values (asm-generic/errno-base.h, errno.h); the only ones told apart here.
-mod libc_errno {
-    pub const EPERM: i32 = 1;
-    pub const ENOENT: i32 = 2;
-    pub const ESRCH: i32 = 3;
-    pub const EACCES: i32 = 13;
-    pub const ENOSYS: i32 = 38;
-    pub const EOPNOTSUPP: i32 = 95;
-}
-
 /// All open events of a collection.
 pub struct Opened {
     clocks: Vec<Event>,
@@ -138,20 +107,6 @@ pub struct Opened {
     pub(super) streams: HashMap<u64, Stream>,
     /// Whether the kernel's own time is sampled.
     pub sees_kernel: bool,
-}
-
-/// Bytes of ring for all CPUs together, and the bounds of one CPU's share. A sample with its stack takes some 8 KiB, so
-/// 512 KiB last 60 ms at 1 kHz; what does not fit is lost and counted.
-const ALL_RINGS: usize = 32 << 20;
-const RING_MOST: usize = 2 << 20;
-const RING_LEAST: usize = 128 << 10;
-/// What every user may lock per CPU by default: perf_event_mlock_kb is 516, 4 of it for the control page.
-const RING_ALLOWANCE: usize = 512 << 10;
-
-/// Bytes of one CPU's ring, a power of two.
-fn ring_bytes(cpus: usize) -> usize {
-    let most = if sys::process::user_id() == 0 { RING_MOST } else { RING_ALLOWANCE };
-    1 << (ALL_RINGS / cpus.max(1)).clamp(2 * RING_LEAST, most).ilog2()
 }
 
 /// As [`OpenTarget`]'s thread: whoever runs on the CPU. The kernel allows it to root, to CAP_PERFMON, and from
@@ -389,95 +344,5 @@ impl Opened {
             context_switches: counter(SoftwareEvent::ContextSwitches),
             migrations: counter(SoftwareEvent::Migrations),
         }
-    }
-}
-
-/// Every event samples the same fields (see `record`).
-fn sampling(event: SoftwareEvent, settings: &Settings) -> Attr {
-    Attr::recording(event, settings.stack_bytes)
-        // Early enough to drain in time. For ordinary users it fits the smallest ring that `map_ring` falls back to;
-        // where root is denied locked memory the wait of at most 100 ms does instead.
-        .watermark(u32::try_from(ring_bytes(settings.cpus.len()) / 8).unwrap_or(64 << 10))
-        .flags(&[Flag::Inherit, Flag::SampleIdAll])
-}
-
-fn clock_attr(settings: &Settings) -> Attr {
-    let attr = sampling(SoftwareEvent::CpuClock, settings).period(settings.period.0).flags(&[
-        Flag::Mmap,
-        Flag::Mmap2,
-        Flag::Comm,
-        Flag::CommExec,
-        Flag::Task,
-    ]);
-    if settings.wait_stack_rate.is_some() { attr.flags(&[Flag::ContextSwitch]) } else { attr }
-}
-
-fn fault_attr(event: SoftwareEvent, settings: &Settings) -> Attr {
-    sampling(event, settings).frequency(settings.fault_rate)
-}
-
-/// Maps a ring, a smaller one where the allowance of locked memory is used up.
-fn map_ring(owner: &Event, cpus: usize) -> Result<Ring, OpenError> {
-    let page = sys::process::page_size();
-    let mut bytes = ring_bytes(cpus);
-    loop {
-        match Ring::map(owner, bytes / page) {
-            Ok(ring) => return Ok(ring),
-            Err(error) if error.raw_os_error() == Some(libc_errno::EPERM) && bytes > RING_LEAST => {
-                bytes /= 2;
-            }
-            Err(error) => return Err(OpenError::Failed(error)),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn settings() -> Settings {
-        Settings {
-            period: Nanos(1_003_009),
-            stack_bytes: 8192,
-            fault_rate: 1000,
-            cpus: vec![CpuId(0)],
-            wait_stack_rate: None,
-            wakes: None,
-        }
-    }
-
-    fn opening_with(answer: sys::perf::FakeOpen) -> String {
-        sys::perf::fake_open(Some(answer));
-        let result = Opened::on_launch(Pid(1), &settings()).map(|_| ());
-        sys::perf::fake_open(None);
-        result.unwrap_err().to_string()
-    }
-
-    #[test]
-    fn a_refusal_is_told_apart_from_a_missing_call() {
-        let refused = opening_with(|_, _| Err(io::Error::from_raw_os_error(libc_errno::EACCES)));
-        assert_eq!(
-            refused,
-            "perf_event_open is not permitted here (Permission denied (os error 13))"
-        );
-        let missing = opening_with(|_, _| Err(io::Error::from_raw_os_error(libc_errno::ENOSYS)));
-        assert_eq!(
-            missing,
-            "perf_event_open does not exist here (Function not implemented (os error 38))"
-        );
-    }
-
-    #[test]
-    fn where_the_kernel_may_not_be_watched_only_user_mode_is() {
-        // EACCES unless the kernel is excluded; then ENOSYS shows that the second try was made.
-        let error = opening_with(|attr, _| {
-            let excluded = attr.has(Flag::ExcludeKernel);
-            Err(io::Error::from_raw_os_error(if excluded {
-                libc_errno::ENOSYS
-            } else {
-                libc_errno::EACCES
-            }))
-        });
-        assert!(error.starts_with("perf_event_open does not exist"), "{error}");
     }
 }

@@ -1,0 +1,30 @@
+//! What each event that samples is asked to write.
+
+use sys::perf::{Attr, Flag, SoftwareEvent};
+
+use super::Settings;
+use super::ring::ring_bytes;
+
+/// Every event samples the same fields (see `record`).
+pub(super) fn sampling(event: SoftwareEvent, settings: &Settings) -> Attr {
+    Attr::recording(event, settings.stack_bytes)
+        // Early enough to drain in time. For ordinary users it fits the smallest ring that `map_ring` falls back to;
+        // where root is denied locked memory the wait of at most 100 ms does instead.
+        .watermark(u32::try_from(ring_bytes(settings.cpus.len()) / 8).unwrap_or(64 << 10))
+        .flags(&[Flag::Inherit, Flag::SampleIdAll])
+}
+
+pub(super) fn clock_attr(settings: &Settings) -> Attr {
+    let attr = sampling(SoftwareEvent::CpuClock, settings).period(settings.period.0).flags(&[
+        Flag::Mmap,
+        Flag::Mmap2,
+        Flag::Comm,
+        Flag::CommExec,
+        Flag::Task,
+    ]);
+    if settings.wait_stack_rate.is_some() { attr.flags(&[Flag::ContextSwitch]) } else { attr }
+}
+
+pub(super) fn fault_attr(event: SoftwareEvent, settings: &Settings) -> Attr {
+    sampling(event, settings).frequency(settings.fault_rate)
+}

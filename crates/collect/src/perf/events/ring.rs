@@ -1,0 +1,35 @@
+//! How large the rings are: enough for the time between two looks at them, within what a user may lock.
+
+use sys::perf::{Event, Ring};
+
+use super::error::{OpenError, libc_errno};
+
+/// Bytes of ring for all CPUs together, and the bounds of one CPU's share. A sample with its stack takes some 8 KiB, so
+/// 512 KiB last 60 ms at 1 kHz; what does not fit is lost and counted.
+const ALL_RINGS: usize = 32 << 20;
+const RING_MOST: usize = 2 << 20;
+const RING_LEAST: usize = 128 << 10;
+
+/// What every user may lock per CPU by default: perf_event_mlock_kb is 516, 4 of it for the control page.
+const RING_ALLOWANCE: usize = 512 << 10;
+
+/// Bytes of one CPU's ring, a power of two.
+pub(super) fn ring_bytes(cpus: usize) -> usize {
+    let most = if sys::process::user_id() == 0 { RING_MOST } else { RING_ALLOWANCE };
+    1 << (ALL_RINGS / cpus.max(1)).clamp(2 * RING_LEAST, most).ilog2()
+}
+
+/// Maps a ring, a smaller one where the allowance of locked memory is used up.
+pub(super) fn map_ring(owner: &Event, cpus: usize) -> Result<Ring, OpenError> {
+    let page = sys::process::page_size();
+    let mut bytes = ring_bytes(cpus);
+    loop {
+        match Ring::map(owner, bytes / page) {
+            Ok(ring) => return Ok(ring),
+            Err(error) if error.raw_os_error() == Some(libc_errno::EPERM) && bytes > RING_LEAST => {
+                bytes /= 2;
+            }
+            Err(error) => return Err(OpenError::Failed(error)),
+        }
+    }
+}
