@@ -1,0 +1,60 @@
+//! Mapped memory, where that is wanted: what the recorder passes on to [`Regions`].
+
+use base::{Bytes, Nanos, Pid, RemoteAddr};
+use facts::SinkError;
+
+use super::{Moment, Recorder, Told};
+use crate::address_space::CopiedStack;
+use crate::regions::Regions;
+
+impl Recorder<'_> {
+    /// Mapped memory is from now on recorded too.
+    pub fn follow_regions(&mut self) {
+        self.regions = Some(Regions::default());
+    }
+
+    /// When mapped memory is to be looked at next.
+    #[must_use]
+    pub fn regions_due(&self) -> Option<Nanos> {
+        self.regions.as_ref().and_then(Regions::due)
+    }
+
+    /// Looks at mapped memory where that is due. Calls of the program before `told_until` were all told.
+    pub fn look_at_regions(&mut self, now: Nanos, told_until: Nanos) -> Result<(), SinkError> {
+        self.regions.as_mut().map_or(Ok(()), |regions| regions.look(now, told_until, self.sink))
+    }
+
+    /// Records what was seen at the last look at mapped memory, and looks at the pages of what still runs.
+    pub fn finish_regions(&mut self, now: Nanos) -> Result<(), SinkError> {
+        self.regions.as_mut().map_or(Ok(()), |regions| regions.finish(now, self.sink))
+    }
+
+    /// The program mapped memory, as the agent tells.
+    pub fn region_mapped(&mut self, told: Told) -> Result<(), SinkError> {
+        self.regions.as_mut().map_or(Ok(()), |regions| regions.mapped(told, self.sink))
+    }
+
+    /// Calls that mapped memory, as the agent told, and that are no regions: there were too many.
+    pub fn regions_left_out(&self) -> u64 {
+        self.regions.as_ref().map_or(0, Regions::left_out)
+    }
+
+    /// The program unmapped memory, as the agent tells.
+    pub fn region_unmapped(
+        &mut self,
+        time: Nanos,
+        pid: Pid,
+        start: RemoteAddr,
+        bytes: Bytes,
+    ) -> Result<(), SinkError> {
+        let Some(regions) = &mut self.regions else { return Ok(()) };
+        regions.unmapped(time, pid, start, bytes, self.sink)
+    }
+
+    pub(super) fn note_stack_pointer(&mut self, at: Moment, stack: Option<CopiedStack<'_>>) {
+        if let (Some(regions), Some(stack)) = (&mut self.regions, stack) {
+            let pointer = stack.registers[sys::perf::USER_STACK_POINTER];
+            regions.stack_pointer(at.pid, at.tid, RemoteAddr(pointer));
+        }
+    }
+}

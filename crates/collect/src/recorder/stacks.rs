@@ -1,0 +1,127 @@
+//! Samples, faults and calls into the agent, each with its stack.
+
+use base::{FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId};
+use facts::{Fact, Fault, FaultKind, Privilege, Sample, SinkError};
+
+use super::{Moment, Position, Recorder};
+use crate::address_space::CopiedStack;
+
+impl Recorder<'_> {
+    /// Whether a stack leads to its end through known mappings.
+    pub fn can_follow(&mut self, pid: Pid, stack: CopiedStack<'_>) -> bool {
+        self.spaces
+            .get_mut(&pid)
+            .is_some_and(|space| space.unwind(stack, &mut self.cache, |_, _| {}))
+    }
+
+    /// A clock sample.
+    pub fn sampled(
+        &mut self,
+        at: Moment,
+        weight: Nanos,
+        position: Position<'_>,
+    ) -> Result<(), SinkError> {
+        let stack = self.stack_at(at, position)?;
+        let privilege =
+            if position.kernel.is_empty() { Privilege::User } else { Privilege::Kernel };
+        let Moment { time, pid, tid, cpu } = at;
+        self.sink.push(Fact::Sample(Sample { time, pid, tid, cpu, weight, stack, privilege }))
+    }
+
+    /// A page fault on `address`.
+    pub fn faulted(
+        &mut self,
+        at: Moment,
+        kind: FaultKind,
+        address: RemoteAddr,
+        weight: u64,
+        position: Position<'_>,
+    ) -> Result<(), SinkError> {
+        let stack = self.stack_at(at, position)?;
+        let Moment { time, pid, tid, .. } = at;
+        self.sink.push(Fact::Fault(Fault { time, pid, tid, address, stack, weight, kind }))
+    }
+
+    /// The stack of whoever called into the agent, whose own frames are left out. The process may have ended or executed
+    /// another program meanwhile: then it is the address space that has code where the agent was.
+    pub fn caller_of_agent(
+        &mut self,
+        at: Moment,
+        stack: CopiedStack<'_>,
+    ) -> Result<Option<StackId>, SinkError> {
+        self.note_stack_pointer(at, Some(stack));
+        let unknown = self.modules.unknown(self.sink)?;
+        let ip = RemoteAddr(stack.registers[sys::perf::USER_INSTRUCTION_POINTER]);
+        let former = self.former_spaces.iter_mut().rev().filter(|(of, _)| *of == at.pid);
+        let mut spaces =
+            self.spaces.get_mut(&at.pid).into_iter().chain(former.map(|(_, space)| space));
+        let Some(space) = spaces.find(|space| space.find(ip).is_some()) else { return Ok(None) };
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.clear();
+        let complete = space.unwind(stack, &mut self.cache, |address, found| {
+            frames.push(found.unwrap_or((unknown, FileOffset(address.0))));
+        });
+        let inside = frames.iter().take_while(|(module, _)| Some(*module) == self.agent).count();
+        let id = self.stacks.intern(at.tid, &frames[inside..], complete, self.sink);
+        self.frames = frames;
+        id
+    }
+
+    /// The stack of a thread that is about to leave its CPU.
+    pub fn stack_of(
+        &mut self,
+        at: Moment,
+        position: Position<'_>,
+    ) -> Result<Option<StackId>, SinkError> {
+        self.stack_at(at, position)
+    }
+
+    fn stack_at(
+        &mut self,
+        at: Moment,
+        position: Position<'_>,
+    ) -> Result<Option<StackId>, SinkError> {
+        self.note_stack_pointer(at, position.user);
+        self.frames.clear();
+        let mut position = position;
+        let mut registers;
+        if let Some(whereabouts) = &self.whereabouts {
+            let native = |ip| whereabouts.native(at.pid, ip).unwrap_or(ip);
+            if let Some(stack) = &mut position.user {
+                registers = *stack.registers;
+                let ip = &mut registers[sys::perf::USER_INSTRUCTION_POINTER];
+                *ip = native(RemoteAddr(*ip)).0;
+                stack.registers = &registers;
+            }
+            if position.kernel.is_empty() {
+                position.ip = native(position.ip);
+            }
+        }
+        if !position.kernel.is_empty() {
+            let kernel = self.modules.kernel(self.sink)?;
+            for (depth, address) in position.kernel.iter().enumerate() {
+                // Callers are return addresses: one byte back lies inside the call.
+                let back = u64::from(depth > 0);
+                self.frames.push((kernel, FileOffset(address.saturating_sub(back))));
+            }
+        }
+        let unknown = self.modules.unknown(self.sink)?;
+        let frames = &mut self.frames;
+        let mut push = |address: RemoteAddr, found: Option<(ModuleId, FileOffset)>| {
+            frames.push(found.unwrap_or((unknown, FileOffset(address.0))));
+        };
+        let mut complete = true;
+        if let Some(stack) = position.user {
+            if let Some(space) = self.spaces.get_mut(&at.pid) {
+                complete = space.unwind(stack, &mut self.cache, push);
+            }
+        } else if position.kernel.is_empty() {
+            push(position.ip, self.spaces.get(&at.pid).and_then(|space| space.find(position.ip)));
+            complete = false;
+        }
+        let frames = std::mem::take(&mut self.frames);
+        let id = self.stacks.intern(at.tid, &frames, complete, self.sink);
+        self.frames = frames;
+        id
+    }
+}
