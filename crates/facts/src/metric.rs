@@ -115,6 +115,19 @@ impl Metric {
         }
     }
 
+    /// The metric times an exactly known factor, in another unit.
+    #[must_use]
+    pub fn times(&self, factor: f64, unit: &str) -> Metric {
+        let times = |value: Option<f64>| value.map(|value| value * factor);
+        Metric {
+            value: times(self.value),
+            low: times(self.low),
+            high: times(self.high),
+            unit: unit.to_owned(),
+            ..self.clone()
+        }
+    }
+
     /// The same metric with a remark for the reader.
     #[must_use]
     pub fn noted(mut self, note: &str) -> Metric {

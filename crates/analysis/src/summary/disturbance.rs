@@ -2,7 +2,6 @@
 
 use facts::{Evidence, GaugeKind, Metric};
 
-use super::time::scaled;
 use crate::profile::Profile;
 
 /// The last poll of a machine-wide CPU time: nanoseconds, and what all CPUs had to offer until then.
@@ -45,7 +44,7 @@ pub(super) fn sampling_cost(profile: &Profile<'_>, cpu_time: &Metric) -> Metric 
         return Metric::unavailable("percent", "the cost of a sample was not calibrated");
     };
     let taken = profile.whole().records().saturating_add(profile.lost_samples());
-    let mut metric = scaled(cost, taken as f64 * 1e-9 / cpu * 100.0, "percent");
+    let mut metric = cost.times(taken as f64 * 1e-9 / cpu * 100.0, "percent");
     metric.evidence = Some(Evidence::Estimated);
     metric.samples = taken;
     metric.noted("samples times the calibrated cost of one, of CPU time")

@@ -51,19 +51,7 @@ pub(super) fn utilisation(cpu_time: &Metric, elapsed: Nanos, cpus: Option<f64>) 
             "the number of usable CPUs or the elapsed time is not known",
         );
     }
-    scaled(cpu_time, 100.0 / offered, "percent")
-}
-
-/// The metric times an exactly known factor, in another unit.
-pub(super) fn scaled(metric: &Metric, factor: f64, unit: &str) -> Metric {
-    let times = |value: Option<f64>| value.map(|value| value * factor);
-    Metric {
-        value: times(metric.value),
-        low: times(metric.low),
-        high: times(metric.high),
-        unit: unit.to_owned(),
-        ..metric.clone()
-    }
+    cpu_time.times(100.0 / offered, "percent")
 }
 
 /// Kernel time as percent of CPU time, and in seconds.

@@ -99,15 +99,8 @@ pub(super) fn over(rate: &Metric, point: &ScalePoint, seconds: f64) -> Metric {
 }
 
 fn scaled(metric: &Metric, factor: f64, unit: &str) -> Metric {
-    let times = |value: Option<f64>| value.map(|value| value * factor);
-    Metric {
-        value: times(metric.value),
-        low: times(metric.low),
-        high: times(metric.high),
-        unit: unit.to_owned(),
-        evidence: metric.value.map(|_| Evidence::Estimated),
-        ..metric.clone()
-    }
+    let evidence = metric.value.map(|_| Evidence::Estimated);
+    Metric { evidence, ..metric.times(factor, unit) }
 }
 
 fn share(rate: &Metric, peak: &Metric) -> Metric {
