@@ -6,8 +6,8 @@ use facts::{Evidence, Metric};
 use super::columns::figure;
 use crate::table::{Cell, Column, Look};
 
-/// The columns that a recording of threads' switches adds to a view of threads.
-pub(super) const COLUMNS: [Column; 11] = [
+/// Times, by what a thread did.
+pub(super) const TIMES: [Column; 8] = [
     figure("running_time", "Running", "s"),
     figure("spin_time", "Spinning", "s"),
     figure("ready_time", "Waiting for a CPU", "s"),
@@ -16,12 +16,18 @@ pub(super) const COLUMNS: [Column; 11] = [
     figure("io_wait", "Waiting for data", "s"),
     figure("sleep_wait", "Sleeping", "s"),
     figure("other_wait", "Waiting otherwise", "s"),
-    figure("unknown_time", "Unknown", "s"),
-    figure("waits", "Waits", "count"),
-    figure("preemptions", "Preemptions", "count"),
 ];
 
-/// The same in text.
+/// The columns that a recording of threads' switches adds to a view of threads.
+pub(super) fn columns() -> impl Iterator<Item = Column> {
+    TIMES.into_iter().chain([
+        figure("unknown_time", "Unknown", "s"),
+        figure("waits", "Waits", "count"),
+        figure("preemptions", "Preemptions", "count"),
+    ])
+}
+
+/// [`TIMES`] in text.
 pub(super) const LOOKS: [(Look, &str); 8] = [
     (Look::Time("running_time"), "running"),
     (Look::Time("spin_time"), "of it spinning"),
@@ -33,7 +39,7 @@ pub(super) const LOOKS: [(Look, &str); 8] = [
     (Look::Time("other_wait"), "other"),
 ];
 
-/// The figures of one thread, or of all.
+/// The cells of [`columns`] for one thread, or for all.
 pub(super) fn cells(split: &ThreadSplit) -> [Cell; 11] {
     let waiting = |state: State| {
         let of = |reason: &&Reason| State::of(**reason) == state;

@@ -7,7 +7,7 @@ use analysis::threading::{Bin, State, Strips, strips, threading};
 use facts::{Evidence, Metric};
 
 use super::Request;
-use super::columns::{figure, missing, name};
+use super::columns::{missing, name};
 use crate::table::{Cell, Look, Table};
 use crate::text;
 
@@ -95,17 +95,7 @@ fn title(request: &Request<'_>, strips: &Strips) -> String {
 
 fn figures(request: &Request<'_>, strips: &Strips) -> Table {
     let mut columns = vec![name("start", "Start"), name("end", "End"), name("thread", "Thread")];
-    let names = columns.len();
-    columns.extend([
-        figure("running_time", "Running", "s"),
-        figure("spin_time", "Spinning", "s"),
-        figure("ready_time", "Waiting for a CPU", "s"),
-        figure("lock_wait", "Waiting for locks", "s"),
-        figure("barrier_wait", "Waiting at barriers or for threads", "s"),
-        figure("io_wait", "Waiting for data", "s"),
-        figure("sleep_wait", "Sleeping", "s"),
-        figure("other_wait", "Waiting otherwise", "s"),
-    ]);
+    columns.extend(super::thread_states::TIMES);
     let mut rows = Vec::new();
     for bin in 0..strips.count() {
         let start = strips.start.0 + bin as u64 * strips.width.0;
@@ -127,16 +117,14 @@ fn figures(request: &Request<'_>, strips: &Strips) -> Table {
             rows.push(cells);
         }
     }
-    let mut total = missing(names);
-    total.extend(missing(columns.len() - names));
     let mut looks = vec![(Look::Start("start"), "from"), (Look::Text("thread"), "thread")];
     looks.extend(super::thread_states::LOOKS);
     Table {
         view: "timeline",
         result: request.options.result_name.clone(),
+        total: missing(columns.len()),
         columns,
         rows,
-        total,
         notes: request.sampling_notes(),
         title: title(request, strips),
         looks,

@@ -47,7 +47,7 @@ pub(crate) fn threads(request: &Request<'_>) -> Table {
         figure("running_percent", "Running", "percent"),
         figure("page_faults", "Page faults", "count"),
     ];
-    columns.extend(states.iter().flat_map(|_| thread_states::COLUMNS));
+    columns.extend(states.iter().flat_map(|_| thread_states::columns()));
     let mut sums = (Weight::default(), Weight::default(), Weight::default());
     let mut rows = Vec::with_capacity(order.len());
     for at in order {
