@@ -104,6 +104,17 @@ pub struct Site {
     changed: bool,
 }
 
+impl Site {
+    /// Keeps what was live at a peak of its process that came since it was changed last. Whether there was one.
+    fn keep_share(&mut self, process: &Process) -> bool {
+        let peaked = self.version != process.version;
+        if peaked {
+            (self.sums.at_peak, self.version) = (self.sums.live, process.version);
+        }
+        peaked
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Live {
     site: SiteId,
@@ -243,11 +254,7 @@ impl Aggregator {
     pub fn take(&mut self) -> Changes {
         let mut changes = Changes::default();
         for (number, site) in (0..).zip(&mut self.sites) {
-            let process = &self.processes[site.process as usize];
-            let peaked = site.version != process.version;
-            if peaked {
-                (site.sums.at_peak, site.version) = (site.sums.live, process.version);
-            }
+            let peaked = site.keep_share(&self.processes[site.process as usize]);
             if std::mem::take(&mut site.changed) || peaked {
                 changes.sites.push((SiteId(number), site.sums));
                 let Sums { largest, live, at_peak, .. } = site.sums;
@@ -294,11 +301,9 @@ impl Aggregator {
         let process = &mut self.processes[event.process as usize];
         process.live = process.live.saturating_add(event.size);
         let state = &mut self.sites[site.0 as usize];
+        state.keep_share(process);
         state.changed = true;
         let sums = &mut state.sums;
-        if state.version != process.version {
-            (sums.at_peak, state.version) = (sums.live, process.version);
-        }
         sums.allocations += 1;
         sums.allocated = sums.allocated.saturating_add(event.size);
         sums.live = sums.live.saturating_add(event.size);
@@ -354,11 +359,9 @@ impl Aggregator {
         let process = &mut self.processes[event.process as usize];
         process.live = process.live.saturating_sub(block.size);
         let state = &mut self.sites[block.site.0 as usize];
+        state.keep_share(process);
         state.changed = true;
         let sums = &mut state.sums;
-        if state.version != process.version {
-            (sums.at_peak, state.version) = (sums.live, process.version);
-        }
         sums.frees += 1;
         sums.freed = sums.freed.saturating_add(block.size);
         sums.live = sums.live.saturating_sub(block.size);
