@@ -15,13 +15,7 @@ pub fn diff(arguments: DiffArguments) -> Result<ExitCode, Failure> {
     let usage = |error: ReportError| Failure::new(USAGE, error);
     let table = Options {
         view: View::parse(&arguments.view).map_err(usage)?,
-        group: arguments
-            .group
-            .as_deref()
-            .map(report::parse_keys)
-            .transpose()
-            .map_err(usage)?
-            .unwrap_or_default(),
+        group: super::keys(arguments.group.as_deref()).map_err(usage)?,
         ..Options::default()
     };
     let options = DiffOptions::new(table, arguments.metric.clone()).map_err(usage)?;

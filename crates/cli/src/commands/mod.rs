@@ -56,6 +56,11 @@ pub fn rendered(document: &::report::Document, format: Format) -> String {
     }
 }
 
+/// The groupings asked for; none means the view's own.
+pub fn keys(group: Option<&str>) -> Result<Vec<::report::Key>, ::report::ReportError> {
+    group.map_or(Ok(Vec::new()), ::report::parse_keys)
+}
+
 /// The named result, or the newest in this directory.
 pub fn result_directory(named: Option<&PathBuf>) -> Result<PathBuf, Failure> {
     if let Some(directory) = named {

@@ -34,13 +34,7 @@ fn parse(options: &ReportOptions) -> Result<Options, Failure> {
     let usage = |error| Failure::new(USAGE, error);
     Ok(Options {
         view: View::parse(&options.view).map_err(usage)?,
-        group: options
-            .group
-            .as_deref()
-            .map(report::parse_keys)
-            .transpose()
-            .map_err(usage)?
-            .unwrap_or_default(),
+        group: super::keys(options.group.as_deref()).map_err(usage)?,
         filters: options
             .filter
             .iter()
