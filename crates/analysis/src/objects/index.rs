@@ -143,19 +143,8 @@ impl Layer {
 #[cfg(test)]
 mod tests {
     use super::super::ObjectId;
+    use super::super::tests::Numbers;
     use super::*;
-
-    /// Marsaglia's xorshift: the same numbers in each run.
-    struct Numbers(u64);
-
-    impl Numbers {
-        fn below(&mut self, limit: u64) -> u64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            self.0 % limit
-        }
-    }
 
     /// The rule, as it is written above.
     fn plainly(entries: &[Entry], address: RemoteAddr, window: Window) -> Option<ObjectId> {

@@ -16,10 +16,10 @@ const PAGE: u64 = 64;
 const PAGES: u64 = 24;
 
 /// Marsaglia's xorshift: the same numbers in each run.
-struct Numbers(u64);
+pub(super) struct Numbers(pub(super) u64);
 
 impl Numbers {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
