@@ -4,7 +4,7 @@
 //! that are wanted. What not: values (`flow`).
 //! Assumptions: code lies between the addresses that debug information names, one instruction behind the other; a jump
 //! through a register leads to places that a table in the file lists, or out of the function. Where no such tables are
-//! found, values are not followed (see [`Code::is_traceable`]).
+//! found, values are not followed (see [`Code::unknown_jumps`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
