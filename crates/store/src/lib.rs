@@ -28,6 +28,7 @@ mod schema;
 mod table;
 mod tables;
 mod thin;
+mod value;
 mod varint;
 mod verify;
 mod words;

@@ -156,6 +156,15 @@ pub trait Word: Copy + 'static {
     fn at(position: u8) -> Option<Self>;
 }
 
+/// At most [`MAX_TEXT_BYTES`] of a text.
+pub fn clipped(text: &str) -> &str {
+    let mut end = text.len().min(MAX_TEXT_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 /// Takes the cells of one row, in the order of its columns.
 pub trait RowSink {
     /// Takes the next cell. `Null` only in nullable columns.
@@ -168,11 +177,7 @@ pub trait RowSink {
 
     /// A text, clipped to [`MAX_TEXT_BYTES`].
     fn text(&mut self, text: &str) {
-        let mut end = text.len().min(MAX_TEXT_BYTES);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        self.cell(Cell::Text(&text[..end]));
+        self.cell(Cell::Text(clipped(text)));
     }
 
     /// A text or nothing.
@@ -220,20 +225,6 @@ pub trait RowSource {
     /// An I32 cell.
     fn i32(&mut self) -> Result<i32, RowError> {
         self.optional_i32()?.ok_or_else(|| self.out_of_range())
-    }
-
-    /// A Bool cell.
-    fn bool(&mut self) -> Result<bool, RowError> {
-        self.optional_bool()?.ok_or_else(|| self.out_of_range())
-    }
-
-    /// A nullable Bool cell.
-    fn optional_bool(&mut self) -> Result<Option<bool>, RowError> {
-        match self.cell()? {
-            Cell::Bool(value) => Ok(Some(value)),
-            Cell::Null => Ok(None),
-            _ => Err(self.out_of_range()),
-        }
     }
 
     /// A Word cell.

@@ -3,6 +3,39 @@
 //! A change here is a change of the format: bump `facts::SCHEMA_VERSION` and add a paragraph to
 //! `docs/format/result-directory.md`.
 
+/// The row of a fact each of whose fields has a column of its own, in this order. `Rising` or `Opaque` stands where its values
+/// behave so; others repeat.
+macro_rules! row {
+    ($fact:ident = $name:literal, since $since:literal, $room:ident {
+        $($field:ident: $column:literal $(, $shape:ident)?;)+
+    }) => {
+        impl crate::schema::Row for facts::$fact {
+            const HEAD: crate::schema::TableHead = crate::schema::TableHead {
+                name: $name,
+                since: $since,
+                room: crate::schema::Room::$room,
+            };
+            const COLUMNS: &'static [crate::schema::Column] = &[$(
+                crate::value::column(
+                    |fact: &facts::$fact| &fact.$field,
+                    $column,
+                    [$(crate::schema::Shape::$shape,)? crate::schema::Shape::Repeating][0],
+                )
+            ),+];
+
+            fn put<S: crate::schema::RowSink>(&self, row: &mut S) {
+                $(row.cell(crate::value::Value::cell(&self.$field));)+
+            }
+
+            fn take<S: crate::schema::RowSource>(
+                row: &mut S,
+            ) -> Result<Self, crate::schema::RowError> {
+                Ok(Self { $($field: crate::value::take(row)?),+ })
+            }
+        }
+    };
+}
+
 mod allocations;
 mod bursts;
 mod kernel;
@@ -11,11 +44,8 @@ mod threading;
 
 pub use bursts::code_length;
 
-use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
-use facts::{
-    Counter, CounterKind, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource, Mapping,
-    Module, ModuleKind, Privilege, Sample, StackNode, ThreadEvent, ThreadEventKind,
-};
+use base::{ModuleId, Pid};
+use facts::{Module, ModuleKind};
 
 use crate::schema::{
     Cell, Column, ColumnKind, Room, Row, RowError, RowSink, RowSource, Shape, TableHead, Word,
@@ -26,8 +56,6 @@ const TIME: Column = Column::new("time_ns", ColumnKind::U64, Shape::Rising);
 const PID: Column = Column::new("pid", ColumnKind::I32, Shape::Repeating);
 const TID: Column = Column::new("tid", ColumnKind::I32, Shape::Repeating);
 const STACK: Column = Column::nullable("stack", ColumnKind::U32);
-const MODULE: Column = Column::new("module", ColumnKind::U32, Shape::Repeating);
-const MODULE_OFFSET: Column = Column::new("module_offset", ColumnKind::U64, Shape::Repeating);
 
 const fn word<W: Word>(name: &'static str) -> Column {
     Column::new(name, ColumnKind::Word(W::WORDS), Shape::Repeating)
@@ -78,252 +106,75 @@ impl Row for Module {
     }
 }
 
-impl Row for Mapping {
-    const HEAD: TableHead = TableHead { name: "mappings", since: 1, room: Room::Bulk };
-    const COLUMNS: &'static [Column] = &[
-        TIME,
-        PID,
-        Column::new("start_address", ColumnKind::U64, Shape::Rising),
-        Column::new("end_address", ColumnKind::U64, Shape::Rising),
-        Column::new("file_offset", ColumnKind::U64, Shape::Repeating),
-        MODULE,
-    ];
+row!(Mapping = "mappings", since 1, Bulk {
+    time: "time_ns", Rising;
+    pid: "pid";
+    start: "start_address", Rising;
+    end: "end_address", Rising;
+    file_offset: "file_offset";
+    module: "module";
+});
 
-    fn put<S: RowSink>(&self, row: &mut S) {
-        row.cell(Cell::U64(self.time.0));
-        row.cell(Cell::I32(self.pid.0));
-        row.cell(Cell::U64(self.start.0));
-        row.cell(Cell::U64(self.end.0));
-        row.cell(Cell::U64(self.file_offset.0));
-        row.cell(Cell::U32(self.module.0));
-    }
+row!(StackNode = "stacks", since 1, Bulk {
+    id: "id", Rising;
+    parent: "parent";
+    module: "module";
+    offset: "module_offset";
+    truncated: "truncated";
+});
 
-    fn take<S: RowSource>(row: &mut S) -> Result<Mapping, RowError> {
-        Ok(Mapping {
-            time: Nanos(row.u64()?),
-            pid: Pid(row.i32()?),
-            start: RemoteAddr(row.u64()?),
-            end: RemoteAddr(row.u64()?),
-            file_offset: FileOffset(row.u64()?),
-            module: ModuleId(row.u32()?),
-        })
-    }
-}
+row!(Sample = "samples", since 1, Bulk {
+    time: "time_ns", Rising;
+    pid: "pid";
+    tid: "tid";
+    cpu: "cpu";
+    weight: "weight_ns";
+    stack: "stack";
+    privilege: "privilege";
+});
 
-impl Row for StackNode {
-    const HEAD: TableHead = TableHead { name: "stacks", since: 1, room: Room::Bulk };
-    const COLUMNS: &'static [Column] = &[
-        Column::new("id", ColumnKind::U32, Shape::Rising),
-        Column::nullable("parent", ColumnKind::U32),
-        MODULE,
-        MODULE_OFFSET,
-        Column::new("truncated", ColumnKind::Bool, Shape::Repeating),
-    ];
+row!(Fault = "faults", since 1, Bulk {
+    time: "time_ns", Rising;
+    pid: "pid";
+    tid: "tid";
+    address: "address", Rising;
+    stack: "stack";
+    weight: "weight";
+    kind: "kind";
+});
 
-    fn put<S: RowSink>(&self, row: &mut S) {
-        row.cell(Cell::U32(self.id.0));
-        row.optional_u32(self.parent.map(|parent| parent.0));
-        row.cell(Cell::U32(self.module.0));
-        row.cell(Cell::U64(self.offset.0));
-        row.cell(Cell::Bool(self.truncated));
-    }
+row!(ThreadEvent = "threads", since 1, Names {
+    time: "time_ns", Rising;
+    pid: "pid";
+    tid: "tid";
+    kind: "kind";
+    name: "name";
+});
 
-    fn take<S: RowSource>(row: &mut S) -> Result<StackNode, RowError> {
-        Ok(StackNode {
-            id: StackId(row.u32()?),
-            parent: row.optional_u32()?.map(StackId),
-            module: ModuleId(row.u32()?),
-            offset: FileOffset(row.u64()?),
-            truncated: row.bool()?,
-        })
-    }
-}
+row!(Lost = "lost", since 1, Always {
+    time: "time_ns", Rising;
+    source: "source";
+    count: "count";
+});
 
-impl Row for Sample {
-    const HEAD: TableHead = TableHead { name: "samples", since: 1, room: Room::Bulk };
-    const COLUMNS: &'static [Column] = &[
-        TIME,
-        PID,
-        TID,
-        Column::nullable("cpu", ColumnKind::U32),
-        Column::new("weight_ns", ColumnKind::U64, Shape::Repeating),
-        STACK,
-        word::<Privilege>("privilege"),
-    ];
+row!(Counter = "counters", since 1, Always {
+    kind: "kind";
+    value: "value";
+});
 
-    fn put<S: RowSink>(&self, row: &mut S) {
-        row.cell(Cell::U64(self.time.0));
-        row.cell(Cell::I32(self.pid.0));
-        row.cell(Cell::I32(self.tid.0));
-        row.optional_u32(self.cpu.map(|cpu| cpu.0));
-        row.cell(Cell::U64(self.weight.0));
-        row.optional_u32(self.stack.map(|stack| stack.0));
-        row.word(self.privilege);
-    }
+row!(Gauge = "gauges", since 1, Bulk {
+    time: "time_ns", Rising;
+    pid: "pid";
+    kind: "kind";
+    value: "value";
+});
 
-    fn take<S: RowSource>(row: &mut S) -> Result<Sample, RowError> {
-        Ok(Sample {
-            time: Nanos(row.u64()?),
-            pid: Pid(row.i32()?),
-            tid: Tid(row.i32()?),
-            cpu: row.optional_u32()?.map(CpuId),
-            weight: Nanos(row.u64()?),
-            stack: row.optional_u32()?.map(StackId),
-            privilege: row.word()?,
-        })
-    }
-}
-
-impl Row for Fault {
-    const HEAD: TableHead = TableHead { name: "faults", since: 1, room: Room::Bulk };
-    const COLUMNS: &'static [Column] = &[
-        TIME,
-        PID,
-        TID,
-        Column::new("address", ColumnKind::U64, Shape::Rising),
-        STACK,
-        Column::new("weight", ColumnKind::U64, Shape::Repeating),
-        word::<FaultKind>("kind"),
-    ];
-
-    fn put<S: RowSink>(&self, row: &mut S) {
-        row.cell(Cell::U64(self.time.0));
-        row.cell(Cell::I32(self.pid.0));
-        row.cell(Cell::I32(self.tid.0));
-        row.cell(Cell::U64(self.address.0));
-        row.optional_u32(self.stack.map(|stack| stack.0));
-        row.cell(Cell::U64(self.weight));
-        row.word(self.kind);
-    }
-
-    fn take<S: RowSource>(row: &mut S) -> Result<Fault, RowError> {
-        Ok(Fault {
-            time: Nanos(row.u64()?),
-            pid: Pid(row.i32()?),
-            tid: Tid(row.i32()?),
-            address: RemoteAddr(row.u64()?),
-            stack: row.optional_u32()?.map(StackId),
-            weight: row.u64()?,
-            kind: row.word()?,
-        })
-    }
-}
-
-impl Row for ThreadEvent {
-    const HEAD: TableHead = TableHead { name: "threads", since: 1, room: Room::Names };
-    const COLUMNS: &'static [Column] =
-        &[TIME, PID, TID, word::<ThreadEventKind>("kind"), text("name")];
-
-    fn put<S: RowSink>(&self, row: &mut S) {
-        row.cell(Cell::U64(self.time.0));
-        row.cell(Cell::I32(self.pid.0));
-        row.cell(Cell::I32(self.tid.0));
-        row.word(self.kind);
-        row.text(&self.name);
-    }
-
-    fn take<S: RowSource>(row: &mut S) -> Result<ThreadEvent, RowError> {
-        Ok(ThreadEvent {
-            time: Nanos(row.u64()?),
-            pid: Pid(row.i32()?),
-            tid: Tid(row.i32()?),
-            kind: row.word()?,
-            name: row.text()?,
-        })
-    }
-}
-
-impl Row for Lost {
-    const HEAD: TableHead = TableHead { name: "lost", since: 1, room: Room::Always };
-    const COLUMNS: &'static [Column] = &[
-        TIME,
-        word::<LostSource>("source"),
-        Column::new("count", ColumnKind::U64, Shape::Repeating),
-    ];
-
-    fn put<S: RowSink>(&self, row: &mut S) {
-        row.cell(Cell::U64(self.time.0));
-        row.word(self.source);
-        row.cell(Cell::U64(self.count));
-    }
-
-    fn take<S: RowSource>(row: &mut S) -> Result<Lost, RowError> {
-        Ok(Lost { time: Nanos(row.u64()?), source: row.word()?, count: row.u64()? })
-    }
-}
-
-impl Row for Counter {
-    const HEAD: TableHead = TableHead { name: "counters", since: 1, room: Room::Always };
-    const COLUMNS: &'static [Column] =
-        &[word::<CounterKind>("kind"), Column::new("value", ColumnKind::U64, Shape::Repeating)];
-
-    fn put<S: RowSink>(&self, row: &mut S) {
-        row.word(self.kind);
-        row.cell(Cell::U64(self.value));
-    }
-
-    fn take<S: RowSource>(row: &mut S) -> Result<Counter, RowError> {
-        Ok(Counter { kind: row.word()?, value: row.u64()? })
-    }
-}
-
-impl Row for Gauge {
-    const HEAD: TableHead = TableHead { name: "gauges", since: 1, room: Room::Bulk };
-    const COLUMNS: &'static [Column] = &[
-        TIME,
-        PID,
-        word::<GaugeKind>("kind"),
-        Column::new("value", ColumnKind::U64, Shape::Repeating),
-    ];
-
-    fn put<S: RowSink>(&self, row: &mut S) {
-        row.cell(Cell::U64(self.time.0));
-        row.cell(Cell::I32(self.pid.0));
-        row.word(self.kind);
-        row.cell(Cell::U64(self.value));
-    }
-
-    fn take<S: RowSource>(row: &mut S) -> Result<Gauge, RowError> {
-        Ok(Gauge {
-            time: Nanos(row.u64()?),
-            pid: Pid(row.i32()?),
-            kind: row.word()?,
-            value: row.u64()?,
-        })
-    }
-}
-
-impl Row for Frame {
-    const HEAD: TableHead = TableHead { name: "frames", since: 1, room: Room::Names };
-    const COLUMNS: &'static [Column] = &[
-        MODULE,
-        MODULE_OFFSET,
-        Column::new("depth", ColumnKind::U32, Shape::Repeating),
-        text("function"),
-        Column::nullable("file", ColumnKind::Text),
-        Column::nullable("line", ColumnKind::U32),
-        Column::new("inlined", ColumnKind::Bool, Shape::Repeating),
-    ];
-
-    fn put<S: RowSink>(&self, row: &mut S) {
-        row.cell(Cell::U32(self.module.0));
-        row.cell(Cell::U64(self.offset.0));
-        row.cell(Cell::U32(self.depth));
-        row.text(&self.function);
-        row.optional_text(self.file.as_deref());
-        row.optional_u32(self.line);
-        row.cell(Cell::Bool(self.inlined));
-    }
-
-    fn take<S: RowSource>(row: &mut S) -> Result<Frame, RowError> {
-        Ok(Frame {
-            module: ModuleId(row.u32()?),
-            offset: FileOffset(row.u64()?),
-            depth: row.u32()?,
-            function: row.text()?,
-            file: row.optional_text()?,
-            line: row.optional_u32()?,
-            inlined: row.bool()?,
-        })
-    }
-}
+row!(Frame = "frames", since 1, Names {
+    module: "module";
+    offset: "module_offset";
+    depth: "depth";
+    function: "function";
+    file: "file";
+    line: "line";
+    inlined: "inlined";
+});

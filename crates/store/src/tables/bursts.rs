@@ -8,8 +8,7 @@
 
 use base::{BlockId, BurstId, FileOffset, ModuleId, Nanos, Picos, Pid, RemoteAddr, Tid};
 use facts::{
-    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, CoreFloor,
-    FloorOutcome, FloorTime, Records,
+    Block, BurstFlavour, BurstRefused, CodePath, CodePiece, CoreFloor, FloorOutcome, FloorTime,
 };
 
 use super::{PID, TID, TIME, text, word};
@@ -17,7 +16,6 @@ use crate::schema::{
     Cell, Column, ColumnKind, Room, Row, RowError, RowSink, RowSource, Shape, TableHead,
 };
 
-const BURST: Column = Column::new("burst", ColumnKind::U32, Shape::Rising);
 const ID: Column = Column::new("id", ColumnKind::U32, Shape::Rising);
 
 const fn number(name: &'static str) -> Column {
@@ -94,72 +92,26 @@ impl Row for Block {
     }
 }
 
-impl Row for Burst {
-    const HEAD: TableHead = TableHead { name: "bursts", since: 2, room: Room::Names };
-    const COLUMNS: &'static [Column] = &[
-        ID,
-        TIME,
-        PID,
-        TID,
-        word::<BurstFlavour>("flavour"),
-        word::<BurstEnd>("end"),
-        number("elapsed_ns"),
-        Column::nullable("cpu_time_ns", ColumnKind::U64),
-        number("stand_still_ns"),
-        Column::new("stops", ColumnKind::U32, Shape::Repeating),
-        number("fs_base"),
-        number("records"),
-        Column::new("records_lost", ColumnKind::Bool, Shape::Repeating),
-    ];
+row!(Burst = "bursts", since 2, Names {
+    id: "id", Rising;
+    time: "time_ns", Rising;
+    pid: "pid";
+    tid: "tid";
+    flavour: "flavour";
+    end: "end";
+    elapsed: "elapsed_ns";
+    cpu_time: "cpu_time_ns";
+    stand_still: "stand_still_ns";
+    stops: "stops";
+    fs_base: "fs_base";
+    records: "records";
+    records_lost: "records_lost";
+});
 
-    fn put<S: RowSink>(&self, row: &mut S) {
-        row.cell(Cell::U32(self.id.0));
-        row.cell(Cell::U64(self.time.0));
-        row.cell(Cell::I32(self.pid.0));
-        row.cell(Cell::I32(self.tid.0));
-        row.word(self.flavour);
-        row.word(self.end);
-        row.cell(Cell::U64(self.elapsed.0));
-        row.optional_u64(self.cpu_time.map(|time| time.0));
-        row.cell(Cell::U64(self.stand_still.0));
-        row.cell(Cell::U32(self.stops));
-        row.cell(Cell::U64(self.fs_base.0));
-        row.cell(Cell::U64(self.records));
-        row.cell(Cell::Bool(self.records_lost));
-    }
-
-    fn take<S: RowSource>(row: &mut S) -> Result<Burst, RowError> {
-        Ok(Burst {
-            id: BurstId(row.u32()?),
-            time: Nanos(row.u64()?),
-            pid: Pid(row.i32()?),
-            tid: Tid(row.i32()?),
-            flavour: row.word()?,
-            end: row.word()?,
-            elapsed: Nanos(row.u64()?),
-            cpu_time: row.optional_u64()?.map(Nanos),
-            stand_still: Nanos(row.u64()?),
-            stops: row.u32()?,
-            fs_base: RemoteAddr(row.u64()?),
-            records: row.u64()?,
-            records_lost: row.bool()?,
-        })
-    }
-}
-
-impl Row for Records {
-    const HEAD: TableHead = TableHead { name: "records", since: 2, room: Room::Bulk };
-    const COLUMNS: &'static [Column] = &[BURST, bytes("records")];
-
-    fn put<S: RowSink>(&self, row: &mut S) {
-        row.cell(Cell::U32(self.burst.0));
-        row.cell(Cell::Bytes(&self.bytes));
-    }
-
-    fn take<S: RowSource>(row: &mut S) -> Result<Records, RowError> {
-        Ok(Records { burst: BurstId(row.u32()?), bytes: row.bytes()? })
-    }
-}
+row!(Records = "records", since 2, Bulk {
+    burst: "burst", Rising;
+    bytes: "records", Opaque;
+});
 
 impl Row for BurstRefused {
     const HEAD: TableHead = TableHead { name: "burst_refusals", since: 2, room: Room::Names };
