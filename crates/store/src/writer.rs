@@ -31,7 +31,7 @@ use crate::tables::code_length;
 use crate::thin::{KeptBursts, Thinner};
 use crate::varint::Encoder;
 
-/// A smaller limit is taken as this one: manifest and fifteen empty tables alone take some 30 KB.
+/// A smaller limit is taken as this one: manifest and tables with a few rows each take some 50 KB.
 pub const LEAST_LIMIT: Bytes = Bytes(1 << 20);
 
 /// Old rows worked off per byte of new rows while a halving runs: it ends before an eighth has been added.
