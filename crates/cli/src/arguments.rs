@@ -158,16 +158,10 @@ pub enum Format {
     Csv,
 }
 
-/// All views by their names.
-fn views() -> String {
-    let mut names = report::View::ALL.map(|(view, _)| view.name()).to_vec();
-    let last = names.pop().unwrap_or_default();
-    format!("{} or {last}", names.join(", "))
-}
-
 #[derive(Args, Debug)]
 pub struct ReportOptions {
-    #[arg(value_name = "VIEW", help = views())]
+    /// What to show; see below
+    #[arg(value_name = "VIEW")]
     pub view: String,
     /// The result [default: the newest r???xx in this directory]
     #[arg(short, long, value_name = "DIR")]

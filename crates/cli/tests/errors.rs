@@ -171,3 +171,17 @@ fn damaged_results_are_reported() {
     }
     assert!(fathom.output(["verify", "r"]).status.success(), "restored, it is whole again");
 }
+
+#[test]
+fn help_names_every_view_and_the_hint_fits_every_command() {
+    let fathom = fathom("help");
+    let help = fathom.output(&["report", "--help"]);
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    for (view, _) in report::View::ALL {
+        let named = help.lines().filter(|line| line.split_whitespace().next() == Some(view.name()));
+        assert_eq!(named.count(), 1, "{}: {help}", view.name());
+    }
+    for command in ["open", "verify"] {
+        fails(&fathom, &[command], 2, "name its directory");
+    }
+}

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
+use report::View;
 
 use crate::arguments::Arguments;
 use crate::exit::{CANNOT_MEASURE, Failure};
@@ -11,8 +12,13 @@ use crate::knobs::KNOBS;
 
 /// The command line, with what only the other tables know.
 pub fn command() -> clap::Command {
-    // So that `fathom help knobs` lists them too.
-    Arguments::command().mut_subcommand("knobs", |knobs| knobs.after_help(knob_table()))
+    Arguments::command()
+        // So that `fathom help knobs` lists them too.
+        .mut_subcommand("knobs", |knobs| knobs.after_help(knob_table()))
+        .mut_subcommand("report", |report| {
+            let examples = report.get_after_help().map(ToString::to_string).unwrap_or_default();
+            report.after_help(format!("{}\n{examples}", view_table()))
+        })
 }
 
 /// Lists the knobs.
@@ -21,12 +27,39 @@ pub fn knobs() -> Result<ExitCode, Failure> {
 }
 
 fn knob_table() -> String {
-    let mut text = format!("{:<22} {:<8} {:<22} {}\n", "KNOB", "DEFAULT", "IN VTUNE", "MEANING");
+    let line = |name: &str, default: &str, vtune: &str, meaning: &str| {
+        hanging(&format!("{name:<26} {default:<8} {vtune:<8} "), meaning)
+    };
+    let mut text = line("KNOB", "DEFAULT", "IN VTUNE", "MEANING");
     for knob in &KNOBS {
-        text +=
-            &format!("{:<22} {:<8} {:<22} {}\n", knob.name, knob.default, knob.vtune, knob.meaning);
+        let vtune = if knob.vtune == knob.name { "same" } else { knob.vtune };
+        text += &line(knob.name, knob.default, vtune, knob.meaning);
     }
     text
+}
+
+fn view_table() -> String {
+    let lines =
+        View::ALL.iter().map(|(view, about)| hanging(&format!("  {:<12} ", view.name()), about));
+    format!("Views:\n{}", lines.collect::<String>())
+}
+
+/// `text` behind `start`, continued below itself where the line is full.
+fn hanging(start: &str, text: &str) -> String {
+    let (mut out, mut column) = (start.to_owned(), start.len());
+    for (at, word) in text.split_whitespace().enumerate() {
+        let length = word.chars().count();
+        if at > 0 && column + 1 + length > super::width() {
+            out = format!("{}\n{}", out.trim_end(), " ".repeat(start.len()));
+            column = start.len();
+        } else if at > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out += word;
+        column += length;
+    }
+    out + "\n"
 }
 
 /// Writes man pages.

@@ -76,7 +76,7 @@ pub fn result_directory(named: Option<&PathBuf>) -> Result<PathBuf, Failure> {
     });
     newest.ok_or_else(|| {
         Failure::usage("there is no result (r000ma ...) in this directory")
-            .hint("name one with -r DIR, or make one: fathom run -- PROGRAM")
+            .hint("name its directory, or make one: fathom run -- PROGRAM")
     })
 }
 
