@@ -83,6 +83,7 @@ fn quiet() -> Figures {
             place: place("fill"),
             place_percent: 90.0,
             resident_pages: Some(1000.0),
+            of_one_process: Some(100.0),
             huge_percent: Metric::counted(0.0, "percent"),
             cost: (Some(about(700.0, "ns")), Some(about(60_000.0, "ns"))),
             transparent: Some("madvise".to_owned()),
@@ -302,6 +303,12 @@ fn faults_on_new_memory_and_on_the_same_again() {
     // Few faults that take long are those of huge pages.
     assert_eq!(ids(&faulting(0.4, 1000.0, 262_144.0)), NOTHING);
     assert_eq!(ids(&faulting(0.4, 262_144.0, 2048.0)), ["fault-churn"]);
+    // Ten processes, one after another, that take their memory once each.
+    let mut build = faulting(0.4, 262_144.0, 26_215.0);
+    build.faults.of_one_process = Some(10.0);
+    assert_eq!(ids(&build), ["fault-startup"]);
+    build.faults.of_one_process = None;
+    assert_eq!(ids(&build), NOTHING);
     assert_eq!(ids(&faulting(0.02, 10_000.0, 10_000.0)), NOTHING);
     assert_eq!(ids(&faulting(0.02, 10_000.0, 100.0)), NOTHING);
 }
@@ -573,8 +580,17 @@ fn a_loop_without_a_core_floor_is_in_doubt_not_silent() {
     assert!(found.found.is_empty());
     assert_eq!((found.unjudged.len(), found.unjudged[0].id), (1, "pointer-chase"));
     assert!(found.unjudged[0].why.starts_with("how much loop waits"), "{}", found.unjudged[0].why);
-    // With a floor, such an interval says that it waits little; and what is found needs no doubt.
-    assert!(findings(&chase(100.0, open)).unjudged.is_empty());
+    // With a floor, more bursts would tell; and what is found needs no doubt.
+    let few = findings(&chase(100.0, open));
+    assert!(few.found.is_empty());
+    assert_eq!((few.unjudged.len(), few.unjudged[0].id), (1, "pointer-chase"));
+    assert!(
+        few.unjudged[0].why.contains("loop, but bursts were too few"),
+        "{}",
+        few.unjudged[0].why
+    );
+    let little = Metric::with_interval(Evidence::Estimated, 20.0, "percent", (0.0, 95.0), 20);
+    assert!(findings(&chase(100.0, little)).unjudged.is_empty());
     let sure = findings(&chase(0.0, percent(75.0)));
     assert!(sure.found[0].id == "pointer-chase" && sure.unjudged.is_empty());
 }

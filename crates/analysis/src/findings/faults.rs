@@ -1,9 +1,9 @@
 //! `fault-churn` and `fault-startup`: time in minor page faults.
 //!
-//! Churn: faults on more pages than [`TIMES`] times the largest resident size: the same memory was given back and taken
-//! anew. Otherwise it is first touch. Gains: of churn, the time in faults; of first touch, what huge pages save of it by
-//! the calibrated costs: 1 - (cost of a 2 MiB page) / (512 × cost of a 4 KiB page). Of the time, only what as many small
-//! pages cost counts: a program that has huge pages already spends the rest on clearing them.
+//! Churn: faults of one process on more pages than [`TIMES`] times the largest resident size: the same memory was given
+//! back and taken anew. Otherwise it is first touch. Gains: of churn, the time in faults; of first touch, what huge pages
+//! save of it by the calibrated costs: 1 - (cost of a 2 MiB page) / (512 × cost of a 4 KiB page). Of the time, only what
+//! as many small pages cost counts: a program that has huge pages already spends the rest on clearing them.
 
 use facts::{Evidence, Metric};
 
@@ -20,10 +20,11 @@ impl FaultFigures {
     }
 }
 
-/// Faults per page that was resident at most.
+/// Faults per page that was resident at most, of the process that had most of them: processes that come one after
+/// another, as of a build, take each their own memory once.
 fn rounds(faults: &FaultFigures) -> Option<f64> {
     let pages = faults.resident_pages.filter(|pages| *pages >= 1.0)?;
-    Some(faults.minor.value? / pages)
+    Some(faults.minor.value? * faults.of_one_process? / 100.0 / pages)
 }
 
 fn known(figures: &Figures) -> Result<f64, String> {
@@ -31,6 +32,9 @@ fn known(figures: &Figures) -> Result<f64, String> {
     if faults.time.value.is_none() {
         let why = faults.time.note.as_deref().unwrap_or("the time in page faults is not known");
         return Err(format!("{why}: run `fathom machine`"));
+    }
+    if faults.of_one_process.is_none() {
+        return Err("which of the processes had the page faults was not recorded".to_owned());
     }
     rounds(faults).ok_or_else(|| "the size of the program was not polled".to_owned())
 }

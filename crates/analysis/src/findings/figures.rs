@@ -144,8 +144,11 @@ pub struct FaultFigures {
     pub place: Where,
     /// Of all those there, percent.
     pub place_percent: f64,
-    /// Largest resident size over the size of a page.
+    /// Largest resident size of a process over the size of a page.
     pub resident_pages: Option<f64>,
+    /// Of all minor faults those of the process that had most, percent; unknown where several processes ran and no fault
+    /// was recorded.
+    pub of_one_process: Option<f64>,
     /// Anonymous memory in huge pages, percent.
     pub huge_percent: Metric,
     /// Cost of a fault on a page of 4 KiB and on one of 2 MiB, nanoseconds.

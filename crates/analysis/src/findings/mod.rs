@@ -257,13 +257,13 @@ pub struct Findings {
 #[must_use]
 pub fn findings(figures: &Figures) -> Findings {
     let mut all = Findings::default();
-    let doubts = doubt::doubts(figures);
+    let doubts = doubt::Doubts::new(figures);
     for rule in &RULES {
         let mut unjudged =
             |why| all.unjudged.push(Unjudged { id: rule.id, about: rule.about, why });
         match rule.ranked(figures) {
             Ok(found) => {
-                if let Some(why) = doubts.as_ref().and_then(|doubts| doubts.why(rule, &found)) {
+                if let Some(why) = doubts.why(rule, &found) {
                     unjudged(why);
                 }
                 all.found.extend(found);

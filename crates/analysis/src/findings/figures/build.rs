@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use base::{Nanos, RemoteAddr, Tid};
-use facts::{Evidence, Metric};
+use base::{Nanos, Pid, RemoteAddr, Tid};
+use facts::{Evidence, FaultKind, Metric};
 
 use super::waits::computed;
 use super::{FaultFigures, Figures, RemoteFigure, SharedFigure, Spent, ThreadTime, Traced, Where};
@@ -221,12 +221,27 @@ fn faults(profile: &Profile<'_>) -> FaultFigures {
         place: top.map_or_else(Where::default, |row| Where::of(profile, row.place)),
         place_percent: top.map_or(0.0, |row| scales.all.share(&row.all) * 100.0),
         resident_pages: resident.map(|bytes| bytes as f64 / page as f64),
+        of_one_process: of_one_process(profile),
         huge_percent: huge_page_share(profile),
         cost: (
             calibration.and_then(|found| found.page_fault_4k.clone()),
             calibration.and_then(|found| found.page_fault_2m.clone()),
         ),
         transparent: host.huge_pages.transparent.clone(),
+    }
+}
+
+/// The largest part of the minor faults that one process had, percent.
+fn of_one_process(profile: &Profile<'_>) -> Option<f64> {
+    let recording = profile.recording;
+    let mut faults: BTreeMap<Pid, u64> = BTreeMap::new();
+    for fault in recording.faults.iter().filter(|fault| fault.kind == FaultKind::Minor) {
+        *faults.entry(fault.pid).or_default() += fault.weight;
+    }
+    let (most, all) = (faults.values().max().copied(), faults.values().sum::<u64>());
+    match most.filter(|_| all > 0) {
+        Some(most) => Some(most as f64 / all as f64 * 100.0),
+        None => (profile.threads.process_count() < 2).then_some(100.0),
     }
 }
 
