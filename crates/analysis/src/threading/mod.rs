@@ -218,7 +218,7 @@ impl Threading {
             switches.1 = switches.1.saturating_add(wait.waits);
             self.threads[at].exact &= row.factor == 1.0;
             if row.factor > 0.0 {
-                let object = wait.object.filter(|_| blocked.reason.has_object());
+                let object = blocked.reason.object(wait.object);
                 let place = WaitPlace {
                     thread: row.thread,
                     reason: blocked.reason,

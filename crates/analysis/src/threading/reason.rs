@@ -4,6 +4,8 @@
 //! `mutex.c`, `wait.h`), LLVM's libomp (`kmp_barrier.cpp`, `kmp_wait_release.h`) and Linux 4.x to 6.x (`kernel/futex/`,
 //! `fs/`, `net/`). A name that is not here makes a wait [`Reason::Other`], never another reason.
 
+use base::RemoteAddr;
+
 use crate::stack::{Code, NodeIndex, PlaceId, Stacks};
 
 /// Why a thread did not run, or ran without getting further.
@@ -76,6 +78,14 @@ impl Reason {
     #[must_use]
     pub fn has_object(self) -> bool {
         matches!(self, Reason::Lock | Reason::Condition | Reason::Barrier | Reason::Futex)
+    }
+
+    /// What was waited for, from the address in [`facts::Wait::object`]. Waiters of a glibc condition variable take turns
+    /// at two futexes of four bytes, side by side and aligned to eight (`__g_signals` of `pthread_cond_t`,
+    /// sysdeps/nptl/bits/thread-shared-types.h): it is one object all the same.
+    pub(super) fn object(self, address: Option<RemoteAddr>) -> Option<RemoteAddr> {
+        let address = address.filter(|_| self.has_object())?;
+        Some(if self == Reason::Condition { RemoteAddr(address.0 & !7) } else { address })
     }
 }
 
@@ -286,6 +296,14 @@ pub(super) fn caller(stacks: &Stacks, leaf: Option<NodeIndex>) -> Option<PlaceId
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_halves_of_a_condition_variable_are_one_object() {
+        let [first, second] = [0x7ffe_0bae_7160, 0x7ffe_0bae_7164].map(|at| Some(RemoteAddr(at)));
+        assert_eq!(Reason::Condition.object(second), first);
+        assert_eq!(Reason::Lock.object(second), second);
+        assert_eq!(Reason::Sleep.object(second), None);
+    }
 
     #[test]
     fn names_are_bared_of_what_varies() {

@@ -123,7 +123,7 @@ type Waiting = (Pid, Tid, Option<StackId>, Option<RemoteAddr>);
 fn place_of(profile: &Profile<'_>, (pid, tid, stack, object): Waiting) -> Option<WaitPlace> {
     let stack = stack.and_then(|id| profile.stacks.find(id));
     let reason = reason::reason(&profile.stacks, stack);
-    let object = object.filter(|_| reason.has_object());
+    let object = reason.object(object);
     Some(WaitPlace {
         thread: profile.threads.find(pid, tid)?,
         reason,
