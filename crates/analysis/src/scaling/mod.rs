@@ -83,6 +83,8 @@ pub struct Scaling {
     pub spread: Option<f64>,
 }
 
+/// A figure whose interval begins below this share of the largest may be anything.
+const TELLING: f64 = 0.5;
 /// This share of the largest speed-up counts as all of it.
 pub const NEARLY_ALL: f64 = 0.95;
 const REPLICATES: usize = 1000;
@@ -129,13 +131,16 @@ pub fn scaling(points: &[Point]) -> Option<Scaling> {
 }
 
 /// The least number of threads whose figure is nearly all of the largest: by value, or because its interval reaches the
-/// largest. `None` for fewer than two figures, or when only the most threads have it: then it is not known to be all.
+/// largest and is not so wide that it says nothing ([`TELLING`]). `None` for fewer than two figures, or when only the
+/// most threads have it: then it is not known to be all.
 #[must_use]
 pub fn saturation_of(figures: &[(u32, Estimate)]) -> Option<u32> {
     let largest = figures.iter().map(|(_, figure)| figure.value).fold(0.0, f64::max);
     let reaches = |figure: &Estimate| {
         figure.value >= NEARLY_ALL * largest
-            || figure.interval.is_some_and(|(_, high)| high >= largest)
+            || figure
+                .interval
+                .is_some_and(|(low, high)| low >= TELLING * largest && high >= largest)
     };
     let first = figures.iter().position(|(_, figure)| reaches(figure))?;
     (first + 1 < figures.len()).then(|| figures[first].0)

@@ -146,4 +146,6 @@ fn a_figure_saturates_where_it_reaches_its_largest() {
     );
     assert_eq!(saturation_of(&[figure(1, 4.0, 0.2), figure(2, 8.0, 0.2)]), None);
     assert_eq!(saturation_of(&[figure(1, 4.0, 0.2)]), None);
+    // Too few bursts to say anything.
+    assert_eq!(saturation_of(&[figure(1, 0.2, 9.0), figure(2, 0.3, 9.0)]), None);
 }

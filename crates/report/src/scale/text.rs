@@ -52,9 +52,10 @@ fn sentences(scale: &Scale) -> Vec<String> {
         }
         None => {}
     }
-    if scale.bandwidth_saturation.value.is_some() {
+    if let Some(threads) = scale.bandwidth_saturation.value {
+        let plural = if threads == 1.0 { "" } else { "s" };
         said.push(format!(
-            "Traffic with memory is at its largest from {} threads on.",
+            "Traffic with memory is at its largest from {} thread{plural} on.",
             with_interval(&scale.bandwidth_saturation)
         ));
     }
