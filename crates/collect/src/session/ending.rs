@@ -135,17 +135,24 @@ impl Session<'_> {
     }
 }
 
-/// The source's totals, with gaps filled, unless getrusage shows that the kernel took a part of the program out of
-/// observation (an executable that may not be read, a set-uid child): then its own account is the better one.
+/// The source's totals, with gaps filled, unless getrusage shows that the kernel kept a part of the program from
+/// observation: then its own account is the better one.
+///
+/// That is the case of an executable that may not be read and of a set-uid child; also of switches between threads
+/// (the time of one is the next thread's, whose perf events begin only behind it: `finish_task_switch` in
+/// kernel/sched/core.c) and of a process until its events are inherited and after they are taken away.
 fn believable(counted: Totals, other: Totals, notes: &mut Vec<String>) -> Totals {
     const WORTH_TELLING_NS: u64 = 10_000_000;
     if let (Some(seen), Some(used)) = (counted.task_clock, other.task_clock)
         && seen < used - used / 10
         && used - seen > WORTH_TELLING_NS
     {
+        let switches =
+            other.context_switches.map_or(String::new(), |count| format!(" (here {count})"));
         notes.push(format!(
-            "the kernel showed only {:.2} s of the program's {:.2} s of CPU time: a part ran programs that this \
-             user may not observe (not readable, or set-uid)",
+            "the kernel showed only {:.2} s of the program's {:.2} s of CPU time: not shown are switches between \
+             threads{switches}, the start and the end of processes, and programs that this user may not observe (not \
+             readable, or set-uid)",
             Nanos(seen).seconds(),
             Nanos(used).seconds()
         ));
