@@ -42,7 +42,7 @@ impl Failure {
 
     /// Prints it to stderr.
     pub fn report(&self) -> ExitCode {
-        eprintln!("fathom: {:#}", self.error);
+        eprintln!("fathom: {}", sentence(&self.error));
         if let Some(hint) = &self.hint {
             eprintln!("  {hint}");
         }
@@ -52,5 +52,28 @@ impl Failure {
     /// Its exit code.
     pub fn code(&self) -> ExitCode {
         ExitCode::from(self.code)
+    }
+}
+
+/// An error with its causes. One that names its cause itself does not say it twice.
+fn sentence(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |said, cause| match cause.to_string() {
+        cause if said.is_empty() => cause,
+        cause if said.contains(&cause) => said,
+        cause => format!("{said}: {cause}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let full = || anyhow::Error::msg("the disk is full");
+        assert_eq!(sentence(&full()), "the disk is full");
+        assert_eq!(sentence(&full().context("cannot write")), "cannot write: the disk is full");
+        let named = full().context("cannot write: the disk is full");
+        assert_eq!(sentence(&named), "cannot write: the disk is full");
     }
 }

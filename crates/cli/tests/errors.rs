@@ -175,7 +175,7 @@ fn damaged_results_are_reported() {
 #[test]
 fn help_names_every_view_and_the_hint_fits_every_command() {
     let fathom = fathom("help");
-    let help = fathom.output(&["report", "--help"]);
+    let help = fathom.output(["report", "--help"]);
     let help = String::from_utf8_lossy(&help.stdout).into_owned();
     for (view, _) in report::View::ALL {
         let named = help.lines().filter(|line| line.split_whitespace().next() == Some(view.name()));
