@@ -276,6 +276,19 @@ fn an_empty_recording_gives_reasons_and_no_nan() {
 }
 
 #[test]
+fn a_few_ticks_of_the_clock_do_not_divide_a_short_run() {
+    let kernel_percent = |user_ns, system_ns| {
+        let mut recording = Recording::default();
+        recording.run.resource_use =
+            Some(facts::ResourceUse { user_ns, system_ns, ..Default::default() });
+        overview(&Profile::new(&recording)).kernel_percent
+    };
+    assert_eq!(kernel_percent(600 * MS, 200 * MS).value, Some(25.0));
+    let short = kernel_percent(MS, 0);
+    assert!(short.value.is_none() && short.note.is_some_and(|why| why.contains("ticks")));
+}
+
+#[test]
 fn damaged_stacks_are_cut_and_counted() {
     let mut b = RecordingBuilder::new();
     let app = b.file("/opt/lib/libx.so.1");

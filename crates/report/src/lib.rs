@@ -38,7 +38,7 @@ pub use points::points;
 pub use prepared::Prepared;
 pub use scale::Scale;
 pub use stacks::stacks;
-pub use summary::Summary;
+pub use summary::{Summary, signal_name};
 pub use table::{Cell, Column, Table};
 
 use analysis::{Selection, TracedCode};

@@ -222,7 +222,11 @@ fn caches(host: &Host, calibration: &Calibration) -> Table {
     let mut rows = Vec::new();
     for cache in &calibration.effective_caches {
         let told = of_level(cache.level).map_or(Cell::text("n/a"), |cache| {
-            Cell::text(format!("{}, {} CPUs share one", Bytes(cache.bytes), cache.shared_by))
+            let bytes = Bytes(cache.bytes);
+            Cell::text(match cache.shared_by {
+                1 => format!("{bytes}, one per CPU"),
+                cpus => format!("{bytes}, {cpus} CPUs share one"),
+            })
         });
         rows.push(vec![
             Cell::text(format!("L{}", cache.level)),

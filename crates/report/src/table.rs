@@ -137,6 +137,7 @@ impl Table {
         if let Some(limit) = limit.filter(|limit| *limit < self.rows.len()) {
             self.notes.push(format!("{limit} of {} rows; the total is of all.", self.rows.len()));
             self.rows.truncate(limit);
+            self.empty = "No rows were asked for.".to_owned();
             self.page = usize::MAX;
         } else if limit.is_some() {
             self.page = usize::MAX;

@@ -76,6 +76,7 @@ fn tables_of_the_triad() {
     for (name, line) in [
         ("hotspots", "hotspots"),
         ("hotspots_limit", "hotspots --limit 2"),
+        ("hotspots_no_rows", "hotspots --limit 0"),
         ("hotspots_stack", "hotspots -g function,call-stack"),
         ("hotspots_line", "hotspots -g function,source-line --filter function=triad._omp_fn.0"),
         ("hotspots_module", "hotspots -g module"),

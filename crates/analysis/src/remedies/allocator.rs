@@ -25,7 +25,7 @@ pub(super) fn remedies(means: &Means<'_>, program: &Behaviour) -> Vec<Remedy> {
                 Change::variable("MALLOC_ARENA_MAX", "2"),
                 needs_glibc(means, (2, 10), "MALLOC_ARENA_MAX"),
                 (program.threads < 4.0)
-                    .then(|| format!("{:.0} threads have few heaps of their own", program.threads))
+                    .then(|| "less than four threads have few heaps of their own".to_owned())
                     .or_else(|| few_blocks(program)),
             ),
         },

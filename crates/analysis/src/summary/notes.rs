@@ -90,8 +90,13 @@ fn truncated_stacks(profile: &Profile<'_>) -> Option<String> {
     }
     let share = profile.cpu_scale().share(&cut);
     (share >= 0.01).then(|| {
+        // Who chose a size knows the knob.
+        let more = match profile.recording.run.knobs.contains_key("stack-size") {
+            true => "",
+            false => " More of a deep stack is seen with -k stack-size=65000.",
+        };
         format!(
-            "{:.0} % of the stacks could not be followed to their start: total times and callers miss that part.",
+            "{:.0} % of the stacks could not be followed to their start: total times and callers miss that part.{more}",
             share * 100.0
         )
     })

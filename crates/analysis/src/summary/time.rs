@@ -54,6 +54,10 @@ pub(super) fn utilisation(cpu_time: &Metric, elapsed: Nanos, cpus: Option<f64>) 
     cpu_time.times(100.0 / offered, "percent")
 }
 
+/// User and system time of getrusage are divided by who is hit by the clock's ticks, of 1 to 10 ms (`cputime_adjust` in
+/// kernel/sched/cputime.c): with less than ten of them the division means nothing.
+const TICKED: Nanos = Nanos(100_000_000);
+
 /// Kernel time as percent of CPU time, and in seconds.
 pub(super) fn kernel_time(profile: &Profile<'_>) -> (Metric, Metric) {
     if profile.samples_kernel() && !profile.whole().is_empty() {
@@ -67,6 +71,11 @@ pub(super) fn kernel_time(profile: &Profile<'_>) -> (Metric, Metric) {
         return (scale.percent(&part), scale.quantity(&part));
     }
     match profile.recording.run.resource_use.as_ref() {
+        Some(usage) if usage.user_ns.saturating_add(usage.system_ns) < TICKED.0 => {
+            let why = "the program ran for too short a time to tell the kernel's part: the kernel divides it by the ticks of \
+                       its clock";
+            (Metric::unavailable("percent", why), Metric::unavailable("s", why))
+        }
         Some(usage) if usage.user_ns.saturating_add(usage.system_ns) > 0 => {
             let (user, system) = (Nanos(usage.user_ns).seconds(), Nanos(usage.system_ns).seconds());
             let percent = Metric::counted(system / (user + system) * 100.0, "percent");
@@ -100,12 +109,14 @@ pub(super) fn time_split(
         None => Metric::unavailable("s", why),
     };
     let user = cpu.value.zip(kernel.value).map(|(cpu, kernel)| cpu - kernel);
+    // An estimate from the count can exceed the kernel time it is a part of.
+    let within = |faults: Option<f64>, kernel: Option<f64>| {
+        faults.map(|faults| faults.min(kernel.unwrap_or(f64::INFINITY)))
+    };
     let page_faults = Metric {
-        // An estimate from the count can exceed the kernel time it is a part of.
-        value: faults
-            .time
-            .value
-            .map(|faults| kernel.value.map_or(faults, |kernel| faults.min(kernel))),
+        value: within(faults.time.value, kernel.value),
+        low: within(faults.time.low, kernel.value),
+        high: within(faults.time.high, kernel.high),
         ..faults.time.clone()
     };
     let other_kernel = kernel.value.map(|kernel| kernel - page_faults.value.unwrap_or(0.0));
@@ -116,7 +127,7 @@ pub(super) fn time_split(
     let waiting = thread_time.value.zip(cpu.value).map(|(alive, cpu)| alive - cpu);
     TimeSplit {
         user: part(user, cpu, "the kernel's part of the CPU time is not known"),
-        kernel: part(other_kernel, kernel, "time in the kernel was neither sampled nor counted"),
+        kernel: part(other_kernel, kernel, kernel.note.as_deref().unwrap_or_default()),
         page_faults,
         waiting: part(waiting, &thread_time, "the lifetimes of the threads are not known"),
         thread_time,

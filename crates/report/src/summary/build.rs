@@ -20,6 +20,9 @@ use crate::prepared::Prepared;
 const NO_COUNTERS: &str = "needs hardware counters, which this version does not read";
 const NOT_CALIBRATED: &str = "this machine was not measured: run `fathom machine`";
 
+/// The function as which `collect` shows its library.
+const AGENT: &str = "[fathom agent]";
+
 /// Functions in the summary.
 const TOP: usize = 10;
 /// Less than this share of the CPU time is not a top function, %.
@@ -43,6 +46,7 @@ impl Summary {
         notes.append(&mut memory.notes);
         let (exit_code, exit) = exit(run.exit);
         let (top_functions, more_functions) = top_functions(profile, &found);
+        let extra = text_extra(profile, &found, more_functions);
         Summary {
             schema: SUMMARY_SCHEMA,
             fathom_version: run.fathom_version.clone(),
@@ -138,7 +142,7 @@ impl Summary {
             findings: crate::findings::summaries(&judged, result),
             top_objects: memory.top_objects,
             notes,
-            extra: text_extra(profile, found.usable_cpus, more_functions),
+            extra,
         }
     }
 }
@@ -161,8 +165,9 @@ fn exit(exit: Option<ExitKind>) -> (Option<i32>, String) {
     }
 }
 
-/// Numbers of signal(7) that are the same on x86 and Arm.
-fn signal_name(signal: i32) -> String {
+/// `signal 11 (SIGSEGV)`: numbers of signal(7) that are the same on x86 and Arm.
+#[must_use]
+pub fn signal_name(signal: i32) -> String {
     const NAMES: [(i32, &str); 12] = [
         (1, "SIGHUP"),
         (2, "SIGINT"),
@@ -278,7 +283,15 @@ fn top_functions(profile: &Profile<'_>, found: &Overview) -> (Vec<TopFunction>, 
     (top, more)
 }
 
-fn text_extra(profile: &Profile<'_>, usable_cpus: Option<f64>, more_functions: usize) -> TextExtra {
+/// What our library in the program takes, without the allocator and the kernel that it calls.
+fn agent(profile: &Profile<'_>, found: &Overview) -> Option<Metric> {
+    let stacks = &profile.stacks;
+    let mut rows = found.functions.rows.iter();
+    let row = rows.find(|row| stacks.function_of(row.place).name == AGENT)?;
+    Some(found.scale.percent(&row.self_time))
+}
+
+fn text_extra(profile: &Profile<'_>, found: &Overview, more_functions: usize) -> TextExtra {
     let run = &profile.recording.run;
     let calibration = run.calibration.as_ref();
     let faults = fault_table(profile, &Selection::default(), &[]);
@@ -293,7 +306,7 @@ fn text_extra(profile: &Profile<'_>, usable_cpus: Option<f64>, more_functions: u
         }
     });
     TextExtra {
-        usable_cpus,
+        usable_cpus: found.usable_cpus,
         peak_kernel: calibration.and_then(|calibration| calibration.peak_kernel.clone()),
         calibrated: calibration.is_some(),
         calibration_age: calibration
@@ -303,6 +316,7 @@ fn text_extra(profile: &Profile<'_>, usable_cpus: Option<f64>, more_functions: u
             .unwrap_or_default(),
         top_faults,
         more_functions,
+        agent: agent(profile, found),
         why_no_samples: profile.why_no_samples(),
         kernel_causes: super::kernel::top_causes(profile),
     }

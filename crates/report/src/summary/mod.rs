@@ -8,6 +8,7 @@ mod memory;
 mod text;
 mod threading;
 
+pub use build::signal_name;
 pub(crate) use text::{quoted, text};
 pub use threading::{AtOnceSummary, ReasonSummary, ThreadingSummary, VerdictSummary};
 
@@ -294,6 +295,8 @@ pub(crate) struct TextExtra {
     pub(crate) calibration_notes: Vec<String>,
     pub(crate) top_faults: Option<TopFaults>,
     pub(crate) more_functions: usize,
+    /// Of the CPU time what the library in the program took that counts heap blocks, percent; `None` where it did not run.
+    pub(crate) agent: Option<Metric>,
     pub(crate) why_no_samples: &'static str,
     /// Causes of entries into the kernel: with the most time, and the most frequent.
     pub(crate) kernel_causes: [Vec<String>; 2],

@@ -14,12 +14,15 @@ mod time_split;
 use facts::{Evidence, Metric};
 
 use super::{Summary, TopFunction};
-use crate::text::{self, Paint, count, half_interval, percent, printable, seconds, wrap};
+use crate::text::{self, Paint, count, percent, plus_minus, printable, seconds, wrap};
 
 /// Width of the names before figures.
 const LABEL: usize = 18;
 /// From this share of the machine on, others disturb the figures; below is the system's ordinary noise, %.
 const DISTURBING: f64 = 5.0;
+
+/// From this part of the threads' lives on, what they wait for is worth a look.
+const MOSTLY: f64 = 0.5;
 
 pub(crate) fn text(summary: &Summary, width: usize, paint: Paint) -> String {
     let mut page = Page { out: String::new(), width, paint };
@@ -80,10 +83,7 @@ fn figure(metric: &Metric, show: impl Fn(f64) -> String) -> String {
 
 /// `12.3 ±0.8 %`.
 fn percent_with_error(metric: &Metric) -> String {
-    figure(metric, |value| match half_interval(metric) {
-        Some(half) => format!("{} ±{half:.1} %", percent(value)),
-        None => format!("{} %", percent(value)),
-    })
+    figure(metric, |value| format!("{}{} %", percent(value), plus_minus(metric)))
 }
 
 fn headline(summary: &Summary, page: &mut Page) {
@@ -150,10 +150,22 @@ fn next(summary: &Summary, page: &mut Page) {
         }
         commands.push(format!("fathom report callers -r {result} --filter {filter}"));
     }
+    // What is left of a program that mostly waits is not in its samples.
+    let split = &summary.time_split;
+    let waits = split.waiting.value.zip(split.thread_time.value);
+    let mostly_waits = waits.is_some_and(|(waiting, lived)| waiting >= lived * MOSTLY);
+    if mostly_waits && summary.threading.is_none() && summary.target == "launched" {
+        let words: Vec<String> = summary.command.iter().map(|word| quoted(word)).collect();
+        commands.push(format!("fathom collect threading -- {}", words.join(" ")));
+    }
+    // Rules that could not be judged are said there alone.
+    if summary.findings.is_empty() && summary.analysis == "memory-access" {
+        commands.push(format!("fathom report findings -r {result}"));
+    }
     if summary.extra.top_faults.is_some() {
         commands.push(format!("fathom report faults -r {result} -g function,source-line"));
     }
-    if summary.coverage.traced.value.is_some() {
+    if summary.coverage.traced.value.is_some_and(|traced| traced > 0.0) {
         commands.push(format!("fathom report accesses -r {result}"));
     }
     if summary.kernel_entries.count.value.is_some() {

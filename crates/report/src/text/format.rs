@@ -70,7 +70,7 @@ pub(crate) fn coverage<'a>(
     traced: &Metric,
     refused: impl Iterator<Item = (&'a str, &'a Metric)>,
 ) -> String {
-    let error = half_interval(traced).map(|half| format!(" ±{half:.1}")).unwrap_or_default();
+    let error = plus_minus(traced);
     let mut line = format!(
         "{}{error} % of running time could be traced",
         percent(traced.value.unwrap_or(0.0))
@@ -83,10 +83,19 @@ pub(crate) fn coverage<'a>(
 }
 
 /// The larger distance from the value to an end of its interval; `None` for exact figures and those without one.
-pub(crate) fn half_interval(metric: &Metric) -> Option<f64> {
+fn half_interval(metric: &Metric) -> Option<f64> {
     let (value, low, high) = (metric.value?, metric.low?, metric.high?);
     let half = (high - value).max(value - low);
     (half > 0.0).then_some(half)
+}
+
+/// ` ±1.2` of percents, or nothing. A few runs whose spread is not known may give anything: those digits say nothing.
+pub(crate) fn plus_minus(metric: &Metric) -> String {
+    match half_interval(metric) {
+        Some(half) if half >= 999.95 => " ±>999".to_owned(),
+        Some(half) => format!(" ±{half:.1}"),
+        None => String::new(),
+    }
 }
 
 /// Without control characters: a function's name must not command the reader's terminal.
@@ -206,6 +215,17 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interval_that_says_nothing_has_no_digits() {
+        let interval = |half| {
+            let interval = (5.0 - half, 5.0 + half);
+            Metric::with_interval(facts::Evidence::Sampled, 5.0, "percent", interval, 2)
+        };
+        assert_eq!(plus_minus(&interval(1.5)), " ±1.5");
+        assert_eq!(plus_minus(&interval(2e17)), " ±>999");
+        assert_eq!(plus_minus(&Metric::counted(5.0, "percent")), "");
+    }
 
     #[test]
     fn figures_have_three_digits_and_a_unit() {

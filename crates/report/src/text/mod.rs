@@ -5,7 +5,7 @@ mod paint;
 mod table;
 
 pub(crate) use format::{
-    bytes, count, coverage, cut_middle, fit, half_interval, measure, number, percent, printable,
+    bytes, count, coverage, cut_middle, fit, measure, number, percent, plus_minus, printable,
     seconds, shorten_function, shorten_path, wrap,
 };
 pub(crate) use paint::Paint;

@@ -5,8 +5,8 @@
 use facts::Metric;
 
 use super::{
-    Paint, bytes, count, cut_middle, fit, half_interval, measure, number, percent, printable,
-    seconds, shorten_function, shorten_path, wrap,
+    Paint, bytes, count, cut_middle, fit, measure, number, percent, plus_minus, printable, seconds,
+    shorten_function, shorten_path, wrap,
 };
 use crate::table::{Cell, Look, Table};
 
@@ -100,7 +100,7 @@ impl Drawn {
             if let Look::Percent(key) | Look::Bar(key) = look
                 && let Some(metric) = metric(table, row, key)
             {
-                column.error_width = column.error_width.max(error(metric).chars().count());
+                column.error_width = column.error_width.max(plus_minus(metric).chars().count());
                 if rows.iter().any(|shown| std::ptr::eq(shown, row)) {
                     column.largest = column.largest.max(metric.value.unwrap_or(0.0));
                 }
@@ -157,7 +157,12 @@ impl Drawn {
         };
         let text = match self.look {
             Look::Percent(key) => figure(key, &|metric, value| {
-                format!("{}{:<width$}", percent(value), error(metric), width = self.error_width)
+                format!(
+                    "{}{:<width$}",
+                    percent(value),
+                    plus_minus(metric),
+                    width = self.error_width
+                )
             }),
             Look::Time(key) => figure(key, &|_, value| seconds(value)),
             Look::Count(key) => figure(key, &|_, value| count(value)),
@@ -221,11 +226,6 @@ fn metric<'a>(table: &Table, row: &'a [Cell], key: &str) -> Option<&'a Metric> {
         Cell::Metric(metric) => Some(metric),
         _ => None,
     }
-}
-
-/// ` ±0.8`, or nothing for exact figures.
-fn error(metric: &Metric) -> String {
-    half_interval(metric).map(|half| format!(" ±{half:.1}")).unwrap_or_default()
 }
 
 /// `+3.1 (+2.4 to +3.8)`.

@@ -158,7 +158,10 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
         page: 25,
         empty: match (without, &found) {
             (Some(why), _) => why,
-            (None, Ok(_)) => nothing(memory),
+            (None, Ok(_)) => match memory.latency() {
+                Err(why) if request.everything() => format!("n/a: {why}."),
+                _ => nothing(memory),
+            },
             (None, Err(why)) => format!("n/a: {why}."),
         },
     }

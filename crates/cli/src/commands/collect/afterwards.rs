@@ -102,7 +102,7 @@ pub fn pass_on(exit: ExitKind, quiet: bool) -> ExitCode {
         }
         ExitKind::Signal(signal) => {
             if !quiet {
-                eprintln!("fathom: the program was ended by signal {signal}");
+                eprintln!("fathom: the program was ended by {}", report::signal_name(signal));
             }
             // As shells report it.
             ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))

@@ -34,8 +34,9 @@ pub(super) fn memory_and_faults(summary: &Summary, page: &mut Page) {
     if let (Some(blocks), Some(total), Some(peak)) =
         (heap.allocations.value, heap.bytes_allocated.value, heap.peak_bytes.value)
     {
+        let plural = if blocks == 1.0 { "" } else { "s" };
         let (blocks, total, peak) = (count(blocks), bytes(total), bytes(peak));
-        page.entry("Heap", &format!("{peak} at most; {total} in {blocks} blocks over time"));
+        page.entry("Heap", &format!("{peak} at most; {total} in {blocks} block{plural} over time"));
         let pages = |metric: &Metric| metric.value.filter(|pages| *pages > 0.0).map(count);
         if let (Some(small), Some(large)) =
             (pages(&heap.huge_pages_2mb), pages(&heap.huge_pages_1gb))

@@ -7,6 +7,8 @@ use crate::text::{count, percent, seconds};
 /// From this share of the CPU time on, and this many a second, page faults are worth a remark.
 const COSTLY_PERCENT: f64 = 3.0;
 const COSTLY_PER_SECOND: f64 = 1000.0;
+/// Huge pages that a process would fill on average.
+const FILLED: f64 = 4.0;
 /// Pages of 4 KiB in one of 2 MiB (x86-64, and Arm with pages of 4 KiB).
 const SMALL_PAGES_IN_A_HUGE_ONE: f64 = 512.0;
 
@@ -34,14 +36,18 @@ fn of(summary: &Summary) -> &'static str {
     }
 }
 
-/// What huge pages could save, where page faults cost something and memory is mostly in small pages.
+/// What huge pages could save, where page faults surely cost something, memory is mostly in small pages, and processes are
+/// large enough to fill some: what is small, or shared with a file until it is written, gets none.
 fn huge_page_hint(summary: &Summary) -> Option<String> {
-    let share = summary.page_faults.time_percent.value.filter(|share| *share >= COSTLY_PERCENT)?;
+    let time = &summary.page_faults.time_percent;
+    let share = time.value.filter(|_| time.low.is_some_and(|low| low >= COSTLY_PERCENT))?;
     let faults = summary.page_faults.minor.value?;
     let rate = faults / summary.elapsed.value.filter(|elapsed| *elapsed > 0.0)?;
     let huge = summary.huge_page_share.value.unwrap_or(0.0);
     let small_pages = summary.host.page_bytes == 4096 && huge < 50.0;
-    (rate >= COSTLY_PER_SECOND && small_pages).then(|| {
+    let processes = summary.processes.value.unwrap_or(1.0).max(1.0);
+    let fills = faults / processes >= SMALL_PAGES_IN_A_HUGE_ONE * FILLED;
+    (rate >= COSTLY_PER_SECOND && small_pages && fills).then(|| {
         format!(
             "{} % of the CPU time goes to {} page faults a second. Huge pages of 2 MiB would make up to {} times fewer: \
              {} instead of {} (madvise MADV_HUGEPAGE, or GLIBC_TUNABLES=glibc.malloc.hugetlb=1).",

@@ -18,7 +18,7 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
     let class = summary.classification.map_or_else(|| "not clear".to_owned(), str::to_owned);
     page.heading("Memory", "estimated from bursts of traced accesses");
     page.entry("Limited by", &format!("{class}: {}", printable(&summary.classification_reason)));
-    let bound = percent_with_error(&summary.memory_bound);
+    let bound = share_of(&summary.memory_bound, "of the program's time");
     let best = match summary.elapsed_without_misses.value {
         Some(value) => format!("; {} if all data were in the first cache", seconds(value)),
         None => String::new(),
@@ -29,7 +29,7 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
         }
         _ => String::new(),
     };
-    page.entry("Memory's share", &format!("{bound} of the program's time{best}{unlimited}"));
+    page.entry("Memory's share", &format!("{bound}{best}{unlimited}"));
     let rate = |metric: &Metric| figure(metric, |value| format!("{} GB/s", number(value)));
     let range = between(&used.average, "GB/s");
     page.entry(
@@ -48,20 +48,19 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
         }
         _ => String::new(),
     };
-    let high = figure(&used.bound_time_percent, |value| {
-        format!("{} % of the time in the high band", percent(value))
-    });
-    page.entry("  at most", &format!("{}{of_peak}; {high}", rate(&used.observed_max)));
+    let high = share_of(&used.bound_time_percent, "of the time in the high band");
+    let range = between(&used.observed_max, "GB/s");
+    page.entry("  at most", &format!("{}{range}{of_peak}; {high}", rate(&used.observed_max)));
     histogram(summary, page);
     page.entry(
         "Loads, stores",
-        &format!("{}, {}", figure(&summary.loads, count), figure(&summary.stores, count)),
+        &format!("{}, {}", count_between(&summary.loads), count_between(&summary.stores)),
     );
     let levels = &summary.levels;
     let parts =
         [("L1", &levels.l1), ("L2", &levels.l2), ("L3", &levels.l3), ("DRAM", &levels.dram)];
     let parts = parts.map(|(name, metric)| match metric.value {
-        Some(value) => format!("{name} {} %", percent(value)),
+        Some(_) => format!("{name} {}", percent_with_error(metric)),
         None => format!("{name} n/a"),
     });
     page.entry("  served by", &format!("{} (simulated)", parts.join(", ")));
@@ -113,11 +112,26 @@ pub(super) fn top_objects(summary: &Summary, page: &mut Page) {
 /// ` (12.1 to 13.4 GB/s)`.
 fn between(metric: &Metric, unit: &str) -> String {
     match (metric.low, metric.high) {
-        (Some(low), Some(high)) if metric.value.is_some() => {
+        (Some(low), Some(high)) if metric.value.is_some() && low < high => {
             format!(" ({} to {} {unit})", number(low), number(high))
         }
         _ => String::new(),
     }
+}
+
+/// `12.3 ±0.8 % of the time`, or why it is not known.
+fn share_of(metric: &Metric, whole: &str) -> String {
+    let share = percent_with_error(metric);
+    if metric.value.is_some() { format!("{share} {whole}") } else { share }
+}
+
+/// `12.7 G (11.9 G to 13.4 G)`.
+fn count_between(metric: &Metric) -> String {
+    let range = match (metric.low, metric.high) {
+        (Some(low), Some(high)) if low < high => format!(" ({} to {})", count(low), count(high)),
+        _ => String::new(),
+    };
+    figure(metric, |value| count(value) + &range)
 }
 
 /// Time at each rate, as far as the program got.

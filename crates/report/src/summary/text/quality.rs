@@ -1,23 +1,24 @@
 //! How good the figures are: what is not there, how it was measured, what was lost, and what that cost the program.
 
-use facts::Metric;
-
-use super::{DISTURBING, Page, Summary, figure};
+use super::{DISTURBING, Page, Summary, figure, percent_with_error};
 use crate::text::{self, count, percent, seconds};
 
 /// Figures that this version or this machine cannot give, by reason.
 pub(super) fn not_available(summary: &Summary, page: &mut Page) {
-    let figures: [(&str, &Metric); 7] = [
+    let of_accesses = [
         ("DRAM bandwidth used", &summary.dram_bandwidth.average),
         ("time bound by memory", &summary.memory_bound),
         ("loads and stores with their latency", &summary.loads),
         ("cache levels that served them", &summary.levels.l1),
         ("arithmetic per byte", &summary.arithmetic_intensity),
         ("address translation (DTLB)", &summary.dtlb.misses),
-        ("heap allocations", &summary.heap.allocations),
     ];
+    // Nobody misses what another analysis is for.
+    let traces = summary.analysis == "memory-access";
+    let figures = of_accesses.into_iter().filter(|_| traces);
+    let figures = figures.chain([("heap allocations", &summary.heap.allocations)]);
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (name, metric) in figures.iter().filter(|(_, metric)| metric.value.is_none()) {
+    for (name, metric) in figures.filter(|(_, metric)| metric.value.is_none()) {
         let why = metric.note.as_deref().unwrap_or("not recorded");
         match reasons.iter_mut().find(|(known, _)| *known == why) {
             Some((_, names)) => names.push(name),
@@ -74,7 +75,9 @@ pub(super) fn quality(summary: &Summary, page: &mut Page) {
     if summary.coverage.traced.value.is_some() {
         let refused =
             summary.coverage.refused.iter().map(|one| (one.reason.as_str(), &one.percent));
-        page.entry("Bursts", &text::coverage(&summary.coverage.traced, refused));
+        page.entry("Coverage", &text::coverage(&summary.coverage.traced, refused));
+    } else if summary.analysis == "memory-access" {
+        page.entry("Coverage", &figure(&summary.coverage.traced, percent));
     }
     if let Some(stolen) = summary.stolen_percent.value.filter(|value| *value >= DISTURBING) {
         let text = format!("{} % of the machine went to other virtual machines", percent(stolen));
@@ -108,6 +111,10 @@ fn overhead(summary: &Summary) -> String {
     if let Some(cost) = summary.sampling_cost.value {
         let cost = percent(cost);
         text += &format!("; taking the samples cost the program about {cost} % of its CPU time");
+    }
+    if let Some(agent) = &summary.extra.agent {
+        let share = percent_with_error(agent);
+        text += &format!("; counting heap blocks took {share} of the program's CPU time");
     }
     text
 }
