@@ -114,10 +114,13 @@ pub struct Released {
 }
 
 /// Takes a block out of the shadow before the allocator gets it back: from then on it may be another thread's.
-pub fn released(block: *mut c_void) -> Released {
+pub fn released(thread: *mut Thread, block: *mut c_void) -> Released {
     let block = shadow::take(block as usize);
     let time = match block {
-        Some(Block { recorded: true, .. }) if exact::is_on() => exact::stamp(),
+        // Safety: a thread's own state.
+        Some(Block { recorded: true, .. }) if exact::is_on() => {
+            exact::stamp(unsafe { &mut *thread })
+        }
         Some(Block { recorded: true, .. }) => kernel::now(),
         _ => 0,
     };

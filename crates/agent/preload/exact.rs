@@ -19,6 +19,10 @@ use super::{heap, kernel};
 
 /// Nanoseconds that a thread waits for room.
 const PATIENCE: u64 = 50_000_000;
+/// Events of a process's only thread that may share one reading of the clock.
+const SHARED: u64 = 4;
+/// They do where they follow each other as closely as this, in units of a stamp: a quarter of a microsecond, at 2 GHz.
+const CLOSE: u64 = 512;
 /// Calls inside of this library between the program and an event: more there are not.
 const MOST_OWN_FRAMES: usize = 8;
 
@@ -37,9 +41,46 @@ pub fn is_on() -> bool {
     MODE.load(Ordering::Relaxed) != 0
 }
 
-/// A time for an event.
+/// A reading of the clock, and how many more events may have it.
+#[derive(Clone, Copy)]
+pub struct Reading {
+    time: u64,
+    /// The collector's last look at that time.
+    look: u64,
+    /// Events that had the right to share it.
+    lent: u64,
+    /// Of these, the events that have not come yet.
+    left: u64,
+}
+
+/// A time for an event of this thread.
+///
+/// Reading the clock takes as long as a quarter of all the rest of an event. Where a process has one thread, the order of its
+/// events is that of its ring, and times serve for lifetimes only. So up to three events that follow closely have the time
+/// of the one before them: they are early by a microsecond at most where the program goes on as it did. Where it pauses
+/// right among them, they are not earlier than the collector's last look at the rings, which is 2 ms ago unless the
+/// machine is too busy for it.
 #[inline(always)]
-pub fn stamp() -> u64 {
+pub fn stamp(thread: &mut Thread) -> u64 {
+    let look = thread::last_look();
+    let reading = &mut thread.reading;
+    // A signal handler may come in between everywhere: what is left is read once.
+    if let Some(left) = reading.left.checked_sub(1)
+        && reading.look == look
+        && thread::is_alone()
+    {
+        reading.left = left;
+        return reading.time;
+    }
+    let time = read_clock();
+    let events = reading.lent.saturating_sub(reading.left) + 1;
+    let lent = if time.wrapping_sub(reading.time) < events * CLOSE { SHARED - 1 } else { 0 };
+    *reading = Reading { time, look, lent, left: lent };
+    time
+}
+
+#[inline(always)]
+fn read_clock() -> u64 {
     if MODE.load(Ordering::Relaxed) & 2 != 0 {
         // Safety: reads a counter; the collector asks for it only where the kernel uses it as its clock.
         unsafe { core::arch::x86_64::_rdtsc() }
@@ -154,7 +195,7 @@ unsafe extern "C" fn told(
         return false;
     }
     thread.busy = 1;
-    let time = if time == 0 { stamp() } else { time };
+    let time = if time == 0 { stamp(thread) } else { time };
     let mut event = Event { node: layout::NO_NODE, time, address, size, what };
     let caller = caller(frame);
     let generation = GENERATION.load(Ordering::Acquire);

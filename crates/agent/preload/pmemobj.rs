@@ -59,7 +59,8 @@ fn count_freed(oid: Oid) {
 fn count_moved(old: Oid, size: usize, call: impl FnOnce() -> (bool, Oid)) {
     let block = address(old);
     let thread = ready_or_early();
-    let before = (!block.is_null() && thread.is_some()).then(|| count::released(block));
+    let counted = thread.filter(|_| !block.is_null());
+    let before = counted.map(|thread| count::released(thread, block));
     let (failed, new) = call();
     let Some(thread) = thread else { return };
     if let Some(before) = before {

@@ -35,6 +35,8 @@ pub struct Thread {
     block: AtomicUsize,
     /// What exact mode keeps; null until then.
     pub walker: *mut super::walk::Walker,
+    /// Exact mode's last reading of the clock.
+    pub reading: exact::Reading,
     /// Up to where the ring may be written, as far as is known.
     pub room_until: u64,
     /// The thread that took the slot.
@@ -129,6 +131,8 @@ static ALWAYS_ONE: u64 = 1;
 static HEADER: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 /// 1 when the shared memory has regions.
 static WITH_REGIONS: AtomicU32 = AtomicU32::new(0);
+/// Threads of this process that have taken a slot, those that ended included.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
 /// This process's position in the table of processes.
 static PROCESS: AtomicUsize = AtomicUsize::new(0);
 
@@ -267,6 +271,7 @@ fn join_collector(inherited: i64) {
     FREE_STACKS.store(read(heap::HEADER_FREE_STACKS) as u32, Ordering::Relaxed);
     SLACK.store(read(heap::HEADER_SLACK), Ordering::Relaxed);
     PROCESS.store(position as usize, Ordering::Relaxed);
+    TAKEN.store(0, Ordering::Relaxed);
     exact::begin(header, position as usize, WITH_REGIONS.load(Ordering::Relaxed) != 0);
     HEADER.store(header, Ordering::Release);
 }
@@ -324,6 +329,7 @@ fn take_slot(thread: &mut Thread) -> *mut u8 {
         count_refused();
         return nowhere;
     };
+    TAKEN.fetch_add(1, Ordering::Relaxed);
     let slot = header.wrapping_add(heap::SLOTS_AT + number * heap::SLOT_BYTES);
     // Asked of the kernel once: a filter of system calls that comes later may end the program for it.
     thread.tid = thread_id::of(control_block(thread)).unwrap_or_else(kernel::thread_id);
@@ -384,15 +390,26 @@ pub fn count_for_process(of_process: usize) {
     }
 }
 
-/// Whether somebody reads the rings: has done so within the last second. A reader that was killed does not.
-pub fn has_reader() -> bool {
+/// When the rings were read last, CLOCK_MONOTONIC; 0 when nobody will.
+#[inline(always)]
+pub fn last_look() -> u64 {
     let header = HEADER.load(Ordering::Acquire);
     if header.is_null() {
-        return false;
+        return 0;
     }
     // Safety: a word of the header.
-    let seen = unsafe { word(header, heap::HEADER_READER) }.load(Ordering::Relaxed);
-    kernel::now().wrapping_sub(seen) < 1_000_000_000
+    unsafe { word(header, heap::HEADER_READER) }.load(Ordering::Relaxed)
+}
+
+/// Whether somebody reads the rings: has done so within the last second. A reader that was killed does not.
+pub fn has_reader() -> bool {
+    kernel::now().wrapping_sub(last_look()) < 1_000_000_000
+}
+
+/// Whether no other thread of this process ever wrote an event.
+#[inline(always)]
+pub fn is_alone() -> bool {
+    TAKEN.load(Ordering::Relaxed) <= 1
 }
 
 /// Whether the collector wants to hear of mapped memory.

@@ -14,7 +14,7 @@
 
 use super::heap_exact as layout;
 use super::memo::{Memo, Met};
-use super::stack_range::Range;
+use super::stack_range::{Range, Readable};
 use super::step::{Frame, Next, Step, next};
 use super::tree::Region;
 
@@ -122,7 +122,7 @@ impl Walker {
         frame: Frame,
         control_block: usize,
     ) -> Walked {
-        let mut stack = self.range.above(frame.sp, control_block);
+        let stack = self.range.above(frame.sp, control_block);
         if self.generation != generation {
             (self.generation, self.count) = (generation, 0);
             self.children = [Child { pc: 0, parent: 0, node: 0 }; CHILDREN];
@@ -132,6 +132,13 @@ impl Walker {
         } else if let Some(node) = self.remembered(&frame) {
             return Walked::Node(node);
         }
+        self.walk_anew(region, frame, stack)
+    }
+
+    /// Apart, so that a walk that was made before needs none of its registers.
+    #[inline(never)]
+    fn walk_anew(&mut self, region: Region, frame: Frame, mut stack: Readable) -> Walked {
+        let generation = self.generation;
         let mut step = Step { frame, saved_at: 0, kept_at: 0, by_bp: false };
         let mut kept = self.count.min(MOST_FRAMES);
         let mut new = 0;

@@ -17,6 +17,7 @@ use std::hash::BuildHasherDefault;
 
 use base::{Bytes, Tid};
 
+use super::blocks::{Blocks, Live};
 use super::parts::{Part, Parts};
 use crate::stacks::NodeHasher;
 use sys::heap;
@@ -116,16 +117,6 @@ impl Site {
 }
 
 #[derive(Clone, Copy)]
-struct Live {
-    site: SiteId,
-    slot: u32,
-    size: u64,
-    born: u64,
-    /// Number of its own record, plus 1; 0 for none.
-    record: u32,
-}
-
-#[derive(Clone, Copy)]
 struct Early {
     event: Event,
     site: SiteId,
@@ -191,7 +182,7 @@ pub fn lifetime_class(part: u32) -> (u64, bool) {
 /// The state of it all.
 #[derive(Default)]
 pub struct Aggregator {
-    live: Map<Live>,
+    live: Blocks,
     processes: Vec<Process>,
     sites: Vec<Site>,
     freed_by: Parts,
@@ -323,7 +314,7 @@ impl Aggregator {
         }
         if !self.early.is_empty() && self.early.contains_key(&key) {
             let Some(Early { event, site }) = self.early.remove(&key) else { return };
-            if let Some(block) = self.live.remove(&key) {
+            if let Some(block) = self.live.remove(key) {
                 self.freed(block, &event, site);
             }
         }
@@ -340,7 +331,7 @@ impl Aggregator {
                 }
                 block
             }
-            None => self.live.remove(&key),
+            None => self.live.remove(key),
         };
         let Some(block) = block else {
             // Its allocation is on its way; or it was lost, or a child frees what its parent had: then nothing comes.

@@ -67,6 +67,11 @@ impl Reader {
         self.clock.has_ticks()
     }
 
+    /// Whether copied stacks wait: rings that hold some are soon full.
+    pub fn is_learning(&self) -> bool {
+        !self.lock().copied.is_empty()
+    }
+
     /// Most bytes that were live at once in a process, by its entry.
     pub fn peak(&self, process: usize) -> Option<Bytes> {
         self.lock().aggregator.peak(process)

@@ -9,6 +9,7 @@
 
 mod aggregate;
 mod attach;
+mod blocks;
 mod clock;
 mod exact;
 mod merge;

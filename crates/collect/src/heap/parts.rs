@@ -24,25 +24,24 @@ pub struct Part {
     pub bytes: Bytes,
 }
 
-/// Rows that were used a moment ago and are found without a look into the table: a power of two.
+/// Places for rows that were used a moment ago, a power of two.
 const RECENT: usize = 4096;
 
 /// All rows.
 pub struct Parts {
-    rows: Vec<Part>,
-    row_of: HashMap<u64, u32, BuildHasherDefault<NodeHasher>>,
-    /// By a part of the key: key and row.
-    recent: Vec<(u64, u32)>,
+    /// By a part of the key: rows that are found without a look into the table.
+    recent: Vec<Part>,
+    /// What is known of a row besides.
+    rest: HashMap<u64, (u64, u64), BuildHasherDefault<NodeHasher>>,
 }
 
 impl Default for Parts {
     fn default() -> Parts {
-        Parts { rows: Vec::new(), row_of: HashMap::default(), recent: vec![(NO_KEY, 0); RECENT] }
+        Parts { recent: vec![NOTHING; RECENT], rest: HashMap::default() }
     }
 }
 
-/// No site has this number: there would be no room for so many.
-const NO_KEY: u64 = u64::MAX;
+const NOTHING: Part = Part { site: SiteId(0), part: 0, blocks: 0, bytes: Bytes(0) };
 
 impl Parts {
     /// Adds a block of `site`.
@@ -52,28 +51,36 @@ impl Parts {
         // Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4).
         let place =
             key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - RECENT.trailing_zeros());
-        let recent = &mut self.recent[place as usize];
-        if recent.0 != key {
-            let next = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
-            let row = *self.row_of.entry(key).or_insert(next);
-            if row == next {
-                self.rows.push(Part { site, part, blocks: 0, bytes: Bytes(0) });
-            }
-            *recent = (key, row);
+        let row = &mut self.recent[place as usize];
+        if row.site != site || row.part != part {
+            let other = std::mem::replace(row, Part { site, part, ..NOTHING });
+            put_away(&mut self.rest, other);
         }
-        if let Some(row) = self.rows.get_mut(recent.1 as usize) {
-            row.blocks += 1;
-            row.bytes = Bytes(row.bytes.0.saturating_add(bytes));
-        }
+        row.blocks += 1;
+        row.bytes = Bytes(row.bytes.0.saturating_add(bytes));
     }
 
-    /// Rows with blocks since the last time.
+    /// Rows with blocks since the last time, by site and part.
     pub fn take(&mut self) -> Vec<Part> {
-        let mut taken = Vec::new();
-        for row in self.rows.iter_mut().filter(|row| row.blocks > 0) {
-            taken.push(*row);
-            (row.blocks, row.bytes) = (0, Bytes(0));
+        for row in &mut self.recent {
+            put_away(&mut self.rest, std::mem::replace(row, NOTHING));
         }
-        taken
+        let row = |(key, (blocks, bytes)): (u64, (u64, u64))| Part {
+            site: SiteId((key >> 32) as u32),
+            part: key as u32,
+            blocks,
+            bytes: Bytes(bytes),
+        };
+        let mut rows: Vec<Part> = self.rest.drain().map(row).collect();
+        rows.sort_unstable_by_key(|row| (row.site, row.part));
+        rows
+    }
+}
+
+#[cold]
+fn put_away(rest: &mut HashMap<u64, (u64, u64), BuildHasherDefault<NodeHasher>>, row: Part) {
+    if row.blocks > 0 {
+        let sum = rest.entry(u64::from(row.site.0) << 32 | u64::from(row.part)).or_default();
+        *sum = (sum.0.saturating_add(row.blocks), sum.1.saturating_add(row.bytes.0));
     }
 }

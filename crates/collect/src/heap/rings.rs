@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use base::{Bytes, Nanos, Pid, Tid};
 use facts::AllocationCall;
-use sys::heap;
 use sys::shared::SharedMemory;
+use sys::{heap, heap_exact};
 
 use super::exact::Reader;
 use super::merge::Cursor;
@@ -160,6 +160,9 @@ impl Drop for Drain {
 impl State {
     fn run(&self) {
         const BUSY: Duration = Duration::from_micros(50);
+        // Waking up costs some microseconds, so not for a few events.
+        const FEW: Duration = Duration::from_micros(200);
+        const MANY: usize = heap::RING_BYTES / heap_exact::EVENT_BYTES / 8;
         const IDLE: Duration = Duration::from_millis(2);
         let mut pause = BUSY;
         loop {
@@ -174,7 +177,12 @@ impl State {
             if last {
                 return;
             }
-            pause = if found > 0 { BUSY } else { (pause * 2).min(IDLE) };
+            let few = self.exact.as_ref().is_some_and(|exact| found < MANY && !exact.is_learning());
+            pause = match found {
+                0 => (pause * 2).min(IDLE),
+                _ if few => FEW,
+                _ => BUSY,
+            };
             std::thread::sleep(pause);
         }
     }

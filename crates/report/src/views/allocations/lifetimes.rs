@@ -108,6 +108,10 @@ fn remarks(request: &Request<'_>) -> Vec<String> {
             "Every block was recorded. Temporary: freed by the thread that asked for it before it asked for another."
                 .to_owned(),
         );
+        remarks.push(
+            "Lifetimes are known to a microsecond or two: shorter ones are not told apart."
+                .to_owned(),
+        );
         remarks.extend(notes::of_freeing_time(request));
         remarks.extend(notes::of_threads(request, &[]));
     } else {
