@@ -21,7 +21,7 @@ pub enum RegionKind {
     Huge,
     /// The stack of a thread.
     Stack,
-    /// What `brk` gave: where small heap blocks lie.
+    /// What `brk` gave, or (with the name `[arena]`) a further heap of glibc's malloc: where small heap blocks lie.
     Break,
 }
 

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use base::{AllocationId, Bytes, Nanos, Pid, RemoteAddr, Tid};
-use facts::{Region, RegionKind, Target, ThreadEventKind};
+use facts::{Recording, Region, RegionEnd, RegionKind, Target, ThreadEventKind};
 
 use super::sites::{asking_place, is_by_malloc, name_of};
 use super::{Entry, Layer, Object, ObjectId, ObjectKind, Objects, Space, weight};
@@ -16,6 +16,8 @@ use crate::profile::Profile;
 use crate::stack::{NodeIndex, PlaceId};
 
 const EVER: Nanos = Nanos(u64::MAX);
+/// Allocators give smaller blocks no mapping of their own (DEFAULT_MMAP_THRESHOLD_MIN of glibc's malloc).
+const LEAST_MAPPED: Bytes = Bytes(128 << 10);
 
 /// What makes two ranges one object.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -39,6 +41,8 @@ struct Builder<'a> {
     ranges: HashMap<Pid, Ranges>,
     /// Processes of which heap blocks were recorded or counted.
     with_agent: HashSet<Pid>,
+    /// Mappings from before the attach in which the allocator found room for later blocks.
+    heaps: HashSet<(Pid, RemoteAddr)>,
 }
 
 pub(super) fn objects(profile: &Profile<'_>) -> Objects {
@@ -51,6 +55,7 @@ pub(super) fn objects(profile: &Profile<'_>) -> Objects {
         known: HashMap::new(),
         ranges: HashMap::new(),
         with_agent,
+        heaps: older_heaps(recording),
     };
     builder.object(Identity::Name(ObjectKind::Unknown, String::new()), || {
         "unknown addresses".to_owned()
@@ -155,22 +160,20 @@ impl Builder<'_> {
             RegionKind::Anonymous | RegionKind::Huge if by_malloc => self.small(region.pid),
             _ if !region.name.is_empty() => (ObjectKind::Mapping, region.name.clone()),
             _ if stack.is_some() => return self.site(ObjectKind::Mapping, stack),
-            _ if self.is_attached() && region.time == Nanos(0) => {
-                (ObjectKind::Unseen, "memory mapped before the attach".to_owned())
+            _ if is_attached(self.profile.recording) && region.time == Nanos(0) => {
+                match self.heaps.contains(&(region.pid, region.start)) {
+                    true => self.small(region.pid),
+                    false => (ObjectKind::Unseen, "memory mapped before the attach".to_owned()),
+                }
             }
             _ => (ObjectKind::Unseen, "mapped memory, by whom was not seen".to_owned()),
         };
         self.object(Identity::Name(kind, name.clone()), || name)
     }
 
-    /// Whether the program ran before it was watched.
-    fn is_attached(&self) -> bool {
-        matches!(self.profile.recording.run.target, Some(Target::Attached { .. }))
-    }
-
     /// Heap memory outside of recorded blocks.
     fn small(&self, pid: Pid) -> (ObjectKind, String) {
-        let name = match (self.with_agent.contains(&pid), self.is_attached()) {
+        let name = match (self.with_agent.contains(&pid), is_attached(self.profile.recording)) {
             (true, true) => "heap blocks from before the attach, or small (not recorded)",
             (true, false) => "small heap blocks (not recorded)",
             (false, _) => "heap blocks (none were recorded)",
@@ -229,6 +232,50 @@ impl Builder<'_> {
         object.largest = object.largest.max(size);
         object.smallest = object.smallest.min(size);
     }
+}
+
+/// Whether the program ran before it was watched.
+fn is_attached(recording: &Recording) -> bool {
+    matches!(recording.run.target, Some(Target::Attached { .. }))
+}
+
+/// Where the mappings of the allocator from before the attach begin: those in which it found room for a block later.
+///
+/// Larger blocks do not count: they may be mappings of their own, in the place of something that was unmapped unseen.
+/// Assumption: what the kernel shows as one mapping was mapped for one purpose. It joins neighbours that are alike; where the
+/// program mapped memory right beside the allocator's, that goes by the allocator's name.
+fn older_heaps(recording: &Recording) -> HashSet<(Pid, RemoteAddr)> {
+    if !is_attached(recording) {
+        return HashSet::new();
+    }
+    let in_mapping = |region: &&Region| {
+        let is_plain = region.kind == RegionKind::Anonymous && region.stack.is_none();
+        is_plain && region.name.is_empty() && region.time == Nanos(0)
+    };
+    let mut blocks: Vec<(Pid, RemoteAddr, Nanos)> = recording
+        .allocations
+        .iter()
+        .filter(|block| block.size < LEAST_MAPPED)
+        .map(|block| (block.pid, block.address, block.time))
+        .collect();
+    blocks.sort_unstable();
+    let holds_block = |region: &&Region| {
+        let Region { pid, start, bytes, .. } = **region;
+        let end = RemoteAddr(start.0.saturating_add(bytes.0));
+        let first = blocks.partition_point(|block| (block.0, block.1) < (pid, start));
+        let behind = blocks.partition_point(|block| (block.0, block.1) < (pid, end));
+        let Some((_, _, time)) = blocks[first..behind].iter().min_by_key(|block| block.2) else {
+            return false;
+        };
+        let overlaps = |gone: &RegionEnd| {
+            gone.pid == pid
+                && gone.start < end
+                && start.0 < gone.start.0.saturating_add(gone.bytes.0)
+        };
+        !recording.region_ends.iter().any(|gone| overlaps(gone) && gone.time <= *time)
+    };
+    let regions = recording.regions.iter().filter(in_mapping).filter(holds_block);
+    regions.map(|region| (region.pid, region.start)).collect()
 }
 
 fn entry(start: RemoteAddr, size: Bytes, (from, until): (Nanos, Nanos), id: ObjectId) -> Entry {

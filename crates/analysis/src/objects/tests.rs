@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::{AllocationId, Bytes, FileOffset, Nanos, Pid, RemoteAddr, Tid};
 use facts::{
-    Allocation, AllocationCall, Global, Recording, Region, RegionEnd, RegionKind, Release,
+    Allocation, AllocationCall, Global, Recording, Region, RegionEnd, RegionKind, Release, Target,
     ThreadEvent, ThreadEventKind,
 };
 
@@ -178,4 +178,38 @@ fn what_is_at_an_address_is_what_a_plain_reference_says() {
             assert_eq!(other.object, Objects::unknown());
         }
     }
+}
+
+/// Memory of a process that ran before is its heap's where a block was found later, and nothing else was there before.
+#[test]
+fn older_heaps_are_known_by_later_blocks() {
+    let mut program = Program::default();
+    program.recording.run.target = Some(Target::Attached { pid: PID.0 });
+    for page in [0, 4, 8, 12] {
+        program.region(page, 2);
+    }
+    for region in &mut program.recording.regions {
+        (region.kind, region.name) = (RegionKind::Anonymous, String::new());
+    }
+    program.time = 10;
+    program.allocate(10, 20);
+    program.unmap(8, 2);
+    program.time = 20;
+    program.allocate(8 * PAGE, 20);
+    program.region(8, 2);
+    program.recording.allocations.push(Allocation {
+        id: AllocationId(2),
+        size: Bytes(1 << 20),
+        address: RemoteAddr(12 * PAGE),
+        ..program.recording.allocations[0].clone()
+    });
+    let profile = Profile::new(&program.recording);
+    let objects = Objects::new(&profile);
+    let kind = |page: u64| {
+        let (object, _) = objects.at(PID, RemoteAddr(page * PAGE + PAGE), Nanos(5));
+        objects.get(object).kind
+    };
+    let (heap, other) = (ObjectKind::SmallBlocks, ObjectKind::Unseen);
+    // With a block; without; after something else; with one that may be a mapping of its own.
+    assert_eq!([0, 4, 8, 12].map(kind), [heap, other, other, other]);
 }

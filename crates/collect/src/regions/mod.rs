@@ -3,6 +3,7 @@
 //! What for: `/proc/PID/maps` is read when a process begins, soon after, and then about once a second; what differs from
 //! before becomes [`Region`]s and [`RegionEnd`]s. What the preloaded agent tells of the program's own calls of `mmap`
 //! and `brk` (who, when, with which stack) comes first, so that a look finds only what nobody told.
+//! Further heaps of glibc's malloc are told from other anonymous memory by their contents (`arenas`).
 //! What not: which accesses lie there (`analysis`).
 //!
 //! Times: what a look finds new was mapped since the look before, and its region begins there; if something else was in
@@ -11,6 +12,7 @@
 //! 0, or one made by MADV_GUARD_INSTALL) it stays what it is, anonymous memory.
 //! Cost: some 30 microseconds for each look at a small process; never more than half a percent of the time.
 
+mod arenas;
 mod known;
 mod pages;
 mod snapshot;
@@ -269,7 +271,9 @@ impl Process {
             let mounts = std::fs::read(format!("/proc/{pid}/mounts")).unwrap_or_default();
             snapshot::huge_mounts(&String::from_utf8_lossy(&mounts))
         });
-        Snapshot::parse(&maps::read(pid), huge, default_huge_page())
+        let mut snapshot = Snapshot::parse(&maps::read(pid), huge, default_huge_page());
+        arenas::name(pid, &mut snapshot.ranges);
+        snapshot
     }
 
     fn take(&mut self, pid: Pid, now: Nanos) {
