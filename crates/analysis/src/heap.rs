@@ -26,7 +26,9 @@ pub use size_classes::{SizeClassRow, size_class_table};
 use std::collections::{BTreeMap, HashMap};
 
 use base::{Bytes, Nanos};
-use facts::{Allocation, Evidence, LostSource, Metric, Recording, Release};
+use facts::{
+    Allocation, Analysis, Evidence, LostSource, Metric, Recording, Release, RunState, Target,
+};
 
 use crate::hotspots::{Key, RowKey};
 use crate::objects::weight;
@@ -35,6 +37,8 @@ use crate::selection::Selection;
 use crate::stack::{CallPaths, NodeIndex, PlaceId, Stacks};
 
 const NOT_COUNTED: &str = "heap blocks are counted by `fathom collect memory-consumption`";
+const NOT_COUNTED_HERE: &str =
+    "no heap blocks were counted, though they were to be: a remark of this result says why";
 const NOT_EVERY_BLOCK: &str =
     "known where every block is recorded: `fathom collect memory-consumption -k stacks=all`";
 const TOTALS_LOST: &str = "the recording was cut off before the totals were written";
@@ -60,7 +64,7 @@ pub struct HeapSums {
 pub fn heap_sums(recording: &Recording) -> HeapSums {
     let totals = &recording.heap_totals;
     if totals.is_empty() {
-        let why = if recording.allocations.is_empty() { NOT_COUNTED } else { TOTALS_LOST };
+        let why = why_not_counted(recording);
         let missing = |unit| Metric::unavailable(unit, why);
         let [bytes, peak, live] = [missing("bytes"), missing("bytes"), missing("bytes")];
         return HeapSums { allocations: missing("count"), bytes, peak, live };
@@ -82,6 +86,24 @@ pub fn heap_sums(recording: &Recording) -> HeapSums {
         bytes: Metric::counted(sum(|total| total.allocated.0), "bytes"),
         peak: most,
         live: Metric::counted(sum(live), "bytes"),
+    }
+}
+
+/// Why there are no totals. Whether they were to be is told by what was collected.
+fn why_not_counted(recording: &Recording) -> &'static str {
+    let run = &recording.run;
+    let attached = matches!(run.target, Some(Target::Attached { .. }));
+    let objects = run.knobs.get("analyze-mem-objects").is_none_or(|objects| objects != "false");
+    let wanted = match run.analysis {
+        Analysis::MemoryConsumption => true,
+        Analysis::MemoryAccess => attached && objects,
+        _ => false,
+    };
+    match (wanted, run.state) {
+        _ if !recording.allocations.is_empty() => TOTALS_LOST,
+        (true, RunState::Complete) => NOT_COUNTED_HERE,
+        (true, RunState::Incomplete) => TOTALS_LOST,
+        (false, _) => NOT_COUNTED,
     }
 }
 

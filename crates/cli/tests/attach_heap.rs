@@ -203,6 +203,8 @@ fn is_said(name: &str, pid: &str, why: &str) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = notes(&fathom, "r");
     assert!(said.contains("heap blocks were not recorded") && said.contains(why), "{said}");
+    let heap = fathom.report("r", &["summary"])["heap"].to_string();
+    assert!(heap.contains("a remark of this result says why"), "{heap}");
 }
 
 #[test]
