@@ -116,11 +116,10 @@ pub struct Released {
 /// Takes a block out of the shadow before the allocator gets it back: from then on it may be another thread's.
 pub fn released(thread: *mut Thread, block: *mut c_void) -> Released {
     let block = shadow::take(block as usize);
+    // Safety: a thread's own state.
+    let thread = unsafe { &mut *thread };
     let time = match block {
-        // Safety: a thread's own state.
-        Some(Block { recorded: true, .. }) if exact::is_on() => {
-            exact::stamp(unsafe { &mut *thread })
-        }
+        Some(Block { recorded: true, .. }) if exact::is_on() => exact::stamp(thread),
         Some(Block { recorded: true, .. }) => kernel::now(),
         _ => 0,
     };
