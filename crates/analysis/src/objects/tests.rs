@@ -201,7 +201,7 @@ fn older_heaps_are_known_by_later_blocks() {
         id: AllocationId(2),
         size: Bytes(1 << 20),
         address: RemoteAddr(12 * PAGE),
-        ..program.recording.allocations[0].clone()
+        ..program.recording.allocations[0]
     });
     let profile = Profile::new(&program.recording);
     let objects = Objects::new(&profile);
