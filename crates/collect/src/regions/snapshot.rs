@@ -54,9 +54,9 @@ impl Snapshot {
             let guarded =
                 guard_end.replace(if guards { end } else { RemoteAddr(0) }) == Some(start);
             let agent = is_our_agent(line.name);
-            // Its .bss lies behind its file.
+            // Its .bss lies behind its data.
             let is_bss = line.name.is_empty() && behind_agent == Some(start);
-            behind_agent = agent.then_some(end);
+            behind_agent = (agent && line.writable).then_some(end);
             if agent || is_bss || burst::is_our_mapping(line.name) || !accessible {
                 continue;
             }
@@ -154,8 +154,10 @@ mod tests {
 7f0120200000-7f0120400000 rw-s 00000000 00:2f 79 /mnt/hugely
 7f0130000000-7f0130001000 rw-s 00000000 00:01 5 /dev/zero (deleted)
 7f0130001000-7f0130002000 rw-s 00000000 00:01 6 /memfd:cache (deleted)
-7f0140000000-7f0140004000 r--p 00000000 fe:00 9 /home/u/.cache/fathom/libfathom_agent-0123.so
-7f0140004000-7f0141004000 rw-p 00000000 00:00 0 
+7f0140000000-7f0140003000 r--p 00000000 fe:00 9 /home/u/.cache/fathom/libfathom_agent-0123.so
+7f0140003000-7f0140004000 rw-p 00003000 fe:00 9 /home/u/.cache/fathom/libfathom_agent-0123.so
+7f0140004000-7f0141003000 rw-p 00000000 00:00 0 
+7f0141003000-7f0141004000 r--p 00000000 fe:00 9 /home/u/.cache/fathom/libfathom_agent-0123.so
 7f0141004000-7f0141005000 rw-s 00000000 00:01 7 /memfd:fathom-heap (deleted)
 7f0141005000-7f0141006000 ---p 00000000 00:00 0 
 7f0141006000-7f0141806000 rw-p 00000000 00:00 0 
@@ -196,7 +198,7 @@ garbage
         );
         let guarded = [0x7f01_0000_1000, 0x7f01_4100_6000].map(RemoteAddr);
         assert_eq!(snapshot.guarded, guarded);
-        assert_eq!(snapshot.mapped.len(), 18);
+        assert_eq!(snapshot.mapped.len(), 20);
         assert_eq!(
             snapshot.holding(RemoteAddr(0x7f01_0000_1fff)).map(|range| range.end),
             Some(RemoteAddr(0x7f01_0080_1000))

@@ -62,6 +62,16 @@ impl Image {
             }
             span = span.max((at + in_memory).next_multiple_of(PAGE));
         }
+        // A page of the file behind it all: else the kernel joins the zeroes with the program's memory that lies there, and
+        // nobody can tell the two apart.
+        segments.push(Segment {
+            at: span,
+            offset: FileOffset(0),
+            length: PAGE,
+            executable: false,
+            writable: false,
+        });
+        span += PAGE;
         let code = segments.iter().find(|segment| segment.executable)?.offset;
         let defined = elf.dynamic_symbols().filter(|symbol| symbol.is_definition());
         let own = defined
