@@ -625,8 +625,33 @@ fn memory_on_another_node() {
     let gain = findings(&of(remote(95.0, 98.0))).found[0].gain.clone();
     // 1 s x 60 % x 95 % x (1 - 1/1.5).
     assert!((gain.value.expect("a gain") - 0.19).abs() < 1e-3, "{gain:?}");
-    // How long it waits is not known: no gain is stated.
-    let unknown = RemoteFigure { waits: doubtful(&percent(60.0)), ..remote(95.0, 98.0) };
-    let found = findings(&of(unknown)).found;
-    assert_eq!((found[0].id, found[0].severity), ("remote-memory", Severity::Info));
+    // How long it waits is not known, or so badly that the gain may be next to nothing: none is stated.
+    let wide = Metric { low: Some(21.0), high: Some(99.0), ..percent(60.0) };
+    for waits in [doubtful(&percent(60.0)), wide.clone()] {
+        let found = findings(&of(RemoteFigure { waits, ..remote(60.0, 98.0) })).found;
+        assert_eq!((found[0].id, found[0].severity), ("remote-memory", Severity::Info));
+        assert_eq!(found[0].gain.value, None);
+    }
+    // Of a function that hardly runs nothing is said then.
+    let rare = RemoteFigure { time: about(0.05, "s"), waits: wide, ..remote(60.0, 98.0) };
+    assert_ne!(ids(rare), ["remote-memory"]);
+}
+
+#[test]
+fn memory_on_another_node_seen_by_too_few_bursts() {
+    let seen = |one: RemoteFigure| Figures { remote: Ok(vec![one]), ..quiet() };
+    let few = |value: f64| {
+        Metric::with_interval(Evidence::Estimated, value, "percent", (value / 5.0, 100.0), 2)
+    };
+    let all = findings(&seen(RemoteFigure { remote: few(95.0), ..remote(95.0, 98.0) }));
+    assert!(all.found.iter().all(|one| one.id != "remote-memory"), "{:?}", all.found);
+    let [unjudged] = &all.unjudged[..] else { panic!("{:?}", all.unjudged) };
+    assert_eq!(unjudged.id, "remote-memory");
+    assert!(unjudged.why.starts_with("19 to 100 % of what sum goes through"), "{}", unjudged.why);
+    // What is likely local, and what nothing waits for, is in no doubt.
+    let local = RemoteFigure { remote: few(10.0), ..remote(10.0, 98.0) };
+    let idle = RemoteFigure { waits: percent(5.0), remote: few(95.0), ..remote(95.0, 98.0) };
+    for one in [local, idle] {
+        assert!(findings(&seen(one)).unjudged.is_empty());
+    }
 }

@@ -2,12 +2,13 @@
 //!
 //! Fires when a good part of its lines is remote, and this is no accident of memory that was spread on purpose: most of the
 //! lines lie on one node (a thread touched all of it first), or more of them are remote than would be by chance. Gain:
-//! what the waits for remote lines take longer than for local ones. Where nobody knows how much the function waits (its
-//! loops have no core floor), it is said without a gain.
+//! what the waits for remote lines take longer than for local ones. Where a hot function may wait most of its time, and
+//! nobody knows how much of it (its loops have no core floor, or bursts were few), it is said without a gain. Where too few bursts were taken to be sure of the part that is
+//! remote, the rule is not judged: silence would be an all-clear.
 
 use facts::{Evidence, Metric};
 
-use super::{Draft, Figures, Proof, RemoteFigure, high, low, saved, try_remedy};
+use super::{Draft, Figures, LEAST_GAIN, Proof, RemoteFigure, high, low, saved, try_remedy};
 
 /// Percent of the lines.
 const LEAST: f64 = 25.0;
@@ -27,11 +28,19 @@ const SLOWER: (f64, f64, f64) = (1.2, 1.5, 2.1);
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let functions = figures.remote.as_ref().map_err(String::clone)?;
-    Ok(functions
-        .iter()
-        .filter(|one| is_misplaced(one))
-        .filter_map(|one| draft(figures, one))
-        .collect())
+    let judged = |one: &RemoteFigure| is_misplaced(one).then(|| draft(figures, one)).flatten();
+    let drafts: Vec<Draft> = functions.iter().filter_map(judged).collect();
+    match functions.iter().find(|one| judged(&exactly(one)).is_some()) {
+        Some(one) if drafts.is_empty() => Err(too_few_bursts(one)),
+        _ => Ok(drafts),
+    }
+}
+
+/// As if the part that is remote were known without doubt.
+fn exactly(one: &RemoteFigure) -> RemoteFigure {
+    let value = one.remote.value;
+    let remote = Metric { low: value, high: value, ..one.remote.clone() };
+    RemoteFigure { remote, ..one.clone() }
 }
 
 fn is_misplaced(one: &RemoteFigure) -> bool {
@@ -40,8 +49,20 @@ fn is_misplaced(one: &RemoteFigure) -> bool {
     remote >= LEAST && (one.fullest >= FULLEST || remote >= by_chance + MARGIN)
 }
 
+fn too_few_bursts(one: &RemoteFigure) -> String {
+    format!(
+        "{:.0} to {:.0} % of what {} goes through lies on another NUMA node, as far as {} bursts tell: run for longer, or \
+         more bursts with -k burst-interval",
+        low(&one.remote),
+        high(&one.remote),
+        one.place.function.as_deref().unwrap_or("the program"),
+        one.remote.samples
+    )
+}
+
 fn draft(figures: &Figures, one: &RemoteFigure) -> Option<Draft> {
-    let known = low(&one.waits) >= WAITS;
+    let gain = saved(figures, &one.time, &[&one.waits, &one.remote, &longer()]);
+    let known = low(&one.waits) >= WAITS && low(&gain) >= LEAST_GAIN * figures.elapsed;
     let worth = one.time.value? >= WORTH * figures.cpu_time.value?;
     if !known && (!worth || high(&one.waits) < 100.0 - WAITS) {
         return None;
@@ -64,8 +85,8 @@ fn draft(figures: &Figures, one: &RemoteFigure) -> Option<Draft> {
                  numactl --interleave=all."
             .to_owned(),
         gain: match known {
-            true => saved(figures, &one.time, &[&one.waits, &one.remote, &longer()]),
-            false => Metric::unavailable("s", "how much it waits for memory is not known"),
+            true => gain,
+            false => Metric::unavailable("s", "how much it waits for memory is not known well enough"),
         },
         next: try_remedy(figures, Some("numa-interleave")),
     })
