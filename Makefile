@@ -16,6 +16,7 @@ demo: packages build samples ## install what is missing, build, profile a progra
 # Without the packages the tests still run: those that need one say so and are counted as skipped.
 test: ## install what is missing, run all tests and checks; the last line counts them
 	@sh scripts/packages.sh || echo "going on without; tests that need them will be skipped"
+	@sh scripts/page_packages.sh || echo "going on without; tests of the page will be skipped"
 	@cargo xtask test
 
 check: ## format, lints, house rules, licences (where cargo-deny is installed)
