@@ -77,22 +77,39 @@ impl Quantity {
     }
 }
 
+/// What parts are compared with, its totals computed once for all of them.
+pub(crate) struct Whole<'a> {
+    of: &'a Quantity,
+    likely: f64,
+    low: f64,
+    high: f64,
+}
+
+impl<'a> Whole<'a> {
+    pub(crate) fn new(of: &'a Quantity, strata: &Strata) -> Whole<'a> {
+        let total = |values: &[f64]| strata.total(values).value;
+        Whole { of, likely: total(&of.likely), low: total(&of.low), high: total(&of.high) }
+    }
+
+    /// Whether there is any of it: a line, at least.
+    pub(crate) fn is_any(&self) -> bool {
+        self.likely >= f64::from(x86::LINE_BYTES)
+    }
+}
+
 /// A ratio of two totals of the same bursts (Cochran 1977, 6.11, combined ratio estimate).
-pub(crate) fn ratio(part: &Quantity, of: &Quantity, strata: &Strata, unit: &str) -> Metric {
-    let whole = strata.total(&of.likely).value;
-    if whole < f64::from(x86::LINE_BYTES) {
+pub(crate) fn ratio(part: &Quantity, whole: &Whole<'_>, strata: &Strata, unit: &str) -> Metric {
+    if !whole.is_any() {
         return Metric::unavailable(unit, "no data moved to or from memory in the bursts");
     }
-    let likely = strata.total(&part.likely).value / whole;
+    let total = strata.total(&part.likely).value;
+    let likely = total / whole.likely;
     let residuals: Vec<f64> =
-        part.likely.iter().zip(&of.likely).map(|(part, of)| part - likely * of).collect();
-    let half = strata.total(&residuals).half / whole;
-    let over = |of: &[f64]| {
-        let of = strata.total(of).value;
-        if of > 0.0 { strata.total(&part.likely).value / of } else { f64::INFINITY }
-    };
-    let low = (likely - (likely - over(&of.high)).max(0.0).hypot(half)).max(0.0);
-    let high = likely + (over(&of.low) - likely).max(0.0).hypot(half);
+        part.likely.iter().zip(&whole.of.likely).map(|(part, of)| part - likely * of).collect();
+    let half = strata.total(&residuals).half / whole.likely;
+    let over = |of: f64| if of > 0.0 { total / of } else { f64::INFINITY };
+    let low = (likely - (likely - over(whole.high)).max(0.0).hypot(half)).max(0.0);
+    let high = likely + (over(whole.low) - likely).max(0.0).hypot(half);
     let samples = strata.bursts() as u64;
     let metric = Metric::with_interval(Evidence::Estimated, likely, unit, (low, high), samples);
     Metric { high: metric.high.filter(|high| high.is_finite()), ..metric }

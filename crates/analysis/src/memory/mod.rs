@@ -38,7 +38,7 @@ use base::Nanos;
 use cachesim::{Hierarchy, Tlb};
 use facts::{Evidence, Metric};
 
-use self::bandwidth::Quantity;
+use self::bandwidth::{Quantity, Whole};
 use self::core_time::Paces;
 use self::latency::TimedLoads;
 use self::levels::Sizes;
@@ -295,7 +295,8 @@ impl<'a> Memory<'a> {
         let per_second = flops.metric(&self.strata, elapsed * 1e9, rate, Evidence::Estimated);
         let most = self.most_flops(&flops) / 1e9;
         let per_second = self.strata.opened(per_second, most / elapsed);
-        (per_second, bandwidth::ratio(&flops, &bytes, &self.strata, ratio))
+        let whole = Whole::new(&bytes, &self.strata);
+        (per_second, bandwidth::ratio(&flops, &whole, &self.strata, ratio))
     }
 
     /// Operations per second that code without a burst does at most: those of the busiest burst; where none did any, of the

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use base::BurstId;
 use facts::{Burst, Evidence, Metric};
 
-use super::bandwidth::{Quantity, both};
+use super::bandwidth::{Quantity, Whole, both};
 use super::latency::{Latency, LatencyRow};
 use super::model::Between;
 use super::rows::MemoryRow;
@@ -62,8 +62,10 @@ impl Memory<'_> {
         self.available()?;
         let chosen = self.chosen(grouping);
         let groups = self.groups_of_parts(grouping, &chosen);
-        let mut rows: Vec<PartRow> =
-            groups.into_iter().map(|(key, parts)| self.part_row(key, &parts, &chosen)).collect();
+        let moved = self.all.read.plus(&self.all.write);
+        let whole = Whole::new(&moved, &self.strata);
+        let row = |(key, parts): (RowKey, Parts)| self.part_row(key, &parts, &chosen, &whole);
+        let mut rows: Vec<PartRow> = groups.into_iter().map(row).collect();
         let amount =
             |row: &PartRow| (row.traffic().value.unwrap_or(0.0), row.loads.value.unwrap_or(0.0));
         rows.sort_by(|a, b| amount(b).partial_cmp(&amount(a)).unwrap_or(std::cmp::Ordering::Equal));
@@ -103,10 +105,12 @@ impl Memory<'_> {
         self.available()?;
         let chosen = self.chosen(grouping);
         let groups = self.groups_of_parts(grouping, &chosen);
+        let moved = self.all.read.plus(&self.all.write);
+        let whole = Whole::new(&moved, &self.strata);
         let mut rows: Vec<(MemoryRow, Parts)> = groups
             .into_iter()
             .map(|(key, parts)| {
-                let amounts = self.part_row(key, &parts, &chosen);
+                let amounts = self.part_row(key, &parts, &chosen, &whole);
                 (self.code_of_part(grouping, amounts, &parts, &chosen), parts)
             })
             .collect();
@@ -181,16 +185,16 @@ impl Memory<'_> {
         key: RowKey,
         parts: &[(SiteIndex, Part)],
         chosen: &HashMap<BurstId, bool>,
+        whole: &Whole<'_>,
     ) -> PartRow {
         let is_chosen = |burst: BurstId| chosen.get(&burst).copied().unwrap_or(false);
         let amounts = self.amounts_of_parts(parts, is_chosen);
         let metric = |quantity: &Quantity, unit| {
             quantity.metric(&self.strata, 1.0, unit, Evidence::Estimated)
         };
-        let whole = self.all.read.plus(&self.all.write);
         let moved = amounts.read.plus(&amounts.write);
-        let share = match self.strata.total(&whole.likely).value >= LINE {
-            true => percent(bandwidth::ratio(&moved, &whole, &self.strata, "percent")),
+        let share = match whole.is_any() {
+            true => percent(bandwidth::ratio(&moved, whole, &self.strata, "percent")),
             false => Metric::unavailable("percent", "the program moved no data to or from memory"),
         };
         let loads = parts

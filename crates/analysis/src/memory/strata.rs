@@ -234,6 +234,10 @@ impl Strata {
         parts: impl Iterator<Item = (&'a Share, &'a [usize])>,
         samples: f64,
     ) -> Total {
+        // Most of the rows of a long table store nothing, or touch no memory.
+        if values.iter().all(|value| *value == 0.0) {
+            return Total { value: 0.0, half: 0.0 };
+        }
         let (mut sum, mut variance) = (0.0, 0.0);
         for (share, bursts) in parts.filter(|(share, _)| share.seconds > 0.0) {
             let Some((rate, error)) = self.rate(values, bursts) else { continue };
