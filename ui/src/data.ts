@@ -69,6 +69,22 @@ function check(text: () => unknown): Answer<unknown> {
   }
 }
 
+/** A table as the page carries it: rows are positions of cells, one for each column (crates/web/src/compact.rs). */
+interface Packed {
+  columns: { key: string }[];
+  cells: unknown[];
+  rows: number[][];
+}
+
+/** A document as everybody else knows it. */
+function unpacked(document: unknown): unknown {
+  const { columns, cells, rows } = document as Packed;
+  if (!Array.isArray(cells)) return document;
+  const keys = columns.map((column) => column.key);
+  const row = (places: number[]) => Object.fromEntries(keys.map((key, at) => [key, cells[places[at]!]]));
+  return { ...(document as Packed), cells: undefined, rows: rows.map(row) };
+}
+
 function keep(question: string, answer: Answer<unknown>): Answer<unknown> {
   done.set(question, answer);
   const oldest = done.keys().next().value;
@@ -88,7 +104,7 @@ function known(question: string): Answer<unknown> | undefined {
   const element = document.getElementById(`doc ${question}`);
   // The text of an element may be a part while the page is being read; what follows it was read after it.
   if (!element || (document.readyState === "loading" && !element.nextElementSibling)) return undefined;
-  return keep(question, check(() => JSON.parse(element.textContent ?? "") as unknown));
+  return keep(question, check(() => unpacked(JSON.parse(element.textContent ?? ""))));
 }
 
 async function fetched(question: string): Promise<Answer<unknown>> {

@@ -11,6 +11,13 @@ import type { Row, Table } from "./types";
 /** Rows asked for at once. */
 const PART = 100;
 
+function inParts(question: string, more: string): string {
+  return `${question}${question.includes("?") ? "&" : "?"}${more}count=${PART}&from=`;
+}
+
+/** What a table asks first. */
+export const firstPart = (question: string): string => `${inParts(question, "")}0`;
+
 interface Part extends Table {
   /** Rows that match the search. */
   found: number;
@@ -50,7 +57,7 @@ export function LongTable({ question, keys, height, label, selected, onSelect, o
   const [head, setHead] = useState<Part>();
   const [error, setError] = useState<string>();
   const [rows, setRows] = useState(new PartRows(0, new Map()));
-  const of = `${question}${question.includes("?") ? "&" : "?"}${sort ? `sort=${sort}&` : ""}${search ? `search=${encodeURIComponent(search)}&` : ""}count=${PART}&from=`;
+  const of = inParts(question, `${sort ? `sort=${sort}&` : ""}${search ? `search=${encodeURIComponent(search)}&` : ""}`);
   // What was asked for another order or search must not come between these rows.
   const current = useRef(of);
   current.current = of;

@@ -4,6 +4,7 @@ import { Component, render, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ask, cutOff, load, whole, type Data } from "./data";
 import { seconds } from "./format";
+import { firstPart } from "./long";
 import { Failed } from "./parts";
 import { stacksOf } from "./stacks";
 import { USUAL, filters, getState, update, useShown } from "./state";
@@ -110,7 +111,8 @@ function App({ data }: { data: Data }) {
   useEffect(() => {
     void whole.then(() => {
       setBroken(cutOff());
-      readAhead([...AHEAD]);
+      // A server makes the table of objects for seconds, and keeps it.
+      readAhead(data.mode === "server" ? [...AHEAD, firstPart("objects")] : [...AHEAD]);
     });
   }, []);
   useEffect(() => {

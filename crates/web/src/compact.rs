@@ -1,6 +1,8 @@
 //! Documents as few bytes: the JSON of the command line without indentation, and without what a metric does not have.
 
-use serde_json::Value;
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
 
 /// The same document on one line. In metrics, fields that are null, and `lost` when it is 0, are left out.
 pub(crate) fn compact(json: &str) -> String {
@@ -11,6 +13,37 @@ pub(crate) fn compact(json: &str) -> String {
 pub(crate) fn compact_value(mut value: Value) -> String {
     strip(&mut value);
     value.to_string()
+}
+
+/// A table whose rows are lists of positions in `cells`, one for each column; other documents as they are. Rows repeat
+/// cells (what is not known of one is not known of the next, all rows of an object have its size): a page is a third as large.
+/// `ui/src/data.ts` makes rows of it again.
+pub(crate) fn packed(json: &str) -> String {
+    let whole = || json.to_owned();
+    let Ok(mut table) = serde_json::from_str::<Value>(json) else { return whole() };
+    let (Some(rows), Some(columns)) = (table["rows"].as_array(), table["columns"].as_array())
+    else {
+        return whole();
+    };
+    let keys: Vec<&str> = columns.iter().filter_map(|column| column["key"].as_str()).collect();
+    let mut cells: Vec<&Value> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
+    let mut position = |cell| {
+        *known.entry(Value::to_string(cell)).or_insert_with(|| {
+            cells.push(cell);
+            cells.len() - 1
+        })
+    };
+    let mut packed: Vec<Vec<usize>> = Vec::new();
+    for row in rows {
+        // What has other fields than its columns is no row of ours.
+        if row.as_object().is_none_or(|fields| fields.len() != keys.len()) {
+            return whole();
+        }
+        packed.push(keys.iter().map(|key| position(&row[*key])).collect());
+    }
+    (table["cells"], table["rows"]) = (json!(cells), json!(packed));
+    table.to_string()
 }
 
 fn strip(value: &mut Value) {
@@ -39,5 +72,21 @@ mod tests {
         let small = r#"{"rows":[{"file":null,"t":{"evidence":"sampled","samples":3,"unit":"s","value":1.5}}]}"#;
         assert_eq!(compact(json), small);
         assert_eq!(compact("no JSON"), "no JSON");
+    }
+
+    #[test]
+    fn cells_of_tables_are_told_once_and_other_documents_are_left_alone() {
+        let table = r#"{"columns":[{"key":"a"},{"key":"b"}],"rows":[{"a":"x","b":null},{"a":null,"b":"x"}]}"#;
+        let small =
+            r#"{"cells":["x",null],"columns":[{"key":"a"},{"key":"b"}],"rows":[[0,1],[1,0]]}"#;
+        assert_eq!(packed(table), small);
+        for other in [
+            "no JSON",
+            r#"{"rows":[1]}"#,
+            r#"{"columns":[],"rows":[{"a":1}]}"#,
+            r#"{"columns":[{"key":"a"}],"rows":[[1]]}"#,
+        ] {
+            assert_eq!(packed(other), other);
+        }
     }
 }

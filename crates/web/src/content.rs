@@ -6,7 +6,7 @@ use report::{Cell, Document, FunctionCode, Options, Prepared, View, build_prepar
 use serde_json::json;
 
 use crate::WebError;
-use crate::compact::{compact, compact_value};
+use crate::compact::{compact, compact_value, packed};
 use crate::query::Query;
 use crate::texts;
 use crate::window::{LongTables, Window};
@@ -206,7 +206,7 @@ impl<'a> Site<'a> {
             let answer = self.answer(&question);
             let failed = |error: WebError| json!({ "error": error.to_string() }).to_string();
             let answer = answer.unwrap_or_else(failed);
-            (question, answer)
+            (question, packed(&answer))
         };
         let head = json!({
             "mode": if everything { "file" } else { "server" },

@@ -30,6 +30,16 @@ struct Long {
     question: String,
     shell: Table,
     rows: Vec<Vec<Cell>>,
+    /// What a search looks through, of each row: its texts in lower case, one a line.
+    texts: Vec<String>,
+}
+
+impl Long {
+    fn new(question: &str, mut shell: Table) -> Long {
+        let rows = std::mem::take(&mut shell.rows);
+        let texts = rows.iter().map(|row| texts(row)).collect();
+        Long { question: question.to_owned(), shell, rows, texts }
+    }
 }
 
 /// The order of rows for what was asked last: scrolling asks for the next part of the same.
@@ -79,11 +89,7 @@ impl LongTables {
                 }
                 Arc::clone(&order.long)
             }
-            _ => {
-                let mut shell = make()?;
-                let rows = std::mem::take(&mut shell.rows);
-                Arc::new(Long { question: question.to_owned(), shell, rows })
-            }
+            _ => Arc::new(Long::new(question, make()?)),
         };
         let rows = Arc::new(chosen(&long, window));
         *last = Some(Order {
@@ -100,29 +106,55 @@ impl LongTables {
 fn chosen(long: &Long, window: &Window) -> Vec<usize> {
     let wanted = window.search.to_lowercase();
     let mut rows: Vec<usize> = (0..long.rows.len())
-        .filter(|at| wanted.is_empty() || long.rows[*at].iter().any(|cell| has(cell, &wanted)))
+        .filter(|at| wanted.is_empty() || long.texts[*at].contains(&wanted))
         .collect();
     if let Some(column) = window.sort.as_deref().and_then(|key| long.shell.column(key)) {
-        rows.sort_by(|a, b| compare(long.rows[*a].get(column), long.rows[*b].get(column)));
+        // Each cell is looked up once, not at every comparison: rows lie all over the memory.
+        let places = rows.iter().map(|at| (place(long.rows[*at].get(column)), *at));
+        let mut places: Vec<(Place<'_>, usize)> = places.collect();
+        places.sort_by(|(a, _), (b, _)| compare(*a, *b));
+        rows = places.into_iter().map(|(_, at)| at).collect();
     }
     rows
 }
 
-fn has(cell: &Cell, wanted: &str) -> bool {
+fn texts(row: &[Cell]) -> String {
+    let mut texts = String::new();
+    let mut add = |text: &str| {
+        texts.push_str(&text.to_lowercase());
+        texts.push('\n');
+    };
+    for cell in row {
+        match cell {
+            Cell::Text(text) => add(text),
+            Cell::Stack(frames) => frames.iter().for_each(|frame| add(frame)),
+            _ => {}
+        }
+    }
+    texts
+}
+
+/// What a row is sorted by.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Name(&'a str),
+    Figure(f64),
+}
+
+fn place(cell: Option<&Cell>) -> Place<'_> {
     match cell {
-        Cell::Text(text) => text.to_lowercase().contains(wanted),
-        Cell::Stack(frames) => frames.iter().any(|frame| frame.to_lowercase().contains(wanted)),
-        _ => false,
+        Some(Cell::Text(text)) => Place::Name(text),
+        other => Place::Figure(number(other)),
     }
 }
 
 /// Large figures first, names in their order; what has no value comes last.
-fn compare(a: Option<&Cell>, b: Option<&Cell>) -> Ordering {
+fn compare(a: Place<'_>, b: Place<'_>) -> Ordering {
     match (a, b) {
-        (Some(Cell::Text(a)), Some(Cell::Text(b))) => a.cmp(b),
-        (Some(Cell::Text(_)), _) => Ordering::Less,
-        (_, Some(Cell::Text(_))) => Ordering::Greater,
-        (a, b) => number(b).total_cmp(&number(a)),
+        (Place::Name(a), Place::Name(b)) => a.cmp(b),
+        (Place::Name(_), Place::Figure(_)) => Ordering::Less,
+        (Place::Figure(_), Place::Name(_)) => Ordering::Greater,
+        (Place::Figure(a), Place::Figure(b)) => b.total_cmp(&a),
     }
 }
 

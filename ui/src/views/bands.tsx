@@ -46,7 +46,7 @@ export function Bands({ summary }: { summary: Summary }) {
         <svg ref={svg} width={width} height={HEIGHT} role="group" aria-label="Time at each bandwidth, with movable bands"
           onPointerMove={(event) => dragged !== undefined && set(dragged, rateAt(event))} onPointerUp={() => setDragged(undefined)}
           onPointerLeave={() => setDragged(undefined)}>
-          <Axes width={width} height={HEIGHT} x={x} y={y} left={44} bottom={34} xLabel="GB/s" yLabel="time" formatY={seconds}>
+          <Axes width={width} height={HEIGHT} x={x} y={y} left={44} bottom={34} xLabel="time at so many GB/s" yLabel="" formatY={seconds}>
             {histogram.map((bar) => {
               const top = y.at(bar.time.value ?? 0);
               return (

@@ -64,7 +64,10 @@ function Big({ label, metric }: { label: string; metric: Metric }) {
 function Findings({ findings }: { findings: Finding[] }) {
   return (
     <Card title="Findings" wide>
-      {findings.length === 0 && <p class="empty">No rule fired: nothing here is slow for a reason that Fathom knows.</p>}
+      {findings.length === 0 && (
+        <p class="empty">No rule fired. Rules that could not be judged are in{" "}
+          <button class="link" onClick={() => update({ view: "tables", table: "findings" })}>the table of findings</button>, with the reason.</p>
+      )}
       <div class="findings">
         {findings.map((finding) => (
           <article class={`finding ${finding.severity}`} key={finding.id + finding.title}>
@@ -191,7 +194,7 @@ function Share({ percent: share }: { percent: Metric }) {
 function Objects({ summary }: { summary: Summary }) {
   return (
     <Card title="Top memory objects">
-      {summary.top_objects.length === 0 && <p class="empty">No memory objects: `fathom collect memory-access` records them.</p>}
+      {summary.top_objects.length === 0 && <p class="empty">No traffic of a memory object is known{summary.dram_bandwidth.average.note ? `: ${summary.dram_bandwidth.average.note}` : ""}.</p>}
       {summary.top_objects.length > 0 && (
         <table>
           <thead><tr><th>Object</th><th class="number">Size</th><th class="number">Traffic</th><th class="number">Latency</th></tr></thead>
@@ -224,14 +227,16 @@ function Latency() {
   );
 }
 
+const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? "" : "s"}`;
+
 function Machine({ summary }: { summary: Summary }) {
   const { host, machine } = summary;
   return (
     <Card title="Machine">
       <dl class="list">
-        <dt>Processor</dt><dd>{host.cpu}, {host.cores} cores, {host.logical_cpus} logical CPUs, {host.sockets} sockets</dd>
+        <dt>Processor</dt><dd>{host.cpu}, {counted(host.cores, "core")}, {counted(host.logical_cpus, "logical CPU")}, {counted(host.sockets, "socket")}</dd>
         <dt>Caches</dt><dd>{host.caches.map((cache) => `L${cache.level} ${cache.kind} ${bytes(cache.bytes)}`).join(", ") || "not known"}</dd>
-        <dt>Memory</dt><dd>{bytes(host.memory_bytes)}, {host.numa_nodes} NUMA nodes, pages of {bytes(host.page_bytes)}</dd>
+        <dt>Memory</dt><dd>{bytes(host.memory_bytes)}, {counted(host.numa_nodes, "NUMA node")}, pages of {bytes(host.page_bytes)}</dd>
         <dt>DRAM bandwidth</dt><dd><Value metric={machine.dram_bandwidth_peak} /></dd>
         <dt>Latency</dt><dd>L1 <Value metric={machine.load_latency.l1} />, L2 <Value metric={machine.load_latency.l2} />, L3 <Value metric={machine.load_latency.l3} />, DRAM <Value metric={machine.load_latency.dram} /></dd>
         <dt>Arithmetic</dt><dd><Value metric={machine.flops_peak} /></dd>

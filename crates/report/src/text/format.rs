@@ -62,7 +62,8 @@ pub(crate) fn measure(value: f64, unit: &str) -> String {
 
 /// One decimal; what is more than nothing does not print as nothing.
 pub(crate) fn percent(value: f64) -> String {
-    if value > 0.0 && value < 0.05 { "<0.1".to_owned() } else { format!("{value:.1}") }
+    // A sum of nothing is -0.0; with 0.0 on top it is 0.0.
+    if value > 0.0 && value < 0.05 { "<0.1".to_owned() } else { format!("{:.1}", value + 0.0) }
 }
 
 /// `97.0 ±1.2 % of running time could be traced; 3.0 %: jit code`.
