@@ -16,8 +16,8 @@ pub(crate) fn compact_value(mut value: Value) -> String {
 }
 
 /// A table whose rows are lists of positions in `cells`, one for each column; other documents as they are. Rows repeat
-/// cells (what is not known of one is not known of the next, all rows of an object have its size): a page is a third as large.
-/// `ui/src/data.ts` makes rows of it again.
+/// cells (what is not known of one is not known of the next, all rows of an object have its size): a page is about half
+/// as large. `ui/src/data.ts` makes rows of it again.
 pub(crate) fn packed(json: &str) -> String {
     let whole = || json.to_owned();
     let Ok(mut table) = serde_json::from_str::<Value>(json) else { return whole() };
