@@ -58,8 +58,8 @@ fn lifetimes_are_told_apart_by_their_digits() {
         [
             ((0, true), 1, 8),
             ((3, true), 1, 8),
-            ((15, true), 1, 8),
             ((15, false), 1, 8),
+            ((15, true), 1, 8),
             ((4 * (1 << 40) - 1, true), 1, 8),
         ]
     );
