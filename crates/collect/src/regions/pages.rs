@@ -6,11 +6,12 @@
 //! Which pages: all ranges get as many each; what small ones have no pages for, larger ones get. A range is divided into
 //! stretches of equal length, and a page is drawn in each: so no pattern of nodes or huge pages can fall in step with the
 //! draw. A reservation that was never touched gets its part too, in vain.
-//! Cost: one system call for all nodes, and one per page: 2 ms for 2048 pages; never more than a thousandth of the time.
+//! Cost: one system call for all nodes, and one per page: 2 ms for 2048 pages; no more than a thousandth of the time, unless even
+//! [`FEWEST`] pages take longer.
 
 use base::{Bytes, Nanos, Pid, RemoteAddr};
 use facts::Page;
-use sys::process::{PageMap, monotonic, nodes_of, page_size};
+use sys::process::{PageMap, nodes_of, page_size, thread_cpu_time};
 
 use super::known::Range;
 
@@ -18,13 +19,23 @@ use super::known::Range;
 pub const MOST: usize = 2048;
 /// Age of a process at its first look: what a program sets up at its start is mostly there.
 const FIRST: Nanos = Nanos(20_000_000);
+/// Fewest of a look, however slow the machine: less tells nothing.
+const FEWEST: usize = 128;
 /// A look may take this part of the time until the next.
 const SHARE: u64 = 1000;
+/// A look that would put the next one off for longer is followed by one at fewer pages.
+const LATEST: Nanos = Nanos(2_000_000_000);
 
-/// When to look at a process's pages.
-#[derive(Default)]
+/// When to look at a process's pages, and at how many.
 pub struct PageLooks {
     next: Option<Nanos>,
+    most: usize,
+}
+
+impl Default for PageLooks {
+    fn default() -> PageLooks {
+        PageLooks { next: None, most: MOST }
+    }
 }
 
 impl PageLooks {
@@ -39,11 +50,21 @@ impl PageLooks {
         if now < *self.next.get_or_insert(began + FIRST) {
             return Vec::new();
         }
-        let start = monotonic();
-        let pages = draw(pid, now, ranges, MOST / processes.max(1));
-        let took = monotonic() - start;
-        self.next = Some(now + (now - began).max(Nanos(took.0.saturating_mul(SHARE))));
+        let start = thread_cpu_time();
+        let pages = draw(pid, now, ranges, self.most / processes.max(1));
+        let took = thread_cpu_time() - start;
+        self.next = Some(now + (now - began).max(self.wait(took)));
         pages
+    }
+
+    /// How long to wait after a look that took so much CPU time, at least; later ones become smaller where that is long.
+    fn wait(&mut self, took: Nanos) -> Nanos {
+        let wait = took.0.saturating_mul(SHARE);
+        if wait > LATEST.0 {
+            let affordable = self.most as u128 * u128::from(LATEST.0) / u128::from(wait);
+            self.most = usize::try_from(affordable).unwrap_or(MOST).clamp(FEWEST, MOST);
+        }
+        Nanos(wait.min(LATEST.0))
     }
 }
 
@@ -130,6 +151,15 @@ mod tests {
             offset: FileOffset(0),
             what: What { kind: RegionKind::Anonymous, name: name.into(), page: None },
         }
+    }
+
+    #[test]
+    fn after_a_slow_look_later_ones_are_smaller() {
+        let mut looks = PageLooks::default();
+        let took = |millis: u64| Nanos(millis * 1_000_000);
+        assert_eq!((looks.wait(took(1)), looks.most), (took(1000), MOST));
+        assert_eq!((looks.wait(took(20)), looks.most), (LATEST, MOST / 10));
+        assert_eq!((looks.wait(took(1000)), looks.most), (LATEST, FEWEST));
     }
 
     /// 10 pages go to 2 + 3 + 5: what is asked of the smallest is less than its part.

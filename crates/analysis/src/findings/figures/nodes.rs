@@ -78,7 +78,14 @@ pub(super) fn remote(
         let seen = watcher.found.get(function.place.function.as_ref()?)?;
         seen.figure(function, objects, with_memory as f64)
     };
-    Ok(functions.iter().filter_map(figure).collect())
+    let figures: Vec<RemoteFigure> = functions.iter().filter_map(figure).collect();
+    match figures.is_empty() && !functions.is_empty() {
+        true => {
+            Err("of no page that bursts touched the NUMA node is known: record for longer"
+                .to_owned())
+        }
+        false => Ok(figures),
+    }
 }
 
 /// By thread, the node of each of its samples, in the order of time.
