@@ -4,14 +4,14 @@
 //! (`bound`, `function`).
 //!
 //! Instructions in loops with a *core floor* take that. Others take what paths through such code took, drawn in bursts that
-//! began in the same function (`collect::floor`): on average likely, the quickest and the slowest of them the bounds ([`together`]). Where
-//! too few were timed they take [`USUAL`], with [`QUICKEST`] and their latencies one after the other as bounds. To the upper
-//! bound comes each branch
-//! that may have been mispredicted (`branches`). No more than the burst leaves.
+//! began in the same function (`collect::floor`): on average likely, the quickest and the slowest of them the bounds
+//! ([`together`]). Where too few were timed they take [`USUAL`], with [`QUICKEST`] and their latencies one after the other
+//! as bounds. To the upper bound comes each branch that may have been mispredicted (`branches`). No more than the burst
+//! leaves.
 //!
-//! Lower bound of a program with one thread: its time outside of the kernel less all waits that its accesses can be, one after the other, each
-//! from the level that serves it. With more threads lines may come from another core, which the cache model does not
-//! know.
+//! Lower bound of a program with one thread: its time outside of the kernel less all waits that its accesses can be, one
+//! after the other, each from the level that serves it. With more threads lines may come from another core, which the cache
+//! model does not know.
 //!
 //! Assumptions: waits for code fetch are small. Cores run no slower than the time-stamp counter, whose rate is that of the
 //! base clock (SDM vol. 3, 18.17). Latency under load is at most [`LOADED`] times that of one load alone.
