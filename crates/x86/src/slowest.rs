@@ -11,13 +11,19 @@
 use crate::instruction::Instruction;
 use crate::operand::Kind;
 
-/// A load from the first level, into a vector register.
-const LOAD: u32 = 8;
+/// A load from the first level: into a general-purpose register, and into others.
+const LOAD: u32 = 5;
+const LOAD_VECTOR: u32 = 8;
 /// An atomic operation, with all stores before it done.
 const LOCKED: u32 = 40;
 const OTHERS: u32 = 30;
 /// Vector instructions: additions, multiplications, shuffles, conversions within vectors.
 const VECTOR: u32 = 7;
+
+/// Division of 128 by 64 bits took up to 95 cycles before Ice Lake.
+const WIDE_DIVISION: u32 = 100;
+/// One cycle by a constant, on flags and operand alike.
+const SHIFTS: &[&str] = &["shl", "shr", "sar", "sal"];
 
 /// Whole mnemonics of instructions on general-purpose registers.
 const GENERAL: &[(u32, &[&str])] = &[
@@ -83,14 +89,30 @@ impl Instruction {
             return None;
         }
         let reads = |kind| matches!(kind, Kind::Read | Kind::ReadWrite | Kind::StreamingRead);
-        let load = if self.accesses().iter().any(|access| reads(access.kind)) { LOAD } else { 0 };
+        let mnemonic = self.mnemonic();
+        let general = GENERAL.iter().any(|(_, names)| names.contains(&mnemonic.as_str()));
+        let load = match self.accesses().iter().any(|access| reads(access.kind)) {
+            true if general => LOAD,
+            true => LOAD_VECTOR,
+            false => 0,
+        };
         let locked = self.accesses().iter().any(|access| access.locked);
-        Some(
-            own(&self.mnemonic(), self.is_wide_division()) + load + if locked { LOCKED } else { 0 },
-        )
+        Some(self.own_cycles(&mnemonic) + load + if locked { LOCKED } else { 0 })
     }
 
-    /// Division of 128 by 64 bits, which took up to 95 cycles before Ice Lake.
+    /// Without its load.
+    fn own_cycles(&self, mnemonic: &str) -> u32 {
+        if self.is_wide_division() {
+            return WIDE_DIVISION;
+        }
+        // A shift by a register changes the flags or leaves them, which takes two further steps.
+        if SHIFTS.contains(&mnemonic) && self.raw.op1_register() == iced_x86::Register::None {
+            return 1;
+        }
+        by_name(mnemonic)
+    }
+
+    /// Division of 128 by 64 bits.
     fn is_wide_division(&self) -> bool {
         use iced_x86::Mnemonic::{Div, Idiv};
         let wide = || self.raw.op0_register().is_gpr64() || self.raw.memory_size().size() == 8;
@@ -98,10 +120,7 @@ impl Instruction {
     }
 }
 
-fn own(mnemonic: &str, wide_division: bool) -> u32 {
-    if wide_division {
-        return 100;
-    }
+fn by_name(mnemonic: &str) -> u32 {
     if let Some((cycles, _)) = GENERAL.iter().find(|(_, names)| names.contains(&mnemonic)) {
         return *cycles;
     }
@@ -137,10 +156,12 @@ mod tests {
         // mov rax, [rdi]; add rax, rbx; imul rax, rbx; div rcx; div ecx
         let integers =
             [0x48, 0x8b, 7, 0x48, 1, 0xd8, 0x48, 0xf, 0xaf, 0xc3, 0x48, 0xf7, 0xf1, 0xf7, 0xf1];
-        assert_eq!(cycles(&integers), [9, 1, 5, 100, 45].map(Some));
+        assert_eq!(cycles(&integers), [6, 1, 5, 100, 45].map(Some));
+        // shl rdx, 13; shl rdx, cl
+        assert_eq!(cycles(&[0x48, 0xc1, 0xe2, 0x0d, 0x48, 0xd3, 0xe2]), [1, 3].map(Some));
         // addsd xmm0, [rdi]; vdivpd ymm0, ymm1, ymm2; lock inc dword [rdi]; cpuid is no part of a block
         let others = [0xf2, 0xf, 0x58, 7, 0xc5, 0xf5, 0x5e, 0xc2, 0xf0, 0xff, 7];
-        assert_eq!(cycles(&others), [15, 45, 49].map(Some));
+        assert_eq!(cycles(&others), [15, 45, 46].map(Some));
         // rep movsb
         assert_eq!(cycles(&[0xf3, 0xa4]), [None]);
     }
