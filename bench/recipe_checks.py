@@ -211,7 +211,7 @@ def scalability(checks):
     far = objects(checks, "naive", "dram_percent")
     checks.must("naive: b is the object that memory has to deliver", few(far, "%"), bool(far) and far[0][0] == "b" and far[0][1] > 80)
     walk = findings(checks, "naive").get("strided-walk")
-    checks.must("naive: advice with a tile size", walk["advice"] if walk else "no finding", bool(walk) and bool(re.search(r"tile: at most \d+ steps", walk["advice"])))
+    checks.must("naive: advice with a tile size", walk["advice"] if walk else "no finding", bool(walk) and bool(re.search(r"block them: at most \d+ lines.*blocks of \d+ x \d+ elements", walk["advice"])))
     traffic = objects(checks, "interchanged", "dram_percent")
     checks.must("interchanged: b causes the traffic with memory", few(traffic, "%"), bool(traffic) and traffic[0][0] == "b" and traffic[0][1] > 80)
     bound = findings(checks, "interchanged").get("bandwidth-saturated")

@@ -18,7 +18,7 @@ const UNKNOWN: [u64; 3] = [EVERY_WORD, 8, 0];
 /// Length of a repetition: long against a step of the clock, short against the time between interrupts.
 const REPETITION: Nanos = Nanos(20_000);
 /// Repetitions, in turns of this many long ones and short ones.
-const TURNS: usize = 8;
+const TURNS: usize = 24;
 const PER_TURN: usize = 16;
 
 /// Code in a row.
