@@ -82,9 +82,9 @@ pub(super) struct Paces {
 }
 
 impl Paces {
-    pub(super) fn read(profile: &Profile<'_>, code: &TracedCode) -> Paces {
+    pub(super) fn read(profile: &Profile<'_>, code: &TracedCode, works: &[BurstWork]) -> Paces {
         let recording = profile.recording;
-        let began = Began::read(profile, code);
+        let began = Began::read(profile, code, works);
         let mut paths: HashMap<FunctionId, Vec<Option<Seconds>>> = HashMap::new();
         for floor in &recording.core_floors {
             let Some((function, pace)) = began.pace(floor) else { continue };
@@ -128,13 +128,18 @@ struct Began<'a> {
 }
 
 impl<'a> Began<'a> {
-    fn read(profile: &'a Profile<'a>, code: &'a TracedCode) -> Began<'a> {
+    fn read(profile: &'a Profile<'a>, code: &'a TracedCode, works: &[BurstWork]) -> Began<'a> {
         let recording = profile.recording;
         let paths = recording.core_floors.iter().filter_map(|floor| floor.path);
         let bursts: std::collections::HashSet<BurstId> = paths.map(|path| path.burst).collect();
-        let bursts = recording.bursts.iter().filter(|burst| bursts.contains(&burst.id));
-        let mut began = Began { profile, code, function: None, by_burst: HashMap::new() };
-        replay_these(recording, code, &mut began, bursts);
+        // Those that the pass left out are looked at here.
+        let id = |work: &BurstWork| Some((recording.bursts.get(work.burst)?.id, work.function));
+        let by_burst: HashMap<BurstId, FunctionId> = works.iter().filter_map(id).collect();
+        let unknown =
+            |burst: &&Burst| bursts.contains(&burst.id) && !by_burst.contains_key(&burst.id);
+        let bursts: Vec<&Burst> = recording.bursts.iter().filter(unknown).collect();
+        let mut began = Began { profile, code, function: None, by_burst };
+        replay_these(recording, code, &mut began, bursts.into_iter());
         began
     }
 
@@ -171,7 +176,7 @@ impl Observer for Began<'_> {
 
 impl Memory<'_> {
     /// Core time and native time of each burst, seconds.
-    pub(super) fn core_times(&self) -> (Quantity, Vec<f64>) {
+    pub(super) fn core_times(&self, times: &BTreeMap<FunctionId, Time>) -> (Quantity, Vec<f64>) {
         let bursts = self.passed.bursts.len();
         let mut core = Quantity::none(bursts);
         let mut native = vec![0.0; bursts];
@@ -179,9 +184,7 @@ impl Memory<'_> {
         let usual = if covered > 0.5 * all { own / covered } else { USUAL };
         let clock = self.profile.recording.run.host.tsc_hz.filter(|hz| *hz > 0.0);
         let cycle = clock.map_or(1.0 / SLOW_CLOCK, f64::recip);
-        // A burst's time has its page faults in it.
-        let times = self.function_times();
-        let timed = self.timed.means();
+        let (latency, timed) = (self.latencies(), self.timed.means());
         for (number, burst) in self.passed.bursts.iter().enumerate() {
             let seconds = self.strata.seconds_of(number);
             let other = (burst.instructions - burst.floor_instructions).max(0.0);
@@ -189,8 +192,9 @@ impl Memory<'_> {
             let pace = self.paces.of(burst).unwrap_or((usual, QUICKEST, f64::INFINITY));
             let most = if other > 0.0 { (other * pace.2).min(slowest) } else { 0.0 };
             let other = (other * pace.0, other * pace.1, most);
+            // A burst's time has its page faults in it.
             let own = times.get(&burst.function).map_or(1.0, Time::own_share);
-            let least = (seconds * own - self.waits_at_most(burst, &timed)).max(0.0);
+            let least = (seconds * own - self.waits_at_most(burst, &latency, &timed)).max(0.0);
             let mispredicted = burst.mispredicted * MISPREDICTED;
             let low = (burst.floor.1 + other.1).max(least).min(seconds);
             let high = (burst.floor.2 + other.2 + mispredicted).min(seconds).max(low);
@@ -202,13 +206,18 @@ impl Memory<'_> {
     }
 
     /// Seconds that the accesses of a burst wait at most: by the model, or as long as loads there took that were timed.
-    fn waits_at_most(&self, burst: &BurstWork, timed: &BTreeMap<SiteIndex, f64>) -> f64 {
+    fn waits_at_most(
+        &self,
+        burst: &BurstWork,
+        latency: &[f64; 3],
+        timed: &BTreeMap<SiteIndex, f64>,
+    ) -> f64 {
         if self.running() > ONE_THREAD {
             return f64::INFINITY;
         }
         let nanos = |site: &SiteWork| {
             let walks = self.model.walks(site.site).high * (site.loads + site.stores) as f64;
-            let model = self.weight(burst, site).high * LOADED + walks * WALK;
+            let model = self.weight(burst, site, latency).high * LOADED + walks * WALK;
             let timed = timed.get(&site.site).map_or(0.0, |mean| mean * site.loads as f64);
             model.max(timed)
         };

@@ -127,7 +127,7 @@ impl Memory<'_> {
             bursts.entry(burst.function).or_default().push(at);
         }
         let times = self.function_times();
-        let (core, native) = self.core_times();
+        let (core, native) = self.core_times(&times);
         let scale = self.profile.cpu_scale();
         let mut found: Vec<FunctionMemory> = bursts
             .into_iter()
@@ -236,6 +236,7 @@ impl Memory<'_> {
     }
 
     fn site_weights(&self, bursts: &[usize], native: &[f64]) -> Vec<SiteWeight> {
+        let latency = self.latencies();
         let none = || Quantity::none(self.passed.bursts.len());
         let mut sites: BTreeMap<SiteIndex, (f64, Quantity, Quantity)> = BTreeMap::new();
         let (mut executed, mut whole) = (0.0, none());
@@ -243,7 +244,7 @@ impl Memory<'_> {
             let burst = &self.passed.bursts[*number];
             for site in &burst.sites {
                 let accesses = (site.loads + site.stores) as f64;
-                let weight = self.weight(burst, site);
+                let weight = self.weight(burst, site, &latency);
                 let sums = sites.entry(site.site).or_insert_with(|| (0.0, none(), none()));
                 sums.0 += accesses;
                 self.add(&mut sums.1, *number, weight);
@@ -274,8 +275,7 @@ impl Memory<'_> {
     }
 
     /// Nanoseconds that the accesses of a burst at a site take beyond the first level, one after the other.
-    pub(super) fn weight(&self, burst: &BurstWork, site: &SiteWork) -> Between {
-        let latency = self.latencies();
+    pub(super) fn weight(&self, burst: &BurstWork, site: &SiteWork, latency: &[f64; 3]) -> Between {
         let served = self.model.served(burst.function, site.site);
         let touches = served.l1.plus(served.l2).plus(served.l3).plus(served.dram).likely;
         let accesses = (site.loads + site.stores) as f64;
@@ -285,7 +285,7 @@ impl Memory<'_> {
     }
 
     /// Nanoseconds of the second level, the third and memory.
-    fn latencies(&self) -> [f64; 3] {
+    pub(super) fn latencies(&self) -> [f64; 3] {
         let Some(found) = self.profile.recording.run.calibration.as_ref() else {
             return USUAL_LATENCY;
         };

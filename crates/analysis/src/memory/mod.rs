@@ -228,6 +228,7 @@ impl<'a> Memory<'a> {
         let model = Model::new(&passed, sizes.levels(), &timed.served_by_memory(profile));
         let (works, parts) = (works_by_site(&passed), works_by_part(&passed));
         let loads = BTreeMap::new();
+        let paces = Paces::read(profile, code, &passed.bursts);
         let mut memory = Memory {
             profile,
             code,
@@ -240,7 +241,7 @@ impl<'a> Memory<'a> {
             all: Amounts::default(),
             loads,
             timed,
-            paces: Paces::read(profile, code),
+            paces,
             missing,
             notes,
         };

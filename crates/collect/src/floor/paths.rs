@@ -77,7 +77,8 @@ pub(super) fn draw(
     let mut paths = Vec::new();
     for piece in pieces {
         let mut all = 0;
-        let _ = decode_records(&piece.bytes, |record| all += length(&ways, record));
+        let _ =
+            decode_records(&piece.bytes, |record| all = length(&ways, record).saturating_add(all));
         let mut begins: Vec<u64> =
             (0..number).filter_map(|_| random.number().checked_rem(all)).collect();
         begins.sort_unstable_by_key(|begin| std::cmp::Reverse(*begin));
@@ -87,6 +88,7 @@ pub(super) fn draw(
             begins,
             passed: 0,
             open: None,
+            so_far: 0,
             paths: &mut paths,
         };
         let _ = decode_records(&piece.bytes, |record| walk.pass(record));
@@ -97,8 +99,9 @@ pub(super) fn draw(
 
 /// Instructions of a record outside of loops with a floor.
 fn length(ways: &HashMap<BlockId, Vec<usize>>, record: &Record<'_>) -> u64 {
-    steps(ways, record)
-        .map_or(0, |(whole, times, last)| (whole as u64).saturating_mul(times) + last as u64)
+    steps(ways, record).map_or(0, |(whole, times, last)| {
+        (whole as u64).saturating_mul(times).saturating_add(last as u64)
+    })
 }
 
 /// Instructions of a whole iteration, how many of those there are, and the instructions of the last one.
@@ -115,14 +118,16 @@ struct Walk<'a> {
     begins: Vec<u64>,
     passed: u64,
     open: Option<Path>,
+    /// Instructions of the open path.
+    so_far: usize,
     paths: &'a mut Vec<Path>,
 }
 
 impl Walk<'_> {
     fn pass(&mut self, record: &Record<'_>) {
         let Some((whole, times, last)) = steps(self.ways, record) else { return self.close() };
+        let so_far = self.so_far;
         let ends = |path: &Path| {
-            let so_far = instructions(&path.steps);
             let back = path.steps.first().is_some_and(|first| first.block == record.block);
             so_far >= MOST || (so_far >= ENOUGH && back)
         };
@@ -140,14 +145,16 @@ impl Walk<'_> {
         }
         let Some(path) = &mut self.open else { return };
         let block = record.block;
-        let room = MOST.saturating_sub(instructions(&path.steps)) / whole.max(1);
+        let room = MOST.saturating_sub(self.so_far) / whole.max(1);
         let times = usize::try_from(times).unwrap_or(usize::MAX).min(room);
         path.steps.extend(std::iter::repeat_n(Step { block, executed: whole }, times));
         path.steps.push(Step { block, executed: last });
+        self.so_far += times * whole + last;
     }
 
     fn close(&mut self) {
-        self.paths.extend(self.open.take().filter(|path| instructions(&path.steps) > 0));
+        let so_far = std::mem::take(&mut self.so_far);
+        self.paths.extend(self.open.take().filter(|_| so_far > 0));
     }
 }
 
