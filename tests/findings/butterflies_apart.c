@@ -1,19 +1,6 @@
 /* Middle stages of a Fourier transform that take all pairs of one factor first, from one end of the signal to the other. */
-#include "finding.h"
 enum { POINTS = 16 << 20 };
-struct point { float re, im; };
-__attribute__((noinline)) static void stage(struct point *signal, size_t half) {
-    struct point turn = {0.7071f, 0.0f};
-    for (size_t j = 0; j < half; j++) {
-        for (size_t k = j; k < POINTS; k += 2 * half) {
-            struct point a = signal[k], b = signal[k + half];
-            struct point c = {b.re * turn.re - b.im * turn.im, b.re * turn.im + b.im * turn.re};
-            signal[k] = (struct point){a.re * 0.7071f + c.re, a.im * 0.7071f + c.im};
-            signal[k + half] = (struct point){a.re * 0.7071f - c.re, a.im * 0.7071f - c.im};
-        }
-        turn = (struct point){turn.re - turn.im * 1e-4f, turn.im + turn.re * 1e-4f};
-    }
-}
+#include "butterflies.h"
 int main(int argc, char **argv) {
     struct point *signal = huge(POINTS * sizeof *signal);
     for (size_t i = 0; i < POINTS; i++) signal[i].re = (float)(i % 7) - 3.0f;

@@ -1,18 +1,5 @@
 /* Two threads draw the lower and the upper half of a fractal, but nearly all that takes long lies in the lower. */
-#include "finding.h"
-enum { SIDE = 600, MOST = 400 };
-static unsigned char picture[SIDE][SIDE];
-__attribute__((noinline)) static int escape(double x, double y) {
-    double re = 0.0, im = 0.0;
-    int steps = 0;
-    while (steps < MOST && re * re + im * im < 4.0) {
-        double next = re * re - im * im + x;
-        im = 2.0 * re * im + y;
-        re = next;
-        steps++;
-    }
-    return steps;
-}
+#include "fractal.h"
 static void *draw(void *half) {
     size_t first = half == NULL ? 0 : SIDE / 2;
     for (size_t row = first; row < first + SIDE / 2; row++)

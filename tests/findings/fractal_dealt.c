@@ -1,19 +1,6 @@
 /* The same fractal, whose rows two threads take one by one as they get done. */
-#include "finding.h"
-enum { SIDE = 600, MOST = 400 };
-static unsigned char picture[SIDE][SIDE];
+#include "fractal.h"
 static size_t rows_taken;
-__attribute__((noinline)) static int escape(double x, double y) {
-    double re = 0.0, im = 0.0;
-    int steps = 0;
-    while (steps < MOST && re * re + im * im < 4.0) {
-        double next = re * re - im * im + x;
-        im = 2.0 * re * im + y;
-        re = next;
-        steps++;
-    }
-    return steps;
-}
 static void *draw(void *unused) {
     for (size_t row; (row = __atomic_fetch_add(&rows_taken, 1, __ATOMIC_RELAXED)) < SIDE;)
         for (size_t column = 0; column < SIDE; column++)
