@@ -21,7 +21,7 @@ impl Clock {
     /// Begins.
     pub fn start() -> Clock {
         let is_clock = std::fs::read_to_string(CLOCK_SOURCE).is_ok_and(|name| name.trim() == "tsc");
-        let began = read_tsc().filter(|_| is_clock).map(|tick| (tick, sys::process::monotonic()));
+        let began = if is_clock { both() } else { None };
         Clock { began, nanos_per_tick: 0.3 }
     }
 
@@ -38,8 +38,8 @@ impl Clock {
 
     /// Measures the scale anew.
     pub fn adjust(&mut self) {
-        let Some(((ticks, time), now)) = self.began.zip(read_tsc()) else { return };
-        let (ticks, time) = (now.saturating_sub(ticks), sys::process::monotonic() - time);
+        let Some(((ticks, time), now)) = self.began.zip(both()) else { return };
+        let (ticks, time) = (now.0.saturating_sub(ticks), now.1 - time);
         // Too short, and what it takes to read both would count.
         if time.0 > 100_000 && ticks > 0 {
             self.nanos_per_tick = time.0 as f64 / ticks as f64;
@@ -64,4 +64,15 @@ impl Clock {
             None => Nanos(units),
         }
     }
+}
+
+/// Counter and clock at one moment: of three readings the one in which least time passed, for we may be held up in between.
+fn both() -> Option<(u64, Nanos)> {
+    let read = |_| {
+        let before = read_tsc()?;
+        let time = sys::process::monotonic();
+        let passed = read_tsc()?.saturating_sub(before);
+        Some((passed, before + passed / 2, time))
+    };
+    (0..3).filter_map(read).min().map(|(_, ticks, time)| (ticks, time))
 }

@@ -144,8 +144,8 @@ pub struct Exact {
     rules: Rules,
     /// By site.
     named: Vec<Named>,
-    /// Living recorded blocks by their number.
-    ids: HashMap<u32, AllocationId>,
+    /// Living recorded blocks by their number, and when they were allocated.
+    living: HashMap<u32, (AllocationId, Nanos)>,
     written: Nanos,
     /// By process, stack and call: what is written with every row because it is no difference.
     rows: HashMap<(u32, Option<StackId>, u8), Row>,
@@ -291,11 +291,12 @@ impl Exact {
             Recorded::Allocated { number, event, site } => {
                 let id = AllocationId(*next);
                 *next = next.saturating_add(1);
-                self.ids.insert(number, id);
+                let begin = time(event.time);
+                self.living.insert(number, (id, begin));
                 let by_lot = event.kind == layout::EVENT_DRAWN;
                 recorder.push(Fact::Allocation(Allocation {
                     id,
-                    time: time(event.time),
+                    time: begin,
                     pid: super::rings::pid(at.memory, event.process as usize),
                     tid: event.tid,
                     address: RemoteAddr(event.address),
@@ -306,8 +307,9 @@ impl Exact {
                 }))
             }
             Recorded::Freed { number, time: stamp, tid, site } => {
-                let Some(allocation) = self.ids.remove(&number) else { return Ok(()) };
-                let (time, stack) = (time(stamp), self.stack_of(site));
+                let Some((allocation, begin)) = self.living.remove(&number) else { return Ok(()) };
+                // The scale was measured anew since: the same stamp may be some nanoseconds earlier by it.
+                let (time, stack) = (time(stamp).max(begin), self.stack_of(site));
                 recorder.push(Fact::Release(Release { time, allocation, tid, stack }))
             }
         }
