@@ -198,6 +198,9 @@ pub struct Run {
     pub target: Option<Target>,
     /// Wall-clock start, seconds since 1970.
     pub started_unix: u64,
+    /// Nanoseconds beyond these, below 1e9; 0 in results of writers that did not tell.
+    #[serde(default)]
+    pub started_part_ns: u32,
     /// Length of the recording. For an incomplete one, the time of its last fact.
     pub elapsed_ns: u64,
     /// How the program ended; `None` in an incomplete recording.

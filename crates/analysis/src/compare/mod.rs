@@ -1,7 +1,8 @@
 //! Whether a figure of some runs differs from that of others, and by how much.
 //!
-//! What for: the statistics behind `fathom diff`. [`runs`] compares repeated runs, [`single`] one run with another by the
-//! errors that their figures state; [`holm`] makes many such tests into one question.
+//! What for: the statistics behind `fathom diff`. [`runs`] compares repeated runs, [`paired`] those that were recorded in
+//! turn, [`single`] one run with another by the errors that their figures state; [`holm`] makes many such tests into one
+//! question.
 //! What not: no alignment of functions (that is `report`), no figures are computed here.
 //!
 //! Assumptions of [`runs`]: runs are independent of each other, and the two sides were measured under the same
@@ -10,8 +11,10 @@
 //! largest fifth was trimmed. How much is trimmed follows from the number of runs alone, never from their values, so
 //! trimming adds no false alarms; below [`TRIM_FROM`] runs nothing is, and it is Welch's test.
 
+mod paired;
 mod single;
 
+pub use paired::{PAIRS_FROM, paired, pairs_in_turn};
 pub use single::single;
 
 use crate::student::{quantile_95, two_sided_p};
@@ -19,6 +22,11 @@ use crate::student::{quantile_95, two_sided_p};
 /// From this many runs on a fifth of them is trimmed at either end. With fewer, trimming costs more power in quiet
 /// surroundings than it gains in noisy ones.
 pub const TRIM_FROM: usize = 10;
+
+/// How many of so many runs are trimmed at either end.
+fn trimmed(runs: usize) -> usize {
+    if runs >= TRIM_FROM { runs / 5 } else { 0 }
+}
 
 /// Level of the tests: the share of comparisons without any change in which one is reported.
 pub const LEVEL: f64 = 0.05;
@@ -47,7 +55,7 @@ impl Side {
             values.iter().copied().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
         let n = sorted.len();
-        let trimmed = if n >= TRIM_FROM { n / 5 } else { 0 };
+        let trimmed = trimmed(n);
         let kept = sorted.get(trimmed..n - trimmed).filter(|kept| !kept.is_empty())?;
         let mean = kept.iter().sum::<f64>() / kept.len() as f64;
         if n < 2 {

@@ -91,6 +91,62 @@ fn alarms_are_rare_and_changes_are_found() {
 }
 
 #[test]
+fn pairs_are_runs_in_turn() {
+    let base = [10, 30, 50, 70, 90];
+    // Given in another order, and with either of a pair first.
+    let new = [99, 15, 25, 55, 69];
+    let pairs = pairs_in_turn(&base, &new).unwrap();
+    assert_eq!(pairs, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)]);
+    // One side after the other, three of one side next to each other, unequal numbers, equal times, few.
+    for new in [
+        &[100, 101, 102, 103, 104][..],
+        &[15, 16, 17, 69, 99],
+        &[15, 25, 55, 69],
+        &[30, 30, 50, 70, 90],
+    ] {
+        assert_eq!(pairs_in_turn(&base, new), None, "{new:?}");
+    }
+    assert_eq!(pairs_in_turn(&base[..4], &[15, 25, 55, 69]), None);
+}
+
+#[test]
+fn pairs_by_hand() {
+    // Quotients 1.1, 1.2 and 1.1^2/1.2: the mean logarithm is that of 1.1. The machine was twice as slow for the second.
+    let base = [1.0, 2.0, 1.0];
+    let new = [1.1, 2.4, 1.21 / 1.2];
+    let (found, spread) = paired(&base, &new, 0.0).unwrap();
+    assert!((found.ratio.unwrap() - 1.1).abs() < 1e-9 && spread < 0.1, "{found:?}");
+    let half = (1.2f64 / 1.1).ln() / 3f64.sqrt() * 4.303;
+    let (low, high) = found.ratio_interval.unwrap();
+    assert!((low - 1.1 * (-half).exp()).abs() < 1e-3 && (high - 1.1 * half.exp()).abs() < 1e-3);
+    assert!(paired(&[1.0, 0.0], &[1.0, 1.0], 0.0).is_none());
+    assert!(paired(&[1.0; 3], &[1.0; 2], 0.0).is_none());
+    assert_eq!(paired(&[2.0; 3], &[2.0; 3], 0.0).unwrap().0.p, Some(1.0));
+    assert!(paired(&[1000.0; 3], &[1001.0; 3], 1.0).unwrap().0.p.unwrap() > 0.05);
+}
+
+/// As for [`runs`], also where the machine's speed wanders by 8 % from pair to pair: a change of 3 % is found as if it did not.
+#[test]
+fn pairs_do_not_alarm_and_do_not_feel_a_machine_that_wanders() {
+    let mut chance = Chance(2);
+    let mut trial = |count: usize, change: f64, wander: f64| {
+        let speeds: Vec<f64> = (0..count).map(|_| 1.0 + wander * chance.normal()).collect();
+        let mut side = |mean: f64| -> Vec<f64> {
+            chance.runs(mean, count).iter().zip(&speeds).map(|(run, speed)| run * speed).collect()
+        };
+        let (base, new) = (side(2.0), side(2.0 * change));
+        paired(&base, &new, 0.0).and_then(|(found, _)| found.p)
+    };
+    for (count, wander) in [(5, 0.0), (5, 0.08), (10, 0.0), (10, 0.08)] {
+        let alarms = (0..1000).filter(|_| trial(count, 1.0, wander).is_some_and(|p| p < LEVEL));
+        assert!(alarms.count() <= 64, "{count} pairs, {wander}");
+    }
+    let found = (0..1000).filter(|_| trial(10, 1.03, 0.08).is_some_and(|p| p < LEVEL / 2.0));
+    let found = found.count();
+    assert!(found >= 700, "{found}");
+}
+
+#[test]
 fn holm_is_as_printed() {
     // Holm 1979, section 3 in words: multiply the k-th smallest by what is left, never below the one before.
     let adjusted = holm(&[0.01, 0.04, 0.03, 0.005]);

@@ -4,6 +4,7 @@ use analysis::bare_function_name;
 use serde::Serialize;
 
 use super::RunFigures;
+use super::pairs::Pairs;
 use super::rows::{Compared, total};
 use crate::{ReportError, text};
 
@@ -76,12 +77,12 @@ impl Gate {
     /// Judges it; `parts` are the rows of the table.
     pub(super) fn result(
         &self,
-        base: &[RunFigures],
-        new: &[RunFigures],
+        (base, new): (&[RunFigures], &[RunFigures]),
+        pairs: &Pairs,
         parts: &[Compared],
     ) -> Result<GateResult, ReportError> {
         let found = match &self.figure {
-            Figure::Total(path) => total(path, base, new),
+            Figure::Total(path) => total(path, base, new, pairs),
             Figure::Function(name) => parts
                 .iter()
                 .find(|row| row.name == *name)

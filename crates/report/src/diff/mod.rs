@@ -8,6 +8,7 @@
 mod align;
 mod gate;
 mod notes;
+mod pairs;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use serde::Serialize;
 use crate::summary::Summary;
 use crate::table::Table;
 use crate::{Document, Options, ReportError, View, build, json, text};
+use pairs::Pairs;
 use rows::Compared;
 
 /// What a diff needs of one result.
@@ -29,7 +31,8 @@ pub struct RunFigures {
     pub(crate) summary: Summary,
     pub(crate) totals: Vec<(String, Metric)>,
     pub(crate) table: Table,
-    pub(crate) started_unix: u64,
+    /// Nanoseconds since 1970.
+    pub(crate) started: u128,
 }
 
 /// Views whose rows can be compared, with the figure that is compared unless another is asked for.
@@ -112,7 +115,8 @@ impl RunFigures {
             totals: summary.metrics(),
             summary: *summary,
             table: *table,
-            started_unix: recording.run.started_unix,
+            started: u128::from(recording.run.started_unix) * 1_000_000_000
+                + u128::from(recording.run.started_part_ns),
         })
     }
 }
@@ -179,23 +183,24 @@ impl Diff {
         gates: &[Gate],
         limit: Option<usize>,
     ) -> Result<Diff, ReportError> {
+        let pairs = Pairs::of(base, new);
         let mut totals: Vec<Compared> =
-            TOTALS.iter().filter_map(|path| rows::total(path, base, new)).collect();
-        let mut parts: Vec<Compared> =
-            align::align(base, new, options).into_iter().map(rows::part).collect();
+            TOTALS.iter().filter_map(|path| rows::total(path, base, new, &pairs)).collect();
+        let aligned = align::align(base, new, options).into_iter();
+        let mut parts: Vec<Compared> = aligned.map(|row| rows::part(row, &pairs)).collect();
         rows::leave_out_small(&mut parts, LEAST_SHARE);
         judge(&mut totals, &mut parts);
         rows::sort(&mut parts);
         let gates = gates
             .iter()
-            .map(|gate| gate.result(base, new, &parts))
+            .map(|gate| gate.result((base, new), &pairs, &parts))
             .collect::<Result<_, ReportError>>()?;
         let names = |side: &[RunFigures]| -> Vec<String> {
             side.iter().map(|run| run.summary.result.clone()).collect()
         };
         Ok(Diff {
             view: "diff",
-            notes: notes::notes(base, new, &totals, &parts),
+            notes: notes::notes(base, new, &pairs, &totals, &parts),
             totals: rows::totals_table(&totals, base, new),
             table: rows::parts_table(parts, options, limit),
             base: names(base),

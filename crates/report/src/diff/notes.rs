@@ -1,8 +1,9 @@
 //! What a reader must know of a diff before quoting it.
 
-use analysis::compare::{LEVEL, TRIM_FROM, runs_to_decide};
+use analysis::compare::{LEVEL, PAIRS_FROM, TRIM_FROM, runs_to_decide};
 
 use super::RunFigures;
+use super::pairs::Pairs;
 use super::rows::Compared;
 use crate::text;
 
@@ -12,6 +13,7 @@ const USUAL_SPREAD: f64 = 0.02;
 pub(super) fn notes(
     base: &[RunFigures],
     new: &[RunFigures],
+    pairs: &Pairs,
     totals: &[Compared],
     parts: &[Compared],
 ) -> Vec<String> {
@@ -20,8 +22,8 @@ pub(super) fn notes(
     if base.len() < 2 || new.len() < 2 {
         notes.push(one_run(base.len(), new.len(), elapsed));
     } else {
-        notes.push(test(base.len(), new.len(), totals, parts));
-        notes.extend(elapsed.and_then(more_runs));
+        notes.push(test(base.len(), new.len(), pairs, totals, parts));
+        notes.extend(elapsed.and_then(|elapsed| more_runs(elapsed, pairs)));
         if one_after_the_other(base, new) {
             notes.push(
                 "All runs of one side were recorded before all of the other: a machine that became slower in between \
@@ -84,40 +86,54 @@ fn one_run(base: usize, new: usize, elapsed: Option<&Compared>) -> String {
     note
 }
 
-fn test(base: usize, new: usize, totals: &[Compared], parts: &[Compared]) -> String {
+fn test(base: usize, new: usize, pairs: &Pairs, totals: &[Compared], parts: &[Compared]) -> String {
     let tests = totals.iter().chain(parts).filter(|row| row.p.is_some()).count();
-    let name = if base.max(new) < TRIM_FROM {
-        "Welch's t test"
-    } else {
-        "Yuen's test (Welch's on means without the outer fifths)"
+    let trimmed = base.max(new) >= TRIM_FROM;
+    let how = match (pairs.are_none(), trimmed) {
+        (false, false) => {
+            "recorded in turn, each with the one beside it (a changed figure is the mean of their quotients)"
+        }
+        (false, true) => {
+            "recorded in turn, each with the one beside it (a changed figure is the mean of their quotients without the \
+             outer fifths)"
+        }
+        (true, false) => "by Welch's t test",
+        (true, true) => "by Yuen's test (Welch's on means without the outer fifths)",
     };
     format!(
-        "{base} against {new} runs by {name}; {tests} tests, adjusted so that all of them together call a change where there \
+        "{base} against {new} runs {how}; {tests} tests, adjusted so that all of them together call a change where there \
          is none in at most {:.0} % of such comparisons (half for the elapsed time, half for the rest by Holm). Intervals are \
          95 % each.",
         LEVEL * 100.0
     )
 }
 
-fn more_runs(elapsed: &Compared) -> Option<String> {
+fn more_runs(elapsed: &Compared, pairs: &Pairs) -> Option<String> {
     if elapsed.is_changed() {
         return None;
     }
     let (change, spread) = (elapsed.comparison?.ratio? - 1.0, elapsed.spread?);
     let runs = runs_to_decide(change, spread)?;
     let percent = |share: f64| text::number(share.abs() * 100.0);
-    Some(format!(
-        "The elapsed time varies by {} % from run to run: were the change of {} % real, some {runs} runs a side would be \
-         needed to see it.",
+    let between = if pairs.are_none() { "from run to run" } else { "between runs side by side" };
+    let mut note = format!(
+        "The elapsed time varies by {} % {between}: were the change of {} % real, some {runs} runs a side would be needed \
+         to see it.",
         percent(spread),
         percent(change)
-    ))
+    );
+    if pairs.are_none() {
+        note += &format!(
+            " Fewer may do when they are recorded in turn (base, new, base, new ...; from {PAIRS_FROM} of each on)."
+        );
+    }
+    Some(note)
 }
 
 /// Whether no run of one side began between two of the other.
 fn one_after_the_other(base: &[RunFigures], new: &[RunFigures]) -> bool {
     let range = |side: &[RunFigures]| {
-        let started = || side.iter().map(|run| run.started_unix);
+        let started = || side.iter().map(|run| run.started);
         started().min().zip(started().max())
     };
     match (range(base), range(new)) {

@@ -1,9 +1,10 @@
 //! One figure before and after: its comparison, its verdict, its row.
 
-use analysis::compare::{Comparison, Side, runs, single};
+use analysis::compare::{Comparison, Side, paired, runs, single};
 use facts::{Evidence, Metric};
 
 use super::align::Aligned;
+use super::pairs::Pairs;
 use super::{DiffOptions, RunFigures};
 use crate::table::{Cell, Column, Look, Table};
 
@@ -17,7 +18,8 @@ pub(super) struct Compared {
     pub(super) base: Metric,
     pub(super) new: Metric,
     pub(super) comparison: Option<Comparison>,
-    /// Standard deviation between runs, as a share of the mean; the larger of both sides.
+    /// Standard deviation between runs, as a share of the mean; the larger of both sides. Of pairs without what both runs of
+    /// one have in common.
     pub(super) spread: Option<f64>,
     /// Whether it takes part in the tests.
     pub(super) tested: bool,
@@ -35,7 +37,7 @@ const SMALL: &str = "small";
 const UNKNOWN: &str = "not in both";
 
 impl Compared {
-    pub(super) fn new(name: String, base: &[Metric], new: &[Metric]) -> Compared {
+    pub(super) fn new(name: String, base: &[Metric], new: &[Metric], pairs: &Pairs) -> Compared {
         let quantum = match base[0].unit.as_str() {
             "count" => 1.0,
             // The kernel tells sizes in pages.
@@ -51,14 +53,20 @@ impl Compared {
         let relative = |side: &Side| {
             (side.runs > 1 && side.mean != 0.0).then(|| side.spread / side.mean.abs())
         };
+        let in_pairs = pairs.values(base, new).and_then(|(base, new)| paired(&base, &new, quantum));
+        let (comparison, spread) = match (in_pairs, sides) {
+            (Some((comparison, spread)), _) => (Some(comparison), Some(spread)),
+            (None, Some((base, new))) => {
+                (runs(&base, &new), relative(&base).zip(relative(&new)).map(|(b, n)| b.max(n)))
+            }
+            (None, None) => (None, None),
+        };
         Compared {
             name,
             labels: Vec::new(),
             lines: None,
-            comparison: sides
-                .and_then(|(base, new)| runs(&base, &new))
-                .or_else(|| single(&whole_base, &whole_new)),
-            spread: sides.and_then(|(base, new)| Some(relative(&base)?.max(relative(&new)?))),
+            comparison: comparison.or_else(|| single(&whole_base, &whole_new)),
+            spread,
             base: whole_base,
             new: whole_new,
             tested: true,
@@ -198,7 +206,12 @@ fn whole(metrics: &[Metric], side: Option<Side>) -> Metric {
 }
 
 /// A total; `None` when neither side has it.
-pub(super) fn total(path: &str, base: &[RunFigures], new: &[RunFigures]) -> Option<Compared> {
+pub(super) fn total(
+    path: &str,
+    base: &[RunFigures],
+    new: &[RunFigures],
+    pairs: &Pairs,
+) -> Option<Compared> {
     let of = |side: &[RunFigures]| -> Option<Vec<Metric>> {
         let one = |run: &RunFigures| {
             run.totals.iter().find(|(name, _)| name == path).map(|(_, metric)| metric.clone())
@@ -207,16 +220,16 @@ pub(super) fn total(path: &str, base: &[RunFigures], new: &[RunFigures]) -> Opti
     };
     let (base, new) = (of(base)?, of(new)?);
     let any = base.iter().chain(&new).any(|metric| metric.value.is_some());
-    any.then(|| Compared::new(path.to_owned(), &base, &new))
+    any.then(|| Compared::new(path.to_owned(), &base, &new, pairs))
 }
 
 /// A row of the table by function or other key.
-pub(super) fn part(row: Aligned) -> Compared {
+pub(super) fn part(row: Aligned, pairs: &Pairs) -> Compared {
     let function = row.labels.iter().find_map(|(key, cell)| match cell {
         Cell::Text(text) if *key == "function" => Some(text.clone()),
         _ => None,
     });
-    let compared = Compared::new(function.unwrap_or_default(), &row.base, &row.new);
+    let compared = Compared::new(function.unwrap_or_default(), &row.base, &row.new, pairs);
     Compared { labels: row.labels, lines: row.lines, ..compared }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use facts::{Evidence, Metric};
 
+use super::pairs::Pairs;
 use super::rows::{Compared, totals_table};
 use crate::text;
 
@@ -12,7 +13,7 @@ fn simulated(value: f64, unit: &str, interval: (f64, f64)) -> Metric {
 }
 
 fn one(name: &str, base: Metric, new: Metric) -> Compared {
-    Compared::new(name.to_owned(), &[base], &[new])
+    Compared::new(name.to_owned(), &[base], &[new], &Pairs::default())
 }
 
 #[test]
@@ -41,8 +42,27 @@ fn a_share_of_a_residue_is_not_shown() {
 #[test]
 fn repeated_runs_that_scatter_around_nothing_have_no_percentage() {
     let seconds = |values: [f64; 3]| values.map(|value| Metric::counted(value, "s"));
-    let row = |base, new| Compared::new("x".to_owned(), &seconds(base), &seconds(new));
+    let row =
+        |base, new| Compared::new("x".to_owned(), &seconds(base), &seconds(new), &Pairs::default());
     let scattered = row([0.0, 0.001, 0.0], [1.0, 1.1, 0.9]).change();
     assert_eq!(scattered.note.as_deref(), Some("the base is no larger than its own error"));
     assert!(row([1.0, 1.01, 0.99], [2.0, 2.1, 1.9]).change().value.is_some());
+}
+
+#[test]
+fn runs_in_turn_are_compared_with_the_one_beside() {
+    let seconds = |values: [f64; 5]| values.map(|value| Metric::counted(value, "s"));
+    let base = seconds([1.0, 1.5, 1.0, 2.0, 1.1]);
+    let new = seconds([1.101, 1.65, 1.1, 2.2, 1.21]);
+    let row = |pairs: &Pairs| {
+        let mut row = Compared::new("x".to_owned(), &base, &new, pairs);
+        row.p = row.comparison.and_then(|comparison| comparison.p);
+        row.judge(0.05);
+        (row.verdict, row.change())
+    };
+    assert_eq!(row(&Pairs::default()).0, "no change seen");
+    let (verdict, change) = row(&Pairs::in_order(5));
+    assert_eq!(verdict, "more");
+    let (low, high) = change.low.zip(change.high).expect("pairs have an interval");
+    assert!(9.9 < low && low < 10.1 && 9.9 < high && high < 10.1, "{change:?}");
 }
