@@ -218,7 +218,7 @@ pub fn fault_cost(profile: &Profile<'_>) -> FaultCost {
         !recording.samples.is_empty() && (profile.stacks.has_kernel_names() || never_in_kernel());
     if recording.run.collector.kernel_samples && sampled {
         let mut part = Weight::default();
-        for cell in profile.all_cells() {
+        for cell in profile.stack_cells() {
             if profile.stacks.in_page_fault(cell.stack) {
                 part.merge(&cell.weight);
             }

@@ -9,7 +9,7 @@ use base::Pid;
 
 use crate::heap::AskedBy;
 use crate::objects::{ObjectId, Piece};
-use crate::profile::{Cell, Profile};
+use crate::profile::{Cell, Profile, StackCell, over_threads};
 use crate::selection::Selection;
 use crate::stack::{CallPathId, CallPaths, FunctionId, LineId, ModuleIndex, Place, PlaceId};
 use crate::threads::ThreadIndex;
@@ -202,11 +202,12 @@ pub fn hotspots(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) -> H
     let cells = profile.cells(selection);
     let mut rows = Rows::new(profile, selection, keys);
     let paths = keys.contains(&Key::CallStack).then(|| profile.stacks.call_paths());
-    let mut groups: BTreeMap<RowKey, Vec<&Cell>> = BTreeMap::new();
-    for cell in &cells {
+    let mut groups: BTreeMap<RowKey, Vec<Cell>> = BTreeMap::new();
+    for cell in cells {
         groups.entry(RowKey::of_thread(keys, profile, cell.thread)).or_default().push(cell);
     }
     for (context, cells) in groups {
+        let cells = over_threads(&cells);
         match &paths {
             Some(paths) => rows.add_paths(context, &cells, paths),
             None => rows.add_frames(context, &cells),
@@ -273,7 +274,7 @@ impl<'a> Rows<'a> {
         Rows { profile, keys, codes, code_of_place, done: Vec::new(), selected: Weight::default() }
     }
 
-    fn add_frames(&mut self, context: RowKey, cells: &[&Cell]) {
+    fn add_frames(&mut self, context: RowKey, cells: &[StackCell]) {
         let mut sums = vec![Sums::default(); self.codes.len()];
         let mut touched = Vec::new();
         let mut place_times = vec![(0u64, 0u64); self.code_of_place.len()];
@@ -321,7 +322,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    fn add_paths(&mut self, context: RowKey, cells: &[&Cell], paths: &CallPaths) {
+    fn add_paths(&mut self, context: RowKey, cells: &[StackCell], paths: &CallPaths) {
         let mut sums: BTreeMap<RowKey, (Weight, PlaceId, u64)> = BTreeMap::new();
         for cell in cells {
             let place = self.profile.stacks.innermost(cell.stack);

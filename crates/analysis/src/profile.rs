@@ -23,6 +23,17 @@ pub struct Cell {
     pub weight: Weight,
 }
 
+/// All samples of all threads with one stack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StackCell {
+    /// Where; `None` when no frame could be had.
+    pub stack: Option<NodeIndex>,
+    /// Whether the CPU was in the kernel.
+    pub kernel: bool,
+    /// How long, nanoseconds.
+    pub weight: Weight,
+}
+
 /// What analysis works on.
 pub struct Profile<'a> {
     /// The facts.
@@ -34,6 +45,7 @@ pub struct Profile<'a> {
     /// Types of traced accesses.
     pub types: SiteTypes,
     cells: Vec<Cell>,
+    stack_cells: Vec<StackCell>,
     whole: Weight,
 }
 
@@ -53,10 +65,11 @@ impl<'a> Profile<'a> {
         let stacks = Stacks::new(recording, addresses);
         let threads = ThreadTable::new(recording);
         let cells = sum_samples(recording, &stacks, &threads, |_, _| true);
+        let stack_cells = over_threads(&cells);
         let mut whole = Weight::default();
-        cells.iter().for_each(|cell| whole.merge(&cell.weight));
+        stack_cells.iter().for_each(|cell| whole.merge(&cell.weight));
         let types = SiteTypes::read(recording);
-        Profile { recording, stacks, threads, types, cells, whole }
+        Profile { recording, stacks, threads, types, cells, stack_cells, whole }
     }
 
     /// The samples of the selected threads and time, summed per thread and stack, in a fixed order.
@@ -75,6 +88,20 @@ impl<'a> Profile<'a> {
     #[must_use]
     pub fn all_cells(&self) -> &[Cell] {
         &self.cells
+    }
+
+    /// Those of one thread.
+    #[must_use]
+    pub fn cells_of(&self, thread: ThreadIndex) -> &[Cell] {
+        let start = self.cells.partition_point(|cell| cell.thread < thread);
+        let rest = &self.cells[start..];
+        &rest[..rest.partition_point(|cell| cell.thread == thread)]
+    }
+
+    /// The samples of the whole recording, summed over threads: far fewer where many threads do the same.
+    #[must_use]
+    pub fn stack_cells(&self) -> &[StackCell] {
+        &self.stack_cells
     }
 
     /// All samples, whatever is selected.
@@ -164,5 +191,17 @@ fn sum_samples(
     let cell = |((thread, stack, kernel), weight)| Cell { thread, stack, kernel, weight };
     let mut cells: Vec<Cell> = sums.into_iter().map(cell).collect();
     cells.sort_unstable_by_key(|cell| (cell.thread, cell.stack, cell.kernel));
+    cells
+}
+
+/// Sums of all threads, in a fixed order.
+pub(crate) fn over_threads(cells: &[Cell]) -> Vec<StackCell> {
+    let mut sums: IndexMap<(Option<NodeIndex>, bool), Weight> = IndexMap::default();
+    for cell in cells {
+        sums.entry((cell.stack, cell.kernel)).or_default().merge(&cell.weight);
+    }
+    let cell = |((stack, kernel), weight)| StackCell { stack, kernel, weight };
+    let mut cells: Vec<StackCell> = sums.into_iter().map(cell).collect();
+    cells.sort_unstable_by_key(|cell| (cell.stack, cell.kernel));
     cells
 }

@@ -127,6 +127,8 @@ struct Node {
     depth: u32,
     truncated: bool,
     page_fault: bool,
+    /// The innermost function from here on outwards that is compiled user code.
+    compiled: Option<FunctionId>,
 }
 
 /// All stacks of a recording, expanded and interned.
@@ -176,11 +178,8 @@ impl Stacks {
     /// The innermost compiled function outside of the kernel, or the innermost function when there is none.
     #[must_use]
     pub fn compiled_user(&self, leaf: Option<NodeIndex>) -> FunctionId {
-        let compiled = |place: &PlaceId| {
-            !self.places[place.index()].inlined && self.module_of(*place).code == Code::User
-        };
-        let place = self.frames(leaf).find(compiled).unwrap_or_else(|| self.innermost(leaf));
-        self.places[place.index()].function
+        leaf.and_then(|node| self.nodes[node.index()].compiled)
+            .unwrap_or_else(|| self.places[self.innermost(leaf).index()].function)
     }
 
     /// The node with this id, when the recording has it.

@@ -156,7 +156,7 @@ impl Memory<'_> {
     /// Samples by compiled function.
     pub(super) fn function_times(&self) -> BTreeMap<FunctionId, Time> {
         let mut times: BTreeMap<FunctionId, Time> = BTreeMap::new();
-        for cell in self.profile.all_cells() {
+        for cell in self.profile.stack_cells() {
             let time = times.entry(self.profile.stacks.compiled_user(cell.stack)).or_default();
             match cell.kernel {
                 true => time.kernel.merge(&cell.weight),

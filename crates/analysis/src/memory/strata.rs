@@ -136,7 +136,7 @@ impl Strata {
             return;
         }
         self.scale = whole / amount;
-        for cell in profile.all_cells().iter().filter(|cell| !cell.kernel) {
+        for cell in profile.stack_cells().iter().filter(|cell| !cell.kernel) {
             let function = profile.stacks.compiled_user(cell.stack);
             let seconds = cell.weight.amount() as f64 * self.scale;
             let stratum = self.stratum(function);
@@ -213,8 +213,7 @@ impl Strata {
         values: &[f64],
     ) -> Total {
         let mut shares = vec![Share::default(); self.shares.len()];
-        for cell in profile.all_cells().iter().filter(|cell| !cell.kernel && cell.thread == thread)
-        {
+        for cell in profile.cells_of(thread).iter().filter(|cell| !cell.kernel) {
             let share = &mut shares[self.stratum(profile.stacks.compiled_user(cell.stack))];
             share.seconds += cell.weight.amount() as f64 * self.scale;
             share.samples += cell.weight.effective_records();

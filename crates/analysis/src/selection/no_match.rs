@@ -47,7 +47,7 @@ fn heaviest(
     name: impl Fn(&crate::stack::Stacks, PlaceId) -> Option<String>,
 ) -> Vec<String> {
     let mut sums: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
-    for cell in profile.all_cells() {
+    for cell in profile.stack_cells() {
         if let Some(name) = name(&profile.stacks, profile.stacks.innermost(cell.stack)) {
             let sum = sums.entry(name).or_default();
             *sum = sum.saturating_add(cell.weight.amount());

@@ -215,17 +215,26 @@ impl<'a> Builder<'a> {
             self.problems.broken_parents += 1;
         }
         let frames = self.expand(fact.module, fact.offset);
-        let entry = self.pool[frames.start as usize..frames.end as usize].iter().any(|place| {
-            let function = &self.functions[self.places[place.index()].function.index()];
-            self.modules[function.module.index()].code == Code::Kernel
-                && is_page_fault_entry(&function.name)
+        let function = |place: &PlaceId| self.places[place.index()].function;
+        let code = |function: FunctionId| {
+            self.modules[self.functions[function.index()].module.index()].code
+        };
+        let own = &self.pool[frames.start as usize..frames.end as usize];
+        let entry = own.iter().map(function).any(|function| {
+            code(function) == Code::Kernel
+                && is_page_fault_entry(&self.functions[function.index()].name)
         });
+        let is_compiled = |place: &&PlaceId| {
+            !self.places[place.index()].inlined && code(function(place)) == Code::User
+        };
+        let compiled = own.iter().find(is_compiled).map(function);
         Node {
             parent: parent.filter(|_| above.is_some()),
             frames,
             depth: above.map_or(1, |above| above.depth + 1),
             truncated: broken || above.map_or(fact.truncated, |above| above.truncated),
             page_fault: entry || above.is_some_and(|above| above.page_fault),
+            compiled: compiled.or_else(|| above.and_then(|above| above.compiled)),
         }
     }
 }

@@ -83,7 +83,7 @@ fn uncovered_time(profile: &Profile<'_>) -> Option<String> {
 
 fn truncated_stacks(profile: &Profile<'_>) -> Option<String> {
     let mut cut = Weight::default();
-    for cell in profile.all_cells() {
+    for cell in profile.stack_cells() {
         if profile.stacks.is_truncated(cell.stack) {
             cut.merge(&cell.weight);
         }

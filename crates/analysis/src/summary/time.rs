@@ -63,7 +63,7 @@ pub(super) fn kernel_time(profile: &Profile<'_>) -> (Metric, Metric) {
     if profile.samples_kernel() && !profile.whole().is_empty() {
         let mut part = Weight::default();
         profile
-            .all_cells()
+            .stack_cells()
             .iter()
             .filter(|cell| cell.kernel)
             .for_each(|cell| part.merge(&cell.weight));

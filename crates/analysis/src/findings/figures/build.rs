@@ -259,7 +259,7 @@ fn allocator(profile: &Profile<'_>) -> Result<Spent, String> {
     }
     let mut all = Weight::default();
     let mut askers: BTreeMap<PlaceId, u64> = BTreeMap::new();
-    for cell in profile.all_cells() {
+    for cell in profile.stack_cells() {
         // Page faults inside of the allocator are those of new memory: another rule's.
         if profile.stacks.in_page_fault(cell.stack) {
             continue;

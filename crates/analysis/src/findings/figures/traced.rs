@@ -279,7 +279,7 @@ impl Sites<'_> {
     fn caller(&self, function: FunctionId) -> Where {
         let stacks = &self.profile.stacks;
         let mut callers: BTreeMap<PlaceId, Weight> = BTreeMap::new();
-        for cell in self.profile.all_cells() {
+        for cell in self.profile.stack_cells() {
             let mut frames = stacks.frames(cell.stack);
             let own = frames.next().map(|place| stacks.places[place.index()].function);
             if own == Some(function)
