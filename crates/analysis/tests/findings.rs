@@ -3,8 +3,8 @@
 use analysis::accesses::Pattern;
 use analysis::findings::{
     EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, RemoteFigure,
-    RepeatedFunction, Restarts, Severity, SharedFigure, Spent, SystemFigures, ThreadTime, Traced,
-    WaitFigures, Waited, Walk, Where, findings,
+    RepeatedFunction, Restarts, Rounds, Severity, SharedFigure, Spent, SystemFigures, ThreadTime,
+    Traced, WaitFigures, Waited, Walk, Where, findings,
 };
 use analysis::memory::Class;
 use base::Pid;
@@ -90,6 +90,7 @@ fn quiet() -> Figures {
         },
         allocator: Ok(Spent { time: none(), place: place("work") }),
         threads: Ok(Vec::new()),
+        rounds: Vec::new(),
         waits: Ok(waits_of(0.0, 0.0, 0.0)),
         system: SystemFigures {
             throttled: none(),
@@ -337,7 +338,8 @@ fn the_allocator_counts_by_its_time() {
 
 fn thread(number: u32, cpu: f64, life: (f64, f64)) -> ThreadTime {
     let cpu = about(cpu, "s");
-    ThreadTime { label: format!("worker ({number})"), pid: Pid(7), main: number == 0, cpu, life }
+    let (label, main) = (format!("worker ({number})"), number == 0);
+    ThreadTime { label, pid: Pid(7), main, cpu, alike: true, life }
 }
 
 fn with_threads(threads: &[ThreadTime]) -> Figures {
@@ -359,7 +361,29 @@ fn unequal_threads_that_live_together() {
     assert_eq!(ids(&with_threads(&in_turn)), NOTHING);
     assert_eq!(ids(&with_threads(&[main.clone(), thread(1, 0.9, whole)])), NOTHING);
     let elsewhere = ThreadTime { pid: Pid(8), ..thread(2, 0.2, whole) };
-    assert_eq!(ids(&with_threads(&[main, thread(1, 0.9, whole), elsewhere])), NOTHING);
+    assert_eq!(ids(&with_threads(&[main.clone(), thread(1, 0.9, whole), elsewhere])), NOTHING);
+    // One that writes a log now and then has no part of the work.
+    let other = ThreadTime { alike: false, ..thread(2, 0.2, whole) };
+    assert_eq!(ids(&with_threads(&[main, thread(1, 0.9, whole), other])), NOTHING);
+}
+
+#[test]
+fn unequal_threads_that_are_started_anew_for_each_step() {
+    let rounds = |threads, last, others| Rounds {
+        rounds: 20,
+        threads,
+        last: about(last, "s"),
+        others: about(others, "s"),
+        place: place("draw"),
+    };
+    let with = |one| Figures { rounds: vec![one], ..quiet() };
+    let found = findings(&with(rounds(2, 0.9, 0.1))).found;
+    assert_eq!((found[0].id, found[0].gain.value), ("load-imbalance", Some(0.4)));
+    let title = "In 20 rounds of 2 threads one has 1.8 times the mean work of all";
+    assert_eq!(found[0].title, title);
+    assert_eq!(ids(&with(rounds(2, 0.5, 0.48))), NOTHING);
+    assert_eq!(ids(&with(rounds(3, 0.33, 0.64))), NOTHING);
+    assert_eq!(ids(&with(rounds(5, 0.9, 0.1))), NOTHING);
 }
 
 #[test]

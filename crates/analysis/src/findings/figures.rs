@@ -5,6 +5,7 @@
 
 mod build;
 mod nodes;
+mod rounds;
 mod system;
 mod traced;
 mod waits;
@@ -18,6 +19,7 @@ use crate::accesses::Pattern;
 use super::steps::Restarts;
 
 pub use self::nodes::RemoteFigure;
+pub use self::rounds::Rounds;
 pub use self::system::{EntryFigure, SystemFigures};
 pub use self::waits::{LockWait, WaitFigures, Waited};
 pub use self::walks::Walk;
@@ -175,8 +177,10 @@ pub struct ThreadTime {
     pub pid: Pid,
     /// The first of its process.
     pub main: bool,
-    /// CPU time, seconds; without what it span, where that was counted.
+    /// CPU time, seconds; without what it span.
     pub cpu: Metric,
+    /// It spends a good part of it in the functions in which the most busy thread of its process does.
+    pub alike: bool,
     /// Lifetime, seconds from the start of the recording.
     pub life: (f64, f64),
 }
@@ -210,6 +214,8 @@ pub struct Figures {
     pub allocator: Result<Spent, String>,
     /// Threads; an error without samples.
     pub threads: Result<Vec<ThreadTime>, String>,
+    /// Rounds of threads that are started anew for each step, per process.
+    pub rounds: Vec<Rounds>,
     /// What threads waited for; an error where nobody followed them.
     pub waits: Result<WaitFigures, String>,
     /// What the system did to the program.

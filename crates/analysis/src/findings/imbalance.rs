@@ -1,32 +1,48 @@
-//! `load-imbalance`: threads that live side by side and compute for very different times.
+//! `load-imbalance`: threads that live side by side, do the same work, and compute for very different times.
 //!
-//! Judged are all threads of the busiest one's process but the first, unless that computes as well. Fires when they
-//! live together and the most busy one computed longer than their mean. Gain: the difference, if work were even.
+//! Judged are all threads of the busiest one's process that spend their time in the same functions as it; a thread that
+//! does something else, or that sleeps, has no part of the work. The first thread of the process counts only if it
+//! computes as well. Fires when they live together and the most busy one computed longer than their mean. Gain: the
+//! difference, if work were even. Of threads that are started anew for each step: the same per step, summed; the one that
+//! a step ends with is the most busy one.
 
 use facts::{Evidence, Metric};
 
-use super::{Draft, Figures, Proof, ThreadTime, Where, high, low};
+use super::{Draft, Figures, Proof, Rounds, ThreadTime, Where, high, low};
 
 /// The first thread computes as well if it has this part of the most busy one's time.
 const WORKS: f64 = 0.2;
 /// Threads that live together share this part of the longest life.
 const TOGETHER: f64 = 0.5;
+/// What to do.
+const ADVICE: &str = "Give the threads equal parts of the work, not of the data, or hand it out in small pieces: \
+                      schedule(dynamic) or guided, a queue, work stealing.";
+/// Where to look.
+const NEXT: [&str; 4] = ["report", "timeline", "-g", "thread"];
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let threads = figures.threads.as_ref().map_err(String::clone)?;
+    let mut drafts: Vec<Draft> =
+        figures.rounds.iter().filter_map(|rounds| of_rounds(figures, rounds)).collect();
+    if drafts.is_empty() {
+        drafts.extend(of_all(figures, threads));
+    }
+    Ok(drafts)
+}
+
+/// Threads that live beside each other all the time.
+fn of_all(figures: &Figures, threads: &[ThreadTime]) -> Option<Draft> {
     let value = |thread: &ThreadTime| thread.cpu.value.unwrap_or(0.0);
-    let Some(busiest) = threads.iter().max_by(|a, b| value(a).total_cmp(&value(b))) else {
-        return Ok(Vec::new());
-    };
+    let busiest = threads.iter().max_by(|a, b| value(a).total_cmp(&value(b)))?;
     let most = value(busiest);
     let workers: Vec<&ThreadTime> = threads
         .iter()
-        .filter(|thread| thread.pid == busiest.pid)
+        .filter(|thread| thread.pid == busiest.pid && thread.alike)
         .filter(|thread| !thread.main || value(thread) >= WORKS * most)
         .collect();
     let fits = figures.usable_cpus.is_some_and(|cpus| workers.len() as f64 <= cpus);
     if workers.len() < 2 || !fits || !together(&workers) {
-        return Ok(Vec::new());
+        return None;
     }
     let count = workers.len() as f64;
     let mean = |part: fn(&Metric) -> f64| {
@@ -45,16 +61,46 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     for thread in workers.iter().take(8) {
         evidence.push(Proof::new(format!("CPU time of {}", thread.label), &thread.cpu));
     }
-    Ok(vec![Draft {
+    Some(Draft {
         title: format!("{} of {count:.0} threads has most of the work", busiest.label),
         evidence,
         place: Where::default(),
-        advice: "Give the threads equal parts of the work, not of the data, or hand it out in small pieces: \
-                 schedule(dynamic) or guided, a queue, work stealing."
-            .to_owned(),
+        advice: ADVICE.to_owned(),
         gain,
-        next: ["report", "timeline", "-g", "thread"].map(str::to_owned).to_vec(),
-    }])
+        next: NEXT.map(str::to_owned).to_vec(),
+    })
+}
+
+/// Threads that are started anew for each step.
+fn of_rounds(figures: &Figures, found: &Rounds) -> Option<Draft> {
+    let count = found.threads as f64;
+    if figures.usable_cpus.is_none_or(|cpus| count > cpus) {
+        return None;
+    }
+    let (last, others) = (&found.last, &found.others);
+    let beyond = |last: f64, others: f64| last - (last + others) / count;
+    let (longest, rest) = (last.value?, others.value?);
+    let interval = (
+        beyond(low(last), high(others)).max(0.0),
+        beyond(high(last), low(others)).min(figures.elapsed),
+    );
+    let samples = last.samples.min(others.samples);
+    let gain = beyond(longest, rest).max(0.0);
+    let times = longest / ((longest + rest) / count).max(1e-9);
+    Some(Draft {
+        title: format!(
+            "In {} rounds of {count:.0} threads one has {times:.1} times the mean work of all",
+            found.rounds
+        ),
+        evidence: vec![
+            Proof::new("CPU time of the thread that each round ends with", last),
+            Proof::new("CPU time of the others", others),
+        ],
+        place: found.place.clone(),
+        advice: ADVICE.to_owned(),
+        gain: Metric::with_interval(Evidence::Estimated, gain, "s", interval, samples),
+        next: NEXT.map(str::to_owned).to_vec(),
+    })
 }
 
 /// Whether there was a time in which all lived, as long as a good part of the longest life.

@@ -39,8 +39,8 @@ use facts::{Evidence, Metric};
 
 pub use self::figures::{
     EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, RemoteFigure,
-    RepeatedFunction, SharedFigure, Spent, SystemFigures, ThreadTime, Traced, WaitFigures, Waited,
-    Walk, Where,
+    RepeatedFunction, Rounds, SharedFigure, Spent, SystemFigures, ThreadTime, Traced, WaitFigures,
+    Waited, Walk, Where,
 };
 pub use self::steps::Restarts;
 

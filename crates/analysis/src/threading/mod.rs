@@ -27,6 +27,7 @@ use crate::threads::ThreadIndex;
 use crate::weight::Weight;
 
 pub use reason::Reason;
+pub(crate) use reason::spins;
 pub use strips::{Bin, State, Strip, Strips, strips};
 pub(crate) use verdict::Workers;
 pub use verdict::{Verdict, object_name, verdicts};

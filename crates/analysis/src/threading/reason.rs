@@ -274,7 +274,7 @@ pub(super) fn reason(stacks: &Stacks, leaf: Option<NodeIndex>) -> Reason {
 
 /// Whether a thread whose innermost frame in the program is this one spins. OpenMP libraries mostly come without names of
 /// their own functions: nameless code of theirs counts, for all that they do for long is to wait.
-pub(super) fn spins(stacks: &Stacks, place: PlaceId) -> bool {
+pub(crate) fn spins(stacks: &Stacks, place: PlaceId) -> bool {
     let name = stacks.function_of(place).name.as_str();
     let openmp = in_library(stacks, place, &OPENMP_LIBRARIES);
     let nameless = name.starts_with('[');

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use base::{Nanos, Pid, RemoteAddr, Tid};
 use facts::{Evidence, FaultKind, Metric};
 
+use super::rounds::Work;
 use super::waits::computed;
 use super::{FaultFigures, Figures, RemoteFigure, SharedFigure, Spent, ThreadTime, Traced, Where};
 use crate::faults::{counted_faults, fault_cost, fault_scales, fault_table, fault_total};
@@ -19,7 +20,6 @@ use crate::sharing::{SharedLine, SharedLines, Sharing, sharing};
 use crate::stack::{NodeIndex, PlaceId};
 use crate::summary::{Overview, huge_page_share};
 use crate::threading::Threading;
-use crate::threads::ThreadIndex;
 use crate::traced::{TracedCode, traced_bursts};
 use crate::weight::Weight;
 
@@ -70,6 +70,7 @@ impl Figures {
         let cpu = overview.cpu_time.value.unwrap_or(0.0);
         let traced = super::traced::traced(profile, code, memory, objects);
         let split = super::waits::split(profile);
+        let work = Work::of_threads(profile);
         let running = if elapsed > 0.0 { (cpu / elapsed).max(1.0) } else { 1.0 };
         Figures {
             elapsed,
@@ -85,7 +86,8 @@ impl Figures {
             traced,
             faults: faults(profile),
             allocator: allocator(profile),
-            threads: threads(profile, split.as_ref()),
+            threads: threads(profile, &work, split.as_ref()),
+            rounds: super::rounds::rounds(profile, &work),
             waits: super::waits::waits(profile, split.as_ref()),
             system: super::system::system(profile),
             entries: super::system::entries(profile),
@@ -292,23 +294,31 @@ fn asker(profile: &Profile<'_>, stack: Option<NodeIndex>) -> Option<PlaceId> {
 }
 
 /// By the switches of threads where these were followed, else by samples.
-fn threads(profile: &Profile<'_>, split: Option<&Threading>) -> Result<Vec<ThreadTime>, String> {
+fn threads(
+    profile: &Profile<'_>,
+    work: &[Work],
+    split: Option<&Threading>,
+) -> Result<Vec<ThreadTime>, String> {
     if profile.whole().is_empty() && split.is_none() {
         return Err(profile.why_no_samples().to_owned());
     }
-    let mut times: BTreeMap<ThreadIndex, Weight> = BTreeMap::new();
-    for cell in profile.all_cells() {
-        times.entry(cell.thread).or_default().merge(&cell.weight);
+    let all = || profile.threads.all().iter().zip(work);
+    let mut busiest: BTreeMap<Pid, &Work> = BTreeMap::new();
+    for (thread, own) in all() {
+        let most = busiest.entry(thread.pid).or_insert(own);
+        if own.computed.amount() > most.computed.amount() {
+            *most = own;
+        }
     }
     let scale = profile.cpu_scale();
-    let threads = profile.threads.all().iter().enumerate().map(|(at, thread)| {
-        let weight = times.get(&ThreadIndex::new(at)).copied().unwrap_or_default();
+    let threads = all().enumerate().map(|(at, (thread, own))| {
         let counted = split.and_then(|found| found.threads.get(at)).map(computed);
         ThreadTime {
             label: thread.label(),
             pid: thread.pid,
             main: thread.tid.0 == thread.pid.0,
-            cpu: counted.unwrap_or_else(|| scale.quantity(&weight)),
+            cpu: counted.unwrap_or_else(|| scale.quantity(&own.computed)),
+            alike: busiest.get(&thread.pid).is_some_and(|most| own.is_like(most)),
             life: (thread.start.seconds(), thread.end.seconds()),
         }
     });
