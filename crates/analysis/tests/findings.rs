@@ -72,6 +72,7 @@ fn quiet() -> Figures {
         usable_cpus: Some(4.0),
         quota: None,
         other_percent: Metric::counted(0.0, "percent"),
+        displaced: 0.0,
         waiting: none(),
         walk_cost: Some(about(30.0, "ns")),
         traced: Ok(Traced::default()),
@@ -355,6 +356,8 @@ fn unequal_threads_that_live_together() {
     let main = thread(0, 0.0, whole);
     let unequal = [main.clone(), thread(1, 0.9, whole), thread(2, 0.2, (0.0, 0.2))];
     assert_eq!(ids(&with_threads(&unequal)), ["load-imbalance"]);
+    // Somebody else had the CPU meanwhile.
+    assert_eq!(ids(&Figures { displaced: 0.6, ..with_threads(&unequal) }), NOTHING);
     let equal = [main.clone(), thread(1, 0.9, whole), thread(2, 0.85, whole)];
     assert_eq!(ids(&with_threads(&equal)), NOTHING);
     let in_turn = [main.clone(), thread(1, 0.7, (0.0, 0.7)), thread(2, 0.2, (0.8, 1.0))];

@@ -200,6 +200,9 @@ pub struct Figures {
     pub quota: Option<f64>,
     /// CPU time of others, percent of the machine.
     pub other_percent: Metric,
+    /// CPU seconds that others may have kept this program's threads from having: what they used less what nobody used, for
+    /// a CPU that is idle keeps nobody waiting. 0 where it is not known what others used.
+    pub displaced: f64,
     /// Threads that existed without running, seconds.
     pub waiting: Metric,
     /// Cost of a page walk by the latency ladder, nanoseconds: 4 KiB pages less 2 MiB pages.

@@ -4,7 +4,7 @@
 //! does something else, or that sleeps, has no part of the work. The first thread of the process counts only if it
 //! computes as well. Fires when they live together and the most busy one computed longer than their mean. Gain: the
 //! difference, if work were even. Of threads that are started anew for each step: the same per step, summed; the one that
-//! a step ends with is the most busy one.
+//! a step ends with is the most busy one. What other programs may have kept the others from computing counts as computed.
 
 use facts::{Evidence, Metric};
 
@@ -51,7 +51,7 @@ fn of_all(figures: &Figures, threads: &[ThreadTime]) -> Option<Draft> {
     let (middle, low_mean, high_mean) =
         (mean(|metric| metric.value.unwrap_or(0.0)), mean(low), mean(high));
     let interval = (
-        (low(&busiest.cpu) - high_mean).max(0.0),
+        (low(&busiest.cpu) - high_mean - figures.displaced / count).max(0.0),
         (high(&busiest.cpu) - low_mean).min(figures.elapsed),
     );
     let difference = value(busiest) - middle;
@@ -81,7 +81,7 @@ fn of_rounds(figures: &Figures, found: &Rounds) -> Option<Draft> {
     let beyond = |last: f64, others: f64| last - (last + others) / count;
     let (longest, rest) = (last.value?, others.value?);
     let interval = (
-        beyond(low(last), high(others)).max(0.0),
+        beyond(low(last), high(others) + figures.displaced).max(0.0),
         beyond(high(last), low(others)).min(figures.elapsed),
     );
     let samples = last.samples.min(others.samples);

@@ -79,6 +79,7 @@ impl Figures {
             usable_cpus: overview.usable_cpus,
             quota: profile.recording.run.host.cpu_quota,
             other_percent: overview.other_cpu.clone(),
+            displaced: displaced(profile, elapsed, cpu, &overview.other_cpu),
             waiting: overview.split.waiting.clone(),
             walk_cost: walk_cost(profile),
             remote: remote((profile, code, objects), &traced),
@@ -94,6 +95,13 @@ impl Figures {
             command: profile.recording.run.command.clone(),
         }
     }
+}
+
+fn displaced(profile: &Profile<'_>, elapsed: f64, cpu: f64, others: &Metric) -> f64 {
+    let offered = elapsed * f64::from(profile.recording.run.host.logical_cpus);
+    let others = others.value.unwrap_or(0.0) / 100.0 * offered;
+    let idle = (offered - others - cpu).max(0.0);
+    (others - idle).max(0.0)
 }
 
 fn remote(
