@@ -233,7 +233,7 @@ export type Summary = {
     spinning_percent: Metric;
     unknown_percent: Metric;
     verdicts: ({
-      id: "balanced" | "single-threaded" | "in-turn" | "imbalanced" | "contended" | "oversubscribed" | "waits-outside" | "unexplained";
+      id: "balanced" | "single-threaded" | "in-turn" | "imbalanced" | "contended" | "oversubscribed" | "crowded-out" | "waits-outside" | "unexplained";
       percent: number;
       sentence: string;
     })[];

@@ -227,6 +227,20 @@ fn more_threads_than_cpus_are_told() {
 }
 
 #[test]
+fn threads_without_a_cpu_do_not_work_in_turn() {
+    let Program { mut builder, .. } = program(2);
+    for tid in 2..4 {
+        builder.ran((1, tid), (0.0, 1.0), 0.5, 0.5);
+        builder.waits((1, tid), WaitKind::Preempted, (None, None), (0.0, 1.0), (100, 0.5));
+    }
+    builder.at_once((0.0, 1.0), &[0.0, 1.0]);
+    let found = sentences(&builder.build(), 2.0);
+    let expected = "crowded out: 2 threads waited 50 % of the time for a CPU, though there are 2: other programs had them, so \
+                    what is said of waits and of threads side by side may be theirs";
+    assert_eq!(found, [("crowded-out", expected.to_owned())]);
+}
+
+#[test]
 fn one_thread_alone_is_told() {
     let Program { mut builder, work, .. } = program(0);
     builder.recording.waits.clear();

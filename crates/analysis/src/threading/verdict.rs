@@ -133,7 +133,8 @@ fn one_at_a_time(found: &Threading, workers: &Workers<'_>, cpus: Option<f64>) ->
     const NEARLY: f64 = 90.0;
     let all: f64 = found.at_once.values().sum();
     let idle = found.at_once.get(&0).copied().unwrap_or(0.0);
-    let alone = found.at_once.get(&1).copied().unwrap_or(0.0);
+    // While one waits for a CPU another is not alone because there is nothing to do for two.
+    let alone = found.at_once.get(&1).map_or(0.0, |alone| (alone - workers.sum.ready).max(0.0));
     let (percent, of_running) = (100.0 * alone / all, 100.0 * alone / (all - idle));
     // Without switches there are no such rows.
     if all <= idle || percent < WORTH || of_running < NEARLY || cpus.is_some_and(|cpus| cpus <= 1.0)
@@ -208,13 +209,20 @@ fn oversubscription(workers: &Workers<'_>, cpus: Option<f64>) -> Option<Verdict>
     let cpus = cpus?;
     let percent = workers.percent(workers.sum.ready);
     let threads = workers.threads.len();
-    (percent >= WORTH && threads as f64 > cpus).then(|| Verdict {
-        id: "oversubscribed",
-        sentence: format!(
+    let (id, sentence) = if threads as f64 > cpus {
+        let sentence = format!(
             "oversubscribed: {threads} threads want to run on {cpus} CPUs; each waits {percent:.0} % of its time for one"
-        ),
-        percent,
-    })
+        );
+        ("oversubscribed", sentence)
+    } else {
+        let sentence = format!(
+            "crowded out: {} waited {percent:.0} % of the time for a CPU, though there are {cpus}: other programs had them, \
+             so what is said of waits and of threads side by side may be theirs",
+            plural(threads)
+        );
+        ("crowded-out", sentence)
+    };
+    (percent >= WORTH).then_some(Verdict { id, sentence, percent })
 }
 
 /// Threads wait, and nothing says for what; or their time itself is not known.
