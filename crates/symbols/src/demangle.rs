@@ -94,7 +94,9 @@ impl Demangler {
         }
         let patient = self.failures.get() < FAILURES && !is_full_of_expressions(name.as_bytes());
         let recursion = if patient { RECURSION } else { RECURSION_WHEN_COSTLY };
-        let demangled = rust(name).or_else(|| c_plus_plus(name, recursion));
+        let demangled = rust(name)
+            .or_else(|| c_plus_plus(name, recursion))
+            .or_else(|| without_parameters(name));
         if demangled.is_none() {
             self.failures.set(self.failures.get().saturating_add(1));
         }
@@ -122,6 +124,20 @@ fn c_plus_plus(name: &str, recursion: u32) -> Option<String> {
     let printing = cpp_demangle::DemangleOptions::new().no_return_type();
     symbol.structured_demangle(&mut text, &printing).ok()?;
     Some(text.0)
+}
+
+/// A C++ function template without its return type and parameters, where these cannot be read: those of libstdc++ say
+/// `srSt11__is_scalarIT0_E7__value`, which the ABI's grammar (Itanium C++ ABI 5.1.6, `unresolved-type`) and cpp_demangle do
+/// not have. Its arguments end with an `E`; the first beginning of the name that reads as a function from nothing to nothing
+/// (`vv`) has all of them: in a shorter one a bracket is open, or an identifier cut off.
+fn without_parameters(name: &str) -> Option<String> {
+    /// Names have few arguments before the end of their own; a hostile one shall not be tried for each byte.
+    const ENDS: usize = 32;
+    let ends = name.match_indices('E').take(ENDS);
+    ends.filter_map(|(at, _)| name.get(..=at)).find_map(|start| {
+        let read = c_plus_plus(&format!("{start}vv"), RECURSION_WHEN_COSTLY)?;
+        read.strip_suffix("()").filter(|read| read.ends_with('>')).map(str::to_owned)
+    })
 }
 
 /// Whether a C++ name has something that starts an expression (Itanium C++ ABI 5.1.6: template argument `X`,
@@ -200,6 +216,16 @@ mod tests {
             ]
         );
         assert_eq!(Demangler::new(Demangle::No).name(b"_Z6triadsPdS_"), "_Z6triadsPdS_");
+    }
+
+    #[test]
+    fn a_template_whose_return_type_cannot_be_read_keeps_its_name() {
+        let name = "_ZSt9__fill_a1IPddEN9__gnu_cxx11__enable_ifIXsrSt11__is_scalarIT0_E7__valueEvE6__typeET_S6_RKS3_";
+        assert_eq!(demangle(name.as_bytes()), "std::__fill_a1<double*, double>");
+        // Cut off, these read as something else, or as nothing.
+        for broken in ["_Z4REALIiXsrSt", "_Z2REXsrSt", "_ZN4HEREIiESt"] {
+            assert_eq!(demangle(broken.as_bytes()), broken);
+        }
     }
 
     #[test]
