@@ -31,10 +31,10 @@ use facts::{
 };
 
 use crate::hotspots::{Key, RowKey};
-use crate::objects::weight;
+use crate::objects::{asking_place, weight};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::{CallPaths, NodeIndex, PlaceId, Stacks};
+use crate::stack::{CallPaths, PlaceId};
 
 const NOT_COUNTED: &str = "heap blocks are counted by `fathom collect memory-consumption`";
 const NOT_COUNTED_HERE: &str =
@@ -387,12 +387,4 @@ fn follow(
             sums.peak = sums.peak.max(sums.live);
         }
     }
-}
-
-/// The innermost place that is not C++'s `operator new`, which asks on behalf of its caller.
-fn asking_place(stacks: &Stacks, stack: Option<NodeIndex>) -> PlaceId {
-    stacks
-        .frames(stack)
-        .find(|place| !call::is_new(&stacks.function_of(*place).name))
-        .unwrap_or_else(|| stacks.innermost(stack))
 }

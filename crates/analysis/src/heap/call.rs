@@ -46,6 +46,6 @@ impl AskedBy {
 }
 
 /// Whether a function is one of C++'s `operator new` and `operator new[]`.
-pub(super) fn is_new(function: &str) -> bool {
+fn is_new(function: &str) -> bool {
     function.starts_with("operator new")
 }

@@ -188,7 +188,7 @@ impl Builder<'_> {
             let name = "heap blocks, by whom was not seen".to_owned();
             return self.object(Identity::Name(kind, name.clone()), || name);
         };
-        let place = asking_place(stacks, stack);
+        let place = asking_place(stacks, Some(stack));
         self.object(Identity::Site(kind, place), || name_of(stacks, place))
     }
 

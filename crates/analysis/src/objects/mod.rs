@@ -36,6 +36,7 @@ use crate::stack::{NodeIndex, index};
 pub use self::grouping::Grouping;
 pub(crate) use self::index::{Extent, Window};
 pub use self::pages::{HUGE_PAGE, ObjectPages};
+pub(crate) use self::sites::asking_place;
 pub use self::table::{ObjectRow, ObjectTable, object_table};
 pub(crate) use self::units::{MOST_CUTS, Part, UnitIndex, UnitRows, Units, steps_within};
 pub use self::units::{Piece, Pieces};

@@ -76,11 +76,11 @@ const FUNCTIONS: [&str; 24] = [
 const CHECKED: [&str; 6] = ["x", "xx", "safe_", "check_", "checked_", "my_"];
 
 /// The place that asked, or the innermost when all frames are wrappers.
-pub(super) fn asking_place(stacks: &Stacks, stack: NodeIndex) -> PlaceId {
+pub(crate) fn asking_place(stacks: &Stacks, stack: Option<NodeIndex>) -> PlaceId {
     let asks = |place: &PlaceId| {
         !is_wrapper(&stacks.function_of(*place).name, &stacks.module_of(*place).name)
     };
-    stacks.frames(Some(stack)).find(asks).unwrap_or_else(|| stacks.innermost(Some(stack)))
+    stacks.frames(stack).find(asks).unwrap_or_else(|| stacks.innermost(stack))
 }
 
 /// Whether `malloc` or a relative of it is on a stack: memory mapped from there is for small blocks.
