@@ -193,6 +193,8 @@ fn launch_here(
     }
     let start = process::monotonic();
     let usage_before = process::own_usage();
+    // The child is a copy of us until it executes: what it faulted in as that is no fault of the program.
+    let faults_before = FaultCounts::of(pid).unwrap_or_default();
     source.begin(start);
     kernel.iter_mut().for_each(KernelTrace::begin);
     let mut announced = Ok(());
@@ -212,7 +214,7 @@ fn launch_here(
     });
     let mut session = Session {
         source,
-        program: Some(LaunchedProgram::new(pid, job)),
+        program: Some(LaunchedProgram::new(pid, faults_before, job)),
         pid,
         attached: None,
         start,
