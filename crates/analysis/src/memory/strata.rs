@@ -299,6 +299,11 @@ impl Strata {
     /// either side come into question.
     fn nearest(&self, stratum: usize, time: Nanos) -> Vec<usize> {
         let all = self.speaking_for(stratum);
+        // Code that no burst saw: those that are near in time are of other code, and tell no more of this moment than all
+        // do. Few of them, at a high rate, would fill all of its time with bandwidth that the total does not have.
+        if stratum == REST && self.unseen() > FEW_UNSEEN {
+            return all.to_vec();
+        }
         let behind = all.partition_point(|index| self.looks[*index].time < time);
         let around = behind.saturating_sub(NEAREST)..all.len().min(behind + NEAREST);
         let mut bursts = all[around].to_vec();
