@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use base::Nanos;
 use cachesim::{Hierarchy, Tlb};
-use facts::{Evidence, Metric};
+use facts::{Analysis, Evidence, Metric};
 
 use self::bandwidth::{Quantity, Whole};
 use self::core_time::Paces;
@@ -394,7 +394,11 @@ fn work(profile: &Profile<'_>, one: &BurstWork) -> Work {
 fn too_few(profile: &Profile<'_>, strata: &Strata) -> Option<String> {
     let bursts = strata.bursts();
     if profile.recording.bursts.is_empty() {
-        return Some("no burst was taken: see coverage for the reasons".to_owned());
+        let why = match profile.recording.run.analysis {
+            Analysis::MemoryAccess => "no burst was taken: see coverage for the reasons",
+            _ => "accesses are traced by `fathom run` (memory-access), not by this collection",
+        };
+        return Some(why.to_owned());
     }
     if strata.seconds <= 0.0 {
         return Some("the CPU time of the program is not known".to_owned());

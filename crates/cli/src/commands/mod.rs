@@ -32,12 +32,12 @@ pub fn print(text: &str) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Width of the terminal on stdout, at most 100 columns; 100 when it is none.
+/// Width of the terminal on stdout, at most 160 columns: beyond that the eye loses the row of a table. 100 when it is none.
 pub fn width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     columns
         .or_else(sys::process::terminal_columns)
-        .map_or(100, |columns: usize| columns.clamp(60, 100))
+        .map_or(100, |columns: usize| columns.clamp(60, 160))
 }
 
 /// Whether stdout shows colours: a terminal, and the user did not say no (https://no-color.org).

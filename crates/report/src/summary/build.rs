@@ -4,7 +4,7 @@ use analysis::faults::{fault_scales, fault_table};
 use analysis::findings::{Figures, findings};
 use analysis::heap::{heap_sums, huge_pages};
 use analysis::summary::{Overview, overview};
-use analysis::{Profile, Selection};
+use analysis::{Profile, Selection, Weight};
 use facts::host::{Calibration, Host};
 use facts::{ExitKind, Metric, Run, RunState, SamplingMethod, Target};
 
@@ -47,6 +47,7 @@ impl Summary {
         let (exit_code, exit) = exit(run.exit);
         let (top_functions, more_functions) = top_functions(profile, &found);
         let extra = text_extra(profile, &found, more_functions);
+        let heap_library = tidy(heap_library(profile, &found));
         Summary {
             schema: SUMMARY_SCHEMA,
             fathom_version: run.fathom_version.clone(),
@@ -121,6 +122,7 @@ impl Summary {
                 stand_still: tidy(found.overhead.stand_still),
                 burst_time: tidy(found.overhead.burst_time),
                 slowdown: tidy(found.overhead.slowdown),
+                heap_library,
             },
             coverage: CoverageSummary {
                 traced: tidy(found.coverage.traced),
@@ -283,12 +285,20 @@ fn top_functions(profile: &Profile<'_>, found: &Overview) -> (Vec<TopFunction>, 
     (top, more)
 }
 
-/// What our library in the program takes, without the allocator and the kernel that it calls.
-fn agent(profile: &Profile<'_>, found: &Overview) -> Option<Metric> {
+/// Samples in our library in the program, without the allocator and the kernel that it calls.
+fn in_library(profile: &Profile<'_>, found: &Overview) -> Option<Weight> {
     let stacks = &profile.stacks;
     let mut rows = found.functions.rows.iter();
     let row = rows.find(|row| stacks.function_of(row.place).name == AGENT)?;
-    Some(found.scale.percent(&row.self_time))
+    Some(row.self_time)
+}
+
+/// What it takes, in seconds of CPU time.
+fn heap_library(profile: &Profile<'_>, found: &Overview) -> Metric {
+    if profile.recording.heap_totals.is_empty() {
+        return Metric::unavailable("s", "no library of Fathom counted heap blocks in the program");
+    }
+    found.scale.quantity(&in_library(profile, found).unwrap_or_default())
 }
 
 fn text_extra(profile: &Profile<'_>, found: &Overview, more_functions: usize) -> TextExtra {
@@ -316,7 +326,7 @@ fn text_extra(profile: &Profile<'_>, found: &Overview, more_functions: usize) ->
             .unwrap_or_default(),
         top_faults,
         more_functions,
-        agent: agent(profile, found),
+        agent: in_library(profile, found).map(|weight| found.scale.percent(&weight)),
         why_no_samples: profile.why_no_samples(),
         kernel_causes: super::kernel::top_causes(profile),
     }

@@ -111,6 +111,7 @@ pub struct OverheadParts {
     pub stand_still: Metric,
     pub burst_time: Metric,
     pub slowdown: Metric,
+    pub heap_library: Metric,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -295,7 +296,7 @@ pub(crate) struct TextExtra {
     pub(crate) calibration_notes: Vec<String>,
     pub(crate) top_faults: Option<TopFaults>,
     pub(crate) more_functions: usize,
-    /// Of the CPU time what the library in the program took that counts heap blocks, percent; `None` where it did not run.
+    /// `overhead_parts.heap_library` in percent of the CPU time; `None` where no sample fell into it.
     pub(crate) agent: Option<Metric>,
     pub(crate) why_no_samples: &'static str,
     /// Causes of entries into the kernel: with the most time, and the most frequent.

@@ -14,7 +14,7 @@ mod time_split;
 use facts::{Evidence, Metric};
 
 use super::{Summary, TopFunction};
-use crate::text::{self, Paint, count, percent, plus_minus, printable, seconds, wrap};
+use crate::text::{self, PROSE, Paint, count, percent, printable, seconds, share, wrap};
 
 /// Width of the names before figures.
 const LABEL: usize = 18;
@@ -60,14 +60,15 @@ impl Page {
     fn entry(&mut self, label: &str, text: &str) {
         let label = format!("  {label:<LABEL$}");
         let indent = label.chars().count();
-        for (at, line) in wrap(text, self.width.saturating_sub(indent).max(20)).iter().enumerate() {
+        let width = self.width.min(PROSE).saturating_sub(indent).max(20);
+        for (at, line) in wrap(text, width).iter().enumerate() {
             let before = if at == 0 { label.clone() } else { " ".repeat(indent) };
             self.out += &format!("{before}{line}\n");
         }
     }
 
     fn item(&mut self, text: &str) {
-        for (at, line) in wrap(text, self.width - 4).iter().enumerate() {
+        for (at, line) in wrap(text, self.width.min(PROSE) - 4).iter().enumerate() {
             self.out += &format!("{}{line}\n", if at == 0 { "  - " } else { "    " });
         }
     }
@@ -81,16 +82,17 @@ fn figure(metric: &Metric, show: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// `12.3 ±0.8 %`.
+/// `12.3 ±0.8 %`; of a share that may be nothing, or all there is, `0.0 to 61.2 %`.
 fn percent_with_error(metric: &Metric) -> String {
-    figure(metric, |value| format!("{}{} %", percent(value), plus_minus(metric)))
+    figure(metric, |value| format!("{} %", share(metric, value)))
 }
 
 fn headline(summary: &Summary, page: &mut Page) {
     let command = printable(&summary.command.join(" "));
     let attached = if summary.target == "attached" { " (attached)" } else { "" };
-    let title = format!("{}  {}  {command}{attached}", summary.result, summary.analysis);
-    page.out += &(page.paint.bold(&text::fit(printable(&title).trim_end(), page.width)) + "\n\n");
+    let title = format!("{}  {}  {command}", summary.result, summary.analysis);
+    let title = text::fit(printable(&title).trim_end(), page.width - attached.len());
+    page.out += &(page.paint.bold(&format!("{title}{attached}")) + "\n\n");
     let incomplete =
         if summary.state == "incomplete" { "; the recording is incomplete" } else { "" };
     let failed = summary.exit_code.is_some_and(|code| code != 0);

@@ -60,6 +60,9 @@ pub(crate) fn measure(value: f64, unit: &str) -> String {
     }
 }
 
+/// Longer lines of prose are hard to read, however wide the terminal is.
+pub(crate) const PROSE: usize = 100;
+
 /// One decimal; what is more than nothing does not print as nothing.
 pub(crate) fn percent(value: f64) -> String {
     // A sum of nothing is -0.0; with 0.0 on top it is 0.0.
@@ -71,14 +74,11 @@ pub(crate) fn coverage<'a>(
     traced: &Metric,
     refused: impl Iterator<Item = (&'a str, &'a Metric)>,
 ) -> String {
-    let error = plus_minus(traced);
-    let mut line = format!(
-        "{}{error} % of running time could be traced",
-        percent(traced.value.unwrap_or(0.0))
-    );
-    for (reason, share) in refused {
-        let share = percent(share.value.unwrap_or(0.0));
-        line += &format!("; {share} %: {}", printable(reason));
+    let mut line =
+        format!("{} % of running time could be traced", share(traced, traced.value.unwrap_or(0.0)));
+    for (reason, part) in refused {
+        let part = percent(part.value.unwrap_or(0.0));
+        line += &format!("; {part} %: {}", printable(reason));
     }
     line
 }
@@ -96,6 +96,19 @@ pub(crate) fn plus_minus(metric: &Metric) -> String {
         Some(half) if half >= 999.95 => " ±>999".to_owned(),
         Some(half) => format!(" ±{half:.1}"),
         None => String::new(),
+    }
+}
+
+/// `12.3 ±0.8`, in percent. Where the interval is wide and reaches nothing or all there is, the ends say more than the
+/// middle: `0.0 to 61.2`.
+pub(crate) fn share(metric: &Metric, value: f64) -> String {
+    /// Narrower intervals are those of figures that are known.
+    const WIDE: f64 = 1.0;
+    match (metric.low, metric.high) {
+        (Some(low), Some(high)) if high - low >= WIDE && (low < 0.05 || high > 99.95) => {
+            format!("{} to {}", percent(low), percent(high))
+        }
+        _ => format!("{}{}", percent(value), plus_minus(metric)),
     }
 }
 

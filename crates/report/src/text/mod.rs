@@ -5,8 +5,8 @@ mod paint;
 mod table;
 
 pub(crate) use format::{
-    bytes, count, coverage, cut_middle, fit, measure, number, percent, plus_minus, printable,
-    seconds, shorten_function, shorten_path, wrap,
+    PROSE, bytes, count, coverage, cut_middle, fit, measure, number, percent, plus_minus,
+    printable, seconds, share, shorten_function, shorten_path, wrap,
 };
 pub(crate) use paint::Paint;
 pub(crate) use table::table;

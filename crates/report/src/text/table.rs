@@ -5,8 +5,8 @@
 use facts::Metric;
 
 use super::{
-    Paint, bytes, count, cut_middle, fit, measure, number, percent, plus_minus, printable, seconds,
-    shorten_function, shorten_path, wrap,
+    PROSE, Paint, bytes, count, cut_middle, fit, measure, number, percent, plus_minus, printable,
+    seconds, shorten_function, shorten_path, wrap,
 };
 use crate::table::{Cell, Look, Table};
 
@@ -23,7 +23,9 @@ pub(crate) fn table(table: &Table, width: usize, paint: Paint) -> String {
     }
     out.push('\n');
     if table.rows.is_empty() {
-        wrap(&table.empty, width - 2).iter().for_each(|line| out += &format!("  {line}\n"));
+        wrap(&table.empty, width.min(PROSE) - 2)
+            .iter()
+            .for_each(|line| out += &format!("  {line}\n"));
     } else {
         out += &grid(table, width, paint);
     }
@@ -35,7 +37,7 @@ pub(crate) fn table(table: &Table, width: usize, paint: Paint) -> String {
         out.push('\n');
     }
     for note in &table.notes {
-        for (at, line) in wrap(&printable(note), width - 4).iter().enumerate() {
+        for (at, line) in wrap(&printable(note), width.min(PROSE) - 4).iter().enumerate() {
             out += &format!("{}{line}\n", if at == 0 { "  - " } else { "    " });
         }
     }
