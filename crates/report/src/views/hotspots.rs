@@ -7,6 +7,7 @@ use super::columns::{
     CPU_TIME, SELF_PERCENT, TOTAL_PERCENT, TOTAL_TIME, cells_of_key, looks, missing, names,
     of_keys, time_cells, total_cells,
 };
+use crate::assembly::SKID;
 use crate::table::{Look, Table};
 
 pub(crate) fn hotspots(request: &Request<'_>) -> Table {
@@ -52,13 +53,17 @@ pub(crate) fn hotspots(request: &Request<'_>) -> Table {
         shown.push((Look::Percent("total_percent"), "total %"));
     }
     shown.extend(looks(keys));
+    let mut notes = request.sampling_notes();
+    if keys.contains(&Key::SourceLine) {
+        notes.push(SKID.to_owned());
+    }
     let table = Table {
         view: "hotspots",
         result: request.options.result_name.clone(),
         columns,
         rows,
         total,
-        notes: request.sampling_notes(),
+        notes,
         title: request.title(&format!("CPU time by {}", names(keys))),
         looks: shown,
         page: 25,

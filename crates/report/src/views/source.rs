@@ -9,6 +9,7 @@ use super::Request;
 use super::columns::{
     CPU_TIME, SELF_PERCENT, TOTAL_PERCENT, TOTAL_TIME, missing, name, time_cells,
 };
+use crate::assembly::SKID;
 use crate::table::{Cell, Look, Table};
 
 /// Lines around those with time that are shown for orientation.
@@ -103,6 +104,7 @@ fn rows(file: Option<&str>, text: Option<&str>, times: &Times, scale: &Scale) ->
 fn notes(request: &Request<'_>, file: Option<&str>, readable: bool, elsewhere: f64) -> Vec<String> {
     let mut notes = request.sampling_notes();
     let Some(file) = file else { return notes };
+    notes.push(SKID.to_owned());
     if !readable {
         notes.push(format!("The source file {file} is not readable here: line numbers only."));
     }
