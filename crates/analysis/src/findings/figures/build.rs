@@ -218,7 +218,9 @@ fn faults(profile: &Profile<'_>) -> FaultFigures {
     let scales = fault_scales(recording);
     let (minor, major) = counted_faults(recording);
     let table = fault_table(profile, &Selection::default(), &[Key::Function, Key::SourceLine]);
-    let top = table.rows.first();
+    let loads = |row: &&crate::faults::FaultRow| in_loader(profile, row.place);
+    let loading: f64 = table.rows.iter().filter(loads).map(|row| scales.all.share(&row.all)).sum();
+    let top = table.rows.iter().find(|row| !loads(row)).or(table.rows.first());
     let host = &recording.run.host;
     let page = if host.page_bytes > 0 { host.page_bytes } else { 4096 };
     let usage = recording.run.resource_use.as_ref().map(|usage| usage.peak_resident_bytes);
@@ -231,6 +233,7 @@ fn faults(profile: &Profile<'_>) -> FaultFigures {
         place: top.map_or_else(Where::default, |row| Where::of(profile, row.place)),
         place_percent: top.map_or(0.0, |row| scales.all.share(&row.all) * 100.0),
         resident_pages: resident.map(|bytes| bytes as f64 / page as f64),
+        loading_percent: loading * 100.0,
         of_one_process: of_one_process(profile),
         huge_percent: huge_page_share(profile),
         cost: (
@@ -239,6 +242,12 @@ fn faults(profile: &Profile<'_>) -> FaultFigures {
         ),
         transparent: host.huge_pages.transparent.clone(),
     }
+}
+
+/// Whether this is code of the dynamic loader, of glibc or musl.
+fn in_loader(profile: &Profile<'_>, place: PlaceId) -> bool {
+    let module = &profile.stacks.module_of(place).name;
+    module.starts_with("ld-linux") || module.starts_with("ld-musl")
 }
 
 /// The largest part of the minor faults that one process had, percent.
