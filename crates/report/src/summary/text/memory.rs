@@ -150,7 +150,9 @@ fn histogram(summary: &Summary, page: &mut Page) {
             (Some(medium), _) if step.from >= medium => "medium",
             _ => "low",
         };
-        let label = format!("  {:>4.0}-{:<3.0} {band}", step.from, step.to);
+        // Steps of a slow memory are narrower than a GB/s.
+        let digits = usize::from(step.to - step.from < 1.0);
+        let label = format!("  {:>4.digits$}-{:<3.digits$} {band}", step.from, step.to);
         if share > 0.0 {
             page.entry(&label, &format!("{bar} {}", seconds(time(&step.time))));
         }
