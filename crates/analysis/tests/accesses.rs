@@ -27,6 +27,8 @@ const COLUMN: &[u8] = &[
 ];
 // add qword [rdi],1; ret
 const COUNTER: &[u8] = &[0x48, 0x83, 0x07, 0x01, 0xc3];
+// add qword [rax],1; ret
+const COUNTER_AT_RAX: &[u8] = &[0x48, 0x83, 0x00, 0x01, 0xc3];
 // vgatherdpd ymm1,[rax+xmm2*8],ymm3; ret
 const GATHER: &[u8] = &[0xc4, 0xe2, 0xe5, 0x92, 0x0c, 0xd0, 0xc3];
 // mov rax,[rdi+rcx*8]; mov rdx,[rax]; inc rcx; cmp rcx,rsi; jne
@@ -127,6 +129,64 @@ fn a_chain_of_loads_is_a_pointer_chase_and_an_index_is_not() {
     assert_eq!(facts_of(chase).4, 1000.0);
     assert_eq!(value(&chase.line_use), 12.5);
     assert_eq!(chase.stride.value, None);
+}
+
+/// A counter that lies at another place each time.
+fn counted_at(bursts: &[Vec<u64>]) -> AccessRow {
+    let mut test = Test::new();
+    let block = test.block(0x1000, COUNTER);
+    for addresses in bursts {
+        let records: Vec<BurstRecord> =
+            addresses.iter().map(|at| (block, 1, vec![0x7ffd_0000, *at])).collect();
+        test.builder.burst(PID, PID, &records);
+    }
+    let rows = all(&test.builder.build(), &[]).rows;
+    let counter = |row: &AccessRow| row.kind.is_some_and(|kind| kind.name() == "read+write");
+    rows.into_iter().find(counter).expect("beside the return")
+}
+
+#[test]
+fn a_stride_that_changes_from_run_to_run_is_no_irregular_one() {
+    let runs = |strides: &[u64]| -> Vec<u64> {
+        let run = |stride: u64| (0..100).map(move |step| 0x100_0000 + step * stride);
+        strides.iter().copied().flat_map(run).collect()
+    };
+    // Within a burst, and from burst to burst.
+    let strides = [4096, 8192, 16_384, 32_768, 65_536];
+    for bursts in [vec![runs(&strides)], strides.map(|stride| runs(&[stride])).to_vec()] {
+        let found = counted_at(&bursts);
+        assert_eq!(found.pattern, Pattern::Runs(16_384));
+        let stride = &found.stride;
+        assert_eq!((stride.low, stride.high), (Some(4096.0), Some(65_536.0)));
+        assert!(value(&found.stride_share) > 97.0);
+    }
+    let few: Vec<u64> = scattered(100).chain((0..60).map(|step| step * 4096)).collect();
+    assert_eq!(counted_at(&[few]).pattern, Pattern::Irregular);
+}
+
+#[test]
+fn a_chain_with_equal_hops_is_a_chase_where_no_prefetcher_follows() {
+    let mut patterns = Vec::new();
+    for hop in [64, 2048, 4096, 55_887_744] {
+        let mut test = Test::new();
+        let chase = test.block(0x1000, CHASE);
+        let records: Vec<BurstRecord> =
+            (0..1000).map(|step| (chase, 1, vec![0x100_0000 + step * hop])).collect();
+        test.builder.burst(PID, PID, &records);
+        patterns.push(all(&test.builder.build(), &[]).rows[0].pattern);
+    }
+    let chase = Pattern::PointerChase;
+    assert_eq!(patterns, [Pattern::Strided(64), Pattern::Strided(2048), chase, chase]);
+}
+
+#[test]
+fn accesses_through_a_pointer_that_was_found_before_are_no_chase() {
+    let mut test = Test::new();
+    let (chase, counter) = (test.block(0x1000, CHASE), test.block(0x2000, COUNTER_AT_RAX));
+    let found = scattered(10).map(|at| (chase, 1, vec![at]));
+    let used = scattered(1000).map(|at| (counter, 1, vec![at, 0x7ffd_0000]));
+    test.builder.burst(PID, PID, &found.chain(used).collect::<Vec<BurstRecord>>());
+    assert_eq!(all(&test.builder.build(), &[]).rows[0].pattern, Pattern::Irregular);
 }
 
 /// A matrix of 1000 columns of doubles, 500 rows: neighbouring columns share their lines.

@@ -205,6 +205,10 @@ fn a_chase_counts_where_it_waits() {
     let found = findings(&with_function(chase.clone()));
     assert_eq!(found.found[0].id, "pointer-chase");
     assert!((found.found[0].gain.value.expect("a gain") - 0.75 * 0.9).abs() < 1e-9);
+    // Two fields of a node in two lines share the waits.
+    let half = HotSite { share: percent(45.0), ..site(Pattern::PointerChase) };
+    let twice = HotFunction { sites: vec![half.clone(), half], ..chase.clone() };
+    assert_eq!(ids(&with_function(twice)), ["pointer-chase"]);
     let near = HotFunction { waits: doubtful(&chase.waits), ..chase.clone() };
     assert_eq!(ids(&with_function(near)), NOTHING);
     assert_eq!(ids(&with_function(hot(site(Pattern::Irregular)))), NOTHING);
@@ -218,6 +222,13 @@ fn columns_and_records_are_told_apart_by_where_runs_start() {
     };
     assert_eq!(walk(32_768, 30, 30), ["strided-walk"]);
     assert_eq!(walk(32_768, 0, 0), ["strided-walk"]);
+    let changing = |stride, near, all| {
+        let restarts = Restarts { near, all };
+        ids(&with_function(hot(HotSite { restarts, ..site(Pattern::Runs(stride)) })))
+    };
+    assert_eq!(changing(16_384, 30, 30), ["strided-walk"]);
+    assert_eq!(changing(16_384, 3, 30), NOTHING);
+    assert_eq!(changing(16, 30, 30), NOTHING);
     assert_eq!(walk(64, 0, 0), ["low-line-use"]);
     assert_eq!(walk(256, 0, 5), ["low-line-use"]);
     assert_eq!(walk(256, 5, 5), ["strided-walk"]);

@@ -7,9 +7,11 @@
 //! Patterns, by the distances between successive addresses of a site in one burst:
 //! * one distance that makes up at least half of all decides: 0 is *constant*, the access's own size up or down *unit*,
 //!   any other *strided*;
-//! * without one it is *irregular*;
-//! * an irregular site most of whose addresses stand at the end of a chain of at least four loads, each of which gave
-//!   the next one's address, is a *pointer chase* (`chain`).
+//! * without one, where half of the distances are as long as the one before, it goes in *runs* whose stride changes;
+//! * else it is *irregular*;
+//! * a site without a distance that a prefetcher follows, most of whose addresses stand at the end of a chain of at least
+//!   four loads, each of which gave the next one's address, is a *pointer chase* (`chain`), also where the chain hops
+//!   equally far each time.
 //!
 //! Figures over bursts: a count of lines is the median over the bursts in which the row occurs, since sums over bursts
 //! would mix reuse within a burst with that between them. Shares are of all accesses of all bursts, and bursts are the
@@ -25,7 +27,7 @@ mod walk;
 use facts::{Burst, Evidence, Metric};
 use x86::{Access, Kind};
 
-use self::strides::{Distance, Strides};
+use self::strides::{Distance, Dominant, Runs, Strides};
 use self::walk::{Question, RowSums, Share, Walked, walk};
 use crate::hotspots::{Key, RowKey};
 use crate::index_map::IndexMap;
@@ -51,8 +53,21 @@ pub enum Pattern {
     Strided(i64),
     /// No frequent distance.
     Irregular,
-    /// Irregular, and each address comes from the load before.
+    /// Each address comes from the load before, and no prefetcher foresees it.
     PointerChase,
+    /// Every so many bytes for a while, and then every so many others: the stride in the middle of all.
+    Runs(i64),
+}
+
+impl Pattern {
+    /// Bytes from one access to the next, where that is the same for a while.
+    #[must_use]
+    pub fn stride(self) -> Option<i64> {
+        match self {
+            Pattern::Strided(stride) | Pattern::Runs(stride) => Some(stride),
+            _ => None,
+        }
+    }
 }
 
 /// Sites that are shown together.
@@ -354,7 +369,12 @@ fn share(sums: &RowSums, all: &AllBursts) -> Metric {
     }
 }
 
+/// Longer strides no prefetcher follows: "up to 2K bytes" (Intel 64 and IA-32 Architectures Optimization Reference Manual,
+/// data prefetching to L1: the IP-based stride prefetcher), and the others stay in a page.
+const PREFETCHED: u64 = 2048;
 const NONE_FREQUENT: &str = "no distance makes up half of them";
+const CHASED: &str = "each address comes from the load before";
+const CHANGES: &str = "it changes from run to run: the one in the middle, and those of nine tenths";
 const NOT_TWICE: &str = "no instruction of it ran twice in a burst";
 
 /// The pattern, the dominant distance and its share.
@@ -370,10 +390,16 @@ fn pattern(sums: &RowSums) -> (Pattern, Metric, Metric) {
     let (low, high) = dominant.map_or((0, strides.dropped()), |dominant| dominant.count);
     let share = traced(percent(low), "percent", Some((percent(low), percent(high))), total);
     let regular = dominant.filter(|_| low.saturating_mul(2) >= total);
+    let far =
+        |one: Dominant| matches!(one.kind, Distance::Other(way) if way.unsigned_abs() > PREFETCHED);
+    if regular.is_none_or(far) && sums.chased.saturating_mul(2) >= sums.accesses {
+        return (Pattern::PointerChase, Metric::unavailable("bytes", CHASED), share);
+    }
     let Some(regular) = regular else {
-        let chased = sums.chased.saturating_mul(2) >= sums.accesses;
-        let pattern = if chased { Pattern::PointerChase } else { Pattern::Irregular };
-        return (pattern, Metric::unavailable("bytes", NONE_FREQUENT), share);
+        return strides.runs().map_or_else(
+            || (Pattern::Irregular, Metric::unavailable("bytes", NONE_FREQUENT), share),
+            |runs| in_runs(runs, total),
+        );
     };
     let (pattern, stride) = match regular.kind {
         Distance::Same => (Pattern::Constant, exact(0.0, "bytes", total)),
@@ -383,6 +409,16 @@ fn pattern(sums: &RowSums) -> (Pattern, Metric, Metric) {
         }
     };
     (pattern, stride, share)
+}
+
+/// Pattern, stride and its share of a site that goes in runs.
+fn in_runs(runs: Runs, total: u64) -> (Pattern, Metric, Metric) {
+    let Runs { typical, shortest, longest, count } = runs;
+    let ends = (shortest.min(longest) as f64, shortest.max(longest) as f64);
+    let stride = traced(typical as f64, "bytes", Some(ends), total);
+    let percent = count as f64 / total.max(1) as f64 * 100.0;
+    let share = traced(percent, "percent", Some((percent, percent)), total);
+    (Pattern::Runs(typical), stride.noted(CHANGES), share)
 }
 
 /// The median over bursts of a figure that is itself known between two bounds.

@@ -3,6 +3,13 @@
 //! What for: the pattern of an access. Distances 0 and ± its own size are counted exactly, the others by the algorithm
 //! of Misra and Gries ("Finding repeated elements", Science of Computer Programming 2, 1982): a distance that makes up
 //! more than 1/9 of all is found, and its count is too low by at most what was dropped. So a share has bounds.
+//! A walk whose distance changes from time to time, as that of a transform by halves, has no frequent one, but runs: steps
+//! as long as the one before. These are counted by powers of two, each with the first distance that it got, so that what
+//! is said of their length is right within a factor of two, and exact for a few distances.
+
+use std::collections::BTreeMap;
+
+use super::lines::LINE;
 
 /// Other distances that are counted at once.
 const SLOTS: usize = 8;
@@ -15,6 +22,19 @@ pub(super) struct Strides {
     unit: u64,
     slots: Vec<(i64, u64)>,
     dropped: u64,
+    /// Of other distances that are as long as the one before: how many, by the power of two below, and the first of them.
+    runs: BTreeMap<u32, (i64, u64)>,
+}
+
+/// Runs whose distance changes from one to the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Runs {
+    /// The distance in the middle, and those that all but a twentieth at either end lie between, by length.
+    pub(super) typical: i64,
+    pub(super) shortest: i64,
+    pub(super) longest: i64,
+    /// Steps in them.
+    pub(super) count: u64,
 }
 
 /// The most frequent distance.
@@ -33,8 +53,8 @@ pub(super) enum Distance {
 }
 
 impl Strides {
-    /// `times` times `distance` between accesses of `bytes` bytes.
-    pub(super) fn add(&mut self, distance: i64, bytes: u32, times: u64) {
+    /// `times` times `distance` between accesses of `bytes` bytes; the distance before was `before`.
+    pub(super) fn add(&mut self, before: Option<i64>, distance: i64, bytes: u32, times: u64) {
         self.total = self.total.saturating_add(times);
         if distance == 0 {
             self.same = self.same.saturating_add(times);
@@ -42,7 +62,32 @@ impl Strides {
             self.unit = self.unit.saturating_add(times);
         } else {
             self.add_other(distance, times);
+            let first = u64::from(before != Some(distance));
+            let class = distance.unsigned_abs().ilog2();
+            let run = self.runs.entry(class).or_insert((distance, 0));
+            run.1 = run.1.saturating_add(times - first.min(times));
         }
+    }
+
+    /// Runs of a line or more a step, or of less, where they make up at least half of all.
+    pub(super) fn runs(&self) -> Option<Runs> {
+        let beyond = |class: &u32| *class >= LINE.ilog2();
+        [true, false].into_iter().find_map(|side| {
+            let runs = || self.runs.iter().filter(move |(class, _)| beyond(class) == side);
+            let runs = || runs().map(|(_, run)| *run).filter(|(_, count)| *count > 0);
+            let count = runs().fold(0u64, |sum, (_, count)| sum.saturating_add(count));
+            let at = |part: f64| {
+                let mut left = count as f64 * part;
+                let reached = |(_, count): &(i64, u64)| {
+                    left -= *count as f64;
+                    left <= 0.0
+                };
+                runs().find(reached).map(|(distance, _)| distance)
+            };
+            let many = count > 0 && count.saturating_mul(2) >= self.total;
+            let (typical, shortest, longest) = (at(0.5)?, at(0.05)?, at(0.95)?);
+            many.then_some(Runs { typical, shortest, longest, count })
+        })
     }
 
     fn add_other(&mut self, distance: i64, mut times: u64) {
@@ -101,10 +146,11 @@ mod tests {
     fn a_frequent_distance_is_found_among_many_and_its_count_is_bounded() {
         let mut strides = Strides::default();
         for n in 0..1000 {
-            strides.add(4096, 8, 1);
-            strides.add(1000 + n, 8, 1);
-            strides.add(-5000 - n, 8, 1);
+            strides.add(None, 4096, 8, 1);
+            strides.add(Some(4096), 1000 + n, 8, 1);
+            strides.add(Some(1000 + n), -5000 - n, 8, 1);
         }
+        assert_eq!(strides.runs(), None);
         let dominant = strides.dominant().expect("one third is the same");
         assert_eq!(dominant.kind, Distance::Other(4096));
         assert!(dominant.count.0 <= 1000 && 1000 <= dominant.count.1, "{dominant:?}");
@@ -114,11 +160,27 @@ mod tests {
     #[test]
     fn same_and_unit_are_exact() {
         let mut strides = Strides::default();
-        strides.add(0, 8, 5);
-        strides.add(8, 8, 3);
-        strides.add(-8, 8, 4);
-        strides.add(8, 4, 6);
+        strides.add(None, 0, 8, 5);
+        strides.add(None, 8, 8, 3);
+        strides.add(None, -8, 8, 4);
+        strides.add(None, 8, 4, 6);
         let unit = Dominant { kind: Distance::Unit, count: (7, 7) };
         assert_eq!((strides.total(), strides.dominant()), (18, Some(unit)));
+    }
+
+    #[test]
+    fn runs_of_changing_length_are_told_by_their_lengths() {
+        let mut strides = Strides::default();
+        // Ten lengths, each a thousand steps: none is frequent.
+        for power in 6..16 {
+            strides.add(Some(-1), 1 << power, 8, 1001);
+        }
+        let runs = Runs { typical: 1 << 10, shortest: 64, longest: 1 << 15, count: 10_000 };
+        assert_eq!(strides.runs(), Some(runs));
+        // As many within a line: these are no walk across lines, and not half of all either.
+        strides.add(None, 16, 8, 10_003);
+        assert_eq!(strides.runs(), None);
+        strides.add(Some(16), 16, 8, 100);
+        assert_eq!(strides.runs().map(|runs| runs.typical), Some(16));
     }
 }

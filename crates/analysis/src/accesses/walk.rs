@@ -10,9 +10,7 @@ use facts::{Burst, Recording};
 use super::lines::{Bounds, LineSet};
 use super::strides::Strides;
 use crate::objects::{UnitIndex, UnitRows};
-use crate::traced::{
-    CHASE_DEPTH, Damage, Depths, Execution, Observer, Touch, TracedBlock, TracedCode, replay,
-};
+use crate::traced::{Chase, Damage, Execution, Observer, Touch, TracedBlock, TracedCode, replay};
 
 /// What one burst contributed to a row.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -68,8 +66,8 @@ pub(super) struct Question<'a> {
 pub(super) fn walk(recording: &Recording, question: Question<'_>) -> Walked {
     let code = question.code;
     let filed = Filed::default();
-    let (depths, chosen, accesses) = (Depths::default(), false, 0);
-    let mut walker = Walker { question, filed, depths, chosen, accesses };
+    let (chase, chosen, accesses) = (Chase::new(code.sites.len()), false, 0);
+    let mut walker = Walker { question, filed, chase, chosen, accesses };
     walker.filed.walked.damage = replay(recording, code, &mut walker);
     walker.filed.walked
 }
@@ -77,8 +75,7 @@ pub(super) fn walk(recording: &Recording, question: Question<'_>) -> Walked {
 struct Walker<'a> {
     question: Question<'a>,
     filed: Filed,
-    /// Of the burst at hand.
-    depths: Depths,
+    chase: Chase,
     chosen: bool,
     accesses: u64,
 }
@@ -87,8 +84,8 @@ struct Walker<'a> {
 #[derive(Default)]
 struct Filed {
     walked: Walked,
-    /// The last address of each unit in this burst.
-    last_address: Vec<Option<u64>>,
+    /// Where each unit was last in this burst, and how far that was from where it was before.
+    last: Vec<Option<(u64, Option<i64>)>>,
     touched_units: Vec<usize>,
     touched_rows: Vec<usize>,
 }
@@ -96,7 +93,7 @@ struct Filed {
 impl Observer for Walker<'_> {
     fn begin(&mut self, burst: &Burst) {
         self.question.rows.begin(burst);
-        self.depths = Depths::default();
+        self.chase.begin();
         self.chosen = (self.question.chosen)(burst);
         self.accesses = 0;
     }
@@ -104,7 +101,7 @@ impl Observer for Walker<'_> {
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
         for (access, depth) in block.accesses.iter().zip(&block.chains.accesses) {
             let mut count = 0u64;
-            let is_chase = depth.at(&self.depths) >= CHASE_DEPTH;
+            let is_chase = self.chase.grows(access.site, depth);
             execution.touches(access, |touch| {
                 let times = match touch {
                     Touch::Run { count, .. } | Touch::Unknown { count } => count,
@@ -121,7 +118,7 @@ impl Observer for Walker<'_> {
             });
             self.accesses = self.accesses.saturating_add(count);
         }
-        self.depths = block.chains.leave(&self.depths);
+        self.chase.leave(&block.chains);
     }
 
     fn end(&mut self, _: &Burst) {
@@ -169,25 +166,31 @@ impl Filed {
             row.lines.add(start, bytes);
             row.partial |= count > 1;
         }
-        if unit.index() >= self.last_address.len() {
-            self.last_address.resize(unit.index() + 1, None);
+        if unit.index() >= self.last.len() {
+            self.last.resize(unit.index() + 1, None);
         }
-        let last = &mut self.last_address[unit.index()];
+        let last = &mut self.last[unit.index()];
+        let mut before = None;
         match *last {
-            Some(last) => row.strides.add(start.wrapping_sub(last).cast_signed(), bytes, 1),
+            Some((address, distance)) => {
+                let way = start.wrapping_sub(address).cast_signed();
+                row.strides.add(distance, way, bytes, 1);
+                before = Some(way);
+            }
             None => self.touched_units.push(unit.index()),
         }
         if count > 1 {
-            row.strides.add(stride, bytes, count - 1);
+            row.strides.add(before, stride, bytes, count - 1);
+            before = Some(stride);
         }
         let end = stride.cast_unsigned().wrapping_mul(count - 1);
-        *last = Some(start.wrapping_add(end));
+        *last = Some((start.wrapping_add(end), before));
     }
 
     /// The burst had `of` accesses.
     fn end_burst(&mut self, of: u64) {
         for unit in self.touched_units.drain(..) {
-            self.last_address[unit] = None;
+            self.last[unit] = None;
         }
         for number in self.touched_rows.drain(..) {
             let row = &mut self.walked.rows[number];

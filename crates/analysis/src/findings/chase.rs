@@ -1,12 +1,13 @@
 //! `pointer-chase`: each load brings the address of the next, and none of them is in a near cache.
 //!
-//! Fires when sites of that pattern have most of the function's waits, and it waits much. Gain: that part of the waits.
+//! Fires when sites of that pattern together have most of the function's waits, and it waits much: fields of one node lie
+//! in several lines. Gain: that part of the waits.
 
-use super::{Draft, Figures, HotFunction, Proof, about, low, saved, view};
+use super::{Draft, Figures, HotFunction, Proof, about, low, saved, sum, view};
 use crate::accesses::Pattern;
 
 const WAITS: f64 = 30.0;
-/// The site's part of the waits, percent.
+/// The sites' part of the waits, percent.
 const PART: f64 = 40.0;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
@@ -15,8 +16,10 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
 }
 
 fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
-    let site = function.sites.iter().find(|site| site.pattern == Pattern::PointerChase)?;
-    if low(&function.waits) < WAITS || low(&site.share) < PART {
+    let chased = || function.sites.iter().filter(|site| site.pattern == Pattern::PointerChase);
+    let site = chased().next()?;
+    let part = sum(&site.share, chased().map(|site| &site.share));
+    if low(&function.waits) < WAITS || low(&part) < PART {
         return None;
     }
     let name = site.place.function.as_deref().unwrap_or("a function");
@@ -24,7 +27,7 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
         title: format!("{name} follows pointers, and each load waits for the one before"),
         evidence: [
             Proof::new("time beyond what its instructions need", &function.waits),
-            Proof::new("part of this load in it", &site.share),
+            Proof::new("part of these loads in it", &part),
             Proof::new("CPU time in it", &function.time),
         ]
         .into_iter()
@@ -35,7 +38,7 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
                  or replace pointers by an array with indices; where several chains are independent, follow them in \
                  turn, so that their waits overlap."
             .to_owned(),
-        gain: saved(figures, &function.time, &[&function.waits, &site.share]),
+        gain: saved(figures, &function.time, &[&function.waits, &part]),
         next: view("latency", &site.place)
             .into_iter()
             .chain(["-g".to_owned(), "source-line".to_owned()])

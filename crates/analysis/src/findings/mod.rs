@@ -332,6 +332,19 @@ fn saved(figures: &Figures, seconds: &Metric, percents: &[&Metric]) -> Metric {
     }
 }
 
+/// The parts of several sites, like `first`: together no more than all.
+fn sum<'a>(first: &Metric, parts: impl Iterator<Item = &'a Metric> + Clone) -> Metric {
+    let end = |end: fn(&Metric) -> Option<f64>| {
+        parts.clone().map(end).sum::<Option<f64>>().map(|sum| sum.min(100.0))
+    };
+    Metric {
+        value: end(|part| part.value),
+        low: end(|part| part.low),
+        high: end(|part| part.high),
+        ..first.clone()
+    }
+}
+
 /// A share that is known exactly.
 fn exactly(percent: f64) -> Metric {
     Metric::counted(percent, "percent")

@@ -41,12 +41,7 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
         evidence: Some(Evidence::Traced),
         ..site.line_use.clone()
     };
-    let part = Metric {
-        value: alike().map(|site| site.share.value).sum(),
-        low: alike().map(|site| site.share.low).sum(),
-        high: alike().map(|site| site.share.high).sum::<Option<f64>>().map(|sum| sum.min(100.0)),
-        ..site.share.clone()
-    };
+    let part = super::sum(&site.share, alike().map(|site| &site.share));
     let unknown = used.high.is_none_or(|high| high > USED);
     if unknown || low(&function.waits) < WAITS || low(&part) < PART {
         return None;

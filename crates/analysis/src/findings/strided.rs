@@ -1,11 +1,12 @@
 //! `strided-walk`: a loop takes one element of each line and comes back later for the neighbours.
 //!
-//! Fires for a site with a stride of a line or more that has a good part of the waits, when its runs start beside each
-//! other; where no second run was seen, when the stride is at least a page. Gain: the site's part of the waits, less what
-//! remains when each line is fetched once (element over line). The size to block for is that of `figures::walks`.
+//! Fires for sites with a stride of a line or more, or with runs of such strides, that together have a good part of the
+//! waits, when their runs start beside each other; where no second run was seen, when the stride is at least a page. Gain:
+//! their part of the waits, less what remains when each line is fetched once (element over line). The size to block for is
+//! that of `figures::walks`.
 
 use super::{
-    Draft, Figures, HotFunction, HotSite, Proof, Walk, about, exactly, low, saved, size, view,
+    Draft, Figures, HotFunction, HotSite, Proof, Walk, about, exactly, low, saved, size, sum, view,
 };
 use crate::accesses::Pattern;
 
@@ -23,8 +24,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
 
 /// Whether a site walks so; `records` asks as well, because then it is none of its own.
 pub(super) fn walks(site: &HotSite) -> Option<u64> {
-    let Pattern::Strided(stride) = site.pattern else { return None };
-    let step = stride.unsigned_abs();
+    let step = site.pattern.stride()?.unsigned_abs();
     let beside = match site.restarts.all {
         0 => step >= PAGE,
         all => site.restarts.near as f64 >= BESIDE * all as f64,
@@ -35,14 +35,17 @@ pub(super) fn walks(site: &HotSite) -> Option<u64> {
 
 fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
     let (site, step) = function.sites.iter().find_map(|site| Some((site, walks(site)?)))?;
-    if low(&function.waits) < WAITS || low(&site.share) < PART {
+    // Of several arrays, or of both ends of a step: the same loops to interchange.
+    let walking = function.sites.iter().filter(|site| walks(site).is_some());
+    let part = sum(&site.share, walking.map(|site| &site.share));
+    if low(&function.waits) < WAITS || low(&part) < PART {
         return None;
     }
     let name = site.place.function.as_deref().unwrap_or("a function");
     let mut evidence = vec![
         Proof::new("time beyond what its instructions need", &function.waits),
-        Proof::new("part of this access in it", &site.share),
-        Proof::new("of all its steps those of this stride", &site.stride_share),
+        Proof::new("part of these accesses in it", &part),
+        Proof::new("of all its steps those of one stride", &site.stride_share),
     ];
     if let Some(walk) = &site.walk {
         evidence.push(Proof::new("cache that keeps its lines until it comes back", &walk.keeps));
@@ -52,17 +55,18 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
     evidence.extend(about(site));
     let again = 1.0 - (site.bytes / LINE).min(1.0);
     Some(Draft {
-        title: format!("{name} walks memory in steps of {step} bytes and uses {} of each line", {
+        title: format!(
+            "{name} walks memory in {} {step} bytes and uses {} of each line",
+            match site.pattern {
+                Pattern::Runs(_) => "steps that change, such as",
+                _ => "steps of",
+            },
             size(site.bytes)
-        }),
+        ),
         evidence,
         place: site.place.clone(),
         advice: advice(site),
-        gain: saved(
-            figures,
-            &function.time,
-            &[&function.waits, &site.share, &exactly(again * 100.0)],
-        ),
+        gain: saved(figures, &function.time, &[&function.waits, &part, &exactly(again * 100.0)]),
         next: view("reuse", &site.place)
             .into_iter()
             .chain(["-g".to_owned(), "function,source-line".to_owned()])

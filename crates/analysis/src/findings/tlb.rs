@@ -33,7 +33,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
 fn leaps(site: &HotSite) -> bool {
     match site.pattern {
         Pattern::Unit | Pattern::Constant => false,
-        Pattern::Strided(stride) => stride.unsigned_abs() >= PAGE / 2,
+        Pattern::Strided(stride) | Pattern::Runs(stride) => stride.unsigned_abs() >= PAGE / 2,
         _ => true,
     }
 }

@@ -25,8 +25,8 @@ use crate::objects::{Objects, Pieces};
 use crate::profile::Profile;
 use crate::stack::FunctionId;
 use crate::traced::{
-    CHASE_DEPTH, Damage, Depths, Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode,
-    replay_these, traced_bursts,
+    Chase, Damage, Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode, replay_these,
+    traced_bursts,
 };
 
 const LINE: u64 = x86::LINE_BYTES as u64;
@@ -192,7 +192,7 @@ struct Walker<'a> {
     simulated: Simulated<'a>,
     floors: HashMap<BlockId, Seconds>,
     branches: Branches,
-    depths: Depths,
+    chase: Chase,
     times: Times,
     /// Of each site, in this burst: first touches of followed lines by time.
     firsts: Vec<[u64; BINS]>,
@@ -210,7 +210,7 @@ impl Observer for Walker<'_> {
     fn begin(&mut self, burst: &Burst) {
         self.simulated.begin(burst);
         self.times.restart();
-        self.depths = Depths::default();
+        self.chase.begin();
         self.work = None;
         self.branches.take(self.code);
     }
@@ -236,11 +236,11 @@ impl Observer for Walker<'_> {
         for (access, depth) in block.accesses.iter().zip(&block.chains.accesses) {
             let kind = self.code.sites[access.site.index()].access.kind;
             let loads = matches!(kind, x86::Kind::Read | x86::Kind::ReadWrite);
-            if loads && depth.at(&self.depths) >= CHASE_DEPTH {
+            if loads && self.chase.grows(access.site, depth) {
                 work.chased += execution.times(access.instruction) as f64;
             }
         }
-        self.depths = block.chains.leave(&self.depths);
+        self.chase.leave(&block.chains);
         for one in &block.arithmetic {
             let operations = self.code.arithmetic[one.arithmetic.index()].flops.operations;
             work.flops += execution.times(one.instruction) as f64 * f64::from(operations);
@@ -281,7 +281,7 @@ impl<'a> Walker<'a> {
             simulated,
             floors: loops(profile.recording),
             branches: Branches::default(),
-            depths: Depths::default(),
+            chase: Chase::new(code.sites.len()),
             times: Times::default(),
             firsts: vec![[0; BINS]; code.sites.len()],
             last: vec![Step::default(); code.sites.len()],

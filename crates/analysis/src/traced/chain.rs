@@ -5,23 +5,62 @@
 //!
 //! The rule: each general register has a *depth*, 0 at the start of a burst. A load's own depth is the largest depth of
 //! the registers in its address. What an instruction writes to registers gets the largest depth of the registers that it
-//! reads and of (own depth + 1) of its loads. Depths stop at 255.
+//! reads and of (own depth + 1) of its loads. An access chases when it stands deeper than at its execution before: one
+//! through a pointer that was found by many loads, and then stays, does not ([`Chase`]).
 //! Left out: values that pass through memory or vector registers: a chase whose pointer is kept on the stack (code built
 //! without optimisation) is not seen. So a chase that is told is one; others may be missed.
 
 use x86::{Block, GprSet, Instruction, Kind, Source, sources};
 
+use super::code::SiteIndex;
+
 /// An address that needs so many loads, one after the other, is part of a chase.
-pub(crate) const CHASE_DEPTH: u8 = 4;
+const CHASE_DEPTH: u32 = 4;
 
 /// Depths of rax..r15.
-pub(crate) type Depths = [u8; x86::Gpr::COUNT];
+type Depths = [u32; x86::Gpr::COUNT];
+
+/// Which accesses chase, record by record.
+#[derive(Debug)]
+pub(crate) struct Chase {
+    depths: Depths,
+    /// Number of the burst, so that nothing has to be emptied.
+    burst: u32,
+    /// Of each site: the last burst with it, and its depth there.
+    last: Vec<(u32, u32)>,
+}
+
+impl Chase {
+    pub(crate) fn new(sites: usize) -> Chase {
+        Chase { depths: Depths::default(), burst: 0, last: vec![(0, 0); sites] }
+    }
+
+    /// A burst begins.
+    pub(crate) fn begin(&mut self) {
+        self.depths = Depths::default();
+        self.burst = self.burst.wrapping_add(1);
+    }
+
+    /// Whether an access of the block at hand stands at the end of a chain that has grown since it ran before.
+    pub(crate) fn grows(&mut self, site: SiteIndex, depth: &Depth) -> bool {
+        let depth = depth.at(&self.depths);
+        let last = &mut self.last[site.index()];
+        let before = if last.0 == self.burst { last.1 } else { 0 };
+        *last = (self.burst, depth);
+        depth >= CHASE_DEPTH && depth > before
+    }
+
+    /// The block is over.
+    pub(crate) fn leave(&mut self, chains: &Chains) {
+        self.depths = chains.leave(&self.depths);
+    }
+}
 
 /// max(constant, depth of each register at the block's start + its number), `None` for registers without influence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sum {
-    constant: u8,
-    registers: [Option<u8>; x86::Gpr::COUNT],
+    constant: u32,
+    registers: [Option<u32>; x86::Gpr::COUNT],
 }
 
 impl Sum {
@@ -59,15 +98,15 @@ impl Sum {
 /// A [`Sum`] for quick evaluation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Depth {
-    constant: u8,
-    registers: Vec<(u8, u8)>,
+    constant: u32,
+    registers: Vec<(u8, u32)>,
 }
 
 impl Depth {
     /// The value, given the depths at the block's start.
-    pub(crate) fn at(&self, start: &Depths) -> u8 {
-        let of = |(register, more): &(u8, u8)| start[usize::from(*register)].saturating_add(*more);
-        self.registers.iter().map(of).fold(self.constant, u8::max)
+    fn at(&self, start: &Depths) -> u32 {
+        let of = |(register, more): &(u8, u32)| start[usize::from(*register)].saturating_add(*more);
+        self.registers.iter().map(of).fold(self.constant, u32::max)
     }
 }
 
@@ -104,7 +143,7 @@ impl Chains {
     }
 
     /// The depths behind the block.
-    pub(crate) fn leave(&self, start: &Depths) -> Depths {
+    fn leave(&self, start: &Depths) -> Depths {
         let mut depths = *start;
         for (register, depth) in &self.left {
             depths[usize::from(*register)] = depth.at(start);

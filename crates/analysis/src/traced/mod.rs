@@ -9,7 +9,7 @@ mod code;
 mod replay;
 
 pub(crate) use address::Touch;
-pub(crate) use chain::{CHASE_DEPTH, Depths};
+pub(crate) use chain::Chase;
 pub(crate) use code::TracedBlock;
 pub(crate) use replay::{
     Damage, Execution, Observer, pieces_by_burst, replay, replay_these, traced_bursts,

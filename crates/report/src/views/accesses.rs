@@ -149,6 +149,7 @@ pub(super) fn stride(pattern: Pattern) -> String {
         Pattern::Strided(distance) => format!("{distance:+}"),
         Pattern::Irregular => "irregular".to_owned(),
         Pattern::PointerChase => "pointer chase".to_owned(),
+        Pattern::Runs(distance) => format!("~{distance:+}"),
     }
 }
 
