@@ -8,7 +8,7 @@
 //! the lines that they fetch.
 //!
 //! Waits are of the time outside of the kernel: a burst's time has its page faults in it, and the samples say which share of
-//! the function's time those are.
+//! the function's time those are. Lines of pages that the kernel has just cleared are not waited for (`cleared`).
 
 use std::collections::BTreeMap;
 
@@ -16,6 +16,7 @@ use facts::{Evidence, Metric};
 use x86::Kind;
 
 use super::bandwidth::Quantity;
+use super::cleared::without_cleared;
 use super::model::Between;
 use super::work::{BurstWork, SiteWork};
 use super::{LINE, Memory};
@@ -69,6 +70,12 @@ pub(super) struct Time {
 }
 
 impl Time {
+    fn and(mut self, other: &Time) -> Time {
+        self.own.merge(&other.own);
+        self.kernel.merge(&other.kernel);
+        self
+    }
+
     /// 0..1, and not 0: what is never met in its own code has no bursts.
     pub(super) fn own_share(&self) -> f64 {
         let (own, kernel) = (self.own.amount() as f64, self.kernel.amount() as f64);
@@ -128,28 +135,24 @@ impl Memory<'_> {
         }
         let times = self.function_times();
         let (core, native) = self.core_times(&times);
-        let scale = self.profile.cpu_scale();
+        let cleared = self.cleared();
         let mut found: Vec<FunctionMemory> = bursts
             .into_iter()
             .filter(|(_, bursts)| bursts.len() >= FEWEST)
             .map(|(function, bursts)| {
                 let time = times.get(&function).copied().unwrap_or_default();
-                let own = time.own_share();
-                self.function((function, scale.quantity(&time.own), own), &bursts, (&core, &native))
+                let cleared = cleared.get(&function).copied().unwrap_or(0.0);
+                self.function((function, time, cleared), &bursts, (&core, &native))
             })
             .collect();
         found.sort_by(|a, b| b.time.value.unwrap_or(0.0).total_cmp(&a.time.value.unwrap_or(0.0)));
         let all: Vec<usize> = (0..self.passed.bursts.len()).collect();
-        let mut sum = Time::default();
-        for time in times.values() {
-            sum.own.merge(&time.own);
-            sum.kernel.merge(&time.kernel);
-        }
+        let time = times.values().fold(Time::default(), Time::and);
         let busiest = times.iter().max_by_key(|(_, time)| time.own.amount()).map(|(of, _)| *of);
         let began = self.passed.bursts.first().map(|burst| burst.function);
         let busiest = busiest.or(began).ok_or("no burst recorded accesses")?;
-        let time = scale.quantity(&sum.own);
-        let whole = self.function((busiest, time, sum.own_share()), &all, (&core, &native));
+        let cleared = cleared.values().sum();
+        let whole = self.function((busiest, time, cleared), &all, (&core, &native));
         Ok((whole, found))
     }
 
@@ -168,12 +171,13 @@ impl Memory<'_> {
 
     fn function(
         &self,
-        (function, time, own): (FunctionId, Metric, f64),
+        (function, time, cleared): (FunctionId, Time, f64),
         bursts: &[usize],
         (core, native): (&Quantity, &[f64]),
     ) -> FunctionMemory {
         let of = |evidence, unit, factor| Of { bursts, evidence, unit, factor };
         let percent = of(Evidence::Estimated, "percent", 100.0);
+        let own = time.own_share();
         let outside: Vec<f64> = native.iter().map(|seconds| seconds * own).collect();
         let core = percent.percent(core, &outside, "no time in its bursts");
         let rest = |value: Option<f64>| value.map(|value| (100.0 - value).max(0.0));
@@ -184,6 +188,9 @@ impl Memory<'_> {
             ..core.clone()
         };
         let sums = self.sums(bursts);
+        let time = self.profile.cpu_scale().quantity(&time.own);
+        let seconds = time.value.unwrap_or(0.0) / own;
+        let waits = without_cleared(waits, cleared, (bursts, &sums.fetched, native), seconds);
         let of_reach = self.part_of_reach(bursts, &sums.moved, native);
         let nothing = "it moves no data to or from memory";
         FunctionMemory {
@@ -216,7 +223,7 @@ impl Memory<'_> {
 
     fn sums(&self, bursts: &[usize]) -> Sums {
         let none = || Quantity::none(self.passed.bursts.len());
-        let mut sums = Sums { moved: none(), overwritten: none() };
+        let mut sums = Sums { moved: none(), fetched: none(), overwritten: none() };
         for number in bursts {
             let burst = &self.passed.bursts[*number];
             for site in &burst.sites {
@@ -227,6 +234,7 @@ impl Memory<'_> {
                 let (fills, dirtied) = (lines(&site.fills), lines(&site.dirtied));
                 let streamed = Between::exactly(site.streamed as f64);
                 self.add(&mut sums.moved, *number, fills.plus(dirtied).plus(streamed));
+                self.add(&mut sums.fetched, *number, fills);
                 if self.code.sites[site.site.index()].access.kind == Kind::Write {
                     self.add(&mut sums.overwritten, *number, fills);
                 }
@@ -302,5 +310,6 @@ impl Memory<'_> {
 /// Of the bursts of one function.
 struct Sums {
     moved: Quantity,
+    fetched: Quantity,
     overwritten: Quantity,
 }

@@ -14,6 +14,7 @@
 mod bandwidth;
 mod bound;
 mod branches;
+mod cleared;
 mod core_time;
 mod footprint;
 mod function;
