@@ -9,7 +9,7 @@ use super::{
 use crate::memory::{IMPOSSIBLE, WHY_IMPOSSIBLE};
 
 /// Of what so many threads reach, percent. The calibration is a median of quiet passes: a program stays some way below.
-const SATURATED: f64 = 60.0;
+pub(super) const SATURATED: f64 = 60.0;
 /// A function that waits less is not held up, percent.
 const WAITS: f64 = 20.0;
 

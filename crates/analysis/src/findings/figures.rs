@@ -114,6 +114,8 @@ pub struct Traced {
     pub memory_bound: Option<Metric>,
     /// The same at most, if each of its accesses went to memory and waited, percent.
     pub ceiling: Option<f64>,
+    /// How many times as much as without them its threads can move with non-temporal stores, where that is more.
+    pub past_caches: Option<f64>,
 }
 
 /// A line that threads share.

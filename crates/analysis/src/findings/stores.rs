@@ -1,8 +1,18 @@
 //! `non-temporal-stores`: a loop overwrites lines that it did not read, and each is fetched first.
 //!
-//! Fires when the function waits at high bandwidth and stores alone fetch a good part of its bytes, from sites that write
-//! neighbours in order. Gain: that part of its waits.
+//! Fires when stores alone fetch a good part of a function's bytes, from sites that write neighbours in order, and either it
+//! waits at high bandwidth, or memory is at its limit: then the bytes are the time, whatever else the instructions do beside.
+//!
+//! ```text
+//!   gain = time × min(waits, busy × (1 - (1 - overwritten) / faster))
+//! ```
+//! `busy` is the bandwidth over what so many threads reach: so long is memory at work. The bytes that remain take less of
+//! that, and go `faster`, because memory need not turn from reading to writing as often: by what non-temporal stores were
+//! measured to reach. Low end: no faster.
 
+use facts::{Evidence, Metric};
+
+use super::bandwidth::SATURATED;
 use super::{Draft, Figures, HotFunction, HotSite, Proof, candidates, low, saved, view};
 use crate::accesses::Pattern;
 use crate::memory::IMPOSSIBLE;
@@ -17,9 +27,9 @@ const WAITS: f64 = 15.0;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let traced = figures.traced.as_ref().map_err(String::clone)?;
-    let fires = |one: &HotFunction| draft(figures, one).is_some();
-    let chosen = candidates(traced, fires);
-    Ok(chosen.into_iter().filter_map(|one| draft(figures, one)).collect())
+    let draft = |one: &HotFunction| draft(figures, one, traced.past_caches.unwrap_or(1.0));
+    let chosen = candidates(traced, |one| draft(one).is_some());
+    Ok(chosen.into_iter().filter_map(draft).collect())
 }
 
 /// Whether the stores of a loop fill the lines that they come to: one after the other, or several side by side, as an
@@ -32,9 +42,27 @@ fn fills_lines(function: &HotFunction, store: &HotSite) -> bool {
     alike.filter_map(|site| site.line_use.low.or(site.line_use.value)).sum::<f64>() >= FILLED
 }
 
-fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
-    let busy =
-        (BUSY..=IMPOSSIBLE).contains(&low(&function.of_reach)) && low(&function.waits) >= WAITS;
+/// Of the function's time what its stores cost for fetching, percent.
+fn fetching(function: &HotFunction, faster: f64) -> Metric {
+    let HotFunction { waits, of_reach, overwritten, .. } = function;
+    let saved = |end: fn(&Metric) -> Option<f64>, faster: f64| {
+        let left = 1.0 - end(overwritten)? / 100.0;
+        let busy = end(of_reach)?.min(100.0);
+        Some((busy * (1.0 - left / faster)).min(end(waits)?))
+    };
+    Metric {
+        value: saved(|metric| metric.value, faster),
+        low: saved(|metric| metric.low, 1.0),
+        high: saved(|metric| metric.high, faster),
+        evidence: Some(Evidence::Estimated),
+        ..waits.clone()
+    }
+}
+
+fn draft(figures: &Figures, function: &HotFunction, faster: f64) -> Option<Draft> {
+    let rate = low(&function.of_reach);
+    let waiting = low(&function.waits) >= WAITS || rate >= SATURATED;
+    let busy = (BUSY..=IMPOSSIBLE).contains(&rate) && waiting;
     let store = function
         .sites
         .iter()
@@ -55,7 +83,7 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
                  `#pragma omp simd nontemporal(...)` where the compiler knows it, or memcpy and memset for plain copies. \
                  Only where the data are not read again soon."
             .to_owned(),
-        gain: saved(figures, &function.time, &[&function.waits, &function.overwritten]),
+        gain: saved(figures, &function.time, &[&fetching(function, faster)]),
         next: view("bandwidth", &store.place)
             .into_iter()
             .chain(["-g".to_owned(), "function,source-line".to_owned()])

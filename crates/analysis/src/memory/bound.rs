@@ -10,6 +10,7 @@
 //! core. If all data were in the first level the program would take elapsed × (core time / native time), had it the
 //! same threads and no kernel time.
 
+use facts::host::BandwidthPoint;
 use facts::{Evidence, Metric};
 
 use super::Memory;
@@ -38,6 +39,11 @@ pub(crate) const WHY_IMPOSSIBLE: &str = "it moves more than this many threads re
      does not know, or the machine was busy when `fathom machine` measured it";
 /// Page walks per second of one thread, at most: one in 10 ns.
 const MOST_WALKS: f64 = 1e8;
+
+/// Whether a kernel stores without fetching.
+fn past_caches(point: &BandwidthPoint) -> bool {
+    point.kernel.ends_with("-nt")
+}
 
 /// What limits the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -323,7 +329,18 @@ impl Memory<'_> {
         let points =
             calibration.bandwidth.iter().filter(|point| point.threads <= threads.max(fewest));
         // Reads and ordinary stores; non-temporal stores reach what no other code does.
-        let ordinary = points.filter(|point| !point.kernel.ends_with("-nt"));
+        let ordinary = points.filter(|point| !past_caches(point));
         ordinary.filter_map(|point| point.bus.value).reduce(f64::max)
+    }
+
+    /// How many times as much the program's threads can move with non-temporal stores; `None` where that was not measured,
+    /// or is no more.
+    pub(crate) fn past_caches(&self) -> Option<f64> {
+        let running = self.running();
+        let threads = running.ceil().max(1.0) as u32;
+        let points = self.profile.recording.run.calibration.as_ref()?.bandwidth.iter();
+        let points = points.filter(|point| point.threads <= threads && past_caches(point));
+        let most = points.filter_map(|point| point.bus.value).reduce(f64::max)?;
+        Some(most / self.reachable(running)?).filter(|ratio| *ratio > 1.0)
     }
 }

@@ -66,6 +66,7 @@ pub(super) fn traced(
         class,
         memory_bound: bound.ok().map(|bound| bound.memory),
         ceiling: ceiling(profile, memory),
+        past_caches: memory.past_caches(),
     })
 }
 
