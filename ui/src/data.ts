@@ -2,6 +2,7 @@
 // a view is drawn once and not twice.
 
 import { useEffect, useRef, useState } from "preact/hooks";
+import type { Glance } from "./types";
 
 export interface Data {
   mode: "file" | "server";
@@ -9,6 +10,7 @@ export interface Data {
   problems: string[];
   compares: boolean;
   scales: boolean;
+  run?: Glance;
 }
 
 let current: Data = { mode: "file", result: "", problems: [], compares: false, scales: false };
@@ -52,6 +54,16 @@ const KEPT = 40;
 
 export function mode(): Data["mode"] {
   return current.mode;
+}
+
+/** What the page is of. */
+export function glance(): Glance | undefined {
+  return current.run;
+}
+
+/** When every question that was asked until then has its answer: a server computes what is waited for first. */
+export async function answered(): Promise<void> {
+  while (asked.size > 0) await Promise.allSettled(asked.values());
 }
 
 /** What a page on its own says of a question that it has no answer to. */

@@ -39,6 +39,13 @@ export function seconds(value: number): string {
   return `${digits(value / factor)} ${unit}`;
 }
 
+/** A date and a time of this machine's clock, from seconds since 1970. */
+export function dateOf(since: number): string {
+  const date = new Date(since * 1000);
+  const two = (number: number) => String(number).padStart(2, "0");
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}`;
+}
+
 export function percent(value: number): string {
   return Math.abs(value) < 0.05 && value !== 0 ? "<0.1 %" : `${value.toFixed(1)} %`;
 }

@@ -2,7 +2,7 @@
 
 import { Component, render, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { ask, cutOff, load, whole, type Data } from "./data";
+import { answered, ask, cutOff, load, whole, type Data } from "./data";
 import { seconds } from "./format";
 import { firstPart } from "./long";
 import { Failed } from "./parts";
@@ -87,10 +87,10 @@ function Filters() {
 /** Documents that several views begin with, the largest first. */
 const AHEAD = ["stacks", "timeline?group=thread&limit=60", "timeline?limit=400", "bandwidth"];
 
-/** Reads them while nobody waits, one in each pause; then makes the trees that are looked at first. */
+/** Reads them while nobody waits for an answer, one in each pause; then makes the trees that are looked at first. */
 function readAhead(rest: string[]): void {
   const next = rest.shift();
-  if (next !== undefined) requestIdleCallback(() => void ask(next).then(() => readAhead(rest)));
+  if (next !== undefined) requestIdleCallback(() => void answered().then(() => ask(next)).then(() => readAhead(rest)));
   else requestIdleCallback(() => void ask("stacks").then(({ value }) => value !== undefined && stacksOf(value as StacksDocument).makeAhead(USUAL.figure, USUAL.group)));
 }
 

@@ -37,9 +37,9 @@ export function Waiting() {
   return <p class="waiting" role="status">Computing ...</p>;
 }
 
-export function Card({ title, children, id, wide }: { title: string; children: ComponentChildren; id?: string; wide?: boolean }) {
+export function Card({ title, children }: { title: string; children: ComponentChildren }) {
   return (
-    <section class={wide ? "card wide" : "card"} id={id} aria-label={title}>
+    <section class="card" aria-label={title}>
       <h2>{title}</h2>
       {children}
     </section>

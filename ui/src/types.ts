@@ -23,6 +23,24 @@ export interface Column {
 export type Cell = string | number | string[] | Metric | null;
 export type Row = Record<string, Cell>;
 
+/** What is known of a run before anything is computed (crates/web/src/glance.rs). */
+export interface Glance {
+  command: string[];
+  target: "launched" | "attached" | "machine";
+  analysis: string;
+  /** Seconds since 1970. */
+  started: number | null;
+  /** Seconds. */
+  elapsed: number;
+  cpu: string;
+  cpus: number;
+  memory_bytes: number;
+  os: string;
+  kernel: string;
+  /** How many facts of which kind. */
+  sizes: [what: string, count: number][];
+}
+
 /** Any view but the summary. */
 export interface Table {
   view: ViewName | "diff" | "scale";

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::WebError;
 use crate::compact::{compact, compact_value, packed};
+use crate::glance::glance;
 use crate::query::Query;
 use crate::texts;
 use crate::window::{LongTables, Window};
@@ -182,13 +183,11 @@ impl<'a> Site<'a> {
         Ok(build_prepared(&self.prepared, &options, &self.sources)?)
     }
 
-    /// Everything that the page carries. `everything`: for a page on its own; else only what a served page shows first.
+    /// Everything that the page carries. `everything`: for a page on its own; else only what is here without computing.
     pub(crate) fn data(&self, everything: bool) -> Carried {
-        let mut questions: Vec<String> = if everything {
-            EMBEDDED.iter().map(|question| (*question).to_owned()).collect()
-        } else {
-            vec!["summary".to_owned()]
-        };
+        let embedded: &[&str] = if everything { &EMBEDDED } else { &[] };
+        let mut questions: Vec<String> =
+            embedded.iter().map(|question| (*question).to_owned()).collect();
         if self.compared.is_some() {
             questions.push("diff".to_owned());
         }
@@ -214,6 +213,7 @@ impl<'a> Site<'a> {
             "problems": self.problems,
             "compares": self.compared.is_some(),
             "scales": self.sweep.is_some(),
+            "run": glance(self.prepared.recording()),
         });
         Carried { head: head.to_string(), documents: questions.into_iter().map(answer).collect() }
     }

@@ -13,6 +13,7 @@ mod bundle;
 mod compact;
 mod content;
 mod error;
+mod glance;
 mod http;
 mod page;
 mod query;

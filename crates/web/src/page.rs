@@ -1,7 +1,8 @@
 //! The page as one text.
 //!
 //! Order: what the page is of, the summary, our program, then the other documents. So the summary is on the screen while
-//! the rest, which may be megabytes, is still being read; and a page that was cut off has all that was whole.
+//! the rest, which may be megabytes, is still being read; and a page that was cut off has all that was whole. A served
+//! page carries no summary, which takes seconds for a very large recording, but what is known without it.
 
 use crate::bundle::{SCRIPT, STYLE, policy};
 use crate::content::{Carried, Site};
@@ -12,7 +13,7 @@ pub fn page(site: &Site<'_>) -> String {
     html(site, &site.data(true), &policy("'none'"))
 }
 
-/// The page that a server gives: it carries the summary and asks for the rest.
+/// The page that a server gives: it says what ran, and asks for all figures.
 pub(crate) fn served(site: &Site<'_>) -> String {
     html(site, &site.data(false), &policy("'self'"))
 }

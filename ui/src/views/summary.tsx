@@ -1,8 +1,8 @@
 // 1 Summary: the verdict, findings, metrics, histograms, what is hot, the machine, what collecting cost.
 
 import { useState } from "preact/hooks";
-import { useDoc } from "../data";
-import { amount, bytes, digits } from "../format";
+import { glance, useDoc } from "../data";
+import { amount, bytes, count, dateOf, digits, seconds } from "../format";
 import type { Finding, Summary } from "../generated";
 import { Badge, Card, Failed, FunctionLink, Notes, Value, Waiting } from "../parts";
 import { update } from "../state";
@@ -14,20 +14,43 @@ import { Bands } from "./bands";
 export function SummaryView() {
   const { value: summary, error } = useDoc<Summary>("summary");
   if (error) return <Failed error={error} />;
-  if (!summary) return <Waiting />;
+  if (!summary) return <AtOnce />;
   return (
-    <div class="cards">
+    <>
       <Verdict summary={summary} />
       <Findings findings={summary.findings} />
-      <Metrics summary={summary} />
-      <Functions summary={summary} />
-      <Objects summary={summary} />
-      <Bands summary={summary} />
-      <Latency />
-      <Machine summary={summary} />
-      <Overhead summary={summary} />
-      {summary.notes.length > 0 && <Card title="Notes" wide><Notes notes={summary.notes} /></Card>}
-    </div>
+      <div class="cards">
+        <div class="column">
+          <Functions summary={summary} />
+          <Objects summary={summary} />
+          <Bands summary={summary} />
+          <Latency />
+        </div>
+        <div class="column">
+          <Metrics summary={summary} />
+          <Machine summary={summary} />
+          <Overhead summary={summary} />
+        </div>
+      </div>
+      {summary.notes.length > 0 && <Card title="Notes"><Notes notes={summary.notes} /></Card>}
+    </>
+  );
+}
+
+/** What is known before the summary is computed, which takes seconds for a very large result. */
+function AtOnce() {
+  const run = glance();
+  if (!run) return <Waiting />;
+  return (
+    <Card title="This result">
+      <p class="waiting" role="status">The figures are being computed ...</p>
+      <dl class="list">
+        <dt>Program</dt><dd class="code">{run.command.join(" ") || run.target}</dd>
+        <dt>Recorded</dt><dd>{run.started === null ? "" : `${dateOf(run.started)}, `}for {seconds(run.elapsed)}, {run.analysis}</dd>
+        <dt>Machine</dt><dd>{[run.cpu, counted(run.cpus, "logical CPU"), bytes(run.memory_bytes), run.os, run.kernel].filter((word) => word !== "").join(", ")}</dd>
+        <dt>Observed</dt><dd>{run.sizes.map(([what, size]) => `${count(size)} ${what}`).join(", ") || "nothing"}</dd>
+      </dl>
+    </Card>
   );
 }
 
@@ -40,8 +63,9 @@ const WORDS: Record<string, string> = {
 
 function Verdict({ summary }: { summary: Summary }) {
   const sentence = summary.classification ? WORDS[summary.classification] ?? summary.classification : "What limits this program is not decided by this recording.";
+  const started = glance()?.started;
   return (
-    <section class="card wide verdict" aria-label="Verdict">
+    <section class="card verdict" aria-label="Verdict">
       <p class="sentence">{sentence}</p>
       <p>{summary.classification_reason}</p>
       <dl class="figures">
@@ -52,7 +76,7 @@ function Verdict({ summary }: { summary: Summary }) {
         <Big label="Load latency" metric={summary.average_load_latency} />
         <Big label="Threads" metric={summary.threads} />
       </dl>
-      <p class="quiet code">{summary.command.join(" ") || summary.target}: {summary.exit}</p>
+      <p class="quiet"><span class="code">{summary.command.join(" ") || summary.target}</span>: {summary.exit}{started ? `; recorded ${dateOf(started)}` : ""}</p>
     </section>
   );
 }
@@ -63,7 +87,7 @@ function Big({ label, metric }: { label: string; metric: Metric }) {
 
 function Findings({ findings }: { findings: Finding[] }) {
   return (
-    <Card title="Findings" wide>
+    <Card title="Findings">
       {findings.length === 0 && (
         <p class="empty">No rule fired. Rules that could not be judged are in{" "}
           <button class="link" onClick={() => update({ view: "tables", table: "findings" })}>the table of findings</button>, with the reason.</p>
@@ -260,7 +284,6 @@ function Overhead({ summary }: { summary: Summary }) {
         <dt>Time traced</dt><dd><Value metric={coverage.traced} /></dd>
       </dl>
       <p class="legend">{["counted", "sampled", "timed", "traced", "simulated", "estimated", "calibrated"].map((one) => <span key={one}><Badge evidence={one} /> {one} </span>)}</p>
-
     </Card>
   );
 }

@@ -1,0 +1,41 @@
+//! What is known of a recording at once: what ran, when, on which machine, and how much was recorded.
+//!
+//! What for: a page whose figures are still being computed, which takes seconds for a very large recording, says this
+//! much already. What not: figures; this reads the manifest and counts facts.
+
+use facts::{Recording, Target};
+use serde_json::{Value, json};
+
+/// As JSON: `command`, `target`, `started` (seconds since 1970, null when not known), `elapsed` (seconds), `cpu`,
+/// `cpus`, `memory_bytes`, `os`, `kernel`, and `sizes`: how many facts of which kind, none of them 0.
+pub(crate) fn glance(recording: &Recording) -> Value {
+    let run = &recording.run;
+    let target = match run.target {
+        Some(Target::Attached { .. }) => "attached",
+        Some(Target::Machine) => "machine",
+        _ => "launched",
+    };
+    let sizes = [
+        ("samples", recording.samples.len()),
+        ("call stack nodes", recording.stack_nodes.len()),
+        ("page faults", recording.faults.len()),
+        ("heap blocks", recording.allocations.len()),
+        ("bursts", recording.bursts.len()),
+        ("waits", recording.waits.len()),
+    ];
+    let sizes: Vec<Value> =
+        sizes.iter().filter(|(_, count)| *count > 0).map(|size| json!(size)).collect();
+    json!({
+        "command": run.command,
+        "target": target,
+        "analysis": run.analysis.name(),
+        "started": (run.started_unix > 0).then_some(run.started_unix),
+        "elapsed": run.elapsed_ns as f64 * 1e-9,
+        "cpu": run.host.cpu,
+        "cpus": run.host.logical_cpus,
+        "memory_bytes": run.host.memory_bytes,
+        "os": run.host.os,
+        "kernel": run.host.kernel,
+        "sizes": sizes,
+    })
+}
