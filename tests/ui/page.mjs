@@ -20,6 +20,20 @@ step("summary", async () => {
   // Every figure says where it comes from.
   assert.match(await view.locator(".value").first().getAttribute("title"), /counted|sampled/);
 });
+if (served) {
+  step("what is known at once is shown before the summary is computed", async () => {
+    let answer;
+    const asked = new Promise((resolve) => { answer = resolve; });
+    await page.route("**/api/summary", async (route) => { await asked; await route.continue(); });
+    await page.goto(address);
+    await page.reload();
+    await shows("The figures are being computed");
+    await shows("1.40 k samples, 6 call stack nodes");
+    answer();
+    await shows("Top functions");
+    await page.unroute("**/api/summary");
+  });
+}
 step("hostile names are text", async () => {
   await tab("Bottom-up");
   await view.getByText(HOSTILE).first().waitFor();

@@ -60,6 +60,14 @@ step("an object is chosen and becomes a filter", async () => {
   await page.getByRole("group", { name: "Filters" }).getByText(`object: ${name}`).waitFor();
   assert.equal(new URLSearchParams(new URL(page.url()).hash.slice(1)).get("object"), name);
 });
+step("all objects are saved, also those that were not seen", async () => {
+  const rows = table("Memory objects");
+  const count = Number(await rows.getAttribute("aria-rowcount")) - 1;
+  const [download] = await Promise.all([page.waitForEvent("download"), view.getByRole("button", { name: "JSON" }).click()]);
+  const chunks = [];
+  for await (const chunk of await download.createReadStream()) chunks.push(chunk);
+  assert.equal(JSON.parse(Buffer.concat(chunks).toString()).rows.length, count);
+});
 step("objects are sorted and searched", async () => {
   await table("Memory objects").getByRole("button", { name: "Loads" }).click();
   await view.locator("[role=columnheader][aria-sort=descending]").filter({ hasText: "Loads" }).waitFor();

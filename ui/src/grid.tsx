@@ -15,7 +15,7 @@ export interface GridColumn<R> {
   /** A share of the room, as CSS takes it. */
   width: string;
   sort?: () => void;
-  sorted?: boolean;
+  sorted?: "ascending" | "descending";
   cell: (row: R, index: number) => ComponentChildren;
 }
 
@@ -87,8 +87,8 @@ export function Grid<R>(props: Props<R>) {
       <div class="head row" role="row" style={{ gridTemplateColumns: template, minWidth: least }}>
         {columns.map((column) => (
           <div role="columnheader" key={column.key} class={column.number ? "number" : ""} title={column.title ?? column.label}
-            aria-sort={column.sorted ? "descending" : undefined}>
-            {column.sort ? <button onClick={column.sort}>{column.label}{column.sorted ? " ▾" : ""}</button> : column.label}
+            aria-sort={column.sorted}>
+            {column.sort ? <button onClick={column.sort}>{column.label}{column.sorted && (column.sorted === "ascending" ? " ▴" : " ▾")}</button> : column.label}
           </div>
         ))}
       </div>

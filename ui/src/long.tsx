@@ -5,14 +5,16 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ask } from "./data";
 import { Grid, type Rows } from "./grid";
 import { Failed, Notes, Waiting } from "./parts";
+import { csv, save } from "./save";
 import { columnsOf, gridColumns } from "./table";
 import type { Row, Table } from "./types";
 
-/** Rows asked for at once. */
+/** Rows asked for at once, and to be saved: the most that a server gives. */
 const PART = 100;
+const MOST = 500;
 
-function inParts(question: string, more: string): string {
-  return `${question}${question.includes("?") ? "&" : "?"}${more}count=${PART}&from=`;
+function inParts(question: string, more: string, rows = PART): string {
+  return `${question}${question.includes("?") ? "&" : "?"}${more}count=${rows}&from=`;
 }
 
 /** What a table asks first. */
@@ -57,7 +59,8 @@ export function LongTable({ question, keys, height, label, selected, onSelect, o
   const [head, setHead] = useState<Part>();
   const [error, setError] = useState<string>();
   const [rows, setRows] = useState(new PartRows(0, new Map()));
-  const of = inParts(question, `${sort ? `sort=${sort}&` : ""}${search ? `search=${encodeURIComponent(search)}&` : ""}`);
+  const more = `${sort ? `sort=${sort}&` : ""}${search ? `search=${encodeURIComponent(search)}&` : ""}`;
+  const of = inParts(question, more);
   // What was asked for another order or search must not come between these rows.
   const current = useRef(of);
   current.current = of;
@@ -84,11 +87,27 @@ export function LongTable({ question, keys, height, label, selected, onSelect, o
   const onRange = (first: number, last: number) => {
     for (let part = Math.floor(first / PART); part * PART < last; part++) load(part);
   };
+  /** Calls `write` with all rows that were found, not only those that were seen. */
+  const withAll = async (write: (all: Row[]) => void) => {
+    const all: Row[] = [];
+    while (all.length < rows.length) {
+      const answer = await ask(inParts(question, more, MOST) + all.length);
+      const part = (answer.value as Part | undefined)?.rows ?? [];
+      if (part.length === 0) return setError(answer.error ?? "the table ended too early: nothing was saved");
+      all.push(...part);
+    }
+    write(all);
+  };
+  const name = `${head.result}-${head.view}`.replaceAll(/[^\w.-]+/g, "_");
   return (
     <div class="table">
       <div class="bar">
         <input type="search" placeholder="Search" aria-label="Search in this table" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
         <span class="quiet" role="status">{rows.length} rows{search ? " found" : ""}</span>
+        <span class="save">
+          <button onClick={() => void withAll((all) => save(`${name}.csv`, csv(head.columns, all), "text/csv"))}>CSV</button>
+          <button onClick={() => void withAll((all) => save(`${name}.json`, JSON.stringify({ ...head, rows: all }, null, 2), "application/json"))}>JSON</button>
+        </span>
       </div>
       {rows.length === 0 ? <p class="empty">There is nothing of this in the result{head.notes.length > 0 && !search ? ":" : "."}</p>
         : <Grid label={label} columns={columns} rows={rows} height={height} selected={rows.findIndex(selected)} onSelect={onSelect} onRange={onRange} />}

@@ -48,9 +48,9 @@ export function Card({ title, children }: { title: string; children: ComponentCh
 
 /** A name that leads to its source. */
 export function FunctionLink({ name, file, line }: { name: string; file?: string | null; line?: number | null }) {
-  if (!file) return <span class="code">{name}</span>;
+  if (!file) return <span class="code" title={name}>{name}</span>;
   const open = () => update({ view: "source", file, line: line ?? undefined });
-  return <button class="link code" title={`${file}${line ? `:${line}` : ""}`} onClick={open}>{name}</button>;
+  return <button class="link code" title={`${name}, ${file}${line ? `:${line}` : ""}`} onClick={open}>{name}</button>;
 }
 
 /** The width of what fills the page, guessed: asking for it would lay the page out. Margins and borders are those of `main` and `.lanes` in the style sheet. */

@@ -18,7 +18,7 @@ export function Bars({ bars, label, unit, name, height = 150 }: { bars: Bar[]; l
   const [box, width] = useWidth<HTMLDivElement>();
   const most = Math.max(...bars.map((bar) => bar.value), 1e-30);
   const [left, bottom] = [8, 34];
-  const step = (width - left) / Math.max(1, bars.length);
+  const step = Math.min(90, (width - left) / Math.max(1, bars.length));
   const every = Math.ceil(62 / step);
   return (
     <div class="plot" ref={box}>

@@ -27,7 +27,7 @@ export function csv(columns: Column[], rows: Row[]): string {
   return line(heads) + body.join("");
 }
 
-const DRAWN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-family", "font-weight", "text-anchor"];
+const DRAWN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "fill-opacity", "font-size", "font-family", "font-weight", "text-anchor"];
 
 /** A copy of a drawing that looks the same without this page's style sheet. */
 export function svgText(svg: SVGSVGElement): string {

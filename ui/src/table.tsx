@@ -16,7 +16,7 @@ interface Props {
   label?: string;
 }
 
-const WIDTHS: Record<string, string> = { function: "minmax(160px,3fr)", object: "minmax(160px,3fr)", stack: "minmax(240px,5fr)", file: "minmax(90px,1fr)", line: "52px", code: "minmax(240px,4fr)", offset: "72px", dram_intensity: "minmax(112px,1fr)", kind: "56px", latency: "minmax(84px,1fr)", title: "minmax(240px,5fr)", advice: "minmax(240px,5fr)", states: "minmax(420px,9fr)" };
+const WIDTHS: Record<string, string> = { function: "minmax(160px,3fr)", object: "minmax(220px,4fr)", stack: "minmax(240px,5fr)", file: "minmax(90px,1fr)", line: "52px", code: "minmax(240px,4fr)", offset: "72px", dram_intensity: "minmax(112px,1fr)", kind: "56px", latency: "minmax(84px,1fr)", title: "minmax(240px,5fr)", advice: "minmax(240px,5fr)", states: "minmax(420px,9fr)" };
 
 /** Headings for narrow columns; hovering tells the whole one. */
 const SHORT: Record<string, string> = {
@@ -46,7 +46,7 @@ export function gridColumns(columns: Column[], sort: string | undefined, setSort
     title: column.unit ? `${column.label}, ${column.unit}` : column.label,
     number: column.unit !== null || column.key === "line",
     width: WIDTHS[column.key] ?? (column.unit === null ? "minmax(90px,1.2fr)" : "minmax(66px,1fr)"),
-    sorted: sort === column.key,
+    sorted: sort !== column.key ? undefined : column.unit === null ? "ascending" : "descending",
     sort: () => setSort(column.key),
     cell: (row) => <TableCell column={column} row={row} />,
   }));

@@ -83,6 +83,12 @@ export interface PointsDocument {
   notes: string[];
 }
 
+/** Where members lie in values of their type (crates/web/src/layout.rs). */
+export interface LayoutDocument {
+  view: "layout";
+  fields: Record<string, [type: string, typeBytes: number, offset: number, bytes: number]>;
+}
+
 export interface AssemblyRow {
   offset: string;
   text: string;

@@ -8,13 +8,14 @@ use serde_json::json;
 use crate::WebError;
 use crate::compact::{compact, compact_value, packed};
 use crate::glance::glance;
+use crate::layout::layout;
 use crate::query::Query;
 use crate::texts;
 use crate::window::{LongTables, Window};
 
 /// Questions whose answers a self-contained page carries; the page asks these words. Limits keep the file small:
 /// tables are sorted by weight, and say how much was cut.
-pub const EMBEDDED: [&str; 32] = [
+pub const EMBEDDED: [&str; 33] = [
     "summary",
     "stacks",
     "points",
@@ -47,6 +48,7 @@ pub const EMBEDDED: [&str; 32] = [
     "callees?limit=400",
     "hotspots?group=source-line&limit=400",
     "hotspots?group=module&limit=200",
+    "layout",
 ];
 
 /// Source files that a self-contained page carries.
@@ -135,6 +137,7 @@ impl<'a> Site<'a> {
         let query = Query::parse(question).ok_or_else(|| WebError::Query(question.to_owned()))?;
         match query.name.as_str() {
             "stacks" => Ok(report::stacks(&self.prepared, &query.filters()?, &self.name)?),
+            "layout" => Ok(layout(self.prepared.recording()).to_string()),
             "points" => Ok(report::points(&self.prepared, &self.name)),
             "text" => {
                 let file = query.value("file").unwrap_or_default();

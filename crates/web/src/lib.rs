@@ -15,6 +15,7 @@ mod content;
 mod error;
 mod glance;
 mod http;
+mod layout;
 mod page;
 mod query;
 mod server;

@@ -1,5 +1,6 @@
 // 2 Bottom-up, top-down: trees of the call stacks for any figure, with the stack of the chosen row beside them.
 
+import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { mode, useDoc, withFilters } from "../data";
 import { amount, count, percent, seconds } from "../format";
@@ -168,9 +169,7 @@ function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; c
   };
   const columns: GridColumn<TreeRow>[] = [
     { key: "name", label: direction === "bottom-up" ? GROUPINGS.find(([key]) => key === shown.group)?.[1] ?? "Function" : "Call tree", width: "minmax(240px,5fr)", cell: (one) => <Name row={one} open={opened.has(one.id)} toggle={() => toggle(one)} stacks={stacks} /> },
-    { key: "total", label: `Total, ${figure.label}`, number: true, width: "120px", cell: (one) => <Amount figure={figure} value={one.total} /> },
-    { key: "share", label: "Total", number: true, width: "120px", cell: (one) => <ShareOf value={one.total / whole} /> },
-    { key: "self", label: "Self", number: true, width: "110px", cell: (one) => (one.self > 0 ? <Amount figure={figure} value={one.self} /> : "") },
+    ...amounts(figure, direction, whole),
     { key: "module", label: "Module", width: "minmax(80px,1fr)", cell: (one) => <span title={one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}>{one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}</span> },
     { key: "place", label: "Source", width: "minmax(90px,1fr)", cell: (one) => <Place row={one} stacks={stacks} /> },
   ];
@@ -192,6 +191,18 @@ function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; c
   );
 }
 
+/** Top-down a row has what is in it and below, and its own; bottom-up a function has its own, and callers their part of it. */
+function amounts(figure: Figure, direction: string, whole: number): GridColumn<TreeRow>[] {
+  const down = direction === "top-down";
+  const column = (key: string, label: string, width: string, cell: (row: TreeRow) => ComponentChildren): GridColumn<TreeRow> => ({ key, label, number: true, width, cell });
+  const found = [
+    column("total", down ? `Total, ${inSentence(figure.label)}` : figure.label, "130px", (one) => <Amount figure={figure} value={one.total} />),
+    column("share", down ? "Total" : "Share", "120px", (one) => <ShareOf value={one.total / whole} />),
+  ];
+  if (down) found.push(column("self", "Self", "110px", (one) => (one.self > 0 ? <Amount figure={figure} value={one.self} /> : "")));
+  return found;
+}
+
 /** `Page faults` as `page faults`, `CPU time` as it is. */
 function inSentence(label: string): string {
   return /^[A-Z][a-z]/.test(label) ? label[0]!.toLowerCase() + label.slice(1) : label;
@@ -208,7 +219,7 @@ function Name({ row, open, toggle, stacks }: { row: TreeRow; open: boolean; togg
     <span class="name" style={{ paddingLeft: `${Math.min(row.depth, 40) * 14}px` }}>
       {more ? <button class="twist" tabIndex={-1} aria-label={open ? "close" : "open"} onClick={(event) => { event.stopPropagation(); toggle(); }}>{open ? "▾" : "▸"}</button> : <span class="twist" />}
       {row.kind === "function" ? <FunctionLink name={row.label} file={stacks.fileOf(row.fn)} line={row.line} /> : <b title={row.label}>{row.label}</b>}
-      {row.inlined && <span class="quiet"> inlined</span>}
+      {row.inlined && <span class="quiet">inlined</span>}
     </span>
   );
 }

@@ -9,6 +9,7 @@ import { Failed, FunctionLink, Notes, SaveDrawing, Value, Waiting, useWidth } fr
 import { Axes, Bars, linear, logarithmic } from "../plot";
 import { filters, update, useShown } from "../state";
 import { DocTable } from "../table";
+import { Fields } from "./layout";
 import { AccessPattern } from "./scatter";
 import { isMetric, textOf, valueOf, type Metric, type Row, type Table } from "../types";
 
@@ -90,35 +91,6 @@ function Histogram({ text }: { text: string }) {
     .map((found) => ({ label: `${found[1]!.replace(" and more", "+")} ns`, value: Number(found[2]) }));
   if (bars.length === 0) return <p class="empty">No load of it was timed.</p>;
   return <Bars name="object-latency" bars={bars} label="Share of loads" unit="percent" height={120} />;
-}
-
-/** The layout of a value with the share of accesses of each field. */
-function Fields({ name }: { name: string }) {
-  const { value: table } = useDoc<Table>("objects?group=object,field&limit=400");
-  const rows = (table?.rows ?? []).filter((row) => row.object === name && row.field)
-    .sort((a, b) => (valueOf(a.field_offset) ?? 0) - (valueOf(b.field_offset) ?? 0));
-  if (rows.length === 0) return null;
-  const most = Math.max(...rows.map((row) => valueOf(row.access_percent) ?? 0), 1e-30);
-  return (
-    <>
-      <h3>Fields</h3>
-      <table class="fields">
-        <thead><tr><th>Offset</th><th>Field</th><th class="number">Accesses</th><th class="number">Latency</th></tr></thead>
-        <tbody>
-          {rows.map((row) => {
-            const part = (valueOf(row.access_percent) ?? 0) / most;
-            return (
-              <tr key={textOf(row.field)} class={`heat${part > 0.6 ? 4 : part > 0.3 ? 3 : part > 0.1 ? 2 : part > 0 ? 1 : 0}`}>
-                <td class="number">{textOf(row.field_offset)}</td><td class="code">{textOf(row.field)}</td>
-                <td class="number"><Value metric={metric(row, "access_percent")} badge={false} /></td>
-                <td class="number"><Value metric={metric(row, "latency")} badge={false} /></td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </>
-  );
 }
 
 /** Functions that access it, and their miss ratio by cache size. */

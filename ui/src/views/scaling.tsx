@@ -18,7 +18,9 @@ export function ScalingView({ height }: { height: number }) {
     <>
       <h2 class="code">{sweep.command.join(" ")}</h2>
       <p>
-        More threads stop helping at <Value metric={sweep.saturation} />; bandwidth is nearly all used from <Value metric={sweep.bandwidth_saturation} />.
+        More threads stop helping at <Value metric={sweep.saturation} />;{" "}
+        {sweep.bandwidth_saturation.value === undefined ? `where bandwidth is nearly all used is not known (${sweep.bandwidth_saturation.note ?? "no reason is known"}).`
+          : <>bandwidth is nearly all used from <Value metric={sweep.bandwidth_saturation} />.</>}
         {sweep.next && <> One more, {sweep.next.threads}, would take <Value metric={sweep.next.elapsed} />.</>}
       </p>
       <div class="cards">
@@ -51,8 +53,9 @@ function Curve({ table, figure, label, ideal }: { table: Table; figure: string; 
       <h2>{label}</h2>
       <div ref={box}>
         <svg ref={svg} width={width} height={HEIGHT} role="img" aria-label={points.map((point) => `${point.threads} threads: ${digits(point.value)}`).join(", ")}>
-          <Axes width={width} height={HEIGHT} x={x} y={y} left={48} bottom={36} xLabel="threads" yLabel={label}>
+          <Axes width={width} height={HEIGHT} x={x} y={y} left={48} bottom={36} xLabel="threads" yLabel="">
             {ideal && <line class="peak" x1={x.at(0)} y1={y.at(0)} x2={x.at(most)} y2={y.at(most)}><title>as many times as threads</title></line>}
+            {ideal && <text class="tick" x={x.at(most) - 8} y={y.at(most) + 4} text-anchor="end">as many times as threads</text>}
             <polyline class="curve" points={points.map((point) => `${x.at(point.threads)},${y.at(point.value)}`).join(" ")} />
             {points.map((point) => (
               <g key={point.threads}>

@@ -94,7 +94,7 @@ export function SourceView({ height }: { height: number }) {
         <button onClick={() => update({ line: lines[hottest]?.number })}>Hottest line</button>
       </div>
       <Notes notes={notes} />
-      {missing && <p class="quiet" role="status">{missing} Lines are shown by number.</p>}
+      {missing && <p class="quiet" role="status">{mode() === "file" ? "This page does not carry the text of this file: it was not found, or others have more of the time." : missing} Lines are shown by number.</p>}
       <div class="split">
         <div class="main source">
           <Grid label={`Source of ${file}`} columns={used} rows={lines} height={height - 130} selected={wanted} reveal={wanted}

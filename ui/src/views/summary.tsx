@@ -25,11 +25,11 @@ export function SummaryView() {
           <Objects summary={summary} />
           <Bands summary={summary} />
           <Latency />
+          <Overhead summary={summary} />
         </div>
         <div class="column">
           <Metrics summary={summary} />
           <Machine summary={summary} />
-          <Overhead summary={summary} />
         </div>
       </div>
       {summary.notes.length > 0 && <Card title="Notes"><Notes notes={summary.notes} /></Card>}
@@ -135,8 +135,8 @@ function tree(summary: Summary): Branch[] {
     ]],
     ["CPU time", summary.cpu_time, [
       ["in the program", split.user],
-      ["in the kernel", split.kernel],
-      ["of it page faults", split.page_faults],
+      ["in the kernel, without page faults", split.kernel],
+      ["in page faults", split.page_faults],
       ["CPU utilisation", summary.cpu_utilisation],
     ]],
     ["Waiting", split.waiting],

@@ -90,6 +90,13 @@ export function threadLanes(stacks: Stacks, choice: Choice): { width: number; la
   return { width, lanes: all.sort((a, b) => b.sum - a.sum).slice(0, THREADS) };
 }
 
+/** Threads of one program differ in what stands at the end: their ids. */
+function shortened(label: string): string {
+  const id = /\s\(\d+\)$/.exec(label)?.[0] ?? "";
+  const most = 20 - id.length;
+  return label.length > 20 ? `${label.slice(0, most - 1)}…${id}` : label;
+}
+
 export function ThreadDrawing({ lane, bin, top, x, range: [start, end], chosen, states }: { lane: ThreadLane; bin: number; top: number; x: Scale; range: [number, number]; chosen: boolean; states?: StateSpan[] }) {
   const clamp = (time: number) => x.at(Math.min(end, Math.max(start, time)));
   const high = THREAD - 5;
@@ -97,7 +104,7 @@ export function ThreadDrawing({ lane, bin, top, x, range: [start, end], chosen, 
     <g>
       <text class={chosen ? "lane link chosen" : "lane link"} x={8} y={top + 13} role="button" tabIndex={-1} onClick={() => update({ thread: chosen ? undefined : lane.label })}>
         <title>{`${lane.label}: ${seconds(lane.sum)} of CPU time; click to filter`}</title>
-        {lane.label.length > 20 ? lane.label.slice(0, 19) + "…" : lane.label}
+        {shortened(lane.label)}
       </text>
       <rect class="life" x={clamp(lane.start)} y={top} width={Math.max(1, clamp(lane.end) - clamp(lane.start))} height={high} />
       {states && states.map((span) => <StateDrawing key={span.from} span={span} top={top} high={high} clamp={clamp} shown={span.to > start && span.from < end} />)}
