@@ -89,27 +89,29 @@ impl Instruction {
             return None;
         }
         let reads = |kind| matches!(kind, Kind::Read | Kind::ReadWrite | Kind::StreamingRead);
-        let mnemonic = self.mnemonic();
-        let general = GENERAL.iter().any(|(_, names)| names.contains(&mnemonic.as_str()));
-        let load = match self.accesses().iter().any(|access| reads(access.kind)) {
-            true if general => LOAD,
-            true => LOAD_VECTOR,
-            false => 0,
-        };
+        let (own, load) = self.own_and_load();
+        let loads = self.accesses().iter().any(|access| reads(access.kind));
         let locked = self.accesses().iter().any(|access| access.locked);
-        Some(self.own_cycles(&mnemonic) + load + if locked { LOCKED } else { 0 })
+        Some(own + if loads { load } else { 0 } + if locked { LOCKED } else { 0 })
     }
 
-    /// Without its load.
-    fn own_cycles(&self, mnemonic: &str) -> u32 {
+    /// Without its load, and the load, should it have one.
+    fn own_and_load(&self) -> (u32, u32) {
+        let mnemonic = self.mnemonic();
+        let mnemonic = mnemonic.as_str();
         if self.is_wide_division() {
-            return WIDE_DIVISION;
+            return (WIDE_DIVISION, LOAD_VECTOR);
         }
-        // A shift by a register changes the flags or leaves them, which takes two further steps.
-        if SHIFTS.contains(&mnemonic) && self.raw.op1_register() == iced_x86::Register::None {
-            return 1;
+        match GENERAL.iter().find(|(_, names)| names.contains(&mnemonic)) {
+            // A shift by a register changes the flags or leaves them, which takes two further steps.
+            Some(_) if SHIFTS.contains(&mnemonic) && !self.shifts_by_register() => (1, LOAD),
+            Some((cycles, _)) => (*cycles, LOAD),
+            None => (by_beginning_or_end(mnemonic), LOAD_VECTOR),
         }
-        by_name(mnemonic)
+    }
+
+    fn shifts_by_register(&self) -> bool {
+        self.raw.op1_register() != iced_x86::Register::None
     }
 
     /// Division of 128 by 64 bits.
@@ -120,10 +122,8 @@ impl Instruction {
     }
 }
 
-fn by_name(mnemonic: &str) -> u32 {
-    if let Some((cycles, _)) = GENERAL.iter().find(|(_, names)| names.contains(&mnemonic)) {
-        return *cycles;
-    }
+/// Of a mnemonic that [`GENERAL`] does not have.
+fn by_beginning_or_end(mnemonic: &str) -> u32 {
     if mnemonic.starts_with('j') {
         return 2;
     }
