@@ -75,7 +75,8 @@ impl Reader {
     }
 }
 
-fn derived(raw: &iced_x86::Instruction, accesses: &[Access]) -> Vec<(Gpr, Derived)> {
+/// The registers whose new value is known, each once.
+pub(crate) fn derived(raw: &iced_x86::Instruction, accesses: &[Access]) -> Vec<(Gpr, Derived)> {
     let simple = effect::changes(raw);
     if !simple.is_empty() {
         let sum = |change| match change {
@@ -107,7 +108,8 @@ fn derived(raw: &iced_x86::Instruction, accesses: &[Access]) -> Vec<(Gpr, Derive
     found.map(|value| vec![(to, value)]).unwrap_or_default()
 }
 
-fn stored(raw: &iced_x86::Instruction) -> Option<Gpr> {
+/// The register that a plain `mov` stores whole.
+pub(crate) fn stored(raw: &iced_x86::Instruction) -> Option<Gpr> {
     let plain = raw.mnemonic() == Mnemonic::Mov && raw.op0_kind() == OpKind::Memory;
     if plain { whole_register(raw, 1) } else { None }
 }
@@ -126,7 +128,8 @@ fn popped(raw: &iced_x86::Instruction, accesses: &[Access]) -> Option<(Gpr, Deri
     (accesses.len() == 1 && accesses[0].bytes == 8).then_some((to, Derived::Loaded { access: 0 }))
 }
 
-fn whole_register(raw: &iced_x86::Instruction, operand: u32) -> Option<Gpr> {
+/// This operand, when it is a register of 64 bits.
+pub(crate) fn whole_register(raw: &iced_x86::Instruction, operand: u32) -> Option<Gpr> {
     let fits = raw.op_count() > operand && raw.op_kind(operand) == OpKind::Register;
     let register = if fits { raw.op_register(operand) } else { Register::None };
     if register.is_gpr64() { Gpr::from_iced(register) } else { None }

@@ -4,8 +4,8 @@
 
 use facts::Block;
 use sys::floor::{StartState, UNKNOWN_STACK};
-use x86::translate::RecordLayout;
-use x86::{CodeBytes, Part, Reader, Source, read_pieces};
+use x86::translate::{RecordLayout, RecordedValue};
+use x86::{CodeBytes, Part, Reader, Seen, Source, read_pieces};
 
 /// The number of rsp in machine code (SDM vol. 2, 2.2.1.2).
 const RSP: usize = 4;
@@ -33,6 +33,16 @@ impl<'a> Code<'a> {
     /// Its first instructions.
     pub(super) fn part(&self, executed: usize) -> Part<'_, [CodeBytes<'a>]> {
         Part { block: &self.block, code: &self.bytes, executed }
+    }
+
+    /// The registers that a record holds, wherever in the block.
+    pub(super) fn seen(&self, values: &[u64]) -> Vec<Seen> {
+        let one = |value: &RecordedValue| {
+            let Source::General(register) = value.root.source else { return None };
+            let value_of_word = *values.get(value.word.saturating_sub(1))?;
+            Some(Seen { register, at: value.root.at, value: value_of_word })
+        };
+        self.layout.values.iter().filter_map(one).collect()
     }
 
     /// The registers at its start by the values of a record: `unknown` where it holds none. What comes up later in the

@@ -8,7 +8,7 @@
 //! While the program runs, only a sample of the records is kept, without a look into them ([`HotCode`]). Afterwards they
 //! tell what runs most, and with which registers.
 //!
-//! Assumptions: what matters turns up in a sample of the records; one start of a loop stands for all, because where its
+//! Assumptions: what matters turns up in a sample of the records; one run of a loop stands for all, because how far its
 //! data lies is made not to matter.
 
 use std::collections::{HashMap, HashSet};
@@ -118,14 +118,17 @@ impl HotCode {
             loops.extend(Loop::read(block, &mut reader).map(|one| (block.id, one)));
         }
         for piece in &self.pieces {
+            let mut last = None;
             // The pieces are what the tracer encoded; what one of them holds in front of an error is used.
             let _ = decode_records(&piece.bytes, |record| {
+                let goes_on = last.replace((record.block, record.way)) == Some((record.block, 0));
                 if let Some(one) = loops.get_mut(&record.block) {
-                    one.add(record);
+                    one.add(record, goes_on);
                 }
             });
         }
         let mut loops: Vec<Loop<'a>> = loops.into_values().filter(|one| one.work > 0).collect();
+        loops.iter_mut().for_each(Loop::end_run);
         loops.sort_by_key(|one| (std::cmp::Reverse(one.work), one.id));
         loops.truncate(MOST_LOOPS);
         loops
@@ -138,37 +141,67 @@ struct Loop<'a> {
     code: Code<'a>,
     /// Instructions executed in the sample.
     work: u64,
-    /// Values of the record with the most iterations, and their number.
-    values: Vec<u64>,
+    longest: Run,
+    current: Run,
+}
+
+/// Iterations in a row.
+#[derive(Clone, Default)]
+struct Run {
     iterations: u64,
+    /// For each, as far as they are needed: the values of its record, or none behind the first of a record.
+    values: Vec<Vec<u64>>,
 }
 
 impl<'a> Loop<'a> {
     fn read(block: &'a Block, reader: &mut Reader) -> Option<Loop<'a>> {
         let code = Code::read(block, reader)?;
         x86::self_loop(&code.block, &x86::find_roots(&code.block))?;
-        let (values, iterations) = (Vec::new(), 0);
-        Some(Loop { id: block.id, code, work: 0, values, iterations })
+        let (longest, current) = (Run::default(), Run::default());
+        Some(Loop { id: block.id, code, work: 0, longest, current })
     }
 
-    fn add(&mut self, record: &Record<'_>) {
+    /// `goes_on`: directly behind the record before.
+    fn add(&mut self, record: &Record<'_>, goes_on: bool) {
         let instructions = self.code.block.instructions.len() as u64;
         self.work = self.work.saturating_add(record.iterations.saturating_mul(instructions));
-        if record.iterations > self.iterations {
-            self.iterations = record.iterations;
-            self.values.clear();
-            self.values.extend_from_slice(record.values);
+        if !goes_on {
+            self.end_run();
+        }
+        self.current.add(record);
+    }
+
+    fn end_run(&mut self) {
+        let ended = std::mem::take(&mut self.current);
+        if ended.iterations > self.longest.iterations {
+            self.longest = ended;
         }
     }
 
     fn floor(&self, tick: f64) -> Result<CoreFloor, FloorError> {
         let length = self.code.block.instructions.len();
-        let stretch = Stretch { path: vec![self.code.part(length)], tick };
+        let path = vec![self.code.part(length)];
+        let seen = self.longest.values.iter().map(|values| self.code.seen(values)).collect();
+        let stretch = Stretch { path, seen, tick };
         let most = (INSTRUCTIONS / length.max(1)).clamp(FEWEST_ITERATIONS, MOST_ITERATIONS);
-        let start = |unknown| self.code.start(&self.values, unknown);
+        let values = self.longest.values.first().map_or(&[][..], Vec::as_slice);
+        let start = |unknown| self.code.start(values, unknown);
         let timed = stretch.time(start, &(FEWEST_ITERATIONS..=most))?;
         let (iterations, outcome) = (timed.copies as u64, timed.outcome);
         Ok(CoreFloor { block: self.id, path: None, iterations, outcome })
+    }
+}
+
+impl Run {
+    fn add(&mut self, record: &Record<'_>) {
+        self.iterations = self.iterations.saturating_add(record.iterations);
+        // As many as are timed in a row, which is two times what one repetition adds.
+        let room = (2 * MOST_ITERATIONS).saturating_sub(self.values.len());
+        if room > 0 {
+            let further = usize::try_from(record.iterations).unwrap_or(room).clamp(1, room);
+            self.values.push(record.values.to_vec());
+            self.values.extend(std::iter::repeat_n(Vec::new(), further - 1));
+        }
     }
 }
 
@@ -182,11 +215,13 @@ impl Path {
         let codes = self.codes(blocks);
         let first = self.steps.first().and_then(|first| Some((first.block, codes.as_ref()?)));
         let Some((block, codes)) = first else { return Ok(None) };
-        let start = |unknown| codes[&block].start(&self.values, unknown);
+        let values = self.steps.first().map_or(&[][..], |first| first.values.as_slice());
+        let start = |unknown| codes[&block].start(values, unknown);
         let mut steps = self.steps.as_slice();
         loop {
             let path = steps.iter().map(|step| codes[&step.block].part(step.executed)).collect();
-            let stretch = Stretch { path, tick };
+            let seen = steps.iter().map(|step| codes[&step.block].seen(&step.values)).collect();
+            let stretch = Stretch { path, seen, tick };
             let instructions = paths::instructions(steps);
             let most = (INSTRUCTIONS / instructions.max(1)).clamp(1, MOST_ITERATIONS);
             let timed = stretch.time(start, &(1..=most))?;

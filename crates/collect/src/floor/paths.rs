@@ -23,19 +23,19 @@ const ENOUGH: usize = 512;
 /// Most instructions of a path: twice as many, with 5 bytes each, fit into a first-level cache for code of 32 KiB.
 const MOST: usize = 2048;
 
-/// A block that ran on a path, and how many of its instructions did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A block that ran on a path, how many of its instructions did, and the values of its record; the iterations of a loop
+/// behind its first one have none.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Step {
     pub(super) block: BlockId,
     pub(super) executed: usize,
+    pub(super) values: Vec<u64>,
 }
 
 /// A path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Path {
     pub(super) burst: BurstId,
-    /// Values of the record of its first block.
-    pub(super) values: Vec<u64>,
     pub(super) steps: Vec<Step>,
 }
 
@@ -140,15 +140,16 @@ impl Walk<'_> {
             begins = true;
         }
         if begins && self.open.is_none() {
-            let (burst, values) = (self.burst, record.values.to_vec());
-            self.open = Some(Path { burst, values, steps: Vec::new() });
+            self.open = Some(Path { burst: self.burst, steps: Vec::new() });
         }
         let Some(path) = &mut self.open else { return };
         let block = record.block;
         let room = MOST.saturating_sub(self.so_far) / whole.max(1);
         let times = usize::try_from(times).unwrap_or(usize::MAX).min(room);
-        path.steps.extend(std::iter::repeat_n(Step { block, executed: whole }, times));
-        path.steps.push(Step { block, executed: last });
+        let mut values = record.values.to_vec();
+        for executed in std::iter::repeat_n(whole, times).chain([last]) {
+            path.steps.push(Step { block, executed, values: std::mem::take(&mut values) });
+        }
         self.so_far += times * whole + last;
     }
 

@@ -83,6 +83,30 @@ fn distance_does_not_matter() {
     assert!(floors[1].iterations < floors[0].iterations, "fewer iterations touch fewer pages");
 }
 
+/// A loop that loads an index and adds to the word there, in two runs. The second is the longer one.
+#[test]
+fn the_longest_run_of_a_loop_tells_its_addresses() {
+    let count = [0x0f, 0xb6, 7, 0x48, 0x83, 0xc7, 1, 0x83, 4, 0x85, 0, 0, 0, 0x10, 1];
+    let blocks = [looping(0, &count, "words 3; values rdi@0:1 rax@1:2; ways 4"), {
+        let pause = [0x90];
+        looping(1, &pause, PLAIN)
+    }];
+    let text = 0x7f12_3456_7000;
+    let first: (u32, u64, &[u64]) = (0, 1, &[text, 3]);
+    let pause: (u32, u64, &[u64]) = (1, 1, &[]);
+    let second: [(u32, u64, &[u64]); 3] =
+        [(0, 1, &[text + 8, 5]), (0, 1, &[text + 9, 6]), (0, 1, &[text + 10, 7])];
+    let mut code = HotCode::default();
+    code.note(&records(&[&[first, pause], &second[..]].concat()));
+    let hottest = code.hottest(&blocks);
+    let values = &hottest.iter().find(|one| one.id == BlockId(0)).unwrap().longest.values;
+    assert_eq!(values, &second.map(|(_, _, values)| values.to_vec()));
+    let seen = hottest[0].code.seen(&values[1]);
+    let plain: Vec<_> =
+        seen.iter().map(|one| (one.register.to_string(), one.at, one.value)).collect();
+    assert_eq!(plain, [("rdi".to_owned(), 0, text + 9), ("rax".to_owned(), 1, 6)]);
+}
+
 #[test]
 fn what_cannot_be_timed_says_why() {
     // movnti [rdi], rax     xor ecx, ecx; div ecx     mov rax, [rdi] with an address that is none

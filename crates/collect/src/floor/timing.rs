@@ -1,14 +1,14 @@
 //! How long a stretch of code takes without its data.
 //!
-//! What for: repetitions, their number and length, and other registers where those at hand lead nowhere. What not: the
-//! process that runs it (`sys::floor`).
+//! What for: repetitions, their number and length, what memory holds (`x86::contents`), and other registers where those at
+//! hand lead nowhere. What not: the process that runs it (`sys::floor`).
 
 use std::ops::RangeInclusive;
 
 use base::{Nanos, Picos, RemoteAddr};
 use facts::{FloorOutcome, FloorTime};
 use sys::floor::{EVERY_WORD, Floor, FloorError, StartState};
-use x86::{CodeBytes, NoFloor, Part, unroll};
+use x86::{CodeBytes, Contents, NoFloor, Part, Seen, State, contents, unroll};
 
 /// Translations that every first-level TLB for data holds, less those of the stub (64 entries, 48 on some).
 const MOST_PAGES: usize = 40;
@@ -24,6 +24,8 @@ const PER_TURN: usize = 16;
 /// Code in a row.
 pub(super) struct Stretch<'a> {
     pub(super) path: Vec<Part<'a, [CodeBytes<'a>]>>,
+    /// What records tell of the first parts that run, over all copies.
+    pub(super) seen: Vec<Vec<Seen>>,
     /// A tick of the time-stamp counter, seconds.
     pub(super) tick: f64,
 }
@@ -68,11 +70,14 @@ impl Stretch<'_> {
         copies: &RangeInclusive<usize>,
     ) -> Result<Timed, FloorError> {
         let mut last = None;
-        for unknown in UNKNOWN {
+        // Where the addresses of the program cannot be had, any will do.
+        let ways =
+            [&self.seen[..], &[]].into_iter().flat_map(|seen| UNKNOWN.map(|one| (seen, one)));
+        for (seen, unknown) in ways {
             let state = start(unknown);
             let mut number = *copies.end();
             let why = loop {
-                match self.time_copies(number, &state) {
+                match self.time_copies(number, &state, seen) {
                     Ok(time) => {
                         let outcome = FloorOutcome::Measured(time);
                         return Ok(Timed { copies: number, outcome, many_pages: false });
@@ -94,11 +99,18 @@ impl Stretch<'_> {
         Ok(Timed { copies, outcome: FloorOutcome::Refused(why.to_string()), many_pages })
     }
 
-    fn time_copies(&self, copies: usize, state: &StartState) -> Result<FloorTime, Why> {
+    fn time_copies(
+        &self,
+        copies: usize,
+        state: &StartState,
+        seen: &[Vec<Seen>],
+    ) -> Result<FloorTime, Why> {
         let first = self.path.first().ok_or(Why::NoPlace)?;
-        let arena = arena(first.block.start, state).ok_or(Why::NoPlace)?;
+        let contents = self.contents(copies, state, seen);
+        let arena = arena(first.block.start, state, &contents).ok_or(Why::NoPlace)?;
         let code = unroll(&self.path, Floor::code_at(arena), 2 * copies).map_err(Why::Code)?;
         let mut floor = Floor::start(arena).map_err(Why::Run)?;
+        floor.hold(&contents).map_err(Why::Run)?;
         floor.load(&code.bytes, state).map_err(Why::Run)?;
         // Maps the pages and warms everything up; the second time tells how long a pass takes.
         floor.time(0, 1, 1).map_err(Why::Run)?;
@@ -127,6 +139,14 @@ impl Stretch<'_> {
         }
         Ok(summary(times))
     }
+
+    /// What memory holds so that these copies touch what the program touched.
+    fn contents(&self, copies: usize, state: &StartState, seen: &[Vec<Seen>]) -> Contents {
+        let parts = self.path.iter().cycle().take(2 * copies * self.path.len());
+        let seen = seen.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
+        let start = State { general: state.general, fs_base: EVERY_WORD, ..State::default() };
+        contents(parts.zip(seen), &start, EVERY_WORD)
+    }
 }
 
 impl std::fmt::Display for Why {
@@ -152,16 +172,17 @@ fn summary(mut times: Vec<Picos>) -> FloorTime {
 }
 
 /// A place for the arena: operands relative to rip must reach what they name from there (2 GiB), and neither they nor a
-/// register may lead into it. Operands relative to rip name the module of the code, mostly less than 200 MB long.
-fn arena(code: RemoteAddr, state: &StartState) -> Option<RemoteAddr> {
+/// register, nor what memory holds, may lead into it. Operands relative to rip name the module of the code, mostly less than 200 MB long.
+fn arena(code: RemoteAddr, state: &StartState, contents: &Contents) -> Option<RemoteAddr> {
     const STEP: u64 = 256 << 20;
     const APART: u64 = 64 << 20;
     let code = code.0 & !0xfff;
     let below = (1..7).filter_map(|steps| code.checked_sub(steps * STEP));
     let above = (1..7).filter_map(|steps| code.checked_add(steps * STEP));
     let is_free = |at: &u64| {
-        let used = state.general.iter().chain(&[EVERY_WORD]);
-        *at >= 1 << 20 && used.into_iter().all(|used| used.abs_diff(*at) > APART)
+        let held = contents.keys().map(|address| &address.0);
+        let mut used = state.general.iter().chain(&[EVERY_WORD]).chain(held);
+        *at >= 1 << 20 && used.all(|used| used.abs_diff(*at) > APART)
     };
     below.chain(above).find(is_free).map(RemoteAddr)
 }

@@ -13,11 +13,12 @@
 //!   as in every x86-64 processor with 32 KiB in 8 ways and more.
 //! * Pages that share memory are aliases. Intel looks them up by physical address; AMD predicts the way from the virtual
 //!   one, so that aliases in turn miss (Lipp et al., "Take A Way", 2020). So pages share only behind the sixth.
-//! * Memory is filled with one pointer into itself, so that a chase goes on. As numbers these words are tiny: zero under
-//!   the flags below. Division by them is shorter than by others, or a fault.
+//! * Memory that the caller does not fill ([`Floor::hold`]) holds one pointer into itself, so that a chase goes on. As numbers
+//!   these words are tiny: zero under the flags below. Division by them is shorter than by others, or a fault.
 //! * MXCSR: denormals are zero and flushed (DAZ, FTZ), as in BHive; a program without them may be slower.
 //! * Registers that the caller does not give hold that pointer; vector registers 1.0, their upper halves 0.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -107,6 +108,8 @@ impl Default for StartState {
 pub struct Floor {
     at: RemoteAddr,
     arena: File,
+    /// The pages that all addresses share.
+    data: File,
     child: Child,
     code_bytes: usize,
     pages: usize,
@@ -124,15 +127,15 @@ impl Floor {
         }
         let arena = child::memory(ARENA_BYTES)?;
         arena.write_all_at(stub::bytes(), 0)?;
-        let pages = child::memory(DATA_PAGES * PAGE)?;
-        pages.write_all_at(&EVERY_WORD.to_le_bytes().repeat(DATA_PAGES * PAGE / 8), 0)?;
+        let data = child::memory(DATA_PAGES * PAGE)?;
+        data.write_all_at(&words(), 0)?;
         let parts = [
             (0, stub::DATA, false),
             (stub::DATA, stub::CODE - stub::DATA, true),
             (stub::CODE, stub::CODE_BYTES, false),
         ];
-        let child = Child::start(&arena, &pages, at, &parts)?;
-        Ok(Floor { at, arena, child, code_bytes: 0, pages: 0 })
+        let child = Child::start(&arena, &data, at, &parts)?;
+        Ok(Floor { at, arena, data, child, code_bytes: 0, pages: 0 })
     }
 
     /// Where the first byte of code lies in an arena at `at`.
@@ -165,6 +168,40 @@ impl Floor {
         Ok(())
     }
 
+    /// Maps the pages of these bytes, which hold them before the code runs first. Once, and before that.
+    ///
+    /// A page shares its memory with one that holds nothing else in the same places, as long as there is one.
+    ///
+    /// # Errors
+    /// Nothing can be mapped at one of these addresses; they lie in too many pages.
+    pub fn hold(&mut self, contents: &BTreeMap<RemoteAddr, u8>) -> Result<(), FloorError> {
+        let mut by_page: BTreeMap<u64, Vec<(usize, u8)>> = BTreeMap::new();
+        for (address, byte) in contents {
+            let in_page = address.0 % PAGE as u64;
+            by_page.entry(address.0 - in_page).or_default().push((in_page as usize, *byte));
+        }
+        let mut image = words();
+        let mut taken = vec![false; image.len()];
+        for (page, bytes) in by_page {
+            let fits = |shared: &usize| {
+                let at = |(in_page, byte): &(usize, u8)| {
+                    let place = shared * PAGE + in_page;
+                    !taken[place] || image[place] == *byte
+                };
+                bytes.iter().all(at)
+            };
+            let next = self.pages % DATA_PAGES;
+            let mut in_turn = (0..DATA_PAGES).map(|more| (next + more) % DATA_PAGES);
+            let shared = in_turn.find(fits).unwrap_or(next);
+            self.lend_page(RemoteAddr(page), shared)?;
+            for (in_page, byte) in bytes {
+                let place = shared * PAGE + in_page;
+                (image[place], taken[place]) = (byte, true);
+            }
+        }
+        Ok(self.data.write_all_at(&image, 0)?)
+    }
+
     /// Runs the code from byte `entry` to its end, `passes` times, and tells how many ticks of the time-stamp counter
     /// that took; `repetitions` times, at most [`MOST_REPETITIONS`].
     ///
@@ -191,7 +228,7 @@ impl Floor {
         self.child.set_registers(&registers)?;
         loop {
             match self.child.go()? {
-                Stop::Signal(libc::SIGSEGV, code, address) => self.lend_page(code, address)?,
+                Stop::Signal(libc::SIGSEGV, code, address) => self.answer_fault(code, address)?,
                 Stop::Signal(libc::SIGTRAP, ..) => break,
                 Stop::Signal(libc::SIGVTALRM | libc::SIGXCPU, ..) => {
                     return Err(FloorError::Endless);
@@ -214,12 +251,20 @@ impl Floor {
     }
 
     /// Maps the page of `address`, and goes on in front of the instruction that faulted.
-    fn lend_page(&mut self, code: i32, address: RemoteAddr) -> Result<(), FloorError> {
+    fn answer_fault(&mut self, code: i32, address: RemoteAddr) -> Result<(), FloorError> {
         /// `SEGV_MAPERR` (include/uapi/asm-generic/siginfo.h): nothing is mapped there.
         const NOT_MAPPED: i32 = 1;
         if code != NOT_MAPPED {
             return Err(FloorError::Fault(address));
         }
+        let registers = self.child.registers()?;
+        self.lend_page(address, self.pages % DATA_PAGES)?;
+        self.child.set_registers(&registers)?;
+        Ok(())
+    }
+
+    /// Maps the page of `address` to the shared page of this number. The registers are lost.
+    fn lend_page(&mut self, address: RemoteAddr, shared: usize) -> Result<(), FloorError> {
         // Root may map the first page, which no program has.
         if address.0 < FIRST_ADDRESS {
             return Err(FloorError::Fault(address));
@@ -227,13 +272,10 @@ impl Floor {
         if self.pages == MOST_PAGES {
             return Err(FloorError::ManyPages);
         }
-        let registers = self.child.registers()?;
         let page = RemoteAddr(address.0 & !(PAGE as u64 - 1));
-        let offset = self.pages % DATA_PAGES * PAGE;
-        let mapped = self.child.map(page, PAGE, libc::PROT_WRITE, PAGES_FD, offset);
+        let mapped = self.child.map(page, PAGE, libc::PROT_WRITE, PAGES_FD, shared * PAGE);
         mapped.map_err(|_| FloorError::Fault(address))?;
         self.pages += 1;
-        self.child.set_registers(&registers)?;
         Ok(())
     }
 
@@ -257,6 +299,11 @@ impl Floor {
         self.arena.read_exact_at(&mut bytes, (stub::DATA + offset) as u64)?;
         Ok(u64::from_le_bytes(bytes))
     }
+}
+
+/// What the shared pages hold where nobody fills them.
+fn words() -> Vec<u8> {
+    EVERY_WORD.to_le_bytes().repeat(DATA_PAGES * PAGE / 8)
 }
 
 /// `state` as an XSAVE image in standard format (SDM vol. 1, 13.4). What is not in it is in its initial state: with upper

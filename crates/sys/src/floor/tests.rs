@@ -100,6 +100,29 @@ fn hostile_code_ends_with_a_reason() {
     assert!(matches!(floor.time(1, 1, 1), Err(FloorError::Code { .. })));
 }
 
+/// A chain of pointers through eight pages, two of which share memory, so that their words must not lie in the same place.
+#[test]
+fn memory_holds_what_it_is_given() {
+    let Some(mut floor) = floor() else { return };
+    let place = |number: u64| 0x7f00_0000_0000 + number * 0x5000 + if number > 5 { 8 } else { 0 };
+    let bytes_of = |at: u64, word: u64| {
+        (at..).map(RemoteAddr).zip(word.to_le_bytes()).collect::<Vec<(RemoteAddr, u8)>>()
+    };
+    let chain = (0..7).flat_map(|number| bytes_of(place(number), place(number + 1)));
+    let last = bytes_of(place(7), 1 << 63);
+    floor.hold(&chain.chain(last).collect()).unwrap();
+    assert_eq!(floor.pages(), 8);
+    let mut state = StartState::default();
+    state.general[0] = place(0);
+    let chase = [0x48, 0x8b, 0x00]; // mov rax, [rax]
+    floor.load(&chase.repeat(8), &state).unwrap();
+    floor.time(0, 1, 1).unwrap();
+    assert_eq!(floor.pages(), 8);
+    // The ninth follows what the last one holds, which is no address.
+    floor.load(&chase.repeat(9), &state).unwrap();
+    assert!(matches!(floor.time(0, 1, 1), Err(FloorError::Fault(_))));
+}
+
 #[test]
 fn the_process_goes_with_its_owner() {
     let Some(floor) = floor() else { return };
