@@ -432,6 +432,9 @@ fn more_threads_than_cpus() {
     let eight: Vec<ThreadTime> = (1..=8).map(|number| thread(number, 0.48, whole)).collect();
     assert_eq!(ids(&with_threads(&eight)), ["oversubscribed"]);
     assert_eq!(ids(&with_threads(&eight[..4])), NOTHING);
+    // Their lives are long because others have the CPUs.
+    let other_percent = Metric::counted(50.0, "percent");
+    assert_eq!(ids(&Figures { other_percent, ..with_threads(&eight) }), NOTHING);
     let in_turn: Vec<ThreadTime> = (0..8)
         .map(|number| {
             thread(number + 1, 0.48, (f64::from(number) / 8.0, f64::from(number + 1) / 8.0))

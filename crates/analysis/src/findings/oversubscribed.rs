@@ -22,9 +22,12 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let working: Vec<&ThreadTime> =
         threads.iter().filter(|thread| low(&thread.cpu) >= WORKS * most).collect();
     let offered = (cpus * figures.elapsed).max(1e-9);
-    let busy = cpu / offered * 100.0 + figures.other_percent.value.unwrap_or(0.0);
-    // Threads one after another are not too many: together they must have lived much longer than the CPUs offer.
+    let others = figures.other_percent.value.unwrap_or(0.0);
+    let busy = cpu / offered * 100.0 + others;
+    // Threads one after another are not too many: together they must have lived much longer than the CPUs offer, also
+    // without what other programs may have prolonged their lives by.
     let lived: f64 = working.iter().map(|thread| thread.life.1 - thread.life.0).sum();
+    let lived = lived * (1.0 - others / 100.0).max(0.0);
     let many = working.len() as f64 >= cpus * MANY && lived >= 1.3 * offered;
     if !many || busy < BUSY {
         return Ok(Vec::new());
