@@ -7,6 +7,7 @@
 //! gaps. A round has few samples. So the one that ends last is taken for the one with most work, not the one with most
 //! samples: who has most of these by chance would look busier than it is, in every round, and the sum would tell of
 //! imbalance that is none. Ends are known exactly.
+//! Assumption: that of `threads`, no thread id is given twice; one that is looks like a long life, and hides rounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -166,22 +167,7 @@ impl<'a> Process<'a> {
         if threads < 2 {
             return None;
         }
-        let (mut last, mut others) = (Weight::default(), Weight::default());
-        for round in &usual {
-            let first = along.of(round);
-            let by_first = works_along && first.goes_on && along.same_work_goes_on();
-            let mut ends: Vec<_> = round.threads.iter().collect();
-            ends.sort_by_key(|thread| self.profile.threads.get(**thread).end);
-            let ending = ends.last().filter(|_| !by_first).copied();
-            for thread in &round.threads {
-                let sum = if Some(thread) == ending { &mut last } else { &mut others };
-                sum.merge(&self.work[thread.index()].computed);
-            }
-            if works_along {
-                let sum = if by_first { &mut last } else { &mut others };
-                sum.merge(&first.computed);
-            }
-        }
+        let (last, others) = self.divided(&usual, works_along.then_some(&along));
         let scale = self.profile.cpu_scale();
         Some(Rounds {
             rounds: usual.len(),
@@ -190,6 +176,25 @@ impl<'a> Process<'a> {
             others: scale.quantity(&others),
             place: self.team.place(self.profile),
         })
+    }
+
+    /// What the last of each round computed, and what the others did; with the first thread of the process, if it works along.
+    fn divided(&self, rounds: &[&Round], along: Option<&Along>) -> (Weight, Weight) {
+        let (mut last, mut others) = (Weight::default(), Weight::default());
+        for round in rounds {
+            let by_first = along.is_some_and(|along| along.ends(round));
+            let end = |thread: &&ThreadIndex| self.profile.threads.get(**thread).end;
+            let ending = round.threads.iter().max_by_key(end).filter(|_| !by_first);
+            for thread in &round.threads {
+                let sum = if Some(thread) == ending { &mut last } else { &mut others };
+                sum.merge(&self.work[thread.index()].computed);
+            }
+            if let Some(along) = along {
+                let sum = if by_first { &mut last } else { &mut others };
+                sum.merge(&along.of(round).computed);
+            }
+        }
+        (last, others)
     }
 
     /// Threads that do the process's work, as far as they come and go, in groups whose lives overlap; in order of time.
@@ -295,9 +300,10 @@ impl Along {
         own as f64 >= ALONG * theirs as f64 / size as f64 && own > 0
     }
 
-    /// Whether what it does when they are gone is their work, not another step of the program.
-    fn same_work_goes_on(&self) -> bool {
-        self.between.0 * 2 >= self.between.1
+    /// Whether the round ends with it: it goes on when they are gone, and what it does then is mostly their work, not another
+    /// step of the program.
+    fn ends(&self, round: &Round) -> bool {
+        self.of(round).goes_on && self.between.0 >= self.between.1 / 2
     }
 }
 
