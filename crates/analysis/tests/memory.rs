@@ -226,6 +226,27 @@ fn functions_without_a_burst_leave_open_what_they_did() {
     });
 }
 
+/// Most of the time nobody saw, and of the few bursts the later ones moved much: over time that is no more than in the mean.
+#[test]
+fn bandwidth_over_time_of_what_no_burst_saw_adds_up_to_the_average() {
+    let mut test = Test::new();
+    let (chase, stream) = (test.block(0x1000, CHASE), test.block(0x2000, TRIAD));
+    for _ in 0..30 {
+        test.builder.burst(PID, PID, &[(chase, 1, vec![0x7000_0000])]);
+    }
+    for number in 0..3 {
+        test.builder.burst(PID, PID, &[triad(stream, number * 1_500_000)]);
+    }
+    samples(&mut test, 0x8000, "generated", 1000);
+    with(&finished(test), |memory| {
+        let found = memory.bandwidth(Bands::default()).expect("bandwidth");
+        let rates = found.bins.iter().map(|bin| bin.total().value.expect("a rate"));
+        let mean = rates.sum::<f64>() / found.bins.len() as f64;
+        let average = found.average.value.expect("an average");
+        assert!((mean / average - 1.0).abs() < 0.01, "{mean} instead of {average}");
+    });
+}
+
 /// Bursts that saw no store do not say that there was none: neither in 10 bursts, nor where they did not look.
 #[test]
 fn what_no_burst_saw_is_not_zero() {

@@ -242,6 +242,19 @@ mod tests {
     }
 
     #[test]
+    fn a_share_that_may_be_nothing_or_all_is_a_range() {
+        let shown = |value, low, high| {
+            let metric = facts::Evidence::Sampled;
+            share(&Metric::with_interval(metric, value, "percent", (low, high), 9), value)
+        };
+        assert_eq!(shown(0.0, 0.0, 61.2), "0.0 to 61.2");
+        assert_eq!(shown(34.9, 0.0, 63.0), "0.0 to 63.0");
+        assert_eq!(shown(100.0, 67.6, 100.0), "67.6 to 100.0");
+        assert_eq!(shown(21.0, 14.0, 28.0), "21.0 ±7.0");
+        assert_eq!(shown(0.0, 0.0, 0.4), "0.0 ±0.4");
+    }
+
+    #[test]
     fn figures_have_three_digits_and_a_unit() {
         let times = [0.0, 1.5e-9, 999.7e-6, 0.0456, 0.9996, 1.234, 61.72, 3600.0].map(seconds);
         assert_eq!(
