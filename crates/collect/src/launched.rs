@@ -14,7 +14,6 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use crate::proc_status::FaultCounts;
 use base::Pid;
 use facts::{ExitKind, ResourceUse};
 use sys::process::{self, ProcessFd, Signal, StopFor, Terminal, Usage, Waited};
@@ -40,7 +39,6 @@ impl JobControl {
 #[derive(Debug)]
 pub struct LaunchedProgram {
     pid: Pid,
-    faults_before: FaultCounts,
     ended: Option<(ExitKind, ResourceUse)>,
     fd: Option<ProcessFd>,
     /// Present when the program has a group of its own.
@@ -48,11 +46,10 @@ pub struct LaunchedProgram {
 }
 
 impl LaunchedProgram {
-    /// Takes charge of a child that has just begun to execute; with `job`, in a group of its own. `faults_before` are
-    /// those that it had until then: getrusage goes on counting over an execve (`signal->min_flt`, kernel/exit.c).
+    /// Takes charge of a child that has just begun to execute; with `job`, in a group of its own.
     #[must_use]
-    pub fn new(pid: Pid, faults_before: FaultCounts, job: Option<JobControl>) -> LaunchedProgram {
-        LaunchedProgram { pid, faults_before, ended: None, fd: ProcessFd::open(pid).ok(), job }
+    pub fn new(pid: Pid, job: Option<JobControl>) -> LaunchedProgram {
+        LaunchedProgram { pid, ended: None, fd: ProcessFd::open(pid).ok(), job }
     }
 
     /// Its process id.
@@ -96,7 +93,7 @@ impl LaunchedProgram {
     }
 
     fn end(&mut self, exit: ExitKind, usage: &Usage) {
-        self.ended = Some((exit, resource_use(usage, self.faults_before)));
+        self.ended = Some((exit, resource_use(usage)));
         self.take_terminal_back();
     }
 
@@ -180,12 +177,12 @@ impl Drop for LaunchedProgram {
     }
 }
 
-fn resource_use(usage: &Usage, before: FaultCounts) -> ResourceUse {
+fn resource_use(usage: &Usage) -> ResourceUse {
     ResourceUse {
         user_ns: usage.user.0,
         system_ns: usage.system.0,
-        minor_faults: usage.minor_faults.saturating_sub(before.minor),
-        major_faults: usage.major_faults.saturating_sub(before.major),
+        minor_faults: usage.minor_faults,
+        major_faults: usage.major_faults,
         peak_resident_bytes: usage.peak_resident_bytes,
         voluntary_switches: usage.voluntary_switches,
         involuntary_switches: usage.involuntary_switches,

@@ -193,8 +193,6 @@ fn launch_here(
     }
     let start = process::monotonic();
     let usage_before = process::own_usage();
-    // The child is a copy of us until it executes: what it faulted in as that is no fault of the program.
-    let faults_before = FaultCounts::of(pid).unwrap_or_default();
     source.begin(start);
     kernel.iter_mut().for_each(KernelTrace::begin);
     let mut announced = Ok(());
@@ -214,7 +212,7 @@ fn launch_here(
     });
     let mut session = Session {
         source,
-        program: Some(LaunchedProgram::new(pid, faults_before, job)),
+        program: Some(LaunchedProgram::new(pid, job)),
         pid,
         attached: None,
         start,
