@@ -69,16 +69,32 @@ fn uncovered_time(profile: &Profile<'_>) -> Option<String> {
         return None;
     }
     let off = (sampled - counted) / counted;
-    // Three standard errors of a Poisson count, and at least 5 %.
-    let tolerated = (3.0 / effective.sqrt()).max(0.05);
+    // Three standard errors of a Poisson count of as many samples as the counted time should have, and at least 5 %.
+    let expected = effective * counted / sampled;
+    let tolerated = (3.0 / expected.sqrt()).max(0.05);
     (off.abs() > tolerated).then(|| {
+        let why = if off < 0.0 { short_processes(profile, counted) } else { "" };
         format!(
-            "The samples stand for {:.2} s of CPU time, the kernel counted {:.2} s ({:+.0} %): shares may be biased.",
+            "The samples stand for {:.2} s of CPU time, the kernel counted {:.2} s ({:+.0} %): shares may be biased.{why}",
             sampled * 1e-9,
             counted * 1e-9,
             off * 100.0
         )
     })
+}
+
+/// The clock that takes samples begins anew in each process (`inherit_event`, kernel/events/core.c), so one that ends
+/// within a period has none, however many of them there are.
+fn short_processes(profile: &Profile<'_>, counted: f64) -> &'static str {
+    /// With so many periods each, half a period of them is left without a sample in the mean.
+    const PERIODS: f64 = 3.0;
+    let period = profile.whole().amount() as f64 / profile.whole().records().max(1) as f64;
+    match profile.threads.process_count() as f64 {
+        processes if processes > 1.0 && counted / processes < PERIODS * period => {
+            " Processes that use less CPU time than one sampling period get no sample."
+        }
+        _ => "",
+    }
 }
 
 fn truncated_stacks(profile: &Profile<'_>) -> Option<String> {
