@@ -96,7 +96,7 @@ impl Demangler {
         let recursion = if patient { RECURSION } else { RECURSION_WHEN_COSTLY };
         let demangled = rust(name)
             .or_else(|| c_plus_plus(name, recursion))
-            .or_else(|| without_parameters(name));
+            .or_else(|| patient.then(|| without_parameters(name)).flatten());
         if demangled.is_none() {
             self.failures.set(self.failures.get().saturating_add(1));
         }
@@ -132,8 +132,9 @@ fn c_plus_plus(name: &str, recursion: u32) -> Option<String> {
 /// (`vv`) has all of them: in a shorter one a bracket is open, or an identifier cut off.
 fn without_parameters(name: &str) -> Option<String> {
     /// Names have few arguments before the end of their own; a hostile one shall not be tried for each byte.
-    const ENDS: usize = 32;
-    let ends = name.match_indices('E').take(ENDS);
+    const ENDS: usize = 16;
+    let readable = &name[..name.find("srSt")?];
+    let ends = readable.match_indices('E').take(ENDS);
     ends.filter_map(|(at, _)| name.get(..=at)).find_map(|start| {
         let read = c_plus_plus(&format!("{start}vv"), RECURSION_WHEN_COSTLY)?;
         read.strip_suffix("()").filter(|read| read.ends_with('>')).map(str::to_owned)
