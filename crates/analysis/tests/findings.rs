@@ -40,6 +40,7 @@ fn site(pattern: Pattern) -> HotSite {
         stride_share: percent(99.0),
         bytes: 8.0,
         line_use: Metric::counted(12.5, "percent"),
+        used_together: Metric::counted(12.5, "percent"),
         share: percent(90.0),
         walks: about(0.0, "count/s"),
         restarts: Restarts::default(),
@@ -58,6 +59,7 @@ fn hot(site: HotSite) -> HotFunction {
         overwritten: percent(1.0),
         floored: 100.0,
         fitting: about(1e6, "bytes"),
+        serial: Metric::counted(0.0, "percent"),
         sites: vec![site],
     }
 }
@@ -188,6 +190,7 @@ fn stores_that_fetch_what_they_overwrite() {
     let piece = HotSite {
         pattern: Pattern::Strided(64),
         line_use: Metric::counted(25.0, "percent"),
+        used_together: Metric::counted(100.0, "percent"),
         ..store.clone()
     };
     let unrolled = HotFunction { sites: vec![piece.clone(); 4], ..copy.clone() };
@@ -256,7 +259,8 @@ fn columns_and_records_are_told_apart_by_where_runs_start() {
     // Hops of pages that do not come back beside each other are neither.
     assert_eq!(walk(55_887_744, 0, 5), NOTHING);
     // All fields of the records together use the lines.
-    let field = HotSite { share: percent(12.0), ..site(Pattern::Strided(64)) };
+    let used_together = Metric::counted(100.0, "percent");
+    let field = HotSite { share: percent(12.0), used_together, ..site(Pattern::Strided(64)) };
     let all = HotFunction { sites: vec![field; 8], ..hot(site(Pattern::Unit)) };
     assert_eq!(ids(&with_function(all)), NOTHING);
     let cached = HotFunction { waits: percent(5.0), ..hot(site(Pattern::Strided(32_768))) };
@@ -291,6 +295,13 @@ fn page_walks_count_where_huge_pages_would_help() {
     assert_eq!(ids(&with_function(with(1e5, Pattern::Irregular))), NOTHING);
     assert_eq!(ids(&with_function(with(1e7, Pattern::Unit))), NOTHING);
     assert_eq!(ids(&with_function(with(1e7, Pattern::Strided(32)))), ["low-line-use"]);
+    // Independent accesses overlap, and their walks with them: 30 % of 330 % is a part of 75 %.
+    let gain = |serial| {
+        let serial = Metric::counted(serial, "percent");
+        findings(&with_function(HotFunction { serial, ..walks.clone() })).found[0].gain.value
+    };
+    assert!((gain(300.0).expect("a gain") - 0.3 * 75.0 / 330.0).abs() < 1e-9);
+    assert!((gain(10.0).expect("a gain") - 0.3).abs() < 1e-9);
     let unknown = Figures { walk_cost: None, ..with_function(walks) };
     assert_eq!(findings(&unknown).unjudged[0].id, "tlb-bound");
 }

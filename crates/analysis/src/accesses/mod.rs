@@ -167,6 +167,19 @@ pub fn accesses(
     summed(profile, code, heads, &walked)
 }
 
+/// Of the bytes of the lines that the sites of each row touch together, percent.
+pub(crate) fn line_uses(
+    profile: &Profile<'_>,
+    code: &TracedCode,
+    row_of_site: Vec<Option<usize>>,
+    rows: usize,
+) -> Vec<Metric> {
+    let question = Question { code, rows: UnitRows::of_sites(row_of_site), chosen: &|_| true };
+    let mut walked = walk(profile.recording, question);
+    walked.rows.resize_with(rows, RowSums::default);
+    walked.rows.iter().map(line_use).collect()
+}
+
 /// The same with rows by object too; and which sites each row is of.
 #[must_use]
 pub fn accesses_of_objects(grouping: &Grouping<'_>) -> (Accesses, Vec<(RowKey, SiteIndex)>) {
@@ -313,8 +326,12 @@ fn row(head: Head, sums: &RowSums, all: &AllBursts) -> AccessRow {
         stride,
         stride_share,
         lines: over_bursts(sums, "count", |one| (one.lines.low as f64, one.lines.high as f64)),
-        line_use: over_bursts(sums, "percent", |one| one.used_percent),
+        line_use: line_use(sums),
     }
+}
+
+fn line_use(sums: &RowSums) -> Metric {
+    over_bursts(sums, "percent", |one| one.used_percent)
 }
 
 fn traced(value: f64, unit: &str, interval: Option<(f64, f64)>, samples: u64) -> Metric {

@@ -9,7 +9,7 @@
 
 use facts::Metric;
 
-use super::{Figures, Finding, HotFunction, Rule};
+use super::{Figures, Finding, HotFunction, HotSite, Rule};
 
 /// A function whose instructions have a core floor for less than this part has none, percent.
 const FLOORED: f64 = 50.0;
@@ -64,11 +64,15 @@ fn likely(figures: &Figures) -> Option<Figures> {
     let mut likely = figures.clone();
     let traced = likely.traced.as_mut().ok()?;
     for function in traced.functions.iter_mut().chain(&mut traced.whole) {
-        let HotFunction { waits, of_reach, overwritten, sites, .. } = function;
+        let HotFunction { waits, of_reach, overwritten, serial, sites, .. } = function;
         let of_sites = sites.iter_mut().flat_map(|site| {
-            [&mut site.stride_share, &mut site.line_use, &mut site.share, &mut site.walks]
+            let HotSite { stride_share, line_use, used_together, share, walks, .. } = site;
+            [stride_share, line_use, used_together, share, walks]
         });
-        [waits, of_reach, overwritten].into_iter().chain(of_sites).for_each(without_interval);
+        [waits, of_reach, overwritten, serial]
+            .into_iter()
+            .chain(of_sites)
+            .for_each(without_interval);
     }
     Some(likely)
 }

@@ -51,6 +51,8 @@ pub struct HotSite {
     pub bytes: f64,
     /// Of the bytes of the lines that it touches, percent.
     pub line_use: Metric,
+    /// Of the bytes of the lines that all accesses of its function with this stride touch together, percent.
+    pub used_together: Metric,
     /// Its part of the function's waits, percent.
     pub share: Metric,
     /// Its page walks per second of the function's time.
@@ -74,8 +76,10 @@ pub struct HotFunction {
     pub waits: Metric,
     /// Bandwidth, percent of what so many threads reach.
     pub of_reach: Metric,
-    /// Bytes that are fetched for stores alone, percent of all.
+    /// Bytes that are fetched for stores alone and not read again in the burst, percent of all.
     pub overwritten: Metric,
+    /// What its accesses beyond the first level would take one after the other, percent of its time.
+    pub serial: Metric,
     /// Size of a cache that would hold what it comes back to, bytes; only where it uses all of the bandwidth.
     pub fitting: Metric,
     /// Of its instructions those whose time without their memory is known, percent.

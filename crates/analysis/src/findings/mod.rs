@@ -28,6 +28,7 @@ mod quota;
 mod records;
 mod remote;
 mod repeated;
+mod reread;
 mod sharing;
 mod steps;
 mod stores;

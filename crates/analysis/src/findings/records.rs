@@ -3,7 +3,7 @@
 //! Fires when the sites of one stride together use at most [`USED`] of their lines, with the high end, and have a good part
 //! of the waits. Gain: the part of the waits for what is not used.
 
-use facts::{Evidence, Metric};
+use facts::Metric;
 
 use super::strided::walks;
 use super::{Draft, Figures, HotFunction, HotSite, Proof, about, low, saved, view};
@@ -30,16 +30,12 @@ fn step(site: &HotSite) -> Option<i64> {
 fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
     let (site, stride) = function.sites.iter().find_map(|site| Some((site, step(site)?)))?;
     let alike = || function.sites.iter().filter(|site| step(site) == Some(stride));
-    // Different fields of one array, or the same of several: that is not known, so their uses add, which is the most.
-    let sum = |part: fn(&Metric) -> Option<f64>| {
-        alike().map(|site| part(&site.line_use)).sum::<Option<f64>>().map(|sum| sum.min(100.0))
-    };
+    // Of few bursts there is no interval.
+    let together = &site.used_together;
     let used = Metric {
-        value: sum(|metric| metric.value),
-        low: sum(|metric| metric.low.or(metric.value)),
-        high: sum(|metric| metric.high.or(metric.value)),
-        evidence: Some(Evidence::Traced),
-        ..site.line_use.clone()
+        low: together.low.or(together.value),
+        high: together.high.or(together.value),
+        ..together.clone()
     };
     let part = super::sum(&site.share, alike().map(|site| &site.share));
     let unknown = used.high.is_none_or(|high| high > USED);

@@ -1,6 +1,6 @@
 //! `non-temporal-stores`: a loop overwrites lines that it did not read, and each is fetched first.
 //!
-//! Fires when stores alone fetch a good part of a function's bytes, from sites that write neighbours in order, and either it
+//! Fires when stores alone fetch a good part of a function's bytes that nobody reads again soon, from sites that write neighbours in order, and either it
 //! waits at high bandwidth, or memory is at its limit: then the bytes are the time, whatever else the instructions do beside.
 //!
 //! ```text
@@ -74,7 +74,10 @@ fn draft(figures: &Figures, function: &HotFunction, faster: f64) -> Option<Draft
     Some(Draft {
         title: format!("{name} fetches lines from memory only to overwrite them"),
         evidence: vec![
-            Proof::new("bytes fetched for stores alone, of all it moves", &function.overwritten),
+            Proof::new(
+                "bytes fetched for stores alone and not read again soon, of all it moves",
+                &function.overwritten,
+            ),
             Proof::new("bandwidth, of what so many threads reach", &function.of_reach),
             Proof::new("time beyond what its instructions need", &function.waits),
         ],

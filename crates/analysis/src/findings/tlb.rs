@@ -2,13 +2,14 @@
 //!
 //! Fires when a function waits, and page walks at the cost that the latency ladder shows for small pages fill a good part
 //! of its time. Sites that stay in a page for several accesses do not count: the next page's walk is done ahead, once in many
-//! accesses. Gain: walks × (latency with 4 KiB pages - with 2 MiB pages), but no more than its waits.
+//! accesses. Gain: walks × (latency with 4 KiB pages - with 2 MiB pages), as far as they are waited for: as much of that is
+//! hidden as of the latencies of all accesses, one after the other.
 
 use facts::{Evidence, Metric};
 
 use crate::accesses::Pattern;
 
-use super::{Draft, Figures, HotFunction, HotSite, Proof, about, high, low, saved, view};
+use super::{Draft, Figures, HotFunction, HotSite, Proof, about, low, saved, view};
 
 const PAGE: u64 = 4096;
 const WAITS: f64 = 25.0;
@@ -51,12 +52,17 @@ fn draft(figures: &Figures, function: &HotFunction, cost: &Metric) -> Option<Dra
         high: sum(|metric| metric.high),
         ..first.walks.clone()
     };
-    let product = |walks: Option<f64>, nanos: Option<f64>| Some(walks? * nanos? * 1e-9 * 100.0);
-    let most = |percent: Option<f64>| Some(percent?.min(high(&function.waits)));
+    let waited = |end: fn(&Metric) -> Option<f64>| {
+        let percent = |walks: f64| Some(walks * end(cost)? * 1e-9 * 100.0);
+        // Walks and accesses are more or fewer alike: their ratio is the likely one.
+        let likely = percent(walks.value?)?;
+        let part = likely / (likely + function.serial.value?).max(1e-9);
+        Some(percent(end(&walks)?)?.min(end(&function.waits)? * part))
+    };
     let percent = Metric {
-        value: most(product(walks.value, cost.value)),
-        low: most(product(walks.low, cost.low)),
-        high: most(product(walks.high, cost.high)),
+        value: waited(|metric| metric.value),
+        low: waited(|metric| metric.low),
+        high: waited(|metric| metric.high),
         unit: "percent".to_owned(),
         evidence: Some(Evidence::Estimated),
         ..walks.clone()

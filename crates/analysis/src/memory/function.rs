@@ -56,6 +56,9 @@ pub struct FunctionMemory {
     pub of_reach: Metric,
     /// Of these bytes, those that were fetched for a store alone, percent.
     pub overwritten: Metric,
+    /// What its accesses beyond the first level would take one after the other, each at the latency of the level that serves
+    /// it, percent of its time.
+    pub serial: Metric,
     /// Of its instructions those whose time without their memory is known, percent.
     pub floored: f64,
     /// Its sites, heaviest first.
@@ -193,6 +196,7 @@ impl Memory<'_> {
         let waits = without_cleared(waits, cleared, (bursts, &sums.fetched, native), seconds);
         let of_reach = self.part_of_reach(bursts, &sums.moved, native);
         let nothing = "it moves no data to or from memory";
+        let (sites, serial) = self.site_weights(bursts, native);
         FunctionMemory {
             function,
             time,
@@ -200,7 +204,8 @@ impl Memory<'_> {
             of_reach,
             overwritten: percent.percent(&sums.overwritten, &sums.moved.likely, nothing),
             floored: self.timed_percent(bursts.iter().map(|at| &self.passed.bursts[*at])),
-            sites: self.site_weights(bursts, native),
+            sites,
+            serial,
         }
     }
 
@@ -243,7 +248,8 @@ impl Memory<'_> {
         sums
     }
 
-    fn site_weights(&self, bursts: &[usize], native: &[f64]) -> Vec<SiteWeight> {
+    /// Heaviest first, and what all of their waits are one after the other.
+    fn site_weights(&self, bursts: &[usize], native: &[f64]) -> (Vec<SiteWeight>, Metric) {
         let latency = self.latencies();
         let none = || Quantity::none(self.passed.bursts.len());
         let mut sites: BTreeMap<SiteIndex, (f64, Quantity, Quantity)> = BTreeMap::new();
@@ -279,7 +285,8 @@ impl Memory<'_> {
             .collect();
         let value = |one: &SiteWeight| one.share.value.unwrap_or(0.0);
         weights.sort_by(|a, b| value(b).total_cmp(&value(a)));
-        weights
+        let serial = Of { factor: 100e-9, ..of }.ratio(&whole, native, "no time in its bursts");
+        (weights, serial)
     }
 
     /// Nanoseconds that the accesses of a burst at a site take beyond the first level, one after the other.

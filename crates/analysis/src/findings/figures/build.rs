@@ -57,7 +57,8 @@ impl Where {
 }
 
 impl Figures {
-    /// All figures. The bursts are gone through three times more, and a fourth time where a site walks across lines.
+    /// All figures. The bursts are gone through three times more, and once more each where a site walks across lines, where
+    /// there are records, and where stores fetch lines.
     #[must_use]
     pub fn new(
         profile: &Profile<'_>,

@@ -11,8 +11,9 @@ use x86::{Gpr, Kind, Segment};
 
 use super::walks::walk;
 use super::{HotFunction, HotSite, RepeatedFunction, Traced, Walk, Where};
-use crate::accesses::{AccessRow, accesses};
+use crate::accesses::{AccessRow, Pattern, accesses, line_uses};
 use crate::findings::bandwidth;
+use crate::findings::reread::{Stored, stored};
 use crate::findings::steps::{Steps, steps};
 use crate::findings::strided::walks;
 use crate::hotspots::{Key, hotspots};
@@ -51,6 +52,8 @@ pub(super) fn traced(
     let mut functions: Vec<Numbered> = functions.iter().map(|one| sites.function(one)).collect();
     let mut whole = sites.function(&whole);
     sites.add_walks(functions.iter_mut().chain([&mut whole]));
+    sites.add_uses(&mut functions);
+    sites.take_off_reread(functions.iter_mut().chain([&mut whole]));
     // Where the whole program fires, no function is asked.
     match bandwidth::fires(&whole.figures) {
         true => sites.add_fitting(&mut [&mut whole]),
@@ -128,6 +131,7 @@ impl Sites<'_> {
             waits: memory.waits.clone(),
             of_reach: memory.of_reach.clone(),
             overwritten: memory.overwritten.clone(),
+            serial: memory.serial.clone(),
             fitting: Metric::unavailable("bytes", "it does not use all of the bandwidth"),
             floored: memory.floored,
             sites,
@@ -168,6 +172,7 @@ impl Sites<'_> {
             stride_share: row.stride_share.clone(),
             bytes: f64::from(site.access.bytes),
             line_use: row.line_use.clone(),
+            used_together: row.line_use.clone(),
             share: weight.share.clone(),
             walks: weight.walks.clone(),
             restarts: self.steps[index.index()].restarts,
@@ -221,6 +226,53 @@ impl Sites<'_> {
             .collect();
         for ((_, site), walk) in walking.iter_mut().zip(found) {
             site.walk = Some(walk);
+        }
+    }
+
+    /// Fields of one record share lines, or lie in several: only all of them together tell. One pass, where there are such.
+    fn add_uses(&self, functions: &mut [Numbered]) {
+        let mut rows: BTreeMap<(FunctionId, i64), usize> = BTreeMap::new();
+        let mut row_of_site = vec![None; self.code.sites.len()];
+        for (site, one) in functions.iter().flat_map(|one| one.sites.iter().zip(&one.figures.sites))
+        {
+            let Pattern::Strided(stride) = one.pattern else { continue };
+            let Site { module, offset, .. } = self.code.sites[site.index()];
+            let new = rows.len();
+            let key = (self.profile.stacks.compiled_at(module, offset), stride);
+            row_of_site[site.index()] = Some(*rows.entry(key).or_insert(new));
+        }
+        if rows.is_empty() {
+            return;
+        }
+        let uses = line_uses(self.profile, self.code, row_of_site.clone(), rows.len());
+        for one in functions {
+            for (site, figures) in one.sites.iter().zip(&mut one.figures.sites) {
+                if let Some(row) = row_of_site[site.index()] {
+                    figures.used_together.clone_from(&uses[row]);
+                }
+            }
+        }
+    }
+
+    /// What is stored and soon read again would be fetched then: one pass, and only where stores fetch much.
+    fn take_off_reread<'b>(&self, functions: impl Iterator<Item = &'b mut Numbered>) {
+        let fetches =
+            |one: &&mut Numbered| one.figures.overwritten.value.is_some_and(|part| part > 0.0);
+        let mut functions: Vec<&mut Numbered> = functions.filter(fetches).collect();
+        if functions.is_empty() {
+            return;
+        }
+        let stored = stored(self.profile.recording, self.code);
+        for one in &mut functions {
+            let sums = one.sites.iter().fold((0, 0), |(lines, again), site| {
+                let Stored { lines: more, read_again } = stored[site.index()];
+                (lines + more, again + read_again)
+            });
+            let kept = 1.0 - sums.1 as f64 / f64::max(sums.0 as f64, 1.0);
+            let Metric { value, low, high, .. } = &mut one.figures.overwritten;
+            for end in [value, low, high].into_iter().flatten() {
+                *end *= kept;
+            }
         }
     }
 

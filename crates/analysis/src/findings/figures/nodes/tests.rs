@@ -90,6 +90,7 @@ fn figure_of(recording: &Recording, nodes: [u32; 2]) -> Result<Vec<RemoteFigure>
         waits: Metric::counted(50.0, "percent"),
         of_reach: Metric::counted(0.0, "percent"),
         overwritten: Metric::counted(0.0, "percent"),
+        serial: Metric::counted(0.0, "percent"),
         fitting: Metric::counted(0.0, "bytes"),
         floored: 100.0,
         sites: Vec::new(),
