@@ -5,7 +5,7 @@
 use facts::Block;
 use sys::floor::{StartState, UNKNOWN_STACK};
 use x86::translate::{RecordLayout, RecordedValue};
-use x86::{CodeBytes, Part, Reader, Seen, Source, read_pieces};
+use x86::{CodeBytes, Kind, Part, Reader, Seen, Source, read_pieces};
 
 /// The number of rsp in machine code (SDM vol. 2, 2.2.1.2).
 const RSP: usize = 4;
@@ -33,6 +33,14 @@ impl<'a> Code<'a> {
     /// Its first instructions.
     pub(super) fn part(&self, executed: usize) -> Part<'_, [CodeBytes<'a>]> {
         Part { block: &self.block, code: &self.bytes, executed }
+    }
+
+    /// How many loads it has, if it stores, too.
+    pub(super) fn loads_beside_stores(&self) -> usize {
+        let all = self.block.instructions.iter().flat_map(x86::Instruction::accesses);
+        let of = |kind: Kind| all.clone().filter(move |one| one.kind == kind).count();
+        let both = of(Kind::ReadWrite);
+        if of(Kind::Write) + both > 0 { of(Kind::Read) + both } else { 0 }
     }
 
     /// The registers that a record holds, wherever in the block.

@@ -108,6 +108,19 @@ fn the_longest_run_of_a_loop_tells_its_addresses() {
 }
 
 #[test]
+fn copies_are_fewer_where_loads_may_wait_for_stores() {
+    let mut reader = Reader::new();
+    let mut loads = |body: &[u8]| {
+        let block = looping(0, body, PLAIN);
+        Code::read(&block, &mut reader).expect("code").loads_beside_stores()
+    };
+    let load = [0x48, 0x8b, 7]; // mov rax, [rdi]
+    assert_eq!(loads(&load), 0);
+    assert_eq!(loads(&[&load[..], &load, &[0x48, 0x89, 7]].concat()), 2); // mov [rdi], rax
+    assert_eq!(loads(&[&load[..], &[0x48, 1, 7]].concat()), 2); // add [rdi], rax
+}
+
+#[test]
 fn what_cannot_be_timed_says_why() {
     // movnti [rdi], rax     xor ecx, ecx; div ecx     mov rax, [rdi] with an address that is none
     let blocks = [
