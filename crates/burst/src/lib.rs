@@ -8,6 +8,7 @@
 //! tracer    start, observations, stop
 //! worker    the thread that traces: when, which thread, what becomes of it
 //!   budget    how often, from what bursts cost
+//!   advance   how far registers go natively behind a burst
 //!   schedule  which of three flavours: a trace of addresses, a count of blocks, timed loads
 //!   picker    chooses a thread in proportion to CPU time
 //!   program   per process: code_map (what may be translated), space (shared memory), cache (blocks)
@@ -31,6 +32,7 @@
 
 #![forbid(unsafe_code)]
 
+mod advance;
 mod borrow;
 mod budget;
 mod cache;

@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 use base::{BurstId, Nanos, Pid, RemoteAddr, Tid};
 use facts::{Burst, BurstFlavour};
 use sys::process;
+use sys::trace::Registers;
 use tracee::random::Random;
 
+use crate::advance::{LastTrace, general};
 use crate::budget::Budget;
 use crate::drain::{Content, Raw};
 use crate::picker::{Picker, blocks_harmlessly, may_be_stopped};
@@ -34,7 +36,8 @@ const EXAMINE_AGAIN: Duration = Duration::from_secs(1);
 /// How long we try to find threads in a state in which our mappings can be taken out.
 const LEAVING: Duration = Duration::from_millis(500);
 const LATE_PAUSE: Duration = Duration::from_micros(500);
-/// Visits until a flavour's first burst: its cache is mapped, then populated, then used.
+/// Visits until a flavour's first burst: its cache is mapped, then populated, then used. All at once: a short process would
+/// pay for its cache and end without a burst.
 const VISITS: usize = 3;
 
 /// Why there was no burst, and where the thread was, if that is known.
@@ -65,6 +68,7 @@ pub struct Worker {
     cost: Cost,
     budget: Budget,
     whereabouts: Whereabouts,
+    last_trace: Option<LastTrace>,
 }
 
 impl Worker {
@@ -93,6 +97,7 @@ impl Worker {
             cost: Cost::default(),
             budget: Budget::default(),
             whereabouts,
+            last_trace: None,
         }
     }
 
@@ -131,6 +136,11 @@ impl Worker {
         Duration::from_nanos(self.random.around(Nanos(mean.as_nanos() as u64)).0)
     }
 
+    /// Whether anything of ours is in a process.
+    fn is_there(&self, pid: Pid) -> bool {
+        self.programs.get(&pid).is_some_and(Program::is_there)
+    }
+
     fn turn(&mut self, pid: Pid, tid: Tid, watch: &Watch) {
         if self.next_flavour(pid) == BurstFlavour::Timed {
             self.extra(pid, tid, BurstFlavour::Timed, watch);
@@ -139,12 +149,14 @@ impl Worker {
             }
             return;
         }
-        match self.burst(pid, tid, BurstFlavour::Trace, watch) {
+        match self.trace(pid, tid, watch) {
             Ok(true) => {
                 let program = self.programs.get_mut(&pid);
                 // At once: the thread does the same as just now.
                 if program.is_some_and(|program| program.schedule.note_trace()) {
                     self.extra(pid, tid, BurstFlavour::Count, watch);
+                } else {
+                    self.look(pid, tid, watch);
                 }
             }
             // Not a matter of what can be traced: the thread was not running its own code at this moment.
@@ -159,6 +171,36 @@ impl Worker {
     fn next_flavour(&self, pid: Pid) -> BurstFlavour {
         let program = self.programs.get(&pid);
         program.map_or(BurstFlavour::Trace, |program| program.schedule.next())
+    }
+
+    /// A burst that records addresses, and what must come before the first of a process.
+    fn trace(&mut self, pid: Pid, tid: Tid, watch: &Watch) -> Result<bool, NoBurst> {
+        for _ in 0..VISITS {
+            if self.burst(pid, tid, BurstFlavour::Trace, watch)? {
+                return Ok(true);
+            }
+            let ended = watch.has_abandoned() || self.shared.stop.load(Ordering::Relaxed);
+            if ended || !self.is_there(pid) {
+                return Ok(false);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Stops the thread once more, for how far it came natively behind a trace.
+    fn look(&mut self, pid: Pid, tid: Tid, watch: &Watch) {
+        if may_be_stopped(pid, tid).is_err() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let mut waiting = lock(&shared.waiting);
+        if let Ok(visit) = Visit::begin(tid, watch, Blocked::LeaveAlone) {
+            if visit.check().is_ok() {
+                self.tell_advances((pid, tid), &visit.native);
+            }
+            self.cost.stand_still += visit.leave(0);
+        }
+        *waiting = watch.is_waiting();
     }
 
     /// A burst that only adds to what traces tell. Why there is none is told by those, too.
@@ -216,12 +258,25 @@ impl Worker {
             self.programs.remove(&pid);
             return Ok(false);
         }
+        self.tell_advances((pid, tid), &visit.native);
+        let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
         if program.needs_set_up(flavour, at) {
             let stood_still = program.set_up(visit, flavour, cookie(pid, self.began));
             self.cost.stand_still += stood_still;
             return Ok(false);
         }
         self.run(pid, visit, flavour).map_err(here)
+    }
+
+    /// How far the registers of a thread went since its last trace, if only native code came behind that.
+    fn tell_advances(&mut self, thread: (Pid, Tid), now: &Registers) {
+        let Some(last) = self.last_trace.take().filter(|last| last.thread == thread) else {
+            return;
+        };
+        let Some(used) = self.picker.used(thread) else { return };
+        for advance in last.advances(&general(now), used) {
+            let _ = self.outlets.send.send(Observation::Advance(advance));
+        }
     }
 
     /// Makes sure that we know the process.
@@ -271,6 +326,14 @@ impl Worker {
     fn publish(&mut self, pid: Pid, tid: Tid, flavour: BurstFlavour, time: Nanos, ran: &Ran) {
         let id = BurstId(self.next_burst);
         self.next_burst += 1;
+        let traced = ran.left.filter(|_| flavour == BurstFlavour::Trace);
+        self.last_trace = traced.map(|(left, used)| LastTrace {
+            burst: id,
+            thread: (pid, tid),
+            entered: general(&ran.entered),
+            left: general(&left),
+            used,
+        });
         let mut burst = Burst {
             id,
             time,

@@ -108,7 +108,10 @@ fn bursts(program: &Program, enough: usize) -> Vec<Vec<Access>> {
                     .expect("records");
                     count += burst.len() - before;
                 }
-                Observation::Block(..) | Observation::Records(_) | Observation::Refused { .. } => {}
+                Observation::Block(..)
+                | Observation::Records(_)
+                | Observation::Advance(_)
+                | Observation::Refused { .. } => {}
             }
             if count >= enough {
                 break;

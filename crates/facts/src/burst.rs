@@ -120,6 +120,23 @@ pub struct BurstRefused {
     pub reason: String,
 }
 
+/// How far a general-purpose register of a thread went in a burst that recorded addresses, and natively behind it, up to
+/// the thread's next stop. Where a loop makes even progress, that tells how much faster it is natively. Only registers that
+/// changed in both.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NativeAdvance {
+    /// The burst.
+    pub burst: BurstId,
+    /// The register, as `rdi`.
+    pub register: String,
+    /// CPU time of the thread natively behind the burst (schedstat).
+    pub cpu_time: Nanos,
+    /// By how much the register rose in the burst, modulo 2^64.
+    pub inside: u64,
+    /// By how much it rose natively, modulo 2^64.
+    pub natively: u64,
+}
+
 /// What instructions take when all their data is in the first-level cache: measured after the recording, in a process of
 /// our own in which every page is one of a few. This over the native time is the share that is not memory.
 #[derive(Clone, PartialEq, Eq, Debug)]

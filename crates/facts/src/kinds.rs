@@ -47,6 +47,7 @@ macro_rules! every_kind_of_fact {
             Wake in wakes at time;
             Page in pages at time;
             HeapLifetime in heap_lifetimes at time;
+            NativeAdvance in native_advances;
         }
     };
 }

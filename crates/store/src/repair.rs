@@ -154,6 +154,7 @@ fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
             + recording.records.len()
             + recording.burst_refusals.len()
             + recording.core_floors.len()
+            + recording.native_advances.len()
     };
     let before = rows(recording);
     let place = |module: &mut ModuleId| {
@@ -169,6 +170,7 @@ fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
     let mut bursts = HashSet::new();
     recording.bursts.retain(|burst| bursts.insert(burst.id));
     recording.records.retain(|records| bursts.contains(&records.burst));
+    recording.native_advances.retain(|advance| bursts.contains(&advance.burst));
     recording.burst_refusals.retain_mut(|refused| match &mut refused.at {
         Some((module, _)) => place(module),
         None => true,

@@ -178,6 +178,11 @@ pub const INVARIANTS: &[Invariant] = &[
         bursts::records_counted,
     ),
     invariant(
+        "advances-known",
+        "registers that went on natively did so behind a burst of addresses",
+        bursts::advances_known,
+    ),
+    invariant(
         "floors-proper",
         "a loop's floor names a block for addresses, once, and its figures are in order",
         bursts::floors_proper,

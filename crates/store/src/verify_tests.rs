@@ -8,10 +8,10 @@ use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
     CodePath, CodePiece, Concurrency, CoreFloor, Counter, CounterKind, Fault, FaultKind,
     FloorOutcome, FloorTime, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal, KernelCause,
-    KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, Page, Privilege, Record,
-    RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, RunState, SCHEMA_VERSION,
-    Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, Wake,
-    Waker,
+    KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, NativeAdvance, Page, Privilege,
+    Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, RunState,
+    SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Wait,
+    WaitKind, Wake, Waker,
 };
 
 use super::*;
@@ -159,6 +159,13 @@ fn sound() -> Recording {
             reason: "jit code".to_owned(),
         }],
         core_floors: vec![floor(0, 3)],
+        native_advances: vec![NativeAdvance {
+            burst: BurstId(0),
+            register: "rdi".to_owned(),
+            cpu_time: Nanos(5),
+            inside: 64,
+            natively: 128,
+        }],
         allocations: vec![heap_block(0, 100), heap_block(2, 300)],
         releases: vec![release(2, 400)],
         heap_totals: vec![HeapTotal {
@@ -413,6 +420,7 @@ const BREAKS: &[Break] = &[
     ("records-known", |r| r.records[1] = records(0, &[3])),
     ("records-known", |r| r.blocks[0].pid = Pid(8)),
     ("records-known", |r| r.blocks[1].flavour = BurstFlavour::Count),
+    ("advances-known", |r| r.native_advances[0].burst = BurstId(1)),
     ("records-counted", |r| r.bursts[0].records = 4),
     ("records-counted", |r| r.bursts[0].records_lost = true),
     ("records-counted", |r| r.records.push(records(2, &[0]))),

@@ -5,13 +5,18 @@
 //!
 //! A branch that always went to the place where it went most often would be mispredicted whenever it went elsewhere. No
 //! predictor of these years does worse over a burst, so that is the bound. Returns are predicted by a stack of their own and
-//! do not count. A loop that was summarised is left once.
+//! do not count. A loop that was summarised is left once; one that runs as often as the last time, and that is at most
+//! [`SHORT`] times, is predicted: predictors remember that many branches and more (Fog, The microarchitecture of Intel, AMD and
+//! VIA CPUs, 3: since Haswell and Zen, long patterns that repeat).
 
 use std::collections::HashMap;
 
 use base::BlockId;
 
 use crate::traced::{Execution, TracedCode};
+
+/// Iterations of a loop whose end is predicted when they are as many as the last time.
+const SHORT: u64 = 16;
 
 /// A block, the way by which it was left, and the block that came next.
 type Step = (BlockId, u32, BlockId);
@@ -23,18 +28,27 @@ pub(super) struct Branches {
     /// The same step again and again is counted here first: that is most of them.
     again: Option<(Step, u64)>,
     last: Option<(BlockId, u32)>,
+    /// How often loops of one block ran the last time.
+    runs: HashMap<BlockId, u64>,
 }
 
 impl Branches {
     pub(super) fn pass(&mut self, execution: &Execution<'_>) {
-        let block = execution.block();
-        if let Some((last, way)) = self.last {
+        self.step(execution.block(), execution.way(), execution.iterations());
+    }
+
+    fn step(&mut self, block: BlockId, way: u32, iterations: u64) {
+        if let Some((last, way)) = self.last.take() {
             self.count((last, way, block), 1);
         }
-        if execution.iterations() > 1 {
-            self.count((block, 0, block), execution.iterations() - 1);
+        if iterations > 1 {
+            let as_before = self.runs.insert(block, iterations) == Some(iterations);
+            if as_before && iterations <= SHORT {
+                return;
+            }
+            self.count((block, 0, block), iterations - 1);
         }
-        self.last = Some((block, execution.way()));
+        self.last = Some((block, way));
     }
 
     fn count(&mut self, step: Step, times: u64) {
@@ -54,6 +68,7 @@ impl Branches {
             *self.steps.entry(step).or_default() += times;
         }
         self.last = None;
+        self.runs.clear();
         let mut blocks: HashMap<BlockId, HashMap<u32, Vec<u64>>> = HashMap::new();
         for ((block, way, _), times) in self.steps.drain() {
             blocks.entry(block).or_default().entry(way).or_default().push(times);
@@ -96,6 +111,26 @@ mod tests {
         assert_eq!(mispredicted((&[4], false), &same), 0);
         let exit = HashMap::from([(0, vec![1000]), (1, vec![3])]);
         assert_eq!(mispredicted((&[4, 2], false), &exit), 3);
+    }
+
+    /// Steps that are counted, of a loop that runs so often each time, with another block in between.
+    fn counted(runs: &[u64]) -> u64 {
+        let mut branches = Branches::default();
+        for iterations in runs {
+            branches.step(BlockId(0), 0, *iterations);
+            branches.step(BlockId(1), 0, 1);
+        }
+        let (_, last) = branches.again.unwrap();
+        last + branches.steps.values().sum::<u64>()
+    }
+
+    #[test]
+    fn a_short_loop_that_runs_as_often_as_the_last_time_is_predicted() {
+        // Twice around and out, then only from the other block to the loop.
+        assert_eq!(counted(&[3, 3, 3]), 2 + 1 + 1 + 1);
+        // Each time anew.
+        assert_eq!(counted(&[3, 4, 3]), (2 + 1) + (1 + 3 + 1) + (1 + 2 + 1));
+        assert_eq!(counted(&[17, 17]), (16 + 1) + (1 + 16 + 1));
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod model;
 mod native;
 mod parts;
 mod pass;
+mod progress;
 mod rows;
 mod simulated;
 mod strata;

@@ -11,7 +11,8 @@
 //! A window's time is taken without what its counters usually cost.
 //! Bounds: the scatter of the pairs, and not below 1. Not above the ratio with [`MOST_PER_COUNT`] for each counted block
 //! taken off the window's time; of bursts with few records, and where there are no windows, not above the burst's time
-//! without [`MOST_PER_RECORD`] for each record and [`MOST_PER_BURST`].
+//! without [`MOST_PER_RECORD`] for each record and [`MOST_PER_BURST`]. Where registers of a function tell how much further its
+//! loops came natively (`progress`), that ratio and its bounds count, as far as they lie within these.
 //!
 //! Assumptions: instructions of one function take the same time in both; CPU time is schedstat's, which has the thread's
 //! own part of stops in it, alike in both.
@@ -21,6 +22,7 @@ use std::collections::HashMap;
 use base::{BurstId, Nanos, Tid};
 use facts::{Burst, BurstFlavour, Recording, decode_records};
 
+use super::progress::{Progress, progress};
 use crate::interval::student_95;
 use crate::stack::FunctionId;
 use crate::traced::{TracedCode, pieces_by_burst};
@@ -103,6 +105,7 @@ struct Ratio {
 pub(crate) struct Speeds {
     of: HashMap<FunctionId, Ratio>,
     all: Option<Ratio>,
+    progress: HashMap<FunctionId, Progress>,
 }
 
 impl Speeds {
@@ -116,11 +119,16 @@ impl Speeds {
         }
         by_function.retain(|_, pairs| pairs.len() >= FEWEST);
         let ratios = by_function.iter().filter_map(|(of, pairs)| Some((*of, ratio(pairs)?)));
-        Speeds { of: ratios.collect(), all: ratio(&all) }
+        Speeds { of: ratios.collect(), all: ratio(&all), progress: progress(recording, works) }
     }
 
     /// How much faster than in this burst.
     pub(crate) fn of(&self, work: &Work) -> Speed {
+        let bounds = self.by_windows(work);
+        self.progress.get(&work.function).map_or(bounds, |progress| bounds.within(progress))
+    }
+
+    fn by_windows(&self, work: &Work) -> Speed {
         let instrumentation = work.records * MOST_PER_RECORD + MOST_PER_BURST;
         let most = work.seconds / (work.seconds - instrumentation).max(work.seconds / MOST);
         match self.of.get(&work.function).or(self.all.as_ref()) {
@@ -135,6 +143,18 @@ impl Speeds {
             }
             None => Speed { likely: f64::midpoint(1.0, most.min(1.1)), low: 1.0, high: most },
         }
+    }
+}
+
+impl Speed {
+    /// Its bounds, and those of `progress`; without a common part nobody knows which is wrong, and these stay.
+    fn within(self, progress: &Progress) -> Speed {
+        let low = self.low.max(progress.likely / progress.scatter);
+        let high = self.high.min(progress.likely * progress.scatter);
+        if low > high {
+            return self;
+        }
+        Speed { likely: progress.likely.clamp(low, high), low, high }
     }
 }
 
@@ -232,4 +252,19 @@ fn ratio(pairs: &[Pair]) -> Option<Ratio> {
         highest: rate(without(MOST_PER_COUNT, MOST_SHARE)),
         scatter,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_narrows_what_windows_leave_open_and_does_not_contradict_them() {
+        let wide = Speed { likely: 2.0, low: 1.0, high: 3.0 };
+        let within = |likely, scatter| wide.within(&Progress { likely, scatter });
+        assert_eq!(within(1.5, 1.25), Speed { likely: 1.5, low: 1.2, high: 1.875 });
+        // Native code is not slower than a burst.
+        assert_eq!(within(0.96, 1.25), Speed { likely: 1.0, low: 1.0, high: 1.2 });
+        assert_eq!(within(4.0, 1.25), wide);
+    }
 }

@@ -113,6 +113,14 @@ row!(Records = "records", since 2, Bulk {
     bytes: "records", Opaque;
 });
 
+row!(NativeAdvance = "native_advances", since 5, Names {
+    burst: "burst", Rising;
+    register: "register";
+    cpu_time: "cpu_time_ns";
+    inside: "inside";
+    natively: "natively";
+});
+
 impl Row for BurstRefused {
     const HEAD: TableHead = TableHead { name: "burst_refusals", since: 2, room: Room::Names };
     const COLUMNS: &'static [Column] = &[

@@ -118,6 +118,19 @@ pub(super) fn records_counted(subject: &Subject<'_>, report: &mut Report) {
     }
 }
 
+pub(super) fn advances_known(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let traced = recording.bursts.iter().filter(|burst| burst.flavour == BurstFlavour::Trace);
+    let traced: HashSet<BurstId> = traced.map(|burst| burst.id).collect();
+    for advance in &recording.native_advances {
+        let (burst, register) = (advance.burst, &advance.register);
+        // An interrupted result may end before the burst.
+        if recording.run.state == RunState::Complete && !traced.contains(&burst) {
+            report.add(|| format!("{register} behind burst {burst}, which records no addresses"));
+        }
+    }
+}
+
 pub(super) fn floors_proper(subject: &Subject<'_>, report: &mut Report) {
     let recording = subject.recording;
     let traced = recording.blocks.iter().filter(|block| block.flavour == BurstFlavour::Trace);

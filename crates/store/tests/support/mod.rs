@@ -13,9 +13,9 @@ use facts::{
     CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind,
     FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime, HeapStack,
     HeapTotal, KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module, ModuleKind,
-    Page, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind,
-    Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target, ThreadEvent, ThreadEventKind,
-    ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker,
+    NativeAdvance, Page, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd,
+    RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target, ThreadEvent,
+    ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker,
 };
 
 /// What a made-up recording holds.
@@ -265,6 +265,13 @@ fn bursts(shape: Shape) -> Vec<Fact> {
         let block = BlockId(block);
         facts.push(Fact::CoreFloor(CoreFloor { block, path: None, iterations: 64, outcome }));
     }
+    facts.push(Fact::NativeAdvance(NativeAdvance {
+        burst: BurstId(0),
+        register: "rdi".to_owned(),
+        cpu_time: Nanos(1_100_000),
+        inside: 64 << 20,
+        natively: 24u64.wrapping_neg(),
+    }));
     facts
 }
 
