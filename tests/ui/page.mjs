@@ -109,7 +109,8 @@ step("timeline by keys", async () => {
   await view.locator(".lanes").focus();
   await page.keyboard.press("+");
   await view.getByRole("button", { name: "Whole run" }).click();
-  await view.locator("svg text.lane", { hasText: "worker (101)" }).click();
+  await view.locator("svg text.lane", { hasText: "worker (101)" }).focus();
+  await page.keyboard.press("Enter");
   await page.getByRole("group", { name: "Filters" }).getByText("thread: worker (101)").waitFor();
   await page.getByRole("button", { name: "Clear all" }).click();
 });
@@ -120,6 +121,15 @@ step("source, with its text and without", async () => {
   assert.match(await hot.getAttribute("class"), /heat4/);
   await view.getByLabel("File").selectOption("/src/gone.c");
   await shows("Lines are shown by number");
+});
+step("the map of hot lines leads to them", async () => {
+  await view.getByLabel("File").selectOption("/src/hot.c");
+  await shows("sum += values[i];");
+  const box = await view.locator(".minimap").boundingBox();
+  await page.mouse.click(box.x + 9, box.y + 2);
+  await view.getByRole("grid", { name: /Source of/ }).locator("[aria-selected=true] [role=gridcell]").first().getByText("1", { exact: true }).waitFor();
+  await view.getByRole("button", { name: "Hottest line" }).click();
+  await view.getByRole("grid", { name: /Source of/ }).locator("[aria-selected=true]").filter({ hasText: "sum +=" }).waitFor();
 });
 step("objects, roofline and every table say what there is not", async () => {
   await tab("Memory objects");
@@ -144,6 +154,29 @@ step("tables are saved as CSV", async () => {
   assert.match(text, /^function,file,line,module,cpu_time,cpu_time_low,cpu_time_high,cpu_time_evidence,/);
   assert.match(text, /hot_loop,\/src\/hot\.c,12,program,/);
 });
+step("trees and flame graphs are saved", async () => {
+  for (const [name, button, file] of [["Bottom-up", "CSV", "calls.csv"], ["Flame graph", "SVG", "flame-graph.svg"], ["Flame graph", "PNG", "flame-graph.png"]]) {
+    await tab(name);
+    const [download] = await Promise.all([page.waitForEvent("download"), view.getByRole("button", { name: button }).click()]);
+    assert.equal(download.suggestedFilename(), file);
+  }
+});
+step("the timeline zooms by wheel and keys", async () => {
+  await tab("Timeline");
+  const whole = view.getByRole("button", { name: "Whole run" });
+  assert.equal(await whole.count(), 0);
+  const box = await view.locator(".lanes svg").boundingBox();
+  await page.mouse.move(box.x + box.width / 2, box.y + 60);
+  await page.mouse.wheel(0, -300);
+  await whole.waitFor();
+  await view.locator(".lanes").focus();
+  const range = () => view.locator(".bar .quiet").textContent();
+  const before = await range();
+  await page.keyboard.press("ArrowRight");
+  await page.waitForFunction((text) => document.querySelector("#view .bar .quiet").textContent !== text, before);
+  await page.keyboard.press("0");
+  await whole.waitFor({ state: "detached" });
+});
 step("drawings are saved as SVG", async () => {
   await tab("Timeline");
   const [download] = await Promise.all([page.waitForEvent("download"), view.getByRole("button", { name: "SVG" }).first().click()]);
@@ -155,11 +188,31 @@ step("keys choose views, back goes back", async () => {
   await page.goBack();
   await view.locator(".lanes").waitFor();
 });
+step("arrows go from view to view", async () => {
+  await tab("Summary");
+  await page.keyboard.press("ArrowRight");
+  await page.locator("#tab-bottom-up[aria-selected=true]:focus").waitFor();
+  await page.keyboard.press("ArrowLeft");
+  await page.locator("#tab-summary[aria-selected=true]:focus").waitFor();
+});
 step("an address opens the same again", async () => {
   await page.goto(address + "#view=source&file=%2Fsrc%2Fhot.c&line=12");
   await page.reload();
   const chosen = view.getByRole("grid", { name: /Source of/ }).locator("[aria-selected=true]").filter({ hasText: "sum +=" });
   await chosen.waitFor();
+});
+step("no view is wider than a narrow window, and long names are cut and not dropped", async () => {
+  await page.setViewportSize({ width: 400, height: 800 });
+  for (const name of await page.getByRole("tab").allTextContents()) {
+    await tab(name);
+    await view.locator(":scope > *").first().waitFor();
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), name);
+  }
+  await tab("Bottom-up");
+  const long = view.getByRole("treegrid").locator(".name :is(.link, .code)").filter({ hasText: "onerror" }).first();
+  const [button, cell] = [await long.boundingBox(), await long.locator("xpath=ancestor::*[@role='gridcell']").boundingBox()];
+  assert.ok(button.width > 40 && button.x + button.width <= cell.x + cell.width + 1, JSON.stringify([button, cell]));
+  await page.setViewportSize({ width: 1400, height: 900 });
 });
 step("dark and light", async () => {
   const back = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);

@@ -10,6 +10,33 @@ import { open } from "./harness.mjs";
 const { address, page, served, step, tab, view, shows, run } = await open();
 const table = (name) => view.getByRole("grid", { name, exact: true });
 
+step("bands of bandwidth move by keys and by pointer", async () => {
+  await page.goto(address);
+  const plot = view.getByRole("group", { name: "Time at each bandwidth, with movable bands" });
+  const high = plot.getByRole("slider", { name: "from here on high" });
+  const at = async () => Number(await high.getAttribute("aria-valuenow"));
+  const moves = (sign, from) => page.waitForFunction(
+    ([way, value]) => Math.sign(document.querySelectorAll("#view [role=slider]")[1].getAttribute("aria-valuenow") - value) === way, [sign, from]);
+  const before = await at();
+  await high.focus();
+  await page.keyboard.press("ArrowLeft");
+  await moves(-1, before);
+  const moved = await at();
+  const box = await high.locator("rect").boundingBox();
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 30, box.y + 40, { steps: 3 });
+  await page.mouse.up();
+  await moves(1, moved);
+});
+step("branches of metrics close, and figures tell their origin", async () => {
+  const metrics = view.getByRole("region", { name: "Metrics" });
+  const branch = metrics.getByRole("button", { name: /CPU time/ });
+  await metrics.getByText("in page faults", { exact: true }).waitFor();
+  await branch.click();
+  await metrics.getByText("in page faults", { exact: true }).waitFor({ state: "detached" });
+  assert.match(await branch.locator(".value").getAttribute("title"), /counted|sampled|estimated/);
+});
 step("compare names both and sorts", async () => {
   await page.goto(address);
   await tab("Compare");
@@ -67,6 +94,15 @@ step("all objects are saved, also those that were not seen", async () => {
   const chunks = [];
   for await (const chunk of await download.createReadStream()) chunks.push(chunk);
   assert.equal(JSON.parse(Buffer.concat(chunks).toString()).rows.length, count);
+});
+step("members of a value are drawn where they lie", async () => {
+  await table("Memory objects").locator(".body [role=row]").filter({ hasText: "make_node" }).locator("[role=gridcell]").nth(1).click();
+  const drawing = view.getByRole("img", { name: "Layout of struct node: next at 0," });
+  await drawing.waitFor();
+  // One line of 64 bytes, and the eight of `next` upon it.
+  const widths = await drawing.locator("rect").evaluateAll((all) => all.map((one) => Number(one.getAttribute("width"))));
+  assert.deepEqual(widths, [319, 39]);
+  await view.locator("table.fields tbody tr.heat4").getByText("next", { exact: true }).waitFor();
 });
 step("objects are sorted and searched", async () => {
   await table("Memory objects").getByRole("button", { name: "Loads" }).click();

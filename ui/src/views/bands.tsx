@@ -57,8 +57,9 @@ export function Bands({ summary }: { summary: Summary }) {
               );
             })}
             {peak !== undefined && <line class="peak" x1={x.at(peak)} x2={x.at(peak)} y1={8} y2={HEIGHT - 34}><title>{`peak of the machine, ${digits(peak)} GB/s`}</title></line>}
+            {/* In SVG the name of an attribute has its case: `tabIndex` would be none. */}
             {bounds.map((bound, index) => (
-              <g key={index} class="handle" role="slider" tabIndex={0} aria-label={index === 0 ? "from here on medium" : "from here on high"}
+              <g key={index} class="handle" role="slider" tabindex={0} aria-label={index === 0 ? "from here on medium" : "from here on high"}
                 aria-valuemin={0} aria-valuemax={most} aria-valuenow={bound} aria-valuetext={`${digits(bound)} GB/s`}
                 onPointerDown={(event) => { event.preventDefault(); setDragged(index); }}
                 onKeyDown={(event) => {

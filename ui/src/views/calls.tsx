@@ -216,7 +216,7 @@ function openSource(row: TreeRow, stacks: Stacks): void {
 function Name({ row, open, toggle, stacks }: { row: TreeRow; open: boolean; toggle: () => void; stacks: Stacks }) {
   const more = row.children().length > 0;
   return (
-    <span class="name" style={{ paddingLeft: `${Math.min(row.depth, 40) * 14}px` }}>
+    <span class="name" style={{ paddingLeft: `min(${row.depth * 14}px, 45%)` }}>
       {more ? <button class="twist" tabIndex={-1} aria-label={open ? "close" : "open"} onClick={(event) => { event.stopPropagation(); toggle(); }}>{open ? "▾" : "▸"}</button> : <span class="twist" />}
       {row.kind === "function" ? <FunctionLink name={row.label} file={stacks.fileOf(row.fn)} line={row.line} /> : <b title={row.label}>{row.label}</b>}
       {row.inlined && <span class="quiet">inlined</span>}

@@ -54,7 +54,7 @@ function Drawing({ table, summary, chosen, choose }: { table: Table; summary: Su
           <text class="tick" x={x.at(Math.sqrt(low * ridge)) - 8} y={y.at(Math.sqrt(low * ridge) * bandwidth) - 8} text-anchor="end">DRAM {digits(bandwidth)} GB/s</text>
           <text class="tick" x={x.at(high) - 4} y={y.at(flops) - 6} text-anchor="end">peak {digits(flops)} GFLOP/s</text>
           {points.map((point) => (
-            <g key={textOf(point.row.function) + textOf(point.row.module)} class={point.row === chosen ? "point chosen" : "point"} role="button" tabIndex={0}
+            <g key={textOf(point.row.function) + textOf(point.row.module)} class={point.row === chosen ? "point chosen" : "point"} role="button" tabindex={0}
               aria-label={textOf(point.row.function)} onClick={() => choose(point.row)} onKeyDown={(event) => event.key === "Enter" && choose(point.row)}>
               <title>{`${textOf(point.row.function)}: ${digits(point.intensity)} FLOP/byte, ${digits(point.rate)} GFLOP/s`}</title>
               <circle class="dot" cx={x.at(point.intensity)} cy={y.at(point.rate)} r={4 + Math.sqrt(point.share)} />

@@ -281,7 +281,8 @@ function Overhead({ summary }: { summary: Summary }) {
         <dt>Standing still</dt><dd><Value metric={parts.stand_still} /></dd>
         <dt>In bursts</dt><dd><Value metric={parts.burst_time} />, {" "}<Value metric={coverage.bursts} /> bursts</dd>
         <dt>Samples</dt><dd>{amount(sampling.samples, "count")} every {digits(sampling.period_seconds * 1000)} ms by {sampling.method}, {sampling.lost_samples} lost</dd>
-        <dt>Time traced</dt><dd><Value metric={coverage.traced} /></dd>
+        <dt>Could be traced</dt><dd><Value metric={coverage.traced} /> of the running time</dd>
+        {coverage.refused.length > 0 && <><dt>Not traced</dt><dd>{coverage.refused.map(({ reason, percent }) => <div key={reason}><Value metric={percent} badge={false} /> {reason}</div>)}</dd></>}
       </dl>
       <p class="legend">{["counted", "sampled", "timed", "traced", "simulated", "estimated", "calibrated"].map((one) => <span key={one}><Badge evidence={one} /> {one} </span>)}</p>
     </Card>

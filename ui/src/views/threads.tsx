@@ -100,9 +100,10 @@ function shortened(label: string): string {
 export function ThreadDrawing({ lane, bin, top, x, range: [start, end], chosen, states }: { lane: ThreadLane; bin: number; top: number; x: Scale; range: [number, number]; chosen: boolean; states?: StateSpan[] }) {
   const clamp = (time: number) => x.at(Math.min(end, Math.max(start, time)));
   const high = THREAD - 5;
+  const choose = () => update({ thread: chosen ? undefined : lane.label });
   return (
     <g>
-      <text class={chosen ? "lane link chosen" : "lane link"} x={8} y={top + 13} role="button" tabIndex={-1} onClick={() => update({ thread: chosen ? undefined : lane.label })}>
+      <text class={chosen ? "lane link chosen" : "lane link"} x={8} y={top + 13} role="button" tabindex={0} onClick={choose} onKeyDown={(event) => event.key === "Enter" && choose()}>
         <title>{`${lane.label}: ${seconds(lane.sum)} of CPU time; click to filter`}</title>
         {shortened(lane.label)}
       </text>
