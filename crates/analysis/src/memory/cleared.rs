@@ -1,8 +1,8 @@
 //! Lines that the kernel has just cleared: no memory is waited for when a function touches them first.
 //!
 //! What for: code that fills new memory looks as if it fetched every line from memory. The kernel has written the whole page
-//! with zeros a moment before, in the page fault, and one page stays in the caches (`clear_user_highpage`, mm/memory.c:
-//! ordinary stores). Its user time is that of entering faults, and its line use or strides cost nothing.
+//! with zeros a moment before, in the page fault, with ordinary stores, so that it is in the caches (`clear_page_erms`,
+//! arch/x86/lib/clear_page_64.S: `rep stosb`). Its user time is that of entering faults; its line use or strides cost nothing.
 //! What not: page faults themselves (`findings::faults`).
 //!
 //! The rule: a fault clears one small page. Where a function's faults cleared as many lines as it fetches over the whole
