@@ -5,15 +5,16 @@
 //! arch/x86/lib/clear_page_64.S: `rep stosb`). Its user time is that of entering faults; its line use or strides cost nothing.
 //! What not: page faults themselves (`findings::faults`).
 //!
-//! The rule: a fault clears one small page. Where a function's faults cleared as many lines as it fetches over the whole
-//! run, all of its fetches are such; where fewer, as many. A fault for a file's page clears nothing, so this is too much for
-//! code that walks through a mapped file, by one page of the 16 that such a fault maps (`fault_around_bytes`).
+//! The rule: a fault clears one small page. The cache model takes its lines for ones from memory, so of what all accesses
+//! would wait one after the other as much is none as the function's faults cleared lines. It waits no longer than for twice
+//! the rest (`core_time`: latency under load). A fault for a file's page clears nothing, so this takes off too much from code
+//! that walks through a mapped file, by one page of the 16 that such a fault maps (`fault_around_bytes`).
 
 use std::collections::BTreeMap;
 
 use facts::{FaultKind, Metric};
 
-use super::bandwidth::Quantity;
+use super::core_time::LOADED;
 use super::{LINE, Memory};
 use crate::faults::fault_scales;
 use crate::stack::FunctionId;
@@ -23,7 +24,7 @@ use crate::weight::Weight;
 const USUAL_PAGE: u64 = 4096;
 
 impl Memory<'_> {
-    /// Lines that minor faults cleared, by the function that they interrupted.
+    /// Seconds that lines would take from memory which minor faults cleared, by the function that they interrupted.
     pub(super) fn cleared(&self) -> BTreeMap<FunctionId, f64> {
         let recording = self.profile.recording;
         let mut faults: BTreeMap<FunctionId, Weight> = BTreeMap::new();
@@ -34,33 +35,30 @@ impl Memory<'_> {
         }
         let page = Some(recording.run.host.page_bytes).filter(|bytes| *bytes > 0);
         let lines = page.unwrap_or(USUAL_PAGE) as f64 / LINE;
+        let each = lines * self.latencies()[2] * 1e-9;
         let scale = fault_scales(recording).minor;
-        let cleared = |weight: &Weight| scale.quantity(weight).value.unwrap_or(0.0) * lines;
+        let cleared = |weight: &Weight| scale.quantity(weight).value.unwrap_or(0.0) * each;
         faults.iter().map(|(function, weight)| (*function, cleared(weight))).collect()
     }
 }
 
-/// `waits` without those for lines that were cleared: `fetched` are bytes per burst, `native` its seconds, and `seconds` the
-/// function's CPU time with that of the kernel on its behalf.
+/// `waits` as far as lines that were not `cleared` can be waited for: those would take that many seconds, all accesses
+/// `serial` percent of the function's `seconds`, the kernel's on its behalf included.
 pub(super) fn without_cleared(
     waits: Metric,
     cleared: f64,
-    (bursts, fetched, native): (&[usize], &Quantity, &[f64]),
+    serial: &Metric,
     seconds: f64,
 ) -> Metric {
-    let sum = |values: &[f64]| bursts.iter().map(|at| values[*at]).sum::<f64>();
-    let of_run = seconds / sum(native).max(1e-9) / LINE;
-    let kept = |fetched: &[f64]| match sum(fetched) * of_run {
-        lines if lines > cleared => 1.0 - cleared / lines,
-        _ => 0.0,
-    };
-    if cleared <= 0.0 {
+    if cleared <= 0.0 || seconds <= 0.0 {
         return waits;
     }
+    let others = |serial: f64| (serial - cleared / seconds * 100.0).max(0.0) * LOADED;
+    let least = |waits: Option<f64>, serial: Option<f64>| Some(waits?.min(others(serial?)));
     Metric {
-        value: waits.value.map(|value| value * kept(&fetched.likely)),
-        low: waits.low.map(|low| low * kept(&fetched.low)),
-        high: waits.high.map(|high| high * kept(&fetched.high)),
+        value: least(waits.value, serial.value),
+        low: least(waits.low, serial.low),
+        high: least(waits.high, serial.high),
         ..waits
     }
 }
@@ -72,23 +70,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_lines_as_were_cleared_are_not_waited_for() {
-        // A second of bursts that fetch a million lines, in a run of ten.
-        let fetched = Quantity {
-            likely: vec![5e5 * LINE; 2],
-            low: vec![2.5e5 * LINE; 2],
-            high: vec![1e6 * LINE; 2],
+    fn only_lines_that_were_not_cleared_are_waited_for() {
+        let metric = |value, interval| {
+            Metric::with_interval(Evidence::Estimated, value, "percent", interval, 9)
         };
-        let waits = || Metric::with_interval(Evidence::Estimated, 80.0, "percent", (60.0, 90.0), 9);
+        // Ten seconds, of which the accesses would take as many, between half and twice of that.
         let kept = |cleared| {
-            let seen = (&[0, 1][..], &fetched, &[0.5, 0.5][..]);
-            let found = without_cleared(waits(), cleared, seen, 10.0);
+            let waits = metric(80.0, (60.0, 90.0));
+            let found = without_cleared(waits, cleared, &metric(100.0, (50.0, 200.0)), 10.0);
             [found.value, found.low, found.high].map(|end| end.expect("known").round())
         };
         assert_eq!(kept(0.0), [80.0, 60.0, 90.0]);
-        // A quarter of ten million; half of the least that it may have fetched.
-        assert_eq!(kept(2.5e6), [60.0, 30.0, 79.0]);
-        assert_eq!(kept(1e7), [0.0, 0.0, 45.0]);
-        assert_eq!(kept(1e9), [0.0, 0.0, 0.0]);
+        // What is waited for in spite of some cleared lines is waited for others.
+        assert_eq!(kept(2.0), [80.0, 60.0, 90.0]);
+        assert_eq!(kept(9.0), [20.0, 0.0, 90.0]);
+        assert_eq!(kept(30.0), [0.0, 0.0, 0.0]);
     }
 }

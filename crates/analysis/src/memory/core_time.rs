@@ -45,7 +45,7 @@ const FEWEST_PATHS: usize = 3;
 /// Of the paths of a function this part must have been timed: those refused may be other code.
 const TIMED_PART: f64 = 0.5;
 /// How much longer a load takes at most when many are under way.
-const LOADED: f64 = 2.0;
+pub(super) const LOADED: f64 = 2.0;
 /// Nanoseconds of a page walk at most, four loads of which two come from memory.
 const WALK: f64 = 250.0;
 /// Up to so many threads at a time it is one.

@@ -193,10 +193,10 @@ impl Memory<'_> {
         let sums = self.sums(bursts);
         let time = self.profile.cpu_scale().quantity(&time.own);
         let seconds = time.value.unwrap_or(0.0) / own;
-        let waits = without_cleared(waits, cleared, (bursts, &sums.fetched, native), seconds);
+        let (sites, serial) = self.site_weights(bursts, native);
+        let waits = without_cleared(waits, cleared, &serial, seconds);
         let of_reach = self.part_of_reach(bursts, &sums.moved, native);
         let nothing = "it moves no data to or from memory";
-        let (sites, serial) = self.site_weights(bursts, native);
         FunctionMemory {
             function,
             time,
@@ -228,7 +228,7 @@ impl Memory<'_> {
 
     fn sums(&self, bursts: &[usize]) -> Sums {
         let none = || Quantity::none(self.passed.bursts.len());
-        let mut sums = Sums { moved: none(), fetched: none(), overwritten: none() };
+        let mut sums = Sums { moved: none(), overwritten: none() };
         for number in bursts {
             let burst = &self.passed.bursts[*number];
             for site in &burst.sites {
@@ -239,7 +239,6 @@ impl Memory<'_> {
                 let (fills, dirtied) = (lines(&site.fills), lines(&site.dirtied));
                 let streamed = Between::exactly(site.streamed as f64);
                 self.add(&mut sums.moved, *number, fills.plus(dirtied).plus(streamed));
-                self.add(&mut sums.fetched, *number, fills);
                 if self.code.sites[site.site.index()].access.kind == Kind::Write {
                     self.add(&mut sums.overwritten, *number, fills);
                 }
@@ -317,6 +316,5 @@ impl Memory<'_> {
 /// Of the bursts of one function.
 struct Sums {
     moved: Quantity,
-    fetched: Quantity,
     overwritten: Quantity,
 }
