@@ -1,12 +1,15 @@
 //! How often a burst may be.
 //!
 //! What for: the cost of bursts (threads' stand-still, their estimated slow-down, our CPU time) is added up, and the time
-//! to the next burst follows from what the last ones cost and what is allowed. What not: taking bursts.
+//! to the next burst follows from what the last ones cost and what is allowed. Bringing the cache into processes has a part of
+//! its own, so that a program of many short processes does not pay for each of them. What not: taking bursts.
 //!
 //! Assumption: our CPU time costs the program as much as its own, as if no CPU were free. Where one is, the real overhead
 //! is lower.
 
 use std::time::Duration;
+
+use base::Nanos;
 
 use crate::tracer::{Cost, Options};
 
@@ -19,6 +22,8 @@ const FIRST: Duration = Duration::from_millis(30);
 /// Of the allowed overhead, what bursts may take; the rest is for clock samples, which cost up to about 1 % of the time
 /// (`bench/results/sampling_overhead`), and for the first bursts in new code, which cost more than the later ones.
 const SHARE_OF_BURSTS: f64 = 0.4;
+/// Of the allowed overhead, what bringing the cache into processes may take.
+const SHARE_OF_SET_UPS: f64 = 0.4;
 /// No burst costs less, nanoseconds: what stopping and starting a thread takes.
 const LEAST_COST: f64 = 10_000.0;
 /// A change of cost is followed within some ten bursts.
@@ -39,6 +44,9 @@ pub struct Budget {
     usual: Option<f64>,
     /// Spent, and not paid for yet, nanoseconds.
     debt: f64,
+    /// Spent on bringing the cache into processes, with their first bursts, nanoseconds; and into how many.
+    set_ups: f64,
+    processes: u32,
 }
 
 impl Budget {
@@ -54,10 +62,30 @@ impl Budget {
         })
     }
 
+    /// Whether the cache may be brought into one more process, whose thread has used this much CPU time, at this time since we
+    /// began. It may when those before are paid for, and so into the first; or when the process itself has run for long
+    /// enough to pay for its own.
+    #[must_use]
+    pub fn pays_for_set_up(&self, options: &Options, elapsed: Nanos, used: Nanos) -> bool {
+        let share = SHARE_OF_SET_UPS * options.overhead;
+        let usual = self.set_ups / f64::from(self.processes.max(1));
+        options.interval.is_some()
+            || self.set_ups <= share * elapsed.0 as f64
+            || usual <= share * used.0 as f64
+    }
+
+    /// Takes note of what bringing the cache into a process cost, with a first burst, which meets only new code. Later bursts do
+    /// not pay for it.
+    pub fn note_set_up(&mut self, spent: Nanos) {
+        self.set_ups += spent.0 as f64;
+        self.counted += spent.0 as f64;
+        self.processes += 1;
+    }
+
     /// Takes note of the cost of everything so far.
     pub fn note(&mut self, cost: &Cost) {
         let total = (cost.stand_still + cost.slowdown + cost.tracer + cost.consumer).0 as f64;
-        let spent = total - self.counted;
+        let spent = (total - self.counted).max(0.0);
         self.counted = total;
         let most = OUTLIER * self.usual.unwrap_or(USUAL).max(USUAL / 2.0);
         self.debt += (spent - most).max(0.0);
@@ -71,8 +99,6 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
-    use base::Nanos;
-
     use super::*;
 
     fn options(interval: Option<Duration>) -> Options {
@@ -110,6 +136,26 @@ mod tests {
         let spent = 1_040_000_000.0;
         assert!((charged / spent - 1.0).abs() < 0.02, "{charged}");
         assert!(budget.debt < 1.0);
+    }
+
+    /// 12 ms of 1.2 % of a second.
+    #[test]
+    fn short_processes_do_not_pay_for_each_other() {
+        let mut budget = Budget::default();
+        let own = options(None);
+        let ms = |number: u64| Nanos(number * 1_000_000);
+        assert!(budget.pays_for_set_up(&own, ms(30), ms(30)), "the first one");
+        budget.note_set_up(ms(12));
+        assert!(!budget.pays_for_set_up(&own, ms(999), ms(300)));
+        assert!(budget.pays_for_set_up(&own, ms(1001), ms(300)), "what was spent is paid for");
+        budget.note_set_up(ms(24));
+        // 36 ms, 18 each.
+        assert!(!budget.pays_for_set_up(&own, ms(2999), ms(1499)));
+        assert!(budget.pays_for_set_up(&own, ms(2999), ms(1501)), "it pays for its own");
+        assert!(budget.pays_for_set_up(&options(Some(FIRST)), ms(30), ms(30)));
+        // Bursts do not pay for it.
+        budget.note(&Cost { stand_still: ms(37), ..Cost::default() });
+        assert_eq!(budget.usual, Some(1e6));
     }
 
     #[test]

@@ -121,11 +121,9 @@ impl Worker {
             self.untraceable.retain(|_, (_, since)| since.elapsed() < EXAMINE_AGAIN);
             self.whereabouts.keep(&processes);
             if let Some((pid, tid)) = self.picker.pick(&processes) {
-                self.turn(pid, tid, &watch);
+                self.pay_for(pid, |worker| worker.turn(pid, tid, &watch));
             }
-            self.cost.tracer = process::thread_cpu_time();
-            self.cost.consumer = Nanos(self.shared.consumer_cpu.load(Ordering::Relaxed));
-            self.budget.note(&self.cost);
+            self.count_own();
             *lock(&self.shared.cost) = self.cost;
         }
     }
@@ -136,9 +134,33 @@ impl Worker {
         Duration::from_nanos(self.random.around(Nanos(mean.as_nanos() as u64)).0)
     }
 
+    /// Charges a turn. One that stops no thread is charged to the next that does: it tells nothing of what bursts cost.
+    fn pay_for(&mut self, pid: Pid, turn: impl FnOnce(&mut Worker)) {
+        let (was_there, before) = (self.is_there(pid), self.spent());
+        let stood_still = self.cost.stand_still;
+        turn(self);
+        self.count_own();
+        if !was_there && self.is_there(pid) {
+            self.budget.note_set_up(self.spent() - before);
+        } else if self.cost.stand_still > stood_still {
+            self.budget.note(&self.cost);
+        }
+    }
+
+    /// Brings our own CPU time up to date.
+    fn count_own(&mut self) {
+        self.cost.tracer = process::thread_cpu_time();
+        self.cost.consumer = Nanos(self.shared.consumer_cpu.load(Ordering::Relaxed));
+    }
+
     /// Whether anything of ours is in a process.
     fn is_there(&self, pid: Pid) -> bool {
         self.programs.get(&pid).is_some_and(Program::is_there)
+    }
+
+    /// Of the program's time and ours, without the consumer's.
+    fn spent(&self) -> Nanos {
+        self.cost.stand_still + self.cost.slowdown + process::thread_cpu_time()
     }
 
     fn turn(&mut self, pid: Pid, tid: Tid, watch: &Watch) {
@@ -225,6 +247,12 @@ impl Worker {
         self.know(pid).map_err(nowhere)?;
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
         program.refused(flavour).map_err(nowhere)?;
+        if !program.is_there() {
+            let used = self.picker.used((pid, tid)).unwrap_or_default();
+            if !self.budget.pays_for_set_up(&self.options, elapsed(self.began), used) {
+                return Ok(false);
+            }
+        }
         program.refresh();
         if flavour != BurstFlavour::Trace {
             program.prepare(flavour, BLOCKS_BETWEEN, &mut self.next_block);
