@@ -41,13 +41,14 @@ export function SummaryView() {
 function AtOnce() {
   const run = glance();
   if (!run) return <Waiting />;
+  const machine = [run.cpu, run.cpus > 0 ? counted(run.cpus, "logical CPU") : "", run.memory_bytes > 0 ? bytes(run.memory_bytes) : "", run.os, run.kernel];
   return (
     <Card title="This result">
       <p class="waiting" role="status">The figures are being computed ...</p>
       <dl class="list">
         <dt>Program</dt><dd class="code">{run.command.join(" ") || run.target}</dd>
         <dt>Recorded</dt><dd>{run.started === null ? "" : `${dateOf(run.started)}, `}for {seconds(run.elapsed)}, {run.analysis}</dd>
-        <dt>Machine</dt><dd>{[run.cpu, counted(run.cpus, "logical CPU"), bytes(run.memory_bytes), run.os, run.kernel].filter((word) => word !== "").join(", ")}</dd>
+        <dt>Machine</dt><dd>{machine.filter((word) => word !== "").join(", ") || "not known"}</dd>
         <dt>Observed</dt><dd>{run.sizes.map(([what, size]) => `${count(size)} ${what}`).join(", ") || "nothing"}</dd>
       </dl>
     </Card>
