@@ -192,6 +192,7 @@ export type Summary = {
     burst_time: Metric;
     consumer_cpu: Metric;
     cpu_time: Metric;
+    heap_library: Metric;
     slowdown: Metric;
     stand_still: Metric;
   };
