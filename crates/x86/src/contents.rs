@@ -204,7 +204,8 @@ impl World {
     fn stores_over(&self, address: u64, bytes: u32) -> Vec<u64> {
         let near = address.saturating_sub(WIDEST)..address.saturating_add(u64::from(bytes));
         let stores = self.stored.range(near);
-        let over = stores.filter(|(start, (bytes, _))| *start + u64::from(*bytes) > address);
+        let over =
+            stores.filter(|(start, (bytes, _))| start.saturating_add(u64::from(*bytes)) > address);
         over.map(|(start, _)| *start).collect()
     }
 
@@ -350,6 +351,21 @@ mod tests {
         let second = [seen(Gpr::RCX, 2, 0x7f11_2233_4456)];
         let expected = bytes_of(0x7f11_2233_4455 - WORD);
         assert_eq!(found(&brighten, &[&first, &second]), expected);
+    }
+
+    #[test]
+    fn addresses_may_be_the_last_ones() {
+        // mov [rdx], rdi; mov rax, [rdx]; mov rcx, [rax]
+        let bytes = [0x48, 0x89, 0x3a, 0x48, 0x8b, 2, 0x48, 0x8b, 8];
+        let code = CodeBytes { start: RemoteAddr(0x1000), bytes: &bytes };
+        let block = read_block(&mut Reader::new(), &code, code.start, &Limits::SUPER);
+        let part = Part { block: &block, code: &code, executed: block.instructions.len() };
+        for address in [u64::MAX, u64::MAX - 3, u64::MAX - 8, 0, 3] {
+            let mut start = State { general: [WORD; 16], ..State::default() };
+            start.set(Gpr::RDX, address);
+            let path = [(&part, &[][..]), (&part, &[][..])];
+            assert!(contents(path.into_iter(), &start, WORD).is_empty(), "{address:#x}");
+        }
     }
 
     #[test]
