@@ -45,6 +45,19 @@ fn past_caches(point: &BandwidthPoint) -> bool {
     point.kernel.ends_with("-nt")
 }
 
+/// Up to this part of the traffic is as good as no writes.
+const NO_WRITES: f64 = 0.05;
+
+/// Of the bytes that a kernel with ordinary stores moves, those that it writes: each line that is stored to is read before.
+fn written_part(point: &BandwidthPoint) -> f64 {
+    match point.kernel.as_str() {
+        "load" => 0.0,
+        "add" | "triad" => 1.0 / 4.0,
+        "copy" | "scale" => 1.0 / 3.0,
+        _ => 1.0 / 2.0,
+    }
+}
+
 /// What limits the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
@@ -153,7 +166,7 @@ impl Memory<'_> {
     /// no longer than now; others what they take.
     fn without_limit(&self, (core, native): &(Quantity, Vec<f64>)) -> Metric {
         let running = self.running();
-        let Some(reach) = self.reachable(running) else {
+        let Some(reach) = self.reachable(running, self.written()) else {
             return Metric::unavailable("s", "this machine's bandwidth was not measured");
         };
         let moved = self.all.read.plus(&self.all.write);
@@ -265,7 +278,7 @@ impl Memory<'_> {
         let (elapsed, running) = (self.profile.elapsed().seconds(), self.running());
         let while_running = elapsed * running / self.strata.seconds;
         let rate = bandwidth.average.value? * while_running;
-        let reachable = self.reachable(running)?;
+        let reachable = self.reachable(running, self.written())?;
         let of_reach = rate / reachable;
         let least = bandwidth.average.low? * while_running / reachable;
         let percent = of_reach * 100.0;
@@ -321,16 +334,30 @@ impl Memory<'_> {
         chased > 0.5 * self.passed.bursts.iter().map(loads).sum::<f64>()
     }
 
-    /// What so many threads can move, GB/s: the best of what was measured with at most that many.
-    pub(super) fn reachable(&self, running: f64) -> Option<f64> {
+    /// Of the bytes that the program moves, the part that it writes, 0 to 1.
+    fn written(&self) -> f64 {
+        let sum = |bytes: &Quantity| bytes.likely.iter().sum::<f64>();
+        let (read, written) = (sum(&self.all.read), sum(&self.all.write));
+        if read + written > 0.0 { written / (read + written) } else { 0.0 }
+    }
+
+    /// What so many threads can move when this part of it is written, GB/s: the best of what was measured with at most that
+    /// many threads, and with as large a part or less. Reads alone reach less than a mixture: writes need not be waited for.
+    pub(super) fn reachable(&self, running: f64, written: f64) -> Option<f64> {
         let calibration = self.profile.recording.run.calibration.as_ref()?;
         let threads = running.ceil().max(1.0) as u32;
         let fewest = calibration.bandwidth.iter().map(|point| point.threads).min()?;
-        let points =
-            calibration.bandwidth.iter().filter(|point| point.threads <= threads.max(fewest));
         // Reads and ordinary stores; non-temporal stores reach what no other code does.
-        let ordinary = points.filter(|point| !past_caches(point));
-        ordinary.filter_map(|point| point.bus.value).reduce(f64::max)
+        let ordinary: Vec<&BandwidthPoint> = calibration
+            .bandwidth
+            .iter()
+            .filter(|point| point.threads <= threads.max(fewest) && !past_caches(point))
+            .collect();
+        let parts = || ordinary.iter().map(|point| written_part(point));
+        let as_large = parts().filter(|part| *part >= written - NO_WRITES).reduce(f64::min);
+        let largest = as_large.or_else(|| parts().reduce(f64::max))?;
+        let like = ordinary.iter().filter(|point| written_part(point) <= largest);
+        like.filter_map(|point| point.bus.value).reduce(f64::max)
     }
 
     /// How many times as much the program's threads can move with non-temporal stores; `None` where that was not measured,
@@ -341,6 +368,6 @@ impl Memory<'_> {
         let points = self.profile.recording.run.calibration.as_ref()?.bandwidth.iter();
         let points = points.filter(|point| point.threads <= threads && past_caches(point));
         let most = points.filter_map(|point| point.bus.value).reduce(f64::max)?;
-        Some(most / self.reachable(running)?).filter(|ratio| *ratio > 1.0)
+        Some(most / self.reachable(running, 1.0)?).filter(|ratio| *ratio > 1.0)
     }
 }

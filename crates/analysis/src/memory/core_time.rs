@@ -6,8 +6,9 @@
 //! Instructions in loops with a *core floor* take that. Others take what paths through such code took, drawn in bursts that
 //! began in the same function (`collect::floor`): on average likely, the quickest and the slowest of them the bounds
 //! ([`together`]). Where too few were timed they take [`USUAL`], with [`QUICKEST`] and their latencies one after the other
-//! as bounds. To the upper bound comes each branch that may have been mispredicted (`branches`). No more than the burst
-//! leaves.
+//! as bounds. To the upper bound comes each branch that may have been mispredicted (`branches`). To both come
+//! loops without any access, of which bursts have no records: as much as samples say of the function (`silent`). No more than
+//! the burst leaves.
 //!
 //! Lower bound of a program with one thread: its time outside of the kernel less all waits that its accesses can be, one
 //! after the other, each from the level that serves it. With more threads lines may come from another core, which the cache
@@ -197,8 +198,11 @@ impl Memory<'_> {
             let least = (seconds * own - self.waits_at_most(burst, &latency, &timed)).max(0.0);
             let mispredicted = burst.mispredicted * MISPREDICTED;
             let low = (burst.floor.1 + other.1).max(least).min(seconds);
-            let high = (burst.floor.2 + other.2 + mispredicted).min(seconds).max(low);
-            let likely = (burst.floor.0 + other.0).clamp(low, high);
+            // Of loops without accesses a burst has no records.
+            let (silent, most_silent) = self.silent.share(burst.function);
+            let most = burst.floor.2 + other.2 + mispredicted + most_silent * seconds;
+            let high = most.min(seconds).max(low);
+            let likely = (burst.floor.0 + other.0 + silent * seconds).clamp(low, high);
             self.add(&mut core, number, Between { likely, low, high });
             native[number] = seconds;
         }

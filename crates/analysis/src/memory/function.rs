@@ -195,7 +195,7 @@ impl Memory<'_> {
         let seconds = time.value.unwrap_or(0.0) / own;
         let (sites, serial) = self.site_weights(bursts, native);
         let waits = without_cleared(waits, cleared, &serial, seconds);
-        let of_reach = self.part_of_reach(bursts, &sums.moved, native);
+        let of_reach = self.part_of_reach(bursts, &sums, native);
         let nothing = "it moves no data to or from memory";
         FunctionMemory {
             function,
@@ -213,22 +213,24 @@ impl Memory<'_> {
     pub(super) fn of_reach(&self) -> Metric {
         let all: Vec<usize> = (0..self.passed.bursts.len()).collect();
         let native: Vec<f64> = all.iter().map(|at| self.strata.seconds_of(*at)).collect();
-        self.part_of_reach(&all, &self.sums(&all).moved, &native)
+        self.part_of_reach(&all, &self.sums(&all), &native)
     }
 
-    fn part_of_reach(&self, bursts: &[usize], moved: &Quantity, native: &[f64]) -> Metric {
+    fn part_of_reach(&self, bursts: &[usize], sums: &Sums, native: &[f64]) -> Metric {
         let running = self.running();
-        let Some(reach) = self.reachable(running) else {
+        let sum = |bytes: &Quantity| bytes.likely.iter().sum::<f64>();
+        let written = sum(&sums.written) / sum(&sums.moved).max(1.0);
+        let Some(reach) = self.reachable(running, written) else {
             return Metric::unavailable("percent", "this machine's bandwidth was not measured");
         };
         let factor = running / (reach * 1e9) * 100.0;
         let of = Of { bursts, evidence: Evidence::Estimated, unit: "percent", factor };
-        of.ratio(moved, native, "no time in its bursts")
+        of.ratio(&sums.moved, native, "no time in its bursts")
     }
 
     fn sums(&self, bursts: &[usize]) -> Sums {
         let none = || Quantity::none(self.passed.bursts.len());
-        let mut sums = Sums { moved: none(), overwritten: none() };
+        let mut sums = Sums { moved: none(), written: none(), overwritten: none() };
         for number in bursts {
             let burst = &self.passed.bursts[*number];
             for site in &burst.sites {
@@ -239,6 +241,7 @@ impl Memory<'_> {
                 let (fills, dirtied) = (lines(&site.fills), lines(&site.dirtied));
                 let streamed = Between::exactly(site.streamed as f64);
                 self.add(&mut sums.moved, *number, fills.plus(dirtied).plus(streamed));
+                self.add(&mut sums.written, *number, dirtied.plus(streamed));
                 if self.code.sites[site.site.index()].access.kind == Kind::Write {
                     self.add(&mut sums.overwritten, *number, fills);
                 }
@@ -315,6 +318,8 @@ impl Memory<'_> {
 
 /// Of the bursts of one function.
 struct Sums {
+    /// Read and written.
     moved: Quantity,
+    written: Quantity,
     overwritten: Quantity,
 }

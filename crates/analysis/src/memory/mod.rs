@@ -27,6 +27,7 @@ mod parts;
 mod pass;
 mod progress;
 mod rows;
+mod silent;
 mod simulated;
 mod strata;
 mod survival;
@@ -47,6 +48,7 @@ use self::levels::Sizes;
 use self::model::{Between, Model};
 use self::native::{Speed, Speeds, Work, running};
 use self::pass::{Passed, pass};
+use self::silent::Silent;
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Look, Strata};
 use self::work::{BurstWork, PartWork, SiteWork};
 use crate::objects::{Objects, Part, Pieces};
@@ -95,6 +97,7 @@ pub struct Memory<'a> {
     timed: TimedLoads,
     /// What instructions outside of loops with a floor take.
     paces: Paces,
+    silent: Silent,
     /// Why there is nothing to say, if so.
     missing: Option<String>,
     /// What the reader must know.
@@ -244,6 +247,7 @@ impl<'a> Memory<'a> {
             loads,
             timed,
             paces,
+            silent: Silent::read(profile, code),
             missing,
             notes,
         };

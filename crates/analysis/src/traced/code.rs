@@ -5,7 +5,7 @@
 //! Assumption: the block may be damaged or hostile. It is used only if its code reads as exactly the instructions that
 //! its pieces hold and every value that an address needs is in its record; otherwise it is counted as unusable.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use base::{BlockId, FileOffset, ModuleId, Pid, RemoteAddr};
 use facts::{Block, BurstFlavour, CodePiece, Recording};
@@ -17,6 +17,7 @@ use x86::{
 
 use super::address::Form;
 use super::chain::Chains;
+use super::silent::{SilentBlock, silent_loops};
 use crate::stack::index;
 
 index!(/// A memory access of an instruction.
@@ -141,6 +142,7 @@ pub struct TracedCode {
     pub(crate) arithmetic: Vec<Arithmetic>,
     /// Blocks for addresses whose code or layout cannot be used.
     pub(crate) unusable_blocks: u64,
+    silent: Vec<SilentBlock>,
 }
 
 impl TracedCode {
@@ -173,6 +175,11 @@ impl TracedCode {
     pub fn addresses(&self) -> impl Iterator<Item = (ModuleId, FileOffset)> + '_ {
         let sites = self.sites.iter().map(|site| (site.module, site.offset));
         sites.chain(self.arithmetic.iter().map(|one| (one.module, one.offset)))
+    }
+
+    /// Instructions in loops of which bursts have no records, for they access no memory.
+    pub(crate) fn silent_loops(&self) -> HashSet<(ModuleId, FileOffset)> {
+        silent_loops(&self.silent)
     }
 
     fn read_timed(&mut self, block: &Block, reader: &mut Reader, known: &mut Known) -> Option<()> {
@@ -210,6 +217,9 @@ impl TracedCode {
     ) -> Option<TracedBlock> {
         let layout: RecordLayout = block.record.parse().ok()?;
         let (decoded, places) = instructions(&block.pieces, reader)?;
+        if layout.words == 0 {
+            self.silent.push(SilentBlock::new(block.pid, &decoded, &places));
+        }
         let roots = find_roots(&decoded);
         let back = layout.iterations.is_some().then(|| self_loop(&decoded, &roots)).flatten();
         if layout.iterations.is_some() && !back.as_ref().is_some_and(|one| one.is_summarisable()) {

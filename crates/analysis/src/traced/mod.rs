@@ -7,6 +7,7 @@ mod address;
 mod chain;
 mod code;
 mod replay;
+mod silent;
 
 pub(crate) use address::Touch;
 pub(crate) use chain::Chase;

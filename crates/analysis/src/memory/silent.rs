@@ -1,0 +1,74 @@
+//! How much of a function's time goes to loops that access no memory, and so leave no records in bursts.
+//!
+//! What for: a burst that went round such a loop has time that its records do not explain. Without this it would be called
+//! waiting for memory. Samples tell how much of the time of a function, with what it calls, such loops have.
+//! What not: a lower bound of the core time. An instruction in such a loop may be the first that needs what was loaded in
+//! front of it, and then a sample there is one of a wait.
+
+use std::collections::{HashMap, HashSet};
+
+use facts::Recording;
+
+use crate::profile::Profile;
+use crate::stack::{FunctionId, NodeIndex};
+use crate::traced::TracedCode;
+use crate::weight::Weight;
+
+/// A share of time: likely, and at most. 0 to 1.
+type Share = (f64, f64);
+
+/// Shares of time by compiled function; only of those that have any.
+#[derive(Debug, Default)]
+pub(super) struct Silent {
+    shares: HashMap<FunctionId, Share>,
+}
+
+impl Silent {
+    pub(super) fn read(profile: &Profile<'_>, code: &TracedCode) -> Silent {
+        let leaves = leaves(profile, code, profile.recording);
+        if leaves.is_empty() {
+            return Silent::default();
+        }
+        let mut sums: HashMap<FunctionId, (Weight, Weight)> = HashMap::new();
+        for cell in profile.stack_cells().iter().filter(|cell| !cell.kernel) {
+            let is_silent = cell.stack.is_some_and(|node| leaves.contains(&node));
+            let places = profile.stacks.frames(cell.stack);
+            let places = places.map(|place| profile.stacks.places[place.index()]);
+            let functions: HashSet<FunctionId> =
+                places.filter(|place| !place.inlined).map(|place| place.function).collect();
+            for function in functions {
+                let (silent, all) = sums.entry(function).or_default();
+                all.merge(&cell.weight);
+                if is_silent {
+                    silent.merge(&cell.weight);
+                }
+            }
+        }
+        let shares = sums.into_iter().filter(|(_, (silent, _))| !silent.is_empty());
+        Silent { shares: shares.map(|(of, (silent, all))| (of, share(&silent, &all))).collect() }
+    }
+
+    /// Of the time in a function and what it calls.
+    pub(super) fn share(&self, function: FunctionId) -> Share {
+        self.shares.get(&function).copied().unwrap_or((0.0, 0.0))
+    }
+}
+
+/// At most: two standard deviations of a count (Poisson), and three for a small one.
+fn share(silent: &Weight, all: &Weight) -> Share {
+    let likely = silent.amount() as f64 / all.amount().max(1) as f64;
+    let count = silent.records() as f64;
+    let error = (3.0 + 2.0 * count.sqrt()) / all.records().max(1) as f64;
+    (likely, (likely + error).min(1.0))
+}
+
+/// Stacks whose innermost instruction is in such a loop.
+fn leaves(profile: &Profile<'_>, code: &TracedCode, recording: &Recording) -> HashSet<NodeIndex> {
+    let silent = code.silent_loops();
+    if silent.is_empty() {
+        return HashSet::new();
+    }
+    let inside =
+        recording.stack_nodes.iter().filter(|node| silent.contains(&(node.module, node.offset)));
+    inside.filter_map(|node| profile.stacks.find(node.id)).collect()
+}

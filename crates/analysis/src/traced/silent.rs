@@ -1,0 +1,98 @@
+//! Loops that leave no records: no instruction of theirs accesses memory, so how often they went round is in no burst.
+//!
+//! What for: the time of a burst may be theirs as well as its accesses'; which it was only samples tell (`memory::silent`).
+//! What not: loops with an access anywhere in them, and blocks that are merely on the way.
+//!
+//! A translated block without any word of records is a node, the places that it may go to are edges. What can be left over
+//! and over without getting out of these nodes is such a loop, or on the way from one to another.
+
+use std::collections::{HashMap, HashSet};
+
+use base::{FileOffset, ModuleId, Pid, RemoteAddr};
+use x86::{End, Flow};
+
+/// A block without records.
+#[derive(Debug)]
+pub(super) struct SilentBlock {
+    pid: Pid,
+    start: RemoteAddr,
+    targets: Vec<RemoteAddr>,
+    places: Vec<(ModuleId, FileOffset)>,
+}
+
+impl SilentBlock {
+    /// Of its code, and where its instructions lie.
+    pub(super) fn new(
+        pid: Pid,
+        code: &x86::Block,
+        places: &[(ModuleId, FileOffset)],
+    ) -> SilentBlock {
+        let left = code.instructions.iter().filter_map(|one| match one.flow() {
+            Flow::Conditional(target) => Some(target),
+            _ => None,
+        });
+        let ends: Vec<RemoteAddr> = match code.end {
+            End::FallThrough(next) | End::Jump(next) => vec![next],
+            End::Conditional { taken, not_taken } => vec![taken, not_taken],
+            _ => Vec::new(),
+        };
+        let targets = left.chain(ends).collect();
+        SilentBlock { pid, start: code.start, targets, places: places.to_vec() }
+    }
+}
+
+/// Where the instructions of such loops lie.
+pub(super) fn silent_loops(blocks: &[SilentBlock]) -> HashSet<(ModuleId, FileOffset)> {
+    let by_start: HashMap<(Pid, RemoteAddr), usize> =
+        blocks.iter().enumerate().map(|(at, block)| ((block.pid, block.start), at)).collect();
+    let edges: Vec<Vec<usize>> = blocks
+        .iter()
+        .map(|block| {
+            let node = |target: &RemoteAddr| by_start.get(&(block.pid, *target)).copied();
+            block.targets.iter().filter_map(node).collect()
+        })
+        .collect();
+    let mut kept: HashSet<usize> = (0..blocks.len()).collect();
+    loop {
+        let entered: HashSet<usize> = kept.iter().flat_map(|from| &edges[*from]).copied().collect();
+        let goes_on = |at: &usize| edges[*at].iter().any(|to| kept.contains(to));
+        let next: HashSet<usize> =
+            kept.iter().copied().filter(|at| entered.contains(at) && goes_on(at)).collect();
+        if next.len() == kept.len() {
+            break;
+        }
+        kept = next;
+    }
+    kept.into_iter().flat_map(|at| blocks[at].places.iter().copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Blocks of one instruction each at these addresses, and where they go.
+    fn silent(blocks: &[(u64, &[u64])]) -> Vec<u64> {
+        let blocks: Vec<SilentBlock> = blocks
+            .iter()
+            .map(|(start, targets)| SilentBlock {
+                pid: Pid(1),
+                start: RemoteAddr(*start),
+                targets: targets.iter().copied().map(RemoteAddr).collect(),
+                places: vec![(ModuleId(2), FileOffset(*start))],
+            })
+            .collect();
+        let mut found: Vec<u64> = silent_loops(&blocks).iter().map(|place| place.1.0).collect();
+        found.sort_unstable();
+        found
+    }
+
+    #[test]
+    fn what_can_go_round_without_a_record_is_found() {
+        assert_eq!(silent(&[(10, &[10, 20])]), [10]);
+        // Two blocks in turn, with a way in and a way out.
+        assert_eq!(silent(&[(5, &[10]), (10, &[20]), (20, &[10, 30]), (30, &[40])]), [10, 20]);
+        // 20 has records: it is not among them.
+        assert_eq!(silent(&[(10, &[20]), (30, &[10])]), [0u64; 0]);
+        assert_eq!(silent(&[]), [0u64; 0]);
+    }
+}
