@@ -32,6 +32,7 @@ fn place(function: &str) -> Where {
 }
 
 fn site(pattern: Pattern) -> HotSite {
+    let used = Metric::counted(if pattern == Pattern::Unit { 100.0 } else { 12.5 }, "percent");
     HotSite {
         place: place("loop"),
         reads: true,
@@ -39,8 +40,8 @@ fn site(pattern: Pattern) -> HotSite {
         pattern,
         stride_share: percent(99.0),
         bytes: 8.0,
-        line_use: Metric::counted(12.5, "percent"),
-        used_together: Metric::counted(12.5, "percent"),
+        line_use: used.clone(),
+        used_together: used,
         share: percent(90.0),
         walks: about(0.0, "count/s"),
         restarts: Restarts::default(),
@@ -282,6 +283,15 @@ fn a_helper_that_repeats_its_loads_is_named_with_the_line_that_calls_it() {
     let found = findings(&helper(0.4)).found;
     assert_eq!((found[0].id, found[0].place.line), ("repeated-loads", Some(61)));
     assert_eq!(ids(&helper(0.02)), NOTHING);
+}
+
+#[test]
+fn neighbours_with_gaps_between_them_use_lines_in_part() {
+    let used_together = Metric::counted(19.0, "percent");
+    let rows = HotSite { used_together, ..site(Pattern::Unit) };
+    let found = findings(&with_function(hot(rows))).found;
+    assert_eq!(found[0].id, "low-line-use");
+    assert!(found[0].advice.contains("rows without padding"), "{}", found[0].advice);
 }
 
 #[test]

@@ -65,6 +65,17 @@ pub struct HotSite {
     pub of_object: Metric,
 }
 
+impl HotSite {
+    /// Bytes from one access to the next, where that is mostly the same; neighbours step by their size.
+    pub(super) fn step(&self) -> Option<i64> {
+        match self.pattern {
+            Pattern::Strided(stride) => Some(stride),
+            Pattern::Unit => Some(self.bytes as i64),
+            _ => None,
+        }
+    }
+}
+
 /// A function, as compiled, in which bursts began.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HotFunction {

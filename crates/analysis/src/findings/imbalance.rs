@@ -4,7 +4,7 @@
 //! does something else, or that sleeps, has no part of the work. The first thread of the process counts only if it
 //! computes as well. Fires when they live together and the most busy one computed longer than their mean. Gain: the
 //! difference, if work were even. Of threads that are started anew for each step: the same per step, summed; the one that
-//! a step ends with is the most busy one. What other programs may have kept the others from computing counts as computed.
+//! a step ends with is the most busy one. What other programs, or locks, may have kept the others from computing counts as computed.
 
 use facts::{Evidence, Metric};
 
@@ -50,8 +50,9 @@ fn of_all(figures: &Figures, threads: &[ThreadTime]) -> Option<Draft> {
     };
     let (middle, low_mean, high_mean) =
         (mean(|metric| metric.value.unwrap_or(0.0)), mean(low), mean(high));
+    let locked = locked(figures, (most - middle) * count);
     let interval = (
-        (low(&busiest.cpu) - high_mean - figures.displaced / count).max(0.0),
+        (low(&busiest.cpu) - high_mean - (figures.displaced + locked) / count).max(0.0),
         (high(&busiest.cpu) - low_mean).min(figures.elapsed),
     );
     let difference = value(busiest) - middle;
@@ -69,6 +70,14 @@ fn of_all(figures: &Figures, threads: &[ThreadTime]) -> Option<Draft> {
         gain,
         next: NEXT.map(str::to_owned).to_vec(),
     })
+}
+
+/// Of the seconds that threads computed less than the busiest one, those for which they may have waited for locks: no more
+/// than barriers do not explain. 0 where nobody followed the threads.
+fn locked(figures: &Figures, less: f64) -> f64 {
+    let Ok(waits) = &figures.waits else { return 0.0 };
+    let locks: f64 = waits.locks.iter().map(|lock| lock.time.value.unwrap_or(0.0)).sum();
+    locks.min((less - waits.barriers.time.value.unwrap_or(0.0)).max(0.0))
 }
 
 /// Threads that are started anew for each step.

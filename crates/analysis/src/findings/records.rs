@@ -1,7 +1,8 @@
 //! `low-line-use`: a loop steps through records and uses few bytes of the lines that it fetches.
 //!
 //! Fires when the sites of one stride together use at most [`USED`] of their lines, with the high end, and have a good part
-//! of the waits. Gain: the part of the waits for what is not used.
+//! of the waits. Neighbours count as a stride: with gaps between groups of them lines are used in part as well. Gain: the
+//! part of the waits for what is not used.
 
 use facts::Metric;
 
@@ -22,7 +23,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
 }
 
 fn step(site: &HotSite) -> Option<i64> {
-    let Pattern::Strided(stride) = site.pattern else { return None };
+    let stride = site.step()?;
     let record = stride.unsigned_abs() < PAGE && walks(site).is_none();
     (record && low(&site.stride_share) >= 50.0).then_some(stride)
 }
@@ -64,10 +65,17 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
         .chain(about(site))
         .collect(),
         place: site.place.clone(),
-        advice: format!(
-            "It steps {stride:+} bytes at a time. Keep what this loop uses together: an array per field instead of an \
-             array of records, or hot fields apart from those that are rarely used."
-        ),
+        advice: match site.pattern {
+            Pattern::Unit => {
+                "It goes through neighbours and then leaves a gap, again and again. Keep what this loop uses together: rows \
+                 without padding, or hot fields apart from those that are rarely used."
+                    .to_owned()
+            }
+            _ => format!(
+                "It steps {stride:+} bytes at a time. Keep what this loop uses together: an array per field instead of an \
+                 array of records, or hot fields apart from those that are rarely used."
+            ),
+        },
         gain: saved(figures, &function.time, &[&function.waits, &part, &unused]),
         next: view("accesses", &site.place),
     })

@@ -11,7 +11,7 @@ use x86::{Gpr, Kind, Segment};
 
 use super::walks::walk;
 use super::{HotFunction, HotSite, RepeatedFunction, Traced, Walk, Where};
-use crate::accesses::{AccessRow, Pattern, accesses, line_uses};
+use crate::accesses::{AccessRow, accesses, line_uses};
 use crate::findings::bandwidth;
 use crate::findings::reread::{Stored, stored};
 use crate::findings::steps::{Steps, steps};
@@ -235,7 +235,7 @@ impl Sites<'_> {
         let mut row_of_site = vec![None; self.code.sites.len()];
         for (site, one) in functions.iter().flat_map(|one| one.sites.iter().zip(&one.figures.sites))
         {
-            let Pattern::Strided(stride) = one.pattern else { continue };
+            let Some(stride) = one.step() else { continue };
             let Site { module, offset, .. } = self.code.sites[site.index()];
             let new = rows.len();
             let key = (self.profile.stacks.compiled_at(module, offset), stride);
