@@ -40,6 +40,18 @@ impl Memory<'_> {
         let cleared = |weight: &Weight| scale.quantity(weight).value.unwrap_or(0.0) * each;
         faults.iter().map(|(function, weight)| (*function, cleared(weight))).collect()
     }
+
+    /// How many bytes these lines are.
+    pub(super) fn cleared_bytes(&self, seconds: f64) -> f64 {
+        seconds / (self.latencies()[2] * 1e-9) * LINE
+    }
+}
+
+/// A share of what is fetched from memory, when this part of it, 0 to 1 or more, is not because it was cleared.
+pub(super) fn without_part(share: Metric, cleared: f64) -> Metric {
+    let kept = (1.0 - cleared).max(0.0);
+    let rest = |value: Option<f64>| value.map(|value| value * kept);
+    Metric { value: rest(share.value), low: rest(share.low), high: rest(share.high), ..share }
 }
 
 /// `waits` as far as lines that were not `cleared` can be waited for: those would take that many seconds, all accesses

@@ -16,7 +16,7 @@ use facts::{Evidence, Metric};
 use x86::Kind;
 
 use super::bandwidth::Quantity;
-use super::cleared::without_cleared;
+use super::cleared::{without_cleared, without_part};
 use super::model::Between;
 use super::work::{BurstWork, SiteWork};
 use super::{LINE, Memory};
@@ -197,12 +197,15 @@ impl Memory<'_> {
         let waits = without_cleared(waits, cleared, &serial, seconds);
         let of_reach = self.part_of_reach(bursts, &sums, native);
         let nothing = "it moves no data to or from memory";
+        let sum = |values: &[f64]| bursts.iter().map(|at| values[*at]).sum::<f64>();
+        let fetched = sum(&sums.overwritten.likely) / sum(native).max(1e-9) * seconds;
+        let overwritten = percent.percent(&sums.overwritten, &sums.moved.likely, nothing);
         FunctionMemory {
             function,
             time,
             waits,
             of_reach,
-            overwritten: percent.percent(&sums.overwritten, &sums.moved.likely, nothing),
+            overwritten: without_part(overwritten, self.cleared_bytes(cleared) / fetched.max(1.0)),
             floored: self.timed_percent(bursts.iter().map(|at| &self.passed.bursts[*at])),
             sites,
             serial,
