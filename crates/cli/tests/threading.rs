@@ -80,11 +80,16 @@ fn a_contended_lock_is_named_with_its_caller() {
     let Some(printed) = collect(&fathom, &[], &target("lock_shares"), &arguments) else { return };
     let known = facts_of(&printed);
     let locks = waits(&fathom, "lock");
-    for holder in ["holder-0", "holder-1", "holder-2"] {
+    // Who has the lock may take it again before another is awake: one of three may never wait.
+    let longest = ["holder-0", "holder-1", "holder-2"].into_iter().filter_map(|holder| {
         let of = |row: &&Value| row["thread"].as_str().is_some_and(|name| name.starts_with(holder));
-        let longest = locks.iter().find(of).unwrap_or_else(|| panic!("{holder} waits for no lock"));
-        assert_eq!(longest["object"], known["lock"].as_str(), "{longest}");
-        assert_eq!(longest["function"], known["holder"].as_str(), "{longest}");
+        locks.iter().find(of)
+    });
+    let longest: Vec<&Value> = longest.collect();
+    assert!(longest.len() >= 2, "{locks:?}");
+    for row in longest {
+        assert_eq!(row["object"], known["lock"].as_str(), "{row}");
+        assert_eq!(row["function"], known["holder"].as_str(), "{row}");
     }
     // The locks of one thread each are never waited for.
     assert!(locks.iter().all(|row| row["object"] == known["lock"].as_str()), "{locks:?}");
