@@ -3,6 +3,7 @@
 //! *Self* is the time in which the innermost frame (inlined functions count as frames) belongs to the row;
 //! *total* the time in which any frame does. A recursive function counts once per sample, not once per frame.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use base::Pid;
@@ -199,15 +200,9 @@ pub struct Hotspots {
 #[must_use]
 pub fn hotspots(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) -> Hotspots {
     let keys = if keys.is_empty() { &[Key::Function] } else { keys };
-    let cells = profile.cells(selection);
     let mut rows = Rows::new(profile, selection, keys);
     let paths = keys.contains(&Key::CallStack).then(|| profile.stacks.call_paths());
-    let mut groups: BTreeMap<RowKey, Vec<Cell>> = BTreeMap::new();
-    for cell in cells {
-        groups.entry(RowKey::of_thread(keys, profile, cell.thread)).or_default().push(cell);
-    }
-    for (context, cells) in groups {
-        let cells = over_threads(&cells);
+    for (context, cells) in cells_by_thread(profile, selection, keys) {
         match &paths {
             Some(paths) => rows.add_paths(context, &cells, paths),
             None => rows.add_frames(context, &cells),
@@ -216,6 +211,23 @@ pub fn hotspots(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) -> H
     let Rows { mut done, selected, .. } = rows;
     sort(profile, &mut done);
     Hotspots { rows: done, selected, paths }
+}
+
+/// The selected samples by what the thread decides of the key, summed per stack.
+fn cells_by_thread<'p>(
+    profile: &'p Profile<'_>,
+    selection: &Selection,
+    keys: &[Key],
+) -> Vec<(RowKey, Cow<'p, [StackCell]>)> {
+    let of_threads = keys.contains(&Key::Thread) || keys.contains(&Key::Process);
+    if !of_threads && !selection.chooses_threads() && selection.time().is_none() {
+        return vec![(RowKey::default(), Cow::Borrowed(profile.stack_cells()))];
+    }
+    let mut groups: BTreeMap<RowKey, Vec<Cell>> = BTreeMap::new();
+    for cell in profile.cells(selection) {
+        groups.entry(RowKey::of_thread(keys, profile, cell.thread)).or_default().push(cell);
+    }
+    groups.into_iter().map(|(key, cells)| (key, Cow::Owned(over_threads(&cells)))).collect()
 }
 
 /// Largest self time first, then total; equal rows by name, so that the order never depends on ids.

@@ -163,20 +163,21 @@ impl Worker {
         self.cost.stand_still + self.cost.slowdown + process::thread_cpu_time()
     }
 
+    /// Bursts of a thread. Those that only add to what traces tell do not say why there was none: the traces do.
     fn turn(&mut self, pid: Pid, tid: Tid, watch: &Watch) {
         if self.next_flavour(pid) == BurstFlavour::Timed {
-            self.extra(pid, tid, BurstFlavour::Timed, watch);
+            let _ = self.visits(pid, tid, BurstFlavour::Timed, watch);
             if let Some(program) = self.programs.get_mut(&pid) {
                 program.schedule.note_timed();
             }
             return;
         }
-        match self.trace(pid, tid, watch) {
+        match self.visits(pid, tid, BurstFlavour::Trace, watch) {
             Ok(true) => {
                 let program = self.programs.get_mut(&pid);
                 // At once: the thread does the same as just now.
                 if program.is_some_and(|program| program.schedule.note_trace()) {
-                    self.extra(pid, tid, BurstFlavour::Count, watch);
+                    let _ = self.visits(pid, tid, BurstFlavour::Count, watch);
                 } else {
                     self.look(pid, tid, watch);
                 }
@@ -195,20 +196,6 @@ impl Worker {
         program.map_or(BurstFlavour::Trace, |program| program.schedule.next())
     }
 
-    /// A burst that records addresses, and what must come before the first of a process.
-    fn trace(&mut self, pid: Pid, tid: Tid, watch: &Watch) -> Result<bool, NoBurst> {
-        for _ in 0..VISITS {
-            if self.burst(pid, tid, BurstFlavour::Trace, watch)? {
-                return Ok(true);
-            }
-            let ended = watch.has_abandoned() || self.shared.stop.load(Ordering::Relaxed);
-            if ended || !self.is_there(pid) {
-                return Ok(false);
-            }
-        }
-        Ok(false)
-    }
-
     /// Stops the thread once more, for how far it came natively behind a trace.
     fn look(&mut self, pid: Pid, tid: Tid, watch: &Watch) {
         if may_be_stopped(pid, tid).is_err() {
@@ -225,14 +212,26 @@ impl Worker {
         *waiting = watch.is_waiting();
     }
 
-    /// A burst that only adds to what traces tell. Why there is none is told by those, too.
-    fn extra(&mut self, pid: Pid, tid: Tid, flavour: BurstFlavour, watch: &Watch) {
+    /// A burst, and what must come before the first of its flavour. False if there was none.
+    fn visits(
+        &mut self,
+        pid: Pid,
+        tid: Tid,
+        flavour: BurstFlavour,
+        watch: &Watch,
+    ) -> Result<bool, NoBurst> {
         for _ in 0..VISITS {
-            let ended = watch.has_abandoned() || self.shared.stop.load(Ordering::Relaxed);
-            if ended || !matches!(self.burst(pid, tid, flavour, watch), Ok(false)) {
-                return;
+            if watch.has_abandoned() || self.shared.stop.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            if self.burst(pid, tid, flavour, watch)? {
+                return Ok(true);
+            }
+            if !self.is_there(pid) {
+                return Ok(false);
             }
         }
+        Ok(false)
     }
 
     /// Whether a burst took place, and not only what must come before the first.

@@ -82,6 +82,18 @@ pub enum Target {
     Machine,
 }
 
+impl Target {
+    /// How it came to be recorded, as it is written.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Target::Launched { .. } => "launched",
+            Target::Attached { .. } => "attached",
+            Target::Machine => "machine",
+        }
+    }
+}
+
 /// How the program ended, when we saw it end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

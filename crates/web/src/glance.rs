@@ -10,11 +10,6 @@ use serde_json::{Value, json};
 /// `cpus`, `memory_bytes`, `os`, `kernel`, and `sizes`: how many facts of which kind, none of them 0.
 pub(crate) fn glance(recording: &Recording) -> Value {
     let run = &recording.run;
-    let target = match run.target {
-        Some(Target::Attached { .. }) => "attached",
-        Some(Target::Machine) => "machine",
-        _ => "launched",
-    };
     let sizes = [
         ("samples", recording.samples.len()),
         ("call stack nodes", recording.stack_nodes.len()),
@@ -27,7 +22,7 @@ pub(crate) fn glance(recording: &Recording) -> Value {
         sizes.iter().filter(|(_, count)| *count > 0).map(|size| json!(size)).collect();
     json!({
         "command": run.command,
-        "target": target,
+        "target": run.target.as_ref().map_or("launched", Target::name),
         "analysis": run.analysis.name(),
         "started": (run.started_unix > 0).then_some(run.started_unix),
         "elapsed": run.elapsed_ns as f64 * 1e-9,

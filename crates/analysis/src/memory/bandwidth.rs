@@ -56,6 +56,11 @@ impl Quantity {
         }
     }
 
+    /// Likely, of all bursts together.
+    pub(crate) fn sum(&self) -> f64 {
+        self.likely.iter().sum()
+    }
+
     /// The sum over the program's CPU time, and its bounds: the model's beside the sampling's.
     pub(crate) fn total(&self, strata: &Strata) -> (f64, (f64, f64)) {
         let likely = strata.total(&self.likely);

@@ -336,8 +336,7 @@ impl Memory<'_> {
 
     /// Of the bytes that the program moves, the part that it writes, 0 to 1.
     fn written(&self) -> f64 {
-        let sum = |bytes: &Quantity| bytes.likely.iter().sum::<f64>();
-        let (read, written) = (sum(&self.all.read), sum(&self.all.write));
+        let (read, written) = (self.all.read.sum(), self.all.write.sum());
         if read + written > 0.0 { written / (read + written) } else { 0.0 }
     }
 

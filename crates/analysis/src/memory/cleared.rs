@@ -24,7 +24,7 @@ use crate::weight::Weight;
 const USUAL_PAGE: u64 = 4096;
 
 impl Memory<'_> {
-    /// Seconds that lines would take from memory which minor faults cleared, by the function that they interrupted.
+    /// Bytes of the lines that minor faults cleared, by the function that they interrupted.
     pub(super) fn cleared(&self) -> BTreeMap<FunctionId, f64> {
         let recording = self.profile.recording;
         let mut faults: BTreeMap<FunctionId, Weight> = BTreeMap::new();
@@ -34,16 +34,15 @@ impl Memory<'_> {
             faults.entry(function).or_default().add(fault.weight);
         }
         let page = Some(recording.run.host.page_bytes).filter(|bytes| *bytes > 0);
-        let lines = page.unwrap_or(USUAL_PAGE) as f64 / LINE;
-        let each = lines * self.latencies()[2] * 1e-9;
+        let page = page.unwrap_or(USUAL_PAGE) as f64;
         let scale = fault_scales(recording).minor;
-        let cleared = |weight: &Weight| scale.quantity(weight).value.unwrap_or(0.0) * each;
+        let cleared = |weight: &Weight| scale.quantity(weight).value.unwrap_or(0.0) * page;
         faults.iter().map(|(function, weight)| (*function, cleared(weight))).collect()
     }
 
-    /// How many bytes these lines are.
-    pub(super) fn cleared_bytes(&self, seconds: f64) -> f64 {
-        seconds / (self.latencies()[2] * 1e-9) * LINE
+    /// Seconds that so many bytes would take from memory, a line after the other.
+    pub(super) fn line_by_line(&self, bytes: f64) -> f64 {
+        bytes / LINE * self.latencies()[2] * 1e-9
     }
 }
 

@@ -194,18 +194,18 @@ impl Memory<'_> {
         let time = self.profile.cpu_scale().quantity(&time.own);
         let seconds = time.value.unwrap_or(0.0) / own;
         let (sites, serial) = self.site_weights(bursts, native);
-        let waits = without_cleared(waits, cleared, &serial, seconds);
+        let waits = without_cleared(waits, self.line_by_line(cleared), &serial, seconds);
         let of_reach = self.part_of_reach(bursts, &sums, native);
         let nothing = "it moves no data to or from memory";
-        let sum = |values: &[f64]| bursts.iter().map(|at| values[*at]).sum::<f64>();
-        let fetched = sum(&sums.overwritten.likely) / sum(native).max(1e-9) * seconds;
+        let measured: f64 = bursts.iter().map(|at| native[*at]).sum();
+        let fetched = sums.overwritten.sum() / measured.max(1e-9) * seconds;
         let overwritten = percent.percent(&sums.overwritten, &sums.moved.likely, nothing);
         FunctionMemory {
             function,
             time,
             waits,
             of_reach,
-            overwritten: without_part(overwritten, self.cleared_bytes(cleared) / fetched.max(1.0)),
+            overwritten: without_part(overwritten, cleared / fetched.max(1.0)),
             floored: self.timed_percent(bursts.iter().map(|at| &self.passed.bursts[*at])),
             sites,
             serial,
@@ -221,8 +221,7 @@ impl Memory<'_> {
 
     fn part_of_reach(&self, bursts: &[usize], sums: &Sums, native: &[f64]) -> Metric {
         let running = self.running();
-        let sum = |bytes: &Quantity| bytes.likely.iter().sum::<f64>();
-        let written = sum(&sums.written) / sum(&sums.moved).max(1.0);
+        let written = sums.written.sum() / sums.moved.sum().max(1.0);
         let Some(reach) = self.reachable(running, written) else {
             return Metric::unavailable("percent", "this machine's bandwidth was not measured");
         };

@@ -7,8 +7,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use facts::Recording;
-
 use crate::profile::Profile;
 use crate::stack::{FunctionId, NodeIndex};
 use crate::traced::TracedCode;
@@ -25,7 +23,7 @@ pub(super) struct Silent {
 
 impl Silent {
     pub(super) fn read(profile: &Profile<'_>, code: &TracedCode) -> Silent {
-        let leaves = leaves(profile, code, profile.recording);
+        let leaves = leaves(profile, code);
         if leaves.is_empty() {
             return Silent::default();
         }
@@ -63,12 +61,12 @@ fn share(silent: &Weight, all: &Weight) -> Share {
 }
 
 /// Stacks whose innermost instruction is in such a loop.
-fn leaves(profile: &Profile<'_>, code: &TracedCode, recording: &Recording) -> HashSet<NodeIndex> {
+fn leaves(profile: &Profile<'_>, code: &TracedCode) -> HashSet<NodeIndex> {
     let silent = code.silent_loops();
     if silent.is_empty() {
         return HashSet::new();
     }
-    let inside =
-        recording.stack_nodes.iter().filter(|node| silent.contains(&(node.module, node.offset)));
+    let nodes = profile.recording.stack_nodes.iter();
+    let inside = nodes.filter(|node| silent.contains(&(node.module, node.offset)));
     inside.filter_map(|node| profile.stacks.find(node.id)).collect()
 }

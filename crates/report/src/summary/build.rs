@@ -62,11 +62,7 @@ impl Summary {
                 RunState::Complete => "complete",
                 RunState::Incomplete => "incomplete",
             },
-            target: match run.target {
-                Some(Target::Attached { .. }) => "attached",
-                Some(Target::Machine) => "machine",
-                _ => "launched",
-            },
+            target: run.target.as_ref().map_or("launched", Target::name),
             analysis: run.analysis.name(),
             host: host(&run.host),
             sampling: sampling(run, &found),
