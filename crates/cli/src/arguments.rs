@@ -18,7 +18,7 @@ pub struct Arguments {
 pub enum Command {
     /// Run a program, show where its time goes and why, keep the result
     #[command(
-        after_help = "Examples:\n  fathom run -- ./stream --threads 2\n  fathom run -r before -- ./solver input.dat"
+        after_help = "Examples:\n  fathom run -- ./stream --threads 2\n  fathom run -r before -- ./solver input.dat\nA process that runs already: fathom collect memory-access --pid 4242"
     )]
     Run(RunOptions),
     /// Collect one analysis: of a program to start or of a running process
@@ -108,12 +108,7 @@ pub struct RunOptions {
     #[command(flatten)]
     pub collection: Collection,
     /// The program and its arguments
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        required = true,
-        value_name = "PROGRAM ARGS"
-    )]
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM ARGS")]
     pub command: Vec<OsString>,
 }
 
@@ -130,7 +125,7 @@ pub struct CollectOptions {
     #[arg(long, conflicts_with_all = ["command", "pid"])]
     pub system: bool,
     /// The program and its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM ARGS")]
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM ARGS")]
     pub command: Vec<OsString>,
 }
 
@@ -307,12 +302,7 @@ pub struct ScaleArguments {
     #[arg(short, long)]
     pub quiet: bool,
     /// The program and its arguments
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        required = true,
-        value_name = "PROGRAM ARGS"
-    )]
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM ARGS")]
     pub command: Vec<OsString>,
 }
 

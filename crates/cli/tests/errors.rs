@@ -39,6 +39,13 @@ fn programs_that_cannot_be_run() {
     fails(&fathom, &["run", "--", &at(&not_a_program)], 2, "neither an ELF program nor a script");
     fails(&fathom, &["run", "--", &at(&script)], 3, "the kernel refused to execute it");
     fails(&fathom, &["run"], 2, "PROGRAM");
+    fails(
+        &fathom,
+        &["run", "--no-such-option", "/bin/true"],
+        2,
+        "unexpected argument '--no-such-option'",
+    );
+    fails(&fathom, &["run", "--pid", "1"], 2, "unexpected argument '--pid'");
     let spin32 = target("spin32");
     if spin32.exists() {
         fails(&fathom, &["run", "--", &at(&spin32)], 3, "32-bit");
