@@ -242,13 +242,13 @@ fn a_chase_counts_where_it_waits() {
 #[test]
 fn columns_and_records_are_told_apart_by_where_runs_start() {
     let walk = |stride, near, all| {
-        let restarts = Restarts { near, all };
+        let restarts = Restarts { near, all, ..Restarts::default() };
         ids(&with_function(hot(HotSite { restarts, ..site(Pattern::Strided(stride)) })))
     };
     assert_eq!(walk(32_768, 30, 30), ["strided-walk"]);
     assert_eq!(walk(32_768, 0, 0), ["strided-walk"]);
     let changing = |stride, near, all| {
-        let restarts = Restarts { near, all };
+        let restarts = Restarts { near, all, ..Restarts::default() };
         ids(&with_function(hot(HotSite { restarts, ..site(Pattern::Runs(stride)) })))
     };
     assert_eq!(changing(16_384, 30, 30), ["strided-walk"]);
@@ -266,6 +266,20 @@ fn columns_and_records_are_told_apart_by_where_runs_start() {
     assert_eq!(ids(&with_function(all)), NOTHING);
     let cached = HotFunction { waits: percent(5.0), ..hot(site(Pattern::Strided(32_768))) };
     assert_eq!(ids(&with_function(cached)), NOTHING);
+}
+
+#[test]
+fn bursts_that_meet_many_columns_tell_a_walk_whose_end_none_of_them_saw() {
+    let found = |moved: u64, stayed: u64, apart: u64| {
+        let restarts = Restarts { moved, stayed, apart, ..Restarts::default() };
+        let walk = HotSite { bytes: 4.0, restarts, ..site(Pattern::Strided(1024)) };
+        ids(&with_function(hot(walk)))
+    };
+    assert_eq!(found(9, 1, 4), ["strided-walk"]);
+    // The same field of each record, in a loop that takes several records at a time.
+    assert_eq!(found(9, 1, 48), ["low-line-use"]);
+    assert_eq!(found(1, 9, 4), ["low-line-use"]);
+    assert_eq!(found(0, 10, 0), ["low-line-use"]);
 }
 
 #[test]

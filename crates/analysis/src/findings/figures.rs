@@ -6,6 +6,7 @@
 mod build;
 mod nodes;
 mod rounds;
+mod shared;
 mod system;
 mod traced;
 mod waits;
@@ -133,7 +134,7 @@ pub struct Traced {
     pub past_caches: Option<f64>,
 }
 
-/// A line that threads share.
+/// Lines that the same threads share in the same functions.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SharedFigure {
     /// They use different bytes.
@@ -144,7 +145,7 @@ pub struct SharedFigure {
     pub time: Metric,
     /// Of that what their instructions do not need, percent; of the function with most of the visits.
     pub waits: Metric,
-    /// The code with most of the visits; the object is that at the line's address, and the address.
+    /// The code with most of the visits to the first of them; the object is that at this line's address, and the address.
     pub place: Where,
     /// How many threads.
     pub threads: usize,

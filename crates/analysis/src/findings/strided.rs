@@ -1,8 +1,8 @@
 //! `strided-walk`: a loop takes one element of each line and comes back later for the neighbours.
 //!
 //! Fires for sites with a stride of a line or more, or with runs of such strides, that together have a good part of the
-//! waits, when their runs start beside each other; where no second run was seen, when the stride is at least a page. Gain:
-//! their part of the waits, less what remains when each line is fetched once (element over line). The size to block for is
+//! waits, when their runs start beside each other, or are columns beside each other; where no second run was seen, when the
+//! stride is at least a page. Gain: their part of the waits, less what remains when each line is fetched once (element over line). The size to block for is
 //! that of `figures::walks`.
 
 use super::{
@@ -29,6 +29,7 @@ pub(super) fn walks(site: &HotSite) -> Option<u64> {
         0 => step >= PAGE,
         all => site.restarts.near as f64 >= BESIDE * all as f64,
     };
+    let beside = beside || site.restarts.columns(site.bytes);
     (step >= u64::from(x86::LINE_BYTES) && beside && low(&site.stride_share) >= 50.0)
         .then_some(step)
 }

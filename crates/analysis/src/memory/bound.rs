@@ -40,6 +40,11 @@ pub(crate) const WHY_IMPOSSIBLE: &str = "it moves more than this many threads re
 /// Page walks per second of one thread, at most: one in 10 ns.
 const MOST_WALKS: f64 = 1e8;
 
+/// No load takes so many times the latency of memory: queues at the limit of bandwidth lengthen it by some times.
+const MOST_LATENCIES: f64 = 20.0;
+/// Of the time that memory takes, the part that page walks must explain to be its reason.
+const WALKS_MATTER: f64 = 0.1;
+
 /// Whether a kernel stores without fetching.
 fn past_caches(point: &BandwidthPoint) -> bool {
     point.kernel.ends_with("-nt")
@@ -212,6 +217,14 @@ impl Memory<'_> {
             let (percent, beyond) = percent.zip(beyond.filter(|beyond| *beyond >= 1.0))?;
             Some(percent / 100.0 * self.strata.seconds * 1e9 / beyond)
         };
+        let most = MOST_LATENCIES * self.latencies()[2];
+        if nanos(memory.value, beyond(loads.value, levels.l1.value)).is_some_and(|ns| ns > most) {
+            return Metric::unavailable(
+                "ns",
+                "it waits for more than its loads beyond the first level of cache: lines that threads take from each other, \
+                 or stores",
+            );
+        }
         // The more loads, the less each: the bounds of one are those of the other, reversed.
         Metric {
             value: nanos(memory.value, beyond(loads.value, levels.l1.value)),
@@ -249,7 +262,8 @@ impl Memory<'_> {
         }
         if share >= BOUND_PERCENT {
             let why = format!("{share:.0} % of its time is beyond what its instructions need");
-            return Ok(match self.walk_share().filter(|_| !self.is_chase()) {
+            let seconds = share / 100.0 * self.strata.seconds;
+            return Ok(match self.walk_share(seconds).filter(|_| !self.is_chase()) {
                 Some(walks) if walks > 0.5 => {
                     let walks = (walks * 100.0).min(100.0);
                     let why =
@@ -318,12 +332,15 @@ impl Memory<'_> {
         (walks, far)
     }
 
-    /// Page walks per load that goes beyond the second level of cache.
-    fn walk_share(&self) -> Option<f64> {
+    /// Page walks per load that goes beyond the second level of cache; `None` where walks explain little of the seconds that
+    /// memory takes.
+    fn walk_share(&self, memory_seconds: f64) -> Option<f64> {
         let (walks, far) = self.walks_and_far_loads();
         let (walks, far) =
             (self.strata.total(&walks.likely).value, self.strata.total(&far.likely).value);
-        (far >= 1.0).then(|| walks / far)
+        // At most, each walk takes an access to memory.
+        let explained = walks * self.latencies()[2] * 1e-9;
+        (far >= 1.0 && explained >= WALKS_MATTER * memory_seconds).then(|| walks / far)
     }
 
     /// Whether most loads wait for the one before: then the walk is but a part of each wait.

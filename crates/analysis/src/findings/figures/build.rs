@@ -4,23 +4,23 @@
 
 use std::collections::BTreeMap;
 
-use base::{Nanos, Pid, RemoteAddr, Tid};
+use base::Pid;
 use facts::{Evidence, FaultKind, Metric};
 
 use super::rounds::Work;
+use super::shared::shared;
 use super::waits::computed;
-use super::{FaultFigures, Figures, RemoteFigure, SharedFigure, Spent, ThreadTime, Traced, Where};
+use super::{FaultFigures, Figures, RemoteFigure, Spent, ThreadTime, Traced, Where};
 use crate::faults::{counted_faults, fault_cost, fault_scales, fault_table, fault_total};
 use crate::hotspots::Key;
 use crate::memory::Memory;
-use crate::objects::{Objects, Window};
+use crate::objects::Objects;
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::sharing::{SharedLine, SharedLines, Sharing, sharing};
 use crate::stack::{NodeIndex, PlaceId};
 use crate::summary::{Overview, huge_page_share};
 use crate::threading::Threading;
-use crate::traced::{TracedCode, traced_bursts};
+use crate::traced::TracedCode;
 use crate::weight::Weight;
 
 /// Functions that hand out blocks and take them back: those of C, C++ and glibc's own inner ones.
@@ -126,92 +126,6 @@ fn walk_cost(profile: &Profile<'_>) -> Option<Metric> {
         let interval = (low.max(0.0), high);
         Metric::with_interval(Evidence::Calibrated, difference, "ns", interval, 1)
     })
-}
-
-fn shared(
-    (profile, code, objects): (&Profile<'_>, &TracedCode, &Objects),
-    traced: &Result<Traced, String>,
-) -> Result<Vec<SharedFigure>, String> {
-    if profile.threads.all().len() < 2 {
-        return Ok(Vec::new());
-    }
-    let SharedLines { lines, pairs } = sharing(profile, code, &Selection::default());
-    if pairs == 0 {
-        return Err(
-            "no two bursts of different threads are near enough to compare: run for longer, \
-                    or more bursts with -k burst-interval"
-                .to_owned(),
-        );
-    }
-    let (bursts, nanos) = traced_bursts(profile.recording)
-        .fold((0u64, 0u64), |(n, sum), burst| (n + 1, sum.saturating_add(burst.elapsed.0)));
-    let length = (nanos as f64 / bursts.max(1) as f64 * 1e-9).max(1e-9);
-    let scale = profile.cpu_scale();
-    let mut figures = Vec::new();
-    for line in &lines {
-        let Some(first) = line.threads.first() else { continue };
-        let functions: Vec<_> = line
-            .threads
-            .iter()
-            .map(|thread| profile.stacks.places[thread.place.index()].function)
-            .collect();
-        let tids: Vec<Tid> = line.threads.iter().map(|thread| thread.tid).collect();
-        let mut time = Weight::default();
-        for cell in profile.all_cells().iter().filter(|cell| !cell.kernel) {
-            let place = profile.stacks.innermost(cell.stack);
-            let function = profile.stacks.places[place.index()].function;
-            if functions.contains(&function) && tids.contains(&profile.threads.get(cell.thread).tid)
-            {
-                time.merge(&cell.weight);
-            }
-        }
-        let per_second = |value: Option<f64>| value.map(|value| value / length);
-        let conflicts = Metric {
-            value: per_second(line.conflicts.value),
-            low: per_second(line.conflicts.low),
-            high: per_second(line.conflicts.high),
-            unit: "count/s".to_owned(),
-            ..line.conflicts.clone()
-        };
-        figures.push(SharedFigure {
-            different_bytes: line.sharing == Sharing::False,
-            conflicts,
-            time: scale.quantity(&time),
-            waits: waits(profile, traced, first.place),
-            place: Where {
-                object: Some(line_name(objects, line)),
-                ..Where::of(profile, first.place)
-            },
-            threads: line.threads.len(),
-        });
-    }
-    Ok(figures)
-}
-
-/// `counters, line 0x7f00`; of what nobody saw only the address.
-fn line_name(objects: &Objects, line: &SharedLine) -> String {
-    // The first byte that is used: a line may begin in front of the object.
-    let used = line.threads.iter().fold(0, |used, thread| used | thread.read | thread.written);
-    let first = u64::from(used.trailing_zeros().min(63));
-    let window = Window { start: line.time, end: line.time + Nanos(1) };
-    let at = RemoteAddr(line.address.0.saturating_add(first));
-    let object = objects.get(objects.locate(line.pid, at, window).0.object);
-    match object.kind.is_named() {
-        true => format!("{}, line {}", object.name, line.address),
-        false => format!("line {}", line.address),
-    }
-}
-
-/// The waits of the function of a place.
-fn waits(profile: &Profile<'_>, traced: &Result<Traced, String>, place: PlaceId) -> Metric {
-    let name = Some(&profile.stacks.function_of(place).name);
-    let known = traced.as_ref().ok();
-    let function = known
-        .and_then(|traced| traced.functions.iter().find(|one| one.place.function.as_ref() == name));
-    function.map_or_else(
-        || Metric::unavailable("percent", "too few bursts began in it"),
-        |function| function.waits.clone(),
-    )
 }
 
 fn faults(profile: &Profile<'_>) -> FaultFigures {
