@@ -93,7 +93,7 @@ fn quiet() -> Figures {
             cost: (Some(about(700.0, "ns")), Some(about(60_000.0, "ns"))),
             transparent: Some("madvise".to_owned()),
         },
-        allocator: Ok(Spent { time: none(), place: place("work") }),
+        allocator: Ok(Spent { time: none(), in_program: none(), place: place("work") }),
         threads: Ok(Vec::new()),
         rounds: Vec::new(),
         waits: Ok(waits_of(0.0, 0.0, 0.0)),
@@ -167,7 +167,8 @@ fn a_saturated_function_is_found_and_one_of_doubtful_rate_is_not() {
         ..Traced::default()
     };
     assert_eq!(ids(&Figures { traced: Ok(whole), ..quiet() }), ["bandwidth-saturated"]);
-    let impossible = HotFunction { of_reach: percent(150.0), ..busy.clone() };
+    let impossible =
+        HotFunction { of_reach: Metric::unavailable("percent", "too much"), ..busy.clone() };
     assert_eq!(ids(&with_function(impossible.clone())), NOTHING);
     // Of the whole program that is no all-clear; the classification says the same.
     let whole = Traced { whole: Some(impossible), ..Traced::default() };
@@ -175,7 +176,7 @@ fn a_saturated_function_is_found_and_one_of_doubtful_rate_is_not() {
     assert!(found.found.is_empty() && found.unjudged[0].id == "bandwidth-saturated");
     let unhurt = HotFunction { waits: percent(10.0), ..busy.clone() };
     assert_eq!(ids(&with_function(unhurt)), NOTHING);
-    let why = "this machine's bandwidth was not measured";
+    let why = "this machine's bandwidth was not measured: run `fathom machine`";
     let unmeasured = HotFunction { of_reach: Metric::unavailable("percent", why), ..busy };
     let found = findings(&with_function(unmeasured));
     assert!(found.found.is_empty() && found.unjudged[0].why.contains("fathom machine"));
@@ -402,11 +403,17 @@ fn disk_faults_count_where_somebody_waited() {
 #[test]
 fn the_allocator_counts_by_its_time() {
     let with = |seconds| {
-        let spent = Spent { time: about(seconds, "s"), place: place("piece") };
+        let time = about(seconds, "s");
+        let spent = Spent { in_program: time.clone(), time, place: place("piece") };
         Figures { allocator: Ok(spent), ..quiet() }
     };
     assert_eq!(ids(&with(0.3)), ["allocator-churn"]);
     assert_eq!(ids(&with(0.05)), NOTHING);
+    // What the kernel does for free() belongs to memory that is given back and taken anew, where that is found.
+    let (time, in_program) = (about(0.3, "s"), about(0.02, "s"));
+    let mut unmapping = Figures { faults: faulting(0.8, 5e5, 1e4).faults, ..with(0.3) };
+    unmapping.allocator = Ok(Spent { time, in_program, place: place("piece") });
+    assert_eq!(ids(&unmapping), ["fault-churn"]);
 }
 
 fn thread(number: u32, cpu: f64, life: (f64, f64)) -> ThreadTime {
@@ -498,7 +505,8 @@ fn core_bound_is_said_where_nothing_else_is() {
     let uncompared = Figures { shared: Err("no two bursts".to_owned()), ..with(percent(7.0)) };
     assert_eq!(ids(&uncompared), NOTHING);
     let mut slow = with(percent(7.0));
-    slow.allocator = Ok(Spent { time: about(0.5, "s"), place: place("piece") });
+    let half = about(0.5, "s");
+    slow.allocator = Ok(Spent { in_program: half.clone(), time: half, place: place("piece") });
     assert_eq!(ids(&slow), ["allocator-churn"]);
 }
 

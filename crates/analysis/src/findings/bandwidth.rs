@@ -6,7 +6,6 @@
 use super::{
     Draft, Figures, HotFunction, Proof, TILE, candidates, exactly, low, saved, size, view,
 };
-use crate::memory::{IMPOSSIBLE, WHY_IMPOSSIBLE};
 
 /// Of what so many threads reach, percent. The calibration is a median of quiet passes: a program stays some way below.
 pub(super) const SATURATED: f64 = 60.0;
@@ -16,19 +15,15 @@ const WAITS: f64 = 20.0;
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let traced = figures.traced.as_ref().map_err(String::clone)?;
     let any = traced.whole.as_ref().or(traced.functions.first());
-    if any.is_some_and(|any| any.of_reach.value.is_none()) {
-        return Err("this machine's bandwidth was not measured: run `fathom machine`".to_owned());
-    }
-    if traced.whole.as_ref().is_some_and(|whole| low(&whole.of_reach) > IMPOSSIBLE) {
-        return Err(WHY_IMPOSSIBLE.to_owned());
+    if let Some(reach) = any.map(|any| &any.of_reach).filter(|reach| reach.value.is_none()) {
+        return Err(reach.note.clone().unwrap_or_default());
     }
     Ok(candidates(traced, fires).into_iter().map(|one| draft(figures, one)).collect())
 }
 
 /// Also asked before the reuse of a function is computed, which only some need.
 pub(super) fn fires(function: &HotFunction) -> bool {
-    let reach = low(&function.of_reach);
-    (SATURATED..=IMPOSSIBLE).contains(&reach) && low(&function.waits) >= WAITS
+    low(&function.of_reach) >= SATURATED && low(&function.waits) >= WAITS
 }
 
 fn draft(figures: &Figures, function: &HotFunction) -> Draft {

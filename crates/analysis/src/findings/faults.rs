@@ -64,10 +64,15 @@ fn draft(
     }
 }
 
+/// Whether memory is given back and taken anew, as far as that is known.
+pub(super) fn churns(figures: &Figures) -> bool {
+    // Pages that come back from swap fault as well, and nobody gave them back.
+    known(figures).is_ok_and(|rounds| rounds >= TIMES) && !super::swap::explains(figures)
+}
+
 pub(super) fn judge_churn(figures: &Figures) -> Result<Vec<Draft>, String> {
     let rounds = known(figures)?;
-    // Pages that come back from swap fault as well, and nobody gave them back.
-    if rounds < TIMES || super::swap::explains(figures) {
+    if !churns(figures) {
         return Ok(Vec::new());
     }
     let title = format!("Memory is given back and faulted in anew, {rounds:.0} times over");

@@ -185,6 +185,8 @@ pub struct FaultFigures {
 pub struct Spent {
     /// Seconds.
     pub time: Metric,
+    /// Of these, what the kernel did not do.
+    pub in_program: Metric,
     /// On whose behalf.
     pub place: Where,
 }

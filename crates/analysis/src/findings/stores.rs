@@ -15,7 +15,6 @@ use facts::{Evidence, Metric};
 use super::bandwidth::SATURATED;
 use super::{Draft, Figures, HotFunction, HotSite, Proof, candidates, low, saved, view};
 use crate::accesses::Pattern;
-use crate::memory::IMPOSSIBLE;
 
 /// Percent of the bytes of lines; the ends of a burst's stretch are in part its own.
 const FILLED: f64 = 90.0;
@@ -62,7 +61,7 @@ fn fetching(function: &HotFunction, faster: f64) -> Metric {
 fn draft(figures: &Figures, function: &HotFunction, faster: f64) -> Option<Draft> {
     let rate = low(&function.of_reach);
     let waiting = low(&function.waits) >= WAITS || rate >= SATURATED;
-    let busy = (BUSY..=IMPOSSIBLE).contains(&rate) && waiting;
+    let busy = rate >= BUSY && waiting;
     let store = function
         .sites
         .iter()

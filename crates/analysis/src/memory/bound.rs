@@ -32,10 +32,10 @@ const NEAR_PEAK: f64 = 0.7;
 
 /// A lower bound below this share of the peak leaves that open.
 const NOT_NEAR: f64 = 0.35;
-/// A rate that is surely more than this is none that memory has, percent of what so many threads reach.
-pub(crate) const IMPOSSIBLE: f64 = 110.0;
+/// A rate that is surely more than this is none that memory has: a share of the best that so many threads ever reached.
+pub(super) const IMPOSSIBLE: f64 = 1.1;
 /// What such a rate means.
-pub(crate) const WHY_IMPOSSIBLE: &str = "it moves more than this many threads reach on this machine: some of it came from a cache that the model \
+pub(super) const WHY_IMPOSSIBLE: &str = "it moves more than this many threads reach on this machine: some of it came from a cache that the model \
      does not know, or the machine was busy when `fathom machine` measured it";
 /// Page walks per second of one thread, at most: one in 10 ns.
 const MOST_WALKS: f64 = 1e8;
@@ -247,7 +247,7 @@ impl Memory<'_> {
         let limit = self.near_the_limit(bandwidth);
         let (of_reach, least, why) = limit.ok_or("this machine's bandwidth was not measured")?;
         let wide = || "the intervals of what was measured are too wide to decide".to_owned();
-        if of_reach >= NEAR_PEAK && self.of_reach().low.is_some_and(|low| low > IMPOSSIBLE) {
+        if of_reach >= NEAR_PEAK && self.of_reach().value.is_none() {
             return Err(WHY_IMPOSSIBLE.to_owned());
         }
         if of_reach >= NEAR_PEAK {
@@ -374,6 +374,15 @@ impl Memory<'_> {
         let largest = as_large.or_else(|| parts().reduce(f64::max))?;
         let like = ordinary.iter().filter(|point| written_part(point) <= largest);
         like.filter_map(|point| point.bus.value).reduce(f64::max)
+    }
+
+    /// The best that was measured with so many threads at most, whatever they did, GB/s.
+    pub(super) fn best(&self, running: f64) -> Option<f64> {
+        let points = self.profile.recording.run.calibration.as_ref()?.bandwidth.iter();
+        let fewest = points.clone().map(|point| point.threads).min()?;
+        let threads = (running.ceil().max(1.0) as u32).max(fewest);
+        let points = points.filter(|point| point.threads <= threads);
+        points.filter_map(|point| point.bus.high.or(point.bus.value)).reduce(f64::max)
     }
 
     /// How many times as much the program's threads can move with non-temporal stores; `None` where that was not measured,

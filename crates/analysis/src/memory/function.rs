@@ -16,6 +16,7 @@ use facts::{Evidence, Metric};
 use x86::Kind;
 
 use super::bandwidth::Quantity;
+use super::bound::{IMPOSSIBLE, WHY_IMPOSSIBLE};
 use super::cleared::{without_cleared, without_part};
 use super::model::Between;
 use super::work::{BurstWork, SiteWork};
@@ -220,14 +221,32 @@ impl Memory<'_> {
     }
 
     fn part_of_reach(&self, bursts: &[usize], sums: &Sums, native: &[f64]) -> Metric {
-        let running = self.running();
         let written = sums.written.sum() / sums.moved.sum().max(1.0);
-        let Some(reach) = self.reachable(running, written) else {
-            return Metric::unavailable("percent", "this machine's bandwidth was not measured");
-        };
-        let factor = running / (reach * 1e9) * 100.0;
-        let of = Of { bursts, evidence: Evidence::Estimated, unit: "percent", factor };
-        of.ratio(&sums.moved, native, "no time in its bursts")
+        // Of the seconds of each burst those that memory needs for what all threads move, if they move as much: at the rate
+        // that such code reaches, and at the best.
+        let (mut needed, mut least) = (Quantity::none(native.len()), Quantity::none(native.len()));
+        for burst in bursts {
+            let running = self.strata.running_beside(*burst).unwrap_or_else(|| self.running());
+            let reached = self.reachable(running, written).zip(self.best(running));
+            let Some((reach, best)) = reached else {
+                return Metric::unavailable(
+                    "percent",
+                    "this machine's bandwidth was not measured: run `fathom machine`",
+                );
+            };
+            let Quantity { likely, low, high } = &sums.moved;
+            for (sum, rate) in [(&mut needed, reach), (&mut least, best)] {
+                let seconds = |bytes: f64| bytes * running / (rate * 1e9);
+                let bounds = (seconds(low[*burst]), seconds(high[*burst]));
+                sum.add(*burst, seconds(likely[*burst]), bounds);
+            }
+        }
+        let of = Of { bursts, evidence: Evidence::Estimated, unit: "percent", factor: 100.0 };
+        let nothing = "no time in its bursts";
+        if of.ratio(&least, native, nothing).low.is_some_and(|low| low > IMPOSSIBLE * 100.0) {
+            return Metric::unavailable("percent", WHY_IMPOSSIBLE);
+        }
+        of.ratio(&needed, native, nothing)
     }
 
     fn sums(&self, bursts: &[usize]) -> Sums {

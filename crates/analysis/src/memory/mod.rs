@@ -12,6 +12,7 @@
 //! they began.
 
 mod bandwidth;
+mod beside;
 mod bound;
 mod branches;
 mod cleared;
@@ -57,7 +58,6 @@ use crate::traced::{SiteIndex, TracedCode};
 
 pub use self::bandwidth::{Bands, Bandwidth, BandwidthBin, BandwidthStep};
 pub use self::bound::{Bound, Class};
-pub(crate) use self::bound::{IMPOSSIBLE, WHY_IMPOSSIBLE};
 pub use self::function::{FunctionMemory, SiteWeight};
 pub use self::latency::{Latency, LatencyRow};
 pub use self::levels::LevelShares;

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use base::Nanos;
 use facts::{Metric, Privilege, Sample};
 
+use super::beside::running_beside;
 use crate::index_map::IndexMap;
 use crate::interval::{Z_95, student_95};
 use crate::profile::Profile;
@@ -79,6 +80,8 @@ pub(crate) struct Strata {
     /// All bursts, in the order of time.
     in_order: Vec<usize>,
     looks: Vec<Look>,
+    /// Threads that run at the time of each burst; `None` where nobody sampled them.
+    running: Option<Vec<f64>>,
     /// Seconds per nanosecond of sample weight.
     scale: f64,
     all_samples: f64,
@@ -106,6 +109,7 @@ impl Strata {
             in_order: (0..looks.len()).collect(),
             stratum_of,
             looks,
+            running: None,
             scale: 0.0,
             all_samples: 0.0,
             unseen_seconds: 0.0,
@@ -117,6 +121,8 @@ impl Strata {
             strata.bursts[stratum].push(*index);
         }
         strata.add_time(profile, &by_function);
+        let moments = strata.looks.iter().map(|look| look.time);
+        strata.running = running_beside(profile.recording, moments, strata.scale);
         strata
     }
 
@@ -157,6 +163,11 @@ impl Strata {
     /// Native seconds of a burst.
     pub(crate) fn seconds_of(&self, burst: usize) -> f64 {
         self.looks[burst].seconds
+    }
+
+    /// Threads of the program that run their own code while a burst is taken.
+    pub(crate) fn running_beside(&self, burst: usize) -> Option<f64> {
+        self.running.as_ref().map(|running| running[burst])
     }
 
     /// How many bursts.
@@ -339,7 +350,7 @@ impl Bins {
     }
 
     /// The bin of a moment. Facts a little behind the end go into the last one.
-    fn index(&self, time: Nanos) -> Option<usize> {
+    pub(super) fn index(&self, time: Nanos) -> Option<usize> {
         let last = self.count().checked_sub(1)?;
         Some(((time.0 / self.width.0.max(1)) as usize).min(last))
     }

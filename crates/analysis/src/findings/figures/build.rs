@@ -191,7 +191,7 @@ fn allocator(profile: &Profile<'_>) -> Result<Spent, String> {
     if profile.whole().is_empty() {
         return Err(profile.why_no_samples().to_owned());
     }
-    let mut all = Weight::default();
+    let (mut all, mut in_program) = (Weight::default(), Weight::default());
     let mut askers: BTreeMap<PlaceId, u64> = BTreeMap::new();
     for cell in profile.stack_cells() {
         // Page faults inside of the allocator are those of new memory: another rule's.
@@ -200,12 +200,16 @@ fn allocator(profile: &Profile<'_>) -> Result<Spent, String> {
         }
         if let Some(asker) = asker(profile, cell.stack) {
             all.merge(&cell.weight);
+            if !cell.kernel {
+                in_program.merge(&cell.weight);
+            }
             *askers.entry(asker).or_default() += cell.weight.amount();
         }
     }
     let top = askers.into_iter().max_by_key(|(_, amount)| *amount).map(|(place, _)| place);
     Ok(Spent {
         time: profile.cpu_scale().quantity(&all),
+        in_program: profile.cpu_scale().quantity(&in_program),
         place: top.map_or_else(Where::default, |place| Where::of(profile, place)),
     })
 }
