@@ -196,12 +196,18 @@ impl Grouping<'_> {
 
     fn add_fault_samples(&self, sums: &mut BTreeMap<EntryKey, EntryRow>) {
         let stacks = &self.profile.stacks;
+        // Only where faults were counted, and not timed: a row of samples alone would be one of no entries. Without any
+        // such row nobody need look at ten million samples.
+        if sums.values().all(|row| row.untimed == 0) {
+            return;
+        }
         for sample in &self.profile.recording.samples {
             let stack = sample.stack.and_then(|id| stacks.find(id));
+            if !stacks.in_page_fault(stack) || !self.selection.has_time(sample.time) {
+                continue;
+            }
             let thread = self.profile.threads.find(sample.pid, sample.tid);
-            let chosen = thread.is_some_and(|thread| self.selection.has_thread(thread))
-                && self.selection.has_time(sample.time);
-            if !chosen || !stacks.in_page_fault(stack) {
+            if !thread.is_some_and(|thread| self.selection.has_thread(thread)) {
                 continue;
             }
             let in_call =
@@ -213,7 +219,6 @@ impl Grouping<'_> {
             let name = if in_call { IN_KERNEL } else { IN_PROGRAM };
             let cause = by_cause.then(|| (KernelCause::PageFault, name.to_owned()));
             let key = self.key(sample.time, (sample.pid, sample.tid), sample.cpu, cause);
-            // Only where faults were counted: a row of samples alone would be one of no entries. And not timed.
             if let Some(row) = sums.get_mut(&key).filter(|row| row.untimed > 0) {
                 row.faults.add(sample.weight.0);
             }

@@ -31,6 +31,7 @@ pub mod kernel;
 pub mod memory;
 pub mod objects;
 mod overhead;
+pub mod parallel;
 mod profile;
 pub mod remedies;
 pub mod reuse;

@@ -182,6 +182,11 @@ impl Stacks {
             .unwrap_or_else(|| self.places[self.innermost(leaf).index()].function)
     }
 
+    /// What is so of each node, by its index: for sums over many more samples than there are stacks.
+    pub(crate) fn of_each_node<T>(&self, what: impl Fn(Option<NodeIndex>) -> T) -> Vec<T> {
+        (0..self.nodes.len()).map(|at| what(Some(NodeIndex::new(at)))).collect()
+    }
+
     /// The node with this id, when the recording has it.
     #[must_use]
     pub fn find(&self, id: StackId) -> Option<NodeIndex> {

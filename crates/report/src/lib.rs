@@ -28,6 +28,7 @@ mod views;
 
 pub use analysis::assembly::FunctionCode;
 pub use analysis::memory::Bands;
+pub use analysis::parallel::each_long;
 pub use analysis::{Filter, Key};
 pub use assembly::assembly;
 pub use diff::Diff;
@@ -108,7 +109,7 @@ impl Document {
 pub fn build(
     recording: &Recording,
     options: &Options,
-    sources: &dyn Fn(&str) -> Option<String>,
+    sources: &(dyn Fn(&str) -> Option<String> + Sync),
 ) -> Result<Document, ReportError> {
     options.check()?;
     let code =
@@ -123,7 +124,7 @@ pub fn build(
 pub fn build_prepared(
     prepared: &Prepared<'_>,
     options: &Options,
-    sources: &dyn Fn(&str) -> Option<String>,
+    sources: &(dyn Fn(&str) -> Option<String> + Sync),
 ) -> Result<Document, ReportError> {
     options.check()?;
     let Prepared { profile, code, .. } = prepared;
@@ -154,7 +155,7 @@ pub fn build_prepared(
         View::Sharing => views::sharing(&request, code),
         View::Roofline => views::roofline(&request, code, &prepared.memory()),
         View::WorkingSet => views::working_set(&request, code),
-        View::Findings => views::findings(&request, code, &prepared.memory()),
+        View::Findings => views::findings(&request),
         View::Objects => views::objects(&request, code),
     };
     Ok(Document::Table(Box::new(table)))

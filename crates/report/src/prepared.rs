@@ -5,6 +5,7 @@
 
 use std::sync::OnceLock;
 
+use analysis::findings::{Figures, Findings, findings};
 use analysis::memory::{Memory, Replayed};
 use analysis::objects::{Objects, Pieces};
 use analysis::{Profile, TracedCode};
@@ -16,6 +17,7 @@ pub struct Prepared<'a> {
     pub(crate) code: TracedCode,
     objects: OnceLock<Objects>,
     replayed: OnceLock<Replayed>,
+    judged: OnceLock<Findings>,
 }
 
 impl<'a> Prepared<'a> {
@@ -27,7 +29,8 @@ impl<'a> Prepared<'a> {
 
     pub(crate) fn with(recording: &'a Recording, code: TracedCode) -> Prepared<'a> {
         let profile = Profile::with_addresses(recording, code.addresses());
-        Prepared { profile, code, objects: OnceLock::new(), replayed: OnceLock::new() }
+        let (objects, replayed, judged) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Prepared { profile, code, objects, replayed, judged }
     }
 
     /// The recording.
@@ -48,5 +51,10 @@ impl<'a> Prepared<'a> {
             .replayed
             .get_or_init(|| Replayed::new(&self.profile, &self.code, objects, Pieces::Whole));
         Memory::of(&self.profile, &self.code, objects, replayed)
+    }
+
+    /// Its findings, from these figures of the whole recording.
+    pub(crate) fn judged(&self, figures: impl FnOnce() -> Figures) -> &Findings {
+        self.judged.get_or_init(|| findings(&figures()))
     }
 }

@@ -204,11 +204,11 @@ impl<'a> Site<'a> {
                 format!("assembly?function={}&module={}", encoded(function), encoded(module))
             }));
         }
-        let answer = |question: String| {
-            let answer = self.answer(&question);
+        let answer = |question: &String| {
+            let answer = self.answer(question);
             let failed = |error: WebError| json!({ "error": error.to_string() }).to_string();
             let answer = answer.unwrap_or_else(failed);
-            (question, packed(&answer))
+            (question.clone(), packed(&answer))
         };
         let head = json!({
             "mode": if everything { "file" } else { "server" },
@@ -218,7 +218,7 @@ impl<'a> Site<'a> {
             "scales": self.sweep.is_some(),
             "run": glance(self.prepared.recording()),
         });
-        Carried { head: head.to_string(), documents: questions.into_iter().map(answer).collect() }
+        Carried { head: head.to_string(), documents: report::each_long(&questions, answer) }
     }
 
     /// The functions with the most time.

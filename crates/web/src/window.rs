@@ -109,8 +109,15 @@ fn chosen(long: &Long, window: &Window) -> Vec<usize> {
         .filter(|at| wanted.is_empty() || long.texts[*at].contains(&wanted))
         .collect();
     if let Some(column) = window.sort.as_deref().and_then(|key| long.shell.column(key)) {
-        // Each cell is looked up once, not at every comparison: rows lie all over the memory.
-        let places = rows.iter().map(|at| (place(long.rows[*at].get(column)), *at));
+        // Each cell is looked up once, not at every comparison, and names are put side by side: rows lie all over the memory.
+        let mut names = String::new();
+        for at in &rows {
+            if let Some(Cell::Text(text)) = long.rows[*at].get(column) {
+                names.push_str(text);
+            }
+        }
+        let mut rest = names.as_str();
+        let places = rows.iter().map(|at| (place(long.rows[*at].get(column), &mut rest), *at));
         let mut places: Vec<(Place<'_>, usize)> = places.collect();
         places.sort_by(|(a, _), (b, _)| compare(*a, *b));
         rows = places.into_iter().map(|(_, at)| at).collect();
@@ -141,9 +148,14 @@ enum Place<'a> {
     Figure(f64),
 }
 
-fn place(cell: Option<&Cell>) -> Place<'_> {
+/// `names` begins with the text of the cell, if it has one, which is taken from there.
+fn place<'a>(cell: Option<&Cell>, names: &mut &'a str) -> Place<'a> {
     match cell {
-        Some(Cell::Text(text)) => Place::Name(text),
+        Some(Cell::Text(text)) => {
+            let (name, rest) = names.split_at(text.len());
+            *names = rest;
+            Place::Name(name)
+        }
         other => Place::Figure(number(other)),
     }
 }

@@ -36,7 +36,7 @@ mod times;
 mod work;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use base::Nanos;
 use cachesim::{Hierarchy, Tlb};
@@ -98,6 +98,8 @@ pub struct Memory<'a> {
     /// What instructions outside of loops with a floor take.
     paces: Paces,
     silent: Silent,
+    /// Bandwidth by the usual bands: the summary and its findings both want it, and it takes a look at every sample.
+    bandwidth: OnceLock<Bandwidth>,
     /// Why there is nothing to say, if so.
     missing: Option<String>,
     /// What the reader must know.
@@ -248,6 +250,7 @@ impl<'a> Memory<'a> {
             timed,
             paces,
             silent: Silent::read(profile, code),
+            bandwidth: OnceLock::new(),
             missing,
             notes,
         };
@@ -269,7 +272,11 @@ impl<'a> Memory<'a> {
     pub fn bandwidth(&self, bands: Bands) -> Result<Bandwidth, &str> {
         self.available()?;
         let Amounts { read, write, .. } = &self.all;
-        Ok(bandwidth::bandwidth(self.profile, &self.strata, read, write, bands))
+        let make = || bandwidth::bandwidth(self.profile, &self.strata, read, write, bands);
+        Ok(match bands == Bands::default() {
+            true => self.bandwidth.get_or_init(make).clone(),
+            false => make(),
+        })
     }
 
     /// Loads and stores that the program executed.

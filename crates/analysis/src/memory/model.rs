@@ -21,6 +21,7 @@ use super::pass::{Passed, SiteOutcomes};
 use super::survival::Survival;
 use super::times::BINS;
 use super::work::{Partly, listed};
+use crate::index_map::IndexMap;
 use crate::stack::FunctionId;
 use crate::traced::SiteIndex;
 
@@ -79,6 +80,8 @@ pub(crate) struct Model {
     sites: BTreeMap<SiteIndex, Chances>,
     extents: HashMap<FunctionId, Option<Extent>>,
     levels: [Level; 3],
+    /// What `reached_last` says of a site in bursts of a function: asked again for each part of each object.
+    reached: IndexMap<(FunctionId, SiteIndex), Between>,
 }
 
 /// Where the loads of a site were served, in touches.
@@ -106,11 +109,23 @@ impl Model {
             times: Survival::of(&outcomes.times, BINS),
             outcomes: outcomes.clone(),
         };
-        Model {
+        let mut model = Model {
             sites: passed.sites.iter().map(|(site, one)| (*site, chances(site, one))).collect(),
             extents: passed.footprints.iter().map(|(of, data)| (*of, data.extent())).collect(),
             levels,
+            reached: IndexMap::default(),
+        };
+        let mut reached = IndexMap::default();
+        for (burst, work) in
+            passed.bursts.iter().flat_map(|one| one.sites.iter().map(move |work| (one, work)))
+        {
+            if let Some(chances) = model.sites.get(&work.site) {
+                let key = (burst.function, work.site);
+                reached.entry(key).or_insert_with(|| model.reached_last(burst.function, chances));
+            }
         }
+        model.reached = reached;
+        model
     }
 
     /// Expected number of lines, of those that a site of a function fetched or made dirty in a burst; `firsts` are its
@@ -124,24 +139,12 @@ impl Model {
         let known = Between::exactly(lines.known as f64);
         let Some(chances) = self.sites.get(&site) else { return known };
         if chances.llc.is_closed() {
-            return known.plus(self.by_sets(function, chances, &lines.unknown));
+            let above = self.reached.get(&(function, site)).copied();
+            let above = above.unwrap_or_else(|| self.reached_last(function, chances));
+            return known.plus(by_sets(above, chances, &lines.unknown));
         }
         let unknown: u64 = lines.unknown.iter().map(|(_, count)| count).sum();
         known.plus(self.by_times(function, chances, firsts).times(unknown as f64))
-    }
-
-    /// Misses among touches of unknown outcome, where the last level's sets were seen full.
-    fn by_sets(&self, function: FunctionId, chances: &Chances, unknown: &[(u8, u64)]) -> Between {
-        let above = self.reached_last(function, chances);
-        let missed: f64 = unknown
-            .iter()
-            .map(|(age, count)| chances.llc.miss(usize::from(*age), 1.0) * *count as f64)
-            .sum();
-        Between {
-            likely: missed * above.likely,
-            low: missed * above.low,
-            high: missed * above.high,
-        }
     }
 
     /// The chance that a touch of unknown outcome missed all levels, where they were not.
@@ -269,6 +272,16 @@ impl Model {
             dram: three.times(touches),
         }
     }
+}
+
+/// Misses among touches of unknown outcome, where the last level's sets were seen full; `above` is the chance that they came
+/// there at all.
+fn by_sets(above: Between, chances: &Chances, unknown: &[(u8, u64)]) -> Between {
+    let missed: f64 = unknown
+        .iter()
+        .map(|(age, count)| chances.llc.miss(usize::from(*age), 1.0) * *count as f64)
+        .sum();
+    above.times(missed)
 }
 
 /// Whether the timing of its loads tells where they are served natively: prefetchers run ahead of regular ones, the more

@@ -14,11 +14,12 @@ use super::bandwidth::{Quantity, Whole, both};
 use super::latency::{Latency, LatencyRow};
 use super::model::Between;
 use super::rows::MemoryRow;
-use super::work::BurstWork;
+use super::work::{BurstWork, PartWork, SiteWork};
 use super::{Amounts, LINE, Memory, bandwidth};
 use crate::accesses::is_chosen;
 use crate::hotspots::RowKey;
 use crate::objects::{Grouping, Part};
+use crate::parallel;
 use crate::stack::NO_STACK;
 use crate::traced::SiteIndex;
 
@@ -64,12 +65,42 @@ impl Memory<'_> {
         let groups = self.groups_of_parts(grouping, &chosen);
         let moved = self.all.read.plus(&self.all.write);
         let whole = Whole::new(&moved, &self.strata);
-        let row = |(key, parts): (RowKey, Parts)| self.part_row(key, &parts, &chosen, &whole);
-        let mut rows: Vec<PartRow> = groups.into_iter().map(row).collect();
-        let amount =
-            |row: &PartRow| (row.traffic().value.unwrap_or(0.0), row.loads.value.unwrap_or(0.0));
-        rows.sort_by(|a, b| amount(b).partial_cmp(&amount(a)).unwrap_or(std::cmp::Ordering::Equal));
-        Ok(rows)
+        let groups: Vec<(RowKey, Parts)> = groups.into_iter().collect();
+        let row =
+            |(key, parts): &(RowKey, Parts)| Some(self.part_row(*key, parts, &chosen, &whole));
+        let mut rows = parallel::each(&groups, row);
+        let amount = |row: &PartRow| (row.traffic().value, row.loads.value);
+        let amounts = rows.iter().flatten().map(|row| {
+            let (traffic, loads) = amount(row);
+            (traffic.unwrap_or(0.0), loads.unwrap_or(0.0))
+        });
+        Ok(by_weight(amounts.collect()).into_iter().filter_map(|at| rows[at].take()).collect())
+    }
+
+    /// As many of the same rows as `most`, of those that are wanted. Of the others only what rows are sorted by is computed:
+    /// who shows the first few of 100,000 objects need not wait for all.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn first_part_rows(
+        &self,
+        grouping: &Grouping<'_>,
+        wanted: impl Fn(&RowKey) -> bool,
+        most: usize,
+    ) -> Result<Vec<PartRow>, &str> {
+        self.available()?;
+        let chosen = self.chosen(grouping);
+        let groups = self.groups_of_parts(grouping, &chosen);
+        let groups: Vec<(RowKey, Parts)> =
+            groups.into_iter().filter(|(key, _)| wanted(key)).collect();
+        let mut sums = [(); 3].map(|()| vec![0.0; self.passed.bursts.len()]);
+        let weights =
+            groups.iter().map(|(_, parts)| self.weight_of_parts(parts, &chosen, &mut sums));
+        let order = by_weight(weights.collect());
+        let moved = self.all.read.plus(&self.all.write);
+        let whole = Whole::new(&moved, &self.strata);
+        let first = order.into_iter().take(most).map(|at| &groups[at]);
+        Ok(first.map(|(key, parts)| self.part_row(*key, parts, &chosen, &whole)).collect())
     }
 
     /// The same as rows of code have it, with cache levels. Those are of instructions: where one goes to several objects,
@@ -211,6 +242,40 @@ impl Memory<'_> {
         }
     }
 
+    /// Bytes moved over the run, and loads. `sums` are zeros for each burst, and are left so.
+    fn weight_of_parts(
+        &self,
+        parts: &[(SiteIndex, Part)],
+        chosen: &HashMap<BurstId, bool>,
+        sums: &mut [Vec<f64>; 3],
+    ) -> (f64, f64) {
+        let works = || parts.iter().flat_map(|(site, part)| self.works_of_part(*site, *part));
+        for (number, burst, site, part) in works() {
+            if chosen.get(&self.id_of(burst)) == Some(&true) {
+                let (fills, written) = self.moved_by(burst, site, part);
+                sums[0][number] += fills.likely;
+                sums[1][number] += written.likely;
+                sums[2][number] += part.loads as f64;
+            }
+        }
+        let [read, write, loads] = sums.each_ref().map(|sum| self.strata.total(sum).value);
+        for (number, ..) in works() {
+            sums.iter_mut().for_each(|sum| sum[number] = 0.0);
+        }
+        (read + write, loads)
+    }
+
+    /// Bytes that a burst read from memory and wrote to it, at a site in a part.
+    fn moved_by(&self, burst: &BurstWork, site: &SiteWork, part: &PartWork) -> (Between, Between) {
+        // First touches by time are those of the site: so the parts' lines sum up to the site's.
+        let lines = |lines| {
+            let expected = (lines, site.firsts.as_slice());
+            self.model.lines(burst.function, site.site, expected).times(LINE)
+        };
+        let streamed = Between::exactly(part.streamed as f64);
+        (lines(&part.fills), lines(&part.dirtied).plus(streamed))
+    }
+
     /// What some sites did with some parts, per burst.
     fn amounts_of_parts(
         &self,
@@ -224,15 +289,9 @@ impl Memory<'_> {
                 if !chosen(self.id_of(burst)) {
                     continue;
                 }
-                // First touches by time are those of the site: so the parts' lines sum up to the site's.
-                let lines = |lines| {
-                    let expected = (lines, site.firsts.as_slice());
-                    self.model.lines(burst.function, site.site, expected).times(LINE)
-                };
-                let (fills, dirtied) = (lines(&part.fills), lines(&part.dirtied));
-                let streamed = Between::exactly(part.streamed as f64);
+                let (fills, written) = self.moved_by(burst, site, part);
                 self.add(&mut amounts.read, number, fills);
-                self.add(&mut amounts.write, number, dirtied.plus(streamed));
+                self.add(&mut amounts.write, number, written);
                 self.add(&mut amounts.loads, number, Between::exactly(part.loads as f64));
                 self.add(&mut amounts.stores, number, Between::exactly(part.stores as f64));
             }
@@ -250,6 +309,14 @@ impl Memory<'_> {
         }
         self.strata.total(&values).value
     }
+}
+
+/// Positions in the order in which rows are shown: most bytes first, then most loads; equal ones as they are.
+fn by_weight(weights: Vec<(f64, f64)>) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    order
+        .sort_by(|a, b| weights[*b].partial_cmp(&weights[*a]).unwrap_or(std::cmp::Ordering::Equal));
+    order
 }
 
 /// A share as a percentage.

@@ -286,10 +286,14 @@ impl Strata {
     ) -> Vec<Vec<Total>> {
         let mut shares = vec![vec![Share::default(); self.shares.len()]; bins.count()];
         let user = |sample: &&Sample| sample.privilege != Privilege::Kernel;
+        let stratum_of = |stack| self.stratum(profile.stacks.compiled_user(stack));
+        let of_nodes = profile.stacks.of_each_node(stratum_of);
+        let without_stack = stratum_of(None);
         for sample in profile.recording.samples.iter().filter(user) {
             let Some(bin) = bins.index(sample.time) else { continue };
             let stack = sample.stack.and_then(|id| profile.stacks.find(id));
-            let share = &mut shares[bin][self.stratum(profile.stacks.compiled_user(stack))];
+            let stratum = stack.map_or(without_stack, |node| of_nodes[node.index()]);
+            let share = &mut shares[bin][stratum];
             share.seconds += sample.weight.0 as f64 * self.scale;
             share.samples += 1.0;
         }

@@ -16,6 +16,7 @@
 
 mod burst;
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 use base::{Nanos, Pid, RemoteAddr, Tid};
@@ -117,7 +118,8 @@ pub fn sharing(profile: &Profile<'_>, code: &TracedCode, selection: &Selection) 
     let rows = Rows::new(profile, code, selection, &[]);
     let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
     let bursts = lines_of_bursts(profile.recording, code, &rows.row_of_site, &chosen);
-    let activity = activity(profile);
+    // Of most programs no two bursts are near enough to ask who ran when.
+    let activity = LazyCell::new(|| activity(profile, &bursts));
     let mut pairs = 0;
     let mut found: BTreeMap<(Pid, u64), Found> = BTreeMap::new();
     for (first, one) in bursts.iter().enumerate() {
@@ -138,14 +140,17 @@ pub fn sharing(profile: &Profile<'_>, code: &TracedCode, selection: &Selection) 
     SharedLines { lines, pairs }
 }
 
-/// When each thread was seen running: samples and bursts.
-fn activity(profile: &Profile<'_>) -> BTreeMap<(Pid, Tid), Vec<Nanos>> {
+/// When each thread of these bursts was seen running: samples and bursts.
+fn activity(profile: &Profile<'_>, of: &[BurstLines]) -> BTreeMap<(Pid, Tid), Vec<Nanos>> {
     let recording = profile.recording;
-    let mut times: BTreeMap<(Pid, Tid), Vec<Nanos>> = BTreeMap::new();
+    let mut times: BTreeMap<(Pid, Tid), Vec<Nanos>> =
+        of.iter().map(|burst| ((burst.pid, burst.tid), Vec::new())).collect();
     let samples = recording.samples.iter().map(|one| (one.pid, one.tid, one.time));
     let bursts = recording.bursts.iter().map(|one| (one.pid, one.tid, one.time));
     for (pid, tid, time) in samples.chain(bursts) {
-        times.entry((pid, tid)).or_default().push(time);
+        if let Some(times) = times.get_mut(&(pid, tid)) {
+            times.push(time);
+        }
     }
     times.values_mut().for_each(|times| times.sort_unstable());
     times

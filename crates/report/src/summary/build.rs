@@ -1,10 +1,10 @@
 //! From analysis to the model.
 
 use analysis::faults::{fault_scales, fault_table};
-use analysis::findings::{Figures, findings};
+use analysis::findings::Figures;
 use analysis::heap::{heap_sums, huge_pages};
 use analysis::summary::{Overview, overview};
-use analysis::{Profile, Selection, Weight};
+use analysis::{Profile, Selection, Weight, parallel};
 use facts::host::{Calibration, Host};
 use facts::{ExitKind, Metric, Run, RunState, SamplingMethod, Target};
 
@@ -36,12 +36,13 @@ impl Summary {
         let objects = prepared.objects();
         let recording = profile.recording;
         let run = &recording.run;
-        let found = overview(profile);
+        let (found, bursts) = parallel::both(|| overview(profile), || prepared.memory());
         let heap = heap_sums(recording);
         let [huge_pages_2mb, huge_pages_1gb] = huge_pages(&heap.peak);
-        let bursts = prepared.memory();
-        let mut memory = memory_part(&bursts, profile, code, objects);
-        let judged = findings(&Figures::new(profile, code, &bursts, objects, &found));
+        let (mut memory, judged) = parallel::both(
+            || memory_part(&bursts, profile, code, objects),
+            || prepared.judged(|| Figures::new(profile, code, &bursts, objects, &found)),
+        );
         let mut notes = found.notes.clone();
         notes.append(&mut memory.notes);
         let (exit_code, exit) = exit(run.exit);
@@ -137,7 +138,7 @@ impl Summary {
             first_checks: super::first_checks::first_checks(profile),
             kernel_entries: super::kernel::kernel_part(profile),
             top_functions,
-            findings: crate::findings::summaries(&judged, result),
+            findings: crate::findings::summaries(judged, result),
             top_objects: memory.top_objects,
             notes,
             extra,

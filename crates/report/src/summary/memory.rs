@@ -2,7 +2,7 @@
 
 use analysis::memory::{Bands, Bandwidth, BandwidthStep, Bound, Class, Memory};
 use analysis::objects::{Grouping, Objects};
-use analysis::{Key, Profile, Selection, TracedCode};
+use analysis::{Key, Profile, RowKey, Selection, TracedCode};
 use facts::Metric;
 
 use super::{BandwidthSummary, BandwidthTime, Levels, TopObject};
@@ -93,11 +93,12 @@ fn top_objects(
     let selection = &Selection::default();
     let keys = &[Key::Object];
     let grouping = Grouping { profile, code, objects, selection, keys };
-    let rows = memory.part_rows(&grouping).unwrap_or_default();
+    let named = |key: &RowKey| key.object.is_some_and(|id| objects.get(id).kind.is_named());
+    let rows = memory.first_part_rows(&grouping, named, TOP).unwrap_or_default();
     let top = rows.into_iter().filter_map(|row| {
         let object = objects.get(row.key.object?);
         let large = row.share.value.is_some_and(|percent| percent >= TOP_PERCENT);
-        (large && object.kind.is_named()).then(|| TopObject {
+        large.then(|| TopObject {
             object: object.name.clone(),
             object_kind: object.kind.name(),
             object_bytes: tidy(object_bytes(object)),
@@ -113,7 +114,7 @@ fn top_objects(
             extent: extent(object),
         })
     });
-    top.take(TOP).collect()
+    top.collect()
 }
 
 fn class(

@@ -1,8 +1,7 @@
 //! `findings`: what is slow for a known reason, and the rules that could not be judged.
 
-use analysis::TracedCode;
 use analysis::findings::{Figures, RULES, Unjudged};
-use analysis::memory::Memory;
+use analysis::parallel;
 use analysis::summary::overview;
 
 use super::Request;
@@ -10,11 +9,13 @@ use super::columns::{figure, missing, name};
 use crate::findings::{FindingSummary, summaries};
 use crate::table::{Cell, Look, Table};
 
-pub(crate) fn findings(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>) -> Table {
-    let profile = request.profile;
-    let figures = Figures::new(profile, code, memory, request.objects(), &overview(profile));
-    let judged = analysis::findings::findings(&figures);
-    let found = summaries(&judged, &request.options.result_name);
+pub(crate) fn findings(request: &Request<'_>) -> Table {
+    let Request { prepared, profile, .. } = *request;
+    let judged = prepared.judged(|| {
+        let (found, memory) = parallel::both(|| overview(profile), || prepared.memory());
+        Figures::new(profile, &prepared.code, &memory, request.objects(), &found)
+    });
+    let found = summaries(judged, &request.options.result_name);
     let columns = vec![
         name("id", "Finding"),
         name("severity", "Severity"),

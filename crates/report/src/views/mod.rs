@@ -52,7 +52,7 @@ pub(crate) struct Request<'a> {
     pub(crate) profile: &'a Profile<'a>,
     pub(crate) selection: &'a Selection,
     pub(crate) options: &'a Options,
-    pub(crate) sources: &'a dyn Fn(&str) -> Option<String>,
+    pub(crate) sources: &'a (dyn Fn(&str) -> Option<String> + Sync),
 }
 
 impl<'a> Request<'a> {

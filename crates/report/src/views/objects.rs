@@ -9,7 +9,7 @@ use analysis::memory::Memory;
 use analysis::objects::{
     NOT_COLLECTED, ObjectKind, ObjectPages, ObjectRow, ObjectTable, object_table,
 };
-use analysis::{Key, RowKey, TracedCode};
+use analysis::{Key, RowKey, TracedCode, parallel};
 use facts::{Evidence, Metric};
 
 use self::figures::{FIGURES, figures};
@@ -49,7 +49,7 @@ pub(crate) fn objects(request: &Request<'_>, code: &TracedCode) -> Table {
     let table = Table {
         view: "objects",
         result: request.options.result_name.clone(),
-        rows: rows.iter().map(cells).collect(),
+        rows: parallel::each(&rows, cells),
         total: total(request, &found, &memory, of_key, columns.len()),
         columns,
         notes: if rows.is_empty() { Vec::new() } else { notes(request, &found, &memory) },

@@ -15,8 +15,9 @@ use base::{Nanos, Pid};
 use facts::Metric;
 
 use super::Where;
+use crate::index_map::IndexMap;
 use crate::profile::Profile;
-use crate::stack::{FunctionId, PlaceId};
+use crate::stack::{FunctionId, NodeIndex, PlaceId};
 use crate::threading::spins;
 use crate::threads::{Thread, ThreadIndex};
 use crate::weight::Weight;
@@ -63,18 +64,28 @@ impl Work {
     /// Of every thread, in the order of the profile's table.
     pub(super) fn of_threads(profile: &Profile<'_>) -> Vec<Work> {
         let mut threads = vec![Work::default(); profile.threads.all().len()];
+        let stacks = &profile.stacks;
         let mut waits: BTreeMap<PlaceId, bool> = BTreeMap::new();
+        // Many threads have the same stacks, and the same functions many stacks.
+        let mut functions: IndexMap<Option<NodeIndex>, Option<FunctionId>> = IndexMap::default();
+        let mut sums: IndexMap<(ThreadIndex, FunctionId), u64> = IndexMap::default();
         for cell in profile.all_cells() {
             let work = &mut threads[cell.thread.index()];
-            let place = profile.stacks.innermost_user(cell.stack);
-            if *waits.entry(place).or_insert_with(|| spins(&profile.stacks, place)) {
+            let function = functions.entry(cell.stack).or_insert_with(|| {
+                let place = stacks.innermost_user(cell.stack);
+                let waits = *waits.entry(place).or_insert_with(|| spins(stacks, place));
+                (!waits).then(|| stacks.places[place.index()].function)
+            });
+            let Some(function) = *function else {
                 work.only_spins = work.computed.is_empty();
                 continue;
-            }
+            };
             work.only_spins = false;
             work.computed.merge(&cell.weight);
-            let function = profile.stacks.places[place.index()].function;
-            *work.functions.entry(function).or_default() += cell.weight.amount();
+            *sums.entry((cell.thread, function)).or_default() += cell.weight.amount();
+        }
+        for ((thread, function), amount) in sums {
+            threads[thread.index()].functions.insert(function, amount);
         }
         threads
     }
