@@ -134,6 +134,8 @@ function App({ data }: { data: Data }) {
       window.removeEventListener("keydown", onKey);
     };
   }, []);
+  // On a narrow screen the tabs scroll.
+  useEffect(() => document.getElementById(`tab-${shown.view}`)?.scrollIntoView({ block: "nearest", inline: "nearest" }), [shown.view]);
   const onTabs = (event: KeyboardEvent) => {
     const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (step === 0) return;

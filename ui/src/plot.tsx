@@ -19,7 +19,7 @@ export function Bars({ bars, label, unit, name, height = 150 }: { bars: Bar[]; l
   const most = Math.max(...bars.map((bar) => bar.value), 1e-30);
   const [left, bottom] = [8, 34];
   const step = Math.min(90, (width - left) / Math.max(1, bars.length));
-  const every = Math.ceil(62 / step);
+  const told = labels(bars.map((_, at) => left + (at + 0.5) * step), (at) => bars[at]!.label, width);
   return (
     <div class="plot" ref={box}>
       <svg ref={svg} width={width} height={height} role="img" aria-label={`${label}: ${bars.map((bar) => `${bar.label} ${amount(bar.value, unit)}`).join(", ")}`}>
@@ -30,11 +30,11 @@ export function Bars({ bars, label, unit, name, height = 150 }: { bars: Bar[]; l
             <g key={at}>
               <title>{`${bar.label}: ${bar.title ?? amount(bar.value, unit)}`}</title>
               <rect class={`bar ${bar.kind ?? ""}`} x={x + 1} y={height - bottom - size} width={Math.max(1, step - 2)} height={Math.max(size, bar.value > 0 ? 1 : 0)} />
-              {at % every === 0 && <text class="tick" x={x + step / 2} y={height - bottom + 14} text-anchor="middle">{bar.label}</text>}
               {bar.value === most && <text class="tick" x={x + step / 2} y={height - bottom - size - 3} text-anchor="middle">{amount(bar.value, unit)}</text>}
             </g>
           );
         })}
+        {told.map((one) => <text key={one.place} class="tick" x={one.x} y={height - bottom + 14} text-anchor={one.anchor}>{bars[one.place]!.label}</text>)}
         <line class="axis" x1={left} x2={width} y1={height - bottom} y2={height - bottom} />
         <text class="tick" x={left} y={height - 4}>{label}</text>
       </svg>
@@ -68,6 +68,32 @@ export function logarithmic(from: number, to: number, start: number, end: number
   return { at: (value) => start + ((log(Math.max(value, 1e-300)) - low) / (high - low || 1)) * (end - start), ticks };
 }
 
+interface Label {
+  /** Which of the places. */
+  place: number;
+  x: number;
+  anchor: "middle" | "end";
+}
+
+/** Of labels at these places those that stand beside each other without touching, from the first on, none of them beyond `end`. */
+function labels(places: number[], text: (place: number) => string, end: number): Label[] {
+  let free = -Infinity;
+  return places.flatMap((x, place): Label[] => {
+    // Digits of 11 pixels are at most so wide in the fonts of the page.
+    const wide = text(place).length * 7;
+    const last = x + wide / 2 > end;
+    const left = last ? Math.min(x, end) - wide : x - wide / 2;
+    if (left < free) return [];
+    free = left + wide + 4;
+    return [{ place, x: last ? Math.min(x, end) : x, anchor: last ? "end" : "middle" }];
+  });
+}
+
+/** The same of the ticks of a scale. */
+export function apart(x: Scale, format: (value: number) => string, end: number): (Label & { tick: number })[] {
+  return labels(x.ticks.map(x.at), (place) => format(x.ticks[place]!), end).map((label) => ({ ...label, tick: x.ticks[label.place]! }));
+}
+
 interface FrameProps {
   width: number;
   height: number;
@@ -86,10 +112,10 @@ interface FrameProps {
 export function Axes({ width, height, x, y, xLabel, yLabel, left, bottom, format = digits, formatY = digits, children }: FrameProps) {
   return (
     <>
-      {x.ticks.map((tick) => (
+      {apart(x, format, width).map(({ tick, anchor }) => (
         <g key={`x${tick}`}>
           <line class="gridline" x1={x.at(tick)} x2={x.at(tick)} y1={8} y2={height - bottom} />
-          <text class="tick" x={x.at(tick)} y={height - bottom + 14} text-anchor="middle">{format(tick)}</text>
+          <text class="tick" x={x.at(tick)} y={height - bottom + 14} text-anchor={anchor}>{format(tick)}</text>
         </g>
       ))}
       {y.ticks.map((tick) => (

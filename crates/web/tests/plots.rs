@@ -67,6 +67,16 @@ fn a_file_shows_known_figures() {
 }
 
 #[test]
+fn every_view_fits_into_every_width_in_light_and_dark() {
+    let (base, recording) = (recording(700), recording(500));
+    let page = web::page(&site(&base, &recording));
+    let file = std::env::temp_dir().join(format!("fathom-layout-{}.html", std::process::id()));
+    std::fs::write(&file, &page).expect("a writable temporary folder");
+    click_through("layout.mjs", &format!("file://{}", file.display()), &[]);
+    std::fs::remove_file(&file).expect("our own file");
+}
+
+#[test]
 fn a_server_shows_known_figures() {
     let recordings: &'static [Recording; 2] = Box::leak(Box::new([recording(700), recording(500)]));
     let server: &'static web::Server =

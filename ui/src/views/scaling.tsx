@@ -55,7 +55,7 @@ function Curve({ table, figure, label, ideal }: { table: Table; figure: string; 
         <svg ref={svg} width={width} height={HEIGHT} role="img" aria-label={points.map((point) => `${point.threads} threads: ${digits(point.value)}`).join(", ")}>
           <Axes width={width} height={HEIGHT} x={x} y={y} left={48} bottom={36} xLabel="threads" yLabel="">
             {ideal && <line class="peak" x1={x.at(0)} y1={y.at(0)} x2={x.at(most)} y2={y.at(most)}><title>as many times as threads</title></line>}
-            {ideal && <text class="tick" x={x.at(most) - 8} y={y.at(most) + 4} text-anchor="end">as many times as threads</text>}
+            {ideal && <text class="tick" x={x.at(most) - 8} y={y.at(most) - 6} text-anchor="end">as many times as threads</text>}
             <polyline class="curve" points={points.map((point) => `${x.at(point.threads)},${y.at(point.value)}`).join(" ")} />
             {points.map((point) => (
               <g key={point.threads}>

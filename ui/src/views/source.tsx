@@ -71,8 +71,8 @@ export function SourceView({ height }: { height: number }) {
   const wanted = shown.line !== undefined ? lines.findIndex((line) => line.number === shown.line) : hottest;
   const columns: GridColumn<Line>[] = [
     { key: "line", label: "Line", number: true, width: "44px", cell: (line) => <span class="quiet">{line.number}</span> },
-    { key: "text", label: known === undefined ? "Text (not here)" : "Text", width: "minmax(220px,1fr)", cell: (line) => <code title={line.text.trim()}>{line.text}</code> },
-    { key: "percent", label: "Self", title: `${figure?.label ?? ""} in the line itself`, number: true, width: "106px", cell: (line) => (line.self > 0 ? <span class="share" title={amount(line.self, figure?.whole.unit ?? "")}><meter min={0} max={most} value={line.self} aria-hidden="true" /><output>{percent(line.self / whole * 100)}</output></span> : "") },
+    { key: "text", label: known === undefined ? "Text (not here)" : "Text", width: "minmax(300px,1fr)", cell: (line) => <code title={line.text.trim()}>{line.text}</code> },
+    { key: "percent", label: "Self", title: `${figure?.label ?? ""} in the line itself`, number: true, width: "60px", cell: (line) => (line.self > 0 ? <span title={amount(line.self, figure?.whole.unit ?? "")}>{percent(line.self / whole * 100)}</span> : "") },
     { key: "total", label: "Total", number: true, width: "60px", cell: (line) => (line.total > 0 ? percent(line.total / whole * 100) : "") },
     { key: "read", label: "Read", title: "DRAM read", number: true, width: "66px", cell: (line) => line.read && <Value metric={line.read} badge={false} /> },
     { key: "written", label: "Written", title: "DRAM written", number: true, width: "66px", cell: (line) => line.written && <Value metric={line.written} badge={false} /> },
@@ -95,7 +95,7 @@ export function SourceView({ height }: { height: number }) {
       </div>
       <Notes notes={notes} />
       {missing && <p class="quiet" role="status">{mode() === "file" ? "This page does not carry the text of this file: it was not found, or others have more of the time." : missing} Lines are shown by number.</p>}
-      <div class="split">
+      <div class="split codes">
         <div class="main source">
           <Grid label={`Source of ${file}`} columns={used} rows={lines} height={height - 130} selected={wanted} reveal={wanted}
             onSelect={(line) => update({ line: line.number, code: undefined })} rowProps={(line) => ({ class: heat(line, most, line.number === lines[wanted]?.number) })} />

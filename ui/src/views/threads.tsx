@@ -44,11 +44,15 @@ export function statesOf(table: Table | undefined): Map<string, StateSpan[]> {
   return found;
 }
 
+/** Kinds of drawing with their names, in the order in which they are told. */
+const LANES: [string, string][] = [["user", "program"], ["kernel", "kernel"], ["read", "read"], ["write", "written"], ["peakline", "peak of the machine"]];
+const SAMPLED: [string, string][] = [["life", "alive, not sampled"], ["faults", "page faults"]];
+
 export function Legend({ states }: { states: boolean }) {
-  if (states) {
-    return <p class="legend">Threads: {STATES.map(([, kind, label]) => <span key={label}><i class={kind} /> {label} </span>)} Lanes: <i class="user" /> program <i class="kernel" /> kernel <i class="read" /> read <i class="write" /> written <i class="peakline" /> peak of the machine</p>;
-  }
-  return <p class="legend"><i class="user" /> program <i class="kernel" /> kernel <i class="life" /> alive, not sampled <i class="faults" /> page faults <i class="read" /> read <i class="write" /> written <i class="peakline" /> peak of the machine</p>;
+  const entries = (all: [string, string][]) => all.map(([kind, label]) => <span key={label}><i class={kind} /> {label}</span>);
+  const ofThreads = STATES.map(([, kind, label]): [string, string] => [kind, label]);
+  if (states) return <p class="legend">Threads: {entries(ofThreads)} Lanes: {entries(LANES)}</p>;
+  return <p class="legend">{entries([...LANES.slice(0, 2), ...SAMPLED, ...LANES.slice(2)])}</p>;
 }
 
 export interface ThreadLane {
@@ -93,8 +97,8 @@ export function threadLanes(stacks: Stacks, choice: Choice): { width: number; la
 /** Threads of one program differ in what stands at the end: their ids. */
 function shortened(label: string): string {
   const id = /\s\(\d+\)$/.exec(label)?.[0] ?? "";
-  const most = 20 - id.length;
-  return label.length > 20 ? `${label.slice(0, most - 1)}…${id}` : label;
+  const most = 19 - id.length;
+  return label.length > 19 ? `${label.slice(0, most - 1)}…${id}` : label;
 }
 
 export function ThreadDrawing({ lane, bin, top, x, range: [start, end], chosen, states }: { lane: ThreadLane; bin: number; top: number; x: Scale; range: [number, number]; chosen: boolean; states?: StateSpan[] }) {

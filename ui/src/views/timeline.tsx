@@ -5,7 +5,7 @@ import { useDoc } from "../data";
 import { amount, bytes, digits, seconds } from "../format";
 import type { Summary } from "../generated";
 import { SaveDrawing, Failed, Notes, Waiting, fullWidth, useWidth } from "../parts";
-import { linear, type Scale } from "../plot";
+import { apart, linear, type Scale } from "../plot";
 import type { Choice, Stacks } from "../stacks";
 import { update, useShown } from "../state";
 import { valueOf, type Figure, type Table } from "../types";
@@ -55,7 +55,7 @@ function lanes(stacks: Stacks, choice: Choice, traffic: Table | undefined, memor
     (table?.rows ?? []).map((row) => ({ from: valueOf(row.start) ?? 0, to: valueOf(row.end) ?? 0, values: keys.map((key) => valueOf(row[key]) ?? 0) }));
   add({ label: "DRAM bandwidth", kinds: ["read", "write"], names: ["read", "written"], unit: "GB/s", format: (value) => `${digits(value)} GB/s`, spans: spans(traffic, ["read", "write"]), peak: summary?.machine.dram_bandwidth_peak.value });
   const faults = stacks.doc.figures.find((figure) => figure.key === "page_faults");
-  if (faults) add({ label: "Page faults", kinds: ["faults", "faults"], names: ["faults", ""], unit: "/s", format: (value) => `${digits(value)}/s`, spans: overTime(stacks, faults, choice, true) });
+  if (faults) add({ label: "Page faults", kinds: ["faults", "faults"], names: ["faults", ""], unit: "/s", format: (value) => `${amount(value, "count")}/s`, spans: overTime(stacks, faults, choice, true) });
   const heap = stacks.doc.figures.find((figure) => figure.key === "bytes_allocated");
   if (heap) add({ label: "Allocation", kinds: ["heap", "heap"], names: ["allocated", ""], unit: "B/s", format: (value) => `${bytes(value)}/s`, spans: overTime(stacks, heap, choice, true) });
   if (memory?.columns.some((column) => column.key === "resident")) add({ label: "Resident memory", kinds: ["resident"], names: ["resident"], unit: "B", format: bytes, spans: spans(memory, ["resident"]) });
@@ -81,7 +81,7 @@ export function TimelineView({ height }: { height: number }) {
   const choice: Choice = { function: shown.function, thread: shown.thread, module: shown.module };
   const drawn = useMemo(() => (stacks ? lanes(stacks, choice, traffic, memory, summary) : []), [stacks, traffic, memory, summary, shown.function, shown.thread, shown.module]);
   const threads = useMemo(() => (stacks ? threadLanes(stacks, choice) : { width: 1, lanes: [] }), [stacks, shown.function, shown.thread, shown.module]);
-  const x = useMemo(() => linear(start, end, LEFT, width - 10, 8), [start, end, width]);
+  const x = useMemo(() => linear(start, end, LEFT, width - 10, Math.min(8, Math.max(2, (width - LEFT) / 80))), [start, end, width]);
   // A pointer that moves, or a selection, must not draw a thousand steps anew: the same elements are left alone.
   const upper = useMemo(() => drawn.map((lane, at) => <LaneDrawing key={lane.label} lane={lane} top={24 + at * LANE} x={x} width={width} range={[start, end]} />), [drawn, x, width, start, end]);
   const lower = useMemo(
@@ -149,10 +149,10 @@ export function TimelineView({ height }: { height: number }) {
           onPointerUp={() => { if (drag) { select(...drag); setDrag(undefined); } }}
           onPointerLeave={() => { setHover(undefined); if (drag) { select(...drag); setDrag(undefined); } }}
           onWheel={(event) => { event.preventDefault(); if (event.shiftKey) pan(event.deltaY > 0 ? 0.1 : -0.1); else zoom(event.deltaY > 0 ? 1.25 : 0.8, timeAt(event)); }}>
-          {x.ticks.map((tick) => (
+          {apart(x, seconds, width - 8).map(({ tick, anchor }) => (
             <g key={tick}>
               <line class="gridline" x1={x.at(tick)} x2={x.at(tick)} y1={18} y2={total} />
-              <text class="tick" x={x.at(tick)} y={13} text-anchor={x.at(tick) > width - 30 ? "end" : "middle"}>{seconds(tick)}</text>
+              <text class="tick" x={x.at(tick)} y={13} text-anchor={anchor}>{seconds(tick)}</text>
             </g>
           ))}
           {upper}

@@ -252,10 +252,18 @@ fn over_time(
     let bins = Bins { width: BIN.max(Nanos(length.0.div_ceil(MOST_BINS))), length };
     let values = [&read.likely, &read.low, &read.high, &write.likely, &write.low, &write.high];
     let totals = strata.over_time(profile, &bins, &values.map(Vec::as_slice));
-    let bin = |(index, totals): (usize, Vec<Total>)| {
+    // A few bursts near in time speak for a bin, all of them for the run: what the bins add up to differs by chance from the
+    // total, which is known better. So they share it out.
+    let factor = |at: usize| {
+        let sum: f64 = totals.iter().map(|totals| totals[at].value).sum();
+        let total = strata.total(values[at]).value;
+        if sum > 0.0 && total > 0.0 { total / sum } else { 1.0 }
+    };
+    let factors = [factor(0), factor(3)];
+    let bin = |(index, totals): (usize, &Vec<Total>)| {
         let (start, end) = (bins.start(index), bins.end(index));
-        let per = (end - start).seconds().max(1e-9) * GIGA;
         let metric = |at: usize| {
+            let per = (end - start).seconds().max(1e-9) * GIGA / factors[at / 3];
             let (value, (low, high)) = bounds(totals[at], totals[at + 1], totals[at + 2]);
             let samples = strata.bursts() as u64;
             Metric::with_interval(
@@ -268,7 +276,7 @@ fn over_time(
         };
         BandwidthBin { start, end, read: metric(0), write: metric(3) }
     };
-    totals.into_iter().enumerate().map(bin).collect()
+    totals.iter().enumerate().map(bin).collect()
 }
 
 /// What one thread moves at most with ordinary loads and stores, GB/s.
