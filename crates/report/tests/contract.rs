@@ -123,3 +123,27 @@ fn every_figure_is_in_the_glossary() {
         keys.iter().filter(|key| !glossary.contains(&format!("`{key}`"))).collect();
     assert!(missing.is_empty(), "docs/glossary/README.md lacks {missing:?}");
 }
+
+/// On a narrow terminal too: only commands, which must survive being copied, are longer than a line, and no number stands
+/// without its unit.
+#[test]
+fn lines_of_the_summary_end_where_they_may() {
+    for recording in all_recordings() {
+        let summary = view(&recording, View::Summary);
+        for width in [60, 80, 100] {
+            let text = summary.text(width, false);
+            // The table of functions needs more than 60.
+            let fits = |line: &&str| line.chars().count() <= width || width == 60;
+            let long = text.lines().find(|line| !fits(line) && !line.starts_with("  fathom "));
+            assert_eq!(long, None, "at {width}");
+            let lines: Vec<&str> = text.lines().collect();
+            for pair in lines.windows(2) {
+                let number = pair[0].ends_with(|c: char| c.is_ascii_digit());
+                let next = pair[1].split_whitespace().next().unwrap_or_default();
+                let torn =
+                    number && ["%", "s", "ms", "µs", "ns", "GB/s", "MiB", "GiB"].contains(&next);
+                assert!(!torn, "at {width}: {pair:?}");
+            }
+        }
+    }
+}

@@ -99,6 +99,11 @@ fn figures_of_stacks_add_up_to_the_summary() {
             ("bytes_allocated", value(&heap["bytes_allocated"])),
         ] {
             let Some([lanes, cells, in_kernel]) = of_stacks(&stacks, key) else { continue };
+            // One recording has blocks by hand, and nobody who counted them.
+            let counted = recording.heap_totals.iter().any(|total| total.allocations > 0);
+            if key.contains("alloc") && !counted {
+                continue;
+            }
             same(&format!("{name}, lanes of {key}"), Some(lanes), said);
             same(&format!("{name}, cells of {key}"), Some(cells), said);
             if key == "cpu_time" {
@@ -186,7 +191,16 @@ fn states_of_threads_add_up_to_their_reports() {
     let recording = recordings::threading();
     let site = Site::new(&recording, "threading", Vec::new(), &|_| None);
     let (table, threads) = (ask(&site, "timeline?group=thread&limit=60"), ask(&site, "threads"));
-    for key in ["running_time", "spin_time", "ready_time", "lock_wait", "barrier_wait"] {
+    for key in [
+        "running_time",
+        "spin_time",
+        "ready_time",
+        "lock_wait",
+        "barrier_wait",
+        "io_wait",
+        "sleep_wait",
+        "other_wait",
+    ] {
         let sum = |table: &Value| column(table, key).map(|column| column.iter().sum::<f64>());
         assert!(sum(&table).is_some(), "no {key} over time");
         same(key, sum(&table), sum(&threads).or_else(|| total(&threads, key)));

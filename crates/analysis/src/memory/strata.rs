@@ -285,6 +285,15 @@ impl Strata {
         values: &[&[f64]],
     ) -> Vec<Vec<Total>> {
         let mut shares = vec![vec![Share::default(); self.shares.len()]; bins.count()];
+        if self.scale <= 0.0 {
+            // Without samples bursts alone say when it was, as they say where.
+            for look in &self.looks {
+                let Some(bin) = bins.index(look.time) else { continue };
+                let share = &mut shares[bin][self.stratum(look.function)];
+                share.seconds += self.seconds / self.looks.len() as f64;
+                share.samples += 1.0;
+            }
+        }
         let user = |sample: &&Sample| sample.privilege != Privilege::Kernel;
         let stratum_of = |stack| self.stratum(profile.stacks.compiled_user(stack));
         let of_nodes = profile.stacks.of_each_node(stratum_of);

@@ -5,7 +5,7 @@
 
 use base::Nanos;
 
-use super::{Reason, Threading, reason, wait_rows};
+use super::{Reason, ThreadSplit, Threading, reason, wait_rows};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::threads::ThreadIndex;
@@ -144,15 +144,38 @@ pub fn strips(
             all.spread(&mut bins[at], state, when, amount);
         }
     }
-    spin(profile, selection, &all, &mut bins);
+    for (split, bins) in found.threads.iter().zip(&mut bins) {
+        take_ready_off(split, bins);
+    }
+    spin(profile, selection, &all, (found, &mut bins));
     for (at, bins) in bins.into_iter().enumerate().filter(|(_, bins)| !bins.is_empty()) {
         all.strips.push(Strip { thread: ThreadIndex::new(at), bins });
     }
     all
 }
 
-/// Divides what threads ran in a bin by their samples in it.
-fn spin(profile: &Profile<'_>, selection: &Selection, all: &Strips, bins: &mut [Vec<Bin>]) {
+/// Of each wait the part at its end in which the thread was only waiting for a CPU: as much as [`Threading`] says of all of
+/// them, for single waits do not tell.
+fn take_ready_off(split: &ThreadSplit, bins: &mut [Bin]) {
+    let waits = State::Lock as usize..State::ALL.len();
+    let drawn: f64 = bins.iter().flat_map(|bin| &bin[waits.clone()]).sum();
+    let kept = if drawn > 0.0 { (split.waited() / drawn).min(1.0) } else { 1.0 };
+    for bin in bins {
+        for at in waits.clone() {
+            let ready = bin[at] * (1.0 - kept);
+            bin[at] -= ready;
+            bin[State::Ready as usize] += ready;
+        }
+    }
+}
+
+/// Divides what threads ran in a bin by their samples in it, so that all bins have what [`Threading`] says.
+fn spin(
+    profile: &Profile<'_>,
+    selection: &Selection,
+    all: &Strips,
+    (found, bins): (&Threading, &mut [Vec<Bin>]),
+) {
     let count = all.count();
     let mut samples = vec![vec![(0.0, 0.0); count]; bins.len()];
     let mut known = std::collections::BTreeMap::new();
@@ -164,18 +187,23 @@ fn spin(profile: &Profile<'_>, selection: &Selection, all: &Strips, bins: &mut [
         let stack = sample.stack.and_then(|id| profile.stacks.find(id));
         let place = profile.stacks.innermost_user(stack);
         let spins = *known.entry(place).or_insert_with(|| reason::spins(&profile.stacks, place));
-        let bin = ((sample.time - all.start).0 / all.width.0) as usize;
+        // A sample stands for the time before it.
+        let bin = ((sample.time - all.start).0.saturating_sub(1) / all.width.0) as usize;
         let sums = &mut samples[thread.index()][bin.min(count - 1)];
         sums.0 += sample.weight.0 as f64;
         sums.1 += if spins { sample.weight.0 as f64 } else { 0.0 };
     }
-    for (bins, samples) in bins.iter_mut().zip(samples) {
-        for (bin, (sampled, spinning)) in bins.iter_mut().zip(samples) {
-            if sampled > 0.0 {
-                let moved = bin[State::Running as usize] * spinning / sampled;
-                bin[State::Spinning as usize] += moved;
-                bin[State::Running as usize] -= moved;
-            }
+    for ((split, bins), samples) in found.threads.iter().zip(bins).zip(samples) {
+        let part = |(bin, (sampled, spinning)): (&Bin, &(f64, f64))| {
+            if *sampled > 0.0 { bin[State::Running as usize] * spinning / sampled } else { 0.0 }
+        };
+        let spinning: Vec<f64> = bins.iter().zip(&samples).map(part).collect();
+        let drawn: f64 = spinning.iter().sum();
+        let factor = if drawn > 0.0 { split.spinning / drawn } else { 0.0 };
+        for (bin, spinning) in bins.iter_mut().zip(spinning) {
+            let moved = (spinning * factor).min(bin[State::Running as usize]);
+            bin[State::Spinning as usize] += moved;
+            bin[State::Running as usize] -= moved;
         }
     }
 }

@@ -52,8 +52,16 @@ struct Page {
 
 impl Page {
     fn heading(&mut self, heading: &str, remark: &str) {
-        let remark = if remark.is_empty() { String::new() } else { format!("  {remark}") };
-        self.out += &format!("\n{}{}\n", self.paint.bold(heading), self.paint.faint(&remark));
+        self.out += &format!("\n{}", self.paint.bold(heading));
+        let beside = self.width.saturating_sub(heading.chars().count());
+        if remark.chars().count() + 2 <= beside {
+            self.out += &self.paint.faint(&format!("  {remark}"));
+        } else {
+            for line in wrap(remark, self.width - 2) {
+                self.out += &self.paint.faint(&format!("\n  {line}"));
+            }
+        }
+        self.out.push('\n');
     }
 
     /// A name, and text that continues below itself when it is too long.
@@ -65,6 +73,16 @@ impl Page {
             let before = if at == 0 { label.clone() } else { " ".repeat(indent) };
             self.out += &format!("{before}{line}\n");
         }
+    }
+
+    /// Where more is: a command on a line of its own when there is no room beside `what`, for it must survive being copied.
+    fn more(&mut self, what: &str, command: &str) {
+        let room = what.chars().count() + command.chars().count() + 6 <= self.width;
+        let line = match room {
+            true => format!("  … {what}: {command}\n"),
+            false => format!("  … {what}:\n  {command}\n"),
+        };
+        self.out += &self.paint.faint(&line);
     }
 
     fn item(&mut self, text: &str) {

@@ -205,21 +205,73 @@ pub(crate) fn shorten_path(path: &str, width: usize) -> String {
     })
 }
 
-/// Lines of at most `width` characters, broken at spaces; words that are longer stand alone.
+/// What may stand behind a number and belongs to it.
+const UNITS: [&str; 24] = [
+    "%",
+    "s",
+    "ms",
+    "µs",
+    "ns",
+    "B",
+    "KiB",
+    "MiB",
+    "GiB",
+    "TiB",
+    "bytes",
+    "k",
+    "M",
+    "G",
+    "T",
+    "GB/s",
+    "MB/s",
+    "GFLOP/s",
+    "FLOP/byte",
+    "GHz",
+    "MHz",
+    "cycles",
+    "CPU",
+    "CPUs",
+];
+
+/// Whether a line must not end between these words: a number and its unit or error, `3.7 %`, `(0.4 GB/s)`, `68.1 ±3.7`.
+fn belong_together(word: &str, next: &str) -> bool {
+    let is_number = word.ends_with(|c: char| c.is_ascii_digit())
+        && word.starts_with(|c: char| c.is_ascii_digit() || "(<>±-+".contains(c));
+    let unit = next.trim_end_matches([',', '.', ';', ':', ')']);
+    is_number && (UNITS.contains(&unit) || next.starts_with('±'))
+}
+
+/// Lines of at most `width` characters, broken at spaces but not between a number and its unit; words that are longer stand
+/// alone.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let pieces = words.chunk_by(|word, next| belong_together(word, next));
+    filled(
+        pieces.map(|words| words.join(" ")).map(|piece| (piece.chars().count(), piece)),
+        width,
+        " ",
+    )
+}
+
+/// Puts pieces into lines of at most `width` characters, with so much between them. Each piece comes with how wide it is,
+/// which colours hide.
+pub(crate) fn filled(
+    pieces: impl Iterator<Item = (usize, String)>,
+    width: usize,
+    between: &str,
+) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut length = 0;
-    for word in text.split_whitespace() {
-        let word_length = word.chars().count();
+    for (wide, piece) in pieces {
         match lines.last_mut() {
-            Some(line) if length + 1 + word_length <= width => {
-                line.push(' ');
-                line.push_str(word);
-                length += 1 + word_length;
+            Some(line) if length + between.len() + wide <= width => {
+                line.push_str(between);
+                line.push_str(&piece);
+                length += between.len() + wide;
             }
             _ => {
-                lines.push(word.to_owned());
-                length = word_length;
+                lines.push(piece);
+                length = wide;
             }
         }
     }
@@ -287,6 +339,15 @@ mod tests {
         assert_eq!(shorten(20), "…/src/triad.c");
         assert_eq!(shorten(8), "triad.c");
         assert_eq!(shorten(5), "…ad.c");
+    }
+
+    #[test]
+    fn a_number_keeps_its_unit_and_its_error() {
+        assert_eq!(wrap("waits for 3.46 ns, or so", 14), ["waits for", "3.46 ns, or so"]);
+        assert_eq!(wrap("it takes 68.1 ±3.7 % of it", 13), ["it takes", "68.1 ±3.7 %", "of it"]);
+        assert_eq!(wrap("at most (<0.1 GB/s)", 14), ["at most", "(<0.1 GB/s)"]);
+        // A name that ends in a digit is no number.
+        assert_eq!(wrap("served by L2 s", 12), ["served by L2", "s"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod paint;
 mod table;
 
 pub(crate) use format::{
-    PROSE, bytes, count, coverage, cut_middle, fit, measure, number, percent, plus_minus,
+    PROSE, bytes, count, coverage, cut_middle, filled, fit, measure, number, percent, plus_minus,
     printable, seconds, share, shorten_function, shorten_path, wrap,
 };
 pub(crate) use paint::Paint;

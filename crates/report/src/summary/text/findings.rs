@@ -23,6 +23,5 @@ pub(super) fn findings(summary: &Summary, page: &mut Page) {
         0 => "evidence".to_owned(),
         more => format!("{more} more, and evidence"),
     };
-    let line = format!("  … {more}: fathom report findings -r {result}\n");
-    page.out += &page.paint.faint(&line);
+    page.more(&more, &format!("fathom report findings -r {result}"));
 }

@@ -20,12 +20,8 @@ pub(super) fn top_functions(summary: &Summary, page: &mut Page) {
     // Without the empty line below the title, which is empty too.
     page.out += grid.trim_start_matches('\n');
     if summary.extra.more_functions > 0 {
-        let more = format!(
-            "  … {} more: fathom report hotspots -r {}\n",
-            summary.extra.more_functions,
-            quoted(&summary.result)
-        );
-        page.out += &page.paint.faint(&more);
+        let command = format!("fathom report hotspots -r {}", quoted(&summary.result));
+        page.more(&format!("{} more", summary.extra.more_functions), &command);
     }
 }
 

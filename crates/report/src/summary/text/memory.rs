@@ -105,8 +105,7 @@ pub(super) fn top_objects(summary: &Summary, page: &mut Page) {
         let text = format!("{} {}{latency}", printable(&object.object), object.extent);
         page.entry(&format!("  {share}"), &text);
     }
-    let more = format!("  … all: fathom report objects -r {}\n", quoted(&summary.result));
-    page.out += &page.paint.faint(&more);
+    page.more("all", &format!("fathom report objects -r {}", quoted(&summary.result)));
 }
 
 /// ` (12.1 to 13.4 GB/s)`.

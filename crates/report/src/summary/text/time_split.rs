@@ -3,7 +3,7 @@
 use facts::Metric;
 
 use super::{DISTURBING, Page, Summary};
-use crate::text::{percent, seconds};
+use crate::text::{filled, percent, seconds};
 
 pub(super) fn time_split(summary: &Summary, page: &mut Page) {
     let split = &summary.time_split;
@@ -47,9 +47,13 @@ pub(super) fn time_split(summary: &Summary, page: &mut Page) {
         }
         bar += &page.paint.series(at, &sign.to_string().repeat(cells));
         let sign = page.paint.series(at, &sign.to_string());
-        legend.push(format!("{sign} {name} {} %", percent(values[at] / sum * 100.0)));
+        let text = format!(" {name} {} %", percent(values[at] / sum * 100.0));
+        legend.push((text.chars().count() + 1, sign + &text));
     }
-    page.out += &format!("  {bar}\n  {}\n", legend.join("   "));
+    page.out += &format!("  {bar}\n");
+    for line in filled(legend.into_iter(), page.width - 2, "   ") {
+        page.out += &format!("  {line}\n");
+    }
     if let Some(others) = summary.other_cpu_percent.value.filter(|value| *value >= DISTURBING) {
         page.item(&format!(
             "Other programs used {} % of the machine meanwhile: part of the waiting is waiting for a CPU, and \
