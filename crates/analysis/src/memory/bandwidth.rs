@@ -4,6 +4,8 @@
 //! all caches per second of native time, times the CPU time of the code. What not: traffic of the kernel, of other
 //! programs, and of instruction fetch and page walks.
 //!
+//! Over time, bursts near a moment tell how the total of the run is shared out; the bins add up to it.
+//!
 //! Definitions: the *observed maximum* is the largest mean over three bins in a row, so that the scatter of one bin is
 //! no record. *Bound time* is the share of elapsed time in bins whose rate is at least [`Bands::high`] of the peak.
 
