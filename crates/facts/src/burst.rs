@@ -183,3 +183,19 @@ pub struct FloorTime {
     /// A tenth of all is above (or at) this.
     pub high: Picos,
 }
+
+/// A loop with a floor, timed once more likewise, with registers for the places in memory that it loads in each iteration
+/// though they stay where they are (`x86::keep`). Its floor less this is what these loads cost while nothing is waited for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeptFloor {
+    /// The block of the loop, which has a measured [`CoreFloor`].
+    pub block: BlockId,
+    /// How many repetitions.
+    pub repetitions: u32,
+    /// Time of one iteration: the middle one of the repetitions.
+    pub median: Picos,
+    /// A tenth of all is below (or at) this.
+    pub low: Picos,
+    /// A tenth of all is above (or at) this.
+    pub high: Picos,
+}

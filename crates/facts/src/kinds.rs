@@ -48,6 +48,7 @@ macro_rules! every_kind_of_fact {
             Page in pages at time;
             HeapLifetime in heap_lifetimes at time;
             NativeAdvance in native_advances;
+            KeptFloor in kept_floors;
         }
     };
 }

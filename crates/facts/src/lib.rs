@@ -27,7 +27,7 @@ pub use allocation::{
 };
 pub use burst::{
     Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, CoreFloor,
-    FloorOutcome, FloorTime, NativeAdvance, Records,
+    FloorOutcome, FloorTime, KeptFloor, NativeAdvance, Records,
 };
 pub use kernel::{KernelCause, KernelEntry};
 pub use metric::{Evidence, Metric};

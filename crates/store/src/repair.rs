@@ -155,6 +155,7 @@ fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
             + recording.burst_refusals.len()
             + recording.core_floors.len()
             + recording.native_advances.len()
+            + recording.kept_floors.len()
     };
     let before = rows(recording);
     let place = |module: &mut ModuleId| {
@@ -167,6 +168,7 @@ fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
         blocks.insert(block.id) && block.pieces.iter_mut().all(|piece| place(&mut piece.module))
     });
     recording.core_floors.retain(|floor| blocks.contains(&floor.block));
+    recording.kept_floors.retain(|floor| blocks.contains(&floor.block));
     let mut bursts = HashSet::new();
     recording.bursts.retain(|burst| bursts.insert(burst.id));
     recording.records.retain(|records| bursts.contains(&records.burst));

@@ -3,8 +3,8 @@
 //! What not: the words of enums (`words.rs`); fields that take several columns, whose rows are written out.
 
 use base::{
-    AllocationId, BlockId, BurstId, Bytes, CpuId, FileOffset, ModuleId, Nanos, NodeId, Pid,
-    RemoteAddr, StackId, Tid,
+    AllocationId, BlockId, BurstId, Bytes, CpuId, FileOffset, ModuleId, Nanos, NodeId,
+    Picos, Pid, RemoteAddr, StackId, Tid,
 };
 
 use crate::schema::{Cell, Column, ColumnKind, RowError, RowSource, Shape, clipped};
@@ -71,7 +71,7 @@ macro_rules! newtypes {
 }
 
 newtypes! {
-    U64: Bytes FileOffset Nanos RemoteAddr;
+    U64: Bytes FileOffset Nanos Picos RemoteAddr;
     U32: AllocationId BlockId BurstId CpuId ModuleId NodeId StackId;
     I32: Pid Tid;
 }

@@ -8,7 +8,7 @@ use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
     CodePath, CodePiece, Concurrency, CoreFloor, Counter, CounterKind, Fault, FaultKind,
     FloorOutcome, FloorTime, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal, KernelCause,
-    KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, NativeAdvance, Page, Privilege,
+    KernelEntry, KeptFloor, Lost, LostSource, Mapping, Module, ModuleKind, NativeAdvance, Page, Privilege,
     Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, RunState,
     SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Wait,
     WaitKind, Wake, Waker,
@@ -159,6 +159,7 @@ fn sound() -> Recording {
             reason: "jit code".to_owned(),
         }],
         core_floors: vec![floor(0, 3)],
+        kept_floors: vec![kept_floor(0, 1)],
         native_advances: vec![NativeAdvance {
             burst: BurstId(0),
             register: "rdi".to_owned(),
@@ -360,6 +361,12 @@ fn floor(block: u32, median: u64) -> CoreFloor {
     CoreFloor { block: BlockId(block), path: None, iterations: 64, outcome }
 }
 
+/// `median` is proper up to 3.
+fn kept_floor(block: u32, median: u64) -> KeptFloor {
+    let [low, median, high] = [1, median, 3].map(Picos);
+    KeptFloor { block: BlockId(block), repetitions: 9, median, low, high }
+}
+
 /// Names of the invariants that a recording breaks.
 fn broken(recording: &Recording) -> Vec<&'static str> {
     let subject = Subject { recording, problems: &[], leftovers: &[] };
@@ -428,6 +435,9 @@ const BREAKS: &[Break] = &[
     ("floors-proper", |r| r.core_floors[0].block = BlockId(9)),
     ("floors-proper", |r| r.core_floors[0].iterations = 0),
     ("floors-proper", |r| r.core_floors[0] = floor(0, 6)),
+    ("floors-proper", |r| r.kept_floors.push(kept_floor(0, 1))),
+    ("floors-proper", |r| r.kept_floors[0] = kept_floor(4, 1)),
+    ("floors-proper", |r| r.kept_floors[0] = kept_floor(0, 4)),
     ("floors-proper", |r| {
         r.core_floors[0].path = Some(CodePath { burst: BurstId(0), instructions: 0 });
     }),

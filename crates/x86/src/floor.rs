@@ -98,7 +98,7 @@ fn is_past_caches(kind: Kind) -> bool {
 }
 
 /// One instruction that leads to the one behind it.
-fn straight(instruction: &Instruction, bytes: &[u8], to: RemoteAddr) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn straight(instruction: &Instruction, bytes: &[u8], to: RemoteAddr) -> Result<Vec<u8>, Refusal> {
     match instruction.flow() {
         Flow::Next => match moved(instruction, bytes, to) {
             Err(Refusal::TooFar) => {

@@ -4,7 +4,8 @@
 //! ([`read_block`]), says what each instruction touches ([`Instruction::accesses`]), turns symbols into addresses
 //! ([`evaluate`]), and finds the few register values that suffice ([`find_roots`], [`self_loop`]) and the flags and
 //! registers that a copy may use freely ([`live_at_start`]), and writes such copies ([`translate`]),
-//! and a loop's instructions as straight code, to be timed alone ([`unroll`]), with what its memory holds ([`contents`]).
+//! and a loop's instructions as straight code, to be timed alone ([`unroll`]), with what its memory holds ([`contents`]), or
+//! with registers for what it loads again and again ([`keep`]).
 //! What not: no I/O, no live process, no 16- or 32-bit code; placing and running copies.
 //!
 //! The model, with its assumptions ("SDM" is the Intel 64 and IA-32 Architectures Software Developer's Manual, "APM" the
@@ -59,6 +60,7 @@ mod evaluate;
 mod floor;
 mod flops;
 mod instruction;
+mod kept;
 mod listing;
 mod liveness;
 mod masks;
@@ -81,6 +83,7 @@ pub use evaluate::{State, Times, Touched, evaluate, resolve};
 pub use floor::{NoFloor, Part, Unrolled, unroll};
 pub use flops::{Flops, Precision};
 pub use instruction::{Flow, Instruction, NotRead, Reader, RegisterEffect};
+pub use kept::{Kept, KeptAccess, keep};
 pub use listing::listing;
 pub use liveness::{FlagEffect, Flags, Live, live_at_start, live_points};
 pub use operand::{

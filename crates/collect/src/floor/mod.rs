@@ -2,7 +2,8 @@
 //!
 //! What for: how long instructions take with all their data in the first-level cache (`sys::floor`); that over their native
 //! time is the share that is not memory. First the hottest loops of one block; then stretches of what else ran, drawn by
-//! lot ([`paths`]), for loops with calls and branches in them. What not: the native time, and the comparison
+//! lot ([`paths`]), for loops with calls and branches in them. Loops that load the same places in each iteration are timed once
+//! more, with registers for these (`x86::keep`): the difference is what such loads cost. What not: the native time, and the comparison
 //! (`analysis`).
 //!
 //! While the program runs, only a sample of the records is kept, without a look into them ([`HotCode`]). Afterwards they
@@ -12,18 +13,20 @@
 //! data lies is made not to matter.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
 
 use base::{BlockId, Nanos};
 use facts::{
-    Block, BurstFlavour, CodePath, CoreFloor, Fact, FloorOutcome, Record, Records, decode_records,
+    Block, BurstFlavour, CodePath, CoreFloor, Fact, FloorOutcome, FloorTime, KeptFloor, Record,
+    Records, decode_records,
 };
 use sys::floor::FloorError;
 use tracee::random::Random;
-use x86::Reader;
+use x86::{Kept, Reader};
 
 use self::code::Code;
 use self::paths::Path;
-use self::timing::Stretch;
+use self::timing::{Stretch, Timed};
 
 mod code;
 mod paths;
@@ -47,6 +50,15 @@ const INSTRUCTIONS: usize = 512;
 const LOADS: usize = 64;
 const FEWEST_ITERATIONS: usize = 2;
 const MOST_ITERATIONS: usize = 128;
+
+/// What was timed.
+#[derive(Debug, Default)]
+pub struct Floors {
+    /// Of loops and paths.
+    pub core: Vec<CoreFloor>,
+    /// Of loops among these, with registers for what they load again and again.
+    pub kept: Vec<KeptFloor>,
+}
 
 /// A sample of the records of a recording, taken as they pass.
 #[derive(Debug)]
@@ -87,30 +99,32 @@ impl HotCode {
         blocks: &[Block],
         tick: f64,
         show: &mut dyn FnMut(f64),
-    ) -> Result<Vec<CoreFloor>, FloorError> {
+    ) -> Result<Floors, FloorError> {
         let begin = sys::process::monotonic();
         let mut spent = || {
             let elapsed = sys::process::monotonic() - begin;
             show((elapsed.seconds() / (2.0 * TIME.seconds())).min(1.0));
             elapsed
         };
-        let mut floors = Vec::new();
+        let mut floors = Floors::default();
         for one in self.hottest(blocks) {
             if spent() > TIME {
                 break;
             }
-            floors.push(one.floor(tick)?);
+            let (floor, kept) = one.floors(tick)?;
+            floors.core.push(floor);
+            floors.kept.extend(kept);
         }
         let measured = |floor: &&CoreFloor| matches!(floor.outcome, FloorOutcome::Measured(_));
         let loops: HashSet<BlockId> =
-            floors.iter().filter(measured).map(|floor| floor.block).collect();
+            floors.core.iter().filter(measured).map(|floor| floor.block).collect();
         let by_id: HashMap<BlockId, &Block> =
             blocks.iter().map(|block| (block.id, block)).collect();
         for path in paths::draw(&self.pieces, &by_id, &loops, PATHS_IN_PIECE, &mut self.random) {
             if spent() > Nanos(2 * TIME.0) {
                 break;
             }
-            floors.extend(path.floor(&by_id, tick)?);
+            floors.core.extend(path.floor(&by_id, tick)?);
         }
         Ok(floors)
     }
@@ -183,19 +197,42 @@ impl<'a> Loop<'a> {
         }
     }
 
-    fn floor(&self, tick: f64) -> Result<CoreFloor, FloorError> {
+    /// Its floor, and that with kept registers, where there is something to keep.
+    fn floors(&self, tick: f64) -> Result<(CoreFloor, Option<KeptFloor>), FloorError> {
         let length = self.code.block.instructions.len();
-        let path = vec![self.code.part(length)];
-        let seen = self.longest.values.iter().map(|values| self.code.seen(values)).collect();
-        let stretch = Stretch { path, seen, tick };
         let loads = self.code.loads_beside_stores().max(1);
         let most = (INSTRUCTIONS / length.max(1)).min(LOADS / loads);
         let most = most.clamp(FEWEST_ITERATIONS, MOST_ITERATIONS);
+        let timed = self.time(None, &(FEWEST_ITERATIONS..=most), tick)?;
+        let iterations = timed.copies;
+        let kept = match (&timed.outcome, x86::keep(&self.code.block)) {
+            (FloorOutcome::Measured(_), Some(kept)) => {
+                Some(self.time(Some(&kept), &(iterations..=iterations), tick)?.outcome)
+            }
+            _ => None,
+        };
+        let block = self.id;
+        let kept = kept.and_then(|outcome| match outcome {
+            FloorOutcome::Measured(FloorTime { repetitions, median, low, high }) => {
+                Some(KeptFloor { block, repetitions, median, low, high })
+            }
+            FloorOutcome::Refused(_) => None,
+        });
+        let (iterations, outcome) = (iterations as u64, timed.outcome);
+        Ok((CoreFloor { block, path: None, iterations, outcome }, kept))
+    }
+
+    fn time(
+        &self,
+        kept: Option<&Kept>,
+        copies: &RangeInclusive<usize>,
+        tick: f64,
+    ) -> Result<Timed, FloorError> {
+        let path = vec![self.code.part(self.code.block.instructions.len())];
+        let seen = self.longest.values.iter().map(|values| self.code.seen(values)).collect();
         let values = self.longest.values.first().map_or(&[][..], Vec::as_slice);
         let start = |unknown| self.code.start(values, unknown);
-        let timed = stretch.time(start, &(FEWEST_ITERATIONS..=most))?;
-        let (iterations, outcome) = (timed.copies as u64, timed.outcome);
-        Ok(CoreFloor { block: self.id, path: None, iterations, outcome })
+        Stretch { path, seen, kept, tick }.time(start, copies)
     }
 }
 
@@ -228,7 +265,7 @@ impl Path {
         loop {
             let path = steps.iter().map(|step| codes[&step.block].part(step.executed)).collect();
             let seen = steps.iter().map(|step| codes[&step.block].seen(&step.values)).collect();
-            let stretch = Stretch { path, seen, tick };
+            let stretch = Stretch { path, seen, kept: None, tick };
             let instructions = paths::instructions(steps);
             let most = (INSTRUCTIONS / instructions.max(1)).clamp(1, MOST_ITERATIONS);
             let timed = stretch.time(start, &(1..=most))?;

@@ -42,7 +42,7 @@ fn measured(blocks: &[Block], pieces: &[Fact]) -> Option<Vec<CoreFloor>> {
     let mut loops = HotCode::default();
     pieces.iter().for_each(|piece| loops.note(piece));
     match loops.measure(blocks, TICK, &mut |_| {}) {
-        Ok(floors) => Some(floors.into_iter().filter(|one| one.path.is_none()).collect()),
+        Ok(floors) => Some(floors.core.into_iter().filter(|one| one.path.is_none()).collect()),
         Err(error) => {
             println!("skipped: {error}");
             None
@@ -105,6 +105,25 @@ fn the_longest_run_of_a_loop_tells_its_addresses() {
     let plain: Vec<_> =
         seen.iter().map(|one| (one.register.to_string(), one.at, one.value)).collect();
     assert_eq!(plain, [("rdi".to_owned(), 0, text + 9), ("rax".to_owned(), 1, 6)]);
+}
+
+/// A loop that counts in memory, and one that counts in a register.
+#[test]
+fn a_loop_that_loads_again_what_it_stored_is_timed_with_a_register_too() {
+    let record = "words 2; values rdi@0:1; ways 3";
+    let loads = [0x48, 0x83, 7, 1, 0x48, 0x89, 0x47, 0x40]; // add qword [rdi], 1; mov [rdi + 64], rax
+    let holds = [0x48, 0x83, 0xc0, 1, 0x48, 0x89, 0x47, 0x40]; // add rax, 1; mov [rdi + 64], rax
+    let blocks = [looping(0, &loads, record), looping(1, &holds, record)];
+    let mut code = HotCode::default();
+    let at = [0x7f12_3456_7000];
+    code.note(&records(&[(0, 20, &at), (1, 10, &at)]));
+    match code.measure(&blocks, TICK, &mut |_| {}) {
+        Ok(floors) => {
+            let of = |kept: &facts::KeptFloor| (kept.block.0, kept.low <= kept.high);
+            assert_eq!(floors.kept.iter().map(of).collect::<Vec<_>>(), [(0, true)]);
+        }
+        Err(error) => println!("skipped: {error}"),
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use base::{Nanos, Picos, RemoteAddr};
 use facts::{FloorOutcome, FloorTime};
 use sys::floor::{EVERY_WORD, Floor, FloorError, StartState};
-use x86::{CodeBytes, Contents, NoFloor, Part, Seen, State, contents, unroll};
+use x86::{CodeBytes, Contents, Kept, NoFloor, Part, Seen, State, contents, unroll};
 
 /// Translations that every first-level TLB for data holds, less those of the stub (64 entries, 48 on some).
 const MOST_PAGES: usize = 40;
@@ -26,6 +26,8 @@ pub(super) struct Stretch<'a> {
     pub(super) path: Vec<Part<'a, [CodeBytes<'a>]>>,
     /// What records tell of the first parts that run, over all copies.
     pub(super) seen: Vec<Vec<Seen>>,
+    /// Of a loop: with registers for these places.
+    pub(super) kept: Option<&'a Kept>,
     /// A tick of the time-stamp counter, seconds.
     pub(super) tick: f64,
 }
@@ -107,8 +109,14 @@ impl Stretch<'_> {
     ) -> Result<FloorTime, Why> {
         let first = self.path.first().ok_or(Why::NoPlace)?;
         let contents = self.contents(copies, state, seen);
+        let state = &self.holding(state, &contents);
         let arena = arena(first.block.start, state, &contents).ok_or(Why::NoPlace)?;
-        let code = unroll(&self.path, Floor::code_at(arena), 2 * copies).map_err(Why::Code)?;
+        let at = Floor::code_at(arena);
+        let code = match self.kept {
+            Some(kept) => kept.unroll(first, at, 2 * copies),
+            None => unroll(&self.path, at, 2 * copies),
+        };
+        let code = code.map_err(Why::Code)?;
         let mut floor = Floor::start(arena).map_err(Why::Run)?;
         floor.hold(&contents).map_err(Why::Run)?;
         floor.load(&code.bytes, state).map_err(Why::Run)?;
@@ -138,6 +146,16 @@ impl Stretch<'_> {
             return Err(Why::Pages(floor.pages()));
         }
         Ok(summary(times))
+    }
+
+    /// The registers at the start, those that stand for memory included.
+    fn holding(&self, state: &StartState, contents: &Contents) -> StartState {
+        let StartState { general, vectors, masks } = *state;
+        let mut all = State { general, vectors, masks, fs_base: EVERY_WORD, ..State::default() };
+        if let Some(kept) = self.kept {
+            kept.hold(&mut all, contents, EVERY_WORD);
+        }
+        StartState { general: all.general, vectors: all.vectors, masks }
     }
 
     /// What memory holds so that these copies touch what the program touched.

@@ -121,6 +121,14 @@ row!(NativeAdvance = "native_advances", since 5, Names {
     natively: "natively";
 });
 
+row!(KeptFloor = "kept_floors", since 5, Names {
+    block: "block";
+    repetitions: "repetitions";
+    median: "median_ps";
+    low: "low_ps";
+    high: "high_ps";
+});
+
 impl Row for BurstRefused {
     const HEAD: TableHead = TableHead { name: "burst_refusals", since: 2, room: Room::Names };
     const COLUMNS: &'static [Column] = &[

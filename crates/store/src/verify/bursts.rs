@@ -136,6 +136,7 @@ pub(super) fn floors_proper(subject: &Subject<'_>, report: &mut Report) {
     let traced = recording.blocks.iter().filter(|block| block.flavour == BurstFlavour::Trace);
     let traced: HashSet<BlockId> = traced.map(|block| block.id).collect();
     let mut expected = traced.clone();
+    let mut loops = HashSet::new();
     for floor in &recording.core_floors {
         let block = floor.block;
         let named = match floor.path {
@@ -152,6 +153,15 @@ pub(super) fn floors_proper(subject: &Subject<'_>, report: &mut Report) {
         if !ordered || floor.iterations == 0 {
             let (iterations, outcome) = (floor.iterations, &floor.outcome);
             report.add(|| format!("floor of block {block}: {iterations} iterations, {outcome:?}"));
+        }
+        if floor.path.is_none() && matches!(floor.outcome, FloorOutcome::Measured(_)) {
+            loops.insert(block);
+        }
+    }
+    for kept in &recording.kept_floors {
+        let ordered = kept.low <= kept.median && kept.median <= kept.high;
+        if !ordered || !loops.remove(&kept.block) {
+            report.add(|| format!("a second floor of block {}: {kept:?}", kept.block));
         }
     }
 }

@@ -12,7 +12,7 @@ use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
     CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind,
     FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime, HeapStack,
-    HeapTotal, KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module, ModuleKind,
+    HeapTotal, KernelCause, KernelEntry, KeptFloor, Lost, LostSource, Mapping, Metric, Module, ModuleKind,
     NativeAdvance, Page, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd,
     RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target, ThreadEvent,
     ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker,
@@ -265,6 +265,9 @@ fn bursts(shape: Shape) -> Vec<Fact> {
         let block = BlockId(block);
         facts.push(Fact::CoreFloor(CoreFloor { block, path: None, iterations: 64, outcome }));
     }
+    let [median, low, high] = [450, 440, 470].map(Picos);
+    let kept = KeptFloor { block: BlockId(0), repetitions: 128, median, low, high };
+    facts.push(Fact::KeptFloor(kept));
     facts.push(Fact::NativeAdvance(NativeAdvance {
         burst: BurstId(0),
         register: "rdi".to_owned(),

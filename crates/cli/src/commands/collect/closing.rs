@@ -83,9 +83,10 @@ pub(super) fn time_hot_code(sink: &mut Noting, run: &mut Run, quiet: bool) {
     drop(progress);
     match measured {
         Ok(floors) => {
-            for floor in floors {
+            let core = floors.core.into_iter().map(Fact::CoreFloor);
+            for floor in core.chain(floors.kept.into_iter().map(Fact::KeptFloor)) {
                 // A full disk: closing the tables fails too and says so.
-                if sink.writer.push(Fact::CoreFloor(floor)).is_err() {
+                if sink.writer.push(floor).is_err() {
                     return;
                 }
             }

@@ -1,0 +1,124 @@
+//! An instruction with a register instead of its memory operand.
+//!
+//! What for: the other half of `kept`. Most instructions take either in the same place (SDM vol. 2, r/m operands); scalar
+//! moves between memory and vector registers become whole ones, because between registers they merge, which no compiler wants.
+//! What not: instructions whose memory operand has no register form; they are refused.
+
+use base::RemoteAddr;
+use iced_x86::{Code, Encoder, Instruction, InstructionInfoFactory, OpKind, Register};
+
+use super::expression::Place;
+use crate::block::Block;
+use crate::refusal::Refusal;
+use crate::register::{Gpr, VectorRegister};
+
+/// The registers that instructions without EVEX name.
+const VECTORS: usize = 16;
+
+/// A register that a loop does not use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Spare {
+    /// General-purpose.
+    General(Gpr),
+    /// xmm, by number; below [`VECTORS`].
+    Vector(u8),
+}
+
+impl Spare {
+    /// All that `block` neither reads nor writes, general-purpose ones first.
+    pub(super) fn of(block: &Block, factory: &mut InstructionInfoFactory) -> Vec<Spare> {
+        let (mut general, mut vectors) = ([false; Gpr::COUNT], [false; VECTORS]);
+        general[Gpr::RSP.number()] = true;
+        for instruction in &block.instructions {
+            for used in factory.info(&instruction.raw).used_registers() {
+                if let Some(gpr) = Gpr::from_iced(used.register()) {
+                    general[gpr.number()] = true;
+                }
+                let vector = VectorRegister::from_iced(used.register());
+                if let Some(used) = vector.and_then(|one| vectors.get_mut(one.number())) {
+                    *used = true;
+                }
+            }
+        }
+        let general = Gpr::all().filter(|one| !general[one.number()]).map(Spare::General);
+        let vectors = (0u8..).zip(vectors).filter(|(_, used)| !used);
+        general.chain(vectors.map(|(number, _)| Spare::Vector(number))).collect()
+    }
+
+    /// Its part of this length.
+    fn named(self, bytes: u32) -> Option<Register> {
+        let first = match (self, bytes) {
+            (Spare::General(register), 1) => return Some(low_byte(register)),
+            (Spare::General(_), 2) => Register::AX,
+            (Spare::General(_), 4) => Register::EAX,
+            (Spare::General(_), 8) => Register::RAX,
+            (Spare::Vector(_), 4 | 8 | 16) => Register::XMM0,
+            (Spare::Vector(_), 32) => Register::YMM0,
+            _ => return None,
+        };
+        let number = match self {
+            Spare::General(register) => register.number() as u32,
+            Spare::Vector(number) => u32::from(number),
+        };
+        Some(first + number)
+    }
+}
+
+/// The names of the lowest bytes are in an order of their own: ah to bh stand between.
+fn low_byte(register: Gpr) -> Register {
+    const LEGACY: [Register; 4] = [Register::AL, Register::CL, Register::DL, Register::BL];
+    let number = register.number();
+    LEGACY.get(number).copied().unwrap_or(Register::SPL + (number as u32 - 4))
+}
+
+/// `raw` with `spare` for its memory operand, which is `place`; `None` when there is no such instruction.
+pub(super) fn edited(raw: &Instruction, spare: Spare, place: &Place) -> Option<Instruction> {
+    let register = spare.named(place.bytes)?;
+    let is_vector = matches!(spare, Spare::Vector(_));
+    // Vector code has its constants at fixed addresses, where the compiler could keep them if it had reason to.
+    if is_vector && place.is_fixed() && !is_store(raw) {
+        return None;
+    }
+    let edited = match whole_move(raw.code()).filter(|_| is_vector) {
+        Some((code, true)) => Instruction::with2(code, raw.op0_register(), register).ok()?,
+        Some((code, false)) => Instruction::with2(code, register, raw.op1_register()).ok()?,
+        None => {
+            let memory = (0..raw.op_count()).find(|at| raw.op_kind(*at) == OpKind::Memory)?;
+            let mut edited = *raw;
+            edited.set_memory_base(Register::None);
+            edited.set_memory_index(Register::None);
+            edited.set_memory_displ_size(0);
+            edited.set_segment_prefix(Register::None);
+            edited.set_op_kind(memory, OpKind::Register);
+            edited.set_op_register(memory, register);
+            edited
+        }
+    };
+    encoded(&edited, RemoteAddr(0)).is_ok().then_some(edited)
+}
+
+fn is_store(raw: &Instruction) -> bool {
+    raw.op_count() > 0 && raw.op0_kind() == OpKind::Memory
+}
+
+/// The move of a whole register for one of a scalar, and whether it loads.
+fn whole_move(code: Code) -> Option<(Code, bool)> {
+    Some(match code {
+        Code::Movsd_xmm_xmmm64 | Code::Movss_xmm_xmmm32 => (Code::Movaps_xmm_xmmm128, true),
+        Code::Movsd_xmmm64_xmm | Code::Movss_xmmm32_xmm => (Code::Movaps_xmm_xmmm128, false),
+        Code::VEX_Vmovsd_xmm_m64 | Code::VEX_Vmovss_xmm_m32 => {
+            (Code::VEX_Vmovaps_xmm_xmmm128, true)
+        }
+        Code::VEX_Vmovsd_m64_xmm | Code::VEX_Vmovss_m32_xmm => {
+            (Code::VEX_Vmovaps_xmm_xmmm128, false)
+        }
+        _ => return None,
+    })
+}
+
+/// Its bytes at an address.
+pub(super) fn encoded(instruction: &Instruction, at: RemoteAddr) -> Result<Vec<u8>, Refusal> {
+    let mut encoder = Encoder::new(64);
+    encoder.encode(instruction, at.0).map_err(|_| Refusal::Invalid)?;
+    Ok(encoder.take_buffer())
+}

@@ -1,0 +1,202 @@
+//! Addresses that are the same in each iteration of a loop, in symbols.
+//!
+//! What for: a sum of registers that the loop does not change and of what it loads from such addresses. What not: addresses
+//! that move; values of less than 64 bits, which are taken for unknown.
+//! Assumption: a store through an address that is not known changes none of these values.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::RemoteAddr;
+
+use crate::block::Block;
+use crate::contents::Contents;
+use crate::evaluate::State;
+use crate::operand::{self, Access, Address, AddressWidth, Segment};
+use crate::pointers::{self, Derived};
+use crate::register::{Gpr, GprSet};
+
+/// A part of a sum.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Term {
+    /// A register that the loop does not change.
+    Entry(Gpr),
+    /// Base of thread-local data.
+    FsBase,
+    /// The 8 bytes there.
+    Loaded(Box<Sum>),
+}
+
+/// Terms, each times its factor, and a constant; modulo 2^64.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(super) struct Sum {
+    terms: BTreeMap<Term, i64>,
+    constant: i64,
+}
+
+/// Bytes at an address that stays.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Place {
+    at: Sum,
+    /// How many.
+    pub(super) bytes: u32,
+}
+
+impl Sum {
+    fn of(term: Term) -> Sum {
+        Sum { terms: BTreeMap::from([(term, 1)]), constant: 0 }
+    }
+
+    fn constant(constant: i64) -> Sum {
+        Sum { constant, ..Sum::default() }
+    }
+
+    fn plus(mut self, other: &Sum, times: i64) -> Sum {
+        self.constant = self.constant.wrapping_add(other.constant.wrapping_mul(times));
+        for (term, factor) in &other.terms {
+            let sum = self.terms.entry(term.clone()).or_default();
+            *sum = sum.wrapping_add(factor.wrapping_mul(times));
+        }
+        self.terms.retain(|_, factor| *factor != 0);
+        self
+    }
+
+    fn value(&self, state: &State, contents: &Contents, word: u64) -> u64 {
+        let term = |(term, factor): (&Term, &i64)| {
+            let value = match term {
+                Term::Entry(register) => state.get(*register),
+                Term::FsBase => state.fs_base,
+                Term::Loaded(at) => {
+                    let at = at.value(state, contents, word);
+                    u64::from_le_bytes(std::array::from_fn(|byte| held(contents, at, byte, word)))
+                }
+            };
+            value.wrapping_mul(factor.cast_unsigned())
+        };
+        let terms = self.terms.iter().map(term).fold(0, u64::wrapping_add);
+        self.constant.cast_unsigned().wrapping_add(terms)
+    }
+}
+
+/// The byte so far behind an address.
+fn held(contents: &Contents, at: u64, byte: usize, word: u64) -> u8 {
+    let at = at.wrapping_add(byte as u64);
+    let default = word.to_le_bytes()[(at % 8) as usize];
+    contents.get(&RemoteAddr(at)).copied().unwrap_or(default)
+}
+
+impl Place {
+    /// Whether both have a byte in common, as far as symbols tell.
+    pub(super) fn overlaps(&self, other: &Place) -> bool {
+        let ends = |one: &Place| one.at.constant.saturating_add(i64::from(one.bytes));
+        self.at.terms == other.at.terms
+            && self.at.constant < ends(other)
+            && other.at.constant < ends(self)
+    }
+
+    /// Whether it lies at an address that stands in the code.
+    pub(super) fn is_fixed(&self) -> bool {
+        self.at.terms.is_empty()
+    }
+
+    /// Its bytes at the start.
+    pub(super) fn held(&self, state: &State, contents: &Contents, word: u64) -> Vec<u8> {
+        let at = self.at.value(state, contents, word);
+        (0..self.bytes as usize).map(|byte| held(contents, at, byte, word)).collect()
+    }
+}
+
+/// What registers hold.
+pub(super) type Registers = [Option<Sum>; Gpr::COUNT];
+
+/// What is the same in each iteration, at the start of one.
+pub(super) struct Places<'a> {
+    block: &'a Block,
+    /// Places that the loop stores to.
+    stored: &'a BTreeSet<Place>,
+    entry: Registers,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn new(block: &'a Block, stored: &'a BTreeSet<Place>) -> Places<'a> {
+        let mut changed = GprSet::default();
+        for register in block.instructions.iter().flat_map(|one| one.registers().changed.iter()) {
+            changed.insert(register);
+        }
+        let mut entry: Registers = Registers::default();
+        for register in Gpr::all().filter(|register| !changed.contains(*register)) {
+            entry[register.number()] = Some(Sum::of(Term::Entry(register)));
+        }
+        let mut places = Places { block, stored, entry };
+        // What is known at the end whatever came before is known at the next start. This only adds.
+        loop {
+            let end = places.visit(|_, _, _| {});
+            let news = |(before, after): (&Option<Sum>, &Option<Sum>)| before.is_none() && after.is_some();
+            let any = places.entry.iter().zip(&end).any(news);
+            if !any {
+                return places;
+            }
+            for (before, after) in places.entry.iter_mut().zip(end) {
+                *before = before.take().or(after);
+            }
+        }
+    }
+
+    /// Shows each access to such a place (number of the instruction, of the access in it), and returns what registers hold
+    /// behind the last instruction.
+    pub(super) fn visit(&self, mut see: impl FnMut(usize, usize, Place)) -> Registers {
+        let mut now = self.entry.clone();
+        for (number, instruction) in self.block.instructions.iter().enumerate() {
+            let accesses = instruction.accesses();
+            let places: Vec<Option<Place>> =
+                accesses.iter().map(|access| place(access, &now)).collect();
+            for (access, place) in places.iter().enumerate() {
+                if let Some(place) = place {
+                    see(number, access, place.clone());
+                }
+            }
+            let before = now.clone();
+            for register in instruction.registers().changed.iter() {
+                now[register.number()] = None;
+            }
+            for (to, derived) in pointers::derived(&instruction.raw, accesses) {
+                now[to.number()] = match derived {
+                    Derived::Sum { terms, constant } => {
+                        let add = |sum: Sum, (register, times): &(Gpr, i64)| {
+                            Some(sum.plus(before[register.number()].as_ref()?, *times))
+                        };
+                        terms.iter().try_fold(Sum::constant(constant), add)
+                    }
+                    Derived::Loaded { access } => {
+                        let place = places.get(access).cloned().flatten();
+                        let stays = |place: &Place| {
+                            !self.stored.iter().any(|stored| stored.overlaps(place))
+                        };
+                        place.filter(stays).map(|place| Sum::of(Term::Loaded(Box::new(place.at))))
+                    }
+                };
+            }
+        }
+        now
+    }
+}
+
+fn place(access: &Access, now: &Registers) -> Option<Place> {
+    let operand::Place::One(address) = &access.place else { return None };
+    let Address { segment, base, index, extra: None, displacement, width: AddressWidth::Bits64 } = address
+    else {
+        return None;
+    };
+    let start = match segment {
+        Segment::Flat => Sum::default(),
+        Segment::Fs => Sum::of(Term::FsBase),
+        Segment::Gs => return None,
+    };
+    let mut at = start.plus(&Sum::constant(displacement.cast_signed()), 1);
+    if let Some(base) = base {
+        at = at.plus(now[base.number()].as_ref()?, 1);
+    }
+    if let Some(index) = index {
+        at = at.plus(now[index.register.number()].as_ref()?, i64::from(index.scale));
+    }
+    Some(Place { at, bytes: access.bytes })
+}
