@@ -2,7 +2,7 @@
 
 use analysis::accesses::Pattern;
 use analysis::findings::{
-    EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, RemoteFigure,
+    EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, ReloadedLoop, RemoteFigure,
     RepeatedFunction, Restarts, Rounds, Severity, SharedFigure, Spent, SystemFigures, ThreadTime,
     Traced, WaitFigures, Waited, Walk, Where, findings,
 };
@@ -298,6 +298,30 @@ fn a_helper_that_repeats_its_loads_is_named_with_the_line_that_calls_it() {
     let found = findings(&helper(0.4)).found;
     assert_eq!((found[0].id, found[0].place.line), ("repeated-loads", Some(61)));
     assert_eq!(ids(&helper(0.02)), NOTHING);
+}
+
+#[test]
+fn a_loop_that_loads_again_is_named_with_its_fields() {
+    let with = |spared: Metric, stores| {
+        let one = ReloadedLoop {
+            place: place("stuff"),
+            fields: vec!["writer.buffer".to_owned(), "writer.position".to_owned()],
+            time: about(0.8, "s"),
+            spared,
+            iteration: (about(2.4, "ns"), about(0.8, "ns")),
+            accesses: 5,
+            stores,
+        };
+        Figures { traced: Ok(Traced { reloaded: vec![one], ..Traced::default() }), ..quiet() }
+    };
+    let found = findings(&with(percent(60.0), true)).found;
+    assert_eq!((found[0].id, found[0].place.line), ("repeated-loads", Some(12)));
+    assert_eq!(found[0].title, "a loop in stuff keeps writer.buffer, writer.position in memory");
+    assert!(found[0].advice.contains("store them behind it"), "{}", found[0].advice);
+    let found = findings(&with(percent(60.0), false)).found;
+    assert!(found[0].title.ends_with("again in each iteration"), "{}", found[0].title);
+    assert_eq!(ids(&with(percent(2.0), true)), NOTHING);
+    assert_eq!(ids(&with(doubtful(&percent(40.0)), true)), NOTHING);
 }
 
 #[test]

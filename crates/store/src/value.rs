@@ -3,8 +3,8 @@
 //! What not: the words of enums (`words.rs`); fields that take several columns, whose rows are written out.
 
 use base::{
-    AllocationId, BlockId, BurstId, Bytes, CpuId, FileOffset, ModuleId, Nanos, NodeId,
-    Picos, Pid, RemoteAddr, StackId, Tid,
+    AllocationId, BlockId, BurstId, Bytes, CpuId, FileOffset, ModuleId, Nanos, NodeId, Picos, Pid,
+    RemoteAddr, StackId, Tid,
 };
 
 use crate::schema::{Cell, Column, ColumnKind, RowError, RowSource, Shape, clipped};

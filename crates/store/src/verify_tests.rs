@@ -7,11 +7,11 @@ use base::{
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
     CodePath, CodePiece, Concurrency, CoreFloor, Counter, CounterKind, Fault, FaultKind,
-    FloorOutcome, FloorTime, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal, KernelCause,
-    KernelEntry, KeptFloor, Lost, LostSource, Mapping, Module, ModuleKind, NativeAdvance, Page, Privilege,
-    Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, RunState,
-    SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Wait,
-    WaitKind, Wake, Waker,
+    FloorOutcome, FloorTime, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal, KeptFloor,
+    KernelCause, KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, NativeAdvance, Page,
+    Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run,
+    RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind,
+    ThreadTime, Wait, WaitKind, Wake, Waker,
 };
 
 use super::*;

@@ -5,6 +5,7 @@
 
 mod build;
 mod nodes;
+mod reloads;
 mod rounds;
 mod shared;
 mod system;
@@ -115,6 +116,25 @@ pub struct RepeatedFunction {
     pub per_burst: Metric,
 }
 
+/// A loop that loads the same places in each iteration, to which nobody else stores.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ReloadedLoop {
+    /// The line with most of these loads, and the object that they are about.
+    pub place: Where,
+    /// What is loaded, as far as types are known: `writer.position`.
+    pub fields: Vec<String>,
+    /// CPU time in the loop, seconds.
+    pub time: Metric,
+    /// Of that what it would not take with registers for these places, percent.
+    pub spared: Metric,
+    /// An iteration with its data near, nanoseconds, and with these registers.
+    pub iteration: (Metric, Metric),
+    /// Instructions that access these places.
+    pub accesses: usize,
+    /// It stores to one of them, too.
+    pub stores: bool,
+}
+
 /// What bursts tell.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Traced {
@@ -124,6 +144,8 @@ pub struct Traced {
     pub functions: Vec<HotFunction>,
     /// Likewise.
     pub repeated: Vec<RepeatedFunction>,
+    /// Likewise.
+    pub reloaded: Vec<ReloadedLoop>,
     /// What limits the program, and why, where that is clear.
     pub class: Option<(crate::memory::Class, String)>,
     /// Of the program's CPU time what is beyond its instructions, percent.

@@ -26,6 +26,7 @@ mod locks;
 mod oversubscribed;
 mod quota;
 mod records;
+mod reloads;
 mod remote;
 mod repeated;
 mod reread;
@@ -39,7 +40,7 @@ mod tlb;
 use facts::{Evidence, Metric};
 
 pub use self::figures::{
-    EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, RemoteFigure,
+    EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, ReloadedLoop, RemoteFigure,
     RepeatedFunction, Rounds, SharedFigure, Spent, SystemFigures, ThreadTime, Traced, WaitFigures,
     Waited, Walk, Where,
 };
@@ -165,7 +166,7 @@ pub const RULES: [Rule; 22] = [
     },
     Rule {
         id: "repeated-loads",
-        about: "a helper reads the same addresses for each element",
+        about: "a helper or a loop reads the same addresses for each element",
         judge: repeated::judge,
     },
     Rule { id: "tlb-bound", about: "address translation needs page walks", judge: tlb::judge },

@@ -1,8 +1,11 @@
-//! `repeated-loads`: a helper that runs for each element reads the same addresses every time, and nobody writes there.
+//! `repeated-loads`: a helper that runs for each element reads the same addresses every time, and nobody writes there; or a
+//! loop loads the same places in each iteration, because the compiler cannot know that its stores do not change them.
 //!
-//! Fires for functions all of whose loads do so (`figures::traced`). Gain: the time in the helper alone.
+//! Fires for functions all of whose loads do so (`figures::traced`), and for loops that were quicker with registers for what
+//! they load again and again, where that would have been the same program (`figures::reloads`). Gain: the time in the helper
+//! alone; what the loop would not take.
 
-use super::{Draft, Figures, Proof, exactly, saved, view};
+use super::{Draft, Figures, Proof, ReloadedLoop, exactly, saved, view};
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let traced = figures.traced.as_ref().map_err(String::clone)?;
@@ -26,5 +29,34 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
             next: view("callers", &one.place),
         }
     });
-    Ok(drafts.collect())
+    Ok(drafts.chain(traced.reloaded.iter().map(|one| of_loop(figures, one))).collect())
+}
+
+fn of_loop(figures: &Figures, one: &ReloadedLoop) -> Draft {
+    let ReloadedLoop { place, fields, time, spared, iteration, accesses, stores } = one;
+    let name = place.function.as_deref().unwrap_or("a function");
+    let what = if fields.is_empty() { "the same places".to_owned() } else { fields.join(", ") };
+    let (title, behind) = if *stores {
+        (format!("a loop in {name} keeps {what} in memory"), ", and store them behind it")
+    } else {
+        (format!("a loop in {name} loads {what} again in each iteration"), "")
+    };
+    Draft {
+        title,
+        evidence: vec![
+            Proof::new("CPU time in the loop", time),
+            Proof::new("of that, for these accesses", spared),
+            Proof::new("an iteration with all data near", &iteration.0),
+            Proof::new("the same with registers instead", &iteration.1),
+        ],
+        place: place.clone(),
+        advice: format!(
+            "Copy them into local variables before the loop{behind} ({accesses} instructions access memory that stays the \
+             same). The compiler must take each store of the loop for one that may change them, above all stores of bytes; \
+             where they are reached through a pointer, `restrict` tells it otherwise. Leave what another thread or a signal \
+             handler must see at once."
+        ),
+        gain: saved(figures, time, &[spared]),
+        next: view("accesses", place),
+    }
 }

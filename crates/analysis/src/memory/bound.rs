@@ -25,8 +25,8 @@ const WIDE: f64 = 80.0;
 const BOUND_PERCENT: f64 = 40.0;
 /// A lower bound below this share leaves open whether it does.
 const NOT_BOUND_PERCENT: f64 = 10.0;
-/// An upper bound from here on leaves open whether it does.
-const UNDECIDED_PERCENT: f64 = 70.0;
+/// An upper bound from here on leaves open whether it does: memory might have the larger part.
+const UNDECIDED_PERCENT: f64 = 50.0;
 /// From this share of the peak on, bandwidth is what limits.
 const NEAR_PEAK: f64 = 0.7;
 

@@ -53,11 +53,11 @@ const WALK: f64 = 250.0;
 const ONE_THREAD: f64 = 1.05;
 
 /// Seconds: likely, low, high.
-pub(super) type Seconds = (f64, f64, f64);
+pub(crate) type Seconds = (f64, f64, f64);
 
 /// The median of the repetitions, with 95 % of where it may lie: from the deciles σ, and 1.2533 σ / √n for the median of n
 /// (Kendall & Stuart, The Advanced Theory of Statistics, 10.12). Repetitions of one turn are alike and count as one.
-fn seconds(time: &FloorTime) -> Seconds {
+pub(crate) fn seconds(time: &FloorTime) -> Seconds {
     const IN_TURN: f64 = 16.0;
     let turns = (f64::from(time.repetitions) / IN_TURN).max(1.0);
     let part = (1.96 * 1.2533 / (1.2816 * turns.sqrt())).min(1.0);

@@ -62,6 +62,9 @@ pub struct FunctionMemory {
     pub serial: Metric,
     /// Of its instructions those whose time without their memory is known, percent.
     pub floored: f64,
+    /// By how much its loops took longer alone, without their memory, than in the program, which they cannot; 1 where they
+    /// did not.
+    pub excess: f64,
     /// Its sites, heaviest first.
     pub sites: Vec<SiteWeight>,
 }
@@ -184,6 +187,7 @@ impl Memory<'_> {
         let own = time.own_share();
         let outside: Vec<f64> = native.iter().map(|seconds| seconds * own).collect();
         let core = percent.percent(core, &outside, "no time in its bursts");
+        let floors: f64 = bursts.iter().map(|at| self.passed.bursts[*at].floor.0).sum();
         let rest = |value: Option<f64>| value.map(|value| (100.0 - value).max(0.0));
         let waits = Metric {
             value: rest(core.value),
@@ -207,6 +211,7 @@ impl Memory<'_> {
             waits,
             of_reach,
             overwritten: without_part(overwritten, cleared / fetched.max(1.0)),
+            excess: (floors / bursts.iter().map(|at| outside[*at]).sum::<f64>().max(1e-9)).max(1.0),
             floored: self.timed_percent(bursts.iter().map(|at| &self.passed.bursts[*at])),
             sites,
             serial,

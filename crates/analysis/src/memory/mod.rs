@@ -58,6 +58,7 @@ use crate::traced::{SiteIndex, TracedCode};
 
 pub use self::bandwidth::{Bands, Bandwidth, BandwidthBin, BandwidthStep};
 pub use self::bound::{Bound, Class};
+pub(crate) use self::core_time::{Seconds, seconds};
 pub use self::function::{FunctionMemory, SiteWeight};
 pub use self::latency::{Latency, LatencyRow};
 pub use self::levels::LevelShares;

@@ -11,8 +11,8 @@ use base::{BlockId, FileOffset, ModuleId, Pid, RemoteAddr};
 use facts::{Block, BurstFlavour, CodePiece, Recording};
 use x86::translate::{RecordLayout, RecordedValue};
 use x86::{
-    Access, CodeBytes, Flops, Gpr, Reader, Source, State, evaluate, find_roots, read_pieces,
-    self_loop, sources,
+    Access, CodeBytes, Flops, Gpr, Kept, Reader, Source, State, evaluate, find_roots, keep,
+    read_pieces, self_loop, sources,
 };
 
 use super::address::Form;
@@ -130,6 +130,14 @@ impl TimedLoad {
     }
 }
 
+/// A loop that was timed with registers for what it loads again and again.
+#[derive(Debug)]
+pub(crate) struct KeptLoop {
+    pub(crate) kept: Kept,
+    /// Where its instructions lie.
+    pub(crate) places: Vec<(ModuleId, FileOffset)>,
+}
+
 /// The code that bursts ran.
 #[derive(Debug, Default)]
 pub struct TracedCode {
@@ -138,6 +146,8 @@ pub struct TracedCode {
     pub(crate) counted: HashMap<BlockId, usize>,
     /// The load of the blocks that time one.
     pub(crate) timed: HashMap<BlockId, TimedLoad>,
+    /// The loops of `kept_floors`.
+    pub(crate) kept: HashMap<BlockId, KeptLoop>,
     pub(crate) sites: Vec<Site>,
     pub(crate) arithmetic: Vec<Arithmetic>,
     /// Blocks for addresses whose code or layout cannot be used.
@@ -167,6 +177,15 @@ impl TracedCode {
                 BurstFlavour::Timed => code.read_timed(block, &mut reader, &mut known),
             };
             code.unusable_blocks += u64::from(usable.is_none());
+        }
+        let kept: HashSet<BlockId> = recording.kept_floors.iter().map(|one| one.block).collect();
+        for block in recording.blocks.iter().filter(|block| kept.contains(&block.id)) {
+            let Some((decoded, places)) = instructions(&block.pieces, &mut reader) else {
+                continue;
+            };
+            if let Some(kept) = keep(&decoded).filter(|_| code.blocks.contains_key(&block.id)) {
+                code.kept.insert(block.id, KeptLoop { kept, places });
+            }
         }
         code
     }

@@ -107,11 +107,13 @@ impl HotCode {
             elapsed
         };
         let mut floors = Floors::default();
-        for one in self.hottest(blocks) {
+        let hottest = self.hottest(blocks);
+        let cycle = if hottest.is_empty() { None } else { timing::cycle(tick)? };
+        for one in hottest {
             if spent() > TIME {
                 break;
             }
-            let (floor, kept) = one.floors(tick)?;
+            let (floor, kept) = one.floors(tick, cycle)?;
             floors.core.push(floor);
             floors.kept.extend(kept);
         }
@@ -197,8 +199,13 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Its floor, and that with kept registers, where there is something to keep.
-    fn floors(&self, tick: f64) -> Result<(CoreFloor, Option<KeptFloor>), FloorError> {
+    /// Its floor, and that with kept registers, where there is something to keep. An iteration takes no less than a cycle: it
+    /// takes the branch back, which copies in a row do not.
+    fn floors(
+        &self,
+        tick: f64,
+        cycle: Option<FloorTime>,
+    ) -> Result<(CoreFloor, Option<KeptFloor>), FloorError> {
         let length = self.code.block.instructions.len();
         let loads = self.code.loads_beside_stores().max(1);
         let most = (INSTRUCTIONS / length.max(1)).min(LOADS / loads);
@@ -212,13 +219,13 @@ impl<'a> Loop<'a> {
             _ => None,
         };
         let block = self.id;
-        let kept = kept.and_then(|outcome| match outcome {
+        let kept = kept.and_then(|outcome| match no_less(outcome, cycle) {
             FloorOutcome::Measured(FloorTime { repetitions, median, low, high }) => {
                 Some(KeptFloor { block, repetitions, median, low, high })
             }
             FloorOutcome::Refused(_) => None,
         });
-        let (iterations, outcome) = (iterations as u64, timed.outcome);
+        let (iterations, outcome) = (iterations as u64, no_less(timed.outcome, cycle));
         Ok((CoreFloor { block, path: None, iterations, outcome }, kept))
     }
 
@@ -232,7 +239,20 @@ impl<'a> Loop<'a> {
         let seen = self.longest.values.iter().map(|values| self.code.seen(values)).collect();
         let values = self.longest.values.first().map_or(&[][..], Vec::as_slice);
         let start = |unknown| self.code.start(values, unknown);
-        Stretch { path, seen, kept, tick }.time(start, copies)
+        let carried = x86::carried(&self.code.block);
+        Stretch { path, seen, kept, carried: Some(&carried), tick }.time(start, copies)
+    }
+}
+
+fn no_less(outcome: FloorOutcome, least: Option<FloorTime>) -> FloorOutcome {
+    match (outcome, least) {
+        (FloorOutcome::Measured(time), Some(least)) => FloorOutcome::Measured(FloorTime {
+            repetitions: time.repetitions,
+            median: time.median.max(least.median),
+            low: time.low.max(least.low),
+            high: time.high.max(least.high),
+        }),
+        (outcome, _) => outcome,
     }
 }
 
@@ -265,7 +285,7 @@ impl Path {
         loop {
             let path = steps.iter().map(|step| codes[&step.block].part(step.executed)).collect();
             let seen = steps.iter().map(|step| codes[&step.block].seen(&step.values)).collect();
-            let stretch = Stretch { path, seen, kept: None, tick };
+            let stretch = Stretch { path, seen, kept: None, carried: None, tick };
             let instructions = paths::instructions(steps);
             let most = (INSTRUCTIONS / instructions.max(1)).clamp(1, MOST_ITERATIONS);
             let timed = stretch.time(start, &(1..=most))?;

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use base::{Nanos, Picos, RemoteAddr};
 use facts::{FloorOutcome, FloorTime};
 use sys::floor::{EVERY_WORD, Floor, FloorError, StartState};
-use x86::{CodeBytes, Contents, Kept, NoFloor, Part, Seen, State, contents, unroll};
+use x86::{Carried, CodeBytes, Contents, Kept, NoFloor, Part, Seen, State, contents, unroll};
 
 /// Translations that every first-level TLB for data holds, less those of the stub (64 entries, 48 on some).
 const MOST_PAGES: usize = 40;
@@ -17,6 +17,8 @@ const MOST_PAGES: usize = 40;
 const UNKNOWN: [u64; 3] = [EVERY_WORD, 8, 0];
 /// Length of a repetition: long against a step of the clock, short against the time between interrupts.
 const REPETITION: Nanos = Nanos(20_000);
+/// A place for code that has no data.
+const ANYWHERE: u64 = 0x10_0000_0000;
 /// Repetitions, in turns of this many long ones and short ones.
 const TURNS: usize = 24;
 const PER_TURN: usize = 16;
@@ -28,6 +30,9 @@ pub(super) struct Stretch<'a> {
     pub(super) seen: Vec<Vec<Seen>>,
     /// Of a loop: with registers for these places.
     pub(super) kept: Option<&'a Kept>,
+    /// Of a loop: what it carries on in memory. Each pass begins with the same registers; were this to go on from pass to pass,
+    /// a loop whose position stands in memory would go ever further, over more pages than are there.
+    pub(super) carried: Option<&'a Carried>,
     /// A tick of the time-stamp counter, seconds.
     pub(super) tick: f64,
 }
@@ -116,55 +121,82 @@ impl Stretch<'_> {
             Some(kept) => kept.unroll(first, at, 2 * copies),
             None => unroll(&self.path, at, 2 * copies),
         };
-        let code = code.map_err(Why::Code)?;
+        let mut code = code.map_err(Why::Code)?.bytes;
+        let half = code.len() / 2;
+        if let Some(carried) = self.carried {
+            code.extend(carried.restored(&registers(state), &contents, EVERY_WORD));
+        }
         let mut floor = Floor::start(arena).map_err(Why::Run)?;
         floor.hold(&contents).map_err(Why::Run)?;
-        floor.load(&code.bytes, state).map_err(Why::Run)?;
-        // Maps the pages and warms everything up; the second time tells how long a pass takes.
-        floor.time(0, 1, 1).map_err(Why::Run)?;
-        let pages = floor.pages();
-        if pages > MOST_PAGES {
-            return Err(Why::Pages(pages));
-        }
-        let pass = floor.time(0, 1, PER_TURN).map_err(Why::Run)?;
-        let pass = pass.into_iter().min().unwrap_or(1).max(1) as f64 * self.tick;
-        let passes = (REPETITION.seconds() / pass).clamp(1.0, 1000.0) as u64;
-        let half = code.bytes.len() / 2;
-        let mut times = Vec::new();
-        for _ in 0..TURNS {
-            let mut long = floor.time(0, passes, PER_TURN).map_err(Why::Run)?;
-            let mut short = floor.time(half, passes, PER_TURN).map_err(Why::Run)?;
-            // The quick with the quick: who was interrupted in one of them tells nothing about the difference.
-            long.sort_unstable();
-            short.sort_unstable();
-            let added = long.iter().zip(&short).map(|(long, short)| long.saturating_sub(*short));
-            let each = self.tick * 1e12 / (passes as f64 * copies as f64);
-            times.extend(added.map(|ticks| Picos((ticks as f64 * each).round() as u64)));
-        }
-        // Addresses that change from pass to pass: what was timed are the faults.
-        if floor.pages() > pages {
-            return Err(Why::Pages(floor.pages()));
-        }
-        Ok(summary(times))
+        floor.load(&code, state).map_err(Why::Run)?;
+        timed(&mut floor, half, copies, self.tick)
     }
 
     /// The registers at the start, those that stand for memory included.
     fn holding(&self, state: &StartState, contents: &Contents) -> StartState {
-        let StartState { general, vectors, masks } = *state;
-        let mut all = State { general, vectors, masks, fs_base: EVERY_WORD, ..State::default() };
+        let mut all = registers(state);
         if let Some(kept) = self.kept {
             kept.hold(&mut all, contents, EVERY_WORD);
         }
-        StartState { general: all.general, vectors: all.vectors, masks }
+        StartState { general: all.general, vectors: all.vectors, masks: all.masks }
     }
 
     /// What memory holds so that these copies touch what the program touched.
     fn contents(&self, copies: usize, state: &StartState, seen: &[Vec<Seen>]) -> Contents {
         let parts = self.path.iter().cycle().take(2 * copies * self.path.len());
         let seen = seen.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
-        let start = State { general: state.general, fs_base: EVERY_WORD, ..State::default() };
-        contents(parts.zip(seen), &start, EVERY_WORD)
+        contents(parts.zip(seen), &registers(state), EVERY_WORD)
     }
+}
+
+/// The time of one of `copies` that lie twice in a row in the loaded code: from its begin on, and from `half` on.
+fn timed(floor: &mut Floor, half: usize, copies: usize, tick: f64) -> Result<FloorTime, Why> {
+    // Maps the pages and warms everything up; the second time tells how long a pass takes.
+    floor.time(0, 1, 1).map_err(Why::Run)?;
+    let pages = floor.pages();
+    if pages > MOST_PAGES {
+        return Err(Why::Pages(pages));
+    }
+    let pass = floor.time(0, 1, PER_TURN).map_err(Why::Run)?;
+    let pass = pass.into_iter().min().unwrap_or(1).max(1) as f64 * tick;
+    let passes = (REPETITION.seconds() / pass).clamp(1.0, 1000.0) as u64;
+    let mut times = Vec::new();
+    for _ in 0..TURNS {
+        let mut long = floor.time(0, passes, PER_TURN).map_err(Why::Run)?;
+        let mut short = floor.time(half, passes, PER_TURN).map_err(Why::Run)?;
+        // The quick with the quick: who was interrupted in one of them tells nothing about the difference.
+        long.sort_unstable();
+        short.sort_unstable();
+        let added = long.iter().zip(&short).map(|(long, short)| long.saturating_sub(*short));
+        let each = tick * 1e12 / (passes as f64 * copies as f64);
+        times.extend(added.map(|ticks| Picos((ticks as f64 * each).round() as u64)));
+    }
+    // Addresses that change from pass to pass: what was timed are the faults.
+    if floor.pages() > pages {
+        return Err(Why::Pages(floor.pages()));
+    }
+    Ok(summary(times))
+}
+
+/// A cycle of the processor: a step of a chain of instructions each of which takes one (`not`: Fog, Instruction tables).
+///
+/// # Errors
+/// Such a process is not to be had here.
+pub(super) fn cycle(tick: f64) -> Result<Option<FloorTime>, FloorError> {
+    const NOT: [u8; 3] = [0x48, 0xf7, 0xd0]; // not rax
+    const STEPS: usize = 256;
+    let mut floor = Floor::start(RemoteAddr(ANYWHERE))?;
+    floor.load(&NOT.repeat(2 * STEPS), &StartState::default())?;
+    match timed(&mut floor, NOT.len() * STEPS, STEPS, tick) {
+        Ok(time) => Ok(Some(time)),
+        Err(Why::Run(error @ FloorError::System(_))) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+fn registers(state: &StartState) -> State {
+    let StartState { general, vectors, masks } = *state;
+    State { general, vectors, masks, fs_base: EVERY_WORD, ..State::default() }
 }
 
 impl std::fmt::Display for Why {

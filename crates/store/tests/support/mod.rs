@@ -12,10 +12,10 @@ use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
     CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind,
     FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime, HeapStack,
-    HeapTotal, KernelCause, KernelEntry, KeptFloor, Lost, LostSource, Mapping, Metric, Module, ModuleKind,
-    NativeAdvance, Page, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd,
-    RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target, ThreadEvent,
-    ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker,
+    HeapTotal, KeptFloor, KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module,
+    ModuleKind, NativeAdvance, Page, Privilege, Record, RecordEncoder, Recording, Records, Region,
+    RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target,
+    ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker,
 };
 
 /// What a made-up recording holds.

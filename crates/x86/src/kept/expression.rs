@@ -98,9 +98,14 @@ impl Place {
         self.at.terms.is_empty()
     }
 
+    /// Where it lies.
+    pub(super) fn address(&self, state: &State, contents: &Contents, word: u64) -> u64 {
+        self.at.value(state, contents, word)
+    }
+
     /// Its bytes at the start.
     pub(super) fn held(&self, state: &State, contents: &Contents, word: u64) -> Vec<u8> {
-        let at = self.at.value(state, contents, word);
+        let at = self.address(state, contents, word);
         (0..self.bytes as usize).map(|byte| held(contents, at, byte, word)).collect()
     }
 }
@@ -130,7 +135,8 @@ impl<'a> Places<'a> {
         // What is known at the end whatever came before is known at the next start. This only adds.
         loop {
             let end = places.visit(|_, _, _| {});
-            let news = |(before, after): (&Option<Sum>, &Option<Sum>)| before.is_none() && after.is_some();
+            let news =
+                |(before, after): (&Option<Sum>, &Option<Sum>)| before.is_none() && after.is_some();
             let any = places.entry.iter().zip(&end).any(news);
             if !any {
                 return places;
@@ -182,7 +188,8 @@ impl<'a> Places<'a> {
 
 fn place(access: &Access, now: &Registers) -> Option<Place> {
     let operand::Place::One(address) = &access.place else { return None };
-    let Address { segment, base, index, extra: None, displacement, width: AddressWidth::Bits64 } = address
+    let Address { segment, base, index, extra: None, displacement, width: AddressWidth::Bits64 } =
+        address
     else {
         return None;
     };

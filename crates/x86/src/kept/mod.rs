@@ -49,6 +49,10 @@ pub struct Kept {
     accesses: Vec<KeptAccess>,
 }
 
+/// Places that a loop loads and stores, and that stay where they are: what it carries from iteration to iteration in memory.
+#[derive(Clone, Debug)]
+pub struct Carried(Vec<Place>);
+
 /// An access that is none any more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct KeptAccess {
@@ -84,7 +88,8 @@ pub fn keep(block: &Block) -> Option<Kept> {
         let of_place: Vec<usize> =
             accesses_of(&candidates, &place).map(|one| one.instruction).collect();
         let edit = |spare: &Spare| {
-            let one = |at: &usize| Some((*at, edit::edited(&instructions[*at].raw, *spare, &place)?));
+            let one =
+                |at: &usize| Some((*at, edit::edited(&instructions[*at].raw, *spare, &place)?));
             of_place.iter().map(one).collect::<Option<Vec<_>>>()
         };
         let found = spares.iter().enumerate().find_map(|(at, spare)| Some((at, edit(spare)?)));
@@ -98,6 +103,45 @@ pub fn keep(block: &Block) -> Option<Kept> {
     }
     kept.accesses.sort_unstable();
     (!kept.held.is_empty()).then_some(kept)
+}
+
+/// What the loop `block` carries on in memory.
+#[must_use]
+pub fn carried(block: &Block) -> Carried {
+    let candidates = candidates(block);
+    let places: BTreeSet<&Place> = candidates.iter().map(|one| &one.place).collect();
+    let loads = |one: &Candidate| matches!(one.kind, Kind::Read | Kind::ReadWrite);
+    let carries = |place: &&&Place| {
+        is_stored(&candidates, place) && accesses_of(&candidates, place).any(loads)
+    };
+    Carried(places.iter().filter(carries).map(|place| (*place).clone()).collect())
+}
+
+impl Carried {
+    /// Code that stores there what memory holds at the start, so that each run of the loop begins alike. It uses rax and rcx.
+    #[must_use]
+    pub fn restored(&self, state: &State, contents: &Contents, word: u64) -> Vec<u8> {
+        let mut code = Vec::new();
+        for place in &self.0 {
+            let mut at = place.address(state, contents, word);
+            for piece in place.held(state, contents, word).chunks(8) {
+                let mut value = [0; 8];
+                value.iter_mut().zip(piece).for_each(|(to, from)| *to = *from);
+                code.extend([0x48, 0xb8]); // mov rax, imm64
+                code.extend(at.to_le_bytes());
+                code.extend([0x48, 0xb9]); // mov rcx, imm64
+                code.extend(value);
+                code.extend(match piece.len() {
+                    8 => &[0x48, 0x89, 8][..], // mov [rax], rcx; likewise ecx, cx, cl
+                    4 => &[0x89, 8],
+                    2 => &[0x66, 0x89, 8],
+                    _ => &[0x88, 8],
+                });
+                at = at.wrapping_add(piece.len() as u64);
+            }
+        }
+        code
+    }
 }
 
 impl Kept {
@@ -144,7 +188,7 @@ impl Kept {
                     Some(edited) => bytes.extend(edit::encoded(edited, to)?),
                     None => {
                         let window = Window::read(part.code, instruction.address());
-                        bytes.extend(straight(instruction, window.bytes(), to)?);
+                        bytes.extend(straight(part.block, instruction, window.bytes(), to)?);
                     }
                 }
             }

@@ -35,8 +35,8 @@ fn what_is_loaded_again_and_again_is_kept() {
 fn pointers_are_followed_to_what_they_lead_to_even_from_the_end_of_the_iteration_before() {
     // mov rcx,[rdx]; add [rcx+rax],bl; add rax,1; mov rdx,[rdi]; cmp rax,[rdx+8]; jb to the start
     let bytes = [
-        0x48, 0x8b, 0x0a, 0, 0x1c, 0x01, 0x48, 0x83, 0xc0, 1, 0x48, 0x8b, 0x17, 0x48, 0x3b, 0x42, 8,
-        0x72, 0xed,
+        0x48, 0x8b, 0x0a, 0, 0x1c, 0x01, 0x48, 0x83, 0xc0, 1, 0x48, 0x8b, 0x17, 0x48, 0x3b, 0x42,
+        8, 0x72, 0xed,
     ];
     let found = kept(&bytes).unwrap();
     let expected =
@@ -108,4 +108,17 @@ fn registers_begin_with_what_memory_holds() {
     let places: Vec<(usize, usize)> =
         kept.accesses().iter().map(|one| (one.instruction, one.place)).collect();
     assert_eq!(places, [(0, 0), (1, 1), (3, 0)]);
+}
+
+#[test]
+fn what_is_carried_on_in_memory_is_restored() {
+    let code = CodeBytes { start: AT, bytes: &APPENDED };
+    let block = read_block(&mut Reader::new(), &code, AT, &Limits::SUPER);
+    let mut state = State::default();
+    state.set(Gpr::RDI, 0x5000);
+    let contents = (0x5008..).map(RemoteAddr).zip(0x1122u64.to_le_bytes()).collect();
+    let code = carried(&block).restored(&state, &contents, 7);
+    let lines = disassemble(&code, base::FileOffset(0));
+    let lines: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+    assert_eq!(lines, ["mov rax, 0x5008", "mov rcx, 0x1122", "mov [rax], rcx"]);
 }

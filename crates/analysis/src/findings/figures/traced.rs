@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use facts::{Analysis, Evidence, Metric};
 use x86::{Gpr, Kind, Segment};
 
+use super::reloads::reloaded;
 use super::walks::walk;
 use super::{HotFunction, HotSite, RepeatedFunction, Traced, Walk, Where};
 use crate::accesses::{AccessRow, accesses, line_uses};
@@ -40,6 +41,7 @@ pub(super) fn traced(
     objects: &Objects,
 ) -> Result<Traced, String> {
     let (whole, functions) = memory.functions().map_err(|why| missing(profile, why))?;
+    let reloaded = reloaded((profile, code, memory, objects), &functions);
     let everything = Selection::default();
     let rows = accesses(profile, code, &everything, &[]).rows;
     let by_site: HashMap<(u32, u64, usize), AccessRow> =
@@ -66,6 +68,7 @@ pub(super) fn traced(
         whole: Some(whole.figures),
         functions: functions.into_iter().map(|one| one.figures).collect(),
         repeated: sites.repeated(),
+        reloaded,
         class,
         memory_bound: bound.ok().map(|bound| bound.memory),
         ceiling: ceiling(profile, memory),

@@ -1,0 +1,189 @@
+//! Loops that load the same places in each iteration, and what that costs.
+//!
+//! What for: figures of the second half of `repeated-loads`. Such a loop was timed with registers for these places beside its
+//! core floor. What not: whether that may be done (`findings::reloads`).
+//!
+//! ```text
+//! core    what the loop's instructions need, of its time     1 - waits of its function
+//! kept    time with registers / core floor
+//! spared  core × (1 - kept)
+//!           at least also 1 - core × kept - serial: what it may wait for instead once its instructions are quicker
+//! ```
+//! Where loops took longer alone than in the program, by `excess`, `kept` is larger by as much: the program's time is what a
+//! quicker loop is compared with.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use base::BlockId;
+use facts::{Evidence, FloorOutcome, FloorTime, KeptFloor, Metric, Recording};
+use x86::Kind;
+
+use super::{ReloadedLoop, Where};
+use crate::findings::reloads::free;
+use crate::memory::{FunctionMemory, Memory, Seconds, seconds};
+use crate::objects::{ObjectKind, Objects};
+use crate::profile::Profile;
+use crate::stack::{FunctionId, PlaceId};
+use crate::traced::{KeptLoop, SiteIndex, TracedCode};
+use crate::types::SiteTypes;
+use crate::weight::Weight;
+
+/// Loops that surely spare less than this part of the program's time are not looked at any further.
+const LEAST: f64 = 0.01;
+/// Fields that are named.
+const MOST_FIELDS: usize = 3;
+
+/// What is looked into.
+pub(super) type Source<'a> = (&'a Profile<'a>, &'a TracedCode, &'a Memory<'a>, &'a Objects);
+
+/// A loop, and how long its iterations take.
+struct Timed<'a> {
+    block: BlockId,
+    code: &'a KeptLoop,
+    function: &'a FunctionMemory,
+    weight: Weight,
+    floor: Seconds,
+    kept: Seconds,
+}
+
+/// Most CPU time first.
+pub(super) fn reloaded(source: Source<'_>, functions: &[FunctionMemory]) -> Vec<ReloadedLoop> {
+    let (profile, code, ..) = source;
+    if code.kept.is_empty() {
+        return Vec::new();
+    }
+    let mut timed = timed(profile, code, functions);
+    let all = profile.counted_cpu_seconds().unwrap_or(0.0);
+    timed.retain(|one| {
+        let time = profile.cpu_scale().quantity(&one.weight).value.unwrap_or(0.0);
+        time * one.spared().value.unwrap_or(0.0) / 100.0 >= LEAST * all
+    });
+    let asked: HashSet<BlockId> = timed.iter().map(|one| one.block).collect();
+    let free = free(profile.recording, code, asked);
+    timed.retain(|one| free.contains(&one.block));
+    timed.sort_by_key(|one| std::cmp::Reverse(one.weight.amount()));
+    let types = SiteTypes::read(profile.recording);
+    timed.iter().filter_map(|one| one.figures(source, &types)).collect()
+}
+
+fn timed<'a>(
+    profile: &Profile<'_>,
+    code: &'a TracedCode,
+    functions: &'a [FunctionMemory],
+) -> Vec<Timed<'a>> {
+    let recording = profile.recording;
+    let functions: HashMap<FunctionId, &FunctionMemory> =
+        functions.iter().map(|one| (one.function, one)).collect();
+    let weights = weights(profile, code);
+    let found = recording.kept_floors.iter().filter_map(|kept| {
+        let KeptFloor { block, repetitions, median, low, high } = *kept;
+        let code = code.kept.get(&block)?;
+        let (module, offset) = *code.places.first()?;
+        Some(Timed {
+            block,
+            code,
+            function: functions.get(&profile.stacks.compiled_at(module, offset))?,
+            weight: *weights.get(&block)?,
+            floor: floor(recording, block)?,
+            kept: seconds(&FloorTime { repetitions, median, low, high }),
+        })
+    });
+    found.collect()
+}
+
+fn floor(recording: &Recording, block: BlockId) -> Option<Seconds> {
+    let of_loop = |floor: &&facts::CoreFloor| floor.block == block && floor.path.is_none();
+    match &recording.core_floors.iter().find(of_loop)?.outcome {
+        FloorOutcome::Measured(time) => Some(seconds(time)),
+        FloorOutcome::Refused(_) => None,
+    }
+}
+
+/// Samples whose innermost instruction is in a loop.
+fn weights(profile: &Profile<'_>, code: &TracedCode) -> HashMap<BlockId, Weight> {
+    let places =
+        code.kept.iter().flat_map(|(block, one)| one.places.iter().map(|at| (*at, *block)));
+    let loops: HashMap<_, BlockId> = places.collect();
+    let nodes = profile.recording.stack_nodes.iter().filter_map(|node| {
+        let block = loops.get(&(node.module, node.offset))?;
+        Some((profile.stacks.find(node.id)?, *block))
+    });
+    let nodes: HashMap<_, BlockId> = nodes.collect();
+    let mut weights: HashMap<BlockId, Weight> = HashMap::new();
+    for cell in profile.stack_cells().iter().filter(|cell| !cell.kernel) {
+        if let Some(block) = cell.stack.and_then(|node| nodes.get(&node)) {
+            weights.entry(*block).or_default().merge(&cell.weight);
+        }
+    }
+    weights
+}
+
+impl Timed<'_> {
+    /// Of its time what it would not take with registers, percent.
+    fn spared(&self) -> Metric {
+        let FunctionMemory { waits, serial, excess, .. } = self.function;
+        let share = |value: Option<f64>, unknown: f64| value.map_or(unknown, |value| value / 100.0);
+        let (floor, kept) = (self.floor, self.kept);
+        let kept =
+            [kept.0 / floor.0, kept.1 / floor.2, kept.2 / floor.1].map(|ratio| ratio * excess);
+        let serial = share(serial.high, 1.0);
+        let least = 1.0 - (1.0 - share(waits.low, 0.0)) * kept[2] - serial;
+        let core = |waits: Option<f64>, unknown: f64| 1.0 - share(waits, unknown);
+        let low = (core(waits.high, 1.0) * (1.0 - kept[2])).min(least);
+        let likely = core(waits.value, 1.0) * (1.0 - kept[0]);
+        let high = core(waits.low, 0.0) * (1.0 - kept[1]);
+        let percent = |part: f64| part.clamp(0.0, 1.0) * 100.0;
+        let (low, likely, high) = (percent(low), percent(likely), percent(high));
+        let interval = (low.min(likely), high.max(likely));
+        Metric::with_interval(Evidence::Estimated, likely, "percent", interval, waits.samples)
+    }
+
+    fn figures(&self, source: Source<'_>, types: &SiteTypes) -> Option<ReloadedLoop> {
+        let (profile, code, ..) = source;
+        let sites = self.sites(code);
+        let nanos = |(likely, low, high): Seconds| {
+            let interval = (low * 1e9, high * 1e9);
+            Metric::with_interval(Evidence::Timed, likely * 1e9, "ns", interval, 1)
+        };
+        let mut fields: Vec<String> = Vec::new();
+        for site in &sites {
+            let field = types.field_of(&code.sites[site.index()]);
+            let name = types.field_name(field);
+            if types.field(field).is_some() && !fields.iter().any(|known| known == name) {
+                fields.push(name.to_owned());
+            }
+        }
+        fields.truncate(MOST_FIELDS);
+        let stores = |site: &SiteIndex| code.sites[site.index()].access.kind != Kind::Read;
+        Some(ReloadedLoop {
+            place: place(source, &sites)?,
+            fields,
+            time: profile.cpu_scale().quantity(&self.weight),
+            spared: self.spared(),
+            iteration: (nanos(self.floor), nanos(self.kept)),
+            accesses: sites.len(),
+            stores: sites.iter().any(stores),
+        })
+    }
+
+    fn sites(&self, code: &TracedCode) -> Vec<SiteIndex> {
+        let Some(block) = code.blocks.get(&self.block) else { return Vec::new() };
+        let kept = self.code.kept.accesses();
+        let is_kept = |at: usize| kept.iter().any(|one| one.instruction == at);
+        let own = block.accesses.iter().filter(|access| is_kept(access.instruction));
+        own.map(|access| access.site).collect()
+    }
+}
+
+/// The line with most of them, and their object.
+fn place((profile, code, memory, objects): Source<'_>, sites: &[SiteIndex]) -> Option<Where> {
+    let mut lines: BTreeMap<PlaceId, usize> = BTreeMap::new();
+    for site in sites {
+        let site = &code.sites[site.index()];
+        *lines.entry(profile.stacks.place_at(site.module, site.offset)).or_default() += 1;
+    }
+    let (place, _) = lines.into_iter().max_by_key(|(_, count)| *count)?;
+    let object = memory.main_object(sites).map(|(id, _)| objects.get(id));
+    let known = object.filter(|one| !matches!(one.kind, ObjectKind::Unknown | ObjectKind::Unseen));
+    Some(Where { object: known.map(|one| one.name.clone()), ..Where::of(profile, place) })
+}
