@@ -167,8 +167,8 @@ fn nameless_code_of_an_openmp_library_spins() {
     near(found.threads[1].useful(), 0.75e9);
     let strips = strips(&profile, &Selection::default(), &found, 2);
     let spun = |bin: usize| strips.strips[1].bins[bin][State::Spinning as usize];
-    // The sample on the boundary counts in the second bin.
-    near(spun(0) + spun(1), 0.5e9 * 250.0 / 499.0);
+    // Together what the thread's row says, wherever the sample on the boundary counts.
+    near(spun(0) + spun(1), 0.25e9);
 }
 
 #[test]
