@@ -3,6 +3,11 @@
 //! What for: a burst falls on a thread with a probability in proportion to the CPU time that it used since the last look
 //! (schedstat), so that bursts sample running time. What not: when.
 //!
+//! Of two choices in a row the second lies opposite to the first, half of all CPU time away: each by itself falls on a thread
+//! as often as before (a uniform place, and that place turned by a half, are both uniform), and together they fall on two
+//! threads, of whatever program in which no thread has more than half of the time (systematic sampling; Cochran, Sampling
+//! Techniques, 3rd ed., 9A.10). What threads do to each other is only seen by bursts of both, soon after each other.
+//!
 //! A thread is left alone when stopping it could be noticed: while it waits in the kernel (some waits end early, with
 //! EINTR or a short count, when a thread is stopped), and while it waits often, because it could begin to just as we
 //! stop it.
@@ -38,13 +43,17 @@ struct Clock {
 pub struct Picker {
     clocks: HashMap<(Pid, Tid), Clock>,
     random: Random,
+    /// Where the last choice was, of 2^64, if the next lies opposite.
+    last: Option<u64>,
+    /// Threads that shared the time at the last look.
+    sharing: usize,
 }
 
 impl Picker {
     /// A picker that chooses by these numbers.
     #[must_use]
     pub fn new(random: Random) -> Picker {
-        Picker { clocks: HashMap::new(), random }
+        Picker { clocks: HashMap::new(), random, last: None, sharing: 0 }
     }
 
     /// A thread that used CPU time lately.
@@ -60,15 +69,34 @@ impl Picker {
         }
         let shares: Vec<((Pid, Tid), u64)> =
             threads.into_iter().map(|thread| (thread, self.share(thread))).collect();
+        self.choose(&shares)
+    }
+
+    /// One of these threads, in proportion to their shares.
+    fn choose(&mut self, shares: &[((Pid, Tid), u64)]) -> Option<(Pid, Tid)> {
         let all: u64 = shares.iter().map(|(_, share)| share).sum();
-        let mut at = self.random.number().checked_rem(all)?;
+        self.sharing = shares.iter().filter(|(_, share)| *share > 0).count();
+        if all == 0 {
+            return None;
+        }
+        let place = match self.last.take() {
+            Some(last) => last.wrapping_add(1 << 63),
+            None => *self.last.insert(self.random.number()),
+        };
+        let mut at = (u128::from(place) * u128::from(all) >> 64) as u64;
         for (thread, share) in shares {
-            if at < share {
-                return Some(thread);
+            if at < *share {
+                return Some(*thread);
             }
             at -= share;
         }
         None
+    }
+
+    /// Whether the next choice makes a pair with the last one: of another thread, as far as there is one.
+    #[must_use]
+    pub fn is_pair_due(&self) -> bool {
+        self.last.is_some() && self.sharing > 1
     }
 
     /// Share of the time since the last look that a thread ran, in millionths.
@@ -83,7 +111,7 @@ impl Picker {
             self.clocks.insert(thread, Clock { file, used: Nanos(0), seen: Nanos(0) });
         }
         let Some(clock) = self.clocks.get_mut(&thread) else { return 0 };
-        let Some(used) = read_clock(&clock.file) else {
+        let Some(Schedstat { used, .. }) = read_clock(&clock.file) else {
             self.clocks.remove(&thread);
             return 0;
         };
@@ -99,15 +127,28 @@ impl Picker {
     /// CPU time that a thread used so far.
     #[must_use]
     pub fn used(&self, thread: (Pid, Tid)) -> Option<Nanos> {
-        read_clock(&self.clocks.get(&thread)?.file)
+        Some(read_clock(&self.clocks.get(&thread)?.file)?.used)
+    }
+
+    /// How long a thread waited for a CPU so far, without the wait that it is in.
+    #[must_use]
+    pub fn waited(&self, thread: (Pid, Tid)) -> Option<Nanos> {
+        Some(read_clock(&self.clocks.get(&thread)?.file)?.waited)
     }
 }
 
-fn read_clock(file: &File) -> Option<Nanos> {
+/// What schedstat tells of a thread (Documentation/scheduler/sched-stats.rst).
+struct Schedstat {
+    used: Nanos,
+    waited: Nanos,
+}
+
+fn read_clock(file: &File) -> Option<Schedstat> {
     let mut text = [0; 64];
     let got = file.read_at(&mut text, 0).ok()?;
     let text = std::str::from_utf8(text.get(..got)?).ok()?;
-    text.split(' ').next()?.parse().ok().map(Nanos)
+    let mut numbers = text.split(' ').map(|number| number.parse().ok().map(Nanos));
+    Some(Schedstat { used: numbers.next()??, waited: numbers.next()?? })
 }
 
 /// Whether a thread may be stopped now. Looks twice, a moment apart.
@@ -152,6 +193,22 @@ mod tests {
         assert_eq!(waits(status), Some(17));
         assert_eq!(waits(""), None);
         assert_eq!(waits("voluntary_ctxt_switches:\tmany\n"), None);
+    }
+
+    /// Two threads with equal shares: pairs are of both.
+    #[test]
+    fn of_two_choices_the_second_lies_opposite() {
+        let mut picker = Picker::new(Random::new(5));
+        let shares = [((Pid(1), Tid(1)), 500), ((Pid(1), Tid(2)), 500)];
+        for _ in 0..100 {
+            let pair = [(); 2].map(|()| picker.choose(&shares));
+            assert!(pair[0].is_some() && pair[1].is_some() && pair[0] != pair[1], "{pair:?}");
+        }
+        // Of one in ten, every tenth choice.
+        let shares = [((Pid(1), Tid(1)), 100), ((Pid(1), Tid(2)), 900)];
+        let seldom = (0..20_000).filter(|_| picker.choose(&shares) == Some(shares[0].0)).count();
+        assert!((1900..2100).contains(&seldom), "{seldom}");
+        assert_eq!(picker.choose(&[]), None);
     }
 
     /// Only a thread that used CPU time is picked, and only of the processes that were named.

@@ -21,6 +21,8 @@ use crate::visit::{Visit, elapsed, signal_of};
 /// A thread that was asked to stop may have to wait for a CPU on a loaded machine, or for a page from a slow disk. After
 /// this long the tracer gives up for good; the kernel then lets the thread go, and its translated code goes on alone.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A thread that got no CPU in its time is given it so often once more: others had it.
+const GIVEN_ANEW: u32 = 2;
 /// Room behind the limit, which a block checks once for all that it records.
 const LARGEST_RECORD: usize = 8 * MOST_WORDS;
 
@@ -67,6 +69,10 @@ struct Inside<'c, 'v> {
     cache: &'c mut Cache,
     allowance: Allowance,
     began: Instant,
+    /// When its time is over.
+    until: Instant,
+    /// Times that it was given anew.
+    given: u32,
     /// When it stopped last.
     stopped: Instant,
     stand_still: Nanos,
@@ -110,7 +116,9 @@ pub fn run(
             }
             Break(last) => Break(last),
         };
-        if let Break(last) = next {
+        let Break(last) = next else { continue };
+        let ran = used.zip(clock()).map(|(before, now)| now - before);
+        if !(last.end == BurstEnd::Time && ran.is_some_and(|ran| inside.goes_on(ran))) {
             break last;
         }
     };
@@ -179,6 +187,8 @@ impl<'c, 'v> Inside<'c, 'v> {
             cache,
             allowance: *allowance,
             began,
+            until: began + allowance.time,
+            given: 0,
             stopped: began,
             stand_still,
             stops: 1,
@@ -189,7 +199,7 @@ impl<'c, 'v> Inside<'c, 'v> {
 
     /// Waits for a stop that ends the burst or asks for code. When the time is over it is we who stop the thread.
     fn next_stop(&mut self) -> ControlFlow<Last, Stop> {
-        match self.wait(self.allowance.time.saturating_sub(self.began.elapsed())) {
+        match self.wait(self.until.saturating_duration_since(Instant::now())) {
             Some(Happened::Stopped(stop)) => return Continue(stop),
             // An error says that nobody traces a thread of this number.
             Some(Happened::Ended) | None => return Break(Last::GONE),
@@ -212,6 +222,25 @@ impl<'c, 'v> Inside<'c, 'v> {
         })
     }
 
+    /// Whether a thread that stands still because its time is over is given more: it had a CPU for less than half of it.
+    /// It stands in translated code and goes on there, for what is left.
+    fn goes_on(&mut self, ran: Nanos) -> bool {
+        let time = self.allowance.time;
+        let ran = Duration::from_nanos(ran.0);
+        let Some(tid) = self.visit.as_ref().map(|visit| visit.tid) else { return false };
+        if self.given == GIVEN_ANEW
+            || ran > time / 2
+            || trace::resume_and_catch_system_call(tid).is_err()
+        {
+            return false;
+        }
+        self.given += 1;
+        self.stops += 1;
+        self.stand_still += elapsed(self.stopped);
+        self.until = Instant::now() + (time - ran);
+        true
+    }
+
     fn wait(&mut self, time: Duration) -> Option<Happened> {
         let visit = self.visit.as_ref()?;
         let happened = visit.watch.alarm.wait(visit.tid, time).ok();
@@ -229,7 +258,7 @@ impl<'c, 'v> Inside<'c, 'v> {
             return Break(last(BurstEnd::Full, Some(native)));
         }
         self.misses += 1;
-        if self.misses > self.allowance.misses || self.began.elapsed() >= self.allowance.time {
+        if self.misses > self.allowance.misses || Instant::now() >= self.until {
             return Break(last(BurstEnd::Untranslated, Some(native)));
         }
         let entry = match self.cache.enter(code, target, next_id) {

@@ -35,6 +35,8 @@ const BLOCKS_BETWEEN: usize = 100;
 const EXAMINE_AGAIN: Duration = Duration::from_secs(1);
 /// How long we try to find threads in a state in which our mappings can be taken out.
 const LEAVING: Duration = Duration::from_millis(500);
+/// Two bursts of a pair are this part of the mean interval apart.
+const PAIR: f64 = 0.25;
 const LATE_PAUSE: Duration = Duration::from_micros(500);
 /// Visits until a flavour's first burst: its cache is mapped, then populated, then used. All at once: a short process would
 /// pay for its cache and end without a burst.
@@ -69,6 +71,8 @@ pub struct Worker {
     budget: Budget,
     whereabouts: Whereabouts,
     last_trace: Option<LastTrace>,
+    /// The pause before the last turn was that of a pair.
+    paired: bool,
 }
 
 impl Worker {
@@ -98,6 +102,7 @@ impl Worker {
             budget: Budget::default(),
             whereabouts,
             last_trace: None,
+            paired: false,
         }
     }
 
@@ -111,7 +116,7 @@ impl Worker {
                 std::thread::park_timeout(LATE_PAUSE);
                 self.release_late(&watch);
             }
-            std::thread::park_timeout(self.interval());
+            std::thread::park_timeout(self.pause());
             if self.shared.stop.load(Ordering::Relaxed) {
                 self.leave(&watch);
                 return;
@@ -128,10 +133,20 @@ impl Worker {
         }
     }
 
-    /// Uniform between half and one and a half of the mean, so that nothing in the program can keep step with us.
-    fn interval(&mut self) -> Duration {
+    /// Uniform between half and one and a half of the mean, so that nothing in the program can keep step with us. Two bursts
+    /// of a pair are near each other: what comes behind them is the longer for it.
+    fn pause(&mut self) -> Duration {
         let mean = self.budget.mean_interval(&self.options);
-        Duration::from_nanos(self.random.around(Nanos(mean.as_nanos() as u64)).0)
+        let paired = std::mem::take(&mut self.paired);
+        let part = if self.picker.is_pair_due() {
+            self.paired = true;
+            PAIR
+        } else if paired {
+            2.0 - PAIR
+        } else {
+            1.0
+        };
+        Duration::from_nanos(self.random.around(Nanos(mean.mul_f64(part).as_nanos() as u64)).0)
     }
 
     /// Charges a turn. One that stops no thread is charged to the next that does: it tells nothing of what bursts cost.
@@ -203,7 +218,7 @@ impl Worker {
         }
         let shared = Arc::clone(&self.shared);
         let mut waiting = lock(&shared.waiting);
-        if let Ok(visit) = Visit::begin(tid, watch, Blocked::LeaveAlone) {
+        if let Ok(visit) = self.begin(pid, tid, watch) {
             if visit.check().is_ok() {
                 self.tell_advances((pid, tid), &visit.native);
             }
@@ -271,8 +286,7 @@ impl Worker {
         flavour: BurstFlavour,
         watch: &Watch,
     ) -> Result<bool, NoBurst> {
-        let visit =
-            Visit::begin(tid, watch, Blocked::LeaveAlone).map_err(|refused| (refused, None))?;
+        let visit = self.begin(pid, tid, watch).map_err(|refused| (refused, None))?;
         let at = visit.native.instruction_pointer();
         let here = |refused| (refused, Some(at));
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
@@ -293,6 +307,17 @@ impl Worker {
             return Ok(false);
         }
         self.run(pid, visit, flavour).map_err(here)
+    }
+
+    /// Stops a thread. One that waits for a CPU stops when it gets one: until then it does not stand still for us. Its clock
+    /// tells the wait at its end (sched_info_arrive in kernel/sched/stats.h), perhaps with what came before we asked.
+    fn begin<'w>(&self, pid: Pid, tid: Tid, watch: &'w Watch) -> Result<Visit<'w>, Refused> {
+        let before = self.picker.waited((pid, tid));
+        let mut visit = Visit::begin(tid, watch, Blocked::LeaveAlone)?;
+        if let Some((before, after)) = before.zip(self.picker.waited((pid, tid))) {
+            visit.asked += Duration::from_nanos((after - before).min(elapsed(visit.asked)).0);
+        }
+        Ok(visit)
     }
 
     /// How far the registers of a thread went since its last trace, if only native code came behind that.
