@@ -83,7 +83,7 @@ impl Picker {
             Some(last) => last.wrapping_add(1 << 63),
             None => *self.last.insert(self.random.number()),
         };
-        let mut at = (u128::from(place) * u128::from(all) >> 64) as u64;
+        let mut at = ((u128::from(place) * u128::from(all)) >> 64) as u64;
         for (thread, share) in shares {
             if at < *share {
                 return Some(*thread);

@@ -118,7 +118,9 @@ pub fn run(
         };
         let Break(last) = next else { continue };
         let ran = used.zip(clock()).map(|(before, now)| now - before);
-        if !(last.end == BurstEnd::Time && ran.is_some_and(|ran| inside.goes_on(ran))) {
+        // Another stop that came at the same moment, a signal or a system call, is for others to answer.
+        let is_over = last.end == BurstEnd::Time && matches!(last.stop, Some(Stop::Interrupted));
+        if !(is_over && ran.is_some_and(|ran| inside.goes_on(ran))) {
             break last;
         }
     };
@@ -223,15 +225,13 @@ impl<'c, 'v> Inside<'c, 'v> {
     }
 
     /// Whether a thread that stands still because its time is over is given more: it had a CPU for less than half of it.
-    /// It stands in translated code and goes on there, for what is left.
+    /// It goes on for what is left, if it stands in translated code: of native code a system call would be swallowed.
     fn goes_on(&mut self, ran: Nanos) -> bool {
         let time = self.allowance.time;
         let ran = Duration::from_nanos(ran.0);
         let Some(tid) = self.visit.as_ref().map(|visit| visit.tid) else { return false };
-        if self.given == GIVEN_ANEW
-            || ran > time / 2
-            || trace::resume_and_catch_system_call(tid).is_err()
-        {
+        let may_go_on = self.given < GIVEN_ANEW && ran <= time / 2 && self.native().is_some();
+        if !may_go_on || trace::resume_and_catch_system_call(tid).is_err() {
             return false;
         }
         self.given += 1;
