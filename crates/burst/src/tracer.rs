@@ -26,7 +26,8 @@ pub struct Options {
     pub overhead: f64,
     /// Mean time between bursts; `None` lets it follow from `overhead`.
     pub interval: Option<Duration>,
-    /// Longest trace; count windows are up to 5/3 as long, bursts of timed loads a third.
+    /// Longest trace; count windows are up to 5/3 as long, bursts of timed loads a third. A thread that has to wait for a CPU
+    /// meanwhile may take up to three times as long by the clock.
     pub longest: Duration,
 }
 
