@@ -5,16 +5,20 @@
 //! arch/x86/lib/clear_page_64.S: `rep stosb`). Its user time is that of entering faults; its line use or strides cost nothing.
 //! What not: page faults themselves (`findings::faults`).
 //!
-//! The rule: a fault clears one small page. The cache model takes its lines for ones from memory, so of what all accesses
-//! would wait one after the other as much is none as the function's faults cleared lines. It waits no longer than for twice
+//! The rule: a fault clears one small page. The cache model takes its lines for ones from memory, so of what the accesses of a
+//! burst would wait one after the other as much is none as faults cleared lines in its time. It waits no longer than for twice
 //! the rest (`core_time`: latency under load). A fault for a file's page clears nothing, so this takes off too much from code
 //! that walks through a mapped file, by one page of the 16 that such a fault maps (`fault_around_bytes`).
+//!
+//! Faults are sampled, and a burst has few: those of the function within [`NEAR`] tell how they are spread over its bursts. A
+//! program that fills its memory first and then works on it has cleared lines in its first bursts only.
 
 use std::collections::BTreeMap;
 
+use base::Nanos;
 use facts::{FaultKind, Metric};
 
-use super::core_time::LOADED;
+use super::bandwidth::Quantity;
 use super::{LINE, Memory};
 use crate::faults::fault_scales;
 use crate::stack::FunctionId;
@@ -23,21 +27,65 @@ use crate::weight::Weight;
 /// Bytes of a page where the machine does not tell.
 const USUAL_PAGE: u64 = 4096;
 
+/// Faults so near to a burst tell what the program did in it: a few bursts' distance.
+const NEAR: Nanos = Nanos(100_000_000);
+
+/// Faults of a function in the order of time: when, and how many bytes were cleared for all that each stands for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cleared(Vec<(Nanos, f64)>);
+
+impl Cleared {
+    pub(super) fn all(by_function: &BTreeMap<FunctionId, Cleared>) -> Cleared {
+        let mut faults: Vec<(Nanos, f64)> =
+            by_function.values().flat_map(|one| one.0.iter().copied()).collect();
+        faults.sort_by_key(|(time, _)| *time);
+        Cleared(faults)
+    }
+
+    pub(super) fn bytes(&self) -> f64 {
+        self.0.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    fn near(&self, time: Nanos) -> f64 {
+        let first = self.0.partition_point(|(at, _)| *at + NEAR < time);
+        let behind = self.0.partition_point(|(at, _)| *at <= time + NEAR);
+        self.0[first..behind.max(first)].iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Bytes cleared in each of a function's bursts (when, and its native seconds), of its CPU time in all.
+    pub(super) fn in_bursts(&self, bursts: &[(Nanos, f64)], seconds: f64) -> Vec<f64> {
+        let near: Vec<f64> = bursts.iter().map(|(time, _)| self.near(*time)).collect();
+        let seconds = seconds.max(1e-9);
+        let measured: f64 = bursts.iter().map(|(_, native)| native).sum();
+        let weighted: f64 = bursts.iter().zip(&near).map(|((_, native), near)| native * near).sum();
+        let bytes = self.bytes();
+        let one = |((_, native), near): (&(Nanos, f64), f64)| {
+            // Of faults that no burst is near nobody knows where they belong.
+            let part = if weighted > 0.0 { near * measured / weighted } else { 1.0 };
+            bytes * part * native / seconds
+        };
+        bursts.iter().zip(near).map(one).collect()
+    }
+}
+
 impl Memory<'_> {
-    /// Bytes of the lines that minor faults cleared, by the function that they interrupted.
-    pub(super) fn cleared(&self) -> BTreeMap<FunctionId, f64> {
+    /// What minor faults cleared, by the function that they interrupted.
+    pub(super) fn cleared(&self) -> BTreeMap<FunctionId, Cleared> {
         let recording = self.profile.recording;
-        let mut faults: BTreeMap<FunctionId, Weight> = BTreeMap::new();
-        for fault in recording.faults.iter().filter(|fault| fault.kind == FaultKind::Minor) {
-            let stack = fault.stack.and_then(|id| self.profile.stacks.find(id));
-            let function = self.profile.stacks.compiled_user(stack);
-            faults.entry(function).or_default().add(fault.weight);
-        }
         let page = Some(recording.run.host.page_bytes).filter(|bytes| *bytes > 0);
         let page = page.unwrap_or(USUAL_PAGE) as f64;
         let scale = fault_scales(recording).minor;
-        let cleared = |weight: &Weight| scale.quantity(weight).value.unwrap_or(0.0) * page;
-        faults.iter().map(|(function, weight)| (*function, cleared(weight))).collect()
+        let mut cleared: BTreeMap<FunctionId, Cleared> = BTreeMap::new();
+        for fault in recording.faults.iter().filter(|fault| fault.kind == FaultKind::Minor) {
+            let stack = fault.stack.and_then(|id| self.profile.stacks.find(id));
+            let mut weight = Weight::default();
+            weight.add(fault.weight);
+            let bytes = scale.quantity(&weight).value.unwrap_or(0.0) * page;
+            let function = self.profile.stacks.compiled_user(stack);
+            cleared.entry(function).or_default().0.push((fault.time, bytes));
+        }
+        cleared.values_mut().for_each(|one| one.0.sort_by_key(|(time, _)| *time));
+        cleared
     }
 
     /// Seconds that so many bytes would take from memory, a line after the other.
@@ -53,48 +101,66 @@ pub(super) fn without_part(share: Metric, cleared: f64) -> Metric {
     Metric { value: rest(share.value), low: rest(share.low), high: rest(share.high), ..share }
 }
 
-/// `waits` as far as lines that were not `cleared` can be waited for: those would take that many seconds, all accesses
-/// `serial` percent of the function's `seconds`, the kernel's on its behalf included.
-pub(super) fn without_cleared(
-    waits: Metric,
-    cleared: f64,
-    serial: &Metric,
-    seconds: f64,
-) -> Metric {
-    if cleared <= 0.0 || seconds <= 0.0 {
-        return waits;
-    }
-    let others = |serial: f64| (serial - cleared / seconds * 100.0).max(0.0) * LOADED;
-    let least = |waits: Option<f64>, serial: Option<f64>| Some(waits?.min(others(serial?)));
-    Metric {
-        value: least(waits.value, serial.value),
-        low: least(waits.low, serial.low),
-        high: least(waits.high, serial.high),
-        ..waits
+/// Core time of bursts, but no less than what of their time cannot be waited for memory; the ends of one are those of the
+/// other, reversed.
+pub(super) fn no_less_than_rest(core: &Quantity, time: &[f64], waited: &Quantity) -> Quantity {
+    let most = |core: &[f64], waited: &[f64]| {
+        let ends = core.iter().zip(time.iter().zip(waited));
+        ends.map(|(core, (time, waited))| core.max(time - waited)).collect()
+    };
+    Quantity {
+        likely: most(&core.likely, &waited.likely),
+        low: most(&core.low, &waited.high),
+        high: most(&core.high, &waited.low),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use facts::Evidence;
-
     use super::*;
 
+    /// A page each.
+    fn faults(times: &[u64]) -> Cleared {
+        Cleared(times.iter().map(|ms| (Nanos(ms * 1_000_000), 4096.0)).collect())
+    }
+
+    fn in_bursts(cleared: &Cleared, times: &[u64], seconds: f64) -> Vec<f64> {
+        let bursts: Vec<(Nanos, f64)> =
+            times.iter().map(|ms| (Nanos(ms * 1_000_000), 0.01)).collect();
+        cleared.in_bursts(&bursts, seconds)
+    }
+
+    /// Of two seconds four bursts saw 40 ms, so each stands for half a second.
     #[test]
-    fn only_lines_that_were_not_cleared_are_waited_for() {
-        let metric = |value, interval| {
-            Metric::with_interval(Evidence::Estimated, value, "percent", interval, 9)
+    fn what_is_cleared_first_is_in_the_first_bursts() {
+        let first = faults(&[100, 110, 120, 130]);
+        let found = in_bursts(&first, &[100, 150, 900, 1900], 2.0);
+        assert_eq!(found, [2.0, 2.0, 0.0, 0.0].map(|pages| pages * 4096.0 * 0.04 / 2.0));
+        let always = faults(&[100, 600, 1100, 1600]);
+        let found = in_bursts(&always, &[100, 600, 1100, 1600], 2.0);
+        assert_eq!(found, [1.0; 4].map(|pages| pages * 4096.0 * 0.04 / 2.0));
+    }
+
+    /// Ten milliseconds of which one is the core's; of what else may be waited for, nobody knows, 3 (2 to 20), nothing.
+    #[test]
+    fn what_was_cleared_is_not_waited_for() {
+        let all = |value| vec![value; 3];
+        let core = Quantity { likely: all(1.0), low: all(0.5), high: all(2.0) };
+        let waited = Quantity {
+            likely: vec![f64::INFINITY, 3.0, 0.0],
+            low: vec![f64::INFINITY, 2.0, 0.0],
+            high: vec![f64::INFINITY, 20.0, 0.0],
         };
-        // Ten seconds, of which the accesses would take as many, between half and twice of that.
-        let kept = |cleared| {
-            let waits = metric(80.0, (60.0, 90.0));
-            let found = without_cleared(waits, cleared, &metric(100.0, (50.0, 200.0)), 10.0);
-            [found.value, found.low, found.high].map(|end| end.expect("known").round())
-        };
-        assert_eq!(kept(0.0), [80.0, 60.0, 90.0]);
-        // What is waited for in spite of some cleared lines is waited for others.
-        assert_eq!(kept(2.0), [80.0, 60.0, 90.0]);
-        assert_eq!(kept(9.0), [20.0, 0.0, 90.0]);
-        assert_eq!(kept(30.0), [0.0, 0.0, 0.0]);
+        let kept = no_less_than_rest(&core, &[10.0; 3], &waited);
+        assert_eq!(kept.likely, [1.0, 7.0, 10.0]);
+        assert_eq!(kept.low, [0.5, 0.5, 10.0]);
+        assert_eq!(kept.high, [2.0, 8.0, 10.0]);
+    }
+
+    #[test]
+    fn faults_that_no_burst_is_near_are_spread_evenly() {
+        let found = in_bursts(&faults(&[500]), &[100, 900], 2.0);
+        assert_eq!(found, [4096.0 * 0.01 / 2.0; 2]);
+        assert_eq!(in_bursts(&faults(&[]), &[100, 900], 2.0), [0.0; 2]);
     }
 }

@@ -7,21 +7,30 @@
 //! of sites say where waits come from, as far as loads do not overlap and prefetchers do not hide them; stores count by
 //! the lines that they fetch.
 //!
+//! Accesses of a burst wait no longer than it takes: where they would take longer one after the other they overlapped, and its
+//! sites count in proportion. So a phase whose accesses are independent does not outweigh, by how far they overlap, one in
+//! which each waits for the one before.
+//!
 //! Waits are of the time outside of the kernel: a burst's time has its page faults in it, and the samples say which share of
-//! the function's time those are. Lines of pages that the kernel has just cleared are not waited for (`cleared`).
+//! the function's time those are. Lines of pages that the kernel has just cleared are not waited for (`cleared`). The whole
+//! program's figures are stratified by the functions in which bursts began (`strata`): what it does first, while bursts are
+//! frequent, has more than its part of them.
 
 use std::collections::BTreeMap;
 
+use base::Nanos;
 use facts::{Evidence, Metric};
 use x86::Kind;
 
 use super::bandwidth::Quantity;
 use super::bound::{IMPOSSIBLE, WHY_IMPOSSIBLE};
-use super::cleared::{without_cleared, without_part};
+use super::cleared::{Cleared, no_less_than_rest, without_part};
+use super::core_time::LOADED;
 use super::model::Between;
+use super::strata::Strata;
 use super::work::{BurstWork, SiteWork};
 use super::{LINE, Memory};
-use crate::interval::ratio_of_sums;
+use crate::interval::ratio_in_order;
 use crate::stack::FunctionId;
 use crate::traced::SiteIndex;
 use crate::weight::Weight;
@@ -90,10 +99,31 @@ impl Time {
     }
 }
 
-/// Quantities per burst, for the bursts of one function.
+/// The bursts that a figure is of, in the order of time.
+#[derive(Clone, Copy)]
+struct Bursts<'a> {
+    numbers: &'a [usize],
+    /// Of all bursts; `None` for those of one function, which are one stratum.
+    strata: Option<&'a Strata>,
+}
+
+impl Bursts<'_> {
+    /// The ratio of sums, with the scatter of bursts.
+    fn ratio(&self, part: &[f64], whole: &[f64]) -> Option<(f64, Option<(f64, f64)>)> {
+        match self.strata {
+            Some(strata) => strata.ratio(part, whole),
+            None => {
+                let pair = |at: &usize| (part[*at], whole[*at]);
+                ratio_in_order(&self.numbers.iter().map(pair).collect::<Vec<_>>())
+            }
+        }
+    }
+}
+
+/// Quantities per burst.
 #[derive(Clone, Copy)]
 struct Of<'a> {
-    bursts: &'a [usize],
+    bursts: Bursts<'a>,
     evidence: Evidence,
     unit: &'static str,
     factor: f64,
@@ -102,11 +132,7 @@ struct Of<'a> {
 impl Of<'_> {
     /// The ratio of sums: scatter of bursts beside the model's doubt.
     fn ratio(&self, part: &Quantity, whole: &[f64], nothing: &str) -> Metric {
-        let ratio = |values: &[f64]| {
-            let pairs: Vec<(f64, f64)> =
-                self.bursts.iter().map(|at| (values[*at], whole[*at])).collect();
-            ratio_of_sums(&pairs)
-        };
+        let ratio = |values: &[f64]| self.bursts.ratio(values, whole);
         let (Some((likely, interval)), Some((low, _)), Some((high, _))) =
             (ratio(&part.likely), ratio(&part.low), ratio(&part.high))
         else {
@@ -116,7 +142,7 @@ impl Of<'_> {
         let down = (likely - low).max(0.0).hypot(half);
         let up = (high - likely).max(0.0).hypot(half);
         let interval = ((likely - down).max(0.0) * self.factor, (likely + up) * self.factor);
-        let samples = self.bursts.len() as u64;
+        let samples = self.bursts.numbers.len() as u64;
         Metric::with_interval(self.evidence, likely * self.factor, self.unit, interval, samples)
     }
 
@@ -146,10 +172,12 @@ impl Memory<'_> {
         let mut found: Vec<FunctionMemory> = bursts
             .into_iter()
             .filter(|(_, bursts)| bursts.len() >= FEWEST)
-            .map(|(function, bursts)| {
+            .map(|(function, mut bursts)| {
+                bursts.sort_by_key(|at| self.strata.time_of(*at));
                 let time = times.get(&function).copied().unwrap_or_default();
-                let cleared = cleared.get(&function).copied().unwrap_or(0.0);
-                self.function((function, time, cleared), &bursts, (&core, &native))
+                let cleared = cleared.get(&function).cloned().unwrap_or_default();
+                let bursts = Bursts { numbers: &bursts, strata: None };
+                self.function((function, time, &cleared), bursts, (&core, &native))
             })
             .collect();
         found.sort_by(|a, b| b.time.value.unwrap_or(0.0).total_cmp(&a.time.value.unwrap_or(0.0)));
@@ -158,8 +186,9 @@ impl Memory<'_> {
         let busiest = times.iter().max_by_key(|(_, time)| time.own.amount()).map(|(of, _)| *of);
         let began = self.passed.bursts.first().map(|burst| burst.function);
         let busiest = busiest.or(began).ok_or("no burst recorded accesses")?;
-        let cleared = cleared.values().sum();
-        let whole = self.function((busiest, time, cleared), &all, (&core, &native));
+        let cleared = Cleared::all(&cleared);
+        let all = Bursts { numbers: &all, strata: Some(&self.strata) };
+        let whole = self.function((busiest, time, &cleared), all, (&core, &native));
         Ok((whole, found))
     }
 
@@ -178,31 +207,30 @@ impl Memory<'_> {
 
     fn function(
         &self,
-        (function, time, cleared): (FunctionId, Time, f64),
-        bursts: &[usize],
+        (function, time, cleared): (FunctionId, Time, &Cleared),
+        bursts: Bursts<'_>,
         (core, native): (&Quantity, &[f64]),
     ) -> FunctionMemory {
-        let of = |evidence, unit, factor| Of { bursts, evidence, unit, factor };
-        let percent = of(Evidence::Estimated, "percent", 100.0);
+        let percent = Of { bursts, evidence: Evidence::Estimated, unit: "percent", factor: 100.0 };
         let own = time.own_share();
         let outside: Vec<f64> = native.iter().map(|seconds| seconds * own).collect();
-        let core = percent.percent(core, &outside, "no time in its bursts");
-        let floors: f64 = bursts.iter().map(|at| self.passed.bursts[*at].floor.0).sum();
-        let rest = |value: Option<f64>| value.map(|value| (100.0 - value).max(0.0));
-        let waits = Metric {
-            value: rest(core.value),
-            low: rest(core.high),
-            high: rest(core.low),
-            ..core.clone()
-        };
-        let sums = self.sums(bursts);
+        let numbers = bursts.numbers;
+        let floors: f64 = numbers.iter().map(|at| self.passed.bursts[*at].floor.0).sum();
+        let sums = self.sums(numbers);
         let time = self.profile.cpu_scale().quantity(&time.own);
         let seconds = time.value.unwrap_or(0.0) / own;
-        let (sites, serial) = self.site_weights(bursts, native);
-        let waits = without_cleared(waits, self.line_by_line(cleared), &serial, seconds);
+        let looks: Vec<(Nanos, f64)> =
+            bursts.numbers.iter().map(|at| (self.strata.time_of(*at), native[*at])).collect();
+        let cleared_in = cleared.in_bursts(&looks, seconds);
+        let weighed = self.site_weights(bursts, native, &cleared_in);
+        let core = no_less_than_rest(core, &outside, &weighed.waited);
+        let core = percent.percent(&core, &outside, "no time in its bursts");
+        let rest = |value: Option<f64>| value.map(|value| (100.0 - value).max(0.0));
+        let waits =
+            Metric { value: rest(core.value), low: rest(core.high), high: rest(core.low), ..core };
         let of_reach = self.part_of_reach(bursts, &sums, native);
         let nothing = "it moves no data to or from memory";
-        let measured: f64 = bursts.iter().map(|at| native[*at]).sum();
+        let measured: f64 = numbers.iter().map(|at| native[*at]).sum();
         let fetched = sums.overwritten.sum() / measured.max(1e-9) * seconds;
         let overwritten = percent.percent(&sums.overwritten, &sums.moved.likely, nothing);
         FunctionMemory {
@@ -210,11 +238,11 @@ impl Memory<'_> {
             time,
             waits,
             of_reach,
-            overwritten: without_part(overwritten, cleared / fetched.max(1.0)),
-            excess: (floors / bursts.iter().map(|at| outside[*at]).sum::<f64>().max(1e-9)).max(1.0),
-            floored: self.timed_percent(bursts.iter().map(|at| &self.passed.bursts[*at])),
-            sites,
-            serial,
+            overwritten: without_part(overwritten, cleared.bytes() / fetched.max(1.0)),
+            excess: (floors / (measured * own).max(1e-9)).max(1.0),
+            floored: self.timed_percent(numbers.iter().map(|at| &self.passed.bursts[*at])),
+            sites: weighed.sites,
+            serial: weighed.serial,
         }
     }
 
@@ -222,15 +250,16 @@ impl Memory<'_> {
     pub(super) fn of_reach(&self) -> Metric {
         let all: Vec<usize> = (0..self.passed.bursts.len()).collect();
         let native: Vec<f64> = all.iter().map(|at| self.strata.seconds_of(*at)).collect();
-        self.part_of_reach(&all, &self.sums(&all), &native)
+        let bursts = Bursts { numbers: &all, strata: Some(&self.strata) };
+        self.part_of_reach(bursts, &self.sums(&all), &native)
     }
 
-    fn part_of_reach(&self, bursts: &[usize], sums: &Sums, native: &[f64]) -> Metric {
+    fn part_of_reach(&self, bursts: Bursts<'_>, sums: &Sums, native: &[f64]) -> Metric {
         let written = sums.written.sum() / sums.moved.sum().max(1.0);
         // Of the seconds of each burst those that memory needs for what all threads move, if they move as much: at the rate
         // that such code reaches, and at the best.
         let (mut needed, mut least) = (Quantity::none(native.len()), Quantity::none(native.len()));
-        for burst in bursts {
+        for burst in bursts.numbers {
             let running = self.strata.running_beside(*burst).unwrap_or_else(|| self.running());
             let reached = self.reachable(running, written).zip(self.best(running));
             let Some((reach, best)) = reached else {
@@ -276,22 +305,36 @@ impl Memory<'_> {
         sums
     }
 
-    /// Heaviest first, and what all of their waits are one after the other.
-    fn site_weights(&self, bursts: &[usize], native: &[f64]) -> (Vec<SiteWeight>, Metric) {
+    /// What accesses would wait one after the other; of each burst with the bytes that were cleared in it.
+    fn site_weights(&self, bursts: Bursts<'_>, native: &[f64], cleared: &[f64]) -> Weighed {
         let latency = self.latencies();
         let none = || Quantity::none(self.passed.bursts.len());
-        let mut sites: BTreeMap<SiteIndex, (f64, Quantity, Quantity)> = BTreeMap::new();
-        let (mut executed, mut whole) = (0.0, none());
-        for number in bursts {
+        let mut sites: BTreeMap<SiteIndex, (f64, Vec<f64>, Quantity)> = BTreeMap::new();
+        let (mut executed, mut kept) = (0.0, vec![0.0; self.passed.bursts.len()]);
+        let (mut serial, mut waited) = (none(), none());
+        for (number, cleared) in bursts.numbers.iter().zip(cleared) {
             let burst = &self.passed.bursts[*number];
-            for site in &burst.sites {
+            let weights = burst.sites.iter().map(|site| self.weight(burst, site, &latency));
+            let weights: Vec<Between> = weights.collect();
+            let all = weights.iter().fold(Between::default(), |all, one| all.plus(*one));
+            let nanos = native[*number] * 1e9;
+            kept[*number] = all.likely.min(nanos);
+            let part = if all.likely > 0.0 { kept[*number] / all.likely } else { 0.0 };
+            let cleared = self.line_by_line(*cleared) * 1e9;
+            self.add(&mut serial, *number, all);
+            let most = match cleared > 0.0 {
+                true => all.less(cleared).times(LOADED * 1e-9),
+                // What its accesses can be waited for is known from its core time alone.
+                false => Between::exactly(f64::INFINITY),
+            };
+            self.add(&mut waited, *number, most);
+            for (site, weight) in burst.sites.iter().zip(weights) {
                 let accesses = (site.loads + site.stores) as f64;
-                let weight = self.weight(burst, site, &latency);
-                let sums = sites.entry(site.site).or_insert_with(|| (0.0, none(), none()));
+                let nothing = || (0.0, vec![0.0; self.passed.bursts.len()], none());
+                let sums = sites.entry(site.site).or_insert_with(nothing);
                 sums.0 += accesses;
-                self.add(&mut sums.1, *number, weight);
+                sums.1[*number] += weight.likely * part;
                 self.add(&mut sums.2, *number, self.model.walks(site.site).times(accesses));
-                self.add(&mut whole, *number, weight);
                 executed += accesses;
             }
         }
@@ -304,8 +347,8 @@ impl Memory<'_> {
                 executed: count / f64::max(executed, 1.0) * 100.0,
                 // Both ends of the model's doubt move a part and the whole alike: only the scatter is left.
                 share: of.percent(
-                    &Quantity { low: weight.likely.clone(), high: weight.likely.clone(), ..weight },
-                    &whole.likely,
+                    &Quantity { low: weight.clone(), high: weight.clone(), likely: weight },
+                    &kept,
                     "none of its accesses goes beyond the first-level cache",
                 ),
                 walks: per_second.ratio(&walks, native, "no time in its bursts"),
@@ -313,8 +356,8 @@ impl Memory<'_> {
             .collect();
         let value = |one: &SiteWeight| one.share.value.unwrap_or(0.0);
         weights.sort_by(|a, b| value(b).total_cmp(&value(a)));
-        let serial = Of { factor: 100e-9, ..of }.ratio(&whole, native, "no time in its bursts");
-        (weights, serial)
+        let serial = Of { factor: 100e-9, ..of }.ratio(&serial, native, "no time in its bursts");
+        Weighed { sites: weights, serial, waited }
     }
 
     /// Nanoseconds that the accesses of a burst at a site take beyond the first level, one after the other.
@@ -340,6 +383,16 @@ impl Memory<'_> {
         let measured = [level(2), level(3), dram];
         std::array::from_fn(|at| measured[at].unwrap_or(USUAL_LATENCY[at]))
     }
+}
+
+/// What accesses of one function would wait.
+struct Weighed {
+    /// Heaviest first.
+    sites: Vec<SiteWeight>,
+    /// One after the other, percent of its time.
+    serial: Metric,
+    /// Seconds of each burst that they can be waited for at most, where lines were cleared.
+    waited: Quantity,
 }
 
 /// Of the bursts of one function.

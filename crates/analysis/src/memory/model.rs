@@ -57,7 +57,12 @@ impl Between {
         Between { likely: self.likely * factor, low: self.low * factor, high: self.high * factor }
     }
 
-    /// Each part by a function of the open chance.
+    /// No less than nothing.
+    pub(crate) fn less(self, value: f64) -> Between {
+        Between::each(self, |one| (one - value).max(0.0))
+    }
+
+    /// Each part by a function of it.
     fn each(open: Between, part: impl Fn(f64) -> f64) -> Between {
         Between { likely: part(open.likely), low: part(open.low), high: part(open.high) }
     }

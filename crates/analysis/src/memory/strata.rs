@@ -6,10 +6,12 @@
 //! bursts alone, and functions in which bursts cannot begin show up as time that nothing is known about.
 //! What not: what a burst saw.
 //!
-//! Source: W. G. Cochran, "Sampling Techniques" (3rd ed., Wiley 1977), 5.2 (stratified totals), 6.10 (separate ratio
-//! estimate).
+//! Source: W. G. Cochran, "Sampling Techniques" (3rd ed., Wiley 1977), 5.2 (stratified totals), 5.4 (their degrees of
+//! freedom, after Satterthwaite), 6.10 (separate ratio estimate), 6.11 (combined ratio estimate).
 //!
-//! Assumptions: bursts of one function are exchangeable, early and late; time in the kernel does nothing that is counted
+//! The scatter of bursts is that of a systematic sample in time ([`variance_in_order`]).
+//!
+//! Assumptions: bursts of one function are spread over its time as that is; time in the kernel does nothing that is counted
 //! here (it copies and clears memory: that traffic is left out).
 
 use std::collections::BTreeMap;
@@ -19,7 +21,7 @@ use facts::{Metric, Privilege, Sample};
 
 use super::beside::running_beside;
 use crate::index_map::IndexMap;
-use crate::interval::{Z_95, student_95};
+use crate::interval::{Z_95, student_between, variance_in_order};
 use crate::profile::Profile;
 use crate::stack::FunctionId;
 use crate::threads::ThreadIndex;
@@ -170,6 +172,11 @@ impl Strata {
         self.running.as_ref().map(|running| running[burst])
     }
 
+    /// When a burst was.
+    pub(crate) fn time_of(&self, burst: usize) -> Nanos {
+        self.looks[burst].time
+    }
+
     /// How many bursts.
     pub(crate) fn bursts(&self) -> usize {
         self.looks.len()
@@ -248,33 +255,39 @@ impl Strata {
         if values.iter().all(|value| *value == 0.0) {
             return Total { value: 0.0, half: 0.0 };
         }
-        let (mut sum, mut variance) = (0.0, 0.0);
+        let mut total = Sum::default();
         for (share, bursts) in parts.filter(|(share, _)| share.seconds > 0.0) {
             let Some((rate, error)) = self.rate(values, bursts) else { continue };
-            sum += share.seconds * rate;
-            let scatter = share.scatter(samples);
-            variance += (share.seconds * error).powi(2) + (share.seconds * rate * scatter).powi(2);
+            total.add(share, share.scatter(samples), rate, error);
         }
-        Total { value: sum, half: variance.sqrt() }
+        total.finish()
     }
 
-    /// Quantity per second, and half of its 95 % interval.
-    fn rate(&self, values: &[f64], bursts: &[usize]) -> Option<(f64, f64)> {
+    /// A ratio of two totals of the same bursts, with its interval; `None` where the second is nothing.
+    pub(crate) fn ratio(&self, part: &[f64], whole: &[f64]) -> Option<(f64, Option<(f64, f64)>)> {
+        let of = self.total(whole).value;
+        if of <= 0.0 {
+            return None;
+        }
+        let ratio = self.total(part).value / of;
+        let residual = |(part, whole): (&f64, &f64)| part - ratio * whole;
+        let residuals: Vec<f64> = part.iter().zip(whole).map(residual).collect();
+        let half = self.total(&residuals).half / of;
+        Some((ratio, Some(((ratio - half).max(0.0), ratio + half))))
+    }
+
+    /// Quantity per second, and its standard error, squared, with the degrees of freedom; one burst says nothing about
+    /// others.
+    fn rate(&self, values: &[f64], bursts: &[usize]) -> Option<(f64, Option<(f64, f64)>)> {
         let seconds: f64 = bursts.iter().map(|index| self.looks[*index].seconds).sum();
         if seconds <= 0.0 {
             return None;
         }
         let rate = bursts.iter().map(|index| values[*index]).sum::<f64>() / seconds;
-        let residual = |index: &usize| (values[*index] - rate * self.looks[*index].seconds).powi(2);
-        let residuals: f64 = bursts.iter().map(residual).sum();
-        let n = bursts.len() as f64;
-        let error = if bursts.len() < 2 {
-            // One burst says nothing about others.
-            rate
-        } else {
-            student_95(bursts.len() - 1) * (residuals * n / (n - 1.0)).sqrt() / seconds
-        };
-        Some((rate, error))
+        let residual = |index: &usize| values[*index] - rate * self.looks[*index].seconds;
+        let residuals: Vec<f64> = bursts.iter().map(residual).collect();
+        let error = variance_in_order(&residuals);
+        Some((rate, error.map(|(variance, degrees)| (variance / (seconds * seconds), degrees))))
     }
 
     /// The same per bin of time: bursts near in time speak for a bin.
@@ -333,7 +346,42 @@ impl Strata {
         let mut bursts = all[around].to_vec();
         bursts.sort_by_key(|index| self.looks[*index].time.0.abs_diff(time.0));
         bursts.truncate(NEAREST);
+        bursts.sort_by_key(|index| self.looks[*index].time);
         bursts
+    }
+}
+
+/// A sum over strata, and what is needed for its interval.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    value: f64,
+    /// Of the bursts, and the sum of the strata's own, squared and over their degrees of freedom.
+    variance: f64,
+    per_degree: f64,
+    /// Half intervals that come to it, squared: of the samples, and of strata with one burst.
+    others: f64,
+}
+
+impl Sum {
+    /// Adds a stratum with its rate, and its standard error, squared, with the degrees of freedom.
+    fn add(&mut self, share: &Share, scatter: f64, rate: f64, error: Option<(f64, f64)>) {
+        self.value += share.seconds * rate;
+        self.others += (share.seconds * rate * scatter).powi(2);
+        let Some((variance, degrees)) = error else {
+            self.others += (share.seconds * rate).powi(2);
+            return;
+        };
+        let variance = variance * share.seconds * share.seconds;
+        self.variance += variance;
+        self.per_degree += variance * variance / degrees;
+    }
+
+    /// Together strata have more degrees of freedom than each has, and no fewer than the smallest.
+    fn finish(&self) -> Total {
+        let degrees = self.variance * self.variance / self.per_degree;
+        let of_bursts = if self.variance > 0.0 { student_between(degrees) } else { 0.0 };
+        let half = (of_bursts * of_bursts * self.variance + self.others).sqrt();
+        Total { value: self.value, half }
     }
 }
 
