@@ -20,7 +20,8 @@ static void bag(const float *table, const struct request *request, float *sum) {
 
 int main(int argc, char **argv) {
     double until = limit_of(argc, argv);
-    float *table = mmap(NULL, ROWS * WIDTH * sizeof(float), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    float *table = mmap(NULL, ROWS * WIDTH * sizeof(float), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (table == MAP_FAILED) return 2;
     size_t hot[HOT];
     uint64_t random = 31337;

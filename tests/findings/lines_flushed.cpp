@@ -24,6 +24,7 @@ int main(int argc, char **argv) {
     std::ofstream log("/dev/null");
     uint64_t random = 5, lines = 0;
     for (; seconds() < until; lines += 100)
-        for (int i = 0; i < 100; i++) log << Event{lines + static_cast<unsigned>(i), static_cast<unsigned>(next_random(&random) % 100)} << end;
+        for (unsigned i = 0; i < 100; i++)
+            log << Event{lines + i, static_cast<unsigned>(next_random(&random) % 100)} << end;
     printf("%.2f million lines/s\n", static_cast<double>(lines) / 1e6 / seconds());
 }

@@ -34,14 +34,16 @@ int main(int argc, char **argv) {
     double until = limit_of(argc, argv);
     /* The vertices of one part are computed; their neighbours are anywhere. */
     size_t part = EDGES / DEGREE;
-    struct graph graph = {array((part + 1) * 4), array((size_t)EDGES * 4), array((size_t)VERTICES * 4), array(part * 4), part};
+    struct graph graph = {array((part + 1) * 4), array((size_t)EDGES * 4), array((size_t)VERTICES * 4), array(part * 4),
+                          part};
     uint64_t random = 4242;
     for (size_t e = 0; e < EDGES; e++) graph.source[e] = (uint32_t)(next_random(&random) % VERTICES);
     for (size_t v = 0; v <= part; v++) graph.start[v] = (uint32_t)(v * DEGREE);
     for (size_t v = 0; v < VERTICES; v++) graph.rank[v] = 1.f;
     double begun = seconds();
     long pulled = 0;
-    for (size_t at = 0; seconds() < until; at = (at + 10000) % (part - 10000), pulled += 10000) pull(&graph, at, at + 10000);
+    for (size_t at = 0; seconds() < until; at = (at + 10000) % (part - 10000), pulled += 10000)
+        pull(&graph, at, at + 10000);
     keep(graph.next[5]);
     printf("%.2f million edges/s, begun at %.2f s\n", (double)pulled * DEGREE / 1e6 / (seconds() - begun), begun);
     return 0;

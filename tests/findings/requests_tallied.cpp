@@ -37,5 +37,6 @@ int main(int argc, char **argv) {
     std::thread other(work, std::ref(tallies[Apart]), until, 1u);
     work(tallies[0], until, 2u);
     other.join();
-    printf("%.2f million requests/s\n", static_cast<double>(tallies[0].requests + tallies[Apart].requests) / 1e6 / until);
+    uint64_t requests = tallies[0].requests + tallies[Apart].requests;
+    printf("%.2f million requests/s\n", static_cast<double>(requests) / 1e6 / until);
 }

@@ -31,8 +31,8 @@ static void *relax(void *argument) {
     for (; seconds() < until; own->rounds++) {
         double sum = 0.0;
         for (int i = 1; i < VALUES - 1; i++) {
-            double to = 0.25 * (own->values[i - 1] + own->values[i + 1]) + 0.5 * own->values[i], change = to - own->values[i];
-            own->values[i] = to;
+            double *at = &own->values[i], to = 0.25 * (at[-1] + at[1]) + 0.5 * at[0], change = to - at[0];
+            *at = to;
 #ifdef FIXED
             sum += change * change;
 #else

@@ -26,7 +26,8 @@ constexpr int Cameras = 6;
 Transform cameras[Cameras];
 
 struct Node {
-    Transform local{{1.f, 0.f, 0.f, .5f, 0.f, 1.f, 0.f, 0.f, 0.f, 0.f, 1.f, 0.f, 0.f, 0.f, 0.f, 1.f}}, world{}, seen[Cameras]{};
+    Transform local{{1.f, 0.f, 0.f, .5f, 0.f, 1.f, 0.f, 0.f, 0.f, 0.f, 1.f, 0.f, 0.f, 0.f, 0.f, 1.f}};
+    Transform world{}, seen[Cameras]{};
     Node *child = nullptr, *sibling = nullptr;
     unsigned parent = 0;
     virtual ~Node() = default;
@@ -88,5 +89,6 @@ int main(int argc, char **argv) {
         keep(nodes[99]->world.m[3]);
 #endif
     }
-    printf("%zu nodes, %.2f million nodes/s\n", nodes.size(), static_cast<double>(frames) * static_cast<double>(nodes.size()) / 1e6 / seconds());
+    double updates = static_cast<double>(frames) * static_cast<double>(nodes.size());
+    printf("%zu nodes, %.2f million nodes/s\n", nodes.size(), updates / 1e6 / seconds());
 }

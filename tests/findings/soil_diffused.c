@@ -31,7 +31,10 @@ static void solve(int c) {
 int main(int argc, char **argv) {
     double until = limit_of(argc, argv);
     for (int c = 0; c < NX * NY; c++)
-        for (int k = 0; k < LAYERS; k++) AT(heat, k, c) = 280.0 + (c * 7 + k) % 11, AT(conduct, k, c) = 0.3 + 0.001 * (c % 13);
+        for (int k = 0; k < LAYERS; k++) {
+            AT(heat, k, c) = 280.0 + (c * 7 + k) % 11;
+            AT(conduct, k, c) = 0.3 + 0.001 * (c % 13);
+        }
     long steps = 0;
     for (; seconds() < until; steps++) {
         for (int c = 0; c < NX * NY; c++) AT(heat, 0, c) = 290.0;
