@@ -77,15 +77,26 @@ pub struct FaultScales {
     pub major: Scale,
 }
 
-/// The counted totals of the recording: (minor, major). From the kernel's counters, else from getrusage.
+/// The counted totals of the recording: (minor, major). From the kernel's counters, else from getrusage. Less those that
+/// the burst tracer's pages took: of each page of its code it is not known whether it took one, or came with its neighbour.
 #[must_use]
-pub fn counted_faults(recording: &Recording) -> (Option<u64>, Option<u64>) {
+pub fn counted_faults(recording: &Recording) -> (Option<Metric>, Option<Metric>) {
     let usage = recording.run.resource_use.as_ref();
     let minor =
         recording.counter(CounterKind::MinorFaults).or(usage.map(|usage| usage.minor_faults));
     let major =
         recording.counter(CounterKind::MajorFaults).or(usage.map(|usage| usage.major_faults));
-    (minor, major)
+    let (least, most) = recording.run.own_cost.burst_faults.unwrap_or_default();
+    let minor = minor.map(|all| {
+        let (low, high) = (all.saturating_sub(most) as f64, all.saturating_sub(least) as f64);
+        if most == 0 {
+            return Metric::counted(high, "count");
+        }
+        let middle = ((low + high) / 2.0).round();
+        Metric::with_interval(Evidence::Counted, middle, "count", (low, high), 1)
+            .noted("less those of the burst tracer's own pages, between which the interval lies")
+    });
+    (minor, major.map(|count| Metric::counted(count as f64, "count")))
 }
 
 /// Sums and scales of all fault records of the recording.
@@ -95,22 +106,21 @@ pub fn fault_scales(recording: &Recording) -> FaultScales {
     recording.faults.iter().for_each(|fault| sums.add(fault.kind, fault.weight));
     let lost = recording.lost(LostSource::Faults);
     let (minor, major) = counted_faults(recording);
-    let both = minor.zip(major).map(|(minor, major)| minor.saturating_add(major) as f64);
+    let value = |metric: Option<Metric>| metric.and_then(|metric| metric.value);
+    let (minor, major) = (value(minor), value(major));
+    let both = minor.zip(major).map(|(minor, major)| minor + major);
     let scale = |whole, total| Scale::count(whole, total, lost, NO_FAULT_RECORDS);
     FaultScales {
         all: scale(sums.all, both),
-        minor: scale(sums.minor, minor.map(|count| count as f64)),
-        major: scale(sums.major, major.map(|count| count as f64)),
+        minor: scale(sums.minor, minor),
+        major: scale(sums.major, major),
     }
 }
 
 /// Total faults of one kind: counted where the kernel counted, else from the records, else unavailable.
 #[must_use]
-pub fn fault_total(counted: Option<u64>, scale: &Scale) -> Metric {
-    match counted {
-        Some(count) => Metric::counted(count as f64, "count"),
-        None => scale.quantity(scale.whole()),
-    }
+pub fn fault_total(counted: Option<Metric>, scale: &Scale) -> Metric {
+    counted.unwrap_or_else(|| scale.quantity(scale.whole()))
 }
 
 /// Groups the selected faults by `keys` on code and threads. No keys mean [`Key::Function`].

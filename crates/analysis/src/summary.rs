@@ -178,9 +178,16 @@ fn peak_resident(profile: &Profile<'_>) -> Metric {
     let recording = profile.recording;
     let polled = crate::timeline::largest_resident(profile).unwrap_or(0);
     let counted = recording.run.resource_use.as_ref().map_or(0, |usage| usage.peak_resident_bytes);
+    let ours = recording.run.own_cost.burst_resident_bytes.unwrap_or(0);
     match counted.max(polled) {
         0 => Metric::unavailable("bytes", "the program's memory was not polled"),
-        peak if peak == counted => Metric::counted(peak as f64, "bytes"),
+        peak if peak == counted && ours == 0 => Metric::counted(peak as f64, "bytes"),
+        peak if peak == counted => {
+            // Ours may have come after the program's peak, or have been in another process.
+            let (low, high) = (peak.saturating_sub(ours) as f64, peak as f64);
+            Metric::with_interval(Evidence::Counted, low, "bytes", (low, high), 1)
+                .noted("less the burst tracer's own pages; with them, if they came after the peak")
+        }
         peak => Metric {
             low: Some(peak as f64),
             high: None,

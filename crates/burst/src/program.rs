@@ -15,6 +15,7 @@ use crate::refused::Refused;
 use crate::remote_call::{CAVE_BYTES, CallError, RemoteCalls, are_filtered};
 use crate::schedule::Schedule;
 use crate::space::{REGION_BYTES, Space};
+use crate::tracer::Pages;
 use crate::visit::{Visit, elapsed, signal_of};
 use crate::whereabouts::Whereabouts;
 
@@ -172,6 +173,11 @@ impl Program {
         };
         end(visit, &made);
         let stood_still = elapsed(asked);
+        match self.stage(flavour) {
+            Stage::Opened(space) => space.fill_region(),
+            Stage::Ready(cache) => cache.space.fill_region(),
+            Stage::Nothing | Stage::Refused(_) => {}
+        }
         match made {
             Ok(()) => self.fill(flavour),
             // A further region that could not be had leaves the others as they are.
@@ -220,6 +226,20 @@ impl Program {
         space.make_pages();
         let whereabouts = self.whereabouts.clone();
         *self.stage(of) = Stage::Ready(Box::new(Cache::new(space, of, whereabouts)));
+    }
+
+    /// Adds what a flavour's memory has newly brought into the kernel's account of the process.
+    pub fn note_pages(&mut self, flavour: BurstFlavour, pages: &mut Pages) {
+        if let Stage::Ready(cache) = self.stage(flavour) {
+            let (populated, touched) = cache.space.new_faults();
+            pages.populated += populated;
+            pages.touched += touched;
+        }
+        let resident = self.stages.iter().map(|stage| match stage {
+            Stage::Ready(cache) => cache.space.resident_bytes(),
+            Stage::Nothing | Stage::Opened(_) | Stage::Refused(_) => 0,
+        });
+        pages.resident = pages.resident.max(resident.sum());
     }
 
     /// Whether anything of ours is in the process.

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use base::{RemoteAddr, Tid};
 use sys::trace::{self, Alarm, Happened, Registers, Stop};
-use tracee::status::field;
+use tracee::status::{field, from_state_on};
 
 /// Bytes of a cave.
 pub const CAVE_BYTES: u64 = 120;
@@ -83,6 +83,13 @@ impl<'a> RemoteCalls<'a> {
     #[must_use]
     pub fn name(&self) -> u64 {
         self.cave.0 + NAME_AT as u64
+    }
+
+    /// Minor faults of the thread so far: `/proc/TID/stat`, field 10 (proc_pid_stat(5)).
+    #[must_use]
+    pub fn minor_faults(&self) -> Option<u64> {
+        let stat = std::fs::read_to_string(format!("/proc/{0}/task/{0}/stat", self.tid)).ok()?;
+        from_state_on(&stat)?.split(' ').nth(7)?.parse().ok()
     }
 
     /// Makes a call and returns what it returned.

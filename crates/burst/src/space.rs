@@ -18,6 +18,8 @@ use crate::remote_call::{CallError, RemoteCalls};
 pub const RECORD_BYTES: usize = 2 << 20;
 /// Where records begin in the area.
 pub const RECORDS: usize = area::TABLE_END as usize;
+/// Bytes of a page on x86-64.
+const PAGE_BYTES: usize = 4096;
 /// Bytes of slots, counters, table and records.
 const AREA_BYTES: usize = RECORDS + RECORD_BYTES;
 /// Bytes of translated code near one part of the program.
@@ -51,7 +53,15 @@ pub struct Space {
     /// Where the area lies in the program, once it does.
     area: Option<RemoteAddr>,
     regions: Vec<Region>,
+    /// Mapped as a region, and still without the code that all blocks share.
+    unfilled: Option<(RemoteAddr, Option<Gpr>)>,
     populated: bool,
+    /// Minor faults that populating took.
+    populating_faults: u64,
+    /// Most pages that were ever in use and not populated.
+    touched: u64,
+    /// What [`new_faults`](Space::new_faults) told.
+    told: (u64, u64),
 }
 
 impl Space {
@@ -70,7 +80,19 @@ impl Space {
                 memory.store_u64(COOKIE, cookie);
                 let descriptor = Some(descriptor);
                 let (area, regions) = (None, Vec::new());
-                Ok(Space { pid, memory, cookie, descriptor, area, regions, populated: false })
+                Ok(Space {
+                    pid,
+                    memory,
+                    cookie,
+                    descriptor,
+                    area,
+                    regions,
+                    unfilled: None,
+                    populated: false,
+                    populating_faults: 0,
+                    touched: 0,
+                    told: (0, 0),
+                })
             }
             Err(_) => {
                 calls.call(CLOSE, &[descriptor])?;
@@ -88,8 +110,19 @@ impl Space {
         let memory = SharedMemory::of_descriptor(own, descriptor, AREA_BYTES + CODE_BYTES);
         let memory = memory.expect("memory");
         let (area, regions) = (Some(RemoteAddr(0x1000_0000)), Vec::new());
-        let mut space =
-            Space { pid, memory, cookie: 1, descriptor: None, area, regions, populated: true };
+        let mut space = Space {
+            pid,
+            memory,
+            cookie: 1,
+            descriptor: None,
+            area,
+            regions,
+            unfilled: None,
+            populated: true,
+            populating_faults: 0,
+            touched: 0,
+            told: (0, 0),
+        };
         space.add_region(at, Some(Gpr::R15));
         space
     }
@@ -114,12 +147,12 @@ impl Space {
             self.area = Some(RemoteAddr(area));
             calls.call(MADVISE, &[area, length, MADV_DONTFORK])?;
         }
-        if self.regions.is_empty() {
+        if self.regions.is_empty() && self.unfilled.is_none() {
             let (length, offset) = (CODE_BYTES as u64, AREA_BYTES as u64);
             let flags = MAP_SHARED | MAP_FIXED_NOREPLACE;
             let arguments = [at.0, length, READ_EXECUTE, flags, descriptor, offset];
             self.reserve_checked(calls, calls.call(MMAP, &arguments)?, at, length)?;
-            self.add_region(at, reserved);
+            self.unfilled = Some((at, reserved));
             calls.call(MADVISE, &[at.0, length, MADV_DONTFORK])?;
         }
         calls.call(CLOSE, &[descriptor])?;
@@ -152,7 +185,7 @@ impl Space {
             calls.call(MUNMAP, &[at.0, length])?;
         }
         got?;
-        self.add_region(at, reserved);
+        self.unfilled = Some((at, reserved));
         calls.call(MADVISE, &[at.0, length, MADV_DONTFORK])?;
         Ok(true)
     }
@@ -172,6 +205,13 @@ impl Space {
         Err(CallError::Refused)
     }
 
+    /// Writes what blocks share into a region that was mapped: a millisecond of work, during which the program runs.
+    pub fn fill_region(&mut self) {
+        if let Some((at, reserved)) = self.unfilled.take() {
+            self.add_region(at, reserved);
+        }
+    }
+
     fn add_region(&mut self, at: RemoteAddr, reserved: Option<Gpr>) {
         let offset = AREA_BYTES + self.regions.len() * REGION_BYTES;
         let common = common_code(at, reserved);
@@ -182,7 +222,7 @@ impl Space {
 
     /// Makes the pages of the area; the program runs meanwhile.
     pub fn make_pages(&self) {
-        for page in (RECORDS..AREA_BYTES).step_by(4096) {
+        for page in (RECORDS..AREA_BYTES).step_by(PAGE_BYTES) {
             self.memory.store_u64(page, 0);
         }
     }
@@ -199,14 +239,44 @@ impl Space {
         const MADV_POPULATE_WRITE: u64 = 23;
         self.populated = true;
         let Some(area) = self.area else { return Ok(()) };
-        match calls.call(MADVISE, &[area.0, AREA_BYTES as u64, MADV_POPULATE_WRITE]) {
+        let before = calls.minor_faults();
+        let populated = calls.call(MADVISE, &[area.0, AREA_BYTES as u64, MADV_POPULATE_WRITE]);
+        // The thread stands still but for this call, so that all faults in between are the call's.
+        let after = calls.minor_faults();
+        let taken = after.zip(before).map(|(after, before)| after.saturating_sub(before));
+        self.populating_faults = taken.unwrap_or(0);
+        match populated {
             Ok(_) | Err(CallError::Refused) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
+    /// Since the last call: minor faults of populating, and pages that a thread may have faulted on, of code and of an area
+    /// that the kernel did not populate.
+    pub fn new_faults(&mut self) -> (u64, u64) {
+        let code = self.regions.iter().map(|region| region.used.div_ceil(PAGE_BYTES) as u64);
+        let unpopulated = self.populated && self.populating_faults == 0;
+        let area = if unpopulated { AREA_BYTES / PAGE_BYTES } else { 0 };
+        self.touched = self.touched.max(code.sum::<u64>() + area as u64);
+        let now = (self.populating_faults, self.touched);
+        let told = std::mem::replace(&mut self.told, now);
+        (now.0 - told.0, now.1 - told.1)
+    }
+
+    /// Bytes of it that are resident in the program at most.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        let touched = self.touched * PAGE_BYTES as u64;
+        if self.populating_faults == 0 { touched } else { AREA_BYTES as u64 + touched }
+    }
+
     /// The last visit: takes everything out of the program.
     pub fn remove(&mut self, calls: &RemoteCalls<'_>) -> Result<(), CallError> {
+        if let Some((at, _)) = self.unfilled {
+            let length = if self.regions.is_empty() { CODE_BYTES } else { REGION_BYTES };
+            calls.call(MUNMAP, &[at.0, length as u64])?;
+            self.unfilled = None;
+        }
         while let Some(region) = self.regions.last() {
             let first = self.regions.len() == 1;
             let length = if first { CODE_BYTES } else { REGION_BYTES };

@@ -69,6 +69,20 @@ pub struct Cost {
     pub tracer: Nanos,
     /// CPU time of the consumer.
     pub consumer: Nanos,
+    /// Pages of ours in the program.
+    pub pages: Pages,
+}
+
+/// What our own pages added to the kernel's account of the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Pages {
+    /// Minor faults in which the kernel filled in our pages when we asked for it: counted by getrusage(2), not by perf events.
+    pub populated: u64,
+    /// Pages of translated code, and others that were not populated: each may have taken one minor fault more, which both
+    /// count. Often less, as the kernel maps pages around the one that faults (`do_fault_around` in mm/memory.c).
+    pub touched: u64,
+    /// Most bytes of ours that were resident in one process.
+    pub resident: u64,
 }
 
 /// What worker, consumer and the owner of the tracer share.

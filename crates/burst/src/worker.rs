@@ -304,6 +304,7 @@ impl Worker {
         if program.needs_set_up(flavour, at) {
             let stood_still = program.set_up(visit, flavour, cookie(pid, self.began));
             self.cost.stand_still += stood_still;
+            program.note_pages(flavour, &mut self.cost.pages);
             return Ok(false);
         }
         self.run(pid, visit, flavour).map_err(here)
@@ -371,6 +372,7 @@ impl Worker {
         if let Some((at, why)) = missing {
             program.note_missing(at, why);
         }
+        program.note_pages(flavour, &mut self.cost.pages);
         self.publish(pid, tid, flavour, time, &ran?);
         Ok(true)
     }

@@ -144,6 +144,50 @@ fn an_ordinary_user_gets_user_mode_samples() {
     }
 }
 
+/// Where getrusage counts the faults it counts those on the burst tracer's pages as well: hundreds. They are subtracted.
+#[test]
+fn an_ordinary_users_faults_are_the_programs_own() {
+    if !is_root() {
+        return;
+    }
+    let fathom = fathom("user-faults");
+    let nobody = 65534;
+    let directory = fathom.scratch.path();
+    std::os::unix::fs::chown(directory, Some(nobody), Some(nobody)).expect("chown");
+    let mine = |name: &str| directory.join(name);
+    std::fs::copy(env!("CARGO_BIN_EXE_fathom"), mine("fathom")).expect("copy");
+    std::fs::copy(target("spin"), mine("spin")).expect("copy");
+    let output = Command::new(mine("fathom"))
+        .args(["collect", "memory-access", "-q", "-k", "dram-bandwidth-limits=false"])
+        .args(["-k", "burst-interval=20", "-r", "r", "--"])
+        .arg(mine("spin"))
+        .args(["--ms", "500"])
+        .current_dir(directory)
+        .env("HOME", directory)
+        .uid(nobody)
+        .gid(nobody)
+        .output()
+        .expect("fathom can be started");
+    assert_ended_well(&output);
+    let manifest = manifest(&fathom, "r");
+    let all = manifest["resource_use"]["minor_faults"].as_f64().expect("counted");
+    let summary = fathom.report("r", &["summary"]);
+    let alone = Command::new(target("spin")).args(["--ms", "1"]).output().expect("spin");
+    let own = number(&facts_of(&alone.stdout), "process_minor_faults");
+    // The kernel's account of the program begins at the fork and ends behind its last word; where the loader finds
+    // its files differs a little from start to start.
+    let around = 60.0;
+    let minor = &summary["page_faults"]["minor"];
+    let (low, high) = (minor["low"].as_f64().expect("low"), minor["high"].as_f64().expect("high"));
+    assert!(low <= own + around, "at least {low}, {own} alone, {all} in all");
+    assert!(high >= own - around, "at most {high}, {own} alone, {all} in all");
+    let peak = &summary["peak_resident"];
+    if manifest["own_cost"]["burst_time_ns"].as_f64().is_some_and(|time| time > 0.0) {
+        assert!(all > own + 300.0, "{all} with ours, {own} without: ours are not counted any more");
+        assert!(peak["low"].as_f64() < peak["high"].as_f64(), "{peak}");
+    }
+}
+
 #[test]
 fn the_doctor_says_what_is_missing_and_how_to_get_it() {
     let fathom = fathom("doctor");

@@ -170,6 +170,13 @@ pub struct OwnCost {
     pub burst_slowdown_ns: Option<u64>,
     /// CPU time of turning what bursts recorded into facts; a part of `cpu_time_ns`.
     pub consumer_cpu_ns: Option<u64>,
+    /// Minor faults of the program's threads on pages of the tracer's, among those that the recording's counter holds: at
+    /// least, and at most.
+    #[serde(default)]
+    pub burst_faults: Option<(u64, u64)>,
+    /// Bytes of the tracer's that were resident in one process at most: a part of its resident size while it is traced.
+    #[serde(default)]
+    pub burst_resident_bytes: Option<u64>,
 }
 
 /// The kernel's own account of the launched program and its waited-for children (getrusage).

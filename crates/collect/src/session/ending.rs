@@ -38,7 +38,7 @@ impl Session<'_> {
         }
         let elapsed = process::monotonic() - self.start;
         let usage = process::own_usage();
-        let own_cost = OwnCost {
+        let mut own_cost = OwnCost {
             cpu_time_ns: (usage.cpu() - usage_before.cpu()).0,
             peak_resident_bytes: usage.peak_resident_bytes,
             startup_ns: startup.0,
@@ -46,6 +46,8 @@ impl Session<'_> {
             burst_time_ns: bursts.map(|cost| cost.inside.0),
             burst_slowdown_ns: bursts.map(|cost| cost.slowdown.0),
             consumer_cpu_ns: bursts.map(|cost| cost.consumer.0),
+            burst_faults: None,
+            burst_resident_bytes: bursts.map(|cost| cost.pages.resident),
         };
         let (exit, resource_use) = match self.program.as_ref().and_then(LaunchedProgram::ended) {
             Some((exit, usage)) => (*exit, Some(usage.clone())),
@@ -74,6 +76,11 @@ impl Session<'_> {
                 "{left} {} started by the program still ran when it ended; the recording ends there",
                 if left == 1 { "process" } else { "processes" }
             ));
+        }
+        if let (Some(cost), Ok(counted)) = (bursts, &counted) {
+            // Populating is the kernel's own work, which perf events do not count.
+            let populated = if counted.minor_faults.is_none() { cost.pages.populated } else { 0 };
+            own_cost.burst_faults = Some((populated, populated + cost.pages.touched));
         }
         let closed = counted.and_then(|counted| {
             push_totals(believable(counted, totals, &mut self.notes), &mut recorder)

@@ -137,7 +137,9 @@ fn faults(profile: &Profile<'_>) -> FaultFigures {
     let loading: f64 = table.rows.iter().filter(loads).map(|row| scales.all.share(&row.all)).sum();
     let top = table.rows.iter().find(|row| !loads(row)).or(table.rows.first());
     let host = &recording.run.host;
+    let ours = recording.run.own_cost.burst_resident_bytes.unwrap_or(0);
     let page = if host.page_bytes > 0 { host.page_bytes } else { 4096 };
+    let usage = usage.map(|bytes| bytes.saturating_sub(ours));
     let usage = recording.run.resource_use.as_ref().map(|usage| usage.peak_resident_bytes);
     let resident = usage.filter(|bytes| *bytes > 0).or(crate::timeline::largest_resident(profile));
     let calibration = recording.run.calibration.as_ref();

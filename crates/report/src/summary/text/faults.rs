@@ -28,7 +28,11 @@ pub(super) fn memory_and_faults(summary: &Summary, page: &mut Page) {
     }
     page.entry(
         "Largest size",
-        &figure(&summary.peak_resident, |value| format!("{} resident", bytes(value))),
+        &figure(&summary.peak_resident, |value| match between(&summary.peak_resident) {
+            // The pages of bursts are in the kernel's figure, if they were there at that time.
+            Some((low, high)) => format!("{} to {} resident", bytes(low), bytes(high)),
+            None => format!("{} resident", bytes(value)),
+        }),
     );
     let heap = &summary.heap;
     if let (Some(blocks), Some(total), Some(peak)) =
@@ -53,6 +57,12 @@ pub(super) fn memory_and_faults(summary: &Summary, page: &mut Page) {
     );
 }
 
+/// The bounds of a count that is not exact.
+fn between(metric: &Metric) -> Option<(f64, f64)> {
+    let counted = metric.evidence == Some(Evidence::Counted);
+    metric.low.zip(metric.high).filter(|(low, high)| counted && low < high)
+}
+
 fn fault_counts(summary: &Summary) -> String {
     let faults = &summary.page_faults;
     if faults.minor.value.is_none() && faults.major.value.is_none() {
@@ -60,9 +70,12 @@ fn fault_counts(summary: &Summary) -> String {
     }
     let rate = faults.minor.value.zip(summary.elapsed.value).filter(|(_, elapsed)| *elapsed > 0.0);
     let rate = rate.map(|(minor, elapsed)| format!(" ({} per second)", count(minor / elapsed)));
+    let minor = match between(&faults.minor) {
+        Some((low, high)) => format!("{} to {}", count(low), count(high)),
+        None => figure(&faults.minor, count),
+    };
     format!(
-        "{} minor{}, {} major (waited for a disk)",
-        figure(&faults.minor, count),
+        "{minor} minor{}, {} major (waited for a disk)",
         rate.unwrap_or_default(),
         figure(&faults.major, count)
     )
