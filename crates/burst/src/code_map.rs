@@ -5,7 +5,7 @@
 //! noticed; programs that patch themselves do so in anonymous or writable memory, which is refused.
 
 use std::cell::OnceCell;
-use std::path::PathBuf;
+use std::path::Path;
 
 use base::{Pid, RemoteAddr};
 use object::{Object, ObjectSection, ObjectSegment};
@@ -71,6 +71,8 @@ impl CodeMap {
 
     fn read_text(pid: Pid, with_sequences: bool) -> CodeMap {
         let text = maps::read(pid);
+        // The program may have no path: one in a memfd, which is executed as any file is.
+        let executed = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
         let mut map =
             CodeMap { pid, ranges: Vec::new(), extents: Vec::new(), sequences: Vec::new() };
         for line in text.lines().filter_map(maps::parse_line) {
@@ -78,9 +80,9 @@ impl CodeMap {
             if !line.executable {
                 continue;
             }
-            let of_file = line.inode != 0
-                && line.name.starts_with('/')
-                && !["/memfd:", "/dev/", "/SYSV"].iter().any(|odd| line.name.starts_with(odd));
+            let odd = ["/memfd:", "/dev/", "/SYSV"].iter().any(|odd| line.name.starts_with(odd));
+            let is_program = executed.as_os_str() == line.name;
+            let of_file = line.inode != 0 && line.name.starts_with('/') && (is_program || !odd);
             let length = line.end.0 - line.start.0;
             if line.writable || !(of_file || line.name == "[vdso]") || length > LARGEST_RANGE {
                 continue;
@@ -88,7 +90,11 @@ impl CodeMap {
             let pages = (0..length.div_ceil(PAGE)).map(|_| OnceCell::new()).collect();
             map.ranges.push(Range { start: line.start, end: line.end, pages });
             if of_file && with_sequences {
-                map.note_sequences(&line);
+                let path = match is_program {
+                    true => format!("/proc/{pid}/exe"),
+                    false => format!("/proc/{pid}/root{}", line.name),
+                };
+                map.note_sequences(Path::new(&path), &line);
             }
         }
         map
@@ -223,9 +229,8 @@ impl CodeMap {
 
     /// Descriptors of restartable sequences stand in the section `__rseq_cs` (librseq, rseq-x86-64.h), relocated when
     /// the file was loaded: struct rseq_cs of include/uapi/linux/rseq.h.
-    fn note_sequences(&mut self, line: &maps::MapsLine<'_>) {
-        let path: PathBuf = format!("/proc/{}/root{}", self.pid, line.name).into();
-        let Some(found) = FileMap::open(&path).ok().and_then(|file| declared(&file, line)) else {
+    fn note_sequences(&mut self, path: &Path, line: &maps::MapsLine<'_>) {
+        let Some(found) = FileMap::open(path).ok().and_then(|file| declared(&file, line)) else {
             return;
         };
         let (at, length) = found;

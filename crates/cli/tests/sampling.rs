@@ -90,6 +90,27 @@ fn without_debug_information_the_symbol_table_names_functions() {
     assert!(row(&rows, "spin_here")["line"].is_null());
 }
 
+/// Removed, replaced, or never in a path: what ran keeps its names.
+#[test]
+fn a_program_whose_file_is_gone_has_names() {
+    if !perf_events_work() {
+        return;
+    }
+    let fathom = fathom("moved-away");
+    for how in ["1", "2", "3"] {
+        let copy = fathom.scratch.join(&format!("moved_away_{how}"));
+        std::fs::copy(target("moved_away"), &copy).expect("copy");
+        let output = fathom.collect(how, &[], &copy, &["--how", how, "--ms", "300"]);
+        assert_ended_well(&output);
+        let rows = fathom.rows(how, &["hotspots"]);
+        let hot = row(&rows, "burn_on");
+        assert!(value(&hot["total_percent"]) > 80.0, "{how}: {hot}");
+        assert!(hot["file"].as_str().is_some_and(|file| file.ends_with("moved_away.c")), "{hot}");
+        let notes = fathom.report(how, &["summary"])["notes"].to_string();
+        assert!(!notes.contains("perf-basic-prof") && !notes.contains("deleted"), "{notes}");
+    }
+}
+
 #[test]
 fn a_stripped_program_shows_addresses_not_inventions() {
     if !perf_events_work() {

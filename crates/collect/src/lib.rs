@@ -33,3 +33,5 @@ mod stacks;
 pub mod symbolise;
 mod tracefs;
 pub mod wait_objects;
+
+pub use modules::HeldFiles;

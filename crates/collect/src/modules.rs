@@ -3,15 +3,18 @@
 //! What for: one id per file for the whole recording, and the file's unwind sections mapped once.
 //! What not: symbols; those are looked up after the collection (`symbolise`).
 //!
+//! Files are opened when their first mapping is seen and stay so ([`HeldFiles`]): what runs may have no path (a program in a
+//! memfd), and a path may be gone or name another file when symbols are looked up.
+//!
 //! Assumption: a path names the same file for the whole recording. Where a program replaces a library that is
 //! in use, frames in the later one are looked up in the earlier; `symbolise` compares build-ids and refuses.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{ModuleId, Pid};
+use base::{ModuleId, Pid, RemoteAddr};
 use facts::{Fact, Module, ModuleKind, Sink, SinkError};
 use framehop::ExplicitModuleSectionInfo;
 use object::read::elf::{ElfFile, FileHeader};
@@ -20,6 +23,12 @@ use sys::map::FileMap;
 
 /// Largest vdso image that is read, bytes; real ones have two pages.
 const VDSO_LIMIT: u64 = 1 << 20;
+
+/// What the kernel adds to the name of a file that has no path any more, or never had one.
+pub(crate) const DELETED: &str = " (deleted)";
+
+/// The ELF files behind modules, as they were when they were mapped.
+pub type HeldFiles = BTreeMap<ModuleId, Arc<FileMap>>;
 
 /// A slice of a mapped file (or of the vdso image) that keeps the whole alive.
 #[derive(Clone)]
@@ -80,6 +89,8 @@ pub struct KnownModule {
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
     File(String),
+    /// A program in a memfd, whose name others may have, too.
+    InMemory(Pid, String),
     Kernel,
     Vdso,
     Anonymous(Pid),
@@ -90,14 +101,16 @@ enum Key {
 #[derive(Default)]
 pub struct ModuleTable {
     known: HashMap<Key, KnownModule>,
+    held: HeldFiles,
 }
 
 impl ModuleTable {
-    /// The module behind a mapping named `name` in process `pid`, announced to `sink` when it is new.
+    /// The module behind a mapping named `name` at `range` in process `pid`, announced to `sink` when it is new.
     pub fn of_mapping(
         &mut self,
         pid: Pid,
         name: &str,
+        range: &Range<RemoteAddr>,
         sink: &mut dyn Sink,
     ) -> Result<KnownModule, SinkError> {
         if name == "[vdso]" {
@@ -106,11 +119,35 @@ impl ModuleTable {
                 (ModuleKind::Vdso, name.to_owned(), image)
             });
         }
-        if !is_file_name(name) {
+        let in_memory = name.starts_with("/memfd:");
+        if !in_memory && !is_file_name(name) {
             return self.anonymous(pid, sink);
         }
-        let key = Key::File(name.to_owned());
-        self.intern(key, sink, || (ModuleKind::File, name.to_owned(), open_image(pid, name)))
+        let key = match in_memory {
+            true => Key::InMemory(pid, name.to_owned()),
+            false => Key::File(name.to_owned()),
+        };
+        if let Some(known) = self.known.get(&key) {
+            return Ok(known.clone());
+        }
+        let file =
+            open_file(pid, name, range).filter(|file| file.starts_with(&object::elf::ELFMAG));
+        if in_memory && file.is_none() {
+            // What a JIT compiler writes there is code without a file's structure.
+            return self.anonymous(pid, sink);
+        }
+        let path = if in_memory { name.strip_suffix(DELETED).unwrap_or(name) } else { name };
+        let image = file.clone().map(|file| -> Image { file });
+        let known = self.intern(key, sink, || (ModuleKind::File, path.to_owned(), image))?;
+        if let Some(file) = file {
+            self.held.insert(known.id, file);
+        }
+        Ok(known)
+    }
+
+    /// Hands out the files.
+    pub fn take_files(&mut self) -> HeldFiles {
+        std::mem::take(&mut self.held)
     }
 
     /// The kernel.
@@ -166,12 +203,19 @@ fn is_file_name(name: &str) -> bool {
 
 type Image = Arc<dyn Deref<Target = [u8]> + Send + Sync>;
 
-/// Opens the file that `pid` maps as `name`. The process may live in another mount name space, so its own root is
-/// tried first; it may also be gone already.
-fn open_image(pid: Pid, name: &str) -> Option<Image> {
-    let inside = PathBuf::from(format!("/proc/{pid}/root{name}"));
-    let map = FileMap::open(&inside).or_else(|_| FileMap::open(Path::new(name))).ok()?;
-    Some(Arc::new(map))
+/// Opens the file that `pid` maps as `name` at `range`: the very file, where the process lives and the kernel lets us (the
+/// program's own by `/proc/PID/exe`, others by `/proc/PID/map_files`, which only root may follow: proc_pid_map_files(5)),
+/// else what has its name. The process may live in another mount name space, so its own root is tried first.
+fn open_file(pid: Pid, name: &str, range: &Range<RemoteAddr>) -> Option<Arc<FileMap>> {
+    let plain = |name: &str| name.strip_suffix(DELETED).unwrap_or(name).to_owned();
+    let mapped = format!("/proc/{pid}/map_files/{:x}-{:x}", range.start.0, range.end.0);
+    let very = [format!("/proc/{pid}/exe"), mapped].into_iter().find_map(|link| {
+        let target = std::fs::read_link(&link).ok()?;
+        let same = target.to_str().is_some_and(|target| plain(target) == plain(name));
+        same.then(|| FileMap::open(Path::new(&link)).ok()).flatten()
+    });
+    let inside = || FileMap::open(&PathBuf::from(format!("/proc/{pid}/root{name}"))).ok();
+    very.or_else(inside).or_else(|| FileMap::open(Path::new(name)).ok()).map(Arc::new)
 }
 
 /// The vdso of this process: the kernel maps the same image into every 64-bit process of one boot.
@@ -279,8 +323,9 @@ mod tests {
         let mut table = ModuleTable::default();
         let mut facts = Vec::new();
         let own = own.to_str().unwrap();
-        let first = table.of_mapping(Pid(1), own, &mut facts).unwrap();
-        let second = table.of_mapping(Pid(1), own, &mut facts).unwrap();
+        let nowhere = RemoteAddr(0)..RemoteAddr(0);
+        let first = table.of_mapping(Pid(1), own, &nowhere, &mut facts).unwrap();
+        let second = table.of_mapping(Pid(1), own, &nowhere, &mut facts).unwrap();
         assert_eq!((first.id, facts.len()), (second.id, 1));
         let unwind = first.unwind.expect("an ELF file");
         assert!(unwind.sections.eh_frame.as_ref().is_some_and(|bytes| !bytes.is_empty()));
@@ -289,7 +334,9 @@ mod tests {
     #[test]
     fn the_vdso_can_be_read_and_unwound() {
         let mut facts = Vec::new();
-        let vdso = ModuleTable::default().of_mapping(Pid(1), "[vdso]", &mut facts).unwrap();
+        let nowhere = RemoteAddr(0)..RemoteAddr(0);
+        let vdso = ModuleTable::default().of_mapping(Pid(1), "[vdso]", &nowhere, &mut facts);
+        let vdso = vdso.unwrap();
         assert!(vdso.unwind.expect("vdso is ELF").sections.eh_frame.is_some());
     }
 }

@@ -17,7 +17,7 @@ use facts::{Fact, Lost, LostSource, Mapping, Sink, SinkError};
 use burst::Whereabouts;
 
 use crate::address_space::{AddressSpace, CopiedStack, UnwindCache};
-use crate::modules::ModuleTable;
+use crate::modules::{HeldFiles, ModuleTable};
 use crate::regions::Regions;
 pub use crate::regions::{By, Told};
 use crate::stacks::StackTree;
@@ -122,6 +122,11 @@ impl<'s> Recorder<'s> {
         self.agent_file = file.to_str().map(str::to_owned);
     }
 
+    /// The files of the modules that were seen.
+    pub fn take_files(&mut self) -> HeldFiles {
+        self.modules.take_files()
+    }
+
     /// How many processes were seen so far, ended ones included.
     #[must_use]
     pub fn processes_seen(&self) -> usize {
@@ -180,7 +185,8 @@ impl<'s> Recorder<'s> {
         }
         let agent = is_our_agent(new.name);
         let name = self.agent_file.as_deref().filter(|_| agent).unwrap_or(new.name);
-        let module = self.modules.of_mapping(pid, name, self.sink)?;
+        let range = new.start..new.end;
+        let module = self.modules.of_mapping(pid, name, &range, self.sink)?;
         if agent {
             self.agent = Some(module.id);
         }

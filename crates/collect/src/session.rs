@@ -24,6 +24,7 @@ use crate::first_checks::FirstChecks;
 use crate::heap::{Heap, HeapOptions};
 use crate::kernel::{KernelTrace, Watched};
 use crate::launched::{JobControl, LaunchedProgram};
+use crate::modules::HeldFiles;
 use crate::perf::PerfSampler;
 use crate::proc_status::{FaultCounts, children_of, is_kernel_thread, process_cpu_time};
 use crate::recorder::Recorder;
@@ -122,6 +123,8 @@ pub struct Outcome {
     pub still_runs: bool,
     /// The launched program, when it still runs.
     pub program: Option<LaunchedProgram>,
+    /// The files that symbols are to be looked up in.
+    pub files: HeldFiles,
     /// The sink's error, when it ended the collection.
     pub sink_error: Option<SinkError>,
 }

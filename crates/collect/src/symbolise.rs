@@ -4,8 +4,8 @@
 //! the maps of JIT compilers, and asks crate `symbols` about each address. Modules are handled in parallel; the
 //! answer does not depend on how many threads there are.
 //! What not: no parsing (that is `symbols`), no cache between calls, no download of debug files.
-//! Assumptions: it runs on the machine of the recording, soon after it. A file that was replaced since is
-//! recognised by its build-id and refused: wrong names are worse than none.
+//! Assumptions: it runs on the machine of the recording, soon after it. A file that was not held while the program ran
+//! ([`Options::files`]) and was replaced since is recognised by its build-id and refused: wrong names are worse than none.
 
 mod code;
 mod complaints;
@@ -31,7 +31,7 @@ use symbols::{
 pub use self::code::traced_addresses;
 use self::complaints::{About, Complaint};
 pub use self::variables::{Globals, globals};
-use crate::modules::vdso_image;
+use crate::modules::{HeldFiles, vdso_image};
 
 /// Stack of a worker: `symbols` may use 1 MiB of it.
 const STACK_BYTES: usize = 4 << 20;
@@ -51,6 +51,8 @@ pub struct Options {
     pub demangle: bool,
     /// Instructions whose accesses get types, with repetitions.
     pub typed: Vec<(ModuleId, FileOffset)>,
+    /// Files that were open while the program ran; others are opened by their path.
+    pub files: HeldFiles,
 }
 
 impl Default for Options {
@@ -59,6 +61,7 @@ impl Default for Options {
             debug_directories: vec![PathBuf::from("/usr/lib/debug")],
             demangle: true,
             typed: Vec::new(),
+            files: HeldFiles::new(),
         }
     }
 }

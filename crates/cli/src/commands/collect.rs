@@ -211,7 +211,8 @@ fn collect_result(
         Some(error) => Err(Failure::new(CANNOT_MEASURE, error).hint(kept_in(&directory))),
         None => {
             time_hot_code(&mut sink, &mut run, collection.quiet);
-            finish(sink, &mut run, &directory, collection.quiet)
+            let files = std::mem::take(&mut outcome.files);
+            finish(sink, files, &mut run, &directory, collection.quiet)
         }
     };
     // From here on Ctrl-C ends us, unless the program still runs: then it must end the program.

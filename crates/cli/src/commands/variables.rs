@@ -36,13 +36,18 @@ impl DataPlaces {
     }
 
     /// Writes the variables.
-    pub fn write(&self, modules: &[Module], run: &mut Run, sink: &mut dyn Sink) {
+    pub fn write(
+        &self,
+        modules: &[Module],
+        options: &symbolise::Options,
+        run: &mut Run,
+        sink: &mut dyn Sink,
+    ) {
         let mut processes: Vec<(u64, Pid)> =
             self.processes.iter().map(|(pid, count)| (*count, *pid)).collect();
         processes.sort_unstable_by(|a, b| b.cmp(a));
         let processes: Vec<Pid> = processes.into_iter().map(|(_, pid)| pid).collect();
-        let options = symbolise::Options::default();
-        let found = symbolise::globals(modules, &self.mappings, &processes, &options);
+        let found = symbolise::globals(modules, &self.mappings, &processes, options);
         run.notes.extend(found.problems);
         for global in found.globals {
             // A full disk: closing the tables fails too and says so.

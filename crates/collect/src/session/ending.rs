@@ -103,6 +103,7 @@ impl Session<'_> {
             notes: std::mem::take(&mut self.notes),
             still_runs: left > 0 || !matches!(watched, Ok(End::ProgramEnded)),
             program: self.program.filter(|program| program.ended().is_none()),
+            files: recorder.take_files(),
             sink_error: watched.err().or(closed.err()),
         }
     }

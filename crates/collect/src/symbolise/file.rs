@@ -1,11 +1,13 @@
 //! The symbols of a module that has a file: the file itself, its separate debug file, and what is wrong with them.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use symbols::{Demangle, Elf, ModuleImage, Problem};
 use sys::map::FileMap;
 
 use super::{Collector, Options};
+use crate::modules::DELETED;
 use crate::recorder::is_our_agent;
 
 /// What code of the preloaded library is called: what it costs is ours, not the program's.
@@ -18,7 +20,8 @@ pub(super) fn look_up(collector: &mut Collector<'_>, options: &Options, demangle
         // Its `malloc` is not the program's: all of our code is one row, marked as ours.
         return collector.look_up_names(|_| Some(AGENT_FUNCTION.to_owned()));
     }
-    if module.path.ends_with(" (deleted)") {
+    let held = options.files.get(&module.id);
+    if held.is_none() && module.path.ends_with(DELETED) {
         return collector.shared_problem(
             "deleted or replaced while the program ran, so functions cannot be named",
             None,
@@ -26,7 +29,8 @@ pub(super) fn look_up(collector: &mut Collector<'_>, options: &Options, demangle
         );
     }
     let path = Path::new(&module.path);
-    let map = match FileMap::open(path) {
+    let held = held.map(|held| Ok(Arc::clone(held)));
+    let map = match held.unwrap_or_else(|| FileMap::open(path).map(Arc::new)) {
         Ok(map) => map,
         Err(error) => {
             return collector.problem(format!("cannot be opened for its symbols: {error}"));

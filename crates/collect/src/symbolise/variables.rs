@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use base::{ModuleId, Nanos, Pid};
 use facts::{Global, Mapping, Module, ModuleKind};
@@ -99,7 +100,8 @@ impl Read {
         options: &Options,
     ) -> Option<Read> {
         let path = Path::new(&module.path);
-        let map = FileMap::open(path).ok()?;
+        let held = options.files.get(&module.id).cloned();
+        let map = held.or_else(|| FileMap::open(path).ok().map(Arc::new))?;
         let elf = Elf::parse(&map).ok()?;
         if elf.build_id() != module.build_id {
             return None;

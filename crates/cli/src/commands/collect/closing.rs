@@ -5,8 +5,8 @@ use std::path::Path;
 
 use base::{FileOffset, ModuleId, Pid};
 use collect::floor::HotCode;
-use collect::symbolise;
 use collect::wait_objects::WaitObjects;
+use collect::{HeldFiles, symbolise};
 use facts::{Block, Fact, Module, Run, RunState, Sink, SinkError};
 use store::Writer;
 
@@ -95,9 +95,10 @@ pub(super) fn time_hot_code(sink: &mut Noting, run: &mut Run, quiet: bool) {
     }
 }
 
-/// Names the symbols and closes the tables.
+/// Names the symbols, by the files that were open while the program ran, and closes the tables.
 pub(super) fn finish(
     mut sink: Noting,
+    files: HeldFiles,
     run: &mut Run,
     directory: &Path,
     quiet: bool,
@@ -106,14 +107,10 @@ pub(super) fn finish(
     let mut addresses: Vec<_> = sink.addresses.iter().copied().collect();
     let traced = symbolise::traced_addresses(&sink.blocks);
     addresses.extend(&traced);
-    let named = symbolise::symbolise(
-        &sink.modules,
-        &addresses,
-        &symbolise::Options { typed: traced, ..symbolise::Options::default() },
-        &mut |done, all| {
-            progress.show(done as f64 / all.max(1) as f64, "naming functions");
-        },
-    );
+    let options = symbolise::Options { typed: traced, files, ..symbolise::Options::default() };
+    let named = symbolise::symbolise(&sink.modules, &addresses, &options, &mut |done, all| {
+        progress.show(done as f64 / all.max(1) as f64, "naming functions");
+    });
     drop(progress);
     run.notes.extend(named.problems);
     for object in sink.wait_objects.name(&sink.modules) {
@@ -130,7 +127,7 @@ pub(super) fn finish(
         }
     }
     if let Some(data) = sink.data.take() {
-        data.write(&sink.modules, run, &mut sink.writer);
+        data.write(&sink.modules, &options, run, &mut sink.writer);
     }
     run.state = RunState::Complete;
     sink.writer.finish(run).map_err(|error| store_failure(error).hint(kept_in(directory)))
