@@ -87,7 +87,7 @@ fn quiet() -> Figures {
             place: place("fill"),
             place_percent: 90.0,
             resident_pages: Some(1000.0),
-            loading_percent: 0.0,
+            of_files_percent: 0.0,
             of_one_process: Some(100.0),
             huge_percent: Metric::counted(0.0, "percent"),
             cost: (Some(about(700.0, "ns")), Some(about(60_000.0, "ns"))),
@@ -404,9 +404,9 @@ fn faults_on_new_memory_and_on_the_same_again() {
     assert_eq!(ids(&build), ["fault-startup"]);
     build.faults.of_one_process = None;
     assert_eq!(ids(&build), NOTHING);
-    // Pages of libraries that the loader writes to.
+    // Pages of files: of libraries that the loader writes to, of code that is mapped.
     let mut loaded = faulting(0.4, 262_144.0, 262_144.0);
-    loaded.faults.loading_percent = 95.0;
+    loaded.faults.of_files_percent = 95.0;
     assert_eq!(ids(&loaded), NOTHING);
     assert_eq!(ids(&faulting(0.02, 10_000.0, 10_000.0)), NOTHING);
     assert_eq!(ids(&faulting(0.02, 10_000.0, 100.0)), NOTHING);

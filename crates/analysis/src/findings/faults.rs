@@ -104,8 +104,8 @@ pub(super) fn judge_startup(figures: &Figures) -> Result<Vec<Draft>, String> {
         evidence: Some(Evidence::Calibrated),
         ..small.clone()
     };
-    // Pages of libraries into which the loader writes are new, too, but of files.
-    let new = 1.0 - faults.loading_percent / 100.0;
+    // A page of a file faults when it is first touched, too, but is no new memory.
+    let new = 1.0 - faults.of_files_percent / 100.0;
     let pages = faults.minor.value.unwrap_or(0.0) * new;
     let title = format!("New memory takes a page fault for each of {pages:.0} small pages");
     let cost =

@@ -188,9 +188,9 @@ pub struct FaultFigures {
     pub place_percent: f64,
     /// Largest resident size of a process over the size of a page.
     pub resident_pages: Option<f64>,
-    /// Of all those that were recorded the part that took place in the dynamic loader, percent: it writes addresses into
-    /// pages of files that are mapped privately, which no huge page can hold.
-    pub loading_percent: f64,
+    /// Of all those that were recorded the part on pages of files, percent: code and data that are mapped, and what the
+    /// dynamic loader writes addresses into. They are no new memory, and no huge page can hold them.
+    pub of_files_percent: f64,
     /// Of all minor faults those of the process that had most, percent; unknown where several processes ran and no fault
     /// was recorded.
     pub of_one_process: Option<f64>,

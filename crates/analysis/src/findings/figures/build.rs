@@ -14,7 +14,7 @@ use super::{FaultFigures, Figures, RemoteFigure, Spent, ThreadTime, Traced, Wher
 use crate::faults::{counted_faults, fault_cost, fault_scales, fault_table, fault_total};
 use crate::hotspots::Key;
 use crate::memory::Memory;
-use crate::objects::Objects;
+use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::{NodeIndex, PlaceId};
@@ -86,7 +86,7 @@ impl Figures {
             remote: remote((profile, code, objects), &traced),
             shared: shared((profile, code, objects), &traced),
             traced,
-            faults: faults(profile),
+            faults: faults(profile, objects),
             allocator: allocator(profile),
             threads: threads(profile, &work, split.as_ref()),
             rounds: super::rounds::rounds(profile, &work),
@@ -128,19 +128,18 @@ fn walk_cost(profile: &Profile<'_>) -> Option<Metric> {
     })
 }
 
-fn faults(profile: &Profile<'_>) -> FaultFigures {
+fn faults(profile: &Profile<'_>, objects: &Objects) -> FaultFigures {
     let recording = profile.recording;
     let scales = fault_scales(recording);
     let (minor, major) = counted_faults(recording);
     let table = fault_table(profile, &Selection::default(), &[Key::Function, Key::SourceLine]);
     let loads = |row: &&crate::faults::FaultRow| in_loader(profile, row.place);
-    let loading: f64 = table.rows.iter().filter(loads).map(|row| scales.all.share(&row.all)).sum();
     let top = table.rows.iter().find(|row| !loads(row)).or(table.rows.first());
     let host = &recording.run.host;
-    let ours = recording.run.own_cost.burst_resident_bytes.unwrap_or(0);
     let page = if host.page_bytes > 0 { host.page_bytes } else { 4096 };
-    let usage = usage.map(|bytes| bytes.saturating_sub(ours));
+    let ours = recording.run.own_cost.burst_resident_bytes.unwrap_or(0);
     let usage = recording.run.resource_use.as_ref().map(|usage| usage.peak_resident_bytes);
+    let usage = usage.map(|bytes| bytes.saturating_sub(ours));
     let resident = usage.filter(|bytes| *bytes > 0).or(crate::timeline::largest_resident(profile));
     let calibration = recording.run.calibration.as_ref();
     FaultFigures {
@@ -150,7 +149,7 @@ fn faults(profile: &Profile<'_>) -> FaultFigures {
         place: top.map_or_else(Where::default, |row| Where::of(profile, row.place)),
         place_percent: top.map_or(0.0, |row| scales.all.share(&row.all) * 100.0),
         resident_pages: resident.map(|bytes| bytes as f64 / page as f64),
-        loading_percent: loading * 100.0,
+        of_files_percent: of_files(profile, objects) * 100.0,
         of_one_process: of_one_process(profile),
         huge_percent: huge_page_share(profile),
         cost: (
@@ -159,6 +158,22 @@ fn faults(profile: &Profile<'_>) -> FaultFigures {
         ),
         transparent: host.huge_pages.transparent.clone(),
     }
+}
+
+/// The part of the recorded faults that are on pages of files, or in the dynamic loader, whatever it writes to.
+fn of_files(profile: &Profile<'_>, objects: &Objects) -> f64 {
+    let (mut of_files, mut all) = (0.0, 0.0);
+    for fault in &profile.recording.faults {
+        let stack = fault.stack.and_then(|id| profile.stacks.find(id));
+        let at = || objects.get(objects.at(fault.pid, fault.address, fault.time).0);
+        let on_file = || at().kind == ObjectKind::Mapping && at().name.starts_with('/');
+        let weight = fault.weight as f64;
+        all += weight;
+        if in_loader(profile, profile.stacks.innermost_user(stack)) || on_file() {
+            of_files += weight;
+        }
+    }
+    if all > 0.0 { of_files / all } else { 0.0 }
 }
 
 /// Whether this is code of the dynamic loader, of glibc or musl.
