@@ -501,6 +501,23 @@ fn more_threads_than_cpus() {
     // Their lives are long because others have the CPUs.
     let other_percent = Metric::counted(50.0, "percent");
     assert_eq!(ids(&Figures { other_percent, ..with_threads(&eight) }), NOTHING);
+    // A thread per request, of which two at a time would do: they pile up because others have the CPUs.
+    let crowded = |threads: &[ThreadTime]| Figures {
+        other_percent: Metric::counted(50.0, "percent"),
+        cpu_time: Metric::counted(2.0, "s"),
+        displaced: 2.0,
+        ..with_threads(threads)
+    };
+    let requests: Vec<ThreadTime> = (1..=50)
+        .map(|number| {
+            let start = f64::from(number) * 0.018;
+            thread(number, 0.04, (start, (start + 0.4).min(1.0)))
+        })
+        .collect();
+    assert_eq!(ids(&crowded(&requests)), NOTHING);
+    // A pool is too large whatever others do.
+    let pool: Vec<ThreadTime> = (1..=20).map(|number| thread(number, 0.1, whole)).collect();
+    assert_eq!(ids(&crowded(&pool)), ["oversubscribed"]);
     let in_turn: Vec<ThreadTime> = (0..8)
         .map(|number| {
             thread(number + 1, 0.48, (f64::from(number) / 8.0, f64::from(number + 1) / 8.0))

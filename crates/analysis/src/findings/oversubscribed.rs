@@ -1,7 +1,9 @@
 //! `oversubscribed`: more threads compute at a time than there are CPUs, or than the quota allows.
 //!
 //! Fires when clearly more threads than CPUs have a good part of the most busy one's CPU time and the CPUs are busy.
-//! What it costs depends on what threads wait for each other: no gain is stated.
+//! What it costs depends on what threads wait for each other: no gain is stated. Where other programs kept the threads from
+//! running, it is also asked whether they would be as many at a time on a machine of their own: a thread per request piles up
+//! for want of CPUs, a pool does not.
 
 use facts::Metric;
 
@@ -11,6 +13,10 @@ use super::{Draft, Figures, Proof, ThreadTime, Where, low};
 const MANY: f64 = 2.0;
 /// A thread computes if it has this part of the most busy one's CPU time.
 const WORKS: f64 = 0.3;
+/// Threads that live at a time, per CPU, at the least.
+const CROWD: f64 = 1.3;
+/// What others kept the program from having counts from this part of what the CPUs offer on.
+const CROWDED: f64 = 0.1;
 /// Busy CPUs, percent of those that may be used; the rest of the machine counts, as far as others use it.
 const BUSY: f64 = 85.0;
 
@@ -28,8 +34,9 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     // without what other programs may have prolonged their lives by.
     let lived: f64 = working.iter().map(|thread| thread.life.1 - thread.life.0).sum();
     let lived = lived * (1.0 - others / 100.0).max(0.0);
-    let many = working.len() as f64 >= cpus * MANY && lived >= 1.3 * offered;
-    if !many || busy < BUSY {
+    let many = working.len() as f64 >= cpus * MANY && lived >= CROWD * offered;
+    let crowded_out = figures.displaced >= CROWDED * offered;
+    if !many || busy < BUSY || (crowded_out && !many_alone(&working, cpus)) {
         return Ok(Vec::new());
     }
     let count = working.len();
@@ -53,4 +60,33 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
         gain: Metric::unavailable("s", "depends on what the threads wait for"),
         next: ["report", "threads"].map(str::to_owned).to_vec(),
     }])
+}
+
+/// Whether the threads, born when they were and with nothing to do but to compute what they did, would crowd CPUs of their
+/// own. All that live share these evenly (processor sharing), which is what the scheduler does.
+fn many_alone(working: &[&ThreadTime], cpus: f64) -> bool {
+    let mut births: Vec<(f64, f64)> =
+        working.iter().map(|thread| (thread.life.0, thread.cpu.value.unwrap_or(0.0))).collect();
+    births.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let Some(&(first, _)) = births.first() else { return false };
+    let (mut now, mut lived) = (first, 0.0);
+    let mut living: Vec<f64> = Vec::new();
+    let mut to_come = births.into_iter().peekable();
+    while !living.is_empty() || to_come.peek().is_some() {
+        let rate = (cpus / living.len() as f64).min(1.0);
+        let shortest = living.iter().copied().fold(f64::MAX, f64::min);
+        let done = if living.is_empty() { f64::MAX } else { now + shortest / rate };
+        let next = to_come.peek().map_or(f64::MAX, |birth| birth.0).min(done).max(now);
+        lived += (next - now) * living.len() as f64;
+        for left in &mut living {
+            *left -= (next - now) * rate;
+        }
+        now = next;
+        // A rounding error must not keep a thread alive.
+        living.retain(|left| *left > 1e-9);
+        while let Some((_, cpu)) = to_come.next_if(|birth| birth.0 <= now) {
+            living.push(cpu);
+        }
+    }
+    lived >= CROWD * cpus * (now - first)
 }
