@@ -222,9 +222,12 @@ impl<'a> Memory<'a> {
             ));
         }
         if passed.tracing > 0 {
+            let (plural, they) = match passed.tracing {
+                1 => ("", "it tells no rates and is"),
+                _ => ("s", "they tell no rates and are"),
+            };
             notes.push(format!(
-                "{} bursts met new code again and again and had little time for the program: they tell no rates and are left \
-                 out",
+                "{} burst{plural} met new code again and again and had little time for the program: {they} left out",
                 passed.tracing
             ));
         }
