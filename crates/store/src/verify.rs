@@ -184,7 +184,8 @@ pub const INVARIANTS: &[Invariant] = &[
     ),
     invariant(
         "floors-proper",
-        "a loop's floor names a block for addresses, once, and its figures are in order",
+        "a loop's floor names a block for addresses, once, and its figures are in order; likewise one with kept registers, a \
+         loop that has the other",
         bursts::floors_proper,
     ),
     invariant(

@@ -10,8 +10,10 @@ use facts::{Privilege, Recording, Sample};
 
 use super::strata::Bins;
 
-/// CPU time is summed for so long: some 25 samples of each thread.
+/// CPU time is summed for so long, or longer in recordings of hours: some 25 samples of each thread.
 const WIDTH: Nanos = Nanos(25_000_000);
+/// Bins at most, whatever a recording says of its length.
+const MOST_BINS: u64 = 1_000_000;
 /// Bins on either side of a burst's that count.
 const AROUND: usize = 2;
 
@@ -22,7 +24,8 @@ pub(super) fn running_beside(
     moments: impl Iterator<Item = Nanos>,
     scale: f64,
 ) -> Option<Vec<f64>> {
-    let bins = Bins { width: WIDTH, length: Nanos(recording.run.elapsed_ns) };
+    let length = Nanos(recording.run.elapsed_ns);
+    let bins = Bins { width: WIDTH.max(Nanos(length.0.div_ceil(MOST_BINS))), length };
     if scale <= 0.0 || bins.count() == 0 {
         return None;
     }

@@ -54,10 +54,12 @@ impl Page {
     fn heading(&mut self, heading: &str, remark: &str) {
         self.out += &format!("\n{}", self.paint.bold(heading));
         let beside = self.width.saturating_sub(heading.chars().count());
-        if remark.chars().count() + 2 <= beside {
+        if remark.is_empty() {
+            // Nothing beside it.
+        } else if remark.chars().count() + 2 <= beside {
             self.out += &self.paint.faint(&format!("  {remark}"));
         } else {
-            for line in wrap(remark, self.width - 2) {
+            for line in wrap(remark, self.width.saturating_sub(2)) {
                 self.out += &self.paint.faint(&format!("\n  {line}"));
             }
         }
@@ -71,6 +73,17 @@ impl Page {
         let width = self.width.min(PROSE).saturating_sub(indent).max(20);
         for (at, line) in wrap(text, width).iter().enumerate() {
             let before = if at == 0 { label.clone() } else { " ".repeat(indent) };
+            self.out += &format!("{before}{line}\n");
+        }
+    }
+
+    /// A name, a figure, and text beside it that continues below itself when it is too long.
+    fn beside(&mut self, label: &str, figure: &str, text: &str, warn: bool) {
+        let start = format!("  {label:<LABEL$}{figure:<12}");
+        let indent = start.chars().count();
+        for (at, line) in wrap(text, self.width.saturating_sub(indent).max(20)).iter().enumerate() {
+            let before = if at == 0 { start.clone() } else { " ".repeat(indent) };
+            let line = if warn { self.paint.warn(line) } else { line.clone() };
             self.out += &format!("{before}{line}\n");
         }
     }
@@ -115,9 +128,7 @@ fn headline(summary: &Summary, page: &mut Page) {
         if summary.state == "incomplete" { "; the recording is incomplete" } else { "" };
     let failed = summary.exit_code.is_some_and(|code| code != 0);
     let exit = format!("{}{incomplete}", summary.exit);
-    let exit = if failed { page.paint.warn(&exit) } else { exit };
-    page.out +=
-        &format!("  {:<LABEL$}{:<12}{exit}\n", "Elapsed", figure(&summary.elapsed, seconds));
+    page.beside("Elapsed", &figure(&summary.elapsed, seconds), &exit, failed);
     let of_cpus = summary.extra.usable_cpus.map(|cpus| format!("of {} CPUs", number_of(cpus)));
     let utilisation = match (summary.cpu_utilisation.value, of_cpus) {
         (Some(value), Some(cpus)) => format!("{} % {cpus}, ", percent(value)),
@@ -137,7 +148,7 @@ fn headline(summary: &Summary, page: &mut Page) {
         who += " (from samples: nothing was counted)";
     }
     if summary.cpu_time.value.is_some() {
-        page.out += &format!("  {:<LABEL$}{cpu:<12}{utilisation}{who}\n", "CPU time");
+        page.beside("CPU time", &cpu, &format!("{utilisation}{who}"), false);
     } else {
         page.entry("CPU time", &cpu);
     }
