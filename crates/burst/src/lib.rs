@@ -7,7 +7,7 @@
 //! ```text
 //! tracer    start, observations, stop
 //! worker    the thread that traces: when, which thread, what becomes of it
-//!   budget    how often, from what bursts cost
+//!   budget    how often, from what bursts cost; spare: whether a CPU is free for our own work
 //!   advance   how far registers go natively behind a burst
 //!   schedule  which of three flavours: a trace of addresses, a count of blocks, timed loads
 //!   picker    chooses a thread in proportion to CPU time
@@ -46,6 +46,7 @@ mod remote_call;
 mod run;
 mod schedule;
 mod space;
+mod spare;
 mod tracer;
 mod visit;
 mod whereabouts;

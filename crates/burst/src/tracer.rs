@@ -29,6 +29,9 @@ pub struct Options {
     /// Longest trace; count windows are up to 5/3 as long, bursts of timed loads a third. A thread that has to wait for a CPU
     /// meanwhile may take up to three times as long by the clock.
     pub longest: Duration,
+    /// We and the program share fewer CPUs than there are, by a quota or an affinity: our CPU time is taken from it even where
+    /// others are idle.
+    pub rationed: bool,
 }
 
 /// What the tracer observed, in the process's own addresses.

@@ -17,7 +17,7 @@ use sys::trace::Registers;
 use tracee::random::Random;
 
 use crate::advance::{LastTrace, general};
-use crate::budget::Budget;
+use crate::budget::{BESIDE, Budget};
 use crate::drain::{Content, Raw};
 use crate::picker::{Picker, blocks_harmlessly, may_be_stopped};
 use crate::program::{Program, cookie};
@@ -25,6 +25,7 @@ use crate::refused::Refused;
 use crate::run::{Ran, run};
 use crate::schedule::{allowance, slowdown};
 use crate::space::RECORDS;
+use crate::spare::Spare;
 use crate::tracer::{Cost, Observation, Options, Shared, deliver, lock};
 use crate::visit::{Blocked, Visit, Watch, elapsed};
 use crate::whereabouts::Whereabouts;
@@ -69,6 +70,7 @@ pub struct Worker {
     next_burst: u32,
     cost: Cost,
     budget: Budget,
+    spare: Spare,
     whereabouts: Whereabouts,
     last_trace: Option<LastTrace>,
     /// The pause before the last turn was that of a pair.
@@ -100,6 +102,7 @@ impl Worker {
             next_burst: 0,
             cost: Cost::default(),
             budget: Budget::default(),
+            spare: Spare::new(),
             whereabouts,
             last_trace: None,
             paired: false,
@@ -152,13 +155,15 @@ impl Worker {
     /// Charges a turn. One that stops no thread is charged to the next that does: it tells nothing of what bursts cost.
     fn pay_for(&mut self, pid: Pid, turn: impl FnOnce(&mut Worker)) {
         let (was_there, before) = (self.is_there(pid), self.spent());
+        let is_free = self.spare.look() && !self.options.rationed;
         let stood_still = self.cost.stand_still;
         turn(self);
         self.count_own();
         if !was_there && self.is_there(pid) {
-            self.budget.note_set_up(self.spent() - before);
+            let (its, own) = self.spent();
+            self.budget.note_set_up(its - before.0, own - before.1);
         } else if self.cost.stand_still > stood_still {
-            self.budget.note(&self.cost);
+            self.budget.note(&self.cost, if is_free { BESIDE } else { 1.0 });
         }
     }
 
@@ -173,9 +178,9 @@ impl Worker {
         self.programs.get(&pid).is_some_and(Program::is_there)
     }
 
-    /// Of the program's time and ours, without the consumer's.
-    fn spent(&self) -> Nanos {
-        self.cost.stand_still + self.cost.slowdown + process::thread_cpu_time()
+    /// Of the program's time, and ours without the consumer's.
+    fn spent(&self) -> (Nanos, Nanos) {
+        (self.cost.stand_still + self.cost.slowdown, process::thread_cpu_time())
     }
 
     /// Bursts of a thread. Those that only add to what traces tell do not say why there was none: the traces do.

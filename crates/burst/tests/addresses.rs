@@ -75,6 +75,7 @@ fn bursts(program: &Program, enough: usize) -> Vec<Vec<Access>> {
         overhead: 1.0,
         interval: Some(Duration::from_millis(1)),
         longest: Duration::from_micros(300),
+        rationed: false,
     };
     let mut tracer = Tracer::start(options, Nanos(0)).expect("a tracer");
     tracer.set_processes(vec![program.pid()]);

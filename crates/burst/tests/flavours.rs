@@ -67,6 +67,7 @@ fn watch(program: &Program, flavour: BurstFlavour, enough: impl Fn(&Seen) -> boo
         overhead: 1.0,
         interval: Some(Duration::from_millis(1)),
         longest: Duration::from_millis(2),
+        rationed: false,
     };
     let mut tracer = Tracer::start(options, Nanos(0)).expect("a tracer");
     tracer.set_processes(vec![program.pid()]);

@@ -91,8 +91,12 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
         changed: BTreeMap::new(),
     };
     let mut tracing = true;
-    let mut bursts =
-        BurstOptions { overhead: 0.03, interval: None, longest: Duration::from_millis(3) };
+    let mut bursts = BurstOptions {
+        overhead: 0.03,
+        interval: None,
+        longest: Duration::from_millis(3),
+        rationed: false,
+    };
     for word in words {
         let Some((name, value)) = word.split_once('=') else {
             return Err(Failure::usage(format!("knob '{word}' has no value: write NAME=VALUE")));

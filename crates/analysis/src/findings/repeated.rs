@@ -2,8 +2,9 @@
 //! loop loads the same places in each iteration, because the compiler cannot know that its stores do not change them.
 //!
 //! Fires for functions all of whose loads do so (`figures::traced`), and for loops that were quicker with registers for what
-//! they load again and again, where that would have been the same program (`figures::reloads`). Gain: the time in the helper
-//! alone; what the loop would not take.
+//! they load again and again, where that would have been the same program (`figures::reloads`). Not for loops in which threads
+//! take lines from each other: that is the first thing to mend, and the loop alone, which nobody takes anything from, is not
+//! what ran. Gain: the time in the helper alone; what the loop would not take.
 
 use super::{Draft, Figures, Proof, ReloadedLoop, exactly, saved, view};
 
@@ -29,7 +30,10 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
             next: view("callers", &one.place),
         }
     });
-    Ok(drafts.chain(traced.reloaded.iter().map(|one| of_loop(figures, one))).collect())
+    let alone =
+        |one: &&ReloadedLoop| !super::sharing::concerns(figures, one.place.function.as_deref());
+    let loops = traced.reloaded.iter().filter(alone).map(|one| of_loop(figures, one));
+    Ok(drafts.chain(loops).collect())
 }
 
 fn of_loop(figures: &Figures, one: &ReloadedLoop) -> Draft {

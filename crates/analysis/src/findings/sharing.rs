@@ -30,6 +30,13 @@ pub(super) fn judge_true(figures: &Figures) -> Result<Vec<Draft>, String> {
     Ok(drafts.filter_map(|line| draft(figures, line)).take(1).collect())
 }
 
+/// Whether threads take lines from each other in this function.
+pub(super) fn concerns(figures: &Figures, function: Option<&str>) -> bool {
+    let of_it = |line: &&SharedFigure| line.place.function.as_deref() == function;
+    let lines = figures.shared.as_ref().map_or(&[][..], Vec::as_slice);
+    lines.iter().filter(of_it).any(|line| draft(figures, line).is_some())
+}
+
 fn draft(figures: &Figures, line: &SharedFigure) -> Option<Draft> {
     let percent = |turns: Option<f64>, share: f64, seconds: f64| {
         turns.map(|turns| (turns * share * seconds * 100.0).min(MOST))

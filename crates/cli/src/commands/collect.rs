@@ -176,11 +176,15 @@ fn collect_result(
     // Before any thread is started: threads inherit the mask.
     let signals = SignalFd::take_over().map_err(|error| Failure::new(CANNOT_MEASURE, error))?;
     let directory = directory(analysis, collection);
-    let options = Options {
+    let mut options = Options {
         duration: collection.duration,
         began,
         ..options(analysis, &mut what, &settings, &mut run.notes)?
     };
+    if let Some(bursts) = &mut options.bursts {
+        let cpus = run.host.usable_cpus();
+        bursts.rationed = cpus.is_none_or(|cpus| cpus < f64::from(run.host.logical_cpus));
+    }
     let writer = Writer::create(&directory, &run).map_err(store_failure)?;
     let mut sink = Noting::new(writer, options.regions);
     let outcome = match &what {

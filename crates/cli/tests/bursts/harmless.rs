@@ -227,7 +227,10 @@ fn a_program_that_we_leave_is_as_it_was() {
         text(&printed).contains("ready=1") && state(pid).values().filter(free).count() == 2
     });
     let before = state(pid);
-    for result in ["r1", "r2"] {
+    let mut bursts = false;
+    // Twice, and as often as it takes on a busy machine until there was a burst.
+    for attach in 1..=20 {
+        let result = &format!("r{attach}");
         // The library that counts heap blocks stays in the process (`attach_heap.rs`); bursts leave nothing.
         let watched = fathom.output(COLLECT.into_iter().chain([
             "-k",
@@ -242,9 +245,13 @@ fn a_program_that_we_leave_is_as_it_was() {
         assert!(watched.status.success(), "{}", String::from_utf8_lossy(&watched.stderr));
         assert_eq!(state(pid), before, "{result}");
         assert_verified(&fathom, result);
+        bursts |= attempts(&fathom.report(result, &["summary"]))
+            .is_some_and(|(_, percent)| percent > 0.0);
+        if bursts && attach >= 2 {
+            break;
+        }
     }
-    let summary = fathom.report("r1", &["summary"]);
-    assert!(attempts(&summary).is_some_and(|(_, percent)| percent > 0.0), "no burst took place");
+    assert!(bursts, "no burst took place");
 }
 
 #[test]

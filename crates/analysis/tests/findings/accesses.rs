@@ -1,0 +1,278 @@
+//! Memory accesses: bandwidth, chases, walks, lines, loads that repeat themselves, address translation.
+
+use analysis::accesses::Pattern;
+use analysis::findings::{
+    Figures, HotFunction, HotSite, ReloadedLoop, RepeatedFunction, Restarts, Severity,
+    SharedFigure, Traced, Walk, Where, findings,
+};
+use facts::{Evidence, Metric};
+
+use crate::threads::shared;
+use crate::{NOTHING, about, doubtful, hot, ids, percent, place, quiet, site, with_function};
+
+#[test]
+fn a_saturated_function_is_found_and_one_of_doubtful_rate_is_not() {
+    let busy = HotFunction { of_reach: percent(90.0), ..hot(site(Pattern::Unit)) };
+    let found = findings(&with_function(busy.clone()));
+    assert_eq!(found.found[0].id, "bandwidth-saturated");
+    assert_eq!(found.found[0].severity, Severity::High);
+    // Half of the bytes: at most half of the second.
+    assert_eq!(found.found[0].gain.value, Some(0.5));
+    // It comes back to a megabyte: a quarter of that is a tile.
+    let advice = &found.found[0].advice;
+    assert!(advice.contains("tiles of at most 181 x 181 numbers of 8 bytes (256 KiB)"), "{advice}");
+    // What a tile holds already, or whose reuse is not known, needs no other.
+    for fitting in [about(1e5, "bytes"), Metric::unavailable("bytes", "bursts are short")] {
+        let small = findings(&with_function(HotFunction { fitting, ..busy.clone() }));
+        assert!(!small.found[0].advice.contains("tile"), "{}", small.found[0].advice);
+    }
+    let doubt = HotFunction { of_reach: doubtful(&busy.of_reach), ..busy.clone() };
+    assert_eq!(ids(&with_function(doubt)), NOTHING);
+    // Two functions of a program that is saturated as a whole are one finding.
+    let whole = Traced {
+        whole: Some(busy.clone()),
+        functions: vec![busy.clone(), busy.clone()],
+        ..Traced::default()
+    };
+    assert_eq!(ids(&Figures { traced: Ok(whole), ..quiet() }), ["bandwidth-saturated"]);
+    let impossible =
+        HotFunction { of_reach: Metric::unavailable("percent", "too much"), ..busy.clone() };
+    assert_eq!(ids(&with_function(impossible.clone())), NOTHING);
+    // Of the whole program that is no all-clear; the classification says the same.
+    let whole = Traced { whole: Some(impossible), ..Traced::default() };
+    let found = findings(&Figures { traced: Ok(whole), ..quiet() });
+    assert!(found.found.is_empty() && found.unjudged[0].id == "bandwidth-saturated");
+    let unhurt = HotFunction { waits: percent(10.0), ..busy.clone() };
+    assert_eq!(ids(&with_function(unhurt)), NOTHING);
+    let why = "this machine's bandwidth was not measured: run `fathom machine`";
+    let unmeasured = HotFunction { of_reach: Metric::unavailable("percent", why), ..busy };
+    let found = findings(&with_function(unmeasured));
+    assert!(found.found.is_empty() && found.unjudged[0].why.contains("fathom machine"));
+}
+
+#[test]
+fn stores_that_fetch_what_they_overwrite() {
+    let store = HotSite { reads: false, writes: true, ..site(Pattern::Unit) };
+    let copy =
+        HotFunction { of_reach: percent(50.0), overwritten: percent(33.0), ..hot(store.clone()) };
+    assert_eq!(ids(&with_function(copy.clone())), ["non-temporal-stores"]);
+    // Four stores of 16 bytes side by side fill lines as well; one of them alone does not.
+    let piece = HotSite {
+        pattern: Pattern::Strided(64),
+        line_use: Metric::counted(25.0, "percent"),
+        used_together: Metric::counted(100.0, "percent"),
+        ..store.clone()
+    };
+    let unrolled = HotFunction { sites: vec![piece.clone(); 4], ..copy.clone() };
+    assert_eq!(ids(&with_function(unrolled)), ["non-temporal-stores"]);
+    let sparse = HotFunction { sites: vec![piece], waits: percent(20.0), ..copy.clone() };
+    assert_eq!(ids(&with_function(sparse)), NOTHING);
+    let in_place = HotSite { reads: true, ..store };
+    assert_eq!(ids(&with_function(HotFunction { sites: vec![in_place], ..copy.clone() })), NOTHING);
+    assert_eq!(
+        ids(&with_function(HotFunction { of_reach: percent(10.0), ..copy.clone() })),
+        NOTHING
+    );
+    // At the limit of memory what the instructions need beside does not matter; short of it, it does.
+    let unhurt = HotFunction { waits: percent(12.0), ..copy.clone() };
+    assert_eq!(ids(&with_function(unhurt.clone())), NOTHING);
+    let limited = HotFunction { of_reach: percent(80.0), ..unhurt };
+    assert_eq!(ids(&with_function(limited)), ["non-temporal-stores"]);
+    // Half of the bytes, and a fifth faster: 1 - 0.5 / 1.2 of the time.
+    let all = percent(100.0);
+    let fill =
+        HotFunction { overwritten: percent(50.0), of_reach: all.clone(), waits: all, ..copy };
+    let mut figures = with_function(fill);
+    if let Ok(traced) = &mut figures.traced {
+        traced.past_caches = Some(1.2);
+    }
+    let found = findings(&figures).found;
+    let gain = &found.iter().find(|one| one.id == "non-temporal-stores").expect("found").gain;
+    assert!((gain.value.expect("a gain") - 7.0 / 12.0).abs() < 1e-9, "{gain:?}");
+    // At least 45 % at 90 % of the limit, no faster, for nine tenths of a second.
+    assert!((gain.low.expect("a low end") - 0.9 * 0.9 * 0.45).abs() < 1e-9, "{gain:?}");
+}
+
+#[test]
+fn a_chase_counts_where_it_waits() {
+    let chase = hot(site(Pattern::PointerChase));
+    let found = findings(&with_function(chase.clone()));
+    assert_eq!(found.found[0].id, "pointer-chase");
+    assert!((found.found[0].gain.value.expect("a gain") - 0.75 * 0.9).abs() < 1e-9);
+    // Two fields of a node in two lines share the waits.
+    let half = HotSite { share: percent(45.0), ..site(Pattern::PointerChase) };
+    let twice = HotFunction { sites: vec![half.clone(), half], ..chase.clone() };
+    assert_eq!(ids(&with_function(twice)), ["pointer-chase"]);
+    let near = HotFunction { waits: doubtful(&chase.waits), ..chase.clone() };
+    assert_eq!(ids(&with_function(near)), NOTHING);
+    assert_eq!(ids(&with_function(hot(site(Pattern::Irregular)))), NOTHING);
+}
+
+#[test]
+fn columns_and_records_are_told_apart_by_where_runs_start() {
+    let walk = |stride, near, all| {
+        let restarts = Restarts { near, all, ..Restarts::default() };
+        ids(&with_function(hot(HotSite { restarts, ..site(Pattern::Strided(stride)) })))
+    };
+    assert_eq!(walk(32_768, 30, 30), ["strided-walk"]);
+    assert_eq!(walk(32_768, 0, 0), ["strided-walk"]);
+    let changing = |stride, near, all| {
+        let restarts = Restarts { near, all, ..Restarts::default() };
+        ids(&with_function(hot(HotSite { restarts, ..site(Pattern::Runs(stride)) })))
+    };
+    assert_eq!(changing(16_384, 30, 30), ["strided-walk"]);
+    assert_eq!(changing(16_384, 3, 30), NOTHING);
+    assert_eq!(changing(16, 30, 30), NOTHING);
+    assert_eq!(walk(64, 0, 0), ["low-line-use"]);
+    assert_eq!(walk(256, 0, 5), ["low-line-use"]);
+    assert_eq!(walk(256, 5, 5), ["strided-walk"]);
+    // Hops of pages that do not come back beside each other are neither.
+    assert_eq!(walk(55_887_744, 0, 5), NOTHING);
+    // All fields of the records together use the lines.
+    let used_together = Metric::counted(100.0, "percent");
+    let field = HotSite { share: percent(12.0), used_together, ..site(Pattern::Strided(64)) };
+    let all = HotFunction { sites: vec![field; 8], ..hot(site(Pattern::Unit)) };
+    assert_eq!(ids(&with_function(all)), NOTHING);
+    let cached = HotFunction { waits: percent(5.0), ..hot(site(Pattern::Strided(32_768))) };
+    assert_eq!(ids(&with_function(cached)), NOTHING);
+}
+
+#[test]
+fn bursts_that_meet_many_columns_tell_a_walk_whose_end_none_of_them_saw() {
+    let found = |moved: u64, stayed: u64, apart: u64| {
+        let restarts = Restarts { moved, stayed, apart, ..Restarts::default() };
+        let walk = HotSite { bytes: 4.0, restarts, ..site(Pattern::Strided(1024)) };
+        ids(&with_function(hot(walk)))
+    };
+    assert_eq!(found(9, 1, 4), ["strided-walk"]);
+    // The same field of each record, in a loop that takes several records at a time.
+    assert_eq!(found(9, 1, 48), ["low-line-use"]);
+    assert_eq!(found(1, 9, 4), ["low-line-use"]);
+    assert_eq!(found(0, 10, 0), ["low-line-use"]);
+}
+
+#[test]
+fn a_helper_that_repeats_its_loads_is_named_with_the_line_that_calls_it() {
+    let helper = |seconds| {
+        let one = RepeatedFunction {
+            place: place("direct"),
+            caller: Where { line: Some(61), ..place("triad") },
+            time: about(seconds, "s"),
+            loads: 3,
+            per_burst: Metric::counted(50_000.0, "count"),
+        };
+        Figures { traced: Ok(Traced { repeated: vec![one], ..Traced::default() }), ..quiet() }
+    };
+    let found = findings(&helper(0.4)).found;
+    assert_eq!((found[0].id, found[0].place.line), ("repeated-loads", Some(61)));
+    assert_eq!(ids(&helper(0.02)), NOTHING);
+}
+
+#[test]
+fn a_loop_that_loads_again_is_named_with_its_fields() {
+    let with = |spared: Metric, stores| {
+        let one = ReloadedLoop {
+            place: place("stuff"),
+            fields: vec!["writer.buffer".to_owned(), "writer.position".to_owned()],
+            time: about(0.8, "s"),
+            spared,
+            iteration: (about(2.4, "ns"), about(0.8, "ns")),
+            accesses: 5,
+            stores,
+        };
+        Figures { traced: Ok(Traced { reloaded: vec![one], ..Traced::default() }), ..quiet() }
+    };
+    let found = findings(&with(percent(60.0), true)).found;
+    assert_eq!((found[0].id, found[0].place.line), ("repeated-loads", Some(12)));
+    assert_eq!(found[0].title, "a loop in stuff keeps writer.buffer, writer.position in memory");
+    assert!(found[0].advice.contains("store them behind it"), "{}", found[0].advice);
+    let found = findings(&with(percent(60.0), false)).found;
+    assert!(found[0].title.ends_with("again in each iteration"), "{}", found[0].title);
+    assert_eq!(ids(&with(percent(2.0), true)), NOTHING);
+    assert_eq!(ids(&with(doubtful(&percent(40.0)), true)), NOTHING);
+    // Threads that take its line from each other come first.
+    let line = SharedFigure { place: place("stuff"), ..shared(true, 80.0) };
+    let contended = Figures { shared: Ok(vec![line]), ..with(percent(60.0), true) };
+    assert_eq!(ids(&contended), ["false-sharing"]);
+}
+
+#[test]
+fn neighbours_with_gaps_between_them_use_lines_in_part() {
+    let used_together = Metric::counted(19.0, "percent");
+    let rows = HotSite { used_together, ..site(Pattern::Unit) };
+    let found = findings(&with_function(hot(rows))).found;
+    assert_eq!(found[0].id, "low-line-use");
+    assert!(found[0].advice.contains("rows without padding"), "{}", found[0].advice);
+}
+
+#[test]
+fn page_walks_count_where_huge_pages_would_help() {
+    let with = |walks, pattern| hot(HotSite { walks: about(walks, "count/s"), ..site(pattern) });
+    let walks = with(1e7, Pattern::Irregular);
+    assert_eq!(ids(&with_function(walks.clone())), ["tlb-bound"]);
+    let mut huge = with_function(walks.clone());
+    huge.faults.huge_percent = Metric::counted(95.0, "percent");
+    assert_eq!(ids(&huge), NOTHING);
+    assert_eq!(ids(&with_function(with(1e5, Pattern::Irregular))), NOTHING);
+    assert_eq!(ids(&with_function(with(1e7, Pattern::Unit))), NOTHING);
+    assert_eq!(ids(&with_function(with(1e7, Pattern::Strided(32)))), ["low-line-use"]);
+    // Independent accesses overlap, and their walks with them: 30 % of 330 % is a part of 75 %.
+    let gain = |serial| {
+        let serial = Metric::counted(serial, "percent");
+        findings(&with_function(HotFunction { serial, ..walks.clone() })).found[0].gain.value
+    };
+    assert!((gain(300.0).expect("a gain") - 0.3 * 75.0 / 330.0).abs() < 1e-9);
+    assert!((gain(10.0).expect("a gain") - 0.3).abs() < 1e-9);
+    let unknown = Figures { walk_cost: None, ..with_function(walks) };
+    assert_eq!(findings(&unknown).unjudged[0].id, "tlb-bound");
+}
+
+#[test]
+fn a_walk_is_blocked_for_the_second_level_and_its_array_is_named() {
+    let walk = Walk {
+        keeps: about(147_456.0, "bytes"),
+        second_level: Metric::counted(1_048_576.0, "bytes"),
+        lines: about(14_563.0, "count"),
+    };
+    let b = Where { object: Some("main matrix.c:155".to_owned()), ..place("loop") };
+    let column = HotSite {
+        place: b,
+        walk: Some(walk),
+        of_object: percent(99.0),
+        ..site(Pattern::Strided(16_384))
+    };
+    let found = findings(&with_function(hot(column.clone()))).found;
+    assert_eq!(found[0].id, "strided-walk");
+    // The root of 14563 lines of 8 elements each is 341: 42 lines.
+    let block = "at most 14563 lines (13107 to 16019), as blocks of 336 x 336 elements, at a time of main matrix.c:155";
+    assert!(found[0].advice.contains(block), "{}", found[0].advice);
+    assert!(found[0].evidence.iter().any(|one| one.what == "of its lines from main matrix.c:155"));
+    let unseen = HotSite { walk: None, ..column };
+    let found = findings(&with_function(hot(unseen))).found;
+    assert!(found[0].advice.contains("fathom report reuse"), "{}", found[0].advice);
+}
+
+#[test]
+fn a_loop_without_a_core_floor_is_in_doubt_not_silent() {
+    let chase = |floored, waits| {
+        with_function(HotFunction { floored, waits, ..hot(site(Pattern::PointerChase)) })
+    };
+    let open = Metric::with_interval(Evidence::Estimated, 60.0, "percent", (0.0, 95.0), 20);
+    let found = findings(&chase(0.0, open.clone()));
+    assert!(found.found.is_empty());
+    assert_eq!((found.unjudged.len(), found.unjudged[0].id), (1, "pointer-chase"));
+    assert!(found.unjudged[0].why.starts_with("how much loop waits"), "{}", found.unjudged[0].why);
+    // With a floor, more bursts would tell; and what is found needs no doubt.
+    let few = findings(&chase(100.0, open));
+    assert!(few.found.is_empty());
+    assert_eq!((few.unjudged.len(), few.unjudged[0].id), (1, "pointer-chase"));
+    assert!(
+        few.unjudged[0].why.contains("loop, but bursts were too few"),
+        "{}",
+        few.unjudged[0].why
+    );
+    let little = Metric::with_interval(Evidence::Estimated, 20.0, "percent", (0.0, 95.0), 20);
+    assert!(findings(&chase(100.0, little)).unjudged.is_empty());
+    let sure = findings(&chase(0.0, percent(75.0)));
+    assert!(sure.found[0].id == "pointer-chase" && sure.unjudged.is_empty());
+}

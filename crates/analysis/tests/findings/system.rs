@@ -1,0 +1,213 @@
+//! What the system does: page faults, the allocator, files, swap, quotas, NUMA nodes, entries into the kernel.
+
+use analysis::findings::{
+    EntryFigure, FaultFigures, Figures, RemoteFigure, Severity, Spent, SystemFigures, findings,
+};
+use facts::{Evidence, KernelCause, Metric};
+
+use crate::threads::{thread, waiting, with_threads};
+use crate::{NOTHING, about, doubtful, ids, percent, place, quiet};
+
+fn faulting(seconds: f64, minor: f64, resident_pages: f64) -> Figures {
+    let mut figures = quiet();
+    figures.faults.time = about(seconds, "s");
+    figures.faults.minor = Metric::counted(minor, "count");
+    figures.faults.resident_pages = Some(resident_pages);
+    figures
+}
+
+#[test]
+fn faults_on_new_memory_and_on_the_same_again() {
+    let startup = findings(&faulting(0.4, 262_144.0, 262_144.0)).found;
+    assert_eq!(startup[0].id, "fault-startup");
+    assert!(startup[0].advice.starts_with("512 pages of 2 MiB"), "{}", startup[0].advice);
+    // 262144 x 700 ns, and 1 - 60 / (512 x 0.7).
+    let saved = startup[0].gain.value.expect("a gain");
+    assert!((saved - 0.183_500_8 * (1.0 - 60.0 / 358.4)).abs() < 1e-9, "{saved}");
+    // Few faults that take long are those of huge pages.
+    assert_eq!(ids(&faulting(0.4, 1000.0, 262_144.0)), NOTHING);
+    assert_eq!(ids(&faulting(0.4, 262_144.0, 2048.0)), ["fault-churn"]);
+    // Ten processes, one after another, that take their memory once each.
+    let mut build = faulting(0.4, 262_144.0, 26_215.0);
+    build.faults.of_one_process = Some(10.0);
+    assert_eq!(ids(&build), ["fault-startup"]);
+    build.faults.of_one_process = None;
+    assert_eq!(ids(&build), NOTHING);
+    // Pages of files: of libraries that the loader writes to, of code that is mapped.
+    let mut loaded = faulting(0.4, 262_144.0, 262_144.0);
+    loaded.faults.of_files_percent = 95.0;
+    assert_eq!(ids(&loaded), NOTHING);
+    assert_eq!(ids(&faulting(0.02, 10_000.0, 10_000.0)), NOTHING);
+    assert_eq!(ids(&faulting(0.02, 10_000.0, 100.0)), NOTHING);
+}
+
+#[test]
+fn disk_faults_count_where_somebody_waited() {
+    let with = |major, waiting| {
+        let mut figures = quiet();
+        figures.faults.major = Metric::counted(major, "count");
+        Figures { waiting: Metric::counted(waiting, "s"), ..figures }
+    };
+    assert_eq!(ids(&with(3000.0, 0.5)), ["disk-faults"]);
+    assert_eq!(ids(&with(300.0, 0.5)), NOTHING);
+    assert_eq!(ids(&with(3000.0, 0.0)), NOTHING);
+}
+
+#[test]
+fn the_allocator_counts_by_its_time() {
+    let with = |seconds| {
+        let time = about(seconds, "s");
+        let spent = Spent { in_program: time.clone(), time, place: place("piece") };
+        Figures { allocator: Ok(spent), ..quiet() }
+    };
+    assert_eq!(ids(&with(0.3)), ["allocator-churn"]);
+    assert_eq!(ids(&with(0.05)), NOTHING);
+    // What the kernel does for free() belongs to memory that is given back and taken anew, where that is found.
+    let (time, in_program) = (about(0.3, "s"), about(0.02, "s"));
+    let mut unmapping = Figures { faults: faulting(0.8, 5e5, 1e4).faults, ..with(0.3) };
+    unmapping.allocator = Ok(Spent { time, in_program, place: place("piece") });
+    assert_eq!(ids(&unmapping), ["fault-churn"]);
+}
+
+#[test]
+fn waits_for_files_count_as_far_as_there_is_something_to_do_meanwhile() {
+    let found = findings(&waiting(0.0, 0.0, 1.0)).found;
+    assert_eq!((found[0].id, found[0].gain.value), ("io-bound", Some(0.25)));
+    assert_eq!(ids(&waiting(0.0, 0.0, 0.1)), NOTHING);
+    let found = findings(&waiting(0.0, 0.0, 3.96)).found;
+    assert_eq!((found[0].id, found[0].severity), ("io-bound", Severity::Info));
+    // Without the switches of threads: a sign, and how to see more.
+    let idle = |seconds, waiting| {
+        let system = SystemFigures { io_wait: Metric::counted(seconds, "s"), ..quiet().system };
+        let waits = Err("not followed".to_owned());
+        Figures { system, waits, waiting: Metric::counted(waiting, "s"), ..quiet() }
+    };
+    let found = findings(&idle(0.5, 0.5)).found;
+    assert_eq!((found[0].id, found[0].severity), ("io-bound", Severity::Info));
+    assert_eq!(found[0].next, ["collect", "threading", "--", "./program", "a b"]);
+    assert_eq!(ids(&idle(0.5, 0.0)), NOTHING);
+    assert_eq!(ids(&idle(0.05, 0.5)), NOTHING);
+}
+
+#[test]
+fn a_quota_that_was_reached() {
+    let throttled = |seconds| {
+        let whole = (0.0, 1.0);
+        let threads = [thread(1, 0.5, whole), thread(2, 0.5, whole)];
+        let system = SystemFigures { throttled: Metric::counted(seconds, "s"), ..quiet().system };
+        Figures { quota: Some(1.0), usable_cpus: Some(1.0), system, ..with_threads(&threads) }
+    };
+    let found = findings(&throttled(1.0)).found;
+    assert_eq!((found[0].id, found[0].gain.value), ("cpu-quota", Some(0.5)));
+    let part = findings(&Figures { quota: Some(0.2), usable_cpus: Some(0.2), ..throttled(0.1) });
+    let title = "2 threads compute on 1 CPUs (a quota of 0.2 CPUs is set)";
+    assert!(part.found.iter().any(|one| one.title == title), "{:?}", part.found);
+    // Two threads on a CPU are too many all the same.
+    assert_eq!(ids(&throttled(0.1)), ["oversubscribed"]);
+    assert_eq!(ids(&Figures { quota: None, ..throttled(1.0) }), ["oversubscribed"]);
+}
+
+#[test]
+fn swap_explains_major_faults_where_the_machine_swapped_as_much() {
+    let with = |swapped, major| {
+        let mut figures = quiet();
+        figures.faults.major = Metric::counted(major, "count");
+        figures.system.swapped = Metric::counted(swapped, "count");
+        Figures { waiting: Metric::counted(0.5, "s"), ..figures }
+    };
+    assert_eq!(ids(&with(5000.0, 3000.0)), ["swapping"]);
+    // Pages that come back are faulted in anew, and nobody gave them back.
+    let faults = FaultFigures {
+        major: Metric::counted(3000.0, "count"),
+        ..faulting(0.4, 262_144.0, 2048.0).faults
+    };
+    assert_eq!(ids(&Figures { faults, ..with(5000.0, 3000.0) }), ["swapping"]);
+    assert_eq!(ids(&with(50.0, 3000.0)), ["disk-faults"]);
+    assert_eq!(ids(&with(5000.0, 0.0)), NOTHING);
+}
+
+#[test]
+fn entries_into_the_kernel_by_cause() {
+    let with = |cause, name: &str, count, seconds| {
+        let time = Metric::counted(seconds, "s");
+        let one = EntryFigure { cause, name: name.to_owned(), count, time };
+        Figures { entries: Ok(vec![one]), ..quiet() }
+    };
+    let found = findings(&with(KernelCause::SystemCall, "read", 1e6, 0.4)).found;
+    assert_eq!(
+        (found[0].id, found[0].title.as_str()),
+        ("kernel-entries", "1000000 calls of read go into the kernel")
+    );
+    assert_eq!(found[0].gain.value, Some(0.2));
+    // A million calls at 100 ns.
+    assert!((found[0].gain.low.expect("a low end") - 0.1).abs() < 1e-9);
+    // A call that works long is not one too many.
+    assert_eq!(ids(&with(KernelCause::SystemCall, "read", 100.0, 0.4)), NOTHING);
+    assert_eq!(ids(&with(KernelCause::Interrupt, "timer", 1e6, 0.4)), NOTHING);
+    let found = findings(&with(KernelCause::PageFault, "in program", 262_144.0, 0.2)).found;
+    assert_eq!((found[0].id, found[0].severity), ("kernel-entries", Severity::Info));
+    assert!(found[0].advice.starts_with("2 pages of 2 MiB"), "{}", found[0].advice);
+    assert_eq!(found[0].next, ["try", "huge-pages", "--", "./program", "a b"]);
+    assert_eq!(ids(&with(KernelCause::PageFault, "in program", 100.0, 0.001)), NOTHING);
+}
+
+/// A function that runs on node 1 of two and goes through memory of node 0.
+fn remote(part: f64, fullest: f64) -> RemoteFigure {
+    RemoteFigure {
+        place: place("sum"),
+        time: about(1.0, "s"),
+        waits: percent(60.0),
+        remote: percent(part),
+        fullest,
+        fullest_node: 0,
+        nodes: 2.0,
+    }
+}
+
+#[test]
+fn memory_on_another_node() {
+    let of = |one: RemoteFigure| Figures { remote: Ok(vec![one]), ..quiet() };
+    let ids =
+        |one: RemoteFigure| findings(&of(one)).found.iter().map(|one| one.id).collect::<Vec<_>>();
+    // All of it; half of it, because one thread of two touched everything first.
+    assert_eq!(ids(remote(95.0, 98.0)), ["remote-memory"]);
+    assert_eq!(ids(remote(50.0, 98.0)), ["remote-memory"]);
+    // Spread over both nodes, but each thread uses the other's part.
+    assert_eq!(ids(remote(90.0, 50.0)), ["remote-memory"]);
+    // Spread on purpose; only a little of it; nothing waits for it.
+    assert_ne!(ids(remote(50.0, 50.0)), ["remote-memory"]);
+    assert_ne!(ids(remote(10.0, 98.0)), ["remote-memory"]);
+    assert_ne!(ids(RemoteFigure { waits: percent(5.0), ..remote(95.0, 98.0) }), ["remote-memory"]);
+    let gain = findings(&of(remote(95.0, 98.0))).found[0].gain.clone();
+    // 1 s x 60 % x 95 % x (1 - 1/1.5).
+    assert!((gain.value.expect("a gain") - 0.19).abs() < 1e-3, "{gain:?}");
+    // How long it waits is not known, or so badly that the gain may be next to nothing: none is stated.
+    let wide = Metric { low: Some(21.0), high: Some(99.0), ..percent(60.0) };
+    for waits in [doubtful(&percent(60.0)), wide.clone()] {
+        let found = findings(&of(RemoteFigure { waits, ..remote(60.0, 98.0) })).found;
+        assert_eq!((found[0].id, found[0].severity), ("remote-memory", Severity::Info));
+        assert_eq!(found[0].gain.value, None);
+    }
+    // Of a function that hardly runs nothing is said then.
+    let rare = RemoteFigure { time: about(0.05, "s"), waits: wide, ..remote(60.0, 98.0) };
+    assert_ne!(ids(rare), ["remote-memory"]);
+}
+
+#[test]
+fn memory_on_another_node_seen_by_too_few_bursts() {
+    let seen = |one: RemoteFigure| Figures { remote: Ok(vec![one]), ..quiet() };
+    let few = |value: f64| {
+        Metric::with_interval(Evidence::Estimated, value, "percent", (value / 5.0, 100.0), 2)
+    };
+    let all = findings(&seen(RemoteFigure { remote: few(95.0), ..remote(95.0, 98.0) }));
+    assert!(all.found.iter().all(|one| one.id != "remote-memory"), "{:?}", all.found);
+    let [unjudged] = &all.unjudged[..] else { panic!("{:?}", all.unjudged) };
+    assert_eq!(unjudged.id, "remote-memory");
+    assert!(unjudged.why.starts_with("19 to 100 % of what sum goes through"), "{}", unjudged.why);
+    // What is likely local, and what nothing waits for, is in no doubt.
+    let local = RemoteFigure { remote: few(10.0), ..remote(10.0, 98.0) };
+    let idle = RemoteFigure { waits: percent(5.0), remote: few(95.0), ..remote(95.0, 98.0) };
+    for one in [local, idle] {
+        assert!(findings(&seen(one)).unjudged.is_empty());
+    }
+}
