@@ -53,6 +53,8 @@ pub(super) struct BurstLines {
     pub(super) pid: Pid,
     pub(super) tid: Tid,
     pub(super) lines: IndexMap<u64, LineUse>,
+    /// How long it ran.
+    pub(super) length: Nanos,
 }
 
 /// All chosen bursts, in the order of time.
@@ -121,7 +123,8 @@ impl Observer for Watcher<'_> {
             }
         }
         let lines = self.lines.drain().filter(|(_, used)| used.visits >= least).collect();
-        self.bursts.push(BurstLines { time: burst.time, pid: burst.pid, tid: burst.tid, lines });
+        let Burst { time, pid, tid, .. } = *burst;
+        self.bursts.push(BurstLines { time, pid, tid, lines, length });
     }
 }
 

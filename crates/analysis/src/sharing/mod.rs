@@ -33,6 +33,9 @@ use crate::traced::{SiteIndex, TracedCode};
 /// Bursts so near each other can be of one time.
 const NEAR: Nanos = Nanos(250_000_000);
 
+/// A burst of less than this part of the usual length is too short to compare.
+const SHORT: f64 = 0.5;
+
 /// How threads share a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
@@ -117,7 +120,8 @@ struct Found {
 pub fn sharing(profile: &Profile<'_>, code: &TracedCode, selection: &Selection) -> SharedLines {
     let rows = Rows::new(profile, code, selection, &[]);
     let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
-    let bursts = lines_of_bursts(profile.recording, code, &rows.row_of_site, &chosen);
+    let mut bursts = lines_of_bursts(profile.recording, code, &rows.row_of_site, &chosen);
+    leave_out_short_ones(&mut bursts);
     // Of most programs no two bursts are near enough to ask who ran when.
     let activity = LazyCell::new(|| activity(profile, &bursts));
     let mut pairs = 0;
@@ -170,6 +174,15 @@ fn took_turns(
     };
     between(earlier, later.time, later.time + NEAR)
         || between(later, earlier.time - NEAR, earlier.time)
+}
+
+/// A burst that ended early, in code that could not be translated or at a wait, has few visits because it was short.
+fn leave_out_short_ones(bursts: &mut Vec<BurstLines>) {
+    let mut lengths: Vec<f64> = bursts.iter().map(|burst| burst.length.0 as f64).collect();
+    lengths.sort_by(f64::total_cmp);
+    if let Some(usual) = median(&lengths) {
+        bursts.retain(|burst| burst.length.0 as f64 >= SHORT * usual);
+    }
 }
 
 fn compare(
