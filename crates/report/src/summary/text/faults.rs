@@ -30,7 +30,7 @@ pub(super) fn memory_and_faults(summary: &Summary, page: &mut Page) {
         "Largest size",
         &figure(&summary.peak_resident, |value| match between(&summary.peak_resident) {
             // The pages of bursts are in the kernel's figure, if they were there at that time.
-            Some((low, high)) => format!("{} to {} resident", bytes(low), bytes(high)),
+            Some((low, high)) => format!("{} resident", range(&bytes(low), &bytes(high))),
             None => format!("{} resident", bytes(value)),
         }),
     );
@@ -71,7 +71,7 @@ fn fault_counts(summary: &Summary) -> String {
     let rate = faults.minor.value.zip(summary.elapsed.value).filter(|(_, elapsed)| *elapsed > 0.0);
     let rate = rate.map(|(minor, elapsed)| format!(" ({} per second)", count(minor / elapsed)));
     let minor = match between(&faults.minor) {
-        Some((low, high)) => format!("{} to {}", count(low), count(high)),
+        Some((low, high)) => range(&count(low), &count(high)),
         None => figure(&faults.minor, count),
     };
     format!(
@@ -79,4 +79,9 @@ fn fault_counts(summary: &Summary) -> String {
         rate.unwrap_or_default(),
         figure(&faults.major, count)
     )
+}
+
+/// `91 to 107`; once where both are written alike.
+fn range(low: &str, high: &str) -> String {
+    if low == high { low.to_owned() } else { format!("{low} to {high}") }
 }
