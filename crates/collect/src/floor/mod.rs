@@ -26,7 +26,7 @@ use x86::{Kept, Reader};
 
 use self::code::Code;
 use self::paths::Path;
-use self::timing::{Stretch, Timed};
+use self::timing::{Processor, Stretch, Timed};
 
 mod code;
 mod paths;
@@ -38,7 +38,9 @@ const KEPT_PIECES: usize = 16;
 const MOST_LOOPS: usize = 16;
 /// Paths drawn from a piece.
 const PATHS_IN_PIECE: usize = 2;
-/// No loop is begun when this much time is over, and no path after twice that.
+/// So many of them are measured however long it takes: each takes some 30 ms, on a busy machine ten times that.
+const SURE_LOOPS: usize = 4;
+/// No other loop is begun when this much time is over, and no path after twice that.
 const TIME: Nanos = Nanos(1_000_000_000);
 /// Instructions in a row that one repetition adds: more than wait in any processor's reorder buffer (512 on Golden Cove),
 /// fewer, twice, than its cache of decoded instructions holds.
@@ -48,7 +50,7 @@ const INSTRUCTIONS: usize = 512;
 /// in a row more than this and as many again wait for stores that lie elsewhere: on the machine of bench/results, loops of 2
 /// and of 7 loads took their usual time with up to 128 and 168 in all, and up to three times as long from 192 and 224 on.
 const LOADS: usize = 64;
-const FEWEST_ITERATIONS: usize = 2;
+const FEWEST_ITERATIONS: usize = 1;
 const MOST_ITERATIONS: usize = 128;
 
 /// What was timed.
@@ -108,12 +110,15 @@ impl HotCode {
         };
         let mut floors = Floors::default();
         let hottest = self.hottest(blocks);
-        let cycle = if hottest.is_empty() { None } else { timing::cycle(tick)? };
+        if self.pieces.is_empty() {
+            return Ok(floors);
+        }
+        let processor = Processor::measure(tick)?;
         for one in hottest {
-            if spent() > TIME {
+            if spent() > TIME && floors.core.len() >= SURE_LOOPS {
                 break;
             }
-            let (floor, kept) = one.floors(tick, cycle)?;
+            let (floor, kept) = one.floors(processor)?;
             floors.core.push(floor);
             floors.kept.extend(kept);
         }
@@ -126,7 +131,7 @@ impl HotCode {
             if spent() > Nanos(2 * TIME.0) {
                 break;
             }
-            floors.core.extend(path.floor(&by_id, tick)?);
+            floors.core.extend(path.floor(&by_id, processor)?);
         }
         Ok(floors)
     }
@@ -201,31 +206,27 @@ impl<'a> Loop<'a> {
 
     /// Its floor, and that with kept registers, where there is something to keep. An iteration takes no less than a cycle: it
     /// takes the branch back, which copies in a row do not.
-    fn floors(
-        &self,
-        tick: f64,
-        cycle: Option<FloorTime>,
-    ) -> Result<(CoreFloor, Option<KeptFloor>), FloorError> {
+    fn floors(&self, processor: Processor) -> Result<(CoreFloor, Option<KeptFloor>), FloorError> {
         let length = self.code.block.instructions.len();
         let loads = self.code.loads_beside_stores().max(1);
         let most = (INSTRUCTIONS / length.max(1)).min(LOADS / loads);
         let most = most.clamp(FEWEST_ITERATIONS, MOST_ITERATIONS);
-        let timed = self.time(None, &(FEWEST_ITERATIONS..=most), tick)?;
+        let timed = self.time(None, &(FEWEST_ITERATIONS..=most), processor)?;
         let iterations = timed.copies;
         let kept = match (&timed.outcome, x86::keep(&self.code.block)) {
             (FloorOutcome::Measured(_), Some(kept)) => {
-                Some(self.time(Some(&kept), &(iterations..=iterations), tick)?.outcome)
+                Some(self.time(Some(&kept), &(iterations..=iterations), processor)?.outcome)
             }
             _ => None,
         };
         let block = self.id;
-        let kept = kept.and_then(|outcome| match no_less(outcome, cycle) {
+        let kept = kept.and_then(|outcome| match no_less(outcome, processor.cycle) {
             FloorOutcome::Measured(FloorTime { repetitions, median, low, high }) => {
                 Some(KeptFloor { block, repetitions, median, low, high })
             }
             FloorOutcome::Refused(_) => None,
         });
-        let (iterations, outcome) = (iterations as u64, no_less(timed.outcome, cycle));
+        let (iterations, outcome) = (iterations as u64, no_less(timed.outcome, processor.cycle));
         Ok((CoreFloor { block, path: None, iterations, outcome }, kept))
     }
 
@@ -233,14 +234,14 @@ impl<'a> Loop<'a> {
         &self,
         kept: Option<&Kept>,
         copies: &RangeInclusive<usize>,
-        tick: f64,
+        processor: Processor,
     ) -> Result<Timed, FloorError> {
         let path = vec![self.code.part(self.code.block.instructions.len())];
         let seen = self.longest.values.iter().map(|values| self.code.seen(values)).collect();
         let values = self.longest.values.first().map_or(&[][..], Vec::as_slice);
         let start = |unknown| self.code.start(values, unknown);
         let carried = x86::carried(&self.code.block);
-        Stretch { path, seen, kept, carried: Some(&carried), tick }.time(start, copies)
+        Stretch { path, seen, kept, carried: Some(&carried), processor }.time(start, copies)
     }
 }
 
@@ -274,7 +275,7 @@ impl Path {
     fn floor(
         &self,
         blocks: &HashMap<BlockId, &Block>,
-        tick: f64,
+        processor: Processor,
     ) -> Result<Option<CoreFloor>, FloorError> {
         let codes = self.codes(blocks);
         let first = self.steps.first().and_then(|first| Some((first.block, codes.as_ref()?)));
@@ -285,7 +286,7 @@ impl Path {
         loop {
             let path = steps.iter().map(|step| codes[&step.block].part(step.executed)).collect();
             let seen = steps.iter().map(|step| codes[&step.block].seen(&step.values)).collect();
-            let stretch = Stretch { path, seen, kept: None, carried: None, tick };
+            let stretch = Stretch { path, seen, kept: None, carried: None, processor };
             let instructions = paths::instructions(steps);
             let most = (INSTRUCTIONS / instructions.max(1)).clamp(1, MOST_ITERATIONS);
             let timed = stretch.time(start, &(1..=most))?;

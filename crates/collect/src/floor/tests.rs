@@ -172,11 +172,13 @@ fn a_path_through_blocks_is_timed() {
     code.note(&records(&lap));
     let by_id = HashMap::from([(there.id, &there), (back.id, &back)]);
     let paths = paths::draw(&code.pieces, &by_id, &HashSet::new(), 2, &mut code.random);
+    let processor = match Processor::measure(TICK) {
+        Ok(processor) => processor,
+        Err(error) => return println!("skipped: {error}"),
+    };
     for path in &paths {
-        let floor = match path.floor(&by_id, TICK) {
-            Ok(floor) => floor.expect("its code can be read"),
-            Err(error) => return println!("skipped: {error}"),
-        };
+        let floor = path.floor(&by_id, processor).expect("there is such a process");
+        let floor = floor.expect("its code can be read");
         let path = floor.path.expect("a path");
         assert!(path.instructions < 600 && least(&floor) > 0, "{floor:?}");
     }

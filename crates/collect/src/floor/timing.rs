@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use base::{Nanos, Picos, RemoteAddr};
 use facts::{FloorOutcome, FloorTime};
-use sys::floor::{EVERY_WORD, Floor, FloorError, StartState};
+use sys::floor::{DATA_PAGES, EVERY_WORD, Floor, FloorError, StartState};
 use x86::{Carried, CodeBytes, Contents, Kept, NoFloor, Part, Seen, State, contents, unroll};
 
 /// Translations that every first-level TLB for data holds, less those of the stub (64 entries, 48 on some).
@@ -22,6 +22,9 @@ const ANYWHERE: u64 = 0x10_0000_0000;
 /// Repetitions, in turns of this many long ones and short ones.
 const TURNS: usize = 24;
 const PER_TURN: usize = 16;
+/// Pages that share lines, three each, to see whether that costs anything, and how often in a row they are loaded.
+const SHARING: usize = 3 * DATA_PAGES;
+const COPIES: usize = 16;
 
 /// Code in a row.
 pub(super) struct Stretch<'a> {
@@ -33,8 +36,18 @@ pub(super) struct Stretch<'a> {
     /// Of a loop: what it carries on in memory. Each pass begins with the same registers; were this to go on from pass to pass,
     /// a loop whose position stands in memory would go ever further, over more pages than are there.
     pub(super) carried: Option<&'a Carried>,
+    pub(super) processor: Processor,
+}
+
+/// What all timing of one recording goes by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Processor {
     /// A tick of the time-stamp counter, seconds.
-    pub(super) tick: f64,
+    tick: f64,
+    /// How long a step of a chain of instructions takes each of which takes a cycle.
+    pub(super) cycle: Option<FloorTime>,
+    /// Pages that share a line miss the first-level cache in turn (`sys::floor`), and are one too many.
+    aliases_miss: bool,
 }
 
 /// Why there is no floor.
@@ -129,7 +142,7 @@ impl Stretch<'_> {
         let mut floor = Floor::start(arena).map_err(Why::Run)?;
         floor.hold(&contents).map_err(Why::Run)?;
         floor.load(&code, state).map_err(Why::Run)?;
-        timed(&mut floor, half, copies, self.tick)
+        timed(&mut floor, half, copies, self.processor, TURNS)
     }
 
     /// The registers at the start, those that stand for memory included.
@@ -150,18 +163,24 @@ impl Stretch<'_> {
 }
 
 /// The time of one of `copies` that lie twice in a row in the loaded code: from its begin on, and from `half` on.
-fn timed(floor: &mut Floor, half: usize, copies: usize, tick: f64) -> Result<FloorTime, Why> {
+fn timed(
+    floor: &mut Floor,
+    half: usize,
+    copies: usize,
+    Processor { tick, aliases_miss, .. }: Processor,
+    turns: usize,
+) -> Result<FloorTime, Why> {
     // Maps the pages and warms everything up; the second time tells how long a pass takes.
     floor.time(0, 1, 1).map_err(Why::Run)?;
     let pages = floor.pages();
-    if pages > MOST_PAGES {
+    if pages > MOST_PAGES || (aliases_miss && floor.aliases() > 0) {
         return Err(Why::Pages(pages));
     }
     let pass = floor.time(0, 1, PER_TURN).map_err(Why::Run)?;
     let pass = pass.into_iter().min().unwrap_or(1).max(1) as f64 * tick;
     let passes = (REPETITION.seconds() / pass).clamp(1.0, 1000.0) as u64;
     let mut times = Vec::new();
-    for _ in 0..TURNS {
+    for _ in 0..turns {
         let mut long = floor.time(0, passes, PER_TURN).map_err(Why::Run)?;
         let mut short = floor.time(half, passes, PER_TURN).map_err(Why::Run)?;
         // The quick with the quick: who was interrupted in one of them tells nothing about the difference.
@@ -178,20 +197,51 @@ fn timed(floor: &mut Floor, half: usize, copies: usize, tick: f64) -> Result<Flo
     Ok(summary(times))
 }
 
-/// A cycle of the processor: a step of a chain of instructions each of which takes one (`not`: Fog, Instruction tables).
-///
-/// # Errors
-/// Such a process is not to be had here.
-pub(super) fn cycle(tick: f64) -> Result<Option<FloorTime>, FloorError> {
-    const NOT: [u8; 3] = [0x48, 0xf7, 0xd0]; // not rax
-    const STEPS: usize = 256;
-    let mut floor = Floor::start(RemoteAddr(ANYWHERE))?;
-    floor.load(&NOT.repeat(2 * STEPS), &StartState::default())?;
-    match timed(&mut floor, NOT.len() * STEPS, STEPS, tick) {
-        Ok(time) => Ok(Some(time)),
-        Err(Why::Run(error @ FloorError::System(_))) => Err(error),
-        Err(_) => Ok(None),
+impl Processor {
+    /// Measures what belongs to it. `tick`: of the time-stamp counter, seconds.
+    ///
+    /// # Errors
+    /// Such a process is not to be had here.
+    pub(super) fn measure(tick: f64) -> Result<Processor, FloorError> {
+        let processor = Processor { tick, cycle: None, aliases_miss: false };
+        const NOT: [u8; 3] = [0x48, 0xf7, 0xd0]; // not rax: a cycle (Fog, Instruction tables)
+        let cycle = processor.copies(&NOT, 256, TURNS)?;
+        let apart = processor.copies(&loads(DATA_PAGES), COPIES, 1)?;
+        let shared = processor.copies(&loads(SHARING), COPIES, 1)?;
+        let aliases_miss = match (apart, shared) {
+            (Some(apart), Some(shared)) => {
+                let each = |time: FloorTime, loads: usize| time.low.0 as f64 / loads as f64;
+                each(shared, SHARING) > 2.0 * each(apart, DATA_PAGES)
+            }
+            _ => false,
+        };
+        Ok(Processor { cycle, aliases_miss, ..processor })
     }
+
+    /// The time of one of so many copies of plain code.
+    fn copies(
+        self,
+        code: &[u8],
+        copies: usize,
+        turns: usize,
+    ) -> Result<Option<FloorTime>, FloorError> {
+        let mut floor = Floor::start(RemoteAddr(ANYWHERE))?;
+        floor.load(&code.repeat(2 * copies), &StartState::default())?;
+        match timed(&mut floor, code.len() * copies, copies, self, turns) {
+            Ok(time) => Ok(Some(time)),
+            Err(Why::Run(error @ FloorError::System(_))) => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// A load from the same line of each of so many pages.
+fn loads(pages: usize) -> Vec<u8> {
+    let load = |page: usize| {
+        let distance = (page * 4096) as u32;
+        [&[0x48, 0x8b, 0x88][..], &distance.to_le_bytes()].concat() // mov rcx, [rax + distance]
+    };
+    (0..pages).flat_map(load).collect()
 }
 
 fn registers(state: &StartState) -> State {

@@ -12,13 +12,14 @@
 //! * The first-level data cache holds 24 KiB beside the stub's 4 KiB, and is found by bits of the address within a page,
 //!   as in every x86-64 processor with 32 KiB in 8 ways and more.
 //! * Pages that share memory are aliases. Intel looks them up by physical address; AMD predicts the way from the virtual
-//!   one, so that aliases in turn miss (Lipp et al., "Take A Way", 2020). So pages share only behind the sixth.
+//!   one, so that aliases in turn miss (Lipp et al., "Take A Way", 2020). So pages share only behind the sixth, and then
+//!   one in which nobody came first to the same line, as long as there is one ([`Floor::aliases`]).
 //! * Memory that the caller does not fill ([`Floor::hold`]) holds one pointer into itself, so that a chase goes on. As numbers
 //!   these words are tiny: zero under the flags below. Division by them is shorter than by others, or a fault.
 //! * MXCSR: denormals are zero and flushed (DAZ, FTZ), as in BHive; a program without them may be slower.
 //! * Registers that the caller does not give hold that pointer; vector registers 1.0, their upper halves 0.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -113,6 +114,9 @@ pub struct Floor {
     child: Child,
     code_bytes: usize,
     pages: usize,
+    /// Of the shared pages: where in them a page was touched first, or is held.
+    lines: HashSet<(usize, u64)>,
+    aliases: usize,
 }
 
 impl Floor {
@@ -135,7 +139,8 @@ impl Floor {
             (stub::CODE, stub::CODE_BYTES, false),
         ];
         let child = Child::start(&arena, &data, at, &parts)?;
-        Ok(Floor { at, arena, data, child, code_bytes: 0, pages: 0 })
+        let (lines, aliases) = (HashSet::new(), 0);
+        Ok(Floor { at, arena, data, child, code_bytes: 0, pages: 0, lines, aliases })
     }
 
     /// Where the first byte of code lies in an arena at `at`.
@@ -190,10 +195,10 @@ impl Floor {
                 };
                 bytes.iter().all(at)
             };
-            let next = self.pages % DATA_PAGES;
-            let mut in_turn = (0..DATA_PAGES).map(|more| (next + more) % DATA_PAGES);
-            let shared = in_turn.find(fits).unwrap_or(next);
-            self.lend_page(RemoteAddr(page), shared)?;
+            let lines: Vec<u64> = bytes.iter().map(|(in_page, _)| line(*in_page as u64)).collect();
+            let shared = self.untouched(&lines).or_else(|| self.in_turn().find(fits));
+            let shared = shared.unwrap_or(self.pages % DATA_PAGES);
+            self.lend_page(RemoteAddr(page), shared, &lines)?;
             for (in_page, byte) in bytes {
                 let place = shared * PAGE + in_page;
                 (image[place], taken[place]) = (byte, true);
@@ -250,6 +255,24 @@ impl Floor {
         self.pages
     }
 
+    /// How many of them share a line, at the place where they were touched first or are held, with another page.
+    #[must_use]
+    pub fn aliases(&self) -> usize {
+        self.aliases
+    }
+
+    /// The shared pages, from the one whose turn it is.
+    fn in_turn(&self) -> impl Iterator<Item = usize> + use<> {
+        let next = self.pages % DATA_PAGES;
+        (0..DATA_PAGES).map(move |more| (next + more) % DATA_PAGES)
+    }
+
+    /// The next shared page in which these lines are nobody's.
+    fn untouched(&self, lines: &[u64]) -> Option<usize> {
+        self.in_turn()
+            .find(|shared| lines.iter().all(|line| !self.lines.contains(&(*shared, *line))))
+    }
+
     /// Maps the page of `address`, and goes on in front of the instruction that faulted.
     fn answer_fault(&mut self, code: i32, address: RemoteAddr) -> Result<(), FloorError> {
         /// `SEGV_MAPERR` (include/uapi/asm-generic/siginfo.h): nothing is mapped there.
@@ -258,13 +281,20 @@ impl Floor {
             return Err(FloorError::Fault(address));
         }
         let registers = self.child.registers()?;
-        self.lend_page(address, self.pages % DATA_PAGES)?;
+        let lines = [line(address.0 % PAGE as u64)];
+        let shared = self.untouched(&lines).unwrap_or(self.pages % DATA_PAGES);
+        self.lend_page(address, shared, &lines)?;
         self.child.set_registers(&registers)?;
         Ok(())
     }
 
-    /// Maps the page of `address` to the shared page of this number. The registers are lost.
-    fn lend_page(&mut self, address: RemoteAddr, shared: usize) -> Result<(), FloorError> {
+    /// Maps the page of `address` to the shared page of this number, where it uses these lines. The registers are lost.
+    fn lend_page(
+        &mut self,
+        address: RemoteAddr,
+        shared: usize,
+        lines: &[u64],
+    ) -> Result<(), FloorError> {
         // Root may map the first page, which no program has.
         if address.0 < FIRST_ADDRESS {
             return Err(FloorError::Fault(address));
@@ -276,6 +306,9 @@ impl Floor {
         let mapped = self.child.map(page, PAGE, libc::PROT_WRITE, PAGES_FD, shared * PAGE);
         mapped.map_err(|_| FloorError::Fault(address))?;
         self.pages += 1;
+        let shares = lines.iter().any(|line| self.lines.contains(&(shared, *line)));
+        self.aliases += usize::from(shares);
+        self.lines.extend(lines.iter().map(|line| (shared, *line)));
         Ok(())
     }
 
@@ -299,6 +332,11 @@ impl Floor {
         self.arena.read_exact_at(&mut bytes, (stub::DATA + offset) as u64)?;
         Ok(u64::from_le_bytes(bytes))
     }
+}
+
+/// The number of the cache line, 64 bytes, at this place in a page.
+fn line(in_page: u64) -> u64 {
+    in_page / 64
 }
 
 /// What the shared pages hold where nobody fills them.
