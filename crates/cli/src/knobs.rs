@@ -24,7 +24,7 @@ pub struct Knob {
 /// All knobs.
 #[rustfmt::skip] // One line a knob.
 pub const KNOBS: [Knob; 13] = [
-    Knob { name: "sampling-interval", default: "1", vtune: "sampling-interval", meaning: "ms of CPU time between two samples of a thread, 0.1 to 1000" },
+    Knob { name: "sampling-interval", default: "auto", vtune: "sampling-interval", meaning: "ms of CPU time between two samples of a thread, 0.1 to 1000; auto: 1, or up to 4 where `fathom machine` found that samples would take more than 1 % of the time" },
     Knob { name: "stack-size", default: "8192", vtune: "stack-size", meaning: "bytes of stack copied per sample for unwinding, 256 to 65000" },
     Knob { name: "sampling-mode", default: "auto", vtune: "sampling-mode", meaning: "auto (best allowed), ptrace, or off (totals only)" },
     Knob { name: "memory-tracing", default: "true", vtune: "", meaning: "true: trace exact memory accesses in short bursts (memory-access only)" },
@@ -42,8 +42,8 @@ pub const KNOBS: [Knob; 13] = [
 /// What the knobs came to.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Between samples, in nanoseconds. Not round: see `collect::perf::events`.
-    pub period: base::Nanos,
+    /// Between samples, in nanoseconds; `None`: see [`usual_period`]. Not round: see `collect::perf::events`.
+    pub period: Option<base::Nanos>,
     /// Bytes of stack.
     pub stack_bytes: u32,
     /// The best method to try.
@@ -77,7 +77,7 @@ const PERIOD_PER_MILLISECOND: f64 = 1_003_009.0;
 /// Reads `NAME=VALUE` words.
 pub fn parse(words: &[String]) -> Result<Settings, Failure> {
     let mut settings = Settings {
-        period: base::Nanos(PERIOD_PER_MILLISECOND as u64),
+        period: None,
         stack_bytes: 8192,
         method: SamplingMethod::PerfEvents,
         bursts: None,
@@ -111,9 +111,10 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
         let wrong =
             || Failure::usage(format!("knob {name}: '{value}' is not possible: {}", knob.meaning));
         match name {
+            "sampling-interval" if value == "auto" => settings.period = None,
             "sampling-interval" => {
                 let milliseconds = number(value, 0.1, 1000.0).ok_or_else(wrong)?;
-                settings.period = base::Nanos((milliseconds * PERIOD_PER_MILLISECOND) as u64);
+                settings.period = Some(period(milliseconds));
             }
             "stack-size" => {
                 settings.stack_bytes = value
@@ -168,6 +169,18 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
+/// The period where nobody chose one: a millisecond, or as much longer as keeps samples that cost this many nanoseconds each
+/// (in virtual machines 5 to 16 us) to 1 % of the time; `None`: not known.
+pub fn usual_period(sample_cost: Option<f64>) -> base::Nanos {
+    const SHARE: f64 = 0.01;
+    let sample_cost = sample_cost.filter(|cost| cost.is_finite()).unwrap_or(0.0);
+    period((sample_cost / SHARE / 1e6).clamp(1.0, 4.0))
+}
+
+fn period(milliseconds: f64) -> base::Nanos {
+    base::Nanos((milliseconds * PERIOD_PER_MILLISECOND) as u64)
+}
+
 fn bytes(text: &str, least: u64) -> Option<Bytes> {
     text.parse().ok().filter(|bytes| (least..=1_000_000_000_000).contains(bytes)).map(Bytes)
 }
@@ -190,5 +203,16 @@ mod tests {
         assert!(parse(&["sampling-interval".to_owned()]).is_err());
         assert!(parse(&["no-such=1".to_owned()]).is_err());
         assert!(parse(&["sampling-interval=NaN".to_owned()]).is_err());
+        assert!(
+            parse(&["sampling-interval=2".to_owned()])
+                .is_ok_and(|settings| settings.period.is_some())
+        );
+    }
+
+    #[test]
+    fn samples_take_a_hundredth_of_the_time_at_most() {
+        let periods = [None, Some(f64::NAN), Some(3e3), Some(15e3), Some(1e9)];
+        let expected = [1_003_009, 1_003_009, 1_003_009, 1_504_513, 4_012_036].map(base::Nanos);
+        assert_eq!(periods.map(usual_period), expected);
     }
 }

@@ -23,6 +23,7 @@ use base::{Nanos, Pid};
 use collect::heap::HeapOptions;
 use collect::program::ProgramError;
 use collect::session::{self, Options, Outcome, SessionError};
+use facts::host::Host;
 use facts::{Analysis, ExitKind, Run, RunState, SCHEMA_VERSION, Target};
 use store::Writer;
 use sys::process::{LaunchError, SignalFd};
@@ -179,7 +180,7 @@ fn collect_result(
     let mut options = Options {
         duration: collection.duration,
         began,
-        ..options(analysis, &mut what, &settings, &mut run.notes)?
+        ..options(analysis, &mut what, &settings, &run.host, &mut run.notes)?
     };
     if let Some(bursts) = &mut options.bursts {
         let cpus = run.host.usable_cpus();
@@ -283,6 +284,7 @@ fn options(
     analysis: Analysis,
     what: &mut WhatToWatch,
     settings: &Settings,
+    host: &Host,
     notes: &mut Vec<String>,
 ) -> Result<Options, Failure> {
     let heap = heap_of(analysis, what, settings, notes)?;
@@ -293,7 +295,7 @@ fn options(
     Ok(Options {
         environment,
         output,
-        period: settings.period,
+        period: settings.period.unwrap_or_else(|| knobs::usual_period(sample_cost(host))),
         stack_bytes: settings.stack_bytes,
         cpus: online_cpus(),
         duration: None,
@@ -305,6 +307,11 @@ fn options(
         regions: analysis == Analysis::MemoryAccess && settings.objects,
         began: Nanos(0),
     })
+}
+
+/// Nanoseconds that a sample costs the program, where this machine was measured.
+fn sample_cost(host: &Host) -> Option<f64> {
+    calibrate::cache::load(host)?.sample_cost?.value
 }
 
 fn describe(run: &mut Run, target: Option<Target>, outcome: &Outcome) {
