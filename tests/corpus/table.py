@@ -131,6 +131,7 @@ OWN = [
     own("self_check", "--rounds", "100", steady=True),
     own("self_check_static"),
     own("no_libc", short=True),
+    own("short_waits", changing=MEASURED),
     own("fib", "--n", "40", changing=MEASURED),
     own("cpp_exceptions", changing=MEASURED),
     own("signal_storm", "--count", "10000", changing=MEASURED),

@@ -63,6 +63,7 @@ fn signals_and_faults_arrive_as_ever() {
             ("stack_overflow", &["--rounds", "4000"]),
             ("blocked_signals", &["--rounds", "5000"]),
             ("exceptions_map", &[]),
+            ("short_waits", &["--waits", "600"]),
         ],
     );
 }

@@ -127,20 +127,22 @@ impl Registers {
         self.0.orig_rax = u64::MAX;
     }
 
-    /// What ends with EINTR because its thread was stopped, though it would otherwise wait without a limit (epoll_wait(2),
-    /// with a negative or no time limit), is told to the kernel as a call to restart unless a signal has a handler: so it
-    /// ends as if there had been no stop. Returns whether it was such a call.
+    /// A call that ends with EINTR because its thread was stopped, though no signal came (signal(7), "Interruption of system
+    /// calls and library functions by stop signals"), is told to the kernel as one to restart unless a signal has a handler:
+    /// so it ends as if there had been no stop. One with a limit of time has all of it once more: the thread must have begun
+    /// to wait just now. Returns whether it was such a call.
     pub fn keep_waiting(&mut self) -> bool {
         // include/uapi/asm-generic/errno-base.h, include/linux/errno.h
         const INTERRUPTED: i64 = -4;
         const RESTART_NO_HANDLER: i64 = -514;
-        // epoll_wait, epoll_pwait, epoll_pwait2 (arch/x86/entry/syscalls/syscall_64.tbl)
-        let endless = match self.0.orig_rax {
-            232 | 281 => (self.0.r10 as u32).cast_signed() < 0,
-            441 => self.0.r10 == 0,
-            _ => false,
-        };
-        let was_cut_short = endless && self.0.rax.cast_signed() == INTERRUPTED;
+        // All return EINTR only where nothing has been done yet. By arch/x86/entry/syscalls/syscall_64.tbl: accept sendto
+        // recvfrom sendmsg recvmsg (sockets with a limit of time), semop, rt_sigtimedwait, io_getevents, semtimedop,
+        // epoll_wait, epoll_pwait, accept4, io_pgetevents, io_uring_enter, epoll_pwait2.
+        const WAITS: [u64; 15] =
+            [43, 44, 45, 46, 47, 65, 128, 208, 220, 232, 281, 288, 333, 426, 441];
+        let was_cut_short = self.is_64_bit()
+            && self.0.rax.cast_signed() == INTERRUPTED
+            && WAITS.contains(&self.0.orig_rax);
         if was_cut_short {
             self.0.rax = RESTART_NO_HANDLER.cast_unsigned();
         }
