@@ -24,6 +24,9 @@ const FIRST: Duration = Duration::from_millis(30);
 const SHARE_OF_BURSTS: f64 = 0.4;
 /// Of the allowed overhead, what bringing the cache into processes may take.
 const SHARE_OF_SET_UPS: f64 = 0.4;
+/// A program that ends before this is left alone: what brings the cache in makes it stand still for about half a
+/// millisecond, and a burst or two say little.
+const SHORT: Nanos = Nanos(50_000_000);
 /// No burst costs less, nanoseconds: what stopping and starting a thread takes.
 const LEAST_COST: f64 = 10_000.0;
 /// A change of cost is followed within some ten bursts.
@@ -69,15 +72,14 @@ impl Budget {
     }
 
     /// Whether the cache may be brought into one more process, whose thread has used this much CPU time, at this time since we
-    /// began. It may when those before are paid for, and so into the first; or when the process itself has run for long
-    /// enough to pay for its own.
+    /// began. It may when those before are paid for, and so into the first of a program that is no short one; or when the
+    /// process itself has run for long enough to pay for its own.
     #[must_use]
     pub fn pays_for_set_up(&self, options: &Options, elapsed: Nanos, used: Nanos) -> bool {
         let share = SHARE_OF_SET_UPS * options.overhead;
         let usual = self.set_ups / f64::from(self.processes.max(1));
-        options.interval.is_some()
-            || self.set_ups <= share * elapsed.0 as f64
-            || usual <= share * used.0 as f64
+        let is_paid = self.set_ups <= share * elapsed.0 as f64 || usual <= share * used.0 as f64;
+        options.interval.is_some() || elapsed >= SHORT && is_paid
     }
 
     /// Takes note of what bringing the cache into a process cost, with a first burst, which meets only new code. Later bursts do
@@ -168,7 +170,8 @@ mod tests {
         let mut budget = Budget::default();
         let own = options(None);
         let ms = |number: u64| Nanos(number * 1_000_000);
-        assert!(budget.pays_for_set_up(&own, ms(30), ms(30)), "the first one");
+        assert!(!budget.pays_for_set_up(&own, ms(49), ms(200)), "it may end any moment");
+        assert!(budget.pays_for_set_up(&own, ms(50), ms(5)), "the first one");
         budget.note_set_up(ms(4), ms(8));
         assert!(!budget.pays_for_set_up(&own, ms(999), ms(300)));
         assert!(budget.pays_for_set_up(&own, ms(1001), ms(300)), "what was spent is paid for");

@@ -14,7 +14,7 @@ use sys::trace::{read_memory, read_pieces};
 use tracee::maps;
 use x86::CodeSource;
 
-use crate::remote_call::is_left_behind;
+use crate::remote_call::{CAVE_BYTES, is_left_behind};
 
 const PAGE: u64 = 4096;
 /// Larger texts exist, but not in what anybody profiles; bounds our memory.
@@ -56,21 +56,50 @@ pub struct CodeMap {
     sequences: Vec<Extent>,
 }
 
+/// Where there is room for what we bring into a process: looked for while it runs, as that takes long with many mappings.
+pub struct Places {
+    text: String,
+    map: CodeMap,
+    cave: Option<RemoteAddr>,
+}
+
+impl Places {
+    /// Looks at a process.
+    #[must_use]
+    pub fn of(pid: Pid) -> Places {
+        let text = maps::read(pid);
+        let map = CodeMap::parse(pid, &text, false);
+        let cave = map.cave(CAVE_BYTES);
+        Places { text, map, cave }
+    }
+
+    /// Whether the process has the same mappings still.
+    #[must_use]
+    pub fn hold(&self) -> bool {
+        maps::read(self.map.pid) == self.text
+    }
+
+    /// Room for calls on our behalf.
+    #[must_use]
+    pub fn cave(&self) -> Option<RemoteAddr> {
+        self.cave
+    }
+
+    /// Room for code: see [`CodeMap::gap_near`].
+    #[must_use]
+    pub fn gap_near(&self, near: RemoteAddr, size: u64, reach: u64) -> Option<RemoteAddr> {
+        self.map.gap_near(near, size, reach)
+    }
+}
+
 impl CodeMap {
     /// Reads the mappings of a process, and what their files declare; no bytes yet.
     #[must_use]
     pub fn read(pid: Pid) -> CodeMap {
-        CodeMap::read_text(pid, true)
+        CodeMap::parse(pid, &maps::read(pid), true)
     }
 
-    /// Reads the mappings only: enough to find places, not to translate. Quick, for threads that stand still meanwhile.
-    #[must_use]
-    pub fn read_places(pid: Pid) -> CodeMap {
-        CodeMap::read_text(pid, false)
-    }
-
-    fn read_text(pid: Pid, with_sequences: bool) -> CodeMap {
-        let text = maps::read(pid);
+    fn parse(pid: Pid, text: &str, with_sequences: bool) -> CodeMap {
         // The program may have no path: one in a memfd, which is executed as any file is.
         let executed = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
         let mut map =

@@ -16,10 +16,10 @@ use sys::trace;
 use tracee::status::{field, status_of};
 
 use crate::borrow::stop;
-use crate::code_map::CodeMap;
+use crate::code_map::Places;
 use crate::program::{end, may_be_traced};
 use crate::refused::Refused;
-use crate::remote_call::{CAVE_BYTES, CallError, RemoteCalls, are_filtered};
+use crate::remote_call::{CallError, RemoteCalls, are_filtered};
 use crate::visit::{Visit, Watch};
 
 /// A piece of the library's file and where it goes.
@@ -181,7 +181,7 @@ struct Arrival {
 impl Arrival {
     /// Goes on by the calls of a stopped thread, which is let go.
     fn come(&mut self, pid: Pid, visit: Visit<'_>, wanted: &Wanted<'_>) -> Result<(), CallError> {
-        let Some(cave) = CodeMap::read_places(pid).cave(CAVE_BYTES) else {
+        let Some(cave) = Places::of(pid).cave() else {
             visit.leave(0);
             return Err(CallError::Refused);
         };

@@ -12,7 +12,7 @@
 //!   schedule  which of three flavours: a trace of addresses, a count of blocks, timed loads
 //!   picker    chooses a thread in proportion to CPU time
 //!   program   per process: code_map (what may be translated), space (shared memory), cache (blocks)
-//!   visit     seize, stop, let go; remote_call: system calls of the program on our behalf
+//!   visit     seize, stop, let go; remote_call: system calls of the program on our behalf; near: from its own CPU
 //!   run       one burst: enter, answer stops, give the native state back
 //! guest     (with borrow) a library and shared memory brought into a process, for the heap of one that is attached to
 //! whereabouts  where a thread in translated code natively is, for samplers
@@ -39,6 +39,7 @@ mod cache;
 mod code_map;
 mod drain;
 mod guest;
+mod near;
 mod picker;
 mod program;
 mod refused;

@@ -10,9 +10,10 @@ use sys::process;
 use tracee::status::{field, status_of};
 
 use crate::cache::{Cache, REACH, reserved};
-use crate::code_map::CodeMap;
+use crate::code_map::{CodeMap, Places};
+use crate::near::Near;
 use crate::refused::Refused;
-use crate::remote_call::{CAVE_BYTES, CallError, RemoteCalls, are_filtered};
+use crate::remote_call::{CallError, RemoteCalls, are_filtered};
 use crate::schedule::Schedule;
 use crate::space::{REGION_BYTES, Space};
 use crate::tracer::Pages;
@@ -30,6 +31,8 @@ pub struct Program {
     outdated: bool,
     /// A thread came to code that no region of the cache is near.
     far: Option<RemoteAddr>,
+    /// Room for what the next visit is to bring in.
+    places: Option<Places>,
     /// Basic blocks of the last burst that traced.
     recent: Vec<RemoteAddr>,
     /// What the next burst is for.
@@ -53,7 +56,17 @@ impl Program {
         let code = CodeMap::read(pid);
         let stages = [Stage::Nothing, Stage::Nothing, Stage::Nothing];
         let (recent, schedule) = (Vec::new(), Schedule::default());
-        Ok(Program { pid, code, stages, outdated: false, far: None, recent, schedule, whereabouts })
+        Ok(Program {
+            pid,
+            code,
+            stages,
+            outdated: false,
+            far: None,
+            places: None,
+            recent,
+            schedule,
+            whereabouts,
+        })
     }
 
     fn stage(&mut self, flavour: BurstFlavour) -> &mut Stage {
@@ -121,6 +134,15 @@ impl Program {
         }
     }
 
+    /// Before a visit, while the process runs: whether the visit will bring something in, wherever the thread is then; and
+    /// looks where there is room for it.
+    pub fn look_ahead(&mut self, flavour: BurstFlavour) -> bool {
+        let far = self.far.unwrap_or_default();
+        let is_expected = self.needs_set_up(flavour, far);
+        self.places = is_expected.then(|| Places::of(self.pid));
+        is_expected
+    }
+
     /// Whether a visit of the process must bring in a region of code first.
     #[must_use]
     pub fn needs_set_up(&mut self, flavour: BurstFlavour, at: RemoteAddr) -> bool {
@@ -146,20 +168,26 @@ impl Program {
 
     /// Brings the cache, or a region of it near where code is wanted, into the process. The thread is let go; returns how
     /// long it stood still.
-    pub fn set_up(&mut self, visit: Visit<'_>, flavour: BurstFlavour, cookie: u64) -> Nanos {
+    pub fn set_up(
+        &mut self,
+        visit: Visit<'_>,
+        near_it: Option<Near>,
+        flavour: BurstFlavour,
+        cookie: u64,
+    ) -> Nanos {
         let populating =
             self.ready(flavour).is_some_and(|(cache, _)| cache.space.needs_populating());
         // Tried once: where it fails, the code stays without a region.
         let far = if populating { None } else { self.far.take() };
         let near = far.unwrap_or(visit.native.instruction_pointer());
         // Mappings change; a gap is searched in what is there now.
-        let code = CodeMap::read_places(self.pid);
+        let ahead = self.places.take().filter(Places::hold);
+        let places = ahead.unwrap_or_else(|| Places::of(self.pid));
         let size = match self.stage(flavour) {
             Stage::Ready(_) => REGION_BYTES as u64,
             _ => Space::CODE_BYTES,
         };
-        let (Some(cave), Some(at)) = (code.cave(CAVE_BYTES), code.gap_near(near, size, REACH))
-        else {
+        let (Some(cave), Some(at)) = (places.cave(), places.gap_near(near, size, REACH)) else {
             // What is there already is taken out at the end.
             if matches!(self.stage(flavour), Stage::Nothing) {
                 *self.stage(flavour) = Stage::Refused(Refused::NoRoom);
@@ -173,6 +201,7 @@ impl Program {
         };
         end(visit, &made);
         let stood_still = elapsed(asked);
+        drop(near_it);
         match self.stage(flavour) {
             Stage::Opened(space) => space.fill_region(),
             Stage::Ready(cache) => cache.space.fill_region(),
@@ -250,7 +279,7 @@ impl Program {
 
     /// Takes everything out of the process again; `true` when nothing is left.
     pub fn remove(&mut self, visit: Visit<'_>) -> bool {
-        let Some(cave) = CodeMap::read_places(self.pid).cave(CAVE_BYTES) else {
+        let Some(cave) = Places::of(self.pid).cave() else {
             visit.leave(0);
             return false;
         };

@@ -19,6 +19,7 @@ use tracee::random::Random;
 use crate::advance::{LastTrace, general};
 use crate::budget::{BESIDE, Budget};
 use crate::drain::{Content, Raw};
+use crate::near::Near;
 use crate::picker::{Picker, blocks_harmlessly, may_be_stopped};
 use crate::program::{Program, cookie};
 use crate::refused::Refused;
@@ -291,6 +292,8 @@ impl Worker {
         flavour: BurstFlavour,
         watch: &Watch,
     ) -> Result<bool, NoBurst> {
+        let brings = self.programs.get_mut(&pid).is_some_and(|program| program.look_ahead(flavour));
+        let near = if brings { Near::to(pid, tid) } else { None };
         let visit = self.begin(pid, tid, watch).map_err(|refused| (refused, None))?;
         let at = visit.native.instruction_pointer();
         let here = |refused| (refused, Some(at));
@@ -307,7 +310,7 @@ impl Worker {
         self.tell_advances((pid, tid), &visit.native);
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
         if program.needs_set_up(flavour, at) {
-            let stood_still = program.set_up(visit, flavour, cookie(pid, self.began));
+            let stood_still = program.set_up(visit, near, flavour, cookie(pid, self.began));
             self.cost.stand_still += stood_still;
             program.note_pages(flavour, &mut self.cost.pages);
             return Ok(false);

@@ -2,7 +2,7 @@
 //!
 //! What not: mappings (`maps`), totals of a process.
 
-use base::{Pid, Tid};
+use base::{CpuId, Pid, Tid};
 
 /// `/proc/PID/task/TID/status`; empty when the thread is gone.
 #[must_use]
@@ -45,6 +45,13 @@ pub fn stat_of_running(pid: Pid, tid: Tid) -> Option<String> {
     (!blocked).then(|| rest.to_owned())
 }
 
+/// The CPU that a thread ran on last: field 39 of its `stat`.
+#[must_use]
+pub fn cpu_of(pid: Pid, tid: Tid) -> Option<CpuId> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    from_state_on(&stat)?.split(' ').nth(36)?.parse().ok().map(CpuId)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,6 +67,7 @@ mod tests {
     fn this_thread_runs_and_a_nameless_one_has_ended() {
         let own = Pid(std::process::id().cast_signed());
         assert!(!has_ended(Tid(own.0)));
+        assert!(cpu_of(own, Tid(own.0)).is_some() && cpu_of(own, Tid(-1)).is_none());
         assert!(has_ended(Tid(-1)));
         assert!(stat_of_running(own, Tid(-1)).is_none());
     }

@@ -3,12 +3,14 @@
 //! What for: the handful of process calls that std does not offer in the form a profiler needs.
 //! What not: ptrace (`sys::trace`), policy (who is started when).
 
+mod affinity;
 mod launch;
 mod pages;
 mod poll;
 mod signal;
 mod usage;
 
+pub use affinity::Affinity;
 pub use launch::{Launch, LaunchError, Suspended};
 pub use pages::{PageMap, nodes_of};
 pub use poll::{ProcessFd, poll_readable, wait_for_data};

@@ -1,0 +1,65 @@
+//! Which CPUs the calling thread may run on.
+//!
+//! What for: a thread that hands work to another and waits for it, in turns, is fastest on that thread's CPU. What not:
+//! which CPU that is. Assumption: the mask is read once; who changes ours from outside meanwhile is overruled.
+
+use std::io;
+
+use base::CpuId;
+
+/// A set of CPUs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Affinity(Vec<u64>);
+
+/// Words of a mask for 65,536 CPUs, eight times what any kernel is built with today.
+const MOST_WORDS: usize = 1024;
+
+impl Affinity {
+    /// The calling thread's.
+    pub fn own() -> io::Result<Affinity> {
+        let mut mask = vec![0u64; MOST_WORDS];
+        // Safety: the kernel writes at most that many bytes to a live allocation; thread 0 is ourselves. The call of the
+        // kernel returns how many it wrote, libc's wrapper clears the rest.
+        let done = unsafe { libc::sched_getaffinity(0, mask.len() * 8, mask.as_mut_ptr().cast()) };
+        if done < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Affinity(mask))
+    }
+
+    /// One CPU of it alone, and the others; `None` where it is not one of several.
+    #[must_use]
+    pub fn split(&self, cpu: CpuId) -> Option<(Affinity, Affinity)> {
+        let (word, bit) = (usize::try_from(cpu.0 / u64::BITS).ok()?, 1u64 << (cpu.0 % u64::BITS));
+        let mut only = vec![0; self.0.len()];
+        let mut others = self.0.clone();
+        *only.get_mut(word)? = others.get(word)? & bit;
+        *others.get_mut(word)? &= !bit;
+        let is_one = |mask: &[u64]| mask.iter().any(|word| *word != 0);
+        (is_one(&only) && is_one(&others)).then_some((Affinity(only), Affinity(others)))
+    }
+
+    /// Lets the calling thread run on these only: it is on one of them when this returns.
+    pub fn apply(&self) -> io::Result<()> {
+        // Safety: the kernel reads that many bytes from a live allocation; thread 0 is ourselves.
+        let done = unsafe { libc::sched_setaffinity(0, self.0.len() * 8, self.0.as_ptr().cast()) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_is_split_and_applied() {
+        let mask = Affinity(vec![0b110, 1]);
+        let (only, others) = mask.split(CpuId(64)).expect("one of three");
+        assert_eq!((only.0, others.0), (vec![0, 1], vec![0b110, 0]));
+        assert!(mask.split(CpuId(0)).is_none() && mask.split(CpuId(128)).is_none());
+        assert!(Affinity(vec![1]).split(CpuId(0)).is_none());
+        let own = Affinity::own().expect("a mask");
+        own.apply().expect("what it is already");
+        assert_eq!(Affinity::own().expect("a mask"), own);
+    }
+}
