@@ -1,7 +1,8 @@
 /*
- * Measures from inside how long its one thread stood still: reads the time stamp counter without pause for --ms and
- * keeps each gap of over 2 microseconds. A profiler's stops are among them, and so are the kernel's and the
- * hypervisor's; only the difference to a run alone is the profiler's. Needs an invariant counter; x86-64 only.
+ * Measures from inside how long its one thread stood still: reads the time stamp counter without pause for --ms, or a
+ * fixed number of times (--thousands), and keeps each gap of over 2 microseconds. A profiler's stops are among them, and so
+ * are the kernel's and the hypervisor's; only the difference to a run alone is the profiler's. Needs an invariant counter;
+ * x86-64 only.
  */
 #include "known.h"
 
@@ -17,21 +18,22 @@ static int by_size(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Ticks per nanosecond, from the two clocks over 50 ms. */
+/* Ticks per nanosecond, from the two clocks over 2 ms: what is watched begins soon behind the program's start. */
 static double ticks_per_ns(void)
 {
     int64_t began = known_clock(CLOCK_MONOTONIC), now = began;
     uint64_t first = __rdtsc();
-    while (now - began < 50 * MEGA)
+    while (now - began < 2 * MEGA)
         now = known_clock(CLOCK_MONOTONIC);
     return (double)(__rdtsc() - first) / (double)(now - began);
 }
 
-SEPARATE long watch(uint64_t ticks, uint64_t least)
+/* Until either limit. */
+SEPARATE long watch(uint64_t ticks, uint64_t readings, uint64_t least)
 {
     long count = 0;
     uint64_t last = __rdtsc(), end = last + ticks;
-    while (last < end) {
+    for (uint64_t reading = 0; last < end && reading < readings; reading++) {
         uint64_t now = __rdtsc();
         if (now - last > least && count < MOST_GAPS)
             gaps[count++] = now - last;
@@ -42,10 +44,13 @@ SEPARATE long watch(uint64_t ticks, uint64_t least)
 
 int main(int argc, char **argv)
 {
-    long ms = known_milliseconds(argc, argv, 5000);
+    long ms = 5000, thousands = 0;
+    known_options(argc, argv, (struct known_option[]){{"--ms", &ms, 0, 3600000}, {"--thousands", &thousands, 0, 1 << 30}}, 2);
     memset(gaps, 0xff, sizeof gaps); /* no page faults while it watches */
     double per_ns = ticks_per_ns();
-    long count = watch((uint64_t)((double)ms * MEGA * per_ns), (uint64_t)(LEAST_NS * per_ns));
+    uint64_t ticks = thousands ? UINT64_MAX / 2 : (uint64_t)((double)ms * MEGA * per_ns);
+    uint64_t readings = thousands ? (uint64_t)thousands * 1000 : UINT64_MAX;
+    long count = watch(ticks, readings, (uint64_t)(LEAST_NS * per_ns));
     uint64_t total = 0;
     qsort(gaps, (size_t)count, sizeof *gaps, by_size);
     for (long n = 0; n < count; n++)
