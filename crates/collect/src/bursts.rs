@@ -62,7 +62,11 @@ pub fn timed_load_floor() -> Option<TimedLoadFloor> {
     let warm = &mut cycles[WARM_UP..];
     warm.sort_unstable();
     let at = |tenths: usize| warm[warm.len() * tenths / 10];
-    Some(TimedLoadFloor { p10: at(1), median: at(5), p90: at(9) })
+    let (p10, median, p90) = (at(1), at(5), at(9));
+    let usual: Vec<f64> =
+        warm.iter().filter(|one| **one <= 2 * p90).map(|one| f64::from(*one)).collect();
+    let mean = Some(usual.iter().sum::<f64>() / usual.len().max(1) as f64);
+    Some(TimedLoadFloor { p10, median, p90, mean })
 }
 
 fn record(observation: Observation, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {

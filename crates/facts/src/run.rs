@@ -124,7 +124,7 @@ pub enum SamplingMethod {
 /// What reading the clock around a timed load costs, in cycles of the time-stamp counter: measured with loads from the
 /// nearest cache, when the collection began, on the CPU on which it did. Of a timed load's cycles, this much is not the
 /// load's. Source of the sequence: `x86::translate`, flavour `Timed`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct TimedLoadFloor {
     /// A tenth of the readings took at most this.
     pub p10: u32,
@@ -132,6 +132,10 @@ pub struct TimedLoadFloor {
     pub median: u32,
     /// Nine tenths.
     pub p90: u32,
+    /// The mean of those up to twice that: where the counter goes by steps, it alone tells parts of a step. `None` in older
+    /// recordings.
+    #[serde(default)]
+    pub mean: Option<f64>,
 }
 
 /// How the observation was made.

@@ -10,8 +10,8 @@
 //! clusters (Cochran 1977, 9A.2); those of quantiles are Woodruff's (J. Am. Stat. Assoc. 47 (1952) 635-646) with the
 //! design effect of the mean.
 //!
-//! Assumptions: the time-stamp counter runs at one rate; steps of it (10 ns on some machines) blur single values, not
-//! means; an interrupt between the readings makes an outlier: values beyond [`LONGEST`] are left out.
+//! Assumptions: the time-stamp counter runs at one rate; steps of it (10 ns on AMD's Zen) blur single values, not means
+//! ([`Blur`]); an interrupt between the readings makes an outlier: values beyond [`LONGEST`] are left out.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,6 +19,7 @@ use base::BurstId;
 use facts::{BurstFlavour, Evidence, Metric, decode_records};
 
 use super::Memory;
+use super::blur::{Blur, Within};
 use super::levels::LevelShares;
 use super::model::Between;
 use super::rows::MemoryRow;
@@ -33,7 +34,7 @@ use crate::traced::{SiteIndex, TracedCode};
 /// Longer is no memory access, nanoseconds.
 const LONGEST: f64 = 20_000.0;
 /// Fewer beyond the second level do not tell which share came from memory.
-const FEWEST_FAR: usize = 20;
+const FEWEST_FAR: f64 = 20.0;
 /// A hit in the first level, nanoseconds, where the machine was not measured.
 const FIRST_LEVEL: f64 = 1.5;
 /// Fewer timed loads make no figure.
@@ -63,6 +64,7 @@ struct Raw {
 #[derive(Debug, Default)]
 pub(super) struct TimedLoads {
     by_site: BTreeMap<SiteIndex, Vec<Timed>>,
+    blur: Blur,
 }
 
 /// A distribution of latencies, nanoseconds.
@@ -132,10 +134,15 @@ impl TimedLoads {
             });
         }
         let floor = recording.run.collector.timed_load_floor_cycles;
-        let hit = hit_cycles(&raw, floor.map(|floor| f64::from(floor.median)));
+        let nanos_per_cycle = 1e9 / hertz;
+        loads.blur = Blur::of(raw.iter().map(|one| one.cycles), nanos_per_cycle);
+        let step = loads.blur.step();
+        let measured =
+            floor.map(|floor| floor.mean.filter(|_| step > 0.0).unwrap_or(f64::from(floor.median)));
+        let hit = hit_cycles(&raw, measured, step / nanos_per_cycle);
         let first = level_nanos(profile, 1).unwrap_or(FIRST_LEVEL);
         for Raw { site, burst, cycles, part } in raw {
-            let nanos = ((f64::from(cycles) - hit) / hertz * 1e9 + first).max(first);
+            let nanos = ((f64::from(cycles) - hit) * nanos_per_cycle + first).max(first - step);
             if nanos <= LONGEST {
                 loads.by_site.entry(site).or_default().push(Timed { burst, nanos, part });
             }
@@ -146,7 +153,7 @@ impl TimedLoads {
     /// The mean latency of the loads of each site that were timed, nanoseconds.
     pub(super) fn means(&self) -> BTreeMap<SiteIndex, f64> {
         let mean = |loads: &Vec<Timed>| {
-            loads.iter().map(|one| one.nanos).sum::<f64>() / loads.len().max(1) as f64
+            (loads.iter().map(|one| one.nanos).sum::<f64>() / loads.len().max(1) as f64).max(0.0)
         };
         self.by_site.iter().map(|(site, loads)| (*site, mean(loads))).collect()
     }
@@ -158,18 +165,20 @@ impl TimedLoads {
         let dram = dram.and_then(|found| found.dram_latency.as_ref()?.value);
         let levels = (level_nanos(profile, 2), level_nanos(profile, 3), dram);
         let (Some(l2), Some(l3), Some(dram)) = levels else { return BTreeMap::new() };
-        let beyond = |from: f64, to: f64| {
-            let between = (from * to).sqrt();
-            move |one: &&Timed| one.nanos > between
+        let beyond = |loads: &[Timed], from: f64, to: f64| {
+            let from = (from * to).sqrt();
+            loads.iter().map(|one| self.blur.within(one.nanos, from, f64::INFINITY)).sum::<Within>()
         };
         let share = |loads: &Vec<Timed>| {
-            let far = loads.iter().filter(beyond(l2, l3)).count();
-            let farthest = loads.iter().filter(beyond(l3, dram)).count();
-            (far >= FEWEST_FAR).then(|| {
-                let likely = farthest as f64 / far as f64;
+            let (far, farthest) = (beyond(loads, l2, l3), beyond(loads, l3, dram));
+            (far.likely >= FEWEST_FAR).then(|| {
                 // Neighbours in time are alike: a quarter of them counts.
-                let (low, high) = wilson(likely, far as f64 / 4.0);
-                Between { likely, low, high }
+                let between = |part: f64, all: f64| wilson((part / all).min(1.0), all / 4.0);
+                Between {
+                    likely: (farthest.likely / far.likely).min(1.0),
+                    low: between(farthest.sure, far.possible).0,
+                    high: between(farthest.possible, far.sure.max(1.0)).1,
+                }
             })
         };
         self.by_site.iter().filter_map(|(site, loads)| Some((*site, share(loads)?))).collect()
@@ -177,12 +186,13 @@ impl TimedLoads {
 }
 
 /// What a hit in the first level shows: as measured when the collection began, but not more than what one in twenty of
-/// the timed loads stays below, for a hit takes the least time of all. Fences make nearly all of it.
-fn hit_cycles(raw: &[Raw], measured: Option<f64>) -> f64 {
+/// the timed loads stays below, for a hit takes the least time of all. Fences make nearly all of it. `step` of the counter:
+/// so much longer than it shows a load may take.
+fn hit_cycles(raw: &[Raw], measured: Option<f64>, step: f64) -> f64 {
     let mut cycles: Vec<u32> = raw.iter().map(|one| one.cycles).collect();
     cycles.sort_unstable();
     let quick = cycles.get(cycles.len() / 20).copied().map_or(0.0, f64::from);
-    measured.map_or(quick, |measured| measured.min(quick))
+    measured.map_or(quick + step / 2.0, |measured| measured.min(quick + step))
 }
 
 /// Latency of a level, nanoseconds, as the ladder measured it.
@@ -198,6 +208,7 @@ pub(super) struct Weighted {
     sum: f64,
     /// Loads of all sites, timed or not.
     all: f64,
+    blur: Blur,
 }
 
 impl Weighted {
@@ -217,7 +228,8 @@ impl Weighted {
     }
 
     fn mean(&self) -> f64 {
-        self.loads.iter().map(|(nanos, weight, _)| nanos * weight).sum::<f64>() / self.sum
+        let sum = self.loads.iter().map(|(nanos, weight, _)| nanos * weight).sum::<f64>();
+        (sum / self.sum).max(0.0)
     }
 
     /// Standard error of the mean with bursts as clusters, and how often larger its square is than without.
@@ -263,15 +275,20 @@ impl Weighted {
 
     fn quantile(&self, share: f64, effective: f64) -> Metric {
         let half = Z_95 * (share * (1.0 - share) / effective.max(1.0)).sqrt();
-        self.metric(self.at(share), "ns", (self.at(share - half), self.at(share + half)))
+        let (low, high) = (self.at(share - half), self.at(share + half));
+        let interval = ((low - self.blur.step()).max(0.0), high + self.blur.step());
+        self.metric(self.at(share).max(0.0), "ns", interval)
     }
 
-    /// Share of loads for which `chosen` holds, percent.
-    fn share(&self, effective: f64, chosen: impl Fn(f64) -> bool) -> Metric {
-        let part = self.loads.iter().filter(|(nanos, _, _)| chosen(*nanos));
-        let share = (part.map(|(_, weight, _)| weight).sum::<f64>() / self.sum).min(1.0);
-        let (low, high) = wilson(share, effective);
-        self.metric(share * 100.0, "percent", (low * 100.0, high * 100.0))
+    /// Share of loads that take from `from` on and less than `to` nanoseconds, percent.
+    fn share(&self, effective: f64, from: f64, to: f64) -> Metric {
+        let within = |(nanos, weight, _): &(f64, f64, BurstId)| {
+            self.blur.within(*nanos, from, to).times(weight / self.sum)
+        };
+        let share = self.loads.iter().map(within).sum::<Within>();
+        let interval = |share: f64| wilson(share.min(1.0), effective);
+        let (low, high) = (interval(share.sure).0, interval(share.possible).1);
+        self.metric(share.likely.min(1.0) * 100.0, "percent", (low * 100.0, high * 100.0))
     }
 
     fn latency(&self) -> Latency {
@@ -288,7 +305,7 @@ impl Weighted {
         );
         let step = |at: usize| {
             let (from, to) = (STEPS[at], STEPS.get(at + 1).copied().unwrap_or(f64::INFINITY));
-            (from, to, self.share(effective, |nanos| from <= nanos && nanos < to))
+            (from, to, self.share(effective, from, to))
         };
         Latency {
             mean: self.metric(mean, "ns", ((mean - half).max(0.0), mean + half)),
@@ -303,7 +320,8 @@ impl Weighted {
 
 impl Memory<'_> {
     fn weighted(&self, sites: impl Iterator<Item = SiteIndex>) -> Weighted {
-        let mut weighted = Weighted { loads: Vec::new(), sum: 0.0, all: 0.0 };
+        let mut weighted =
+            Weighted { loads: Vec::new(), sum: 0.0, all: 0.0, blur: self.timed.blur };
         for site in sites {
             let timed = self.timed.by_site.get(&site).map_or(&[][..], Vec::as_slice);
             weighted.add(self.loads_of(site), timed.iter());
@@ -325,7 +343,8 @@ impl Memory<'_> {
         loads: impl Iterator<Item = (SiteIndex, Part, f64)>,
         chosen: impl Fn(BurstId) -> bool,
     ) -> Weighted {
-        let mut weighted = Weighted { loads: Vec::new(), sum: 0.0, all: 0.0 };
+        let mut weighted =
+            Weighted { loads: Vec::new(), sum: 0.0, all: 0.0, blur: self.timed.blur };
         for (site, part, executed) in loads {
             let timed = self.timed.by_site.get(&site).map_or(&[][..], Vec::as_slice);
             let of_part = |one: &&Timed| one.part == Some(part) && chosen(one.burst);
@@ -402,7 +421,7 @@ impl Memory<'_> {
             let beyond_l2 = match second {
                 // Half-way between the two on a scale of factors.
                 Some((two, three)) => {
-                    weighted.share(effective, |nanos| nanos > (two * three).sqrt())
+                    weighted.share(effective, (two * three).sqrt(), f64::INFINITY)
                 }
                 None => Metric::unavailable(
                     "percent",

@@ -13,6 +13,7 @@
 
 mod bandwidth;
 mod beside;
+mod blur;
 mod bound;
 mod branches;
 mod cleared;
