@@ -227,6 +227,7 @@ fn launch_here(
         heap,
         kernel,
         checks: FirstChecks::begin(pid),
+        ended: None,
     };
     session.notes.extend(session.source.waits_note(options));
     session.start_bursts(&mut recorder);
@@ -278,6 +279,7 @@ fn attach_here(
         heap: None,
         kernel,
         checks: FirstChecks::begin(pid),
+        ended: None,
     };
     match heap.transpose() {
         Ok(heap) => session.heap = heap,
@@ -348,6 +350,8 @@ struct Session<'a> {
     heap: Option<Heap>,
     kernel: Option<KernelTrace>,
     checks: FirstChecks,
+    /// When the program's end was noticed, since the start.
+    ended: Option<Nanos>,
 }
 
 /// Why watching ended.

@@ -36,7 +36,10 @@ impl Session<'_> {
         {
             program.note(change);
         }
-        let elapsed = process::monotonic() - self.start;
+        let stopped_at = process::monotonic() - self.start;
+        // Our own end is no time of a program that ended before. Another process of it may have gone on: then it is recorded.
+        let ended = self.ended.filter(|_| recorder.processes_seen() == 1);
+        let elapsed = ended.unwrap_or(stopped_at);
         let usage = process::own_usage();
         let mut own_cost = OwnCost {
             cpu_time_ns: (usage.cpu() - usage_before.cpu()).0,

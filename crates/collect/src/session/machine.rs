@@ -51,6 +51,7 @@ fn machine_here(
         heap: None,
         kernel: Some(kernel),
         checks: FirstChecks::begin(Pid(0)),
+        ended: None,
     };
     let announced = all_processes()
         .into_iter()

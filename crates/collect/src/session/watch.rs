@@ -64,7 +64,8 @@ impl Session<'_> {
         loop {
             self.wait(recorder.regions_due());
             let now = process::monotonic() - self.start;
-            let end = self.handle_signals();
+            // Before the sources are looked at: that takes time, and the program does not live longer for it.
+            let end = self.handle_signals().or_else(|| self.is_over(now));
             self.source.look(recorder)?;
             if matches!(self.source, Source::Proc) && !self.watches_machine() {
                 self.follow_threads(now, recorder)?;
@@ -101,6 +102,7 @@ impl Session<'_> {
 
     fn is_over(&mut self, now: Nanos) -> Option<End> {
         if !self.watches_machine() && self.program_ended() {
+            self.ended.get_or_insert_with(|| process::monotonic() - self.start);
             return Some(End::ProgramEnded);
         }
         let over = |duration: Duration| u128::from(now.0) >= duration.as_nanos();
