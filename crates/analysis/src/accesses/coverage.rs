@@ -26,7 +26,7 @@ pub struct Coverage {
 }
 
 const NO_CLOCK: &str = "the kernel did not tell the CPU time of every burst";
-const NO_ATTEMPT: &str = "no burst was attempted: none was asked for, or there was no time for one";
+const NO_ATTEMPT: &str = "no burst was attempted: none was asked for, or the program ended too soon or was always found waiting";
 
 /// Counts attempts.
 #[must_use]

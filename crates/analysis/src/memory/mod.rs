@@ -422,7 +422,11 @@ fn too_few(profile: &Profile<'_>, strata: &Strata) -> Option<String> {
         return Some("the CPU time of the program is not known".to_owned());
     }
     (bursts < FEWEST_IN_ALL).then(|| {
-        format!("only {bursts} bursts recorded accesses, {FEWEST_IN_ALL} are needed: run the program for longer")
+        let plural = if bursts == 1 { "" } else { "s" };
+        format!(
+            "only {bursts} burst{plural} recorded accesses for long enough, {FEWEST_IN_ALL} are needed: run the program \
+             for longer"
+        )
     })
 }
 

@@ -48,10 +48,9 @@ pub(super) fn notes(profile: &Profile<'_>) -> Vec<String> {
 fn few_samples(profile: &Profile<'_>) -> Option<String> {
     let records = profile.whole().records();
     (1..100).contains(&records).then(|| {
-        format!("Only {records} samples: shares below about {:.0} % are noise. Run longer, or more often.", {
-            let (_, high) = crate::interval::wilson(0.0, profile.whole().effective_records());
-            (high * 100.0).max(1.0)
-        })
+        let (_, high) = crate::interval::wilson(0.0, profile.whole().effective_records());
+        let (noise, plural) = ((high * 100.0).max(1.0), if records == 1 { "" } else { "s" });
+        format!("Only {records} sample{plural}: shares below about {noise:.0} % are noise. Run longer, or more often.")
     })
 }
 

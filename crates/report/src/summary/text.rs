@@ -13,7 +13,7 @@ mod time_split;
 
 use facts::{Evidence, Metric};
 
-use super::{Summary, TopFunction};
+use super::Summary;
 use crate::text::{self, PROSE, Paint, count, percent, printable, seconds, share, wrap};
 
 /// Width of the names before figures.
@@ -172,8 +172,7 @@ fn notes(summary: &Summary, page: &mut Page) {
 fn next(summary: &Summary, page: &mut Page) {
     let result = quoted(&summary.result);
     let mut commands = Vec::new();
-    let named = |function: &&TopFunction| !function.function.starts_with('[');
-    if let Some(function) = summary.top_functions.iter().find(named) {
+    if let Some(function) = summary.top_functions.first() {
         let filter =
             quoted(&format!("function={}", analysis::bare_function_name(&function.function)));
         if function.file.is_some() {

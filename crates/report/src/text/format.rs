@@ -83,6 +83,30 @@ pub(crate) fn coverage<'a>(
     line
 }
 
+/// Why threads are refused bursts for a reason of which it does not speak for itself, and what the user can do about it.
+pub(crate) fn about_refusals(reason: &str) -> Option<&'static str> {
+    Some(match reason {
+        "waits often" => {
+            "a thread that waits again within a millisecond (for clients, disks, other threads) is left alone: its wait could \
+             be cut short. More work between waits can be traced: larger requests, pipelining, more clients at a time"
+        }
+        "jit code" => {
+            "code that the program itself wrote is left alone. Without its just-in-time compiler, where it has an option for \
+             that, the rest can be traced"
+        }
+        "system call filter" => {
+            "the program filters its system calls (seccomp), perhaps by an option or as a sandbox that can be left out"
+        }
+        "not allowed" => {
+            "somebody else traces it, or ptrace is not allowed: `fathom doctor` says which"
+        }
+        "shadow stack" => {
+            "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off in its environment starts it without one"
+        }
+        _ => return None,
+    })
+}
+
 /// The larger distance from the value to an end of its interval; `None` for exact figures and those without one.
 fn half_interval(metric: &Metric) -> Option<f64> {
     let (value, low, high) = (metric.value?, metric.low?, metric.high?);
@@ -99,13 +123,18 @@ pub(crate) fn plus_minus(metric: &Metric) -> String {
     }
 }
 
-/// `12.3 ±0.8`, in percent. Where the interval is wide and reaches nothing or all there is, the ends say more than the
-/// middle: `0.0 to 61.2`.
+/// `12.3 ±0.8`, in percent. Where the interval is wide and reaches nothing or all there is, or would seem to reach beyond, the
+/// ends say more than the middle: `0.0 to 61.2`.
 pub(crate) fn share(metric: &Metric, value: f64) -> String {
     /// Narrower intervals are those of figures that are known.
     const WIDE: f64 = 1.0;
+    let half = half_interval(metric).unwrap_or(0.0);
+    let is_at_end = |low: f64, high: f64| low < 0.05 || high > 99.95;
     match (metric.low, metric.high) {
-        (Some(low), Some(high)) if high - low >= WIDE && (low < 0.05 || high > 99.95) => {
+        (Some(low), Some(high))
+            if high - low >= WIDE
+                && (is_at_end(low, high) || is_at_end(value - half, value + half)) =>
+        {
             format!("{} to {}", percent(low), percent(high))
         }
         _ => format!("{}{}", percent(value), plus_minus(metric)),
@@ -303,6 +332,7 @@ mod tests {
         assert_eq!(shown(34.9, 0.0, 63.0), "0.0 to 63.0");
         assert_eq!(shown(100.0, 67.6, 100.0), "67.6 to 100.0");
         assert_eq!(shown(21.0, 14.0, 28.0), "21.0 ±7.0");
+        assert_eq!(shown(80.0, 37.6, 96.4), "37.6 to 96.4");
         assert_eq!(shown(0.0, 0.0, 0.4), "0.0 ±0.4");
     }
 

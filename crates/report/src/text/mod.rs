@@ -5,8 +5,8 @@ mod paint;
 mod table;
 
 pub(crate) use format::{
-    PROSE, bytes, count, coverage, cut_middle, filled, fit, measure, number, percent, plus_minus,
-    printable, seconds, share, shorten_function, shorten_path, wrap,
+    PROSE, about_refusals, bytes, count, coverage, cut_middle, filled, fit, measure, number,
+    percent, plus_minus, printable, seconds, share, shorten_function, shorten_path, wrap,
 };
 pub(crate) use paint::Paint;
 pub(crate) use table::table;

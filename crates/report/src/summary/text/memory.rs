@@ -66,9 +66,11 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
     page.entry("  served by", &format!("{} (simulated)", parts.join(", ")));
     let latency =
         figure(&summary.average_load_latency, |value| format!("{} ns on average", number(value)));
-    let exposed = match summary.exposed_load_latency.value {
+    let exposed = &summary.exposed_load_latency;
+    let exposed = match exposed.value.filter(|_| says_something(exposed)) {
         Some(value) => {
-            format!("; each one beyond L1 holds the program up for {} ns", number(value))
+            let (value, range) = (number(value), between(exposed, "ns"));
+            format!("; each one beyond L1 holds the program up for {value} ns{range}")
         }
         None => String::new(),
     };
@@ -76,17 +78,17 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
         "  latency",
         &format!("{latency}{}{exposed}", between(&summary.average_load_latency, "ns")),
     );
-    let per_byte = figure(&summary.arithmetic_intensity, |value| {
-        format!("{} per byte of DRAM traffic", number(value))
-    });
-    if summary.flops.value.is_some_and(|flops| flops > 0.0) {
-        page.entry(
-            "Arithmetic",
-            &format!(
-                "{}, {per_byte}",
-                figure(&summary.flops, |value| format!("{} GFLOP/s", number(value)))
-            ),
-        );
+    if let Some(flops) = summary.flops.value.filter(|flops| *flops > 0.0) {
+        let intensity = &summary.arithmetic_intensity;
+        let per_byte = match intensity.value.filter(|_| says_something(intensity)) {
+            Some(value) => {
+                let range = between(intensity, "");
+                format!(", {} per byte of DRAM traffic{range}", number(value))
+            }
+            None => String::new(),
+        };
+        let range = between(&summary.flops, "GFLOP/s");
+        page.entry("Arithmetic", &format!("{} GFLOP/s{range}{per_byte}", number(flops)));
     }
 }
 
@@ -110,12 +112,20 @@ pub(super) fn top_objects(summary: &Summary, page: &mut Page) {
 
 /// ` (12.1 to 13.4 GB/s)`.
 fn between(metric: &Metric, unit: &str) -> String {
-    match (metric.low, metric.high) {
-        (Some(low), Some(high)) if metric.value.is_some() && low < high => {
-            format!(" ({} to {} {unit})", number(low), number(high))
-        }
+    let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+    match (metric.value, metric.low, metric.high) {
+        (Some(_), Some(low), Some(high)) => match (number(low), number(high)) {
+            (low, high) if low == high => String::new(),
+            (low, high) => format!(" ({low} to {high}{unit})"),
+        },
+        (Some(_), Some(low), None) => format!(" ({}{unit} or more)", number(low)),
         _ => String::new(),
     }
+}
+
+/// Whether an interval excludes anything. That of a quotient by what may be nothing may not.
+fn says_something(metric: &Metric) -> bool {
+    metric.high.is_some() || metric.low != Some(0.0)
 }
 
 /// `12.3 ±0.8 % of the time`, or why it is not known.

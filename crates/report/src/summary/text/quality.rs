@@ -3,6 +3,9 @@
 use super::{DISTURBING, Page, Summary, figure, percent_with_error};
 use crate::text::{self, count, percent, seconds};
 
+/// So many percent of the running time that could not be traced are worth a word on what to do about it.
+const MUCH_REFUSED: f64 = 20.0;
+
 /// Figures that this version or this machine cannot give, by reason.
 pub(super) fn not_available(summary: &Summary, page: &mut Page) {
     let of_accesses = [
@@ -76,6 +79,12 @@ pub(super) fn quality(summary: &Summary, page: &mut Page) {
         let refused =
             summary.coverage.refused.iter().map(|one| (one.reason.as_str(), &one.percent));
         page.entry("Coverage", &text::coverage(&summary.coverage.traced, refused));
+        for one in &summary.coverage.refused {
+            let is_much = one.percent.value.is_some_and(|percent| percent >= MUCH_REFUSED);
+            if let Some(about) = text::about_refusals(&one.reason).filter(|_| is_much) {
+                page.entry(&format!("  {}", one.reason), about);
+            }
+        }
     } else if summary.analysis == "memory-access" {
         page.entry("Coverage", &figure(&summary.coverage.traced, percent));
     }
