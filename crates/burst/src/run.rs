@@ -67,6 +67,9 @@ pub struct Ran {
 struct Inside<'c, 'v> {
     visit: Option<Visit<'v>>,
     cache: &'c mut Cache,
+    /// Its CPU time, and what that was when it entered.
+    clock: &'c dyn Fn() -> Option<Nanos>,
+    used: Option<Nanos>,
     allowance: Allowance,
     began: Instant,
     /// When its time is over.
@@ -106,8 +109,7 @@ pub fn run(
     next_id: &mut u32,
 ) -> Result<Ran, Refused> {
     let entered = visit.native;
-    let used = clock();
-    let mut inside = Inside::enter(visit, cache, code, allowance, next_id)?;
+    let mut inside = Inside::enter(visit, cache, code, allowance, clock, next_id)?;
     let last = loop {
         let next = match inside.next_stop() {
             Continue(Stop::SystemCall) => inside.go_on(code, next_id),
@@ -117,14 +119,14 @@ pub fn run(
             Break(last) => Break(last),
         };
         let Break(last) = next else { continue };
-        let ran = used.zip(clock()).map(|(before, now)| now - before);
         // Another stop that came at the same moment, a signal or a system call, is for others to answer.
         let is_over = last.end == BurstEnd::Time && matches!(last.stop, Some(Stop::Interrupted));
-        if !(is_over && ran.is_some_and(|ran| inside.goes_on(ran))) {
+        if !(is_over && inside.goes_on()) {
             break last;
         }
     };
     let elapsed_inside = elapsed(inside.began);
+    let used = inside.used;
     let used_after = last.stop.and_then(|_| clock());
     let end = last.end;
     let (words, left) = inside.finish(last);
@@ -170,8 +172,10 @@ impl<'c, 'v> Inside<'c, 'v> {
         cache: &'c mut Cache,
         code: &CodeMap,
         allowance: &Allowance,
+        clock: &'c dyn Fn() -> Option<Nanos>,
         next_id: &mut u32,
     ) -> Result<Inside<'c, 'v>, Refused> {
+        let used = clock();
         let entry = cache.enter(code, visit.native.instruction_pointer(), next_id)?;
         prepare_area(cache, allowance.bytes);
         let records = cache.space.area().0 + RECORDS as u64;
@@ -187,6 +191,8 @@ impl<'c, 'v> Inside<'c, 'v> {
         Ok(Inside {
             visit: Some(visit),
             cache,
+            clock,
+            used,
             allowance: *allowance,
             began,
             until: began + allowance.time,
@@ -224,21 +230,42 @@ impl<'c, 'v> Inside<'c, 'v> {
         })
     }
 
-    /// Whether a thread that stands still because its time is over is given more: it had a CPU for less than half of it.
-    /// It goes on for what is left, if it stands in translated code: of native code a system call would be swallowed.
-    fn goes_on(&mut self, ran: Nanos) -> bool {
-        let time = self.allowance.time;
-        let ran = Duration::from_nanos(ran.0);
+    /// Whether a thread that stands still because its time is over goes on for what it is given anew: if it stands in
+    /// translated code, for of native code a system call would be swallowed.
+    fn goes_on(&mut self) -> bool {
         let Some(tid) = self.visit.as_ref().map(|visit| visit.tid) else { return false };
-        let may_go_on = self.given < GIVEN_ANEW && ran <= time / 2 && self.native().is_some();
+        let may_go_on = self.native().is_some() && self.has_time();
         if !may_go_on || trace::resume_and_catch_system_call(tid).is_err() {
             return false;
         }
-        self.given += 1;
         self.stops += 1;
-        self.stand_still += elapsed(self.stopped);
-        self.until = Instant::now() + (time - ran);
+        self.note_stand_still();
         true
+    }
+
+    /// Whether a thread that stands still has time left. It is given what it did not use where it had a CPU for less than
+    /// half of its time.
+    fn has_time(&mut self) -> bool {
+        if Instant::now() < self.until {
+            return true;
+        }
+        let time = self.allowance.time;
+        let Some((before, now)) = self.used.zip((self.clock)()) else { return false };
+        let ran = Duration::from_nanos((now - before).0);
+        let is_given = self.given < GIVEN_ANEW && ran <= time / 2;
+        if is_given {
+            self.given += 1;
+            self.until = Instant::now() + (time - ran);
+        }
+        is_given
+    }
+
+    /// A thread goes on. It is time in translated code that it is allowed: beside other work each stop may take a tenth of a
+    /// millisecond.
+    fn note_stand_still(&mut self) {
+        let stood_still = elapsed(self.stopped);
+        self.stand_still += stood_still;
+        self.until += Duration::from_nanos(stood_still.0);
     }
 
     fn wait(&mut self, time: Duration) -> Option<Happened> {
@@ -258,7 +285,7 @@ impl<'c, 'v> Inside<'c, 'v> {
             return Break(last(BurstEnd::Full, Some(native)));
         }
         self.misses += 1;
-        if self.misses > self.allowance.misses || Instant::now() >= self.until {
+        if self.misses > self.allowance.misses || !self.has_time() {
             return Break(last(BurstEnd::Untranslated, Some(native)));
         }
         let entry = match self.cache.enter(code, target, next_id) {
@@ -281,7 +308,7 @@ impl<'c, 'v> Inside<'c, 'v> {
             return Break(Last::GONE);
         }
         self.stops += 1;
-        self.stand_still += elapsed(self.stopped);
+        self.note_stand_still();
         Continue(())
     }
 
