@@ -48,6 +48,8 @@ pub(super) fn quality(summary: &Summary, page: &mut Page) {
     let method = match sampling.method {
         "perf-events" => "by the kernel (perf events)",
         "ptrace" => "by stopping threads shortly (ptrace)",
+        // The method is written down at the end of a recording.
+        _ if sampling.samples > 0 => "the recording ended before it was noted how",
         _ => "not possible here: only what /proc counts",
     };
     page.entry("Samples", &format!("{}{rate}, {method}", count(sampling.samples as f64)));
