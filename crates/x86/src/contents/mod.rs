@@ -1,20 +1,25 @@
 //! What memory must hold so that code in a row goes where its records say it went.
 //!
-//! What for: the core floor. Code that is timed alone loads its pointers and indices from memory that nobody recorded; were
-//! they all alike, loads would wait for stores that lie elsewhere in the program. [`contents`] follows registers through
-//! the instructions as far as they are a load times a factor plus something known, and where a record tells the register,
-//! it solves for the loaded bytes. What not: running code; memory that leads to no address.
+//! What for: the core floor. Code that is timed alone loads its pointers and indices from memory that nobody
+//! recorded; were they all alike, loads would wait for stores that lie elsewhere in the program. [`contents`] follows
+//! registers through the instructions as expressions over what is loaded (`value`), and where a record tells the
+//! register, it looks for bytes that make it so. What not: running code; memory that leads to no address.
 //!
 //! Assumptions:
 //! * What is told first of a byte holds. What the program wrote there later, between two records, is not followed.
 //! * A store through an address that is not known touches nothing that matters.
-//! * A sum that fits into 32 bits before its load is solved for fits afterwards, too.
+//! * Of several loads in one expression one is solved for, and the others hold what they do.
+
+mod formula;
+mod value;
 
 use std::collections::BTreeMap;
 
 use base::RemoteAddr;
-use iced_x86::{Mnemonic, OpKind, Register};
+use iced_x86::{Mnemonic, OpKind};
 
+use self::formula::{Formula, Operand, formulas};
+use self::value::{Cell, Operation, Value};
 use crate::evaluate::{State, resolve};
 use crate::floor::Part;
 use crate::instruction::Instruction;
@@ -48,9 +53,8 @@ pub fn contents<'a, C: ?Sized + 'a>(
     start: &State,
     word: u64,
 ) -> Contents {
-    let known = |value: u64| Some(Sum { term: None, rest: value });
     let mut world = World {
-        general: start.general.map(known),
+        general: start.general.map(|value| Some(Value::Known(value))),
         state: start.clone(),
         chosen: Contents::new(),
         stored: BTreeMap::new(),
@@ -68,58 +72,58 @@ pub fn contents<'a, C: ?Sized + 'a>(
     world.chosen
 }
 
-/// Bytes that are loaded into a register.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Cell {
-    address: u64,
-    /// 1 to 8.
-    bytes: u32,
-    /// Extended by its sign, else by zeros.
-    signed: bool,
-}
-
-/// A loaded value times a factor, or nothing, plus a constant; modulo 2^64.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Sum {
-    term: Option<(Cell, i64)>,
-    rest: u64,
-}
+/// `None`: not known.
+type Registers = [Option<Value>; Gpr::COUNT];
 
 /// Registers and memory in front of an instruction.
 struct World {
-    /// `None`: not known.
-    general: [Option<Sum>; Gpr::COUNT],
+    general: Registers,
     /// Where addresses are computed.
     state: State,
     chosen: Contents,
     /// Stored since the start: its length by its address, and the value of a register that was stored whole.
-    stored: BTreeMap<u64, (u32, Option<Sum>)>,
+    stored: BTreeMap<u64, (u32, Option<Value>)>,
     word: u64,
 }
 
 impl World {
-    /// A register holds this: the load behind it is solved for, unless its bytes are chosen already.
+    /// A register holds this: a load behind it is solved for, unless its bytes are chosen already.
     fn see(&mut self, seen: &Seen) {
-        let Some(sum) = self.general[seen.register.number()] else { return };
-        let Some((cell, factor)) = self.folded(sum).term else { return };
-        let whole = seen.value.wrapping_sub(sum.rest).cast_signed();
-        let loaded = whole.checked_div(factor).filter(|_| whole.checked_rem(factor) == Some(0));
-        if let Some(loaded) =
-            loaded.filter(|loaded| cell.widened(loaded.cast_unsigned()) == *loaded)
-        {
-            self.choose(cell, loaded.cast_unsigned());
+        let Some(value) = self.general[seen.register.number()].clone() else { return };
+        let mut open = Vec::new();
+        value.cells(&mut |cell| open.push(cell));
+        open.retain(|cell| !self.is_chosen(*cell));
+        let gives = |(cell, guess): &(Cell, u64)| {
+            let held = |one: Cell| if one == *cell { *guess } else { self.held(one) };
+            open.contains(cell) && value.when(&held) == seen.value
+        };
+        let guesses = value.guesses(seen.value, &|cell| self.held(cell));
+        let Some((solved, bytes)) = guesses.into_iter().find(gives) else { return };
+        self.choose(solved, bytes);
+        for cell in open {
+            self.choose(cell, self.held(cell));
         }
     }
 
     fn execute(&mut self, instruction: &Instruction) {
         let (raw, accesses) = (&instruction.raw, instruction.accesses());
         let addresses: Vec<Option<u64>> = accesses.iter().map(|one| self.address(one)).collect();
-        let before = self.general;
+        let before = self.general.clone();
         for register in instruction.registers().changed.iter() {
             self.general[register.number()] = None;
         }
         let at = |access: usize| addresses.get(access).copied().flatten();
-        for (to, derived) in pointers::derived(raw, accesses) {
+        let derived = pointers::derived(raw, accesses);
+        if derived.is_empty() {
+            let loads = match accesses {
+                [access] if access.kind == Kind::Read => at(0).map(|at| (at, access.bytes)),
+                _ => None,
+            };
+            for formula in formulas(raw) {
+                self.general[formula.to.number()] = self.computed(&formula, &before, loads);
+            }
+        }
+        for (to, derived) in derived {
             self.general[to.number()] = match derived {
                 Derived::Sum { terms, constant } => self.sum(&before, &terms, constant),
                 Derived::Loaded { access } => {
@@ -127,17 +131,13 @@ impl World {
                 }
             };
         }
-        if let Some((to, bytes, signed)) = narrow_load(raw, accesses) {
-            self.general[to.number()] = at(0).and_then(|address| self.load(address, bytes, signed));
+        if let Some((to, bytes)) = signed_load(raw, accesses) {
+            self.general[to.number()] = at(0).and_then(|address| self.load(address, bytes, true));
         }
-        if let Some((to, from, below)) = extended(raw) {
-            let fits = |sum: &Sum| self.value(*sum) < below;
-            self.general[to.number()] = before[from.number()].filter(fits);
-        }
-        let whole = stored_register(raw).and_then(|register| before[register.number()]);
+        let whole = stored_register(raw).and_then(|register| before[register.number()].clone());
         for (access, address) in accesses.iter().zip(&addresses) {
             if let (Kind::Write | Kind::ReadWrite, Some(address)) = (access.kind, address) {
-                self.store(*address, access.bytes, whole.filter(|_| access.bytes == 8));
+                self.store(*address, access.bytes, whole.clone().filter(|_| access.bytes == 8));
             }
         }
     }
@@ -147,53 +147,58 @@ impl World {
         let (Place::One(address), When::Always) = (&access.place, access.when) else { return None };
         for source in sources(access) {
             if let Source::General(register) = source {
-                let value = self.value(self.general[register.number()]?);
+                let value = self.value(self.general[register.number()].as_ref()?);
                 self.state.set(register, value);
             }
         }
         Some(resolve(address, &self.state))
     }
 
-    fn sum(
-        &mut self,
-        before: &[Option<Sum>; Gpr::COUNT],
-        terms: &[(Gpr, i64)],
-        constant: i64,
-    ) -> Option<Sum> {
-        let mut all = Sum { term: None, rest: constant.cast_unsigned() };
-        for (register, times) in terms {
-            let one = self.folded(before[register.number()]?);
-            all.rest = all.rest.wrapping_add(one.rest.wrapping_mul(times.cast_unsigned()));
-            let Some((cell, factor)) = one.term else { continue };
-            let term = (cell, factor.wrapping_mul(*times));
-            all.term = Some(match all.term {
-                None => term,
-                Some((same, factor)) if same == cell => (cell, factor.wrapping_add(term.1)),
-                // One of the two stays open: preferably one that can be solved for whatever is seen.
-                Some(other) => {
-                    let (open, closed) = if term.1 == 1 { (term, other) } else { (other, term) };
-                    self.choose(closed.0, self.held(closed.0));
-                    all.rest = all.rest.wrapping_add(self.product(closed));
-                    open
-                }
-            });
-        }
-        Some(all)
+    fn sum(&self, before: &Registers, terms: &[(Gpr, i64)], constant: i64) -> Option<Value> {
+        let known = |value: i64| Value::Known(value.cast_unsigned());
+        terms.iter().try_fold(known(constant), |sum, (register, times)| {
+            let one = self.folded(before[register.number()].clone()?);
+            let term = match times {
+                1 => one,
+                _ => Value::made(Operation::Times, one, known(*times))?,
+            };
+            match sum {
+                Value::Known(0) => Some(term),
+                sum => Value::made(Operation::Plus, term, sum),
+            }
+        })
+    }
+
+    /// `loads`: where the instruction loads from, and how many bytes.
+    fn computed(
+        &self,
+        formula: &Formula,
+        before: &Registers,
+        loads: Option<(u64, u32)>,
+    ) -> Option<Value> {
+        let value = |operand: Operand| match operand {
+            Operand::Constant(value) => Some(Value::Known(value)),
+            Operand::Register(register, bits) => {
+                lowest(self.folded(before[register.number()].clone()?), bits)
+            }
+            Operand::Loaded => loads.and_then(|(address, bytes)| self.load(address, bytes, false)),
+        };
+        let (a, b) = (value(formula.a)?, value(formula.b)?);
+        let same = formula.operation == Operation::Plus && matches!(b, Value::Known(0));
+        let made = if same { a } else { Value::made(formula.operation, a, b)? };
+        lowest(made, formula.bits)
     }
 
     /// What memory holds there; `None` where it is what the path stored, and that is not known.
-    fn load(&self, address: u64, bytes: u32, signed: bool) -> Option<Sum> {
+    fn load(&self, address: u64, bytes: u32, signed: bool) -> Option<Value> {
         match self.stores_over(address, bytes).as_slice() {
-            [] => {
-                let cell = Cell { address, bytes, signed };
-                Some(self.folded(Sum { term: Some((cell, 1)), rest: 0 }))
-            }
-            [start] if *start == address && bytes == 8 => self.stored.get(start)?.1,
+            [] if bytes <= 8 => Some(self.folded(Value::Loaded(Cell { address, bytes, signed }))),
+            [start] if *start == address && bytes == 8 => self.stored.get(start)?.1.clone(),
             _ => None,
         }
     }
 
-    fn store(&mut self, address: u64, bytes: u32, value: Option<Sum>) {
+    fn store(&mut self, address: u64, bytes: u32, value: Option<Value>) {
         for start in self.stores_over(address, bytes) {
             self.stored.remove(&start);
         }
@@ -209,20 +214,15 @@ impl World {
         over.map(|(start, _)| *start).collect()
     }
 
-    /// Without a term whose bytes are chosen.
-    fn folded(&self, sum: Sum) -> Sum {
-        match sum.term {
-            Some((cell, _)) if self.is_chosen(cell) => Sum { term: None, rest: self.value(sum) },
-            _ => sum,
-        }
+    /// Known, where the bytes of all its loads are chosen.
+    fn folded(&self, value: Value) -> Value {
+        let mut open = false;
+        value.cells(&mut |cell| open |= !self.is_chosen(cell));
+        if open { value } else { Value::Known(self.value(&value)) }
     }
 
-    fn value(&self, sum: Sum) -> u64 {
-        sum.rest.wrapping_add(sum.term.map_or(0, |term| self.product(term)))
-    }
-
-    fn product(&self, (cell, factor): (Cell, i64)) -> u64 {
-        self.held(cell).wrapping_mul(factor.cast_unsigned())
+    fn value(&self, value: &Value) -> u64 {
+        value.when(&|cell| self.held(cell))
     }
 
     /// The value of its bytes, extended.
@@ -232,7 +232,7 @@ impl World {
             let default = self.word.to_le_bytes()[(address.0 % 8) as usize];
             *byte = self.chosen.get(&address).copied().unwrap_or(default);
         }
-        cell.widened(u64::from_le_bytes(value)).cast_unsigned()
+        cell.widened(u64::from_le_bytes(value))
     }
 
     fn is_chosen(&self, cell: Cell) -> bool {
@@ -246,53 +246,28 @@ impl World {
     }
 }
 
-impl Cell {
-    fn addresses(self) -> impl Iterator<Item = RemoteAddr> {
-        (0..u64::from(self.bytes)).map(move |byte| RemoteAddr(self.address.wrapping_add(byte)))
+/// The lowest bits, where there may be others.
+fn lowest(value: Value, bits: u32) -> Option<Value> {
+    let fits = match &value {
+        Value::Known(value) => bits < 64 && value >> bits == 0,
+        Value::Loaded(cell) => !cell.signed && 8 * cell.bytes <= bits,
+        Value::Made(_) => false,
+    };
+    if fits || bits >= 64 {
+        return Some(value);
     }
-
-    /// The lowest bytes of `value`, extended as the load does.
-    fn widened(self, value: u64) -> i64 {
-        let unused = 64u32.saturating_sub(8 * self.bytes);
-        let high = value << unused;
-        if self.signed { high.cast_signed() >> unused } else { (high >> unused).cast_signed() }
-    }
+    Value::made(Operation::And, value, Value::Known((1 << bits) - 1))
 }
 
-/// A load of fewer than 8 bytes that sets a whole register: which, how many bytes, and whether their sign is extended.
-fn narrow_load(raw: &iced_x86::Instruction, accesses: &[Access]) -> Option<(Gpr, u32, bool)> {
+/// A load of fewer than 8 bytes that sets a whole register with its sign: which, and how many bytes.
+fn signed_load(raw: &iced_x86::Instruction, accesses: &[Access]) -> Option<(Gpr, u32)> {
     let [access] = accesses else { return None };
-    let of_register = raw.op_count() == 2 && raw.op0_kind() == OpKind::Register;
-    if !of_register || raw.op1_kind() != OpKind::Memory {
-        return None;
-    }
-    let to = raw.op0_register();
-    let (whole, half) = (to.is_gpr64(), to.is_gpr32());
-    let signed = match raw.mnemonic() {
-        Mnemonic::Mov if half => false,
-        Mnemonic::Movzx if whole || half => false,
-        Mnemonic::Movsx | Mnemonic::Movsxd if whole => true,
-        _ => return None,
-    };
-    Some((Gpr::from_iced(to)?, access.bytes, signed))
-}
-
-/// The register that becomes the same as another one, when that is below a limit: `mov` of 32 bits, `movsxd`, `cdqe`.
-fn extended(raw: &iced_x86::Instruction) -> Option<(Gpr, Gpr, u64)> {
-    if raw.mnemonic() == Mnemonic::Cdqe {
-        return Some((Gpr::RAX, Gpr::RAX, 1 << 31));
-    }
-    let register = |operand| match raw.op_count() == 2 && raw.op_kind(operand) == OpKind::Register {
-        true => raw.op_register(operand),
-        false => Register::None,
-    };
-    let (to, from) = (register(0), register(1));
-    let below = match raw.mnemonic() {
-        Mnemonic::Mov if to.is_gpr32() && from.is_gpr32() => 1 << 32,
-        Mnemonic::Movsxd if to.is_gpr64() && from.is_gpr32() => 1 << 31,
-        _ => return None,
-    };
-    Some((Gpr::from_iced(to)?, Gpr::from_iced(from)?, below))
+    let loads = matches!(raw.mnemonic(), Mnemonic::Movsx | Mnemonic::Movsxd)
+        && raw.op0_kind() == OpKind::Register
+        && raw.op0_register().is_gpr64()
+        && raw.op1_kind() == OpKind::Memory;
+    let to = Gpr::from_iced(raw.op0_register()).filter(|_| loads)?;
+    Some((to, access.bytes))
 }
 
 /// The register of which all 8 bytes are stored by a plain `mov` or `push`.
