@@ -25,6 +25,12 @@ const CHASE: &[u8] = &[0x48, 0x8b, 0x00, 0x48, 0xff, 0xc9, 0x75, 0xf8];
 const COLUMN: &[u8] = &[
     0xf2, 0x0f, 0x58, 0x07, 0x48, 0x81, 0xc7, 0x40, 0x1f, 0x00, 0x00, 0x48, 0x39, 0xf7, 0x75, 0xf0,
 ];
+// cmp r13,[rax]; sbb rdx,-1; add rax,8; cmp rax,rcx; jne: the place of a key among those of a node
+const PLACE: &[u8] = &[
+    0x4c, 0x3b, 0x28, 0x48, 0x83, 0xda, 0xff, 0x48, 0x83, 0xc0, 0x08, 0x48, 0x39, 0xc8, 0x75, 0xf0,
+];
+// lea rax,[rdx*8]; jmp: to the node there
+const DOWN: &[u8] = &[0x48, 0x8d, 0x04, 0xd5, 0, 0, 0, 0, 0xeb, 0xe6];
 // add qword [rdi],1; ret
 const COUNTER: &[u8] = &[0x48, 0x83, 0x07, 0x01, 0xc3];
 // add qword [rax],1; ret
@@ -129,6 +135,25 @@ fn a_chain_of_loads_is_a_pointer_chase_and_an_index_is_not() {
     assert_eq!(facts_of(chase).4, 1000.0);
     assert_eq!(value(&chase.line_use), 12.5);
     assert_eq!(chase.stride.value, None);
+}
+
+/// The next node is found by comparing, and by a block between that accesses nothing.
+#[test]
+fn nodes_that_are_found_by_their_keys_are_a_chase_and_those_in_a_row_are_not() {
+    let expected = "words 3; values rax@0:1; ways 5; loop rax 1..2 +8; advanced 0 0 0 8 8";
+    assert_eq!(layout(PLACE, 0x1000).to_string(), expected);
+    let pattern = |nodes: &mut dyn Iterator<Item = u64>| {
+        let mut test = Test::new();
+        let place = test.block(0x1000, PLACE);
+        test.block(0x1010, DOWN);
+        // The first key is compared on the way into the loop.
+        let of_node = |at: u64| [(place, 1, vec![at, at + 8]), (place, 14, vec![at + 8, at + 120])];
+        let records: Vec<BurstRecord> = nodes.flat_map(of_node).collect();
+        test.builder.burst(PID, PID, &records);
+        all(&test.builder.build(), &[]).rows[0].pattern
+    };
+    assert_eq!(pattern(&mut scattered(1000).map(|at| at * 64)), Pattern::PointerChase);
+    assert_eq!(pattern(&mut (0..1000).map(|node| 0x100_0000 + node * 120)), Pattern::Unit);
 }
 
 /// A counter that lies at another place each time.

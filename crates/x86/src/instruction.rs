@@ -44,8 +44,12 @@ pub struct RegisterEffect {
     /// Those of which all 64 bits are certainly replaced. A write of 32 bits clears the upper half and counts; a write
     /// of 8 or 16 bits leaves the rest and does not (SDM vol. 1, 3.4.1.1). Neither does a conditional one.
     pub killed: GprSet,
+    /// Vector registers of which any part may be read, for addresses too; bit n for register n.
+    pub vectors_read: u32,
     /// Vector registers that may change; bit n for register n.
     pub vectors_changed: u32,
+    /// Mask registers that may be read; bit n for register n.
+    pub masks_read: u8,
     /// Mask registers that may change; bit n for register n.
     pub masks_changed: u8,
     /// An MMX register may change, also under its x87 name.
@@ -267,19 +271,25 @@ pub(crate) fn register_effect(info: &iced_x86::InstructionInfo) -> RegisterEffec
             if matches!(access, OpAccess::Write | OpAccess::ReadWrite) && register.is_gpr64() {
                 effect.killed.insert(gpr);
             }
-        } else if writes {
-            note_vector_or_mask(register, &mut effect);
+        } else {
+            note_vector_or_mask(register, (reads, writes), &mut effect);
         }
     }
     effect
 }
 
-fn note_vector_or_mask(register: Register, effect: &mut RegisterEffect) {
+fn note_vector_or_mask(
+    register: Register,
+    (reads, writes): (bool, bool),
+    effect: &mut RegisterEffect,
+) {
     if let Some(vector) = VectorRegister::from_iced(register) {
-        effect.vectors_changed |= 1 << vector.number();
+        effect.vectors_read |= u32::from(reads) << vector.number();
+        effect.vectors_changed |= u32::from(writes) << vector.number();
     } else if let Some(mask) = MaskRegister::from_iced(register) {
-        effect.masks_changed |= 1 << mask.number();
+        effect.masks_read |= u8::from(reads) << mask.number();
+        effect.masks_changed |= u8::from(writes) << mask.number();
     } else if register.is_mm() || register.is_st() {
-        effect.mmx_changed = true;
+        effect.mmx_changed |= writes;
     }
 }

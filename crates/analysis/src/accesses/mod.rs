@@ -11,7 +11,8 @@
 //! * else it is *irregular*;
 //! * a site without a distance that a prefetcher follows, most of whose addresses stand at the end of a chain of at least
 //!   four loads, each of which gave the next one's address, is a *pointer chase* (`chain`), also where the chain hops
-//!   equally far each time.
+//!   equally far each time; and so is one of which half lies in the first lines of stretches that such chains lead
+//!   to, as the keys of a node do.
 //!
 //! Figures over bursts: a count of lines is the median over the bursts in which the row occurs, since sums over bursts
 //! would mix reuse within a burst with that between them. Shares are of all accesses of all bursts, and bursts are the
@@ -409,7 +410,8 @@ fn pattern(sums: &RowSums) -> (Pattern, Metric, Metric) {
     let regular = dominant.filter(|_| low.saturating_mul(2) >= total);
     let far =
         |one: Dominant| matches!(one.kind, Distance::Other(way) if way.unsigned_abs() > PREFETCHED);
-    if regular.is_none_or(far) && sums.chased.saturating_mul(2) >= sums.accesses {
+    let most = |part: u64| part.saturating_mul(2) >= sums.accesses;
+    if most(sums.led) || (regular.is_none_or(far) && most(sums.chased)) {
         return (Pattern::PointerChase, Metric::unavailable("bytes", CHASED), share);
     }
     let Some(regular) = regular else {

@@ -7,10 +7,15 @@
 
 use facts::{Burst, Recording};
 
+use super::PREFETCHED;
 use super::lines::{Bounds, LineSet};
 use super::strides::Strides;
 use crate::objects::{UnitIndex, UnitRows};
 use crate::traced::{Chase, Damage, Execution, Observer, Touch, TracedBlock, TracedCode, replay};
+
+/// Bytes at the start of a stretch before a prefetcher runs ahead of it: it wants to see some lines in a row (Intel
+/// optimization manual, data prefetching to L1 and L2).
+const UNFETCHED: u64 = 4 * x86::LINE_BYTES as u64;
 
 /// What one burst contributed to a row.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -35,6 +40,9 @@ pub(super) struct RowSums {
     pub(super) strides: Strides,
     /// Accesses whose address is at the end of a chain of loads.
     pub(super) chased: u64,
+    /// Of these, the ones in the first lines of a stretch that lies far from the one before: what no prefetcher
+    /// brought.
+    pub(super) led: u64,
     /// How often at least is known, not how often at most.
     pub(super) at_least: bool,
     pub(super) bursts: Vec<Share>,
@@ -80,12 +88,22 @@ struct Walker<'a> {
     accesses: u64,
 }
 
+/// The last access of a unit.
+#[derive(Clone, Copy)]
+struct Last {
+    address: u64,
+    /// How far that was from the one before.
+    distance: Option<i64>,
+    /// Where the stretch begins that it is in, if a chain led there.
+    led: Option<u64>,
+}
+
 /// What was seen, by row.
 #[derive(Default)]
 struct Filed {
     walked: Walked,
-    /// Where each unit was last in this burst, and how far that was from where it was before.
-    last: Vec<Option<(u64, Option<i64>)>>,
+    /// Where each unit was last in this burst.
+    last: Vec<Option<Last>>,
     touched_units: Vec<usize>,
     touched_rows: Vec<usize>,
 }
@@ -99,6 +117,7 @@ impl Observer for Walker<'_> {
     }
 
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
+        self.chase.enter(self.question.code, block);
         for (access, depth) in block.accesses.iter().zip(&block.chains.accesses) {
             let mut count = 0u64;
             let is_chase = self.chase.grows(access.site, depth);
@@ -118,7 +137,7 @@ impl Observer for Walker<'_> {
             });
             self.accesses = self.accesses.saturating_add(count);
         }
-        self.chase.leave(&block.chains);
+        self.chase.leave(execution.block(), block);
     }
 
     fn end(&mut self, _: &Burst) {
@@ -127,6 +146,12 @@ impl Observer for Walker<'_> {
         walked.accesses = walked.accesses.saturating_add(self.accesses);
         self.filed.end_burst(self.accesses);
     }
+}
+
+/// Of accesses from `start` on those in the first bytes of a stretch that begins at `from`.
+fn unfetched(from: u64, start: u64, stride: i64, count: u64) -> u64 {
+    let Some(left) = UNFETCHED.checked_sub(start.abs_diff(from)) else { return 0 };
+    count.min(left.div_ceil(stride.unsigned_abs().max(1)))
 }
 
 impl Filed {
@@ -170,9 +195,13 @@ impl Filed {
             self.last.resize(unit.index() + 1, None);
         }
         let last = &mut self.last[unit.index()];
+        let hops = last.is_none_or(|last| start.abs_diff(last.address) > PREFETCHED);
+        let led = if hops { is_chase.then_some(start) } else { last.and_then(|last| last.led) };
+        row.led =
+            row.led.saturating_add(led.map_or(0, |from| unfetched(from, start, stride, count)));
         let mut before = None;
         match *last {
-            Some((address, distance)) => {
+            Some(Last { address, distance, .. }) => {
                 let way = start.wrapping_sub(address).cast_signed();
                 row.strides.add(distance, way, bytes, 1);
                 before = Some(way);
@@ -184,7 +213,7 @@ impl Filed {
             before = Some(stride);
         }
         let end = stride.cast_unsigned().wrapping_mul(count - 1);
-        *last = Some((start.wrapping_add(end), before));
+        *last = Some(Last { address: start.wrapping_add(end), distance: before, led });
     }
 
     /// The burst had `of` accesses.

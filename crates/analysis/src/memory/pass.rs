@@ -233,6 +233,7 @@ impl Observer for Walker<'_> {
         } else {
             work.slowest_cycles += execution.slowest(block);
         }
+        self.chase.enter(self.code, block);
         for (access, depth) in block.accesses.iter().zip(&block.chains.accesses) {
             let kind = self.code.sites[access.site.index()].access.kind;
             let loads = matches!(kind, x86::Kind::Read | x86::Kind::ReadWrite);
@@ -240,7 +241,7 @@ impl Observer for Walker<'_> {
                 work.chased += execution.times(access.instruction) as f64;
             }
         }
-        self.chase.leave(&block.chains);
+        self.chase.leave(execution.block(), block);
         for one in &block.arithmetic {
             let operations = self.code.arithmetic[one.arithmetic.index()].flops.operations;
             work.flops += execution.times(one.instruction) as f64 * f64::from(operations);

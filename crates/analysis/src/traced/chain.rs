@@ -3,22 +3,33 @@
 //! What for: telling a pointer chase (list, tree, `i = next[i]`), whose loads wait for each other, from other irregular
 //! accesses (`a[index[i]]`: two in a row, then anew), which the processor overlaps.
 //!
-//! The rule: each general register has a *depth*, 0 at the start of a burst. A load's own depth is the largest depth of
-//! the registers in its address. What an instruction writes to registers gets the largest depth of the registers that it
-//! reads and of (own depth + 1) of its loads. An access chases when it stands deeper than at its execution before: one
-//! through a pointer that was found by many loads, and then stays, does not ([`Chase`]).
-//! Left out: values that pass through memory or vector registers: a chase whose pointer is kept on the stack (code built
-//! without optimisation) is not seen. So a chase that is told is one; others may be missed.
+//! The rule: each register has a *depth*, 0 at the start of a burst, and the status flags together have one: an
+//! address may be found by comparing (`cmp` and `sbb`, `setcc` or `cmov` in a search tree), also many keys at a time
+//! (`pcmpgt`, `pmovmskb`). A load's own depth is the largest depth of the registers in its address. What an
+//! instruction writes gets the largest depth of what it reads and of (own depth + 1) of its loads. An access chases
+//! when it stands deeper than at its execution before: one through a pointer that was found by many loads, and then
+//! stays, does not ([`Chase`]). What not: conditional branches. The processor goes on by its guess, and waits for no
+//! load. Left out: values that pass through memory: a chase whose pointer is kept on the stack (code built without
+//! optimisation) is not seen. So a chase that is told is one; others may be missed.
 
-use x86::{Block, GprSet, Instruction, Kind, Source, sources};
+use std::sync::Arc;
 
-use super::code::SiteIndex;
+use base::{BlockId, RemoteAddr};
+use x86::{Block, Flags, Gpr, Instruction, Kind, MaskRegister, Source, VectorRegister, sources};
+
+use super::code::{SiteIndex, TracedBlock, TracedCode};
 
 /// An address that needs so many loads, one after the other, is part of a chase.
 const CHASE_DEPTH: u32 = 4;
 
-/// Depths of rax..r15.
-type Depths = [u32; x86::Gpr::COUNT];
+/// Where the vector registers are among all that has a depth, the masks, and the flags.
+const VECTORS: usize = Gpr::COUNT;
+const MASKS: usize = VECTORS + VectorRegister::COUNT;
+const FLAGS: usize = MASKS + MaskRegister::COUNT;
+const SLOTS: usize = FLAGS + 1;
+
+/// Depths of rax..r15, v0..v31, k0..k7, and of the flags.
+type Depths = [u32; SLOTS];
 
 /// Which accesses chase, record by record.
 #[derive(Debug)]
@@ -28,17 +39,29 @@ pub(crate) struct Chase {
     burst: u32,
     /// Of each site: the last burst with it, and its depth there.
     last: Vec<(u32, u32)>,
+    /// The block before, where blocks without records may come behind it.
+    before: Option<BlockId>,
 }
 
 impl Chase {
     pub(crate) fn new(sites: usize) -> Chase {
-        Chase { depths: Depths::default(), burst: 0, last: vec![(0, 0); sites] }
+        Chase { depths: [0; SLOTS], burst: 0, last: vec![(0, 0); sites], before: None }
     }
 
     /// A burst begins.
     pub(crate) fn begin(&mut self) {
-        self.depths = Depths::default();
+        self.depths = [0; SLOTS];
         self.burst = self.burst.wrapping_add(1);
+        self.before = None;
+    }
+
+    /// A block begins: what lies between it and the one before, and left no records, has run.
+    pub(crate) fn enter(&mut self, code: &TracedCode, block: &TracedBlock) {
+        let Some(before) = self.before.take().and_then(|id| code.blocks.get(&id)) else { return };
+        let way = before.behind.iter().find(|way| way.to == block.start);
+        for chains in way.map_or(&[][..], |way| way.chains.as_slice()) {
+            self.depths = chains.leave(&self.depths);
+        }
     }
 
     /// Whether an access of the block at hand stands at the end of a chain that has grown since it ran before.
@@ -51,30 +74,31 @@ impl Chase {
     }
 
     /// The block is over.
-    pub(crate) fn leave(&mut self, chains: &Chains) {
-        self.depths = chains.leave(&self.depths);
+    pub(crate) fn leave(&mut self, id: BlockId, block: &TracedBlock) {
+        self.depths = block.chains.leave(&self.depths);
+        self.before = (!block.behind.is_empty()).then_some(id);
     }
 }
 
-/// max(constant, depth of each register at the block's start + its number), `None` for registers without influence.
+/// max(constant, depth of each slot at the block's start + its number), `None` for slots without influence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sum {
     constant: u32,
-    registers: [Option<u32>; x86::Gpr::COUNT],
+    slots: [Option<u32>; SLOTS],
 }
 
 impl Sum {
-    const NONE: Sum = Sum { constant: 0, registers: [None; x86::Gpr::COUNT] };
+    const NONE: Sum = Sum { constant: 0, slots: [None; SLOTS] };
 
-    fn of(register: usize) -> Sum {
+    fn of(slot: usize) -> Sum {
         let mut sum = Sum::NONE;
-        sum.registers[register] = Some(0);
+        sum.slots[slot] = Some(0);
         sum
     }
 
     fn max(mut self, other: &Sum) -> Sum {
         self.constant = self.constant.max(other.constant);
-        for (mine, theirs) in self.registers.iter_mut().zip(other.registers) {
+        for (mine, theirs) in self.slots.iter_mut().zip(other.slots) {
             *mine = (*mine).max(theirs);
         }
         self
@@ -82,16 +106,15 @@ impl Sum {
 
     fn plus_one(mut self) -> Sum {
         self.constant = self.constant.saturating_add(1);
-        for register in self.registers.iter_mut().flatten() {
-            *register = register.saturating_add(1);
+        for slot in self.slots.iter_mut().flatten() {
+            *slot = slot.saturating_add(1);
         }
         self
     }
 
     fn depth(&self) -> Depth {
-        let registers = (0u8..).zip(self.registers);
-        let registers = registers.filter_map(|(register, more)| Some((register, more?)));
-        Depth { constant: self.constant, registers: registers.collect() }
+        let slots = (0u8..).zip(self.slots).filter_map(|(slot, more)| Some((slot, more?)));
+        Depth { constant: self.constant, slots: slots.collect() }
     }
 }
 
@@ -99,77 +122,105 @@ impl Sum {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Depth {
     constant: u32,
-    registers: Vec<(u8, u32)>,
+    slots: Vec<(u8, u32)>,
 }
 
 impl Depth {
     /// The value, given the depths at the block's start.
     fn at(&self, start: &Depths) -> u32 {
-        let of = |(register, more): &(u8, u32)| start[usize::from(*register)].saturating_add(*more);
-        self.registers.iter().map(of).fold(self.constant, u32::max)
+        let of = |(slot, more): &(u8, u32)| start[usize::from(*slot)].saturating_add(*more);
+        self.slots.iter().map(of).fold(self.constant, u32::max)
     }
 }
 
+/// Blocks without records that lead from one with records to the next.
+#[derive(Clone, Debug)]
+pub(crate) struct SilentWay {
+    /// Where the next begins.
+    pub(crate) to: RemoteAddr,
+    /// What they leave, in order.
+    pub(crate) chains: Vec<Arc<Chains>>,
+}
+
 /// The depths of a block's accesses, and what it leaves.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Chains {
     /// In the order of the block's accesses.
     pub(crate) accesses: Vec<Depth>,
-    /// Registers that change, with their depth behind the block.
+    /// What changes, with its depth behind the block.
     left: Vec<(u8, Depth)>,
 }
 
 impl Chains {
     pub(crate) fn of(block: &Block) -> Chains {
-        let mut now: [Sum; x86::Gpr::COUNT] = std::array::from_fn(Sum::of);
+        let mut now: [Sum; SLOTS] = std::array::from_fn(Sum::of);
         let mut accesses = Vec::new();
         for instruction in &block.instructions {
             let loaded = own_depths(instruction, &now, &mut accesses);
-            let effect = instruction.registers();
-            let written = largest(&now, effect.read).max(&loaded);
-            for register in effect.changed.iter() {
+            let written = largest(&now, read(instruction)).max(&loaded);
+            for (slot, killed) in changed(instruction) {
                 // A partial or conditional write may leave the old value.
-                let old = if effect.killed.contains(register) {
-                    Sum::NONE
-                } else {
-                    now[register.number()]
-                };
-                now[register.number()] = written.max(&old);
+                now[slot] = if killed { written } else { written.max(&now[slot]) };
             }
         }
-        let changed =
-            (0u8..).zip(now).filter(|(register, sum)| *sum != Sum::of((*register).into()));
-        Chains { accesses, left: changed.map(|(register, sum)| (register, sum.depth())).collect() }
+        let changed = (0u8..).zip(now).filter(|(slot, sum)| *sum != Sum::of((*slot).into()));
+        Chains { accesses, left: changed.map(|(slot, sum)| (slot, sum.depth())).collect() }
     }
 
     /// The depths behind the block.
     fn leave(&self, start: &Depths) -> Depths {
         let mut depths = *start;
-        for (register, depth) in &self.left {
-            depths[usize::from(*register)] = depth.at(start);
+        for (slot, depth) in &self.left {
+            depths[usize::from(*slot)] = depth.at(start);
         }
         depths
     }
 }
 
-fn largest(now: &[Sum; x86::Gpr::COUNT], registers: GprSet) -> Sum {
-    registers.iter().fold(Sum::NONE, |sum, register| sum.max(&now[register.number()]))
+/// The slots that a value may depend on.
+fn read(instruction: &Instruction) -> impl Iterator<Item = usize> {
+    let effect = *instruction.registers();
+    let flags = instruction.flags().read != Flags::NONE;
+    let general = effect.read.iter().map(Gpr::number);
+    let vectors = bits(effect.vectors_read).map(|number| VECTORS + number);
+    let masks = bits(effect.masks_read.into()).map(|number| MASKS + number);
+    general.chain(vectors).chain(masks).chain(flags.then_some(FLAGS))
+}
+
+/// The slots that change, and whether nothing of what was there before is left.
+fn changed(instruction: &Instruction) -> impl Iterator<Item = (usize, bool)> {
+    let effect = *instruction.registers();
+    let flags = instruction.flags();
+    let written = flags.written.union(flags.undefined);
+    let all = written.contains(Flags::STATUS) && !flags.conditional;
+    let general = effect.changed.iter().map(move |one| (one.number(), effect.killed.contains(one)));
+    let replaced = |changed: u32, read: u32, first: usize| {
+        bits(changed).map(move |number| (first + number, read >> number & 1 == 0))
+    };
+    let vectors = replaced(effect.vectors_changed, effect.vectors_read, VECTORS);
+    let masks = replaced(effect.masks_changed.into(), effect.masks_read.into(), MASKS);
+    let flags = (written != Flags::NONE).then_some((FLAGS, all));
+    general.chain(vectors).chain(masks).chain(flags)
+}
+
+fn bits(set: u32) -> impl Iterator<Item = usize> {
+    (0..u32::BITS as usize).filter(move |number| set >> number & 1 != 0)
+}
+
+fn largest(now: &[Sum; SLOTS], slots: impl Iterator<Item = usize>) -> Sum {
+    slots.fold(Sum::NONE, |sum, slot| sum.max(&now[slot]))
 }
 
 /// Adds the depths of the instruction's accesses to `accesses`; returns that of what it loads.
-fn own_depths(
-    instruction: &Instruction,
-    now: &[Sum; x86::Gpr::COUNT],
-    accesses: &mut Vec<Depth>,
-) -> Sum {
+fn own_depths(instruction: &Instruction, now: &[Sum; SLOTS], accesses: &mut Vec<Depth>) -> Sum {
     let mut loaded = Sum::NONE;
     for access in instruction.accesses() {
-        let mut own = Sum::NONE;
-        for source in sources(access) {
-            if let Source::General(register) = source {
-                own = own.max(&now[register.number()]);
-            }
-        }
+        let slots = sources(access).into_iter().filter_map(|source| match source {
+            Source::General(register) => Some(register.number()),
+            Source::Vector(register) => Some(VECTORS + register.number()),
+            _ => None,
+        });
+        let own = largest(now, slots);
         accesses.push(own.depth());
         if matches!(access.kind, Kind::Read | Kind::ReadWrite | Kind::StreamingRead) {
             loaded = loaded.max(&own.plus_one());

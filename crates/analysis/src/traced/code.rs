@@ -16,8 +16,8 @@ use x86::{
 };
 
 use super::address::Form;
-use super::chain::Chains;
-use super::silent::{SilentBlock, silent_loops};
+use super::chain::{Chains, SilentWay};
+use super::silent::{SilentBlock, by_start, silent_loops, targets, ways_through};
 use crate::stack::index;
 
 index!(/// A memory access of an instruction.
@@ -82,6 +82,11 @@ pub(crate) struct TracedBlock {
     pub(crate) accesses: Vec<TracedAccess>,
     pub(crate) arithmetic: Vec<TracedArithmetic>,
     pub(crate) chains: Chains,
+    /// Where it begins, and where its code leads.
+    pub(crate) start: RemoteAddr,
+    targets: Vec<RemoteAddr>,
+    /// How it comes to others through blocks without records.
+    pub(crate) behind: Vec<SilentWay>,
 }
 
 /// The load of a block that is timed.
@@ -178,6 +183,10 @@ impl TracedCode {
             };
             code.unusable_blocks += u64::from(usable.is_none());
         }
+        let silent = by_start(&code.silent);
+        for block in code.blocks.values_mut() {
+            block.behind = ways_through(&silent, (block.pid, block.start), &block.targets);
+        }
         let kept: HashSet<BlockId> = recording.kept_floors.iter().map(|one| one.block).collect();
         for block in recording.blocks.iter().filter(|block| kept.contains(&block.id)) {
             let Some((decoded, places)) = instructions(&block.pieces, &mut reader) else {
@@ -270,6 +279,9 @@ impl TracedCode {
             accesses,
             arithmetic,
             chains: Chains::of(&decoded),
+            start: decoded.start,
+            targets: targets(&decoded),
+            behind: Vec::new(),
         })
     }
 

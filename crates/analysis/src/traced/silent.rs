@@ -1,15 +1,22 @@
 //! Loops that leave no records: no instruction of theirs accesses memory, so how often they went round is in no burst.
 //!
 //! What for: the time of a burst may be theirs as well as its accesses'; which it was only samples tell (`memory::silent`).
-//! What not: loops with an access anywhere in them, and blocks that are merely on the way.
+//! And what blocks without records do to chains of loads, between two that have some (`chain`).
+//! What not: loops with an access anywhere in them.
 //!
 //! A translated block without any word of records is a node, the places that it may go to are edges. What can be left over
 //! and over without getting out of these nodes is such a loop, or on the way from one to another.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use base::{FileOffset, ModuleId, Pid, RemoteAddr};
 use x86::{End, Flow};
+
+use super::chain::{Chains, SilentWay};
+
+/// From block to block without records, no further.
+const FURTHEST: usize = 3;
 
 /// A block without records.
 #[derive(Debug)]
@@ -17,6 +24,7 @@ pub(super) struct SilentBlock {
     pid: Pid,
     start: RemoteAddr,
     targets: Vec<RemoteAddr>,
+    chains: Arc<Chains>,
     places: Vec<(ModuleId, FileOffset)>,
 }
 
@@ -27,28 +35,66 @@ impl SilentBlock {
         code: &x86::Block,
         places: &[(ModuleId, FileOffset)],
     ) -> SilentBlock {
-        let left = code.instructions.iter().filter_map(|one| match one.flow() {
-            Flow::Conditional(target) => Some(target),
-            _ => None,
-        });
-        let ends: Vec<RemoteAddr> = match code.end {
-            End::FallThrough(next) | End::Jump(next) => vec![next],
-            End::Conditional { taken, not_taken } => vec![taken, not_taken],
-            _ => Vec::new(),
-        };
-        let targets = left.chain(ends).collect();
-        SilentBlock { pid, start: code.start, targets, places: places.to_vec() }
+        let (targets, chains) = (targets(code), Arc::new(Chains::of(code)));
+        SilentBlock { pid, start: code.start, targets, chains, places: places.to_vec() }
     }
+}
+
+/// Where control may go from a block, as far as its code tells.
+pub(super) fn targets(code: &x86::Block) -> Vec<RemoteAddr> {
+    let left = code.instructions.iter().filter_map(|one| match one.flow() {
+        Flow::Conditional(target) => Some(target),
+        _ => None,
+    });
+    let ends: Vec<RemoteAddr> = match code.end {
+        End::FallThrough(next) | End::Jump(next) => vec![next],
+        End::Conditional { taken, not_taken } => vec![taken, not_taken],
+        _ => Vec::new(),
+    };
+    left.chain(ends).collect()
+}
+
+/// Blocks without records by where they begin.
+pub(super) type SilentPlaces<'a> = HashMap<(Pid, RemoteAddr), &'a SilentBlock>;
+
+pub(super) fn by_start(blocks: &[SilentBlock]) -> SilentPlaces<'_> {
+    blocks.iter().map(|block| ((block.pid, block.start), block)).collect()
+}
+
+/// What lies between a block at `start`, which goes to `targets`, and those it comes to through blocks without
+/// records. Who goes round directly makes no second record.
+pub(super) fn ways_through(
+    silent: &SilentPlaces<'_>,
+    (pid, start): (Pid, RemoteAddr),
+    targets: &[RemoteAddr],
+) -> Vec<SilentWay> {
+    let directly = |to: &RemoteAddr| *to != start && targets.contains(to);
+    let mut ways: Vec<SilentWay> = Vec::new();
+    let mut open: Vec<(RemoteAddr, Vec<Arc<Chains>>)> =
+        targets.iter().map(|target| (*target, Vec::new())).collect();
+    for _ in 0..FURTHEST {
+        for (at, before) in std::mem::take(&mut open) {
+            let Some(block) = silent.get(&(pid, at)) else { continue };
+            let chains: Vec<_> = before.into_iter().chain([Arc::clone(&block.chains)]).collect();
+            for to in &block.targets {
+                if !directly(to) && !ways.iter().any(|way| way.to == *to) {
+                    ways.push(SilentWay { to: *to, chains: chains.clone() });
+                    open.push((*to, chains.clone()));
+                }
+            }
+        }
+    }
+    ways
 }
 
 /// Where the instructions of such loops lie.
 pub(super) fn silent_loops(blocks: &[SilentBlock]) -> HashSet<(ModuleId, FileOffset)> {
-    let by_start: HashMap<(Pid, RemoteAddr), usize> =
+    let numbers: HashMap<(Pid, RemoteAddr), usize> =
         blocks.iter().enumerate().map(|(at, block)| ((block.pid, block.start), at)).collect();
     let edges: Vec<Vec<usize>> = blocks
         .iter()
         .map(|block| {
-            let node = |target: &RemoteAddr| by_start.get(&(block.pid, *target)).copied();
+            let node = |target: &RemoteAddr| numbers.get(&(block.pid, *target)).copied();
             block.targets.iter().filter_map(node).collect()
         })
         .collect();
@@ -78,6 +124,7 @@ mod tests {
                 pid: Pid(1),
                 start: RemoteAddr(*start),
                 targets: targets.iter().copied().map(RemoteAddr).collect(),
+                chains: Arc::default(),
                 places: vec![(ModuleId(2), FileOffset(*start))],
             })
             .collect();
