@@ -1,16 +1,26 @@
 //! `bandwidth-saturated`: the threads of a function move as much as memory delivers.
 //!
 //! Fires when the low end of its rate is at least [`SATURATED`] of what so many threads reach on this machine, and it
-//! waits. Gain: if half of the bytes had to be moved, the time would halve, but not below what the instructions need.
+//! waits; or of [`STREAMED`], where it waits most of its time for streams that it loads: prefetchers run ahead of
+//! those, so that there is nothing to wait for but the rate at which memory delivers, and what is missing others on
+//! the same memory take. Gain: if half of the bytes had to be moved, the time would halve, but not below what the
+//! instructions need.
+
+use crate::accesses::Pattern;
 
 use super::{
-    Draft, Figures, HotFunction, Proof, TILE, candidates, exactly, low, saved, size, view,
+    Draft, Figures, HotFunction, HotSite, Proof, TILE, candidates, exactly, low, saved, size, view,
 };
 
 /// Of what so many threads reach, percent. The calibration is a median of quiet passes: a program stays some way below.
 pub(super) const SATURATED: f64 = 60.0;
 /// A function that waits less is not held up, percent.
 const WAITS: f64 = 20.0;
+/// Likewise, of streams, which do not wait for anything else.
+const STREAMED: f64 = 45.0;
+const STREAM_WAITS: f64 = 50.0;
+/// Part of streams in the waits, percent.
+const STREAM_PART: f64 = 80.0;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let traced = figures.traced.as_ref().map_err(String::clone)?;
@@ -23,7 +33,16 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
 
 /// Also asked before the reuse of a function is computed, which only some need.
 pub(super) fn fires(function: &HotFunction) -> bool {
-    low(&function.of_reach) >= SATURATED && low(&function.waits) >= WAITS
+    let (rate, waits) = (low(&function.of_reach), low(&function.waits));
+    let saturated = rate >= SATURATED && waits >= WAITS;
+    saturated || (rate >= STREAMED && waits >= STREAM_WAITS && streamed(function) >= STREAM_PART)
+}
+
+/// The part of the waits that loads of neighbours in a row have, percent. Stores may wait for each other.
+fn streamed(function: &HotFunction) -> f64 {
+    let loads = |site: &&HotSite| site.pattern == Pattern::Unit && !site.writes;
+    let streams = function.sites.iter().filter(loads);
+    streams.filter_map(|site| site.share.value).sum()
 }
 
 fn draft(figures: &Figures, function: &HotFunction) -> Draft {

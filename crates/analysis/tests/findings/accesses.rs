@@ -26,6 +26,13 @@ fn a_saturated_function_is_found_and_one_of_doubtful_rate_is_not() {
         let small = findings(&with_function(HotFunction { fitting, ..busy.clone() }));
         assert!(!small.found[0].advice.contains("tile"), "{}", small.found[0].advice);
     }
+    // Streams wait for nothing but the rate of memory, part of which others have; other accesses wait for themselves.
+    let beside = |site: HotSite| {
+        let waits = percent(60.0);
+        ids(&with_function(HotFunction { of_reach: percent(50.0), waits, ..hot(site) }))
+    };
+    assert_eq!(beside(site(Pattern::Unit)), ["bandwidth-saturated"]);
+    assert_eq!(beside(site(Pattern::Irregular)), NOTHING);
     let doubt = HotFunction { of_reach: doubtful(&busy.of_reach), ..busy.clone() };
     assert_eq!(ids(&with_function(doubt)), NOTHING);
     // Two functions of a program that is saturated as a whole are one finding.
