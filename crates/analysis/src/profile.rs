@@ -4,6 +4,7 @@ use base::{FileOffset, ModuleId, Nanos};
 use facts::{CounterKind, LostSource, Privilege, Recording, SamplingMethod};
 
 use crate::index_map::IndexMap;
+use crate::parallel;
 use crate::selection::Selection;
 use crate::stack::{NodeIndex, Stacks};
 use crate::threads::{ThreadIndex, ThreadTable};
@@ -163,13 +164,15 @@ impl<'a> Profile<'a> {
     }
 }
 
+/// Thread by thread: the sums of one fit a cache, those of all of them do not.
 fn sum_samples(
     recording: &Recording,
     stacks: &Stacks,
     threads: &ThreadTable,
     selected: impl Fn(ThreadIndex, Nanos) -> bool,
 ) -> Vec<Cell> {
-    let mut sums: IndexMap<(ThreadIndex, Option<NodeIndex>, bool), Weight> = IndexMap::default();
+    let mut of_threads: Vec<Vec<(Option<NodeIndex>, bool, u64)>> =
+        vec![Vec::new(); threads.all().len()];
     let mut last = None;
     for sample in &recording.samples {
         // Neighbouring samples are mostly of the same thread.
@@ -185,13 +188,21 @@ fn sum_samples(
             let kernel = sample.privilege == Privilege::Kernel;
             // An id that names no node is the same as no stack.
             let stack = sample.stack.and_then(|id| stacks.find(id));
-            sums.entry((thread, stack, kernel)).or_default().add(sample.weight.0);
+            of_threads[thread.index()].push((stack, kernel, sample.weight.0));
         }
     }
-    let cell = |((thread, stack, kernel), weight)| Cell { thread, stack, kernel, weight };
-    let mut cells: Vec<Cell> = sums.into_iter().map(cell).collect();
-    cells.sort_unstable_by_key(|cell| (cell.thread, cell.stack, cell.kernel));
-    cells
+    let of_threads: Vec<_> = (0..).map(ThreadIndex::new).zip(of_threads).collect();
+    let cells = parallel::each_long(&of_threads, |(thread, samples)| {
+        let mut sums: IndexMap<(Option<NodeIndex>, bool), Weight> = IndexMap::default();
+        for (stack, kernel, weight) in samples {
+            sums.entry((*stack, *kernel)).or_default().add(*weight);
+        }
+        let cell = |((stack, kernel), weight)| Cell { thread: *thread, stack, kernel, weight };
+        let mut cells: Vec<Cell> = sums.into_iter().map(cell).collect();
+        cells.sort_unstable_by_key(|cell| (cell.stack, cell.kernel));
+        cells
+    });
+    cells.into_iter().flatten().collect()
 }
 
 /// Sums of all threads, in a fixed order.

@@ -2,8 +2,11 @@
 
 mod common;
 
+use std::borrow::Cow;
+
 use analysis::memory::{Memory, PartRow};
 use analysis::objects::{Grouping, ObjectKind, Objects, Pieces, object_table};
+use analysis::sharing::{SharedLines, sharing};
 use analysis::{Key, Profile, Selection, TracedCode};
 use base::{AllocationId, Bytes, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
 use facts::{
@@ -62,6 +65,10 @@ fn near(value: f64, truth: f64) {
     assert!((value / truth - 1.0).abs() < 1e-9, "{value} instead of {truth}");
 }
 
+fn shared(grouping: &Grouping<'_>) -> Cow<'static, SharedLines> {
+    Cow::Owned(sharing(grouping.profile, grouping.code, grouping.selection))
+}
+
 /// Rows by object, with names, and those of the whole program: read, written, loads, stores.
 fn rows(pieces: Pieces, keys: &[Key]) -> (Vec<(String, PartRow)>, [f64; 4]) {
     let recording = recording();
@@ -76,7 +83,7 @@ fn rows(pieces: Pieces, keys: &[Key]) -> (Vec<(String, PartRow)>, [f64; 4]) {
     let rows = memory.part_rows(&grouping).expect("rows").into_iter().map(name).collect();
     let whole = Memory::new(&profile, &code).rows(&selection, &[Key::Module]).expect("rows");
     let whole = [&whole[0].read, &whole[0].write, &whole[0].loads, &whole[0].stores].map(value);
-    let table = object_table(&grouping, &memory);
+    let table = object_table(&grouping, &memory, || shared(&grouping));
     let share = |row: &analysis::objects::ObjectRow| {
         row.accesses.as_ref().map_or(0.0, |row| value(&row.share))
     };
@@ -204,7 +211,7 @@ fn drawn_blocks_speak_for_those_without_a_record() {
     let (selection, keys) = (&Selection::default(), &[Key::Object]);
     let grouping = Grouping { profile, code, objects, selection, keys };
     let memory = Memory::with_objects(profile, code, objects, Pieces::Whole);
-    let table = object_table(&grouping, &memory);
+    let table = object_table(&grouping, &memory, || shared(&grouping));
     let kinds: Vec<ObjectKind> = objects.all().iter().map(|object| object.kind).collect();
     assert_eq!(kinds, [ObjectKind::Unknown, ObjectKind::Heap, ObjectKind::SmallBlocks]);
     let [share] = &table.with_unrecorded.values().collect::<Vec<_>>()[..] else {

@@ -3,12 +3,14 @@
 //! What for: the work that all views share (stacks, sums of samples, decoded bursts, objects, bursts in the cache model) is
 //! done once, when the first view needs it, and a server answers each question from it. What not: a cache of views.
 
-use std::sync::OnceLock;
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
 
 use analysis::findings::{Figures, Findings, findings};
 use analysis::memory::{Memory, Replayed};
 use analysis::objects::{Objects, Pieces};
-use analysis::{Profile, TracedCode};
+use analysis::sharing::{SharedLines, sharing};
+use analysis::{Profile, Selection, TracedCode};
 use facts::Recording;
 
 /// What views are made of. Shared by the threads that make them.
@@ -16,7 +18,8 @@ pub struct Prepared<'a> {
     pub(crate) profile: Profile<'a>,
     pub(crate) code: TracedCode,
     objects: OnceLock<Objects>,
-    replayed: OnceLock<Replayed>,
+    replayed: OnceLock<Arc<Replayed>>,
+    shared: OnceLock<SharedLines>,
     judged: OnceLock<Findings>,
 }
 
@@ -29,8 +32,9 @@ impl<'a> Prepared<'a> {
 
     pub(crate) fn with(recording: &'a Recording, code: TracedCode) -> Prepared<'a> {
         let profile = Profile::with_addresses(recording, code.addresses());
-        let (objects, replayed, judged) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Prepared { profile, code, objects, replayed, judged }
+        let (objects, replayed) = (OnceLock::new(), OnceLock::new());
+        let (shared, judged) = (OnceLock::new(), OnceLock::new());
+        Prepared { profile, code, objects, replayed, shared, judged }
     }
 
     /// The recording.
@@ -46,11 +50,25 @@ impl<'a> Prepared<'a> {
 
     /// What its bursts tell of memory, with whole objects told apart.
     pub(crate) fn memory(&self) -> Memory<'_> {
-        let objects = self.objects();
+        let Prepared { profile, code, .. } = self;
         let replayed = self
             .replayed
-            .get_or_init(|| Replayed::new(&self.profile, &self.code, objects, Pieces::Whole));
-        Memory::of(&self.profile, &self.code, objects, replayed)
+            .get_or_init(|| Arc::new(Replayed::new(profile, code, self.objects(), Pieces::Whole)));
+        Memory::of(profile, code, Arc::clone(replayed))
+    }
+
+    /// The same of a selection.
+    pub(crate) fn memory_of(&self, selection: &Selection) -> Memory<'_> {
+        self.memory().selected(selection)
+    }
+
+    /// Lines that threads share in the selection; of the whole recording they are looked for once.
+    pub(crate) fn shared(&self, selection: &Selection) -> Cow<'_, SharedLines> {
+        let find = || sharing(&self.profile, &self.code, selection);
+        match selection.chooses_anything() {
+            true => Cow::Owned(find()),
+            false => Cow::Borrowed(self.shared.get_or_init(find)),
+        }
     }
 
     /// Its findings, from these figures of the whole recording.

@@ -121,7 +121,7 @@ pub struct Table {
     pub(crate) looks: Vec<(Look, &'static str)>,
     /// Text only: most rows without `--limit`.
     pub(crate) page: usize,
-    /// Text only: what to say when there are no rows.
+    /// What to say when there are no rows; in JSON only then.
     pub(crate) empty: String,
 }
 
@@ -162,13 +162,17 @@ impl Serialize for Table {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let rows: Vec<RowView<'_>> =
             self.rows.iter().map(|row| RowView(&self.columns, row)).collect();
-        let mut table = serializer.serialize_struct("Table", 6)?;
+        let none = rows.is_empty();
+        let mut table = serializer.serialize_struct("Table", 6 + usize::from(none))?;
         table.serialize_field("view", self.view)?;
         table.serialize_field("result", &self.result)?;
         table.serialize_field("columns", &self.columns)?;
         table.serialize_field("rows", &rows)?;
         table.serialize_field("total", &RowView(&self.columns, &self.total))?;
         table.serialize_field("notes", &self.notes)?;
+        if none {
+            table.serialize_field("empty", &self.empty)?;
+        }
         table.end()
     }
 }

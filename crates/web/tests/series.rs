@@ -140,6 +140,66 @@ fn bandwidth_over_time_adds_up_to_the_traffic_of_the_run() {
     assert!(compared > 0, "no recording here has traffic with memory");
 }
 
+/// Bytes that a table of rates over time stands for, and the bytes of its total.
+fn bytes_over_time(table: &Value, key: &str) -> Option<(f64, Option<f64>)> {
+    let (starts, ends) = column(table, "start").zip(column(table, "end"))?;
+    let rates = column(table, key)?;
+    let lengths = starts.iter().zip(&ends).map(|(start, end)| end - start);
+    let length = ends.last()? - starts.first()?;
+    let bytes: f64 = rates.iter().zip(lengths).map(|(rate, length)| rate * length).sum();
+    Some((bytes * 1e9, total(table, key).map(|rate| rate * length * 1e9)))
+}
+
+/// In a part of the time the bursts that were taken in it speak, and no others: whoever sums up, by time, code or thread.
+#[test]
+fn bandwidth_of_a_part_of_the_time_is_the_same_by_time_code_and_thread() {
+    let mut compared = 0;
+    for (name, recording) in all() {
+        let site = Site::new(&recording, name, Vec::new(), &|_| None);
+        let elapsed = recording.run.elapsed_ns as f64 * 1e-9;
+        for cut in [(0.0, 0.37), (0.37, 1.0), (0.1, 0.6)] {
+            let of = |question: &str| ask(&site, &part(question, elapsed, cut));
+            let (over_time, by_thread) = (of("bandwidth"), of("bandwidth?group=thread"));
+            let (by_code, by_module) =
+                (of("bandwidth?group=module,function"), of("bandwidth?group=module"));
+            for (rate, bytes) in [("read", "dram_read"), ("write", "dram_write")] {
+                let Some((drawn, said)) = bytes_over_time(&over_time, rate) else { continue };
+                let what = |of: &str| format!("{name}, {bytes} {of} of {cut:?}");
+                same(&what("below the table"), Some(drawn), said);
+                for (of, table) in [
+                    ("by function", &by_code),
+                    ("by module", &by_module),
+                    ("by thread", &by_thread),
+                ] {
+                    // Without samples nobody knows how long each thread ran: there is no row, and no 0 either.
+                    if of == "by thread" && recording.samples.is_empty() {
+                        assert_eq!(table["rows"].as_array().map(Vec::len), Some(0));
+                        continue;
+                    }
+                    same(&what(of), Some(drawn), sum(table, bytes));
+                }
+                compared += usize::from(drawn > 0.0);
+            }
+        }
+    }
+    assert!(compared > 3, "{compared} parts with traffic are too few to compare");
+}
+
+/// Where no burst was taken there is no figure, and no 0 in its place.
+#[test]
+fn a_part_of_the_time_without_bursts_has_no_traffic_to_tell() {
+    let recording = recordings::bursts();
+    let site = Site::new(&recording, "bursts", Vec::new(), &|_| None);
+    let last = recording.bursts.iter().map(|burst| burst.time.0 + burst.elapsed.0).max();
+    let behind = (last.unwrap_or(0) + 1) as f64 / recording.run.elapsed_ns as f64;
+    assert!(behind < 1.0);
+    let elapsed = recording.run.elapsed_ns as f64 * 1e-9;
+    for question in ["bandwidth", "bandwidth?group=function", "latency?group=function"] {
+        let table = ask(&site, &part(question, elapsed, (behind, 1.0)));
+        assert_eq!(table["rows"].as_array().map(Vec::len), Some(0), "{question}: {table}");
+    }
+}
+
 #[test]
 fn the_table_over_time_adds_up_to_its_total_and_the_summary() {
     for (name, recording) in all() {
@@ -186,24 +246,46 @@ fn a_part_of_the_time_has_what_the_reports_say_of_it_and_two_parts_make_the_whol
     }
 }
 
-/// Where switches of threads were followed, each moment of a thread is in one state.
+/// Columns of what threads did.
+const STATES: [&str; 8] = [
+    "running_time",
+    "spin_time",
+    "ready_time",
+    "lock_wait",
+    "barrier_wait",
+    "io_wait",
+    "sleep_wait",
+    "other_wait",
+];
+
+fn sum(table: &Value, key: &str) -> Option<f64> {
+    column(table, key).map(|column| column.iter().sum())
+}
+
+/// Where switches of threads were followed, each moment of a thread is in one state: of the whole run, and of a part.
 #[test]
 fn states_of_threads_add_up_to_their_reports() {
     let recording = recordings::threading();
     let site = Site::new(&recording, "threading", Vec::new(), &|_| None);
-    let (table, threads) = (ask(&site, "timeline?group=thread&limit=60"), ask(&site, "threads"));
-    for key in [
-        "running_time",
-        "spin_time",
-        "ready_time",
-        "lock_wait",
-        "barrier_wait",
-        "io_wait",
-        "sleep_wait",
-        "other_wait",
-    ] {
-        let sum = |table: &Value| column(table, key).map(|column| column.iter().sum::<f64>());
-        assert!(sum(&table).is_some(), "no {key} over time");
-        same(key, sum(&table), sum(&threads).or_else(|| total(&threads, key)));
+    let elapsed = recording.run.elapsed_ns as f64 * 1e-9;
+    let mut of_parts = [0.0; STATES.len()];
+    for cut in [(0.0, 1.0), (0.0, 0.37), (0.37, 0.9), (0.9, 1.0)] {
+        let ask = |question: &str| match cut {
+            (0.0, 1.0) => ask(&site, question),
+            cut => ask(&site, &part(question, elapsed, cut)),
+        };
+        let (table, threads) = (ask("timeline?group=thread&limit=60"), ask("threads"));
+        for (key, of_parts) in STATES.iter().zip(&mut of_parts) {
+            let drawn = sum(&table, key);
+            assert!(drawn.is_some(), "no {key} over time");
+            same(&format!("{key} of {cut:?}"), drawn, sum(&threads, key));
+            same(&format!("{key} of {cut:?} below the table"), drawn, total(&threads, key));
+            *of_parts += if cut == (0.0, 1.0) { 0.0 } else { drawn.unwrap_or(0.0) };
+        }
+    }
+    let whole = ask(&site, "threads");
+    // Spinning is a share of the samples times the counted time, in each part its own share: these are near, not equal.
+    for (key, of_parts) in STATES.iter().zip(of_parts).filter(|(key, _)| **key != "spin_time") {
+        same(&format!("{key} of all parts"), Some(of_parts), sum(&whole, key));
     }
 }

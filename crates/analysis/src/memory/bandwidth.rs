@@ -11,10 +11,11 @@
 
 use base::Nanos;
 use facts::host::Calibration;
-use facts::{Evidence, Metric};
+use facts::{Evidence, Metric, Sample};
 
 use super::strata::{Bins, Strata, Total};
 use crate::profile::Profile;
+use crate::selection::Selection;
 
 /// Bytes per GB.
 const GIGA: f64 = 1e9;
@@ -96,6 +97,11 @@ impl<'a> Whole<'a> {
     pub(crate) fn new(of: &'a Quantity, strata: &Strata) -> Whole<'a> {
         let total = |values: &[f64]| strata.total(values).value;
         Whole { of, likely: total(&of.likely), low: total(&of.low), high: total(&of.high) }
+    }
+
+    /// How much.
+    pub(crate) fn likely(&self) -> f64 {
+        self.likely
     }
 
     /// Whether there is any of it: a line, at least.
@@ -205,15 +211,16 @@ pub struct Bandwidth {
     pub bands: Option<(f64, f64)>,
 }
 
-/// Computes it from what each burst read and wrote.
+/// Computes it from what each burst read and wrote. `strata` are of what the selection has of time and threads.
 pub(crate) fn bandwidth(
     profile: &Profile<'_>,
-    strata: &Strata,
+    (strata, selection): (&Strata, &Selection),
     read: &Quantity,
     write: &Quantity,
     shares: Bands,
 ) -> Bandwidth {
-    let elapsed = profile.elapsed().seconds().max(1e-9);
+    let (from, to) = selected_time(profile, selection);
+    let elapsed = (to - from).seconds().max(1e-9);
     let calibration = profile.recording.run.calibration.as_ref();
     let most = calibration.and_then(one_thread).unwrap_or(MOST_OF_ONE_THREAD) / elapsed;
     let rate = |quantity: &Quantity| {
@@ -222,7 +229,7 @@ pub(crate) fn bandwidth(
     };
     let peak = calibration.and_then(|found| found.dram_bandwidth_peak.as_ref()?.value);
     let bands = peak.map(|peak| (peak * shares.medium, peak * shares.high));
-    let bins = over_time(profile, strata, read, write);
+    let bins = over_time(profile, (strata, selection), read, write);
     let rates: Vec<Metric> = bins.iter().map(BandwidthBin::total).collect();
     let average = rate(&read.plus(write));
     // One direction is not more than both.
@@ -243,17 +250,35 @@ pub(crate) fn bandwidth(
     }
 }
 
-/// Rates per bin.
+/// From when to when.
+fn selected_time(profile: &Profile<'_>, selection: &Selection) -> (Nanos, Nanos) {
+    let elapsed = profile.elapsed();
+    let (from, to) = selection.time().unwrap_or((Nanos(0), elapsed));
+    (from.min(elapsed), to.min(elapsed))
+}
+
+/// Whether a sample is of the selected threads and time.
+fn is_selected(profile: &Profile<'_>, selection: &Selection, sample: &Sample) -> bool {
+    let has_thread = || {
+        let thread = profile.threads.find(sample.pid, sample.tid);
+        thread.is_some_and(|thread| selection.has_thread(thread))
+    };
+    selection.has_time(sample.time) && (!selection.chooses_threads() || has_thread())
+}
+
+/// Rates per bin. Of those at the ends of the selected time the part in it.
 fn over_time(
     profile: &Profile<'_>,
-    strata: &Strata,
+    (strata, selection): (&Strata, &Selection),
     read: &Quantity,
     write: &Quantity,
 ) -> Vec<BandwidthBin> {
     let length = profile.elapsed();
     let bins = Bins { width: BIN.max(Nanos(length.0.div_ceil(MOST_BINS))), length };
     let values = [&read.likely, &read.low, &read.high, &write.likely, &write.low, &write.high];
-    let totals = strata.over_time(profile, &bins, &values.map(Vec::as_slice));
+    let chosen = |sample: &Sample| is_selected(profile, selection, sample);
+    let totals = strata.over_time(profile, &bins, &values.map(Vec::as_slice), chosen);
+    let (from, to) = selected_time(profile, selection);
     // A few bursts near in time speak for a bin, all of them for the run: what the bins add up to differs by chance from the
     // total, which is known better. So they share it out.
     let factor = |at: usize| {
@@ -263,7 +288,7 @@ fn over_time(
     };
     let factors = [factor(0), factor(3)];
     let bin = |(index, totals): (usize, &Vec<Total>)| {
-        let (start, end) = (bins.start(index), bins.end(index));
+        let (start, end) = (bins.start(index).max(from), bins.end(index).min(to));
         let metric = |at: usize| {
             let per = (end - start).seconds().max(1e-9) * GIGA / factors[at / 3];
             let (value, (low, high)) = bounds(totals[at], totals[at + 1], totals[at + 2]);
@@ -278,7 +303,9 @@ fn over_time(
         };
         BandwidthBin { start, end, read: metric(0), write: metric(3) }
     };
-    totals.iter().enumerate().map(bin).collect()
+    let is_in =
+        |(index, _): &(usize, &Vec<Total>)| bins.start(*index) < to && from < bins.end(*index);
+    totals.iter().enumerate().filter(is_in).map(bin).collect()
 }
 
 /// What one thread moves at most with ordinary loads and stores, GB/s.

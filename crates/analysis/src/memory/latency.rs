@@ -324,7 +324,8 @@ impl Memory<'_> {
             Weighted { loads: Vec::new(), sum: 0.0, all: 0.0, blur: self.timed.blur };
         for site in sites {
             let timed = self.timed.by_site.get(&site).map_or(&[][..], Vec::as_slice);
-            weighted.add(self.loads_of(site), timed.iter());
+            let timed: Vec<&Timed> = timed.iter().filter(|one| self.has_burst(one.burst)).collect();
+            weighted.add(self.loads_of(site), timed.into_iter());
         }
         weighted.sorted()
     }
@@ -359,13 +360,14 @@ impl Memory<'_> {
         self.loads.get(&site).copied().unwrap_or(0.0)
     }
 
-    /// Latency of all loads.
+    /// Latency of all loads that are selected.
     ///
     /// # Errors
     /// Why it cannot be had.
     pub fn latency(&self) -> Result<Latency, String> {
         self.available()?;
-        self.enough(&self.weighted(self.loads.keys().copied()))
+        let chosen = |site: &SiteIndex| self.selection.has_place(self.place(*site));
+        self.enough(&self.weighted(self.loads.keys().copied().filter(chosen)))
     }
 
     fn enough(&self, weighted: &Weighted) -> Result<Latency, String> {

@@ -36,10 +36,12 @@ mod survival;
 mod times;
 mod work;
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use base::Nanos;
+use base::{BurstId, Nanos};
 use cachesim::{Hierarchy, Tlb};
 use facts::{Analysis, Evidence, Metric};
 
@@ -53,8 +55,11 @@ use self::pass::{Passed, pass};
 use self::silent::Silent;
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Look, Strata};
 use self::work::{BurstWork, PartWork, SiteWork};
+use crate::accesses::is_chosen;
 use crate::objects::{Objects, Part, Pieces};
-use crate::profile::Profile;
+use crate::profile::{Cell, Profile};
+use crate::selection::Selection;
+use crate::threads::ThreadIndex;
 use crate::traced::{SiteIndex, TracedCode};
 
 pub use self::bandwidth::{Bands, Bandwidth, BandwidthBin, BandwidthStep};
@@ -78,13 +83,30 @@ const LINE: f64 = x86::LINE_BYTES as f64;
 /// Where the works of a site on a part of an object are: see `works_by_part`.
 type WorksByPart = BTreeMap<(SiteIndex, Part), Vec<(usize, usize, usize)>>;
 
-/// Everything that bursts tell about memory.
+/// Everything that bursts tell about memory, of the whole program or a selection: what is known of them, with the recording
+/// that it is of.
 pub struct Memory<'a> {
     profile: &'a Profile<'a>,
     code: &'a TracedCode,
-    passed: Arc<Passed>,
+    replayed: Arc<Replayed>,
+    selection: Selection,
+    /// Those that were taken in the selection; `None`: all.
+    bursts: Option<HashSet<BurstId>>,
+    strata: Arc<Strata>,
+    /// Loads of each site.
+    loads: Arc<BTreeMap<SiteIndex, f64>>,
+    /// Why there is nothing to say, if so.
+    missing: Option<String>,
+    /// What the reader must know.
+    pub notes: Vec<String>,
+}
+
+/// Bursts that went through the cache model, with objects told apart, and what follows for the whole program: nearly all of
+/// the work behind a [`Memory`], to be done once where several are asked for.
+pub struct Replayed {
+    passed: Passed,
     model: Model,
-    strata: Strata,
+    strata: Arc<Strata>,
     /// Per burst, the factor by which native code is faster, with bounds.
     speeds: Vec<Speed>,
     /// Where the work of each site is: number of the burst, position in it. With thousands of rows nobody wants to look
@@ -95,17 +117,23 @@ pub struct Memory<'a> {
     /// What all sites did.
     all: Amounts,
     /// Loads of each site over the whole run.
-    loads: BTreeMap<SiteIndex, f64>,
+    loads: Arc<BTreeMap<SiteIndex, f64>>,
     timed: TimedLoads,
     /// What instructions outside of loops with a floor take.
     paces: Paces,
     silent: Silent,
     /// Bandwidth by the usual bands: the summary and its findings both want it, and it takes a look at every sample.
     bandwidth: OnceLock<Bandwidth>,
-    /// Why there is nothing to say, if so.
     missing: Option<String>,
-    /// What the reader must know.
-    pub notes: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl Deref for Memory<'_> {
+    type Target = Replayed;
+
+    fn deref(&self) -> &Replayed {
+        &self.replayed
+    }
 }
 
 /// Loads and stores, and what became of them, at one site in all bursts.
@@ -115,15 +143,6 @@ pub(crate) struct Amounts {
     pub(crate) write: Quantity,
     pub(crate) loads: Quantity,
     pub(crate) stores: Quantity,
-}
-
-/// Bursts that went through the cache model, with objects told apart: nearly all of the work behind a [`Memory`], to be
-/// done once where several are asked for.
-pub struct Replayed {
-    passed: Arc<Passed>,
-    pieces: Pieces,
-    /// Why there are none, if so.
-    missing: Option<String>,
 }
 
 impl Replayed {
@@ -136,7 +155,7 @@ impl Replayed {
         objects: &Objects,
         pieces: Pieces,
     ) -> Replayed {
-        Replayed::by_part(profile, code, Some((objects, pieces)))
+        Replayed::by_part(profile, code, Some((objects, pieces)).filter(|_| objects.any()))
     }
 
     fn by_part(
@@ -144,61 +163,18 @@ impl Replayed {
         code: &TracedCode,
         objects: Option<(&Objects, Pieces)>,
     ) -> Replayed {
-        let pieces = objects.map(|(_, pieces)| pieces).unwrap_or_default();
-        let objects = objects.filter(|(objects, _)| objects.any());
         let sizes = Sizes::of(profile);
         let simulated = Hierarchy::new(&sizes.config()).and_then(|caches| {
             Ok(pass(profile, code, &caches, (&Tlb::new(&sizes.tlb())?, sizes.page), objects))
         });
-        match simulated {
-            Ok(passed) => Replayed { passed: Arc::new(passed), pieces, missing: None },
+        let (passed, missing) = match simulated {
+            Ok(passed) => (passed, None),
             Err(error) => {
                 let why = format!("the caches of this machine cannot be simulated: {error}");
-                Replayed { passed: Arc::default(), pieces, missing: Some(why) }
+                (Passed::default(), Some(why))
             }
-        }
-    }
-}
-
-impl<'a> Memory<'a> {
-    /// Simulates all bursts. Takes about 10 ns per access that is not part of a summarised loop.
-    #[must_use]
-    pub fn new(profile: &'a Profile<'a>, code: &'a TracedCode) -> Memory<'a> {
-        Memory::from_replayed(profile, code, None, &Replayed::by_part(profile, code, None))
-    }
-
-    /// The same, with objects told apart, as finely as is said: [`Memory::part_rows`]. All other figures are the same.
-    #[must_use]
-    pub fn with_objects(
-        profile: &'a Profile<'a>,
-        code: &'a TracedCode,
-        objects: &'a Objects,
-        pieces: Pieces,
-    ) -> Memory<'a> {
-        Memory::of(profile, code, objects, &Replayed::new(profile, code, objects, pieces))
-    }
-
-    /// From bursts that were simulated before, with the same objects.
-    #[must_use]
-    pub fn of(
-        profile: &'a Profile<'a>,
-        code: &'a TracedCode,
-        objects: &'a Objects,
-        replayed: &Replayed,
-    ) -> Memory<'a> {
-        let objects = Some((objects, replayed.pieces)).filter(|(objects, _)| objects.any());
-        Memory::from_replayed(profile, code, objects, replayed)
-    }
-
-    fn from_replayed(
-        profile: &'a Profile<'a>,
-        code: &'a TracedCode,
-        objects: Option<(&'a Objects, Pieces)>,
-        replayed: &Replayed,
-    ) -> Memory<'a> {
-        let sizes = Sizes::of(profile);
+        };
         let mut notes = sizes.notes.clone();
-        let (passed, missing) = (Arc::clone(&replayed.passed), replayed.missing.clone());
         let works: Vec<Work> = passed.bursts.iter().map(|burst| work(profile, burst)).collect();
         let speeds = Speeds::new(profile.recording, code, &works);
         let speeds: Vec<Speed> = works.iter().map(|work| speeds.of(work)).collect();
@@ -239,19 +215,16 @@ impl<'a> Memory<'a> {
         let timed = TimedLoads::read(profile, code, objects);
         let model = Model::new(&passed, sizes.levels(), &timed.served_by_memory(profile));
         let (works, parts) = (works_by_site(&passed), works_by_part(&passed));
-        let loads = BTreeMap::new();
         let paces = Paces::read(profile, code, &passed.bursts);
-        let mut memory = Memory {
-            profile,
-            code,
+        let mut replayed = Replayed {
             passed,
             model,
-            strata,
+            strata: Arc::new(strata),
             speeds,
             works,
             parts,
             all: Amounts::default(),
-            loads,
+            loads: Arc::default(),
             timed,
             paces,
             silent: Silent::read(profile, code),
@@ -259,9 +232,148 @@ impl<'a> Memory<'a> {
             missing,
             notes,
         };
-        memory.all = memory.amounts(memory.passed.sites.keys().copied());
-        memory.loads = memory.loads_by_site();
-        memory
+        replayed.all = replayed.amounts(replayed.passed.sites.keys().copied());
+        replayed.loads = Arc::new(replayed.loads_by_site(&replayed.strata));
+        replayed
+    }
+
+    /// What some sites did, per burst.
+    fn amounts(&self, sites: impl Iterator<Item = SiteIndex>) -> Amounts {
+        let none = || Quantity::none(self.passed.bursts.len());
+        let mut amounts = Amounts { read: none(), write: none(), loads: none(), stores: none() };
+        for (number, burst, site) in sites.flat_map(|site| self.works_of(site)) {
+            let lines = |lines| {
+                let expected = (lines, site.firsts.as_slice());
+                self.model.lines(burst.function, site.site, expected).times(LINE)
+            };
+            let (fills, dirtied) = (lines(&site.fills), lines(&site.dirtied));
+            let streamed = Between::exactly(site.streamed as f64);
+            self.add(&mut amounts.read, number, fills);
+            self.add(&mut amounts.write, number, dirtied.plus(streamed));
+            self.add(&mut amounts.loads, number, Between::exactly(site.loads as f64));
+            self.add(&mut amounts.stores, number, Between::exactly(site.stores as f64));
+        }
+        amounts
+    }
+
+    /// Loads of the sites that load, over what these strata are of.
+    fn loads_by_site(&self, strata: &Strata) -> BTreeMap<SiteIndex, f64> {
+        let mut values = vec![0.0; self.passed.bursts.len()];
+        let mut total = |site: SiteIndex| {
+            self.works_of(site).for_each(|(at, _, work)| values[at] = work.loads as f64);
+            let total = strata.total(&values).value;
+            self.works_of(site).for_each(|(at, _, _)| values[at] = 0.0);
+            total
+        };
+        let sites = self.passed.sites.iter().filter(|(_, outcomes)| outcomes.loads > 0);
+        sites.map(|(site, _)| (*site, total(*site))).collect()
+    }
+
+    /// What a site did in each burst that came to it, with the burst and its number.
+    fn works_of(&self, site: SiteIndex) -> impl Iterator<Item = (usize, &BurstWork, &SiteWork)> {
+        let places = self.works.get(&site).map_or(&[][..], Vec::as_slice);
+        places.iter().map(|(number, position)| {
+            let burst = &self.passed.bursts[*number];
+            (*number, burst, &burst.sites[*position])
+        })
+    }
+
+    /// The same with one part of an object.
+    fn works_of_part(
+        &self,
+        site: SiteIndex,
+        part: Part,
+    ) -> impl Iterator<Item = (usize, &BurstWork, &SiteWork, &PartWork)> {
+        let places = self.parts.get(&(site, part)).map_or(&[][..], Vec::as_slice);
+        places.iter().map(|(number, position, at)| {
+            let burst = &self.passed.bursts[*number];
+            let work = &burst.sites[*position];
+            (*number, burst, work, &work.parts[*at])
+        })
+    }
+
+    /// Adds what a burst did; bounds of its native time are bounds of its rate.
+    fn add(&self, quantity: &mut Quantity, burst: usize, amount: Between) {
+        let speed = self.speeds[burst];
+        let low = amount.low * speed.low / speed.likely;
+        let high = amount.high * speed.high / speed.likely;
+        quantity.add(burst, amount.likely, (low, high));
+    }
+}
+
+impl<'a> Memory<'a> {
+    /// Simulates all bursts. Takes about 10 ns per access that is not part of a summarised loop.
+    #[must_use]
+    pub fn new(profile: &'a Profile<'a>, code: &'a TracedCode) -> Memory<'a> {
+        Memory::of(profile, code, Arc::new(Replayed::by_part(profile, code, None)))
+    }
+
+    /// The same, with objects told apart, as finely as is said: [`Memory::part_rows`]. All other figures are the same.
+    #[must_use]
+    pub fn with_objects(
+        profile: &'a Profile<'a>,
+        code: &'a TracedCode,
+        objects: &Objects,
+        pieces: Pieces,
+    ) -> Memory<'a> {
+        Memory::of(profile, code, Arc::new(Replayed::new(profile, code, objects, pieces)))
+    }
+
+    /// From bursts of this recording that were simulated before.
+    #[must_use]
+    pub fn of(
+        profile: &'a Profile<'a>,
+        code: &'a TracedCode,
+        replayed: Arc<Replayed>,
+    ) -> Memory<'a> {
+        Memory {
+            profile,
+            code,
+            selection: Selection::default(),
+            bursts: None,
+            strata: Arc::clone(&replayed.strata),
+            loads: Arc::clone(&replayed.loads),
+            missing: replayed.missing.clone(),
+            notes: replayed.notes.clone(),
+            replayed,
+        }
+    }
+
+    /// The same of a part: of the time and threads that are selected the samples tell how long, and the bursts what they did.
+    #[must_use]
+    pub fn selected(self, selection: &Selection) -> Memory<'a> {
+        let selection = selection.clone();
+        if selection.time().is_none() && !selection.chooses_threads() {
+            return Memory { selection, ..self };
+        }
+        let Memory { profile, code, replayed, mut notes, .. } = self;
+        let all = &profile.recording.bursts;
+        let asked = all.iter().filter(|burst| is_chosen(profile, &selection, burst));
+        let bursts: HashSet<BurstId> = asked.map(|burst| burst.id).collect();
+        let chosen = |at: usize| bursts.contains(&all[replayed.passed.bursts[at].burst].id);
+        let strata = replayed.strata.of_part(profile, &profile.cells(&selection), chosen);
+        let loads = Arc::new(replayed.loads_by_site(&strata));
+        let too_few = || {
+            let bursts = strata.bursts();
+            if strata.seconds <= 0.0 {
+                return Some("the program did not run in the selection".to_owned());
+            }
+            (bursts < FEWEST_IN_ALL).then(|| {
+                format!(
+                    "only {bursts} bursts were taken in the selection, {FEWEST_IN_ALL} are needed"
+                )
+            })
+        };
+        let missing = replayed.missing.clone().or_else(too_few);
+        notes.push(format!("{} bursts speak for the selected time and threads", strata.bursts()));
+        if strata.unseen() > FEW_UNSEEN && missing.is_none() {
+            notes.push(format!(
+                "none of these began in functions with {:.0} % of the selected CPU time; for these their mean is taken",
+                strata.unseen() * 100.0
+            ));
+        }
+        let (bursts, strata) = (Some(bursts), Arc::new(strata));
+        Memory { profile, code, replayed, selection, bursts, strata, loads, missing, notes }
     }
 
     /// Why there are no figures, if so.
@@ -270,17 +382,26 @@ impl<'a> Memory<'a> {
         self.missing.as_deref()
     }
 
-    /// Bandwidth of the whole program.
+    /// Bandwidth of the program, as far as it is selected.
     ///
     /// # Errors
     /// Why it cannot be had.
     pub fn bandwidth(&self, bands: Bands) -> Result<Bandwidth, &str> {
         self.available()?;
-        let Amounts { read, write, .. } = &self.all;
-        let make = || bandwidth::bandwidth(self.profile, &self.strata, read, write, bands);
-        Ok(match bands == Bands::default() {
-            true => self.bandwidth.get_or_init(make).clone(),
-            false => make(),
+        let of = (&*self.strata, &self.selection);
+        let make = |Amounts { read, write, .. }: &Amounts| {
+            bandwidth::bandwidth(self.profile, of, read, write, bands)
+        };
+        Ok(match self.selection.chooses_places() {
+            true => {
+                let sites = self.passed.sites.keys().copied();
+                let chosen = |site: &SiteIndex| self.selection.has_place(self.place(*site));
+                make(&self.amounts(sites.filter(chosen)))
+            }
+            false if self.bursts.is_none() && bands == Bands::default() => {
+                self.replayed.bandwidth.get_or_init(|| make(&self.all)).clone()
+            }
+            false => make(&self.all),
         })
     }
 
@@ -328,71 +449,30 @@ impl<'a> Memory<'a> {
         if busiest > 0.0 { busiest } else { peak.unwrap_or(MOST_FLOPS) * 1e9 }
     }
 
+    /// Whether a burst is selected.
+    fn has_burst(&self, burst: BurstId) -> bool {
+        self.bursts.as_ref().is_none_or(|bursts| bursts.contains(&burst))
+    }
+
+    /// Whether a selected burst came to a site. What only other threads use, or at other times, makes no row.
+    fn is_seen(&self, site: SiteIndex) -> bool {
+        let id = |burst: &BurstWork| self.profile.recording.bursts[burst.burst].id;
+        self.works_of(site).any(|(_, burst, _)| self.has_burst(id(burst)))
+    }
+
+    /// Samples of a thread in the selected time.
+    fn cells_of(&self, thread: ThreadIndex) -> Cow<'_, [Cell]> {
+        match self.selection.time() {
+            None => Cow::Borrowed(self.profile.cells_of(thread)),
+            Some(_) => {
+                let cells = self.profile.cells(&self.selection).into_iter();
+                cells.filter(|cell| cell.thread == thread).collect()
+            }
+        }
+    }
+
     fn available(&self) -> Result<(), &str> {
         self.missing.as_deref().map_or(Ok(()), Err)
-    }
-
-    /// What some sites did, per burst.
-    fn amounts(&self, sites: impl Iterator<Item = SiteIndex>) -> Amounts {
-        let none = || Quantity::none(self.passed.bursts.len());
-        let mut amounts = Amounts { read: none(), write: none(), loads: none(), stores: none() };
-        for (number, burst, site) in sites.flat_map(|site| self.works_of(site)) {
-            let lines = |lines| {
-                let expected = (lines, site.firsts.as_slice());
-                self.model.lines(burst.function, site.site, expected).times(LINE)
-            };
-            let (fills, dirtied) = (lines(&site.fills), lines(&site.dirtied));
-            let streamed = Between::exactly(site.streamed as f64);
-            self.add(&mut amounts.read, number, fills);
-            self.add(&mut amounts.write, number, dirtied.plus(streamed));
-            self.add(&mut amounts.loads, number, Between::exactly(site.loads as f64));
-            self.add(&mut amounts.stores, number, Between::exactly(site.stores as f64));
-        }
-        amounts
-    }
-
-    /// Loads over the whole run, of the sites that load.
-    fn loads_by_site(&self) -> BTreeMap<SiteIndex, f64> {
-        let mut values = vec![0.0; self.passed.bursts.len()];
-        let mut total = |site: SiteIndex| {
-            self.works_of(site).for_each(|(at, _, work)| values[at] = work.loads as f64);
-            let total = self.strata.total(&values).value;
-            self.works_of(site).for_each(|(at, _, _)| values[at] = 0.0);
-            total
-        };
-        let sites = self.passed.sites.iter().filter(|(_, outcomes)| outcomes.loads > 0);
-        sites.map(|(site, _)| (*site, total(*site))).collect()
-    }
-
-    /// What a site did in each burst that came to it, with the burst and its number.
-    fn works_of(&self, site: SiteIndex) -> impl Iterator<Item = (usize, &BurstWork, &SiteWork)> {
-        let places = self.works.get(&site).map_or(&[][..], Vec::as_slice);
-        places.iter().map(|(number, position)| {
-            let burst = &self.passed.bursts[*number];
-            (*number, burst, &burst.sites[*position])
-        })
-    }
-
-    /// The same with one part of an object.
-    fn works_of_part(
-        &self,
-        site: SiteIndex,
-        part: Part,
-    ) -> impl Iterator<Item = (usize, &BurstWork, &SiteWork, &PartWork)> {
-        let places = self.parts.get(&(site, part)).map_or(&[][..], Vec::as_slice);
-        places.iter().map(|(number, position, at)| {
-            let burst = &self.passed.bursts[*number];
-            let work = &burst.sites[*position];
-            (*number, burst, work, &work.parts[*at])
-        })
-    }
-
-    /// Adds what a burst did; bounds of its native time are bounds of its rate.
-    fn add(&self, quantity: &mut Quantity, burst: usize, amount: Between) {
-        let speed = self.speeds[burst];
-        let low = amount.low * speed.low / speed.likely;
-        let high = amount.high * speed.high / speed.likely;
-        quantity.add(burst, amount.likely, (low, high));
     }
 }
 

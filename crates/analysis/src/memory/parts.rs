@@ -64,7 +64,7 @@ impl Memory<'_> {
         let chosen = self.chosen(grouping);
         let groups = self.groups_of_parts(grouping, &chosen);
         let moved = self.all.read.plus(&self.all.write);
-        let whole = Whole::new(&moved, &self.strata);
+        let whole = Whole::new(&moved, &self.replayed.strata);
         let groups: Vec<(RowKey, Parts)> = groups.into_iter().collect();
         let row =
             |(key, parts): &(RowKey, Parts)| Some(self.part_row(*key, parts, &chosen, &whole));
@@ -98,7 +98,7 @@ impl Memory<'_> {
             groups.iter().map(|(_, parts)| self.weight_of_parts(parts, &chosen, &mut sums));
         let order = by_weight(weights.collect());
         let moved = self.all.read.plus(&self.all.write);
-        let whole = Whole::new(&moved, &self.strata);
+        let whole = Whole::new(&moved, &self.replayed.strata);
         let first = order.into_iter().take(most).map(|at| &groups[at]);
         Ok(first.map(|(key, parts)| self.part_row(*key, parts, &chosen, &whole)).collect())
     }
@@ -137,7 +137,7 @@ impl Memory<'_> {
         let chosen = self.chosen(grouping);
         let groups = self.groups_of_parts(grouping, &chosen);
         let moved = self.all.read.plus(&self.all.write);
-        let whole = Whole::new(&moved, &self.strata);
+        let whole = Whole::new(&moved, &self.replayed.strata);
         let mut rows: Vec<(MemoryRow, Parts)> = groups
             .into_iter()
             .map(|(key, parts)| {
@@ -225,6 +225,11 @@ impl Memory<'_> {
         };
         let moved = amounts.read.plus(&amounts.write);
         let share = match whole.is_any() {
+            // Of a part of the time other bursts speak than of the whole: there is nothing common to the two.
+            true if self.bursts.is_some() => {
+                let of = whole.likely();
+                percent(moved.metric(&self.strata, of, "percent", Evidence::Estimated))
+            }
             true => percent(bandwidth::ratio(&moved, whole, &self.strata, "percent")),
             false => Metric::unavailable("percent", "the program moved no data to or from memory"),
         };

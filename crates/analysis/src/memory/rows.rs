@@ -70,7 +70,7 @@ impl Memory<'_> {
         self.available()?;
         let keys = if keys.is_empty() { &[Key::Function] } else { keys };
         let groups = self.groups(selection, keys);
-        let whole = self.all.read.plus(&self.all.write).total(&self.strata).0;
+        let whole = self.all.read.plus(&self.all.write).total(&self.replayed.strata).0;
         let mut rows: Vec<MemoryRow> =
             groups.into_iter().map(|(key, sites)| self.row(key, sites, whole)).collect();
         rows.sort_by(MemoryRow::larger_first);
@@ -86,9 +86,13 @@ impl Memory<'_> {
         selection: &Selection,
     ) -> Result<Vec<(ThreadIndex, Metric, Metric)>, &str> {
         self.available()?;
+        if self.profile.whole().is_empty() {
+            return Err("without samples nobody knows how long each thread ran");
+        }
         let all = &self.all;
         let metric = |quantity: &Quantity, thread| {
-            let total = |values: &[f64]| self.strata.total_of_thread(self.profile, thread, values);
+            let cells = self.cells_of(thread);
+            let total = |values: &[f64]| self.strata.total_of_cells(self.profile, &cells, values);
             let (value, interval) =
                 bounds(total(&quantity.likely), total(&quantity.low), total(&quantity.high));
             let bursts = self.strata.bursts() as u64;
@@ -113,7 +117,7 @@ impl Memory<'_> {
         let mut known: IndexMap<RowKey, usize> = IndexMap::default();
         for site in self.passed.sites.keys() {
             let place = self.place(*site);
-            if !selection.has_place(place) {
+            if !selection.has_place(place) || !self.is_seen(*site) {
                 continue;
             }
             let module = stacks.function_of(place).module;

@@ -22,9 +22,9 @@ use facts::{Metric, Privilege, Sample};
 use super::beside::running_beside;
 use crate::index_map::IndexMap;
 use crate::interval::{Z_95, student_between, variance_in_order};
-use crate::profile::Profile;
-use crate::stack::FunctionId;
-use crate::threads::ThreadIndex;
+use crate::profile::{Cell, Profile};
+use crate::stack::{FunctionId, NodeIndex};
+use crate::weight::Weight;
 
 /// With fewer bursts, a function shares a stratum with others.
 const FEWEST: usize = 4;
@@ -96,8 +96,39 @@ pub(crate) struct Strata {
 impl Strata {
     /// Sorts bursts and samples.
     pub(crate) fn new(profile: &Profile<'_>, looks: Vec<Look>) -> Strata {
+        let cells = profile.stack_cells().iter().filter(|cell| !cell.kernel);
+        let in_order = (0..looks.len()).collect();
+        let time = cells.map(|cell| (cell.stack, &cell.weight));
+        let mut strata = Strata::sorted(profile, looks, in_order, time);
+        let moments = strata.looks.iter().map(|look| look.time);
+        strata.running = running_beside(profile.recording, moments, strata.scale);
+        strata
+    }
+
+    /// The same for a part of the CPU time, for which bursts speak that were taken in it, and no others.
+    pub(crate) fn of_part(
+        &self,
+        profile: &Profile<'_>,
+        cells: &[Cell],
+        chosen: impl Fn(usize) -> bool,
+    ) -> Strata {
+        let in_order = (0..self.looks.len()).filter(|burst| chosen(*burst)).collect();
+        let cells = cells.iter().filter(|cell| !cell.kernel);
+        let time = cells.map(|cell| (cell.stack, &cell.weight));
+        let strata = Strata::sorted(profile, self.looks.clone(), in_order, time);
+        Strata { running: self.running.clone(), ..strata }
+    }
+
+    /// Of all these looks some; what they speak for are times of stacks.
+    fn sorted<'w>(
+        profile: &Profile<'_>,
+        looks: Vec<Look>,
+        in_order: Vec<usize>,
+        time: impl Iterator<Item = (Option<NodeIndex>, &'w Weight)>,
+    ) -> Strata {
         let mut by_function: BTreeMap<FunctionId, usize> = BTreeMap::new();
-        looks.iter().for_each(|look| *by_function.entry(look.function).or_default() += 1);
+        let functions = in_order.iter().map(|burst| looks[*burst].function);
+        functions.for_each(|function| *by_function.entry(function).or_default() += 1);
         let mut stratum_of = IndexMap::default();
         for (function, count) in &by_function {
             let own = stratum_of.len() + 1;
@@ -108,7 +139,7 @@ impl Strata {
         let mut strata = Strata {
             shares: vec![Share::default(); stratum_of.len() + 1],
             bursts: vec![Vec::new(); stratum_of.len() + 1],
-            in_order: (0..looks.len()).collect(),
+            in_order,
             stratum_of,
             looks,
             running: None,
@@ -122,13 +153,16 @@ impl Strata {
             let stratum = strata.stratum(strata.looks[*index].function);
             strata.bursts[stratum].push(*index);
         }
-        strata.add_time(profile, &by_function);
-        let moments = strata.looks.iter().map(|look| look.time);
-        strata.running = running_beside(profile.recording, moments, strata.scale);
+        strata.add_time(profile, &by_function, time);
         strata
     }
 
-    fn add_time(&mut self, profile: &Profile<'_>, seen: &BTreeMap<FunctionId, usize>) {
+    fn add_time<'w>(
+        &mut self,
+        profile: &Profile<'_>,
+        seen: &BTreeMap<FunctionId, usize>,
+        time: impl Iterator<Item = (Option<NodeIndex>, &'w Weight)>,
+    ) {
         let scale = profile.cpu_scale();
         let whole = scale.whole_quantity().value.unwrap_or(0.0);
         let amount = profile.whole().amount() as f64;
@@ -140,18 +174,19 @@ impl Strata {
                 let samples = bursts.len() as f64;
                 *share = Share { seconds: seconds * samples / looks, samples };
             }
-            (self.seconds, self.all_samples) = (seconds, looks);
+            let chosen = self.in_order.len() as f64;
+            (self.seconds, self.all_samples) = (seconds * (chosen / looks), chosen.max(1.0));
             return;
         }
         self.scale = whole / amount;
-        for cell in profile.stack_cells().iter().filter(|cell| !cell.kernel) {
-            let function = profile.stacks.compiled_user(cell.stack);
-            let seconds = cell.weight.amount() as f64 * self.scale;
+        for (stack, weight) in time {
+            let function = profile.stacks.compiled_user(stack);
+            let seconds = weight.amount() as f64 * self.scale;
             let stratum = self.stratum(function);
             self.shares[stratum].seconds += seconds;
-            self.shares[stratum].samples += cell.weight.effective_records();
+            self.shares[stratum].samples += weight.effective_records();
             self.seconds += seconds;
-            self.all_samples += cell.weight.effective_records();
+            self.all_samples += weight.effective_records();
             if !seen.contains_key(&function) {
                 self.unseen_seconds += seconds;
             }
@@ -177,9 +212,9 @@ impl Strata {
         self.looks[burst].time
     }
 
-    /// How many bursts.
+    /// How many bursts speak.
     pub(crate) fn bursts(&self) -> usize {
-        self.looks.len()
+        self.in_order.len()
     }
 
     /// Share of the CPU time that is of functions in which no burst began, 0..1.
@@ -223,15 +258,15 @@ impl Strata {
         self.total_of(values, &self.shares)
     }
 
-    /// The same over the CPU time of one thread.
-    pub(crate) fn total_of_thread(
+    /// The same over CPU time in the program: of one thread.
+    pub(crate) fn total_of_cells(
         &self,
         profile: &Profile<'_>,
-        thread: ThreadIndex,
+        cells: &[Cell],
         values: &[f64],
     ) -> Total {
         let mut shares = vec![Share::default(); self.shares.len()];
-        for cell in profile.cells_of(thread).iter().filter(|cell| !cell.kernel) {
+        for cell in cells.iter().filter(|cell| !cell.kernel) {
             let share = &mut shares[self.stratum(profile.stacks.compiled_user(cell.stack))];
             share.seconds += cell.weight.amount() as f64 * self.scale;
             share.samples += cell.weight.effective_records();
@@ -290,24 +325,25 @@ impl Strata {
         Some((rate, error.map(|(variance, degrees)| (variance / (seconds * seconds), degrees))))
     }
 
-    /// The same per bin of time: bursts near in time speak for a bin.
+    /// The same per bin of time: bursts near in time speak for a bin. `chosen`: samples of what these strata are of.
     pub(crate) fn over_time(
         &self,
         profile: &Profile<'_>,
         bins: &Bins,
         values: &[&[f64]],
+        chosen: impl Fn(&Sample) -> bool,
     ) -> Vec<Vec<Total>> {
         let mut shares = vec![vec![Share::default(); self.shares.len()]; bins.count()];
         if self.scale <= 0.0 {
             // Without samples bursts alone say when it was, as they say where.
-            for look in &self.looks {
+            for look in self.in_order.iter().map(|burst| &self.looks[*burst]) {
                 let Some(bin) = bins.index(look.time) else { continue };
                 let share = &mut shares[bin][self.stratum(look.function)];
-                share.seconds += self.seconds / self.looks.len() as f64;
+                share.seconds += self.seconds / self.in_order.len() as f64;
                 share.samples += 1.0;
             }
         }
-        let user = |sample: &&Sample| sample.privilege != Privilege::Kernel;
+        let user = |sample: &&Sample| sample.privilege != Privilege::Kernel && chosen(sample);
         let stratum_of = |stack| self.stratum(profile.stacks.compiled_user(stack));
         let of_nodes = profile.stacks.of_each_node(stratum_of);
         let without_stack = stratum_of(None);

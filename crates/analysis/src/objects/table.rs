@@ -3,6 +3,7 @@
 //! What for: one row per key with traced accesses (`accesses`), loads, stores, traffic and latency over the run
 //! (`memory`), page faults and lines that threads take from each other (`sharing`). What not: any estimate of its own.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base::RemoteAddr;
@@ -15,7 +16,7 @@ use crate::accesses::{AccessRow, Accesses, accesses_of_objects};
 use crate::faults::fault_scales;
 use crate::hotspots::{Key, RowKey};
 use crate::memory::{Memory, PartRow};
-use crate::sharing::{Sharing, sharing};
+use crate::sharing::{SharedLines, Sharing};
 use crate::stack::{NO_STACK, PlaceId};
 use crate::traced::{Site, SiteIndex};
 use crate::types::UsedBytes;
@@ -91,9 +92,14 @@ impl ObjectTable {
     }
 }
 
-/// Puts everything together. `memory` must tell apart what the grouping does.
+/// Puts everything together. `memory` must tell apart what the grouping does; `shared` finds the lines that threads share in
+/// its selection.
 #[must_use]
-pub fn object_table(grouping: &Grouping<'_>, memory: &Memory<'_>) -> ObjectTable {
+pub fn object_table<'s>(
+    grouping: &Grouping<'_>,
+    memory: &Memory<'_>,
+    shared: impl FnOnce() -> Cow<'s, SharedLines>,
+) -> ObjectTable {
     let (mut accesses, users) = accesses_of_objects(grouping);
     let mut rows: BTreeMap<RowKey, ObjectRow> = BTreeMap::new();
     for row in accesses.rows.drain(..) {
@@ -115,7 +121,7 @@ pub fn object_table(grouping: &Grouping<'_>, memory: &Memory<'_>) -> ObjectTable
         add_used_bytes(grouping, &users, &mut rows);
     } else {
         add_faults(grouping, &mut rows);
-        add_sharing(grouping, &mut rows);
+        add_sharing(grouping, &shared(), &mut rows);
     }
     let fault_scale = fault_scales(grouping.profile.recording).all;
     let with_unrecorded = estimated_shares(grouping);
@@ -141,8 +147,11 @@ fn add_faults(grouping: &Grouping<'_>, rows: &mut BTreeMap<RowKey, ObjectRow>) {
     }
 }
 
-fn add_sharing(grouping: &Grouping<'_>, rows: &mut BTreeMap<RowKey, ObjectRow>) {
-    let found = sharing(grouping.profile, grouping.code, grouping.selection);
+fn add_sharing(
+    grouping: &Grouping<'_>,
+    found: &SharedLines,
+    rows: &mut BTreeMap<RowKey, ObjectRow>,
+) {
     for line in &found.lines {
         let mut seen: Vec<RowKey> = Vec::new();
         for thread in &line.threads {

@@ -41,7 +41,12 @@ impl Summary {
         let [huge_pages_2mb, huge_pages_1gb] = huge_pages(&heap.peak);
         let (mut memory, judged) = parallel::both(
             || memory_part(&bursts, profile, code, objects),
-            || prepared.judged(|| Figures::new(profile, code, &bursts, objects, &found)),
+            || {
+                prepared.judged(|| {
+                    let shared = || prepared.shared(&Selection::default());
+                    Figures::new(profile, code, &bursts, objects, &found, shared)
+                })
+            },
         );
         let mut notes = found.notes.clone();
         notes.append(&mut memory.notes);

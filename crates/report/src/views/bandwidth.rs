@@ -157,7 +157,10 @@ fn figures(row: &MemoryRow) -> [Cell; 9] {
 }
 
 fn by_thread(request: &Request<'_>, memory: &Memory<'_>) -> Table {
-    let found = memory.by_thread(request.selection).unwrap_or_default();
+    let (found, empty) = match memory.by_thread(request.selection) {
+        Ok(found) => (found, nothing(memory)),
+        Err(why) => (Vec::new(), format!("n/a: {why}.")),
+    };
     let row = |(thread, read, write): (analysis::ThreadIndex, Metric, Metric)| {
         vec![
             Cell::text(request.profile.threads.get(thread).label()),
@@ -184,7 +187,7 @@ fn by_thread(request: &Request<'_>, memory: &Memory<'_>) -> Table {
             (Look::Text("thread"), "thread"),
         ],
         page: 25,
-        empty: nothing(memory),
+        empty,
     }
 }
 

@@ -1,8 +1,8 @@
 //! `findings`: what is slow for a known reason, and the rules that could not be judged.
 
 use analysis::findings::{Figures, RULES, Unjudged};
-use analysis::parallel;
 use analysis::summary::overview;
+use analysis::{Selection, parallel};
 
 use super::Request;
 use super::columns::{figure, missing, name};
@@ -13,7 +13,8 @@ pub(crate) fn findings(request: &Request<'_>) -> Table {
     let Request { prepared, profile, .. } = *request;
     let judged = prepared.judged(|| {
         let (found, memory) = parallel::both(|| overview(profile), || prepared.memory());
-        Figures::new(profile, &prepared.code, &memory, request.objects(), &found)
+        let shared = || prepared.shared(&Selection::default());
+        Figures::new(profile, &prepared.code, &memory, request.objects(), &found, shared)
     });
     let found = summaries(judged, &request.options.result_name);
     let columns = vec![

@@ -70,8 +70,9 @@ impl<'a> Request<'a> {
     /// What bursts tell of memory, with objects as finely told apart as the grouping is.
     fn memory(&self, grouping: &Grouping<'a>) -> Memory<'a> {
         match grouping.pieces() {
-            Pieces::Whole => self.prepared.memory(),
-            pieces => Memory::with_objects(self.profile, grouping.code, self.objects(), pieces),
+            Pieces::Whole => self.prepared.memory_of(self.selection),
+            pieces => Memory::with_objects(self.profile, grouping.code, self.objects(), pieces)
+                .selected(self.selection),
         }
     }
 

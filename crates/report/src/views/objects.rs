@@ -27,7 +27,8 @@ pub(crate) fn objects(request: &Request<'_>, code: &TracedCode) -> Table {
     let keys = with_object(&request.options.group);
     let grouping = request.grouping(code, &keys);
     let memory = request.memory(&grouping);
-    let found = object_table(&grouping, &memory);
+    let shared = || request.prepared.shared(request.selection);
+    let found = object_table(&grouping, &memory, shared);
     let rows = if request.objects().any() { sorted(&found, &keys) } else { Vec::new() };
     let by_code = of_keys(&keys);
     let mut columns: Vec<Column> = of_objects(&keys);

@@ -1,6 +1,5 @@
 //! `sharing`: lines that threads take from each other, one row per line and thread.
 
-use analysis::TracedCode;
 use analysis::sharing::{LineThread, SharedLine};
 
 use base::{Bytes, RemoteAddr};
@@ -9,9 +8,9 @@ use super::Request;
 use super::columns::{cells_of_place, figure, missing, name, of_keys};
 use crate::table::{Cell, Look, Table};
 
-pub(crate) fn sharing(request: &Request<'_>, code: &TracedCode) -> Table {
+pub(crate) fn sharing(request: &Request<'_>) -> Table {
     let profile = request.profile;
-    let found = analysis::sharing::sharing(profile, code, request.selection);
+    let found = request.prepared.shared(request.selection);
     let mut columns = vec![
         name("line_address", "Line"),
         name("sharing", "Sharing"),

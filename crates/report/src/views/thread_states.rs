@@ -81,13 +81,14 @@ fn estimated_if(seconds: f64, estimated: bool, note: &str) -> Metric {
 
 fn spin_time(split: &ThreadSplit) -> Metric {
     let (all, spinning) = &split.samples;
+    // Of all threads: what each of them spun, by its own samples.
     if all.is_empty() {
         return match split.running {
             0.0 => Metric::counted(0.0, "s"),
             _ => Metric::unavailable("s", "no samples of this thread"),
         };
     }
-    let share = spinning.amount() as f64 / all.amount().max(1) as f64;
+    let share = if split.running > 0.0 { split.spinning / split.running } else { 0.0 };
     let (low, high) = analysis::interval::wilson(share, all.effective_records());
     let seconds = |share: f64| share * split.running * 1e-9;
     let interval = (seconds(low), seconds(high));

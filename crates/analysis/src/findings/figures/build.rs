@@ -2,6 +2,7 @@
 //!
 //! What for: names instead of ids, and the sums over samples that only rules need. What not: traced accesses (`traced`).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base::Pid;
@@ -17,6 +18,7 @@ use crate::memory::Memory;
 use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
 use crate::selection::Selection;
+use crate::sharing::SharedLines;
 use crate::stack::{NodeIndex, PlaceId};
 use crate::summary::{Overview, huge_page_share};
 use crate::threading::Threading;
@@ -60,12 +62,13 @@ impl Figures {
     /// All figures. The bursts are gone through three times more, and once more each where a site walks across lines, where
     /// there are records, and where stores fetch lines; twice more where a loop was quicker with registers.
     #[must_use]
-    pub fn new(
+    pub fn new<'s>(
         profile: &Profile<'_>,
         code: &TracedCode,
         memory: &Memory<'_>,
         objects: &Objects,
         overview: &Overview,
+        lines: impl FnOnce() -> Cow<'s, SharedLines>,
     ) -> Figures {
         let elapsed = profile.elapsed().seconds();
         let cpu = overview.cpu_time.value.unwrap_or(0.0);
@@ -84,7 +87,7 @@ impl Figures {
             waiting: overview.split.waiting.clone(),
             walk_cost: walk_cost(profile),
             remote: remote((profile, code, objects), &traced),
-            shared: shared((profile, code, objects), &traced),
+            shared: shared((profile, objects), &traced, lines),
             traced,
             faults: faults(profile, objects),
             allocator: allocator(profile),

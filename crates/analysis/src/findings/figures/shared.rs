@@ -3,6 +3,7 @@
 //! What for: a row of counters fills several lines, and threads take each of them from each other: what that costs is the
 //! sum. What not: which lines are shared (`crate::sharing`), whether that matters (`findings::sharing`).
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Nanos, RemoteAddr, Tid};
@@ -11,24 +12,24 @@ use facts::Metric;
 use super::{SharedFigure, Traced, Where};
 use crate::objects::{Objects, Window};
 use crate::profile::Profile;
-use crate::selection::Selection;
-use crate::sharing::{SharedLine, SharedLines, Sharing, sharing};
+use crate::sharing::{SharedLine, SharedLines, Sharing};
 use crate::stack::{FunctionId, PlaceId};
-use crate::traced::{TracedCode, traced_bursts};
+use crate::traced::traced_bursts;
 use crate::weight::Weight;
 
 /// Whether different bytes are used, in which functions, by which threads.
 type Sharers = (bool, BTreeSet<FunctionId>, BTreeSet<Tid>);
 
-pub(super) fn shared(
-    (profile, code, objects): (&Profile<'_>, &TracedCode, &Objects),
+pub(super) fn shared<'s>(
+    (profile, objects): (&Profile<'_>, &Objects),
     traced: &Result<Traced, String>,
+    lines: impl FnOnce() -> Cow<'s, SharedLines>,
 ) -> Result<Vec<SharedFigure>, String> {
     if profile.threads.all().len() < 2 {
         return Ok(Vec::new());
     }
-    let SharedLines { lines, pairs } = sharing(profile, code, &Selection::default());
-    if pairs == 0 {
+    let found = lines();
+    if found.pairs == 0 {
         return Err(
             "no two bursts of different threads are near enough to compare: run for longer, \
                     or more bursts with -k burst-interval"
@@ -39,7 +40,7 @@ pub(super) fn shared(
         .fold((0u64, 0u64), |(n, sum), burst| (n + 1, sum.saturating_add(burst.elapsed.0)));
     let length = (nanos as f64 / bursts.max(1) as f64 * 1e-9).max(1e-9);
     let mut groups: BTreeMap<Sharers, Vec<&SharedLine>> = BTreeMap::new();
-    for line in lines.iter().filter(|line| !line.threads.is_empty()) {
+    for line in found.lines.iter().filter(|line| !line.threads.is_empty()) {
         groups.entry(sharers(profile, line)).or_default().push(line);
     }
     let mut figures: Vec<SharedFigure> = groups
