@@ -1,5 +1,7 @@
 //! What the page can ask, and what of it a self-contained page carries.
 
+use std::sync::OnceLock;
+
 use base::FileOffset;
 use facts::{Module, Recording};
 use report::{Cell, Document, FunctionCode, Options, Prepared, View, build_prepared};
@@ -73,7 +75,9 @@ pub(crate) struct Carried {
 
 /// A result that pages are made of.
 pub struct Site<'a> {
-    prepared: Prepared<'a>,
+    recording: &'a Recording,
+    /// Made when something is asked first: a server can say what ran before samples are summed up.
+    prepared: OnceLock<Prepared<'a>>,
     name: String,
     problems: Vec<String>,
     sources: &'a (dyn Fn(&str) -> Option<String> + Sync),
@@ -92,9 +96,10 @@ impl<'a> Site<'a> {
         problems: Vec<String>,
         sources: &'a (dyn Fn(&str) -> Option<String> + Sync),
     ) -> Site<'a> {
-        let (prepared, name) = (Prepared::new(recording), name.to_owned());
+        let name = name.to_owned();
         Site {
-            prepared,
+            recording,
+            prepared: OnceLock::new(),
             name,
             problems,
             sources,
@@ -124,6 +129,10 @@ impl<'a> Site<'a> {
         (document["view"] == "scale").then(|| Site { sweep: Some(compact(sweep)), ..self })
     }
 
+    fn prepared(&self) -> &Prepared<'a> {
+        self.prepared.get_or_init(|| Prepared::new(self.recording))
+    }
+
     /// What the user calls the result.
     pub(crate) fn name(&self) -> &str {
         &self.name
@@ -136,19 +145,19 @@ impl<'a> Site<'a> {
     pub fn answer(&self, question: &str) -> Result<String, WebError> {
         let query = Query::parse(question).ok_or_else(|| WebError::Query(question.to_owned()))?;
         match query.name.as_str() {
-            "stacks" => Ok(report::stacks(&self.prepared, &query.filters()?, &self.name)?),
-            "layout" => Ok(layout(self.prepared.recording()).to_string()),
-            "points" => Ok(report::points(&self.prepared, &self.name)),
+            "stacks" => Ok(report::stacks(self.prepared(), &query.filters()?, &self.name)?),
+            "layout" => Ok(layout(self.recording).to_string()),
+            "points" => Ok(report::points(self.prepared(), &self.name)),
             "text" => {
                 let file = query.value("file").unwrap_or_default();
-                let text = texts::text(self.prepared.recording(), self.sources, file);
+                let text = texts::text(self.recording, self.sources, file);
                 let text = text.ok_or_else(|| WebError::NoText(file.to_owned()))?;
                 Ok(json!({ "file": file, "text": text }).to_string())
             }
             "assembly" => {
                 let of = |name| query.value(name).unwrap_or_default();
                 let code = report::assembly(
-                    &self.prepared,
+                    self.prepared(),
                     (of("function"), of("module")),
                     &|module, offset| (self.codes)(module, offset),
                 );
@@ -166,7 +175,7 @@ impl<'a> Site<'a> {
     fn part(&self, query: &Query, window: &Window) -> Result<String, WebError> {
         let options = query.options(&self.name)?;
         let part = self.long.part(&query.without_window(), window, || {
-            match build_prepared(&self.prepared, &options, &self.sources)? {
+            match build_prepared(self.prepared(), &options, &self.sources)? {
                 Document::Table(table) => Ok(*table),
                 _ => Err(WebError::Query(query.name.clone())),
             }
@@ -183,7 +192,7 @@ impl<'a> Site<'a> {
         let limit =
             if options.view == View::Timeline { options.limit.or(Some(400)) } else { limit };
         let options = Options { limit, ..options.clone() };
-        Ok(build_prepared(&self.prepared, &options, &self.sources)?)
+        Ok(build_prepared(self.prepared(), &options, &self.sources)?)
     }
 
     /// Everything that the page carries. `everything`: for a page on its own; else only what is here without computing.
@@ -216,7 +225,7 @@ impl<'a> Site<'a> {
             "problems": self.problems,
             "compares": self.compared.is_some(),
             "scales": self.sweep.is_some(),
-            "run": glance(self.prepared.recording()),
+            "run": glance(self.recording),
         });
         Carried { head: head.to_string(), documents: report::each_long(&questions, answer) }
     }
@@ -256,8 +265,7 @@ impl<'a> Site<'a> {
             if chosen.contains(&file) || chosen.len() >= EMBEDDED_TEXTS {
                 continue;
             }
-            let length =
-                texts::text(self.prepared.recording(), self.sources, &file).map(|text| text.len());
+            let length = texts::text(self.recording, self.sources, &file).map(|text| text.len());
             if let Some(length) =
                 length.filter(|length| *length <= texts::LONGEST && all + length <= ALL_TEXTS)
             {

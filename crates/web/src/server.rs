@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::json;
 
@@ -20,6 +20,19 @@ use crate::{WebError, page};
 const THREADS: usize = 6;
 /// Answers kept for the next time: bytes of all together.
 const KEPT: usize = 64 << 20;
+/// What pages ask first, in the words and the order in which they do: answered before anybody asks, for a very large recording
+/// takes seconds to sum up. Everything that is computed once and used by many views is computed for these.
+const AHEAD: [&str; 9] = [
+    "summary",
+    "latency",
+    "stacks",
+    "hotspots?group=function&limit=400",
+    "objects?count=100&from=0",
+    "timeline?group=thread&limit=60",
+    "timeline?limit=400",
+    "bandwidth",
+    "bandwidth?group=module,function&limit=250",
+];
 
 /// A bound socket.
 pub struct Server {
@@ -50,17 +63,23 @@ impl Server {
     /// # Errors
     /// When the socket cannot be shared by threads.
     pub fn serve(&self, site: &Site<'_>) -> Result<(), WebError> {
-        let kept = Mutex::new(Kept::default());
+        let desk = Desk::default();
         let listeners: Vec<TcpListener> = (0..THREADS)
             .map(|_| self.listener.try_clone().map_err(WebError::Listen))
             .collect::<Result<_, _>>()?;
         std::thread::scope(|scope| {
+            let desk = &desk;
+            scope.spawn(move || {
+                for question in AHEAD {
+                    desk.wait_until_nobody_waits();
+                    desk.answer(question, || answered(site, question));
+                }
+            });
             for listener in &listeners {
-                let kept = &kept;
                 scope.spawn(move || {
                     // Connections that break off before they are accepted are their own matter.
                     for mut stream in listener.incoming().filter_map(Result::ok) {
-                        self.talk(&mut stream, site, kept);
+                        self.talk(&mut stream, site, desk);
                     }
                 });
             }
@@ -68,14 +87,14 @@ impl Server {
         Ok(())
     }
 
-    fn talk(&self, stream: &mut TcpStream, site: &Site<'_>, kept: &Mutex<Kept>) {
+    fn talk(&self, stream: &mut TcpStream, site: &Site<'_>, desk: &Desk) {
         if let Some(request) = read(stream) {
-            let answer = self.answer(&request, site, kept);
+            let answer = self.answer(&request, site, desk);
             write(stream, &answer, &policy("'self'"));
         }
     }
 
-    fn answer(&self, request: &Request, site: &Site<'_>, kept: &Mutex<Kept>) -> Answer {
+    fn answer(&self, request: &Request, site: &Site<'_>, desk: &Desk) -> Answer {
         let plain =
             |status, body: &str| Answer { status, kind: "text/plain", body: body.to_owned() };
         if !self.is_us(request.host.as_deref()) {
@@ -89,17 +108,14 @@ impl Server {
             return plain("405 Method Not Allowed", "Only GET.\n");
         }
         if path.is_empty() {
-            let body = kept_or(kept, "", || page::served(site));
+            let body = desk.answer("", || page::served(site));
             return Answer { status: "200 OK", kind: "text/html", body: body.to_string() };
         }
         let Some(question) = path.strip_prefix("api/") else {
             return plain("404 Not Found", "There is nothing of this name.\n");
         };
         let mut status = "200 OK";
-        let body = kept_or(kept, question, || {
-            site.answer(question)
-                .unwrap_or_else(|error| json!({ "error": error.to_string() }).to_string())
-        });
+        let body = desk.asked(question, || answered(site, question));
         if body.starts_with("{\"error\":") {
             status = "400 Bad Request";
         }
@@ -124,24 +140,101 @@ fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |other, (a, b)| other | (a ^ b)) == 0
 }
 
-/// Answers by question.
-#[derive(Default)]
-struct Kept {
-    answers: HashMap<String, Arc<str>>,
-    bytes: usize,
+fn answered(site: &Site<'_>, question: &str) -> String {
+    site.answer(question).unwrap_or_else(|error| json!({ "error": error.to_string() }).to_string())
 }
 
-fn kept_or(kept: &Mutex<Kept>, question: &str, make: impl FnOnce() -> String) -> Arc<str> {
-    let lock = || kept.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = lock().answers.get(question) {
-        return Arc::clone(known);
+/// Where questions are answered: each once, however many ask at a time.
+#[derive(Default)]
+struct Desk {
+    kept: Mutex<Kept>,
+    /// Nobody waits for an answer.
+    idle: Condvar,
+}
+
+/// Answers by question; one that is being made is not there yet.
+#[derive(Default)]
+struct Kept {
+    answers: HashMap<String, Arc<OnceLock<Arc<str>>>>,
+    bytes: usize,
+    /// Who waits for an answer.
+    waiting: usize,
+}
+
+impl Desk {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    let answer: Arc<str> = make().into();
-    let mut kept = lock();
-    if kept.bytes + answer.len() > KEPT {
-        *kept = Kept::default();
+
+    /// The answer, for somebody who waits for it.
+    fn asked(&self, question: &str, make: impl FnOnce() -> String) -> Arc<str> {
+        self.kept().waiting += 1;
+        let answer = self.answer(question, make);
+        let mut kept = self.kept();
+        kept.waiting -= 1;
+        if kept.waiting == 0 {
+            self.idle.notify_all();
+        }
+        answer
     }
-    kept.bytes += answer.len();
-    kept.answers.insert(question.to_owned(), Arc::clone(&answer));
-    answer
+
+    fn answer(&self, question: &str, make: impl FnOnce() -> String) -> Arc<str> {
+        let answer = Arc::clone(self.kept().answers.entry(question.to_owned()).or_default());
+        let made = answer.get_or_init(|| {
+            let made: Arc<str> = make().into();
+            self.kept().add(question, &answer, made.len());
+            made
+        });
+        Arc::clone(made)
+    }
+
+    fn wait_until_nobody_waits(&self) {
+        let waits = self.idle.wait_while(self.kept(), |kept| kept.waiting > 0);
+        drop(waits.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Kept {
+    /// One more answer was made. All others are forgotten where they would be too many.
+    fn add(&mut self, question: &str, answer: &Arc<OnceLock<Arc<str>>>, bytes: usize) {
+        if self.bytes + bytes > KEPT {
+            self.answers.clear();
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
+        self.answers.insert(question.to_owned(), Arc::clone(answer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn what_several_ask_at_a_time_is_made_once() {
+        let (desk, made) = (Desk::default(), AtomicUsize::new(0));
+        let make = || {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            format!("answer {}", made.fetch_add(1, Ordering::Relaxed))
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| assert_eq!(&*desk.asked("summary", make), "answer 0"));
+            }
+            desk.wait_until_nobody_waits();
+        });
+        assert_eq!(&*desk.answer("summary", make), "answer 0");
+        assert_eq!(&*desk.answer("another", make), "answer 1");
+    }
+
+    #[test]
+    fn answers_that_are_too_many_are_forgotten() {
+        let desk = Desk::default();
+        desk.answer("a", || "a".repeat(KEPT / 2));
+        desk.answer("b", || "b".repeat(KEPT / 2 + 1));
+        assert_eq!(desk.answer("b", || "new".into()).len(), KEPT / 2 + 1);
+        assert_eq!(&*desk.answer("a", || "new".into()), "new");
+    }
 }
