@@ -104,6 +104,26 @@ step("a selection of time filters the other views", async () => {
   await page.getByRole("button", { name: "Clear all" }).click();
   await rows.filter({ hasText: "hot_loop" }).first().waitFor();
 });
+if (served) {
+  step("an open row stays open when the exact answer takes the place of the first one", async () => {
+    let answer;
+    const asked = new Promise((resolve) => { answer = resolve; });
+    await page.route(/api\/stacks\?filter/, async (route) => { await asked; await route.continue(); });
+    await page.goto(address + "#view=bottom-up&from=0.6&to=0.97");
+    await page.reload();
+    const rows = view.getByRole("treegrid").getByRole("row");
+    await rows.filter({ hasText: "late_phase" }).first().click({ position: { x: 320, y: 10 } });
+    await page.keyboard.press("ArrowRight");
+    const caller = view.locator("[aria-level='2']").filter({ hasText: "main" });
+    await caller.waitFor();
+    await shows("the time is cut in steps");
+    answer();
+    await view.getByText("the time is cut in steps").waitFor({ state: "detached" });
+    await caller.waitFor({ timeout: 2000 });
+    await page.unroute(/api\/stacks\?filter/);
+    await page.getByRole("button", { name: "Clear all" }).click();
+  });
+}
 step("timeline by keys", async () => {
   await tab("Timeline");
   await view.locator(".lanes").focus();
@@ -133,7 +153,7 @@ step("the map of hot lines leads to them", async () => {
 });
 step("objects, roofline and every table say what there is not", async () => {
   await tab("Memory objects");
-  await shows("There is nothing of this in the result");
+  await shows("this result has no memory objects");
   await tab("Roofline");
   await shows(/peaks of this machine are not known|No function has both/);
   await tab("Tables");

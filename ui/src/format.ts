@@ -75,3 +75,6 @@ export function provenance(metric: Metric): string {
   if (metric.note) parts.push(metric.note);
   return parts.join(", ");
 }
+
+/** `1 row`, `2 rows`. */
+export const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? "" : "s"}`;

@@ -4,7 +4,8 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ask } from "./data";
 import { Grid, type Rows } from "./grid";
-import { Failed, Notes, Waiting } from "./parts";
+import { counted } from "./format";
+import { Empty, Failed, Notes, Waiting } from "./parts";
 import { csv, save } from "./save";
 import { columnsOf, gridColumns } from "./table";
 import type { Row, Table } from "./types";
@@ -103,13 +104,13 @@ export function LongTable({ question, keys, height, label, selected, onSelect, o
     <div class="table">
       <div class="bar">
         <input type="search" placeholder="Search" aria-label="Search in this table" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
-        <span class="quiet" role="status">{rows.length} rows{search ? " found" : ""}</span>
+        <span class="quiet" role="status">{counted(rows.length, "row")}{search ? " found" : ""}</span>
         <span class="save">
           <button onClick={() => void withAll((all) => save(`${name}.csv`, csv(head.columns, all), "text/csv"))}>CSV</button>
           <button onClick={() => void withAll((all) => save(`${name}.json`, JSON.stringify({ ...head, rows: all }, null, 2), "application/json"))}>JSON</button>
         </span>
       </div>
-      {rows.length === 0 ? <p class="empty">There is nothing of this in the result{head.notes.length > 0 && !search ? ":" : "."}</p>
+      {rows.length === 0 ? search ? <p class="empty">No row has this text.</p> : <Empty table={head} />
         : <Grid label={label} columns={columns} rows={rows} height={height} selected={rows.findIndex(selected)} onSelect={onSelect} onRange={onRange} />}
       <Notes notes={head.notes} />
     </div>

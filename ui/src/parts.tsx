@@ -5,7 +5,7 @@ import { useLayoutEffect, useState } from "preact/hooks";
 import { amount, digits, provenance } from "./format";
 import { save, savePng, svgText } from "./save";
 import { update } from "./state";
-import type { Metric } from "./types";
+import type { Metric, Table } from "./types";
 
 /** A figure with a mark for how it came to be; hovering tells its interval. */
 export function Value({ metric, badge = true, bare = false }: { metric: Metric | undefined; badge?: boolean; bare?: boolean }) {
@@ -24,13 +24,23 @@ export function Badge({ evidence }: { evidence: string }) {
   return <abbr class={`badge ${evidence}`} title={evidence}>{evidence.slice(0, 1).toUpperCase() + evidence.slice(1, 3)}</abbr>;
 }
 
+/** A sentence of the reports: what stands between backticks is to be typed. */
+export function Prose({ text }: { text: string }) {
+  return <>{text.split("`").map((part, at) => (at % 2 === 1 ? <code key={at}>{part}</code> : part))}</>;
+}
+
 export function Notes({ notes }: { notes: string[] }) {
   if (notes.length === 0) return null;
-  return <ul class="notes">{notes.map((note) => <li key={note}>{note}</li>)}</ul>;
+  return <ul class="notes">{notes.map((note) => <li key={note}><Prose text={note} /></li>)}</ul>;
 }
 
 export function Failed({ error }: { error: string }) {
-  return <p class="failed" role="alert">{error}</p>;
+  return <p class="failed" role="alert"><Prose text={error} /></p>;
+}
+
+/** Why a table has no rows. */
+export function Empty({ table: { empty, notes } }: { table: Table }) {
+  return <p class="empty"><Prose text={empty ?? `There is nothing of this in the result${notes.length > 0 ? ":" : "."}`} /></p>;
 }
 
 export function Waiting() {

@@ -124,7 +124,7 @@ export function Axes({ width, height, x, y, xLabel, yLabel, left, bottom, format
           <text class="tick" x={left - 6} y={y.at(tick) + 4} text-anchor="end">{formatY(tick)}</text>
         </g>
       ))}
-      <text class="tick" x={width - 8} y={height - 4} text-anchor="end">{xLabel}</text>
+      <text class="tick" x={(left + width - 8) / 2} y={height - 4} text-anchor="middle">{xLabel}</text>
       <text class="tick" x={left + 5} y={17}>{yLabel}</text>
       {children}
     </>

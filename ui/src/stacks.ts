@@ -40,6 +40,7 @@ function below({ first, next }: Children, node: number): number[] {
 
 /** A row of a tree; children are made when they are first asked for. */
 export interface TreeRow {
+  /** Of this row among all that could be shown, also when the server's exact answer takes the place of a first one. */
   id: string;
   kind: Level;
   label: string;
@@ -72,11 +73,21 @@ const TREES = 8;
 
 type Level = "function" | "module" | "process" | "thread" | "file";
 
+/** The same number for the same name, whichever document has it: positions in two documents are not of the same things. */
+const numbers = new Map<string, number>();
+
+function numberOf(name: string): number {
+  const number = numbers.get(name) ?? numbers.size;
+  numbers.set(name, number);
+  return number;
+}
+
 export class Stacks {
   readonly doc: StacksDocument;
   private readonly count: number;
   /** The first thread of each thread's process. */
   private readonly processes: number[];
+  private readonly ids: number[] = [];
   private trees: { figure: Figure; key: string; rows: TreeRow[] }[] = [];
 
   constructor(doc: StacksDocument) {
@@ -103,6 +114,11 @@ export class Stacks {
 
   fileOf(fn: number): string | undefined {
     return this.doc.files[this.doc.functions.file[fn] ?? -1];
+  }
+
+  /** A function's own number in all documents. */
+  private idOf(fn: number): number {
+    return (this.ids[fn] ??= numberOf(`${this.functionName(fn)}\n${this.moduleOf(fn)}\n${this.fileOf(fn) ?? ""}`));
   }
 
   private parent(node: number): number {
@@ -228,7 +244,7 @@ export class Stacks {
       }
       const isFunction = kind === "function";
       const row: TreeRow = {
-        id: `${parent?.id ?? ""}/${kind[0]}${key}`,
+        id: `${parent?.id ?? ""}/${kind[0]}${isFunction ? this.idOf(key) : numberOf(this.label(kind, key))}`,
         kind,
         label: this.label(kind, key),
         fn: isFunction ? key : -1,
@@ -316,7 +332,7 @@ export class Stacks {
         if (total[node]! > total[heaviest]!) heaviest = node;
       }
       const row: TreeRow = {
-        id: `${parent?.id ?? ""}/${fn}`,
+        id: `${parent?.id ?? ""}/${this.idOf(fn)}`,
         kind: "function",
         label: this.functionName(fn),
         fn,

@@ -2,7 +2,8 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { Grid, type GridColumn } from "./grid";
-import { FunctionLink, Notes, Value } from "./parts";
+import { counted } from "./format";
+import { Empty, FunctionLink, Notes, Value } from "./parts";
 import { csv, save } from "./save";
 import { isMetric, textOf, valueOf, type Column, type Row, type Table } from "./types";
 
@@ -75,13 +76,13 @@ export function DocTable({ table, height, keys, selected, onSelect, label }: Pro
     <div class="table">
       <div class="bar">
         <input type="search" placeholder="Search" aria-label="Search in this table" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
-        <span class="quiet">{rows.length === table.rows.length ? `${rows.length} rows` : `${rows.length} of ${table.rows.length} rows`}</span>
+        <span class="quiet">{rows.length === table.rows.length ? counted(rows.length, "row") : `${rows.length} of ${counted(table.rows.length, "row")}`}</span>
         <span class="save">
           <button onClick={() => save(`${name}.csv`, csv(table.columns, rows), "text/csv")}>CSV</button>
           <button onClick={() => save(`${name}.json`, JSON.stringify({ ...table, rows }, null, 2), "application/json")}>JSON</button>
         </span>
       </div>
-      {table.rows.length === 0 ? <p class="empty">There is nothing of this in the result{table.notes.length > 0 ? ":" : "."}</p>
+      {table.rows.length === 0 ? <Empty table={table} />
         : <Grid label={label ?? table.view} columns={shown} rows={rows} height={height} selected={at} onSelect={(row) => onSelect?.(row)} />}
       <Notes notes={table.notes} />
     </div>

@@ -49,6 +49,8 @@ export interface Table {
   rows: Row[];
   total: Row;
   notes: string[];
+  /** Why there are no rows; only where there are none. */
+  empty?: string;
 }
 
 export interface Figure {

@@ -54,8 +54,8 @@ function ObjectPane({ row }: { row: Row }) {
       <h2 class="code">{name}</h2>
       <dl class="list">
         <dt>Kind</dt><dd>{textOf(row.object_kind)}</dd>
-        <dt>Size</dt><dd><Value metric={metric(row, "object_bytes")} /> in <Value metric={metric(row, "blocks")} badge={false} /> blocks</dd>
-        <dt>Access</dt><dd>{textOf(row.stride) || "not traced"}</dd>
+        <dt>Size</dt><dd><Value metric={metric(row, "object_bytes")} /> in <Value metric={metric(row, "blocks")} badge={false} /> {valueOf(row.blocks) === 1 ? "block" : "blocks"}</dd>
+        <dt>Stride</dt><dd>{strideOf(textOf(row.stride))}</dd>
         <dt>Sharing</dt><dd>{textOf(row.sharing) || "none seen"}</dd>
       </dl>
       <AccessPattern name={name} />
@@ -71,6 +71,12 @@ function ObjectPane({ row }: { row: Row }) {
   );
 }
 
+/** `+12288` is a distance in bytes; others are words. */
+function strideOf(stride: string): string {
+  if (stride === "") return "not traced";
+  return /^[+-]\d+$/.test(stride) ? `${stride} bytes from one access to the next` : stride;
+}
+
 /** Of each line that came from memory, how much was used. */
 function LineUse({ use }: { use: Metric | undefined }) {
   if (use?.value === undefined) return null;
@@ -78,7 +84,7 @@ function LineUse({ use }: { use: Metric | undefined }) {
   return (
     <>
       <h3>Use of cache lines <Value metric={use} /></h3>
-      <svg class="lineuse" width={64 * 5} height={16} role="img" aria-label={`${used} of 64 bytes used`}>
+      <svg class="lineuse" viewBox="0 0 320 16" role="img" aria-label={`${used} of 64 bytes used`}>
         {Array.from({ length: 64 }, (_, at) => <rect key={at} class={at < used ? "used" : "unused"} x={at * 5} y={0} width={4} height={16} />)}
       </svg>
     </>

@@ -2,9 +2,9 @@
 
 import { useState } from "preact/hooks";
 import { glance, useDoc } from "../data";
-import { amount, bytes, count, dateOf, digits, seconds } from "../format";
+import { amount, bytes, count, counted, dateOf, digits, seconds } from "../format";
 import type { Finding, Summary } from "../generated";
-import { Badge, Card, Failed, FunctionLink, Notes, Value, Waiting } from "../parts";
+import { Badge, Card, Failed, FunctionLink, Notes, Prose, Value, Waiting } from "../parts";
 import { update } from "../state";
 import type { Metric, Table } from "../types";
 import { valueOf } from "../types";
@@ -63,12 +63,12 @@ const WORDS: Record<string, string> = {
 };
 
 function Verdict({ summary }: { summary: Summary }) {
-  const sentence = summary.classification ? WORDS[summary.classification] ?? summary.classification : "What limits this program is not decided by this recording.";
+  const verdict = summary.classification ? WORDS[summary.classification] ?? summary.classification : "What limits this program is not decided by this recording.";
   const started = glance()?.started;
   return (
     <section class="card verdict" aria-label="Verdict">
-      <p class="sentence">{sentence}</p>
-      <p>{summary.classification_reason}</p>
+      <p class="sentence">{verdict}</p>
+      <p><Prose text={sentence(summary.classification_reason)} /></p>
       <dl class="figures">
         <Big label="Elapsed" metric={summary.elapsed} />
         <Big label="CPU time" metric={summary.cpu_time} />
@@ -80,6 +80,11 @@ function Verdict({ summary }: { summary: Summary }) {
       <p class="quiet"><span class="code">{summary.command.join(" ") || summary.target}</span>: {summary.exit}{started ? `; recorded ${dateOf(started)}` : ""}</p>
     </section>
   );
+}
+
+/** The first letter as at the beginning of a sentence. */
+function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function Big({ label, metric }: { label: string; metric: Metric }) {
@@ -219,7 +224,7 @@ function Share({ percent: share }: { percent: Metric }) {
 function Objects({ summary }: { summary: Summary }) {
   return (
     <Card title="Top memory objects">
-      {summary.top_objects.length === 0 && <p class="empty">No traffic of a memory object is known{summary.dram_bandwidth.average.note ? `: ${summary.dram_bandwidth.average.note}` : ""}.</p>}
+      {summary.top_objects.length === 0 && <p class="empty"><Prose text={`No traffic of a memory object is known${summary.dram_bandwidth.average.note ? `: ${summary.dram_bandwidth.average.note}` : ""}.`} /></p>}
       {summary.top_objects.length > 0 && (
         <table>
           <thead><tr><th>Object</th><th class="number">Size</th><th class="number">Traffic</th><th class="number">Latency</th></tr></thead>
@@ -251,8 +256,6 @@ function Latency() {
     </Card>
   );
 }
-
-const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? "" : "s"}`;
 
 function Machine({ summary }: { summary: Summary }) {
   const { host, machine } = summary;

@@ -11,7 +11,8 @@ export const THREAD = 20;
 /** Threads that are drawn; the busiest first. */
 export const THREADS = 60;
 
-/** Columns of the view `timeline -g thread`, with how each is drawn. */
+/** Columns of the view `timeline -g thread`, with how each is drawn. In the table spinning is a part of running; here, beside it. */
+const [RUNNING, SPINNING] = [0, 1];
 const STATES: [column: string, kind: string, label: string][] = [
   ["running_time", "user", "running"],
   ["spin_time", "write", "spinning"],
@@ -36,6 +37,7 @@ export function statesOf(table: Table | undefined): Map<string, StateSpan[]> {
   if (!table?.columns.some((column) => column.key === "running_time")) return found;
   for (const row of table.rows) {
     const span = { from: valueOf(row.start) ?? 0, to: valueOf(row.end) ?? 0, times: STATES.map(([column]) => valueOf(row[column]) ?? 0) };
+    span.times[RUNNING] = Math.max(0, span.times[RUNNING]! - span.times[SPINNING]!);
     const label = textOf(row.thread);
     const spans = found.get(label);
     if (spans) spans.push(span);
@@ -51,7 +53,7 @@ const SAMPLED: [string, string][] = [["life", "alive, not sampled"], ["faults", 
 export function Legend({ states }: { states: boolean }) {
   const entries = (all: [string, string][]) => all.map(([kind, label]) => <span key={label}><i class={kind} /> {label}</span>);
   const ofThreads = STATES.map(([, kind, label]): [string, string] => [kind, label]);
-  if (states) return <p class="legend">Threads: {entries(ofThreads)} Lanes: {entries(LANES)}</p>;
+  if (states) return <><p class="legend">Threads: {entries(ofThreads)}</p><p class="legend">Lanes: {entries(LANES)}</p></>;
   return <p class="legend">{entries([...LANES.slice(0, 2), ...SAMPLED, ...LANES.slice(2)])}</p>;
 }
 
