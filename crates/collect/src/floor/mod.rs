@@ -38,10 +38,11 @@ const KEPT_PIECES: usize = 16;
 const MOST_LOOPS: usize = 16;
 /// Paths drawn from a piece.
 const PATHS_IN_PIECE: usize = 2;
-/// So many of them are measured however long it takes: each takes some 30 ms, on a busy machine ten times that.
-const SURE_LOOPS: usize = 4;
-/// No other loop is begun when this much time is over, and no path after twice that.
+/// No loop is begun when this much time is over, and no path after twice that...
 const TIME: Nanos = Nanos(1_000_000_000);
+/// ... but where others keep the CPUs busy, so many of each first, in so many times the time.
+const FIRST: usize = 4;
+const BUSY_TIMES: u64 = 4;
 /// Instructions in a row that one repetition adds: more than wait in any processor's reorder buffer (512 on Golden Cove),
 /// fewer, twice, than its cache of decoded instructions holds.
 const INSTRUCTIONS: usize = 512;
@@ -114,8 +115,11 @@ impl HotCode {
             return Ok(floors);
         }
         let processor = Processor::measure(tick)?;
-        for one in hottest {
-            if spent() > TIME && floors.core.len() >= SURE_LOOPS {
+        let over = |spent: Nanos, done: usize, time: u64| {
+            spent.0 > BUSY_TIMES * time || spent.0 > time && done >= FIRST
+        };
+        for (done, one) in hottest.into_iter().enumerate() {
+            if over(spent(), done, TIME.0) {
                 break;
             }
             let (floor, kept) = one.floors(processor)?;
@@ -127,8 +131,9 @@ impl HotCode {
             floors.core.iter().filter(measured).map(|floor| floor.block).collect();
         let by_id: HashMap<BlockId, &Block> =
             blocks.iter().map(|block| (block.id, block)).collect();
-        for path in paths::draw(&self.pieces, &by_id, &loops, PATHS_IN_PIECE, &mut self.random) {
-            if spent() > Nanos(2 * TIME.0) {
+        let paths = paths::draw(&self.pieces, &by_id, &loops, PATHS_IN_PIECE, &mut self.random);
+        for (done, path) in paths.into_iter().enumerate() {
+            if over(spent(), done, 2 * TIME.0) {
                 break;
             }
             floors.core.extend(path.floor(&by_id, processor)?);
@@ -211,22 +216,19 @@ impl<'a> Loop<'a> {
         let loads = self.code.loads_beside_stores().max(1);
         let most = (INSTRUCTIONS / length.max(1)).min(LOADS / loads);
         let most = most.clamp(FEWEST_ITERATIONS, MOST_ITERATIONS);
-        let timed = self.time(None, &(FEWEST_ITERATIONS..=most), processor)?;
+        let kept = x86::keep(&self.code.block);
+        let timed = self.time(kept.as_ref(), &(FEWEST_ITERATIONS..=most), processor)?;
         let iterations = timed.copies;
-        let kept = match (&timed.outcome, x86::keep(&self.code.block)) {
-            (FloorOutcome::Measured(_), Some(kept)) => {
-                Some(self.time(Some(&kept), &(iterations..=iterations), processor)?.outcome)
-            }
-            _ => None,
-        };
         let block = self.id;
-        let kept = kept.and_then(|outcome| match no_less(outcome, processor.cycle) {
-            FloorOutcome::Measured(FloorTime { repetitions, median, low, high }) => {
-                Some(KeptFloor { block, repetitions, median, low, high })
-            }
-            FloorOutcome::Refused(_) => None,
+        let kept = timed.kept.map(|time| {
+            let FloorTime { repetitions, median, low, high } = no_less(time, processor.cycle);
+            KeptFloor { block, repetitions, median, low, high }
         });
-        let (iterations, outcome) = (iterations as u64, no_less(timed.outcome, processor.cycle));
+        let outcome = match timed.outcome {
+            FloorOutcome::Measured(time) => FloorOutcome::Measured(no_less(time, processor.cycle)),
+            refused @ FloorOutcome::Refused(_) => refused,
+        };
+        let iterations = iterations as u64;
         Ok((CoreFloor { block, path: None, iterations, outcome }, kept))
     }
 
@@ -245,15 +247,13 @@ impl<'a> Loop<'a> {
     }
 }
 
-fn no_less(outcome: FloorOutcome, least: Option<FloorTime>) -> FloorOutcome {
-    match (outcome, least) {
-        (FloorOutcome::Measured(time), Some(least)) => FloorOutcome::Measured(FloorTime {
-            repetitions: time.repetitions,
-            median: time.median.max(least.median),
-            low: time.low.max(least.low),
-            high: time.high.max(least.high),
-        }),
-        (outcome, _) => outcome,
+fn no_less(time: FloorTime, least: Option<FloorTime>) -> FloorTime {
+    let Some(least) = least else { return time };
+    FloorTime {
+        repetitions: time.repetitions,
+        median: time.median.max(least.median),
+        low: time.low.max(least.low),
+        high: time.high.max(least.high),
     }
 }
 

@@ -22,6 +22,8 @@ const ANYWHERE: u64 = 0x10_0000_0000;
 /// Repetitions, in turns of this many long ones and short ones.
 const TURNS: usize = 24;
 const PER_TURN: usize = 16;
+/// The quickest of each turn, which count.
+const QUICK: usize = 8;
 /// Pages that share lines, three each, to see whether that costs anything, and how often in a row they are loaded.
 const SHARING: usize = 3 * DATA_PAGES;
 const COPIES: usize = 16;
@@ -31,7 +33,7 @@ pub(super) struct Stretch<'a> {
     pub(super) path: Vec<Part<'a, [CodeBytes<'a>]>>,
     /// What records tell of the first parts that run, over all copies.
     pub(super) seen: Vec<Vec<Seen>>,
-    /// Of a loop: with registers for these places.
+    /// Of a loop: what is timed beside it, in the same turns: with registers for these places.
     pub(super) kept: Option<&'a Kept>,
     /// Of a loop: what it carries on in memory. Each pass begins with the same registers; were this to go on from pass to pass,
     /// a loop whose position stands in memory would go ever further, over more pages than are there.
@@ -74,6 +76,8 @@ pub(super) struct Timed {
     /// Copies in a row.
     pub(super) copies: usize,
     pub(super) outcome: FloorOutcome,
+    /// With registers instead of memory, where that was asked for and can be timed.
+    pub(super) kept: Option<FloorTime>,
     /// Refused because it touches too many pages.
     pub(super) many_pages: bool,
 }
@@ -98,9 +102,9 @@ impl Stretch<'_> {
             let mut number = *copies.end();
             let why = loop {
                 match self.time_copies(number, &state, seen) {
-                    Ok(time) => {
+                    Ok((time, kept)) => {
                         let outcome = FloorOutcome::Measured(time);
-                        return Ok(Timed { copies: number, outcome, many_pages: false });
+                        return Ok(Timed { copies: number, outcome, kept, many_pages: false });
                     }
                     // Fewer copies touch fewer pages.
                     Err(why) if why.many_pages() && number > *copies.start() => number /= 2,
@@ -116,7 +120,8 @@ impl Stretch<'_> {
         }
         let (copies, why) = last.unwrap_or((*copies.start(), Why::NoPlace));
         let many_pages = why.many_pages();
-        Ok(Timed { copies, outcome: FloorOutcome::Refused(why.to_string()), many_pages })
+        let outcome = FloorOutcome::Refused(why.to_string());
+        Ok(Timed { copies, outcome, kept: None, many_pages })
     }
 
     fn time_copies(
@@ -124,34 +129,41 @@ impl Stretch<'_> {
         copies: usize,
         state: &StartState,
         seen: &[Vec<Seen>],
-    ) -> Result<FloorTime, Why> {
-        let first = self.path.first().ok_or(Why::NoPlace)?;
+    ) -> Result<(FloorTime, Option<FloorTime>), Why> {
         let contents = self.contents(copies, state, seen);
-        let state = &self.holding(state, &contents);
-        let arena = arena(first.block.start, state, &contents).ok_or(Why::NoPlace)?;
+        let mut plain = self.ready(None, copies, (state, &contents))?;
+        let kept = self.kept.map(|kept| self.ready(Some(kept), copies, (state, &contents)));
+        match kept.transpose() {
+            Ok(mut kept) => timed(&mut plain, kept.as_mut(), TURNS),
+            Err(error @ Why::Run(FloorError::System(_))) => Err(error),
+            Err(_) => timed(&mut plain, None, TURNS),
+        }
+    }
+
+    /// Loaded, in a process of its own.
+    fn ready(
+        &self,
+        kept: Option<&Kept>,
+        copies: usize,
+        (state, contents): (&StartState, &Contents),
+    ) -> Result<Ready, Why> {
+        let first = self.path.first().ok_or(Why::NoPlace)?;
+        let state = &holding(state, kept, contents);
+        let arena = arena(first.block.start, state, contents).ok_or(Why::NoPlace)?;
         let at = Floor::code_at(arena);
-        let code = match self.kept {
+        let code = match kept {
             Some(kept) => kept.unroll(first, at, 2 * copies),
             None => unroll(&self.path, at, 2 * copies),
         };
         let mut code = code.map_err(Why::Code)?.bytes;
         let half = code.len() / 2;
         if let Some(carried) = self.carried {
-            code.extend(carried.restored(&registers(state), &contents, EVERY_WORD));
+            code.extend(carried.restored(&registers(state), contents, EVERY_WORD));
         }
         let mut floor = Floor::start(arena).map_err(Why::Run)?;
-        floor.hold(&contents).map_err(Why::Run)?;
+        floor.hold(contents).map_err(Why::Run)?;
         floor.load(&code, state).map_err(Why::Run)?;
-        timed(&mut floor, half, copies, self.processor, TURNS)
-    }
-
-    /// The registers at the start, those that stand for memory included.
-    fn holding(&self, state: &StartState, contents: &Contents) -> StartState {
-        let mut all = registers(state);
-        if let Some(kept) = self.kept {
-            kept.hold(&mut all, contents, EVERY_WORD);
-        }
-        StartState { general: all.general, vectors: all.vectors, masks: all.masks }
+        Ready::new(floor, half, copies, self.processor)
     }
 
     /// What memory holds so that these copies touch what the program touched.
@@ -162,41 +174,93 @@ impl Stretch<'_> {
     }
 }
 
-/// The time of one of `copies` that lie twice in a row in the loaded code: from its begin on, and from `half` on.
-fn timed(
-    floor: &mut Floor,
-    half: usize,
-    copies: usize,
-    Processor { tick, aliases_miss, .. }: Processor,
-    turns: usize,
-) -> Result<FloorTime, Why> {
-    // Maps the pages and warms everything up; the second time tells how long a pass takes.
-    floor.time(0, 1, 1).map_err(Why::Run)?;
-    let pages = floor.pages();
-    if pages > MOST_PAGES || (aliases_miss && floor.aliases() > 0) {
-        return Err(Why::Pages(pages));
+/// The registers at the start, those that stand for memory included.
+fn holding(state: &StartState, kept: Option<&Kept>, contents: &Contents) -> StartState {
+    let mut all = registers(state);
+    if let Some(kept) = kept {
+        kept.hold(&mut all, contents, EVERY_WORD);
     }
-    let pass = floor.time(0, 1, PER_TURN).map_err(Why::Run)?;
-    let pass = pass.into_iter().min().unwrap_or(1).max(1) as f64 * tick;
-    let passes = (REPETITION.seconds() / pass).clamp(1.0, 1000.0) as u64;
-    let mut times = Vec::new();
-    for _ in 0..turns {
-        let mut long = floor.time(0, passes, PER_TURN).map_err(Why::Run)?;
-        let mut short = floor.time(half, passes, PER_TURN).map_err(Why::Run)?;
-        // The quicker half of each, the quick with the quick: who was interrupted in one of them tells nothing about the
-        // difference.
+    StartState { general: all.general, vectors: all.vectors, masks: all.masks }
+}
+
+/// Copies that lie twice in a row in the loaded code: they run from its begin on, and from `half` on.
+struct Ready {
+    floor: Floor,
+    half: usize,
+    /// In a repetition.
+    passes: u64,
+    pages: usize,
+    /// Picoseconds of one copy for each tick.
+    each: f64,
+}
+
+impl Ready {
+    /// Maps the pages and warms everything up; the second time tells how long a pass takes.
+    fn new(
+        mut floor: Floor,
+        half: usize,
+        copies: usize,
+        Processor { tick, aliases_miss, .. }: Processor,
+    ) -> Result<Ready, Why> {
+        floor.time(0, 1, 1).map_err(Why::Run)?;
+        let pages = floor.pages();
+        if pages > MOST_PAGES || (aliases_miss && floor.aliases() > 0) {
+            return Err(Why::Pages(pages));
+        }
+        let pass = floor.time(0, 1, PER_TURN).map_err(Why::Run)?;
+        let pass = pass.into_iter().min().unwrap_or(1).max(1) as f64 * tick;
+        let passes = (REPETITION.seconds() / pass).clamp(1.0, 1000.0) as u64;
+        let each = tick * 1e12 / (passes as f64 * copies as f64);
+        Ok(Ready { floor, half, passes, pages, each })
+    }
+
+    /// Picoseconds of one copy, several times.
+    fn turn(&mut self) -> Result<impl Iterator<Item = f64> + use<>, Why> {
+        let mut long = self.floor.time(0, self.passes, PER_TURN).map_err(Why::Run)?;
+        let mut short = self.floor.time(self.half, self.passes, PER_TURN).map_err(Why::Run)?;
+        // The quick with the quick: who was interrupted in one of them tells nothing about the difference. Where
+        // others keep the CPUs busy that are many.
         long.sort_unstable();
         short.sort_unstable();
-        let quicker = long.iter().zip(&short).take(PER_TURN / 2);
-        let added = quicker.map(|(long, short)| long.saturating_sub(*short));
-        let each = tick * 1e12 / (passes as f64 * copies as f64);
-        times.extend(added.map(|ticks| Picos((ticks as f64 * each).round() as u64)));
+        let each = self.each;
+        let pairs = long.into_iter().zip(short).take(QUICK);
+        let added = pairs.map(|(long, short)| long.saturating_sub(short));
+        Ok(added.map(move |ticks| ticks as f64 * each))
     }
-    // Addresses that change from pass to pass: what was timed are the faults.
-    if floor.pages() > pages {
-        return Err(Why::Pages(floor.pages()));
+
+    /// Addresses that change from pass to pass: what was timed are the faults.
+    fn check(&self) -> Result<(), Why> {
+        let pages = self.floor.pages();
+        if pages > self.pages { Err(Why::Pages(pages)) } else { Ok(()) }
     }
-    Ok(summary(times))
+}
+
+/// The time of one copy, and of one with registers instead: by how many times as long that took in the same turn, for
+/// a busy machine is as busy for both.
+fn timed(
+    plain: &mut Ready,
+    mut kept: Option<&mut Ready>,
+    turns: usize,
+) -> Result<(FloorTime, Option<FloorTime>), Why> {
+    let (mut times, mut ratios) = (Vec::new(), Vec::new());
+    for _ in 0..turns {
+        let own: Vec<f64> = plain.turn()?.collect();
+        match kept.as_mut().map(|kept| kept.turn()).transpose() {
+            Ok(turn) => {
+                let pairs = turn.into_iter().flatten().zip(&own).filter(|(_, own)| **own > 0.0);
+                ratios.extend(pairs.map(|(kept, own)| kept / own));
+            }
+            Err(error @ Why::Run(FloorError::System(_))) => return Err(error),
+            Err(_) => kept = None,
+        }
+        times.extend(own.iter().map(|picos| Picos(picos.round() as u64)));
+    }
+    plain.check()?;
+    let time = summary(times);
+    let median = time.median.0 as f64;
+    let beside = || ratios.iter().map(|ratio| Picos((ratio * median).round() as u64)).collect();
+    let kept = kept.filter(|kept| kept.check().is_ok() && !ratios.is_empty());
+    Ok((time, kept.map(|_| summary(beside()))))
 }
 
 impl Processor {
@@ -229,8 +293,10 @@ impl Processor {
     ) -> Result<Option<FloorTime>, FloorError> {
         let mut floor = Floor::start(RemoteAddr(ANYWHERE))?;
         floor.load(&code.repeat(2 * copies), &StartState::default())?;
-        match timed(&mut floor, code.len() * copies, copies, self, turns) {
-            Ok(time) => Ok(Some(time)),
+        let timed =
+            |floor| timed(&mut Ready::new(floor, code.len() * copies, copies, self)?, None, turns);
+        match timed(floor) {
+            Ok((time, _)) => Ok(Some(time)),
             Err(Why::Run(error @ FloorError::System(_))) => Err(error),
             Err(_) => Ok(None),
         }

@@ -124,8 +124,8 @@ impl Timed<'_> {
         let FunctionMemory { waits, serial, excess, .. } = self.function;
         let share = |value: Option<f64>, unknown: f64| value.map_or(unknown, |value| value / 100.0);
         let (floor, kept) = (self.floor, self.kept);
-        let kept =
-            [kept.0 / floor.0, kept.1 / floor.2, kept.2 / floor.1].map(|ratio| ratio * excess);
+        // Both were timed in the same turns.
+        let kept = [kept.0, kept.1, kept.2].map(|time| time / floor.0 * excess);
         let serial = share(serial.high, 1.0);
         let least = 1.0 - (1.0 - share(waits.low, 0.0)) * kept[2] - serial;
         let core = |waits: Option<f64>, unknown: f64| 1.0 - share(waits, unknown);
