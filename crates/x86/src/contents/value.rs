@@ -72,7 +72,7 @@ impl Operation {
             Operation::Plus => a.wrapping_add(b),
             Operation::Minus => a.wrapping_sub(b),
             Operation::Times => a.wrapping_mul(b),
-            Operation::High => (u128::from(a) * u128::from(b) >> 64) as u64,
+            Operation::High => ((u128::from(a) * u128::from(b)) >> 64) as u64,
             Operation::And => a & b,
             Operation::Or => a | b,
             Operation::Xor => a ^ b,
