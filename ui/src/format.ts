@@ -78,3 +78,6 @@ export function provenance(metric: Metric): string {
 
 /** `1 row`, `2 rows`. */
 export const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? "" : "s"}`;
+
+/** The first letter as at the beginning of a sentence. */
+export const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);

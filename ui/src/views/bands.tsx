@@ -2,10 +2,10 @@
 // The figures behind it do not change with the bands; the shares of time are summed up from the histogram.
 
 import { useRef, useState } from "preact/hooks";
-import { digits, percent, seconds } from "../format";
+import { digits, percent, seconds, sentence } from "../format";
 import type { Summary } from "../generated";
 import { Axes, linear } from "../plot";
-import { Card, SaveDrawing, Value, useWidth } from "../parts";
+import { Card, Prose, SaveDrawing, Value, useWidth } from "../parts";
 
 const HEIGHT = 190;
 
@@ -18,7 +18,7 @@ export function Bands({ summary }: { summary: Summary }) {
   const [bounds, setBounds] = useState<[number, number]>([medium_from ?? most * 0.3, high_from ?? most * 0.7]);
   const [dragged, setDragged] = useState<number>();
   if (histogram.length === 0) {
-    return <Card title="DRAM bandwidth utilisation"><p class="empty">{average.note ?? "No bandwidth was measured."}</p></Card>;
+    return <Card title="DRAM bandwidth utilisation"><p class="empty"><Prose text={sentence(average.note ?? "no bandwidth was measured")} />.</p></Card>;
   }
   const x = linear(0, most * 1.02, 44, width - 8);
   const longest = Math.max(...histogram.map((bar) => bar.time.value ?? 0), 1e-12);

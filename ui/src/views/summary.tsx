@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { glance, useDoc } from "../data";
-import { amount, bytes, count, counted, dateOf, digits, seconds } from "../format";
+import { amount, bytes, count, counted, dateOf, digits, seconds, sentence } from "../format";
 import type { Finding, Summary } from "../generated";
 import { Badge, Card, Failed, FunctionLink, Notes, Prose, Value, Waiting } from "../parts";
 import { update } from "../state";
@@ -80,11 +80,6 @@ function Verdict({ summary }: { summary: Summary }) {
       <p class="quiet"><span class="code">{summary.command.join(" ") || summary.target}</span>: {summary.exit}{started ? `; recorded ${dateOf(started)}` : ""}</p>
     </section>
   );
-}
-
-/** The first letter as at the beginning of a sentence. */
-function sentence(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function Big({ label, metric }: { label: string; metric: Metric }) {

@@ -50,11 +50,13 @@ export function statesOf(table: Table | undefined): Map<string, StateSpan[]> {
 const LANES: [string, string][] = [["user", "program"], ["kernel", "kernel"], ["read", "read"], ["write", "written"], ["peakline", "peak of the machine"]];
 const SAMPLED: [string, string][] = [["life", "alive, not sampled"], ["faults", "page faults"]];
 
-export function Legend({ states }: { states: boolean }) {
+/** `traffic`: there is a lane of it. */
+export function Legend({ states, traffic }: { states: boolean; traffic: boolean }) {
   const entries = (all: [string, string][]) => all.map(([kind, label]) => <span key={label}><i class={kind} /> {label}</span>);
+  const lanes = traffic ? LANES : LANES.slice(0, 2);
   const ofThreads = STATES.map(([, kind, label]): [string, string] => [kind, label]);
-  if (states) return <><p class="legend">Threads: {entries(ofThreads)}</p><p class="legend">Lanes: {entries(LANES)}</p></>;
-  return <p class="legend">{entries([...LANES.slice(0, 2), ...SAMPLED, ...LANES.slice(2)])}</p>;
+  if (states) return <><p class="legend">Threads: {entries(ofThreads)}</p><p class="legend">Lanes: {entries(lanes)}</p></>;
+  return <p class="legend">{entries([...lanes.slice(0, 2), ...SAMPLED, ...lanes.slice(2)])}</p>;
 }
 
 export interface ThreadLane {

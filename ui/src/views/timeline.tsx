@@ -161,7 +161,7 @@ export function TimelineView({ height }: { height: number }) {
           {hover !== undefined && !drag && hover >= start && <line class="cursor" x1={x.at(hover)} x2={x.at(hover)} y1={18} y2={total} />}
         </svg>
       </div>
-      <Legend states={states.size > 0} />
+      <Legend states={states.size > 0} traffic={drawn.some((lane) => lane.kinds.includes("read"))} />
       {traffic && traffic.rows.length === 0 && <Notes notes={["No bandwidth over time in this result.", ...traffic.notes]} />}
       {stacks.doc.threads.length > THREADS && <Notes notes={[`${THREADS} of ${stacks.doc.threads.length} threads are drawn, the busiest.`]} />}
     </>
