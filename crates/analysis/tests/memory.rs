@@ -283,7 +283,7 @@ fn few_bursts_and_none_say_why_there_is_nothing() {
     test.builder.burst(PID, PID, &[triad(block, 0)]);
     with(&finished(test), |memory| {
         let why = memory.bandwidth(Bands::default()).expect_err("one burst is too few");
-        assert!(why.contains("only 1 bursts"), "{why}");
+        assert!(why.contains("only 1 burst recorded"), "{why}");
         assert_eq!(memory.executed().0.value, None);
     });
     with(&finished(Test::new()), |memory| {
