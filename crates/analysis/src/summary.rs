@@ -179,20 +179,22 @@ fn peak_resident(profile: &Profile<'_>) -> Metric {
     let polled = crate::timeline::largest_resident(profile).unwrap_or(0);
     let counted = recording.run.resource_use.as_ref().map_or(0, |usage| usage.peak_resident_bytes);
     let ours = recording.run.own_cost.burst_resident_bytes.unwrap_or(0);
-    match counted.max(polled) {
+    let peak = counted.max(polled);
+    // Ours may have come after the program's peak, or have been in another process.
+    let (low, high) = (peak.saturating_sub(ours) as f64, peak as f64);
+    // The kernel's own peak may be a little low: it is a sum of counters that each CPU brings up to date now and then
+    // (percpu_counter in get_mm_rss, include/linux/mm.h).
+    let is_counted = counted >= polled - polled / 16;
+    match peak {
         0 => Metric::unavailable("bytes", "the program's memory was not polled"),
-        peak if peak == counted && ours == 0 => Metric::counted(peak as f64, "bytes"),
-        peak if peak == counted => {
-            // Ours may have come after the program's peak, or have been in another process.
-            let (low, high) = (peak.saturating_sub(ours) as f64, peak as f64);
-            Metric::with_interval(Evidence::Counted, low, "bytes", (low, high), 1)
-                .noted("less the burst tracer's own pages; with them, if they came after the peak")
-        }
-        peak => Metric {
-            low: Some(peak as f64),
+        _ if is_counted && ours == 0 => Metric::counted(high, "bytes"),
+        _ if is_counted => Metric::with_interval(Evidence::Counted, low, "bytes", (low, high), 1)
+            .noted("less the burst tracer's own pages; with them, if they came after the peak"),
+        _ => Metric {
+            low: Some(low),
             high: None,
             evidence: Some(Evidence::Sampled),
-            ..Metric::counted(peak as f64, "bytes")
+            ..Metric::counted(low, "bytes")
         }
         .noted("polled: a short peak between two polls is not seen"),
     }
