@@ -70,7 +70,8 @@ impl Sink for Noting {
     }
 }
 
-/// Measures what the hottest code takes without its memory; some two seconds at most, on a busy machine eight. Who interrupts wants to be done.
+/// Measures what the hottest code takes without its memory; some two seconds at most, eight on a busy machine. Who
+/// interrupts wants to be done.
 pub(super) fn time_hot_code(sink: &mut Noting, run: &mut Run, quiet: bool) {
     let Some(hz) = run.host.tsc_hz.filter(|hz| *hz > 0.0) else { return };
     if run.stopped_by.as_deref() == Some("interrupted") {
