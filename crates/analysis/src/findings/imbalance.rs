@@ -4,7 +4,8 @@
 //! does something else, or that sleeps, has no part of the work. The first thread of the process counts only if it
 //! computes as well. Fires when they live together and the most busy one computed longer than their mean. Gain: the
 //! difference, if work were even. Of threads that are started anew for each step: the same per step, summed; the one that
-//! a step ends with is the most busy one. What other programs, or locks, may have kept the others from computing counts as computed.
+//! a step ends with is the most busy one. What other programs, or locks, may have kept the others from computing counts as computed;
+//! what one computed before the others were there does not count.
 
 use facts::{Evidence, Metric};
 
@@ -32,7 +33,8 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
 
 /// Threads that live beside each other all the time.
 fn of_all(figures: &Figures, threads: &[ThreadTime]) -> Option<Draft> {
-    let value = |thread: &ThreadTime| thread.cpu.value.unwrap_or(0.0);
+    let of = |cpu: &Metric| cpu.value.unwrap_or(0.0);
+    let value = |thread: &ThreadTime| of(&thread.cpu);
     let busiest = threads.iter().max_by(|a, b| value(a).total_cmp(&value(b)))?;
     let most = value(busiest);
     let workers: Vec<&ThreadTime> = threads
@@ -45,22 +47,24 @@ fn of_all(figures: &Figures, threads: &[ThreadTime]) -> Option<Draft> {
         return None;
     }
     let count = workers.len() as f64;
-    let mean = |part: fn(&Metric) -> f64| {
-        workers.iter().map(|thread| part(&thread.cpu)).sum::<f64>() / count
-    };
+    let all_there = workers.iter().map(|thread| thread.life.0).fold(f64::MIN, f64::max);
+    let times: Vec<(&ThreadTime, Metric)> =
+        workers.iter().map(|thread| (*thread, since(thread, all_there))).collect();
+    let (busiest, most) = times.iter().max_by(|a, b| of(&a.1).total_cmp(&of(&b.1)))?;
+    let mean =
+        |part: fn(&Metric) -> f64| times.iter().map(|(_, cpu)| part(cpu)).sum::<f64>() / count;
     let (middle, low_mean, high_mean) =
-        (mean(|metric| metric.value.unwrap_or(0.0)), mean(low), mean(high));
-    let locked = locked(figures, (most - middle) * count);
+        (mean(|cpu| cpu.value.unwrap_or(0.0)), mean(low), mean(high));
+    let locked = locked(figures, (of(most) - middle) * count);
     let interval = (
-        (low(&busiest.cpu) - high_mean - (figures.displaced + locked) / count).max(0.0),
-        (high(&busiest.cpu) - low_mean).min(figures.elapsed),
+        (low(most) - high_mean - (figures.displaced + locked) / count).max(0.0),
+        (high(most) - low_mean).min(figures.elapsed),
     );
-    let difference = value(busiest) - middle;
     let gain =
-        Metric::with_interval(Evidence::Estimated, difference, "s", interval, busiest.cpu.samples);
+        Metric::with_interval(Evidence::Estimated, of(most) - middle, "s", interval, most.samples);
     let mut evidence: Vec<Proof> = Vec::new();
-    for thread in workers.iter().take(8) {
-        evidence.push(Proof::new(format!("CPU time of {}", thread.label), &thread.cpu));
+    for (thread, cpu) in times.iter().take(8) {
+        evidence.push(Proof::new(format!("CPU time of {}", thread.label), cpu));
     }
     Some(Draft {
         title: format!("{} of {count:.0} threads has most of the work", busiest.label),
@@ -70,6 +74,21 @@ fn of_all(figures: &Figures, threads: &[ThreadTime]) -> Option<Draft> {
         gain,
         next: NEXT.map(str::to_owned).to_vec(),
     })
+}
+
+/// The CPU time of a thread from this second on: before, it computed all the time, or at least as much of it as of its life.
+fn since(thread: &ThreadTime, second: f64) -> Metric {
+    let before = (second - thread.life.0).max(0.0);
+    let cpu = &thread.cpu;
+    let life = (thread.life.1 - thread.life.0).max(f64::MIN_POSITIVE);
+    let at_least = before * (cpu.value.unwrap_or(0.0) / life).min(1.0);
+    let less = |time: Option<f64>, before: f64| time.map(|time| (time - before).max(0.0));
+    Metric {
+        value: less(cpu.value, before),
+        low: less(cpu.low, before),
+        high: less(cpu.high, at_least),
+        ..cpu.clone()
+    }
 }
 
 /// Of the seconds that threads computed less than the busiest one, those for which they may have waited for locks: no more

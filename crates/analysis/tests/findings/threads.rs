@@ -55,6 +55,11 @@ fn unequal_threads_that_live_together() {
     assert_eq!(ids(&Figures { displaced: 0.6, ..with_threads(&unequal) }), NOTHING);
     let equal = [main.clone(), thread(1, 0.9, whole), thread(2, 0.85, whole)];
     assert_eq!(ids(&with_threads(&equal)), NOTHING);
+    // It made the data before the other began.
+    let prepared = [thread(1, 0.9, whole), thread(2, 0.5, (0.4, 1.0))];
+    assert_eq!(ids(&with_threads(&prepared)), NOTHING);
+    let prepared_and_worked = [thread(1, 0.9, whole), thread(2, 0.1, (0.4, 1.0))];
+    assert_eq!(ids(&with_threads(&prepared_and_worked)), ["load-imbalance"]);
     let in_turn = [main.clone(), thread(1, 0.7, (0.0, 0.7)), thread(2, 0.2, (0.8, 1.0))];
     assert_eq!(ids(&with_threads(&in_turn)), NOTHING);
     assert_eq!(ids(&with_threads(&[main.clone(), thread(1, 0.9, whole)])), NOTHING);
