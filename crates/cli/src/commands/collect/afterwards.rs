@@ -1,6 +1,8 @@
 //! When the result is closed: the machine is measured if it never was, the user is told what was kept, and the program, where
 //! it goes on, is waited for and its exit code passed on.
 
+use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -51,6 +53,11 @@ pub(super) fn say_what_was_kept(
         eprintln!("fathom: {note}");
     }
     eprintln!("fathom: result in {} ({})", directory.display(), finished.size);
+    if matches!(outcome.exit, ExitKind::Code(_) | ExitKind::Signal(_)) && output_is_kept() {
+        eprintln!(
+            "fathom: the report stands behind the program's own output in that file: with --quiet only the program writes there"
+        );
+    }
     if goes_on {
         let why = match outcome.stopped_by.as_deref() {
             Some("duration") => "the time given with -d is over",
@@ -108,4 +115,10 @@ pub fn pass_on(exit: ExitKind, quiet: bool) -> ExitCode {
             ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))
         }
     }
+}
+
+/// Whether standard output is a file: what a program writes there, somebody may want as it is.
+fn output_is_kept() -> bool {
+    let output = std::io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    output.and_then(|file| file.metadata()).is_ok_and(|about| about.is_file())
 }
