@@ -2,7 +2,7 @@
 //!
 //! Where every switch of threads was followed, the waits are known. Gain: what could be done at the same time, the smaller
 //! of waiting and computing, over the threads. Elsewhere idle CPUs of the machine during reads and writes are a sign only,
-//! and no gain is stated.
+//! and no gain is stated; and none at all where other programs were busy, which may have read and written.
 
 use facts::{Evidence, Metric};
 
@@ -10,6 +10,8 @@ use super::{Draft, Figures, LEAST_GAIN, Proof, WaitFigures, Where, exactly, of_l
 
 /// Of the elapsed time, what CPUs must idle for a disk, without more knowledge.
 const IDLE: f64 = 0.1;
+/// Of the machine, what others may use without being suspected of the reads and writes, percent.
+const OTHERS: f64 = 10.0;
 const ADVICE: &str = "Read ahead while computing (a thread for it, io_uring, posix_fadvise(..., POSIX_FADV_WILLNEED)), \
                       read and write large blocks, and write behind; look whether all of it is needed.";
 
@@ -22,6 +24,12 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let waited = figures.waiting.value.unwrap_or(0.0);
     if seconds.min(waited) < IDLE * figures.elapsed {
         return Ok(Vec::new());
+    }
+    if let Some(others) = figures.other_percent.value.filter(|others| *others > OTHERS) {
+        return Err(format!(
+            "CPUs idled during reads and writes, but other programs used {others:.0} % of the machine meanwhile: `fathom \
+             collect threading` tells whose they were"
+        ));
     }
     Ok(vec![Draft {
         title: format!("CPUs idled for {seconds:.1} s while a disk was read or written"),
