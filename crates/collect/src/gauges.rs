@@ -1,6 +1,6 @@
-//! Levels that are polled: memory of the program, and what else goes on on the machine.
+//! Levels that are polled: memory of the program, how many of its threads want a CPU, and what else goes on on the machine.
 //!
-//! Cost: one `statm` per process and round (some microseconds); `/proc/stat` once a second, because the kernel adds up
+//! Cost: one `statm` per process and round (some microseconds), and the states of up to 16 threads (8 µs each); `/proc/stat` once a second, because the kernel adds up
 //! all interrupts for it. `smaps_rollup` walks the page tables of a process (50 ns a page): it is read at 0.5 s, then at
 //! twice the time each, and never so often that reading takes more than a thousandth of the time; of a process beyond
 //! 8 GiB it is not read at all.
@@ -9,6 +9,7 @@ use std::path::Path;
 
 use base::{Nanos, Pid};
 use facts::{Fact, Gauge, GaugeKind, SinkError};
+use tracee::status::from_state_on;
 
 use crate::recorder::Recorder;
 
@@ -19,6 +20,8 @@ const FIRST_ROLLUP: Nanos = Nanos(500_000_000);
 const LARGEST_ROLLUP: u64 = 8 << 30;
 /// A program with more processes than this has only the first ones polled.
 const MOST_PROCESSES: usize = 64;
+/// Of a process with more threads, so many are asked for their state, and speak for the others.
+const MOST_THREADS: usize = 16;
 /// `/proc/stat` counts in units of USER_HZ, which is 100 on every Linux (`include/asm-generic/param.h`).
 const NANOS_PER_TICK: u64 = 10_000_000;
 
@@ -28,6 +31,7 @@ pub struct Gauges {
     next: Nanos,
     next_machine: Nanos,
     next_rollup: Option<Nanos>,
+    rounds: usize,
     stolen_before: Option<u64>,
     busy_before: Option<u64>,
 }
@@ -39,12 +43,16 @@ impl Gauges {
             return Ok(());
         }
         self.next = now + INTERVAL;
+        self.rounds += 1;
         let processes: Vec<Pid> = recorder.processes().take(MOST_PROCESSES).collect();
         let with_rollup = now >= *self.next_rollup.get_or_insert(FIRST_ROLLUP);
         let began = sys::process::monotonic();
         for pid in processes {
             let Some(resident) = resident_bytes(pid) else { continue };
             recorder.push(gauge(now, pid, GaugeKind::ResidentBytes, resident))?;
+            if let Some(runnable) = runnable_threads(pid, self.rounds) {
+                recorder.push(gauge(now, pid, GaugeKind::RunnableThreads, runnable))?;
+            }
             if !with_rollup || resident > LARGEST_ROLLUP {
                 continue;
             }
@@ -91,6 +99,34 @@ fn resident_bytes(pid: Pid) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
     let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
     pages.checked_mul(sys::process::page_size() as u64)
+}
+
+/// Threads that run or wait for a CPU. Of many each round asks others.
+fn runnable_threads(pid: Pid, round: usize) -> Option<u64> {
+    let listed = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let tasks: Vec<_> = listed.filter_map(|task| Some(task.ok()?.path())).collect();
+    let step = tasks.len().div_ceil(MOST_THREADS).max(1);
+    let states = tasks
+        .iter()
+        .skip(round % step)
+        .step_by(step)
+        .filter_map(|task| is_runnable(&std::fs::read_to_string(task.join("stat")).ok()?));
+    let (mut asked, mut runnable) = (0, 0);
+    for state in states {
+        asked += 1;
+        runnable += u64::from(state);
+    }
+    let all = tasks.len() as u64;
+    (asked > 0).then(|| (runnable * all + asked / 2) / asked)
+}
+
+/// `None` for a thread that has ended. Who stands still for us (t) wanted to run.
+fn is_runnable(stat: &str) -> Option<bool> {
+    match from_state_on(stat)?.chars().next()? {
+        'R' | 't' => Some(true),
+        'Z' | 'X' => None,
+        _ => Some(false),
+    }
 }
 
 /// (huge, anonymous) bytes from `smaps_rollup`.
@@ -143,6 +179,18 @@ mod tests {
         );
         assert_eq!(cpu_times("cpu 1 2 3"), None);
         assert_eq!(cpu_times(""), None);
+    }
+
+    #[test]
+    fn who_wants_a_cpu() {
+        assert_eq!(is_runnable("7 (a) S) R 1 7"), Some(true));
+        assert_eq!(is_runnable("7 (a) t 1 7"), Some(true));
+        assert_eq!(is_runnable("7 (R) S 1 7"), Some(false));
+        assert_eq!(is_runnable("7 (R) Z 1 7"), None);
+        assert_eq!(is_runnable("7"), None);
+        // This thread runs; others of the test may, too.
+        let own = runnable_threads(Pid(std::process::id().cast_signed()), 0);
+        assert!(own.is_some_and(|runnable| runnable >= 1), "{own:?}");
     }
 
     #[test]

@@ -227,6 +227,8 @@ pub enum GaugeKind {
     StolenTime,
     /// CPU time used by everybody on the machine, the program included, since the start, nanoseconds over all CPUs.
     MachineCpuTime,
+    /// Threads of a process that run or wait for a CPU at the moment (states R, and t while we hold them; proc_pid_stat(5)).
+    RunnableThreads,
 }
 
 /// A polled level.

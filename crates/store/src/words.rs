@@ -109,6 +109,7 @@ words! {
         AnonymousBytes = "anonymous-bytes"
         StolenTime = "stolen-time"
         MachineCpuTime = "machine-cpu-time"
+        RunnableThreads = "runnable-threads"
     }
     AllocationCall {
         Malloc = "malloc"

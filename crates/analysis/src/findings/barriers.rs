@@ -2,7 +2,8 @@
 //!
 //! With even work no thread would wait, so a phase would take the mean of its threads instead of the longest: the gain is
 //! the time at barriers over the threads that work. What `load-imbalance` says of it, that one thread has more work in
-//! all, is taken off. Only for a recording that followed every switch of threads.
+//! all, is taken off; off the low end also CPU time that others took, for who is kept from running keeps the others
+//! waiting. Only for a recording that followed every switch of threads.
 
 use super::{Draft, Figures, Proof, exactly, imbalance, of_lives, without_waits};
 
@@ -14,6 +15,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     for end in [&mut gain.value, &mut gain.low, &mut gain.high] {
         *end = end.map(|seconds| (seconds - said).max(0.0));
     }
+    gain.low = gain.low.map(|low| (low - figures.displaced).max(0.0));
     let percent = of_lives(&barriers.time, waits);
     Ok(vec![Draft {
         title: format!("Threads wait {percent:.0} % of their time at barriers, now this one, now that one"),

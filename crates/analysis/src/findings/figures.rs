@@ -262,6 +262,8 @@ pub struct Figures {
     pub allocator: Result<Spent, String>,
     /// Threads; an error without samples.
     pub threads: Result<Vec<ThreadTime>, String>,
+    /// Threads that ran or waited for a CPU at a time, on average over looks; unavailable where nobody looked.
+    pub runnable: Metric,
     /// Rounds of threads that are started anew for each step, per process.
     pub rounds: Vec<Rounds>,
     /// What threads waited for; an error where nobody followed them.

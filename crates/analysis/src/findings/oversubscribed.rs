@@ -1,6 +1,7 @@
 //! `oversubscribed`: more threads compute at a time than there are CPUs, or than the quota allows.
 //!
-//! Fires when clearly more threads than CPUs have a good part of the most busy one's CPU time and the CPUs are busy.
+//! Fires when the CPUs are busy and clearly more threads than CPUs have a good part of the most busy one's CPU time; or, of
+//! teams that live too shortly for that, when clearly more want to run at a time (looks at the threads' states).
 //! What it costs depends on what threads wait for each other: no gain is stated. Where other programs kept the threads from
 //! running, it is also asked whether they would be as many at a time on a machine of their own: a thread per request piles up
 //! for want of CPUs, a pool does not.
@@ -36,22 +37,32 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let lived = lived * (1.0 - others / 100.0).max(0.0);
     let many = working.len() as f64 >= cpus * MANY && lived >= CROWD * offered;
     let crowded_out = figures.displaced >= CROWDED * offered;
-    if !many || busy < BUSY || (crowded_out && !many_alone(&working, cpus)) {
+    let stay = many && (!crowded_out || many_alone(&working, cpus));
+    let come_and_go = low(&figures.runnable) >= cpus * MANY && !crowded_out;
+    if busy < BUSY || !(stay || come_and_go) {
         return Ok(Vec::new());
     }
-    let count = working.len();
+    let (count, do_what) = match figures.runnable.value {
+        Some(runnable) if !stay => (runnable.round() as usize, "want to compute at a time"),
+        _ => (working.len(), "compute"),
+    };
     // Part of a CPU is one that stands still now and then.
     let most_at_once = cpus.ceil().max(1.0);
     let quota = match figures.quota {
         Some(quota) => format!(" (a quota of {quota:.1} CPUs is set)"),
         None => String::new(),
     };
+    let mut evidence = vec![
+        Proof::new("CPU time", &figures.cpu_time),
+        Proof::new("threads existed without running", &figures.waiting),
+    ];
+    if figures.runnable.value.is_some() {
+        evidence
+            .push(Proof::new("threads that ran or waited for a CPU at a time", &figures.runnable));
+    }
     Ok(vec![Draft {
-        title: format!("{count} threads compute on {most_at_once} CPUs{quota}"),
-        evidence: vec![
-            Proof::new("CPU time", &figures.cpu_time),
-            Proof::new("threads existed without running", &figures.waiting),
-        ],
+        title: format!("{count} threads {do_what} on {most_at_once} CPUs{quota}"),
+        evidence,
         place: Where::default(),
         advice: format!(
             "Start no more threads than may run, {most_at_once} here (OMP_NUM_THREADS, or what the program has for it): more \

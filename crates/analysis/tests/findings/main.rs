@@ -99,6 +99,7 @@ fn quiet() -> Figures {
         },
         allocator: Ok(Spent { time: none(), in_program: none(), place: place("work") }),
         threads: Ok(Vec::new()),
+        runnable: Metric::unavailable("count", "nobody looked"),
         rounds: Vec::new(),
         waits: Ok(waits_of(0.0, 0.0, 0.0)),
         system: SystemFigures {

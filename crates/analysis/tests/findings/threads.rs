@@ -95,6 +95,25 @@ fn more_threads_than_cpus() {
     let eight: Vec<ThreadTime> = (1..=8).map(|number| thread(number, 0.48, whole)).collect();
     assert_eq!(ids(&with_threads(&eight)), ["oversubscribed"]);
     assert_eq!(ids(&with_threads(&eight[..4])), NOTHING);
+    // Teams that come and go, too shortly for samples to tell what each did; beside two that stay.
+    let team = |runnable: f64, displaced| {
+        let member = |number: u32| {
+            let start = f64::from(number) / 100.0;
+            thread(number + 3, 0.02, (start, start + 0.01))
+        };
+        let stay = [thread(1, 1.0, whole), thread(2, 1.0, whole)];
+        let threads: Vec<ThreadTime> = stay.into_iter().chain((0..100).map(member)).collect();
+        Figures {
+            runnable: Metric { low: Some(runnable - 1.0), ..about(runnable, "count") },
+            displaced,
+            ..with_threads(&threads)
+        }
+    };
+    let found = findings(&team(15.0, 0.0)).found;
+    let title = "15 threads want to compute at a time on 4 CPUs";
+    assert_eq!((found[0].id, found[0].title.as_str()), ("oversubscribed", title));
+    assert_eq!(ids(&team(8.0, 0.0)), NOTHING);
+    assert_eq!(ids(&team(15.0, 2.0)), NOTHING);
     // Their lives are long because others have the CPUs.
     let other_percent = Metric::counted(50.0, "percent");
     assert_eq!(ids(&Figures { other_percent, ..with_threads(&eight) }), NOTHING);
@@ -151,6 +170,8 @@ fn barriers_count_beyond_what_uneven_threads_explain() {
     let found = findings(&waiting(0.0, 1.0, 0.0)).found;
     assert_eq!((found[0].id, found[0].gain.value), ("barrier-waits", Some(0.25)));
     assert_eq!(ids(&waiting(0.0, 0.2, 0.0)), NOTHING);
+    // Others had the CPU of whom the rest waited for.
+    assert_eq!(ids(&Figures { displaced: 0.2, ..waiting(0.0, 1.0, 0.0) }), NOTHING);
     // One of two computes for 0.9 s, the other for 0.1 s and waits for it.
     let whole = (0.0, 1.0);
     let uneven = with_threads(&[thread(1, 0.9, whole), thread(2, 0.1, whole)]);

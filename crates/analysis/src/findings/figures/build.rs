@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use base::Pid;
-use facts::{Evidence, FaultKind, Metric};
+use base::{Nanos, Pid};
+use facts::{Evidence, FaultKind, GaugeKind, Metric};
 
 use super::rounds::Work;
 use super::shared::shared;
@@ -14,6 +14,7 @@ use super::waits::computed;
 use super::{FaultFigures, Figures, RemoteFigure, Spent, ThreadTime, Traced, Where};
 use crate::faults::{counted_faults, fault_cost, fault_scales, fault_table, fault_total};
 use crate::hotspots::Key;
+use crate::interval::ratio_in_order;
 use crate::memory::Memory;
 use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
@@ -92,12 +93,30 @@ impl Figures {
             faults: faults(profile, objects),
             allocator: allocator(profile),
             threads: threads(profile, &work, split.as_ref()),
+            runnable: runnable(profile),
             rounds: super::rounds::rounds(profile, &work),
             waits: super::waits::waits(profile, split.as_ref()),
             system: super::system::system(profile),
             entries: super::system::entries(profile),
             command: profile.recording.run.command.clone(),
         }
+    }
+}
+
+fn runnable(profile: &Profile<'_>) -> Metric {
+    /// Fewer looks tell nothing.
+    const FEWEST: usize = 5;
+    let mut looks: BTreeMap<Nanos, f64> = BTreeMap::new();
+    let polled = profile.recording.gauges.iter();
+    for gauge in polled.filter(|gauge| gauge.kind == GaugeKind::RunnableThreads) {
+        *looks.entry(gauge.time).or_default() += gauge.value as f64;
+    }
+    let each: Vec<(f64, f64)> = looks.values().map(|threads| (*threads, 1.0)).collect();
+    match ratio_in_order(&each) {
+        Some((mean, Some(interval))) if each.len() >= FEWEST => {
+            Metric::with_interval(Evidence::Sampled, mean, "count", interval, each.len() as u64)
+        }
+        _ => Metric::unavailable("count", "nobody looked how many threads want to run"),
     }
 }
 
