@@ -43,6 +43,7 @@ mod stack;
 pub mod stack_cells;
 mod student;
 pub mod summary;
+mod thread_ends;
 pub mod threading;
 mod threads;
 pub mod timeline;
@@ -60,6 +61,7 @@ pub use stack::{
     CallPathId, Code, Function, FunctionId, LineId, ModuleIndex, NodeIndex, Place, PlaceId,
     Problems, Stacks, is_page_fault_entry,
 };
+pub use thread_ends::count_thread_ends;
 pub use threads::{Thread, ThreadIndex, ThreadTable};
 pub use traced::{Site, SiteIndex, TracedCode};
 pub use types::SiteTypes;

@@ -78,6 +78,7 @@ pub fn open_with_problems(directory: &Path) -> Result<(Recording, Vec<String>), 
     if recording.run.state == RunState::Incomplete && recording.frames.is_empty() {
         name_symbols(&mut recording);
     }
+    analysis::count_thread_ends(&mut recording);
     Ok((recording, opened.problems.iter().map(ToString::to_string).collect()))
 }
 

@@ -24,6 +24,8 @@ use crate::weight::Weight;
 
 /// Threads do the same work when they have this part of their time in the same functions.
 const ALIKE: f64 = 0.25;
+/// With fewer samples a thread is not known to be in the same functions as others for the same part of its time.
+const FEW: u64 = 8;
 /// Threads of a round begin within this part of the longest life among them.
 const TOGETHER: f64 = 0.25;
 /// A thread without samples says nothing about its work; it counts when it lived for less than so many sampling periods.
@@ -90,8 +92,17 @@ impl Work {
         threads
     }
 
-    /// Whether both spend a good part of their time in the same functions. Who runs only to wait, waits for its team.
+    /// Whether both spend a good part of their time in the same functions. Who runs only to wait, waits for its team. Of a
+    /// short thread few samples fell anywhere: it is enough that it is where the other often is.
     pub(super) fn is_like(&self, other: &Work) -> bool {
+        if self.computed.records() < FEW {
+            let often = other.main_functions();
+            let there = self.functions.iter().filter(|(function, _)| often.contains(function));
+            let there: u64 = there.map(|(_, amount)| *amount).sum();
+            if there * 2 >= self.computed.amount() {
+                return true;
+            }
+        }
         let share = |work: &Work, function| {
             let own = work.functions.get(function).copied().unwrap_or(0);
             own as f64 / work.computed.amount().max(1) as f64

@@ -87,6 +87,24 @@ fn the_first_thread_works_along_and_waits_for_the_other() {
 }
 
 #[test]
+fn of_a_short_thread_few_samples_fell_anywhere() {
+    let mut program = program();
+    let exe = program.builder.file("/home/user/draw");
+    let shade = program.builder.code(exe, 3, &[("shade", "draw.c", 20)]);
+    let shade = program.builder.stack(&[shade]);
+    for step in 0..10u64 {
+        let (tid, start) = (10 + step as i32, step * 100);
+        // A sample or two each, of which a sixth in another function.
+        let (from, end) = (start as f64 * 1e-3, (start + 99) as f64 * 1e-3);
+        program.builder.thread(1, tid, "draw", from, end);
+        let stack = if step % 6 == 5 { shade } else { program.draw };
+        program.builder.rewind(from).samples(1, tid, stack, 2);
+        program.first(program.draw, start, 3);
+    }
+    assert_eq!(program.told(), Some((10, 2, 50, 50)));
+}
+
+#[test]
 fn what_the_first_thread_does_between_two_steps_is_no_part_of_them() {
     let mut program = program();
     for step in 0..10 {
