@@ -27,7 +27,7 @@ import limits
 
 FOLDER = os.path.join(common.ROOT, "tests", "findings")
 NOTHING = "core-bound"
-SETS = ("rules", "first", "second", "held", "system", "fresh", "blind", "unseen", "sealed")
+SETS = ("rules", "first", "second", "held", "system", "fresh", "blind", "unseen", "sealed", "closed")
 
 
 def rows(names, chosen_set):
