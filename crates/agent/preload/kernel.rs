@@ -4,6 +4,7 @@
 //! What not: error messages; the agent says nothing to the program's user. The collector finds what is missing.
 
 use core::ffi::{CStr, c_int, c_void};
+use core::sync::atomic::AtomicU32;
 
 use super::libc;
 
@@ -175,6 +176,13 @@ pub fn now() -> u64 {
 pub fn give_way() {
     // Safety: takes no arguments.
     unsafe { call(libc::SYS_SCHED_YIELD, [0; 6]) };
+}
+
+/// Wakes who sleeps on a word of shared memory.
+pub fn wake(word: &AtomicU32) {
+    let at = core::ptr::from_ref(word) as usize;
+    // Safety: the kernel takes the address for a name, and writes nothing.
+    unsafe { call(libc::SYS_FUTEX, [at, libc::FUTEX_WAKE, 1, 0, 0, 0]) };
 }
 
 /// Whether 8 bytes at an address can be read. `rt_sigprocmask` with a meaning it does not know reads the new mask

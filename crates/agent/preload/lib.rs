@@ -18,6 +18,7 @@
 //!   at a thread's first block;
 //! - when a stack is copied, and in exact mode where a thread's stack was not looked at yet: `rt_sigprocmask` for each page
 //!   of it, which asks whether it can be read (`kernel::is_readable`). Where only some blocks have records: at each record;
+//! - where only some blocks have records, when a quarter of a ring is in use and the collector sleeps: `futex`, to wake it;
 //! - when a ring is full: `sched_yield`. Where the kernel's clock is not in the vdso: `clock_gettime` at each record.
 //!
 //! None at any other call.

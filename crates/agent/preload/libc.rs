@@ -63,7 +63,11 @@ pub const SYS_GETPID: usize = 39;
 /// asm/unistd_64.h.
 pub const SYS_GETTID: usize = 186;
 /// asm/unistd_64.h.
+pub const SYS_FUTEX: usize = 202;
+/// asm/unistd_64.h.
 pub const SYS_OPENAT: usize = 257;
+/// linux/futex.h.
+pub const FUTEX_WAKE: usize = 1;
 /// fcntl.h.
 pub const AT_FDCWD: isize = -100;
 /// asm-generic/fcntl.h: O_RDWR | O_CLOEXEC.

@@ -106,6 +106,7 @@ fn put(thread: &Thread, event: &Event, registers: [usize; 3], stack_bytes: usize
         if waited >= patience || !thread::has_reader() {
             return false;
         }
+        thread::wake_reader();
         kernel::give_way();
     }
     // Safety: the ring of this thread's slot; `has_room` made sure that the reader is done with these bytes, and none
@@ -136,6 +137,10 @@ fn put(thread: &Thread, event: &Event, registers: [usize; 3], stack_bytes: usize
             stack_bytes / 8,
         );
     }
-    head.store(at.wrapping_add(length as u64), Ordering::Release);
+    let end = at.wrapping_add(length as u64);
+    head.store(end, Ordering::Release);
+    if end.wrapping_sub(tail.load(Ordering::Relaxed)) >= heap::WAKE_BYTES {
+        thread::wake_reader();
+    }
     true
 }

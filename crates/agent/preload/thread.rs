@@ -406,6 +406,19 @@ pub fn has_reader() -> bool {
     kernel::now().wrapping_sub(last_look()) < 1_000_000_000
 }
 
+/// Wakes the reader if it sleeps. One that falls asleep just now is not: it looks again before long by itself.
+pub fn wake_reader() {
+    let header = HEADER.load(Ordering::Acquire);
+    if header.is_null() {
+        return;
+    }
+    // Safety: half a word of the header, which is mapped for as long as the process lives.
+    let asleep = unsafe { AtomicU32::from_ptr(header.add(heap::HEADER_ASLEEP).cast()) };
+    if asleep.load(Ordering::Relaxed) != 0 && asleep.swap(0, Ordering::Relaxed) != 0 {
+        kernel::wake(asleep);
+    }
+}
+
 /// Whether no other thread of this process ever wrote an event.
 #[inline(always)]
 pub fn is_alone() -> bool {

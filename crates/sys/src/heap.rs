@@ -19,7 +19,7 @@
 pub const VARIABLE: &str = "FATHOM_AGENT";
 
 /// First word of the header. The last byte is the version of the layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"fathomH\x03");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"fathomH\x04");
 
 /// Word of the header: [`MAGIC`].
 pub const HEADER_MAGIC: usize = 0;
@@ -48,6 +48,9 @@ pub const HEADER_EXACT: usize = 80;
 pub const HEADER_TICKS: usize = 88;
 /// Word of the header: 1 when calls of `mmap`, `brk` and their kin get a record each.
 pub const HEADER_REGIONS: usize = 96;
+/// Half a word of the header: 1 while the reader sleeps and wants to be woken (futex(2)) when a ring holds
+/// [`WAKE_BYTES`]; who wakes it makes it 0.
+pub const HEADER_ASLEEP: usize = 104;
 
 /// Where the table of processes begins.
 pub const PROCESSES_AT: usize = 4096;
@@ -96,6 +99,8 @@ pub const CLASSES: usize = 65;
 pub const RING_AT: usize = 4096;
 /// Bytes of a ring.
 pub const RING_BYTES: usize = 256 << 10;
+/// So many bytes that wait in a ring are worth waking the reader for: the rest of the ring holds what comes until it is up.
+pub const WAKE_BYTES: u64 = RING_BYTES as u64 / 4;
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = RING_AT + RING_BYTES;
 /// Bytes of it all. The file is sparse: only what threads use takes memory.

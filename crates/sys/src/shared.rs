@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use base::Pid;
 
@@ -120,6 +121,28 @@ impl SharedMemory {
         // Safety: as in `store_u64`.
         self.at::<AtomicU32>(offset)
             .map(|at| unsafe { AtomicU32::from_ptr(at.cast()) }.load(Ordering::Acquire))
+    }
+
+    /// Sleeps while 4 aligned bytes hold `value` and nobody wakes us (futex(2)), at most `time`.
+    pub fn wait_u32(&self, offset: usize, value: u32, time: Duration) {
+        let Some(at) = self.at::<AtomicU32>(offset) else { return std::thread::sleep(time) };
+        let timeout = libc::timespec {
+            tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: libc::c_long::from(time.subsec_nanos()),
+        };
+        // Safety: in the live mapping and aligned, as `at` has checked; the kernel reads both and writes neither.
+        unsafe {
+            libc::syscall(libc::SYS_futex, at, libc::FUTEX_WAIT, value, &raw const timeout, 0, 0);
+        }
+    }
+
+    /// Makes 4 aligned bytes 0, and wakes who sleeps on them.
+    pub fn wake_u32(&self, offset: usize) {
+        self.store_u32(offset, 0);
+        if let Some(at) = self.at::<AtomicU32>(offset) {
+            // Safety: the kernel takes the address for a name, and writes nothing.
+            unsafe { libc::syscall(libc::SYS_futex, at, libc::FUTEX_WAKE, i32::MAX, 0, 0, 0) };
+        }
     }
 
     /// Copies `N` aligned words that the other side does not write any more; `None` outside of the memory.

@@ -160,6 +160,8 @@ impl Heap {
         if let Some(attached) = &mut self.attached {
             attached.look(now);
         }
+        // Before it is taken: what was written since may be in rings still.
+        let read_until = self.drain.read_until() - start;
         let new = self.drain.take();
         for record in &new {
             // Where the source announces no mappings, they are read, once per process.
@@ -169,7 +171,7 @@ impl Heap {
             }
         }
         self.waiting.extend(new);
-        let safe = std::mem::replace(&mut self.last_look, now);
+        let safe = std::mem::replace(&mut self.last_look, now).min(read_until);
         self.told_until = safe;
         self.hand_over(safe, now, start, recorder)?;
         self.look_exactly(now, start, false, recorder)?;

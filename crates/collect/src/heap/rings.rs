@@ -3,7 +3,7 @@
 //!
 //! What not: what records mean; here they are only cut into pieces, checked, and kept until somebody takes them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -74,10 +74,23 @@ pub struct RawRecord {
 /// Records waiting to be taken take at most this much memory; beyond, they stay in their rings.
 const MOST_WAITING: usize = 256 << 20;
 
+/// Between two looks where nobody wakes us: what the recorder hands over is that much late. A look costs some 20
+/// microseconds in a virtual machine.
+const LONGEST: Duration = Duration::from_millis(50);
+
+// Exact mode, in which nobody wakes us: a ring is full of events within a millisecond.
+const BUSY: Duration = Duration::from_micros(50);
+// Waking up costs some microseconds, so not for a few events.
+const FEW: Duration = Duration::from_micros(200);
+const MANY: usize = heap::RING_BYTES / heap_exact::EVENT_BYTES / 8;
+const IDLE: Duration = Duration::from_millis(2);
+
 struct State {
     memory: SharedMemory,
     records: Mutex<Vec<RawRecord>>,
     waiting_bytes: AtomicU64,
+    /// What was written before is read (CLOCK_MONOTONIC).
+    read_until: AtomicU64,
     /// Rings whose content made no sense and was left out.
     broken: AtomicU64,
     stop: AtomicBool,
@@ -98,6 +111,7 @@ impl Drain {
             memory,
             records: Mutex::default(),
             waiting_bytes: AtomicU64::new(0),
+            read_until: AtomicU64::new(0),
             broken: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             exact,
@@ -106,6 +120,11 @@ impl Drain {
         let thread = std::thread::Builder::new().name("heap".to_owned());
         let thread = Some(thread.spawn(move || shared.run())?);
         Ok(Drain { state, thread })
+    }
+
+    /// What was written before this moment can be taken.
+    pub fn read_until(&self) -> Nanos {
+        Nanos(self.state.read_until.load(Ordering::Acquire))
     }
 
     /// What was read since the last time.
@@ -118,6 +137,7 @@ impl Drain {
     /// Reads what is there and ends.
     pub fn stop(&mut self) -> Vec<RawRecord> {
         self.state.stop.store(true, Ordering::Release);
+        self.state.memory.wake_u32(heap::HEADER_ASLEEP);
         if let Some(thread) = self.thread.take() {
             // A panic there has lost records, which are not counted; the totals are in the shared memory.
             let _ = thread.join();
@@ -159,31 +179,40 @@ impl Drop for Drain {
 
 impl State {
     fn run(&self) {
-        const BUSY: Duration = Duration::from_micros(50);
-        // Waking up costs some microseconds, so not for a few events.
-        const FEW: Duration = Duration::from_micros(200);
-        const MANY: usize = heap::RING_BYTES / heap_exact::EVENT_BYTES / 8;
-        const IDLE: Duration = Duration::from_millis(2);
         let mut pause = BUSY;
         loop {
             let last = self.stop.load(Ordering::Acquire);
+            let began = sys::process::monotonic();
             // Writers that wait for a reader see by it that there is one.
-            let now = if last { 0 } else { sys::process::monotonic().0 };
-            self.memory.store_u64(heap::HEADER_READER, now);
+            self.memory.store_u64(heap::HEADER_READER, if last { 0 } else { began.0 });
             let found = match &self.exact {
                 Some(exact) => exact.read(&self.memory, last, |cursor| self.read_other(cursor)),
                 None => slots(&self.memory).map(|slot| self.read_ring(slot)).sum::<usize>(),
             };
+            self.read_until.store(began.0, Ordering::Release);
             if last {
                 return;
             }
-            let few = self.exact.as_ref().is_some_and(|exact| found < MANY && !exact.is_learning());
+            let Some(exact) = &self.exact else {
+                self.sleep();
+                continue;
+            };
             pause = match found {
                 0 => (pause * 2).min(IDLE),
-                _ if few => FEW,
+                _ if found < MANY && !exact.is_learning() => FEW,
                 _ => BUSY,
             };
             std::thread::sleep(pause);
+        }
+    }
+
+    /// Until a ring holds much, or the records in some may be waited for.
+    fn sleep(&self) {
+        self.memory.store_u32(heap::HEADER_ASLEEP, 1);
+        // Whoever wants us to stop says so first and wakes us then.
+        fence(Ordering::SeqCst);
+        if !self.stop.load(Ordering::Acquire) {
+            self.memory.wait_u32(heap::HEADER_ASLEEP, 1, LONGEST);
         }
     }
 
