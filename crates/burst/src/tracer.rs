@@ -14,8 +14,9 @@ use facts::{Burst, BurstFlavour, NativeAdvance, Records};
 use sys::process;
 
 use crate::cache::NewBlock;
-use crate::drain::{Raw, drain};
+use crate::drain::{Content, Raw, drain};
 use crate::refused::Refused;
+use crate::space::RECORD_BYTES;
 use crate::whereabouts::Whereabouts;
 use crate::worker::{Outlets, Worker};
 
@@ -100,8 +101,24 @@ pub struct Shared {
     pub waiting: Mutex<bool>,
     /// CPU time of the consumer, nanoseconds.
     pub consumer_cpu: AtomicU64,
+    /// Room for words of records, which goes back and forth: fresh memory costs more than what is done with the words.
+    pub buffers: Mutex<Vec<Vec<u64>>>,
     /// What it cost so far.
     pub cost: Mutex<Cost>,
+}
+
+impl Shared {
+    /// Room for as many words as a burst may leave.
+    pub fn buffer(&self) -> Vec<u64> {
+        lock(&self.buffers).pop().unwrap_or_else(|| Vec::with_capacity(RECORD_BYTES / 8))
+    }
+
+    /// Nobody reads the words of a burst any more.
+    pub fn give_back(&self, raw: Raw) {
+        if let Content::Words { words, .. } = raw.content {
+            lock(&self.buffers).push(words);
+        }
+    }
 }
 
 /// A running tracer. Dropping it ends it, and takes out of the program what was brought in.
@@ -189,6 +206,7 @@ fn consume(raw: &Receiver<(Burst, Raw)>, send: &Sender<Observation>, shared: &Sh
         match raw.recv_timeout(Duration::from_secs(1)) {
             Ok((burst, raw)) => {
                 deliver(burst, &raw, send);
+                shared.give_back(raw);
                 shared.consumer_cpu.store(process::thread_cpu_time().0, Ordering::Relaxed);
             }
             Err(RecvTimeoutError::Timeout) => {}

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Sender, SyncSender};
+use std::sync::mpsc::{Sender, SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
 use base::{BurstId, Nanos, Pid, RemoteAddr, Tid};
@@ -417,10 +417,11 @@ impl Worker {
         let Some((cache, _)) = program.ready(flavour) else { return };
         let content = match flavour {
             BurstFlavour::Count => Content::Counts(cache.take_counts()),
-            BurstFlavour::Trace | BurstFlavour::Timed => Content::Words {
-                words: cache.space.memory().words(RECORDS, ran.words),
-                layouts: cache.layouts(),
-            },
+            BurstFlavour::Trace | BurstFlavour::Timed => {
+                let mut words = self.shared.buffer();
+                cache.space.memory().copy_words(RECORDS, ran.words, &mut words);
+                Content::Words { words, layouts: cache.layouts() }
+            }
         };
         let tally = content.tally();
         if flavour == BurstFlavour::Trace {
@@ -431,7 +432,10 @@ impl Worker {
         if flavour == BurstFlavour::Count {
             // A few numbers: not worth waiting for the consumer, who may be behind.
             deliver(burst, &raw, &self.outlets.send);
-        } else if self.outlets.send_raw.try_send((burst.clone(), raw)).is_err() {
+        } else if let Err(TrySendError::Full((_, raw)) | TrySendError::Disconnected((_, raw))) =
+            self.outlets.send_raw.try_send((burst.clone(), raw))
+        {
+            self.shared.give_back(raw);
             burst.records_lost = true;
             burst.records = tally.records;
             let _ = self.outlets.send.send(Observation::Burst(burst));

@@ -167,7 +167,16 @@ impl SharedMemory {
     /// Copies aligned words that the other side does not write any more.
     #[must_use]
     pub fn words(&self, offset: usize, count: usize) -> Vec<u64> {
-        (0..count).map_while(|number| self.load_u64(offset + 8 * number)).collect()
+        let mut words = Vec::new();
+        self.copy_words(offset, count, &mut words);
+        words
+    }
+
+    /// The same into a buffer, in place of what that holds.
+    pub fn copy_words(&self, offset: usize, count: usize, words: &mut Vec<u64>) {
+        let count = count.min(self.length.saturating_sub(offset) / 8);
+        words.clear();
+        words.extend((0..count).map(|number| self.load_u64(offset + 8 * number).unwrap_or(0)));
     }
 }
 
