@@ -231,7 +231,7 @@ impl Program {
         let pid = self.pid;
         let stage = self.stage(flavour);
         if let Stage::Nothing = stage {
-            *stage = Stage::Opened(Space::open(pid, calls, cookie)?);
+            *stage = Stage::Opened(Space::open(pid, flavour, calls, cookie)?);
         }
         match stage {
             Stage::Opened(space) => match space.map(calls, at, reserved) {

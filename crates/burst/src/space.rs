@@ -8,6 +8,7 @@
 //! (mremap(2) with an old size of 0). Nothing of it survives fork (MADV_DONTFORK) nor, like all mappings, exec.
 
 use base::{Pid, RemoteAddr};
+use facts::BurstFlavour;
 use sys::shared::SharedMemory;
 use x86::Gpr;
 use x86::translate::{CommonCode, area, common_code};
@@ -20,8 +21,19 @@ pub const RECORD_BYTES: usize = 2 << 20;
 pub const RECORDS: usize = area::TABLE_END as usize;
 /// Bytes of a page on x86-64.
 const PAGE_BYTES: usize = 4096;
-/// Bytes of slots, counters, table and records.
-const AREA_BYTES: usize = RECORDS + RECORD_BYTES;
+/// Where code begins in the file: behind slots, counters, table and records.
+const CODE: usize = RECORDS + RECORD_BYTES;
+/// What a flavour's bursts fill: timed loads are few for the time they take, and counts are no records, but blocks still
+/// ask whether there is room for one. Each page costs us and the program, in a virtual machine several microseconds.
+const fn area_bytes(of: BurstFlavour) -> usize {
+    RECORDS
+        + match of {
+            BurstFlavour::Trace => RECORD_BYTES,
+            BurstFlavour::Count => RECORD_BYTES / 16,
+            BurstFlavour::Timed => RECORD_BYTES / 4,
+        }
+}
+
 /// Bytes of translated code near one part of the program.
 pub const REGION_BYTES: usize = 4 << 20;
 /// How many such parts there may be.
@@ -50,6 +62,8 @@ pub struct Space {
     cookie: u64,
     /// Still open in the program.
     descriptor: Option<u64>,
+    /// Bytes of slots, counters, table and records.
+    area_bytes: usize,
     /// Where the area lies in the program, once it does.
     area: Option<RemoteAddr>,
     regions: Vec<Region>,
@@ -66,7 +80,12 @@ pub struct Space {
 
 impl Space {
     /// Has the program make a memfd, and opens it here.
-    pub fn open(pid: Pid, calls: &RemoteCalls<'_>, cookie: u64) -> Result<Space, CallError> {
+    pub fn open(
+        pid: Pid,
+        of: BurstFlavour,
+        calls: &RemoteCalls<'_>,
+        cookie: u64,
+    ) -> Result<Space, CallError> {
         const MFD_CLOEXEC: u64 = 1;
         // What kernels from 6.3 on insist on where vm.memfd_noexec is 2; it forbids execve, not PROT_EXEC.
         const MFD_NOEXEC_SEAL: u64 = 8;
@@ -75,7 +94,7 @@ impl Space {
             Err(CallError::Refused) => make(MFD_CLOEXEC | MFD_NOEXEC_SEAL)?,
             made => made?,
         };
-        match SharedMemory::of_descriptor(pid, descriptor, AREA_BYTES + CODE_BYTES) {
+        match SharedMemory::of_descriptor(pid, descriptor, CODE + CODE_BYTES) {
             Ok(memory) => {
                 memory.store_u64(COOKIE, cookie);
                 let descriptor = Some(descriptor);
@@ -85,6 +104,7 @@ impl Space {
                     memory,
                     cookie,
                     descriptor,
+                    area_bytes: area_bytes(of),
                     area,
                     regions,
                     unfilled: None,
@@ -107,7 +127,7 @@ impl Space {
         use std::os::fd::AsRawFd;
         let own = Pid(std::process::id().cast_signed());
         let descriptor = u64::try_from(file.as_raw_fd()).expect("an open file");
-        let memory = SharedMemory::of_descriptor(own, descriptor, AREA_BYTES + CODE_BYTES);
+        let memory = SharedMemory::of_descriptor(own, descriptor, CODE + CODE_BYTES);
         let memory = memory.expect("memory");
         let (area, regions) = (Some(RemoteAddr(0x1000_0000)), Vec::new());
         let mut space = Space {
@@ -115,6 +135,7 @@ impl Space {
             memory,
             cookie: 1,
             descriptor: None,
+            area_bytes: area_bytes(BurstFlavour::Trace),
             area,
             regions,
             unfilled: None,
@@ -141,14 +162,14 @@ impl Space {
             return Err(CallError::Refused);
         }
         if self.area.is_none() {
-            let length = AREA_BYTES as u64;
+            let length = self.area_bytes as u64;
             let arguments = [0, length, READ_WRITE, MAP_SHARED, descriptor, 0];
             let area = calls.call(MMAP, &arguments)?;
             self.area = Some(RemoteAddr(area));
             calls.call(MADVISE, &[area, length, MADV_DONTFORK])?;
         }
         if self.regions.is_empty() && self.unfilled.is_none() {
-            let (length, offset) = (CODE_BYTES as u64, AREA_BYTES as u64);
+            let (length, offset) = (CODE_BYTES as u64, CODE as u64);
             let flags = MAP_SHARED | MAP_FIXED_NOREPLACE;
             let arguments = [at.0, length, READ_EXECUTE, flags, descriptor, offset];
             self.reserve_checked(calls, calls.call(MMAP, &arguments)?, at, length)?;
@@ -213,7 +234,7 @@ impl Space {
     }
 
     fn add_region(&mut self, at: RemoteAddr, reserved: Option<Gpr>) {
-        let offset = AREA_BYTES + self.regions.len() * REGION_BYTES;
+        let offset = CODE + self.regions.len() * REGION_BYTES;
         let common = common_code(at, reserved);
         self.memory.write(offset, &common.bytes);
         let used = common.bytes.len();
@@ -222,7 +243,7 @@ impl Space {
 
     /// Makes the pages of the area; the program runs meanwhile. The first word of none is in use by then.
     pub fn make_pages(&self) {
-        for page in (0..AREA_BYTES).step_by(PAGE_BYTES) {
+        for page in (0..self.area_bytes).step_by(PAGE_BYTES) {
             self.memory.store_u64(page, 0);
         }
     }
@@ -242,7 +263,7 @@ impl Space {
         self.populated = true;
         let Some(area) = self.area else { return Ok(()) };
         let before = calls.minor_faults();
-        let populated = calls.call(MADVISE, &[area.0, AREA_BYTES as u64, MADV_POPULATE_READ]);
+        let populated = calls.call(MADVISE, &[area.0, self.area_bytes as u64, MADV_POPULATE_READ]);
         // The thread stands still but for this call, so that all faults in between are the call's.
         let after = calls.minor_faults();
         let taken = after.zip(before).map(|(after, before)| after.saturating_sub(before));
@@ -258,7 +279,7 @@ impl Space {
     pub fn new_faults(&mut self) -> (u64, u64) {
         let code = self.regions.iter().map(|region| region.used.div_ceil(PAGE_BYTES) as u64);
         let unpopulated = self.populated && self.populating_faults == 0;
-        let area = if unpopulated { AREA_BYTES / PAGE_BYTES } else { 0 };
+        let area = if unpopulated { self.area_bytes / PAGE_BYTES } else { 0 };
         self.touched = self.touched.max(code.sum::<u64>() + area as u64);
         let now = (self.populating_faults, self.touched);
         let told = std::mem::replace(&mut self.told, now);
@@ -269,7 +290,7 @@ impl Space {
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         let touched = self.touched * PAGE_BYTES as u64;
-        if self.populating_faults == 0 { touched } else { AREA_BYTES as u64 + touched }
+        if self.populating_faults == 0 { touched } else { self.area_bytes as u64 + touched }
     }
 
     /// The last visit: takes everything out of the program.
@@ -286,7 +307,7 @@ impl Space {
             self.regions.pop();
         }
         if let Some(at) = self.area {
-            calls.call(MUNMAP, &[at.0, AREA_BYTES as u64])?;
+            calls.call(MUNMAP, &[at.0, self.area_bytes as u64])?;
             self.area = None;
         }
         if let Some(descriptor) = self.descriptor {
@@ -338,7 +359,7 @@ impl Space {
     /// Where the last byte for records lies in the program.
     #[must_use]
     pub fn records_end(&self) -> u64 {
-        self.area().0 + AREA_BYTES as u64
+        self.area().0 + self.area_bytes as u64
     }
 
     /// The shared memory; the area begins at offset 0.
