@@ -32,16 +32,47 @@ const QUIET: Duration = Duration::from_millis(1);
 /// Open clocks kept.
 const MOST_CLOCKS: usize = 256;
 
-/// The CPU time of one thread.
-struct Clock {
-    file: File,
+/// The CPU time of one thread, and what it was at the last look.
+struct Seen {
+    clock: Clock,
     used: Nanos,
-    seen: Nanos,
+    at: Nanos,
+}
+
+/// What the scheduler counts of one thread.
+pub struct Clock(File);
+
+/// What schedstat tells of a thread (Documentation/scheduler/sched-stats.rst).
+pub struct Schedstat {
+    /// CPU time.
+    pub used: Nanos,
+    /// How long it waited for a CPU, without the wait that it is in.
+    pub waited: Nanos,
+}
+
+impl Clock {
+    /// Of the calling thread.
+    pub fn own() -> Option<Clock> {
+        File::open("/proc/thread-self/schedstat").ok().map(Clock)
+    }
+
+    fn of((pid, tid): (Pid, Tid)) -> Option<Clock> {
+        File::open(format!("/proc/{pid}/task/{tid}/schedstat")).ok().map(Clock)
+    }
+
+    /// Reads it.
+    pub fn read(&self) -> Option<Schedstat> {
+        let mut text = [0; 64];
+        let got = self.0.read_at(&mut text, 0).ok()?;
+        let text = std::str::from_utf8(text.get(..got)?).ok()?;
+        let mut numbers = text.split(' ').map(|number| number.parse().ok().map(Nanos));
+        Some(Schedstat { used: numbers.next()??, waited: numbers.next()?? })
+    }
 }
 
 /// Chooses threads.
 pub struct Picker {
-    clocks: HashMap<(Pid, Tid), Clock>,
+    clocks: HashMap<(Pid, Tid), Seen>,
     random: Random,
     /// Where the last choice was, of 2^64, if the next lies opposite.
     last: Option<u64>,
@@ -106,18 +137,17 @@ impl Picker {
             if self.clocks.len() >= MOST_CLOCKS {
                 self.clocks.clear();
             }
-            let path = format!("/proc/{}/task/{}/schedstat", thread.0, thread.1);
-            let Ok(file) = File::open(path) else { return 0 };
-            self.clocks.insert(thread, Clock { file, used: Nanos(0), seen: Nanos(0) });
+            let Some(clock) = Clock::of(thread) else { return 0 };
+            self.clocks.insert(thread, Seen { clock, used: Nanos(0), at: Nanos(0) });
         }
-        let Some(clock) = self.clocks.get_mut(&thread) else { return 0 };
-        let Some(Schedstat { used, .. }) = read_clock(&clock.file) else {
+        let Some(seen) = self.clocks.get_mut(&thread) else { return 0 };
+        let Some(Schedstat { used, .. }) = seen.clock.read() else {
             self.clocks.remove(&thread);
             return 0;
         };
-        let ran = used - clock.used;
-        let since = now - clock.seen;
-        (clock.used, clock.seen) = (used, now);
+        let ran = used - seen.used;
+        let since = now - seen.at;
+        (seen.used, seen.at) = (used, now);
         // A first look weighs a thread's whole life against ours: small, but not nothing.
         (u128::from(ran.0) * 1_000_000).checked_div(u128::from(since.0)).map_or(0, |share| {
             u64::try_from(share).unwrap_or(0).min(1_000_000) + u64::from(ran.0 > 0)
@@ -127,28 +157,14 @@ impl Picker {
     /// CPU time that a thread used so far.
     #[must_use]
     pub fn used(&self, thread: (Pid, Tid)) -> Option<Nanos> {
-        Some(read_clock(&self.clocks.get(&thread)?.file)?.used)
+        Some(self.clocks.get(&thread)?.clock.read()?.used)
     }
 
     /// How long a thread waited for a CPU so far, without the wait that it is in.
     #[must_use]
     pub fn waited(&self, thread: (Pid, Tid)) -> Option<Nanos> {
-        Some(read_clock(&self.clocks.get(&thread)?.file)?.waited)
+        Some(self.clocks.get(&thread)?.clock.read()?.waited)
     }
-}
-
-/// What schedstat tells of a thread (Documentation/scheduler/sched-stats.rst).
-struct Schedstat {
-    used: Nanos,
-    waited: Nanos,
-}
-
-fn read_clock(file: &File) -> Option<Schedstat> {
-    let mut text = [0; 64];
-    let got = file.read_at(&mut text, 0).ok()?;
-    let text = std::str::from_utf8(text.get(..got)?).ok()?;
-    let mut numbers = text.split(' ').map(|number| number.parse().ok().map(Nanos));
-    Some(Schedstat { used: numbers.next()??, waited: numbers.next()?? })
 }
 
 /// Whether a thread may be stopped now. Looks twice, a moment apart.

@@ -194,13 +194,13 @@ impl Program {
             }
             return visit.leave(0);
         };
-        let asked = visit.asked;
+        let since = visit.since;
         let made = match RemoteCalls::begin(visit.tid, &visit.native, cave, &visit.watch.alarm) {
             Ok(calls) => self.advance(&calls, flavour, at, cookie),
             Err(_) => Err(CallError::Trace),
         };
         end(visit, &made);
-        let stood_still = elapsed(asked);
+        let stood_still = elapsed(since);
         drop(near_it);
         match self.stage(flavour) {
             Stage::Opened(space) => space.fill_region(),

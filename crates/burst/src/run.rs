@@ -181,13 +181,13 @@ impl<'c, 'v> Inside<'c, 'v> {
         let records = cache.space.area().0 + RECORDS as u64;
         let translated = enter_at(cache, &visit.native, entry, records);
         translated.set(visit.tid).map_err(|_| Refused::NotRunning)?;
-        let stand_still = elapsed(visit.asked);
+        let stand_still = elapsed(visit.since);
         if trace::resume_and_catch_system_call(visit.tid).is_err() {
             let _ = visit.native.set(visit.tid);
             return Err(Refused::NotRunning);
         }
         let began = Instant::now();
-        visit.asked = began;
+        visit.since = began;
         Ok(Inside {
             visit: Some(visit),
             cache,

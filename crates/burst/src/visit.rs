@@ -15,10 +15,15 @@ use base::{Nanos, Tid};
 use sys::trace::{self, Alarm, Happened, Registers, Stop};
 use tracee::status::{field, has_ended};
 
+use crate::picker::Clock;
 use crate::refused::Refused;
 
 /// A running thread stops within microseconds.
 const PATIENCE: Duration = Duration::from_millis(20);
+
+/// A thread stops this soon, and we learn of it, where both have a CPU. One that takes longer is in the kernel, where it
+/// does its own work to the end before it stops: filling a huge page takes it milliseconds in a virtual machine.
+const SOON: Duration = Duration::from_micros(200);
 
 /// A thread that stands still.
 pub struct Visit<'a> {
@@ -32,6 +37,8 @@ pub struct Visit<'a> {
     in_call: Option<Registers>,
     /// When it was asked to stop.
     pub asked: Instant,
+    /// Since when it may have stood still.
+    pub since: Instant,
     left: bool,
 }
 
@@ -39,6 +46,8 @@ pub struct Visit<'a> {
 pub struct Watch {
     /// Interrupts our waiting.
     pub alarm: Alarm,
+    /// Our own.
+    clock: Option<Clock>,
     late: RefCell<Vec<Tid>>,
     abandoned: Cell<bool>,
 }
@@ -47,7 +56,7 @@ impl Watch {
     /// For the calling thread.
     pub fn new() -> io::Result<Watch> {
         let (late, abandoned) = (RefCell::default(), Cell::default());
-        Ok(Watch { alarm: Alarm::new()?, late, abandoned })
+        Ok(Watch { alarm: Alarm::new()?, clock: Clock::own(), late, abandoned })
     }
 
     /// Lets go of those that have stopped by now, and takes note of those that have ended.
@@ -62,6 +71,11 @@ impl Watch {
                 Ok(Happened::Nothing | Happened::Ended) | Err(_) => reap(tid),
             }
         }
+    }
+
+    /// How long we waited for a CPU so far.
+    fn waited(&self) -> Option<Duration> {
+        Some(Duration::from_nanos(self.clock.as_ref()?.read()?.waited.0))
     }
 
     /// Whether a thread that is still traced is waited for.
@@ -142,8 +156,12 @@ impl<'a> Visit<'a> {
             io::ErrorKind::PermissionDenied if !has_ended(tid) => Refused::NotAllowed,
             _ => Refused::NotRunning,
         })?;
+        let waited_before = watch.waited();
         let asked = Instant::now();
         let stopped = trace::interrupt(tid).and_then(|()| watch.alarm.wait(tid, PATIENCE));
+        let late =
+            waited_before.zip(watch.waited()).map(|(before, now)| now.saturating_sub(before));
+        let since = stands_since(asked, Instant::now(), late);
         match stopped {
             Ok(Happened::Stopped(Stop::Interrupted)) => {}
             Ok(Happened::Stopped(stop)) => {
@@ -173,7 +191,7 @@ impl<'a> Visit<'a> {
             watch.let_go(tid, 0);
             return Err(Refused::NotRunning);
         }
-        Ok(Visit { tid, watch, native, in_call, asked, left: false })
+        Ok(Visit { tid, watch, native, in_call, asked, since, left: false })
     }
 
     /// Why a thread in this state cannot run translated code, nor make calls for us.
@@ -211,7 +229,7 @@ impl<'a> Visit<'a> {
                 self.watch.let_go(self.tid, signal);
             }
         }
-        elapsed(self.asked)
+        elapsed(self.since)
     }
 
     /// Has the kernel decide whether the call goes on or ends with EINTR, as it does where nobody traces: a signal may have
@@ -254,8 +272,34 @@ impl Drop for Visit<'_> {
     }
 }
 
+/// Since when a thread may stand still that was asked to, and is now seen to have stopped: of what we waited, as long as we had
+/// to wait for a CPU ourselves, and [`SOON`]. All of it where nobody knows how `late` we were.
+fn stands_since(asked: Instant, now: Instant, late: Option<Duration>) -> Instant {
+    let since = late.and_then(|late| now.checked_sub(late + SOON));
+    since.map_or(asked, |since| since.max(asked))
+}
+
 /// Time since a moment.
 #[must_use]
 pub fn elapsed(since: Instant) -> Nanos {
     Nanos(u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_thread_does_before_it_stops_is_its_own() {
+        let asked = Instant::now();
+        let stood = |micros, late: Option<u64>| {
+            let now = asked + Duration::from_micros(micros);
+            (now - stands_since(asked, now, late.map(Duration::from_micros))).as_micros()
+        };
+        assert_eq!(stood(80, Some(0)), 80);
+        assert_eq!(stood(3000, Some(0)), 200, "it was in the kernel");
+        assert_eq!(stood(3000, Some(1000)), 1200, "we had no CPU for a while");
+        assert_eq!(stood(3000, Some(9000)), 3000);
+        assert_eq!(stood(3000, None), 3000);
+    }
 }

@@ -40,6 +40,8 @@ const LEAVING: Duration = Duration::from_millis(500);
 /// Two bursts of a pair are this part of the mean interval apart.
 const PAIR: f64 = 0.25;
 const LATE_PAUSE: Duration = Duration::from_micros(500);
+/// A thread that has a CPU and does not stop for so long is in the kernel: it fills a huge page, say.
+const IN_KERNEL: Duration = Duration::from_millis(1);
 /// Visits until a flavour's first burst: its cache is mapped, then populated, then used. All at once: a short process would
 /// pay for its cache and end without a burst.
 const VISITS: usize = 3;
@@ -318,13 +320,19 @@ impl Worker {
         self.run(pid, visit, flavour).map_err(here)
     }
 
-    /// Stops a thread. One that waits for a CPU stops when it gets one: until then it does not stand still for us. Its clock
-    /// tells the wait at its end (sched_info_arrive in kernel/sched/stats.h), perhaps with what came before we asked.
-    fn begin<'w>(&self, pid: Pid, tid: Tid, watch: &'w Watch) -> Result<Visit<'w>, Refused> {
+    /// Stops a thread in its own code. One that waits for a CPU stops when it gets one: until then it does not stand still for
+    /// us. Its clock tells the wait at its end (sched_info_arrive in kernel/sched/stats.h), perhaps with what came before we
+    /// asked. One that took long beyond that came out of the kernel: nobody asked what it does behind a page fault.
+    fn begin<'w>(&mut self, pid: Pid, tid: Tid, watch: &'w Watch) -> Result<Visit<'w>, Refused> {
         let before = self.picker.waited((pid, tid));
         let mut visit = Visit::begin(tid, watch, Blocked::LeaveAlone)?;
-        if let Some((before, after)) = before.zip(self.picker.waited((pid, tid))) {
-            visit.asked += Duration::from_nanos((after - before).min(elapsed(visit.asked)).0);
+        let waited = before.zip(self.picker.waited((pid, tid)));
+        let waited = waited.map_or(Nanos(0), |(before, now)| now - before);
+        let waited = Duration::from_nanos(waited.min(elapsed(visit.asked)).0);
+        visit.since = visit.since.max(visit.asked + waited);
+        if visit.since.duration_since(visit.asked).saturating_sub(waited) > IN_KERNEL {
+            self.cost.stand_still += visit.leave(0);
+            return Err(Refused::NotRunning);
         }
         Ok(visit)
     }
@@ -358,7 +366,7 @@ impl Worker {
 
     fn run(&mut self, pid: Pid, visit: Visit<'_>, flavour: BurstFlavour) -> Result<bool, Refused> {
         let tid = visit.tid;
-        let (at, asked) = (visit.native.instruction_pointer(), visit.asked);
+        let (at, since) = (visit.native.instruction_pointer(), visit.since);
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
         let Some((cache, code)) = program.ready(flavour) else { return Ok(false) };
         let allowance = allowance(flavour, self.options.longest);
@@ -366,7 +374,7 @@ impl Worker {
         let clock = || self.picker.used((pid, tid));
         let ran = run(visit, cache, code, &allowance, &clock, &mut self.next_block);
         if ran.is_err() {
-            self.cost.stand_still += elapsed(asked);
+            self.cost.stand_still += elapsed(since);
         }
         // The thread runs natively again: this costs it nothing.
         cache.translate_waiting(code, BLOCKS_BETWEEN, &mut self.next_block);
