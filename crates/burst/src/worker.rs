@@ -76,6 +76,8 @@ pub struct Worker {
     spare: Spare,
     whereabouts: Whereabouts,
     last_trace: Option<LastTrace>,
+    /// Nothing of ours was in the process when its turn began.
+    is_first: bool,
     /// The pause before the last turn was that of a pair.
     paired: bool,
 }
@@ -108,6 +110,7 @@ impl Worker {
             spare: Spare::new(),
             whereabouts,
             last_trace: None,
+            is_first: false,
             paired: false,
         }
     }
@@ -160,11 +163,12 @@ impl Worker {
         let (was_there, before) = (self.is_there(pid), self.spent());
         let is_free = self.spare.look() && !self.options.rationed;
         let stood_still = self.cost.stand_still;
+        self.is_first = !was_there;
         turn(self);
         self.count_own();
         if !was_there && self.is_there(pid) {
             let (its, own) = self.spent();
-            self.budget.note_set_up(its - before.0, own - before.1);
+            self.budget.note_process(its - before.0, own - before.1);
         } else if self.cost.stand_still > stood_still {
             self.budget.note(&self.cost, if is_free { BESIDE } else { 1.0 });
         }
@@ -294,6 +298,7 @@ impl Worker {
         flavour: BurstFlavour,
         watch: &Watch,
     ) -> Result<bool, NoBurst> {
+        let began = process::thread_cpu_time();
         let brings = self.programs.get_mut(&pid).is_some_and(|program| program.look_ahead(flavour));
         let near = if brings { Near::to(pid, tid) } else { None };
         let visit = self.begin(pid, tid, watch).map_err(|refused| (refused, None))?;
@@ -315,6 +320,10 @@ impl Worker {
             let stood_still = program.set_up(visit, near, flavour, cookie(pid, self.began));
             self.cost.stand_still += stood_still;
             program.note_pages(flavour, &mut self.cost.pages);
+            // A first turn is one as a whole.
+            if !self.is_first {
+                self.budget.note_set_up(stood_still, process::thread_cpu_time() - began);
+            }
             return Ok(false);
         }
         self.run(pid, visit, flavour).map_err(here)
