@@ -444,7 +444,7 @@ impl Worker {
         if flavour == BurstFlavour::Trace {
             program.note_recent(&tally.blocks);
         }
-        self.cost.slowdown += slowdown(flavour, &tally, ran.elapsed);
+        self.cost.slowdown += slowdown(flavour, &tally, ran.cpu_time.unwrap_or(ran.elapsed));
         let raw = Raw { burst: id, content };
         if flavour == BurstFlavour::Count {
             // A few numbers: not worth waiting for the consumer, who may be behind.
