@@ -59,16 +59,24 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Mean time to the next burst.
+    /// Mean time to the next burst, at this time since we began.
     #[must_use]
-    pub fn mean_interval(&self, options: &Options) -> Duration {
+    pub fn mean_interval(&self, options: &Options, elapsed: Nanos) -> Duration {
         options.interval.unwrap_or_else(|| match self.usual {
             Some(cost) => {
-                Duration::from_nanos((cost / (SHARE_OF_BURSTS * options.overhead)) as u64)
+                let share = self.share_of_bursts(elapsed.0 as f64 * options.overhead);
+                Duration::from_nanos((cost / (share * options.overhead)) as u64)
                     .clamp(SHORTEST, LONGEST)
             }
             None => FIRST,
         })
+    }
+
+    /// Of what was allowed so far, what bursts may take: also half of what set-ups left of theirs. The other half is for
+    /// processes to come.
+    fn share_of_bursts(&self, allowed: f64) -> f64 {
+        let left = SHARE_OF_SET_UPS - self.set_ups / allowed.max(1.0);
+        SHARE_OF_BURSTS + left.max(0.0) / 2.0
     }
 
     /// Whether the cache may be brought into one more process, whose thread has used this much CPU time, at this time since we
@@ -121,24 +129,31 @@ mod tests {
         Options { overhead: 0.03, interval, longest, rationed: false }
     }
 
+    /// Set-ups take all that they may.
+    fn with_set_ups() -> Budget {
+        Budget { set_ups: 1e18, ..Budget::default() }
+    }
+
+    const SECOND: Nanos = Nanos(1_000_000_000);
+
     #[test]
     fn the_interval_follows_the_cost() {
-        let mut budget = Budget::default();
-        assert_eq!(budget.mean_interval(&options(None)), FIRST);
+        let mut budget = with_set_ups();
+        assert_eq!(budget.mean_interval(&options(None), SECOND), FIRST);
         let mut cost = Cost::default();
         for _ in 0..100 {
             cost.tracer += Nanos(1_200_000);
             budget.note(&cost, 1.0);
         }
         // 1.2 ms each, and 1.2 % are allowed.
-        let mean = budget.mean_interval(&options(None)).as_secs_f64();
+        let mean = budget.mean_interval(&options(None), SECOND).as_secs_f64();
         assert!((mean - 0.1).abs() < 0.001, "{mean}");
     }
 
     /// Beside a free CPU our own time counts in part.
     #[test]
     fn our_own_time_counts_as_far_as_it_is_taken_from_the_program() {
-        let mut budget = Budget::default();
+        let mut budget = with_set_ups();
         let mut cost = Cost::default();
         for _ in 0..100 {
             cost.tracer += Nanos(1_000_000);
@@ -146,17 +161,27 @@ mod tests {
             budget.note(&cost, 0.4);
         }
         // 0.6 ms each, and 1.2 % are allowed.
-        let mean = budget.mean_interval(&options(None)).as_secs_f64();
+        let mean = budget.mean_interval(&options(None), SECOND).as_secs_f64();
         assert!((mean - 0.05).abs() < 0.001, "{mean}");
+    }
+
+    /// 1.2 ms each; 1.2 % are allowed, and half of what of another 1.2 % of the time is left.
+    #[test]
+    fn bursts_take_half_of_what_set_ups_leave() {
+        let interval = |set_ups| {
+            let budget = Budget { set_ups, usual: Some(1.2e6), ..Budget::default() };
+            budget.mean_interval(&options(None), SECOND).as_micros()
+        };
+        assert_eq!([0.0, 6e6, 12e6, 24e6].map(interval), [66_666, 80_000, 100_000, 100_000]);
     }
 
     /// What is spent at once is paid for in the end: the sum of what bursts are charged is what was spent.
     #[test]
     fn the_cost_of_a_beginning_is_spread_over_many_bursts() {
-        let mut budget = Budget::default();
+        let mut budget = with_set_ups();
         let mut cost = Cost { stand_still: Nanos(40_000_000), ..Cost::default() };
         budget.note(&cost, 1.0);
-        assert!(budget.mean_interval(&options(None)) < Duration::from_millis(300));
+        assert!(budget.mean_interval(&options(None), SECOND) < Duration::from_millis(300));
         let mut charged = 0.0;
         for _ in 0..1000 {
             cost.tracer += Nanos(1_000_000);
@@ -193,15 +218,15 @@ mod tests {
 
     #[test]
     fn a_given_interval_is_kept_and_extremes_are_bounded() {
-        let mut budget = Budget::default();
+        let mut budget = with_set_ups();
         let cost = Cost { tracer: Nanos(3_600_000_000_000), ..Cost::default() };
         budget.note(&cost, 1.0);
         let given = Duration::from_millis(1);
-        assert_eq!(budget.mean_interval(&options(Some(given))), given);
-        assert_eq!(budget.mean_interval(&options(None)), LONGEST);
+        assert_eq!(budget.mean_interval(&options(Some(given)), SECOND), given);
+        assert_eq!(budget.mean_interval(&options(None), SECOND), LONGEST);
         for _ in 0..1000 {
             budget.note(&cost, 1.0);
         }
-        assert_eq!(budget.mean_interval(&options(None)), SHORTEST);
+        assert_eq!(budget.mean_interval(&options(None), SECOND), SHORTEST);
     }
 }

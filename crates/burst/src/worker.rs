@@ -145,7 +145,7 @@ impl Worker {
     /// Uniform between half and one and a half of the mean, so that nothing in the program can keep step with us. Two bursts
     /// of a pair are near each other: what comes behind them is the longer for it.
     fn pause(&mut self) -> Duration {
-        let mean = self.budget.mean_interval(&self.options);
+        let mean = self.budget.mean_interval(&self.options, elapsed(self.began));
         let paired = std::mem::take(&mut self.paired);
         let part = if self.picker.is_pair_due() {
             self.paired = true;
