@@ -194,6 +194,14 @@ impl GprSet {
     }
 }
 
+impl FromIterator<Gpr> for GprSet {
+    fn from_iter<T: IntoIterator<Item = Gpr>>(registers: T) -> GprSet {
+        let mut set = GprSet::default();
+        registers.into_iter().for_each(|register| set.insert(register));
+        set
+    }
+}
+
 impl fmt::Display for GprSet {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<String> = self.iter().map(|register| register.to_string()).collect();

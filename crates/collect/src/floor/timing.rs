@@ -148,6 +148,8 @@ impl Stretch<'_> {
         (state, contents): (&StartState, &Contents),
     ) -> Result<Ready, Why> {
         let first = self.path.first().ok_or(Why::NoPlace)?;
+        // What leads to these places, as the loop itself has it: with kept registers others may hold it.
+        let plain = registers(state);
         let state = &holding(state, kept, contents);
         let arena = arena(first.block.start, state, contents).ok_or(Why::NoPlace)?;
         let at = Floor::code_at(arena);
@@ -158,7 +160,7 @@ impl Stretch<'_> {
         let mut code = code.map_err(Why::Code)?.bytes;
         let half = code.len() / 2;
         if let Some(carried) = self.carried {
-            code.extend(carried.restored(&registers(state), contents, EVERY_WORD));
+            code.extend(carried.restored(&plain, contents, EVERY_WORD));
         }
         let mut floor = Floor::start(arena).map_err(Why::Run)?;
         floor.hold(contents).map_err(Why::Run)?;

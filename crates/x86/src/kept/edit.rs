@@ -5,48 +5,32 @@
 //! What not: instructions whose memory operand has no register form; they are refused.
 
 use base::RemoteAddr;
-use iced_x86::{Code, Encoder, Instruction, InstructionInfoFactory, OpKind, Register};
+use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
 
 use super::expression::Place;
-use crate::block::Block;
 use crate::refusal::Refusal;
-use crate::register::{Gpr, VectorRegister};
-
-/// The registers that instructions without EVEX name.
-const VECTORS: usize = 16;
+use crate::register::Gpr;
 
 /// A register that a loop does not use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Spare {
     /// General-purpose.
     General(Gpr),
-    /// xmm, by number; below [`VECTORS`].
+    /// xmm, by number; below [`Spare::VECTORS`].
     Vector(u8),
 }
 
 impl Spare {
-    /// All that `block` neither reads nor writes, general-purpose ones first.
-    pub(super) fn of(block: &Block, factory: &mut InstructionInfoFactory) -> Vec<Spare> {
-        let (mut general, mut vectors) = ([false; Gpr::COUNT], [false; VECTORS]);
-        general[Gpr::RSP.number()] = true;
-        for instruction in &block.instructions {
-            for used in factory.info(&instruction.raw).used_registers() {
-                if let Some(gpr) = Gpr::from_iced(used.register()) {
-                    general[gpr.number()] = true;
-                }
-                let vector = VectorRegister::from_iced(used.register());
-                if let Some(used) = vector.and_then(|one| vectors.get_mut(one.number())) {
-                    *used = true;
-                }
-            }
-        }
-        let general = Gpr::all().filter(|one| !general[one.number()]).map(Spare::General);
-        let vectors = (0u8..).zip(vectors).filter(|(_, used)| !used);
-        general.chain(vectors.map(|(number, _)| Spare::Vector(number))).collect()
+    /// How many vector registers instructions without EVEX name.
+    pub(super) const VECTORS: u8 = 16;
+
+    /// It, if it is a general-purpose one.
+    pub(super) fn general(self) -> Option<Gpr> {
+        if let Spare::General(register) = self { Some(register) } else { None }
     }
 
     /// Its part of this length.
-    fn named(self, bytes: u32) -> Option<Register> {
+    pub(super) fn named(self, bytes: u32) -> Option<Register> {
         let first = match (self, bytes) {
             (Spare::General(register), 1) => return Some(low_byte(register)),
             (Spare::General(_), 2) => Register::AX,
@@ -68,7 +52,7 @@ impl Spare {
 fn low_byte(register: Gpr) -> Register {
     const LEGACY: [Register; 4] = [Register::AL, Register::CL, Register::DL, Register::BL];
     let number = register.number();
-    LEGACY.get(number).copied().unwrap_or(Register::SPL + (number as u32 - 4))
+    LEGACY.get(number).copied().unwrap_or_else(|| Register::SPL + (number as u32 - 4))
 }
 
 /// `raw` with `spare` for its memory operand, which is `place`; `None` when there is no such instruction.
@@ -114,6 +98,12 @@ fn whole_move(code: Code) -> Option<(Code, bool)> {
         }
         _ => return None,
     })
+}
+
+/// A register gets what another holds.
+pub(super) fn copy(to: Gpr, from: Spare) -> Option<Instruction> {
+    let names = (Spare::General(to).named(8)?, from.named(8).filter(|name| name.is_gpr64())?);
+    Instruction::with2(Code::Mov_r64_rm64, names.0, names.1).ok()
 }
 
 /// Its bytes at an address.

@@ -15,6 +15,9 @@ use crate::operand::{self, Access, Address, AddressWidth, Segment};
 use crate::pointers::{self, Derived};
 use crate::register::{Gpr, GprSet};
 
+/// Longer sums are taken for unknown: code can be written whose sums double with each instruction.
+const MOST_TERMS: usize = 32;
+
 /// A part of a sum.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Term {
@@ -60,7 +63,20 @@ impl Sum {
         self
     }
 
-    fn value(&self, state: &State, contents: &Contents, word: u64) -> u64 {
+    /// How many terms it has, those of what leads to them included.
+    fn size(&self) -> usize {
+        let of = |term: &Term| if let Term::Loaded(at) = term { 1 + at.size() } else { 1 };
+        self.terms.keys().map(of).sum()
+    }
+
+    /// How many loads lead to it, one after the other.
+    pub(super) fn depth(&self) -> usize {
+        let of = |term: &Term| if let Term::Loaded(at) = term { 1 + at.depth() } else { 0 };
+        self.terms.keys().map(of).max().unwrap_or(0)
+    }
+
+    /// Its value at the start. `word` is what each word of memory holds that is not in `contents`.
+    pub(super) fn value(&self, state: &State, contents: &Contents, word: u64) -> u64 {
         let term = |(term, factor): (&Term, &i64)| {
             let value = match term {
                 Term::Entry(register) => state.get(*register),
@@ -96,6 +112,11 @@ impl Place {
     /// Whether it lies at an address that stands in the code.
     pub(super) fn is_fixed(&self) -> bool {
         self.at.terms.is_empty()
+    }
+
+    /// How many loads lead to what it holds, its own included.
+    pub(super) fn depth(&self) -> usize {
+        1 + self.at.depth()
     }
 
     /// Where it lies.
@@ -134,7 +155,7 @@ impl<'a> Places<'a> {
         let mut places = Places { block, stored, entry };
         // What is known at the end whatever came before is known at the next start. This only adds.
         loop {
-            let end = places.visit(|_, _, _| {});
+            let end = places.visit(|_, _, _| {}, |_, _| {});
             let news =
                 |(before, after): (&Option<Sum>, &Option<Sum>)| before.is_none() && after.is_some();
             let any = places.entry.iter().zip(&end).any(news);
@@ -147,9 +168,13 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Shows each access to such a place (number of the instruction, of the access in it), and returns what registers hold
-    /// behind the last instruction.
-    pub(super) fn visit(&self, mut see: impl FnMut(usize, usize, Place)) -> Registers {
+    /// Shows each access to such a place (number of the instruction, of the access in it) and what registers hold behind each
+    /// instruction, and returns what they hold behind the last one.
+    pub(super) fn visit(
+        &self,
+        mut see: impl FnMut(usize, usize, Place),
+        mut behind: impl FnMut(usize, &Registers),
+    ) -> Registers {
         let mut now = self.entry.clone();
         for (number, instruction) in self.block.instructions.iter().enumerate() {
             let accesses = instruction.accesses();
@@ -170,17 +195,20 @@ impl<'a> Places<'a> {
                         let add = |sum: Sum, (register, times): &(Gpr, i64)| {
                             Some(sum.plus(before[register.number()].as_ref()?, *times))
                         };
-                        terms.iter().try_fold(Sum::constant(constant), add)
+                        let sum = terms.iter().try_fold(Sum::constant(constant), add);
+                        sum.filter(|sum| sum.size() <= MOST_TERMS)
                     }
                     Derived::Loaded { access } => {
                         let place = places.get(access).cloned().flatten();
                         let stays = |place: &Place| {
                             !self.stored.iter().any(|stored| stored.overlaps(place))
                         };
-                        place.filter(stays).map(|place| Sum::of(Term::Loaded(Box::new(place.at))))
+                        let sum = |place: Place| Sum::of(Term::Loaded(Box::new(place.at)));
+                        place.filter(stays).map(sum).filter(|sum| sum.size() <= MOST_TERMS)
                     }
                 };
             }
+            behind(number, &now);
         }
         now
     }

@@ -6,11 +6,14 @@
 //! stores of the loop, or another thread, may write there. Only traces tell.
 //!
 //! ```text
-//! mov rdx, [rdi+8]          mov rdx, r9
-//! mov rcx, [rdi]            mov rcx, r10          r9 and r10, which the loop does not use,
-//! mov [rcx+rdx], al         mov [rcx+rdx], al     hold [rdi+8] and [rdi] from the start on
+//! mov rdx, [rdi+8]
+//! mov rcx, [rdi]                                  r9 and r10, which the loop does not use,
+//! mov [rcx+rdx], al         mov [r10+r9], al      hold [rdi+8] and [rdi] from the start on
 //! add qword [rdi+8], 1      add r9, 1
 //! ```
+//!
+//! What only fetched such a value, or computed from them what is the same in each iteration, is not done in the loop any more
+//! (`body`): a pointer that leads to another needs no register where only the other one is used.
 //!
 //! Nothing is kept of
 //! * a loop that calls, pushes, or spills registers (an operand at a fixed distance from rsp, or below an unchanged rbp): it is
@@ -18,19 +21,22 @@
 //! * a loop without any store: nothing made the compiler load again, so it was told to (`volatile`, atomic);
 //! * a loop with an atomic instruction, a fence or `pause`: threads speak to each other there.
 //!
-//! Assumptions: what is not loaded again is a move from a register here, for which a compiler would have no instruction at all:
-//! the time saved is on the low side. Iterations behind the first.
+//! Assumptions: a compiler would do the same, or better: what is loaded and changed by one instruction each is a move from a
+//! register here. Iterations behind the first.
 
+mod body;
 mod edit;
 mod expression;
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::RemoteAddr;
-use iced_x86::{InstructionInfoFactory, Mnemonic};
+use iced_x86::{Instruction, Mnemonic};
 
+use self::body::{Body, Line};
 use self::edit::Spare;
-use self::expression::{Place, Places};
+use self::expression::{Place, Places, Registers, Sum};
 use crate::block::Block;
 use crate::code::{CodeSource, Window};
 use crate::contents::Contents;
@@ -38,15 +44,24 @@ use crate::evaluate::State;
 use crate::floor::{NoFloor, Part, Unrolled, straight};
 use crate::instruction::Flow;
 use crate::operand::{Access, Kind};
-use crate::register::Gpr;
+use crate::register::{Gpr, GprSet};
 
-/// The instructions of a loop, some with a register instead of their memory operand.
+/// The instructions of a loop, some with a register instead of their memory operand, some left out.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    /// By position in the block: what stands there instead.
-    edited: Vec<Option<iced_x86::Instruction>>,
-    held: Vec<(Place, Spare)>,
+    /// By position in the block.
+    lines: Vec<Line>,
+    held: Vec<(Held, Spare)>,
     accesses: Vec<KeptAccess>,
+}
+
+/// What a register holds from the start on.
+#[derive(Clone, Debug)]
+enum Held {
+    /// What memory holds there.
+    Bytes(Place),
+    /// What the instruction with this number gives this register, in each iteration.
+    Value(usize, Gpr, Sum),
 }
 
 /// Places that a loop loads and stores, and that stay where they are: what it carries from iteration to iteration in memory.
@@ -81,34 +96,64 @@ pub fn keep(block: &Block) -> Option<Kept> {
     if !any_store || instructions.iter().any(|one| forbids(one, block)) {
         return None;
     }
-    let candidates = candidates(block);
-    let mut spares = Spare::of(block, &mut InstructionInfoFactory::new());
-    let mut kept = Kept { edited: vec![None; instructions.len()], held: vec![], accesses: vec![] };
-    for place in worth_keeping(&candidates) {
-        let of_place: Vec<usize> =
-            accesses_of(&candidates, &place).map(|one| one.instruction).collect();
-        let edit = |spare: &Spare| {
-            let one =
-                |at: &usize| Some((*at, edit::edited(&instructions[*at].raw, *spare, &place)?));
-            of_place.iter().map(one).collect::<Option<Vec<_>>>()
+    let Invariant { candidates, known, values } = Invariant::of(block);
+    let mut wanted = worth_keeping(&candidates, values);
+    let mut body = Body::new(block, &known);
+    let mut held: Vec<(Held, Spare)> = Vec::new();
+    let mut edited = BTreeSet::new();
+    loop {
+        let spares = body.spares();
+        let fits = |(at, one): (usize, &Held)| {
+            let edits = |spare: &Spare| Some((at, *spare, edits(&body, &candidates, one, *spare)?));
+            spares.iter().find_map(edits)
         };
-        let found = spares.iter().enumerate().find_map(|(at, spare)| Some((at, edit(spare)?)));
-        let Some((at, edits)) = found else { continue };
-        let number = kept.held.len();
-        kept.held.push((place, spares.remove(at)));
-        for (instruction, edited) in edits {
-            kept.edited[instruction] = Some(edited);
-            kept.accesses.push(KeptAccess { instruction, place: number });
+        let Some((at, spare, edits)) = wanted.iter().enumerate().find_map(fits) else { break };
+        for (instruction, raw) in edits {
+            body.replace(instruction, raw);
+            edited.insert(instruction);
         }
+        held.push((wanted.remove(at), spare));
+        body.settle(held.iter().filter_map(|(_, spare)| spare.general()).collect());
     }
-    kept.accesses.sort_unstable();
-    (!kept.held.is_empty()).then_some(kept)
+    let places: BTreeSet<&Place> = candidates.iter().map(|one| &one.place).collect();
+    let numbers: BTreeMap<&Place, usize> = places.into_iter().zip(0..).collect();
+    let spared = |one: &&Candidate| edited.contains(&one.instruction) || !body.has(one.instruction);
+    let access = |one: &Candidate| {
+        Some(KeptAccess { instruction: one.instruction, place: *numbers.get(&one.place)? })
+    };
+    let mut accesses: Vec<KeptAccess> =
+        candidates.iter().filter(spared).filter_map(access).collect();
+    accesses.sort_unstable();
+    (!held.is_empty()).then(|| Kept { lines: body.lines(), held, accesses })
+}
+
+/// The instructions to replace so that `spare` stands for this; `None` where it cannot, or where none is left that needs it.
+fn edits(
+    body: &Body,
+    candidates: &[Candidate],
+    what: &Held,
+    spare: Spare,
+) -> Option<Vec<(usize, Instruction)>> {
+    let edits: Vec<(usize, Instruction)> = match what {
+        Held::Bytes(place) => {
+            let there = accesses_of(candidates, place)
+                .filter_map(|one| Some((one.instruction, body.now(one.instruction)?)));
+            let edit =
+                |(at, raw): (usize, &Instruction)| Some((at, edit::edited(raw, spare, place)?));
+            there.map(edit).collect::<Option<_>>()?
+        }
+        Held::Value(at, to, _) => {
+            let copy = body.now(*at).and_then(|_| edit::copy(*to, spare));
+            copy.map(|copy| (*at, copy)).into_iter().collect()
+        }
+    };
+    (!edits.is_empty()).then_some(edits)
 }
 
 /// What the loop `block` carries on in memory.
 #[must_use]
 pub fn carried(block: &Block) -> Carried {
-    let candidates = candidates(block);
+    let Invariant { candidates, .. } = Invariant::of(block);
     let places: BTreeSet<&Place> = candidates.iter().map(|one| &one.place).collect();
     let loads = |one: &Candidate| matches!(one.kind, Kind::Read | Kind::ReadWrite);
     let carries = |place: &&&Place| {
@@ -154,8 +199,13 @@ impl Kept {
     /// Puts what memory holds at the start into the registers that stand for it. `word` is what each word holds that is not in
     /// `contents`.
     pub fn hold(&self, state: &mut State, contents: &Contents, word: u64) {
-        for (place, spare) in &self.held {
-            let bytes = place.held(state, contents, word);
+        // A register that leads there may itself have become one that stands for memory.
+        let before = state.clone();
+        for (held, spare) in &self.held {
+            let bytes = match held {
+                Held::Bytes(place) => place.held(&before, contents, word),
+                Held::Value(.., sum) => sum.value(&before, contents, word).to_le_bytes().to_vec(),
+            };
             match spare {
                 Spare::General(register) => {
                     let mut low = [0; 8];
@@ -182,14 +232,15 @@ impl Kept {
     ) -> Result<Unrolled, NoFloor> {
         let mut bytes = Vec::new();
         for _ in 0..copies {
-            for (instruction, edited) in part.block.instructions.iter().zip(&self.edited) {
+            for (instruction, line) in part.block.instructions.iter().zip(&self.lines) {
                 let to = RemoteAddr(at.0.wrapping_add(bytes.len() as u64));
-                match edited {
-                    Some(edited) => bytes.extend(edit::encoded(edited, to)?),
-                    None => {
+                match line {
+                    Line::Instead(edited) => bytes.extend(edit::encoded(edited, to)?),
+                    Line::Own => {
                         let window = Window::read(part.code, instruction.address());
                         bytes.extend(straight(part.block, instruction, window.bytes(), to)?);
                     }
+                    Line::Gone => {}
                 }
             }
         }
@@ -216,36 +267,70 @@ fn forbids(instruction: &crate::Instruction, block: &Block) -> bool {
     fence || !straight || accesses.iter().any(|access| access.locked || on_frame(access))
 }
 
-/// The accesses whose address is the same in each iteration.
-fn candidates(block: &Block) -> Vec<Candidate> {
-    let mut stored = BTreeSet::new();
-    loop {
-        let mut found = Vec::new();
-        Places::new(block, &stored).visit(|instruction, access, place| {
-            let accesses = block.instructions[instruction].accesses();
-            let access: &Access = &accesses[access];
-            let once = access.when == crate::When::Always && !access.line;
-            let alone = accesses.len() == 1 && once;
-            found.push(Candidate { instruction, kind: access.kind, place, alone });
-        });
-        // What turns out to be stored is nothing that stays as it was, so that less is known.
-        let writes = found.iter().filter(|one| one.kind != Kind::Read);
-        let known = stored.len();
-        stored.extend(writes.map(|one| one.place.clone()));
-        if stored.len() == known {
-            return found;
+/// What is the same in each iteration.
+#[derive(Default)]
+struct Invariant {
+    /// The accesses whose address is.
+    candidates: Vec<Candidate>,
+    /// The registers whose values behind each instruction are.
+    known: Vec<GprSet>,
+    /// What instructions make of what was loaded: their numbers, registers and values.
+    values: Vec<(usize, Gpr, Sum)>,
+}
+
+impl Invariant {
+    fn of(block: &Block) -> Invariant {
+        let mut stored = BTreeSet::new();
+        loop {
+            let mut found = Invariant::default();
+            Places::new(block, &stored).visit(
+                |instruction, access, place| {
+                    let accesses = block.instructions[instruction].accesses();
+                    let access: &Access = &accesses[access];
+                    let once = access.when == crate::When::Always && !access.line;
+                    let alone = accesses.len() == 1 && once;
+                    let kind = access.kind;
+                    found.candidates.push(Candidate { instruction, kind, place, alone });
+                },
+                |instruction, registers| {
+                    found.known.push(known(registers));
+                    let one = &block.instructions[instruction];
+                    found
+                        .values
+                        .extend(computed(one, registers).map(|(to, sum)| (instruction, to, sum)));
+                },
+            );
+            // What turns out to be stored is nothing that stays as it was, so that less is known.
+            let writes = found.candidates.iter().filter(|one| one.kind != Kind::Read);
+            let known = stored.len();
+            stored.extend(writes.map(|one| one.place.clone()));
+            if stored.len() == known {
+                return found;
+            }
         }
     }
 }
 
-/// Places that are loaded and may be kept: those first that are stored, too, for what is loaded there waits for the store; then
-/// those that are loaded most.
-fn worth_keeping(candidates: &[Candidate]) -> Vec<Place> {
+fn known(registers: &Registers) -> GprSet {
+    Gpr::all().filter(|register| registers[register.number()].is_some()).collect()
+}
+
+/// The register that it computes without an access of its own, and its value, if that follows from what was loaded.
+fn computed(instruction: &crate::Instruction, registers: &Registers) -> Option<(Gpr, Sum)> {
+    let mut changed = instruction.registers().changed.iter();
+    let to = changed.next().filter(|_| instruction.accesses().is_empty())?;
+    let sum = registers[to.number()].as_ref().filter(|sum| sum.depth() > 0)?;
+    changed.next().is_none().then(|| (to, sum.clone()))
+}
+
+/// What may be kept: places first that are loaded and stored, for what is loaded there waits for the store; then what comes
+/// behind the longest chains of loads, for what leads to it is not needed any more; then what is loaded most.
+fn worth_keeping(candidates: &[Candidate], values: Vec<(usize, Gpr, Sum)>) -> Vec<Held> {
     let places: BTreeSet<&Place> = candidates.iter().map(|one| &one.place).collect();
     let plain = |one: &Candidate| {
         one.alone && matches!(one.kind, Kind::Read | Kind::Write | Kind::ReadWrite)
     };
-    let mut worth: Vec<(bool, usize, &Place)> = Vec::new();
+    let mut worth = Vec::new();
     for place in &places {
         let all: Vec<&Candidate> = accesses_of(candidates, place).collect();
         let stored = is_stored(candidates, place);
@@ -253,11 +338,16 @@ fn worth_keeping(candidates: &[Candidate]) -> Vec<Place> {
         let loaded = all.iter().any(|one| one.kind != Kind::Write);
         let apart = others.all(|other| !stored && !is_stored(candidates, other));
         if loaded && apart && all.iter().all(|one| plain(one)) {
-            worth.push((!stored, all.len(), place));
+            let order = (stored, place.depth(), 0, all.len());
+            worth.push((order, Held::Bytes((*place).clone())));
         }
     }
-    worth.sort_by_key(|(only_loaded, count, _)| (*only_loaded, std::cmp::Reverse(*count)));
-    worth.into_iter().map(|(_, _, place)| place.clone()).collect()
+    for (instruction, to, sum) in values {
+        // The last one of several that lead to each other.
+        worth.push(((false, sum.depth(), 1 + instruction, 1), Held::Value(instruction, to, sum)));
+    }
+    worth.sort_by_key(|(order, _)| Reverse(*order));
+    worth.into_iter().map(|(_, what)| what).collect()
 }
 
 fn is_stored(candidates: &[Candidate], place: &Place) -> bool {
