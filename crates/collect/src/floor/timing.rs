@@ -24,6 +24,9 @@ const TURNS: usize = 24;
 const PER_TURN: usize = 16;
 /// The quickest of each turn, which count.
 const QUICK: usize = 8;
+/// Turns after which a loop is compared with itself with registers; and most turns, where it is not clear which is quicker.
+const COMPARED: usize = 2;
+const MOST_TURNS: usize = 4 * TURNS;
 /// Pages that share lines, three each, to see whether that costs anything, and how often in a row they are loaded.
 const SHARING: usize = 3 * DATA_PAGES;
 const COPIES: usize = 16;
@@ -216,18 +219,12 @@ impl Ready {
         Ok(Ready { floor, half, passes, pages, each })
     }
 
-    /// Picoseconds of one copy, several times.
-    fn turn(&mut self) -> Result<impl Iterator<Item = f64> + use<>, Why> {
+    fn turn(&mut self) -> Result<Turn, Why> {
         let mut long = self.floor.time(0, self.passes, PER_TURN).map_err(Why::Run)?;
         let mut short = self.floor.time(self.half, self.passes, PER_TURN).map_err(Why::Run)?;
-        // The quick with the quick: who was interrupted in one of them tells nothing about the difference. Where
-        // others keep the CPUs busy that are many.
         long.sort_unstable();
         short.sort_unstable();
-        let each = self.each;
-        let pairs = long.into_iter().zip(short).take(QUICK);
-        let added = pairs.map(|(long, short)| long.saturating_sub(short));
-        Ok(added.map(move |ticks| ticks as f64 * each))
+        Ok(Turn { long, short, each: self.each })
     }
 
     /// Addresses that change from pass to pass: what was timed are the faults.
@@ -237,25 +234,59 @@ impl Ready {
     }
 }
 
-/// The time of one copy, and of one with registers instead: by how many times as long that took in the same turn, for
-/// a busy machine is as busy for both.
+/// How many ticks both entries took, several times, the quickest first.
+struct Turn {
+    long: Vec<u64>,
+    short: Vec<u64>,
+    /// Picoseconds of one copy for each tick.
+    each: f64,
+}
+
+impl Turn {
+    /// Picoseconds of one copy, several times. The quick with the quick: who was interrupted in one of them tells nothing about
+    /// the difference. Where others keep the CPUs busy that are many.
+    fn times(&self) -> impl Iterator<Item = Picos> + '_ {
+        let pairs = self.long.iter().zip(&self.short).take(QUICK);
+        let added = pairs.map(|(long, short)| long.saturating_sub(*short));
+        added.map(|ticks| Picos((ticks as f64 * self.each).round() as u64))
+    }
+
+    /// Picoseconds of one copy by the quickest quarter of several turns.
+    fn together(turns: &[Turn]) -> f64 {
+        let quick = |of: fn(&Turn) -> &[u64]| {
+            let mut all: Vec<u64> = turns.iter().flat_map(of).copied().collect();
+            all.sort_unstable();
+            all.truncate(all.len() / 4);
+            all.iter().sum::<u64>() as f64 / all.len().max(1) as f64
+        };
+        let each = turns.first().map_or(0.0, |turn| turn.each);
+        (quick(|turn| &turn.long) - quick(|turn| &turn.short)) * each
+    }
+}
+
+/// The time of one copy, and of one with registers instead: by how many times as long that took in the same turns, for
+/// a busy machine is as busy for both. A loop adds little to what a pass takes besides, so that the ratio of single repetitions
+/// would be any.
 fn timed(
     plain: &mut Ready,
     mut kept: Option<&mut Ready>,
     turns: usize,
 ) -> Result<(FloorTime, Option<FloorTime>), Why> {
     let (mut times, mut ratios) = (Vec::new(), Vec::new());
-    for _ in 0..turns {
-        let own: Vec<f64> = plain.turn()?.collect();
-        match kept.as_mut().map(|kept| kept.turn()).transpose() {
-            Ok(turn) => {
-                let pairs = turn.into_iter().flatten().zip(&own).filter(|(_, own)| **own > 0.0);
-                ratios.extend(pairs.map(|(kept, own)| kept / own));
+    let mut done = 0;
+    while done < turns || (kept.is_some() && done < MOST_TURNS && is_open(&mut ratios)) {
+        let (mut own, mut beside) = (Vec::new(), Vec::new());
+        for _ in 0..COMPARED.min(turns) {
+            own.push(plain.turn()?);
+            match kept.as_mut().map(|kept| kept.turn()).transpose() {
+                Ok(turn) => beside.extend(turn),
+                Err(error @ Why::Run(FloorError::System(_))) => return Err(error),
+                Err(_) => kept = None,
             }
-            Err(error @ Why::Run(FloorError::System(_))) => return Err(error),
-            Err(_) => kept = None,
         }
-        times.extend(own.iter().map(|picos| Picos(picos.round() as u64)));
+        done += own.len();
+        ratios.extend(kept.as_ref().and_then(|_| ratio(&own, &beside)));
+        times.extend(own.iter().flat_map(Turn::times));
     }
     plain.check()?;
     let time = summary(times);
@@ -263,6 +294,19 @@ fn timed(
     let beside = || ratios.iter().map(|ratio| Picos((ratio * median).round() as u64)).collect();
     let kept = kept.filter(|kept| kept.check().is_ok() && !ratios.is_empty());
     Ok((time, kept.map(|_| summary(beside()))))
+}
+
+/// How many times as long the second took; `None` where the first took nothing.
+fn ratio(own: &[Turn], beside: &[Turn]) -> Option<f64> {
+    let (own, beside) = (Turn::together(own), Turn::together(beside));
+    (own > 0.0).then(|| beside.max(0.0) / own)
+}
+
+/// Whether the middle says quicker, but not all.
+fn is_open(ratios: &mut [f64]) -> bool {
+    ratios.sort_by(f64::total_cmp);
+    let at = |share: usize| ratios.get(ratios.len() * share / 10).copied().unwrap_or_default();
+    at(5) < 1.0 && at(9) >= 1.0
 }
 
 impl Processor {
@@ -366,5 +410,22 @@ mod tests {
         let time = summary((0..=10).rev().map(Picos).collect());
         let expected = [1, 5, 9].map(Picos);
         assert_eq!([time.low, time.median, time.high], expected);
+    }
+
+    /// Passes of 1000 ticks to which copies add 20 and 10, three of four of which others hold up.
+    #[test]
+    fn loops_are_compared_by_what_nobody_held_up() {
+        let held_up =
+            |ticks: u64| (0..16).map(move |at| if at < 5 { ticks } else { ticks + at * 31 });
+        let turn = |added: u64| Turn {
+            long: held_up(1000 + 2 * added).collect(),
+            short: held_up(1000 + added).collect(),
+            each: 1.0,
+        };
+        let compared = ratio(&[turn(20), turn(20)], &[turn(10), turn(10)]).expect("a ratio");
+        assert!((compared - 0.5).abs() < 1e-9, "{compared}");
+        assert_eq!(ratio(&[turn(0)], &[turn(10)]), None);
+        assert!(is_open(&mut [0.8, 1.1, 0.9]) && !is_open(&mut [0.8, 0.9, 0.7]));
+        assert!(!is_open(&mut [1.1, 0.9, 1.2]));
     }
 }
