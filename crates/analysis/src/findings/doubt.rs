@@ -74,6 +74,7 @@ fn likely(figures: &Figures) -> Option<Figures> {
             .chain(of_sites)
             .for_each(without_interval);
     }
+    traced.reloaded.iter_mut().for_each(|one| without_interval(&mut one.spared));
     Some(likely)
 }
 
