@@ -171,10 +171,10 @@ impl Body {
         let mut renamed = *raw;
         for operand in 0..raw.op_count() {
             let reads = info.op_access(operand) == OpAccess::Read;
-            if raw.op_kind(operand) == OpKind::Register && reads {
-                if let Some(register) = named(raw.op_register(operand)) {
-                    renamed.set_op_register(operand, register);
-                }
+            let register = raw.op_kind(operand) == OpKind::Register && reads;
+            let name = register.then(|| named(raw.op_register(operand))).flatten();
+            if let Some(register) = name {
+                renamed.set_op_register(operand, register);
             }
         }
         if let Some(register) = named(raw.memory_base()) {
