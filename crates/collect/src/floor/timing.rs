@@ -293,7 +293,10 @@ fn timed(
     let median = time.median.0 as f64;
     let beside = || ratios.iter().map(|ratio| Picos((ratio * median).round() as u64)).collect();
     let kept = kept.filter(|kept| kept.check().is_ok() && !ratios.is_empty());
-    Ok((time, kept.map(|_| summary(beside()))))
+    let kept = kept.map(|_| summary(beside()));
+    // Each ratio says as much as the repetitions of a turn, which are alike.
+    let repetitions = |time: FloorTime| time.repetitions.saturating_mul(PER_TURN as u32);
+    Ok((time, kept.map(|time| FloorTime { repetitions: repetitions(time), ..time })))
 }
 
 /// How many times as long the second took; `None` where the first took nothing.
