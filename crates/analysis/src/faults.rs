@@ -216,6 +216,10 @@ pub struct FaultCost {
     pub time: Metric,
 }
 
+/// Why there may be time without a fault: `stack::in_page_fault`.
+const FILLED: &str =
+    "of pages that the kernel fills without a fault: MAP_POPULATE, mlock, the profiler's own";
+
 /// What page faults cost: sampled, where kernel functions were sampled with names; else estimated as count times
 /// the calibrated cost of a minor fault on a fresh 4 KB page; else unavailable.
 #[must_use]
@@ -234,7 +238,14 @@ pub fn fault_cost(profile: &Profile<'_>) -> FaultCost {
             }
         }
         let scale = profile.cpu_scale();
-        return FaultCost { percent: scale.percent(&part), time: scale.quantity(&part) };
+        let (percent, time) = (scale.percent(&part), scale.quantity(&part));
+        let none =
+            |counted: Option<Metric>| counted.is_some_and(|counted| counted.high == Some(0.0));
+        let (minor, major) = counted_faults(recording);
+        if none(minor) && none(major) && !part.is_empty() {
+            return FaultCost { percent: percent.noted(FILLED), time: time.noted(FILLED) };
+        }
+        return FaultCost { percent, time };
     }
     estimated_cost(profile).unwrap_or_else(|| {
         let why =

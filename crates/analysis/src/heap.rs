@@ -37,8 +37,7 @@ use crate::selection::Selection;
 use crate::stack::{CallPaths, PlaceId};
 
 const NOT_COUNTED: &str = "heap blocks are counted by `fathom collect memory-consumption`";
-const NOT_COUNTED_HERE: &str =
-    "no heap blocks were counted, though they were to be: a remark of this result says why";
+const NOT_COUNTED_HERE: &str = "no heap blocks were seen: the notes of this result say why";
 const NOT_EVERY_BLOCK: &str =
     "known where every block is recorded: `fathom collect memory-consumption -k stacks=all`";
 const TOTALS_LOST: &str = "the recording was cut off before the totals were written";

@@ -65,6 +65,8 @@ struct Raw {
 pub(super) struct TimedLoads {
     by_site: BTreeMap<SiteIndex, Vec<Timed>>,
     blur: Blur,
+    /// A hit in the first level, nanoseconds: no load is quicker. Where times seem so, their floor was measured too high.
+    hit: f64,
 }
 
 /// A distribution of latencies, nanoseconds.
@@ -141,6 +143,7 @@ impl TimedLoads {
             floor.map(|floor| floor.mean.filter(|_| step > 0.0).unwrap_or(f64::from(floor.median)));
         let hit = hit_cycles(&raw, measured, step / nanos_per_cycle);
         let first = level_nanos(profile, 1).unwrap_or(FIRST_LEVEL);
+        loads.hit = first;
         for Raw { site, burst, cycles, part } in raw {
             let nanos = ((f64::from(cycles) - hit) * nanos_per_cycle + first).max(first - step);
             if nanos <= LONGEST {
@@ -148,6 +151,11 @@ impl TimedLoads {
             }
         }
         loads
+    }
+
+    /// None of them yet.
+    fn none(&self) -> Weighted {
+        Weighted { loads: Vec::new(), sum: 0.0, all: 0.0, blur: self.blur, hit: self.hit }
     }
 
     /// The mean latency of the loads of each site that were timed, nanoseconds.
@@ -209,6 +217,8 @@ pub(super) struct Weighted {
     /// Loads of all sites, timed or not.
     all: f64,
     blur: Blur,
+    /// The least that a load takes.
+    hit: f64,
 }
 
 impl Weighted {
@@ -227,14 +237,18 @@ impl Weighted {
         self
     }
 
+    /// As the times are, however short.
+    fn timed_mean(&self) -> f64 {
+        self.loads.iter().map(|(nanos, weight, _)| nanos * weight).sum::<f64>() / self.sum
+    }
+
     fn mean(&self) -> f64 {
-        let sum = self.loads.iter().map(|(nanos, weight, _)| nanos * weight).sum::<f64>();
-        (sum / self.sum).max(0.0)
+        self.timed_mean().max(self.hit)
     }
 
     /// Standard error of the mean with bursts as clusters, and how often larger its square is than without.
     fn error(&self) -> (f64, f64) {
-        let mean = self.mean();
+        let mean = self.timed_mean();
         let mut clusters: BTreeMap<BurstId, f64> = BTreeMap::new();
         let mut plain = 0.0;
         for (nanos, weight, burst) in &self.loads {
@@ -244,7 +258,7 @@ impl Weighted {
         }
         let n = clusters.len() as f64;
         if clusters.len() < 2 {
-            return (mean, f64::INFINITY);
+            return (mean.abs(), f64::INFINITY);
         }
         let squares: f64 = clusters.values().map(|sum| sum * sum).sum::<f64>() * n / (n - 1.0);
         let effect = if plain > 0.0 { (squares / plain).max(1.0) } else { 1.0 };
@@ -277,7 +291,7 @@ impl Weighted {
         let half = Z_95 * (share * (1.0 - share) / effective.max(1.0)).sqrt();
         let (low, high) = (self.at(share - half), self.at(share + half));
         let interval = ((low - self.blur.step()).max(0.0), high + self.blur.step());
-        self.metric(self.at(share).max(0.0), "ns", interval)
+        self.metric(self.at(share).max(self.hit), "ns", interval)
     }
 
     /// Share of loads that take from `from` on and less than `to` nanoseconds, percent.
@@ -295,7 +309,8 @@ impl Weighted {
         let mean = self.mean();
         let (error, effect) = self.error();
         let effective = self.effective(effect);
-        let half = Z_95 * error;
+        // What times are too short by, they may be anywhere.
+        let half = Z_95 * error + (mean - self.timed_mean());
         let covered = Metric::with_interval(
             Evidence::Estimated,
             self.sum / self.all * 100.0,
@@ -320,8 +335,7 @@ impl Weighted {
 
 impl Memory<'_> {
     fn weighted(&self, sites: impl Iterator<Item = SiteIndex>) -> Weighted {
-        let mut weighted =
-            Weighted { loads: Vec::new(), sum: 0.0, all: 0.0, blur: self.timed.blur };
+        let mut weighted = self.timed.none();
         for site in sites {
             let timed = self.timed.by_site.get(&site).map_or(&[][..], Vec::as_slice);
             let timed: Vec<&Timed> = timed.iter().filter(|one| self.has_burst(one.burst)).collect();
@@ -344,8 +358,7 @@ impl Memory<'_> {
         loads: impl Iterator<Item = (SiteIndex, Part, f64)>,
         chosen: impl Fn(BurstId) -> bool,
     ) -> Weighted {
-        let mut weighted =
-            Weighted { loads: Vec::new(), sum: 0.0, all: 0.0, blur: self.timed.blur };
+        let mut weighted = self.timed.none();
         for (site, part, executed) in loads {
             let timed = self.timed.by_site.get(&site).map_or(&[][..], Vec::as_slice);
             let of_part = |one: &&Timed| one.part == Some(part) && chosen(one.burst);

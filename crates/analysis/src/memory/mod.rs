@@ -436,7 +436,12 @@ impl<'a> Memory<'a> {
         let most = self.most_flops(&flops) / 1e9;
         let per_second = self.strata.opened(per_second, most / elapsed);
         let whole = Whole::new(&bytes, &self.strata);
-        (per_second, bandwidth::ratio(&flops, &whole, &self.strata, ratio))
+        // None seen is not none: then their ratio is not known either.
+        let intensity = match (per_second.value, per_second.note.as_deref()) {
+            (None, why) => Metric::unavailable(ratio, why.unwrap_or_default()),
+            _ => bandwidth::ratio(&flops, &whole, &self.strata, ratio),
+        };
+        (per_second, intensity)
     }
 
     /// Operations per second that code without a burst does at most: those of the busiest burst; where none did any, of the

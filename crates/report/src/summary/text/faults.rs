@@ -15,6 +15,8 @@ pub(super) fn memory_and_faults(summary: &Summary, page: &mut Page) {
         }
         _ => " of the CPU time".to_owned(),
     });
+    let note = faults.time.note.as_ref().filter(|_| faults.minor.high == Some(0.0));
+    let how = how + &note.map_or(String::new(), |note| format!(", {note}"));
     page.entry("  time in them", &(percent_with_error(&faults.time_percent) + &how));
     if let Some(top) = &summary.extra.top_faults {
         let line = top.line.map(|line| format!(":{line}")).unwrap_or_default();

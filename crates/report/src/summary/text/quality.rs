@@ -112,11 +112,13 @@ fn overhead(summary: &Summary) -> String {
         ),
         None => figure(&summary.overhead, percent),
     };
-    if let Some(time) = parts.stand_still.value {
+    // Where no burst was taken, that is told beside the coverage.
+    let has_bursts = summary.coverage.bursts.value.is_some_and(|bursts| bursts > 0.0);
+    if let Some(time) = parts.stand_still.value.filter(|_| has_bursts) {
         let (time, share) = (seconds(time), of_elapsed(time));
         text += &format!("; the program's threads stood still for {time} ({share} %) for bursts");
     }
-    if let Some(time) = parts.slowdown.value {
+    if let Some(time) = parts.slowdown.value.filter(|_| has_bursts) {
         text += &format!(", which ran about {} longer than native code", seconds(time));
     }
     if let Some(cost) = summary.sampling_cost.value {
