@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::json::tidy;
 use crate::summary::quoted;
-use crate::text::{bytes, count, number, percent, seconds};
+use crate::text::{measure, seconds};
 
 /// One finding.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -117,14 +117,7 @@ fn shown(metric: &Metric) -> String {
     let Some(value) = metric.value else {
         return format!("n/a ({})", metric.note.as_deref().unwrap_or("not recorded"));
     };
-    let one = |value: f64| match metric.unit.as_str() {
-        "s" => seconds(value),
-        "bytes" => bytes(value),
-        "count" => count(value),
-        "count/s" => format!("{}/s", count(value)),
-        "percent" => format!("{} %", percent(value)),
-        unit => format!("{} {unit}", number(value)),
-    };
+    let one = |value: f64| measure(value, &metric.unit);
     match (metric.low, metric.high) {
         (Some(low), Some(high)) if low < high => {
             format!("{} ({} to {})", one(value), one(low), one(high))

@@ -59,8 +59,7 @@ pub(crate) fn text(machine: &MachineReport, width: usize, paint: Paint) -> Strin
         width,
         "no kernel could be measured",
     );
-    let peak =
-        figure(calibration.dram_bandwidth_peak.as_ref(), |value| format!("{} GB/s", number(value)));
+    let peak = figure(calibration.dram_bandwidth_peak.as_ref(), |value| text::rate(value, "GB/s"));
     let kernel = calibration.peak_kernel.as_deref().map(|kernel| format!(" (reached by {kernel})"));
     out += &entry("Peak", &format!("{peak}{}", kernel.unwrap_or_default()), width);
     out += &section(

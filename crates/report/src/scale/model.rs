@@ -57,7 +57,7 @@ pub(super) fn table(input: &ScaleInput, found: &Scaling) -> Table {
         (Look::Percent("efficiency"), "efficiency %"),
         (Look::Ratio("flop_rate"), "GFLOP/s"),
         (Look::Percent("flops_percent"), "% of peak"),
-        (Look::Ratio("dram_bandwidth"), "GB/s"),
+        (Look::Measure("dram_bandwidth"), "bandwidth"),
         (Look::Percent("bandwidth_percent"), "% of peak"),
     ];
     if input.figure.is_some() {

@@ -3,9 +3,12 @@
 use base::Bytes;
 use facts::Metric;
 
-/// Three significant digits, never in scientific notation.
+/// Three significant digits, never in scientific notation; what is more than nothing does not print as nothing.
 pub(crate) fn number(value: f64) -> String {
     let magnitude = value.abs();
+    if value > 0.0 && value < 0.005 {
+        return "<0.01".to_owned();
+    }
     let digits = match magnitude {
         m if m == 0.0 || m >= 99.95 => 0,
         m if m >= 9.995 => 1,
@@ -48,6 +51,30 @@ pub(crate) fn bytes(value: f64) -> String {
     Bytes(value.max(0.0) as u64).to_string()
 }
 
+/// A rate that is given in `GB/s` or `GFLOP/s`, with the prefix that leaves 1 to 3 digits before the point: `850 kB/s`.
+pub(crate) fn rate(value: f64, unit: &str) -> String {
+    let (factor, unit) = prefixed(value, unit);
+    format!("{} {unit}", number(value / factor))
+}
+
+/// Two rates with one unit between them, that of the larger one: `0.30 to 11.9 GB/s`; `None` where both read alike.
+pub(crate) fn rates(low: f64, high: f64, unit: &str) -> Option<String> {
+    let (factor, unit) = prefixed(low.abs().max(high.abs()), unit);
+    let (low, high) = (number(low / factor), number(high / factor));
+    (low != high).then(|| format!("{low} to {high} {unit}").trim_end().to_owned())
+}
+
+/// The factor and the unit that leave 1 to 3 digits before the point of a rate; other units stay as they are.
+fn prefixed(value: f64, unit: &str) -> (f64, String) {
+    const PREFIXES: [(f64, &str); 4] = [(1.0, "G"), (1e-3, "M"), (1e-6, "k"), (1e-9, "")];
+    let magnitude = value.abs();
+    let base = unit.strip_prefix('G').filter(|base| matches!(*base, "B/s" | "FLOP/s"));
+    let Some(base) = base.filter(|_| magnitude > 0.0) else { return (1.0, unit.to_owned()) };
+    let fits = |(factor, _): &(f64, &str)| magnitude >= factor * 0.9995;
+    let (factor, prefix) = PREFIXES.into_iter().find(fits).unwrap_or(PREFIXES[3]);
+    (factor, format!("{prefix}{base}"))
+}
+
 /// A figure with its unit.
 pub(crate) fn measure(value: f64, unit: &str) -> String {
     match unit {
@@ -55,8 +82,9 @@ pub(crate) fn measure(value: f64, unit: &str) -> String {
         "ns" => seconds(value * 1e-9),
         "bytes" => bytes(value),
         "count" => count(value),
+        "count/s" => format!("{}/s", count(value)),
         "percent" => format!("{} %", percent(value)),
-        unit => format!("{} {unit}", number(value)),
+        unit => rate(value, unit),
     }
 }
 
@@ -235,7 +263,7 @@ pub(crate) fn shorten_path(path: &str, width: usize) -> String {
 }
 
 /// What may stand behind a number and belongs to it.
-const UNITS: [&str; 24] = [
+const UNITS: [&str; 28] = [
     "%",
     "s",
     "ms",
@@ -253,7 +281,11 @@ const UNITS: [&str; 24] = [
     "T",
     "GB/s",
     "MB/s",
+    "kB/s",
+    "B/s",
     "GFLOP/s",
+    "MFLOP/s",
+    "kFLOP/s",
     "FLOP/byte",
     "GHz",
     "MHz",
@@ -346,7 +378,23 @@ mod tests {
         let counts =
             [0.0, 999.0, 1000.0, 9999.0, 10_000.0, 999_960.0, 120_345.0, 4.56e9].map(count);
         assert_eq!(counts, ["0", "999", "1,000", "9,999", "10.0 k", "1.00 M", "120 k", "4.56 G"]);
+        assert_eq!([0.0, 0.001, 0.005, 0.5].map(number), ["0", "<0.01", "0.01", "0.50"]);
         assert_eq!([0.0, 0.01, 0.05, 99.95].map(percent), ["0.0", "<0.1", "0.1", "100.0"]);
+    }
+
+    #[test]
+    fn rates_have_the_prefix_that_suits_them() {
+        let shown = [0.0, 6.45, 0.9996, 0.45, 8.5e-4, 2e-7, 3e-12].map(|value| rate(value, "GB/s"));
+        assert_eq!(
+            shown,
+            ["0 GB/s", "6.45 GB/s", "1.00 GB/s", "450 MB/s", "850 kB/s", "200 B/s", "<0.01 B/s"]
+        );
+        assert_eq!(rate(2e-3, "GFLOP/s"), "2.00 MFLOP/s");
+        assert_eq!(rate(2e-1, "cycles"), "0.20 cycles");
+        assert_eq!(rates(0.3, 11.9, "GB/s").as_deref(), Some("0.30 to 11.9 GB/s"));
+        assert_eq!(rates(0.0, 2e-4, "GB/s").as_deref(), Some("0 to 200 kB/s"));
+        assert_eq!(rates(1.5, 2.5, "").as_deref(), Some("1.50 to 2.50"));
+        assert_eq!(rates(1.501, 1.502, "GB/s"), None);
     }
 
     #[test]

@@ -6,7 +6,8 @@ mod table;
 
 pub(crate) use format::{
     PROSE, about_refusals, bytes, count, coverage, cut_middle, filled, fit, measure, number,
-    percent, plus_minus, printable, seconds, share, shorten_function, shorten_path, wrap,
+    percent, plus_minus, printable, rate, rates, seconds, share, shorten_function, shorten_path,
+    wrap,
 };
 pub(crate) use paint::Paint;
 pub(crate) use table::table;

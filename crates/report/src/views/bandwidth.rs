@@ -10,6 +10,7 @@ use super::columns::{
     of_objects,
 };
 use crate::table::{Cell, Look, Table};
+use crate::text::rate;
 
 /// Bins shown in text.
 const PAGE: usize = 60;
@@ -48,7 +49,11 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
             Cell::metric(found.average.clone()),
         ];
         notes.extend(found.bands.map(|(medium, high)| {
-            format!("rates from {medium:.1} GB/s are medium, from {high:.1} GB/s on high (--bands sets other shares of the peak)")
+            format!(
+                "rates from {} are medium, from {} on high (--bands sets other shares of the peak)",
+                rate(medium, "GB/s"),
+                rate(high, "GB/s")
+            )
         }));
     }
     Table {
@@ -64,12 +69,12 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         rows: bins.iter().map(row).collect(),
         total,
         notes,
-        title: request.title("traffic with memory over time, GB/s"),
+        title: request.title("traffic with memory over time"),
         looks: vec![
             (Look::Start("start"), "from"),
-            (Look::Figure("read"), "read"),
-            (Look::Figure("write"), "write"),
-            (Look::Figure("total"), "both"),
+            (Look::Measure("read"), "read"),
+            (Look::Measure("write"), "write"),
+            (Look::Measure("total"), "both"),
             (Look::Bar("total"), ""),
         ],
         page: PAGE,

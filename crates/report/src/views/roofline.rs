@@ -157,10 +157,10 @@ fn notes(request: &Request<'_>, bursts: u64) -> Vec<String> {
             (peaks.ridge().value, peaks.flops.value, peaks.bandwidth.value)
     {
         notes.push(format!(
-            "This machine does {} GFLOP/s and moves {} GB/s from memory: below {} FLOP per byte from memory, memory \
+            "This machine does {} and moves {} from memory: below {} FLOP per byte from memory, memory \
              bounds.",
-            text::number(flops),
-            text::number(bandwidth),
+            text::rate(flops, "GFLOP/s"),
+            text::rate(bandwidth, "GB/s"),
             text::number(ridge)
         ));
     }

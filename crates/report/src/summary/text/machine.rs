@@ -1,13 +1,14 @@
 //! What the machine's memory and arithmetic can do, as it was measured before.
 
 use super::{Page, Summary, figure};
-use crate::text::{bytes, number, printable, seconds};
+use crate::text::{bytes, number, printable, rate, seconds};
 
 pub(super) fn machine(summary: &Summary, page: &mut Page) {
     let machine = &summary.machine;
     let age = match (summary.extra.calibrated, summary.extra.calibration_age) {
         (false, _) => String::new(),
         (true, age) if age < 3600 => "measured just before the run".to_owned(),
+        (true, age) if age < 2 * 3600 => "measured an hour before the run".to_owned(),
         (true, age) if age < 2 * 86_400 => format!("measured {} hours before the run", age / 3600),
         (true, age) => format!("measured {} days before the run", age / 86_400),
     };
@@ -38,7 +39,7 @@ pub(super) fn machine(summary: &Summary, page: &mut Page) {
         .as_deref()
         .map(|kernel| format!(" (reached by {})", printable(kernel)));
     let peak = figure(&machine.dram_bandwidth_peak, |value| {
-        format!("{} GB/s{}", number(value), with.clone().unwrap_or_default())
+        format!("{}{}", rate(value, "GB/s"), with.clone().unwrap_or_default())
     });
     page.entry("Peak bandwidth", &peak);
     let levels = [
@@ -55,7 +56,7 @@ pub(super) fn machine(summary: &Summary, page: &mut Page) {
         "Time per load",
         &format!("{} (each waiting for the one before)", ladder.join(", ")),
     );
-    let flops = |value| format!("{} GFLOP/s in double precision", number(value));
+    let flops = |value| format!("{} in double precision", rate(value, "GFLOP/s"));
     page.entry("Peak arithmetic", &figure(&machine.flops_peak, flops));
     let one = figure(&machine.page_fault_4k, |nanos| seconds(nanos * 1e-9));
     page.entry("One page fault", &format!("{one} for a new page of 4 KiB"));

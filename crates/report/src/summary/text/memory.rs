@@ -4,7 +4,7 @@ use facts::Metric;
 
 use super::{Page, figure, percent_with_error, quoted};
 use crate::summary::Summary;
-use crate::text::{count, number, percent, printable, seconds};
+use crate::text::{count, number, percent, printable, rate, rates, seconds};
 
 /// Blocks of a full bar.
 const BAR: f64 = 24.0;
@@ -30,15 +30,15 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
         _ => String::new(),
     };
     page.entry("Memory's share", &format!("{bound}{best}{unlimited}"));
-    let rate = |metric: &Metric| figure(metric, |value| format!("{} GB/s", number(value)));
+    let shown = |metric: &Metric| figure(metric, |value| rate(value, "GB/s"));
     let range = between(&used.average, "GB/s");
     page.entry(
         "DRAM bandwidth",
         &format!(
             "{}{range}: {} read, {} written",
-            rate(&used.average),
-            rate(&used.read),
-            rate(&used.write)
+            shown(&used.average),
+            shown(&used.read),
+            shown(&used.write)
         ),
     );
     let peak = &summary.machine.dram_bandwidth_peak;
@@ -50,7 +50,7 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
     };
     let high = share_of(&used.bound_time_percent, "of the time in the high band");
     let range = between(&used.observed_max, "GB/s");
-    page.entry("  at most", &format!("{}{range}{of_peak}; {high}", rate(&used.observed_max)));
+    page.entry("  at most", &format!("{}{range}{of_peak}; {high}", shown(&used.observed_max)));
     histogram(summary, page);
     page.entry(
         "Loads, stores",
@@ -88,7 +88,7 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
             None => String::new(),
         };
         let range = between(&summary.flops, "GFLOP/s");
-        page.entry("Arithmetic", &format!("{} GFLOP/s{range}{per_byte}", number(flops)));
+        page.entry("Arithmetic", &format!("{}{range}{per_byte}", rate(flops, "GFLOP/s")));
     }
 }
 
@@ -112,13 +112,11 @@ pub(super) fn top_objects(summary: &Summary, page: &mut Page) {
 
 /// ` (12.1 to 13.4 GB/s)`.
 fn between(metric: &Metric, unit: &str) -> String {
-    let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
     match (metric.value, metric.low, metric.high) {
-        (Some(_), Some(low), Some(high)) => match (number(low), number(high)) {
-            (low, high) if low == high => String::new(),
-            (low, high) => format!(" ({low} to {high}{unit})"),
-        },
-        (Some(_), Some(low), None) => format!(" ({}{unit} or more)", number(low)),
+        (Some(_), Some(low), Some(high)) => {
+            rates(low, high, unit).map_or_else(String::new, |range| format!(" ({range})"))
+        }
+        (Some(_), Some(low), None) => format!(" ({} or more)", rate(low, unit).trim_end()),
         _ => String::new(),
     }
 }
