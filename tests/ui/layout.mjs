@@ -36,6 +36,11 @@ function wrongs() {
     }
   }
 
+  // On a screen of this size nobody has to scroll a table sideways.
+  for (const grid of document.querySelectorAll("#view .grid")) {
+    if (innerWidth >= 1024 && grid.scrollWidth > grid.clientWidth + 1) found.push(`${grid.getAttribute("aria-label")} scrolls sideways`);
+  }
+
   // Labels of a drawing: of each other, and of its edge.
   for (const svg of document.querySelectorAll("#view svg")) {
     if (!visible(svg)) continue;

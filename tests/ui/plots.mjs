@@ -57,7 +57,7 @@ step("compare is searched and saved", async () => {
 });
 step("scaling says where more threads stop helping", async () => {
   await tab("Scaling");
-  await shows("More threads stop helping at");
+  await shows("More threads do not help from");
   const curves = view.locator(".plot svg[role=img]");
   assert.equal(await curves.count(), 2);
   const label = await curves.first().getAttribute("aria-label");
@@ -76,6 +76,31 @@ step("roofline has its roofs, and a point is a row", async () => {
   assert.match(await plot.getAttribute("aria-label"), / GFLOP\/s, .* GB\/s, \d+ functions$/);
   await view.locator(".grid .body [role=row]").filter({ hasText: "blend" }).first().click({ position: { x: 300, y: 12 } });
   await view.locator(".grid .body .selected").filter({ hasText: "blend" }).waitFor();
+});
+step("a narrow window leaves columns out, says which, and shows them when asked to", async () => {
+  await page.setViewportSize({ width: 1024, height: 768 });
+  await tab("Memory objects");
+  const grid = table("Memory objects");
+  const scrolls = () => grid.evaluate((one) => one.scrollWidth > one.clientWidth + 1);
+  const heading = (name) => grid.getByRole("columnheader", { name, exact: true });
+  await shows(/No room for \d+ columns: .*Blocks/);
+  await heading("Size").waitFor();
+  assert.equal(await heading("Blocks").count(), 0);
+  assert.equal(await scrolls(), false);
+  await view.getByRole("button", { name: "All columns" }).click();
+  await heading("Blocks").waitFor();
+  assert.equal(await scrolls(), true);
+  await page.setViewportSize({ width: 1400, height: 900 });
+});
+step("the row that the keys have chosen is known to who cannot see it", async () => {
+  const grid = table("Memory objects");
+  await grid.focus();
+  await page.keyboard.press("Home");
+  await page.waitForFunction(() => {
+    const of = document.querySelector("#view .grid")?.getAttribute("aria-activedescendant");
+    return of && document.getElementById(of)?.getAttribute("aria-selected") === "true";
+  });
+  await page.getByRole("button", { name: "Clear all" }).click();
 });
 step("an object is chosen and becomes a filter", async () => {
   await tab("Memory objects");

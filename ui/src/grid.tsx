@@ -1,7 +1,9 @@
 // A table of any length of which only the visible rows are elements. Rows have one height.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { counted } from "./format";
+import { fullWidth, useWidth } from "./parts";
 
 export const ROW = 26;
 /** Rows above and below the visible ones, so that scrolling shows no gaps. */
@@ -14,6 +16,8 @@ export interface GridColumn<R> {
   number?: boolean;
   /** A share of the room, as CSS takes it. */
   width: string;
+  /** May be left out where there is no room. */
+  spare?: boolean;
   sort?: () => void;
   sorted?: "ascending" | "descending";
   cell: (row: R, index: number) => ComponentChildren;
@@ -42,15 +46,37 @@ interface Props<R> {
   reveal?: number;
 }
 
+/** Pixels that these columns take at the least, with the gaps and margins of the style sheet. */
+function leastWidth<R>(columns: GridColumn<R>[]): number {
+  return columns.reduce((sum, column) => sum + Number(/\d+(?=px)/.exec(column.width)?.[0] ?? 60) + 8, 12);
+}
+
+/** As many of these columns as there is room for: spare ones go, from the last on. */
+function fitting<R>(columns: GridColumn<R>[], room: number): GridColumn<R>[] {
+  const shown = [...columns];
+  for (let at = shown.length - 1; at >= 0 && leastWidth(shown) > room; at--) {
+    if (shown[at]!.spare) shown.splice(at, 1);
+  }
+  return shown;
+}
+
 export function Grid<R>(props: Props<R>) {
-  const { columns, rows, height, selected = -1 } = props;
+  const { rows, selected = -1 } = props;
   const body = useRef<HTMLDivElement>(null);
+  const [box, width] = useWidth<HTMLDivElement>(fullWidth());
+  const [wide, setWide] = useState(false);
+  const id = useId();
   const [top, setTop] = useState(0);
+  const narrow = fitting(props.columns, width);
+  const columns = wide ? props.columns : narrow;
+  const left = props.columns.filter((column) => !narrow.includes(column));
+  // The line that tells of columns without room is a row high.
+  const height = props.height - (left.length > 0 ? ROW : 0);
   const room = Math.max(ROW * 3, height - ROW);
   const first = Math.max(0, Math.floor(top / ROW) - MARGIN);
   const last = Math.min(rows.length, Math.ceil((top + room) / ROW) + MARGIN);
   // Narrower than its columns at their least, the table scrolls.
-  const least = `${columns.reduce((sum, column) => sum + Number(/\d+(?=px)/.exec(column.width)?.[0] ?? 60) + 8, 12)}px`;
+  const least = `${leastWidth(columns)}px`;
   const template = columns.map((column) => column.width).join(" ");
 
   useEffect(() => props.onRange?.(first, last), [first, last, rows]);
@@ -82,8 +108,9 @@ export function Grid<R>(props: Props<R>) {
     }
   };
 
-  return (
-    <div class="grid" role={props.role ?? "grid"} aria-label={props.label} aria-rowcount={rows.length + 1} tabIndex={0} onKeyDown={onKeyDown}>
+  const table = (
+    <div class="grid" ref={box} role={props.role ?? "grid"} aria-label={props.label} aria-rowcount={rows.length + 1} tabIndex={0} onKeyDown={onKeyDown}
+      aria-activedescendant={selected >= first && selected < last ? `${id}-${selected}` : undefined}>
       <div class="head row" role="row" style={{ gridTemplateColumns: template, minWidth: least }}>
         {columns.map((column) => (
           <div role="columnheader" key={column.key} class={column.number ? "number" : ""} title={column.title ?? column.label}
@@ -100,7 +127,7 @@ export function Grid<R>(props: Props<R>) {
             const row = rows.at(index);
             if (row === undefined) return <div class="row quiet" role="row" key={index} style={{ top: `${index * ROW}px` }}>...</div>;
             return (
-              <div class={index === selected ? "row selected" : "row"} role="row" key={index} aria-rowindex={index + 2}
+              <div class={index === selected ? "row selected" : "row"} role="row" id={`${id}-${index}`} key={index} aria-rowindex={index + 2}
                 aria-selected={index === selected} style={{ gridTemplateColumns: template, top: `${index * ROW}px` }}
                 {...props.rowProps?.(row)} onClick={() => props.onSelect?.(row, index)} onDblClick={() => props.onOpen?.(row, index)}>
                 {columns.map((column) => (
@@ -112,5 +139,15 @@ export function Grid<R>(props: Props<R>) {
         </div>
       </div>
     </div>
+  );
+  if (left.length === 0) return table;
+  return (
+    <>
+      {table}
+      <p class="columns quiet">
+        <button aria-pressed={wide} onClick={() => setWide(!wide)}>{wide ? "Columns that fit" : "All columns"}</button>{" "}
+        {wide ? "Scroll sideways for the others." : `No room for ${counted(left.length, "column")}: ${left.map((column) => column.label).join(", ")}`}
+      </p>
+    </>
   );
 }

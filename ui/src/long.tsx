@@ -82,7 +82,7 @@ export function LongTable({ question, keys, height, label, selected, onSelect, o
     });
   };
   useEffect(() => load(0), [of]);
-  const columns = useMemo(() => (head ? gridColumns(columnsOf(head, keys), sort, setSort) : []), [head?.columns.length, keys, sort]);
+  const columns = useMemo(() => (head ? gridColumns(columnsOf(head, keys), true, sort, setSort) : []), [head?.columns.length, keys, sort]);
   if (error) return <Failed error={error} />;
   if (!head) return <Waiting />;
   const onRange = (first: number, last: number) => {

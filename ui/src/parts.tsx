@@ -2,19 +2,19 @@
 
 import type { ComponentChildren, RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
-import { amount, digits, provenance } from "./format";
+import { amount, digits, figure, provenance, shortName } from "./format";
 import { save, savePng, svgText } from "./save";
 import { update } from "./state";
 import type { Metric, Table } from "./types";
 
-/** A figure with a mark for how it came to be; hovering tells its interval. */
+/** A figure with a mark for how it came to be, for which cells of tables have no room; hovering tells its interval. */
 export function Value({ metric, badge = true, bare = false }: { metric: Metric | undefined; badge?: boolean; bare?: boolean }) {
   if (!metric) return <span class="none">n/a</span>;
   const why = provenance(metric);
   if (metric.value === undefined) return <span class="none" title={why}>n/a</span>;
   return (
     <span class="value" title={why}>
-      {bare ? digits(metric.value) : amount(metric.value, metric.unit)}
+      {bare ? digits(metric.value) : badge ? figure(metric) : amount(metric.value, metric.unit)}
       {badge && metric.evidence && <Badge evidence={metric.evidence} />}
     </span>
   );
@@ -58,9 +58,9 @@ export function Card({ title, children }: { title: string; children: ComponentCh
 
 /** A name that leads to its source. */
 export function FunctionLink({ name, file, line }: { name: string; file?: string | null; line?: number | null }) {
-  if (!file) return <span class="code" title={name}>{name}</span>;
+  if (!file) return <span class="code" title={name}>{shortName(name)}</span>;
   const open = () => update({ view: "source", file, line: line ?? undefined });
-  return <button class="link code" title={`${name}, ${file}${line ? `:${line}` : ""}`} onClick={open}>{name}</button>;
+  return <button class="link code" title={`${name}, ${file}${line ? `:${line}` : ""}`} onClick={open}>{shortName(name)}</button>;
 }
 
 /** The width of what fills the page, guessed: asking for it would lay the page out. Margins and borders are those of `main` and `.lanes` in the style sheet. */

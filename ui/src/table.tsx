@@ -24,11 +24,11 @@ const SHORT: Record<string, string> = {
   object_kind: "Kind", object_bytes: "Size", dram_percent: "DRAM", dram_read: "Read", dram_write: "Written", latency: "Latency", latency_p50: "Median",
   latency_p95: "95 %", latency_p99: "99 %", line_use_percent: "Line use", page_faults: "Faults", access_percent: "Accesses", dram_intensity: "FLOP/byte DRAM",
   intensity: "FLOP/byte", flop_rate: "GFLOP/s", roof: "Roof, GFLOP/s", load_time_percent: "Load time", object_percent: "Of object", flop_percent: "Share",
-  dram_bandwidth: "GB/s", flops_percent: "Of peak", bandwidth_percent: "Of peak", printed: "Printed",
+  dram_bandwidth: "Bandwidth", flops_percent: "Of peak", bandwidth_percent: "Of peak", printed: "Printed",
 };
 
 /** Units that a figure is scaled in; others stand in the heading, for they would fill the cells. */
-const SCALED = new Set(["s", "bytes", "percent", "count", "ratio", ""]);
+const SCALED = new Set(["s", "bytes", "percent", "count", "GB/s", "ratio", ""]);
 
 function heading({ key, label, unit }: Column): string {
   const name = SHORT[key] ?? label;
@@ -40,13 +40,15 @@ export function columnsOf(table: Table, keys: string[] | undefined): Column[] {
   return chosen.filter((column): column is Column => column !== undefined);
 }
 
-export function gridColumns(columns: Column[], sort: string | undefined, setSort: (key: string) => void): GridColumn<Row>[] {
-  return columns.map((column) => ({
+/** Columns that say what a row is stay where there is little room; `ranked`: columns stand in the order of their importance. */
+export function gridColumns(columns: Column[], ranked: boolean, sort: string | undefined, setSort: (key: string) => void): GridColumn<Row>[] {
+  return columns.map((column, at) => ({
     key: column.key,
     label: heading(column),
     title: column.unit ? `${column.label}, ${column.unit}` : column.label,
     number: column.unit !== null || column.key === "line",
     width: WIDTHS[column.key] ?? (column.unit === null ? "minmax(90px,1.2fr)" : "minmax(66px,1fr)"),
+    spare: ranked ? at > 0 : column.unit !== null,
     sorted: sort !== column.key ? undefined : column.unit === null ? "ascending" : "descending",
     sort: () => setSort(column.key),
     cell: (row) => <TableCell column={column} row={row} />,
@@ -69,7 +71,7 @@ export function DocTable({ table, height, keys, selected, onSelect, label }: Pro
     }
     return found;
   }, [table, search, sort]);
-  const shown = gridColumns(columns, sort, setSort);
+  const shown = gridColumns(columns, keys !== undefined, sort, setSort);
   const name = `${table.result}-${table.view}`.replaceAll(/[^\w.-]+/g, "_");
   const at = selected ? rows.findIndex(selected) : -1;
   return (

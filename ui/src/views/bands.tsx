@@ -2,12 +2,13 @@
 // The figures behind it do not change with the bands; the shares of time are summed up from the histogram.
 
 import { useRef, useState } from "preact/hooks";
-import { digits, percent, seconds, sentence } from "../format";
+import { digits, percent, rate, seconds, sentence } from "../format";
 import type { Summary } from "../generated";
 import { Axes, linear } from "../plot";
 import { Card, Prose, SaveDrawing, Value, useWidth } from "../parts";
 
 const HEIGHT = 190;
+const LEFT = 52;
 
 export function Bands({ summary }: { summary: Summary }) {
   const { histogram, medium_from, high_from, average, observed_max } = summary.dram_bandwidth;
@@ -20,16 +21,16 @@ export function Bands({ summary }: { summary: Summary }) {
   if (histogram.length === 0) {
     return <Card title="DRAM bandwidth utilisation"><p class="empty"><Prose text={sentence(average.note ?? "no bandwidth was measured")} />.</p></Card>;
   }
-  const x = linear(0, most * 1.02, 44, width - 8);
+  const x = linear(0, most * 1.02, LEFT, width - 8);
   const longest = Math.max(...histogram.map((bar) => bar.time.value ?? 0), 1e-12);
   const y = linear(0, longest, HEIGHT - 34, 10, 3);
   const all = histogram.reduce((sum, bar) => sum + (bar.time.value ?? 0), 0) || 1;
-  const kind = (rate: number) => (rate >= bounds[1] ? "high" : rate >= bounds[0] ? "medium" : "low");
+  const kind = (at: number) => (at >= bounds[1] ? "high" : at >= bounds[0] ? "medium" : "low");
   const share = (wanted: string) =>
     histogram.reduce((sum, bar) => sum + (kind((bar.from + bar.to) / 2) === wanted ? bar.time.value ?? 0 : 0), 0) / all * 100;
-  const set = (index: number, rate: number) => {
+  const set = (index: number, at: number) => {
     const [medium, high] = bounds;
-    setBounds(index === 0 ? [Math.min(Math.max(0, rate), high), high] : [medium, Math.max(Math.min(most, rate), medium)]);
+    setBounds(index === 0 ? [Math.min(Math.max(0, at), high), high] : [medium, Math.max(Math.min(most, at), medium)]);
   };
   const rateAt = (event: PointerEvent) => {
     const left = svg.current?.getBoundingClientRect().left ?? 0;
@@ -46,7 +47,7 @@ export function Bands({ summary }: { summary: Summary }) {
         <svg ref={svg} width={width} height={HEIGHT} role="group" aria-label="Time at each bandwidth, with movable bands"
           onPointerMove={(event) => dragged !== undefined && set(dragged, rateAt(event))} onPointerUp={() => setDragged(undefined)}
           onPointerLeave={() => setDragged(undefined)}>
-          <Axes width={width} height={HEIGHT} x={x} y={y} left={44} bottom={34} xLabel="time at so many GB/s" yLabel="" formatY={seconds}>
+          <Axes width={width} height={HEIGHT} x={x} y={y} left={LEFT} bottom={34} xLabel="time at so many GB/s" yLabel="" formatY={seconds}>
             {histogram.map((bar) => {
               const top = y.at(bar.time.value ?? 0);
               return (
@@ -56,11 +57,11 @@ export function Bands({ summary }: { summary: Summary }) {
                 </rect>
               );
             })}
-            {peak !== undefined && <line class="peak" x1={x.at(peak)} x2={x.at(peak)} y1={8} y2={HEIGHT - 34}><title>{`peak of the machine, ${digits(peak)} GB/s`}</title></line>}
+            {peak !== undefined && <line class="peak" x1={x.at(peak)} x2={x.at(peak)} y1={8} y2={HEIGHT - 34}><title>{`peak of the machine, ${rate(peak, "GB/s")}`}</title></line>}
             {/* In SVG the name of an attribute has its case: `tabIndex` would be none. */}
             {bounds.map((bound, index) => (
               <g key={index} class="handle" role="slider" tabindex={0} aria-label={index === 0 ? "from here on medium" : "from here on high"}
-                aria-valuemin={0} aria-valuemax={most} aria-valuenow={bound} aria-valuetext={`${digits(bound)} GB/s`}
+                aria-valuemin={0} aria-valuemax={most} aria-valuenow={bound} aria-valuetext={rate(bound, "GB/s")}
                 onPointerDown={(event) => { event.preventDefault(); setDragged(index); }}
                 onKeyDown={(event) => {
                   if (event.key === "ArrowLeft") set(index, bound - most / 50);

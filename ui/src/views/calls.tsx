@@ -170,8 +170,8 @@ function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; c
   const columns: GridColumn<TreeRow>[] = [
     { key: "name", label: direction === "bottom-up" ? GROUPINGS.find(([key]) => key === shown.group)?.[1] ?? "Function" : "Call tree", width: "minmax(240px,4fr)", cell: (one) => <Name row={one} open={opened.has(one.id)} toggle={() => toggle(one)} stacks={stacks} /> },
     ...amounts(figure, direction, whole),
-    { key: "module", label: "Module", width: "minmax(80px,1.2fr)", cell: (one) => <span title={one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}>{one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}</span> },
-    { key: "place", label: "Source", width: "minmax(90px,1.2fr)", cell: (one) => <Place row={one} stacks={stacks} /> },
+    { key: "module", label: "Module", width: "minmax(80px,1.2fr)", spare: true, cell: (one) => <span title={one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}>{one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}</span> },
+    { key: "place", label: "Source", width: "minmax(90px,1.2fr)", spare: true, cell: (one) => <Place row={one} stacks={stacks} /> },
   ];
   return (
     <div class="split">

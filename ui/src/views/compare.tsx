@@ -5,6 +5,9 @@ import { Failed, Notes, Waiting } from "../parts";
 import { DocTable } from "../table";
 import type { Diff } from "../types";
 
+/** The most important first: a narrow window has no room for the last. */
+const COLUMNS = ["function", "base", "new", "difference", "change", "verdict", "module", "file", "line", "line_before", "p"];
+
 export function CompareView({ height }: { height: number }) {
   const { value: diff, error } = useDoc<Diff>("diff");
   if (error) return <Failed error={error} />;
@@ -16,7 +19,7 @@ export function CompareView({ height }: { height: number }) {
       <h3>Whole runs</h3>
       <DocTable table={{ ...diff.totals, result: diff.base.join("-"), view: "diff" }} height={Math.max(200, height / 2 - 100)} label="Whole runs" />
       <h3>By function</h3>
-      <DocTable table={{ ...diff.table, result: diff.base.join("-"), view: "diff" }} height={Math.max(200, height / 2 - 100)} label="By function" />
+      <DocTable table={{ ...diff.table, result: diff.base.join("-"), view: "diff" }} height={Math.max(200, height / 2 - 100)} label="By function" keys={COLUMNS} />
     </>
   );
 }

@@ -2,7 +2,7 @@
 // A canvas holds tens of thousands of frames where elements would not; the top-down tree has the same for screen readers.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { amount, percent } from "../format";
+import { amount, percent, shortName } from "../format";
 import { Failed, Notes, Waiting, fullWidth, useWidth } from "../parts";
 import { save } from "../save";
 import type { Stacks, TreeRow } from "../stacks";
@@ -122,7 +122,8 @@ export function FlameView({ height }: { height: number }) {
       if (one.width > 28) {
         context.fillStyle = "#1a1a1a";
         const room = Math.floor((one.width - 6) / LETTER);
-        const label = one.row.label.length > room ? one.row.label.slice(0, Math.max(1, room - 1)) + "…" : one.row.label;
+        const name = one.row.label.length > room ? shortName(one.row.label) : one.row.label;
+        const label = name.length > room ? name.slice(0, Math.max(1, room - 1)) + "…" : name;
         context.fillText(label, one.x + 3, y + FRAME / 2);
       }
     }
@@ -178,7 +179,7 @@ export function FlameView({ height }: { height: number }) {
       <div class="flame" ref={box} style={{ maxHeight: `${height - 150}px` }}>
         {roots.length === 0 && <p class="empty">Nothing of this is in the selection.</p>}
         {marked && <div class="focus" style={{ left: `${marked.x}px`, top: `${top(marked.level)}px`, width: `${Math.max(3, marked.width)}px`, height: `${FRAME - 1}px` }} />}
-        <canvas ref={canvas} tabIndex={0} role="img" aria-label="Flame graph; arrows move, Enter zooms, Escape goes back. The top-down view has the same as a tree."
+        <canvas ref={canvas} tabIndex={0} role="application" aria-label="Flame graph; arrows move, Enter zooms, Escape goes back. The top-down view has the same as a tree."
           style={{ width: `${width}px`, height: `${drawn}px` }} onKeyDown={onKeyDown}
           onMouseMove={(event) => { const row = under(event); if (row !== focus && row) setFocus(row); }}
           onClick={(event) => { const row = under(event); if (row) setZoom(row); }}

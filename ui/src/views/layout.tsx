@@ -92,7 +92,7 @@ function Drawing({ name, members, most }: { name: string; members: Member[]; mos
   };
   return (
     <div class="plot">
-      <svg ref={svg} width={LINE * CELL} height={height} role="img" aria-label={`Layout of ${name}: ${members.map((member) => `${member.name} at ${member.offset}, ${percent(member.share)} of all accesses`).join("; ")}`}>
+      <svg ref={svg} width={LINE * CELL} height={height} viewBox={`0 0 ${LINE * CELL} ${height}`} role="img" aria-label={`Layout of ${name}: ${members.map((member) => `${member.name} at ${member.offset}, ${percent(member.share)} of all accesses`).join("; ")}`}>
         {Array.from({ length: lines }, (_, line) => <rect key={line} class="unused" x={0} y={line * 14} width={Math.min(LINE, size - line * LINE) * CELL - 1} height={12} />)}
         {members.map((member) => (
           <g key={member.name}>

@@ -13,7 +13,8 @@ import { Fields } from "./layout";
 import { AccessPattern } from "./scatter";
 import { isMetric, textOf, valueOf, type Metric, type Row, type Table } from "../types";
 
-const COLUMNS = ["object", "object_kind", "object_bytes", "blocks", "dram_percent", "dram_read", "dram_write", "loads", "stores", "latency", "latency_p95", "stride", "line_use_percent", "sharing", "page_faults"];
+/** The most important first: a narrow window has no room for the last. The pane of an object tells all of them. */
+const COLUMNS = ["object", "object_bytes", "dram_percent", "latency", "stride", "loads", "stores", "dram_read", "dram_write", "line_use_percent", "sharing", "page_faults", "latency_p95", "object_kind", "blocks"];
 
 export function ObjectsView({ height }: { height: number }) {
   const shown = useShown();
@@ -55,6 +56,10 @@ function ObjectPane({ row }: { row: Row }) {
       <dl class="list">
         <dt>Kind</dt><dd>{textOf(row.object_kind)}</dd>
         <dt>Size</dt><dd><Value metric={metric(row, "object_bytes")} /> in <Value metric={metric(row, "blocks")} badge={false} /> {valueOf(row.blocks) === 1 ? "block" : "blocks"}</dd>
+        <dt>Traffic</dt><dd><Value metric={metric(row, "dram_percent")} /> of all: <Value metric={metric(row, "dram_read")} badge={false} /> read, <Value metric={metric(row, "dram_write")} badge={false} /> written</dd>
+        <dt>Accesses</dt><dd><Value metric={metric(row, "loads")} /> loads, <Value metric={metric(row, "stores")} badge={false} /> stores</dd>
+        <dt>Latency</dt><dd><Value metric={metric(row, "latency")} /> on average, 95 % below <Value metric={metric(row, "latency_p95")} badge={false} /></dd>
+        <dt>Page faults</dt><dd><Value metric={metric(row, "page_faults")} /></dd>
         <dt>Stride</dt><dd>{strideOf(textOf(row.stride))}</dd>
         <dt>Sharing</dt><dd>{textOf(row.sharing) || "none seen"}</dd>
       </dl>

@@ -2,11 +2,11 @@
 
 import { useRef } from "preact/hooks";
 import { useDoc } from "../data";
-import { digits } from "../format";
+import { digits, interval } from "../format";
 import { Failed, Notes, SaveDrawing, Value, Waiting, useWidth } from "../parts";
 import { Axes, linear } from "../plot";
 import { DocTable } from "../table";
-import { isMetric, valueOf, type Sweep, type Table } from "../types";
+import { isMetric, valueOf, type Metric, type Sweep, type Table } from "../types";
 
 const HEIGHT = 280;
 
@@ -18,10 +18,11 @@ export function ScalingView({ height }: { height: number }) {
     <>
       <h2 class="code">{sweep.command.join(" ")}</h2>
       <p>
-        More threads stop helping at <Value metric={sweep.saturation} />;{" "}
-        {sweep.bandwidth_saturation.value === undefined ? `where bandwidth is nearly all used is not known (${sweep.bandwidth_saturation.note ?? "no reason is known"}).`
-          : <>bandwidth is nearly all used from <Value metric={sweep.bandwidth_saturation} />.</>}
-        {sweep.next && <> One more, {sweep.next.threads}, would take <Value metric={sweep.next.elapsed} />.</>}
+        {sweep.saturation.value === undefined ? `From how many threads on more of them do not help is not known (${sweep.saturation.note ?? "no reason is known"}).`
+          : <>More threads do not help from <Value metric={sweep.saturation} /> {threads(sweep.saturation)} on{between(sweep.saturation)}.</>}{" "}
+        {sweep.bandwidth_saturation.value === undefined ? `From how many on the traffic with memory grows no more is not known (${sweep.bandwidth_saturation.note ?? "no reason is known"}).`
+          : <>The traffic with memory is at its largest from <Value metric={sweep.bandwidth_saturation} /> {threads(sweep.bandwidth_saturation)} on.</>}
+        {sweep.next && <> With one more thread, {sweep.next.threads} in all, it would take <Value metric={sweep.next.elapsed} />{between(sweep.next.elapsed)}.</>}
       </p>
       <div class="cards">
         <Curve table={sweep.table} figure="speedup" label="Speed-up" ideal />
@@ -31,6 +32,13 @@ export function ScalingView({ height }: { height: number }) {
       <Notes notes={sweep.notes} />
     </>
   );
+}
+
+const threads = ({ value }: Metric) => (value === 1 ? "thread" : "threads");
+
+function between(metric: Metric): string {
+  const found = interval(metric);
+  return found ? ` (${found})` : "";
 }
 
 function Curve({ table, figure, label, ideal }: { table: Table; figure: string; label: string; ideal?: boolean }) {

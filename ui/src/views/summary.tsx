@@ -2,9 +2,9 @@
 
 import { useState } from "preact/hooks";
 import { glance, useDoc } from "../data";
-import { amount, bytes, count, counted, dateOf, digits, seconds, sentence } from "../format";
+import { amount, bytes, count, counted, dateOf, digits, figure, interval, seconds, sentence, shortName } from "../format";
 import type { Finding, Summary } from "../generated";
-import { Badge, Card, Failed, FunctionLink, Notes, Prose, Value, Waiting } from "../parts";
+import { Badge, Card, Empty, Failed, FunctionLink, Notes, Prose, Value, Waiting } from "../parts";
 import { update } from "../state";
 import type { Metric, Table } from "../types";
 import { valueOf } from "../types";
@@ -83,7 +83,13 @@ function Verdict({ summary }: { summary: Summary }) {
 }
 
 function Big({ label, metric }: { label: string; metric: Metric }) {
-  return <div><dt>{label}</dt><dd><Value metric={metric} /></dd></div>;
+  const between = interval(metric);
+  return (
+    <div>
+      <dt>{label}</dt>
+      <dd><Value metric={metric} />{between && between !== figure(metric) && <span class="between">{between}</span>}</dd>
+    </div>
+  );
 }
 
 function Findings({ findings }: { findings: Finding[] }) {
@@ -122,7 +128,7 @@ function showMe(finding: Finding): void {
 }
 
 export function ObjectLink({ name }: { name: string }) {
-  return <button class="link code" onClick={() => update({ view: "objects", object: name })}>{name}</button>;
+  return <button class="link code" title={name} onClick={() => update({ view: "objects", object: name })}>{shortName(name)}</button>;
 }
 
 type Branch = [label: string, metric: Metric, below?: Branch[]];
@@ -247,7 +253,8 @@ function Latency() {
       {error && <Failed error={error} />}
       {rows.length > 0 && <Bars name="latency" label="Share of loads by latency" unit="percent"
         bars={rows.map((row) => ({ label: `${String(row.from)}${row.to ? `-${String(row.to)}` : "+"} ns`, value: valueOf(row.load_percent) ?? 0 }))} />}
-      {table && <Notes notes={rows.length > 0 ? table.notes.slice(0, 2) : ["No loads were timed.", ...table.notes]} />}
+      {table && rows.length === 0 && <Empty table={table} />}
+      {table && <Notes notes={rows.length > 0 ? table.notes.slice(0, 2) : table.notes} />}
     </Card>
   );
 }
@@ -278,9 +285,9 @@ function Overhead({ summary }: { summary: Summary }) {
         <dt>Overhead</dt><dd><Value metric={summary.overhead} /></dd>
         <dt>CPU time of Fathom</dt><dd><Value metric={parts.cpu_time} /></dd>
         <dt>Standing still</dt><dd><Value metric={parts.stand_still} /></dd>
-        <dt>In bursts</dt><dd><Value metric={parts.burst_time} />, {" "}<Value metric={coverage.bursts} /> bursts</dd>
+        <dt>In bursts</dt><dd><Value metric={parts.burst_time} />{coverage.bursts.value !== undefined && <>, <Value metric={coverage.bursts} /> bursts</>}</dd>
         <dt>Samples</dt><dd>{amount(sampling.samples, "count")} every {digits(sampling.period_seconds * 1000)} ms by {sampling.method}, {sampling.lost_samples} lost</dd>
-        <dt>Could be traced</dt><dd><Value metric={coverage.traced} /> of the running time</dd>
+        <dt>Could be traced</dt><dd><Value metric={coverage.traced} />{coverage.traced.value !== undefined && " of the running time"}</dd>
         {coverage.refused.length > 0 && <><dt>Not traced</dt><dd>{coverage.refused.map(({ reason, percent }) => <div key={reason}><Value metric={percent} badge={false} /> {reason}</div>)}</dd></>}
       </dl>
       <p class="legend">{["counted", "sampled", "timed", "traced", "simulated", "estimated", "calibrated"].map((one) => <span key={one}><Badge evidence={one} /> {one} </span>)}</p>

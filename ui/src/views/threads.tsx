@@ -21,7 +21,7 @@ const STATES: [column: string, kind: string, label: string][] = [
   ["barrier_wait", "faults", "barrier or thread"],
   ["io_wait", "read", "data"],
   ["sleep_wait", "resident", "sleep"],
-  ["other_wait", "resident", "other"],
+  ["other_wait", "other", "other"],
 ];
 
 export interface StateSpan {

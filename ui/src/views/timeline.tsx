@@ -2,7 +2,7 @@
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import { useDoc } from "../data";
-import { amount, bytes, digits, seconds } from "../format";
+import { amount, bytes, digits, rate, seconds } from "../format";
 import type { Summary } from "../generated";
 import { SaveDrawing, Failed, Notes, Waiting, fullWidth, useWidth } from "../parts";
 import { apart, linear, type Scale } from "../plot";
@@ -53,7 +53,7 @@ function lanes(stacks: Stacks, choice: Choice, traffic: Table | undefined, memor
   if (cpu) add({ label: "CPUs busy", kinds: ["user", "kernel"], names: ["program", "kernel"], unit: "", format: digits, spans: overTime(stacks, cpu, choice, true) });
   const spans = (table: Table | undefined, keys: string[]): Span[] =>
     (table?.rows ?? []).map((row) => ({ from: valueOf(row.start) ?? 0, to: valueOf(row.end) ?? 0, values: keys.map((key) => valueOf(row[key]) ?? 0) }));
-  add({ label: "DRAM bandwidth", kinds: ["read", "write"], names: ["read", "written"], unit: "GB/s", format: (value) => `${digits(value)} GB/s`, spans: spans(traffic, ["read", "write"]), peak: summary?.machine.dram_bandwidth_peak.value });
+  add({ label: "DRAM bandwidth", kinds: ["read", "write"], names: ["read", "written"], unit: "GB/s", format: (value) => rate(value, "GB/s"), spans: spans(traffic, ["read", "write"]), peak: summary?.machine.dram_bandwidth_peak.value });
   const faults = stacks.doc.figures.find((figure) => figure.key === "page_faults");
   if (faults) add({ label: "Page faults", kinds: ["faults", "faults"], names: ["faults", ""], unit: "/s", format: (value) => `${amount(value, "count")}/s`, spans: overTime(stacks, faults, choice, true) });
   const heap = stacks.doc.figures.find((figure) => figure.key === "bytes_allocated");
