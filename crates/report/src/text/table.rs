@@ -1,6 +1,7 @@
 //! Tables in text: aligned columns that fit the width.
 //!
-//! Columns of figures keep their natural width; names, places and other text give way, the widest first.
+//! Columns of figures keep their natural width; names, places and other text give way, the widest first. Where that is not
+//! enough, figures are left out, the last first, and named below the table: lines that wrap cannot be read.
 
 use facts::Metric;
 
@@ -48,7 +49,7 @@ fn grid(table: &Table, width: usize, paint: Paint) -> String {
     let shown = &table.rows[..table.rows.len().min(table.page)];
     let mut columns: Vec<Drawn> =
         table.looks.iter().map(|(look, label)| Drawn::new(table, shown, *look, label)).collect();
-    fit_widths(&mut columns, width);
+    let left_out = make_room(&mut columns, width);
     let mut out = String::new();
     let headings = columns.iter().map(|column| vec![column.label.to_owned()]).collect();
     out += &paint.faint(line(&columns, headings).trim_end_matches('\n'));
@@ -72,6 +73,13 @@ fn grid(table: &Table, width: usize, paint: Paint) -> String {
         out += &paint.bold(line(&columns, cells).trim_end_matches('\n'));
         out.push('\n');
     }
+    if !left_out.is_empty() {
+        let more = format!("… no room for {}", left_out.join(", "));
+        for line in wrap(&more, width.saturating_sub(2)) {
+            out += &paint.faint(&format!("  {line}"));
+            out.push('\n');
+        }
+    }
     out
 }
 
@@ -89,6 +97,8 @@ struct Drawn {
     look: Look,
     label: &'static str,
     width: usize,
+    /// The width that it would have with room for all.
+    natural: usize,
     /// Characters of the error part of percentages, so that the signs stand below each other.
     error_width: usize,
     largest: f64,
@@ -96,7 +106,8 @@ struct Drawn {
 
 impl Drawn {
     fn new(table: &Table, rows: &[Vec<Cell>], look: Look, label: &'static str) -> Drawn {
-        let mut column = Drawn { look, label, width: usize::MAX, error_width: 0, largest: 0.0 };
+        let mut column =
+            Drawn { look, label, width: usize::MAX, natural: 0, error_width: 0, largest: 0.0 };
         let all = || rows.iter().chain([&table.total]);
         for row in all() {
             if let Look::Percent(key) | Look::Bar(key) = look
@@ -111,7 +122,8 @@ impl Drawn {
         let widest =
             |lines: Vec<String>| lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
         let natural = all().map(|row| widest(column.cell(table, row))).max().unwrap_or(0);
-        column.width = natural.max(label.chars().count());
+        column.natural = natural.max(label.chars().count());
+        column.width = column.natural;
         column
     }
 
@@ -266,12 +278,32 @@ fn place(file: &Cell, line: &Cell, width: usize) -> String {
     }
 }
 
-/// Takes from the widest column that can give until everything fits, or nothing can.
-fn fit_widths(columns: &mut [Drawn], width: usize) {
+/// Makes columns fit; returns what those are called that had to go.
+fn make_room(columns: &mut Vec<Drawn>, width: usize) -> Vec<&'static str> {
+    let mut left_out = Vec::new();
+    while !fit_widths(columns, width) {
+        let names = |column: &Drawn| matches!(column.look, Look::Number(_) | Look::Start(_));
+        let figure = |column: &Drawn| column.least_width().is_none() && !names(column);
+        // The first says what rows are sorted by.
+        let Some(last) = columns.iter().rposition(figure).filter(|last| *last > 0) else { break };
+        let label = columns.remove(last).label;
+        // A bar has none, and tells nothing new.
+        if !label.is_empty() {
+            left_out.insert(0, label);
+        }
+        columns.iter_mut().for_each(|column| column.width = column.natural);
+    }
+    left_out
+}
+
+/// Takes from the widest column that can give until everything fits, or nothing can: then it is false.
+fn fit_widths(columns: &mut [Drawn], width: usize) -> bool {
     let gaps = GAP * columns.len();
     loop {
         let used: usize = columns.iter().map(|column| column.width).sum::<usize>() + gaps;
-        let Some(excess) = used.checked_sub(width).filter(|excess| *excess > 0) else { return };
+        let Some(excess) = used.checked_sub(width).filter(|excess| *excess > 0) else {
+            return true;
+        };
         let can_give =
             |column: &&mut Drawn| column.least_width().is_some_and(|least| column.width > least);
         let Some(widest) = columns
@@ -279,7 +311,7 @@ fn fit_widths(columns: &mut [Drawn], width: usize) {
             .filter(can_give)
             .max_by_key(|column| column.width * 6 / column.share())
         else {
-            return;
+            return false;
         };
         // In small steps, so that two wide columns share what is missing.
         let least = widest.least_width().unwrap_or(widest.width);
