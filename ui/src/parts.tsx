@@ -15,7 +15,7 @@ export function Value({ metric, badge = true, bare = false }: { metric: Metric |
   return (
     <span class="value" title={why}>
       {bare ? digits(metric.value) : badge ? figure(metric) : amount(metric.value, metric.unit)}
-      {badge && metric.evidence && <Badge evidence={metric.evidence} />}
+      {badge && metric.evidence && <>{" "}<Badge evidence={metric.evidence} /></>}
     </span>
   );
 }
