@@ -46,6 +46,9 @@ use crate::instruction::Flow;
 use crate::operand::{Access, Kind};
 use crate::register::{Gpr, GprSet};
 
+/// So many registers there are; those that come free may be taken again.
+const MOST_HELD: usize = Gpr::COUNT + Spare::VECTORS as usize;
+
 /// The instructions of a loop, some with a register instead of their memory operand, some left out.
 #[derive(Clone, Debug)]
 pub struct Kept {
@@ -101,7 +104,7 @@ pub fn keep(block: &Block) -> Option<Kept> {
     let mut body = Body::new(block, &known);
     let mut held: Vec<(Held, Spare)> = Vec::new();
     let mut edited = BTreeSet::new();
-    loop {
+    while held.len() < MOST_HELD {
         let spares = body.spares();
         let fits = |(at, one): (usize, &Held)| {
             let edits = |spare: &Spare| Some((at, *spare, edits(&body, &candidates, one, *spare)?));
