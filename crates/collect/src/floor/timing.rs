@@ -26,7 +26,7 @@ const PER_TURN: usize = 16;
 const QUICK: usize = 8;
 /// Turns after which a loop is compared with itself with registers; and most turns, where it is not clear which is quicker.
 const COMPARED: usize = 2;
-const MOST_TURNS: usize = 4 * TURNS;
+const MOST_TURNS: usize = 2 * TURNS;
 /// Pages that share lines, three each, to see whether that costs anything, and how often in a row they are loaded.
 const SHARING: usize = 3 * DATA_PAGES;
 const COPIES: usize = 16;
