@@ -164,10 +164,10 @@ fn conclusion(
     Some(match fitting.value {
         Some(value) => {
             let range = match fitting.low.zip(fitting.high) {
-                Some((low, high)) => {
+                Some((low, high)) if low < high => {
                     format!(" (between {} and {})", text::bytes(low), text::bytes(high))
                 }
-                None => String::new(),
+                _ => String::new(),
             };
             format!(
                 "{what} makes {share} % of the accesses; a cache of {} would hold 95 % of them{range}.",
