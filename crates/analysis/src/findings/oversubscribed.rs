@@ -1,6 +1,6 @@
 //! `oversubscribed`: more threads compute at a time than there are CPUs, or than the quota allows.
 //!
-//! Fires when the CPUs are busy and clearly more threads than CPUs have a good part of the most busy one's CPU time; or, of
+//! Fires when the CPUs are busy, or threads queue for them, and clearly more threads than CPUs have a good part of the most busy one's CPU time; or, of
 //! teams that live too shortly for that, when clearly more want to run at a time (looks at the threads' states).
 //! What it costs depends on what threads wait for each other: no gain is stated. Where other programs kept the threads from
 //! running, it is also asked whether they would be as many at a time on a machine of their own: a thread per request piles up
@@ -39,7 +39,9 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let crowded_out = figures.displaced >= CROWDED * offered;
     let stay = many && (!crowded_out || many_alone(&working, cpus));
     let come_and_go = low(&figures.runnable) >= cpus * MANY && !crowded_out;
-    if busy < BUSY || !(stay || come_and_go) {
+    // Threads that start a step together queue, though CPUs are idle at its end.
+    let queue = low(&figures.runnable) >= cpus * CROWD && !crowded_out;
+    if !(busy >= BUSY || queue) || !(stay || come_and_go) {
         return Ok(Vec::new());
     }
     let (count, do_what) = match figures.runnable.value {

@@ -1,8 +1,9 @@
 //! `low-line-use`: a loop steps through records and uses few bytes of the lines that it fetches.
 //!
 //! Fires when the sites of one stride together use at most [`USED`] of their lines, with the high end, and have a good part
-//! of the waits. Neighbours count as a stride: with gaps between groups of them lines are used in part as well. Gain: the
-//! part of the waits for what is not used.
+//! of the waits; not in functions in which threads take lines from each other, for which they wait then. Neighbours count as
+//! a stride: with gaps between groups of them lines are used in part as well. Gain: the part of the waits for what is not
+//! used.
 
 use facts::Metric;
 
@@ -19,7 +20,9 @@ const PART: f64 = 30.0;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let traced = figures.traced.as_ref().map_err(String::clone)?;
-    Ok(traced.functions.iter().filter_map(|one| draft(figures, one)).collect())
+    let alone =
+        |one: &&HotFunction| !super::sharing::concerns(figures, one.place.function.as_deref());
+    Ok(traced.functions.iter().filter(alone).filter_map(|one| draft(figures, one)).collect())
 }
 
 fn step(site: &HotSite) -> Option<i64> {

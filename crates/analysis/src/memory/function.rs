@@ -51,6 +51,8 @@ pub struct SiteWeight {
     pub share: Metric,
     /// Its page walks per second of the function's time.
     pub walks: Metric,
+    /// What its accesses beyond the first level would take one after the other, percent of the function's time.
+    pub serial: Metric,
 }
 
 /// One function.
@@ -309,7 +311,7 @@ impl Memory<'_> {
     fn site_weights(&self, bursts: Bursts<'_>, native: &[f64], cleared: &[f64]) -> Weighed {
         let latency = self.latencies();
         let none = || Quantity::none(self.passed.bursts.len());
-        let mut sites: BTreeMap<SiteIndex, (f64, Vec<f64>, Quantity)> = BTreeMap::new();
+        let mut sites: BTreeMap<SiteIndex, SiteSums> = BTreeMap::new();
         let (mut executed, mut kept) = (0.0, vec![0.0; self.passed.bursts.len()]);
         let (mut serial, mut waited) = (none(), none());
         for (number, cleared) in bursts.numbers.iter().zip(cleared) {
@@ -330,19 +332,27 @@ impl Memory<'_> {
             self.add(&mut waited, *number, most);
             for (site, weight) in burst.sites.iter().zip(weights) {
                 let accesses = (site.loads + site.stores) as f64;
-                let nothing = || (0.0, vec![0.0; self.passed.bursts.len()], none());
+                let nothing = || SiteSums {
+                    executed: 0.0,
+                    kept: vec![0.0; self.passed.bursts.len()],
+                    walks: none(),
+                    serial: none(),
+                };
                 let sums = sites.entry(site.site).or_insert_with(nothing);
-                sums.0 += accesses;
-                sums.1[*number] += weight.likely * part;
-                self.add(&mut sums.2, *number, self.model.walks(site.site).times(accesses));
+                sums.executed += accesses;
+                sums.kept[*number] += weight.likely * part;
+                let walks = self.model.walks(site.site).times(accesses);
+                self.add(&mut sums.walks, *number, walks);
+                self.add(&mut sums.serial, *number, weight);
                 executed += accesses;
             }
         }
         let of = Of { bursts, evidence: Evidence::Simulated, unit: "percent", factor: 100.0 };
         let per_second = Of { unit: "count/s", factor: 1.0, ..of };
+        let of_time = Of { factor: 100e-9, ..of };
         let mut weights: Vec<SiteWeight> = sites
             .into_iter()
-            .map(|(site, (count, weight, walks))| SiteWeight {
+            .map(|(site, SiteSums { executed: count, kept: weight, walks, serial })| SiteWeight {
                 site,
                 executed: count / f64::max(executed, 1.0) * 100.0,
                 // Both ends of the model's doubt move a part and the whole alike: only the scatter is left.
@@ -352,11 +362,12 @@ impl Memory<'_> {
                     "none of its accesses goes beyond the first-level cache",
                 ),
                 walks: per_second.ratio(&walks, native, "no time in its bursts"),
+                serial: of_time.ratio(&serial, native, "no time in its bursts"),
             })
             .collect();
         let value = |one: &SiteWeight| one.share.value.unwrap_or(0.0);
         weights.sort_by(|a, b| value(b).total_cmp(&value(a)));
-        let serial = Of { factor: 100e-9, ..of }.ratio(&serial, native, "no time in its bursts");
+        let serial = of_time.ratio(&serial, native, "no time in its bursts");
         Weighed { sites: weights, serial, waited }
     }
 
@@ -383,6 +394,16 @@ impl Memory<'_> {
         let measured = [level(2), level(3), dram];
         std::array::from_fn(|at| measured[at].unwrap_or(USUAL_LATENCY[at]))
     }
+}
+
+/// One site, per burst.
+struct SiteSums {
+    executed: f64,
+    /// Nanoseconds that it is likely waited for, of those that the burst took.
+    kept: Vec<f64>,
+    walks: Quantity,
+    /// Nanoseconds, one access after the other.
+    serial: Quantity,
 }
 
 /// What accesses of one function would wait.

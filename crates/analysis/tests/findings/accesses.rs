@@ -213,6 +213,13 @@ fn neighbours_with_gaps_between_them_use_lines_in_part() {
     let found = findings(&with_function(hot(rows))).found;
     assert_eq!(found[0].id, "low-line-use");
     assert!(found[0].advice.contains("rows without padding"), "{}", found[0].advice);
+    // What it waits for are lines that threads take from each other.
+    let place = found[0].place.clone();
+    let line = SharedFigure { place, ..shared(true, 80.0) };
+    let used_together = Metric::counted(19.0, "percent");
+    let rows = HotSite { used_together, ..site(Pattern::Unit) };
+    let contended = Figures { shared: Ok(vec![line]), ..with_function(hot(rows)) };
+    assert_eq!(ids(&contended), ["false-sharing"]);
 }
 
 #[test]

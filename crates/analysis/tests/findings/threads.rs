@@ -113,6 +113,14 @@ fn more_threads_than_cpus() {
     let title = "15 threads want to compute at a time on 4 CPUs";
     assert_eq!((found[0].id, found[0].title.as_str()), ("oversubscribed", title));
     assert_eq!(ids(&team(8.0, 0.0)), NOTHING);
+    // Eight that start together, and wait for the last of them at the end of each step.
+    let steps: Vec<ThreadTime> = (1..=8).map(|number| thread(number, 0.3, whole)).collect();
+    let queue = |runnable: f64| {
+        let runnable = Metric { low: Some(runnable - 1.0), ..about(runnable, "count") };
+        Figures { runnable, ..with_threads(&steps) }
+    };
+    assert_eq!(ids(&queue(7.0)), ["oversubscribed"]);
+    assert_eq!(ids(&queue(5.0)), NOTHING);
     assert_eq!(ids(&team(15.0, 2.0)), NOTHING);
     // Their lives are long because others have the CPUs.
     let other_percent = Metric::counted(50.0, "percent");

@@ -7,7 +7,9 @@
 //! core    what the loop's instructions need, of its time     1 - waits of its function
 //! kept    time with registers / core floor
 //! spared  core × (1 - kept)
-//!           at least also 1 - core × kept - serial: what it may wait for instead once its instructions are quicker
+//!           at least also 1 - core × kept - exposed: what it may wait for instead once its instructions are quicker
+//! exposed what its accesses take one after the other; of streams, which prefetchers run ahead of, the first lines of
+//!         each page, and what memory takes to deliver the rest
 //! ```
 //! Where loops took longer alone than in the program, by `excess`, `kept` is larger by as much: the program's time is what a
 //! quicker loop is compared with.
@@ -20,7 +22,7 @@ use x86::Kind;
 
 use super::{ReloadedLoop, Where};
 use crate::findings::reloads::free;
-use crate::memory::{FunctionMemory, Memory, Seconds, seconds};
+use crate::memory::{FunctionMemory, Memory, Seconds, SiteWeight, seconds};
 use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
 use crate::stack::{FunctionId, PlaceId};
@@ -30,6 +32,9 @@ use crate::weight::Weight;
 
 /// Loops that surely spare less than this part of the program's time are not looked at any further.
 const LEAST: f64 = 0.01;
+/// Of the lines of a stream those that nothing fetches before: four of a page's 64. Prefetchers follow a stream from its
+/// second or third miss on, and begin anew in each page (Intel optimization manual, "Data Prefetching"; AMD's, Family 19h).
+const STARTS: f64 = 4.0 / 64.0;
 /// Fields that are named.
 const MOST_FIELDS: usize = 3;
 
@@ -41,18 +46,24 @@ struct Timed<'a> {
     block: BlockId,
     code: &'a KeptLoop,
     function: &'a FunctionMemory,
+    /// What its function may wait for memory at most, however quick its instructions are, of its time.
+    exposed: f64,
     weight: Weight,
     floor: Seconds,
     kept: Seconds,
 }
 
 /// Most CPU time first.
-pub(super) fn reloaded(source: Source<'_>, functions: &[FunctionMemory]) -> Vec<ReloadedLoop> {
+pub(super) fn reloaded(
+    source: Source<'_>,
+    functions: &[FunctionMemory],
+    is_stream: impl Fn(SiteIndex) -> bool,
+) -> Vec<ReloadedLoop> {
     let (profile, code, ..) = source;
     if code.kept.is_empty() {
         return Vec::new();
     }
-    let mut timed = timed(profile, code, functions);
+    let mut timed = timed(profile, code, functions, is_stream);
     let all = profile.counted_cpu_seconds().unwrap_or(0.0);
     timed.retain(|one| {
         let time = profile.cpu_scale().quantity(&one.weight).value.unwrap_or(0.0);
@@ -70,6 +81,7 @@ fn timed<'a>(
     profile: &Profile<'_>,
     code: &'a TracedCode,
     functions: &'a [FunctionMemory],
+    is_stream: impl Fn(SiteIndex) -> bool,
 ) -> Vec<Timed<'a>> {
     let recording = profile.recording;
     let functions: HashMap<FunctionId, &FunctionMemory> =
@@ -79,10 +91,12 @@ fn timed<'a>(
         let KeptFloor { block, repetitions, median, low, high } = *kept;
         let code = code.kept.get(&block)?;
         let (module, offset) = *code.places.first()?;
+        let function = functions.get(&profile.stacks.compiled_at(module, offset))?;
         Some(Timed {
             block,
             code,
-            function: functions.get(&profile.stacks.compiled_at(module, offset))?,
+            function,
+            exposed: exposed(function, &is_stream),
             weight: *weights.get(&block)?,
             floor: floor(recording, block)?,
             kept: seconds(&FloorTime { repetitions, median, low, high }),
@@ -118,16 +132,23 @@ fn weights(profile: &Profile<'_>, code: &TracedCode) -> HashMap<BlockId, Weight>
     weights
 }
 
+fn exposed(function: &FunctionMemory, is_stream: impl Fn(SiteIndex) -> bool) -> f64 {
+    let most = |metric: &Metric| metric.high.map_or(f64::INFINITY, |percent| percent / 100.0);
+    let of_site =
+        |site: &SiteWeight| most(&site.serial) * if is_stream(site.site) { STARTS } else { 1.0 };
+    let site_by_site = function.sites.iter().map(of_site).sum::<f64>() + most(&function.of_reach);
+    site_by_site.min(most(&function.serial))
+}
+
 impl Timed<'_> {
     /// Of its time what it would not take with registers, percent.
     fn spared(&self) -> Metric {
-        let FunctionMemory { waits, serial, excess, .. } = self.function;
+        let FunctionMemory { waits, excess, .. } = self.function;
         let share = |value: Option<f64>, unknown: f64| value.map_or(unknown, |value| value / 100.0);
         let (floor, kept) = (self.floor, self.kept);
         // Both were timed in the same turns.
         let kept = [kept.0, kept.1, kept.2].map(|time| time / floor.0 * excess);
-        let serial = share(serial.high, 1.0);
-        let least = 1.0 - (1.0 - share(waits.low, 0.0)) * kept[2] - serial;
+        let least = 1.0 - (1.0 - share(waits.low, 0.0)) * kept[2] - self.exposed;
         let core = |waits: Option<f64>, unknown: f64| 1.0 - share(waits, unknown);
         let low = (core(waits.high, 1.0) * (1.0 - kept[2])).min(least);
         let likely = core(waits.value, 1.0) * (1.0 - kept[0]);

@@ -12,7 +12,7 @@ use x86::{Gpr, Kind, Segment};
 use super::reloads::reloaded;
 use super::walks::walk;
 use super::{HotFunction, HotSite, RepeatedFunction, Traced, Walk, Where};
-use crate::accesses::{AccessRow, accesses, line_uses};
+use crate::accesses::{AccessRow, Pattern, accesses, line_uses};
 use crate::findings::bandwidth;
 use crate::findings::reread::{Stored, stored};
 use crate::findings::steps::{Steps, steps};
@@ -29,6 +29,8 @@ use crate::weight::Weight;
 
 /// Of successive addresses so many are the same, of a load that repeats itself.
 const SAME: f64 = 0.98;
+/// Bytes in a row, on average, from which on prefetchers run ahead: they begin anew in each page.
+const STREAM: u64 = 4096;
 /// An object that accesses are about has this part of them, percent.
 const MAIN: f64 = 50.0;
 /// Executions per burst of a helper that is called in a loop.
@@ -41,12 +43,21 @@ pub(super) fn traced(
     objects: &Objects,
 ) -> Result<Traced, String> {
     let (whole, functions) = memory.functions().map_err(|why| missing(profile, why))?;
-    let reloaded = reloaded((profile, code, memory, objects), &functions);
     let everything = Selection::default();
     let rows = accesses(profile, code, &everything, &[]).rows;
     let by_site: HashMap<(u32, u64, usize), AccessRow> =
         rows.into_iter().filter_map(|row| row.site.map(|site| (name(&site), row))).collect();
     let steps = steps(profile.recording, code);
+    let bursts = traced_bursts(profile.recording).count() as u64;
+    let is_stream = |site: SiteIndex| {
+        let steps = &steps[site.index()];
+        let neighbours = by_site.get(&name(&code.sites[site.index()]));
+        let neighbours = neighbours.is_some_and(|row| row.pattern == Pattern::Unit);
+        let runs = steps.restarts.all.saturating_add(bursts).max(1);
+        let bytes = u64::from(code.sites[site.index()].access.bytes);
+        neighbours && steps.executions.saturating_mul(bytes) / runs >= STREAM
+    };
+    let reloaded = reloaded((profile, code, memory, objects), &functions, is_stream);
     let bandwidth = memory.bandwidth(Bands::default());
     let bound = memory.bound();
     let class = bandwidth.ok().and_then(|bandwidth| memory.class(&bandwidth, &bound).ok());
