@@ -4,8 +4,8 @@ mod common;
 
 use analysis::sharing::{SharedLines, Sharing, sharing};
 use analysis::{Profile, Selection, TracedCode};
-use base::{RemoteAddr, Tid};
-use facts::{Evidence, Recording};
+use base::{Nanos, RemoteAddr, Tid};
+use facts::{BurstEnd, Evidence, Recording};
 use testkit::recording::BurstRecord;
 
 use common::{PID, Test};
@@ -71,6 +71,26 @@ fn counters_beside_each_other_are_false_sharing() {
             (Tid(B), bytes(40), bytes(40), Some(400.0), Some(400.0)),
         ]
     );
+}
+
+/// A burst in which every address has a record is over sooner than one of a loop that is summarised.
+#[test]
+fn a_burst_that_filled_its_buffer_tells_of_as_long_as_the_others() {
+    let mut test = Test::new();
+    let block = test.block(0x1000, COUNTER);
+    let count = |offset: u64| (block, 1, vec![STACK, 0x60_0000 + offset]);
+    in_turn(&mut test, 6, &again(count(8), 1000), &again(count(40), 40));
+    let mut recording = test.builder.build();
+    for burst in recording.bursts.iter_mut().skip(1).step_by(4) {
+        (burst.end, burst.cpu_time) = (BurstEnd::Full, Some(Nanos(300_000)));
+    }
+    for burst in recording.bursts.iter_mut().skip(3).step_by(4) {
+        (burst.end, burst.cpu_time) = (BurstEnd::Untranslated, Some(Nanos(300_000)));
+    }
+    let found = shared(&recording);
+    // B's three full ones, a tenth of the length; the other three ended early.
+    assert_eq!((found.lines.len(), found.pairs), (1, 9), "{found:?}");
+    assert_eq!(found.lines[0].conflicts.value, Some(400.0));
 }
 
 #[test]

@@ -16,7 +16,7 @@
 mod frequent;
 
 use base::{Nanos, Pid, Tid};
-use facts::{Burst, Recording};
+use facts::{Burst, BurstEnd, Recording};
 use x86::Kind;
 
 use self::frequent::{Span, frequent_lines};
@@ -55,6 +55,8 @@ pub(super) struct BurstLines {
     pub(super) lines: IndexMap<u64, LineUse>,
     /// How long it ran.
     pub(super) length: Nanos,
+    /// It ended because its buffer was full: its visits are as many for its time as in a longer one.
+    pub(super) full: bool,
 }
 
 /// All chosen bursts, in the order of time.
@@ -124,7 +126,8 @@ impl Observer for Watcher<'_> {
         }
         let lines = self.lines.drain().filter(|(_, used)| used.visits >= least).collect();
         let Burst { time, pid, tid, .. } = *burst;
-        self.bursts.push(BurstLines { time, pid, tid, lines, length });
+        let full = burst.end == BurstEnd::Full;
+        self.bursts.push(BurstLines { time, pid, tid, lines, length, full });
     }
 }
 

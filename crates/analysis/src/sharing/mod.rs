@@ -33,7 +33,7 @@ use crate::traced::{SiteIndex, TracedCode};
 /// Bursts so near each other can be of one time.
 const NEAR: Nanos = Nanos(250_000_000);
 
-/// A burst of less than this part of the usual length is too short to compare.
+/// A burst of less than this part of the usual length is too short to compare, unless it filled its buffer.
 const SHORT: f64 = 0.5;
 
 /// How threads share a line.
@@ -100,6 +100,8 @@ pub struct SharedLines {
     pub lines: Vec<SharedLine>,
     /// Pairs of bursts that could be compared.
     pub pairs: u64,
+    /// Nanoseconds of the burst that conflicts are of: the usual length.
+    pub usual_length: f64,
 }
 
 /// What is known of a line of a process.
@@ -121,7 +123,7 @@ pub fn sharing(profile: &Profile<'_>, code: &TracedCode, selection: &Selection) 
     let rows = Rows::new(profile, code, selection, &[]);
     let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
     let mut bursts = lines_of_bursts(profile.recording, code, &rows.row_of_site, &chosen);
-    leave_out_short_ones(&mut bursts);
+    let usual = leave_out_short_ones(&mut bursts);
     // Of most programs no two bursts are near enough to ask who ran when.
     let activity = LazyCell::new(|| activity(profile, &bursts));
     let mut pairs = 0;
@@ -131,7 +133,7 @@ pub fn sharing(profile: &Profile<'_>, code: &TracedCode, selection: &Selection) 
         for (second, other) in near.take_while(|(_, other)| other.time - one.time <= NEAR) {
             if one.pid == other.pid && one.tid != other.tid && took_turns(&activity, one, other) {
                 pairs += 1;
-                compare((first, one), (second, other), &mut found);
+                compare((first, one), (second, other), usual, &mut found);
             }
         }
     }
@@ -141,7 +143,7 @@ pub fn sharing(profile: &Profile<'_>, code: &TracedCode, selection: &Selection) 
     lines.sort_by(|a, b| {
         b.conflicts.value.partial_cmp(&a.conflicts.value).unwrap_or(std::cmp::Ordering::Equal)
     });
-    SharedLines { lines, pairs }
+    SharedLines { lines, pairs, usual_length: usual }
 }
 
 /// When each thread of these bursts was seen running: samples and bursts.
@@ -176,29 +178,40 @@ fn took_turns(
         || between(later, earlier.time - NEAR, earlier.time)
 }
 
-/// A burst that ended early, in code that could not be translated or at a wait, has few visits because it was short.
-fn leave_out_short_ones(bursts: &mut Vec<BurstLines>) {
+/// A burst that ended early, in code that could not be translated or at a wait, has few visits because it was short. One that
+/// filled its buffer tells what happens in as long as the others are: the usual length, nanoseconds.
+fn leave_out_short_ones(bursts: &mut Vec<BurstLines>) -> f64 {
     let mut lengths: Vec<f64> = bursts.iter().map(|burst| burst.length.0 as f64).collect();
     lengths.sort_by(f64::total_cmp);
-    if let Some(usual) = median(&lengths) {
-        bursts.retain(|burst| burst.length.0 as f64 >= SHORT * usual);
-    }
+    let Some(usual) = median(&lengths) else { return 0.0 };
+    bursts.retain(|burst| burst.full || burst.length.0 as f64 >= SHORT * usual);
+    usual
+}
+
+/// What visits of a burst are in a burst of the usual length, if its own was another only because its buffer was full.
+fn in_usual_length(visits: u64, burst: &BurstLines, usual: f64) -> f64 {
+    let times = if burst.full { usual / (burst.length.0 as f64).max(1.0) } else { 1.0 };
+    visits as f64 * times.max(1.0)
 }
 
 fn compare(
     (first, one): (usize, &BurstLines),
     (second, other): (usize, &BurstLines),
+    usual: f64,
     found: &mut BTreeMap<(Pid, u64), Found>,
 ) {
     for (line, mine) in &one.lines {
         let Some(theirs) = other.lines.get(line) else { continue };
-        let conflicts = mine.writes.min(theirs.visits).max(theirs.writes.min(mine.visits));
-        if conflicts == 0 {
+        let of_mine = |visits| in_usual_length(visits, one, usual);
+        let of_theirs = |visits| in_usual_length(visits, other, usual);
+        let taken = of_mine(mine.writes).min(of_theirs(theirs.visits));
+        let conflicts = taken.max(of_theirs(theirs.writes).min(of_mine(mine.visits)));
+        if conflicts <= 0.0 {
             continue;
         }
         let found = found.entry((one.pid, *line)).or_default();
         found.time.get_or_insert(one.time);
-        found.conflicts.push(conflicts as f64);
+        found.conflicts.push(conflicts);
         let overlap = mine.written & (theirs.read | theirs.written) | theirs.written & mine.read;
         found.overlaps |= overlap != 0;
         found.disjoint |= overlap == 0;

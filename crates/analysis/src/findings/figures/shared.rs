@@ -38,7 +38,7 @@ pub(super) fn shared<'s>(
     }
     let (bursts, nanos) = traced_bursts(profile.recording)
         .fold((0u64, 0u64), |(n, sum), burst| (n + 1, sum.saturating_add(burst.elapsed.0)));
-    let length = (nanos as f64 / bursts.max(1) as f64 * 1e-9).max(1e-9);
+    let length = (nanos as f64 / bursts.max(1) as f64).max(found.usual_length).max(1.0) * 1e-9;
     let mut groups: BTreeMap<Sharers, Vec<&SharedLine>> = BTreeMap::new();
     for line in found.lines.iter().filter(|line| !line.threads.is_empty()) {
         groups.entry(sharers(profile, line)).or_default().push(line);
