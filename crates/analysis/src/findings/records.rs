@@ -20,9 +20,7 @@ const PART: f64 = 30.0;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let traced = figures.traced.as_ref().map_err(String::clone)?;
-    let alone =
-        |one: &&HotFunction| !super::sharing::concerns(figures, one.place.function.as_deref());
-    Ok(traced.functions.iter().filter(alone).filter_map(|one| draft(figures, one)).collect())
+    Ok(traced.functions.iter().filter_map(|one| draft(figures, one)).collect())
 }
 
 fn step(site: &HotSite) -> Option<i64> {
@@ -33,6 +31,9 @@ fn step(site: &HotSite) -> Option<i64> {
 
 fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
     let (site, stride) = function.sites.iter().find_map(|site| Some((site, step(site)?)))?;
+    if super::sharing::concerns(figures, site.place.function.as_deref()) {
+        return None;
+    }
     let alike = || function.sites.iter().filter(|site| step(site) == Some(stride));
     // Of few bursts there is no interval.
     let together = &site.used_together;
