@@ -204,7 +204,7 @@ fn is_said(name: &str, pid: &str, why: &str) {
     let said = notes(&fathom, "r");
     assert!(said.contains("heap blocks were not recorded") && said.contains(why), "{said}");
     let heap = fathom.report("r", &["summary"])["heap"].to_string();
-    assert!(heap.contains("a remark of this result says why"), "{heap}");
+    assert!(heap.contains("the notes of this result say why"), "{heap}");
 }
 
 #[test]

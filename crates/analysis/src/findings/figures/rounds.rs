@@ -95,7 +95,7 @@ impl Work {
     /// Whether both spend a good part of their time in the same functions. Who runs only to wait, waits for its team. Of a
     /// short thread few samples fell anywhere: it is enough that it is where the other often is.
     pub(super) fn is_like(&self, other: &Work) -> bool {
-        if self.computed.records() < FEW {
+        if (1..FEW).contains(&self.computed.records()) {
             let often = other.main_functions();
             let there = self.functions.iter().filter(|(function, _)| often.contains(function));
             let there: u64 = there.map(|(_, amount)| *amount).sum();
