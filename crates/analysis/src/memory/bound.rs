@@ -23,8 +23,9 @@ const TOO_MUCH: f64 = 1.15;
 const WIDE: f64 = 80.0;
 /// From this share on memory is what the program waits for.
 const BOUND_PERCENT: f64 = 40.0;
-/// A lower bound below this share leaves open whether it does.
-const NOT_BOUND_PERCENT: f64 = 10.0;
+/// A lower bound below this share leaves open whether it does: a program that waits for an eighth of its time at least, and
+/// perhaps for most of it, is not known to be held up.
+const NOT_BOUND_PERCENT: f64 = 25.0;
 /// An upper bound from here on leaves open whether it does: memory might have the larger part.
 const UNDECIDED_PERCENT: f64 = 50.0;
 /// From this share of the peak on, bandwidth is what limits.
