@@ -132,11 +132,7 @@ impl<'a> Profile<'a> {
     /// The CPU time of all threads that was counted, in seconds: task clock, else getrusage.
     #[must_use]
     pub fn counted_cpu_seconds(&self) -> Option<f64> {
-        let clock = self.recording.counter(CounterKind::TaskClock);
-        let usage = self.recording.run.resource_use.as_ref();
-        let nanos =
-            clock.or_else(|| usage.map(|usage| usage.user_ns.saturating_add(usage.system_ns)));
-        nanos.filter(|&nanos| nanos > 0).map(|nanos| Nanos(nanos).seconds())
+        counted_cpu(self.recording).map(Nanos::seconds)
     }
 
     /// How samples become CPU time: their share of all samples times the time that these stand for.
@@ -162,6 +158,14 @@ impl<'a> Profile<'a> {
             _ => "no samples: the program used less CPU time than one sampling period",
         }
     }
+}
+
+/// The CPU time of all threads that was counted, where any was: task clock, else getrusage.
+pub(crate) fn counted_cpu(recording: &Recording) -> Option<Nanos> {
+    let usage = recording.run.resource_use.as_ref();
+    let used = || usage.map(|usage| usage.user_ns.saturating_add(usage.system_ns));
+    let nanos = recording.counter(CounterKind::TaskClock).or_else(used);
+    nanos.filter(|&nanos| nanos > 0).map(Nanos)
 }
 
 /// Thread by thread: the sums of one fit a cache, those of all of them do not.

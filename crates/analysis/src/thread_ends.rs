@@ -14,8 +14,9 @@
 use std::collections::HashMap;
 
 use base::{Nanos, Pid, Tid};
-use facts::{CounterKind, Recording, SamplingMethod};
+use facts::{Recording, SamplingMethod};
 
+use crate::profile::counted_cpu;
 use crate::threads::ThreadTable;
 
 /// Of the CPU time, less than this may be missing for other reasons.
@@ -74,9 +75,7 @@ fn missing(recording: &Recording) -> Option<(f64, f64)> {
     if collector.method != SamplingMethod::PerfEvents || !collector.kernel_samples {
         return None;
     }
-    let usage = recording.run.resource_use.as_ref();
-    let used = || usage.map(|usage| usage.user_ns.saturating_add(usage.system_ns));
-    let all = recording.counter(CounterKind::TaskClock).or_else(used)? as f64;
+    let all = counted_cpu(recording)?.0 as f64;
     let sampled: f64 = recording.samples.iter().map(|sample| sample.weight.0 as f64).sum();
     let lost = recording.lost(facts::LostSource::Samples) > 0;
     (sampled > 0.0 && !lost).then_some((all - sampled, all))

@@ -1,7 +1,7 @@
 //! Levels that are polled: memory of the program, how many of its threads want a CPU, and what else goes on on the machine.
 //!
-//! Cost: one `statm` per process and round (some microseconds), and the states of up to 16 threads (8 µs each); `/proc/stat` once a second, because the kernel adds up
-//! all interrupts for it. `smaps_rollup` walks the page tables of a process (50 ns a page): it is read at 0.5 s, then at
+//! Cost: one `statm` per process and round (some microseconds), and the states of up to 16 threads (8 µs each);
+//! `/proc/stat` once a second, because the kernel adds up all interrupts for it. `smaps_rollup` walks the page tables of a process (50 ns a page): it is read at 0.5 s, then at
 //! twice the time each, and never so often that reading takes more than a thousandth of the time; of a process beyond
 //! 8 GiB it is not read at all.
 
@@ -103,20 +103,17 @@ fn resident_bytes(pid: Pid) -> Option<u64> {
 
 /// Threads that run or wait for a CPU. Of many each round asks others.
 fn runnable_threads(pid: Pid, round: usize) -> Option<u64> {
-    let listed = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
-    let tasks: Vec<_> = listed.filter_map(|task| Some(task.ok()?.path())).collect();
-    let step = tasks.len().div_ceil(MOST_THREADS).max(1);
-    let states = tasks
-        .iter()
-        .skip(round % step)
-        .step_by(step)
-        .filter_map(|task| is_runnable(&std::fs::read_to_string(task.join("stat")).ok()?));
+    let threads = tracee::threads_of(pid).ok()?;
+    let step = threads.len().div_ceil(MOST_THREADS).max(1);
+    let asked = threads.iter().skip(round % step).step_by(step);
+    let stat = |tid| std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok();
+    let states = asked.filter_map(|tid| is_runnable(&stat(tid)?));
     let (mut asked, mut runnable) = (0, 0);
     for state in states {
         asked += 1;
         runnable += u64::from(state);
     }
-    let all = tasks.len() as u64;
+    let all = threads.len() as u64;
     (asked > 0).then(|| (runnable * all + asked / 2) / asked)
 }
 
