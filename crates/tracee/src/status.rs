@@ -2,12 +2,54 @@
 //!
 //! What not: mappings (`maps`), totals of a process.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
 use base::{CpuId, Pid, Tid};
+
+/// A file of a thread, to be read again and again: to open it takes longer than to read it.
+pub struct ThreadFile(File);
+
+impl ThreadFile {
+    /// `/proc/PID/task/TID/NAME`; `None` when the thread is gone.
+    #[must_use]
+    pub fn open(pid: Pid, tid: Tid, name: &str) -> Option<ThreadFile> {
+        File::open(format!("/proc/{pid}/task/{tid}/{name}")).ok().map(ThreadFile)
+    }
+
+    /// The same of the calling thread.
+    #[must_use]
+    pub fn own(name: &str) -> Option<ThreadFile> {
+        File::open(format!("/proc/thread-self/{name}")).ok().map(ThreadFile)
+    }
+
+    /// What it says now; `None` when the thread is gone.
+    #[must_use]
+    pub fn read(&self) -> Option<String> {
+        const ROOM: usize = 4096;
+        let mut bytes = vec![0; ROOM];
+        let mut length = 0;
+        loop {
+            let got = self.0.read_at(&mut bytes[length..], length as u64).ok()?;
+            length += got;
+            // The kernel gives as much as it has: less than there is room for is the end.
+            if length < bytes.len() {
+                bytes.truncate(length);
+                return String::from_utf8(bytes).ok().filter(|text| !text.is_empty());
+            }
+            bytes.resize(2 * length, 0);
+        }
+    }
+}
 
 /// `/proc/PID/task/TID/status`; empty when the thread is gone.
 #[must_use]
 pub fn status_of(pid: Pid, tid: Tid) -> String {
-    std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default()
+    of_thread(pid, tid, "status").unwrap_or_default()
+}
+
+fn of_thread(pid: Pid, tid: Tid, name: &str) -> Option<String> {
+    ThreadFile::open(pid, tid, name)?.read()
 }
 
 /// The value of a line of a status, `Tgid:` for example.
@@ -36,20 +78,23 @@ pub fn has_ended(tid: Tid) -> bool {
 /// `/proc/PID/task/TID/syscall` reads "running" then, while a blocked thread shows the call's number.
 #[must_use]
 pub fn stat_of_running(pid: Pid, tid: Tid) -> Option<String> {
-    let base = format!("/proc/{pid}/task/{tid}");
-    let stat = std::fs::read_to_string(format!("{base}/stat")).ok()?;
+    let stat = of_thread(pid, tid, "stat")?;
     let rest = from_state_on(&stat).filter(|rest| rest.starts_with('R'))?;
     // Some sandboxes hide `syscall`; the state must do there.
-    let blocked = std::fs::read_to_string(format!("{base}/syscall"))
-        .is_ok_and(|text| !text.starts_with("running"));
+    let blocked = of_thread(pid, tid, "syscall").is_some_and(|text| !text.starts_with("running"));
     (!blocked).then(|| rest.to_owned())
 }
 
 /// The CPU that a thread ran on last: field 39 of its `stat`.
 #[must_use]
 pub fn cpu_of(pid: Pid, tid: Tid) -> Option<CpuId> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
-    from_state_on(&stat)?.split(' ').nth(36)?.parse().ok().map(CpuId)
+    cpu_in(&of_thread(pid, tid, "stat")?)
+}
+
+/// The same, of its text.
+#[must_use]
+pub fn cpu_in(stat: &str) -> Option<CpuId> {
+    from_state_on(stat)?.split(' ').nth(36)?.parse().ok().map(CpuId)
 }
 
 #[cfg(test)]
