@@ -1,32 +1,36 @@
 //! How often a burst may be.
 //!
 //! What for: the cost of bursts (threads' stand-still, their estimated slow-down, our CPU time) is added up, and the time
-//! to the next burst follows from what the last ones cost and what is allowed. Bringing the cache into processes has a part of
+//! to the next burst follows from what the last ones cost and what is allowed, for brief and long ones apart. Bringing the cache into processes has a part of
 //! its own, so that a program of many short processes does not pay for each of them. What not: taking bursts.
 //!
-//! Assumption: our CPU time costs the program as much as its own where no CPU is free. Where one is, it costs what the
-//! neighbour on a shared core or cache does: [`BESIDE`] of it.
+//! Assumption: the tracer's CPU time costs the program as much as its own, for it works on the CPU of the thread that it
+//! stops. The consumer's does where no CPU is free. Where one is, it costs what the neighbour on a shared core or cache
+//! does: [`BESIDE`] of it.
 
 use std::time::Duration;
 
 use base::Nanos;
 
+use crate::schedule::Length;
 use crate::tracer::{Cost, Options};
 
 /// Time between bursts is never below this.
-const SHORTEST: Duration = Duration::from_millis(1);
+const SHORTEST: f64 = 1e6;
 /// Nor above this.
-const LONGEST: Duration = Duration::from_secs(5);
-/// Until the cost of bursts is known.
-const FIRST: Duration = Duration::from_millis(30);
+const LONGEST: f64 = 5e9;
 /// Of the allowed overhead, what bursts may take; the rest is for clock samples, which cost up to about 1 % of the time
 /// (`bench/results/sampling_overhead`), and for the first bursts in new code, which cost more than the later ones.
 const SHARE_OF_BURSTS: f64 = 0.4;
+/// Of that, what is for brief ones: many small looks tell more than few long ones, except what is used again late.
+const SHARE_OF_BRIEF: f64 = 0.6;
 /// Of the allowed overhead, what bringing the cache into processes may take.
 const SHARE_OF_SET_UPS: f64 = 0.4;
 /// A program that ends before this is left alone: what brings the cache in makes it stand still for about half a
 /// millisecond, and a burst or two say little.
 const SHORT: Nanos = Nanos(50_000_000);
+/// What may be spent in so long is there from the begin on: a program that ends then has its bursts by then.
+const EARLY: Nanos = Nanos(500_000_000);
 /// No burst costs less, nanoseconds: what stopping and starting a thread takes.
 const LEAST_COST: f64 = 10_000.0;
 /// A change of cost is followed within some ten bursts.
@@ -34,8 +38,8 @@ const MEMORY: f64 = 8.0;
 /// A burst that cost more than this many usual ones is paid for by the ones behind it: bringing the cache into a program
 /// and translating its code happens once, and would otherwise leave a short program without bursts.
 const OUTLIER: f64 = 2.0;
-/// Before any burst this much is usual, nanoseconds.
-const USUAL: f64 = 1_000_000.0;
+/// What bursts cost before any was taken, nanoseconds: brief ones, long ones.
+const USUAL: [f64; 2] = [120_000.0, 1_500_000.0];
 /// Of what is not paid for yet, each burst pays one in so many.
 const INSTALMENTS: f64 = 32.0;
 
@@ -45,31 +49,75 @@ const INSTALMENTS: f64 = 32.0;
 pub const BESIDE: f64 = 0.4;
 
 /// Cost so far, and what it means for the next burst.
-#[derive(Default)]
 pub struct Budget {
-    /// The program's cost that was taken note of, and ours, nanoseconds.
-    counted: (f64, f64),
-    /// Cost of a burst, smoothed, in nanoseconds.
-    usual: Option<f64>,
-    /// Spent, and not paid for yet, nanoseconds.
-    debt: f64,
+    /// Of everything, what was taken note of.
+    counted: Cost,
+    brief: Ledger,
+    long: Ledger,
     /// Spent on bringing the cache into processes, with their first bursts, nanoseconds; and into how many.
     set_ups: f64,
     processes: u32,
 }
 
+impl Default for Budget {
+    fn default() -> Budget {
+        let [brief, long] = USUAL.map(Ledger::new);
+        Budget { counted: Cost::default(), brief, long, set_ups: 0.0, processes: 0 }
+    }
+}
+
+/// What bursts of one length cost, nanoseconds.
+struct Ledger {
+    /// Before any was taken, a guess.
+    guess: f64,
+    /// Of a burst, smoothed.
+    usual: f64,
+    /// Spent, and not paid for yet.
+    debt: f64,
+}
+
+impl Ledger {
+    fn new(guess: f64) -> Ledger {
+        Ledger { guess, usual: guess, debt: 0.0 }
+    }
+
+    fn note(&mut self, spent: f64) {
+        let most = OUTLIER * self.usual.max(self.guess / 2.0);
+        self.debt += (spent - most).max(0.0);
+        let instalment = self.debt / INSTALMENTS;
+        self.debt -= instalment;
+        let spent = spent.min(most) + instalment;
+        self.usual = (self.usual + (spent - self.usual) / MEMORY).max(LEAST_COST);
+    }
+
+    /// Mean time between bursts that may take this part of it.
+    fn interval(&self, part: f64) -> f64 {
+        (self.usual / part.max(1e-9)).clamp(SHORTEST, LONGEST)
+    }
+}
+
+/// When the next burst may be, in the mean.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Next {
+    /// Time to it.
+    pub interval: Duration,
+    /// The chance that it is a long one, 0..1.
+    pub long: f64,
+}
+
 impl Budget {
-    /// Mean time to the next burst, at this time since we began.
+    /// When the next burst may be, at this time since we began. A given interval is that of long ones.
     #[must_use]
-    pub fn mean_interval(&self, options: &Options, elapsed: Nanos) -> Duration {
-        options.interval.unwrap_or_else(|| match self.usual {
-            Some(cost) => {
-                let share = self.share_of_bursts(elapsed.0 as f64 * options.overhead);
-                Duration::from_nanos((cost / (share * options.overhead)) as u64)
-                    .clamp(SHORTEST, LONGEST)
-            }
-            None => FIRST,
-        })
+    pub fn next(&self, options: &Options, elapsed: Nanos) -> Next {
+        if let Some(interval) = options.interval {
+            return Next { interval, long: 1.0 };
+        }
+        let allowed = elapsed.max(EARLY).0 as f64 * options.overhead;
+        let part = self.share_of_bursts(allowed) * options.overhead;
+        let brief = self.brief.interval(part * SHARE_OF_BRIEF);
+        let long = self.long.interval(part * (1.0 - SHARE_OF_BRIEF));
+        let interval = (1.0 / (1.0 / brief + 1.0 / long)).max(SHORTEST);
+        Next { interval: Duration::from_nanos(interval as u64), long: interval / long }
     }
 
     /// Of what was allowed so far, what bursts may take: also half of what set-ups left of theirs. The other half is for
@@ -90,33 +138,33 @@ impl Budget {
         options.interval.is_some() || elapsed >= SHORT && is_paid
     }
 
-    /// Takes note of what bringing a cache into a process cost. Bursts do not pay for it.
-    pub fn note_set_up(&mut self, its: Nanos, own: Nanos) {
-        self.set_ups += (its + own).0 as f64;
-        self.counted.0 += its.0 as f64;
-        self.counted.1 += own.0 as f64;
+    /// Takes note of what bringing a cache into a process cost, of our own CPU time this `part`: what takes long is done on
+    /// another CPU than the thread's. Bursts do not pay for it.
+    pub fn note_set_up(&mut self, its: Nanos, own: Nanos, part: f64) {
+        self.set_ups += its.0 as f64 + part * own.0 as f64;
+        self.counted.stand_still += its;
+        self.counted.tracer += own;
     }
 
     /// The same of the first one, with a first burst, which meets only new code.
-    pub fn note_process(&mut self, its: Nanos, own: Nanos) {
-        self.note_set_up(its, own);
+    pub fn note_process(&mut self, its: Nanos, own: Nanos, part: f64) {
+        self.note_set_up(its, own, part);
         self.processes += 1;
     }
 
-    /// Takes note of the cost of everything so far. Of our own CPU time since the last call this `part` counts.
-    pub fn note(&mut self, cost: &Cost, part: f64) {
-        let its = (cost.stand_still + cost.slowdown).0 as f64;
-        let own = (cost.tracer + cost.consumer).0 as f64;
-        let spent = its - self.counted.0 + part * (own - self.counted.1).max(0.0);
-        let spent = spent.max(0.0);
-        self.counted = (its, own);
-        let most = OUTLIER * self.usual.unwrap_or(USUAL).max(USUAL / 2.0);
-        self.debt += (spent - most).max(0.0);
-        let instalment = self.debt / INSTALMENTS;
-        self.debt -= instalment;
-        let spent = spent.min(most) + instalment;
-        let usual = self.usual.map_or(spent, |usual| usual + (spent - usual) / MEMORY);
-        self.usual = Some(usual.max(LEAST_COST));
+    /// Takes note of the cost of everything so far, for a turn of this length. Of the consumer's CPU time since the last call
+    /// this `part` counts. The tracer works on the thread's CPU, mostly while the thread stands still: one of both counts.
+    pub fn note(&mut self, cost: &Cost, length: Length, part: f64) {
+        let since = |now: Nanos, before: Nanos| now.0.saturating_sub(before.0) as f64;
+        let before = std::mem::replace(&mut self.counted, *cost);
+        let tracer = since(cost.tracer, before.tracer);
+        let spent = since(cost.slowdown, before.slowdown)
+            + since(cost.stand_still, before.stand_still).max(tracer)
+            + part * since(cost.consumer, before.consumer);
+        match length {
+            Length::Brief => self.brief.note(spent),
+            Length::Long => self.long.note(spent),
+        }
     }
 }
 
@@ -136,61 +184,71 @@ mod tests {
 
     const SECOND: Nanos = Nanos(1_000_000_000);
 
-    #[test]
-    fn the_interval_follows_the_cost() {
-        let mut budget = with_set_ups();
-        assert_eq!(budget.mean_interval(&options(None), SECOND), FIRST);
-        let mut cost = Cost::default();
-        for _ in 0..100 {
-            cost.tracer += Nanos(1_200_000);
-            budget.note(&cost, 1.0);
-        }
-        // 1.2 ms each, and 1.2 % are allowed.
-        let mean = budget.mean_interval(&options(None), SECOND).as_secs_f64();
-        assert!((mean - 0.1).abs() < 0.001, "{mean}");
+    /// Mean time between brief bursts, and between long ones, in ms.
+    fn intervals(budget: &Budget) -> [f64; 2] {
+        let next = budget.next(&options(None), SECOND);
+        let both = next.interval.as_secs_f64() * 1e3;
+        [both / (1.0 - next.long), both / next.long]
     }
 
-    /// Beside a free CPU our own time counts in part.
+    fn assert_near(found: [f64; 2], expected: [f64; 2]) {
+        let is_near =
+            found.iter().zip(expected).all(|(found, one)| (found / one - 1.0).abs() < 0.01);
+        assert!(is_near, "{found:?} {expected:?}");
+    }
+
+    #[test]
+    fn the_interval_follows_the_cost_of_each_length() {
+        let mut budget = with_set_ups();
+        // 1.2 % are allowed, 60 % of it for brief ones.
+        assert_near(intervals(&budget), [120.0 / 7.2, 1500.0 / 4.8]);
+        let mut cost = Cost::default();
+        for _ in 0..100 {
+            cost.tracer += Nanos(36_000);
+            budget.note(&cost, Length::Brief, 1.0);
+            cost.slowdown += Nanos(480_000);
+            budget.note(&cost, Length::Long, 1.0);
+        }
+        assert_near(intervals(&budget), [5.0, 100.0]);
+    }
+
+    /// The consumer beside a free CPU counts in part; the tracer while the thread stands still, once.
     #[test]
     fn our_own_time_counts_as_far_as_it_is_taken_from_the_program() {
         let mut budget = with_set_ups();
         let mut cost = Cost::default();
         for _ in 0..100 {
-            cost.tracer += Nanos(1_000_000);
-            cost.stand_still += Nanos(200_000);
-            budget.note(&cost, 0.4);
+            cost.consumer += Nanos(500_000);
+            cost.tracer += Nanos(200_000);
+            cost.stand_still += Nanos(280_000);
+            budget.note(&cost, Length::Long, 0.4);
         }
-        // 0.6 ms each, and 1.2 % are allowed.
-        let mean = budget.mean_interval(&options(None), SECOND).as_secs_f64();
-        assert!((mean - 0.05).abs() < 0.001, "{mean}");
+        // 0.48 ms each, and 0.48 % are allowed.
+        assert_near(intervals(&budget), [120.0 / 7.2, 100.0]);
     }
 
-    /// 1.2 ms each; 1.2 % are allowed, and half of what of another 1.2 % of the time is left.
+    /// 1.2 % are allowed, and half of what of another 1.2 % of the time is left.
     #[test]
     fn bursts_take_half_of_what_set_ups_leave() {
-        let interval = |set_ups| {
-            let budget = Budget { set_ups, usual: Some(1.2e6), ..Budget::default() };
-            budget.mean_interval(&options(None), SECOND).as_micros()
-        };
-        assert_eq!([0.0, 6e6, 12e6, 24e6].map(interval), [66_666, 80_000, 100_000, 100_000]);
+        let interval = |set_ups| intervals(&Budget { set_ups, ..Budget::default() });
+        assert_near(interval(0.0), [120.0 / 10.8, 1500.0 / 7.2]);
+        assert_near(interval(6e6), [120.0 / 9.0, 1500.0 / 6.0]);
+        assert_near(interval(24e6), [120.0 / 7.2, 1500.0 / 4.8]);
     }
 
     /// What is spent at once is paid for in the end: the sum of what bursts are charged is what was spent.
     #[test]
     fn the_cost_of_a_beginning_is_spread_over_many_bursts() {
-        let mut budget = with_set_ups();
-        let mut cost = Cost { stand_still: Nanos(40_000_000), ..Cost::default() };
-        budget.note(&cost, 1.0);
-        assert!(budget.mean_interval(&options(None), SECOND) < Duration::from_millis(300));
+        let mut ledger = Ledger::new(1_500_000.0);
+        ledger.note(40_000_000.0);
+        assert!(ledger.usual < 3_000_000.0);
         let mut charged = 0.0;
         for _ in 0..1000 {
-            cost.tracer += Nanos(1_000_000);
-            budget.note(&cost, 1.0);
-            charged += budget.usual.unwrap_or(0.0);
+            ledger.note(1_000_000.0);
+            charged += ledger.usual;
         }
-        let spent = 1_040_000_000.0;
-        assert!((charged / spent - 1.0).abs() < 0.02, "{charged}");
-        assert!(budget.debt < 1.0);
+        assert!((charged / 1_040_000_000.0 - 1.0).abs() < 0.02, "{charged}");
+        assert!(ledger.debt < 1.0);
     }
 
     /// 12 ms of 1.2 % of a second.
@@ -201,32 +259,32 @@ mod tests {
         let ms = |number: u64| Nanos(number * 1_000_000);
         assert!(!budget.pays_for_set_up(&own, ms(49), ms(200)), "it may end any moment");
         assert!(budget.pays_for_set_up(&own, ms(50), ms(5)), "the first one");
-        budget.note_process(ms(4), ms(8));
+        budget.note_process(ms(4), ms(8), 1.0);
         assert!(!budget.pays_for_set_up(&own, ms(999), ms(300)));
         assert!(budget.pays_for_set_up(&own, ms(1001), ms(300)), "what was spent is paid for");
         // Another flavour of the second one later.
-        budget.note_process(ms(4), ms(15));
-        budget.note_set_up(ms(0), ms(5));
+        budget.note_process(ms(4), ms(15), 1.0);
+        budget.note_set_up(ms(0), ms(5), 1.0);
         // 36 ms, 18 each.
         assert!(!budget.pays_for_set_up(&own, ms(2999), ms(1499)));
         assert!(budget.pays_for_set_up(&own, ms(2999), ms(1501)), "it pays for its own");
-        assert!(budget.pays_for_set_up(&options(Some(FIRST)), ms(30), ms(30)));
-        // Bursts do not pay for it.
-        budget.note(&Cost { stand_still: ms(9), tracer: ms(28), ..Cost::default() }, 1.0);
-        assert_eq!(budget.usual, Some(1e6));
+        let given = Some(Duration::from_millis(30));
+        assert!(budget.pays_for_set_up(&options(given), ms(30), ms(30)));
+        // Bursts do not pay for it: what is new of these costs is nothing.
+        let cost = Cost { stand_still: ms(8), tracer: ms(28), ..Cost::default() };
+        let usual = budget.long.usual;
+        budget.note(&cost, Length::Long, 1.0);
+        assert!(budget.long.usual < usual);
     }
 
     #[test]
     fn a_given_interval_is_kept_and_extremes_are_bounded() {
         let mut budget = with_set_ups();
-        let cost = Cost { tracer: Nanos(3_600_000_000_000), ..Cost::default() };
-        budget.note(&cost, 1.0);
         let given = Duration::from_millis(1);
-        assert_eq!(budget.mean_interval(&options(Some(given)), SECOND), given);
-        assert_eq!(budget.mean_interval(&options(None), SECOND), LONGEST);
-        for _ in 0..1000 {
-            budget.note(&cost, 1.0);
-        }
-        assert_eq!(budget.mean_interval(&options(None), SECOND), SHORTEST);
+        assert_eq!(budget.next(&options(Some(given)), SECOND), Next { interval: given, long: 1.0 });
+        (budget.brief.usual, budget.long.usual) = (1e15, 1e15);
+        assert_near(intervals(&budget), [5000.0, 5000.0]);
+        (budget.brief.usual, budget.long.usual) = (1.0, 1.0);
+        assert_eq!(budget.next(&options(None), SECOND).interval, Duration::from_millis(1));
     }
 }

@@ -208,6 +208,13 @@ impl Cache {
         Ok(RemoteAddr(block.at.0 + block.entry as u64))
     }
 
+    /// Where a thread that natively is at `native` enters only to leave at once.
+    pub fn way_out(&self, native: RemoteAddr) -> RemoteAddr {
+        self.space.set_slot(area::TARGET, native.0);
+        let out = |region: &Region| RemoteAddr(region.at.0 + region.common.exit as u64);
+        self.space.regions().first().map_or(native, out)
+    }
+
     fn add(
         &mut self,
         code: &CodeMap,

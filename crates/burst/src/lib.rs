@@ -7,9 +7,10 @@
 //! ```text
 //! tracer    start, observations, stop
 //! worker    the thread that traces: when, which thread, what becomes of it
-//!   budget    how often, from what bursts cost; spare: whether a CPU is free for our own work
+//!   budget    how often, from what bursts cost; spare: whether a CPU is free for our own work; toll: what stops take
+//!             of a burst's time
 //!   advance   how far registers go natively behind a burst
-//!   schedule  which of three flavours: a trace of addresses, a count of blocks, timed loads
+//!   schedule  which of three flavours: a trace of addresses, a count of blocks, timed loads; and how long
 //!   picker    chooses a thread in proportion to CPU time
 //!   program   per process: code_map (what may be translated), space (shared memory), cache (blocks)
 //!   visit     seize, stop, let go; remote_call: system calls of the program on our behalf; near: from its own CPU
@@ -48,6 +49,7 @@ mod run;
 mod schedule;
 mod space;
 mod spare;
+mod toll;
 mod tracer;
 mod visit;
 mod whereabouts;

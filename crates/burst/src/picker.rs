@@ -10,25 +10,25 @@
 //!
 //! A thread is left alone when stopping it could be noticed: while it waits in the kernel (some waits end early, with
 //! EINTR or a short count, when a thread is stopped), and while it waits often, because it could begin to just as we
-//! stop it.
+//! stop it: the kernel's count of its waits must be the same as a while ago.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use base::{Nanos, Pid, Tid};
+use base::{CpuId, Nanos, Pid, Tid};
 use sys::process;
 use tracee::random::Random;
-use tracee::status::{field, stat_of_running, status_of};
+use tracee::status::{ThreadFile, cpu_in, field, status_of};
 
 use crate::refused::Refused;
 use crate::remote_call::are_filtered;
 
+/// Threads are listed this often.
+const LISTING: Duration = Duration::from_millis(50);
 /// Threads looked at per pick; of more, a random choice.
 const MOST_LOOKED_AT: usize = 8;
 /// A thread must not have waited for this long.
-const QUIET: Duration = Duration::from_millis(1);
+const QUIET: Nanos = Nanos(1_000_000);
 /// Open clocks kept.
 const MOST_CLOCKS: usize = 256;
 
@@ -37,10 +37,15 @@ struct Seen {
     clock: Clock,
     used: Nanos,
     at: Nanos,
+    /// Opened when it is looked at for the first time.
+    status: Option<ThreadFile>,
+    stat: Option<ThreadFile>,
+    /// How often it had waited, and when that was asked.
+    waits: Option<(u64, Nanos)>,
 }
 
 /// What the scheduler counts of one thread.
-pub struct Clock(File);
+pub struct Clock(ThreadFile);
 
 /// What schedstat tells of a thread (Documentation/scheduler/sched-stats.rst).
 pub struct Schedstat {
@@ -51,20 +56,18 @@ pub struct Schedstat {
 }
 
 impl Clock {
-    /// Of the calling thread.
+    /// Of one of our own threads, the calling one.
     pub fn own() -> Option<Clock> {
-        File::open("/proc/thread-self/schedstat").ok().map(Clock)
+        ThreadFile::own("schedstat").map(Clock)
     }
 
     fn of((pid, tid): (Pid, Tid)) -> Option<Clock> {
-        File::open(format!("/proc/{pid}/task/{tid}/schedstat")).ok().map(Clock)
+        ThreadFile::open(pid, tid, "schedstat").map(Clock)
     }
 
     /// Reads it.
     pub fn read(&self) -> Option<Schedstat> {
-        let mut text = [0; 64];
-        let got = self.0.read_at(&mut text, 0).ok()?;
-        let text = std::str::from_utf8(text.get(..got)?).ok()?;
+        let text = self.0.read()?;
         let mut numbers = text.split(' ').map(|number| number.parse().ok().map(Nanos));
         Some(Schedstat { used: numbers.next()??, waited: numbers.next()?? })
     }
@@ -78,22 +81,37 @@ pub struct Picker {
     last: Option<u64>,
     /// Threads that shared the time at the last look.
     sharing: usize,
+    /// Of the processes, and when they were listed.
+    threads: Vec<(Pid, Tid)>,
+    listed: Option<Instant>,
 }
 
 impl Picker {
     /// A picker that chooses by these numbers.
     #[must_use]
     pub fn new(random: Random) -> Picker {
-        Picker { clocks: HashMap::new(), random, last: None, sharing: 0 }
+        Picker {
+            clocks: HashMap::new(),
+            random,
+            last: None,
+            sharing: 0,
+            threads: Vec::new(),
+            listed: None,
+        }
     }
 
     /// A thread that used CPU time lately.
     pub fn pick(&mut self, processes: &[Pid]) -> Option<(Pid, Tid)> {
-        let mut threads: Vec<(Pid, Tid)> = Vec::new();
-        for pid in processes {
-            let tids = tracee::threads_of(*pid).unwrap_or_default();
-            threads.extend(tids.into_iter().map(|tid| (*pid, tid)));
+        if self.listed.is_none_or(|listed| listed.elapsed() >= LISTING) {
+            let of = |pid: &Pid| {
+                let tids = tracee::threads_of(*pid).unwrap_or_default();
+                tids.into_iter().map(|tid| (*pid, tid)).collect::<Vec<_>>()
+            };
+            self.threads = processes.iter().flat_map(of).collect();
+            self.listed = Some(Instant::now());
         }
+        let mut threads = self.threads.clone();
+        threads.retain(|(pid, _)| processes.contains(pid));
         while threads.len() > MOST_LOOKED_AT {
             let out = (self.random.number() % threads.len() as u64) as usize;
             threads.swap_remove(out);
@@ -138,7 +156,9 @@ impl Picker {
                 self.clocks.clear();
             }
             let Some(clock) = Clock::of(thread) else { return 0 };
-            self.clocks.insert(thread, Seen { clock, used: Nanos(0), at: Nanos(0) });
+            let (used, at) = (Nanos(0), Nanos(0));
+            let (status, stat) = (None, None);
+            self.clocks.insert(thread, Seen { clock, used, at, status, stat, waits: None });
         }
         let Some(seen) = self.clocks.get_mut(&thread) else { return 0 };
         let Some(Schedstat { used, .. }) = seen.clock.read() else {
@@ -152,6 +172,39 @@ impl Picker {
         (u128::from(ran.0) * 1_000_000).checked_div(u128::from(since.0)).map_or(0, |share| {
             u64::try_from(share).unwrap_or(0).min(1_000_000) + u64::from(ran.0 > 0)
         })
+    }
+
+    /// Whether a thread that runs its own code has not waited since this was asked of it last, at least [`QUIET`] ago.
+    pub fn is_quiet(&mut self, thread: (Pid, Tid)) -> Result<bool, Refused> {
+        let Some(seen) = self.clocks.get_mut(&thread) else { return Ok(false) };
+        let (pid, tid) = thread;
+        seen.status = seen.status.take().or_else(|| ThreadFile::open(pid, tid, "status"));
+        let status = seen.status.as_ref().and_then(ThreadFile::read);
+        let waits = runs(&status.ok_or(Refused::NotRunning)?)?;
+        let now = process::monotonic();
+        match seen.waits {
+            Some((before, at)) if before == waits => Ok(now - at >= QUIET),
+            _ => {
+                seen.waits = Some((waits, now));
+                Ok(false)
+            }
+        }
+    }
+
+    /// We stopped a thread so often; the kernel counts each stop as a wait.
+    pub fn note_stops(&mut self, thread: (Pid, Tid), stops: u32) {
+        if let Some((waits, _)) = self.clocks.get_mut(&thread).and_then(|seen| seen.waits.as_mut())
+        {
+            *waits += u64::from(stops);
+        }
+    }
+
+    /// The CPU that a thread ran on last.
+    pub fn cpu_of(&mut self, thread: (Pid, Tid)) -> Option<CpuId> {
+        let (pid, tid) = thread;
+        let seen = self.clocks.get_mut(&thread)?;
+        seen.stat = seen.stat.take().or_else(|| ThreadFile::open(pid, tid, "stat"));
+        cpu_in(&seen.stat.as_ref()?.read()?)
     }
 
     /// CPU time that a thread used so far.
@@ -170,17 +223,27 @@ impl Picker {
 /// Whether a thread may be stopped now. Looks twice, a moment apart.
 pub fn may_be_stopped(pid: Pid, tid: Tid) -> Result<(), Refused> {
     let before = waits(&status_of(pid, tid)).ok_or(Refused::NotRunning)?;
-    std::thread::sleep(QUIET);
-    let status = status_of(pid, tid);
-    let after = waits(&status).ok_or(Refused::NotRunning)?;
-    if stat_of_running(pid, tid).is_none() {
+    wait_quietly();
+    if runs(&status_of(pid, tid))? == before { Ok(()) } else { Err(Refused::WaitsOften) }
+}
+
+/// For as long as a thread must not have waited.
+pub fn wait_quietly() {
+    std::thread::sleep(Duration::from_nanos(QUIET.0));
+}
+
+/// Whether the thread of this status may be stopped, as far as a moment tells; tells how often it waited so far. A thread in state R
+/// is not blocked in a system call (task_current_syscall in lib/syscall.c says "running" of no other).
+fn runs(status: &str) -> Result<u64, Refused> {
+    let waits = waits(status).ok_or(Refused::NotRunning)?;
+    if !field(status, "State:").is_some_and(|state| state.starts_with('R')) {
         return Err(Refused::NotRunning);
     }
     // Translated code leaves by a system call, which the filter would judge if we died.
-    if are_filtered(&status) {
+    if are_filtered(status) {
         return Err(Refused::SystemCallFilter);
     }
-    if before == after { Ok(()) } else { Err(Refused::WaitsOften) }
+    Ok(waits)
 }
 
 /// How often it waited so far.

@@ -49,6 +49,17 @@ enum Stage {
     Refused(Refused),
 }
 
+impl Stage {
+    /// Whether its memory is not where we left it in the process.
+    fn is_elsewhere(&self, pid: Pid) -> bool {
+        match self {
+            Stage::Opened(space) => !space.is_in(pid),
+            Stage::Ready(cache) => !cache.space.is_in(pid),
+            Stage::Nothing | Stage::Refused(_) => false,
+        }
+    }
+}
+
 impl Program {
     /// Looks at a process; nothing is changed in it.
     pub fn examine(pid: Pid, whereabouts: Whereabouts) -> Result<Program, Refused> {
@@ -118,7 +129,8 @@ impl Program {
     /// to. No thread of the process is in translated code.
     pub fn prepare(&mut self, flavour: BurstFlavour, most: usize, next_id: &mut u32) {
         let Stage::Ready(cache) = &mut self.stages[flavour as usize] else { return };
-        if flavour == BurstFlavour::Timed && self.schedule.other_loads_are_due() {
+        // Of each block another load is timed than the time before: a short run would else know one of many.
+        if flavour == BurstFlavour::Timed {
             cache.clear();
         }
         cache.translate_all(&self.code, &self.recent, most, next_id);
@@ -134,13 +146,12 @@ impl Program {
         }
     }
 
-    /// Before a visit, while the process runs: whether the visit will bring something in, wherever the thread is then; and
-    /// looks where there is room for it.
-    pub fn look_ahead(&mut self, flavour: BurstFlavour) -> bool {
+    /// Before a visit, while the process runs: where the visit will bring something in, wherever the thread is then, looks
+    /// where there is room for it.
+    pub fn look_ahead(&mut self, flavour: BurstFlavour) {
         let far = self.far.unwrap_or_default();
         let is_expected = self.needs_set_up(flavour, far);
         self.places = is_expected.then(|| Places::of(self.pid));
-        is_expected
     }
 
     /// Whether a visit of the process must bring in a region of code first.
@@ -159,11 +170,16 @@ impl Program {
     /// Whether the process has executed another program since: then nothing of ours is in it.
     #[must_use]
     pub fn is_another(&self) -> bool {
-        self.stages.iter().any(|stage| match stage {
-            Stage::Opened(space) => !space.is_in(self.pid),
-            Stage::Ready(cache) => !cache.space.is_in(self.pid),
-            Stage::Nothing | Stage::Refused(_) => false,
-        })
+        self.stages.iter().any(|stage| stage.is_elsewhere(self.pid))
+    }
+
+    /// The same before a burst, which uses the memory of its flavour alone.
+    #[must_use]
+    pub fn is_another_for(&self, flavour: BurstFlavour) -> bool {
+        match &self.stages[flavour as usize] {
+            ready @ Stage::Ready(_) => ready.is_elsewhere(self.pid),
+            _ => self.is_another(),
+        }
     }
 
     /// Brings the cache, or a region of it near where code is wanted, into the process. The thread is let go; returns how
@@ -171,7 +187,7 @@ impl Program {
     pub fn set_up(
         &mut self,
         visit: Visit<'_>,
-        near_it: Option<Near>,
+        near: &mut Option<Near>,
         flavour: BurstFlavour,
         cookie: u64,
     ) -> Nanos {
@@ -179,7 +195,7 @@ impl Program {
             self.ready(flavour).is_some_and(|(cache, _)| cache.space.needs_populating());
         // Tried once: where it fails, the code stays without a region.
         let far = if populating { None } else { self.far.take() };
-        let near = far.unwrap_or(visit.native.instruction_pointer());
+        let code = far.unwrap_or(visit.native.instruction_pointer());
         // Mappings change; a gap is searched in what is there now.
         let ahead = self.places.take().filter(Places::hold);
         let places = ahead.unwrap_or_else(|| Places::of(self.pid));
@@ -187,7 +203,7 @@ impl Program {
             Stage::Ready(_) => REGION_BYTES as u64,
             _ => Space::CODE_BYTES,
         };
-        let (Some(cave), Some(at)) = (places.cave(), places.gap_near(near, size, REACH)) else {
+        let (Some(cave), Some(at)) = (places.cave(), places.gap_near(code, size, REACH)) else {
             // What is there already is taken out at the end.
             if matches!(self.stage(flavour), Stage::Nothing) {
                 *self.stage(flavour) = Stage::Refused(Refused::NoRoom);
@@ -201,7 +217,8 @@ impl Program {
         };
         end(visit, &made);
         let stood_still = elapsed(since);
-        drop(near_it);
+        // What follows takes long, and the thread does not wait for it.
+        near.iter_mut().for_each(Near::leave);
         match self.stage(flavour) {
             Stage::Opened(space) => space.fill_region(),
             Stage::Ready(cache) => cache.space.fill_region(),

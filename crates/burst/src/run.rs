@@ -37,6 +37,8 @@ pub struct Allowance {
     pub misses: u32,
     /// Blocks translated per such stop.
     pub ahead: usize,
+    /// The thread only goes in and out again.
+    pub is_empty: bool,
 }
 
 /// What came of a burst.
@@ -176,7 +178,11 @@ impl<'c, 'v> Inside<'c, 'v> {
         next_id: &mut u32,
     ) -> Result<Inside<'c, 'v>, Refused> {
         let used = clock();
-        let entry = cache.enter(code, visit.native.instruction_pointer(), next_id)?;
+        let at = visit.native.instruction_pointer();
+        let entry = match allowance.is_empty {
+            true => cache.way_out(at),
+            false => cache.enter(code, at, next_id)?,
+        };
         prepare_area(cache, allowance.bytes);
         let records = cache.space.area().0 + RECORDS as u64;
         let translated = enter_at(cache, &visit.native, entry, records);

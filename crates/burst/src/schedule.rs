@@ -1,11 +1,12 @@
 //! Which burst is next, how long it may be, and what it costs.
 //!
-//! What for: three flavours, one budget. A trace tells addresses, and slows irregular code down; a count window of the
+//! What for: three flavours and two lengths. A trace tells addresses, and slows irregular code down; a count window of the
 //! same thread directly behind tells how fast the same code is natively; timed loads tell what single loads wait for.
-//! What not: how often (`budget`), which thread (`picker`).
+//! Long traces see what is used again later; brief ones cost so little that there are many: what code runs, on what
+//! data, when. What not: how often (`budget`), which thread (`picker`).
 //!
 //! ```text
-//! trace, trace + count, trace, trace + count, timed, and so on
+//! brief and long turns as the budget has it; the long ones: trace, trace + count, trace, trace + count, timed, and so on
 //! ```
 
 use std::time::Duration;
@@ -21,15 +22,24 @@ use crate::space::RECORD_BYTES;
 const TRACES_PER_COUNT: u32 = 2;
 /// Behind every fourth one, in its turn, timed loads.
 const TRACES_PER_TIMED: u32 = 4;
-/// So often the same loads are timed, then another one of each block.
-const BURSTS_PER_LOAD: u32 = 8;
+
+/// A brief trace ends with so many bytes of records: 8,000 of two words, some 16 us of slow-down and 0.1 ms to encode them.
+const BRIEF_BYTES: usize = 128 << 10;
+
+/// How much a turn's burst may record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Length {
+    /// One trace of few records. Loops that are summarised have next to none: of these it sees as much as a long one.
+    Brief,
+    /// The flavour that is next, at its full length.
+    Long,
+}
 
 /// The turns of one process.
 #[derive(Debug, Default)]
 pub struct Schedule {
     traces: u32,
     timed_is_due: bool,
-    timed: u32,
 }
 
 impl Schedule {
@@ -49,27 +59,24 @@ impl Schedule {
     /// Timed loads had their turn, whatever came of it.
     pub fn note_timed(&mut self) {
         self.timed_is_due = false;
-        self.timed = self.timed.wrapping_add(1);
-    }
-
-    /// Whether the loads that are timed have been so for long enough.
-    #[must_use]
-    pub fn other_loads_are_due(&self) -> bool {
-        self.timed.is_multiple_of(BURSTS_PER_LOAD)
     }
 }
 
 /// What a burst may cost; `longest` is the time of a trace. A count window is longer, 5 ms of 3: caches that the trace
 /// left cold weigh less in it. Timed loads are shorter, for nearly all of their time is lost.
 #[must_use]
-pub fn allowance(flavour: BurstFlavour, longest: Duration) -> Allowance {
+pub fn allowance(flavour: BurstFlavour, longest: Duration, length: Length) -> Allowance {
     let (time, misses) = match flavour {
         BurstFlavour::Trace => (longest, 64),
         // Code that stands still this often is not counted at its native rate.
         BurstFlavour::Count => (longest * 5 / 3, 16),
         BurstFlavour::Timed => (longest / 3, 64),
     };
-    Allowance { time, bytes: RECORD_BYTES / 4 * 3, misses, ahead: 4 }
+    let bytes = match length {
+        Length::Brief => BRIEF_BYTES,
+        Length::Long => RECORD_BYTES / 4 * 3,
+    };
+    Allowance { time, bytes, misses, ahead: 4, is_empty: false }
 }
 
 /// How much longer a burst took than it would have natively, of this time: an estimate, at most all of it.
@@ -117,7 +124,8 @@ mod tests {
             assert_eq!(slowdown(flavour, &tally(u64::MAX), Nanos(1000)), Nanos(most));
             assert_eq!(slowdown(flavour, &tally(0), Nanos(1000)), Nanos(0));
         }
-        let times = flavours.map(|flavour| allowance(flavour, Duration::from_millis(3)).time);
+        let longest = Duration::from_millis(3);
+        let times = flavours.map(|flavour| allowance(flavour, longest, Length::Long).time);
         assert_eq!(times, [3, 5, 1].map(Duration::from_millis));
     }
 }

@@ -6,13 +6,19 @@
 //! Source: `/proc/stat`, first line (proc_stat(5)): ticks in which CPUs were idle, with those in which some task waited for
 //! I/O, of all ticks.
 
+use std::time::{Duration, Instant};
+
 /// Ticks of all CPUs between two looks, at least: with fewer, one tick is several percent.
 const TICKS: u64 = 40;
 /// A CPU is free where so much of one was idle: the program of one thread leaves the other of two, but for what we use.
 const FREE: f64 = 0.75;
 
+/// Between two looks, at least: a tick is 1 to 10 ms.
+const PERIOD: Duration = Duration::from_millis(100);
+
 /// Looks at the machine now and then.
 pub struct Spare {
+    looked: Option<Instant>,
     /// Idle ticks and all.
     last: Option<(u64, u64)>,
     is_free: bool,
@@ -21,12 +27,15 @@ pub struct Spare {
 impl Spare {
     /// Nothing is free until it was seen to be.
     pub fn new() -> Spare {
-        Spare { last: None, is_free: false }
+        Spare { looked: None, last: None, is_free: false }
     }
 
     /// Whether one was free lately.
     pub fn look(&mut self) -> bool {
-        if let Ok(text) = std::fs::read_to_string("/proc/stat") {
+        if self.looked.is_none_or(|looked| looked.elapsed() >= PERIOD)
+            && let Ok(text) = std::fs::read_to_string("/proc/stat")
+        {
+            self.looked = Some(Instant::now());
             self.note(&text);
         }
         self.is_free

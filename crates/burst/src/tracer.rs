@@ -73,6 +73,9 @@ pub struct Cost {
     pub tracer: Nanos,
     /// CPU time of the consumer.
     pub consumer: Nanos,
+    /// Of a thread's CPU time, what one way into translated code and out again takes; it is in no burst's CPU time. `None`
+    /// until it was measured.
+    pub toll: Option<Nanos>,
     /// Pages of ours in the program.
     pub pages: Pages,
 }
@@ -108,18 +111,26 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Room for as many words as a burst may leave.
-    pub fn buffer(&self) -> Vec<u64> {
-        lock(&self.buffers).pop().unwrap_or_else(|| Vec::with_capacity(RECORD_BYTES / 8))
+    /// Room for these many words of a burst.
+    pub fn buffer(&self, words: usize) -> Vec<u64> {
+        let kept = (words > FEW_WORDS).then(|| lock(&self.buffers).pop()).flatten();
+        let room = if words > FEW_WORDS { RECORD_BYTES / 8 } else { words };
+        kept.unwrap_or_else(|| Vec::with_capacity(room))
     }
 
     /// Nobody reads the words of a burst any more.
     pub fn give_back(&self, raw: Raw) {
         if let Content::Words { words, .. } = raw.content {
-            lock(&self.buffers).push(words);
+            let mut kept = lock(&self.buffers);
+            if words.capacity() > FEW_WORDS && kept.len() <= BACKLOG {
+                kept.push(words);
+            }
         }
     }
 }
+
+/// So few words are not worth keeping room for: 128 KiB, which malloc has at hand.
+const FEW_WORDS: usize = 16 << 10;
 
 /// A running tracer. Dropping it ends it, and takes out of the program what was brought in.
 pub struct Tracer {
@@ -129,14 +140,14 @@ pub struct Tracer {
     whereabouts: Whereabouts,
 }
 
-/// Bursts whose words wait for the consumer.
+/// Hand-overs that wait for the consumer: one long burst each, or a batch of short ones.
 const BACKLOG: usize = 4;
 impl Tracer {
     /// Starts tracing. `start` is that of the recording (CLOCK_MONOTONIC).
     pub fn start(options: Options, start: Nanos) -> std::io::Result<Tracer> {
         let shared = Arc::new(Shared::default());
         let (send, observed) = channel();
-        let (send_raw, raw) = sync_channel::<(Burst, Raw)>(BACKLOG);
+        let (send_raw, raw) = sync_channel::<Vec<(Burst, Raw)>>(BACKLOG);
         let consumer = {
             let (shared, send) = (Arc::clone(&shared), send.clone());
             std::thread::Builder::new()
@@ -200,13 +211,15 @@ impl Drop for Tracer {
     }
 }
 
-fn consume(raw: &Receiver<(Burst, Raw)>, send: &Sender<Observation>, shared: &Shared) {
+fn consume(raw: &Receiver<Vec<(Burst, Raw)>>, send: &Sender<Observation>, shared: &Shared) {
     process::be_unimportant();
     loop {
         match raw.recv_timeout(Duration::from_secs(1)) {
-            Ok((burst, raw)) => {
-                deliver(burst, &raw, send);
-                shared.give_back(raw);
+            Ok(bursts) => {
+                for (burst, raw) in bursts {
+                    deliver(burst, &raw, send);
+                    shared.give_back(raw);
+                }
                 shared.consumer_cpu.store(process::thread_cpu_time().0, Ordering::Relaxed);
             }
             Err(RecvTimeoutError::Timeout) => {}

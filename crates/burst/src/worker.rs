@@ -3,6 +3,8 @@
 //! What for: the loop around bursts. What not: how a burst goes (`run`), how often one may be (`budget`), which thread is
 //! chosen (`picker`).
 
+mod leave;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
-use base::{BurstId, Nanos, Pid, RemoteAddr, Tid};
+use base::{BurstId, CpuId, Nanos, Pid, RemoteAddr, Tid};
 use facts::{Burst, BurstFlavour};
 use sys::process;
 use sys::trace::Registers;
@@ -20,28 +22,34 @@ use crate::advance::{LastTrace, general};
 use crate::budget::{BESIDE, Budget};
 use crate::drain::{Content, Raw};
 use crate::near::Near;
-use crate::picker::{Picker, blocks_harmlessly, may_be_stopped};
+use crate::picker::{Picker, may_be_stopped, wait_quietly};
 use crate::program::{Program, cookie};
 use crate::refused::Refused;
-use crate::run::{Ran, run};
-use crate::schedule::{allowance, slowdown};
+use crate::run::{Allowance, Ran, run};
+use crate::schedule::{Length, allowance, slowdown};
 use crate::space::RECORDS;
 use crate::spare::Spare;
+use crate::toll::Toll;
 use crate::tracer::{Cost, Observation, Options, Shared, deliver, lock};
 use crate::visit::{Blocked, Visit, Watch, elapsed};
 use crate::whereabouts::Whereabouts;
 
-/// Blocks translated between bursts at most: about a millisecond.
+/// Blocks translated behind a long burst at most: about a millisecond; and behind a brief one.
 const BLOCKS_BETWEEN: usize = 100;
+const BLOCKS_BEHIND_BRIEF: usize = 10;
 /// A process that may not be traced is looked at again after this: a vfork's child may execute another program.
 const EXAMINE_AGAIN: Duration = Duration::from_secs(1);
-/// How long we try to find threads in a state in which our mappings can be taken out.
-const LEAVING: Duration = Duration::from_millis(500);
 /// Two bursts of a pair are this part of the mean interval apart.
 const PAIR: f64 = 0.25;
 const LATE_PAUSE: Duration = Duration::from_micros(500);
 /// A thread that has a CPU and does not stop for so long is in the kernel: it fills a huge page, say.
 const IN_KERNEL: Duration = Duration::from_millis(1);
+/// Brief bursts are handed over by so many, or when the first of them is so old: to wake up the consumer takes as long as
+/// such a burst.
+const BATCH: usize = 8;
+const LATEST: Nanos = Nanos(500_000_000);
+/// A trace that was slowed down by less than one part in so many ran at native speed.
+const FEW: u64 = 50;
 /// Visits until a flavour's first burst: its cache is mapped, then populated, then used. All at once: a short process would
 /// pay for its cache and end without a burst.
 const VISITS: usize = 3;
@@ -54,7 +62,7 @@ pub struct Outlets {
     /// To the owner of the tracer.
     pub send: Sender<Observation>,
     /// To the consumer, who decodes first.
-    pub send_raw: SyncSender<(Burst, Raw)>,
+    pub send_raw: SyncSender<Vec<(Burst, Raw)>>,
 }
 
 /// The state of the tracing thread.
@@ -71,10 +79,21 @@ pub struct Worker {
     began: Instant,
     next_block: u32,
     next_burst: u32,
+    /// Bursts that the consumer was not woken up for yet.
+    pending: Vec<(Burst, Raw)>,
     cost: Cost,
     budget: Budget,
     spare: Spare,
     whereabouts: Whereabouts,
+    /// Besides those of the program there is one for us.
+    has_free_cpu: bool,
+    /// On which CPU we are, and on which the thread was that was looked at last.
+    near: Option<Near>,
+    cpu: Option<CpuId>,
+    length: Length,
+    toll: Toll,
+    /// The last trace was slowed down by what it recorded: a count window tells how much faster the same code is natively.
+    records_cost_time: bool,
     last_trace: Option<LastTrace>,
     /// Nothing of ours was in the process when its turn began.
     is_first: bool,
@@ -105,10 +124,17 @@ impl Worker {
             began: Instant::now(),
             next_block: 0,
             next_burst: 0,
+            pending: Vec::new(),
             cost: Cost::default(),
             budget: Budget::default(),
             spare: Spare::new(),
             whereabouts,
+            has_free_cpu: false,
+            near: None,
+            cpu: None,
+            length: Length::Long,
+            toll: Toll::default(),
+            records_cost_time: false,
             last_trace: None,
             is_first: false,
             paired: false,
@@ -119,14 +145,19 @@ impl Worker {
     pub fn go(mut self) {
         // Its alarm belongs to this very thread.
         let Ok(watch) = Watch::new() else { return };
+        process::be_punctual();
+        self.near = Near::new();
         while !watch.has_abandoned() {
             // A thread that stops late must not stand still for long; but it may take hours until it does.
             while watch.is_waiting() && !self.shared.stop.load(Ordering::Relaxed) {
                 std::thread::park_timeout(LATE_PAUSE);
                 self.release_late(&watch);
             }
+            // Asleep there we are switched to at once when the time comes.
+            self.go_near();
             std::thread::park_timeout(self.pause());
             if self.shared.stop.load(Ordering::Relaxed) {
+                self.hand_over();
                 self.leave(&watch);
                 return;
             }
@@ -134,8 +165,10 @@ impl Worker {
             self.programs.retain(|pid, _| processes.contains(pid));
             self.untraceable.retain(|_, (_, since)| since.elapsed() < EXAMINE_AGAIN);
             self.whereabouts.keep(&processes);
+            self.has_free_cpu = self.spare.look() && !self.options.rationed;
+            watch.alarm.poll(self.has_free_cpu);
             if let Some((pid, tid)) = self.picker.pick(&processes) {
-                self.pay_for(pid, |worker| worker.turn(pid, tid, &watch));
+                self.pay_for((pid, tid), |worker| worker.turn(pid, tid, &watch));
             }
             self.count_own();
             *lock(&self.shared.cost) = self.cost;
@@ -145,7 +178,13 @@ impl Worker {
     /// Uniform between half and one and a half of the mean, so that nothing in the program can keep step with us. Two bursts
     /// of a pair are near each other: what comes behind them is the longer for it.
     fn pause(&mut self) -> Duration {
-        let mean = self.budget.mean_interval(&self.options, elapsed(self.began));
+        let next = self.budget.next(&self.options, elapsed(self.began));
+        let is_long = (self.random.number() as f64) < next.long * u64::MAX as f64;
+        self.length = match is_long {
+            true => Length::Long,
+            false => Length::Brief,
+        };
+        let mean = next.interval;
         let paired = std::mem::take(&mut self.paired);
         let part = if self.picker.is_pair_due() {
             self.paired = true;
@@ -159,19 +198,24 @@ impl Worker {
     }
 
     /// Charges a turn. One that stops no thread is charged to the next that does: it tells nothing of what bursts cost.
-    fn pay_for(&mut self, pid: Pid, turn: impl FnOnce(&mut Worker)) {
-        let (was_there, before) = (self.is_there(pid), self.spent());
-        let is_free = self.spare.look() && !self.options.rationed;
+    fn pay_for(&mut self, thread: (Pid, Tid), turn: impl FnOnce(&mut Worker)) {
+        let (was_there, before) = (self.is_there(thread.0), self.spent());
+        let part = self.part();
         let stood_still = self.cost.stand_still;
         self.is_first = !was_there;
         turn(self);
         self.count_own();
-        if !was_there && self.is_there(pid) {
+        if !was_there && self.is_there(thread.0) {
             let (its, own) = self.spent();
-            self.budget.note_process(its - before.0, own - before.1);
+            self.budget.note_process(its - before.0, own - before.1, part);
         } else if self.cost.stand_still > stood_still {
-            self.budget.note(&self.cost, if is_free { BESIDE } else { 1.0 });
+            self.budget.note(&self.cost, self.length, part);
         }
+    }
+
+    /// Of our CPU time on other CPUs than the program's, what it costs the program.
+    fn part(&self) -> f64 {
+        if self.has_free_cpu { BESIDE } else { 1.0 }
     }
 
     /// Brings our own CPU time up to date.
@@ -192,6 +236,12 @@ impl Worker {
 
     /// Bursts of a thread. Those that only add to what traces tell do not say why there was none: the traces do.
     fn turn(&mut self, pid: Pid, tid: Tid, watch: &Watch) {
+        if self.length == Length::Brief {
+            if let Err((reason, at)) = self.visits(pid, tid, BurstFlavour::Trace, watch) {
+                self.tell_refused((pid, tid), at, reason);
+            }
+            return;
+        }
         if self.next_flavour(pid) == BurstFlavour::Timed {
             let _ = self.visits(pid, tid, BurstFlavour::Timed, watch);
             if let Some(program) = self.programs.get_mut(&pid) {
@@ -203,19 +253,47 @@ impl Worker {
             Ok(true) => {
                 let program = self.programs.get_mut(&pid);
                 // At once: the thread does the same as just now.
-                if program.is_some_and(|program| program.schedule.note_trace()) {
+                let is_due = program.is_some_and(|program| program.schedule.note_trace());
+                if is_due && self.records_cost_time {
                     let _ = self.visits(pid, tid, BurstFlavour::Count, watch);
                 } else {
                     self.look(pid, tid, watch);
                 }
             }
-            // Not a matter of what can be traced: the thread was not running its own code at this moment.
-            Ok(false) | Err((Refused::NotRunning, _)) => {}
-            Err((reason, at)) => {
-                let time = process::monotonic() - self.start;
-                let _ = self.outlets.send.send(Observation::Refused { time, pid, tid, at, reason });
-            }
+            Ok(false) => {}
+            Err((reason, at)) => self.tell_refused((pid, tid), at, reason),
         }
+    }
+
+    fn tell_refused(&self, (pid, tid): (Pid, Tid), at: Option<RemoteAddr>, reason: Refused) {
+        // Not a matter of what can be traced: the thread was not running its own code at this moment.
+        if reason == Refused::NotRunning {
+            return;
+        }
+        let time = process::monotonic() - self.start;
+        let _ = self.outlets.send.send(Observation::Refused { time, pid, tid, at, reason });
+    }
+
+    /// Where another CPU is free for us, we stay there: on the thread's own we would drive it away.
+    fn go_near(&mut self) {
+        for (near, cpu) in self.near.iter_mut().zip(self.cpu) {
+            if self.has_free_cpu { near.leave() } else { near.go(cpu) }
+        }
+    }
+
+    /// Finds out whether a thread may be stopped now, and sleeps on its CPU for that where it is not known yet.
+    fn approach(&mut self, pid: Pid, tid: Tid) -> Result<(), Refused> {
+        let is_quiet = self.picker.is_quiet((pid, tid))?;
+        if !self.has_free_cpu {
+            self.cpu = self.picker.cpu_of((pid, tid));
+        }
+        let is_near = |(near, cpu): (&Near, _)| self.has_free_cpu || near.is_at(cpu);
+        if is_quiet && self.near.as_ref().zip(self.cpu).is_none_or(is_near) {
+            return Ok(());
+        }
+        self.go_near();
+        wait_quietly();
+        if self.picker.is_quiet((pid, tid))? { Ok(()) } else { Err(Refused::WaitsOften) }
     }
 
     fn next_flavour(&self, pid: Pid) -> BurstFlavour {
@@ -231,6 +309,7 @@ impl Worker {
         let shared = Arc::clone(&self.shared);
         let mut waiting = lock(&shared.waiting);
         if let Ok(visit) = self.begin(pid, tid, watch) {
+            self.picker.note_stops((pid, tid), 1);
             if visit.check().is_ok() {
                 self.tell_advances((pid, tid), &visit.native);
             }
@@ -283,7 +362,7 @@ impl Worker {
         if flavour != BurstFlavour::Trace {
             program.prepare(flavour, BLOCKS_BETWEEN, &mut self.next_block);
         }
-        may_be_stopped(pid, tid).map_err(nowhere)?;
+        self.approach(pid, tid).map_err(nowhere)?;
         let shared = Arc::clone(&self.shared);
         let mut waiting = lock(&shared.waiting);
         let result = self.visit(pid, tid, flavour, watch);
@@ -299,9 +378,11 @@ impl Worker {
         watch: &Watch,
     ) -> Result<bool, NoBurst> {
         let began = process::thread_cpu_time();
-        let brings = self.programs.get_mut(&pid).is_some_and(|program| program.look_ahead(flavour));
-        let near = if brings { Near::to(pid, tid) } else { None };
+        if let Some(program) = self.programs.get_mut(&pid) {
+            program.look_ahead(flavour);
+        }
         let visit = self.begin(pid, tid, watch).map_err(|refused| (refused, None))?;
+        self.picker.note_stops((pid, tid), 1);
         let at = visit.native.instruction_pointer();
         let here = |refused| (refused, Some(at));
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
@@ -309,7 +390,7 @@ impl Worker {
             self.cost.stand_still += visit.leave(0);
             return Err(here(refused));
         }
-        if program.is_another() {
+        if program.is_another_for(flavour) {
             self.cost.stand_still += visit.leave(0);
             self.programs.remove(&pid);
             return Ok(false);
@@ -317,12 +398,14 @@ impl Worker {
         self.tell_advances((pid, tid), &visit.native);
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
         if program.needs_set_up(flavour, at) {
-            let stood_still = program.set_up(visit, near, flavour, cookie(pid, self.began));
+            let stood_still =
+                program.set_up(visit, &mut self.near, flavour, cookie(pid, self.began));
             self.cost.stand_still += stood_still;
             program.note_pages(flavour, &mut self.cost.pages);
             // A first turn is one as a whole.
             if !self.is_first {
-                self.budget.note_set_up(stood_still, process::thread_cpu_time() - began);
+                let own = process::thread_cpu_time() - began;
+                self.budget.note_set_up(stood_still, own, self.part());
             }
             return Ok(false);
         }
@@ -378,15 +461,29 @@ impl Worker {
         let (at, since) = (visit.native.instruction_pointer(), visit.since);
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
         let Some((cache, code)) = program.ready(flavour) else { return Ok(false) };
-        let allowance = allowance(flavour, self.options.longest);
+        let is_empty = self.length == Length::Brief && self.toll.is_due();
+        let allowance = allowance(flavour, self.options.longest, self.length);
+        let allowance =
+            if is_empty { Allowance { misses: 0, is_empty, ..allowance } } else { allowance };
         let time = process::monotonic() - self.start;
         let clock = || self.picker.used((pid, tid));
         let ran = run(visit, cache, code, &allowance, &clock, &mut self.next_block);
+        if is_empty {
+            self.note_toll(since, ran);
+            return Ok(true);
+        }
         if ran.is_err() {
             self.cost.stand_still += elapsed(since);
         }
-        // The thread runs natively again: this costs it nothing.
-        cache.translate_waiting(code, BLOCKS_BETWEEN, &mut self.next_block);
+        // The thread runs natively again: this costs it nothing, elsewhere.
+        let most = match self.length {
+            Length::Brief => BLOCKS_BEHIND_BRIEF,
+            Length::Long => {
+                self.near.iter_mut().for_each(Near::leave);
+                BLOCKS_BETWEEN
+            }
+        };
+        cache.translate_waiting(code, most, &mut self.next_block);
         for block in cache.take_new_blocks() {
             let _ = self.outlets.send.send(Observation::Block(pid, flavour, block));
         }
@@ -402,10 +499,23 @@ impl Worker {
         Ok(true)
     }
 
+    fn note_toll(&mut self, since: Instant, ran: Result<Ran, Refused>) {
+        let stood_still = ran.as_ref().map_or_else(|_| elapsed(since), |ran| ran.stand_still);
+        self.cost.stand_still += stood_still;
+        if let Some(took) =
+            ran.ok().filter(|ran| ran.missing.is_none()).and_then(|ran| ran.cpu_time)
+        {
+            self.toll.note(took);
+            self.cost.toll = Some(self.toll.usual());
+        }
+    }
+
     fn publish(&mut self, pid: Pid, tid: Tid, flavour: BurstFlavour, time: Nanos, ran: &Ran) {
         let id = BurstId(self.next_burst);
         self.next_burst += 1;
-        let traced = ran.left.filter(|_| flavour == BurstFlavour::Trace);
+        // Of a brief one the begin and the end, with caches that are cold from our own work, are too much.
+        let is_long = flavour == BurstFlavour::Trace && self.length == Length::Long;
+        let traced = ran.left.filter(|_| is_long);
         self.last_trace = traced.map(|(left, used)| LastTrace {
             burst: id,
             thread: (pid, tid),
@@ -421,13 +531,15 @@ impl Worker {
             flavour,
             end: ran.end,
             elapsed: ran.elapsed,
-            cpu_time: ran.cpu_time,
+            cpu_time: ran.cpu_time.map(|cpu_time| self.toll.off(cpu_time, ran.stops)),
             stand_still: ran.stand_still,
             stops: ran.stops,
             fs_base: ran.fs_base,
             records: 0,
             records_lost: false,
         };
+        // The first was counted when the visit began.
+        self.picker.note_stops((pid, tid), ran.stops - 1);
         self.cost.stand_still += ran.stand_still;
         self.cost.inside += ran.elapsed;
         let Some(program) = self.programs.get_mut(&pid) else { return };
@@ -435,7 +547,7 @@ impl Worker {
         let content = match flavour {
             BurstFlavour::Count => Content::Counts(cache.take_counts()),
             BurstFlavour::Trace | BurstFlavour::Timed => {
-                let mut words = self.shared.buffer();
+                let mut words = self.shared.buffer(ran.words);
                 cache.space.memory().copy_words(RECORDS, ran.words, &mut words);
                 Content::Words { words, layouts: cache.layouts() }
             }
@@ -444,18 +556,36 @@ impl Worker {
         if flavour == BurstFlavour::Trace {
             program.note_recent(&tally.blocks);
         }
-        self.cost.slowdown += slowdown(flavour, &tally, ran.cpu_time.unwrap_or(ran.elapsed));
+        let slowdown = slowdown(flavour, &tally, burst.cpu_time.unwrap_or(ran.elapsed));
+        if flavour == BurstFlavour::Trace {
+            self.records_cost_time = slowdown.0 * FEW >= ran.elapsed.0;
+        }
+        self.cost.slowdown += slowdown;
         let raw = Raw { burst: id, content };
         if flavour == BurstFlavour::Count {
             // A few numbers: not worth waiting for the consumer, who may be behind.
             deliver(burst, &raw, &self.outlets.send);
-        } else if let Err(TrySendError::Full((_, raw)) | TrySendError::Disconnected((_, raw))) =
-            self.outlets.send_raw.try_send((burst.clone(), raw))
+            return;
+        }
+        burst.records = tally.records;
+        self.pending.push((burst, raw));
+        let waits_since = self.pending.first().map_or(time, |(first, _)| first.time);
+        if is_long || self.pending.len() >= BATCH || time - waits_since >= LATEST {
+            self.hand_over();
+        }
+    }
+
+    /// Hands what waits to the consumer; what it has no room for is lost, and said to be.
+    fn hand_over(&mut self) {
+        let pending = std::mem::take(&mut self.pending);
+        if let Err(TrySendError::Full(lost) | TrySendError::Disconnected(lost)) =
+            self.outlets.send_raw.try_send(pending)
         {
-            self.shared.give_back(raw);
-            burst.records_lost = true;
-            burst.records = tally.records;
-            let _ = self.outlets.send.send(Observation::Burst(burst));
+            for (burst, raw) in lost {
+                self.shared.give_back(raw);
+                let burst = Burst { records_lost: true, ..burst };
+                let _ = self.outlets.send.send(Observation::Burst(burst));
+            }
         }
     }
 
@@ -464,46 +594,4 @@ impl Worker {
         watch.release();
         *waiting = watch.is_waiting();
     }
-
-    /// Takes our mappings out of every process.
-    fn leave(&mut self, watch: &Watch) {
-        let deadline = Instant::now() + LEAVING;
-        let shared = Arc::clone(&self.shared);
-        loop {
-            self.release_late(watch);
-            for (pid, program) in &mut self.programs {
-                if !program.is_there() {
-                    continue;
-                }
-                for tid in tracee::threads_of(*pid).unwrap_or_default() {
-                    let mut waiting = lock(&shared.waiting);
-                    let blocked = match blocks_harmlessly(*pid, tid) {
-                        true => Blocked::InFrontOfCall,
-                        false if may_be_stopped(*pid, tid).is_ok() => Blocked::LeaveAlone,
-                        false => continue,
-                    };
-                    let visit = Visit::begin(tid, watch, blocked);
-                    let fit = visit.ok().filter(|visit| visit.check().is_ok());
-                    let done =
-                        fit.is_some_and(|visit| program.is_another() || program.remove(visit));
-                    *waiting = watch.is_waiting();
-                    if watch.has_abandoned() {
-                        return;
-                    }
-                    if done {
-                        break;
-                    }
-                }
-            }
-            self.programs.retain(|pid, program| program.is_there() && !gone(*pid));
-            if self.programs.is_empty() || Instant::now() >= deadline {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
-
-fn gone(pid: Pid) -> bool {
-    tracee::threads_of(pid).map_or(true, |threads| threads.is_empty())
 }

@@ -79,7 +79,8 @@ pub struct Burst {
     pub end: BurstEnd,
     /// From its begin to its end.
     pub elapsed: Nanos,
-    /// CPU time of the thread in it (schedstat); stand-still is not in it. `None` when unknown.
+    /// CPU time of the thread in it (schedstat), without stand-still and without what the way in and out takes. `None` when
+    /// unknown.
     pub cpu_time: Option<Nanos>,
     /// How long the thread stood still for it, in and around it.
     pub stand_still: Nanos,

@@ -178,6 +178,10 @@ pub struct OwnCost {
     /// least, and at most.
     #[serde(default)]
     pub burst_faults: Option<(u64, u64)>,
+    /// Of a thread's CPU time, what one way into translated code and out again takes, a median; it was taken off the CPU time
+    /// of each burst. `None` where it was not: in recordings before version 6, and where there were few bursts.
+    #[serde(default)]
+    pub burst_toll_ns: Option<u64>,
     /// Bytes of the tracer's that were resident in one process at most: a part of its resident size while it is traced.
     #[serde(default)]
     pub burst_resident_bytes: Option<u64>,

@@ -29,7 +29,8 @@ use crate::traced::{TracedCode, pieces_by_burst};
 
 /// Seconds that a record takes at most: two and a half times what a loop of small blocks shows (bench/results/burst-inside).
 const MOST_PER_RECORD: f64 = 2.5e-9;
-/// Seconds that entering, leaving and warming up a burst take at most.
+/// Seconds that entering, leaving and warming up a burst take at most. Where the tracer measured what the first two usually
+/// take and took that off, as much again: one stop in ten takes twice the usual (bench/results/stop-parts).
 const MOST_PER_BURST: f64 = 60e-6;
 /// Seconds that entering and leaving usually take: bursts of two stops and three records show 13 to 22 µs with the stops.
 const USUAL_PER_BURST: f64 = 15e-6;
@@ -108,6 +109,8 @@ pub(crate) struct Speeds {
     of: HashMap<FunctionId, Ratio>,
     all: Option<Ratio>,
     progress: HashMap<FunctionId, Progress>,
+    /// Seconds that entering and leaving a burst take at most.
+    most_per_burst: f64,
 }
 
 impl Speeds {
@@ -121,7 +124,9 @@ impl Speeds {
         }
         by_function.retain(|_, pairs| pairs.len() >= FEWEST);
         let ratios = by_function.iter().filter_map(|(of, pairs)| Some((*of, ratio(pairs)?)));
-        Speeds { of: ratios.collect(), all: ratio(&all), progress: progress(recording, works) }
+        let most_per_burst = toll(recording).unwrap_or(MOST_PER_BURST);
+        let (of, all) = (ratios.collect(), ratio(&all));
+        Speeds { of, all, progress: progress(recording, works), most_per_burst }
     }
 
     /// How much faster than in this burst.
@@ -131,7 +136,7 @@ impl Speeds {
     }
 
     fn by_windows(&self, work: &Work) -> Speed {
-        let instrumentation = work.records * MOST_PER_RECORD + MOST_PER_BURST;
+        let instrumentation = work.records * MOST_PER_RECORD + self.most_per_burst;
         let most = work.seconds / (work.seconds - instrumentation).max(work.seconds / MOST);
         match self.of.get(&work.function).or(self.all.as_ref()) {
             Some(ratio) => {
@@ -169,9 +174,20 @@ pub(crate) fn running(burst: &Burst) -> Nanos {
 
 /// Whether a burst's CPU time is mostly the program's. One that meets new code again and again has stops in it and little
 /// else: its accesses per second would be far too few.
-pub(crate) fn tells_rates(burst: &Burst) -> bool {
-    let tracing = USUAL_PER_BURST + f64::from(burst.stops) * PER_STOP;
-    tracing <= MOST_TRACING * running(burst).seconds()
+pub(crate) fn tells_rates(burst: &Burst, toll: Option<f64>) -> bool {
+    let running = running(burst).seconds();
+    match toll {
+        Some(toll) => {
+            let taken_off = toll * f64::from(burst.stops.saturating_sub(1));
+            taken_off <= MOST_TRACING * (running + taken_off)
+        }
+        None => USUAL_PER_BURST + f64::from(burst.stops) * PER_STOP <= MOST_TRACING * running,
+    }
+}
+
+/// Seconds that were taken off a burst's CPU time for each way into translated code and out again.
+pub(crate) fn toll(recording: &Recording) -> Option<f64> {
+    recording.run.own_cost.burst_toll_ns.map(|toll| Nanos(toll).seconds())
 }
 
 /// Windows, each with the burst in front of it, by the function in which that began.

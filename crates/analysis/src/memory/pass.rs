@@ -17,7 +17,7 @@ use facts::{Burst, Recording};
 use super::branches::Branches;
 use super::core_time::{Seconds, loops};
 use super::footprint::Footprint;
-use super::native::tells_rates;
+use super::native::{tells_rates, toll};
 use super::simulated::Simulated;
 use super::times::{BINS, Times};
 use super::work::{BurstWork, PartWork, SiteWork, listed};
@@ -98,8 +98,9 @@ pub(crate) fn pass(
     pages: (&Tlb, PageSize),
     objects: Option<(&Objects, Pieces)>,
 ) -> Passed {
+    let toll = toll(profile.recording);
     let (bursts, tracing): (Vec<_>, Vec<_>) =
-        traced_bursts(profile.recording).partition(|burst| tells_rates(burst));
+        traced_bursts(profile.recording).partition(|burst| tells_rates(burst, toll));
     let mut bursts = evenly_spread(bursts);
     let (all, chosen) = (bursts.len(), affordable(profile.recording, code, &bursts));
     bursts.truncate(chosen);

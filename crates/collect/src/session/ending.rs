@@ -50,6 +50,7 @@ impl Session<'_> {
             burst_slowdown_ns: bursts.map(|cost| cost.slowdown.0),
             consumer_cpu_ns: bursts.map(|cost| cost.consumer.0),
             burst_faults: None,
+            burst_toll_ns: bursts.and_then(|cost| cost.toll).map(|toll| toll.0),
             burst_resident_bytes: bursts.map(|cost| cost.pages.resident),
         };
         let (exit, resource_use) = match self.program.as_ref().and_then(LaunchedProgram::ended) {
