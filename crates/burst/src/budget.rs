@@ -15,6 +15,8 @@ use base::Nanos;
 use crate::schedule::Length;
 use crate::tracer::{Cost, Options};
 
+/// Where the interval is given, the chance that a burst is a long one: as many as brief ones.
+const LONG_IF_GIVEN: f64 = 0.5;
 /// Time between bursts is never below this.
 const SHORTEST: f64 = 1e6;
 /// Nor above this.
@@ -106,11 +108,11 @@ pub struct Next {
 }
 
 impl Budget {
-    /// When the next burst may be, at this time since we began. A given interval is that of long ones.
+    /// When the next burst may be, at this time since we began.
     #[must_use]
     pub fn next(&self, options: &Options, elapsed: Nanos) -> Next {
         if let Some(interval) = options.interval {
-            return Next { interval, long: 1.0 };
+            return Next { interval, long: LONG_IF_GIVEN };
         }
         let allowed = elapsed.max(EARLY).0 as f64 * options.overhead;
         let part = self.share_of_bursts(allowed) * options.overhead;
@@ -281,7 +283,7 @@ mod tests {
     fn a_given_interval_is_kept_and_extremes_are_bounded() {
         let mut budget = with_set_ups();
         let given = Duration::from_millis(1);
-        assert_eq!(budget.next(&options(Some(given)), SECOND), Next { interval: given, long: 1.0 });
+        assert_eq!(budget.next(&options(Some(given)), SECOND), Next { interval: given, long: 0.5 });
         (budget.brief.usual, budget.long.usual) = (1e15, 1e15);
         assert_near(intervals(&budget), [5000.0, 5000.0]);
         (budget.brief.usual, budget.long.usual) = (1.0, 1.0);
