@@ -165,13 +165,20 @@ impl Sandbox {
         self.process.set_registers(&r)
     }
 
-    /// x87, vector and mask registers as an XSAVE image in standard format (SDM vol. 1, 13.4).
+    /// x87, vector and mask registers as an XSAVE image in standard format (SDM vol. 1, 13.4); without XSAVE an FXSAVE
+    /// image, which is its first 512 bytes, with an empty header behind.
     ///
     /// # Errors
     /// The kernel's.
     pub fn extended(&self) -> io::Result<Vec<u8>> {
         let mut image = vec![0; 16 << 10];
-        let length = self.extended_request(libc::PTRACE_GETREGSET, &mut image)?;
+        let length = match self.extended_request(libc::PTRACE_GETREGSET, XSTATE, &mut image) {
+            Err(error) if lacks_xsave(&error) => {
+                let legacy = &mut image[..LEGACY_BYTES];
+                self.extended_request(libc::PTRACE_GETREGSET, FPREGS, legacy)? + XSAVE_HEADER_BYTES
+            }
+            length => length?,
+        };
         image.truncate(length);
         Ok(image)
     }
@@ -181,17 +188,39 @@ impl Sandbox {
     /// # Errors
     /// The kernel's; it refuses images with reserved bits.
     pub fn set_extended(&mut self, image: &[u8]) -> io::Result<()> {
-        self.extended_request(libc::PTRACE_SETREGSET, &mut image.to_vec()).map(|_| ())
+        let mut image = image.to_vec();
+        match self.extended_request(libc::PTRACE_SETREGSET, XSTATE, &mut image) {
+            Err(error) if lacks_xsave(&error) => {
+                image.truncate(LEGACY_BYTES);
+                self.extended_request(libc::PTRACE_SETREGSET, FPREGS, &mut image).map(|_| ())
+            }
+            done => done.map(|_| ()),
+        }
     }
 
-    fn extended_request(&self, request: libc::c_uint, image: &mut [u8]) -> io::Result<usize> {
-        const NT_X86_XSTATE: usize = 0x202; // include/uapi/linux/elf.h
+    fn extended_request(
+        &self,
+        request: libc::c_uint,
+        set: usize,
+        image: &mut [u8],
+    ) -> io::Result<usize> {
         let mut piece = libc::iovec { iov_base: image.as_mut_ptr().cast(), iov_len: image.len() };
         // Safety: the vector covers `image`, exclusively borrowed, and lives through the call.
-        let done =
-            unsafe { libc::ptrace(request, self.process.pid.0, NT_X86_XSTATE, &raw mut piece) };
+        let done = unsafe { libc::ptrace(request, self.process.pid.0, set, &raw mut piece) };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(piece.iov_len) }
     }
+}
+
+/// Sets of registers (include/uapi/linux/elf.h): NT_X86_XSTATE, NT_PRFPREG.
+const XSTATE: usize = 0x202;
+const FPREGS: usize = 2;
+/// Bytes of an FXSAVE image, and of the header behind it in an XSAVE image.
+const LEGACY_BYTES: usize = 512;
+const XSAVE_HEADER_BYTES: usize = 64;
+
+/// Before Sandy Bridge processors have no XSAVE: the kernel then has no such set.
+fn lacks_xsave(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENODEV)
 }
 
 impl Drop for Sandbox {
@@ -205,8 +234,20 @@ impl Drop for Sandbox {
 /// in an XSAVE image of this machine; `None` where it has none (SDM vol. 1, 13.4.2; vol. 2, CPUID leaf 0DH).
 #[must_use]
 pub fn component(number: u32) -> Option<(usize, usize)> {
+    if !is_x86_feature_detected!("xsave") {
+        return None;
+    }
+    // Safety: the processor has XSAVE, and the kernel has switched it on (CPUID.1:ECX.OSXSAVE, which is asked above).
+    let switched_on = unsafe { state_components() };
     let [bytes, offset, ..] = crate::kernels::cpuid(0xd, number)?;
-    (bytes > 0).then_some((offset as usize, bytes as usize))
+    (switched_on >> number & 1 != 0).then_some((offset as usize, bytes as usize))
+}
+
+/// XCR0: what the kernel saves and lets programs use.
+#[target_feature(enable = "xsave")]
+unsafe fn state_components() -> u64 {
+    // Safety: register 0 exists where XSAVE does.
+    unsafe { std::arch::x86_64::_xgetbv(0) }
 }
 
 fn map(

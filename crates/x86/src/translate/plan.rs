@@ -103,9 +103,15 @@ pub(super) fn trace(block: &Block, reserved: Gpr) -> Plan {
             plan.add(*root, at, form);
         }
     }
-    let summarisable = self_loop(block, &roots).filter(|found| found.is_summarisable());
+    // What a loop records is recorded in front of it, and so before what it asks at a side exit.
+    let too_early = |store: &Store| block.side_exits().any(|exit| exit < store.at);
+    let summarisable = self_loop(block, &roots)
+        .filter(|found| found.is_summarisable() && !plan.stores.iter().any(too_early));
     if let Some(found) = summarisable {
         summarise(&mut plan, block, reserved, found.back);
+    }
+    if plan.back.is_some() {
+        plan.stores.iter_mut().for_each(|store| store.at = 0);
     }
     plan
 }
@@ -122,6 +128,8 @@ fn form<'a, I: Iterator<Item = &'a RootedAccess>>(
     root: Root,
     users: impl Fn() -> I,
 ) -> Option<(usize, Form)> {
+    // Not before the program's own instruction: the processor may lack its extension, and the program ask for that in front.
+    let first_user = || users().map(|user| user.instruction).min().unwrap_or(root.at);
     match root.source {
         Source::General(register) => Some((root.at, Form::General(register))),
         Source::Vector(register) => {
@@ -129,17 +137,16 @@ fn form<'a, I: Iterator<Item = &'a RootedAccess>>(
             let legacy = users().any(|user| is_legacy(block, user.instruction));
             // Registers 16..31 have EVEX forms only; those of 16 and 32 bytes need AVX512VL, which the program may lack.
             let bytes = if register.number() >= 16 { 64 } else { needed };
-            Some((root.at, Form::Vector { register, bytes, legacy }))
+            Some((first_user(), Form::Vector { register, bytes, legacy }))
         }
         Source::Mask(mask) => {
             // More than 16 lanes are bytes or words, of AVX512BW.
             let wide = users().any(|user| mask_lanes(user) > 16);
-            Some((root.at, Form::Mask { number: mask.number(), wide }))
+            Some((first_user(), Form::Mask { number: mask.number(), wide }))
         }
         Source::Mmx(register) => {
-            // Any MMX instruction resets the x87 stack (SDM vol. 1, 9.5.1), so not before the program itself does.
-            let at = users().map(|user| user.instruction).min().unwrap_or(root.at);
-            Some((at, Form::Mmx { number: register.number() }))
+            // Any MMX instruction resets the x87 stack (SDM vol. 1, 9.5.1).
+            Some((first_user(), Form::Mmx { number: register.number() }))
         }
         Source::FsBase | Source::GsBase | Source::Direction => None,
     }
