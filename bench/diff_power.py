@@ -46,7 +46,7 @@ def changed(fathom, sides):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--fathom", default=common.FATHOM)
+    options.add_argument("--fathom", type=os.path.abspath, default=common.FATHOM)
     options.add_argument("--pairs", type=int, default=100)
     options.add_argument("--runs", type=int, default=5, help="runs a side of an A/A pair")
     options.add_argument("--trials", type=int, default=10, help="comparisons with a true change")

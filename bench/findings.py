@@ -68,7 +68,7 @@ def judge(found, required, allowed):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fathom", default=common.FATHOM)
+    parser.add_argument("--fathom", type=os.path.abspath, default=common.FATHOM)
     parser.add_argument("--keep")
     parser.add_argument("--store", nargs="?", const="findings.md")
     parser.add_argument("--set", choices=SETS)

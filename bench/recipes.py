@@ -116,7 +116,7 @@ def missing_programs():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fathom", default=common.FATHOM)
+    parser.add_argument("--fathom", type=os.path.abspath, default=common.FATHOM)
     parser.add_argument("--keep", metavar="DIR")
     parser.add_argument("--write-docs", action="store_true")
     parser.add_argument("--store", action="store_true")

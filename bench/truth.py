@@ -30,7 +30,7 @@ def arguments():
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the threaded rows (all CPUs); 1 leaves them out")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only these programs (repeatable)")
     parser.add_argument("--quick", action="store_true", help="one run each, an eighth as long")
-    parser.add_argument("--fathom", help="the program to test; without it, it is built")
+    parser.add_argument("--fathom", type=os.path.abspath, help="the program to test; without it, it is built")
     parser.add_argument("-k", "--knob", action="append", default=[], help="another knob for fathom")
     parser.add_argument("--store", action="store_true", help="keep the result in bench/results")
     options = parser.parse_args()

@@ -71,7 +71,7 @@ def compare(program, model, stated):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--fathom", default=os.path.join(programs.HERE, "..", "..", "target", "release", "fathom"))
+    parser.add_argument("--fathom", type=os.path.abspath, default=os.path.join(programs.HERE, "..", "..", "target", "release", "fathom"))
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this program (repeatable)")
     parser.add_argument("--check", action="store_true", help="compare with arithmetic only")
     options = parser.parse_args()

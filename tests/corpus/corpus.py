@@ -30,7 +30,7 @@ def arguments():
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this program (repeatable)")
     parser.add_argument("--first", type=int, default=0, help="number of the first run, to repeat one")
     parser.add_argument("--seed", default="1", help="all that is random comes from it (1)")
-    parser.add_argument("--fathom", default=os.path.join(table.ROOT, "target", "release", "fathom"))
+    parser.add_argument("--fathom", type=os.path.abspath, default=os.path.join(table.ROOT, "target", "release", "fathom"))
     parser.add_argument("--burst-interval", default="1", metavar="MS", help="mean time between bursts (1)")
     parser.add_argument("-k", "--knob", action="append", default=[], help="another knob for fathom")
     parser.add_argument("--no-knobs", action="store_true", help="a fathom without bursts: tests this harness")

@@ -165,7 +165,7 @@ def check(fathom, results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fathom", default=os.path.join(ROOT, "target", "release", "fathom"))
+    parser.add_argument("--fathom", type=os.path.abspath, default=os.path.join(ROOT, "target", "release", "fathom"))
     parser.add_argument("--kernel")
     parser.add_argument("--keep", help="leave the results there")
     options = parser.parse_args()
