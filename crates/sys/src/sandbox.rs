@@ -244,6 +244,9 @@ pub fn component(number: u32) -> Option<(usize, usize)> {
 }
 
 /// XCR0: what the kernel saves and lets programs use.
+///
+/// # Safety
+/// The processor has XSAVE, and the kernel has switched it on.
 #[target_feature(enable = "xsave")]
 unsafe fn state_components() -> u64 {
     // Safety: register 0 exists where XSAVE does.
