@@ -18,7 +18,7 @@
 
 use base::{Nanos, Pid, Tid};
 use facts::SinkError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use sys::process::Waited;
 use sys::trace;
@@ -161,11 +161,19 @@ impl PtraceSampler {
 
     fn pass_on(&mut self, news: Vec<News>, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         let time = sys::process::monotonic() - self.start;
+        let executed = |news: &News| match news {
+            News::Executed { pid } => Some(*pid),
+            _ => None,
+        };
+        let executed: BTreeSet<Pid> = news.iter().filter_map(executed).collect();
         for one in news {
             match one {
                 News::Born { pid, tid } => {
                     recorder.thread_started(time, pid, tid, &thread_name(pid, tid))?;
-                    recorder.read_maps(time, pid)?;
+                    // Else what it has mapped is told twice at the same moment.
+                    if !executed.contains(&pid) {
+                        recorder.read_maps(time, pid)?;
+                    }
                 }
                 News::Executed { pid } => {
                     let name = thread_name(pid, Tid(pid.0));
