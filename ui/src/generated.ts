@@ -205,6 +205,7 @@ export type Summary = {
   peak_resident: Metric;
   processes: Metric;
   result: string;
+  runs: number;
   sampling: {
     kernel_functions: boolean;
     lost_blocks: number;
@@ -219,6 +220,11 @@ export type Summary = {
   };
   sampling_cost: Metric;
   schema: 1;
+  spread: {
+    deviation: Metric;
+    fastest: Metric;
+    slowest: Metric;
+  };
   state: "complete" | "incomplete";
   stolen_percent: Metric;
   stores: Metric;

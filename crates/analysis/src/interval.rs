@@ -182,7 +182,8 @@ pub(crate) fn student_between(degrees: f64) -> f64 {
 
 /// Two-sided 95 % quantile of Student's t distribution; from 30 degrees of freedom on by z + (z^3 + z) / 4 df, which is
 /// within 0.2 % (Abramowitz and Stegun 26.7.5).
-pub(crate) fn student_95(degrees: usize) -> f64 {
+#[must_use]
+pub fn student_95(degrees: usize) -> f64 {
     const TABLE: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
         2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,

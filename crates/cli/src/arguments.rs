@@ -18,12 +18,12 @@ pub struct Arguments {
 pub enum Command {
     /// Run a program, show where its time goes and why, keep the result
     #[command(
-        after_help = "Examples:\n  fathom run -- ./stream --threads 2\n  fathom run -r before -- ./solver input.dat\nA process that runs already: fathom collect memory-access --pid 4242"
+        after_help = "Examples:\n  fathom run -- ./stream --threads 2\n  fathom run -r before -- ./solver input.dat\n  fathom run --repeat 10 -- ./short_program\nA process that runs already: fathom collect memory-access --pid 4242"
     )]
     Run(RunOptions),
     /// Collect one analysis: of a program to start or of a running process
     #[command(
-        after_help = "Examples:\n  fathom collect hotspots -- ./solver input.dat\n  fathom collect hotspots --pid 4242 -d 10\n  fathom collect memory-access -k sampling-interval=5 -- ./solver\n  fathom collect memory-consumption -k stacks=all -- ./solver\n  fathom collect threading -- ./solver"
+        after_help = "Examples:\n  fathom collect hotspots -- ./solver input.dat\n  fathom collect hotspots --pid 4242 -d 10\n  fathom collect memory-access -k sampling-interval=5 -- ./solver\n  fathom collect memory-consumption -k stacks=all -- ./solver\n  fathom collect threading -- ./solver\n  fathom collect hotspots --repeat 20 -- ./short_program"
     )]
     Collect(CollectOptions),
     /// Show a view of a result
@@ -103,10 +103,20 @@ pub struct Collection {
     pub quiet: bool,
 }
 
+/// How often a program is run.
+#[derive(Args, Debug)]
+pub struct Repeat {
+    /// Run the program so many times, one run behind the other, into one result: sharper figures of short programs
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+}
+
 #[derive(Args, Debug)]
 pub struct RunOptions {
     #[command(flatten)]
     pub collection: Collection,
+    #[command(flatten)]
+    pub repeat: Repeat,
     /// The program and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM ARGS")]
     pub command: Vec<OsString>,
@@ -118,11 +128,13 @@ pub struct CollectOptions {
     pub analysis: AnalysisName,
     #[command(flatten)]
     pub collection: Collection,
+    #[command(flatten)]
+    pub repeat: Repeat,
     /// Observe this running process instead of starting one
-    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
+    #[arg(short, long, value_name = "PID", conflicts_with_all = ["command", "repeat"])]
     pub pid: Option<i32>,
     /// Observe everything that runs on this machine (system-overview only)
-    #[arg(long, conflicts_with_all = ["command", "pid"])]
+    #[arg(long, conflicts_with_all = ["command", "pid", "repeat"])]
     pub system: bool,
     /// The program and its arguments
     #[arg(trailing_var_arg = true, value_name = "PROGRAM ARGS")]

@@ -22,6 +22,7 @@ fn main() {
         period: Nanos(1_003_009),
         stack_bytes: 8192,
         cpus: (0..2).map(CpuId).collect(),
+        repeat: 1,
         duration: None,
         bursts: None,
         best_method: method,

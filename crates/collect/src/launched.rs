@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use base::Pid;
 use facts::{ExitKind, ResourceUse};
-use sys::process::{self, ProcessFd, Signal, StopFor, Terminal, Usage, Waited};
+use sys::process::{self, ProcessFd, Runs, Signal, StopFor, Terminal, Usage, Waited};
 
 /// The terminal in whose foreground we were started.
 #[derive(Debug)]
@@ -43,13 +43,21 @@ pub struct LaunchedProgram {
     fd: Option<ProcessFd>,
     /// Present when the program has a group of its own.
     job: Option<JobControl>,
+    /// Several runs: the child is the process that starts them, and passes no signal on.
+    runs: Option<Runs>,
 }
 
 impl LaunchedProgram {
     /// Takes charge of a child that has just begun to execute; with `job`, in a group of its own.
     #[must_use]
-    pub fn new(pid: Pid, job: Option<JobControl>) -> LaunchedProgram {
-        LaunchedProgram { pid, ended: None, fd: ProcessFd::open(pid).ok(), job }
+    pub fn new(pid: Pid, job: Option<JobControl>, runs: Option<Runs>) -> LaunchedProgram {
+        LaunchedProgram { pid, ended: None, fd: ProcessFd::open(pid).ok(), job, runs }
+    }
+
+    /// Its runs, where there are several.
+    #[must_use]
+    pub fn runs(&self) -> Option<&Runs> {
+        self.runs.as_ref()
     }
 
     /// Its process id.
@@ -164,10 +172,28 @@ impl LaunchedProgram {
         if self.ended.is_some() {
             return;
         }
+        if let Some(runs) = &self.runs
+            && matches!(
+                signal,
+                Signal::Interrupt
+                    | Signal::Terminate
+                    | Signal::HangUp
+                    | Signal::Quit
+                    | Signal::Kill
+            )
+        {
+            runs.end();
+        }
         let _ = match self.job {
             Some(_) => process::kill_group(self.pid, signal),
-            None => process::kill(self.pid, signal),
+            None => process::kill(self.running(), signal),
         };
+    }
+
+    /// The process that executes the program.
+    fn running(&self) -> Pid {
+        let last = self.runs.as_ref().and_then(|runs| runs.begun().pop());
+        last.filter(|run| run.end.is_none()).map_or(self.pid, |run| run.pid)
     }
 }
 

@@ -242,6 +242,7 @@ fn with_child<T>(probe: impl FnOnce(Pid) -> T) -> Option<T> {
         environment: &[],
         own_group: false,
         output: None,
+        runs: None,
     };
     let child = Suspended::fork(&launch).ok()?;
     let result = probe(child.pid());

@@ -16,8 +16,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use base::{CpuId, Nanos, Pid, Tid};
-use facts::{CollectorInfo, ExitKind, OwnCost, ResourceUse, SamplingMethod, Sink, SinkError};
-use sys::process::{self, Launch, LaunchError, ProcessFd, SignalFd, Suspended};
+use facts::{
+    CollectorInfo, ExitKind, OneRun, OwnCost, ResourceUse, SamplingMethod, Sink, SinkError,
+};
+use sys::process::{self, Launch, LaunchError, ProcessFd, Runs, SignalFd, Suspended};
 
 use crate::bursts::{BurstOptions, Bursts};
 use crate::first_checks::FirstChecks;
@@ -41,6 +43,8 @@ pub struct Options {
     pub stack_bytes: u32,
     /// CPUs of the machine that are online.
     pub cpus: Vec<CpuId>,
+    /// How often a program that we start is run.
+    pub repeat: u32,
     /// Stop by ourselves after this long.
     pub duration: Option<Duration>,
     /// Use this method or a lesser one; `PerfEvents` means the best that works.
@@ -109,6 +113,8 @@ pub struct Outcome {
     pub elapsed: Nanos,
     /// How the program ended, or that it still runs.
     pub exit: ExitKind,
+    /// Its runs, where more than one was asked for.
+    pub runs: Vec<OneRun>,
     /// `interrupted`, `duration` or `write error`, when the program did not end the recording.
     pub stopped_by: Option<String>,
     /// How it was observed.
@@ -176,18 +182,26 @@ fn launch_here(
     let heap = options.heap.as_ref().map(Heap::prepare).transpose()?;
     let mut environment = options.environment.clone();
     environment.extend_from_slice(heap.as_ref().map_or(&[], Heap::environment));
+    let runs = (options.repeat > 1).then(|| Runs::new(options.repeat)).transpose()?;
     let child = Suspended::fork(&Launch {
         file,
         arguments,
         environment: &environment,
         own_group: job.is_some(),
         output: options.output.as_ref().map(AsFd::as_fd),
+        runs: runs.as_ref(),
     })?;
     // Only now: the program must find the limit that our starter gave it.
     process::raise_file_limit();
     let pid = child.pid();
-    let (mut source, info) =
-        choose_source(pid, options, |settings| PerfSampler::on_launch(pid, settings))?;
+    let repeats = runs.is_some();
+    let (mut source, info) = choose_source(pid, options, |settings| {
+        if repeats {
+            PerfSampler::on_starter(pid, settings)
+        } else {
+            PerfSampler::on_launch(pid, settings)
+        }
+    })?;
     let watched = Watched { pid, running: Vec::new() };
     let mut kernel = options.kernel.then(|| KernelTrace::start(&options.cpus, Some(&watched)));
     let mut recorder = Recorder::new(sink);
@@ -208,14 +222,21 @@ fn launch_here(
     let startup = process::monotonic() - options.began;
     let name =
         file.file_name().map(|name| name.to_string_lossy().chars().take(15).collect::<String>());
+    let name = name.unwrap_or_default();
     let announced = announced.and_then(|()| {
-        recorder.thread_started(Nanos(0), pid, Tid(pid.0), &name.unwrap_or_default())?;
+        // Who starts the runs is no part of the program.
+        if runs.is_some() {
+            return Ok(());
+        }
+        recorder.thread_started(Nanos(0), pid, Tid(pid.0), &name)?;
         // Only perf events announce mappings.
         if matches!(source, Source::Perf(_)) { Ok(()) } else { recorder.read_maps(Nanos(0), pid) }
     });
     let mut session = Session {
         source,
-        program: Some(LaunchedProgram::new(pid, job)),
+        program: Some(LaunchedProgram::new(pid, job, runs)),
+        name,
+        announced: 0,
         pid,
         attached: None,
         start,
@@ -268,6 +289,8 @@ fn attach_here(
     let mut session = Session {
         source,
         program: None,
+        name: String::new(),
+        announced: 0,
         pid,
         attached: Some(Attached { ended, faults_before, time_before }),
         start,
@@ -339,6 +362,10 @@ struct Attached {
 struct Session<'a> {
     source: Source,
     program: Option<LaunchedProgram>,
+    /// What the kernel calls a program that we start.
+    name: String,
+    /// How many runs of it were announced.
+    announced: usize,
     pid: Pid,
     attached: Option<Attached>,
     start: Nanos,

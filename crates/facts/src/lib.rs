@@ -40,7 +40,7 @@ pub use observed::{
 pub use recording::Recording;
 pub use records::{MAX_RECORD_VALUES, Record, RecordEncoder, RecordError, decode_records};
 pub use run::{
-    Analysis, CollectorInfo, ExitKind, OwnCost, ResourceUse, Run, RunState, SCHEMA_VERSION,
+    Analysis, CollectorInfo, ExitKind, OneRun, OwnCost, ResourceUse, Run, RunState, SCHEMA_VERSION,
     SamplingMethod, Target, TimedLoadFloor,
 };
 pub use threading::{Concurrency, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker};

@@ -206,6 +206,19 @@ pub struct ResourceUse {
     pub involuntary_switches: u64,
 }
 
+/// One of several runs of the program in one recording (`--repeat`).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OneRun {
+    /// Its process id.
+    pub pid: i32,
+    /// When it was started, on the time axis of the recording.
+    pub start_ns: u64,
+    /// How long it took; `None` of one that the recording did not see end.
+    pub elapsed_ns: Option<u64>,
+    /// How it ended.
+    pub exit: ExitKind,
+}
+
 /// The manifest.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
@@ -230,6 +243,9 @@ pub struct Run {
     pub started_part_ns: u32,
     /// Length of the recording. For an incomplete one, the time of its last fact.
     pub elapsed_ns: u64,
+    /// Runs of the program, one behind the other, where more than one was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<OneRun>,
     /// How the program ended; `None` in an incomplete recording.
     pub exit: Option<ExitKind>,
     /// Who stopped the recording early (`interrupted`, `duration`), else `None`.

@@ -116,6 +116,11 @@ pub const INVARIANTS: &[Invariant] = &[
         "nothing happens after the end of the run",
         events::times_within_run,
     ),
+    invariant(
+        "runs-in-order",
+        "runs of the program follow each other, within the run, and all but the last ended well",
+        events::runs_in_order,
+    ),
     invariant("sorted-by-time", "samples and faults are in order of time", events::sorted_by_time),
     invariant(
         "weights-positive",

@@ -15,6 +15,7 @@ mod closing;
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -40,7 +41,11 @@ use crate::knobs::{self, HeapSettings, Settings};
 pub fn run(options: RunOptions, began: Nanos) -> Result<ExitCode, Failure> {
     collect_target(
         Analysis::MemoryAccess,
-        WhatToWatch::program(Started { command: options.command, ..Started::default() })?,
+        WhatToWatch::program(Started {
+            command: options.command,
+            repeat: options.repeat.repeat,
+            ..Started::default()
+        })?,
         &options.collection,
         began,
     )
@@ -67,7 +72,11 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
                 "nothing to watch: name a program after `--`, or a process with --pid PID",
             ));
         }
-        None => WhatToWatch::program(Started { command: options.command, ..Started::default() })?,
+        None => WhatToWatch::program(Started {
+            command: options.command,
+            repeat: options.repeat.repeat,
+            ..Started::default()
+        })?,
     };
     collect_target(analysis, what, &options.collection, began)
 }
@@ -124,6 +133,8 @@ pub struct Started {
     pub environment: Vec<(OsString, OsString)>,
     /// Its standard output; ours when absent.
     pub output: Option<File>,
+    /// How often it is run; 0 is taken for 1.
+    pub repeat: u32,
 }
 
 enum WhatToWatch {
@@ -288,13 +299,23 @@ fn options(
     notes: &mut Vec<String>,
 ) -> Result<Options, Failure> {
     let heap = heap_of(analysis, what, settings, notes)?;
-    let (environment, output) = match what {
-        WhatToWatch::Program(_, program) => (program.environment.clone(), program.output.take()),
-        WhatToWatch::Process(_) | WhatToWatch::Machine => (Vec::new(), None),
+    let (environment, output, repeat) = match what {
+        WhatToWatch::Program(_, program) => {
+            (program.environment.clone(), program.output.take(), program.repeat)
+        }
+        WhatToWatch::Process(_) | WhatToWatch::Machine => (Vec::new(), None, 1),
     };
+    if repeat > 1 && input_is_read_once() {
+        notes.push(
+            "standard input is a pipe: each run got what those before it left there, likely nothing; with a file \
+             (`< FILE`) every run reads all of it"
+                .to_owned(),
+        );
+    }
     Ok(Options {
         environment,
         output,
+        repeat,
         period: settings.period.unwrap_or_else(|| knobs::usual_period(sample_cost(host))),
         stack_bytes: settings.stack_bytes,
         cpus: online_cpus(),
@@ -309,6 +330,14 @@ fn options(
     })
 }
 
+/// Whether what one run reads from standard input is gone for the next: neither a file nor a device.
+fn input_is_read_once() -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    let input = std::io::stdin().as_fd().try_clone_to_owned().map(File::from);
+    let kind = input.and_then(|file| file.metadata()).map(|about| about.file_type());
+    kind.is_ok_and(|kind| kind.is_fifo() || kind.is_socket())
+}
+
 /// Nanoseconds that a sample costs the program, where this machine was measured.
 fn sample_cost(host: &Host) -> Option<f64> {
     calibrate::cache::load(host)?.sample_cost?.value
@@ -318,6 +347,7 @@ fn describe(run: &mut Run, target: Option<Target>, outcome: &Outcome) {
     run.target = target;
     run.elapsed_ns = outcome.elapsed.0;
     run.exit = Some(outcome.exit);
+    run.runs.clone_from(&outcome.runs);
     run.stopped_by.clone_from(&outcome.stopped_by);
     run.collector = outcome.collector.clone();
     run.own_cost = outcome.own_cost.clone();

@@ -132,7 +132,7 @@ impl Sweep<'_> {
         })?;
         let command =
             self.arguments.command.iter().map(|word| with_threads(word, threads)).collect();
-        Ok(Started { command, environment, output: Some(output) })
+        Ok(Started { command, environment, output: Some(output), repeat: 1 })
     }
 
     fn output(&self, threads: u32) -> PathBuf {
@@ -178,6 +178,7 @@ impl Sweep<'_> {
             environment: &program.environment,
             own_group: false,
             output: program.output.as_ref().map(AsFd::as_fd),
+            runs: None,
         };
         let failure = |error: anyhow::Error| Failure::new(CANNOT_MEASURE, error);
         let child = Suspended::fork(&launch).map_err(|error| failure(error.into()))?;

@@ -39,6 +39,8 @@ pub struct PerfSampler {
     /// Follows switches, where they are wanted.
     switches: Option<SwitchTracker>,
     waking: Option<WakingTracepoint>,
+    /// A process whose samples are not those of the program.
+    left_out: Option<Pid>,
     /// Kept between samples to save an allocation each.
     kernel_chain: Vec<u64>,
 }
@@ -53,6 +55,14 @@ impl PerfSampler {
             sampler.switches = Some(tracker);
         }
         Ok(sampler)
+    }
+
+    /// Opens the events on a process that starts several runs, and is left out itself. They do not begin with an execve: as
+    /// the kernel switches from parent to child it may swap their events (`perf_event_context_sched_out`), and those that an
+    /// execve began once begin with no other. So they also count what a child does between fork and execve.
+    pub fn on_starter(starter: Pid, settings: &Settings) -> Result<PerfSampler, OpenError> {
+        let sampler = PerfSampler::on_running(&[Tid(starter.0)], settings)?;
+        Ok(PerfSampler { left_out: Some(starter), ..sampler })
     }
 
     /// Opens the events on all threads of a running process.
@@ -89,6 +99,7 @@ impl PerfSampler {
             periods: HashMap::new(),
             switches: None,
             waking,
+            left_out: None,
             kernel_chain: Vec::new(),
         }
     }
@@ -266,6 +277,9 @@ impl PerfSampler {
             self.malformed += 1;
             return Ok(());
         };
+        if self.left_out == Some(sample.pid) {
+            return Ok(());
+        }
         self.kernel_chain.clear();
         self.kernel_chain.extend(sample.kernel_chain());
         let at = Moment { time, pid: sample.pid, tid: sample.tid, cpu: Some(sample.cpu) };

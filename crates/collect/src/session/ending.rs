@@ -2,8 +2,8 @@
 //! what was counted is judged against what /proc and getrusage say.
 
 use base::Nanos;
-use facts::{Counter, CounterKind, ExitKind, Fact, OwnCost, ResourceUse, SinkError};
-use sys::process;
+use facts::{Counter, CounterKind, ExitKind, Fact, OneRun, OwnCost, ResourceUse, SinkError};
+use sys::process::{self, Runs, Waited};
 
 use super::{End, Outcome, Session};
 use crate::launched::LaunchedProgram;
@@ -21,6 +21,8 @@ impl Session<'_> {
         usage_before: process::Usage,
         startup: Nanos,
     ) -> Outcome {
+        let runs = self.program.as_ref().and_then(LaunchedProgram::runs);
+        runs.into_iter().for_each(Runs::end);
         // First: it lets go of the program.
         let bursts = self.bursts.take().map(|mut bursts| bursts.stop(&mut recorder)).transpose();
         let (bursts, unwritten) = match bursts {
@@ -30,7 +32,8 @@ impl Session<'_> {
         if let Some(heap) = &mut self.heap {
             heap.stop();
         }
-        let stopped = self.source.stop(&mut recorder).and(unwritten);
+        let announced = self.announce_runs(&mut recorder);
+        let stopped = self.source.stop(&mut recorder).and(unwritten).and(announced);
         if let (Source::Ptrace(sampler), Some(program)) = (&mut self.source, &mut self.program)
             && let Some(change) = sampler.take_main_change()
         {
@@ -38,7 +41,8 @@ impl Session<'_> {
         }
         let stopped_at = process::monotonic() - self.start;
         // Our own end is no time of a program that ended before. Another process of it may have gone on: then it is recorded.
-        let ended = self.ended.filter(|_| recorder.processes_seen() == 1);
+        let runs = self.runs();
+        let ended = self.ended.filter(|_| recorder.processes_seen() == runs.len().max(1));
         let elapsed = ended.unwrap_or(stopped_at);
         let usage = process::own_usage();
         let mut own_cost = OwnCost {
@@ -100,6 +104,7 @@ impl Session<'_> {
         Outcome {
             elapsed,
             exit,
+            runs,
             stopped_by,
             collector: self.collector,
             own_cost,
@@ -110,6 +115,23 @@ impl Session<'_> {
             files: recorder.take_files(),
             sink_error: watched.err().or(closed.err()),
         }
+    }
+
+    /// The runs of the program, where more than one was asked for.
+    fn runs(&self) -> Vec<OneRun> {
+        let runs = self.program.as_ref().and_then(LaunchedProgram::runs).map(Runs::begun);
+        let one = |run: process::OneRun| OneRun {
+            pid: run.pid.0,
+            start_ns: run.start.saturating_sub(self.start).0,
+            elapsed_ns: run.end.map(|(end, _)| (end - run.start).0),
+            exit: match run.end {
+                Some((_, Waited::Exited(code, _))) => ExitKind::Code(code),
+                Some((_, Waited::Killed(signal, _))) => ExitKind::Signal(signal),
+                Some(_) => ExitKind::Unknown,
+                None => ExitKind::StillRunning,
+            },
+        };
+        runs.into_iter().flatten().map(one).collect()
     }
 
     /// What /proc and getrusage count, for totals that the source could not. Of a program that still runs only what

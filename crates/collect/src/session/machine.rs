@@ -40,6 +40,8 @@ fn machine_here(
     let mut session = Session {
         source,
         program: None,
+        name: String::new(),
+        announced: 0,
         pid: Pid(0),
         attached: None,
         start,

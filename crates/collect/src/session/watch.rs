@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::{Nanos, Pid, Tid};
 use facts::SinkError;
-use sys::process::{self, Received, Signal, StopFor};
+use sys::process::{self, Received, Runs, Signal, StopFor};
 
 use super::{End, Session};
 use crate::bursts::{Bursts, timed_load_floor};
@@ -56,6 +56,17 @@ impl Session<'_> {
         }
     }
 
+    /// Announces the runs that began: their births are told by nobody, for who starts them is not watched.
+    pub(super) fn announce_runs(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        let begun = self.program.as_ref().and_then(LaunchedProgram::runs).map(Runs::begun);
+        for run in begun.iter().flatten().skip(self.announced) {
+            let time = run.start.saturating_sub(self.start);
+            recorder.thread_started(time, run.pid, Tid(run.pid.0), &self.name)?;
+            self.announced += 1;
+        }
+        Ok(())
+    }
+
     pub(super) fn watch(&mut self, recorder: &mut Recorder<'_>) -> Result<End, SinkError> {
         let mut gauges = Gauges::default();
         let polled = self.options.follow_waits && !matches!(self.source, Source::Perf(_));
@@ -66,6 +77,7 @@ impl Session<'_> {
             let now = process::monotonic() - self.start;
             // Before the sources are looked at: that takes time, and the program does not live longer for it.
             let end = self.handle_signals().or_else(|| self.is_over(now));
+            self.announce_runs(recorder)?;
             self.source.look(recorder)?;
             if matches!(self.source, Source::Proc) && !self.watches_machine() {
                 self.follow_threads(now, recorder)?;

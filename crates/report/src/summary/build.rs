@@ -9,6 +9,7 @@ use facts::host::{Calibration, Host};
 use facts::{ExitKind, Metric, Run, RunState, SamplingMethod, Target};
 
 use super::memory::memory_part;
+use super::repeat;
 use super::{
     CoverageSummary, DtlbSummary, HeapSummary, HostSummary, Levels, MachineSummary, OverheadParts,
     PageFaultSummary, RefusedSummary, SUMMARY_SCHEMA, SamplingSummary, Summary, TextExtra,
@@ -54,7 +55,8 @@ impl Summary {
         let (top_functions, more_functions) = top_functions(profile, &found);
         let extra = text_extra(profile, &found, more_functions);
         let heap_library = tidy(heap_library(profile, &found));
-        Summary {
+        let (mean, spread) = repeat::spread(run);
+        let mut summary = Summary {
             schema: SUMMARY_SCHEMA,
             fathom_version: run.fathom_version.clone(),
             result: result.to_owned(),
@@ -147,7 +149,12 @@ impl Summary {
             top_objects: memory.top_objects,
             notes,
             extra,
-        }
+            runs: run.runs.len().max(1) as u64,
+            spread,
+        };
+        repeat::per_run(&mut summary, mean);
+        summary.notes.extend(repeat::advice(&summary).map(|(note, _)| note));
+        summary
     }
 }
 

@@ -5,10 +5,12 @@ mod build;
 mod first_checks;
 mod kernel;
 mod memory;
+mod repeat;
 mod text;
 mod threading;
 
 pub use build::signal_name;
+pub use repeat::Spread;
 pub(crate) use text::{quoted, text};
 pub use threading::{AtOnceSummary, ReasonSummary, ThreadingSummary, VerdictSummary};
 
@@ -36,6 +38,9 @@ pub struct Summary {
     pub target: &'static str,
     pub analysis: &'static str,
     pub host: HostSummary,
+    /// How many runs of the program are in here; totals are of one of them, on average.
+    pub runs: u64,
+    pub spread: Spread,
     pub elapsed: Metric,
     pub cpu_time: Metric,
     pub threads: Metric,

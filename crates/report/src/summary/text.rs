@@ -13,7 +13,7 @@ mod time_split;
 
 use facts::{Evidence, Metric};
 
-use super::Summary;
+use super::{Summary, repeat};
 use crate::text::{self, PROSE, Paint, count, percent, printable, seconds, share, wrap};
 
 /// Width of the names before figures.
@@ -127,7 +127,7 @@ fn headline(summary: &Summary, page: &mut Page) {
     let incomplete =
         if summary.state == "incomplete" { "; the recording is incomplete" } else { "" };
     let failed = summary.exit_code.is_some_and(|code| code != 0);
-    let exit = format!("{}{incomplete}", summary.exit);
+    let exit = format!("{}{}{incomplete}", runs(summary), summary.exit);
     page.beside("Elapsed", &figure(&summary.elapsed, seconds), &exit, failed);
     let of_cpus = summary.extra.usable_cpus.map(|cpus| format!("of {} CPUs", number_of(cpus)));
     let utilisation = match (summary.cpu_utilisation.value, of_cpus) {
@@ -157,6 +157,20 @@ fn headline(summary: &Summary, page: &mut Page) {
 /// `2`, `1.5`.
 fn number_of(cpus: f64) -> String {
     if cpus.fract() == 0.0 { format!("{cpus:.0}") } else { format!("{cpus:.1}") }
+}
+
+/// `3 runs (0.40 to 0.43 s), totals are of one of them, on average; `; nothing of a single one.
+fn runs(summary: &Summary) -> String {
+    let spread = &summary.spread;
+    match (spread.fastest.value, spread.slowest.value) {
+        (Some(fastest), Some(slowest)) if summary.runs > 1 => format!(
+            "{} runs ({} to {}), totals are of one of them, on average; ",
+            summary.runs,
+            seconds(fastest),
+            seconds(slowest)
+        ),
+        _ => String::new(),
+    }
 }
 
 fn notes(summary: &Summary, page: &mut Page) {
@@ -202,6 +216,7 @@ fn next(summary: &Summary, page: &mut Page) {
         commands.push(format!("fathom report kernel -r {result}"));
     }
     commands.push(format!("fathom report timeline -r {result}"));
+    commands.extend(repeat::advice(summary).and_then(|(_, command)| command));
     if !summary.extra.calibrated {
         commands.push("fathom machine".to_owned());
     }

@@ -92,7 +92,12 @@ impl<'a> Request<'a> {
         let filters: Vec<String> = self.options.filters.iter().map(describe).collect();
         let filters =
             if filters.is_empty() { String::new() } else { format!(", {}", filters.join(", ")) };
-        format!("{}: {what}{filters}", self.options.result_name)
+        // Unlike the summary, views show what was recorded.
+        let runs = match self.profile.recording.run.runs.len() {
+            0 | 1 => String::new(),
+            runs => format!(", {runs} runs together"),
+        };
+        format!("{}: {what}{runs}{filters}", self.options.result_name)
     }
 
     /// Whether nothing is filtered out.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use base::{Nanos, Pid, Tid};
-use facts::{CounterKind, FaultKind, LostSource, RunState, ThreadEventKind};
+use facts::{CounterKind, ExitKind, FaultKind, LostSource, RunState, ThreadEventKind};
 
 use super::{Report, Subject, allocations};
 
@@ -37,6 +37,26 @@ pub(super) fn times_within_run(subject: &Subject<'_>, report: &mut Report) {
     for (what, time) in program.chain(sums).chain(refused).chain(lost).chain(gauges) {
         if time.0 > end {
             report.add(|| format!("a {what} at {} ns of {end}", time.0));
+        }
+    }
+}
+
+pub(super) fn runs_in_order(subject: &Subject<'_>, report: &mut Report) {
+    let run = &subject.recording.run;
+    let end = |number: usize| {
+        let one = &run.runs[number];
+        one.elapsed_ns.map_or(run.elapsed_ns, |elapsed| one.start_ns.saturating_add(elapsed))
+    };
+    for (number, one) in run.runs.iter().enumerate() {
+        let next = run.runs.get(number + 1);
+        let until = next.map_or(run.elapsed_ns, |next| next.start_ns);
+        if one.start_ns > until || end(number) > until {
+            report
+                .add(|| format!("run {} ends at {} ns, after {until} ns", number + 1, end(number)));
+        }
+        if next.is_some() && (one.exit != ExitKind::Code(0) || one.elapsed_ns.is_none()) {
+            report
+                .add(|| format!("a run follows run {}, which ended by {:?}", number + 1, one.exit));
         }
     }
 }

@@ -7,6 +7,8 @@
 //!   release: write the byte ------>   execve           (or: write errno, exit 127)
 //!   read errno pipe <--------------   closed by execve: success
 //! ```
+//! With [`Runs`], the child forks for each run, and it is the children that execute.
+//!
 //! The child inherits what a shell would give it: our environment, directory, descriptors 0-2 (everything else of
 //! ours is close-on-exec), and the signals that we took over. One difference remains: SIGPIPE is at its default even if
 //! our starter ignored it, because Rust's runtime overwrites that before we can look.
@@ -21,6 +23,8 @@ use std::time::Duration;
 
 use base::Pid;
 
+use super::repeat::{Runs, end_like};
+
 /// What to start.
 #[derive(Clone, Debug)]
 pub struct Launch<'a> {
@@ -34,6 +38,8 @@ pub struct Launch<'a> {
     pub own_group: bool,
     /// What it gets as its standard output, instead of ours.
     pub output: Option<BorrowedFd<'a>>,
+    /// Runs of it, one behind the other, instead of one.
+    pub runs: Option<&'a Runs>,
 }
 
 /// Why it did not start.
@@ -77,6 +83,7 @@ impl Suspended {
         let (go_read, go_write) = pipe().map_err(LaunchError::Fork)?;
         let (failed_read, failed_write) = pipe().map_err(LaunchError::Fork)?;
 
+        let us = i32::try_from(std::process::id()).unwrap_or(0);
         // Safety: the child calls only async-signal-safe functions (`child` below) on memory prepared before, so
         // it does not matter what other threads of ours held at this moment.
         let pid = unsafe { libc::fork() };
@@ -88,15 +95,23 @@ impl Suspended {
             unsafe {
                 // Our end of the go pipe must not keep the pipe open in the child: it would never see us die.
                 libc::close(go_write.as_raw_fd());
-                child(
-                    &file,
-                    &pointers,
-                    &variables,
+                await_go(
                     go_read.as_raw_fd(),
-                    failed_write.as_raw_fd(),
                     launch.own_group,
                     launch.output.map(|output| output.as_raw_fd()),
-                )
+                );
+                let failed = failed_write.as_raw_fd();
+                let Some(runs) = launch.runs else { execute(&file, &pointers, &variables, failed) };
+                let status = runs.go(
+                    us,
+                    launch.own_group,
+                    &|| execute(&file, &pointers, &variables, failed),
+                    // The first run's execve tells how it went by closing its own copy.
+                    &|| {
+                        libc::close(failed);
+                    },
+                );
+                end_like(status)
             }
         }
         Ok(Suspended { pid: Pid(pid), go: Some(go_write.into()), failed: failed_read.into() })
@@ -150,19 +165,11 @@ impl Drop for Suspended {
     }
 }
 
-/// Runs in the child. Never returns.
+/// Runs in the child: waits until it may go on.
 ///
 /// # Safety
-/// Only between fork and exec; `arguments` and `environment` must be NULL-terminated and everything borrowed must be alive.
-unsafe fn child(
-    file: &CString,
-    arguments: &[*const libc::c_char],
-    environment: &[*const libc::c_char],
-    go: libc::c_int,
-    failed: libc::c_int,
-    own_group: bool,
-    output: Option<libc::c_int>,
-) -> ! {
+/// Only between fork and exec.
+unsafe fn await_go(go: libc::c_int, own_group: bool, output: Option<libc::c_int>) {
     // Safety: async-signal-safe calls with live arguments only.
     unsafe {
         if own_group {
@@ -183,6 +190,21 @@ unsafe fn child(
         {
             libc::_exit(127);
         }
+    }
+}
+
+/// Runs in the child. Never returns.
+///
+/// # Safety
+/// Only between fork and exec; `arguments` and `environment` must be NULL-terminated and everything borrowed must be alive.
+unsafe fn execute(
+    file: &CString,
+    arguments: &[*const libc::c_char],
+    environment: &[*const libc::c_char],
+    failed: libc::c_int,
+) -> ! {
+    // Safety: async-signal-safe calls with live arguments only.
+    unsafe {
         // Rust ignores SIGPIPE, and what we blocked for ourselves survives exec: the program must see neither.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         if super::signal::CHILD_WAS_IGNORED.load(Ordering::Relaxed) {

@@ -7,6 +7,7 @@ mod affinity;
 mod launch;
 mod pages;
 mod poll;
+mod repeat;
 mod signal;
 mod usage;
 
@@ -14,6 +15,7 @@ pub use affinity::Affinity;
 pub use launch::{Launch, LaunchError, Suspended};
 pub use pages::{PageMap, nodes_of};
 pub use poll::{ProcessFd, poll_readable, wait_for_data};
+pub use repeat::{OneRun, Runs};
 pub use signal::{
     Received, Signal, SignalFd, StopFor, Terminal, kill, kill_group, own_group, stop_self,
 };
