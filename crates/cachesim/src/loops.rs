@@ -195,9 +195,59 @@ pub(crate) fn drive<L: Levels>(levels: &mut L, run: &LoopRun<'_>) {
     }
 }
 
+/// So many cursors are compared with all others one by one; more, by their sets.
+const FEW: usize = 2;
+
+/// Finds lines that lie in one set, in one go over all cursors, none of which drops lines.
+#[derive(Default)]
+struct Meetings {
+    places: Vec<Meeting>,
+    round: u64,
+}
+
+/// The line that a set has in this round.
+#[derive(Clone, Copy, Default)]
+struct Meeting {
+    round: u64,
+    set: u64,
+    line: u64,
+    shift: u32,
+}
+
+impl Meetings {
+    /// Whether all lines have a set of their own: what [`Cursor::conflicts`] says of all pairs.
+    fn none(&mut self, cursors: &[Cursor]) -> bool {
+        // Two lines each; half empty, so that searches are short and end.
+        self.places.resize((4 * cursors.len()).next_power_of_two(), Meeting::default());
+        self.round += 1;
+        let mut alone = |set: u64, line: u64, shift: u32| {
+            let (mask, round) = (self.places.len() - 1, self.round);
+            let mut at = set as usize & mask;
+            while self.places[at].round == round {
+                let other = &self.places[at];
+                if other.set == set {
+                    return other.line == line && other.shift == shift;
+                }
+                at = (at + 1) & mask;
+            }
+            self.places[at] = Meeting { round, set, line, shift };
+            true
+        };
+        cursors.iter().all(|cursor| {
+            let (shift, sets) = (cursor.shift, cursor.sets);
+            !cursor.conflicts_with_itself()
+                && alone(sets.0, cursor.span.first, shift)
+                && (cursor.span.lines <= 1 || alone(sets.1, cursor.last(), shift))
+        })
+    }
+}
+
 struct Driver<'a, L: Levels> {
     levels: &'a mut L,
     cursors: Vec<Cursor>,
+    meetings: Meetings,
+    /// Some access sends lines out.
+    drops: bool,
     can_be_calm: bool,
     /// Depths of a steady iteration: site and depth of each line touched.
     steady: Vec<(SiteId, u8)>,
@@ -209,7 +259,8 @@ impl<'a, L: Levels> Driver<'a, L> {
         let cursors = accesses.map(|(index, access)| Cursor::new(levels, index, access)).collect();
         let drops = run.accesses.iter().any(|access| access.kind.drops());
         let can_be_calm = !(drops && levels.prefetches());
-        Driver { levels, cursors, can_be_calm, steady: Vec::new() }
+        let meetings = Meetings::default();
+        Driver { levels, cursors, meetings, drops, can_be_calm, steady: Vec::new() }
     }
 
     /// Invariant at the head of the loop: all iterations before `now` are done, and either something changes in
@@ -248,10 +299,14 @@ impl<'a, L: Levels> Driver<'a, L> {
                 cursor.move_to(self.levels, index, now);
             }
         }
+        let moved = |cursor: &Cursor| !was_free || cursor.moved == now;
+        let compared = self.cursors.iter().filter(|cursor| moved(cursor)).count();
+        if compared > FEW && !self.drops {
+            return self.meetings.none(&self.cursors);
+        }
         let disturbs = |(index, cursor): (usize, &Cursor)| {
             let others = self.cursors.iter().enumerate().filter(|(other, _)| *other != index);
-            let moved = !was_free || cursor.moved == now;
-            moved
+            moved(cursor)
                 && (cursor.conflicts_with_itself()
                     || others.into_iter().any(|(_, other)| cursor.conflicts(other)))
         };
