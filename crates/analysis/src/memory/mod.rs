@@ -191,11 +191,11 @@ impl Replayed {
                 strata.unseen() * 100.0
             ));
         }
-        if passed.left_out > 0 {
+        if !code.left_out.is_empty() {
             notes.push(format!(
                 "{} bursts were enough work for the cache model; {} more, evenly spread, are left out",
                 passed.bursts.len(),
-                passed.left_out
+                code.left_out.len()
             ));
         }
         if passed.tracing > 0 {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use base::{BlockId, RemoteAddr};
 use cachesim::{Hierarchy, Kind, LevelTally, LoopAccess, PageSize, SiteId, SiteTally, Tlb};
-use facts::{Burst, Recording};
+use facts::Burst;
 
 use super::branches::Branches;
 use super::core_time::{Seconds, loops};
@@ -30,9 +30,6 @@ use crate::traced::{
 };
 
 const LINE: u64 = x86::LINE_BYTES as u64;
-/// Lines that are looked at in all bursts together: two or three seconds of work. More bursts than that needs are left out,
-/// evenly.
-const MOST_LINES: u64 = 30_000_000;
 /// Threads that share the work, each with a cache of its own: bursts have nothing to do with each other. A number of its own,
 /// for the result must not depend on the machine that makes the report, and more memory than this takes is not worth it.
 const WORKERS: usize = 4;
@@ -84,8 +81,6 @@ pub(crate) struct Passed {
     pub(crate) sites: BTreeMap<SiteIndex, SiteOutcomes>,
     pub(crate) footprints: HashMap<FunctionId, Footprint>,
     pub(crate) damage: Damage,
-    /// Bursts that were not looked at, because those before were work enough.
-    pub(crate) left_out: usize,
     /// Bursts that were mostly the tracer's time.
     pub(crate) tracing: usize,
 }
@@ -100,10 +95,7 @@ pub(crate) fn pass(
 ) -> Passed {
     let toll = toll(profile.recording);
     let (bursts, tracing): (Vec<_>, Vec<_>) =
-        traced_bursts(profile.recording).partition(|burst| tells_rates(burst, toll));
-    let mut bursts = evenly_spread(bursts);
-    let (all, chosen) = (bursts.len(), affordable(profile.recording, code, &bursts));
-    bursts.truncate(chosen);
+        traced_bursts(profile.recording, code).partition(|burst| tells_rates(burst, toll));
     let next = AtomicUsize::new(0);
     let work = || {
         let bursts = std::iter::from_fn(|| bursts.get(next.fetch_add(1, Relaxed)).copied());
@@ -114,7 +106,7 @@ pub(crate) fn pass(
     let mut passed = std::thread::scope(|scope| {
         let thread = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
         // Where no further thread can be had, this one does it all.
-        let others: Vec<_> = (1..WORKERS.min(chosen)).filter_map(thread).collect();
+        let others: Vec<_> = (1..WORKERS.min(bursts.len())).filter_map(thread).collect();
         others.into_iter().fold(work(), |mut all, other| match other.join() {
             Ok(part) => {
                 all.merge(part);
@@ -124,7 +116,7 @@ pub(crate) fn pass(
         })
     });
     passed.bursts.sort_by_key(|work| work.burst);
-    Passed { left_out: all - chosen, tracing: tracing.len(), ..passed }
+    Passed { tracing: tracing.len(), ..passed }
 }
 
 impl Passed {
@@ -142,35 +134,6 @@ impl Passed {
     }
 }
 
-/// How many of these bursts, from the first on, are work enough.
-fn affordable(recording: &Recording, code: &TracedCode, bursts: &[&Burst]) -> usize {
-    struct Counter {
-        bursts: usize,
-        lines: u64,
-    }
-    impl Observer for Counter {
-        fn is_full(&self) -> bool {
-            self.lines >= MOST_LINES
-        }
-        fn begin(&mut self, _: &Burst) {
-            self.bursts += 1;
-        }
-        fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
-            for access in &block.accesses {
-                execution.touches(access, |touch| {
-                    if let Some(run) = run_of(touch) {
-                        for_lines(run, |_, _| self.lines += 1);
-                    }
-                });
-            }
-        }
-        fn end(&mut self, _: &Burst) {}
-    }
-    let mut counter = Counter { bursts: 0, lines: 0 };
-    replay_these(recording, code, &mut counter, bursts.iter().copied());
-    counter.bursts
-}
-
 /// Start, stride, count and bytes of a touch; of some nothing is known, but these are few.
 fn run_of(touch: Touch) -> Option<(u64, i64, u64, u32)> {
     match touch {
@@ -178,13 +141,6 @@ fn run_of(touch: Touch) -> Option<(u64, i64, u64, u32)> {
         Touch::AtLeast { start, bytes } => Some((start, 0, 1, bytes)),
         Touch::Unknown { .. } => None,
     }
-}
-
-/// In an order of which each beginning is spread evenly over all (van der Corput's sequence: bits of the position reversed).
-fn evenly_spread(bursts: Vec<&Burst>) -> Vec<&Burst> {
-    let mut numbered: Vec<(u32, &Burst)> = (0u32..).map(u32::reverse_bits).zip(bursts).collect();
-    numbered.sort_by_key(|(position, _)| *position);
-    numbered.into_iter().map(|(_, burst)| burst).collect()
 }
 
 struct Walker<'a> {

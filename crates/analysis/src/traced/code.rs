@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use base::{BlockId, FileOffset, ModuleId, Pid, RemoteAddr};
+use base::{BlockId, BurstId, FileOffset, ModuleId, Pid, RemoteAddr};
 use facts::{Block, BurstFlavour, CodePiece, Recording};
 use x86::translate::{RecordLayout, RecordedValue};
 use x86::{
@@ -17,6 +17,7 @@ use x86::{
 
 use super::address::Form;
 use super::chain::{Chains, SilentWay};
+use super::replay::too_many;
 use super::silent::{SilentBlock, by_start, silent_loops, targets, ways_through};
 use crate::stack::index;
 
@@ -157,6 +158,8 @@ pub struct TracedCode {
     pub(crate) arithmetic: Vec<Arithmetic>,
     /// Blocks for addresses whose code or layout cannot be used.
     pub(crate) unusable_blocks: u64,
+    /// Bursts that are not looked at, because the others are work enough: evenly spread.
+    pub(crate) left_out: HashSet<BurstId>,
     silent: Vec<SilentBlock>,
 }
 
@@ -196,6 +199,7 @@ impl TracedCode {
                 code.kept.insert(block.id, KeptLoop { kept, places });
             }
         }
+        code.left_out = too_many(recording, &code);
         code
     }
 

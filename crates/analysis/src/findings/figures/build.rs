@@ -88,7 +88,7 @@ impl Figures {
             waiting: overview.split.waiting.clone(),
             walk_cost: walk_cost(profile),
             remote: remote((profile, code, objects), &traced),
-            shared: shared((profile, objects), &traced, lines),
+            shared: shared((profile, code, objects), &traced, lines),
             traced,
             faults: faults(profile, objects),
             allocator: allocator(profile),

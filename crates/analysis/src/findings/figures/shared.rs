@@ -14,14 +14,14 @@ use crate::objects::{Objects, Window};
 use crate::profile::Profile;
 use crate::sharing::{SharedLine, SharedLines, Sharing};
 use crate::stack::{FunctionId, PlaceId};
-use crate::traced::traced_bursts;
+use crate::traced::{TracedCode, traced_bursts};
 use crate::weight::Weight;
 
 /// Whether different bytes are used, in which functions, by which threads.
 type Sharers = (bool, BTreeSet<FunctionId>, BTreeSet<Tid>);
 
 pub(super) fn shared<'s>(
-    (profile, objects): (&Profile<'_>, &Objects),
+    (profile, code, objects): (&Profile<'_>, &TracedCode, &Objects),
     traced: &Result<Traced, String>,
     lines: impl FnOnce() -> Cow<'s, SharedLines>,
 ) -> Result<Vec<SharedFigure>, String> {
@@ -36,7 +36,7 @@ pub(super) fn shared<'s>(
                 .to_owned(),
         );
     }
-    let (bursts, nanos) = traced_bursts(profile.recording)
+    let (bursts, nanos) = traced_bursts(profile.recording, code)
         .fold((0u64, 0u64), |(n, sum), burst| (n + 1, sum.saturating_add(burst.elapsed.0)));
     let length = (nanos as f64 / bursts.max(1) as f64).max(found.usual_length).max(1.0) * 1e-9;
     let mut groups: BTreeMap<Sharers, Vec<&SharedLine>> = BTreeMap::new();

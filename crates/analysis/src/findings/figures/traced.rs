@@ -48,7 +48,7 @@ pub(super) fn traced(
     let by_site: HashMap<(u32, u64, usize), AccessRow> =
         rows.into_iter().filter_map(|row| row.site.map(|site| (name(&site), row))).collect();
     let steps = steps(profile.recording, code);
-    let bursts = traced_bursts(profile.recording).count() as u64;
+    let bursts = traced_bursts(profile.recording, code).count() as u64;
     let is_stream = |site: SiteIndex| {
         let steps = &steps[site.index()];
         let neighbours = by_site.get(&name(&code.sites[site.index()]));
@@ -302,7 +302,7 @@ impl Sites<'_> {
             }
         }
         let times = hotspots(self.profile, &Selection::default(), &[Key::Function]);
-        let bursts = traced_bursts(self.profile.recording).count().max(1) as f64;
+        let bursts = traced_bursts(self.profile.recording, self.code).count().max(1) as f64;
         let mut found = Vec::new();
         for row in &times.rows {
             let Some(function) = row.key.function else { continue };
