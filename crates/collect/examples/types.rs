@@ -28,11 +28,11 @@ fn main() {
     let typed: Vec<_> = all.keys().map(|offset| (module.id, *offset)).collect();
     let begun = Instant::now();
     let without = Options::default();
-    symbolise(std::slice::from_ref(&module), &typed, &without, &mut |_, _| {});
+    symbolise(std::slice::from_ref(&module), &typed, &without, &mut |_| {});
     let names = begun.elapsed();
     let options = Options { typed: typed.clone(), ..Options::default() };
     let begun = Instant::now();
-    let found = symbolise(&[module], &typed, &options, &mut |_, _| {});
+    let found = symbolise(&[module], &typed, &options, &mut |_| {});
     let both = begun.elapsed();
     if verbose {
         let lines = found.frames.iter().filter(|frame| frame.depth == 0);

@@ -111,6 +111,8 @@ pub enum SessionError {
 pub struct Outcome {
     /// Length of the recording.
     pub elapsed: Nanos,
+    /// When it was over (CLOCK_MONOTONIC).
+    pub end: Nanos,
     /// How the program ended, or that it still runs.
     pub exit: ExitKind,
     /// Its runs, where more than one was asked for.

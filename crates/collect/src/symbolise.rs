@@ -11,10 +11,11 @@ mod code;
 mod complaints;
 mod file;
 mod jit;
+mod naming;
 mod types;
 mod variables;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,6 +31,7 @@ use symbols::{
 
 pub use self::code::traced_addresses;
 use self::complaints::{About, Complaint};
+pub use self::naming::{Naming, Wanted};
 pub use self::variables::{Globals, globals};
 use crate::modules::{HeldFiles, vdso_image};
 
@@ -79,20 +81,28 @@ pub struct Symbolised {
     pub problems: Vec<String>,
 }
 
-/// Looks up `addresses`, in any order and with repetitions. `progress` is called on this thread with the number of
-/// distinct addresses done and their total.
+/// What happened meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'a> {
+    /// So many distinct addresses are done, of so many.
+    Done(usize, usize),
+    /// What a module's addresses are called. Where reading it takes long, first without lines, and not again with them.
+    Named(&'a [Frame]),
+}
+
+/// Looks up `addresses`, in any order and with repetitions. `tell` is called on this thread.
 pub fn symbolise(
     modules: &[Module],
     addresses: &[(ModuleId, FileOffset)],
     options: &Options,
-    progress: &mut dyn FnMut(usize, usize),
+    tell: &mut dyn FnMut(Step<'_>),
 ) -> Symbolised {
     let jobs = jobs(modules, addresses, &options.typed);
     let named = jobs.iter().map(|job| job.offsets.len()).sum();
     let total = jobs.iter().map(|job| job.offsets.len() + job.typed.len()).sum();
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::channel();
-    let mut answers = BTreeMap::new();
+    let (mut answers, mut quick) = (BTreeMap::new(), BTreeSet::new());
     std::thread::scope(|scope| {
         let wanted = std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
         let mut running = 0;
@@ -113,9 +123,16 @@ pub fn symbolise(
             match message {
                 Message::Done(count) => {
                     done += count;
-                    progress(done, total);
+                    tell(Step::Done(done, total));
+                }
+                Message::Quick(id, frames) => {
+                    quick.insert(id);
+                    tell(Step::Named(&frames));
                 }
                 Message::Answer(id, answer) => {
+                    if !quick.contains(&id) {
+                        tell(Step::Named(&answer.frames));
+                    }
                     answers.insert(id, answer);
                 }
             }
@@ -185,6 +202,8 @@ fn by_module(addresses: &[(ModuleId, FileOffset)]) -> BTreeMap<ModuleId, Vec<Fil
 enum Message {
     /// So many more addresses were looked up.
     Done(usize),
+    /// Functions of a module whose debug information takes long to read.
+    Quick(ModuleId, Vec<Frame>),
     Answer(ModuleId, Answer),
 }
 
@@ -269,23 +288,22 @@ impl Collector<'_> {
     }
 
     fn look_up(&mut self, mut functions: impl FnMut(FileOffset) -> Vec<SourceFrame>) {
-        let module = self.job.module.id;
         for some in self.job.offsets.chunks(PROGRESS_STEP) {
             for offset in some {
-                let frames = functions(*offset).into_iter().zip(0..).map(|(frame, depth)| Frame {
-                    module,
-                    offset: *offset,
-                    depth,
-                    function: frame.function,
-                    file: frame.file,
-                    line: frame.line,
-                    inlined: frame.inlined,
-                });
-                self.answer.frames.extend(frames);
+                let frames = functions(*offset);
+                self.answer.frames.extend(facts_of(self.job.module, *offset, frames));
             }
             self.looked_up += some.len();
             let _ = self.sender.send(Message::Done(some.len()));
         }
+    }
+
+    /// Tells the functions by name, before debug information is read that takes long.
+    fn tell_names(&self, table: &SymbolTable<'_>) {
+        let module = self.job.module;
+        let offsets = self.job.offsets.iter();
+        let frames = offsets.flat_map(|offset| facts_of(module, *offset, table.lookup(*offset)));
+        let _ = self.sender.send(Message::Quick(module.id, frames.collect()));
     }
 
     /// Looks up by symbol table, and by unwind information what has no name.
@@ -309,6 +327,23 @@ impl Collector<'_> {
             function.map(frame).into_iter().collect()
         });
     }
+}
+
+fn facts_of(
+    module: &Module,
+    offset: FileOffset,
+    frames: Vec<SourceFrame>,
+) -> impl Iterator<Item = Frame> {
+    let module = module.id;
+    frames.into_iter().zip(0..).map(move |(frame, depth)| Frame {
+        module,
+        offset,
+        depth,
+        function: frame.function,
+        file: frame.file,
+        line: frame.line,
+        inlined: frame.inlined,
+    })
 }
 
 /// A function that is known by its start only: one row for all its addresses. Written as `analysis` writes code

@@ -94,6 +94,14 @@ impl<'data> ModuleImage<'data> {
         ModuleImage { main, debug, dwarf, alternate, budget, types_budget, problems }
     }
 
+    /// A module with nothing but its symbol table, which takes no time.
+    #[must_use]
+    pub fn without_debug_information(main: Elf<'data>) -> ModuleImage<'data> {
+        let (budget, types_budget) = (Budget::for_size(0), Budget::for_size(0));
+        let (dwarf, alternate, problems) = (Vec::new(), Vec::new(), Vec::new());
+        ModuleImage { main, debug: None, dwarf, alternate, budget, types_budget, problems }
+    }
+
     /// How many reads of debug information are still allowed; tests watch how far real programs stay below.
     #[must_use]
     pub fn reads_left(&self) -> u64 {

@@ -6,6 +6,7 @@
 //!   collect                                  the directory opens with everything until the last second
 //!   time hot loops alone                     likewise
 //!   name the symbols, close the tables       likewise; symbols are looked up again when it is opened
+//!     (where that takes longer than a user waits, the report is printed between the two, with the names known by then)
 //!   measure the machine (once per machine)   the result is complete, without the machine's figures
 //!   print the report, wait for a program that goes on, pass its exit code on
 //! ```
@@ -31,7 +32,7 @@ use sys::process::{LaunchError, SignalFd};
 
 pub use self::afterwards::pass_on;
 use self::afterwards::{add_calibration, say_what_was_kept, wait_for_program};
-use self::closing::{Noting, finish, kept_in, time_hot_code};
+use self::closing::{Closing, Deadline, Noting, kept_in, time_hot_code};
 use crate::agent_file;
 use crate::arguments::{AnalysisName, CollectOptions, Collection, RunOptions};
 use crate::exit::{CANNOT_MEASURE, Failure, USAGE};
@@ -222,23 +223,30 @@ fn collect_result(
     };
     describe(&mut run, target, &outcome);
     let program = outcome.program.take();
-    let kept = match outcome.sink_error.take() {
+    let closing = match outcome.sink_error.take() {
         // The journal is what there is; closing the tables would need the room that is missing.
         Some(error) => Err(Failure::new(CANNOT_MEASURE, error).hint(kept_in(&directory))),
         None => {
-            time_hot_code(&mut sink, &mut run, collection.quiet);
+            let deadline = Deadline::new(outcome.end, outcome.elapsed);
+            time_hot_code(&mut sink, &mut run, deadline, collection.quiet);
             let files = std::mem::take(&mut outcome.files);
-            finish(sink, files, &mut run, &directory, collection.quiet)
+            Ok(Closing::begin(sink, files, deadline, collection.quiet))
         }
     };
     // From here on Ctrl-C ends us, unless the program still runs: then it must end the program.
     let signals = program.is_some().then_some(signals);
-    let shown = kept.and_then(|finished| {
+    let shown = closing.and_then(|mut closing| {
+        // For a report in front of the closing; measured is only behind it.
+        run.calibration = calibrate::cache::load(&run.host);
+        let early = closing.report_early(&run, &directory, collection.quiet)?;
+        let finished = closing.finish(&mut run, &directory, collection.quiet)?;
         // Measuring beside a running program would slow it down and give false figures.
         let may_measure = settings.calibrate && !outcome.still_runs;
         add_calibration(&mut run, &directory, may_measure, collection.quiet);
         if !collection.quiet {
-            super::report::print_summary(&directory)?;
+            if !early {
+                super::report::print_summary(&directory)?;
+            }
             say_what_was_kept(&directory, finished, &outcome, program.is_some());
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use collect::symbolise;
-use facts::{Fact, Recording, RunState};
+use facts::{Fact, Frame, Recording, Run, RunState};
 use report::{Document, Options, View};
 use store::StoreError;
 
@@ -27,6 +27,18 @@ pub fn report(options: &ReportOptions) -> Result<ExitCode, Failure> {
 pub fn print_summary(directory: &Path) -> Result<(), Failure> {
     let request = Options { result_name: super::shown_name(directory), ..Options::default() };
     let document = build(directory, &request)?;
+    super::print(&document.text(super::width(), super::colour())).map(|_| ())
+}
+
+/// Prints the summary of a result that is not closed yet, with the names known so far.
+pub fn print_early_summary(directory: &Path, run: &Run, frames: &[Frame]) -> Result<(), Failure> {
+    let request = Options { result_name: super::shown_name(directory), ..Options::default() };
+    let opened = store::open(directory);
+    let mut recording = opened.map_err(|error| Failure::new(DAMAGED, error))?.recording;
+    recording.run = Run { state: RunState::Complete, ..run.clone() };
+    frames.iter().for_each(|frame| recording.add(Fact::Frame(frame.clone())));
+    analysis::count_thread_ends(&mut recording);
+    let document = build_of(&recording, &request)?;
     super::print(&document.text(super::width(), super::colour())).map(|_| ())
 }
 
@@ -54,10 +66,13 @@ fn parse(options: &ReportOptions) -> Result<Options, Failure> {
 }
 
 fn build(directory: &Path, request: &Options) -> Result<Document, Failure> {
-    let recording = open(directory)?;
+    build_of(&open(directory)?, request)
+}
+
+fn build_of(recording: &Recording, request: &Options) -> Result<Document, Failure> {
     let working_directory = PathBuf::from(&recording.run.working_directory);
     let sources = |path: &str| read_source(&working_directory.join(path));
-    report::build(&recording, request, &sources).map_err(|error| Failure::new(USAGE, error))
+    report::build(recording, request, &sources).map_err(|error| Failure::new(USAGE, error))
 }
 
 /// Opens a result. What is wrong with it but does not keep it from opening is said on stderr.
@@ -89,7 +104,7 @@ fn name_symbols(recording: &mut Recording) {
     let traced = symbolise::traced_addresses(&recording.blocks);
     addresses.extend(&traced);
     let options = symbolise::Options { typed: traced, ..symbolise::Options::default() };
-    let named = symbolise::symbolise(&recording.modules, &addresses, &options, &mut |_, _| {});
+    let named = symbolise::symbolise(&recording.modules, &addresses, &options, &mut |_| {});
     recording.run.notes.extend(named.problems);
     named.frames.into_iter().for_each(|frame| recording.add(Fact::Frame(frame)));
     named.types.into_iter().for_each(|typed| recording.add(Fact::AccessType(typed)));

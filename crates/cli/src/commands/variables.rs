@@ -1,12 +1,11 @@
-//! Which processes and modules need the names of their variables, noted while facts pass, and those names at the end.
+//! Which processes and modules need the names of their variables, noted while facts pass.
 //!
 //! What not: reading the modules (`collect::symbolise`).
 
 use std::collections::BTreeMap;
 
 use base::Pid;
-use collect::symbolise;
-use facts::{Fact, Mapping, Module, ModuleKind, Run, Sink};
+use facts::{Fact, Mapping, Module, ModuleKind};
 
 /// Mappings of code that are kept; a program that loads more libraries than this has its later ones without variables.
 const MOST_MAPPINGS: usize = 100_000;
@@ -35,25 +34,11 @@ impl DataPlaces {
         }
     }
 
-    /// Writes the variables.
-    pub fn write(
-        &self,
-        modules: &[Module],
-        options: &symbolise::Options,
-        run: &mut Run,
-        sink: &mut dyn Sink,
-    ) {
+    /// The mappings, and the processes, those with the most addresses first.
+    pub fn into_parts(self) -> (Vec<Mapping>, Vec<Pid>) {
         let mut processes: Vec<(u64, Pid)> =
-            self.processes.iter().map(|(pid, count)| (*count, *pid)).collect();
+            self.processes.into_iter().map(|(pid, count)| (count, pid)).collect();
         processes.sort_unstable_by(|a, b| b.cmp(a));
-        let processes: Vec<Pid> = processes.into_iter().map(|(_, pid)| pid).collect();
-        let found = symbolise::globals(modules, &self.mappings, &processes, options);
-        run.notes.extend(found.problems);
-        for global in found.globals {
-            // A full disk: closing the tables fails too and says so.
-            if sink.push(Fact::Global(global)).is_err() {
-                return;
-            }
-        }
+        (self.mappings, processes.into_iter().map(|(_, pid)| pid).collect())
     }
 }

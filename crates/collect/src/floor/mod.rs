@@ -38,11 +38,8 @@ const KEPT_PIECES: usize = 16;
 const MOST_LOOPS: usize = 16;
 /// Paths drawn from a piece.
 const PATHS_IN_PIECE: usize = 2;
-/// No loop is begun when this much time is over, and no path after twice that...
-const TIME: Nanos = Nanos(1_000_000_000);
-/// ... but where others keep the CPUs busy, so many of each first, in so many times the time.
-const FIRST: usize = 4;
-const BUSY_TIMES: u64 = 4;
+/// Of the time there is, the part in which loops are begun; the rest is for paths.
+const LOOPS_PART: f64 = 0.6;
 /// Instructions in a row that one repetition adds: more than wait in any processor's reorder buffer (512 on Golden Cove),
 /// fewer, twice, than its cache of decoded instructions holds.
 const INSTRUCTIONS: usize = 512;
@@ -61,6 +58,8 @@ pub struct Floors {
     pub core: Vec<CoreFloor>,
     /// Of loops among these, with registers for what they load again and again.
     pub kept: Vec<KeptFloor>,
+    /// Loops and paths for which there was no time.
+    pub left_out: usize,
 }
 
 /// A sample of the records of a recording, taken as they pass.
@@ -92,8 +91,8 @@ impl HotCode {
         }
     }
 
-    /// The floors of the hottest code among `blocks`. `tick` is a tick of the time-stamp counter in seconds; `show` is
-    /// told how far it is, 0 to 1.
+    /// The floors of the hottest code among `blocks`, the hottest first, within `time`: what is not begun by then is left out.
+    /// `tick` is a tick of the time-stamp counter in seconds; `show` is told how far it is, 0 to 1.
     ///
     /// # Errors
     /// Such a process is not to be had here.
@@ -101,30 +100,30 @@ impl HotCode {
         &mut self,
         blocks: &[Block],
         tick: f64,
+        time: Nanos,
         show: &mut dyn FnMut(f64),
     ) -> Result<Floors, FloorError> {
         let begin = sys::process::monotonic();
-        let mut spent = || {
-            let elapsed = sys::process::monotonic() - begin;
-            show((elapsed.seconds() / (2.0 * TIME.seconds())).min(1.0));
-            elapsed
-        };
         let mut floors = Floors::default();
         let hottest = self.hottest(blocks);
         if self.pieces.is_empty() {
             return Ok(floors);
         }
-        let processor = Processor::measure(tick)?;
-        let over = |spent: Nanos, done: usize, time: u64| {
-            spent.0 > BUSY_TIMES * time || spent.0 > time && done >= FIRST
+        let until = |part: f64| begin + Nanos((time.0 as f64 * part) as u64);
+        let mut shown = || {
+            let elapsed = sys::process::monotonic() - begin;
+            show((elapsed.seconds() / time.seconds().max(1e-9)).min(1.0));
         };
-        for (done, one) in hottest.into_iter().enumerate() {
-            if over(spent(), done, TIME.0) {
-                break;
+        let processor = Processor::measure(tick)?.until(until(LOOPS_PART));
+        for one in hottest {
+            shown();
+            match one.floors(processor)? {
+                Some((floor, kept)) => {
+                    floors.core.push(floor);
+                    floors.kept.extend(kept);
+                }
+                None => floors.left_out += 1,
             }
-            let (floor, kept) = one.floors(processor)?;
-            floors.core.push(floor);
-            floors.kept.extend(kept);
         }
         let measured = |floor: &&CoreFloor| matches!(floor.outcome, FloorOutcome::Measured(_));
         let loops: HashSet<BlockId> =
@@ -132,9 +131,12 @@ impl HotCode {
         let by_id: HashMap<BlockId, &Block> =
             blocks.iter().map(|block| (block.id, block)).collect();
         let paths = paths::draw(&self.pieces, &by_id, &loops, PATHS_IN_PIECE, &mut self.random);
-        for (done, path) in paths.into_iter().enumerate() {
-            if over(spent(), done, 2 * TIME.0) {
-                break;
+        let processor = processor.until(until(1.0));
+        for path in paths {
+            shown();
+            if processor.is_late() {
+                floors.left_out += 1;
+                continue;
             }
             floors.core.extend(path.floor(&by_id, processor)?);
         }
@@ -211,13 +213,18 @@ impl<'a> Loop<'a> {
 
     /// Its floor, and that with kept registers, where there is something to keep. An iteration takes no less than a cycle: it
     /// takes the branch back, which copies in a row do not.
-    fn floors(&self, processor: Processor) -> Result<(CoreFloor, Option<KeptFloor>), FloorError> {
+    /// `None` where it is too late.
+    fn floors(
+        &self,
+        processor: Processor,
+    ) -> Result<Option<(CoreFloor, Option<KeptFloor>)>, FloorError> {
         let length = self.code.block.instructions.len();
         let loads = self.code.loads_beside_stores().max(1);
         let most = (INSTRUCTIONS / length.max(1)).min(LOADS / loads);
         let most = most.clamp(FEWEST_ITERATIONS, MOST_ITERATIONS);
         let kept = x86::keep(&self.code.block);
         let timed = self.time(kept.as_ref(), &(FEWEST_ITERATIONS..=most), processor)?;
+        let Some(timed) = timed else { return Ok(None) };
         let iterations = timed.copies;
         let block = self.id;
         let kept = timed.kept.map(|time| {
@@ -229,7 +236,7 @@ impl<'a> Loop<'a> {
             refused @ FloorOutcome::Refused(_) => refused,
         };
         let iterations = iterations as u64;
-        Ok((CoreFloor { block, path: None, iterations, outcome }, kept))
+        Ok(Some((CoreFloor { block, path: None, iterations, outcome }, kept)))
     }
 
     fn time(
@@ -237,7 +244,7 @@ impl<'a> Loop<'a> {
         kept: Option<&Kept>,
         copies: &RangeInclusive<usize>,
         processor: Processor,
-    ) -> Result<Timed, FloorError> {
+    ) -> Result<Option<Timed>, FloorError> {
         let path = vec![self.code.part(self.code.block.instructions.len())];
         let seen = self.longest.values.iter().map(|values| self.code.seen(values)).collect();
         let values = self.longest.values.first().map_or(&[][..], Vec::as_slice);
@@ -271,7 +278,7 @@ impl Run {
 }
 
 impl Path {
-    /// `None` when the code of one of its blocks cannot be read.
+    /// `None` when the code of one of its blocks cannot be read, and where it is too late.
     fn floor(
         &self,
         blocks: &HashMap<BlockId, &Block>,
@@ -289,7 +296,7 @@ impl Path {
             let stretch = Stretch { path, seen, kept: None, carried: None, processor };
             let instructions = paths::instructions(steps);
             let most = (INSTRUCTIONS / instructions.max(1)).clamp(1, MOST_ITERATIONS);
-            let timed = stretch.time(start, &(1..=most))?;
+            let Some(timed) = stretch.time(start, &(1..=most))? else { return Ok(None) };
             // The first half touches fewer pages.
             if timed.many_pages && steps.len() > 1 {
                 steps = &steps[..steps.len() / 2];

@@ -7,6 +7,8 @@ use super::*;
 
 /// Any will do: times are compared with each other only.
 const TICK: f64 = 1e-9;
+/// Enough on a busy machine.
+const LONG: Nanos = Nanos(60_000_000_000);
 
 /// A loop: `body`, then a jump back over it.
 fn looping(id: u32, body: &[u8], record: &str) -> Block {
@@ -41,7 +43,7 @@ fn records(records: &[(u32, u64, &[u64])]) -> Fact {
 fn measured(blocks: &[Block], pieces: &[Fact]) -> Option<Vec<CoreFloor>> {
     let mut loops = HotCode::default();
     pieces.iter().for_each(|piece| loops.note(piece));
-    match loops.measure(blocks, TICK, &mut |_| {}) {
+    match loops.measure(blocks, TICK, LONG, &mut |_| {}) {
         Ok(floors) => Some(floors.core.into_iter().filter(|one| one.path.is_none()).collect()),
         Err(error) => {
             println!("skipped: {error}");
@@ -135,7 +137,7 @@ fn a_loop_that_loads_again_what_it_stored_is_timed_with_a_register_too() {
     let mut code = HotCode::default();
     let at = [0x7f12_3456_7000];
     code.note(&records(&[(0, 20, &at), (1, 10, &at)]));
-    match code.measure(&blocks, TICK, &mut |_| {}) {
+    match code.measure(&blocks, TICK, LONG, &mut |_| {}) {
         Ok(floors) => {
             let of = |kept: &facts::KeptFloor| (kept.block.0, kept.low <= kept.high);
             assert_eq!(floors.kept.iter().map(of).collect::<Vec<_>>(), [(0, true)]);

@@ -53,6 +53,8 @@ pub(super) struct Processor {
     pub(super) cycle: Option<FloorTime>,
     /// Pages that share a line miss the first-level cache in turn (`sys::floor`), and are one too many.
     aliases_miss: bool,
+    /// No timing begins after this moment, and one that goes on ends with fewer repetitions.
+    until: Nanos,
 }
 
 /// Why there is no floor.
@@ -87,7 +89,7 @@ pub(super) struct Timed {
 
 impl Stretch<'_> {
     /// The time of one pass, from so many copies in a row, or as few as touch few enough pages. `start` gives the registers
-    /// in front of it, with its argument where nobody knows them.
+    /// in front of it, with its argument where nobody knows them. `None` where it is too late.
     ///
     /// # Errors
     /// Such a process is not to be had here.
@@ -95,7 +97,7 @@ impl Stretch<'_> {
         &self,
         start: impl Fn(u64) -> StartState,
         copies: &RangeInclusive<usize>,
-    ) -> Result<Timed, FloorError> {
+    ) -> Result<Option<Timed>, FloorError> {
         let mut last = None;
         // Where the addresses of the program cannot be had, any will do.
         let ways =
@@ -104,10 +106,14 @@ impl Stretch<'_> {
             let state = start(unknown);
             let mut number = *copies.end();
             let why = loop {
+                if self.processor.is_late() {
+                    return Ok(None);
+                }
                 match self.time_copies(number, &state, seen) {
                     Ok((time, kept)) => {
                         let outcome = FloorOutcome::Measured(time);
-                        return Ok(Timed { copies: number, outcome, kept, many_pages: false });
+                        let many_pages = false;
+                        return Ok(Some(Timed { copies: number, outcome, kept, many_pages }));
                     }
                     // Fewer copies touch fewer pages.
                     Err(why) if why.many_pages() && number > *copies.start() => number /= 2,
@@ -124,7 +130,7 @@ impl Stretch<'_> {
         let (copies, why) = last.unwrap_or((*copies.start(), Why::NoPlace));
         let many_pages = why.many_pages();
         let outcome = FloorOutcome::Refused(why.to_string());
-        Ok(Timed { copies, outcome, kept: None, many_pages })
+        Ok(Some(Timed { copies, outcome, kept: None, many_pages }))
     }
 
     fn time_copies(
@@ -137,9 +143,9 @@ impl Stretch<'_> {
         let mut plain = self.ready(None, copies, (state, &contents))?;
         let kept = self.kept.map(|kept| self.ready(Some(kept), copies, (state, &contents)));
         match kept.transpose() {
-            Ok(mut kept) => timed(&mut plain, kept.as_mut(), TURNS),
+            Ok(mut kept) => timed(&mut plain, kept.as_mut(), TURNS, self.processor),
             Err(error @ Why::Run(FloorError::System(_))) => Err(error),
-            Err(_) => timed(&mut plain, None, TURNS),
+            Err(_) => timed(&mut plain, None, TURNS, self.processor),
         }
     }
 
@@ -271,6 +277,7 @@ fn timed(
     plain: &mut Ready,
     mut kept: Option<&mut Ready>,
     turns: usize,
+    processor: Processor,
 ) -> Result<(FloorTime, Option<FloorTime>), Why> {
     let (mut times, mut ratios) = (Vec::new(), Vec::new());
     let mut done = 0;
@@ -287,6 +294,9 @@ fn timed(
         done += own.len();
         ratios.extend(kept.as_ref().and_then(|_| ratio(&own, &beside)));
         times.extend(own.iter().flat_map(Turn::times));
+        if processor.is_late() {
+            break;
+        }
     }
     plain.check()?;
     let time = summary(times);
@@ -318,7 +328,8 @@ impl Processor {
     /// # Errors
     /// Such a process is not to be had here.
     pub(super) fn measure(tick: f64) -> Result<Processor, FloorError> {
-        let processor = Processor { tick, cycle: None, aliases_miss: false };
+        let until = Nanos(u64::MAX);
+        let processor = Processor { tick, cycle: None, aliases_miss: false, until };
         const NOT: [u8; 3] = [0x48, 0xf7, 0xd0]; // not rax: a cycle (Fog, Instruction tables)
         let cycle = processor.copies(&NOT, 256, TURNS)?;
         let apart = processor.copies(&loads(DATA_PAGES), COPIES, 1)?;
@@ -333,6 +344,15 @@ impl Processor {
         Ok(Processor { cycle, aliases_miss, ..processor })
     }
 
+    /// The same with another end.
+    pub(super) fn until(self, until: Nanos) -> Processor {
+        Processor { until, ..self }
+    }
+
+    pub(super) fn is_late(&self) -> bool {
+        sys::process::monotonic() >= self.until
+    }
+
     /// The time of one of so many copies of plain code.
     fn copies(
         self,
@@ -342,9 +362,8 @@ impl Processor {
     ) -> Result<Option<FloorTime>, FloorError> {
         let mut floor = Floor::start(RemoteAddr(ANYWHERE))?;
         floor.load(&code.repeat(2 * copies), &StartState::default())?;
-        let timed =
-            |floor| timed(&mut Ready::new(floor, code.len() * copies, copies, self)?, None, turns);
-        match timed(floor) {
+        let ready = Ready::new(floor, code.len() * copies, copies, self);
+        match ready.and_then(|mut ready| timed(&mut ready, None, turns, self)) {
             Ok((time, _)) => Ok(Some(time)),
             Err(Why::Run(error @ FloorError::System(_))) => Err(error),
             Err(_) => Ok(None),

@@ -103,6 +103,7 @@ impl Session<'_> {
         };
         Outcome {
             elapsed,
+            end: self.start + elapsed,
             exit,
             runs,
             stopped_by,

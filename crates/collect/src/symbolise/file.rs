@@ -13,6 +13,9 @@ use crate::recorder::is_our_agent;
 /// What code of the preloaded library is called: what it costs is ours, not the program's.
 const AGENT_FUNCTION: &str = "[fathom agent]";
 
+/// Bytes of a file whose debug information may take half a second to unpack and to search.
+const LARGE: usize = 32 << 20;
+
 /// Names the functions of a module that has a file.
 pub(super) fn look_up(collector: &mut Collector<'_>, options: &Options, demangle: Demangle) {
     let module = collector.job.module;
@@ -64,6 +67,13 @@ pub(super) fn look_up(collector: &mut Collector<'_>, options: &Options, demangle
         first_match(places, &mut rejected, |elf| symbols::check_alternate_file(&link, elf))
     });
     let alternate_elf = alternate.as_ref().and_then(|(_, map)| Elf::parse(map).ok());
+    let debug_bytes = debug.as_ref().map_or(map.len(), |(_, map)| map.len());
+    if debug_bytes >= LARGE
+        && let Ok(names) = Elf::parse(&map)
+    {
+        let names = ModuleImage::without_debug_information(names);
+        collector.tell_names(&names.symbol_table(demangle));
+    }
     let image = ModuleImage::new(elf, debug_elf, alternate_elf);
     let table = image.symbol_table(demangle);
     collector.look_up_table(&table);

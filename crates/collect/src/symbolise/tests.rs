@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use base::Nanos;
+
 use super::*;
 
 /// A function of this test program, to be found under its own name.
@@ -31,7 +33,7 @@ fn module(id: u32, kind: ModuleKind, path: &str, build_id: Option<String>) -> Mo
 
 fn one(module: Module, offset: FileOffset) -> Symbolised {
     let addresses = [(module.id, offset)];
-    symbolise(&[module], &addresses, &Options::default(), &mut |_, _| {})
+    symbolise(&[module], &addresses, &Options::default(), &mut |_| {})
 }
 
 fn own_function() -> (Module, FileOffset) {
@@ -64,7 +66,8 @@ fn many_addresses_come_sorted_and_the_same_each_time() {
     addresses.push((ModuleId(99), start));
     let modules = [module, kernel];
     let mut last = (0, 0);
-    let first = symbolise(&modules, &addresses, &Options::default(), &mut |done, total| {
+    let first = symbolise(&modules, &addresses, &Options::default(), &mut |step| {
+        let Step::Done(done, total) = step else { return };
         last = (done, total)
     });
     // Distinct addresses of modules that there are, whether they could be named or not.
@@ -72,7 +75,7 @@ fn many_addresses_come_sorted_and_the_same_each_time() {
     let key = |frame: &Frame| (frame.module, frame.offset, frame.depth);
     assert!(first.frames.is_sorted_by_key(key));
     assert!(first.frames.len() > 3000);
-    assert_eq!(symbolise(&modules, &addresses, &Options::default(), &mut |_, _| {}), first);
+    assert_eq!(symbolise(&modules, &addresses, &Options::default(), &mut |_| {}), first);
 }
 
 /// A stripped copy of this program: each of its functions is one row, called after its start.
@@ -86,7 +89,7 @@ fn addresses_of_one_nameless_function_share_its_row() {
     let path = stripped.to_str().unwrap();
     let module = module(5, ModuleKind::File, path, own.build_id);
     let addresses = [(module.id, start), (module.id, FileOffset(start.0 + 5))];
-    let found = symbolise(&[module], &addresses, &Options::default(), &mut |_, _| {});
+    let found = symbolise(&[module], &addresses, &Options::default(), &mut |_| {});
     std::fs::remove_file(&stripped).unwrap();
     let names: Vec<_> = found.frames.iter().map(|frame| frame.function.clone()).collect();
     let name = format!("[fathom-stripped-{}+{start}]", std::process::id());
@@ -126,7 +129,7 @@ fn vdso_functions_are_named() {
     let vdso = module(1, ModuleKind::Vdso, "[vdso]", elf.build_id());
     let addresses: Vec<_> = (0..bytes.len() as u64).map(|at| (vdso.id, FileOffset(at))).collect();
     let found =
-        symbolise(std::slice::from_ref(&vdso), &addresses, &Options::default(), &mut |_, _| {});
+        symbolise(std::slice::from_ref(&vdso), &addresses, &Options::default(), &mut |_| {});
     assert!(found.frames.iter().any(|frame| frame.function.contains("clock_gettime")));
     assert_eq!(found.problems, [""; 0]);
     let other = Module { build_id: None, ..vdso };
@@ -174,7 +177,7 @@ fn separate_debug_files_are_found_by_build_id() {
     }
     // Without a place to search, names are left.
     let nowhere = Options { debug_directories: Vec::new(), ..Options::default() };
-    let found = symbolise(&[libc], &[(ModuleId(4), offset)], &nowhere, &mut |_, _| {});
+    let found = symbolise(&[libc], &[(ModuleId(4), offset)], &nowhere, &mut |_| {});
     assert_eq!(found.frames.len(), 1);
     assert!(found.problems[0].contains("no debug information"), "{found:?}");
 }
@@ -188,4 +191,22 @@ fn libc_function() -> u64 {
     let bytes = std::fs::read(line.split_ascii_whitespace().last().unwrap()).unwrap();
     let file = object::File::parse(&*bytes).unwrap();
     start + file.dynamic_symbols().find(|symbol| symbol.name() == Ok("free")).unwrap().address()
+}
+
+/// Beside other work it is the same; and what is known early is a part of it.
+#[test]
+fn names_are_looked_up_beside_other_work() {
+    let (module, start) = own_function();
+    let addresses: Vec<_> = (0..2000).map(|n| (module.id, FileOffset(start.0 + n * 11))).collect();
+    let options = Options::default();
+    let expected = symbolise(std::slice::from_ref(&module), &addresses, &options, &mut |_| {});
+    let (mappings, processes) = (Vec::new(), Vec::new());
+    let modules = vec![module];
+    let mut naming = Naming::start(Wanted { modules, addresses, options, mappings, processes });
+    let early = naming.wait(Nanos(0), &mut |_, _| {});
+    let (named, globals) =
+        early.or_else(|| naming.wait(Nanos(u64::MAX), &mut |_, _| {})).expect("the end of it");
+    assert_eq!((named, globals), (expected, Globals::default()));
+    // With lines or, of a large file, without.
+    assert!(naming.so_far().iter().any(|frame| frame.offset == start && frame.depth == 0));
 }

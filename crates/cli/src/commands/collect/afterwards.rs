@@ -13,33 +13,29 @@ use sys::process::{Received, Signal, SignalFd};
 
 use crate::progress::Progress;
 
-/// Adds what the machine can do: from the cache, or measured now.
+/// Measures what the machine can do, if that is not known, and adds it to the result.
 pub(super) fn add_calibration(run: &mut Run, directory: &Path, may_measure: bool, quiet: bool) {
-    let mut calibration = calibrate::cache::load(&run.host);
-    if calibration.is_none() && may_measure {
-        let mut progress = Progress::new(!quiet);
-        if !quiet {
-            eprintln!(
-                "fathom: measuring what this machine's memory can do, once (about 15 s; kept for later runs)"
-            );
-        }
-        let mut measured =
-            calibrate::measure(&run.host, &calibrate::Options::default(), &mut |done, what| {
-                progress.show(done, what);
-            });
-        drop(progress);
-        if let Err(error) = calibrate::cache::save(&run.host, &mut measured) {
-            run.notes
-                .push(format!("the machine's figures could not be kept for later runs: {error}"));
-        }
-        calibration = Some(measured);
+    if run.calibration.is_some() || !may_measure {
+        return;
     }
-    if calibration.is_some() {
-        run.calibration = calibration;
-        // Not being able to add it loses nothing that was collected.
-        if let Err(error) = store::replace_run(directory, run) {
-            eprintln!("fathom: the machine's figures could not be added to the result: {error}");
-        }
+    let mut progress = Progress::new(!quiet);
+    if !quiet {
+        eprintln!(
+            "fathom: measuring what this machine's memory can do, once (about 15 s; kept for later runs)"
+        );
+    }
+    let mut measured =
+        calibrate::measure(&run.host, &calibrate::Options::default(), &mut |done, what| {
+            progress.show(done, what);
+        });
+    drop(progress);
+    if let Err(error) = calibrate::cache::save(&run.host, &mut measured) {
+        run.notes.push(format!("the machine's figures could not be kept for later runs: {error}"));
+    }
+    run.calibration = Some(measured);
+    // Not being able to add it loses nothing that was collected.
+    if let Err(error) = store::replace_run(directory, run) {
+        eprintln!("fathom: the machine's figures could not be added to the result: {error}");
     }
 }
 

@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use base::{FileOffset, ModuleId, Pid};
+use base::{FileOffset, ModuleId, Nanos, Pid};
 use collect::floor::HotCode;
+use collect::symbolise::{Globals, Naming, Symbolised, Wanted};
 use collect::wait_objects::WaitObjects;
 use collect::{HeldFiles, symbolise};
 use facts::{Block, Fact, Module, Run, RunState, Sink, SinkError};
 use store::Writer;
 
 use super::store_failure;
+use crate::commands::report::print_early_summary;
 use crate::commands::variables::DataPlaces;
 use crate::exit::Failure;
 use crate::progress::Progress;
@@ -70,20 +72,56 @@ impl Sink for Noting {
     }
 }
 
-/// Measures what the hottest code takes without its memory; some two seconds at most, eight on a busy machine. Who
-/// interrupts wants to be done.
-pub(super) fn time_hot_code(sink: &mut Noting, run: &mut Run, quiet: bool) {
+/// Until when what is done after a program's end may take, so that its report appears soon.
+#[derive(Clone, Copy)]
+pub(super) struct Deadline {
+    end: Nanos,
+    allowed: f64,
+}
+
+impl Deadline {
+    /// A second after the program's end, or 5 % of its run where that is more, but no more than three: as long as somebody
+    /// waits gladly. (Response times above a second break a user's thought: Nielsen, Usability Engineering, 1993, 5.5.)
+    pub(super) fn new(end: Nanos, elapsed: Nanos) -> Deadline {
+        Deadline { end, allowed: (elapsed.seconds() * 0.05).clamp(1.0, 3.0) }
+    }
+
+    /// When this part of the time is over (CLOCK_MONOTONIC).
+    fn after(self, part: f64) -> Nanos {
+        self.end + Nanos((self.allowed * part * 1e9) as u64)
+    }
+}
+
+/// Parts of the time: hot code is timed until the one, names are waited for until the other, and the rest is for the report
+/// (`analysis` limits its work likewise).
+const TIMED: f64 = 0.35;
+const NAMED: f64 = 0.6;
+/// Who gets less of a CPU waits for others, until then at the latest.
+const STARVED: f64 = 0.6;
+const LATEST: Nanos = Nanos(3_000_000_000);
+
+/// Measures what the hottest code takes without its memory. Who interrupts wants to be done.
+pub(super) fn time_hot_code(sink: &mut Noting, run: &mut Run, deadline: Deadline, quiet: bool) {
     let Some(hz) = run.host.tsc_hz.filter(|hz| *hz > 0.0) else { return };
     if run.stopped_by.as_deref() == Some("interrupted") {
         return;
     }
+    let until = deadline.after(TIMED);
+    let left = until - sys::process::monotonic().min(until);
     let mut progress = Progress::new(!quiet);
-    let measured = sink.hot_code.measure(&sink.blocks, 1.0 / hz, &mut |done| {
+    let measured = sink.hot_code.measure(&sink.blocks, 1.0 / hz, left, &mut |done| {
         progress.show(done, "timing hot code without its memory");
     });
     drop(progress);
     match measured {
         Ok(floors) => {
+            if floors.left_out > 0 {
+                run.notes.push(format!(
+                    "{} pieces of hot code were timed without their memory; for {} more there was no time",
+                    floors.core.len(),
+                    floors.left_out
+                ));
+            }
             let core = floors.core.into_iter().map(Fact::CoreFloor);
             for floor in core.chain(floors.kept.into_iter().map(Fact::KeptFloor)) {
                 // A full disk: closing the tables fails too and says so.
@@ -96,42 +134,117 @@ pub(super) fn time_hot_code(sink: &mut Noting, run: &mut Run, quiet: bool) {
     }
 }
 
-/// Names the symbols, by the files that were open while the program ran, and closes the tables.
-pub(super) fn finish(
-    mut sink: Noting,
-    files: HeldFiles,
-    run: &mut Run,
-    directory: &Path,
+/// A recording whose symbols are being named.
+pub(super) struct Closing {
+    writer: Writer,
+    naming: Naming,
+    named: Option<(Symbolised, Globals)>,
+}
+
+impl Closing {
+    /// Begins to name the symbols, by the files that were open while the program ran, and waits for that as long as may be.
+    pub(super) fn begin(
+        mut sink: Noting,
+        files: HeldFiles,
+        deadline: Deadline,
+        quiet: bool,
+    ) -> Closing {
+        let mut addresses: Vec<_> = sink.addresses.into_iter().collect();
+        let traced = symbolise::traced_addresses(&sink.blocks);
+        addresses.extend(&traced);
+        let options = symbolise::Options { typed: traced, files, ..symbolise::Options::default() };
+        for object in sink.wait_objects.name(&sink.modules) {
+            // A full disk: closing the tables fails too and says so.
+            if sink.writer.push(Fact::WaitObject(object)).is_err() {
+                break;
+            }
+        }
+        let (mappings, processes) = sink.data.map(DataPlaces::into_parts).unwrap_or_default();
+        let mut naming = Naming::start(Wanted {
+            modules: sink.modules,
+            addresses,
+            options,
+            mappings,
+            processes,
+        });
+        let named = wait_on_busy_machine(&mut naming, deadline, quiet);
+        Closing { writer: sink.writer, naming, named }
+    }
+
+    /// Prints the report now, if names are still to come. Whether it did.
+    pub(super) fn report_early(
+        &mut self,
+        run: &Run,
+        directory: &Path,
+        quiet: bool,
+    ) -> Result<bool, Failure> {
+        if self.named.is_some() || quiet {
+            return Ok(false);
+        }
+        self.writer.flush().map_err(|error| store_failure(error).hint(kept_in(directory)))?;
+        let mut run = run.clone();
+        run.notes.push(
+            "much debug information is still being read: some functions have no names or lines here, and variables and \
+             types none; later reports have them"
+                .to_owned(),
+        );
+        print_early_summary(directory, &run, self.naming.so_far())?;
+        eprintln!(
+            "fathom: reading the rest of the debug information (Ctrl-C leaves it to later reports)"
+        );
+        Ok(true)
+    }
+
+    /// Waits for the rest of the names and closes the tables.
+    pub(super) fn finish(
+        mut self,
+        run: &mut Run,
+        directory: &Path,
+        quiet: bool,
+    ) -> Result<store::Finished, Failure> {
+        let named = self.named.or_else(|| wait(&mut self.naming, Nanos(u64::MAX), quiet));
+        let (named, globals) = named.unwrap_or_default();
+        run.notes.extend(named.problems);
+        run.notes.extend(globals.problems);
+        let frames = named.frames.into_iter().map(Fact::Frame);
+        let types = named.types.into_iter().map(Fact::AccessType);
+        for fact in frames.chain(types).chain(globals.globals.into_iter().map(Fact::Global)) {
+            // A full disk: the tables below fail too and say so.
+            if self.writer.push(fact).is_err() {
+                break;
+            }
+        }
+        run.state = RunState::Complete;
+        self.writer.finish(run).map_err(|error| store_failure(error).hint(kept_in(directory)))
+    }
+}
+
+/// As long as may be; and longer, where others have the CPUs: then it is not debug information that takes so long, and to
+/// read it behind the report would make no difference.
+fn wait_on_busy_machine(
+    naming: &mut Naming,
+    deadline: Deadline,
     quiet: bool,
-) -> Result<store::Finished, Failure> {
+) -> Option<(Symbolised, Globals)> {
+    let (begin, used) = (sys::process::monotonic(), sys::process::own_usage().cpu());
+    let mut until = deadline.after(NAMED);
+    loop {
+        let named = wait(naming, until, quiet);
+        let now = sys::process::monotonic();
+        let starved =
+            (sys::process::own_usage().cpu() - used).seconds() < STARVED * (now - begin).seconds();
+        if named.is_some() || !starved || now >= deadline.end + LATEST {
+            return named;
+        }
+        until = now + Nanos(100_000_000);
+    }
+}
+
+fn wait(naming: &mut Naming, until: Nanos, quiet: bool) -> Option<(Symbolised, Globals)> {
     let mut progress = Progress::new(!quiet);
-    let mut addresses: Vec<_> = sink.addresses.iter().copied().collect();
-    let traced = symbolise::traced_addresses(&sink.blocks);
-    addresses.extend(&traced);
-    let options = symbolise::Options { typed: traced, files, ..symbolise::Options::default() };
-    let named = symbolise::symbolise(&sink.modules, &addresses, &options, &mut |done, all| {
+    naming.wait(until, &mut |done, all| {
         progress.show(done as f64 / all.max(1) as f64, "naming functions");
-    });
-    drop(progress);
-    run.notes.extend(named.problems);
-    for object in sink.wait_objects.name(&sink.modules) {
-        // As below.
-        if sink.writer.push(Fact::WaitObject(object)).is_err() {
-            break;
-        }
-    }
-    let frames = named.frames.into_iter().map(Fact::Frame);
-    for fact in frames.chain(named.types.into_iter().map(Fact::AccessType)) {
-        // A full disk: the tables below fail too and say so.
-        if sink.writer.push(fact).is_err() {
-            break;
-        }
-    }
-    if let Some(data) = sink.data.take() {
-        data.write(&sink.modules, &options, run, &mut sink.writer);
-    }
-    run.state = RunState::Complete;
-    sink.writer.finish(run).map_err(|error| store_failure(error).hint(kept_in(directory)))
+    })
 }
 
 pub(super) fn kept_in(directory: &Path) -> String {

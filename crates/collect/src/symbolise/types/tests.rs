@@ -107,7 +107,7 @@ fn looked_up(path: &Path, accesses: &BTreeMap<FileOffset, usize>) -> Symbolised 
     let module = Module { id: ModuleId(1), kind: ModuleKind::File, path, build_id };
     let typed: Vec<_> = accesses.keys().map(|offset| (module.id, *offset)).collect();
     let options = Options { typed: typed.clone(), ..Options::default() };
-    symbolise(&[module], &typed, &options, &mut |_, _| {})
+    symbolise(&[module], &typed, &options, &mut |_| {})
 }
 
 /// Where an instruction comes from: its file and line, not those of a function that it was inlined into.

@@ -1,0 +1,103 @@
+//! Names looked up beside other work, so that nobody has to wait for all of them.
+//!
+//! What for: a report shall appear soon after a program's end, whatever amount of debug information has to be read.
+//! [`Naming`] does it on threads of its own; who waits says until when, and can have what was found by then.
+//! What not: what is done without the rest.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use base::{FileOffset, ModuleId, Nanos, Pid};
+use facts::{Frame, Mapping, Module};
+
+use super::{Globals, Options, STACK_BYTES, Step, Symbolised, globals, symbolise};
+
+/// What is to be named.
+#[derive(Debug)]
+pub struct Wanted {
+    /// All modules.
+    pub modules: Vec<Module>,
+    /// Addresses, as for [`symbolise`].
+    pub addresses: Vec<(ModuleId, FileOffset)>,
+    /// How.
+    pub options: Options,
+    /// Mappings of code, and the processes whose variables are wanted, as for [`globals`].
+    pub mappings: Vec<Mapping>,
+    /// Likewise.
+    pub processes: Vec<Pid>,
+}
+
+enum News {
+    Step(usize, usize),
+    Named(Vec<Frame>),
+    All(Box<(Symbolised, Globals)>),
+}
+
+/// Looking up that goes on.
+#[derive(Debug)]
+pub struct Naming {
+    news: Receiver<News>,
+    so_far: Vec<Frame>,
+}
+
+impl Naming {
+    /// Begins.
+    #[must_use]
+    pub fn start(wanted: Wanted) -> Naming {
+        let (sender, news) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("naming".to_owned()).stack_size(STACK_BYTES);
+        // Shared, for where no thread can be had the same is done here, and waited for.
+        let wanted = std::sync::Arc::new(wanted);
+        let (theirs, their_sender) = (std::sync::Arc::clone(&wanted), sender.clone());
+        if thread.spawn(move || look_up(&theirs, &their_sender)).is_err() {
+            look_up(&wanted, &sender);
+        }
+        Naming { news, so_far: Vec::new() }
+    }
+
+    /// Waits until everything is named, or until a moment (CLOCK_MONOTONIC): `None`. `progress` is told how many addresses are
+    /// done and how many there are.
+    pub fn wait(
+        &mut self,
+        until: Nanos,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Option<(Symbolised, Globals)> {
+        loop {
+            let left = until - sys::process::monotonic().min(until);
+            match self.news.recv_timeout(Duration::from_nanos(left.0)) {
+                Ok(News::Step(done, all)) => progress(done, all),
+                Ok(News::Named(frames)) => self.so_far.extend(frames),
+                Ok(News::All(all)) => return Some(*all),
+                Err(RecvTimeoutError::Timeout) => return None,
+                Err(RecvTimeoutError::Disconnected) => {
+                    let problems = vec![
+                        "naming functions failed by a bug in Fathom; please report it".to_owned(),
+                    ];
+                    let frames = std::mem::take(&mut self.so_far);
+                    let named = Symbolised { frames, problems, ..Symbolised::default() };
+                    return Some((named, Globals::default()));
+                }
+            }
+        }
+    }
+
+    /// The frames found until the last wait ended, a module's all at once. Of modules with very much debug information that
+    /// is not read yet: functions without lines.
+    #[must_use]
+    pub fn so_far(&self) -> &[Frame] {
+        &self.so_far
+    }
+}
+
+/// That nobody receives any more cannot happen: who waits for the end does so to the end.
+fn look_up(wanted: &Wanted, sender: &Sender<News>) {
+    let Wanted { modules, addresses, options, mappings, processes } = wanted;
+    let named = symbolise(modules, addresses, options, &mut |step| {
+        let _ = sender.send(match step {
+            Step::Done(done, all) => News::Step(done, all),
+            Step::Named(frames) => News::Named(frames.to_vec()),
+        });
+    });
+    let globals = globals(modules, mappings, processes, options);
+    let _ = sender.send(News::All(Box::new((named, globals))));
+}
