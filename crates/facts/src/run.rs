@@ -185,6 +185,9 @@ pub struct OwnCost {
     /// Bytes of the tracer's that were resident in one process at most: a part of its resident size while it is traced.
     #[serde(default)]
     pub burst_resident_bytes: Option<u64>,
+    /// How much longer the program's page faults took because they were counted by perf events: an estimate.
+    #[serde(default)]
+    pub fault_watching_ns: Option<u64>,
 }
 
 /// The kernel's own account of the launched program and its waited-for children (getrusage).

@@ -315,6 +315,22 @@ impl Opened {
         (clock, faults)
     }
 
+    fn minor_events(&self) -> impl Iterator<Item = &Event> {
+        self.faults.iter().filter(|(kind, _)| *kind == FaultKind::Minor).map(|(_, event)| event)
+    }
+
+    /// How many minor faults were counted so far.
+    pub(super) fn minor_faults(&self) -> u64 {
+        self.minor_events().filter_map(|event| event.read().ok()).sum()
+    }
+
+    /// Switches the counting and sampling of minor faults. Errors: as for [`Opened::stop`].
+    pub(super) fn set_minor_faults(&self, counting: Counting) {
+        for event in self.minor_events() {
+            let _ = event.set(counting);
+        }
+    }
+
     /// Reads all totals.
     pub(super) fn totals(&self) -> Totals {
         let sum = |events: &mut dyn Iterator<Item = &Event>| -> Option<u64> {

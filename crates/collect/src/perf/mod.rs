@@ -5,6 +5,7 @@
 //! What not: no policy on what happens when it is refused (`session`).
 
 mod events;
+mod fault_windows;
 mod record;
 mod switches;
 mod wakeups;
@@ -14,9 +15,10 @@ use std::collections::{BinaryHeap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use base::{CpuId, Nanos, Pid, Tid};
-use facts::{LostSource, SinkError, Waker};
+use facts::{FaultKind, LostSource, SinkError, Waker};
 
 pub use events::{ALL_THREADS, OpenError, Opened, Settings, Stream, Totals};
+use fault_windows::FaultWindows;
 use record::{Record, SampleRecord};
 use switches::SwitchTracker;
 use sys::perf::Ring;
@@ -41,6 +43,8 @@ pub struct PerfSampler {
     waking: Option<WakingTracepoint>,
     /// A process whose samples are not those of the program.
     left_out: Option<Pid>,
+    /// Of a launched program, whose faults the kernel counts besides.
+    fault_windows: Option<FaultWindows>,
     /// Kept between samples to save an allocation each.
     kernel_chain: Vec<u64>,
 }
@@ -49,6 +53,7 @@ impl PerfSampler {
     /// Opens the events on a launched, still waiting child: they begin with its execve.
     pub fn on_launch(child: Pid, settings: &Settings) -> Result<PerfSampler, OpenError> {
         let mut sampler = Opened::on_launch(child, settings).map(PerfSampler::new)?;
+        sampler.fault_windows = Some(FaultWindows::new());
         if settings.wait_stack_rate.is_some() {
             let mut tracker = SwitchTracker::new(sampler.sees_kernel());
             tracker.launched(child);
@@ -100,6 +105,7 @@ impl PerfSampler {
             switches: None,
             waking,
             left_out: None,
+            fault_windows: None,
             kernel_chain: Vec::new(),
         }
     }
@@ -133,10 +139,21 @@ impl PerfSampler {
         let safe = self.last_look;
         self.last_look = now;
         self.pass_on(safe, recorder)?;
+        if let Some(windows) = &mut self.fault_windows
+            && let Some(counting) = windows.switch(now - self.start, || self.events.minor_faults())
+        {
+            self.events.set_minor_faults(counting);
+        }
         match &mut self.switches {
             Some(tracker) => tracker.look(safe - self.start, now - self.start, recorder),
             None => Ok(()),
         }
+    }
+
+    /// How much longer the faults that were counted took for it: an estimate.
+    #[must_use]
+    pub fn fault_watching(&self) -> Nanos {
+        Nanos((self.events.minor_faults() as f64 * fault_windows::COST * 1e9) as u64)
     }
 
     /// Stops all events: nothing is observed after this.
@@ -155,7 +172,10 @@ impl PerfSampler {
         let (clock, faults) = self.events.lost();
         recorder.lost(end, LostSource::Samples, clock.saturating_sub(self.announced_lost.0))?;
         recorder.lost(end, LostSource::Faults, faults.saturating_sub(self.announced_lost.1))?;
-        Ok(self.events.totals())
+        let totals = self.events.totals();
+        // With pauses it is no total: the kernel's own count of the program is.
+        let all = !self.fault_windows.is_some_and(|windows| windows.has_paused());
+        Ok(Totals { minor_faults: totals.minor_faults.filter(|_| all), ..totals })
     }
 
     /// Takes records from all rings in order of time, in place, as long as they are not younger than `until`.
@@ -297,8 +317,14 @@ impl PerfSampler {
             }
             Stream::Faults(kind) => {
                 let copy = (sample.tid, sample.cpu, stream);
-                let weight = weight(&mut self.periods, copy, sample.period);
-                recorder.faulted(at, kind, sample.address, weight, position)
+                let mut weight = weight(&mut self.periods, copy, sample.period);
+                if let (FaultKind::Minor, Some(windows)) = (kind, &mut self.fault_windows) {
+                    weight = windows.weight(time, weight);
+                }
+                match weight {
+                    0 => Ok(()),
+                    weight => recorder.faulted(at, kind, sample.address, weight, position),
+                }
             }
             Stream::Switches => {
                 let stack = recorder.stack_of(at, position)?;
@@ -350,8 +376,6 @@ fn weight(
 
 #[cfg(test)]
 mod tests {
-    use facts::FaultKind;
-
     use super::*;
 
     #[test]

@@ -56,6 +56,10 @@ impl Session<'_> {
             burst_faults: None,
             burst_toll_ns: bursts.and_then(|cost| cost.toll).map(|toll| toll.0),
             burst_resident_bytes: bursts.map(|cost| cost.pages.resident),
+            fault_watching_ns: match &self.source {
+                Source::Perf(sampler) => Some(sampler.fault_watching().0),
+                Source::Ptrace(_) | Source::Proc => None,
+            },
         };
         let (exit, resource_use) = match self.program.as_ref().and_then(LaunchedProgram::ended) {
             Some((exit, usage)) => (*exit, Some(usage.clone())),

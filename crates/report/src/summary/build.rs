@@ -6,7 +6,7 @@ use analysis::heap::{heap_sums, huge_pages};
 use analysis::summary::{Overview, overview};
 use analysis::{Profile, Selection, Weight, parallel};
 use facts::host::{Calibration, Host};
-use facts::{ExitKind, Metric, Run, RunState, SamplingMethod, Target};
+use facts::{Evidence, ExitKind, Metric, Run, RunState, SamplingMethod, Target};
 
 use super::memory::memory_part;
 use super::repeat;
@@ -55,6 +55,7 @@ impl Summary {
         let (top_functions, more_functions) = top_functions(profile, &found);
         let extra = text_extra(profile, &found, more_functions);
         let heap_library = tidy(heap_library(profile, &found));
+        let overhead = whole_overhead(run, &found, &heap_library);
         let (mean, spread) = repeat::spread(run);
         let mut summary = Summary {
             schema: SUMMARY_SCHEMA,
@@ -119,7 +120,7 @@ impl Summary {
             threads: tidy(found.threads),
             processes: tidy(found.processes),
             cpu_utilisation: tidy(found.cpu_utilisation),
-            overhead: tidy(found.overhead.whole),
+            overhead: tidy(overhead),
             overhead_parts: OverheadParts {
                 cpu_time: tidy(found.overhead.cpu_time),
                 consumer_cpu: tidy(found.overhead.consumer_cpu),
@@ -308,6 +309,27 @@ fn heap_library(profile: &Profile<'_>, found: &Overview) -> Metric {
         return Metric::unavailable("s", "no library of Fathom counted heap blocks in the program");
     }
     found.scale.quantity(&in_library(profile, found).unwrap_or_default())
+}
+
+/// The profiler's own part, and everything that it costs the program.
+fn whole_overhead(run: &Run, found: &Overview, heap_library: &Metric) -> Metric {
+    let own = &found.overhead.whole;
+    let elapsed = found.elapsed.value.filter(|elapsed| *elapsed > 0.0);
+    let (Some(percent), Some(elapsed)) = (own.value, elapsed) else { return own.clone() };
+    let cpu_time = found.cpu_time.value.unwrap_or(0.0);
+    let samples = found.sampling_cost.value.unwrap_or(0.0) / 100.0 * cpu_time;
+    let faults = run.own_cost.fault_watching_ns.unwrap_or(0) as f64 * 1e-9;
+    let library = heap_library.value.unwrap_or(0.0);
+    let inside = samples + faults + library;
+    if inside == 0.0 {
+        return own.clone();
+    }
+    let value = Some(percent + inside / elapsed * 100.0);
+    let (low, high, evidence) = (None, None, Some(Evidence::Estimated));
+    Metric { value, low, high, evidence, ..own.clone() }.noted(
+        "CPU time of the profiler itself, which with idle CPUs does not slow the program down, and what bursts, samples, \
+         the counting of page faults and of heap blocks cost the program's threads",
+    )
 }
 
 fn text_extra(profile: &Profile<'_>, found: &Overview, more_functions: usize) -> TextExtra {

@@ -1,0 +1,181 @@
+//! When page faults are looked at, of a program that has very many.
+//!
+//! What for: the kernel's software event costs a fault some 100 to 160 ns, sampled or only counted, whatever the rate of
+//! samples (touch_pages in a virtual machine of 2 CPUs, AMD Zen 5: 1.9 us alone, 8 to 10 % more). At hundreds of thousands of
+//! faults a second that is too much. So the event of minor faults is then on for a part of the time only, and a record in a
+//! window stands for as many faults more as the pause behind the window is long. The total is the kernel's own (getrusage).
+//! What not: switching the event (`mod`), major faults: each of them takes longer than anything here.
+//!
+//! ```text
+//!   window | window, of which each record counts `factor` times | pause: (factor - 1) x the window | window ...
+//! ```
+//! Pauses are drawn at random around their length, so that they do not fall into step with the program; what one was longer
+//! than that, for nobody woke up in time, the next ones are shorter.
+
+use std::collections::VecDeque;
+
+use base::Nanos;
+use sys::perf::Counting;
+use tracee::random::Random;
+
+/// A window is at least so long: some tens of samples, and switching the event, some microseconds per CPU, is nothing.
+const LEAST: Nanos = Nanos(20_000_000);
+/// What the event costs a fault, seconds: the middle of the above.
+pub(super) const COST: f64 = 130e-9;
+/// It may slow a program down by so much.
+const ALLOWED: f64 = 0.01;
+/// A program is looked at for at least so much of its time, the inverse.
+const MOST_FACTOR: u64 = 10;
+
+/// From a moment on, each record of a fault counts so many times; 0: it is behind the end of a window.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    from: Nanos,
+    factor: u64,
+}
+
+/// Windows and pauses. Times are since the start of the recording.
+#[derive(Debug)]
+pub(super) struct FaultWindows {
+    spans: VecDeque<Span>,
+    /// The window at hand, or the last one: when it began, how many faults were counted until then.
+    from: Nanos,
+    counted: u64,
+    factor: u64,
+    /// In a pause: when it is to end, and the next window's factor.
+    pause: Option<(Nanos, u64)>,
+    /// What pauses were too long, summed up.
+    owed: u64,
+    has_paused: bool,
+    random: Random,
+}
+
+impl FaultWindows {
+    pub(super) fn new() -> FaultWindows {
+        FaultWindows {
+            spans: VecDeque::from([Span { from: Nanos(0), factor: 1 }]),
+            from: Nanos(0),
+            counted: 0,
+            factor: 1,
+            pause: None,
+            owed: 0,
+            has_paused: false,
+            random: Random::new(0xfa17),
+        }
+    }
+
+    /// How many faults a record stands for that stands for `faults` of those counted; 0 for one that is represented by others.
+    /// Records come in order of time.
+    pub(super) fn weight(&mut self, time: Nanos, faults: u64) -> u64 {
+        while self.spans.get(1).is_some_and(|next| next.from <= time) {
+            self.spans.pop_front();
+        }
+        self.spans.front().map_or(faults, |span| faults.saturating_mul(span.factor))
+    }
+
+    /// Whether there ever was a pause: what was counted is not all.
+    pub(super) fn has_paused(&self) -> bool {
+        self.has_paused
+    }
+
+    /// It is `now`; says whether the event must be switched, and to what. `count` tells how many faults were counted so far.
+    pub(super) fn switch(&mut self, now: Nanos, count: impl FnOnce() -> u64) -> Option<Counting> {
+        if let Some((end, factor)) = self.pause {
+            if now < end {
+                return None;
+            }
+            self.owed += (now - end).0;
+            self.pause = None;
+            self.begin(now, self.counted, factor);
+            return Some(Counting::On);
+        }
+        let length = now - self.from.min(now);
+        if length < LEAST {
+            return None;
+        }
+        let counted = count();
+        let rate = counted.saturating_sub(self.counted) as f64 / length.seconds();
+        let next = ((rate * COST / ALLOWED).ceil() as u64).clamp(1, MOST_FACTOR);
+        if self.factor == 1 {
+            self.begin(now, counted, next);
+            return None;
+        }
+        let pause = self.random.around(Nanos(length.0.saturating_mul(self.factor - 1)));
+        let paid = self.owed.min(pause.0);
+        self.owed -= paid;
+        self.pause = Some((now + Nanos(pause.0 - paid), next));
+        self.has_paused = true;
+        self.counted = counted;
+        self.spans.push_back(Span { from: now, factor: 0 });
+        Some(Counting::Off)
+    }
+
+    fn begin(&mut self, from: Nanos, counted: u64, factor: u64) {
+        (self.from, self.counted, self.factor) = (from, counted, factor);
+        if self.spans.back().is_none_or(|last| last.factor != factor) {
+            self.spans.push_back(Span { from, factor });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLISECOND: u64 = 1_000_000;
+
+    /// Faults at `rate` a second for `seconds`, a record for each 100 that the event sees, looked at every 10 ms: how many faults
+    /// the records stand for, and the share of the time in which the event was on.
+    fn run(rate: u64, seconds: u64) -> (u64, f64) {
+        let mut windows = FaultWindows::new();
+        let (mut on, mut seen, mut stood_for, mut time_on) = (true, 0u64, 0u64, 0u64);
+        let mut read = 0;
+        for at in 0..seconds * 100 {
+            let now = Nanos(at * 10 * MILLISECOND);
+            match windows.switch(now, || seen) {
+                Some(Counting::On) => on = true,
+                Some(Counting::Off) => on = false,
+                None => {}
+            }
+            if on {
+                time_on += 1;
+                seen += rate / 100;
+                while seen - read >= 100 {
+                    read += 100;
+                    stood_for += windows.weight(Nanos(now.0 + MILLISECOND), 100);
+                }
+            }
+        }
+        (stood_for, time_on as f64 / (seconds * 100) as f64)
+    }
+
+    #[test]
+    fn few_faults_are_all_looked_at() {
+        let (stood_for, on) = run(50_000, 10);
+        assert_eq!((stood_for, on), (500_000, 1.0));
+    }
+
+    #[test]
+    fn records_of_windows_stand_for_the_pauses_too() {
+        for rate in [200_000, 500_000, 2_000_000] {
+            let (stood_for, on) = run(rate, 100);
+            let all = (rate * 100) as f64;
+            assert!((stood_for as f64 / all - 1.0).abs() < 0.05, "{rate}: {stood_for} of {all}");
+            let slower = rate as f64 * COST * on;
+            assert!(
+                slower < 1.2 * ALLOWED.max(rate as f64 * COST / MOST_FACTOR as f64),
+                "{slower}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_record_behind_the_end_of_a_window_counts_for_nothing() {
+        let mut windows = FaultWindows::new();
+        assert_eq!(windows.switch(Nanos(20 * MILLISECOND), || 10_000), None);
+        assert_eq!(windows.switch(Nanos(40 * MILLISECOND), || 20_000), Some(Counting::Off));
+        let weights = [10, 30, 50].map(|at| windows.weight(Nanos(at * MILLISECOND), 5));
+        assert_eq!(weights, [5, 35, 0]);
+        assert!(windows.has_paused());
+    }
+}
