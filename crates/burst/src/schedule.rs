@@ -26,10 +26,14 @@ const TRACES_PER_TIMED: u32 = 4;
 /// A brief trace ends with so many bytes of records: 8,000 of two words, some 16 us of slow-down and 0.1 ms to encode them.
 const BRIEF_BYTES: usize = 128 << 10;
 
+/// Of a long trace's time a brief one takes this part: a loop that is summarised goes through 300,000 lines in a millisecond,
+/// which a report has to look at.
+const BRIEF_PART: u32 = 3;
+
 /// How much a turn's burst may record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Length {
-    /// One trace of few records. Loops that are summarised have next to none: of these it sees as much as a long one.
+    /// One trace of few records. Loops that are summarised have next to none: of these it sees a third of a long one.
     Brief,
     /// The flavour that is next, at its full length.
     Long,
@@ -67,6 +71,7 @@ impl Schedule {
 #[must_use]
 pub fn allowance(flavour: BurstFlavour, longest: Duration, length: Length) -> Allowance {
     let (time, misses) = match flavour {
+        BurstFlavour::Trace if length == Length::Brief => (longest / BRIEF_PART, 64),
         BurstFlavour::Trace => (longest, 64),
         // Code that stands still this often is not counted at its native rate.
         BurstFlavour::Count => (longest * 5 / 3, 16),
