@@ -65,6 +65,7 @@ fn costs(cpu: CpuId) -> std::io::Result<Vec<f64>> {
 /// The calling thread's clock with the fields that a recording has.
 fn open(cpu: CpuId) -> std::io::Result<Event> {
     let attr = Attr::recording(SoftwareEvent::CpuClock, STACK_BYTES)
+        .all_registers()
         .period(PERIOD)
         .flags(&[Flag::Disabled, Flag::ExcludeHv]);
     let this_thread = OpenTarget { tid: Tid(0), cpu: Some(cpu) };

@@ -150,6 +150,12 @@ impl ModuleTable {
         std::mem::take(&mut self.held)
     }
 
+    /// The file behind a module.
+    #[must_use]
+    pub fn file(&self, module: ModuleId) -> Option<&FileMap> {
+        self.held.get(&module).map(|file| &**file)
+    }
+
     /// The kernel.
     pub fn kernel(&mut self, sink: &mut dyn Sink) -> Result<ModuleId, SinkError> {
         Ok(self.intern(Key::Kernel, sink, || (ModuleKind::Kernel, "[kernel]".to_owned(), None))?.id)

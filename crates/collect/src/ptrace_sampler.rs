@@ -26,7 +26,7 @@ use tracee::random::Random;
 use tracee::{News, SeizeError, Tracees, status};
 
 use crate::address_space::CopiedStack;
-use crate::recorder::{Moment, Position, Recorder};
+use crate::recorder::{Moment, Position, Recorder, Ticked};
 
 /// Time between two rounds; each stops every running thread once. 100 rounds a second keep the stand-still of a
 /// running thread at about half a percent.
@@ -156,7 +156,9 @@ impl PtraceSampler {
         if !recorder.can_follow(pid, user) && self.maps_read.entry(pid).or_default().is_due(time) {
             recorder.read_maps(time, pid)?;
         }
-        recorder.sampled(Moment { time, pid, tid, cpu: None }, weight, position)
+        let general = registers.is_64_bit.then_some(&registers.general);
+        let seen = Ticked { weight, cpu_time: Some(used), general };
+        recorder.sampled(Moment { time, pid, tid, cpu: None }, seen, position)
     }
 
     fn pass_on(&mut self, news: Vec<News>, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {

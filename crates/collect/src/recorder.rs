@@ -5,6 +5,7 @@
 //! What not: no system calls except reading `/proc/PID/maps` of a process that we did not see start.
 
 mod regions;
+mod registers;
 mod returns;
 mod stacks;
 mod threads;
@@ -12,7 +13,7 @@ mod threads;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
-use facts::{Fact, Lost, LostSource, Mapping, Sink, SinkError};
+use facts::{Fact, GENERAL_REGISTERS, Lost, LostSource, Mapping, Sink, SinkError};
 
 use burst::Whereabouts;
 
@@ -32,6 +33,17 @@ pub struct Position<'a> {
     pub ip: RemoteAddr,
     /// User registers and stack, when they could be had.
     pub user: Option<CopiedStack<'a>>,
+}
+
+/// What a tick of the clock tells besides.
+#[derive(Clone, Copy)]
+pub struct Ticked<'a> {
+    /// CPU time that the sample stands for.
+    pub weight: Nanos,
+    /// CPU time of the thread so far, counted from any moment, where the source tells it.
+    pub cpu_time: Option<Nanos>,
+    /// General registers by their numbers in the encoding, of 64-bit code, where the source tells them.
+    pub general: Option<&'a [u64; GENERAL_REGISTERS]>,
 }
 
 /// Which thread, when, where.
@@ -89,6 +101,8 @@ pub struct Recorder<'s> {
     frames: Vec<(ModuleId, FileOffset)>,
     /// Mapped memory, where that is wanted.
     regions: Option<Regions>,
+    /// Registers at clock samples, not yet told.
+    registers: registers::Pieces,
 }
 
 impl<'s> Recorder<'s> {
@@ -109,6 +123,7 @@ impl<'s> Recorder<'s> {
             whereabouts: None,
             frames: Vec::new(),
             regions: None,
+            registers: registers::Pieces::default(),
         }
     }
 
@@ -141,6 +156,7 @@ impl<'s> Recorder<'s> {
 
     /// Makes what was recorded survive our death.
     pub fn flush(&mut self) -> Result<(), SinkError> {
+        self.tell_registers()?;
         self.sink.flush()
     }
 

@@ -12,6 +12,7 @@ mod complaints;
 mod file;
 mod jit;
 mod naming;
+mod sampled;
 mod types;
 mod variables;
 
@@ -24,7 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 
 use base::{FileOffset, ModuleId, Pid, RemoteAddr};
-use facts::{AccessType, Frame, Module, ModuleKind};
+use facts::{AccessType, Frame, Module, ModuleKind, SampledCode};
 use symbols::{
     Demangle, Elf, KERNEL_SYMBOLS_LIMIT, KernelSymbols, ModuleImage, SourceFrame, SymbolTable,
 };
@@ -53,6 +54,8 @@ pub struct Options {
     pub demangle: bool,
     /// Instructions whose accesses get types, with repetitions.
     pub typed: Vec<(ModuleId, FileOffset)>,
+    /// Instructions at which samples were taken, with how many: the code around the most frequent ones is kept.
+    pub sampled: Vec<(ModuleId, FileOffset, u64)>,
     /// Files that were open while the program ran; others are opened by their path.
     pub files: HeldFiles,
 }
@@ -63,6 +66,7 @@ impl Default for Options {
             debug_directories: vec![PathBuf::from("/usr/lib/debug")],
             demangle: true,
             typed: Vec::new(),
+            sampled: Vec::new(),
             files: HeldFiles::new(),
         }
     }
@@ -76,6 +80,8 @@ pub struct Symbolised {
     pub frames: Vec<Frame>,
     /// What is known of the accesses of [`Options::typed`], by module, offset and access.
     pub types: Vec<AccessType>,
+    /// Functions around [`Options::sampled`], as far as they are short enough and there is room; see [`sampled`].
+    pub code: Vec<SampledCode>,
     /// What the user should know to get better names: one sentence per kind of problem, with the modules that have
     /// it; those about the most addresses first.
     pub problems: Vec<String>,
@@ -97,7 +103,7 @@ pub fn symbolise(
     options: &Options,
     tell: &mut dyn FnMut(Step<'_>),
 ) -> Symbolised {
-    let jobs = jobs(modules, addresses, &options.typed);
+    let jobs = jobs(modules, addresses, options);
     let named = jobs.iter().map(|job| job.offsets.len()).sum();
     let total = jobs.iter().map(|job| job.offsets.len() + job.typed.len()).sum();
     let next = AtomicUsize::new(0);
@@ -139,12 +145,15 @@ pub fn symbolise(
         }
     });
     let (mut frames, mut types, mut complaints) = (Vec::new(), Vec::new(), Vec::new());
+    let mut code = Vec::new();
     for answer in answers.into_values() {
         frames.extend(answer.frames);
         types.extend(answer.types);
+        code.extend(answer.code);
         complaints.extend(answer.complaints);
     }
-    Symbolised { frames, types, problems: complaints::sentences(complaints, named) }
+    let problems = complaints::sentences(complaints, named);
+    Symbolised { frames, types, code: sampled::hottest(code), problems }
 }
 
 /// The addresses of one module.
@@ -154,6 +163,8 @@ struct Job<'a> {
     offsets: Vec<FileOffset>,
     /// Likewise: those whose accesses get types.
     typed: Vec<FileOffset>,
+    /// Where samples were taken, and how many.
+    sampled: Vec<(FileOffset, u64)>,
 }
 
 impl Job<'_> {
@@ -171,16 +182,18 @@ impl Job<'_> {
 fn jobs<'a>(
     modules: &'a [Module],
     addresses: &[(ModuleId, FileOffset)],
-    typed: &[(ModuleId, FileOffset)],
+    options: &Options,
 ) -> Vec<Job<'a>> {
     let by_id: HashMap<ModuleId, &Module> =
         modules.iter().map(|module| (module.id, module)).collect();
-    let mut typed = by_module(typed);
+    let mut typed = by_module(&options.typed);
     let mut jobs: Vec<_> = by_module(addresses)
         .into_iter()
         .filter_map(|(id, offsets)| {
             let typed = typed.remove(&id).unwrap_or_default();
-            Some(Job { module: by_id.get(&id)?, offsets, typed })
+            let sampled = options.sampled.iter().filter(|(module, ..)| *module == id);
+            let sampled = sampled.map(|(_, offset, samples)| (*offset, *samples)).collect();
+            Some(Job { module: by_id.get(&id)?, offsets, typed, sampled })
         })
         .collect();
     jobs.sort_by_key(|job| std::cmp::Reverse(job.offsets.len()));
@@ -212,6 +225,7 @@ enum Message {
 struct Answer {
     frames: Vec<Frame>,
     types: Vec<AccessType>,
+    code: Vec<(u64, SampledCode)>,
     complaints: Vec<About>,
 }
 

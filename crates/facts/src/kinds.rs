@@ -49,6 +49,8 @@ macro_rules! every_kind_of_fact {
             HeapLifetime in heap_lifetimes at time;
             NativeAdvance in native_advances;
             KeptFloor in kept_floors;
+            SampleRegisters in sample_registers at time;
+            SampledCode in sampled_code;
         }
     };
 }

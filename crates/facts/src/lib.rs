@@ -19,6 +19,7 @@ mod object;
 mod observed;
 mod recording;
 mod records;
+mod registers;
 mod run;
 mod threading;
 
@@ -39,6 +40,10 @@ pub use observed::{
 };
 pub use recording::Recording;
 pub use records::{MAX_RECORD_VALUES, Record, RecordEncoder, RecordError, decode_records};
+pub use registers::{
+    GENERAL_REGISTERS, MAX_SLOTS, RegisterEncoder, RegisterError, SampleRegisters, SampledCode,
+    SampledPlace, SampledState, Slot, SlotBase, decode_registers,
+};
 pub use run::{
     Analysis, CollectorInfo, ExitKind, OneRun, OwnCost, ResourceUse, Run, RunState, SCHEMA_VERSION,
     SamplingMethod, Target, TimedLoadFloor,

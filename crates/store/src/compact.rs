@@ -23,7 +23,7 @@ pub const COMPACTED_FILE: &str = "journal.fathom.new";
 /// What is halved: whatever takes more room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Halve {
-    /// Samples and faults.
+    /// Samples, their registers, and faults.
     Samples,
     /// The bursts that keep their records; these are left.
     Records(KeptBursts),
@@ -104,6 +104,7 @@ impl Compaction {
                     self.thinner.sample(sample)
                 }
                 Fact::Fault(fault) => self.thinner.fault(fault),
+                Fact::SampleRegisters(piece) => self.thinner.registers(piece),
                 Fact::Lost(lost) if lost.source == LostSource::Thinned => {
                     self.thinned.time = lost.time;
                     self.thinned.count += lost.count;

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use base::{ModuleId, StackId};
-use facts::{Module, ModuleKind, Recording};
+use facts::{Module, ModuleKind, Recording, decode_registers};
 
 use crate::error::Problem;
 
@@ -156,6 +156,8 @@ fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
             + recording.core_floors.len()
             + recording.native_advances.len()
             + recording.kept_floors.len()
+            + recording.sample_registers.len()
+            + recording.sampled_code.len()
     };
     let before = rows(recording);
     let place = |module: &mut ModuleId| {
@@ -176,6 +178,16 @@ fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
     recording.burst_refusals.retain_mut(|refused| match &mut refused.at {
         Some((module, _)) => place(module),
         None => true,
+    });
+    recording.sampled_code.retain_mut(|code| place(&mut code.module));
+    // Modules stand inside of the bytes: a piece stays only where their numbers do.
+    recording.sample_registers.retain(|piece| {
+        let mut stays = true;
+        let decoded = decode_registers(&piece.bytes, |state| {
+            let module = state.place.module;
+            stays &= modules.get(module.0) == Some(module.0);
+        });
+        decoded.is_ok() && stays
     });
     before - rows(recording)
 }

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use base::{BurstId, Nanos, Tid};
-use facts::{Burst, Fact, Fault, FaultKind, Sample};
+use facts::{Burst, Fact, Fault, FaultKind, Sample, SampleRegisters};
 
 /// What is thinned as one stream: minor and major faults apart, so that both totals stay right.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -64,13 +64,20 @@ struct Group {
 pub struct Thinner {
     factor: u64,
     groups: BTreeMap<Stream, Group>,
+    /// Pieces of registers seen.
+    pieces: BTreeMap<Tid, u64>,
     dropped: u64,
 }
 
 impl Thinner {
     /// Keeps one of every `factor` records; 1 keeps all.
     pub fn new(factor: u64) -> Thinner {
-        Thinner { factor: factor.max(1), groups: BTreeMap::new(), dropped: 0 }
+        Thinner {
+            factor: factor.max(1),
+            groups: BTreeMap::new(),
+            pieces: BTreeMap::new(),
+            dropped: 0,
+        }
     }
 
     /// One of how many is kept.
@@ -86,6 +93,16 @@ impl Thinner {
     /// Takes a fault likewise.
     pub fn fault(&mut self, fault: Fault) -> Option<Fact> {
         self.take(Weighted::Fault(fault))
+    }
+
+    /// Takes a piece of a thread's registers; gives it back if it is the one of `factor` that stays: whole, so that samples in
+    /// it remain neighbours.
+    pub fn registers(&mut self, piece: SampleRegisters) -> Option<Fact> {
+        let number = self.pieces.entry(piece.tid).or_default();
+        let (group, place) = (*number / self.factor, *number % self.factor);
+        *number += 1;
+        let stays = draw(Stream::Samples(piece.tid), group) % self.factor == place;
+        stays.then_some(Fact::SampleRegisters(piece))
     }
 
     fn take(&mut self, record: Weighted) -> Option<Fact> {
@@ -250,6 +267,26 @@ mod tests {
             let count = kept.iter().filter(|&&found| found == place).count();
             assert!((200..300).contains(&count), "place {place} kept {count} times of 1000");
         }
+    }
+
+    #[test]
+    fn one_piece_of_registers_of_n_stays_and_halving_twice_leaves_a_quarter() {
+        let piece = |time| SampleRegisters {
+            time: Nanos(time),
+            pid: Pid(1),
+            tid: Tid(1),
+            samples: 1,
+            bytes: vec![],
+        };
+        let halve = |pieces: Vec<u64>| {
+            let mut thinner = Thinner::new(2);
+            let kept = pieces.into_iter().filter(|time| thinner.registers(piece(*time)).is_some());
+            kept.collect::<Vec<u64>>()
+        };
+        let half = halve((0..100).collect());
+        assert_eq!((half.len(), halve(half.clone()).len()), (50, 25));
+        let evens = half.iter().filter(|time| **time % 2 == 0).count();
+        assert!((15..35).contains(&evens), "{evens} of 50 at the same place");
     }
 
     #[test]

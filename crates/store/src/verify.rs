@@ -10,6 +10,7 @@ mod events;
 mod files;
 mod kernel;
 mod objects;
+mod registers;
 mod threading;
 
 use std::path::Path;
@@ -186,6 +187,16 @@ pub const INVARIANTS: &[Invariant] = &[
         "advances-known",
         "registers that went on natively did so behind a burst of addresses",
         bursts::advances_known,
+    ),
+    invariant(
+        "registers-proper",
+        "a piece of registers decodes to as many samples as it says, in order of time within the run, in modules that exist",
+        registers::registers_proper,
+    ),
+    invariant(
+        "sampled-code-proper",
+        "code in which samples fell is of a module that exists, has bytes, and overlaps no other",
+        registers::code_proper,
     ),
     invariant(
         "floors-proper",

@@ -14,6 +14,7 @@ use facts::{
     ThreadTime, Wait, WaitKind, Wake, Waker,
 };
 
+use super::registers::sound::{code, piece};
 use super::*;
 
 fn node(id: u32, parent: Option<u32>) -> StackNode {
@@ -167,6 +168,8 @@ fn sound() -> Recording {
             inside: 64,
             natively: 128,
         }],
+        sample_registers: vec![piece(0, 1000)],
+        sampled_code: vec![code(0, 16), code(0, 20)],
         allocations: vec![heap_block(0, 100), heap_block(2, 300)],
         releases: vec![release(2, 400)],
         heap_totals: vec![HeapTotal {
@@ -427,6 +430,15 @@ const BREAKS: &[Break] = &[
     ("records-known", |r| r.records[1] = records(0, &[3])),
     ("records-known", |r| r.blocks[0].pid = Pid(8)),
     ("records-known", |r| r.blocks[1].flavour = BurstFlavour::Count),
+    ("registers-proper", |r| r.sample_registers[0].samples = 3),
+    ("registers-proper", |r| r.sample_registers[0].time = Nanos(1001)),
+    ("registers-proper", |r| r.sample_registers[0].bytes.push(0x80)),
+    ("registers-proper", |r| r.sample_registers[0] = piece(1, 1000)),
+    ("registers-proper", |r| r.sample_registers[0] = piece(0, 10_000)),
+    ("registers-proper", |r| r.sample_registers[0] = piece(0, u64::MAX)),
+    ("sampled-code-proper", |r| r.sampled_code[1] = code(0, 19)),
+    ("sampled-code-proper", |r| r.sampled_code[1] = code(1, 20)),
+    ("sampled-code-proper", |r| r.sampled_code[0].bytes.clear()),
     ("advances-known", |r| r.native_advances[0].burst = BurstId(1)),
     ("records-counted", |r| r.bursts[0].records = 4),
     ("records-counted", |r| r.bursts[0].records_lost = true),

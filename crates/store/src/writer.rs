@@ -79,7 +79,9 @@ struct Filled {
 impl Filled {
     fn count(&mut self, fact: &Fact, bytes: usize) {
         match fact {
-            Fact::Sample(_) | Fact::Fault(_) => self.samples += bytes as u64,
+            Fact::Sample(_) | Fact::Fault(_) | Fact::SampleRegisters(_) => {
+                self.samples += bytes as u64;
+            }
             Fact::Records(_) => self.records += bytes as u64,
             _ => {}
         }
@@ -262,6 +264,7 @@ impl Writer {
         let kept = match fact {
             Fact::Sample(sample) => self.thinner.sample(sample),
             Fact::Fault(fault) => self.thinner.fault(fault),
+            Fact::SampleRegisters(piece) => self.thinner.registers(piece),
             other => self.kept_bursts.fact(other),
         };
         if let Some(fact) = kept {
@@ -293,6 +296,8 @@ impl Writer {
         let fits = match fact {
             Fact::Records(records) => records.bytes.len() <= MAX_BLOB_BYTES,
             Fact::Block(block) => code_length(&block.pieces) <= MAX_BLOB_BYTES,
+            Fact::SampleRegisters(piece) => piece.bytes.len() <= MAX_BLOB_BYTES,
+            Fact::SampledCode(code) => code.bytes.len() <= MAX_BLOB_BYTES,
             _ => true,
         };
         let used = self.journal.bytes();

@@ -11,7 +11,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 
 use addr2line::{LookupContinuation as _, LookupResult, gimli};
-use base::FileOffset;
+use base::{Bytes, FileOffset};
 use gimli::{Reader as _, SectionId};
 
 use crate::budget::{Budget, BudgetedReader};
@@ -275,6 +275,17 @@ impl<'a> SymbolTable<'a> {
         let main = &self.image.main;
         let functions = self.unwind_functions.get_or_init(|| UnwindFunctions::read(main));
         main.offset_of_code(functions.start_of(main.address_of(offset)?)?)
+    }
+
+    /// Where the function around `offset` begins and how many bytes it has, by unwind information alone, as
+    /// [`SymbolTable::function_start`].
+    #[must_use]
+    pub fn function_extent(&self, offset: FileOffset) -> Option<(FileOffset, Bytes)> {
+        let main = &self.image.main;
+        let functions = self.unwind_functions.get_or_init(|| UnwindFunctions::read(main));
+        let range = functions.range_of(main.address_of(offset)?)?;
+        let length = Bytes(range.end.0.checked_sub(range.start.0)?);
+        Some((main.offset_of_code(range.start)?, length))
     }
 
     /// What made the answers so far poorer than they could be, at most one of each kind.

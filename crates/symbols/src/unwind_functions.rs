@@ -9,6 +9,8 @@
 //! ABI facts: Linux Standard Base Core, "Exception Frames"
 //! (<https://refspecs.linuxfoundation.org/LSB_5.0.0/LSB-Core-generic/LSB-Core-generic/ehframechpt.html>).
 
+use std::ops::Range;
+
 use addr2line::gimli;
 use gimli::{BaseAddresses, CieOrFde, EhFrame, UnwindSection as _};
 use object::read::{Object as _, ObjectSection as _};
@@ -57,9 +59,14 @@ impl UnwindFunctions {
 
     /// The first address of the function that covers `address`.
     pub(crate) fn start_of(&self, address: LinkAddress) -> Option<LinkAddress> {
+        self.range_of(address).map(|range| range.start)
+    }
+
+    /// The addresses of the function that covers `address`.
+    pub(crate) fn range_of(&self, address: LinkAddress) -> Option<Range<LinkAddress>> {
         let behind = self.sorted.partition_point(|extent| extent.start <= address);
         let last = self.sorted[..behind].last()?;
-        (address < last.end).then_some(last.start)
+        (address < last.end).then_some(last.start..last.end)
     }
 }
 

@@ -109,6 +109,8 @@ fn request(request: libc::c_uint, tid: Tid, address: usize, data: usize) -> io::
 pub struct StoppedRegisters {
     /// In the order of [`crate::perf::USER_REGISTERS`].
     pub unwinding: [u64; crate::perf::USER_REGISTER_COUNT],
+    /// By their numbers in the encoding: rax rcx rdx rbx rsp rbp rsi rdi r8..r15.
+    pub general: [u64; 16],
     /// Stack pointer.
     pub stack_pointer: RemoteAddr,
     /// Instruction pointer.
@@ -131,6 +133,10 @@ pub fn registers(tid: Tid) -> io::Result<StoppedRegisters> {
     }
     Ok(StoppedRegisters {
         unwinding: [regs.rbp, regs.rsp, regs.rip],
+        general: [
+            regs.rax, regs.rcx, regs.rdx, regs.rbx, regs.rsp, regs.rbp, regs.rsi, regs.rdi,
+            regs.r8, regs.r9, regs.r10, regs.r11, regs.r12, regs.r13, regs.r14, regs.r15,
+        ],
         stack_pointer: RemoteAddr(regs.rsp),
         instruction_pointer: RemoteAddr(regs.rip),
         in_system_call: regs.orig_rax.cast_signed() >= 0,

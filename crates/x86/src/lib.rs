@@ -63,6 +63,7 @@ mod instruction;
 mod kept;
 mod listing;
 mod liveness;
+mod loops;
 mod masks;
 mod moved;
 mod operand;
@@ -74,6 +75,7 @@ mod roots;
 mod slowest;
 pub mod translate;
 mod walk;
+mod wanted;
 
 pub use assembly::{TextLine, disassemble};
 pub use block::{Block, End, Limits};
@@ -86,6 +88,7 @@ pub use instruction::{Flow, Instruction, NotRead, Reader, RegisterEffect};
 pub use kept::{Carried, Kept, KeptAccess, carried, keep};
 pub use listing::listing;
 pub use liveness::{FlagEffect, Flags, Live, live_at_start, live_points};
+pub use loops::{Linear, Loop, Loops, Reading, Variable, loops};
 pub use operand::{
     Access, Address, AddressWidth, ExtraTerm, Index, Kind, LINE_BYTES, LaneAddress, LaneMask,
     Masked, Place, Repeat, Segment, When,
@@ -98,3 +101,4 @@ pub use roots::{
     self_loop, sources,
 };
 pub use walk::{read_block, read_pieces};
+pub use wanted::{BYTES_BEFORE, BYTES_BEHIND, Wanted, wanted};

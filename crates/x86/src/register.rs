@@ -164,6 +164,17 @@ impl GprSet {
         self.0 |= 1 << register.0;
     }
 
+    /// Adds these.
+    pub fn extend(&mut self, registers: impl IntoIterator<Item = Gpr>) {
+        registers.into_iter().for_each(|register| self.insert(register));
+    }
+
+    /// As bits, by number.
+    #[must_use]
+    pub fn bits(self) -> u16 {
+        self.0
+    }
+
     /// Whether it is in.
     #[must_use]
     pub fn contains(self, register: Gpr) -> bool {

@@ -30,6 +30,7 @@ use self::attr::{clock_attr, fault_attr, sampling};
 pub use self::error::OpenError;
 use self::error::libc_errno;
 use self::ring::map_ring;
+use super::record::Layouts;
 use super::wakeups::WakingTracepoint;
 
 /// What the collection wants.
@@ -105,8 +106,20 @@ pub struct Opened {
     pub(super) rings: Vec<Ring>,
     /// Event ids.
     pub(super) streams: HashMap<u64, Stream>,
+    /// How their samples differ.
+    pub(super) layouts: Layouts,
     /// Whether the kernel's own time is sampled.
     pub sees_kernel: bool,
+}
+
+/// The clock, telling the CPU time of threads where the kernel can.
+fn open_clock(attr: &Attr, target: OpenTarget) -> std::io::Result<Event> {
+    match sys::perf::open(&attr.cpu_time().count_lost(), target) {
+        Err(error) if error.raw_os_error() == Some(libc_errno::EINVAL) => {
+            sys::perf::open_counting_lost(attr, target)
+        }
+        result => result,
+    }
 }
 
 /// As [`OpenTarget`]'s thread: whoever runs on the CPU. The kernel allows it to root, to CAP_PERFMON, and from
@@ -168,6 +181,7 @@ impl Opened {
             counters: Vec::new(),
             rings: Vec::new(),
             streams: HashMap::new(),
+            layouts: Layouts::default(),
             sees_kernel: !exclude.contains(&Flag::ExcludeKernel),
         };
         for cpu in &settings.cpus {
@@ -212,16 +226,16 @@ impl Opened {
         let mut owner: Option<usize> = None;
         for tid in threads {
             let target = OpenTarget { tid: *tid, cpu: Some(cpu) };
-            let clock =
-                match sys::perf::open_counting_lost(&clock_attr(settings).flags(flags), target) {
-                    Ok(clock) => clock,
-                    // A thread that ended since we listed it.
-                    Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => continue,
-                    // A CPU that is offline or not ours to watch.
-                    Err(error) if error.raw_os_error() == Some(19 /* ENODEV */) => return Ok(()),
-                    Err(error) => return Err(error.into()),
-                };
+            let clock = match open_clock(&clock_attr(settings).flags(flags), target) {
+                Ok(clock) => clock,
+                // A thread that ended since we listed it.
+                Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => continue,
+                // A CPU that is offline or not ours to watch.
+                Err(error) if error.raw_os_error() == Some(19 /* ENODEV */) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
             self.streams.insert(clock.id()?, Stream::Clock);
+            self.layouts.clocks.insert(clock.id()?, clock.sample_words());
             match owner {
                 None => {
                     self.rings.push(map_ring(&clock, settings.cpus.len())?);

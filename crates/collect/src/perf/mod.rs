@@ -19,19 +19,20 @@ use facts::{FaultKind, LostSource, SinkError, Waker};
 
 pub use events::{ALL_THREADS, OpenError, Opened, Settings, Stream, Totals};
 use fault_windows::FaultWindows;
-use record::{Record, SampleRecord};
+use record::{Layouts, Record, SampleRecord};
 use switches::SwitchTracker;
 use sys::perf::Ring;
 pub use wakeups::WakingTracepoint;
 
 use crate::address_space::CopiedStack;
-use crate::recorder::{Moment, NewMapping, Position, Recorder};
+use crate::recorder::{Moment, NewMapping, Position, Recorder, Ticked};
 
 /// An open sampler.
 pub struct PerfSampler {
     rings: Vec<Ring>,
     events: Opened,
     streams: HashMap<u64, Stream>,
+    layouts: Layouts,
     last_look: Nanos,
     start: Nanos,
     malformed: u64,
@@ -92,11 +93,13 @@ impl PerfSampler {
     fn new(mut events: Opened) -> PerfSampler {
         let rings = std::mem::take(&mut events.rings);
         let streams = std::mem::take(&mut events.streams);
+        let layouts = std::mem::take(&mut events.layouts);
         let waking = events.waking;
         PerfSampler {
             rings,
             events,
             streams,
+            layouts,
             last_look: Nanos(0),
             start: Nanos(0),
             malformed: 0,
@@ -205,7 +208,8 @@ impl PerfSampler {
                 break;
             }
             let ring = &mut rings[index];
-            if let Some((time, record)) = ring.front().and_then(record::parse) {
+            let parsed = ring.front().and_then(|bytes| record::parse(bytes, &self.layouts));
+            if let Some((time, record)) = parsed {
                 self.translate(time - self.start, record, recorder)?;
             }
             ring.pop();
@@ -217,7 +221,7 @@ impl PerfSampler {
     /// Time of a ring's oldest record; malformed ones are dropped and counted.
     fn front_time(&mut self, ring: &mut Ring) -> Option<Nanos> {
         loop {
-            if let Some((time, _)) = record::parse(ring.front()?) {
+            if let Some((time, _)) = record::parse(ring.front()?, &self.layouts) {
                 return Some(time);
             }
             self.malformed += 1;
@@ -313,7 +317,12 @@ impl PerfSampler {
                 if let Some(tracker) = &mut self.switches {
                     tracker.runs(time, sample.pid, sample.tid, recorder)?;
                 }
-                recorder.sampled(at, Nanos(sample.period), position)
+                let seen = Ticked {
+                    weight: Nanos(sample.period),
+                    cpu_time: sample.cpu_time,
+                    general: sample.general.as_ref(),
+                };
+                recorder.sampled(at, seen, position)
             }
             Stream::Faults(kind) => {
                 let copy = (sample.tid, sample.cpu, stream);

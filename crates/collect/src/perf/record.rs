@@ -1,17 +1,22 @@
 //! Records of the perf ring: bytes -> named fields.
 //!
-//! Layouts: `include/uapi/linux/perf_event.h`, `enum perf_event_type`. All our events use the same sample fields, so
-//! there is one layout:
+//! Layouts: `include/uapi/linux/perf_event.h`, `enum perf_event_type`. Our events use the same sample fields but for two
+//! of the clock's, [`Layouts`]:
 //! ```text
 //!   sample:  header | identifier | ip | pid tid | time | addr | cpu 0 | period
+//!                   | count, CPU time of the thread, lost records, as far as asked for (the clock only)
 //!                   | nr, nr addresses (kernel part of the call chain)
 //!                   | size:u32, bytes of a tracepoint (of another event 4 that mean nothing)
-//!                   | abi, first argument, registers (none when abi is 0) | size, bytes, size really filled
+//!                   | abi, first argument, registers (none when abi is 0; all general ones of the clock)
+//!                   | size, bytes, size really filled
 //!   others:  header | their fields | pid tid | time | cpu 0 | identifier      (sample_id_all)
 //! ```
 //! The kernel writes them, yet every length is checked: a record that does not fit is dropped and counted.
 
+use std::collections::HashMap;
+
 use base::{CpuId, FileOffset, Nanos, Pid, RemoteAddr, Tid};
+use facts::GENERAL_REGISTERS;
 use sys::perf::USER_REGISTER_COUNT;
 
 use crate::address_space::Registers;
@@ -33,8 +38,18 @@ const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 /// Call chains hold markers instead of addresses where the context changes (`PERF_CONTEXT_*`).
 const CONTEXT_MARKERS_FROM: u64 = -4095_i64 as u64;
 const ABI_64: u64 = 2;
+/// Registers of a clock sample.
+const ALL_COUNT: usize = sys::perf::ALL_REGISTERS.count_ones() as usize;
 const ID_TRAILER: usize = 32;
 const PROT_EXEC: u32 = 4;
+
+/// How samples differ, by the identifier of their event.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Layouts {
+    /// Of the clock's events: words of the event's count and what is read with it; 0 where they are not asked for.
+    /// Samples of other events have none, and few registers.
+    pub clocks: HashMap<u64, usize>,
+}
 
 /// A sample's fields.
 #[derive(Clone, Copy)]
@@ -60,6 +75,10 @@ pub struct SampleRecord<'a> {
     pub argument: Option<RemoteAddr>,
     /// User registers, when the process is a 64-bit one.
     pub registers: Option<Registers>,
+    /// All general ones, by their numbers in the encoding, of a clock sample in such a process.
+    pub general: Option<[u64; GENERAL_REGISTERS]>,
+    /// For how long the thread ran on CPUs since the event was enabled for it, where the clock tells it.
+    pub cpu_time: Option<Nanos>,
     /// Copied user stack.
     pub stack: &'a [u8],
 }
@@ -123,12 +142,12 @@ pub enum Record<'a> {
 
 /// Parses a whole record, header included. `None`: malformed.
 #[must_use]
-pub fn parse(bytes: &[u8]) -> Option<(Nanos, Record<'_>)> {
+pub fn parse<'a>(bytes: &'a [u8], layouts: &Layouts) -> Option<(Nanos, Record<'a>)> {
     let kind = u32_at(bytes, 0)?;
     let misc = u16::from_le_bytes(*bytes.get(4..)?.first_chunk()?);
     let body = bytes.get(8..)?;
     if kind == kind::SAMPLE {
-        return sample(body).map(|(time, record)| (time, Record::Sample(record)));
+        return sample(body, layouts).map(|(time, record)| (time, Record::Sample(record)));
     }
     let trailer = body.len().checked_sub(ID_TRAILER)?;
     let time = Nanos(u64_at(body, trailer + 8)?);
@@ -175,7 +194,7 @@ pub fn parse(bytes: &[u8]) -> Option<(Nanos, Record<'_>)> {
     Some((time, record))
 }
 
-fn sample(body: &[u8]) -> Option<(Nanos, SampleRecord<'_>)> {
+fn sample<'a>(body: &'a [u8], layouts: &Layouts) -> Option<(Nanos, SampleRecord<'a>)> {
     let mut rest = body;
     let mut take = |length: usize| {
         let (taken, after) = rest.split_at_checked(length)?;
@@ -183,12 +202,15 @@ fn sample(body: &[u8]) -> Option<(Nanos, SampleRecord<'_>)> {
         Some(taken)
     };
     let fixed = take(56)?;
+    let clock = layouts.clocks.get(&u64_at(fixed, 0)?);
+    let read = take(clock.map_or(0, |words| words * 8))?;
+    let sampled = if clock.is_some() { ALL_COUNT } else { 1 + USER_REGISTER_COUNT };
     let count = usize::try_from(u64_at(take(8)?, 0)?).ok()?;
     let chain = take(count.checked_mul(8)?)?;
     let raw_size = u32_at(take(4)?, 0)?;
     let raw = take(usize::try_from(raw_size).ok()?)?;
     let abi = u64_at(take(8)?, 0)?;
-    let registers = if abi == 0 { &[][..] } else { take((1 + USER_REGISTER_COUNT) * 8)? };
+    let registers = if abi == 0 { &[][..] } else { take(sampled * 8)? };
     let stack = match usize::try_from(u64_at(take(8)?, 0)?).ok()? {
         0 => &[][..],
         size => {
@@ -197,14 +219,10 @@ fn sample(body: &[u8]) -> Option<(Nanos, SampleRecord<'_>)> {
             copied.get(..filled)?
         }
     };
-    let argument = u64_at(registers, 0).filter(|_| abi == ABI_64).map(RemoteAddr);
-    let registers = (abi == ABI_64).then(|| {
-        let mut named: Registers = [0; USER_REGISTER_COUNT];
-        for (slot, word) in named.iter_mut().zip(words(registers).skip(1)) {
-            *slot = word;
-        }
-        named
-    });
+    let (argument, named, general) = match abi {
+        ABI_64 => registers_of(registers, clock.is_some())?,
+        _ => (None, None, None),
+    };
     let record = SampleRecord {
         identifier: u64_at(fixed, 0)?,
         ip: RemoteAddr(u64_at(fixed, 8)?),
@@ -216,10 +234,35 @@ fn sample(body: &[u8]) -> Option<(Nanos, SampleRecord<'_>)> {
         chain,
         raw,
         argument,
-        registers,
+        registers: named,
+        general,
+        cpu_time: u64_at(read, 8).map(Nanos),
         stack,
     };
     Some((Nanos(u64_at(fixed, 24)?), record))
+}
+
+type Named = (Option<RemoteAddr>, Option<Registers>, Option<[u64; GENERAL_REGISTERS]>);
+
+/// First argument, registers for unwinding, and all of them where `all` are there.
+fn registers_of(bytes: &[u8], all: bool) -> Option<Named> {
+    if all {
+        let word = |at: usize| u64_at(bytes, at * 8);
+        let (places, argument) = sys::perf::positions_in_all();
+        let (mut named, mut general) = ([0; USER_REGISTER_COUNT], [0; GENERAL_REGISTERS]);
+        for (slot, at) in named.iter_mut().zip(places) {
+            *slot = word(at)?;
+        }
+        for (slot, at) in general.iter_mut().zip(sys::perf::GENERAL_REGISTERS) {
+            *slot = word(at)?;
+        }
+        return Some((word(argument).map(RemoteAddr), Some(named), Some(general)));
+    }
+    let mut named: Registers = [0; USER_REGISTER_COUNT];
+    for (slot, word) in named.iter_mut().zip(words(bytes).skip(1)) {
+        *slot = word;
+    }
+    Some((u64_at(bytes, 0).map(RemoteAddr), Some(named), None))
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
@@ -242,6 +285,10 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn parse(bytes: &[u8]) -> Option<(Nanos, Record<'_>)> {
+        super::parse(bytes, &Layouts::default())
+    }
+
     fn record(kind: u32, misc: u16, words: &[u64], tail: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend(kind.to_le_bytes());
@@ -260,6 +307,29 @@ mod tests {
         let raw = [0x1234_5678 << 32 | 12, 0x9abc];
         let user = [2, 0xa, 0xb, 0x5, 0x1, 8, 0x4242, 8];
         record(9, 0, &[&fixed[..], &chain[..], &raw[..], &user[..]].concat(), &[])
+    }
+
+    #[test]
+    fn a_clock_sample_has_all_registers_and_the_cpu_time() {
+        let fixed = [78, 0x1234, 5 << 32 | 4, 999, 0xdead, 1, 1_000_000];
+        let read = [3, 4444, 0];
+        // ax bx cx dx si di bp sp ip, r8..r15
+        let registers = [10, 13, 11, 12, 16, 17, 15, 14, 0x1234, 18, 19, 20, 21, 22, 23, 24, 25];
+        let user = [&registers[..], &[0][..]].concat();
+        let words = [&fixed[..], &read[..], &[0][..]].concat();
+        let mut bytes = record(9, 0, &words, &[]);
+        bytes.extend(4u32.to_le_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(2u64.to_le_bytes());
+        user.iter().for_each(|word: &u64| bytes.extend(word.to_le_bytes()));
+        let layouts = Layouts { clocks: HashMap::from([(78, 3)]) };
+        let Some((_, Record::Sample(sample))) = super::parse(&bytes, &layouts) else { panic!() };
+        assert_eq!(sample.general, Some(std::array::from_fn(|number| 10 + number as u64)));
+        assert_eq!(sample.registers, Some([15, 14, 0x1234]));
+        assert_eq!((sample.argument, sample.cpu_time), (Some(RemoteAddr(17)), Some(Nanos(4444))));
+        for end in 0..bytes.len() {
+            assert!(super::parse(&bytes[..end], &layouts).is_none(), "cut at {end}");
+        }
     }
 
     #[test]

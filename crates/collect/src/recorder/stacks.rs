@@ -1,9 +1,9 @@
 //! Samples, faults and calls into the agent, each with its stack.
 
-use base::{FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId};
+use base::{FileOffset, ModuleId, Pid, RemoteAddr, StackId};
 use facts::{Fact, Fault, FaultKind, Privilege, Sample, SinkError};
 
-use super::{Moment, Position, Recorder};
+use super::{Moment, Position, Recorder, Ticked};
 use crate::address_space::CopiedStack;
 
 impl Recorder<'_> {
@@ -18,10 +18,12 @@ impl Recorder<'_> {
     pub fn sampled(
         &mut self,
         at: Moment,
-        weight: Nanos,
+        seen: Ticked<'_>,
         position: Position<'_>,
     ) -> Result<(), SinkError> {
         let stack = self.stack_at(at, position)?;
+        self.note_registers(at, seen, position)?;
+        let weight = seen.weight;
         let privilege =
             if position.kernel.is_empty() { Privilege::User } else { Privilege::Kernel };
         let Moment { time, pid, tid, cpu } = at;

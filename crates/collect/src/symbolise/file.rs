@@ -78,6 +78,7 @@ pub(super) fn look_up(collector: &mut Collector<'_>, options: &Options, demangle
     let table = image.symbol_table(demangle);
     collector.look_up_table(&table);
     collector.add_types(&image);
+    collector.add_code(&table, &map);
     let problems = table.problems();
     if problems.is_empty() {
         collector.tell_poor_coverage();

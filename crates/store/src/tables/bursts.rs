@@ -129,6 +129,20 @@ row!(KeptFloor = "kept_floors", since 5, Names {
     high: "high_ps";
 });
 
+row!(SampleRegisters = "sample_registers", since 6, Bulk {
+    time: "time_ns", Rising;
+    pid: "pid";
+    tid: "tid";
+    samples: "samples";
+    bytes: "registers", Opaque;
+});
+
+row!(SampledCode = "sampled_code", since 6, Names {
+    module: "module";
+    offset: "module_offset";
+    bytes: "code", Opaque;
+});
+
 impl Row for BurstRefused {
     const HEAD: TableHead = TableHead { name: "burst_refusals", since: 2, room: Room::Names };
     const COLUMNS: &'static [Column] = &[

@@ -30,6 +30,7 @@ pub enum SampleField {
     Tid = 1 << 1,
     Time = 1 << 2,
     Addr = 1 << 3,
+    Read = 1 << 4,
     Callchain = 1 << 5,
     Cpu = 1 << 7,
     Period = 1 << 8,
@@ -65,6 +66,7 @@ pub enum Flag {
 
 const PERF_TYPE_SOFTWARE: u32 = 1;
 const PERF_TYPE_TRACEPOINT: u32 = 2;
+const PERF_FORMAT_TOTAL_TIME_ENABLED: u64 = 1;
 const PERF_FORMAT_LOST: u64 = 1 << 4;
 
 /// The kernel's `struct perf_event_attr` as of PERF_ATTR_SIZE_VER5 (Linux 4.8): the newest size whose fields are
@@ -176,6 +178,21 @@ impl Attr {
         self.fields(&[SampleField::RegsUser, SampleField::StackUser])
     }
 
+    /// Each sample carries all general registers, [`super::ALL_REGISTERS`], instead of [`super::SAMPLED_REGISTERS`].
+    #[must_use]
+    pub fn all_registers(mut self) -> Attr {
+        self.sample_regs_user = super::ALL_REGISTERS;
+        self
+    }
+
+    /// Each sample tells for how long its thread ran on CPUs since the event was enabled for it (PERF_SAMPLE_READ with
+    /// PERF_FORMAT_TOTAL_TIME_ENABLED). For inherited events from Linux 6.13 on; EINVAL before.
+    #[must_use]
+    pub fn cpu_time(mut self) -> Attr {
+        self.read_format |= PERF_FORMAT_TOTAL_TIME_ENABLED;
+        self.fields(&[SampleField::Read])
+    }
+
     /// Wakes the reader when `bytes` are waiting in the ring.
     #[must_use]
     pub fn watermark(mut self, bytes: u32) -> Attr {
@@ -186,14 +203,23 @@ impl Attr {
     /// Reading the event also tells how many of its records did not fit (PERF_FORMAT_LOST, Linux 6.0).
     #[must_use]
     pub fn count_lost(mut self) -> Attr {
-        self.read_format = PERF_FORMAT_LOST;
+        self.read_format |= PERF_FORMAT_LOST;
         self
     }
 
     /// Whether [`Attr::count_lost`] was asked for.
     #[must_use]
     pub(super) fn counts_lost(&self) -> bool {
-        self.read_format == PERF_FORMAT_LOST
+        self.read_format & PERF_FORMAT_LOST != 0
+    }
+
+    pub(super) fn samples_reads(&self) -> bool {
+        self.sample_type & SampleField::Read as u64 != 0
+    }
+
+    /// Words that a read of the event gives: its count, and what else was asked for.
+    pub(super) fn read_words(&self) -> usize {
+        1 + self.read_format.count_ones() as usize
     }
 
     /// Time stamps from CLOCK_MONOTONIC instead of the scheduler's clock.

@@ -35,12 +35,31 @@ pub fn fake_open(answer: Option<FakeOpen>) {
 pub struct Event {
     fd: OwnedFd,
     counts_lost: bool,
+    read_words: usize,
+    sample_words: usize,
+}
+
+impl Event {
+    fn new(fd: OwnedFd, attr: &Attr) -> Event {
+        Event {
+            fd,
+            counts_lost: attr.counts_lost(),
+            read_words: attr.read_words(),
+            sample_words: if attr.samples_reads() { attr.read_words() } else { 0 },
+        }
+    }
+
+    /// Words of the event's count, and what is read with it, in each of its samples; 0 when they are not asked for.
+    #[must_use]
+    pub fn sample_words(&self) -> usize {
+        self.sample_words
+    }
 }
 
 /// perf_event_open(2), close-on-exec.
 pub fn open(attr: &Attr, target: OpenTarget) -> io::Result<Event> {
     if let Some(answer) = FAKE.with(|fake| *fake.borrow()) {
-        return answer(attr, target).map(|fd| Event { fd, counts_lost: attr.counts_lost() });
+        return answer(attr, target).map(|fd| Event::new(fd, attr));
     }
     let cpu = target.cpu.map_or(-1, |cpu| i32::try_from(cpu.0).unwrap_or(i32::MAX));
     let no_group = -1;
@@ -61,8 +80,11 @@ pub fn open(attr: &Attr, target: OpenTarget) -> io::Result<Event> {
     }
     let fd = i32::try_from(fd).map_err(|_| io::ErrorKind::InvalidData)?;
     // Safety: a descriptor that the kernel just gave to us and nobody else knows.
-    Ok(Event { fd: unsafe { OwnedFd::from_raw_fd(fd) }, counts_lost: attr.counts_lost() })
+    Ok(Event::new(unsafe { OwnedFd::from_raw_fd(fd) }, attr))
 }
+
+/// The count, the time enabled, and the number of lost records.
+const MOST_READ_WORDS: usize = 3;
 
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
 
@@ -133,13 +155,14 @@ impl Event {
         if !self.counts_lost {
             return None;
         }
-        self.read_words().ok().map(|words| words[1])
+        self.read_words().ok().map(|words| words[self.read_words - 1])
     }
 
-    fn read_words(&self) -> io::Result<[u64; 2]> {
-        let mut words = [0u64; 2];
-        let size = if self.counts_lost { 16 } else { 8 };
-        // Safety: the kernel writes one word, or two when lost records are counted; there is room for both.
+    /// The count first, the number of lost records last (`enum perf_event_read_format`).
+    fn read_words(&self) -> io::Result<[u64; MOST_READ_WORDS]> {
+        let mut words = [0u64; MOST_READ_WORDS];
+        let size = self.read_words.min(MOST_READ_WORDS) * 8;
+        // Safety: the kernel writes at most `size` bytes, and there is room for them.
         let got = unsafe { libc::read(self.fd.as_raw_fd(), words.as_mut_ptr().cast(), size) };
         if usize::try_from(got) == Ok(size) { Ok(words) } else { Err(io::Error::last_os_error()) }
     }

@@ -38,3 +38,28 @@ pub const USER_REGISTER_COUNT: usize = USER_REGISTERS.count_ones() as usize;
 pub const USER_INSTRUCTION_POINTER: usize = 2;
 /// Which of them is the stack pointer.
 pub const USER_STACK_POINTER: usize = if cfg!(target_arch = "x86_64") { 1 } else { 2 };
+
+/// Bits of `sample_regs_user` of all general registers and the instruction pointer.
+#[cfg(target_arch = "x86_64")]
+pub const ALL_REGISTERS: u64 = 0x1ff | 0xff << 16; // ax bx cx dx si di bp sp ip, r8..r15
+/// x0..x30, sp, pc.
+#[cfg(target_arch = "aarch64")]
+pub const ALL_REGISTERS: u64 = (1 << 33) - 1;
+
+/// How many registers a selection has in front of the one with bit `bit`.
+const fn position(selection: u64, bit: u64) -> usize {
+    (selection & (bit - 1)).count_ones() as usize
+}
+
+/// Where [`USER_REGISTERS`] and the first argument stand among [`ALL_REGISTERS`].
+#[must_use]
+pub fn positions_in_all() -> ([usize; USER_REGISTER_COUNT], usize) {
+    let mut bits = (0..64).map(|bit| 1u64 << bit).filter(|bit| USER_REGISTERS & bit != 0);
+    let places = std::array::from_fn(|_| position(ALL_REGISTERS, bits.next().unwrap_or(1)));
+    (places, position(ALL_REGISTERS, FIRST_ARGUMENT))
+}
+
+/// Where the general registers stand among [`ALL_REGISTERS`], by their numbers in the encoding: rax rcx rdx rbx rsp rbp rsi
+/// rdi r8..r15.
+#[cfg(target_arch = "x86_64")]
+pub const GENERAL_REGISTERS: [usize; 16] = [0, 2, 3, 1, 7, 6, 4, 5, 9, 10, 11, 12, 13, 14, 15, 16];

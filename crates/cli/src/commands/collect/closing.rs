@@ -1,6 +1,6 @@
 //! What a recording needs when it is over: names for the addresses in it, the hottest loops timed alone, closed tables.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use base::{FileOffset, ModuleId, Nanos, Pid};
@@ -8,7 +8,7 @@ use collect::floor::HotCode;
 use collect::symbolise::{Globals, Naming, Symbolised, Wanted};
 use collect::wait_objects::WaitObjects;
 use collect::{HeldFiles, symbolise};
-use facts::{Block, Fact, Module, Run, RunState, Sink, SinkError};
+use facts::{Block, Fact, Module, Run, RunState, Sink, SinkError, decode_registers};
 use store::Writer;
 
 use super::store_failure;
@@ -25,6 +25,8 @@ pub(super) struct Noting {
     /// Decoded at the end only: nobody waits then.
     blocks: Vec<Block>,
     hot_code: HotCode,
+    /// Samples with registers, by address: the code there is kept.
+    sampled: BTreeMap<(ModuleId, FileOffset), u64>,
     /// Where memory objects are wanted.
     data: Option<DataPlaces>,
     pub(super) first_pid: Option<Pid>,
@@ -39,6 +41,7 @@ impl Noting {
             addresses: BTreeSet::new(),
             blocks: Vec::new(),
             hot_code: HotCode::default(),
+            sampled: BTreeMap::new(),
             data: objects.then(DataPlaces::default),
             first_pid: None,
             wait_objects: WaitObjects::default(),
@@ -59,6 +62,13 @@ impl Sink for Noting {
                 self.addresses.insert((node.module, node.offset));
             }
             Fact::Block(block) => self.blocks.push(block.clone()),
+            Fact::SampleRegisters(piece) => {
+                // Encoded a moment ago by ourselves.
+                let _ = decode_registers(&piece.bytes, |state| {
+                    let place = (state.place.module, state.place.offset);
+                    *self.sampled.entry(place).or_default() += 1;
+                });
+            }
             Fact::ThreadEvent(event) => {
                 self.first_pid.get_or_insert(event.pid);
             }
@@ -152,7 +162,9 @@ impl Closing {
         let mut addresses: Vec<_> = sink.addresses.into_iter().collect();
         let traced = symbolise::traced_addresses(&sink.blocks);
         addresses.extend(&traced);
-        let options = symbolise::Options { typed: traced, files, ..symbolise::Options::default() };
+        let sampled = sink.sampled.into_iter().map(|((module, at), samples)| (module, at, samples));
+        let (typed, sampled) = (traced, sampled.collect());
+        let options = symbolise::Options { typed, sampled, files, ..symbolise::Options::default() };
         for object in sink.wait_objects.name(&sink.modules) {
             // A full disk: closing the tables fails too and says so.
             if sink.writer.push(Fact::WaitObject(object)).is_err() {
@@ -208,7 +220,9 @@ impl Closing {
         run.notes.extend(globals.problems);
         let frames = named.frames.into_iter().map(Fact::Frame);
         let types = named.types.into_iter().map(Fact::AccessType);
-        for fact in frames.chain(types).chain(globals.globals.into_iter().map(Fact::Global)) {
+        let code = named.code.into_iter().map(Fact::SampledCode);
+        let globals = globals.globals.into_iter().map(Fact::Global);
+        for fact in frames.chain(types).chain(code).chain(globals) {
             // A full disk: the tables below fail too and say so.
             if self.writer.push(fact).is_err() {
                 break;

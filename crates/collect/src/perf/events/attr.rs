@@ -5,7 +5,7 @@ use sys::perf::{Attr, Flag, SoftwareEvent};
 use super::Settings;
 use super::ring::ring_bytes;
 
-/// Every event samples the same fields (see `record`).
+/// Every event samples these fields (see `record`).
 pub(super) fn sampling(event: SoftwareEvent, settings: &Settings) -> Attr {
     Attr::recording(event, settings.stack_bytes)
         // Early enough to drain in time. For ordinary users it fits the smallest ring that `map_ring` falls back to;
@@ -15,13 +15,10 @@ pub(super) fn sampling(event: SoftwareEvent, settings: &Settings) -> Attr {
 }
 
 pub(super) fn clock_attr(settings: &Settings) -> Attr {
-    let attr = sampling(SoftwareEvent::CpuClock, settings).period(settings.period.0).flags(&[
-        Flag::Mmap,
-        Flag::Mmap2,
-        Flag::Comm,
-        Flag::CommExec,
-        Flag::Task,
-    ]);
+    let attr = sampling(SoftwareEvent::CpuClock, settings)
+        .all_registers()
+        .period(settings.period.0)
+        .flags(&[Flag::Mmap, Flag::Mmap2, Flag::Comm, Flag::CommExec, Flag::Task]);
     if settings.wait_stack_rate.is_some() { attr.flags(&[Flag::ContextSwitch]) } else { attr }
 }
 

@@ -1,0 +1,575 @@
+//! General registers of a thread at its clock samples, in few bytes, and the code around them.
+//!
+//! What for: two samples of one thread in one loop tell how far its induction register went meanwhile, natively and
+//! exactly; and a register that holds an address names the data that a sample waited for. What not: which register means
+//! what (`analysis`, with the decoder of `x86`).
+//!
+//! ```text
+//! piece   = sample*
+//! sample  = head:varint [place] time:varint [cpu:varint] [missing:varint] changed:varint token*
+//! head    = number of the place, in order of first use in this piece << 1 | 1 if the CPU time follows
+//! place   = module:varint offset:varint address:varint registers:varint slots:varint slot*       at its first use
+//! slot    = zigzag(displacement) << 2 | 2 if its base is rbp (else rsp) | 1 if it has 8 bytes (else 4): varint
+//! time    = zigzag(d - the d before), where d = time - the time before, from 0
+//! cpu     = zigzag(c - d), where c = CPU time - the CPU time told before, from 0
+//! missing = bit n: slot n has no value; only of places with slots
+//! changed = bit n: the place's nth value (registers by number, then slots) is another than the value last seen of that
+//!           register or slot in the same 4 KiB of code, from 0
+//! token   = of each changed value: zigzag(difference) << 1; or, where the difference is that of the sample's first
+//!           token, perhaps negated, times or divided by a power of two: (power << 2 | divided << 1 | negated) << 1 | 1
+//! varint  = LEB128, as in records
+//! ```
+//! All arithmetic is modulo 2^64; a token of 65 bits takes its last byte's room. Registers that move in step (pointers,
+//! counters) so cost a byte each, and those that stay none.
+//! Assumption: the bytes to decode come from anywhere. They bound the work and the memory: a place takes five at least.
+
+use std::collections::HashMap;
+
+use base::{FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
+
+/// How many general registers there are, by their numbers in the encoding: rax rcx rdx rbx rsp rbp rsi rdi r8..r15.
+pub const GENERAL_REGISTERS: usize = 16;
+
+/// Most slots of a place.
+pub const MAX_SLOTS: usize = 16;
+
+/// Registers of one thread at some of its clock samples in its own 64-bit code, in order of time: those that analysis can
+/// use. A sample taken in translated code has none.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SampleRegisters {
+    /// Of the first sample.
+    pub time: Nanos,
+    /// The process.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: Tid,
+    /// How many samples.
+    pub samples: u32,
+    /// Encoded by [`RegisterEncoder`].
+    pub bytes: Vec<u8>,
+}
+
+/// A function in which clock samples fell, as it lies in its module's file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SampledCode {
+    /// The module.
+    pub module: ModuleId,
+    /// Of the first byte.
+    pub offset: FileOffset,
+    /// All its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// Which register a slot's place is counted from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum SlotBase {
+    /// rsp.
+    StackPointer,
+    /// rbp.
+    FramePointer,
+}
+
+/// A word of the stack, by the operand that names it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Slot {
+    /// The register.
+    pub base: SlotBase,
+    /// What is added to it.
+    pub displacement: i32,
+    /// Eight bytes, else four.
+    pub wide: bool,
+}
+
+/// An address at which samples were taken, and what is kept of them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SampledPlace {
+    /// The module.
+    pub module: ModuleId,
+    /// Where in it.
+    pub offset: FileOffset,
+    /// The address in the process.
+    pub address: RemoteAddr,
+    /// The kept registers, bit by number.
+    pub registers: u16,
+    /// The kept words of the stack, at most [`MAX_SLOTS`].
+    pub slots: Vec<Slot>,
+}
+
+/// One sample.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SampledState<'a> {
+    /// When; the [`Sample`](crate::Sample) of the thread has the same time.
+    pub time: Nanos,
+    /// CPU time of the thread, counted from any moment that is the same for all its samples. `None` where it is not known.
+    pub cpu_time: Option<Nanos>,
+    /// Where.
+    pub place: &'a SampledPlace,
+    /// All registers; those that are not kept are 0.
+    pub registers: &'a [u64; GENERAL_REGISTERS],
+    /// The place's slots; `None` where the copied stack did not reach them. Four-byte ones are zero-extended.
+    pub slots: &'a [Option<u64>],
+}
+
+impl SampledState<'_> {
+    /// A kept register, by number.
+    #[must_use]
+    pub fn register(&self, number: usize) -> Option<u64> {
+        let kept = number < GENERAL_REGISTERS && self.place.registers >> number & 1 == 1;
+        kept.then(|| self.registers[number])
+    }
+
+    /// A kept word of the stack.
+    #[must_use]
+    pub fn slot(&self, wanted: Slot) -> Option<u64> {
+        let at = self.place.slots.iter().position(|slot| *slot == wanted)?;
+        *self.slots.get(at)?
+    }
+}
+
+/// What a value last seen belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Name {
+    Register(usize),
+    Slot(Slot),
+}
+
+/// What both ends remember: values last seen, and where a place's values lie among them.
+#[derive(Debug, Default)]
+struct History {
+    last: Vec<u64>,
+    known: HashMap<(ModuleId, u64, Name), usize>,
+    time: u64,
+    step: u64,
+    cpu_time: u64,
+}
+
+impl std::fmt::Debug for Name {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Name::Register(number) => write!(out, "register {number}"),
+            Name::Slot(slot) => write!(out, "{slot:?}"),
+        }
+    }
+}
+
+impl History {
+    /// Where the values of `place` lie, registers by number, then slots.
+    fn indices(&mut self, place: &SampledPlace) -> Vec<usize> {
+        const CODE_PAGE: u64 = 4096;
+        let registers = (0..GENERAL_REGISTERS)
+            .filter(|number| place.registers >> number & 1 == 1)
+            .map(Name::Register);
+        let names = registers.chain(place.slots.iter().map(|slot| Name::Slot(*slot)));
+        names
+            .map(|name| {
+                let key = (place.module, place.offset.0 / CODE_PAGE, name);
+                *self.known.entry(key).or_insert_with(|| {
+                    self.last.push(0);
+                    self.last.len() - 1
+                })
+            })
+            .collect()
+    }
+}
+
+/// Encodes samples of one thread into one piece.
+#[derive(Debug, Default)]
+pub struct RegisterEncoder {
+    bytes: Vec<u8>,
+    samples: u32,
+    places: HashMap<SampledPlace, (u64, Vec<usize>)>,
+    history: History,
+}
+
+impl RegisterEncoder {
+    /// How many samples it has.
+    #[must_use]
+    pub fn samples(&self) -> u32 {
+        self.samples
+    }
+
+    /// Bytes so far.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The encoded samples.
+    #[must_use]
+    pub fn finish(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Adds a sample. Slots beyond [`MAX_SLOTS`] are not known to the place.
+    pub fn push(&mut self, state: &SampledState<'_>) {
+        let number = self.places.len() as u64;
+        let has_time = u64::from(state.cpu_time.is_some());
+        let (number, indices) = match self.places.get(state.place) {
+            Some(known) => known.clone(),
+            None => {
+                let indices = self.history.indices(state.place);
+                self.places.insert(state.place.clone(), (number, indices.clone()));
+                put(&mut self.bytes, (number << 1 | has_time).into());
+                self.put_place(state.place);
+                (u64::MAX, indices)
+            }
+        };
+        if number != u64::MAX {
+            put(&mut self.bytes, (number << 1 | has_time).into());
+        }
+        self.put_times(state);
+        let mut missing = 0u64;
+        let kept = (0..GENERAL_REGISTERS).filter(|number| state.place.registers >> number & 1 == 1);
+        let mut values: Vec<Option<u64>> =
+            kept.map(|number| Some(state.registers[number])).collect();
+        for at in 0..state.place.slots.len() {
+            let value = state.slots.get(at).copied().flatten();
+            missing |= u64::from(value.is_none()) << at;
+            values.push(value);
+        }
+        if !state.place.slots.is_empty() {
+            put(&mut self.bytes, missing.into());
+        }
+        self.put_values(&indices, &values);
+        self.samples += 1;
+    }
+
+    fn put_place(&mut self, place: &SampledPlace) {
+        let words = [u64::from(place.module.0), place.offset.0, place.address.0];
+        words.into_iter().for_each(|word| put(&mut self.bytes, word.into()));
+        put(&mut self.bytes, place.registers.into());
+        put(&mut self.bytes, (place.slots.len() as u64).into());
+        for slot in &place.slots {
+            let base = u64::from(slot.base == SlotBase::FramePointer) << 1;
+            let place = zigzag(i64::from(slot.displacement).cast_unsigned());
+            put(&mut self.bytes, (place << 2 | base | u64::from(slot.wide)).into());
+        }
+    }
+
+    fn put_times(&mut self, state: &SampledState<'_>) {
+        let history = &mut self.history;
+        let step = state.time.0.wrapping_sub(history.time);
+        put(&mut self.bytes, zigzag(step.wrapping_sub(history.step)).into());
+        (history.time, history.step) = (state.time.0, step);
+        if let Some(Nanos(cpu_time)) = state.cpu_time {
+            let used = cpu_time.wrapping_sub(history.cpu_time);
+            put(&mut self.bytes, zigzag(used.wrapping_sub(step)).into());
+            history.cpu_time = cpu_time;
+        }
+    }
+
+    fn put_values(&mut self, indices: &[usize], values: &[Option<u64>]) {
+        let last = &mut self.history.last;
+        let pairs = || indices.iter().zip(values).enumerate();
+        let changed = pairs().filter(|(_, (at, value))| value.is_some_and(|new| new != last[**at]));
+        let changed = changed.fold(0u64, |bits, (place, _)| bits | 1 << place);
+        put(&mut self.bytes, changed.into());
+        let mut first = None;
+        for (place, (at, value)) in pairs() {
+            let Some(value) = value.filter(|_| changed >> place & 1 == 1) else { continue };
+            let difference = value.wrapping_sub(last[*at]);
+            last[*at] = value;
+            match first.and_then(|first| relation(first, difference)) {
+                Some(code) => put(&mut self.bytes, u128::from(code << 1 | 1)),
+                None => put(&mut self.bytes, u128::from(zigzag(difference)) << 1),
+            }
+            first.get_or_insert(difference);
+        }
+    }
+}
+
+/// Largest power of two between related differences: elements of 1 byte beside lines of 128.
+const POWERS: u64 = 8;
+
+/// How `difference` follows from `first`.
+fn relation(first: u64, difference: u64) -> Option<u64> {
+    (0..POWERS * 4).find(|code| related(first, *code) == Some(difference))
+}
+
+fn related(first: u64, code: u64) -> Option<u64> {
+    let power = u32::try_from(code >> 2).ok().filter(|power| u64::from(*power) < POWERS)?;
+    let first = first.cast_signed();
+    let scaled = match code & 2 {
+        0 => first.wrapping_shl(power),
+        _ if first & ((1 << power) - 1) == 0 => first >> power,
+        _ => return None,
+    };
+    Some(if code & 1 == 1 { scaled.wrapping_neg() } else { scaled }.cast_unsigned())
+}
+
+fn zigzag(difference: u64) -> u64 {
+    let difference = difference.cast_signed();
+    (difference << 1 ^ difference >> 63).cast_unsigned()
+}
+
+fn unzigzag(value: u64) -> u64 {
+    value >> 1 ^ (value & 1).wrapping_neg()
+}
+
+fn put(bytes: &mut Vec<u8>, mut value: u128) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+/// Why bytes are not registers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RegisterError {
+    /// They end inside a sample.
+    #[error("the registers end inside a sample")]
+    Truncated,
+    /// A number of more bits than its field has.
+    #[error("a number in a sample's registers is too large")]
+    LongNumber,
+    /// A place that no sample before has used.
+    #[error("a sample uses place {place} of {known}")]
+    UnknownPlace {
+        /// Its number.
+        place: u64,
+        /// How many there are.
+        known: usize,
+    },
+    /// More slots than [`MAX_SLOTS`].
+    #[error("a place claims {0} words of the stack, more than {MAX_SLOTS}")]
+    ManySlots(u64),
+    /// A value that is told to follow from the first one, in a way that it cannot.
+    #[error("a value follows from another in way {0}, which there is not")]
+    Unrelated(u64),
+}
+
+/// Gives every sample of an encoded piece to `take`, in order. Before an error, those in front of it were given.
+///
+/// # Errors
+/// [`RegisterError`]: the bytes were not made by a [`RegisterEncoder`].
+pub fn decode_registers(
+    bytes: &[u8],
+    mut take: impl FnMut(&SampledState<'_>),
+) -> Result<(), RegisterError> {
+    let mut input = Input { bytes };
+    let mut places: Vec<(SampledPlace, Vec<usize>)> = Vec::new();
+    let mut history = History::default();
+    while !input.bytes.is_empty() {
+        let head = input.number()?;
+        let number = head >> 1;
+        if number == places.len() as u64 {
+            let place = input.place()?;
+            let indices = history.indices(&place);
+            places.push((place, indices));
+        }
+        let known = places.len();
+        let found = usize::try_from(number).ok().and_then(|number| places.get(number));
+        let (place, indices) = found.ok_or(RegisterError::UnknownPlace { place: number, known })?;
+        history.step = history.step.wrapping_add(unzigzag(input.number()?));
+        history.time = history.time.wrapping_add(history.step);
+        let mut cpu_time = None;
+        if head & 1 == 1 {
+            let used = unzigzag(input.number()?).wrapping_add(history.step);
+            history.cpu_time = history.cpu_time.wrapping_add(used);
+            cpu_time = Some(Nanos(history.cpu_time));
+        }
+        let missing = if place.slots.is_empty() { 0 } else { input.number()? };
+        input.values(indices, &mut history.last)?;
+        let mut values = indices.iter().map(|at| history.last[*at]);
+        let mut registers = [0; GENERAL_REGISTERS];
+        for (number, register) in registers.iter_mut().enumerate() {
+            if place.registers >> number & 1 == 1 {
+                *register = values.next().unwrap_or(0);
+            }
+        }
+        let mut slots = [None; MAX_SLOTS];
+        for (at, (slot, value)) in slots.iter_mut().zip(values).enumerate() {
+            *slot = (missing >> at & 1 == 0).then_some(value);
+        }
+        let slots = &slots[..place.slots.len()];
+        let time = Nanos(history.time);
+        take(&SampledState { time, cpu_time, place, registers: &registers, slots });
+    }
+    Ok(())
+}
+
+struct Input<'a> {
+    bytes: &'a [u8],
+}
+
+impl Input<'_> {
+    /// A number of at most 65 bits.
+    fn token(&mut self) -> Result<u128, RegisterError> {
+        let mut value = 0;
+        for (at, &byte) in self.bytes.iter().enumerate() {
+            // The tenth byte holds the 64th and the 65th bit.
+            if at == 9 && byte > 3 {
+                return Err(RegisterError::LongNumber);
+            }
+            value |= u128::from(byte & 0x7f) << (7 * at);
+            if byte & 0x80 == 0 {
+                self.bytes = &self.bytes[at + 1..];
+                return Ok(value);
+            }
+        }
+        Err(RegisterError::Truncated)
+    }
+
+    fn number(&mut self) -> Result<u64, RegisterError> {
+        self.narrow()
+    }
+
+    fn narrow<T: TryFrom<u128>>(&mut self) -> Result<T, RegisterError> {
+        T::try_from(self.token()?).map_err(|_| RegisterError::LongNumber)
+    }
+
+    fn place(&mut self) -> Result<SampledPlace, RegisterError> {
+        let (module, offset) = (ModuleId(self.narrow()?), FileOffset(self.number()?));
+        let (address, registers) = (RemoteAddr(self.number()?), self.narrow()?);
+        let claimed = self.number()?;
+        let count = usize::try_from(claimed).ok().filter(|count| *count <= MAX_SLOTS);
+        let count = count.ok_or(RegisterError::ManySlots(claimed))?;
+        let slots = (0..count).map(|_| self.slot()).collect::<Result<_, _>>()?;
+        Ok(SampledPlace { module, offset, address, registers, slots })
+    }
+
+    fn slot(&mut self) -> Result<Slot, RegisterError> {
+        let word = self.number()?;
+        let displacement = unzigzag(word >> 2).cast_signed();
+        let displacement = i32::try_from(displacement).map_err(|_| RegisterError::LongNumber)?;
+        let base = if word & 2 == 0 { SlotBase::StackPointer } else { SlotBase::FramePointer };
+        Ok(Slot { base, displacement, wide: word & 1 == 1 })
+    }
+
+    fn values(&mut self, indices: &[usize], last: &mut [u64]) -> Result<(), RegisterError> {
+        let changed = self.number()?;
+        let mut first = None;
+        for (_, at) in indices.iter().enumerate().filter(|(place, _)| changed >> place & 1 == 1) {
+            let token = self.token()?;
+            let word = (token >> 1) as u64;
+            let difference = match (token & 1, first) {
+                (0, _) => unzigzag(word),
+                (_, Some(first)) => related(first, word).ok_or(RegisterError::Unrelated(word))?,
+                (_, None) => return Err(RegisterError::Unrelated(word)),
+            };
+            last[*at] = last[*at].wrapping_add(difference);
+            first.get_or_insert(difference);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Owned = (u64, Option<u64>, SampledPlace, [u64; GENERAL_REGISTERS], Vec<Option<u64>>);
+
+    fn place(offset: u64, registers: u16, slots: &[(SlotBase, i32, bool)]) -> SampledPlace {
+        let slots =
+            slots.iter().map(|&(base, displacement, wide)| Slot { base, displacement, wide });
+        SampledPlace {
+            module: ModuleId(3),
+            offset: FileOffset(offset),
+            address: RemoteAddr(offset.wrapping_add(0x5555_0000_0000)),
+            registers,
+            slots: slots.collect(),
+        }
+    }
+
+    fn encode(samples: &[Owned]) -> Vec<u8> {
+        let mut encoder = RegisterEncoder::default();
+        for (time, cpu_time, place, registers, slots) in samples {
+            let (time, cpu_time) = (Nanos(*time), cpu_time.map(Nanos));
+            encoder.push(&SampledState { time, cpu_time, place, registers, slots });
+        }
+        assert_eq!(
+            (encoder.size(), encoder.samples() as usize),
+            (encoder.bytes.len(), samples.len())
+        );
+        encoder.finish()
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Vec<Owned>, RegisterError> {
+        let mut found = Vec::new();
+        decode_registers(bytes, |state| {
+            let cpu_time = state.cpu_time.map(|time| time.0);
+            let slots = state.slots.to_vec();
+            found.push((state.time.0, cpu_time, state.place.clone(), *state.registers, slots));
+        })?;
+        Ok(found)
+    }
+
+    fn registers(values: &[(usize, u64)]) -> [u64; GENERAL_REGISTERS] {
+        let mut all = [0; GENERAL_REGISTERS];
+        values.iter().for_each(|(number, value)| all[*number] = *value);
+        all
+    }
+
+    fn some() -> Vec<Owned> {
+        let inner = place(0x1010, 0b1_0000_0001_0011, &[]);
+        let slots = [(SlotBase::FramePointer, -8, true), (SlotBase::StackPointer, 16, false)];
+        let outer = place(0x1080, 0b0011, &slots);
+        let extreme = place(u64::MAX, u16::MAX, &[(SlotBase::StackPointer, i32::MIN, true)]);
+        let slot = |value| vec![Some(value), None];
+        vec![
+            (5, Some(0), inner.clone(), registers(&[(0, 1 << 40), (1, 7), (4, u64::MAX)]), vec![]),
+            (1005, Some(990), inner.clone(), registers(&[(0, 1 << 41), (12, 1 << 63)]), vec![]),
+            (1004, None, outer.clone(), registers(&[(0, 0), (1, u64::MAX)]), slot(9)),
+            (1004, Some(u64::MAX), outer.clone(), registers(&[(0, 64), (1, 7)]), slot(1)),
+            (u64::MAX, Some(3), outer, registers(&[(0, 128), (1, 71)]), vec![None, Some(1 << 63)]),
+            (9, None, extreme, [1 << 63; GENERAL_REGISTERS], vec![Some(u64::MAX / 3)]),
+            (10, None, inner, [0; GENERAL_REGISTERS], vec![]),
+        ]
+    }
+
+    #[test]
+    fn samples_come_back() {
+        let samples = some();
+        assert_eq!(decode(&encode(&samples)), Ok(samples));
+    }
+
+    #[test]
+    fn what_moves_in_step_costs_a_byte_each_and_what_stays_nothing() {
+        let place = place(0x1010, 0xffff, &[]);
+        let samples: Vec<Owned> = (0..100u64)
+            .map(|n| {
+                let went = n * 100_000 + n % 7;
+                let moving = |number| match number {
+                    0 => went * 8,
+                    1 => went,
+                    2 => (went * 64).wrapping_neg(),
+                    number => 0x7fff_0000 + number,
+                };
+                let registers = std::array::from_fn(|number| moving(number as u64));
+                (n * 1_000_000, Some(n * 1_000_000), place.clone(), registers, vec![])
+            })
+            .collect();
+        let bytes = encode(&samples);
+        // head, time, CPU time, which changed; four bytes for the first difference, one for each other.
+        assert_eq!(encode(&samples[..99]).len() + 4 + 4 + 2, bytes.len());
+        assert_eq!(decode(&bytes), Ok(samples));
+    }
+
+    #[test]
+    fn foreign_bytes_are_refused() {
+        assert_eq!(decode(&[]), Ok(vec![]));
+        assert_eq!(decode(&[0x80]), Err(RegisterError::Truncated));
+        assert_eq!(decode(&[4]), Err(RegisterError::UnknownPlace { place: 2, known: 0 }));
+        assert_eq!(decode(&[0xff; 11]), Err(RegisterError::LongNumber));
+        assert_eq!(decode(&[0, 0, 0, 0, 0, 17]), Err(RegisterError::ManySlots(17)));
+        // One register, changed, told to follow from one before it.
+        assert_eq!(decode(&[0, 0, 0, 0, 1, 0, 0, 1, 1]), Err(RegisterError::Unrelated(0)));
+        // Two registers; the second follows by a power that there is not.
+        let related = [0, 0, 0, 0, 3, 0, 0, 3, 4, 0x41];
+        assert_eq!(decode(&related), Err(RegisterError::Unrelated(32)));
+    }
+
+    #[test]
+    fn every_cut_is_an_error_or_fewer_samples() {
+        let samples = some();
+        let bytes = encode(&samples);
+        for end in 0..bytes.len() {
+            match decode(&bytes[..end]) {
+                Ok(found) => assert!(samples.starts_with(&found), "cut at {end}"),
+                Err(error) => assert_eq!(error, RegisterError::Truncated, "cut at {end}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Values as sums of what registers and words of the stack held when a loop's iteration began.
+//!
+//! What for: `rdx` = 8 x `[rbp-4]` + 16 at some instruction, whatever way it came there. What not: products of variables,
+//! memory other than the stack.
+//! All arithmetic is modulo 2^bits: 64, or 32 where the value went through a register of 32 bits. Reducing 2^64 to 2^32
+//! commutes with sums and with products by constants, so what follows from such a value holds modulo 2^32.
+
+use facts::Slot;
+
+use crate::register::Gpr;
+
+/// What has a value when an iteration begins.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Variable {
+    /// A register.
+    Register(Gpr),
+    /// A word of the stack, counted from what its base holds at that moment.
+    Slot(Slot),
+}
+
+/// More variables in one value are given up.
+const MOST_TERMS: usize = 4;
+
+/// A sum of variables, each times a constant, and a constant.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Linear {
+    /// Variables by order, each with its factor, which is not 0.
+    pub terms: Vec<(Variable, u64)>,
+    /// What is added.
+    pub constant: u64,
+    /// It holds modulo two to this: 64 or 32.
+    pub bits: u32,
+}
+
+impl Linear {
+    pub(super) fn constant(constant: u64) -> Linear {
+        Linear { terms: Vec::new(), constant, bits: 64 }
+    }
+
+    pub(super) fn variable(variable: Variable) -> Linear {
+        let bits = match variable {
+            Variable::Slot(Slot { wide: false, .. }) => 32,
+            Variable::Register(_) | Variable::Slot(_) => 64,
+        };
+        Linear { terms: vec![(variable, 1)], constant: 0, bits }
+    }
+
+    /// The low 32 bits of it.
+    pub(super) fn narrowed(mut self) -> Linear {
+        self.bits = 32;
+        self.cut()
+    }
+
+    /// What `bits` do not tell is cut off.
+    fn cut(mut self) -> Linear {
+        if self.bits < 64 {
+            let mask = (1 << self.bits) - 1;
+            self.constant &= mask;
+            self.terms.iter_mut().for_each(|(_, factor)| *factor &= mask);
+        }
+        self.terms.retain(|(_, factor)| *factor != 0);
+        self
+    }
+
+    pub(super) fn plus(&self, other: &Linear) -> Option<Linear> {
+        let mut terms = self.terms.clone();
+        for (variable, factor) in &other.terms {
+            match terms.iter_mut().find(|(known, _)| known == variable) {
+                Some((_, sum)) => *sum = sum.wrapping_add(*factor),
+                None => terms.push((*variable, *factor)),
+            }
+        }
+        terms.sort_unstable();
+        let constant = self.constant.wrapping_add(other.constant);
+        let sum = Linear { terms, constant, bits: self.bits.min(other.bits) }.cut();
+        (sum.terms.len() <= MOST_TERMS).then_some(sum)
+    }
+
+    pub(super) fn times(&self, factor: u64) -> Linear {
+        let terms = self.terms.iter().map(|(one, times)| (*one, times.wrapping_mul(factor)));
+        let constant = self.constant.wrapping_mul(factor);
+        Linear { terms: terms.collect(), constant, bits: self.bits }.cut()
+    }
+
+    pub(super) fn minus(&self, other: &Linear) -> Option<Linear> {
+        self.plus(&other.times(u64::MAX))
+    }
+
+    /// Its constant, when it has no variables.
+    #[must_use]
+    pub fn known(&self) -> Option<u64> {
+        self.terms.is_empty().then_some(self.constant)
+    }
+}

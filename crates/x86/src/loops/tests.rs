@@ -1,0 +1,142 @@
+//! Loops of code by hand, and of hostile bytes.
+
+use facts::SlotBase;
+
+use super::*;
+
+fn of(bytes: &[u8]) -> Loops {
+    loops(&CodeBytes { start: RemoteAddr(0x1000), bytes })
+}
+
+fn show(value: &Linear) -> String {
+    let term = |(variable, factor): &(Variable, u64)| {
+        let name = match variable {
+            Variable::Register(register) => register.to_string(),
+            Variable::Slot(slot) => {
+                let base = if slot.base == SlotBase::StackPointer { "rsp" } else { "rbp" };
+                format!("[{base}{:+}]", slot.displacement)
+            }
+        };
+        format!("{}*{name}", factor.cast_signed())
+    };
+    let mut parts: Vec<String> = value.terms.iter().map(term).collect();
+    if value.constant != 0 || parts.is_empty() {
+        parts.push(value.constant.cast_signed().to_string());
+    }
+    parts.join(" + ")
+}
+
+/// Readings that move, as `carrier = value step`.
+fn moving(found: &Loops, one: usize, at: u64, slots: &[Slot]) -> Vec<String> {
+    let readings = found.readings(one, RemoteAddr(at), slots);
+    let moving = readings.iter().filter(|reading| reading.step.known() != Some(0));
+    let shown = moving.map(|reading| {
+        let carrier = show(&Linear::variable(reading.carrier));
+        format!("{} = {} by {}", &carrier[2..], show(&reading.value), show(&reading.step))
+    });
+    shown.collect()
+}
+
+#[test]
+fn a_pointer_and_a_counter_move_in_step_wherever_they_are_read() {
+    // 1000: mov rax,[rdi]; 1003: add rdi,8; 1007: lea rdx,[rdi+rcx*2]; 100b: dec rcx; 100e: jne 1000; 1010: ret
+    let bytes = [
+        0x48, 0x8b, 0x07, 0x48, 0x83, 0xc7, 0x08, 0x48, 0x8d, 0x14, 0x4f, 0x48, 0xff, 0xc9, 0x75,
+        0xf0, 0xc3,
+    ];
+    let found = of(&bytes);
+    assert_eq!(found.all().len(), 1);
+    let one = &found.all()[0];
+    assert_eq!(
+        (one.start, one.depth, one.instructions, one.calls),
+        (RemoteAddr(0x1000), 0, 5, false)
+    );
+    assert_eq!(moving(&found, 0, 0x1000, &[]), ["rcx = 1*rcx by -1", "rdi = 1*rdi by 8"]);
+    // Behind the increment it tells the same.
+    let behind = ["rcx = 1*rcx by -1", "rdx = 2*rcx + 1*rdi + 8 by 6", "rdi = 1*rdi + 8 by 8"];
+    assert_eq!(moving(&found, 0, 0x100b, &[]), behind);
+    assert_eq!(found.around(RemoteAddr(0x1010)), Vec::<usize>::new());
+    assert!(found.readings(0, RemoteAddr(0x1010), &[]).is_empty());
+}
+
+#[test]
+fn a_nest_has_the_outer_counter_in_its_inner_loop_and_conditional_steps_are_none() {
+    // 1000: xor ecx,ecx
+    // 1002: add rcx,1; 1006: test rax,rax; 1009: je 100f; 100b: add rdx,4; 100f: cmp rcx,rsi; 1012: jne 1002
+    // 1014: add rbx,rdi; 1017: dec r8; 101a: jne 1000; 101c: ret
+    let bytes = [
+        0x31, 0xc9, 0x48, 0x83, 0xc1, 0x01, 0x48, 0x85, 0xc0, 0x74, 0x04, 0x48, 0x83, 0xc2, 0x04,
+        0x48, 0x39, 0xf1, 0x75, 0xee, 0x48, 0x01, 0xfb, 0x49, 0xff, 0xc8, 0x75, 0xe4, 0xc3,
+    ];
+    let found = of(&bytes);
+    let nest: Vec<(u64, Option<usize>, usize)> =
+        found.all().iter().map(|one| (one.start.0, one.parent, one.depth)).collect();
+    assert_eq!(nest, [(0x1000, None, 0), (0x1002, Some(0), 1)]);
+    assert_eq!(found.around(RemoteAddr(0x1009)), [1, 0]);
+    assert_eq!(moving(&found, 1, 0x1009, &[]), ["rcx = 1*rcx + 1 by 1"]);
+    // Of the outer loop: what the inner one leaves alone.
+    assert_eq!(moving(&found, 0, 0x1009, &[]), ["rbx = 1*rbx by 1*rdi", "r8 = 1*r8 by -1"]);
+}
+
+#[test]
+fn counters_on_the_stack_and_what_is_computed_from_them() {
+    // 1000: mov eax,[rbp-4]; 1003: cdqe; 1005: lea rdx,[rax*8]; 100d: mov rax,[rbp-24]; 1011: add rax,rdx;
+    // 1014: mov rcx,[rax]; 1017: add dword [rbp-4],1; 101b: cmp [rbp-4],100; 101f: jle 1000; 1021: ret
+    let bytes = [
+        0x8b, 0x45, 0xfc, 0x48, 0x98, 0x48, 0x8d, 0x14, 0xc5, 0, 0, 0, 0, 0x48, 0x8b, 0x45, 0xe8,
+        0x48, 0x01, 0xd0, 0x48, 0x8b, 0x08, 0x83, 0x45, 0xfc, 0x01, 0x83, 0x7d, 0xfc, 0x64, 0x7e,
+        0xdf, 0xc3,
+    ];
+    let found = of(&bytes);
+    let counter = Slot { base: SlotBase::FramePointer, displacement: -4, wide: false };
+    assert_eq!(moving(&found, 0, 0x1000, &[counter]), ["[rbp-4] = 1*[rbp-4] by 1"]);
+    let inside = ["rax = 1*[rbp-4] by 1", "rdx = 8*[rbp-4] by 8", "[rbp-4] = 1*[rbp-4] by 1"];
+    assert_eq!(moving(&found, 0, 0x100d, &[counter]), inside);
+    let at = moving(&found, 0, 0x1014, &[counter]);
+    assert_eq!(at[0], "rax = 1*[rbp-24] + 8*[rbp-4] by 8");
+    assert_eq!(at[2], "[rbp-4] = 1*[rbp-4] by 1");
+    assert_eq!(moving(&found, 0, 0x101b, &[counter])[2], "[rbp-4] = 1*[rbp-4] + 1 by 1");
+}
+
+#[test]
+fn calls_leave_what_the_abi_says_and_pushes_move_words_of_the_stack() {
+    // 1000: push rax; 1001: call 1100; 1006: pop rcx; 1007: add rbx,1; 100b: add rdi,1; 100f: add qword [rsp+16],2;
+    // 1015: jne 1000; 1017: ret
+    let bytes = [
+        0x50, 0xe8, 0xfa, 0, 0, 0, 0x59, 0x48, 0x83, 0xc3, 0x01, 0x48, 0x83, 0xc7, 0x01, 0x48,
+        0x83, 0x44, 0x24, 0x10, 0x02, 0x75, 0xe9, 0xc3,
+    ];
+    let found = of(&bytes);
+    assert!(found.all()[0].calls);
+    let slot = Slot { base: SlotBase::StackPointer, displacement: 24, wide: true };
+    // Behind the push the same word lies eight bytes further up.
+    let inside = ["rbx = 1*rbx by 1", "[rsp+24] = 1*[rsp+16] by 2"];
+    assert_eq!(moving(&found, 0, 0x1001, &[slot]), inside);
+}
+
+#[test]
+fn any_bytes_do() {
+    let mut bytes = [0u8; 400];
+    let mut state = 1u64;
+    for round in 0..300 {
+        for byte in &mut bytes {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            // Jumps back and forth between short instructions, so that there are loops.
+            *byte = match state >> 60 {
+                0..=2 => 0x75,
+                3 => 0xeb,
+                4..=6 => (state >> 40) as u8 & 0x3f | 0xc0,
+                7 if round % 2 == 0 => 0x48,
+                8 => 0x83,
+                _ => (state >> 32) as u8,
+            };
+        }
+        let found = of(&bytes);
+        for at in 0x1000..0x1190 {
+            for one in found.around(RemoteAddr(at)) {
+                let _ = found.readings(one, RemoteAddr(at), &[]);
+            }
+        }
+    }
+    assert!(of(&[]).all().is_empty());
+}

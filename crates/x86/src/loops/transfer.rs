@@ -1,0 +1,273 @@
+//! What an instruction does to registers and words of the stack, as sums of what they held when an iteration began.
+//!
+//! What not: flags, vectors, memory beside the stack.
+//! Assumptions: calls leave what the ABI says (System V AMD64 ABI, 3.2.1: rbx, rbp, rsp, r12..r15), and neither they nor
+//! stores through other registers write the words of the stack that the function names by rsp or rbp. Where a variable's
+//! address is taken that may be wrong; two registers that then tell different progress are no odometer (`analysis`).
+
+use std::collections::BTreeMap;
+
+use facts::{Slot, SlotBase};
+use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+
+use super::linear::{Linear, Variable};
+use crate::instruction::{Flow, flow, register_effect};
+use crate::register::{Gpr, GprSet};
+use crate::wanted::slot_operand;
+
+/// Words of the stack that are followed at once.
+const MOST_SLOTS: usize = 64;
+
+/// What registers and words of the stack hold; `None`: nothing that can be told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct State {
+    registers: [Option<Linear>; Gpr::COUNT],
+    /// Those that are not in it hold what they held.
+    slots: BTreeMap<Slot, Option<Linear>>,
+}
+
+impl State {
+    /// When an iteration begins.
+    pub(super) fn begin() -> State {
+        let registers = std::array::from_fn(|number| {
+            Gpr::from_number(number).map(|gpr| Linear::variable(Variable::Register(gpr)))
+        });
+        State { registers, slots: BTreeMap::new() }
+    }
+
+    pub(super) fn register(&self, register: Gpr) -> Option<&Linear> {
+        self.registers[register.number()].as_ref()
+    }
+
+    pub(super) fn slot(&self, slot: Slot) -> Option<Linear> {
+        match self.slots.get(&slot) {
+            Some(value) => value.clone(),
+            None => Some(Linear::variable(Variable::Slot(slot))),
+        }
+    }
+
+    /// Words of the stack that are known to have been written.
+    pub(super) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.slots.keys().copied()
+    }
+
+    /// Takes what another way leads to; whether that changed anything.
+    pub(super) fn join(&mut self, other: &State) -> bool {
+        let mut changed = false;
+        for (mine, others) in self.registers.iter_mut().zip(&other.registers) {
+            if mine.is_some() && mine != others {
+                *mine = None;
+                changed = true;
+            }
+        }
+        let slots: Vec<Slot> = self.slots.keys().chain(other.slots.keys()).copied().collect();
+        for slot in slots {
+            let mine = self.slot(slot);
+            if mine.is_some() && mine != other.slot(slot) {
+                self.slots.insert(slot, None);
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    /// Runs one instruction.
+    pub(super) fn step(&mut self, raw: &Instruction, factory: &mut InstructionInfoFactory) {
+        if matches!(flow(raw), Flow::Call(_) | Flow::IndirectCall) {
+            let kept = [3, 4, 5, 12, 13, 14, 15];
+            let lost = Gpr::all().filter(|register| !kept.contains(&register.number()));
+            return lost.for_each(|register| self.registers[register.number()] = None);
+        }
+        let result = self.result(raw);
+        let info = factory.info(raw);
+        let changed: GprSet = register_effect(info).changed;
+        let writes_memory = info.used_memory().iter().any(|memory| {
+            !matches!(memory.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess)
+        });
+        let stack = self.after_push_or_pop(raw);
+        changed.iter().for_each(|register| self.registers[register.number()] = None);
+        if let Some(stack) = stack {
+            self.registers[Gpr::RSP.number()] = Some(stack);
+        }
+        match result {
+            Some((Place::Register(register), value)) => {
+                self.registers[register.number()] = Some(value);
+            }
+            Some((Place::Slot(slot), value)) => self.write(slot, Some(value)),
+            None if writes_memory => self.overwrite(raw),
+            None => {}
+        }
+    }
+
+    /// Where rsp is behind an instruction that moves it beside its operands.
+    fn after_push_or_pop(&self, raw: &Instruction) -> Option<Linear> {
+        let moved = raw.stack_pointer_increment();
+        if moved == 0 {
+            return None;
+        }
+        self.register(Gpr::RSP)?.plus(&Linear::constant(i64::from(moved).cast_unsigned()))
+    }
+
+    /// A word of the stack by what its base held when the iteration began, if the base is only moved since.
+    pub(super) fn by_own(&self, operand: Slot) -> Option<Slot> {
+        let base = match operand.base {
+            SlotBase::StackPointer => Gpr::RSP,
+            SlotBase::FramePointer => Gpr::RBP,
+        };
+        let moved =
+            self.register(base)?.minus(&Linear::variable(Variable::Register(base)))?.known()?;
+        let displacement = i64::from(operand.displacement).checked_add(moved.cast_signed())?;
+        Some(Slot { displacement: i32::try_from(displacement).ok()?, ..operand })
+    }
+
+    /// The operand of an instruction as a word of the stack by what its base held when the iteration began.
+    pub(super) fn operand(&self, raw: &Instruction) -> Option<Slot> {
+        self.by_own(slot_operand(raw)?)
+    }
+
+    fn write(&mut self, slot: Slot, value: Option<Linear>) {
+        let bytes = |slot: &Slot| {
+            let start = i64::from(slot.displacement);
+            start..start + if slot.wide { 8 } else { 4 }
+        };
+        let written = bytes(&slot);
+        let meets = |other: &Slot| {
+            let other_bytes = bytes(other);
+            other.base == slot.base
+                && *other != slot
+                && other_bytes.start < written.end
+                && written.start < other_bytes.end
+        };
+        self.slots.iter_mut().filter(|(other, _)| meets(other)).for_each(|(_, held)| *held = None);
+        // Halves of it, and wholes around it, that nobody wrote yet.
+        for displacement in [-4, 0, 4] {
+            for wide in [false, true] {
+                let displacement = slot.displacement.wrapping_add(displacement);
+                let other = Slot { base: slot.base, displacement, wide };
+                if meets(&other) {
+                    self.slots.insert(other, None);
+                }
+            }
+        }
+        if self.slots.len() < MOST_SLOTS || self.slots.contains_key(&slot) {
+            self.slots.insert(slot, value);
+        } else {
+            self.slots.values_mut().for_each(|held| *held = None);
+        }
+    }
+
+    /// Something that is not followed was written to memory.
+    fn overwrite(&mut self, raw: &Instruction) {
+        if let Some(slot) = self.operand(raw) {
+            return self.write(slot, None);
+        }
+        let base = raw.memory_base();
+        if base != Register::RSP && base != Register::RBP {
+            return;
+        }
+        let displacement = i32::try_from(raw.memory_displacement64().cast_signed());
+        let size = i32::try_from(raw.memory_size().size()).unwrap_or(i32::MAX);
+        let own = |displacement| {
+            let base =
+                if base == Register::RSP { SlotBase::StackPointer } else { SlotBase::FramePointer };
+            self.by_own(Slot { base, displacement, wide: true })
+        };
+        let first =
+            displacement.ok().filter(|_| raw.memory_index() == Register::None).and_then(own);
+        // A vector's worth of stack, or one byte.
+        let Some(first) = first.filter(|_| (1..=64).contains(&size)) else { return };
+        for part in (0..size).step_by(4) {
+            let displacement = first.displacement.wrapping_add(part);
+            self.write(Slot { displacement, wide: false, ..first }, None);
+        }
+    }
+
+    /// Where the instruction writes what, as far as it can be told.
+    fn result(&self, raw: &Instruction) -> Option<(Place, Linear)> {
+        use Mnemonic as M;
+        if raw.op_count() == 0 {
+            // cdqe: the sign of the lower half of rax.
+            let rax = self.register(Gpr::RAX).filter(|_| raw.mnemonic() == M::Cdqe)?;
+            return Some((Place::Register(Gpr::RAX), rax.clone().narrowed()));
+        }
+        let place = self.destination(raw)?;
+        let value = match raw.mnemonic() {
+            M::Mov | M::Movsxd => self.source(raw, raw.op_count() - 1)?,
+            M::Lea => self.address(raw)?,
+            M::Inc => self.source(raw, 0)?.plus(&Linear::constant(1))?,
+            M::Dec => self.source(raw, 0)?.plus(&Linear::constant(u64::MAX))?,
+            M::Xor if same_registers(raw) => Linear::constant(0),
+            M::Sub if same_registers(raw) => Linear::constant(0),
+            M::Add => self.source(raw, 0)?.plus(&self.source(raw, 1)?)?,
+            M::Sub => self.source(raw, 0)?.minus(&self.source(raw, 1)?)?,
+            M::Neg => self.source(raw, 0)?.times(u64::MAX),
+            M::Shl | M::Sal if raw.op1_kind() == OpKind::Immediate8 => {
+                self.source(raw, 0)?.times(1 << (raw.immediate8() & 63))
+            }
+            M::Imul if raw.op_count() == 3 => self.source(raw, 1)?.times(raw.immediate(2)),
+            _ => return None,
+        };
+        let narrow = match place {
+            Place::Register(_) => raw.op0_register().is_gpr32(),
+            Place::Slot(slot) => !slot.wide,
+        };
+        Some((place, if narrow { value.narrowed() } else { value }))
+    }
+
+    fn destination(&self, raw: &Instruction) -> Option<Place> {
+        match raw.op0_kind() {
+            OpKind::Register => whole(raw.op0_register()).map(Place::Register),
+            OpKind::Memory => self.operand(raw).map(Place::Slot),
+            _ => None,
+        }
+    }
+
+    fn source(&self, raw: &Instruction, at: u32) -> Option<Linear> {
+        match raw.op_kind(at) {
+            OpKind::Register => {
+                let register = raw.op_register(at);
+                let value = self.register(whole(register)?)?.clone();
+                Some(if register.is_gpr32() { value.narrowed() } else { value })
+            }
+            OpKind::Memory => self.slot(self.operand(raw)?),
+            OpKind::Immediate8
+            | OpKind::Immediate32
+            | OpKind::Immediate64
+            | OpKind::Immediate8to32
+            | OpKind::Immediate8to64
+            | OpKind::Immediate32to64 => Some(Linear::constant(raw.immediate(at))),
+            _ => None,
+        }
+    }
+
+    fn address(&self, raw: &Instruction) -> Option<Linear> {
+        let part = |register: Register| match register {
+            Register::None => Some(Linear::constant(0)),
+            Register::RIP | Register::EIP => None,
+            register => {
+                let value = self.register(whole(register)?)?.clone();
+                Some(if register.is_gpr32() { value.narrowed() } else { value })
+            }
+        };
+        let index = part(raw.memory_index())?.times(u64::from(raw.memory_index_scale()));
+        let sum = part(raw.memory_base())?.plus(&index)?;
+        sum.plus(&Linear::constant(raw.memory_displacement64()))
+    }
+}
+
+/// What is written.
+enum Place {
+    Register(Gpr),
+    Slot(Slot),
+}
+
+/// A register of 64 or 32 bits: writing it replaces the whole.
+fn whole(register: Register) -> Option<Gpr> {
+    (register.is_gpr64() || register.is_gpr32()).then(|| Gpr::from_iced(register)).flatten()
+}
+
+fn same_registers(raw: &Instruction) -> bool {
+    raw.op1_kind() == OpKind::Register
+        && raw.op0_kind() == OpKind::Register
+        && raw.op0_register() == raw.op1_register()
+}
