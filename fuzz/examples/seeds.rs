@@ -51,6 +51,9 @@ fn main() {
     seed("tracee_proc_maps", "file", b"7f00-7fff r-xp 00001000 08:01 42   /usr/lib/a b.so");
     seed("machine_snapshot", "here", machine().as_bytes());
     seed("facts_records", "some", &[0, 9, 2, 0xc8, 1, 0, 2, 3, 1, 2, 1, 1, 0, 0]);
+    // One register at one place, twice; a loop of two instructions.
+    seed("facts_registers", "some", &[1, 0, 16, 16, 2, 0, 2, 0, 1, 20, 1, 0, 0, 1, 40]);
+    seed("x86_loops", "some", &[0x48, 0x83, 0xc7, 0x08, 0x48, 0xff, 0xc9, 0x75, 0xf7, 0xc3]);
     seed_accesses();
     seed_store();
 }

@@ -6,7 +6,7 @@
 //!
 //! Start with [`Profile::new`], narrow down with [`Selection::resolve`], then call one of the views:
 //! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sharing`], [`roofline`], [`heap`],
-//! [`threading`], [`kernel`].
+//! [`threading`], [`kernel`], [`pace`].
 //! [`findings`].
 //!
 //! Assumptions: samples of a thread are a regular clock that does not run in step with the program; stack nodes
@@ -31,6 +31,7 @@ pub mod kernel;
 pub mod memory;
 pub mod objects;
 mod overhead;
+pub mod pace;
 pub mod parallel;
 mod profile;
 pub mod remedies;

@@ -157,6 +157,7 @@ pub fn build_prepared(
         View::WorkingSet => views::working_set(&request, code),
         View::Findings => views::findings(&request),
         View::Objects => views::objects(&request, code),
+        View::Pace => views::pace(&request),
     };
     Ok(Document::Table(Box::new(table)))
 }

@@ -49,6 +49,7 @@ views! {
     Kernel = "kernel": "entries into the kernel per cause, process, thread, CPU or over time: count and time";
     Findings = "findings": "what is slow for a known reason, where, what to do, and what it would gain";
     Objects = "objects": "loads, stores, traffic, latency and strides per memory object, and by function, line, cache line, offset or field in it";
+    Pace = "pace": "loops: iterations per second as the program runs, time of an iteration, trip count, by which register";
 }
 
 impl View {

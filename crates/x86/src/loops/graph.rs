@@ -73,7 +73,20 @@ impl Graph {
             }
             blocks.push(Block { range: *start..end, next });
         }
-        Graph { instructions, blocks }
+        let mut graph = Graph { instructions, blocks };
+        graph.cut_padding();
+        graph
+    }
+
+    /// What fills the room in front of an aligned block, behind a jump, leads nowhere: nobody runs it.
+    fn cut_padding(&mut self) {
+        let before = self.predecessors();
+        for (block, before) in self.blocks.iter_mut().zip(&before).skip(1) {
+            let mut inside = self.instructions[block.range.clone()].iter();
+            if before.is_empty() && inside.all(|one| one.mnemonic() == Mnemonic::Nop) {
+                block.next.clear();
+            }
+        }
     }
 
     /// The block that has the instruction at `address`, and which of all it is.

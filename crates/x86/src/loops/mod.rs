@@ -189,6 +189,17 @@ impl Loops {
         found
     }
 
+    /// The same for an instruction of which any byte is at `address`.
+    #[must_use]
+    pub fn around_byte(&self, address: RemoteAddr) -> Vec<usize> {
+        let instructions = &self.graph.instructions;
+        let behind = instructions.partition_point(|one| one.ip() <= address.0);
+        let Some(found) = behind.checked_sub(1).and_then(|at| instructions.get(at)) else {
+            return Vec::new();
+        };
+        if found.next_ip() <= address.0 { Vec::new() } else { self.around(RemoteAddr(found.ip())) }
+    }
+
     /// What registers, and those words of the stack of `slots`, tell of the loop at an instruction of it.
     #[must_use]
     pub fn readings(&self, wanted: usize, address: RemoteAddr, slots: &[Slot]) -> Vec<Reading> {

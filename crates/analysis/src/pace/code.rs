@@ -1,0 +1,224 @@
+//! The functions in which samples fell, their loops, and what a sample tells of one.
+//!
+//! What not: pairs of samples (`pairs`).
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use base::{FileOffset, ModuleId, RemoteAddr};
+use facts::{SampledPlace, SampledState};
+use x86::{CodeBytes, Linear, Loops, Reading, Variable, loops};
+
+/// A loop of the result: function and position in it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct LoopId {
+    pub function: usize,
+    pub position: usize,
+}
+
+/// One function.
+pub(super) struct Function {
+    pub module: ModuleId,
+    pub start: FileOffset,
+    length: u64,
+    pub loops: Loops,
+}
+
+type ReadingsOf = HashMap<(LoopId, SampledPlace), Rc<Vec<Reading>>>;
+
+/// All functions by module and offset. Addresses inside are offsets.
+pub(super) struct Code {
+    pub functions: Vec<Function>,
+    readings: RefCell<ReadingsOf>,
+}
+
+impl Code {
+    pub(super) fn read(code: &[facts::SampledCode]) -> Code {
+        let mut functions: Vec<Function> = code
+            .iter()
+            .map(|one| {
+                let bytes = CodeBytes { start: RemoteAddr(one.offset.0), bytes: &one.bytes };
+                let (module, start) = (one.module, one.offset);
+                let length = one.bytes.len() as u64;
+                Function { module, start, length, loops: loops(&bytes) }
+            })
+            .collect();
+        functions.sort_by_key(|function| (function.module, function.start));
+        Code { functions, readings: RefCell::default() }
+    }
+
+    /// The function around an address.
+    pub(super) fn function(&self, module: ModuleId, offset: FileOffset) -> Option<usize> {
+        let behind = self
+            .functions
+            .partition_point(|function| (function.module, function.start) <= (module, offset));
+        let at = behind.checked_sub(1)?;
+        let function = &self.functions[at];
+        let inside = function.module == module && offset.0 - function.start.0 < function.length;
+        inside.then_some(at)
+    }
+
+    /// The loops around an address, the innermost first.
+    pub(super) fn around(&self, module: ModuleId, offset: FileOffset) -> Vec<LoopId> {
+        let Some(function) = self.function(module, offset) else { return Vec::new() };
+        let around = self.functions[function].loops.around(RemoteAddr(offset.0));
+        around.into_iter().map(|position| LoopId { function, position }).collect()
+    }
+
+    /// The loops around an instruction of which any byte is given: a caller's frame lies inside of its call.
+    pub(super) fn around_byte(&self, module: ModuleId, offset: FileOffset) -> Vec<LoopId> {
+        let Some(function) = self.function(module, offset) else { return Vec::new() };
+        let around = self.functions[function].loops.around_byte(RemoteAddr(offset.0));
+        around.into_iter().map(|position| LoopId { function, position }).collect()
+    }
+
+    pub(super) fn get(&self, one: LoopId) -> &x86::Loop {
+        &self.functions[one.function].loops.all()[one.position]
+    }
+
+    fn readings(&self, one: LoopId, place: &SampledPlace) -> Rc<Vec<Reading>> {
+        let key = (one, place.clone());
+        if let Some(known) = self.readings.borrow().get(&key) {
+            return Rc::clone(known);
+        }
+        let loops = &self.functions[one.function].loops;
+        let found = loops.readings(one.position, RemoteAddr(place.offset.0), &place.slots);
+        let found = Rc::new(found);
+        self.readings.borrow_mut().insert(key, Rc::clone(&found));
+        found
+    }
+
+    /// What a sample tells of a loop around it.
+    pub(super) fn snapshot(&self, one: LoopId, state: &SampledState<'_>) -> Snapshot {
+        let readings = self.readings(one, state.place);
+        let mut snapshot = Snapshot::default();
+        let told = readings.iter().filter_map(|reading| {
+            let value = match reading.carrier {
+                Variable::Register(register) => state.register(register.number())?,
+                Variable::Slot(slot) => state.slot(slot)?,
+            };
+            Some((reading, value))
+        });
+        let told: Vec<(&Reading, u64)> = told.collect();
+        for (reading, value) in &told {
+            if reading.step.known() == Some(0) && !reading.value.terms.is_empty() {
+                let key = (reading.value.terms.clone(), reading.value.bits);
+                let value = cut(value.wrapping_sub(reading.value.constant), reading.value.bits);
+                snapshot.stays.insert(key, value);
+            }
+        }
+        for (reading, value) in told {
+            let Some(step) = snapshot.step(&reading.step).filter(|step| *step != 0) else {
+                continue;
+            };
+            let value = value.wrapping_sub(reading.value.constant);
+            let moving = Moving { value, step, bits: reading.value.bits, carrier: reading.carrier };
+            if let Some((terms, moving)) = by_one(&reading.value, moving) {
+                snapshot.moves.entry(terms).or_insert(moving);
+            }
+        }
+        snapshot
+    }
+}
+
+/// Sums of variables, each with its factor.
+pub(super) type Terms = Vec<(Variable, u64)>;
+
+/// What moves with a loop, as read in one sample.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Moving {
+    /// The sum's value when the iteration began, modulo two to `bits`.
+    pub value: u64,
+    /// By how much it moves per iteration.
+    pub step: i64,
+    pub bits: u32,
+    /// Where it was read.
+    pub carrier: Variable,
+}
+
+/// A loop's state in one sample.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Snapshot {
+    /// What stays for the whole run of the loop.
+    pub stays: BTreeMap<(Terms, u32), u64>,
+    /// What moves by the same amount in every iteration.
+    pub moves: BTreeMap<Terms, Moving>,
+}
+
+impl Snapshot {
+    /// A step's value; `None` where it is made of what the sample does not tell.
+    fn step(&self, step: &Linear) -> Option<i64> {
+        let mut sum = step.constant;
+        for (variable, factor) in &step.terms {
+            let key = |bits| (vec![(*variable, 1)], bits);
+            let held = self.stays.get(&key(64)).or_else(|| self.stays.get(&key(32)))?;
+            sum = sum.wrapping_add(held.wrapping_mul(*factor));
+        }
+        Some(signed(sum, step.bits))
+    }
+}
+
+pub(super) fn cut(value: u64, bits: u32) -> u64 {
+    if bits >= 64 { value } else { value & ((1 << bits) - 1) }
+}
+
+/// A number of so many bits as one with a sign.
+pub(super) fn signed(value: u64, bits: u32) -> i64 {
+    let unused = 64 - bits.clamp(1, 64);
+    (value << unused).cast_signed() >> unused
+}
+
+/// A multiple of one variable as that variable, so that 8 x i and i tell the same. `None` where the value is no multiple.
+fn by_one(value: &Linear, moving: Moving) -> Option<(Terms, Moving)> {
+    let [(variable, factor)] = value.terms[..] else {
+        let value_of = cut(moving.value, moving.bits);
+        return Some((value.terms.clone(), Moving { value: value_of, ..moving }));
+    };
+    let zeroes = factor.trailing_zeros();
+    let bits = moving.bits.checked_sub(zeroes).filter(|bits| *bits >= 24)?;
+    let odd = factor >> zeroes;
+    // Newton's iteration for the inverse modulo 2^64: each round doubles the number of right bits, from 3.
+    let inverse = (0..5)
+        .fold(odd, |inverse, _| inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse))));
+    let over = cut(moving.value, moving.bits);
+    if over & ((1 << zeroes) - 1) != 0 {
+        return None;
+    }
+    let value = cut((over >> zeroes).wrapping_mul(inverse), bits);
+    let factor = signed(factor, moving.bits);
+    if moving.step % factor != 0 {
+        return None;
+    }
+    let step = moving.step / factor;
+    Some((vec![(variable, 1)], Moving { value, step, bits, carrier: moving.carrier }))
+}
+
+#[cfg(test)]
+mod tests {
+    use x86::Gpr;
+
+    use super::*;
+
+    #[test]
+    fn multiples_tell_the_same_as_the_variable() {
+        let variable = Variable::Register(Gpr::RCX);
+        for (factor, value, step, expected) in [
+            (1u64, 1000u64, 4i64, Some((1000, 4))),
+            (8, 8000, 32, Some((1000, 4))),
+            (24, 24_000, 96, Some((1000, 4))),
+            (8u64.wrapping_neg(), 8000u64.wrapping_neg(), -32, Some((1000, 4))),
+            (8, 8001, 32, None),
+        ] {
+            let linear = Linear { terms: vec![(variable, factor)], constant: 0, bits: 64 };
+            let moving = Moving { value, step, bits: 64, carrier: variable };
+            let found = by_one(&linear, moving).map(|(_, one)| (one.value, one.step));
+            assert_eq!(found, expected, "factor {factor}");
+        }
+        // Modulo 2^32: three more bits are gone.
+        let linear = Linear { terms: vec![(variable, 8)], constant: 0, bits: 32 };
+        let moving = Moving { value: 0xffff_fff8, step: 8, bits: 32, carrier: variable };
+        let found = by_one(&linear, moving).unwrap().1;
+        assert_eq!((found.value, found.bits, found.step), (0x1fff_ffff, 29, 1));
+    }
+}

@@ -1,0 +1,166 @@
+//! From pairs of samples to a pace with its interval.
+//!
+//! The pace is the sum of iterations over the sum of CPU time. Its interval comes from batches of pairs in order of time
+//! (batch means: Law, Simulation Modeling and Analysis, 9.5.3), for the machine's speed changes slowly and neighbours
+//! resemble each other; what of the loop's time lies in pairs is known exactly, so only the rest is uncertain (finite
+//! population correction: Cochran, Sampling Techniques, 2.6). To that comes what a timer's interrupt is late at the two ends
+//! of each chain of pairs.
+
+use base::Nanos;
+
+use super::pairs::{Found, Pair};
+use crate::interval::{Z_95, student_95};
+
+/// Fewer pairs are none: ten batches need one each.
+const LEAST_PAIRS: usize = 10;
+
+/// So many batches: enough for their scatter to be known, few enough for each to be longer than what neighbours share.
+const MOST_BATCHES: usize = 20;
+
+/// How late a timer's interrupt may be, seconds: 1 to 5 us were measured (`docs/decisions`); as a standard deviation.
+const LATE: f64 = 2.5e-6;
+
+/// Where runs of a loop cannot be told apart, and more than this share of pairs goes backwards, an advance may hide one.
+const MOST_BACKWARDS: f64 = 0.35;
+
+/// Of the pairs that begin far from the end, so many may go backwards all the same.
+const STRAY: f64 = 0.02;
+
+/// A loop's pace.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Pace {
+    /// Iterations per second of CPU time.
+    pub rate: f64,
+    /// Half of its 95 % interval.
+    pub half: f64,
+    /// Pairs used.
+    pub pairs: usize,
+}
+
+/// The pace of a loop that had so much CPU time, in seconds; or why there is none.
+pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
+    let pairs = usable(found)?;
+    if pairs.len() < LEAST_PAIRS {
+        return Err(match (found.pairs.len() + found.backwards.len(), found.other_runs) {
+            (0, 0) => "no register moves by the same amount in every iteration",
+            (few, others) if others as usize > few => {
+                "its runs are shorter than the time between two samples"
+            }
+            _ => "too few samples lie in the same run of it",
+        });
+    }
+    let iterations: f64 = pairs.iter().map(|pair| pair.iterations).sum();
+    let seconds: f64 = pairs.iter().map(|pair| pair.seconds).sum();
+    if iterations <= 0.0 {
+        return Err("no iteration of it ended between two samples");
+    }
+    let rate = iterations / seconds;
+    let batches = pairs.len().min(MOST_BATCHES);
+    let size = pairs.len().div_ceil(batches);
+    let residues: Vec<f64> = pairs
+        .chunks(size)
+        .map(|batch| batch.iter().map(|pair| pair.iterations - rate * pair.seconds).sum())
+        .collect();
+    let count = residues.len() as f64;
+    let squares: f64 = residues.iter().map(|residue| residue * residue).sum();
+    // Of the sum over all batches.
+    let variance = squares * count / (count - 1.0).max(1.0);
+    let unseen = (1.0 - seconds / cpu_time.max(seconds)).max(0.0);
+    let batch_half = student_95(residues.len() - 1) * (variance * unseen).sqrt() / seconds;
+    let chains = pairs.iter().filter(|pair| !pair.linked).count() as f64;
+    let late_half = Z_95 * LATE * (2.0 * chains.max(1.0)).sqrt() * rate / seconds;
+    let half = batch_half.hypot(late_half);
+    Ok(Pace { rate, half, pairs: pairs.len() })
+}
+
+/// The pairs that hide no other run. Where the registers do not tell runs apart, those that begin so near to the furthest
+/// place seen that the run may have ended meanwhile are left out, however they ended: which pairs count must not depend on
+/// how far they came.
+fn usable(found: &Found) -> Result<Vec<Pair>, &'static str> {
+    if found.backwards.is_empty() {
+        return Ok(found.pairs.clone());
+    }
+    let all = found.pairs.len() + found.backwards.len();
+    if found.backwards.len() as f64 > MOST_BACKWARDS * all as f64 {
+        return Err(
+            "its runs are shorter than the time between two samples, and nothing tells them apart",
+        );
+    }
+    let fastest = found.pairs.iter().map(|pair| pair.iterations / pair.seconds).fold(0.0, f64::max);
+    let longest = found.pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
+    let far = |group: usize, from: f64, seconds: f64| {
+        let furthest = found.furthest.get(&group).copied().unwrap_or(from);
+        from + fastest * seconds <= furthest
+    };
+    let kept: Vec<Pair> = found
+        .pairs
+        .iter()
+        .filter(|pair| far(pair.group, pair.from, pair.seconds))
+        .copied()
+        .collect();
+    let stray = found.backwards.iter().filter(|(group, from)| far(*group, *from, longest)).count();
+    if stray as f64 > STRAY * (kept.len() + stray) as f64 {
+        return Err(
+            "its runs are shorter than the time between two samples, and nothing tells them apart",
+        );
+    }
+    Ok(kept)
+}
+
+/// CPU time as seconds.
+pub(super) fn seconds(time: Nanos) -> f64 {
+    time.0 as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(number: u64, iterations: f64, from: f64) -> Pair {
+        let linked = number > 0;
+        Pair { time: Nanos(number), iterations, seconds: 1e-3, from, group: 0, linked }
+    }
+
+    #[test]
+    fn an_even_pace_is_exact_and_an_uneven_one_has_an_interval() {
+        let even: Vec<Pair> = (0..200).map(|number| pair(number, 1000.0, 0.0)).collect();
+        let found = Found { pairs: even, ..Found::default() };
+        let exact = pace(&found, 1.0).unwrap();
+        assert!((exact.rate - 1e6).abs() < 1e-3 && exact.half / exact.rate < 1e-4, "{exact:?}");
+        // Half of the time at double speed; a fifth of the loop's time was seen.
+        let uneven: Vec<Pair> = (0..200)
+            .map(|number| pair(number, if number % 40 < 20 { 1000.0 } else { 2000.0 }, 0.0))
+            .collect();
+        let found = Found { pairs: uneven, ..Found::default() };
+        let wide = pace(&found, 1.0).unwrap();
+        assert!((wide.rate - 1.5e6).abs() < 1.0 && wide.half > 5e4, "{wide:?}");
+        assert!(pace(&found, 0.2).unwrap().half < wide.half / 10.0);
+    }
+
+    #[test]
+    fn runs_that_nothing_tells_apart_count_up_to_where_they_may_end() {
+        // A run has 10,000 iterations, a pair 1000 to 1500 of them; what begins behind 8500 may hide the next run.
+        let mut found = Found { furthest: [(0, 10_000.0)].into(), ..Found::default() };
+        for number in 0..300 {
+            let from = (number * 337 % 10_000) as f64;
+            let went = if number % 2 == 0 { 1000.0 } else { 1500.0 };
+            if from + went < 10_000.0 {
+                found.pairs.push(pair(number, went, from));
+            } else {
+                found.backwards.push((0, from));
+            }
+        }
+        let pace = pace(&found, 0.3).unwrap();
+        assert!((pace.rate / 1.25e6 - 1.0).abs() < 0.02, "{pace:?}");
+        // Where as many go back as forth, nobody knows.
+        found.backwards.extend((0..300).map(|from| (0, f64::from(from))));
+        assert!(super::pace(&found, 0.3).is_err());
+    }
+
+    #[test]
+    fn too_few_pairs_are_none() {
+        assert!(pace(&Found::default(), 1.0).is_err());
+        let few = Found { pairs: vec![pair(0, 1.0, 0.0); 9], ..Found::default() };
+        assert!(pace(&few, 1.0).is_err());
+    }
+}

@@ -1,0 +1,182 @@
+//! The native pace of a loop, from recordings by hand whose iterations are known.
+
+use base::{FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
+use facts::{
+    Burst, BurstEnd, BurstFlavour, Frame, Module, ModuleKind, Privilege, Recording,
+    RegisterEncoder, Sample, SampleRegisters, SampledCode, SampledPlace, SampledState, StackNode,
+};
+
+/// 1000: mov rax,[rdi]; 1003: add rdi,8; 1007: lea rdx,[rdi+rcx*2]; 100b: dec rcx; 100e: jne 1000; 1010: ret
+const CODE: [u8; 17] = [
+    0x48, 0x8b, 0x07, 0x48, 0x83, 0xc7, 0x08, 0x48, 0x8d, 0x14, 0x4f, 0x48, 0xff, 0xc9, 0x75, 0xf0,
+    0xc3,
+];
+const RCX: usize = 1;
+const RSP: usize = 4;
+const RDI: usize = 7;
+const PERIOD: u64 = 1_000_000;
+
+/// Where a sample was taken, and rdi and rcx there.
+struct At {
+    offset: u64,
+    rdi: u64,
+    rcx: u64,
+}
+
+fn recording(samples: &[At]) -> Recording {
+    let mut recording = Recording {
+        modules: vec![Module {
+            id: ModuleId(0),
+            kind: ModuleKind::File,
+            path: "/bin/loop".to_owned(),
+            build_id: None,
+        }],
+        sampled_code: vec![SampledCode {
+            module: ModuleId(0),
+            offset: FileOffset(0x1000),
+            bytes: CODE.to_vec(),
+        }],
+        ..Recording::default()
+    };
+    recording.run.collector.sampling_period_ns = PERIOD;
+    let mut encoder = RegisterEncoder::default();
+    for (number, at) in (0..).zip(samples) {
+        let (id, offset) = (StackId(number), FileOffset(at.offset));
+        let module = ModuleId(0);
+        recording.stack_nodes.push(StackNode {
+            id,
+            parent: None,
+            module,
+            offset,
+            truncated: false,
+        });
+        let time = Nanos(u64::from(number) * PERIOD);
+        recording.samples.push(Sample {
+            time,
+            pid: Pid(7),
+            tid: Tid(7),
+            cpu: None,
+            weight: Nanos(PERIOD),
+            stack: Some(id),
+            privilege: Privilege::User,
+        });
+        let place = SampledPlace {
+            module,
+            offset,
+            address: RemoteAddr(0x40_0000 + at.offset),
+            registers: 0xffff,
+            slots: vec![],
+        };
+        let mut registers = [5; 16];
+        (registers[RCX], registers[RSP], registers[RDI]) = (at.rcx, 0x7fff_0000, at.rdi);
+        let cpu_time = Some(Nanos(time.0 + 123));
+        encoder.push(&SampledState {
+            time,
+            cpu_time,
+            place: &place,
+            registers: &registers,
+            slots: &[],
+        });
+    }
+    for (offset, line) in [(0x1000, 12), (0x1003, 13), (0x100b, 14)] {
+        recording.frames.push(Frame {
+            module: ModuleId(0),
+            offset: FileOffset(offset),
+            depth: 0,
+            function: "walk".to_owned(),
+            file: Some("walk.c".to_owned()),
+            line: Some(line),
+            inlined: false,
+        });
+    }
+    recording.sample_registers.push(SampleRegisters {
+        time: Nanos(0),
+        pid: Pid(7),
+        tid: Tid(7),
+        samples: encoder.samples(),
+        bytes: encoder.finish(),
+    });
+    recording
+}
+
+/// A sample after so many whole iterations of a run, at one of three instructions.
+fn at(iterations: u64, place: u64) -> At {
+    let (rdi, rcx) = (0x10_0000 + 8 * iterations, 1_000_000_000 - iterations);
+    match place % 3 {
+        0 => At { offset: 0x1000, rdi, rcx },
+        1 => At { offset: 0x1003, rdi, rcx },
+        // Behind the increment, before the decrement.
+        _ => At { offset: 0x100b, rdi: rdi + 8, rcx },
+    }
+}
+
+#[test]
+fn iterations_between_samples_are_exact_wherever_in_the_body_they_were_taken() {
+    let samples: Vec<At> = (0..200).map(|number| at(number * 1000, number)).collect();
+    let found = analysis::pace::loops(&recording(&samples));
+    assert_eq!(found.len(), 1);
+    let row = &found[0];
+    let (rate, iterations) = (&row.iterations_per_second, &row.iterations);
+    assert!((rate.value.unwrap() - 1e6).abs() < 1e-3, "{rate:?}");
+    assert!(rate.low.unwrap() > 0.999e6 && rate.high.unwrap() < 1.001e6, "{rate:?}");
+    assert!((row.iteration_time.value.unwrap() - 1e-6).abs() < 1e-12);
+    assert!((iterations.value.unwrap() - 2e5).abs() < 1.0, "{iterations:?}");
+    assert_eq!((rate.samples, row.odometer.as_deref()), (199, Some("rcx")));
+    let place = (row.function.as_str(), row.file.as_deref(), row.line);
+    assert_eq!((place, row.depth), (("walk", Some("walk.c"), Some(12)), 0));
+    assert_eq!(row.trip_count.value, None);
+}
+
+#[test]
+fn restarts_and_bursts_are_no_pairs() {
+    // Runs of 50,000 iterations over the same memory; nothing but the registers that move tells them apart.
+    let samples: Vec<At> = (0..1000).map(|number| at(number * 1300 % 50_000, number)).collect();
+    let mut restarting = recording(&samples);
+    let row = &analysis::pace::loops(&restarting)[0];
+    let rate = &row.iterations_per_second;
+    assert!((rate.value.unwrap() - 1.3e6).abs() < 1.0, "{rate:?}");
+    assert!(rate.samples < 980 && rate.samples > 900, "{rate:?}");
+    // While a burst lasts the thread is not native: pairs around it do not count.
+    restarting.bursts.push(Burst {
+        id: base::BurstId(0),
+        time: Nanos(100 * PERIOD),
+        pid: Pid(7),
+        tid: Tid(7),
+        flavour: BurstFlavour::Trace,
+        end: BurstEnd::Time,
+        elapsed: Nanos(50 * PERIOD - 1000),
+        cpu_time: None,
+        stand_still: Nanos(0),
+        stops: 1,
+        fs_base: RemoteAddr(0),
+        records: 0,
+        records_lost: false,
+    });
+    let disturbed = &analysis::pace::loops(&restarting)[0].iterations_per_second;
+    assert!(disturbed.samples <= rate.samples - 45, "{disturbed:?}");
+}
+
+#[test]
+fn registers_that_disagree_and_runs_that_cannot_be_told_apart_give_no_pace() {
+    // rcx counts another thing than rdi.
+    let samples: Vec<At> = (0..200)
+        .map(|number| At { rcx: 1_000_000_000 - number * 700, ..at(number * 1000, 0) })
+        .collect();
+    let row = &analysis::pace::loops(&recording(&samples))[0];
+    assert_eq!((row.iterations_per_second.value, row.odometer.clone()), (None, None));
+    assert!(row.iterations_per_second.note.as_ref().is_some_and(|note| !note.is_empty()));
+    // Runs of 100 iterations in a thousandth of the time between two samples.
+    let samples: Vec<At> = (0..1000).map(|number| at(number * 7919 % 101, number)).collect();
+    let row = &analysis::pace::loops(&recording(&samples))[0];
+    assert_eq!(row.iterations_per_second.value, None, "{row:?}");
+}
+
+#[test]
+fn nothing_is_no_row_and_damage_no_panic() {
+    assert!(analysis::pace::loops(&Recording::default()).is_empty());
+    let mut damaged = recording(&[at(0, 0), at(1000, 1), at(2000, 2)]);
+    damaged.sample_registers[0].bytes.truncate(20);
+    damaged.stack_nodes[0].parent = Some(StackId(2));
+    damaged.stack_nodes[2].parent = Some(StackId(0));
+    assert_eq!(analysis::pace::loops(&damaged)[0].iterations_per_second.value, None);
+}

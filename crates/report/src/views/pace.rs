@@ -1,0 +1,94 @@
+//! `pace`: the loops in which the time went, and how fast they run natively.
+
+use analysis::pace::{LoopPace, loops};
+
+use super::Request;
+use super::columns::{figure, missing};
+use crate::table::{Cell, Column, Look, Table};
+
+const fn plain(key: &'static str, label: &'static str) -> Column {
+    Column { key, label, unit: None }
+}
+
+pub(crate) fn pace(request: &Request<'_>) -> Table {
+    let found = loops(request.profile.recording);
+    let columns = vec![
+        plain("function", "Function"),
+        plain("file", "File"),
+        plain("line", "Line"),
+        plain("depth", "Depth"),
+        figure("cpu_time", "CPU time", "s"),
+        figure("iterations_per_second", "Iterations/s", "count/s"),
+        figure("iteration_time", "Time of an iteration", "s"),
+        figure("trip_count", "Trip count", "count"),
+        figure("iterations", "Iterations", "count"),
+        plain("odometer", "By"),
+        plain("agreement", "Agreement"),
+    ];
+    let total = missing(columns.len());
+    let table = Table {
+        view: "pace",
+        result: request.options.result_name.clone(),
+        columns,
+        rows: found.iter().map(cells).collect(),
+        total,
+        notes: notes(&found),
+        title: request.title("native pace of loops"),
+        looks: vec![
+            (Look::Time("cpu_time"), "CPU time"),
+            (Look::Measure("iterations_per_second"), "iterations/s"),
+            (Look::Time("iteration_time"), "each"),
+            (Look::Count("trip_count"), "trips"),
+            (Look::Text("odometer"), "by"),
+            (Look::Function("function", Some("depth")), "function"),
+            (Look::Place, "loop at"),
+        ],
+        page: 25,
+        empty: empty(request),
+    };
+    table.limited(request.options.limit)
+}
+
+fn cells(row: &LoopPace) -> Vec<Cell> {
+    vec![
+        Cell::text(row.function.clone()),
+        Cell::text_or_missing(row.file.as_deref()),
+        row.line.map_or(Cell::Missing, |line| Cell::Number(u64::from(line))),
+        Cell::Number(row.depth as u64),
+        Cell::metric(row.cpu_time.clone()),
+        Cell::metric(row.iterations_per_second.clone()),
+        Cell::metric(row.iteration_time.clone()),
+        Cell::metric(row.trip_count.clone()),
+        Cell::metric(row.iterations.clone()),
+        Cell::text_or_missing(row.odometer.as_deref()),
+        Cell::text_or_missing(row.agreement.as_deref()),
+    ]
+}
+
+/// Why loops have no pace, each reason once.
+fn notes(found: &[LoopPace]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    let silent = found.iter().filter_map(|row| row.iterations_per_second.note.as_deref());
+    for why in silent {
+        let note = format!("A loop without a pace: {why}.");
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    if !found.is_empty() {
+        let says = "An iteration is one of the machine's loop: of an unrolled or vectorised one several of the source.";
+        notes.push(says.to_owned());
+    }
+    notes
+}
+
+fn empty(request: &Request<'_>) -> String {
+    let recording = request.profile.recording;
+    if recording.sample_registers.is_empty() {
+        "n/a: the result has no registers at clock samples (recorded by an earlier Fathom, or without sampling).".to_owned()
+    } else if recording.sampled_code.is_empty() {
+        "n/a: the code in which samples fell is not in the result (no file, or no unwind information).".to_owned()
+    } else {
+        "No loop had half a percent of the CPU time.".to_owned()
+    }
+}
