@@ -2,7 +2,7 @@
 
 import type { Metric } from "./types";
 
-export type ViewName = "summary" | "hotspots" | "callers" | "callees" | "source" | "faults" | "timeline" | "threads" | "accesses" | "bandwidth" | "latency" | "reuse" | "working-set" | "sharing" | "roofline" | "allocations" | "waits" | "kernel" | "findings" | "objects" | "stacks" | "points";
+export type ViewName = "summary" | "hotspots" | "callers" | "callees" | "source" | "faults" | "timeline" | "threads" | "accesses" | "bandwidth" | "latency" | "reuse" | "working-set" | "sharing" | "roofline" | "allocations" | "waits" | "kernel" | "findings" | "objects" | "pace" | "stacks" | "points";
 export type EvidenceName = "counted" | "sampled" | "timed" | "traced" | "simulated" | "estimated" | "calibrated";
 /** What a page on its own can answer. */
 export type Embedded = "summary" | "stacks" | "points" | "hotspots?group=function&limit=400" | "bandwidth" | "latency" | "timeline?limit=400" | "timeline?group=thread&limit=60" | "threads?limit=200" | "objects?limit=250" | "objects?group=object,function&limit=250" | "objects?group=object,field&limit=400" | "objects?group=object,source-line&limit=400" | "bandwidth?group=module,function&limit=250" | "bandwidth?group=source-line&limit=400" | "latency?group=module,function&limit=250" | "latency?group=source-line&limit=400" | "accesses?limit=300" | "reuse?limit=60" | "working-set" | "sharing?limit=100" | "roofline?limit=100" | "allocations?group=function&limit=250" | "allocations?group=call-stack&limit=100" | "faults?limit=200" | "waits?limit=200" | "kernel?limit=200" | "findings" | "callers?limit=400" | "callees?limit=400" | "hotspots?group=source-line&limit=400" | "hotspots?group=module&limit=200" | "layout";
@@ -27,6 +27,7 @@ export const VIEWS: [ViewName, string][] = [
   ["kernel", "entries into the kernel per cause, process, thread, CPU or over time: count and time"],
   ["findings", "what is slow for a known reason, where, what to do, and what it would gain"],
   ["objects", "loads, stores, traffic, latency and strides per memory object, and by function, line, cache line, offset or field in it"],
+  ["pace", "loops: iterations per second as the program runs, time of an iteration, trip count, by which register"],
 ];
 
 export type Cache = {

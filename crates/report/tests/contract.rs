@@ -36,6 +36,7 @@ fn all_recordings() -> Vec<Recording> {
         recordings::objects(),
         recordings::heap(),
         recordings::heap_by_lot(),
+        recordings::pace(),
         Recording::default(),
     ]
 }

@@ -389,3 +389,12 @@ fn typed_bursts() -> Recording {
     ];
     recording
 }
+
+#[test]
+fn pace_of_loops() {
+    let nest = view(&recordings::pace(), "pace");
+    golden("pace.txt", &text(&nest));
+    golden("pace.json", &nest.json());
+    golden("pace.csv", &nest.csv());
+    golden("pace_none.txt", &text(&view(&recordings::triad(), "pace")));
+}

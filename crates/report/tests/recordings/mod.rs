@@ -3,9 +3,11 @@
 use base::{CpuId, Nanos, Pid, Tid};
 mod heap;
 mod objects;
+mod pace;
 
 pub use heap::{heap, heap_by_lot};
 pub use objects::objects;
+pub use pace::pace;
 
 use facts::host::{
     BandwidthPoint, Cache, CacheKind, Calibration, EffectiveCache, FlopsPoint, Host, LatencyPoint,
