@@ -3,7 +3,7 @@
 
     bench/pace.py [--seconds 1] [--quick]
 
-Each program counts the iterations of one loop of its source and takes the CPU time around them, calls of the clock and the
+Without bursts: the program's own count includes what they cost, the native pace does not. Each program counts the iterations of one loop of its source and takes the CPU time around them, calls of the clock and the
 few instructions between two runs of the loop included. Fathom counts iterations of the machine's loop; where the compiler
 unrolled or vectorised, one of them is several of the source. That factor is the integer nearest to truth over measured: an
 error is therefore told only as far as it is smaller than half of one iteration of the source (column `each is`).
@@ -33,7 +33,7 @@ def measure(program, kernel, seconds, threads):
     """(true iterations per CPU second, the row of the counted loop or None)."""
     with tempfile.TemporaryDirectory(prefix="fathom-pace-") as directory:
         result = os.path.join(directory, "r")
-        command = [common.FATHOM, "collect", "memory-access", "-q", "-r", result, "--", program, kernel, str(seconds)]
+        command = [common.FATHOM, "collect", "hotspots", "-q", "-r", result, "--", program, kernel, str(seconds)]
         text = common.run(command + ([str(threads)] if threads > 1 else []))
         report = json.loads(common.run([common.FATHOM, "report", "pace", "-r", result, "--format", "json"]))
     truth = common.value(text, "iterations") / common.value(text, "cpu")

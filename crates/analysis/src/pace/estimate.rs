@@ -26,6 +26,9 @@ const MOST_BACKWARDS: f64 = 0.35;
 /// Of the pairs that begin far from the end, so many may go backwards all the same.
 const STRAY: f64 = 0.02;
 
+/// A half-width of more than this share of the pace says nothing: the figure is absent instead.
+const TOO_WIDE: f64 = 0.5;
+
 /// A loop's pace.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Pace {
@@ -70,6 +73,11 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
     let chains = pairs.iter().filter(|pair| !pair.linked).count() as f64;
     let late_half = Z_95 * LATE * (2.0 * chains.max(1.0)).sqrt() * rate / seconds;
     let half = batch_half.hypot(late_half);
+    if half > TOO_WIDE * rate {
+        return Err(
+            "the advances between samples scatter so much that they may hide other runs of it",
+        );
+    }
     Ok(Pace { rate, half, pairs: pairs.len() })
 }
 

@@ -45,11 +45,12 @@ pub(super) struct Found {
     pub carriers: BTreeMap<Variable, u64>,
     /// Samples of it with registers.
     pub samples: u64,
-    groups: HashMap<Group, usize>,
+    /// Numbers of groups.
+    pub groups: HashMap<Group, usize>,
 }
 
 /// Thread, what stays, and what was read.
-type Group = (Pid, Tid, Vec<((Terms, u32), u64)>, Terms);
+pub(super) type Group = (Pid, Tid, Vec<((Terms, u32), u64)>, Terms);
 
 struct Last {
     snapshot: Snapshot,
@@ -135,8 +136,13 @@ impl Walk<'_> {
         let Some(state) = seen.state else { return };
         for one in around {
             let snapshot = self.code.snapshot(one, &state);
+            let silent = snapshot.moves.is_empty();
             let known = self.found.entry(one).or_default();
             known.samples += 1;
+            if silent {
+                // The next that tells something makes a pair with the last that did.
+                continue;
+            }
             let mut linked = false;
             if let Some(last) = self.last.get(&one) {
                 let used = cpu_time(last, &state, self.period);

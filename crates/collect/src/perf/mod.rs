@@ -317,10 +317,11 @@ impl PerfSampler {
                 if let Some(tracker) = &mut self.switches {
                     tracker.runs(time, sample.pid, sample.tid, recorder)?;
                 }
+                let general = sample.general();
                 let seen = Ticked {
                     weight: Nanos(sample.period),
                     cpu_time: sample.cpu_time,
-                    general: sample.general.as_ref(),
+                    general: general.as_ref(),
                 };
                 recorder.sampled(at, seen, position)
             }

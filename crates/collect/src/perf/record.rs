@@ -75,8 +75,8 @@ pub struct SampleRecord<'a> {
     pub argument: Option<RemoteAddr>,
     /// User registers, when the process is a 64-bit one.
     pub registers: Option<Registers>,
-    /// All general ones, by their numbers in the encoding, of a clock sample in such a process.
-    pub general: Option<[u64; GENERAL_REGISTERS]>,
+    /// All of [`sys::perf::ALL_REGISTERS`], of a clock sample in such a process.
+    all: Option<&'a [u8]>,
     /// For how long the thread ran on CPUs since the event was enabled for it, where the clock tells it.
     pub cpu_time: Option<Nanos>,
     /// Copied user stack.
@@ -84,6 +84,16 @@ pub struct SampleRecord<'a> {
 }
 
 impl SampleRecord<'_> {
+    /// All general registers, by their numbers in the encoding, of a clock sample in a 64-bit process.
+    pub fn general(&self) -> Option<[u64; GENERAL_REGISTERS]> {
+        let bytes = self.all?;
+        let mut general = [0; GENERAL_REGISTERS];
+        for (slot, at) in general.iter_mut().zip(sys::perf::GENERAL_REGISTERS) {
+            *slot = u64_at(bytes, at * 8)?;
+        }
+        Some(general)
+    }
+
     /// Kernel addresses, innermost first.
     pub fn kernel_chain(&self) -> impl Iterator<Item = u64> + '_ {
         words(self.chain).filter(|word| *word < CONTEXT_MARKERS_FROM)
@@ -219,9 +229,9 @@ fn sample<'a>(body: &'a [u8], layouts: &Layouts) -> Option<(Nanos, SampleRecord<
             copied.get(..filled)?
         }
     };
-    let (argument, named, general) = match abi {
+    let (argument, named) = match abi {
         ABI_64 => registers_of(registers, clock.is_some())?,
-        _ => (None, None, None),
+        _ => (None, None),
     };
     let record = SampleRecord {
         identifier: u64_at(fixed, 0)?,
@@ -235,34 +245,24 @@ fn sample<'a>(body: &'a [u8], layouts: &Layouts) -> Option<(Nanos, SampleRecord<
         raw,
         argument,
         registers: named,
-        general,
+        all: (abi == ABI_64 && clock.is_some()).then_some(registers),
         cpu_time: u64_at(read, 8).map(Nanos),
         stack,
     };
     Some((Nanos(u64_at(fixed, 24)?), record))
 }
 
-type Named = (Option<RemoteAddr>, Option<Registers>, Option<[u64; GENERAL_REGISTERS]>);
-
-/// First argument, registers for unwinding, and all of them where `all` are there.
-fn registers_of(bytes: &[u8], all: bool) -> Option<Named> {
-    if all {
-        let word = |at: usize| u64_at(bytes, at * 8);
-        let (places, argument) = sys::perf::positions_in_all();
-        let (mut named, mut general) = ([0; USER_REGISTER_COUNT], [0; GENERAL_REGISTERS]);
-        for (slot, at) in named.iter_mut().zip(places) {
-            *slot = word(at)?;
-        }
-        for (slot, at) in general.iter_mut().zip(sys::perf::GENERAL_REGISTERS) {
-            *slot = word(at)?;
-        }
-        return Some((word(argument).map(RemoteAddr), Some(named), Some(general)));
-    }
+/// First argument, and registers for unwinding; `all` says that all registers are there.
+fn registers_of(bytes: &[u8], all: bool) -> Option<(Option<RemoteAddr>, Option<Registers>)> {
+    let (places, argument) = match all {
+        true => sys::perf::positions_in_all(),
+        false => (std::array::from_fn(|place| place + 1), 0),
+    };
     let mut named: Registers = [0; USER_REGISTER_COUNT];
-    for (slot, word) in named.iter_mut().zip(words(bytes).skip(1)) {
-        *slot = word;
+    for (slot, at) in named.iter_mut().zip(places) {
+        *slot = u64_at(bytes, at * 8)?;
     }
-    Some((u64_at(bytes, 0).map(RemoteAddr), Some(named), None))
+    Some((u64_at(bytes, argument * 8).map(RemoteAddr), Some(named)))
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
@@ -324,7 +324,7 @@ mod tests {
         user.iter().for_each(|word: &u64| bytes.extend(word.to_le_bytes()));
         let layouts = Layouts { clocks: HashMap::from([(78, 3)]) };
         let Some((_, Record::Sample(sample))) = super::parse(&bytes, &layouts) else { panic!() };
-        assert_eq!(sample.general, Some(std::array::from_fn(|number| 10 + number as u64)));
+        assert_eq!(sample.general(), Some(std::array::from_fn(|number| 10 + number as u64)));
         assert_eq!(sample.registers, Some([15, 14, 0x1234]));
         assert_eq!((sample.argument, sample.cpu_time), (Some(RemoteAddr(17)), Some(Nanos(4444))));
         for end in 0..bytes.len() {
