@@ -5,7 +5,8 @@
 //! ([`evaluate`]), and finds the few register values that suffice ([`find_roots`], [`self_loop`]) and the flags and
 //! registers that a copy may use freely ([`live_at_start`]), and writes such copies ([`translate`]),
 //! and a loop's instructions as straight code, to be timed alone ([`unroll`]), with what its memory holds ([`contents`]), or
-//! with registers for what it loads again and again ([`keep`]).
+//! with registers for what it loads again and again ([`keep`]). It names the accesses that a clock sample waited for
+//! ([`Surroundings`]).
 //! What not: no I/O, no live process, no 16- or 32-bit code; placing and running copies.
 //!
 //! The model, with its assumptions ("SDM" is the Intel 64 and IA-32 Architectures Software Developer's Manual, "APM" the
@@ -54,6 +55,7 @@ mod assembly;
 mod block;
 mod code;
 mod contents;
+mod culprit;
 mod derive;
 mod effect;
 mod evaluate;
@@ -81,6 +83,7 @@ pub use assembly::{TextLine, disassemble};
 pub use block::{Block, End, Limits};
 pub use code::{CodeBytes, CodeSource, LONGEST_INSTRUCTION};
 pub use contents::{Contents, Seen, contents};
+pub use culprit::{FARTHEST, Operand, Surroundings, Suspect, WaitKind, Whereabouts};
 pub use evaluate::{State, Times, Touched, evaluate, resolve};
 pub use floor::{NoFloor, Part, Unrolled, unroll};
 pub use flops::{Flops, Precision};

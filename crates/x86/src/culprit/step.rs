@@ -1,0 +1,131 @@
+//! One instruction, as far as waiting for it and undoing it go.
+//!
+//! What for: what the walk back asks of each instruction, also of those that may not run in a copy: it is only looked at.
+//! What not: where it is.
+
+use base::RemoteAddr;
+use iced_x86::{FlowControl, Mnemonic, OpAccess};
+
+use super::WaitKind;
+use crate::instruction::{self, Flow, Reader};
+use crate::operand::{Access, Kind};
+use crate::pointers::{Derived, derived};
+use crate::register::{Gpr, GprSet};
+use crate::{derive, policy};
+
+/// An instruction.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) length: u8,
+    /// `None` where control goes nowhere (`ud2`, `hlt`).
+    pub(super) flow: Option<Flow>,
+    pub(super) accesses: Vec<Access>,
+    /// Registers of which any part may change.
+    pub(super) changed: GprSet,
+    /// Those whose new value is known.
+    pub(super) derived: Vec<(Gpr, Derived)>,
+    /// Its memory operand is relative to it.
+    pub(super) relative: bool,
+    /// It divides, or takes a root.
+    pub(super) divides: bool,
+    /// It moves one element of a string, or many.
+    pub(super) is_string: bool,
+    /// It does nothing with what it loads.
+    only_moves: bool,
+}
+
+impl Step {
+    /// The instruction that `bytes` begins with, at `at`.
+    pub(super) fn read(reader: &mut Reader, bytes: &[u8], at: RemoteAddr) -> Option<Step> {
+        let raw = instruction::decode(bytes, at).ok()?;
+        let info = reader.factory.info(&raw);
+        let mut registers = instruction::register_effect(info);
+        let accesses = derive::accesses(&raw, info).unwrap_or_default();
+        let only_moves = matches!(raw.mnemonic(), Mnemonic::Pop | Mnemonic::Leave)
+            || raw.is_vsib()
+            || raw.is_string_instruction()
+            || (raw.op_count() == 2 && info.op0_access() == OpAccess::Write);
+        policy::correct_registers(&raw, &mut registers);
+        let ends = matches!(raw.flow_control(), FlowControl::Exception)
+            || matches!(raw.mnemonic(), Mnemonic::Hlt | Mnemonic::Int3);
+        Some(Step {
+            length: u8::try_from(raw.len()).ok()?,
+            flow: (!ends).then(|| instruction::flow(&raw)),
+            changed: registers.changed,
+            derived: derived(&raw, &accesses),
+            relative: raw.is_ip_rel_memory_operand(),
+            divides: divides(raw.mnemonic()),
+            is_string: raw.is_string_instruction(),
+            only_moves,
+            accesses,
+        })
+    }
+
+    /// What an access of it is waited for as; `None` for hints, and for the stack's part in calls and returns: what stands
+    /// behind those waits for instructions.
+    pub(super) fn waits(&self, access: &Access) -> Option<WaitKind> {
+        if self.flow != Some(Flow::Next) {
+            return None;
+        }
+        match access.kind {
+            _ if access.locked => Some(WaitKind::Atomic),
+            Kind::Read | Kind::StreamingRead if self.only_moves => Some(WaitKind::Load),
+            Kind::Read | Kind::StreamingRead | Kind::ReadWrite => Some(WaitKind::LoadOperand),
+            Kind::Write | Kind::StreamingWrite => Some(WaitKind::Store),
+            Kind::Prefetch | Kind::PrefetchWrite | Kind::Flush | Kind::WriteBack | Kind::Demote => {
+                None
+            }
+        }
+    }
+
+    /// Where control goes, as far as the instruction tells; behind a call once that returned.
+    pub(super) fn leads_to(&self, at: RemoteAddr) -> Vec<RemoteAddr> {
+        let next = RemoteAddr(at.0.wrapping_add(u64::from(self.length)));
+        match self.flow {
+            Some(Flow::Next | Flow::Call(_) | Flow::IndirectCall) => vec![next],
+            Some(Flow::Conditional(target)) => vec![next, target],
+            Some(Flow::Jump(target)) => vec![target],
+            Some(Flow::IndirectJump | Flow::Return) | None => Vec::new(),
+        }
+    }
+
+    /// Whether this access loads all of a register.
+    pub(super) fn loads(&self, register: Gpr, number: usize) -> bool {
+        self.derived.iter().any(|(to, from)| {
+            *to == register && matches!(from, Derived::Loaded { access } if *access == number)
+        })
+    }
+}
+
+/// Instructions for which the divider of a core takes tens of cycles (SDM vol. 2; uops.info).
+fn divides(mnemonic: Mnemonic) -> bool {
+    use Mnemonic as M;
+    matches!(
+        mnemonic,
+        M::Div
+            | M::Idiv
+            | M::Divss
+            | M::Divsd
+            | M::Divps
+            | M::Divpd
+            | M::Vdivss
+            | M::Vdivsd
+            | M::Vdivps
+            | M::Vdivpd
+            | M::Sqrtss
+            | M::Sqrtsd
+            | M::Sqrtps
+            | M::Sqrtpd
+            | M::Vsqrtss
+            | M::Vsqrtsd
+            | M::Vsqrtps
+            | M::Vsqrtpd
+            | M::Fdiv
+            | M::Fdivp
+            | M::Fdivr
+            | M::Fdivrp
+            | M::Fidiv
+            | M::Fidivr
+            | M::Fsqrt
+    )
+}
