@@ -207,6 +207,9 @@ pub struct Calibration {
     pub page_fault_2m: Option<Metric>,
     /// What a clock sample costs the program, ns (interrupt, stack copy), when perf events are allowed.
     pub sample_cost: Option<Metric>,
+    /// How far behind what the core waits for its clock samples stand; empty where perf events are refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sample_distances: Vec<SampleDistance>,
     /// Other programs or virtual machines had a good part of the CPUs meanwhile: rates may be too low, latencies too
     /// high.
     #[serde(default)]
@@ -216,6 +219,15 @@ pub struct Calibration {
     /// The peaks that this machine reached when it was measured before, newest last; at most ten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_peaks: Vec<EarlierPeak>,
+}
+
+/// Where clock samples of a loop stand that waits for one instruction nearly all the time.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SampleDistance {
+    /// What it waits for: `load`, `load-op`, `atomic`, `store`, `division`.
+    pub kind: String,
+    /// Percent of the loop's samples that stand at the instruction, one behind it, two, three.
+    pub percent: Vec<Metric>,
 }
 
 /// The peak bandwidth of an earlier measurement of the same machine.

@@ -15,6 +15,7 @@ mod cpu;
 mod flops;
 mod stream;
 mod timed;
+mod waits;
 
 pub use buffer::{Buffer, Pages};
 pub use chase::{Chase, Cycle, Spacing};
@@ -22,6 +23,7 @@ pub use cpu::{cpuid, page_bytes, pin_current_thread, read_tsc, thread_minor_faul
 pub use flops::{FlopMethod, Precision, multiply_add};
 pub use stream::{Kernel, Simd, sweep, sweep_in_pieces};
 pub use timed::time_cached_loads;
+pub use waits::{Wait, WaitedAt, wait_for};
 
 use base::{Bytes, CpuId};
 
