@@ -83,7 +83,7 @@ pub use assembly::{TextLine, disassemble};
 pub use block::{Block, End, Limits};
 pub use code::{CodeBytes, CodeSource, LONGEST_INSTRUCTION};
 pub use contents::{Contents, Seen, contents};
-pub use culprit::{FARTHEST, Operand, Surroundings, Suspect, WaitKind, Whereabouts};
+pub use culprit::{FARTHEST, Operand, Sum, Surroundings, Suspect, Term, WaitKind, Whereabouts};
 pub use evaluate::{State, Times, Touched, evaluate, resolve};
 pub use floor::{NoFloor, Part, Unrolled, unroll};
 pub use flops::{Flops, Precision};

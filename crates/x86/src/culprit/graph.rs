@@ -33,6 +33,11 @@ impl Before {
         self.returns || !self.from.is_empty()
     }
 
+    /// Exactly one instruction, and no call that returns.
+    pub(super) fn is_one(&self) -> bool {
+        !self.returns && self.from.len() == 1
+    }
+
     pub(super) fn instructions(&self) -> impl Iterator<Item = RemoteAddr> {
         self.from.iter().copied()
     }

@@ -9,6 +9,7 @@
 //! Assumptions: the bytes are what ran. Branches go where they say; where control comes from by an indirect jump, a call or
 //! a return is not known. The direction flag is clear, as everywhere (SDM vol. 1, 3.4.3.2; System V ABI, 3.2.1).
 
+mod define;
 mod graph;
 mod step;
 #[cfg(test)]
@@ -18,12 +19,14 @@ mod undo;
 use std::collections::BTreeMap;
 
 use base::RemoteAddr;
+use facts::Slot;
 
 use self::graph::Before;
 use self::step::Step;
 use self::undo::Undo;
 use crate::code::CodeBytes;
 use crate::evaluate::{State, resolve};
+use crate::instruction::Flow;
 use crate::operand::{Access, Address, ExtraTerm, Place, Segment, When};
 use crate::register::Gpr;
 
@@ -114,11 +117,55 @@ impl Operand {
     }
 }
 
+/// A word that a sample has.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Term {
+    /// A register.
+    Register(Gpr),
+    /// A word of the copied stack.
+    Slot(Slot),
+}
+
+/// The sum of some words, each times its factor, and a constant; modulo 2^64.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Sum {
+    terms: [Option<(Term, i64)>; 4],
+    constant: u64,
+    /// How often the constant has an address in code in it, which moves with the code.
+    moves: u64,
+}
+
+impl Sum {
+    /// `None` where there is no room.
+    fn push(&mut self, term: Term, factor: i64) -> Option<()> {
+        let room = self.terms.iter_mut().find(|one| one.is_none())?;
+        *room = Some((term, factor));
+        Some(())
+    }
+
+    /// The words.
+    pub fn terms(&self) -> impl Iterator<Item = (Term, i64)> {
+        self.terms.into_iter().flatten()
+    }
+
+    /// The address, with the values of the words as far as they are known. `moved` is how far the code ran from where it was
+    /// read, modulo 2^64.
+    pub fn resolve(&self, word: impl Fn(Term) -> Option<u64>, moved: u64) -> Option<RemoteAddr> {
+        let mut address = self.constant.wrapping_add(self.moves.wrapping_mul(moved));
+        for (term, factor) in self.terms() {
+            address = address.wrapping_add(word(term)?.wrapping_mul(factor.cast_unsigned()));
+        }
+        Some(RemoteAddr(address))
+    }
+}
+
 /// Where a suspect read or wrote.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Whereabouts {
     /// There.
     At(Operand),
+    /// There: a register was overwritten, and what it was computed from is still known.
+    Sum(Sum),
     /// Somewhere from there: the address that the lanes of a gather share. Their indices are not in a sample.
     Lanes(Operand),
     /// It loaded the address for its next turn: that is there. The one of this turn is lost.
@@ -138,8 +185,8 @@ pub struct Suspect {
     pub distance: u8,
     /// What it is.
     pub kind: WaitKind,
-    /// Which access of its instruction, from 0; `None` for a division.
-    pub access: Option<usize>,
+    /// Which access of its instruction, from 0, and what it does; `None` for a division.
+    pub access: Option<(usize, Access)>,
     /// Where.
     pub place: Whereabouts,
 }
@@ -193,6 +240,35 @@ impl Surroundings {
         known.then_some(found)
     }
 
+    /// The instructions that run before and behind `at` whenever it runs, and it itself: its basic block.
+    #[must_use]
+    pub fn block(&self, at: RemoteAddr) -> Vec<RemoteAddr> {
+        let joins = |at: RemoteAddr| self.before.get(&at).is_none_or(|before| !before.is_one());
+        let mut first = at;
+        for _ in 0..graph::LONGEST_LOOP {
+            let Some(before) = self.before.get(&first).filter(|before| before.is_one()) else {
+                break;
+            };
+            let Some(from) = before.instructions().next() else { break };
+            match self.steps.get(&from) {
+                Some(step) if step.flow == Some(Flow::Next) && from != at => first = from,
+                _ => break,
+            }
+        }
+        let mut block = vec![first];
+        while let Some(step) = self.steps.get(&block[block.len() - 1])
+            && step.flow == Some(Flow::Next)
+            && block.len() < graph::LONGEST_LOOP
+        {
+            let next = step.leads_to(block[block.len() - 1])[0];
+            if joins(next) || !self.steps.contains_key(&next) {
+                break;
+            }
+            block.push(next);
+        }
+        block
+    }
+
     /// Adds what a step may be waited for. `undo` leads from the registers before it to those at the sample.
     fn add(
         &self,
@@ -206,7 +282,7 @@ impl Surroundings {
         for (number, access) in step.accesses.iter().enumerate() {
             if let Some(kind) = step.waits(access) {
                 let place = self.place(step, instruction, number, access, distance, undo);
-                found.push(suspect(kind, Some(number), place));
+                found.push(suspect(kind, Some((number, *access)), place));
             }
         }
         if step.divides {
@@ -229,11 +305,14 @@ impl Surroundings {
             (Ok(address), Place::Lanes(_)) => Whereabouts::Lanes(operand(address)),
             (Ok(address), Place::One(_)) => Whereabouts::At(operand(address)),
             (Err(register), _) => {
+                let is_one = matches!(access.place, Place::One(_));
+                let sum = is_one.then(|| self.defined(instruction, address, undo)).flatten();
                 let chases =
-                    distance == 1 && self.leads_to_itself(step, instruction, number, register);
-                match chases {
-                    true => Whereabouts::Next(operand(*address)),
-                    false => Whereabouts::Lost(register),
+                    || distance == 1 && self.leads_to_itself(step, instruction, number, register);
+                match sum {
+                    Some(sum) => Whereabouts::Sum(sum),
+                    None if chases() => Whereabouts::Next(operand(*address)),
+                    None => Whereabouts::Lost(register),
                 }
             }
         }

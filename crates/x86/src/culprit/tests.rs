@@ -57,6 +57,7 @@ fn shown(at: u64, farthest: u8) -> String {
             Whereabouts::At(operand) => address(operand),
             Whereabouts::Lanes(operand) => format!("from {}", address(operand)),
             Whereabouts::Next(operand) => format!("next {}", address(operand)),
+            Whereabouts::Sum(sum) => format!("sum {sum:?}"),
             Whereabouts::Lost(register) => format!("lost {register}"),
             Whereabouts::Nothing => "nowhere".to_owned(),
         };
@@ -143,4 +144,80 @@ fn straight_reading_finds_what_is_in_front_of_an_address_without_a_known_start()
     let nop = RemoteAddr(0x1000 + bytes.len() as u64 - 1);
     let found = Surroundings::read(&code, [nop]).suspects(nop, 1).expect("all ways agree");
     assert_eq!((found.len(), found[0].instruction), (1, RemoteAddr(nop.0 - 3)));
+}
+
+#[test]
+fn a_block_ends_where_ways_part_and_join() {
+    let block = |at: u64| -> Vec<u64> {
+        let found = surroundings().block(RemoteAddr(0x1000 + at));
+        found.into_iter().map(|at| at.0 - 0x1000).collect()
+    };
+    assert_eq!(block(0x08), [0x00, 0x04, 0x08, 0x0b, 0x0e]);
+    assert_eq!(block(0x0e), [0x00, 0x04, 0x08, 0x0b, 0x0e]);
+    assert_eq!(block(0x55), [0x55]);
+    assert_eq!(block(0x59), [0x58, 0x59]);
+    assert_eq!(block(0x62), [0x62]);
+}
+
+#[test]
+fn any_bytes_do() {
+    let (mut bytes, mut state) = ([0u8; 400], 1u64);
+    for _ in 0..200 {
+        for byte in &mut bytes {
+            // Knuth's generator, MMIX.
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            *byte = (state >> 56) as u8;
+        }
+        let at = |offset| RemoteAddr(u64::MAX - 200 + offset);
+        let code = [CodeBytes { start: at(0), bytes: &bytes }];
+        let found = Surroundings::read(&code, (0..200).step_by(9).map(at));
+        for offset in 0..=200 {
+            let suspects = found.suspects(at(offset), u8::MAX).unwrap_or_default();
+            assert!(suspects.len() <= MOST_SUSPECTS + 4, "of one instruction few more");
+            assert!(suspects.iter().all(|suspect| suspect.distance <= FARTHEST));
+            assert!(found.block(at(offset)).len() <= graph::LONGEST_LOOP);
+        }
+    }
+}
+
+/// As gcc -O0 writes `at = a[i]` and `at = at->next`.
+#[test]
+fn what_was_computed_from_the_stack_is_computed_again() {
+    // 1000 mov rdx,[rbp-24]; 1004 mov rax,[rbp-8]; 1008 lea rax,[rax+rdx*8]; 100c mov rax,[rax+16]; 1010 mov [rbp-8],rax
+    // 1014 mov rax,[rax]; 1017 ret
+    let bytes = [
+        0x48, 0x8b, 0x55, 0xe8, 0x48, 0x8b, 0x45, 0xf8, 0x48, 0x8d, 0x04, 0xd0, 0x48, 0x8b, 0x40,
+        0x10, 0x48, 0x89, 0x45, 0xf8, 0x48, 0x8b, 0x00, 0xc3,
+    ];
+    let code = [CodeBytes { start: RemoteAddr(0x1000), bytes: &bytes }];
+    let found = Surroundings::read(&code, [RemoteAddr(0x1000)]);
+    let at = |offset: u64| found.suspects(RemoteAddr(0x1000 + offset), 1).expect("known");
+    let load = at(0x10).into_iter().find(|suspect| suspect.distance == 1).expect("the load");
+    let Whereabouts::Sum(sum) = load.place else { panic!("{load:?}") };
+    let word = |term| match term {
+        Term::Register(Gpr::RDX) => Some(3),
+        Term::Slot(Slot { displacement: -8, wide: true, .. }) => Some(0x7000),
+        _ => None,
+    };
+    assert_eq!(sum.resolve(word, 0x9999), Some(RemoteAddr(0x7000 + 3 * 8 + 16)));
+    // Where it came from was overwritten.
+    let load = at(0x17).into_iter().find(|suspect| suspect.distance == 1).expect("the load");
+    assert_eq!(load.place, Whereabouts::Lost(Gpr::RAX));
+}
+
+/// As gcc -O0 writes `table[i]`.
+#[test]
+fn a_table_moves_with_the_code() {
+    // 1000 lea rdx,[rax*8]; 1008 lea rax,[rip+0x100]; 100f mov rax,[rdx+rax]; 1013 ret
+    let bytes = [
+        0x48, 0x8d, 0x14, 0xc5, 0, 0, 0, 0, 0x48, 0x8d, 0x05, 0, 1, 0, 0, 0x48, 0x8b, 0x04, 0x02,
+        0xc3,
+    ];
+    let code = [CodeBytes { start: RemoteAddr(0x1000), bytes: &bytes }];
+    let found = Surroundings::read(&code, [RemoteAddr(0x1000)]);
+    let suspects = found.suspects(RemoteAddr(0x1013), 1).expect("known");
+    let load = suspects.iter().find(|suspect| suspect.distance == 1).expect("the load");
+    let Whereabouts::Sum(sum) = load.place else { panic!("{load:?}") };
+    let word = |term| (term == Term::Register(Gpr::RDX)).then_some(24);
+    assert_eq!(sum.resolve(word, 0x50_0000), Some(RemoteAddr(0x50_0000 + 0x110f + 24)));
 }

@@ -21,6 +21,11 @@ impl Undo {
         Undo(same)
     }
 
+    /// A register, as one at the sample and what to add to it.
+    pub(super) fn of(&self, register: Gpr) -> Option<(Gpr, u64)> {
+        self.0[register.number()]
+    }
+
     /// Before `step`, if this is behind it.
     pub(super) fn through(&self, step: &Step) -> Undo {
         let mut before = [None; Gpr::COUNT];
