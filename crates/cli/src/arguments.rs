@@ -28,7 +28,7 @@ pub enum Command {
     Collect(CollectOptions),
     /// Show a view of a result
     #[command(
-        after_help = "Examples:\n  fathom report summary\n  fathom report hotspots -r r000ma -g source-line --limit 20\n  fathom report callers --filter function=memcpy\n  fathom report source --filter function=multiply1\n  fathom report faults --format csv\n  fathom report waits -g call-stack"
+        after_help = "Examples:\n  fathom report summary\n  fathom report hotspots -r r000ma -g source-line --limit 20\n  fathom report callers --filter function=memcpy\n  fathom report source --filter function=multiply1\n  fathom report faults --format csv\n  fathom report waits -g call-stack\n  fathom report objects --sort dram_read --columns object,stall_time,dram_read --format csv -o objects.csv"
     )]
     Report(ReportOptions),
     /// Show a result in the browser: served on 127.0.0.1, until Ctrl-C
@@ -185,6 +185,15 @@ pub struct ReportOptions {
     /// At most so many rows
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
+    /// Sort by this column: figures from the largest on. Keys are those of --format json
+    #[arg(long, value_name = "KEY")]
+    pub sort: Option<String>,
+    /// Show these columns, in this order
+    #[arg(long, value_name = "KEY[,KEY...]", value_delimiter = ',')]
+    pub columns: Vec<String>,
+    /// Write to this file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// For bandwidth: from which percent of the machine's peak on a rate is medium and high [default: 30,70]
     #[arg(long, value_name = "MEDIUM,HIGH")]
     pub bands: Option<String>,

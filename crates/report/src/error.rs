@@ -65,6 +65,19 @@ pub enum ReportError {
         /// The view.
         view: &'static str,
     },
+    /// The view has no such column to sort by, or to show.
+    #[error("the view '{view}' has no column '{name}'; possible are {possible}")]
+    NoSuchColumn {
+        /// The view.
+        view: &'static str,
+        /// What was asked for.
+        name: String,
+        /// Its columns.
+        possible: String,
+    },
+    /// The summary has no rows.
+    #[error("the summary has no rows to sort and no columns to choose; every other view does")]
+    SummaryNotArranged,
     /// The summary has no filters.
     #[error(
         "the summary is always of the whole recording and takes no filter, and so are findings; use `fathom report hotspots --filter ...`"

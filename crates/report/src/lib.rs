@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arrange;
 mod assembly;
 mod csv;
 pub mod diff;
@@ -127,6 +128,12 @@ pub fn build_prepared(
     sources: &(dyn Fn(&str) -> Option<String> + Sync),
 ) -> Result<Document, ReportError> {
     options.check()?;
+    // All rows are sorted, not those of a page.
+    let whole = Options { limit: None, ..options.clone() };
+    let (options, limit) = match &options.sort {
+        Some(_) => (&whole, options.limit),
+        None => (options, None),
+    };
     let Prepared { profile, code, .. } = prepared;
     let mut selection = Selection::resolve(profile, &options.filters)?;
     if options.filters.iter().any(|filter| matches!(filter, Filter::Object(_))) {
@@ -158,6 +165,14 @@ pub fn build_prepared(
         View::Findings => views::findings(&request),
         View::Objects => views::objects(&request, code),
         View::Pace => views::pace(&request),
+    };
+    let table = match &options.sort {
+        Some(key) => table.sorted(key)?.limited(limit),
+        None => table,
+    };
+    let table = match options.columns.as_slice() {
+        [] => table,
+        columns => table.with_columns(columns)?,
     };
     Ok(Document::Table(Box::new(table)))
 }

@@ -23,6 +23,10 @@ pub struct Options {
     pub filters: Vec<Filter>,
     /// Most rows (for the timeline: most bins). `None`: JSON and CSV have all, text what fits a page or two.
     pub limit: Option<usize>,
+    /// The column to sort by, by its key. `None`: the view's own order.
+    pub sort: Option<String>,
+    /// Keys of the columns to show; none means the view's own.
+    pub columns: Vec<String>,
     /// Bandwidth only: from which shares of the machine's peak on a rate is medium and high.
     pub bands: Bands,
     /// Name of the result, for headings and for commands to type next.
@@ -33,6 +37,10 @@ impl Options {
     pub(crate) fn check(&self) -> Result<(), ReportError> {
         if matches!(self.view, View::Summary | View::Findings) && !self.filters.is_empty() {
             return Err(ReportError::SummaryNotFiltered);
+        }
+        let arranged = self.sort.is_some() || !self.columns.is_empty();
+        if self.view == View::Summary && arranged {
+            return Err(ReportError::SummaryNotArranged);
         }
         let by_object = self.filters.iter().any(|filter| matches!(filter, Filter::Object(_)));
         if by_object && !self.view.has_objects() {

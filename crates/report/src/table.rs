@@ -100,6 +100,29 @@ pub(crate) enum Look {
     Bar(&'static str),
 }
 
+impl Look {
+    /// The column of the model that it shows, or shows first.
+    pub(crate) fn key(self) -> Option<&'static str> {
+        match self {
+            Look::Percent(key)
+            | Look::Time(key)
+            | Look::Count(key)
+            | Look::Bytes(key)
+            | Look::Ratio(key)
+            | Look::Measure(key)
+            | Look::Change(key, _)
+            | Look::Start(key)
+            | Look::Function(key, _)
+            | Look::Text(key)
+            | Look::Figure(key)
+            | Look::Number(key)
+            | Look::Code(key)
+            | Look::Stack(key) => Some(key),
+            Look::Place | Look::Bar(_) => None,
+        }
+    }
+}
+
 /// A view as a table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Table {

@@ -8,7 +8,7 @@ use facts::{Fact, Frame, Recording, Run, RunState};
 use report::{Document, Options, View};
 use store::StoreError;
 
-use crate::arguments::ReportOptions;
+use crate::arguments::{Format, ReportOptions};
 use crate::exit::{CANNOT_MEASURE, DAMAGED, Failure, USAGE};
 
 /// Source files above this size are generated or no source; they are not shown.
@@ -20,7 +20,21 @@ pub fn report(options: &ReportOptions) -> Result<ExitCode, Failure> {
     let directory = super::result_directory(options.result.as_ref())?;
     let request = Options { result_name: super::shown_name(&directory), ..request };
     let document = build(&directory, &request)?;
-    super::print(&super::rendered(&document, options.format))
+    match &options.output {
+        None => super::print(&super::rendered(&document, options.format)),
+        Some(file) => write(file, &document, options.format),
+    }
+}
+
+/// Into a file there are no colours.
+fn write(file: &Path, document: &Document, format: Format) -> Result<ExitCode, Failure> {
+    let text = match format {
+        Format::Text => document.text(super::width(), false),
+        other => super::rendered(document, other),
+    };
+    std::fs::write(file, text).map(|()| ExitCode::SUCCESS).map_err(|error| {
+        Failure::new(CANNOT_MEASURE, anyhow::anyhow!("cannot write {}: {error}", file.display()))
+    })
 }
 
 /// Prints the summary of a result that was just made.
@@ -54,6 +68,8 @@ fn parse(options: &ReportOptions) -> Result<Options, Failure> {
             .collect::<Result<_, _>>()
             .map_err(usage)?,
         limit: options.limit,
+        sort: options.sort.clone(),
+        columns: options.columns.clone(),
         bands: options
             .bands
             .as_deref()
