@@ -101,6 +101,8 @@ export type Object = {
   object: string;
   object_bytes: Metric;
   object_kind: "heap" | "global" | "stack" | "mapping";
+  stall_percent: Metric;
+  stall_time: Metric;
   stores: Metric;
 };
 

@@ -6,7 +6,7 @@
 //!
 //! Start with [`Profile::new`], narrow down with [`Selection::resolve`], then call one of the views:
 //! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sharing`], [`roofline`], [`heap`],
-//! [`threading`], [`kernel`], [`pace`].
+//! [`threading`], [`kernel`], [`pace`], [`stalls`].
 //! [`findings`].
 //!
 //! Assumptions: samples of a thread are a regular clock that does not run in step with the program; stack nodes
@@ -42,6 +42,7 @@ mod selection;
 pub mod sharing;
 mod stack;
 pub mod stack_cells;
+pub mod stalls;
 mod student;
 pub mod summary;
 mod thread_ends;

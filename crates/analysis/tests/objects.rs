@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use analysis::memory::{Memory, PartRow};
 use analysis::objects::{Grouping, ObjectKind, Objects, Pieces, object_table};
 use analysis::sharing::{SharedLines, sharing};
+use analysis::stalls::Stalls;
 use analysis::{Key, Profile, Selection, TracedCode};
 use base::{AllocationId, Bytes, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
 use facts::{
@@ -83,7 +84,7 @@ fn rows(pieces: Pieces, keys: &[Key]) -> (Vec<(String, PartRow)>, [f64; 4]) {
     let rows = memory.part_rows(&grouping).expect("rows").into_iter().map(name).collect();
     let whole = Memory::new(&profile, &code).rows(&selection, &[Key::Module]).expect("rows");
     let whole = [&whole[0].read, &whole[0].write, &whole[0].loads, &whole[0].stores].map(value);
-    let table = object_table(&grouping, &memory, || shared(&grouping));
+    let table = object_table(&grouping, &memory, &Stalls::new(&profile), || shared(&grouping));
     let share = |row: &analysis::objects::ObjectRow| {
         row.accesses.as_ref().map_or(0.0, |row| value(&row.share))
     };
@@ -211,7 +212,7 @@ fn drawn_blocks_speak_for_those_without_a_record() {
     let (selection, keys) = (&Selection::default(), &[Key::Object]);
     let grouping = Grouping { profile, code, objects, selection, keys };
     let memory = Memory::with_objects(profile, code, objects, Pieces::Whole);
-    let table = object_table(&grouping, &memory, || shared(&grouping));
+    let table = object_table(&grouping, &memory, &Stalls::new(profile), || shared(&grouping));
     let kinds: Vec<ObjectKind> = objects.all().iter().map(|object| object.kind).collect();
     assert_eq!(kinds, [ObjectKind::Unknown, ObjectKind::Heap, ObjectKind::SmallBlocks]);
     let [share] = &table.with_unrecorded.values().collect::<Vec<_>>()[..] else {

@@ -2,7 +2,7 @@
 
 use base::Bytes;
 use facts::Metric;
-use facts::host::{Cache, CacheKind, Calibration, Host, LatencyPoint};
+use facts::host::{Cache, CacheKind, Calibration, Host, LatencyPoint, SampleDistance};
 use serde::Serialize;
 
 use crate::table::{Cell, Column, Look, Table};
@@ -76,6 +76,9 @@ pub(crate) fn text(machine: &MachineReport, width: usize, paint: Paint) -> Strin
     out += &entry("New 4 KiB page", &fault(calibration.page_fault_4k.as_ref()), width);
     out += &entry("New 2 MiB page", &fault(calibration.page_fault_2m.as_ref()), width);
     out += &entry("One clock sample", &fault(calibration.sample_cost.as_ref()), width);
+    if !calibration.sample_distances.is_empty() {
+        out += &entry("Samples stand", &distances(calibration), width);
+    }
     if !calibration.notes.is_empty() {
         out += &format!("\n{}\n", paint.bold("Notes"));
     }
@@ -85,6 +88,23 @@ pub(crate) fn text(machine: &MachineReport, width: usize, paint: Paint) -> Strin
         }
     }
     out
+}
+
+/// `load: 86 % one instruction; ...`: where most samples stand that waited.
+fn distances(calibration: &Calibration) -> String {
+    let one = |found: &SampleDistance| {
+        let shares = found.percent.iter().map(|share| share.value.unwrap_or(0.0)).enumerate();
+        let (distance, share) = shares.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let by = match distance {
+            0 => "at it",
+            1 => "one instruction behind it",
+            2 => "two behind it",
+            _ => "three behind it",
+        };
+        Some(format!("{}: {} % {by}", found.kind, text::percent(share)))
+    };
+    let all: Vec<String> = calibration.sample_distances.iter().filter_map(one).collect();
+    all.join("; ")
 }
 
 fn figure(metric: Option<&Metric>, show: impl Fn(f64) -> String) -> String {

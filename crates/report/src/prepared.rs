@@ -10,6 +10,7 @@ use analysis::findings::{Figures, Findings, findings};
 use analysis::memory::{Memory, Replayed};
 use analysis::objects::{Objects, Pieces};
 use analysis::sharing::{SharedLines, sharing};
+use analysis::stalls::Stalls;
 use analysis::{Profile, Selection, TracedCode};
 use facts::Recording;
 
@@ -20,6 +21,7 @@ pub struct Prepared<'a> {
     objects: OnceLock<Objects>,
     replayed: OnceLock<Arc<Replayed>>,
     shared: OnceLock<SharedLines>,
+    stalls: OnceLock<Stalls>,
     judged: OnceLock<Findings>,
 }
 
@@ -33,8 +35,8 @@ impl<'a> Prepared<'a> {
     pub(crate) fn with(recording: &'a Recording, code: TracedCode) -> Prepared<'a> {
         let profile = Profile::with_addresses(recording, code.addresses());
         let (objects, replayed) = (OnceLock::new(), OnceLock::new());
-        let (shared, judged) = (OnceLock::new(), OnceLock::new());
-        Prepared { profile, code, objects, replayed, shared, judged }
+        let (shared, stalls, judged) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Prepared { profile, code, objects, replayed, shared, stalls, judged }
     }
 
     /// The recording.
@@ -60,6 +62,11 @@ impl<'a> Prepared<'a> {
     /// The same of a selection.
     pub(crate) fn memory_of(&self, selection: &Selection) -> Memory<'_> {
         self.memory().selected(selection)
+    }
+
+    /// What its clock samples waited for.
+    pub(crate) fn stalls(&self) -> &Stalls {
+        self.stalls.get_or_init(|| Stalls::new(&self.profile))
     }
 
     /// Lines that threads share in the selection; of the whole recording they are looked for once.

@@ -34,6 +34,7 @@ fn all_recordings() -> Vec<Recording> {
         recordings::threading(),
         recordings::kernel(),
         recordings::objects(),
+        recordings::waited(),
         recordings::heap(),
         recordings::heap_by_lot(),
         recordings::pace(),

@@ -20,6 +20,8 @@ fn options(line: &str) -> Options {
         match word {
             "-g" => options.group = parse_keys(value).expect("keys that exist"),
             "--filter" => options.filters.push(parse_filter(value).expect("a filter that exists")),
+            "--sort" => options.sort = Some(value.to_owned()),
+            "--columns" => options.columns = value.split(',').map(str::to_owned).collect(),
             "--limit" => options.limit = Some(value.parse().expect("a number")),
             _ => panic!("the tests have no option {word}"),
         }
@@ -289,6 +291,21 @@ fn memory_objects() {
     golden("objects_object.json", &view(&recording, "objects --limit 2").json());
     golden("objects_object.csv", &view(&recording, "objects").csv());
     golden("summary_objects.txt", &text(&view(&recording, "summary")));
+    let waited = recordings::waited();
+    for (name, line) in [
+        ("object", "objects"),
+        ("function", "objects -g object,function"),
+        ("offset", "objects -g offset --limit 5"),
+        ("field", "objects -g field"),
+        (
+            "sorted",
+            "objects --sort object_bytes --columns object,object_bytes,stall_percent --limit 3",
+        ),
+    ] {
+        golden(&format!("waited_{name}.txt"), &text(&view(&waited, line)));
+    }
+    golden("waited_object.json", &view(&waited, "objects --limit 2").json());
+    golden("waited_summary.txt", &text(&view(&waited, "summary")));
     golden("objects_none.txt", &text(&view(&recordings::bursts(), "objects")));
     golden(
         "objects_none_bandwidth.txt",

@@ -228,12 +228,13 @@ function Objects({ summary }: { summary: Summary }) {
       {summary.top_objects.length === 0 && <p class="empty"><Prose text={`No traffic of a memory object is known${summary.dram_bandwidth.average.note ? `: ${summary.dram_bandwidth.average.note}` : ""}.`} /></p>}
       {summary.top_objects.length > 0 && (
         <table>
-          <thead><tr><th>Object</th><th class="number">Size</th><th class="number">Traffic</th><th class="number">Latency</th></tr></thead>
+          <thead><tr><th>Object</th><th class="number">Size</th><th class="number">Waits</th><th class="number">Traffic</th><th class="number">Latency</th></tr></thead>
           <tbody>
             {summary.top_objects.map((row) => (
               <tr key={row.object}>
                 <td><ObjectLink name={row.object} /></td>
                 <td class="number"><Value metric={row.object_bytes} badge={false} /></td>
+                <td class="number bar-cell"><Share percent={row.stall_percent} /></td>
                 <td class="number bar-cell"><Share percent={row.dram_percent} /></td>
                 <td class="number"><Value metric={row.latency} badge={false} /></td>
               </tr>

@@ -59,6 +59,7 @@ use crate::accesses::is_chosen;
 use crate::objects::{Objects, Part, Pieces};
 use crate::profile::{Cell, Profile};
 use crate::selection::Selection;
+use crate::stalls::ObjectsOfSites;
 use crate::threads::ThreadIndex;
 use crate::traced::{SiteIndex, TracedCode};
 
@@ -374,6 +375,18 @@ impl<'a> Memory<'a> {
         }
         let (bursts, strata) = (Some(bursts), Arc::new(strata));
         Memory { profile, code, replayed, selection, bursts, strata, loads, missing, notes }
+    }
+
+    /// Which objects bursts saw each site use. Where the memory was asked for with whole objects told apart.
+    #[must_use]
+    pub fn objects_of_sites(&self) -> ObjectsOfSites {
+        let mut found = ObjectsOfSites::new();
+        for (site, part) in self.replayed.parts.keys() {
+            let site = &self.code.sites[site.index()];
+            let name = (site.module, site.offset, site.number);
+            found.entry(name).or_default().insert(part.object);
+        }
+        found
     }
 
     /// Why there are no figures, if so.

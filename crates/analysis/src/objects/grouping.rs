@@ -52,7 +52,7 @@ impl Grouping<'_> {
     }
 
     /// The row of code that uses a part of an object; `None` when it is not asked for.
-    fn key(&self, place: PlaceId, part: Part) -> Option<RowKey> {
+    pub(crate) fn key(&self, place: PlaceId, part: Part) -> Option<RowKey> {
         if !self.selection.has_place(place) || !self.selection.has_object(part.object) {
             return None;
         }

@@ -18,6 +18,7 @@ use crate::hotspots::{Key, RowKey};
 use crate::memory::{Memory, PartRow};
 use crate::sharing::{SharedLines, Sharing};
 use crate::stack::{NO_STACK, PlaceId};
+use crate::stalls::{StallRow, StallRows, Stalls, stall_rows};
 use crate::traced::{Site, SiteIndex};
 use crate::types::UsedBytes;
 use crate::weight::Weight;
@@ -37,6 +38,8 @@ pub struct ObjectRow {
     pub sharing: Option<Sharing>,
     /// Of the bytes of a value of its type those that the traces touch, and all; by type or field only.
     pub used: Option<UsedBytes>,
+    /// Clock samples that waited for it.
+    pub stall: Option<StallRow>,
     /// A place of its code.
     pub place: Option<PlaceId>,
 }
@@ -48,13 +51,20 @@ impl ObjectRow {
         self.accesses.as_ref().map(|row| row.place).or(self.place).unwrap_or(NO_STACK)
     }
 
-    /// Bytes that moved, loads and stores, traced accesses: what rows are sorted by.
+    /// Bytes that moved.
     #[must_use]
-    pub fn weight(&self) -> [f64; 3] {
+    pub fn traffic(&self) -> f64 {
+        self.memory.as_ref().and_then(|row| row.traffic().value).unwrap_or(0.0)
+    }
+
+    /// Time waited for it, bytes that moved, loads and stores, traced accesses: what rows are sorted by.
+    #[must_use]
+    pub fn weight(&self) -> [f64; 4] {
         let value = |metric: &Metric| metric.value.unwrap_or(0.0);
         let memory = self.memory.as_ref();
         [
-            memory.map_or(0.0, |row| value(&row.traffic())),
+            self.stall.map_or(0.0, |stall| stall.excess),
+            self.traffic(),
             memory.map_or(0.0, |row| value(&row.loads) + value(&row.stores)),
             self.accesses.as_ref().map_or(0.0, |row| value(&row.accesses)),
         ]
@@ -75,6 +85,8 @@ pub struct ObjectTable {
     pub pages: BTreeMap<ObjectId, ObjectPages>,
     /// Why there are no loads, stores, traffic and latency, if so.
     pub missing: Option<String>,
+    /// What clock samples waited for, less the rows; `Err`: why that is not known.
+    pub stalls: Result<StallRows, &'static str>,
 }
 
 impl ObjectTable {
@@ -98,6 +110,7 @@ impl ObjectTable {
 pub fn object_table<'s>(
     grouping: &Grouping<'_>,
     memory: &Memory<'_>,
+    stalls: &Stalls,
     shared: impl FnOnce() -> Cow<'s, SharedLines>,
 ) -> ObjectTable {
     let (mut accesses, users) = accesses_of_objects(grouping);
@@ -116,6 +129,19 @@ pub fn object_table<'s>(
         }
         Err(why) => Some(why.to_owned()),
     };
+    let mut found = match stalls.missing() {
+        Some(why) => Err(why),
+        None => Ok(stall_rows(grouping, stalls, &memory.objects_of_sites())),
+    };
+    for (key, stall) in found.iter_mut().flat_map(|found| std::mem::take(&mut found.rows)) {
+        // A few samples that stand anywhere make no row of their own.
+        if stall.excess <= 0.0 && !rows.contains_key(&key) {
+            continue;
+        }
+        let row = rows.entry(key).or_default();
+        row.stall = Some(stall);
+        row.place = row.place.or(stall.place);
+    }
     // A fault and a shared line are of an object, but of no field: an address alone does not tell it.
     if grouping.keys.contains(&Key::Field) || grouping.keys.contains(&Key::Type) {
         add_used_bytes(grouping, &users, &mut rows);
@@ -126,7 +152,7 @@ pub fn object_table<'s>(
     let fault_scale = fault_scales(grouping.profile.recording).all;
     let with_unrecorded = estimated_shares(grouping);
     let pages = object_pages(grouping.profile, grouping.objects);
-    ObjectTable { rows, accesses, fault_scale, with_unrecorded, pages, missing }
+    ObjectTable { rows, accesses, fault_scale, with_unrecorded, pages, missing, stalls: found }
 }
 
 fn add_faults(grouping: &Grouping<'_>, rows: &mut BTreeMap<RowKey, ObjectRow>) {

@@ -41,7 +41,7 @@ impl Summary {
         let heap = heap_sums(recording);
         let [huge_pages_2mb, huge_pages_1gb] = huge_pages(&heap.peak);
         let (mut memory, judged) = parallel::both(
-            || memory_part(&bursts, profile, code, objects),
+            || memory_part(prepared, &bursts),
             || {
                 prepared.judged(|| {
                     let shared = || prepared.shared(&Selection::default());

@@ -1,17 +1,21 @@
 //! The part of the summary that comes from traced accesses.
 
-use analysis::memory::{Bands, Bandwidth, BandwidthStep, Bound, Class, Memory};
-use analysis::objects::{Grouping, Objects};
-use analysis::{Key, Profile, RowKey, Selection, TracedCode};
+use std::collections::BTreeMap;
+
+use analysis::memory::{Bands, Bandwidth, BandwidthStep, Bound, Class, Memory, PartRow};
+use analysis::objects::{Grouping, Object};
+use analysis::stalls::stall_rows;
+use analysis::{Key, RowKey, Selection};
 use facts::Metric;
 
 use super::{BandwidthSummary, BandwidthTime, Levels, TopObject};
 use crate::json::{significant, tidy};
+use crate::prepared::Prepared;
 use crate::views::{extent, object_bytes};
 
 /// Objects in the summary.
 const TOP: usize = 5;
-/// Less than this share of the traffic is not a top object, %.
+/// Less than this share of the traffic and of the time is not a top object, %.
 const TOP_PERCENT: f64 = 0.5;
 
 /// What memory does to the program.
@@ -35,12 +39,7 @@ pub(super) struct MemoryPart {
 }
 
 /// What the bursts of a recording tell.
-pub(super) fn memory_part(
-    memory: &Memory<'_>,
-    profile: &Profile<'_>,
-    code: &TracedCode,
-    objects: &Objects,
-) -> MemoryPart {
+pub(super) fn memory_part(prepared: &Prepared<'_>, memory: &Memory<'_>) -> MemoryPart {
     let (loads, stores) = memory.executed();
     let (flops, intensity) = memory.arithmetic();
     let levels = memory.all_levels();
@@ -79,42 +78,84 @@ pub(super) fn memory_part(
         intensity: tidy(intensity),
         page_walks: tidy(memory.page_walks()),
         notes: memory.notes.clone(),
-        top_objects: top_objects(profile, code, objects, memory),
+        top_objects: top_objects(prepared, memory),
     }
 }
 
-/// The named objects with the most traffic.
-fn top_objects(
-    profile: &Profile<'_>,
-    code: &TracedCode,
-    objects: &Objects,
-    memory: &Memory<'_>,
-) -> Vec<TopObject> {
+/// The named objects that most time waits for, then those with the most traffic.
+fn top_objects(prepared: &Prepared<'_>, memory: &Memory<'_>) -> Vec<TopObject> {
+    let (profile, code, objects) = (&prepared.profile, &prepared.code, prepared.objects());
     let selection = &Selection::default();
     let keys = &[Key::Object];
     let grouping = Grouping { profile, code, objects, selection, keys };
     let named = |key: &RowKey| key.object.is_some_and(|id| objects.get(id).kind.is_named());
-    let rows = memory.first_part_rows(&grouping, named, TOP).unwrap_or_default();
-    let top = rows.into_iter().filter_map(|row| {
-        let object = objects.get(row.key.object?);
-        let large = row.share.value.is_some_and(|percent| percent >= TOP_PERCENT);
-        large.then(|| TopObject {
-            object: object.name.clone(),
-            object_kind: object.kind.name(),
-            object_bytes: tidy(object_bytes(object)),
-            dram_read: tidy(row.read),
-            dram_write: tidy(row.write),
-            dram_percent: tidy(row.share),
-            loads: tidy(row.loads),
-            stores: tidy(row.stores),
-            latency: tidy(match row.latency {
-                Ok(latency) => latency.mean,
-                Err(why) => Metric::unavailable("ns", &why),
-            }),
-            extent: extent(object),
-        })
+    let stalls = match prepared.stalls().missing() {
+        Some(why) => Err(why),
+        None => Ok(stall_rows(&grouping, prepared.stalls(), &memory.objects_of_sites()).rows),
+    };
+    let excess = |key: &RowKey| {
+        stalls.as_ref().ok().and_then(|rows| rows.get(key)).map_or(0.0, |row| row.excess)
+    };
+    let mut found: BTreeMap<RowKey, Option<PartRow>> = BTreeMap::new();
+    if let Ok(rows) = &stalls {
+        let mut waited: Vec<RowKey> = rows.keys().copied().filter(named).collect();
+        waited.sort_by(|a, b| excess(b).total_cmp(&excess(a)));
+        found.extend(waited.into_iter().take(TOP).map(|key| (key, None)));
+    }
+    for wanted in [true, false] {
+        let wanted = |key: &RowKey| named(key) && (found.contains_key(key) || !wanted);
+        let rows = memory.first_part_rows(&grouping, wanted, TOP).unwrap_or_default();
+        found.extend(rows.into_iter().map(|row| (row.key, Some(row))));
+    }
+    let share = |row: &Option<PartRow>| row.as_ref().and_then(|row| row.share.value).unwrap_or(0.0);
+    let mut found: Vec<(RowKey, Option<PartRow>)> = found.into_iter().collect();
+    found.sort_by(|(a, one), (b, other)| {
+        excess(b).total_cmp(&excess(a)).then(share(other).total_cmp(&share(one)))
     });
-    top.collect()
+    let (scale, among) = (profile.cpu_scale(), &prepared.stalls().totals.among);
+    let top = found.into_iter().filter_map(|(key, row)| {
+        let object = objects.get(key.object?);
+        let stalled = |unit| match &stalls {
+            Ok(rows) => rows.get(&key).copied().unwrap_or_default().metric(&scale, unit, among),
+            Err(why) => Metric::unavailable(unit, why),
+        };
+        let large = share(&row) >= TOP_PERCENT
+            || stalled("percent").value.is_some_and(|percent| percent >= TOP_PERCENT);
+        large.then(|| top_object(object, [stalled("s"), stalled("percent")], row, memory.missing()))
+    });
+    top.take(TOP).collect()
+}
+
+fn top_object(
+    object: &Object,
+    [stall_time, stall_percent]: [Metric; 2],
+    row: Option<PartRow>,
+    missing: Option<&str>,
+) -> TopObject {
+    let why = missing.unwrap_or("no burst saw an access to it");
+    let none = |unit| Metric::unavailable(unit, why);
+    let latency = match row.as_ref().map(|row| &row.latency) {
+        Some(Ok(latency)) => latency.mean.clone(),
+        Some(Err(why)) => Metric::unavailable("ns", why),
+        None => none("ns"),
+    };
+    let part = |of: fn(&PartRow) -> &Metric, unit| {
+        tidy(row.as_ref().map_or_else(|| none(unit), |row| of(row).clone()))
+    };
+    TopObject {
+        object: object.name.clone(),
+        object_kind: object.kind.name(),
+        object_bytes: tidy(object_bytes(object)),
+        stall_time: tidy(stall_time),
+        stall_percent: tidy(stall_percent),
+        dram_read: part(|row| &row.read, "bytes"),
+        dram_write: part(|row| &row.write, "bytes"),
+        dram_percent: part(|row| &row.share, "percent"),
+        loads: part(|row| &row.loads, "count"),
+        stores: part(|row| &row.stores, "count"),
+        latency: tidy(latency),
+        extent: extent(object),
+    }
 }
 
 fn class(

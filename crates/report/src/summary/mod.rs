@@ -269,6 +269,8 @@ pub struct TopObject {
     pub object: String,
     pub object_kind: &'static str,
     pub object_bytes: Metric,
+    pub stall_time: Metric,
+    pub stall_percent: Metric,
     pub dram_read: Metric,
     pub dram_write: Metric,
     pub dram_percent: Metric,

@@ -9,6 +9,7 @@ use analysis::memory::Memory;
 use analysis::objects::{
     NOT_COLLECTED, ObjectKind, ObjectPages, ObjectRow, ObjectTable, object_table,
 };
+use analysis::stalls::StallRow;
 use analysis::{Key, RowKey, TracedCode, parallel};
 use facts::{Evidence, Metric};
 
@@ -28,7 +29,7 @@ pub(crate) fn objects(request: &Request<'_>, code: &TracedCode) -> Table {
     let grouping = request.grouping(code, &keys);
     let memory = request.memory(&grouping);
     let shared = || request.prepared.shared(request.selection);
-    let found = object_table(&grouping, &memory, shared);
+    let found = object_table(&grouping, &memory, request.prepared.stalls(), shared);
     let rows = if request.objects().any() { sorted(&found, &keys) } else { Vec::new() };
     let by_code = of_keys(&keys);
     let mut columns: Vec<Column> = of_objects(&keys);
@@ -79,7 +80,7 @@ fn by(keys: &[Key]) -> String {
     if keys == [Key::Object] { String::new() } else { format!(" by {}", names(keys)) }
 }
 
-/// Most traffic first, then most accesses; with several keys the rows of what the first says stay together.
+/// Most time first, then most traffic, then most accesses; with several keys the rows of what the first says stay together.
 fn sorted<'a>(found: &'a ObjectTable, keys: &[Key]) -> Vec<(RowKey, &'a ObjectRow)> {
     let first = |key: &RowKey| match keys.first() {
         Some(Key::Object) | None => RowKey { object: key.object, ..RowKey::default() },
@@ -93,14 +94,14 @@ fn sorted<'a>(found: &'a ObjectTable, keys: &[Key]) -> Vec<(RowKey, &'a ObjectRo
             ..RowKey::default()
         },
     };
-    let mut sums: BTreeMap<RowKey, [f64; 3]> = BTreeMap::new();
+    let mut sums: BTreeMap<RowKey, [f64; 4]> = BTreeMap::new();
     for (key, row) in &found.rows {
         let sum = sums.entry(first(key)).or_default();
         sum.iter_mut().zip(row.weight()).for_each(|(sum, more)| *sum += more);
     }
     let mut rows: Vec<(RowKey, &ObjectRow)> =
         found.rows.iter().map(|(key, row)| (*key, row)).collect();
-    let falling = |a: [f64; 3], b: [f64; 3]| b.partial_cmp(&a).unwrap_or(Ordering::Equal);
+    let falling = |a: [f64; 4], b: [f64; 4]| b.partial_cmp(&a).unwrap_or(Ordering::Equal);
     rows.sort_by(|(a, one), (b, other)| {
         falling(sums[&first(a)], sums[&first(b)])
             .then_with(|| first(a).cmp(&first(b)))
@@ -114,7 +115,7 @@ fn traffic_by_object(found: &ObjectTable) -> BTreeMap<analysis::objects::ObjectI
     let mut sums = BTreeMap::new();
     for (key, row) in &found.rows {
         if let Some(object) = key.object {
-            *sums.entry(object).or_default() += row.weight()[0];
+            *sums.entry(object).or_default() += row.traffic();
         }
     }
     sums
@@ -127,13 +128,22 @@ fn shown(
     rows: &[(RowKey, &ObjectRow)],
 ) -> Vec<(Look, &'static str)> {
     let alone = keys == [Key::Object];
-    let mut shown =
-        vec![(Look::Count("access_percent"), "share %"), (Look::Count("dram_percent"), "DRAM %")];
-    if alone {
+    let mut shown = Vec::new();
+    if found.stalls.is_ok() {
+        shown.extend([
+            (Look::Time("stall_time"), "waits"),
+            (Look::Count("stall_percent"), "time %"),
+        ]);
+    }
+    shown.push((Look::Count("dram_percent"), "DRAM %"));
+    if found.stalls.is_err() || !alone {
+        shown.insert(shown.len() - 1, (Look::Count("access_percent"), "share %"));
+    }
+    if !alone {
+        shown.push((Look::Count("object_percent"), "of object"));
+    } else if found.stalls.is_err() {
         shown.push((Look::Count("loads"), "loads"));
         shown.push((Look::Count("stores"), "stores"));
-    } else {
-        shown.push((Look::Count("object_percent"), "of object"));
     }
     shown.push((Look::Figure("latency"), "ns"));
     if keys.contains(&Key::Field) || keys.contains(&Key::Type) {
@@ -154,6 +164,9 @@ fn shown(
             shown.push((Look::Count("huge_pages"), "huge %"));
         }
         if found.pages.values().any(many) {
+            if found.stalls.is_ok() {
+                shown.push((Look::Count("remote_percent"), "remote %"));
+            }
             shown.push((Look::Figure("numa_node"), "node"));
         }
         // A line has no room for all; how many blocks there were is the least of it.
@@ -195,6 +208,7 @@ fn total(
             ..Metric::counted(value, unit)
         };
         let (loads, stores) = memory.executed();
+        total.extend(waited(request, found));
         total.extend(
             [traced(found.accesses.total as f64, "count"), traced(100.0, "percent"), loads, stores]
                 .map(Cell::metric),
@@ -204,8 +218,82 @@ fn total(
     total
 }
 
-fn notes(request: &Request<'_>, found: &ObjectTable, memory: &Memory<'_>) -> Vec<String> {
+/// What waited for any data: time, share of the CPU time, and nothing of nodes.
+fn waited(request: &Request<'_>, found: &ObjectTable) -> [Cell; 3] {
+    if found.stalls.is_err() {
+        return [Cell::Missing, Cell::Missing, Cell::Missing];
+    }
+    let mut all = StallRow::default();
+    let lost = found.stalls.as_ref().ok().map(|found| &found.lost);
+    for row in found.rows.values().filter_map(|row| row.stall.as_ref()).chain(lost) {
+        all.stood.merge(&row.stood);
+        all.excess += row.excess;
+    }
+    let scale = request.profile.cpu_scale();
+    let [time, share] = ["s", "percent"].map(|unit| {
+        Cell::metric(all.metric(&scale, unit, &request.prepared.stalls().totals.among))
+    });
+    [time, share, Cell::Missing]
+}
+
+/// How the time came to objects, and what does not fit.
+fn notes_of_stalls(request: &Request<'_>, found: &ObjectTable) -> Vec<String> {
+    let stalls = request.prepared.stalls();
+    let rows = match &found.stalls {
+        Ok(rows) => rows,
+        Err(why) => return vec![format!("time waited for objects: n/a, {why}")],
+    };
+    let scale = request.profile.cpu_scale();
+    let share = |row: &StallRow| scale.share(&row.stood) * 100.0;
     let mut notes = Vec::new();
+    let mut say = |row: &StallRow, says: &str| {
+        // Less than a thousandth of the time changes no figure that is shown.
+        if share(row) >= 0.1 {
+            notes.push(format!("{} % of the CPU time {says}", text::percent(share(row))));
+        }
+    };
+    say(&rows.lost, "waits for data whose address was overwritten: it is of no object here.");
+    say(&rows.by_bursts, "waits for data whose address was overwritten: by its object in bursts.");
+    say(
+        &rows.by_neighbour,
+        "waits in pointer chases and gathers: by the object of the next address, or of the base.",
+    );
+    say(
+        &rows.disagree,
+        "waits, by its addresses, for another object than bursts saw at the same place.",
+    );
+    let part = |weight: &analysis::Weight| scale.share(weight) * 100.0;
+    if part(&stalls.totals.shared) >= 0.1 {
+        notes.push(format!(
+            "{} % of the CPU time may have waited for one of several accesses: shared equally among them.",
+            text::percent(part(&stalls.totals.shared))
+        ));
+    }
+    // From a twentieth on it is more than what sampling leaves open.
+    if part(&stalls.totals.among) >= 5.0 {
+        notes.push(format!(
+            "{} % of the CPU time stands among accesses, behind instructions that wait for none: the core's own time, or waits that the clock does not place; the upper end of each row's interval has it.",
+            text::percent(part(&stalls.totals.among))
+        ));
+    }
+    if part(&stalls.totals.unknown) >= 1.0 {
+        notes.push(format!(
+            "of {} % of the CPU time it is not known what ran before: it may have waited for objects too.",
+            text::percent(part(&stalls.totals.unknown))
+        ));
+    }
+    if !stalls.uncalibrated.is_empty() {
+        let kinds: Vec<&str> = stalls.uncalibrated.iter().map(|kind| kind.name()).collect();
+        notes.push(format!(
+            "how far behind what is waited for samples stand was not measured on this machine, of: {}; an instruction and the one before it share its time there (fathom machine --refresh).",
+            kinds.join(", ")
+        ));
+    }
+    notes
+}
+
+fn notes(request: &Request<'_>, found: &ObjectTable, memory: &Memory<'_>) -> Vec<String> {
+    let mut notes = notes_of_stalls(request, found);
     let shares = found.shares(|id| request.objects().get(id).kind);
     let of = |named: bool| -> f64 {
         shares.iter().filter(|(kind, _)| kind.is_named() == named).map(|(_, share)| share).sum()

@@ -6,7 +6,7 @@ mod objects;
 mod pace;
 
 pub use heap::{heap, heap_by_lot};
-pub use objects::objects;
+pub use objects::{objects, waited};
 pub use pace::pace;
 
 use facts::host::{

@@ -7,10 +7,12 @@ use base::{
     AllocationId, BlockId, BurstId, Bytes, FileOffset, ModuleId, Nanos, NodeId, Pid, RemoteAddr,
     StackId, Tid,
 };
+use facts::host::SampleDistance;
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, CodePiece,
-    CounterKind, FaultKind, Global, HeapTotal, Page, Record, RecordEncoder, Recording, Records,
-    Region, RegionKind, Release,
+    CounterKind, FaultKind, GENERAL_REGISTERS, Global, HeapTotal, Metric, Page, Record,
+    RecordEncoder, Recording, Records, Region, RegionKind, RegisterEncoder, Release,
+    SampleRegisters, SampledCode, SampledPlace, SampledState,
 };
 use testkit::recording::{BurstRecord, CODE_BASE, RecordingBuilder};
 
@@ -65,6 +67,66 @@ pub fn objects() -> Recording {
     b.recording.run.elapsed_ns = 2_000_000_000;
     b.recording.run.host.tsc_hz = Some(1e9);
     b.counter(CounterKind::TaskClock, 1_000_000_000);
+    b.build()
+}
+
+/// The same, with clock samples that have registers: behind the triad's loads of the array and the variable, behind the list's
+/// load, which lost its address, and at the triad's branch.
+pub fn waited() -> Recording {
+    const FRESH: [u64; GENERAL_REGISTERS] = [0; GENERAL_REGISTERS];
+    let mut b = RecordingBuilder::new();
+    b.recording = objects();
+    let app = ModuleId(0);
+    let mut encoder = RegisterEncoder::default();
+    // rax, rdx, rsi, rdi.
+    for (offset, count, values) in [
+        (0x1005, 600, [5_000, ARRAY, GRID, FILE]),
+        (0x100e, 200, [5_000, ARRAY, GRID, FILE]),
+        (0x101a, 40, [5_000, ARRAY, GRID, FILE]),
+        (0x3003, 160, [HEAP + 128, 0, 0, 0]),
+    ] {
+        let at = b.unnamed(app, offset);
+        let stack = b.stack(&[at]);
+        let first = b.recording.samples.len();
+        b.samples(PID, PID, stack, count);
+        let place = SampledPlace {
+            module: app,
+            offset: FileOffset(offset),
+            address: RemoteAddr(CODE_BASE + offset),
+            registers: u16::MAX,
+            slots: Vec::new(),
+        };
+        let mut registers = FRESH;
+        [0, 2, 6, 7].into_iter().zip(values).for_each(|(number, value)| registers[number] = value);
+        let (registers, slots, cpu_time) = (&registers, &[][..], None);
+        for sample in &b.recording.samples[first..] {
+            let (time, place) = (sample.time, &place);
+            encoder.push(&SampledState { time, cpu_time, place, registers, slots });
+        }
+    }
+    let calibration = b.recording.run.calibration.get_or_insert_default();
+    let percent = |value| Metric::counted(value, "percent");
+    calibration.sample_distances = ["load", "load-op", "store", "division"]
+        .map(|kind| SampleDistance {
+            kind: kind.to_owned(),
+            percent: [0.0, 95.0, 1.0, 0.0].map(percent).to_vec(),
+        })
+        .to_vec();
+    b.recording.sample_registers.push(SampleRegisters {
+        time: Nanos(0),
+        pid: Pid(PID),
+        tid: Tid(PID),
+        samples: encoder.samples(),
+        bytes: encoder.finish(),
+    });
+    let blocks: Vec<CodePiece> =
+        b.recording.blocks.iter().flat_map(|block| block.pieces.clone()).collect();
+    for piece in blocks.iter().filter(|piece| [0x1000, 0x3000].contains(&piece.offset.0)) {
+        let (offset, bytes) = (piece.offset, piece.bytes.clone());
+        if b.recording.sampled_code.iter().all(|code| code.offset != offset) {
+            b.recording.sampled_code.push(SampledCode { module: app, offset, bytes });
+        }
+    }
     b.build()
 }
 

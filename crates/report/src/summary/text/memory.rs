@@ -92,19 +92,30 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
     }
 }
 
-/// The objects with the most traffic; nothing where none is known.
+/// The objects that most time waits for, or, where that is not known, with the most traffic; nothing where none is known.
 pub(super) fn top_objects(summary: &Summary, page: &mut Page) {
     if summary.top_objects.is_empty() {
         return;
     }
-    page.heading("Top objects", "share of the traffic with memory");
+    let timed = summary.top_objects.iter().any(|object| object.stall_percent.value.is_some());
+    let says = match timed {
+        true => "share of the CPU time that waits for them",
+        false => "share of the traffic with memory",
+    };
+    page.heading("Top objects", says);
     for object in &summary.top_objects {
-        let share = percent_with_error(&object.dram_percent);
+        let of = if timed { &object.stall_percent } else { &object.dram_percent };
+        let share = percent_with_error(of);
+        let traffic = match object.dram_percent.value.filter(|_| timed) {
+            Some(value) => format!(", {} % of the traffic", percent(value)),
+            None => String::new(),
+        };
         let latency = match object.latency.value {
             Some(value) => format!(", {} ns per load", number(value)),
             None => String::new(),
         };
-        let text = format!("{} {}{latency}", printable(&object.object), object.extent);
+        let name = printable(&object.object);
+        let text = format!("{name} {}{traffic}{latency}", object.extent);
         page.entry(&format!("  {share}"), &text);
     }
     page.more("all", &format!("fathom report objects -r {}", quoted(&summary.result)));

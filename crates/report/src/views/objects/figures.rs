@@ -3,6 +3,7 @@
 use analysis::RowKey;
 use analysis::memory::Latency;
 use analysis::objects::{HUGE_PAGE, Object, ObjectKind, ObjectPages, ObjectRow, ObjectTable};
+use analysis::stalls::StallRow;
 use base::{Bytes, NodeId};
 use facts::{Evidence, Metric};
 
@@ -15,7 +16,10 @@ use crate::text;
 const LEAST_STEP: f64 = 1.0;
 
 /// Figures of each row.
-pub(super) const FIGURES: [(&str, &str, Option<&str>); 28] = [
+pub(super) const FIGURES: [(&str, &str, Option<&str>); 31] = [
+    ("stall_time", "Time waited for it", Some("s")),
+    ("stall_percent", "Share of CPU time", Some("percent")),
+    ("remote_percent", "Of it for another node", Some("percent")),
     ("accesses", "Traced accesses", Some("count")),
     ("access_percent", "Share of accesses", Some("percent")),
     ("loads", "Loads", Some("count")),
@@ -62,6 +66,7 @@ pub(super) fn figures(
     let pages = key.object.and_then(|id| found.pages.get(&id)).cloned();
     let pages = pages.unwrap_or_else(|| ObjectPages::unknown(request.profile));
     let mut cells: Vec<Cell> = Vec::with_capacity(FIGURES.len() + 1);
+    cells.extend(stalled(request, found, row.stall));
     cells.extend(traced(row));
     cells.extend(moved(found, row, whole));
     cells.extend(latency(found, row));
@@ -105,6 +110,21 @@ fn with_unrecorded(found: &ObjectTable, key: &RowKey, row: &ObjectRow) -> Metric
 
 const NOT_TRACED: &str = "no burst saw an access to it";
 
+fn stalled(request: &Request<'_>, found: &ObjectTable, row: Option<StallRow>) -> [Cell; 3] {
+    let row = match found.stalls {
+        Ok(_) => row.unwrap_or_default(),
+        Err(why) => {
+            return ["s", "percent", "percent"]
+                .map(|unit| Cell::metric(Metric::unavailable(unit, why)));
+        }
+    };
+    let scale = request.profile.cpu_scale();
+    let nodes = request.profile.recording.run.host.numa_nodes.len();
+    let among = &request.prepared.stalls().totals.among;
+    let [time, share] = ["s", "percent"].map(|unit| row.metric(&scale, unit, among));
+    [time, share, row.remote_percent(nodes)].map(Cell::metric)
+}
+
 fn traced(row: &ObjectRow) -> [Cell; 2] {
     let part = |unit, metric: Option<&Metric>| {
         Cell::metric(metric.cloned().unwrap_or_else(|| Metric::unavailable(unit, NOT_TRACED)))
@@ -122,7 +142,7 @@ fn moved(found: &ObjectTable, row: &ObjectRow, whole: f64) -> [Cell; 6] {
     let part = |unit, metric: Option<&Metric>| {
         Cell::metric(metric.cloned().unwrap_or_else(|| Metric::unavailable(unit, why)))
     };
-    let bytes = row.weight()[0];
+    let bytes = row.traffic();
     let of_object = if memory.is_some() && whole > 0.0 {
         Metric {
             low: None,

@@ -1,0 +1,132 @@
+//! Addresses at which samples stand: what may be waited for there, worked out once each.
+//!
+//! What not: registers, objects.
+
+use std::collections::{BTreeMap, HashMap};
+
+use base::{FileOffset, ModuleId, RemoteAddr};
+use facts::Recording;
+use facts::host::SampleDistance;
+use x86::{CodeBytes, FARTHEST, Surroundings, Suspect, WaitKind, When};
+
+/// With a smaller share of the calibration's samples at a distance, another one is three times as likely at least.
+const LEAST_PERCENT: f64 = 25.0;
+/// Where nothing was calibrated: a core stops at the instruction that waits, or behind it.
+const POSSIBLE: [u8; 2] = [0, 1];
+
+/// An address in a module's file.
+pub(super) type At = (ModuleId, FileOffset);
+
+/// An address at which samples stand.
+#[derive(Default)]
+pub(super) struct Place {
+    /// What may be waited for; `None` where it is not known what ran before.
+    pub(super) suspects: Option<Vec<Suspect>>,
+    /// Of the time that stands there the share that is more than what stands at any instruction of the block.
+    pub(super) beyond: f64,
+    /// There are accesses in its block.
+    pub(super) near_access: bool,
+}
+
+/// Of each kind the distances at which samples stand behind it.
+pub(super) struct Distances(BTreeMap<WaitKind, Vec<u8>>);
+
+impl Distances {
+    /// Those that were calibrated.
+    pub(super) fn read(recording: &Recording) -> Distances {
+        let calibration = recording.run.calibration.as_ref();
+        let calibrated = calibration.map_or(&[][..], |found| &found.sample_distances);
+        let of = |distance: &SampleDistance| {
+            let kind = WaitKind::ALL.into_iter().find(|kind| kind.name() == distance.kind)?;
+            let usual = (0..=FARTHEST).zip(&distance.percent);
+            let usual =
+                usual.filter(|(_, share)| share.value.is_some_and(|share| share >= LEAST_PERCENT));
+            let usual: Vec<u8> = usual.map(|(distance, _)| distance).collect();
+            (!usual.is_empty()).then_some((kind, usual))
+        };
+        Distances(calibrated.iter().filter_map(of).collect())
+    }
+
+    /// The kinds that were not.
+    pub(super) fn unknown(&self) -> Vec<WaitKind> {
+        WaitKind::ALL.into_iter().filter(|kind| !self.0.contains_key(kind)).collect()
+    }
+
+    /// What a sample at an address waits for, if it waits.
+    fn suspects(&self, surroundings: &Surroundings, offset: FileOffset) -> Option<Vec<Suspect>> {
+        let mut found = surroundings.suspects(RemoteAddr(offset.0), FARTHEST)?;
+        found.retain(|suspect| {
+            let usual = self.0.get(&suspect.kind).map_or(&POSSIBLE[..], Vec::as_slice);
+            let access = suspect.access.map(|(_, access)| access.when);
+            // A repeated one is interrupted between two turns.
+            let repeats = suspect.distance == 0 && matches!(access, Some(When::Repeated(_)));
+            repeats || usual.contains(&suspect.distance)
+        });
+        Some(found)
+    }
+}
+
+/// All places, from the CPU time that stands at each.
+pub(super) fn places(
+    recording: &Recording,
+    distances: &Distances,
+    weights: &BTreeMap<At, u64>,
+) -> HashMap<At, Place> {
+    let mut found = HashMap::new();
+    let mut rest = weights.iter().peekable();
+    while let Some(((module, _), _)) = rest.peek().copied() {
+        let own: BTreeMap<FileOffset, u64> =
+            std::iter::from_fn(|| rest.next_if(|((other, _), _)| other == module))
+                .map(|((_, offset), weight)| (*offset, *weight))
+                .collect();
+        let surroundings = surroundings(recording, *module, own.keys());
+        for offset in own.keys() {
+            let suspects = distances.suspects(&surroundings, *offset);
+            let (beyond, near_access) = beyond(&surroundings, distances, &own, *offset);
+            found.insert((*module, *offset), Place { suspects, beyond, near_access });
+        }
+    }
+    found
+}
+
+/// Code of a module: it is known to begin where functions do, and where samples stand.
+fn surroundings<'a>(
+    recording: &Recording,
+    module: ModuleId,
+    sampled: impl Iterator<Item = &'a FileOffset>,
+) -> Surroundings {
+    let pieces = recording.sampled_code.iter().filter(|piece| piece.module == module);
+    let code: Vec<CodeBytes<'_>> = pieces
+        .map(|piece| CodeBytes { start: RemoteAddr(piece.offset.0), bytes: &piece.bytes })
+        .collect();
+    let starts = code.iter().map(|piece| piece.start);
+    Surroundings::read(&code, starts.chain(sampled.map(|offset| RemoteAddr(offset.0))))
+}
+
+/// Of the time that stands at an address the share beyond what stands, on average, at those instructions of its block at which
+/// nothing is waited for; where there are none, at that with the least. And whether the block has others.
+fn beyond(
+    surroundings: &Surroundings,
+    distances: &Distances,
+    weights: &BTreeMap<FileOffset, u64>,
+    at: FileOffset,
+) -> (f64, bool) {
+    let weight = |at: &FileOffset| weights.get(at).copied().unwrap_or(0);
+    let block: Vec<FileOffset> =
+        surroundings.block(RemoteAddr(at.0)).into_iter().map(|at| FileOffset(at.0)).collect();
+    let suspects = |at: &FileOffset| distances.suspects(surroundings, *at);
+    let is_free = |at: &&FileOffset| suspects(at).is_some_and(|suspects| suspects.is_empty());
+    let waits = |at: &FileOffset| {
+        suspects(at).is_some_and(|suspects| suspects.iter().any(|one| one.access.is_some()))
+    };
+    let free: Vec<u64> = block.iter().filter(is_free).map(weight).collect();
+    let usual = match free.is_empty() {
+        true => block.iter().map(weight).min().unwrap_or(0) as f64,
+        false => free.iter().sum::<u64>() as f64 / free.len() as f64,
+    };
+    let beyond = match weight(&at) {
+        0 => 0.0,
+        own => (1.0 - usual / own as f64).max(0.0),
+    };
+    (beyond, block.iter().any(waits))
+}
