@@ -3,7 +3,7 @@
 
     bench/stalls.py [--rounds N] [--seconds S] [--only TEXT] [--store]
 
-Of each program, by the rows of all functions but main (which fills the arrays) in `fathom report objects -g object,function`:
+Of each program, by the rows of all its own functions but main (which fills the arrays) in `fathom report objects -g object,function`:
 * named: of the time that stands behind accesses the share whose object is known; goal 90 %
 * right: of that the share of the objects that the loop uses; goal 98 %
 * share: how far the share of an object is from that of the loops' own clock, points; goal 3 (two arrays in known proportion)
@@ -63,7 +63,7 @@ def measure(folder, program, kind, seconds, knobs):
     rows, samples = {}, 0
     for row in view["rows"]:
         # What is inlined into the loop has a name of its own; main only fills the arrays.
-        if row["function"] != "main":
+        if row["function"] != "main" and row["module"] == os.path.basename(program):
             rows[row["object"]] = rows.get(row["object"], 0) + (row["stall_time"]["value"] or 0)
             samples += row["stall_time"]["samples"]
     total = view["total"].get("stall_time")
@@ -112,7 +112,7 @@ def main():
                          f"{', '.join(missed) or 'met'} |")
                 print(shown, flush=True)
                 if missed:
-                    print("   ", runs[0][0], {name: round(value, 3) for name, value in runs[0][1].items()}, "lost", round(runs[0][2], 3))
+                    print("   ", runs[0][0], {name: round(value, 3) for name, value in runs[0][1].items() if value >= 0.0005}, "lost", round(runs[0][2], 3))
                 lines.append(shown)
     met = sum("| met |" in line for line in lines)
     summary = (f"{met} of {len(lines)} programs meet all goals. Named: lowest {min(all_named):.1f} %, median "

@@ -14,7 +14,7 @@ const MOST_MAPPINGS: usize = 100_000;
 #[derive(Default)]
 pub struct DataPlaces {
     mappings: Vec<Mapping>,
-    /// How many addresses of data each process told of: bursts and sampled faults.
+    /// How many addresses of data each process told of: bursts, sampled faults, registers of clock samples.
     processes: BTreeMap<Pid, u64>,
 }
 
@@ -30,6 +30,9 @@ impl DataPlaces {
             }
             Fact::Burst(burst) => *self.processes.entry(burst.pid).or_default() += 1,
             Fact::Fault(fault) => *self.processes.entry(fault.pid).or_default() += 1,
+            Fact::SampleRegisters(piece) => {
+                *self.processes.entry(piece.pid).or_default() += u64::from(piece.samples);
+            }
             _ => {}
         }
     }
