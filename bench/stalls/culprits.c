@@ -1,5 +1,5 @@
 /* Programs with one known culprit each: what the core waits for, and how much of it, by construction.
-   Usage: culprits KIND SECONDS. Objects are global arrays, so that their names are in the result.
+   Usage: culprits KIND CPU-SECONDS. Objects are global arrays, so that their names are in the result.
    It prints `object=NAME share=S` for each object: S of the memory waits by construction, from loops of one kind that differ only
    in their object, timed in turns. */
 #define _GNU_SOURCE
@@ -24,9 +24,10 @@ struct node *buckets[1u << 20];
 struct node entries[NODES];
 static volatile word sink;
 
+/* CPU time: the programs of others do not count. */
 static double now(void) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return t.tv_sec + t.tv_nsec * 1e-9;
 }
 /* xorshift64, Marsaglia 2003 */
