@@ -280,6 +280,9 @@ impl Surroundings {
     ) {
         let suspect = |kind, access, place| Suspect { instruction, distance, kind, access, place };
         for (number, access) in step.accesses.iter().enumerate() {
+            if found.len() >= MOST_SUSPECTS {
+                return;
+            }
             if let Some(kind) = step.waits(access) {
                 let place = self.place(step, instruction, number, access, distance, undo);
                 found.push(suspect(kind, Some((number, *access)), place));

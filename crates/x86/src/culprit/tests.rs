@@ -173,7 +173,7 @@ fn any_bytes_do() {
         let found = Surroundings::read(&code, (0..200).step_by(9).map(at));
         for offset in 0..=200 {
             let suspects = found.suspects(at(offset), u8::MAX).unwrap_or_default();
-            assert!(suspects.len() <= MOST_SUSPECTS + 4, "of one instruction few more");
+            assert!(suspects.len() <= MOST_SUSPECTS + 1, "and a division");
             assert!(suspects.iter().all(|suspect| suspect.distance <= FARTHEST));
             assert!(found.block(at(offset)).len() <= graph::LONGEST_LOOP);
         }
