@@ -171,13 +171,41 @@ impl Emitter {
 
     /// Nops so that a relative field behind `opcode_bytes` more bytes is aligned to 4.
     pub(super) fn align_field(&mut self, opcode_bytes: u64) {
-        // Recommended forms: SDM vol. 2, NOP.
-        const NOPS: [&[u8]; 4] = [&[], &[0x90], &[0x66, 0x90], &[0x0f, 0x1f, 0x00]];
         let field = self.address().0.wrapping_add(opcode_bytes);
-        let missing = (field.wrapping_neg() % 4) as usize;
-        if missing > 0 {
-            self.put_bytes(NOPS[missing]);
+        self.nops((field.wrapping_neg() % 4) as usize);
+    }
+
+    /// Nops so that the next byte lies in its line of 64 bytes where `like` lies in its own: how fast a tight loop is depends on
+    /// that, by up to a fifth.
+    pub(super) fn align_like(&mut self, like: RemoteAddr) {
+        self.nops((like.0.wrapping_sub(self.address().0) % 64) as usize);
+    }
+
+    fn nops(&mut self, mut bytes: usize) {
+        // Recommended forms: SDM vol. 2, NOP.
+        const NOPS: [&[u8]; 9] = [
+            &[0x90],
+            &[0x66, 0x90],
+            &[0x0f, 0x1f, 0x00],
+            &[0x0f, 0x1f, 0x40, 0x00],
+            &[0x0f, 0x1f, 0x44, 0x00, 0x00],
+            &[0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00],
+            &[0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00],
+            &[0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+            &[0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+        ];
+        while bytes > 0 {
+            let length = bytes.min(NOPS.len());
+            self.put_bytes(NOPS[length - 1]);
+            bytes -= length;
         }
+    }
+
+    /// A branch back to a label that is bound, in its short form where that reaches: as the program has it.
+    pub(super) fn branch_back(&mut self, near: Code, label: Label) {
+        const SHORT: usize = 2;
+        let reaches = self.labels[label.0].is_some_and(|at| self.offset + SHORT - at <= 128);
+        self.branch(if reaches { near.as_short_branch() } else { near }, label);
     }
 
     /// `mov register, gs:[from]`.

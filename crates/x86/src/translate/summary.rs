@@ -1,6 +1,7 @@
 //! Loops whose addresses follow from the first iteration's registers and the number of iterations.
 //!
-//! What for: such a loop runs uninstrumented (or with one `lea`), at native speed; its record is opened before the loop
+//! What for: such a loop runs uninstrumented (or with one `lea`), at native speed, its code laid out in lines of 64 bytes as
+//! the program's own; its record is opened before the loop
 //! and gets the end value of a counting register behind it. What not: choosing the counter (`plan`).
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
@@ -25,6 +26,11 @@ impl Writer<'_> {
             // From the second iteration on it may have changed everywhere in the loop.
             self.swapped = Some(true);
         }
+        if counted {
+            // Not yet in the first iteration.
+            self.at_target(self.block.start);
+        }
+        self.out.align_like(self.block.start);
         let top = self.out.label();
         self.out.bind(top);
         if counted {
@@ -94,17 +100,17 @@ impl Writer<'_> {
     fn go_back(&mut self, top: Label, back: BackEdge) -> Option<base::RemoteAddr> {
         let raw = self.block.instructions.last().map(|last| last.raw)?;
         let End::Conditional { taken, not_taken } = self.block.end else {
-            self.out.branch(Code::Jmp_rel32_64, top);
+            self.out.branch_back(Code::Jmp_rel32_64, top);
             return None;
         };
         let near = super::branches::near(raw.code());
         match (back, raw.code().is_jcc_short_or_near()) {
             (BackEdge::WhenNotTaken, true) => {
-                self.out.branch(near.negate_condition_code(), top);
+                self.out.branch_back(near.negate_condition_code(), top);
                 return Some(taken);
             }
             (_, true) => {
-                self.out.branch(near, top);
+                self.out.branch_back(near, top);
                 return Some(not_taken);
             }
             (_, false) => {}
