@@ -15,8 +15,8 @@ use base::Nanos;
 use crate::schedule::Length;
 use crate::tracer::{Cost, Options};
 
-/// Where the interval is given, the chance that a burst is a long one: as many as brief ones.
-const LONG_IF_GIVEN: f64 = 0.5;
+/// Where the interval is given, the chance that a burst is a long one.
+const LONG_IF_GIVEN: f64 = 0.75;
 /// Time between bursts is never below this.
 const SHORTEST: f64 = 1e6;
 /// Nor above this.
@@ -283,7 +283,10 @@ mod tests {
     fn a_given_interval_is_kept_and_extremes_are_bounded() {
         let mut budget = with_set_ups();
         let given = Duration::from_millis(1);
-        assert_eq!(budget.next(&options(Some(given)), SECOND), Next { interval: given, long: 0.5 });
+        assert_eq!(
+            budget.next(&options(Some(given)), SECOND),
+            Next { interval: given, long: 0.75 }
+        );
         (budget.brief.usual, budget.long.usual) = (1e15, 1e15);
         assert_near(intervals(&budget), [5000.0, 5000.0]);
         (budget.brief.usual, budget.long.usual) = (1.0, 1.0);

@@ -92,8 +92,8 @@ pub struct Worker {
     cpu: Option<CpuId>,
     length: Length,
     toll: Toll,
-    /// The last trace was slowed down by what it recorded: a count window tells how much faster the same code is natively.
-    records_cost_time: bool,
+    /// The last trace was slowed down by what it recorded.
+    is_slowed: bool,
     last_trace: Option<LastTrace>,
     /// Nothing of ours was in the process when its turn began.
     is_first: bool,
@@ -134,7 +134,7 @@ impl Worker {
             cpu: None,
             length: Length::Long,
             toll: Toll::default(),
-            records_cost_time: false,
+            is_slowed: false,
             last_trace: None,
             is_first: false,
             paired: false,
@@ -253,8 +253,8 @@ impl Worker {
             Ok(true) => {
                 let program = self.programs.get_mut(&pid);
                 // At once: the thread does the same as just now.
-                let is_due = program.is_some_and(|program| program.schedule.note_trace());
-                if is_due && self.records_cost_time {
+                let is_slowed = self.is_slowed;
+                if program.is_some_and(|program| program.schedule.note_trace(is_slowed)) {
                     let _ = self.visits(pid, tid, BurstFlavour::Count, watch);
                 } else {
                     self.look(pid, tid, watch);
@@ -558,7 +558,7 @@ impl Worker {
         }
         let slowdown = slowdown(flavour, &tally, burst.cpu_time.unwrap_or(ran.elapsed));
         if flavour == BurstFlavour::Trace {
-            self.records_cost_time = slowdown.0 * FEW >= ran.elapsed.0;
+            self.is_slowed = slowdown.0 * FEW >= ran.elapsed.0;
         }
         self.cost.slowdown += slowdown;
         let raw = Raw { burst: id, content };

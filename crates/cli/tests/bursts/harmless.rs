@@ -140,7 +140,7 @@ fn our_death_at_any_moment_harms_nothing() {
     let usual = began.elapsed();
     let mut random = Random(88_172_645_463_325_252);
     let mut seen = BTreeSet::new();
-    for number in 0..20 {
+    for number in 0..30 {
         let result = format!("r{number}");
         let printed = fathom.scratch.join(&format!("{result}.out"));
         let mut watching = fathom
