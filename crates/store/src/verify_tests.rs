@@ -6,10 +6,10 @@ use base::{
 };
 use facts::{
     AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
-    CodePath, CodePiece, Concurrency, CoreFloor, Counter, CounterKind, Fault, FaultKind,
+    CodePath, CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fault, FaultKind,
     FloorOutcome, FloorTime, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal, KeptFloor,
-    KernelCause, KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, NativeAdvance, Page,
-    Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run,
+    KernelCause, KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, NativeAdvance, OneRun,
+    Page, Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run,
     RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind,
     ThreadTime, Wait, WaitKind, Wake, Waker,
 };
@@ -408,6 +408,11 @@ const BREAKS: &[Break] = &[
     ("losses-counted", |r| r.lost[0].count = 0),
     ("thinning-noted", |r| r.lost[0].source = LostSource::Thinned),
     ("weights-within-cpu-time", |r| r.samples[0].weight = Nanos(2101)),
+    ("runs-in-order", |r| {
+        let start_ns = r.run.elapsed_ns + 1;
+        let (elapsed_ns, exit) = (None, ExitKind::Unknown);
+        r.run.runs = vec![OneRun { pid: 1, start_ns, elapsed_ns, exit }];
+    }),
     ("faults-within-count", |r| {
         r.faults = (0..4).map(|time| fault(time, FaultKind::Minor)).collect();
     }),

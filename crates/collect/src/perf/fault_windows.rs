@@ -20,6 +20,9 @@ use tracee::random::Random;
 
 /// A window is at least so long: some tens of samples, and switching the event, some microseconds per CPU, is nothing.
 const LEAST: Nanos = Nanos(20_000_000);
+/// So many faults are all looked at first, which takes the program some 65 ms: a program that is quick to touch its memory and
+/// then does something else would else be told by a window or two, and what these stand for might be three times too much.
+const FIRST: u64 = 500_000;
 /// What the event costs a fault, seconds: the middle of the above.
 pub(super) const COST: f64 = 130e-9;
 /// It may slow a program down by so much.
@@ -94,6 +97,10 @@ impl FaultWindows {
             return None;
         }
         let counted = count();
+        if counted < FIRST {
+            self.begin(now, counted, 1);
+            return None;
+        }
         let rate = counted.saturating_sub(self.counted) as f64 / length.seconds();
         let next = ((rate * COST / ALLOWED).ceil() as u64).clamp(1, MOST_FACTOR);
         if self.factor == 1 {
@@ -172,10 +179,10 @@ mod tests {
     #[test]
     fn a_record_behind_the_end_of_a_window_counts_for_nothing() {
         let mut windows = FaultWindows::new();
-        assert_eq!(windows.switch(Nanos(20 * MILLISECOND), || 10_000), None);
-        assert_eq!(windows.switch(Nanos(40 * MILLISECOND), || 20_000), Some(Counting::Off));
+        assert_eq!(windows.switch(Nanos(20 * MILLISECOND), || FIRST), None);
+        assert_eq!(windows.switch(Nanos(40 * MILLISECOND), || 2 * FIRST), Some(Counting::Off));
         let weights = [10, 30, 50].map(|at| windows.weight(Nanos(at * MILLISECOND), 5));
-        assert_eq!(weights, [5, 35, 0]);
+        assert_eq!(weights, [5, 5 * MOST_FACTOR, 0]);
         assert!(windows.has_paused());
     }
 }
