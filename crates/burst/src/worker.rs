@@ -570,7 +570,7 @@ impl Worker {
         burst.records = tally.records;
         self.pending.push((burst, raw));
         let waits_since = self.pending.first().map_or(time, |(first, _)| first.time);
-        if is_long || self.pending.len() >= BATCH || time - waits_since >= LATEST {
+        if self.length == Length::Long || self.pending.len() >= BATCH || time - waits_since >= LATEST {
             self.hand_over();
         }
     }

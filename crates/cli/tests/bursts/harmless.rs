@@ -134,13 +134,14 @@ fn our_death_at_any_moment_harms_nothing() {
         return;
     }
     let fathom = fathom("death");
-    let arguments = ["--rounds", "10"];
+    // Long enough for bursts of every flavour.
+    let arguments = ["--rounds", "40"];
     let began = Instant::now();
     let expected = alone("self_check", &arguments).0;
     let usual = began.elapsed();
     let mut random = Random(88_172_645_463_325_252);
     let mut seen = BTreeSet::new();
-    for number in 0..30 {
+    for number in 0..20 {
         let result = format!("r{number}");
         let printed = fathom.scratch.join(&format!("{result}.out"));
         let mut watching = fathom
