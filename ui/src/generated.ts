@@ -122,6 +122,7 @@ export type Summary = {
       percent: Metric;
       reason: string;
     })[];
+    stretches: Metric;
     traced: Metric;
   };
   cpu_time: Metric;

@@ -17,6 +17,8 @@ pub struct Coverage {
     pub traced: Metric,
     /// How many that were.
     pub bursts: Metric,
+    /// The same with count windows and bursts of timed loads: how often translated code recorded something.
+    pub stretches: Metric,
     /// Records that they made, lost ones included: executions of blocks, and runs of loops.
     pub records: Metric,
     /// CPU time of their threads in them, seconds.
@@ -61,6 +63,7 @@ pub fn coverage(recording: &Recording) -> Coverage {
     Coverage {
         traced: percent(begun),
         bursts: counted(begun as f64, "count"),
+        stretches: counted(recording.bursts.len() as f64, "count"),
         records: counted(records as f64, "count"),
         cpu_time: cpu_time.map_or(Metric::unavailable("s", NO_CLOCK), |time| counted(time, "s")),
         refused,

@@ -132,6 +132,7 @@ impl Summary {
             coverage: CoverageSummary {
                 traced: tidy(found.coverage.traced),
                 bursts: tidy(found.coverage.bursts),
+                stretches: tidy(found.coverage.stretches),
                 records: tidy(found.coverage.records),
                 cpu_time: tidy(found.coverage.cpu_time),
                 refused: found.coverage.refused.into_iter().map(refused).collect(),

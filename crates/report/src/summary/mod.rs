@@ -124,6 +124,7 @@ pub struct OverheadParts {
 pub struct CoverageSummary {
     pub traced: Metric,
     pub bursts: Metric,
+    pub stretches: Metric,
     pub records: Metric,
     pub cpu_time: Metric,
     pub refused: Vec<RefusedSummary>,
