@@ -569,8 +569,9 @@ impl Worker {
         }
         burst.records = tally.records;
         self.pending.push((burst, raw));
-        let waits_since = self.pending.first().map_or(time, |(first, _)| first.time);
-        if self.length == Length::Long || self.pending.len() >= BATCH || time - waits_since >= LATEST {
+        let since = self.pending.first().map_or(time, |(first, _)| first.time);
+        let is_late = self.pending.len() >= BATCH || time - since >= LATEST;
+        if is_late || self.length == Length::Long {
             self.hand_over();
         }
     }
