@@ -166,7 +166,6 @@ impl Worker {
             self.untraceable.retain(|_, (_, since)| since.elapsed() < EXAMINE_AGAIN);
             self.whereabouts.keep(&processes);
             self.has_free_cpu = self.spare.look() && !self.options.rationed;
-            watch.alarm.poll(self.has_free_cpu);
             if let Some((pid, tid)) = self.picker.pick(&processes) {
                 self.pay_for((pid, tid), |worker| worker.turn(pid, tid, &watch));
             }
@@ -274,20 +273,15 @@ impl Worker {
         let _ = self.outlets.send.send(Observation::Refused { time, pid, tid, at, reason });
     }
 
-    /// Where another CPU is free for us, we stay there: on the thread's own we would drive it away.
     fn go_near(&mut self) {
-        for (near, cpu) in self.near.iter_mut().zip(self.cpu) {
-            if self.has_free_cpu { near.leave() } else { near.go(cpu) }
-        }
+        self.near.iter_mut().zip(self.cpu).for_each(|(near, cpu)| near.go(cpu));
     }
 
     /// Finds out whether a thread may be stopped now, and sleeps on its CPU for that where it is not known yet.
     fn approach(&mut self, pid: Pid, tid: Tid) -> Result<(), Refused> {
         let is_quiet = self.picker.is_quiet((pid, tid))?;
-        if !self.has_free_cpu {
-            self.cpu = self.picker.cpu_of((pid, tid));
-        }
-        let is_near = |(near, cpu): (&Near, _)| self.has_free_cpu || near.is_at(cpu);
+        self.cpu = self.picker.cpu_of((pid, tid));
+        let is_near = |(near, cpu): (&Near, _)| near.is_at(cpu);
         if is_quiet && self.near.as_ref().zip(self.cpu).is_none_or(is_near) {
             return Ok(());
         }

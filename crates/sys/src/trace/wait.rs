@@ -3,7 +3,6 @@
 //! What for: a burst waits for its thread to stop or for its time to be over, whichever is first, without polling (which
 //! would take CPU from the program). What not: what a stop means.
 
-use std::cell::Cell;
 use std::io;
 use std::sync::Once;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use base::Tid;
 use super::{Stop, stop_reason};
 
 /// A shorter wait is slept through: the timer and its signal cost some 10 us, and a thread that stops meanwhile stands still
-/// no longer than that. So long we look again and again, where that takes nothing from the thread: to be woken up takes as long.
+/// no longer than that.
 const SHORT: Duration = Duration::from_micros(100);
 
 /// What a thread did.
@@ -31,8 +30,6 @@ pub enum Happened {
 #[derive(Debug)]
 pub struct Alarm {
     timer: libc::timer_t,
-    /// Whether the thread that is waited for has a CPU of its own.
-    polls: Cell<bool>,
 }
 
 /// Any real-time signal that neither libc (the first two) nor anybody else in this process uses.
@@ -65,12 +62,7 @@ impl Alarm {
         {
             return Err(io::Error::last_os_error());
         }
-        Ok(Alarm { timer, polls: Cell::new(false) })
-    }
-
-    /// From now on, whether a wait begins with polling: for a thread that has another CPU than we.
-    pub fn poll(&self, polls: bool) {
-        self.polls.set(polls);
+        Ok(Alarm { timer })
     }
 
     /// Interrupts after `time` (at least 1 ns), and then again and again: an interruption may come just before the
@@ -99,19 +91,11 @@ impl Alarm {
         if let Some(happened) = look(tid, libc::WNOHANG)? {
             return Ok(happened);
         }
-        let began = std::time::Instant::now();
-        if self.polls.get() {
-            while began.elapsed() < time.min(SHORT) {
-                if let Some(happened) = look(tid, libc::WNOHANG)? {
-                    return Ok(happened);
-                }
-            }
-        } else if time < SHORT {
-            std::thread::sleep(time);
-        }
         if time < SHORT {
+            std::thread::sleep(time);
             return Ok(look(tid, libc::WNOHANG)?.unwrap_or(Happened::Nothing));
         }
+        let began = std::time::Instant::now();
         self.start(time);
         let happened = loop {
             match look(tid, 0) {
