@@ -35,7 +35,8 @@ const BRIEF_PART: u32 = 3;
 /// How much a turn's burst may record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Length {
-    /// One trace of few records. Loops that are summarised have next to none: of these it sees a third of a long one.
+    /// One trace of few records. Loops that are summarised have next to none: of these it sees a third of a long one. In other
+    /// code it tells little, for caches are cold at its begin: there every burst is a long one.
     Brief,
     /// The flavour that is next, at its full length.
     Long,
