@@ -3,6 +3,7 @@
 //! What for: the loop around bursts. What not: how a burst goes (`run`), how often one may be (`budget`), which thread is
 //! chosen (`picker`).
 
+mod approach;
 mod leave;
 
 use std::collections::HashMap;
@@ -22,7 +23,7 @@ use crate::advance::{LastTrace, general};
 use crate::budget::{BESIDE, Budget};
 use crate::drain::{Content, Raw};
 use crate::near::Near;
-use crate::picker::{Picker, may_be_stopped, wait_quietly};
+use crate::picker::{Picker, may_be_stopped};
 use crate::program::{Program, cookie};
 use crate::refused::Refused;
 use crate::run::{Allowance, Ran, run};
@@ -235,9 +236,11 @@ impl Worker {
 
     /// Bursts of a thread. Those that only add to what traces tell do not say why there was none: the traces do.
     fn turn(&mut self, pid: Pid, tid: Tid, watch: &Watch) {
+        // The thread is there still: whatever is found out about it, the program has not ended at this time.
+        let time = process::monotonic() - self.start;
         if self.length == Length::Brief {
             if let Err((reason, at)) = self.visits(pid, tid, BurstFlavour::Trace, watch) {
-                self.tell_refused((pid, tid), at, reason);
+                self.tell_refused(time, (pid, tid), at, reason);
             }
             return;
         }
@@ -260,34 +263,22 @@ impl Worker {
                 }
             }
             Ok(false) => {}
-            Err((reason, at)) => self.tell_refused((pid, tid), at, reason),
+            Err((reason, at)) => self.tell_refused(time, (pid, tid), at, reason),
         }
     }
 
-    fn tell_refused(&self, (pid, tid): (Pid, Tid), at: Option<RemoteAddr>, reason: Refused) {
+    fn tell_refused(
+        &self,
+        time: Nanos,
+        (pid, tid): (Pid, Tid),
+        at: Option<RemoteAddr>,
+        reason: Refused,
+    ) {
         // Not a matter of what can be traced: the thread was not running its own code at this moment.
         if reason == Refused::NotRunning {
             return;
         }
-        let time = process::monotonic() - self.start;
         let _ = self.outlets.send.send(Observation::Refused { time, pid, tid, at, reason });
-    }
-
-    fn go_near(&mut self) {
-        self.near.iter_mut().zip(self.cpu).for_each(|(near, cpu)| near.go(cpu));
-    }
-
-    /// Finds out whether a thread may be stopped now, and sleeps on its CPU for that where it is not known yet.
-    fn approach(&mut self, pid: Pid, tid: Tid) -> Result<(), Refused> {
-        let is_quiet = self.picker.is_quiet((pid, tid))?;
-        self.cpu = self.picker.cpu_of((pid, tid));
-        let is_near = |(near, cpu): (&Near, _)| near.is_at(cpu);
-        if is_quiet && self.near.as_ref().zip(self.cpu).is_none_or(is_near) {
-            return Ok(());
-        }
-        self.go_near();
-        wait_quietly();
-        if self.picker.is_quiet((pid, tid))? { Ok(()) } else { Err(Refused::WaitsOften) }
     }
 
     fn next_flavour(&self, pid: Pid) -> BurstFlavour {
