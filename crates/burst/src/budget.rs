@@ -1,8 +1,9 @@
 //! How often a burst may be.
 //!
 //! What for: the cost of bursts (threads' stand-still, their estimated slow-down, our CPU time) is added up, and the time
-//! to the next burst follows from what the last ones cost and what is allowed, for brief and long ones apart. Bringing the cache into processes has a part of
-//! its own, so that a program of many short processes does not pay for each of them. What not: taking bursts.
+//! to the next burst follows from what the last ones cost and what is allowed, for brief and long ones apart. Bringing the
+//! cache into processes has a part of its own, so that a program of many short processes does not pay for each of them.
+//! What not: taking bursts.
 //!
 //! Assumption: the tracer's CPU time costs the program as much as its own, for it works on the CPU of the thread that it
 //! stops. The consumer's does where no CPU is free. Where one is, it costs what the neighbour on a shared core or cache

@@ -85,13 +85,7 @@ pub fn stat_of_running(pid: Pid, tid: Tid) -> Option<String> {
     (!blocked).then(|| rest.to_owned())
 }
 
-/// The CPU that a thread ran on last: field 39 of its `stat`.
-#[must_use]
-pub fn cpu_of(pid: Pid, tid: Tid) -> Option<CpuId> {
-    cpu_in(&of_thread(pid, tid, "stat")?)
-}
-
-/// The same, of its text.
+/// The CPU that a thread ran on last: field 39 of this text of its `stat`.
 #[must_use]
 pub fn cpu_in(stat: &str) -> Option<CpuId> {
     from_state_on(stat)?.split(' ').nth(36)?.parse().ok().map(CpuId)
@@ -112,7 +106,8 @@ mod tests {
     fn this_thread_runs_and_a_nameless_one_has_ended() {
         let own = Pid(std::process::id().cast_signed());
         assert!(!has_ended(Tid(own.0)));
-        assert!(cpu_of(own, Tid(own.0)).is_some() && cpu_of(own, Tid(-1)).is_none());
+        let cpu_of = |tid| cpu_in(&of_thread(own, tid, "stat")?);
+        assert!(cpu_of(Tid(own.0)).is_some() && cpu_of(Tid(-1)).is_none());
         assert!(has_ended(Tid(-1)));
         assert!(stat_of_running(own, Tid(-1)).is_none());
     }
