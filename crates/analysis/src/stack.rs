@@ -199,6 +199,11 @@ impl Stacks {
         self.ids.binary_search_by_key(&id, |entry| entry.0).ok().map(|at| self.ids[at].1)
     }
 
+    /// The caller's node.
+    pub(crate) fn parent(&self, node: NodeIndex) -> Option<NodeIndex> {
+        self.nodes[node.index()].parent
+    }
+
     /// The frames of a stack, innermost first. Without a stack there is one: `[no stack]`.
     pub fn frames(&self, leaf: Option<NodeIndex>) -> impl Iterator<Item = PlaceId> + '_ {
         let mut next = leaf;

@@ -21,7 +21,6 @@ pub struct Prepared<'a> {
     objects: OnceLock<Objects>,
     replayed: OnceLock<Arc<Replayed>>,
     shared: OnceLock<SharedLines>,
-    stalls: OnceLock<Stalls>,
     judged: OnceLock<Findings>,
 }
 
@@ -35,8 +34,8 @@ impl<'a> Prepared<'a> {
     pub(crate) fn with(recording: &'a Recording, code: TracedCode) -> Prepared<'a> {
         let profile = Profile::with_addresses(recording, code.addresses());
         let (objects, replayed) = (OnceLock::new(), OnceLock::new());
-        let (shared, stalls, judged) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Prepared { profile, code, objects, replayed, shared, stalls, judged }
+        let (shared, judged) = (OnceLock::new(), OnceLock::new());
+        Prepared { profile, code, objects, replayed, shared, judged }
     }
 
     /// The recording.
@@ -52,11 +51,13 @@ impl<'a> Prepared<'a> {
 
     /// What its bursts tell of memory, with whole objects told apart.
     pub(crate) fn memory(&self) -> Memory<'_> {
+        Memory::of(&self.profile, &self.code, Arc::clone(self.replayed()))
+    }
+
+    fn replayed(&self) -> &Arc<Replayed> {
         let Prepared { profile, code, .. } = self;
-        let replayed = self
-            .replayed
-            .get_or_init(|| Arc::new(Replayed::new(profile, code, self.objects(), Pieces::Whole)));
-        Memory::of(profile, code, Arc::clone(replayed))
+        let new = || Arc::new(Replayed::new(profile, code, self.objects(), Pieces::Whole));
+        self.replayed.get_or_init(new)
     }
 
     /// The same of a selection.
@@ -66,7 +67,7 @@ impl<'a> Prepared<'a> {
 
     /// What its clock samples waited for.
     pub(crate) fn stalls(&self) -> &Stalls {
-        self.stalls.get_or_init(|| Stalls::new(&self.profile))
+        self.replayed().stalls()
     }
 
     /// Lines that threads share in the selection; of the whole recording they are looked for once.

@@ -124,7 +124,7 @@ impl Memory<'_> {
             ));
         }
         let bursts = self.passed.bursts.len();
-        let times = self.core_times(&self.function_times());
+        let times = self.core_times();
         let percent = self.timed_percent(self.passed.bursts.iter());
         let share = self.share(&times.0, &times.1);
         // Functions without a burst may wait for nothing or for memory alone.

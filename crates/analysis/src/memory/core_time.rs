@@ -24,7 +24,6 @@ use facts::{Burst, CoreFloor, FloorOutcome, FloorTime, Recording};
 
 use super::Memory;
 use super::bandwidth::Quantity;
-use super::function::Time;
 use super::model::Between;
 use super::work::{BurstWork, SiteWork};
 use crate::interval::median;
@@ -135,7 +134,8 @@ impl<'a> Began<'a> {
         let bursts: std::collections::HashSet<BurstId> = paths.map(|path| path.burst).collect();
         // Those that the pass left out are looked at here.
         let id = |work: &BurstWork| Some((recording.bursts.get(work.burst)?.id, work.function));
-        let by_burst: HashMap<BurstId, FunctionId> = works.iter().filter_map(id).collect();
+        // Where a burst came first, it began.
+        let by_burst: HashMap<BurstId, FunctionId> = works.iter().rev().filter_map(id).collect();
         let unknown =
             |burst: &&Burst| bursts.contains(&burst.id) && !by_burst.contains_key(&burst.id);
         let bursts: Vec<&Burst> = recording.bursts.iter().filter(unknown).collect();
@@ -177,7 +177,7 @@ impl Observer for Began<'_> {
 
 impl Memory<'_> {
     /// Core time and native time of each burst, seconds.
-    pub(super) fn core_times(&self, times: &BTreeMap<FunctionId, Time>) -> (Quantity, Vec<f64>) {
+    pub(super) fn core_times(&self) -> (Quantity, Vec<f64>) {
         let bursts = self.passed.bursts.len();
         let mut core = Quantity::none(bursts);
         let mut native = vec![0.0; bursts];
@@ -193,9 +193,7 @@ impl Memory<'_> {
             let pace = self.paces.of(burst).unwrap_or((usual, QUICKEST, f64::INFINITY));
             let most = if other > 0.0 { (other * pace.2).min(slowest) } else { 0.0 };
             let other = (other * pace.0, other * pace.1, most);
-            // A burst's time has its page faults in it.
-            let own = times.get(&burst.function).map_or(1.0, Time::own_share);
-            let least = (seconds * own - self.waits_at_most(burst, &latency, &timed)).max(0.0);
+            let least = (seconds - self.waits_at_most(burst, &latency, &timed)).max(0.0);
             let mispredicted = burst.mispredicted * MISPREDICTED;
             let low = (burst.floor.1 + other.1).max(least).min(seconds);
             // Of loops without accesses a burst has no records.

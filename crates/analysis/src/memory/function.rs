@@ -11,8 +11,7 @@
 //! sites count in proportion. So a phase whose accesses are independent does not outweigh, by how far they overlap, one in
 //! which each waits for the one before.
 //!
-//! Waits are of the time outside of the kernel: a burst's time has its page faults in it, and the samples say which share of
-//! the function's time those are. Lines of pages that the kernel has just cleared are not waited for (`cleared`). The whole
+//! Waits are of the time outside of the kernel. Lines of pages that the kernel has just cleared are not waited for (`cleared`). The whole
 //! program's figures are stratified by the functions in which bursts began (`strata`): what it does first, while bursts are
 //! frequent, has more than its part of them.
 
@@ -78,27 +77,6 @@ pub struct FunctionMemory {
     pub excess: f64,
     /// Its sites, heaviest first.
     pub sites: Vec<SiteWeight>,
-}
-
-/// Samples of a function: its own code, and the kernel's on its behalf.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Time {
-    own: Weight,
-    kernel: Weight,
-}
-
-impl Time {
-    fn and(mut self, other: &Time) -> Time {
-        self.own.merge(&other.own);
-        self.kernel.merge(&other.kernel);
-        self
-    }
-
-    /// 0..1, and not 0: what is never met in its own code has no bursts.
-    pub(super) fn own_share(&self) -> f64 {
-        let (own, kernel) = (self.own.amount() as f64, self.kernel.amount() as f64);
-        if own > 0.0 { own / (own + kernel) } else { 1.0 }
-    }
 }
 
 /// The bursts that a figure is of, in the order of time.
@@ -169,7 +147,7 @@ impl Memory<'_> {
             bursts.entry(burst.function).or_default().push(at);
         }
         let times = self.function_times();
-        let (core, native) = self.core_times(&times);
+        let (core, native) = self.core_times();
         let cleared = self.cleared();
         let mut found: Vec<FunctionMemory> = bursts
             .into_iter()
@@ -184,8 +162,9 @@ impl Memory<'_> {
             .collect();
         found.sort_by(|a, b| b.time.value.unwrap_or(0.0).total_cmp(&a.time.value.unwrap_or(0.0)));
         let all: Vec<usize> = (0..self.passed.bursts.len()).collect();
-        let time = times.values().fold(Time::default(), Time::and);
-        let busiest = times.iter().max_by_key(|(_, time)| time.own.amount()).map(|(of, _)| *of);
+        let mut time = Weight::default();
+        times.values().for_each(|one| time.merge(one));
+        let busiest = times.iter().max_by_key(|(_, time)| time.amount()).map(|(of, _)| *of);
         let began = self.passed.bursts.first().map(|burst| burst.function);
         let busiest = busiest.or(began).ok_or("no burst recorded accesses")?;
         let cleared = Cleared::all(&cleared);
@@ -194,39 +173,34 @@ impl Memory<'_> {
         Ok((whole, found))
     }
 
-    /// Samples by compiled function.
-    pub(super) fn function_times(&self) -> BTreeMap<FunctionId, Time> {
-        let mut times: BTreeMap<FunctionId, Time> = BTreeMap::new();
-        for cell in self.profile.stack_cells() {
+    /// Samples by compiled function, without those in the kernel.
+    fn function_times(&self) -> BTreeMap<FunctionId, Weight> {
+        let mut times: BTreeMap<FunctionId, Weight> = BTreeMap::new();
+        for cell in self.profile.stack_cells().iter().filter(|cell| !cell.kernel) {
             let time = times.entry(self.profile.stacks.compiled_user(cell.stack)).or_default();
-            match cell.kernel {
-                true => time.kernel.merge(&cell.weight),
-                false => time.own.merge(&cell.weight),
-            }
+            time.merge(&cell.weight);
         }
         times
     }
 
     fn function(
         &self,
-        (function, time, cleared): (FunctionId, Time, &Cleared),
+        (function, time, cleared): (FunctionId, Weight, &Cleared),
         bursts: Bursts<'_>,
         (core, native): (&Quantity, &[f64]),
     ) -> FunctionMemory {
         let percent = Of { bursts, evidence: Evidence::Estimated, unit: "percent", factor: 100.0 };
-        let own = time.own_share();
-        let outside: Vec<f64> = native.iter().map(|seconds| seconds * own).collect();
         let numbers = bursts.numbers;
         let floors: f64 = numbers.iter().map(|at| self.passed.bursts[*at].floor.0).sum();
         let sums = self.sums(numbers);
-        let time = self.profile.cpu_scale().quantity(&time.own);
-        let seconds = time.value.unwrap_or(0.0) / own;
+        let time = self.profile.cpu_scale().quantity(&time);
+        let seconds = time.value.unwrap_or(0.0);
         let looks: Vec<(Nanos, f64)> =
             bursts.numbers.iter().map(|at| (self.strata.time_of(*at), native[*at])).collect();
         let cleared_in = cleared.in_bursts(&looks, seconds);
         let weighed = self.site_weights(bursts, native, &cleared_in);
-        let core = no_less_than_rest(core, &outside, &weighed.waited);
-        let core = percent.percent(&core, &outside, "no time in its bursts");
+        let core = no_less_than_rest(core, native, &weighed.waited);
+        let core = percent.percent(&core, native, "no time in its bursts");
         let rest = |value: Option<f64>| value.map(|value| (100.0 - value).max(0.0));
         let waits =
             Metric { value: rest(core.value), low: rest(core.high), high: rest(core.low), ..core };
@@ -241,7 +215,7 @@ impl Memory<'_> {
             waits,
             of_reach,
             overwritten: without_part(overwritten, cleared.bytes() / fetched.max(1.0)),
-            excess: (floors / (measured * own).max(1e-9)).max(1.0),
+            excess: (floors / measured.max(1e-9)).max(1.0),
             floored: self.timed_percent(numbers.iter().map(|at| &self.passed.bursts[*at])),
             sites: weighed.sites,
             serial: weighed.serial,

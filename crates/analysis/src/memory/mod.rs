@@ -3,13 +3,12 @@
 //! What for: traced bursts go through a cache model once ([`Memory::new`]); everything else are sums over its outcomes.
 //!
 //! ```text
-//! replay of bursts -> pass (cachesim) -> model: survival, footprint -> Quantity per burst
-//!                                        native: seconds of a burst -> strata -> totals, rates, intervals
+//! replay of bursts -> pass (cachesim) -> model: survival, footprint -> Quantity per burst and place
+//!          samples -> places, paces of loops; native: seconds of a burst -> strata -> totals, rates, intervals
 //! ```
 //! What not: time of the kernel, traffic of other programs. No hardware counter is used.
 //!
-//! Assumptions are at the head of each file. That which holds for all: what bursts saw is typical of the code in which
-//! they began.
+//! Assumptions are at the head of each file. That which holds for all: what bursts saw of a place is typical of it.
 
 mod bandwidth;
 mod beside;
@@ -27,6 +26,7 @@ mod model;
 mod native;
 mod parts;
 mod pass;
+mod places;
 mod progress;
 mod rows;
 mod silent;
@@ -50,8 +50,9 @@ use self::core_time::Paces;
 use self::latency::TimedLoads;
 use self::levels::Sizes;
 use self::model::{Between, Model};
-use self::native::{Speed, Speeds, Work, running};
+use self::native::{Speed, Speeds, Work, native_parts, running};
 use self::pass::{Passed, pass};
+use self::places::Places;
 use self::silent::Silent;
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Look, Strata};
 use self::work::{BurstWork, PartWork, SiteWork};
@@ -59,7 +60,7 @@ use crate::accesses::is_chosen;
 use crate::objects::{Objects, Part, Pieces};
 use crate::profile::{Cell, Profile};
 use crate::selection::Selection;
-use crate::stalls::ObjectsOfSites;
+use crate::stalls::{ObjectsOfSites, Stalls};
 use crate::threads::ThreadIndex;
 use crate::traced::{SiteIndex, TracedCode};
 
@@ -108,7 +109,7 @@ pub struct Replayed {
     passed: Passed,
     model: Model,
     strata: Arc<Strata>,
-    /// Per burst, the factor by which native code is faster, with bounds.
+    /// Per burst and place, the factor by which native code is faster, with bounds.
     speeds: Vec<Speed>,
     /// Where the work of each site is: number of the burst, position in it. With thousands of rows nobody wants to look
     /// through all bursts for each.
@@ -120,6 +121,8 @@ pub struct Replayed {
     /// Loads of each site over the whole run.
     loads: Arc<BTreeMap<SiteIndex, f64>>,
     timed: TimedLoads,
+    /// What clock samples waited for.
+    stalls: Stalls,
     /// What instructions outside of loops with a floor take.
     paces: Paces,
     silent: Silent,
@@ -165,8 +168,15 @@ impl Replayed {
         objects: Option<(&Objects, Pieces)>,
     ) -> Replayed {
         let sizes = Sizes::of(profile);
+        let places = Places::new(profile, code);
         let simulated = Hierarchy::new(&sizes.config()).and_then(|caches| {
-            Ok(pass(profile, code, &caches, (&Tlb::new(&sizes.tlb())?, sizes.page), objects))
+            Ok(pass(
+                profile,
+                (code, &places),
+                &caches,
+                (&Tlb::new(&sizes.tlb())?, sizes.page),
+                objects,
+            ))
         });
         let (passed, missing) = match simulated {
             Ok(passed) => (passed, None),
@@ -176,15 +186,17 @@ impl Replayed {
             }
         };
         let mut notes = sizes.notes.clone();
-        let works: Vec<Work> = passed.bursts.iter().map(|burst| work(profile, burst)).collect();
+        let works = works(profile, &passed.bursts);
         let speeds = Speeds::new(profile.recording, code, &works);
-        let speeds: Vec<Speed> = works.iter().map(|work| speeds.of(work)).collect();
-        let looks = works.iter().zip(&speeds).map(|(work, speed)| Look {
-            time: work.time,
-            function: work.function,
-            seconds: work.seconds / speed.likely,
+        let parts = native_parts(&passed.bursts, &works, &speeds, &places);
+        let looks = passed.bursts.iter().zip(&parts).map(|(work, part)| Look {
+            burst: work.burst,
+            time: profile.recording.bursts[work.burst].time,
+            place: work.place,
+            seconds: part.seconds,
         });
-        let strata = Strata::new(profile, looks.collect());
+        let strata = Strata::new(profile, Arc::new(places), looks.collect());
+        let speeds = parts.iter().map(|part| part.speed).collect();
         let missing = missing.or_else(|| too_few(profile, &strata));
         if strata.unseen() > FEW_UNSEEN && missing.is_none() {
             notes.push(format!(
@@ -195,7 +207,7 @@ impl Replayed {
         if !code.left_out.is_empty() {
             notes.push(format!(
                 "{} bursts were enough work for the cache model; {} more, evenly spread, are left out",
-                passed.bursts.len(),
+                strata.bursts(),
                 code.left_out.len()
             ));
         }
@@ -227,6 +239,7 @@ impl Replayed {
             all: Amounts::default(),
             loads: Arc::default(),
             timed,
+            stalls: Stalls::new(profile),
             paces,
             silent: Silent::read(profile, code),
             bandwidth: OnceLock::new(),
@@ -236,6 +249,12 @@ impl Replayed {
         replayed.all = replayed.amounts(replayed.passed.sites.keys().copied());
         replayed.loads = Arc::new(replayed.loads_by_site(&replayed.strata));
         replayed
+    }
+
+    /// What the clock samples waited for.
+    #[must_use]
+    pub fn stalls(&self) -> &Stalls {
+        &self.stalls
     }
 
     /// What some sites did, per burst.
@@ -494,17 +513,23 @@ impl<'a> Memory<'a> {
     }
 }
 
-fn work(profile: &Profile<'_>, one: &BurstWork) -> Work {
-    let burst = &profile.recording.bursts[one.burst];
-    Work {
-        burst: burst.id,
-        tid: burst.tid,
-        time: burst.time,
-        function: one.function,
-        seconds: running(burst).max(Nanos(1)).seconds(),
-        instructions: one.instructions,
-        records: one.records,
-    }
+/// What bursts did as a whole.
+fn works(profile: &Profile<'_>, all: &[BurstWork]) -> Vec<Work> {
+    let of_burst = all.chunk_by(|one, next| one.burst == next.burst);
+    let whole = |works: &[BurstWork]| {
+        let first = works.first()?;
+        let burst = &profile.recording.bursts[first.burst];
+        Some(Work {
+            burst: burst.id,
+            tid: burst.tid,
+            time: burst.time,
+            function: first.function,
+            seconds: running(burst).max(Nanos(1)).seconds(),
+            instructions: works.iter().map(|work| work.instructions).sum(),
+            records: works.iter().map(|work| work.records).sum(),
+        })
+    };
+    of_burst.filter_map(whole).collect()
 }
 
 fn too_few(profile: &Profile<'_>, strata: &Strata) -> Option<String> {

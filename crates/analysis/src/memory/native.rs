@@ -22,10 +22,16 @@ use std::collections::HashMap;
 use base::{BurstId, Nanos, Tid};
 use facts::{Burst, BurstFlavour, Recording, decode_records};
 
+use super::places::Places;
 use super::progress::{Progress, progress};
+use super::work::BurstWork;
 use crate::interval::student_95;
 use crate::stack::FunctionId;
 use crate::traced::{TracedCode, pieces_by_burst};
+
+/// Of a burst's time that loops with a pace leave to other code, no less than this part of what its instructions would take
+/// at the burst's mean: times of both are known to some percent, and what is left may be little.
+const LEAST_REST: f64 = 0.1;
 
 /// Seconds that a record takes at most: two and a half times what a loop of small blocks shows (bench/results/burst-inside).
 const MOST_PER_RECORD: f64 = 2.5e-9;
@@ -78,6 +84,48 @@ pub(crate) struct Speed {
     pub(crate) likely: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,
+}
+
+/// What a burst did in one place natively: seconds of the program's own time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Part {
+    pub(crate) seconds: f64,
+    pub(crate) speed: Speed,
+}
+
+/// Of each burst in each place. Of a loop with a pace the number of iterations tells, whatever the burst took for them; all
+/// else shares what is left of the burst's time, by instructions.
+pub(crate) fn native_parts(
+    all: &[BurstWork],
+    works: &[Work],
+    speeds: &Speeds,
+    places: &Places,
+) -> Vec<Part> {
+    let mut parts = Vec::with_capacity(all.len());
+    for (of_burst, whole) in all.chunk_by(|one, next| one.burst == next.burst).zip(works) {
+        let speed = speeds.of(whole);
+        let native = whole.seconds / speed.likely;
+        let exact = |work: &BurstWork| {
+            let paced = places.paced(work.place)?;
+            Some(work.times(paced.counted_at) * paced.seconds)
+        };
+        // In a burst also the kernel's time passes.
+        let with_kernel = |work| Some(exact(work)? / places.own_share(work.place));
+        let paced: f64 = of_burst.iter().filter_map(with_kernel).sum();
+        let others = of_burst.iter().filter(|work| exact(work).is_none());
+        let others: f64 = others.map(|work| work.instructions).sum();
+        let mean = native * others / whole.instructions.max(1.0);
+        let rest = (native - paced).max(LEAST_REST * mean);
+        let part = |work: &BurstWork| match exact(work) {
+            Some(seconds) => Part { seconds, speed: Speed { likely: 1.0, low: 1.0, high: 1.0 } },
+            None => {
+                let seconds = rest * work.instructions / others.max(1.0);
+                Part { seconds: seconds * places.own_share(work.place), speed }
+            }
+        };
+        parts.extend(of_burst.iter().map(part));
+    }
+    parts
 }
 
 /// A burst and the window behind it, or sums of many.

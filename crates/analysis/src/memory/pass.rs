@@ -18,6 +18,7 @@ use super::branches::Branches;
 use super::core_time::{Seconds, loops};
 use super::footprint::Footprint;
 use super::native::{tells_rates, toll};
+use super::places::Places;
 use super::simulated::Simulated;
 use super::times::{BINS, Times};
 use super::work::{BurstWork, PartWork, SiteWork, listed};
@@ -77,6 +78,7 @@ impl SiteOutcomes {
 /// Result of the pass.
 #[derive(Debug, Default)]
 pub(crate) struct Passed {
+    /// In the order of bursts; of each, in the order in which it came to its places.
     pub(crate) bursts: Vec<BurstWork>,
     pub(crate) sites: BTreeMap<SiteIndex, SiteOutcomes>,
     pub(crate) footprints: HashMap<FunctionId, Footprint>,
@@ -88,7 +90,7 @@ pub(crate) struct Passed {
 /// Runs all bursts through `caches`, which forgets everything between them.
 pub(crate) fn pass(
     profile: &Profile<'_>,
-    code: &TracedCode,
+    (code, places): (&TracedCode, &Places),
     caches: &Hierarchy,
     pages: (&Tlb, PageSize),
     objects: Option<(&Objects, Pieces)>,
@@ -101,7 +103,7 @@ pub(crate) fn pass(
         let bursts = std::iter::from_fn(|| bursts.get(next.fetch_add(1, Relaxed)).copied());
         let simulated =
             Simulated::new(caches.clone(), (pages.0.clone(), pages.1), code.sites.len(), objects);
-        Walker::new(profile, code, simulated).walk(bursts)
+        Walker::new(profile, (code, places), simulated).walk(bursts)
     };
     let mut passed = std::thread::scope(|scope| {
         let thread = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
@@ -146,6 +148,7 @@ fn run_of(touch: Touch) -> Option<(u64, i64, u64, u32)> {
 struct Walker<'a> {
     profile: &'a Profile<'a>,
     code: &'a TracedCode,
+    places: &'a Places,
     simulated: Simulated<'a>,
     floors: HashMap<BlockId, Seconds>,
     branches: Branches,
@@ -158,7 +161,9 @@ struct Walker<'a> {
     /// Of each site, once it was touched; by position, for every access looks here.
     outcomes: Vec<Option<Box<SiteOutcomes>>>,
     passed: Passed,
-    work: Option<BurstWork>,
+    /// Of this burst, by place; and in which of them it is.
+    works: Vec<BurstWork>,
+    current: usize,
     /// Accesses of a loop; kept for its memory.
     body: Vec<LoopAccess>,
 }
@@ -168,15 +173,13 @@ impl Observer for Walker<'_> {
         self.simulated.begin(burst);
         self.times.restart();
         self.chase.begin();
-        self.work = None;
+        self.works.clear();
         self.branches.take(self.code);
     }
 
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
-        if self.work.is_none() {
-            self.work = self.first(block);
-        }
-        let Some(work) = &mut self.work else { return };
+        self.come_to(block);
+        let Some(work) = self.works.get_mut(self.current) else { return };
         let length = block.ways.first().copied().unwrap_or(0) as f64;
         let whole = execution.iterations().saturating_sub(1) as f64;
         let instructions = whole * length + execution.executed() as f64;
@@ -208,14 +211,23 @@ impl Observer for Walker<'_> {
     }
 
     fn end(&mut self, burst: &Burst) {
-        let Some(mut work) = self.work.take() else { return };
+        let mut works = std::mem::take(&mut self.works);
         let Some(number) = self.numbers.get(&burst.id) else { return };
-        work.burst = *number;
-        work.mispredicted = self.branches.take(self.code);
+        let instructions: f64 = works.iter().map(|work| work.instructions).sum();
+        let mispredicted = self.branches.take(self.code) / instructions.max(1.0);
+        for work in &mut works {
+            work.burst = *number;
+            // Whose they were nobody knows.
+            work.mispredicted = mispredicted * work.instructions;
+        }
         let divides = self.simulated.divides();
         let (outcomes, firsts, last) = (&mut self.outcomes, &mut self.firsts, &mut self.last);
         self.simulated.take(|site, part, tally, pages| {
             outcomes[site.index()].get_or_insert_default().add(tally, pages);
+            let place = self.places.of_site(site);
+            let found = works.iter().position(|work| Some(work.place) == place);
+            // Of blocks that overlap one may begin elsewhere.
+            let Some(work) = works.get_mut(found.unwrap_or(0)) else { return };
             if work.sites.last().is_none_or(|before| before.site != site) {
                 last[site.index()] = Step::default();
                 let firsts = std::mem::replace(&mut firsts[site.index()], [0; BINS]);
@@ -226,16 +238,21 @@ impl Observer for Walker<'_> {
                 work.parts.extend(divides.then(|| PartWork::new(part, tally)));
             }
         });
-        self.passed.bursts.push(work);
+        self.passed.bursts.append(&mut works);
     }
 }
 
 impl<'a> Walker<'a> {
-    fn new(profile: &'a Profile<'a>, code: &'a TracedCode, simulated: Simulated<'a>) -> Walker<'a> {
+    fn new(
+        profile: &'a Profile<'a>,
+        (code, places): (&'a TracedCode, &'a Places),
+        simulated: Simulated<'a>,
+    ) -> Walker<'a> {
         let bursts = profile.recording.bursts.iter().enumerate();
         Walker {
             profile,
             code,
+            places,
             simulated,
             floors: loops(profile.recording),
             branches: Branches::default(),
@@ -246,7 +263,8 @@ impl<'a> Walker<'a> {
             numbers: bursts.map(|(number, burst)| (burst.id, number)).collect(),
             outcomes: vec![None; code.sites.len()],
             passed: Passed::default(),
-            work: None,
+            works: Vec::new(),
+            current: 0,
             body: Vec::new(),
         }
     }
@@ -262,23 +280,23 @@ impl<'a> Walker<'a> {
         passed
     }
 
-    /// The burst at its first block with an access: that is where it began.
-    fn first(&mut self, block: &TracedBlock) -> Option<BurstWork> {
-        let function = began_in(self.profile, self.code, block)?;
-        self.passed.footprints.entry(function).or_default().begin();
-        Some(BurstWork {
-            burst: 0,
-            function,
-            instructions: 0.0,
-            records: 0.0,
-            flops: 0.0,
-            floor: (0.0, 0.0, 0.0),
-            floor_instructions: 0.0,
-            slowest_cycles: 0.0,
-            mispredicted: 0.0,
-            chased: 0.0,
-            sites: Vec::new(),
-        })
+    /// The burst at a block; one without an access is of the place before.
+    fn come_to(&mut self, block: &TracedBlock) {
+        let place = block.accesses.first().and_then(|first| self.places.of_site(first.site));
+        let Some(place) = place else { return };
+        if self.works.get(self.current).is_some_and(|work| work.place == place) {
+            return;
+        }
+        if let Some(known) = self.works.iter().position(|work| work.place == place) {
+            self.current = known;
+            return;
+        }
+        let Some(function) = began_in(self.profile, self.code, block) else { return };
+        if !self.works.iter().any(|work| work.function == function) {
+            self.passed.footprints.entry(function).or_default().begin();
+        }
+        self.current = self.works.len();
+        self.works.push(BurstWork::new(place, function));
     }
 
     fn run(&mut self, block: &TracedBlock, execution: &Execution<'_>, function: FunctionId) {

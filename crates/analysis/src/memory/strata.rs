@@ -1,9 +1,10 @@
 //! From bursts to totals of the whole program: stratified ratio estimates.
 //!
-//! What for: a burst is a look at a random moment of the program's CPU time. What it saw per second of native time is
-//! multiplied by the CPU time that the samples give to the code in which it began: bursts in one function (as compiled,
-//! with all that is inlined into it) are a *stratum*. Samples are many and bursts few, so this is closer to the truth than
-//! bursts alone, and functions in which bursts cannot begin show up as time that nothing is known about.
+//! What for: a burst is a look at a random moment of the program's CPU time. What it saw in a place of the code per second of
+//! native time there is multiplied by the CPU time that the samples give to that place: what bursts did in one place is a
+//! *stratum*. Samples are many and bursts few, so this is closer to the truth than bursts alone, and functions to which
+//! bursts do not come show up as time that nothing is known about. Of a loop with a pace a burst's seconds are its
+//! iterations, by the pace: so its total is that of its iterations, each as bursts saw it.
 //! What not: what a burst saw.
 //!
 //! Source: W. G. Cochran, "Sampling Techniques" (3rd ed., Wiley 1977), 5.2 (stratified totals), 5.4 (their degrees of
@@ -11,40 +12,45 @@
 //!
 //! The scatter of bursts is that of a systematic sample in time ([`variance_in_order`]).
 //!
-//! Assumptions: bursts of one function are spread over its time as that is; time in the kernel does nothing that is counted
+//! Assumptions: bursts of one place are spread over its time as that is; time in the kernel does nothing that is counted
 //! here (it copies and clears memory: that traffic is left out).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base::Nanos;
 use facts::{Metric, Privilege, Sample};
 
 use super::beside::running_beside;
-use crate::index_map::IndexMap;
+use super::places::{Place, Places};
 use crate::interval::{Z_95, student_between, variance_in_order};
 use crate::profile::{Cell, Profile};
-use crate::stack::{FunctionId, NodeIndex};
+use crate::stack::NodeIndex;
 use crate::weight::Weight;
 
-/// With fewer bursts, a function shares a stratum with others.
+/// With fewer bursts, a place shares a stratum with others; and a loop with a pace, in which the time of bursts does not
+/// matter.
 const FEWEST: usize = 4;
+const FEWEST_OF_LOOP: usize = 2;
 /// With fewer bursts in all, nothing is said.
 pub(crate) const FEWEST_IN_ALL: usize = 3;
-/// The stratum of functions with few bursts or none.
+/// The stratum of places with few bursts or none.
 const REST: usize = 0;
 /// Up to this share of CPU time in functions without a burst, these are not mentioned.
 pub(crate) const FEW_UNSEEN: f64 = 0.05;
 /// Bursts that speak for a moment: the nearest in time.
 const NEAREST: usize = 7;
 
-/// A burst, for estimates.
+/// What a burst saw in one place, for estimates.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Look {
+    /// Which burst.
+    pub(crate) burst: usize,
     /// When.
     pub(crate) time: Nanos,
-    /// Where it began.
-    pub(crate) function: FunctionId,
-    /// Native seconds.
+    /// Where.
+    pub(crate) place: Place,
+    /// Native seconds of the program's own time.
     pub(crate) seconds: f64,
 }
 
@@ -75,8 +81,13 @@ impl Share {
 /// Strata with their CPU time and bursts.
 #[derive(Debug)]
 pub(crate) struct Strata {
-    stratum_of: IndexMap<FunctionId, usize>,
+    places: Arc<Places>,
+    stratum_of: BTreeMap<Place, usize>,
     shares: Vec<Share>,
+    /// Of strata that are loops with a pace: by how much their number of iterations may be off, relative.
+    relative: Vec<Option<f64>>,
+    /// Whether the shares are of the whole run, as those iterations are.
+    is_whole: bool,
     /// Bursts of each stratum, in the order of time.
     bursts: Vec<Vec<usize>>,
     /// All bursts, in the order of time.
@@ -87,7 +98,9 @@ pub(crate) struct Strata {
     /// Seconds per nanosecond of sample weight.
     scale: f64,
     all_samples: f64,
-    /// CPU time of functions without a burst of their own, seconds.
+    /// How many bursts these are.
+    distinct: usize,
+    /// CPU time of places to which no burst came, seconds.
     pub(crate) unseen_seconds: f64,
     /// CPU time in the program, seconds.
     pub(crate) seconds: f64,
@@ -95,11 +108,12 @@ pub(crate) struct Strata {
 
 impl Strata {
     /// Sorts bursts and samples.
-    pub(crate) fn new(profile: &Profile<'_>, looks: Vec<Look>) -> Strata {
+    pub(crate) fn new(profile: &Profile<'_>, places: Arc<Places>, looks: Vec<Look>) -> Strata {
         let cells = profile.stack_cells().iter().filter(|cell| !cell.kernel);
         let in_order = (0..looks.len()).collect();
         let time = cells.map(|cell| (cell.stack, &cell.weight));
-        let mut strata = Strata::sorted(profile, looks, in_order, time);
+        let mut strata = Strata::sorted(profile, places, looks, in_order, time);
+        strata.is_whole = true;
         let moments = strata.looks.iter().map(|look| look.time);
         strata.running = running_beside(profile.recording, moments, strata.scale);
         strata
@@ -115,28 +129,40 @@ impl Strata {
         let in_order = (0..self.looks.len()).filter(|burst| chosen(*burst)).collect();
         let cells = cells.iter().filter(|cell| !cell.kernel);
         let time = cells.map(|cell| (cell.stack, &cell.weight));
-        let strata = Strata::sorted(profile, self.looks.clone(), in_order, time);
+        let places = Arc::clone(&self.places);
+        let strata = Strata::sorted(profile, places, self.looks.clone(), in_order, time);
         Strata { running: self.running.clone(), ..strata }
     }
 
     /// Of all these looks some; what they speak for are times of stacks.
     fn sorted<'w>(
         profile: &Profile<'_>,
+        places: Arc<Places>,
         looks: Vec<Look>,
         in_order: Vec<usize>,
         time: impl Iterator<Item = (Option<NodeIndex>, &'w Weight)>,
     ) -> Strata {
-        let mut by_function: BTreeMap<FunctionId, usize> = BTreeMap::new();
-        let functions = in_order.iter().map(|burst| looks[*burst].function);
-        functions.for_each(|function| *by_function.entry(function).or_default() += 1);
-        let mut stratum_of = IndexMap::default();
-        for (function, count) in &by_function {
-            let own = stratum_of.len() + 1;
-            if *count >= FEWEST {
-                stratum_of.insert(*function, own);
+        let mut by_place: BTreeMap<Place, usize> = BTreeMap::new();
+        let seen = in_order.iter().map(|look| looks[*look].place);
+        seen.for_each(|place| *by_place.entry(place).or_default() += 1);
+        let (mut stratum_of, mut relative) = (BTreeMap::new(), vec![None]);
+        for (place, count) in &by_place {
+            let own = relative.len();
+            let paced = places.paced(*place).map(|paced| paced.relative);
+            let fewest = if paced.is_some() { FEWEST_OF_LOOP } else { FEWEST };
+            if *count >= fewest {
+                stratum_of.insert(*place, own);
+                relative.push(paced);
             }
         }
+        let mut distinct: Vec<usize> = in_order.iter().map(|look| looks[*look].burst).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
         let mut strata = Strata {
+            places,
+            relative,
+            is_whole: false,
+            distinct: distinct.len(),
             shares: vec![Share::default(); stratum_of.len() + 1],
             bursts: vec![Vec::new(); stratum_of.len() + 1],
             in_order,
@@ -150,17 +176,17 @@ impl Strata {
         };
         strata.in_order.sort_by_key(|index| strata.looks[*index].time);
         for index in &strata.in_order {
-            let stratum = strata.stratum(strata.looks[*index].function);
+            let stratum = strata.stratum(strata.looks[*index].place);
             strata.bursts[stratum].push(*index);
         }
-        strata.add_time(profile, &by_function, time);
+        strata.add_time(profile, &by_place, time);
         strata
     }
 
     fn add_time<'w>(
         &mut self,
         profile: &Profile<'_>,
-        seen: &BTreeMap<FunctionId, usize>,
+        seen: &BTreeMap<Place, usize>,
         time: impl Iterator<Item = (Option<NodeIndex>, &'w Weight)>,
     ) {
         let scale = profile.cpu_scale();
@@ -180,24 +206,34 @@ impl Strata {
         }
         self.scale = whole / amount;
         for (stack, weight) in time {
-            let function = profile.stacks.compiled_user(stack);
+            let place = self.places.of_stack(profile, stack);
             let seconds = weight.amount() as f64 * self.scale;
-            let stratum = self.stratum(function);
+            let stratum = self.stratum(place);
             self.shares[stratum].seconds += seconds;
             self.shares[stratum].samples += weight.effective_records();
             self.seconds += seconds;
             self.all_samples += weight.effective_records();
-            if !seen.contains_key(&function) {
+            if !seen.contains_key(&place) {
                 self.unseen_seconds += seconds;
             }
         }
     }
 
-    fn stratum(&self, function: FunctionId) -> usize {
-        self.stratum_of.get(&function).copied().unwrap_or(REST)
+    fn stratum(&self, place: Place) -> usize {
+        self.stratum_of.get(&place).copied().unwrap_or(REST)
     }
 
-    /// Native seconds of a burst.
+    /// Half of the 95 % interval of how much a stratum's share did at its rate, as a part of it. The iterations of a loop are
+    /// known for the whole run; of a part of it samples tell which part.
+    fn scatter(&self, stratum: usize, share: &Share, samples: f64, is_whole: bool) -> f64 {
+        match self.relative[stratum] {
+            Some(relative) if is_whole => relative,
+            Some(relative) => relative.hypot(share.scatter(samples)),
+            None => share.scatter(samples),
+        }
+    }
+
+    /// Native seconds of a burst in a place.
     pub(crate) fn seconds_of(&self, burst: usize) -> f64 {
         self.looks[burst].seconds
     }
@@ -214,10 +250,10 @@ impl Strata {
 
     /// How many bursts speak.
     pub(crate) fn bursts(&self) -> usize {
-        self.in_order.len()
+        self.distinct
     }
 
-    /// Share of the CPU time that is of functions in which no burst began, 0..1.
+    /// Share of the CPU time that is of places to which no burst came, 0..1.
     pub(crate) fn unseen(&self) -> f64 {
         (self.unseen_seconds / self.seconds.max(1e-9)).min(1.0)
     }
@@ -255,7 +291,7 @@ impl Strata {
 
     /// Sum over all CPU time of a quantity that is `values[i]` in burst i.
     pub(crate) fn total(&self, values: &[f64]) -> Total {
-        self.total_of(values, &self.shares)
+        self.total_of(values, &self.shares, self.is_whole)
     }
 
     /// The same over CPU time in the program: of one thread.
@@ -267,33 +303,36 @@ impl Strata {
     ) -> Total {
         let mut shares = vec![Share::default(); self.shares.len()];
         for cell in cells.iter().filter(|cell| !cell.kernel) {
-            let share = &mut shares[self.stratum(profile.stacks.compiled_user(cell.stack))];
+            let place = self.places.of_stack(profile, cell.stack);
+            let share = &mut shares[self.stratum(place)];
             share.seconds += cell.weight.amount() as f64 * self.scale;
             share.samples += cell.weight.effective_records();
         }
-        self.total_of(values, &shares)
+        self.total_of(values, &shares, false)
     }
 
-    fn total_of(&self, values: &[f64], shares: &[Share]) -> Total {
-        let parts = (0..).zip(shares).map(|(stratum, share)| (share, self.speaking_for(stratum)));
-        self.sum(values, parts, self.all_samples)
+    fn total_of(&self, values: &[f64], shares: &[Share], is_whole: bool) -> Total {
+        let part = |(stratum, share): (usize, &Share)| {
+            let scatter = self.scatter(stratum, share, self.all_samples, is_whole);
+            (*share, scatter, self.speaking_for(stratum))
+        };
+        self.sum(values, (0..).zip(shares).map(part))
     }
 
-    /// Sum over shares of CPU time, each with the bursts that speak for it; `samples` are those of all shares.
+    /// Sum over shares of CPU time, each with its scatter and the bursts that speak for it.
     fn sum<'a>(
         &self,
         values: &[f64],
-        parts: impl Iterator<Item = (&'a Share, &'a [usize])>,
-        samples: f64,
+        parts: impl Iterator<Item = (Share, f64, &'a [usize])>,
     ) -> Total {
         // Most of the rows of a long table store nothing, or touch no memory.
         if values.iter().all(|value| *value == 0.0) {
             return Total { value: 0.0, half: 0.0 };
         }
         let mut total = Sum::default();
-        for (share, bursts) in parts.filter(|(share, _)| share.seconds > 0.0) {
+        for (share, scatter, bursts) in parts.filter(|(share, ..)| share.seconds > 0.0) {
             let Some((rate, error)) = self.rate(values, bursts) else { continue };
-            total.add(share, share.scatter(samples), rate, error);
+            total.add(&share, scatter, rate, error);
         }
         total.finish()
     }
@@ -338,13 +377,13 @@ impl Strata {
             // Without samples bursts alone say when it was, as they say where.
             for look in self.in_order.iter().map(|burst| &self.looks[*burst]) {
                 let Some(bin) = bins.index(look.time) else { continue };
-                let share = &mut shares[bin][self.stratum(look.function)];
+                let share = &mut shares[bin][self.stratum(look.place)];
                 share.seconds += self.seconds / self.in_order.len() as f64;
                 share.samples += 1.0;
             }
         }
         let user = |sample: &&Sample| sample.privilege != Privilege::Kernel && chosen(sample);
-        let stratum_of = |stack| self.stratum(profile.stacks.compiled_user(stack));
+        let stratum_of = |stack| self.stratum(self.places.of_stack(profile, stack));
         let of_nodes = profile.stacks.of_each_node(stratum_of);
         let without_stack = stratum_of(None);
         for sample in profile.recording.samples.iter().filter(user) {
@@ -362,8 +401,14 @@ impl Strata {
                 if share.seconds > 0.0 { self.nearest(stratum, middle(bin)) } else { Vec::new() }
             };
             let bursts: Vec<Vec<usize>> = shares.iter().enumerate().map(near).collect();
-            let parts = || shares.iter().zip(bursts.iter().map(Vec::as_slice));
-            values.iter().map(|values| self.sum(values, parts(), samples)).collect()
+            let part = |((stratum, share), bursts): ((usize, &Share), &'_ Vec<usize>)| {
+                let scatter = self.scatter(stratum, share, samples, false);
+                (*share, scatter, bursts.clone())
+            };
+            let parts: Vec<_> = shares.iter().enumerate().zip(&bursts).map(part).collect();
+            let parts =
+                || parts.iter().map(|(share, scatter, of)| (*share, *scatter, of.as_slice()));
+            values.iter().map(|values| self.sum(values, parts())).collect()
         };
         shares.into_iter().enumerate().map(of_bin).collect()
     }

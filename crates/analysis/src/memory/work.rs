@@ -4,6 +4,7 @@
 
 use cachesim::{FillTally, SiteTally};
 
+use super::places::Place;
 use crate::objects::Part;
 use crate::stack::FunctionId;
 use crate::traced::SiteIndex;
@@ -43,11 +44,14 @@ pub(crate) struct Partly {
     pub(crate) unknown: Vec<(u8, u64)>,
 }
 
-/// What a burst did.
+/// What a burst did in one place.
 #[derive(Clone, Debug)]
 pub(crate) struct BurstWork {
     /// Position in the recording.
     pub(crate) burst: usize,
+    /// What of it: a burst has one of these for each place in the code that it came to.
+    pub(crate) place: Place,
+    /// The function that did it.
     pub(crate) function: FunctionId,
     pub(crate) instructions: f64,
     pub(crate) records: f64,
@@ -63,6 +67,32 @@ pub(crate) struct BurstWork {
     /// Loads whose address stands at the end of a chain of loads.
     pub(crate) chased: f64,
     pub(crate) sites: Vec<SiteWork>,
+}
+
+impl BurstWork {
+    /// Nothing yet.
+    pub(super) fn new(place: Place, function: FunctionId) -> BurstWork {
+        BurstWork {
+            burst: 0,
+            place,
+            function,
+            instructions: 0.0,
+            records: 0.0,
+            flops: 0.0,
+            floor: (0.0, 0.0, 0.0),
+            floor_instructions: 0.0,
+            slowest_cycles: 0.0,
+            mispredicted: 0.0,
+            chased: 0.0,
+            sites: Vec::new(),
+        }
+    }
+
+    /// How often an access ran.
+    pub(super) fn times(&self, site: SiteIndex) -> f64 {
+        let work = self.sites.iter().find(|work| work.site == site);
+        work.map_or(0.0, |work| work.loads.max(work.stores) as f64)
+    }
 }
 
 impl Partly {

@@ -77,6 +77,12 @@ impl Code {
         &self.functions[one.function].loops.all()[one.position]
     }
 
+    /// Where the instructions lie that run once in each iteration.
+    pub(super) fn once_per_iteration(&self, one: LoopId) -> Vec<FileOffset> {
+        let loops = &self.functions[one.function].loops;
+        loops.once_per_iteration(one.position).into_iter().map(|at| FileOffset(at.0)).collect()
+    }
+
     fn readings(&self, one: LoopId, place: &SampledPlace) -> Rc<Vec<Reading>> {
         let key = (one, place.clone());
         if let Some(known) = self.readings.borrow().get(&key) {

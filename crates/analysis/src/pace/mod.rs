@@ -9,6 +9,7 @@
 mod agreement;
 mod code;
 mod estimate;
+mod odometers;
 mod pairs;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -19,6 +20,7 @@ use x86::Variable;
 
 use self::code::{Code, LoopId};
 use self::estimate::{pace, seconds};
+pub(crate) use self::odometers::{Odometer, Odometers};
 use crate::interval::Z_95;
 
 /// A loop with less of all CPU time is left out: a few samples tell nothing.
@@ -57,11 +59,36 @@ pub struct LoopPace {
 #[must_use]
 pub fn loops(recording: &Recording) -> Vec<LoopPace> {
     let code = Code::read(&recording.sampled_code);
+    let mut rows = found(recording, &code);
+    let iterations: BTreeMap<LoopId, Metric> =
+        rows.iter().map(|(one, row)| (*one, row.iterations.clone())).collect();
+    let windows = agreement::windows(recording, &code);
+    for (one, row) in &mut rows {
+        let counted = windows.get(one).copied();
+        row.agreement = counted
+            .zip(row.iterations_per_second.value)
+            .and_then(|(windows, rate)| windows.beside(rate));
+        if let Some(position) = code.get(*one).parent {
+            let around = iterations.get(&LoopId { position, ..*one });
+            row.trip_count = trip_count(&row.iterations, around);
+        }
+    }
+    let mut rows: Vec<LoopPace> = rows.into_iter().map(|(_, row)| row).collect();
+    let time = |row: &LoopPace| row.cpu_time.value.unwrap_or(0.0);
+    rows.sort_by(|one, other| {
+        let by_time = time(other).total_cmp(&time(one));
+        by_time.then(one.depth.cmp(&other.depth)).then(one.start.cmp(&other.start))
+    });
+    rows
+}
+
+/// The loops that had a share of the CPU time, with their pace, and nothing of what compares them.
+fn found(recording: &Recording, code: &Code) -> Vec<(LoopId, LoopPace)> {
     if code.functions.is_empty() {
         return Vec::new();
     }
-    let times = times(recording, &code);
-    let found = pairs::find(recording, &code);
+    let times = times(recording, code);
+    let found = pairs::find(recording, code);
     let names = Names::new(recording);
     let whole: f64 = recording.samples.iter().map(|sample| seconds(sample.weight)).sum();
     let all = recording.samples.len() as f64;
@@ -72,7 +99,7 @@ pub fn loops(recording: &Recording) -> Vec<LoopPace> {
         }
         let empty = pairs::Found::default();
         let found = found.get(&one).unwrap_or(&empty);
-        let (function, file, line) = names.of(&code, one, &time.places);
+        let (function, file, line) = names.of(code, one, &time.places);
         let share = (time.seconds / whole).clamp(0.0, 1.0);
         // The standard error of a share of so many samples.
         let error = Z_95 * (share * (1.0 - share) / all).sqrt() * whole;
@@ -96,25 +123,6 @@ pub fn loops(recording: &Recording) -> Vec<LoopPace> {
         };
         rows.push((one, with_pace(row, found, time.seconds, error)));
     }
-    let iterations: BTreeMap<LoopId, Metric> =
-        rows.iter().map(|(one, row)| (*one, row.iterations.clone())).collect();
-    let windows = agreement::windows(recording, &code);
-    for (one, row) in &mut rows {
-        let counted = windows.get(one).copied();
-        row.agreement = counted
-            .zip(row.iterations_per_second.value)
-            .and_then(|(windows, rate)| windows.beside(rate));
-        if let Some(position) = code.get(*one).parent {
-            let around = iterations.get(&LoopId { position, ..*one });
-            row.trip_count = trip_count(&row.iterations, around);
-        }
-    }
-    let mut rows: Vec<LoopPace> = rows.into_iter().map(|(_, row)| row).collect();
-    let time = |row: &LoopPace| row.cpu_time.value.unwrap_or(0.0);
-    rows.sort_by(|one, other| {
-        let by_time = time(other).total_cmp(&time(one));
-        by_time.then(one.depth.cmp(&other.depth)).then(one.start.cmp(&other.start))
-    });
     rows
 }
 

@@ -131,6 +131,26 @@ impl Graph {
         loops
     }
 
+    /// The blocks of `within` that every way from the header back to it comes through.
+    pub(super) fn unavoidable(&self, natural: &Natural, within: &[usize]) -> Vec<usize> {
+        let avoids =
+            |block: usize| {
+                let mut seen = BTreeSet::from([natural.header]);
+                let mut open = vec![natural.header];
+                while let Some(at) = open.pop().filter(|_| block != natural.header) {
+                    if natural.latches.contains(&at) && at != block {
+                        return true;
+                    }
+                    let next = self.blocks[at].next.iter().copied();
+                    open.extend(next.filter(|to| {
+                        *to != block && natural.blocks.contains(to) && seen.insert(*to)
+                    }));
+                }
+                false
+            };
+        within.iter().copied().filter(|block| !avoids(*block)).collect()
+    }
+
     fn predecessors(&self) -> Vec<Vec<usize>> {
         let mut before = vec![Vec::new(); self.blocks.len()];
         for (from, block) in self.blocks.iter().enumerate() {

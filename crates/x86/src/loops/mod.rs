@@ -26,6 +26,9 @@ use crate::code::CodeBytes;
 use crate::instruction::{Flow, flow};
 use crate::register::Gpr;
 
+/// Blocks of a loop outside of inner ones; of more, no instruction is said to run in every iteration.
+const MOST_BLOCKS: usize = 500;
+
 /// Instructions that are followed in all loops of a function together, repetitions included.
 const MOST_STEPS: usize = 2_000_000;
 
@@ -198,6 +201,25 @@ impl Loops {
             return Vec::new();
         };
         if found.next_ip() <= address.0 { Vec::new() } else { self.around(RemoteAddr(found.ip())) }
+    }
+
+    /// The instructions that run exactly once in each iteration of a loop.
+    #[must_use]
+    pub fn once_per_iteration(&self, wanted: usize) -> Vec<RemoteAddr> {
+        let Some(one) = self.loops.get(wanted) else { return Vec::new() };
+        let inner: Vec<&Loop> =
+            self.loops.iter().filter(|inner| inner.parent == Some(wanted)).collect();
+        let own = |block: &usize| !inner.iter().any(|loop_| loop_.natural.blocks.contains(block));
+        let own: Vec<usize> = one.natural.blocks.iter().copied().filter(own).collect();
+        if own.len() > MOST_BLOCKS {
+            return Vec::new();
+        }
+        let blocks = self.graph.unavoidable(&one.natural, &own);
+        let ranges = blocks.into_iter().map(|block| self.graph.blocks[block].range.clone());
+        ranges
+            .flat_map(|range| &self.graph.instructions[range])
+            .map(|instruction| RemoteAddr(instruction.ip()))
+            .collect()
     }
 
     /// What registers, and those words of the stack of `slots`, tell of the loop at an instruction of it.

@@ -160,3 +160,22 @@ fn a_loop_goes_on_behind_the_return() {
     assert_eq!(moving(&found, 0, 0x1850, &[]), ["r8 = 1*r8 by 4"]);
     assert_eq!(moving(&found, 1, 0x1850, &[]), Vec::<String>::new());
 }
+
+#[test]
+fn what_runs_once_in_each_iteration_is_told_from_what_may_be_skipped_or_repeated() {
+    // 1000: mov rax,[rdi]; 1003: test rax,rax; 1006: je 100b; 1008: inc rbx; 100b: add rdi,8;
+    // 100f: dec rdx; 1012: jne 100f; 1014: dec rcx; 1017: jne 1000; 1019: ret
+    let bytes = [
+        0x48, 0x8b, 0x07, 0x48, 0x85, 0xc0, 0x74, 0x03, 0x48, 0xff, 0xc3, 0x48, 0x83, 0xc7, 0x08,
+        0x48, 0xff, 0xca, 0x75, 0xfb, 0x48, 0xff, 0xc9, 0x75, 0xe7, 0xc3,
+    ];
+    let found = of(&bytes);
+    let once = |one: usize| {
+        let found: Vec<u64> = found.once_per_iteration(one).iter().map(|at| at.0).collect();
+        found
+    };
+    assert_eq!(found.all().len(), 2);
+    assert_eq!(once(0), [0x1000, 0x1003, 0x1006, 0x100b, 0x1014, 0x1017]);
+    assert_eq!(once(1), [0x100f, 0x1012]);
+    assert_eq!(once(2), [0u64; 0]);
+}

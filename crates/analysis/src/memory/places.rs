@@ -1,0 +1,206 @@
+//! To which code the work of bursts and the time of samples belong.
+//!
+//! What for: what a burst did is told apart by the code that did it, not by where the burst began, and compared with the
+//! CPU time of the same code. Of a loop whose pace is known natively (`pace`) bursts then tell only what an iteration
+//! does, and how long they took for it does not matter. What not: amounts.
+//!
+//! A place is a loop with a pace, or a function with all of its code that is in none. A function that runs (nearly) only
+//! below such a loop belongs to it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use base::{FileOffset, ModuleId};
+use facts::ModuleKind;
+use x86::{Kind, When};
+
+use crate::pace::Odometers;
+use crate::profile::Profile;
+use crate::stack::{FunctionId, NodeIndex};
+use crate::traced::{Site, SiteIndex, TracedCode};
+
+/// Of a function's time this part is below one loop, if it belongs to that.
+const BELOW: f64 = 0.95;
+
+/// A piece of the program's code.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum Place {
+    /// As compiled, with all that is inlined into it, but without the loops that are places of their own.
+    Function(FunctionId),
+    /// By its number.
+    Loop(u32),
+}
+
+/// A loop whose pace is known, and of which bursts tell how often it went round.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct PacedLoop {
+    /// An access that runs once in each iteration.
+    pub(crate) counted_at: SiteIndex,
+    /// Seconds of the program's own time in this loop, outside of inner ones that are places, per iteration.
+    pub(crate) seconds: f64,
+    /// Half of the 95 % interval of its iterations in the whole run, as a part of them.
+    pub(crate) relative: f64,
+}
+
+/// The places of sites and stacks.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    of_site: Vec<Place>,
+    of_node: Vec<Place>,
+    loops: BTreeMap<Place, PacedLoop>,
+    /// Of the time in a place, that outside of the kernel, 0 to 1.
+    own: HashMap<Place, f64>,
+}
+
+impl Places {
+    /// Sorts the sites of bursts and the stacks of samples.
+    pub(crate) fn new(profile: &Profile<'_>, code: &TracedCode) -> Places {
+        let odometers = Odometers::read(profile.recording);
+        let counted = counted(&odometers, code);
+        let around =
+            |module, offset| odometers.around(module, offset, |at| counted.contains_key(&at));
+        let nodes = Nodes::read(profile, around);
+        let below = nodes.below(profile);
+        let place = |own: Option<usize>, function: FunctionId| {
+            let loop_ = own.or_else(|| below.get(&function).copied());
+            loop_.map_or(Place::Function(function), |at| Place::Loop(at as u32))
+        };
+        let firsts = first_of_block(code);
+        let of_site = code.sites.iter().zip(firsts).map(|(site, first)| {
+            let function = profile.stacks.compiled_at(first.module, first.offset);
+            place(around(site.module, site.offset), function)
+        });
+        let of_site = of_site.collect();
+        let of_node = profile.stacks.of_each_node(|node| {
+            let own = node.and_then(|node| nodes.own[node.index()]);
+            place(own, profile.stacks.compiled_user(node))
+        });
+        let mut places = Places { of_site, of_node, ..Places::default() };
+        let mut times: HashMap<Place, (f64, f64)> = HashMap::new();
+        for cell in profile.stack_cells() {
+            let time = times.entry(places.of_stack(profile, cell.stack)).or_default();
+            let amount = cell.weight.amount() as f64;
+            time.0 += if cell.kernel { 0.0 } else { amount };
+            time.1 += amount;
+        }
+        for (at, site) in counted {
+            let odometer = &odometers.loops[at];
+            let place = Place::Loop(at as u32);
+            let own = times.get(&place).map_or(0.0, |(own, _)| *own) * 1e-9;
+            let seconds = own / odometer.iterations;
+            let paced = PacedLoop { counted_at: site, seconds, relative: odometer.relative };
+            places.loops.insert(place, paced);
+        }
+        let share = |(own, all): (f64, f64)| if own > 0.0 { own / all } else { 1.0 };
+        places.own = times.into_iter().map(|(place, time)| (place, share(time))).collect();
+        places
+    }
+
+    /// Of an access.
+    pub(crate) fn of_site(&self, site: SiteIndex) -> Option<Place> {
+        self.of_site.get(site.index()).copied()
+    }
+
+    /// Of a sample, in the kernel or not.
+    pub(crate) fn of_stack(&self, profile: &Profile<'_>, stack: Option<NodeIndex>) -> Place {
+        let known = stack.and_then(|node| self.of_node.get(node.index()).copied());
+        known.unwrap_or_else(|| Place::Function(profile.stacks.compiled_user(stack)))
+    }
+
+    /// What is known of a place, if it is a loop.
+    pub(crate) fn paced(&self, place: Place) -> Option<&PacedLoop> {
+        self.loops.get(&place)
+    }
+
+    /// Of the time in a place, that outside of the kernel, 0 to 1; not 0, for bursts begin in the program's own code.
+    pub(crate) fn own_share(&self, place: Place) -> f64 {
+        self.own.get(&place).copied().unwrap_or(1.0)
+    }
+}
+
+/// Of each site the first one of the first block that has it: where nothing names functions, all of a block is in one.
+fn first_of_block(code: &TracedCode) -> Vec<&Site> {
+    let mut firsts: Vec<&Site> = code.sites.iter().collect();
+    let mut known = vec![false; firsts.len()];
+    let mut blocks: Vec<_> = code.blocks.iter().collect();
+    blocks.sort_by_key(|(id, _)| **id);
+    for (_, block) in blocks {
+        let Some(first) = block.accesses.first() else { continue };
+        for access in &block.accesses {
+            if !std::mem::replace(&mut known[access.site.index()], true) {
+                firsts[access.site.index()] = &code.sites[first.site.index()];
+            }
+        }
+    }
+    firsts
+}
+
+/// The loops in which bursts came to an access that runs once in each iteration, and that.
+fn counted(odometers: &Odometers, code: &TracedCode) -> BTreeMap<usize, SiteIndex> {
+    let is_plain = |site: &Site| {
+        let kinds = [Kind::Read, Kind::Write, Kind::ReadWrite, Kind::StreamingWrite];
+        site.access.when == When::Always
+            && kinds.contains(&site.access.kind)
+            && matches!(site.access.place, x86::Place::One(_))
+    };
+    let plain = (0..).map(SiteIndex::new).zip(&code.sites).filter(|(_, site)| is_plain(site));
+    let at: HashMap<(ModuleId, FileOffset), SiteIndex> =
+        plain.map(|(index, site)| ((site.module, site.offset), index)).collect();
+    let first = |(number, one): (usize, &crate::pace::Odometer)| {
+        let found = one.once.iter().find_map(|offset| at.get(&(one.module, *offset)))?;
+        Some((number, *found))
+    };
+    odometers.loops.iter().enumerate().filter_map(first).collect()
+}
+
+/// Nodes of stacks, by their index.
+struct Nodes {
+    /// The loop in whose code the node is; of the kernel's, that in which the program called it.
+    own: Vec<Option<usize>>,
+    /// The innermost one of the node and all of its callers.
+    around: Vec<Option<usize>>,
+}
+
+impl Nodes {
+    fn read(
+        profile: &Profile<'_>,
+        around: impl Fn(ModuleId, FileOffset) -> Option<usize>,
+    ) -> Nodes {
+        let stacks = &profile.stacks;
+        let modules = profile.recording.modules.iter();
+        let kernel: Vec<ModuleId> = modules
+            .filter(|module| module.kind == ModuleKind::Kernel)
+            .map(|module| module.id)
+            .collect();
+        let none = || stacks.of_each_node(|_| None);
+        let mut nodes = Nodes { own: none(), around: none() };
+        for node in &profile.recording.stack_nodes {
+            let Some(at) = stacks.find(node.id) else { continue };
+            let parent = stacks.parent(at).map(NodeIndex::index);
+            let own = match parent {
+                Some(parent) if kernel.contains(&node.module) => nodes.own[parent],
+                _ => around(node.module, node.offset),
+            };
+            nodes.own[at.index()] = own;
+            nodes.around[at.index()] = own.or_else(|| nodes.around[parent?]);
+        }
+        nodes
+    }
+
+    /// Functions that run below one loop.
+    fn below(&self, profile: &Profile<'_>) -> HashMap<FunctionId, usize> {
+        let mut times: HashMap<FunctionId, HashMap<Option<usize>, f64>> = HashMap::new();
+        for cell in profile.stack_cells() {
+            let Some(node) = cell.stack.filter(|node| self.own[node.index()].is_none()) else {
+                continue;
+            };
+            let of = times.entry(profile.stacks.compiled_user(cell.stack)).or_default();
+            *of.entry(self.around[node.index()]).or_default() += cell.weight.amount() as f64;
+        }
+        let mostly = |(function, times): (FunctionId, HashMap<Option<usize>, f64>)| {
+            let all: f64 = times.values().sum();
+            let most = times.into_iter().max_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)))?;
+            Some((function, most.0?)).filter(|_| most.1 >= BELOW * all)
+        };
+        times.into_iter().filter_map(mostly).collect()
+    }
+}

@@ -1,0 +1,74 @@
+//! Amounts of a loop whose pace is known: bursts tell what an iteration does, samples how many there were.
+
+mod common;
+
+use analysis::memory::Memory;
+use analysis::{Profile, TracedCode};
+use base::{FileOffset, Nanos, Pid, RemoteAddr, Tid};
+use common::{PID, Test, layout};
+use facts::{
+    CounterKind, RegisterEncoder, SampleRegisters, SampledCode, SampledPlace, SampledState,
+};
+
+/// 1000: mov rax,[rdi]; 1003: add rdi,8; 1007: lea rdx,[rdi+rcx*2]; 100b: dec rcx; 100e: jne 1000; 1010: ret
+const CODE: [u8; 17] = [
+    0x48, 0x8b, 0x07, 0x48, 0x83, 0xc7, 0x08, 0x48, 0x8d, 0x14, 0x4f, 0x48, 0xff, 0xc9, 0x75, 0xf0,
+    0xc3,
+];
+const START: u64 = 0x1000;
+
+/// A second of a loop that goes round a million times in it, and bursts in which it took three times as long.
+#[test]
+fn how_long_bursts_took_for_a_loop_with_a_pace_does_not_matter() {
+    let mut test = Test::new();
+    let at = test.builder.code(test.module, START, &[("walk", "/src/program.c", 12)]);
+    let stack = test.builder.stack(&[at]);
+    test.builder.samples(PID, PID, stack, 1000);
+    let block = test.block(START, &CODE[..16]);
+    let values = layout(&CODE[..16], START).words - 1;
+    for _ in 0..4 {
+        test.builder.burst(PID, PID, &[(block, 1000, vec![0x7000_0000; values])]);
+    }
+    test.builder.counter(CounterKind::TaskClock, 1_000_000_000);
+    let mut recording = test.builder.build();
+    recording.run.elapsed_ns = 1_000_000_000;
+    recording.sampled_code.push(SampledCode {
+        module: test.module,
+        offset: FileOffset(START),
+        bytes: CODE.to_vec(),
+    });
+    let place = SampledPlace {
+        module: test.module,
+        offset: FileOffset(START),
+        address: RemoteAddr(0x40_0000 + START),
+        registers: 0xffff,
+        slots: vec![],
+    };
+    let mut encoder = RegisterEncoder::default();
+    for (number, sample) in (0..).zip(&recording.samples) {
+        let mut registers = [5; 16];
+        (registers[1], registers[7]) = (1_000_000_000 - 1000 * number, 0x10_0000 + 8000 * number);
+        encoder.push(&SampledState {
+            time: sample.time,
+            cpu_time: Some(Nanos(number * 1_000_000)),
+            place: &place,
+            registers: &registers,
+            slots: &[],
+        });
+    }
+    recording.sample_registers.push(SampleRegisters {
+        time: Nanos(0),
+        pid: Pid(PID),
+        tid: Tid(PID),
+        samples: encoder.samples(),
+        bytes: encoder.finish(),
+    });
+    recording.bursts.iter_mut().for_each(|burst| burst.time = Nanos(burst.time.0 + 500));
+    let code = TracedCode::read(&recording);
+    let profile = Profile::with_addresses(&recording, code.addresses());
+    let loads = Memory::new(&profile, &code).executed().0;
+    let value = loads.value.expect("loads");
+    assert!((value / 1e6 - 1.0).abs() < 0.01, "{loads:?}");
+    let (low, high) = (loads.low.expect("low"), loads.high.expect("high"));
+    assert!(low <= 1e6 && 1e6 <= high && high / low < 1.05, "{loads:?}");
+}
