@@ -105,6 +105,12 @@ impl<'a> Profile<'a> {
         &self.stack_cells
     }
 
+    /// Samples outside of the kernel, nanoseconds.
+    pub(crate) fn whole_of_program(&self) -> f64 {
+        let own = self.stack_cells.iter().filter(|cell| !cell.kernel);
+        own.map(|cell| cell.weight.amount() as f64).sum()
+    }
+
     /// All samples, whatever is selected.
     #[must_use]
     pub fn whole(&self) -> &Weight {

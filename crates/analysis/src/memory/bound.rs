@@ -1,8 +1,9 @@
 //! How much of the time is memory's, and what the program is bound by.
 //!
-//! What for: a loop's own instructions were timed with all their data in the first-level cache (its *core floor*); what
-//! the loop takes natively beyond that is the wait for memory. What not: stalls on code fetch, which count as memory, and
-//! mispredicted branches, which widen the interval.
+//! What for: two witnesses, and what both allow. Clock samples stand where the core waits (`waits`). And a loop's own
+//! instructions were timed with all their data in the first-level cache (its *core floor*); what the loop takes natively
+//! beyond that is the wait for memory. What not: stalls on code fetch, which count as memory, and mispredicted branches,
+//! which widen the interval.
 //!
 //! memory-bound share = 1 - (core time) / (native time), both summed over bursts by strata; `core_time` has the first.
 //!
@@ -15,6 +16,7 @@ use facts::{Evidence, Metric};
 
 use super::Memory;
 use super::bandwidth::{Bandwidth, Quantity};
+use super::waits::Waited;
 use super::work::BurstWork;
 
 /// A floor above the native time by this factor measured something else.
@@ -107,6 +109,33 @@ pub struct Bound {
     pub exposed: Metric,
 }
 
+/// What samples leave for the core, percent.
+fn by_samples(waited: &Waited) -> Metric {
+    let (low, high) = (100.0 * (1.0 - waited.high), 100.0 * (1.0 - waited.low));
+    let middle = f64::midpoint(low, high);
+    Metric::with_interval(Evidence::Sampled, middle, "percent", (low, high), waited.samples)
+}
+
+/// What both witnesses allow, percent.
+fn together(floors: &Metric, waited: &Waited) -> Result<Metric, String> {
+    let samples = by_samples(waited);
+    let ends = |metric: &Metric| metric.low.zip(metric.high);
+    let Some(((a, b), (c, d))) = ends(floors).zip(ends(&samples)) else { return Ok(samples) };
+    let (low, high) = (a.max(c), b.min(d));
+    if low > high {
+        let rest = |value: Option<f64>| (100.0 - value.unwrap_or(0.0)).clamp(0.0, 100.0);
+        return Err(format!(
+            "clock samples say that memory has {:.0} to {:.0} % of the time, loops timed without their memory {:.0} to {:.0} %",
+            rest(samples.high),
+            rest(samples.low),
+            rest(floors.high),
+            rest(floors.low)
+        ));
+    }
+    let value = floors.value.map(|value| value.clamp(low, high));
+    Ok(Metric { value, low: Some(low), high: Some(high), ..floors.clone() })
+}
+
 impl Memory<'_> {
     /// The memory-bound share.
     ///
@@ -114,34 +143,23 @@ impl Memory<'_> {
     /// Why it cannot be had.
     pub fn bound(&self) -> Result<Bound, String> {
         self.available()?;
-        let native: f64 = (0..self.passed.bursts.len()).map(|at| self.strata.seconds_of(at)).sum();
-        let least: f64 = self.passed.bursts.iter().map(|burst| burst.floor.1).sum();
-        if least > native * TOO_MUCH {
-            return Err(format!(
-                "the loops took {:.0} % longer alone than in the program: they wait for their own stores when all data \
-                 lie in one place",
-                (least / native - 1.0) * 100.0
-            ));
-        }
-        let bursts = self.passed.bursts.len();
+        let waited = self.waited();
         let times = self.core_times();
         let percent = self.timed_percent(self.passed.bursts.iter());
-        let share = self.share(&times.0, &times.1);
-        // Functions without a burst may wait for nothing or for memory alone.
-        let seen = 1.0 - self.strata.unseen();
-        let core = Metric {
-            evidence: Some(Evidence::Estimated),
-            low: share.low.map(|low| low * seen),
-            high: share.high.map(|high| 100.0 - (100.0 - high) * seen),
-            ..share
+        let core = match (self.core_by_floors(&times), &waited) {
+            (Ok(core), Some(waited)) => together(&core, waited)?,
+            (Ok(core), None) => core,
+            (Err(_), Some(waited)) => by_samples(waited),
+            (Err(why), None) => return Err(why),
         };
         let wide = |(high, low): &(f64, f64)| high - low > WIDE;
         if let Some((high, low)) = core.high.zip(core.low).filter(wide) {
             return Err(format!(
-                "memory's share lies between {:.0} and {:.0} %, by {bursts} bursts; {percent:.0} % of their instructions \
-                 could be timed without their memory",
+                "memory's share lies between {:.0} and {:.0} %, by {} bursts; {percent:.0} % of their instructions could be \
+                 timed without their memory",
                 (100.0 - high).max(0.0),
-                (100.0 - low).max(0.0)
+                (100.0 - low).max(0.0),
+                self.strata.bursts()
             ));
         }
         let rest = |value: Option<f64>| value.map(|value| (100.0 - value).max(0.0));
@@ -156,7 +174,7 @@ impl Memory<'_> {
             percent,
             "percent",
             (percent, percent),
-            bursts as u64,
+            self.strata.bursts() as u64,
         );
         Ok(Bound {
             without_misses: self.without_misses(&core),
@@ -165,6 +183,28 @@ impl Memory<'_> {
             memory,
             core,
             covered,
+        })
+    }
+
+    /// What the program's instructions need of its time, by loops that were timed without their memory, percent.
+    fn core_by_floors(&self, times: &(Quantity, Vec<f64>)) -> Result<Metric, String> {
+        let native: f64 = (0..self.passed.bursts.len()).map(|at| self.strata.seconds_of(at)).sum();
+        let least: f64 = self.passed.bursts.iter().map(|burst| burst.floor.1).sum();
+        if least > native * TOO_MUCH {
+            return Err(format!(
+                "the loops took {:.0} % longer alone than in the program: they wait for their own stores when all data \
+                 lie in one place",
+                (least / native - 1.0) * 100.0
+            ));
+        }
+        let share = self.share(&times.0, &times.1);
+        // Functions without a burst may wait for nothing or for memory alone.
+        let seen = 1.0 - self.strata.unseen();
+        Ok(Metric {
+            evidence: Some(Evidence::Estimated),
+            low: share.low.map(|low| low * seen),
+            high: share.high.map(|high| 100.0 - (100.0 - high) * seen),
+            ..share
         })
     }
 

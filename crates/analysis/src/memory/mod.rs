@@ -34,6 +34,7 @@ mod simulated;
 mod strata;
 mod survival;
 mod times;
+mod waits;
 mod work;
 
 use std::borrow::Cow;

@@ -1,0 +1,98 @@
+//! Memory's share of the time, from clock samples alone.
+//!
+//! What for: a sample that stands behind a load waits for it, or finds it there by chance. Of what stands behind the loads of
+//! a site no more is the core's than their number times what a hit in the first level takes; and what stands where no
+//! access can be waited for is none of memory's. What not: loops timed without their memory (`core_time`), the other witness.
+//!
+//! ```text
+//! sum over sites (W - N x quick) / T  <=  memory's share  <=  1 - (samples where nothing can be waited for) / T
+//! ```
+//! W: time that stands behind the accesses of a site; N: how often they ran, by bursts; T: CPU time of the program's code.
+//! Where no burst tells N, nothing of W is surely memory's.
+//!
+//! Assumption: while a load that hits is on its way, no longer is stood behind it than [`QUICK`] times its latency, whatever
+//! else the core does; [`LOCKED`] times where it locks.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::Memory;
+use crate::interval::{Z_95, wilson};
+use crate::stalls::SiteName;
+use crate::weight::Weight;
+
+/// In latencies of the first level: a load that takes its value from a store in flight takes up to twice as long (A. Fog, The
+/// microarchitecture of Intel, AMD and VIA CPUs, "Store forwarding").
+const QUICK: f64 = 2.0;
+/// An atomic access takes 18 to 20 cycles where its line is in the first level (A. Fog, Instruction tables, `LOCK ADD`), a
+/// load 4 or 5.
+const LOCKED: f64 = 5.0;
+/// Nanoseconds of a hit in the first level, where the machine was not measured: 5 cycles at 3.3 GHz.
+const USUAL_FIRST: f64 = 1.5;
+/// Fewer samples tell nothing.
+const FEWEST: f64 = 30.0;
+
+/// Shares of the program's time, 0 to 1.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Waited {
+    pub(super) low: f64,
+    pub(super) high: f64,
+    pub(super) samples: u64,
+}
+
+impl Memory<'_> {
+    /// What samples say of memory's share; `None` where too few tell, or only a part of the run is asked for.
+    pub(super) fn waited(&self) -> Option<Waited> {
+        let stalls = &self.replayed.stalls;
+        let totals = &stalls.totals;
+        let all = totals.examined.amount() as f64;
+        let samples = totals.examined.effective_records();
+        if self.bursts.is_some() || stalls.missing().is_some() || samples < FEWEST {
+            return None;
+        }
+        let calibration = self.profile.recording.run.calibration.as_ref();
+        let first = calibration.and_then(|found| {
+            let cache = found.effective_caches.iter().find(|cache| cache.level == 1)?;
+            cache.latency.value
+        });
+        let first = first.unwrap_or(USUAL_FIRST);
+        let executed = self.executed_by_site();
+        let mut stood: BTreeMap<SiteName, (Weight, bool)> = BTreeMap::new();
+        for one in &stalls.waited {
+            let (weight, locked) = stood.entry(one.site).or_default();
+            weight.add(one.weight);
+            *locked |= one.access.locked;
+        }
+        let mut surely = 0.0;
+        for (site, (weight, locked)) in &stood {
+            let Some(times) = executed.get(site) else { continue };
+            let quick = times * first * if *locked { LOCKED } else { QUICK };
+            let least = weight.amount() as f64 * (1.0 - Z_95 / weight.effective_records().sqrt());
+            surely += (least - quick).max(0.0);
+        }
+        let may = totals.waiting.amount().saturating_add(totals.among.amount()) as f64;
+        // Of samples without registers, or in code that is not known, anything may be.
+        let known = all / self.profile.whole_of_program().max(all);
+        let (_, high) = wilson((may / all).min(1.0), samples);
+        Some(Waited {
+            low: surely / all * known,
+            high: 1.0 - (1.0 - high) * known,
+            samples: totals.examined.records(),
+        })
+    }
+
+    /// How often accesses ran in the whole run, at most, by where they are.
+    fn executed_by_site(&self) -> HashMap<SiteName, f64> {
+        let mut values = vec![0.0; self.passed.bursts.len()];
+        let sites = self.passed.sites.keys().map(|site| {
+            self.works_of(*site).for_each(|(at, _, work)| {
+                values[at] = work.loads.max(work.stores) as f64 * self.speeds[at].high
+                    / self.speeds[at].likely;
+            });
+            let total = self.strata.total(&values);
+            self.works_of(*site).for_each(|(at, _, _)| values[at] = 0.0);
+            let place = &self.code.sites[site.index()];
+            ((place.module, place.offset, place.number), total.value + total.half)
+        });
+        sites.collect()
+    }
+}
