@@ -69,6 +69,7 @@ fn recording(code: &[u8], stands: &[Stand<'_>]) -> Recording {
             address: RemoteAddr(CODE_BASE + offset),
             registers: u16::MAX,
             slots: Vec::new(),
+            frame: facts::SampledFrame::Own,
         };
         let mut registers = [0; GENERAL_REGISTERS];
         values.iter().for_each(|(number, value)| registers[*number] = *value);

@@ -7,8 +7,10 @@
 //! on x86-64 Linux is nearly everywhere; frame pointers where it has none (JIT code). That is framehop's order.
 
 mod returns;
+mod saved;
 
 pub use returns::{Base, ReturnRule};
+pub use saved::{LASTING, Saved};
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,6 +59,19 @@ impl CopiedStack<'_> {
         let word = self.bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()).ok_or(())?;
         Ok(u64::from_le_bytes(*word))
     }
+}
+
+/// A frame of a copied stack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UserFrame {
+    /// The address to look up: of a caller one byte in front of the return address.
+    pub address: RemoteAddr,
+    /// What lies there.
+    pub found: Option<(ModuleId, FileOffset)>,
+    /// rsp in it; of a caller as it will be behind the return.
+    pub stack_pointer: u64,
+    /// rbp in it.
+    pub frame_pointer: u64,
 }
 
 #[derive(Clone)]
@@ -162,8 +177,7 @@ impl AddressSpace {
         Some((mapped.module.id, FileOffset(offset)))
     }
 
-    /// Follows a copied stack: calls `frame` for each frame, innermost first, with the address to look up and what lies
-    /// there. Returns whether the outermost frame was reached.
+    /// Follows a copied stack: calls `frame` for each frame, innermost first. Returns whether the outermost frame was reached.
     ///
     /// Unwind tables come from files that anybody may have made. Should the parsers of them panic, this process's
     /// tables are dropped and only frame pointers are followed from then on: a recording is worth more than a stack.
@@ -171,7 +185,7 @@ impl AddressSpace {
         &mut self,
         stack: CopiedStack<'_>,
         cache: &mut UnwindCache,
-        mut frame: impl FnMut(RemoteAddr, Option<(ModuleId, FileOffset)>),
+        mut frame: impl FnMut(UserFrame),
     ) -> bool {
         let followed = catch_unwind(AssertUnwindSafe(|| self.follow(stack, cache, &mut frame)));
         followed.unwrap_or_else(|_| {
@@ -185,24 +199,26 @@ impl AddressSpace {
         &self,
         stack: CopiedStack<'_>,
         cache: &mut UnwindCache,
-        frame: &mut impl FnMut(RemoteAddr, Option<(ModuleId, FileOffset)>),
+        frame: &mut impl FnMut(UserFrame),
     ) -> bool {
         let mut read = |address: u64| stack.read(address);
-        let (ip, registers) = native::unwind_registers(stack.registers);
-        let mut frames = self.unwinder.iter_frames(ip, registers, &mut cache.0, &mut read);
+        let (ip, mut registers) = native::unwind_registers(stack.registers);
+        let mut next = FrameAddress::from_instruction_pointer(ip);
         for _ in 0..MAX_DEPTH {
-            match frames.next() {
-                Ok(Some(FrameAddress::InstructionPointer(address))) => {
-                    let address = RemoteAddr(address);
-                    frame(address, self.find(address));
-                }
-                Ok(Some(address)) => {
-                    let address = RemoteAddr(address.address_for_lookup());
-                    // Without unwind information framehop follows frame pointers; a register that was none
-                    // leads to rubbish. An address outside of all code ends the chain instead of inventing one.
-                    let Some(found) = self.find(address) else { return false };
-                    frame(address, Some(found));
-                }
+            let address = RemoteAddr(next.address_for_lookup());
+            let found = self.find(address);
+            // Without unwind information framehop follows frame pointers; a register that was none
+            // leads to rubbish. An address outside of all code ends the chain instead of inventing one.
+            if next.is_return_address() && found.is_none() {
+                return false;
+            }
+            let (stack_pointer, frame_pointer) = (registers.sp(), registers.bp());
+            frame(UserFrame { address, found, stack_pointer, frame_pointer });
+            match self.unwinder.unwind_frame(next, &mut registers, &mut cache.0, &mut read) {
+                Ok(Some(outer)) => match FrameAddress::from_return_address(outer) {
+                    Some(outer) => next = outer,
+                    None => return false,
+                },
                 Ok(None) => return true,
                 Err(_) => return false,
             }
@@ -257,7 +273,10 @@ mod tests {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let stack = CopiedStack { registers: &[0x7008, 0x7000, 0x1234], bytes: &bytes };
         let mut frames = Vec::new();
-        space.unwind(stack, &mut UnwindCache::default(), |address, _| frames.push(address.0));
-        assert_eq!(frames[..2], [0x1234, 0x14ff]);
+        space.unwind(stack, &mut UnwindCache::default(), |frame| {
+            frames.push((frame.address.0, frame.stack_pointer));
+        });
+        // rsp of the caller is behind the return address.
+        assert_eq!(frames[..2], [(0x1234, 0x7000), (0x14ff, 0x7018)]);
     }
 }

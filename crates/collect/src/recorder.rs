@@ -17,7 +17,7 @@ use facts::{Fact, GENERAL_REGISTERS, Lost, LostSource, Mapping, Sink, SinkError}
 
 use burst::Whereabouts;
 
-use crate::address_space::{AddressSpace, CopiedStack, UnwindCache};
+use crate::address_space::{AddressSpace, CopiedStack, UnwindCache, UserFrame};
 use crate::modules::{HeldFiles, ModuleTable};
 use crate::regions::Regions;
 pub use crate::regions::{By, Told};
@@ -99,6 +99,8 @@ pub struct Recorder<'s> {
     /// Native addresses of threads that are in translated code.
     whereabouts: Option<Whereabouts>,
     frames: Vec<(ModuleId, FileOffset)>,
+    /// Of the stack that was followed last, without the kernel's.
+    user_frames: Vec<UserFrame>,
     /// Mapped memory, where that is wanted.
     regions: Option<Regions>,
     /// Registers at clock samples, not yet told.
@@ -122,6 +124,7 @@ impl<'s> Recorder<'s> {
             agent_file: None,
             whereabouts: None,
             frames: Vec::new(),
+            user_frames: Vec::new(),
             regions: None,
             registers: registers::Pieces::default(),
         }

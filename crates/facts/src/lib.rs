@@ -42,7 +42,7 @@ pub use recording::Recording;
 pub use records::{MAX_RECORD_VALUES, Record, RecordEncoder, RecordError, decode_records};
 pub use registers::{
     GENERAL_REGISTERS, MAX_SLOTS, RegisterEncoder, RegisterError, SampleRegisters, SampledCode,
-    SampledPlace, SampledState, Slot, SlotBase, decode_registers,
+    SampledFrame, SampledPlace, SampledState, Slot, SlotBase, decode_registers,
 };
 pub use run::{
     Analysis, CollectorInfo, ExitKind, OneRun, OwnCost, ResourceUse, Run, RunState, SCHEMA_VERSION,

@@ -6,15 +6,17 @@
 //!
 //! ```text
 //! piece   = sample*
-//! sample  = head:varint [place] time:varint [cpu:varint] [missing:varint] changed:varint token*
+//! sample  = head:varint [place] [time:varint [cpu:varint]] [missing:varint] changed:varint token*
 //! head    = number of the place, in order of first use in this piece << 1 | 1 if the CPU time follows
-//! place   = module:varint offset:varint address:varint registers:varint slots:varint slot*       at its first use
+//! place   = module:varint offset:varint address:varint kept:varint slots:varint slot*            at its first use
+//! kept    = registers | frame << 16: 0 where the thread ran, 1 from where it had gone into the kernel, 2 from where it had
+//!           called; one of 2 has the times of the one before it
 //! slot    = zigzag(displacement) << 2 | 2 if its base is rbp (else rsp) | 1 if it has 8 bytes (else 4): varint
 //! time    = zigzag(d - the d before), where d = time - the time before, from 0
 //! cpu     = zigzag(c - d), where c = CPU time - the CPU time told before, from 0
 //! missing = bit n: slot n has no value; only of places with slots
 //! changed = bit n: the place's nth value (registers by number, then slots) is another than the value last seen of that
-//!           register or slot in the same 4 KiB of code, from 0
+//!           register or slot in the same 4 KiB of code, callers' frames apart, from 0
 //! token   = of each changed value: zigzag(difference) << 1; or, where the difference is that of the sample's first
 //!           token, perhaps negated, times or divided by a power of two: (power << 2 | divided << 1 | negated) << 1 | 1
 //! varint  = LEB128, as in records
@@ -80,6 +82,17 @@ pub struct Slot {
     pub wide: bool,
 }
 
+/// Whose registers they are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum SampledFrame {
+    /// The thread ran there.
+    Own,
+    /// It had gone into the kernel there.
+    Kernel,
+    /// It had called there, and was in the callee: what callees leave as it is, of the sample before.
+    Caller,
+}
+
 /// An address at which samples were taken, and what is kept of them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SampledPlace {
@@ -93,9 +106,11 @@ pub struct SampledPlace {
     pub registers: u16,
     /// The kept words of the stack, at most [`MAX_SLOTS`].
     pub slots: Vec<Slot>,
+    /// Whose. The place of a caller lies within its call: the return address minus one.
+    pub frame: SampledFrame,
 }
 
-/// One sample.
+/// One sample, or a caller's frame of the one before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SampledState<'a> {
     /// When; the [`Sample`](crate::Sample) of the thread has the same time.
@@ -137,7 +152,7 @@ enum Name {
 #[derive(Debug, Default)]
 struct History {
     last: Vec<u64>,
-    known: HashMap<(ModuleId, u64, Name), usize>,
+    known: HashMap<(ModuleId, u64, bool, Name), usize>,
     time: u64,
     step: u64,
     cpu_time: u64,
@@ -162,7 +177,8 @@ impl History {
         let names = registers.chain(place.slots.iter().map(|slot| Name::Slot(*slot)));
         names
             .map(|name| {
-                let key = (place.module, place.offset.0 / CODE_PAGE, name);
+                let page = place.offset.0 / CODE_PAGE;
+                let key = (place.module, page, place.frame == SampledFrame::Caller, name);
                 *self.known.entry(key).or_insert_with(|| {
                     self.last.push(0);
                     self.last.len() - 1
@@ -182,7 +198,7 @@ pub struct RegisterEncoder {
 }
 
 impl RegisterEncoder {
-    /// How many samples it has.
+    /// How many samples it has, callers' frames not counted.
     #[must_use]
     pub fn samples(&self) -> u32 {
         self.samples
@@ -203,7 +219,8 @@ impl RegisterEncoder {
     /// Adds a sample. Slots beyond [`MAX_SLOTS`] are not known to the place.
     pub fn push(&mut self, state: &SampledState<'_>) {
         let number = self.places.len() as u64;
-        let has_time = u64::from(state.cpu_time.is_some());
+        let own = state.place.frame != SampledFrame::Caller;
+        let has_time = u64::from(own && state.cpu_time.is_some());
         let (number, indices) = match self.places.get(state.place) {
             Some(known) => known.clone(),
             None => {
@@ -217,7 +234,10 @@ impl RegisterEncoder {
         if number != u64::MAX {
             put(&mut self.bytes, (number << 1 | has_time).into());
         }
-        self.put_times(state);
+        if state.place.frame != SampledFrame::Caller {
+            self.put_times(state);
+            self.samples += 1;
+        }
         let mut missing = 0u64;
         let kept = (0..GENERAL_REGISTERS).filter(|number| state.place.registers >> number & 1 == 1);
         let mut values: Vec<Option<u64>> =
@@ -231,13 +251,12 @@ impl RegisterEncoder {
             put(&mut self.bytes, missing.into());
         }
         self.put_values(&indices, &values);
-        self.samples += 1;
     }
 
     fn put_place(&mut self, place: &SampledPlace) {
         let words = [u64::from(place.module.0), place.offset.0, place.address.0];
         words.into_iter().for_each(|word| put(&mut self.bytes, word.into()));
-        put(&mut self.bytes, place.registers.into());
+        put(&mut self.bytes, (u64::from(place.registers) | (place.frame as u64) << 16).into());
         put(&mut self.bytes, (place.slots.len() as u64).into());
         for slot in &place.slots {
             let base = u64::from(slot.base == SlotBase::FramePointer) << 1;
@@ -331,6 +350,9 @@ pub enum RegisterError {
         /// How many there are.
         known: usize,
     },
+    /// A frame that is none.
+    #[error("a place is of frame {0}, which there is not")]
+    UnknownFrame(u64),
     /// More slots than [`MAX_SLOTS`].
     #[error("a place claims {0} words of the stack, more than {MAX_SLOTS}")]
     ManySlots(u64),
@@ -350,6 +372,7 @@ pub fn decode_registers(
     let mut input = Input { bytes };
     let mut places: Vec<(SampledPlace, Vec<usize>)> = Vec::new();
     let mut history = History::default();
+    let mut cpu_time = None;
     while !input.bytes.is_empty() {
         let head = input.number()?;
         let number = head >> 1;
@@ -361,13 +384,15 @@ pub fn decode_registers(
         let known = places.len();
         let found = usize::try_from(number).ok().and_then(|number| places.get(number));
         let (place, indices) = found.ok_or(RegisterError::UnknownPlace { place: number, known })?;
-        history.step = history.step.wrapping_add(unzigzag(input.number()?));
-        history.time = history.time.wrapping_add(history.step);
-        let mut cpu_time = None;
-        if head & 1 == 1 {
-            let used = unzigzag(input.number()?).wrapping_add(history.step);
-            history.cpu_time = history.cpu_time.wrapping_add(used);
-            cpu_time = Some(Nanos(history.cpu_time));
+        if place.frame != SampledFrame::Caller {
+            history.step = history.step.wrapping_add(unzigzag(input.number()?));
+            history.time = history.time.wrapping_add(history.step);
+            cpu_time = None;
+            if head & 1 == 1 {
+                let used = unzigzag(input.number()?).wrapping_add(history.step);
+                history.cpu_time = history.cpu_time.wrapping_add(used);
+                cpu_time = Some(Nanos(history.cpu_time));
+            }
         }
         let missing = if place.slots.is_empty() { 0 } else { input.number()? };
         input.values(indices, &mut history.last)?;
@@ -421,12 +446,19 @@ impl Input<'_> {
 
     fn place(&mut self) -> Result<SampledPlace, RegisterError> {
         let (module, offset) = (ModuleId(self.narrow()?), FileOffset(self.number()?));
-        let (address, registers) = (RemoteAddr(self.number()?), self.narrow()?);
+        let (address, kept) = (RemoteAddr(self.number()?), self.number()?);
+        let registers = (kept & 0xffff) as u16;
+        let frame = match kept >> 16 {
+            0 => SampledFrame::Own,
+            1 => SampledFrame::Kernel,
+            2 => SampledFrame::Caller,
+            other => return Err(RegisterError::UnknownFrame(other)),
+        };
         let claimed = self.number()?;
         let count = usize::try_from(claimed).ok().filter(|count| *count <= MAX_SLOTS);
         let count = count.ok_or(RegisterError::ManySlots(claimed))?;
         let slots = (0..count).map(|_| self.slot()).collect::<Result<_, _>>()?;
-        Ok(SampledPlace { module, offset, address, registers, slots })
+        Ok(SampledPlace { module, offset, address, registers, slots, frame })
     }
 
     fn slot(&mut self) -> Result<Slot, RegisterError> {
@@ -456,120 +488,4 @@ impl Input<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    type Owned = (u64, Option<u64>, SampledPlace, [u64; GENERAL_REGISTERS], Vec<Option<u64>>);
-
-    fn place(offset: u64, registers: u16, slots: &[(SlotBase, i32, bool)]) -> SampledPlace {
-        let slots =
-            slots.iter().map(|&(base, displacement, wide)| Slot { base, displacement, wide });
-        SampledPlace {
-            module: ModuleId(3),
-            offset: FileOffset(offset),
-            address: RemoteAddr(offset.wrapping_add(0x5555_0000_0000)),
-            registers,
-            slots: slots.collect(),
-        }
-    }
-
-    fn encode(samples: &[Owned]) -> Vec<u8> {
-        let mut encoder = RegisterEncoder::default();
-        for (time, cpu_time, place, registers, slots) in samples {
-            let (time, cpu_time) = (Nanos(*time), cpu_time.map(Nanos));
-            encoder.push(&SampledState { time, cpu_time, place, registers, slots });
-        }
-        assert_eq!(
-            (encoder.size(), encoder.samples() as usize),
-            (encoder.bytes.len(), samples.len())
-        );
-        encoder.finish()
-    }
-
-    fn decode(bytes: &[u8]) -> Result<Vec<Owned>, RegisterError> {
-        let mut found = Vec::new();
-        decode_registers(bytes, |state| {
-            let cpu_time = state.cpu_time.map(|time| time.0);
-            let slots = state.slots.to_vec();
-            found.push((state.time.0, cpu_time, state.place.clone(), *state.registers, slots));
-        })?;
-        Ok(found)
-    }
-
-    fn registers(values: &[(usize, u64)]) -> [u64; GENERAL_REGISTERS] {
-        let mut all = [0; GENERAL_REGISTERS];
-        values.iter().for_each(|(number, value)| all[*number] = *value);
-        all
-    }
-
-    fn some() -> Vec<Owned> {
-        let inner = place(0x1010, 0b1_0000_0001_0011, &[]);
-        let slots = [(SlotBase::FramePointer, -8, true), (SlotBase::StackPointer, 16, false)];
-        let outer = place(0x1080, 0b0011, &slots);
-        let extreme = place(u64::MAX, u16::MAX, &[(SlotBase::StackPointer, i32::MIN, true)]);
-        let slot = |value| vec![Some(value), None];
-        vec![
-            (5, Some(0), inner.clone(), registers(&[(0, 1 << 40), (1, 7), (4, u64::MAX)]), vec![]),
-            (1005, Some(990), inner.clone(), registers(&[(0, 1 << 41), (12, 1 << 63)]), vec![]),
-            (1004, None, outer.clone(), registers(&[(0, 0), (1, u64::MAX)]), slot(9)),
-            (1004, Some(u64::MAX), outer.clone(), registers(&[(0, 64), (1, 7)]), slot(1)),
-            (u64::MAX, Some(3), outer, registers(&[(0, 128), (1, 71)]), vec![None, Some(1 << 63)]),
-            (9, None, extreme, [1 << 63; GENERAL_REGISTERS], vec![Some(u64::MAX / 3)]),
-            (10, None, inner, [0; GENERAL_REGISTERS], vec![]),
-        ]
-    }
-
-    #[test]
-    fn samples_come_back() {
-        let samples = some();
-        assert_eq!(decode(&encode(&samples)), Ok(samples));
-    }
-
-    #[test]
-    fn what_moves_in_step_costs_a_byte_each_and_what_stays_nothing() {
-        let place = place(0x1010, 0xffff, &[]);
-        let samples: Vec<Owned> = (0..100u64)
-            .map(|n| {
-                let went = n * 100_000 + n % 7;
-                let moving = |number| match number {
-                    0 => went * 8,
-                    1 => went,
-                    2 => (went * 64).wrapping_neg(),
-                    number => 0x7fff_0000 + number,
-                };
-                let registers = std::array::from_fn(|number| moving(number as u64));
-                (n * 1_000_000, Some(n * 1_000_000), place.clone(), registers, vec![])
-            })
-            .collect();
-        let bytes = encode(&samples);
-        // head, time, CPU time, which changed; four bytes for the first difference, one for each other.
-        assert_eq!(encode(&samples[..99]).len() + 4 + 4 + 2, bytes.len());
-        assert_eq!(decode(&bytes), Ok(samples));
-    }
-
-    #[test]
-    fn foreign_bytes_are_refused() {
-        assert_eq!(decode(&[]), Ok(vec![]));
-        assert_eq!(decode(&[0x80]), Err(RegisterError::Truncated));
-        assert_eq!(decode(&[4]), Err(RegisterError::UnknownPlace { place: 2, known: 0 }));
-        assert_eq!(decode(&[0xff; 11]), Err(RegisterError::LongNumber));
-        assert_eq!(decode(&[0, 0, 0, 0, 0, 17]), Err(RegisterError::ManySlots(17)));
-        // One register, changed, told to follow from one before it.
-        assert_eq!(decode(&[0, 0, 0, 0, 1, 0, 0, 1, 1]), Err(RegisterError::Unrelated(0)));
-        // Two registers; the second follows by a power that there is not.
-        let related = [0, 0, 0, 0, 3, 0, 0, 3, 4, 0x41];
-        assert_eq!(decode(&related), Err(RegisterError::Unrelated(32)));
-    }
-
-    #[test]
-    fn every_cut_is_an_error_or_fewer_samples() {
-        let samples = some();
-        let bytes = encode(&samples);
-        for end in 0..bytes.len() {
-            match decode(&bytes[..end]) {
-                Ok(found) => assert!(samples.starts_with(&found), "cut at {end}"),
-                Err(error) => assert_eq!(error, RegisterError::Truncated, "cut at {end}"),
-            }
-        }
-    }
-}
+mod tests;

@@ -179,10 +179,10 @@ fn foreign_manifests() {
     complete(&directory, SMALL);
     let manifest = directory.join("run.json");
     let good = fs::read_to_string(&manifest).expect("the manifest");
-    fs::write(&manifest, "{\"schema\": 7, \"everything\": \"else\"}").expect("written");
+    fs::write(&manifest, "{\"schema\": 8, \"everything\": \"else\"}").expect("written");
     let error = open(&directory).expect_err("newer");
     assert!(
-        matches!(error, StoreError::Newer { found: 7, known: facts::SCHEMA_VERSION, .. }),
+        matches!(error, StoreError::Newer { found: 8, known: facts::SCHEMA_VERSION, .. }),
         "{error}"
     );
     assert!(error.to_string().ends_with("upgrade Fathom to open it"), "{error}");

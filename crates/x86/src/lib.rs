@@ -104,4 +104,4 @@ pub use roots::{
     self_loop, sources,
 };
 pub use walk::{read_block, read_pieces};
-pub use wanted::{BYTES_BEFORE, BYTES_BEHIND, Wanted, wanted};
+pub use wanted::{BYTES_AROUND, Wanted, wanted, wanted_of_caller};

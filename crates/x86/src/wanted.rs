@@ -21,11 +21,15 @@ use crate::register::{Gpr, GprSet};
 /// Instructions that are followed from an address: loops are hardly longer, and it bounds the work to some 10 us.
 const FOLLOWED: usize = 256;
 
-/// Bytes in front of an address that are read: several instructions that may have loaded what it waits for.
-pub const BYTES_BEFORE: u64 = 64;
+/// The same behind a call, of which it must be found whether it comes again; some 100 us, once per call.
+const FOLLOWED_OF_CALLER: usize = 1024;
 
-/// Bytes from an address on that are read.
-pub const BYTES_BEHIND: u64 = 4096;
+/// Bytes in front of an address in which instructions are taken that lead to it: several that may have loaded what it waits
+/// for.
+const BYTES_BEFORE: u64 = 64;
+
+/// Bytes around an address, in both directions, that are read.
+pub const BYTES_AROUND: u64 = 4096;
 
 /// Words of the stack that are kept: the counters and bounds of some nested loops, and what they walk over.
 const SLOTS: usize = 10;
@@ -42,10 +46,27 @@ pub struct Wanted {
 /// What is meaningful at `address`.
 #[must_use]
 pub fn wanted<C: CodeSource + ?Sized>(code: &C, address: RemoteAddr) -> Wanted {
+    let (before, behind) = (before(code, address), behind(code, address, FOLLOWED));
     let mut registers: GprSet = lasting().into_iter().collect();
+    before.iter().chain(&behind).for_each(|one| note_registers(one, &mut registers));
+    Wanted { registers, slots: slots(before.iter().chain(&behind)) }
+}
+
+/// What is meaningful in the frame of a caller, whose callee will return to `address`. `None` where the call does not come
+/// again: it is in no loop, and nothing counts there.
+#[must_use]
+pub fn wanted_of_caller<C: CodeSource + ?Sized>(code: &C, address: RemoteAddr) -> Option<Wanted> {
+    let behind = behind(code, address, FOLLOWED_OF_CALLER);
+    let is_call = |one: &Instruction| matches!(flow(one), Flow::Call(_) | Flow::IndirectCall);
+    let again = behind.iter().any(|one| one.next_ip() == address.0 && is_call(one));
+    let slots = again.then(|| slots(before(code, address).iter().chain(&behind)))?;
+    Some(Wanted { registers: lasting().into_iter().collect(), slots })
+}
+
+/// The words of the stack that instructions name, as many as are kept.
+fn slots<'a>(instructions: impl Iterator<Item = &'a Instruction>) -> Vec<Slot> {
     let mut slots: BTreeMap<Slot, Use> = BTreeMap::new();
-    for instruction in before(code, address).iter().chain(&behind(code, address)) {
-        note_registers(instruction, &mut registers);
+    for instruction in instructions {
         if let Some((slot, used)) = slot_of(instruction) {
             let known = slots.entry(slot).or_insert(used);
             *known = (*known).min(used);
@@ -54,7 +75,7 @@ pub fn wanted<C: CodeSource + ?Sized>(code: &C, address: RemoteAddr) -> Wanted {
     let mut slots: Vec<(Use, Slot)> = slots.into_iter().map(|(slot, used)| (used, slot)).collect();
     slots.sort_unstable();
     slots.truncate(SLOTS);
-    Wanted { registers, slots: slots.into_iter().map(|(_, slot)| slot).collect() }
+    slots.into_iter().map(|(_, slot)| slot).collect()
 }
 
 /// rsp and the registers that a callee leaves as they are (System V AMD64 ABI, 3.2.1): they tell one run of a loop from the
@@ -80,13 +101,13 @@ fn before<C: CodeSource + ?Sized>(code: &C, address: RemoteAddr) -> Vec<Instruct
     Vec::new()
 }
 
-/// The instructions that may follow from `address` on, calls left out.
-fn behind<C: CodeSource + ?Sized>(code: &C, address: RemoteAddr) -> Vec<Instruction> {
+/// The instructions that may follow from `address` on, `most` of them, callees left out.
+fn behind<C: CodeSource + ?Sized>(code: &C, address: RemoteAddr, most: usize) -> Vec<Instruction> {
     let mut seen = BTreeSet::new();
     let mut open = std::collections::VecDeque::from([address.0]);
     let mut found = Vec::new();
     while let Some(at) = open.pop_front()
-        && found.len() < FOLLOWED
+        && found.len() < most
     {
         if !seen.insert(at) {
             continue;
@@ -217,6 +238,23 @@ mod tests {
     }
 
     #[test]
+    fn a_caller_counts_where_its_call_comes_again() {
+        // 1000: call 1100; 1005: add dword [rbp-4],1; 1009: cmp dword [rbp-4],9; 100d: jle 1000; 100f: call 1100; 1014: ret
+        let bytes = [
+            0xe8, 0xfb, 0, 0, 0, 0x83, 0x45, 0xfc, 0x01, 0x83, 0x7d, 0xfc, 0x09, 0x7e, 0xf1, 0xe8,
+            0xec, 0, 0, 0, 0xc3,
+        ];
+        let code = CodeBytes { start: RemoteAddr(0x1000), bytes: &bytes };
+        let found = wanted_of_caller(&code, RemoteAddr(0x1005)).unwrap();
+        let counter = Slot { base: SlotBase::FramePointer, displacement: -4, wide: false };
+        assert_eq!(found.registers.to_string(), "rbx rsp rbp r12 r13 r14 r15");
+        assert_eq!(found.slots, [counter]);
+        assert_eq!(wanted_of_caller(&code, RemoteAddr(0x1014)), None);
+        // Behind no call.
+        assert_eq!(wanted_of_caller(&code, RemoteAddr(0x1009)), None);
+    }
+
+    #[test]
     fn any_bytes_do() {
         let mut bytes = [0u8; 300];
         let mut state = 1u64;
@@ -227,6 +265,8 @@ mod tests {
                 *byte = (state >> 56) as u8;
             }
             assert!(of(&bytes, 100).1.len() <= SLOTS);
+            let code = CodeBytes { start: RemoteAddr(0x1000), bytes: &bytes };
+            let _ = wanted_of_caller(&code, RemoteAddr(0x1064));
             assert!(of(&[], 0).1.is_empty());
         }
     }

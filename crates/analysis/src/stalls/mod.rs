@@ -24,7 +24,7 @@ mod rows;
 use std::collections::{BTreeMap, HashMap};
 
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
-use facts::{Privilege, Recording, SampledState};
+use facts::{Privilege, Recording, SampledFrame, SampledState};
 use x86::{Access, Gpr, Operand, Suspect, Term, WaitKind, Whereabouts};
 
 use self::place::{At, Distances, Place, places};
@@ -236,7 +236,9 @@ fn each_sample(
     let mut damaged = 0;
     for piece in &recording.sample_registers {
         let decoded = facts::decode_registers(&piece.bytes, |state| {
-            if let Some(tick) = ticks.get(&(piece.pid, piece.tid, state.time)) {
+            let own = state.place.frame == SampledFrame::Own;
+            let tick = ticks.get(&(piece.pid, piece.tid, state.time));
+            if let Some(tick) = tick.filter(|_| own) {
                 take((piece.pid, piece.tid), state, tick);
             }
         });

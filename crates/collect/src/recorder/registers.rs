@@ -1,20 +1,24 @@
-//! Registers at clock samples, as far as the code there makes them meaningful.
+//! Registers at clock samples, as far as the code there makes them meaningful: where the thread ran or had gone into the
+//! kernel, and in the frames of callers whose call lies in a loop.
 //!
 //! What for: pieces of one second and one thread each, that analysis reads (`facts::SampleRegisters`). What not: which
 //! registers those are (`x86::wanted`), worked out once per address.
-//! Left out: samples in the kernel; in translated code, whose registers are not the program's; in code without a file
-//! (its bytes change while it runs).
+//! Left out: samples in translated code, whose registers are not the program's; in code without a file (its bytes change while
+//! it runs); words below rsp, which the kernel does not copy (`perf_output_sample_ustack`, kernel/events/core.c, copies from the
+//! stack pointer on): variables of functions that call nothing and were built without optimisation lie there.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 use base::{FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
 use facts::{
-    Fact, RegisterEncoder, SampleRegisters, SampledPlace, SampledState, SinkError, Slot, SlotBase,
+    Fact, RegisterEncoder, SampleRegisters, SampledFrame, SampledPlace, SampledState, SinkError,
+    Slot, SlotBase,
 };
-use x86::{BYTES_BEFORE, BYTES_BEHIND, CodeBytes, Gpr, wanted};
+use x86::{BYTES_AROUND, CodeBytes, Gpr, wanted, wanted_of_caller};
 
 use super::{Moment, Position, Recorder, Ticked};
+use crate::address_space::{LASTING, Saved, UserFrame};
 use crate::stacks::NodeHasher;
 
 /// A piece does not grow further.
@@ -23,10 +27,21 @@ const PIECE_BYTES: usize = 64 << 10;
 /// Beyond so many known addresses all are forgotten and worked out anew (about 200 bytes each).
 const MOST_PLACES: usize = 50_000;
 
+/// So many callers of a sample are kept, the innermost: each costs three to five bytes.
+const MOST_CALLERS: usize = 8;
+
+const RSP: usize = 4;
+const RBP: usize = 5;
+
+type Known<K, V> = HashMap<K, V, BuildHasherDefault<NodeHasher>>;
+
 /// Addresses with what is kept there, and pieces that are not told yet.
 #[derive(Default)]
 pub(super) struct Pieces {
-    places: HashMap<(ModuleId, u64, u64), SampledPlace, BuildHasherDefault<NodeHasher>>,
+    /// By module, offset, address, and frame with the registers that are known. `None`: nothing is kept.
+    places: Known<(ModuleId, u64, u64, u64), Option<SampledPlace>>,
+    /// Where functions saved registers, by module and offset.
+    saved: Known<(ModuleId, u64), [Saved; LASTING.len()]>,
     open: HashMap<Tid, Piece>,
 }
 
@@ -44,34 +59,31 @@ impl Piece {
     }
 }
 
+/// A piece of stack and where it begins.
+#[derive(Clone, Copy)]
+struct Copied<'a> {
+    from: u64,
+    bytes: &'a [u8],
+}
+
 impl Recorder<'_> {
-    /// Takes the registers of a clock sample.
+    /// Takes the registers of a clock sample, whose stack was followed last.
     pub(super) fn note_registers(
         &mut self,
         at: Moment,
         seen: Ticked<'_>,
         position: Position<'_>,
     ) -> Result<(), SinkError> {
-        let Some(registers) = seen.general.filter(|_| position.kernel.is_empty()) else {
+        let (Some(registers), Some(user)) = (seen.general, position.user) else { return Ok(()) };
+        let ip = RemoteAddr(user.registers[sys::perf::USER_INSTRUCTION_POINTER]);
+        let native = self.whereabouts.as_ref().and_then(|all| all.native(at.pid, ip));
+        let Some((module, offset)) = self.locate(at.pid, ip).filter(|_| native.is_none()) else {
             return Ok(());
         };
-        let translated = self.whereabouts.as_ref().and_then(|all| all.native(at.pid, position.ip));
-        if translated.is_some() {
-            return Ok(());
-        }
-        let Some((module, offset)) = self.locate(at.pid, position.ip) else { return Ok(()) };
-        if self.registers.places.len() > MOST_PLACES {
+        if self.registers.places.len().max(self.registers.saved.len()) > MOST_PLACES {
             self.registers.places.clear();
+            self.registers.saved.clear();
         }
-        let key = (module, offset.0, position.ip.0);
-        if !self.registers.places.contains_key(&key) {
-            let Some(place) = self.place(module, offset, position.ip) else { return Ok(()) };
-            self.registers.places.insert(key, place);
-        }
-        let Some(place) = self.registers.places.get(&key) else { return Ok(()) };
-        let stack = position.user.map_or(&[][..], |stack| stack.bytes);
-        let slots: Vec<Option<u64>> =
-            place.slots.iter().map(|slot| read_slot(*slot, registers, stack)).collect();
         // Full, or of another process that had this thread id.
         let ended = |piece: &Piece| piece.encoder.size() >= PIECE_BYTES || piece.pid != at.pid;
         if self.registers.open.get(&at.tid).is_some_and(ended)
@@ -79,11 +91,96 @@ impl Recorder<'_> {
         {
             self.sink.push(piece.fact(at.tid))?;
         }
+        let frame =
+            if position.kernel.is_empty() { SampledFrame::Own } else { SampledFrame::Kernel };
+        let stack = Copied { from: registers[RSP], bytes: user.bytes };
+        if self.note_frame(
+            at,
+            seen.cpu_time,
+            (module, offset, ip),
+            frame,
+            (registers, u16::MAX),
+            stack,
+        ) {
+            self.note_callers(at, registers, stack);
+        }
+        Ok(())
+    }
+
+    /// Restores the registers of callers, frame by frame, and takes those of frames that count something.
+    fn note_callers(&mut self, at: Moment, registers: &[u64; Gpr::COUNT], stack: Copied<'_>) {
+        let frames = std::mem::take(&mut self.user_frames);
+        let mut lasting = LASTING.map(|number| Some(registers[number]));
+        let mut kept = 0;
+        for pair in frames.windows(2) {
+            let [UserFrame { address, found: Some((module, offset)), .. }, caller] = pair else {
+                break;
+            };
+            let key = (*module, offset.0);
+            let spaces = &self.spaces;
+            let read = || spaces.get(&at.pid).map(|space| space.saved(*address));
+            let saved = match self.registers.saved.get(&key) {
+                Some(saved) => *saved,
+                None => {
+                    let saved = read().unwrap_or([Saved::Nowhere; LASTING.len()]);
+                    self.registers.saved.insert(key, saved);
+                    saved
+                }
+            };
+            for (value, saved) in lasting.iter_mut().zip(saved) {
+                *value = match saved {
+                    Saved::Same => *value,
+                    Saved::At(from_cfa) => {
+                        let at = caller.stack_pointer.wrapping_add(from_cfa.cast_unsigned());
+                        stack.word(at)
+                    }
+                    Saved::Nowhere => None,
+                };
+            }
+            let Some((module, offset)) = caller.found else { break };
+            let mut restored = [0; Gpr::COUNT];
+            (restored[RSP], restored[RBP]) = (caller.stack_pointer, caller.frame_pointer);
+            let mut known = 1 << RSP | 1 << RBP;
+            for (number, value) in LASTING.into_iter().zip(lasting) {
+                restored[number] = value.unwrap_or(0);
+                known |= u16::from(value.is_some()) << number;
+            }
+            let place = (module, offset, caller.address);
+            let taken =
+                self.note_frame(at, None, place, SampledFrame::Caller, (&restored, known), stack);
+            kept += usize::from(taken);
+            if kept == MOST_CALLERS {
+                break;
+            }
+        }
+        self.user_frames = frames;
+    }
+
+    /// Takes one frame's registers, of which those in `known` are told; whether anything means something there.
+    fn note_frame(
+        &mut self,
+        at: Moment,
+        cpu_time: Option<Nanos>,
+        (module, offset, ip): (ModuleId, FileOffset, RemoteAddr),
+        frame: SampledFrame,
+        (registers, known): (&[u64; Gpr::COUNT], u16),
+        stack: Copied<'_>,
+    ) -> bool {
+        let key = (module, offset.0, ip.0, (frame as u64) << 16 | u64::from(known));
+        if !self.registers.places.contains_key(&key) {
+            let place = self
+                .place(module, offset, ip, frame)
+                .map(|place| SampledPlace { registers: place.registers & known, ..place });
+            self.registers.places.insert(key, place);
+        }
+        let Some(Some(place)) = self.registers.places.get(&key) else { return false };
+        let slots: Vec<Option<u64>> =
+            place.slots.iter().map(|slot| stack.slot(*slot, registers)).collect();
         let new = || Piece { pid: at.pid, time: at.time, encoder: RegisterEncoder::default() };
         let piece = self.registers.open.entry(at.tid).or_insert_with(new);
-        let (time, cpu_time) = (at.time, seen.cpu_time);
+        let time = at.time;
         piece.encoder.push(&SampledState { time, cpu_time, place, registers, slots: &slots });
-        Ok(())
+        true
     }
 
     /// Tells what was kept since the last call.
@@ -93,31 +190,53 @@ impl Recorder<'_> {
         open.into_iter().try_for_each(|(tid, piece)| self.sink.push(piece.fact(tid)))
     }
 
-    fn place(&self, module: ModuleId, offset: FileOffset, ip: RemoteAddr) -> Option<SampledPlace> {
+    fn place(
+        &self,
+        module: ModuleId,
+        offset: FileOffset,
+        ip: RemoteAddr,
+        frame: SampledFrame,
+    ) -> Option<SampledPlace> {
         let file = self.modules.file(module)?;
-        let before = BYTES_BEFORE.min(offset.0).min(ip.0);
+        let before = BYTES_AROUND.min(offset.0).min(ip.0);
         let start = usize::try_from(offset.0 - before).ok()?;
-        let length = usize::try_from(before + BYTES_BEHIND).ok()?;
+        let length = usize::try_from(before + BYTES_AROUND).ok()?;
         let bytes = file.get(start..)?;
         let bytes = bytes.get(..length).unwrap_or(bytes);
-        let wanted = wanted(&CodeBytes { start: RemoteAddr(ip.0 - before), bytes }, ip);
+        let code = CodeBytes { start: RemoteAddr(ip.0 - before), bytes };
+        let wanted = match frame {
+            SampledFrame::Own | SampledFrame::Kernel => wanted(&code, ip),
+            SampledFrame::Caller => wanted_of_caller(&code, RemoteAddr(ip.0.checked_add(1)?))?,
+        };
         let registers = wanted.registers.bits();
-        Some(SampledPlace { module, offset, address: ip, registers, slots: wanted.slots })
+        Some(SampledPlace { module, offset, address: ip, registers, slots: wanted.slots, frame })
     }
 }
 
-/// A word of the stack, where the copy has it.
-fn read_slot(slot: Slot, registers: &[u64; Gpr::COUNT], stack: &[u8]) -> Option<u64> {
-    let stack_pointer = registers[Gpr::RSP.number()];
-    let base = match slot.base {
-        SlotBase::StackPointer => stack_pointer,
-        SlotBase::FramePointer => registers[Gpr::RBP.number()],
-    };
-    let address = base.wrapping_add(i64::from(slot.displacement).cast_unsigned());
-    let bytes = stack.get(usize::try_from(address.checked_sub(stack_pointer)?).ok()?..)?;
-    match slot.wide {
-        true => bytes.first_chunk().map(|word| u64::from_le_bytes(*word)),
-        false => bytes.first_chunk().map(|word| u64::from(u32::from_le_bytes(*word))),
+impl Copied<'_> {
+    /// The bytes from an address on, where the copy has it.
+    fn rest(&self, address: u64) -> Option<&[u8]> {
+        self.bytes.get(usize::try_from(address.checked_sub(self.from)?).ok()?..)
+    }
+
+    fn word(&self, address: u64) -> Option<u64> {
+        self.rest(address)?.first_chunk().map(|word| u64::from_le_bytes(*word))
+    }
+
+    /// A word of the stack in a frame with these registers.
+    fn slot(&self, slot: Slot, registers: &[u64; Gpr::COUNT]) -> Option<u64> {
+        let base = match slot.base {
+            SlotBase::StackPointer => registers[RSP],
+            SlotBase::FramePointer => registers[RBP],
+        };
+        let address = base.wrapping_add(i64::from(slot.displacement).cast_unsigned());
+        match slot.wide {
+            true => self.word(address),
+            false => {
+                let word = self.rest(address)?.first_chunk();
+                word.map(|word| u64::from(u32::from_le_bytes(*word)))
+            }
+        }
     }
 }
 
@@ -128,11 +247,11 @@ mod tests {
     #[test]
     fn words_of_the_stack_are_read_where_the_copy_has_them() {
         let mut registers = [0; Gpr::COUNT];
-        (registers[4], registers[5]) = (0x7000, 0x7010);
-        let stack: Vec<u8> = (0..32).collect();
-        let read = |base, displacement, wide| {
-            read_slot(Slot { base, displacement, wide }, &registers, &stack)
-        };
+        (registers[RSP], registers[RBP]) = (0x7000, 0x7010);
+        let bytes: Vec<u8> = (0..32).collect();
+        let stack = Copied { from: 0x7000, bytes: &bytes };
+        let read =
+            |base, displacement, wide| stack.slot(Slot { base, displacement, wide }, &registers);
         assert_eq!(read(SlotBase::StackPointer, 4, false), Some(0x0706_0504));
         assert_eq!(read(SlotBase::FramePointer, -8, true), Some(0x0f0e_0d0c_0b0a_0908));
         assert_eq!(read(SlotBase::FramePointer, -20, false), None);

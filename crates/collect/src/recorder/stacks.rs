@@ -9,9 +9,7 @@ use crate::address_space::CopiedStack;
 impl Recorder<'_> {
     /// Whether a stack leads to its end through known mappings.
     pub fn can_follow(&mut self, pid: Pid, stack: CopiedStack<'_>) -> bool {
-        self.spaces
-            .get_mut(&pid)
-            .is_some_and(|space| space.unwind(stack, &mut self.cache, |_, _| {}))
+        self.spaces.get_mut(&pid).is_some_and(|space| space.unwind(stack, &mut self.cache, |_| {}))
     }
 
     /// A clock sample.
@@ -60,8 +58,8 @@ impl Recorder<'_> {
         let Some(space) = spaces.find(|space| space.find(ip).is_some()) else { return Ok(None) };
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
-        let complete = space.unwind(stack, &mut self.cache, |address, found| {
-            frames.push(found.unwrap_or((unknown, FileOffset(address.0))));
+        let complete = space.unwind(stack, &mut self.cache, |frame| {
+            frames.push(frame.found.unwrap_or((unknown, FileOffset(frame.address.0))));
         });
         let inside = frames.iter().take_while(|(module, _)| Some(*module) == self.agent).count();
         let id = self.stacks.intern(at.tid, &frames[inside..], complete, self.sink);
@@ -113,9 +111,14 @@ impl Recorder<'_> {
             frames.push(found.unwrap_or((unknown, FileOffset(address.0))));
         };
         let mut complete = true;
+        let user_frames = &mut self.user_frames;
+        user_frames.clear();
         if let Some(stack) = position.user {
             if let Some(space) = self.spaces.get_mut(&at.pid) {
-                complete = space.unwind(stack, &mut self.cache, push);
+                complete = space.unwind(stack, &mut self.cache, |frame| {
+                    push(frame.address, frame.found);
+                    user_frames.push(frame);
+                });
             }
         } else if position.kernel.is_empty() {
             push(position.ip, self.spaces.get(&at.pid).and_then(|space| space.find(position.ip)));

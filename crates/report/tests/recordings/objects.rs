@@ -95,6 +95,7 @@ pub fn waited() -> Recording {
             address: RemoteAddr(CODE_BASE + offset),
             registers: u16::MAX,
             slots: Vec::new(),
+            frame: facts::SampledFrame::Own,
         };
         let mut registers = FRESH;
         [0, 2, 6, 7].into_iter().zip(values).for_each(|(number, value)| registers[number] = value);

@@ -47,7 +47,14 @@ pub fn pace() -> Recording {
     recording.run.elapsed_ns = SAMPLES * PERIOD;
     recording.run.collector.sampling_period_ns = PERIOD;
     let address = RemoteAddr(0x40_1006);
-    let place = SampledPlace { module, offset, address, registers: 0xffff, slots: vec![] };
+    let place = SampledPlace {
+        module,
+        offset,
+        address,
+        registers: 0xffff,
+        slots: vec![],
+        frame: facts::SampledFrame::Own,
+    };
     let mut encoder = RegisterEncoder::default();
     let (pid, tid) = (Pid(7), Tid(7));
     for number in 0..SAMPLES {

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use base::ModuleId;
-use facts::decode_registers;
+use facts::{SampledFrame, decode_registers};
 
 use super::{Report, Subject};
 
@@ -18,7 +18,8 @@ pub(super) fn registers_proper(subject: &Subject<'_>, report: &mut Report) {
             let first = samples == 0 && state.time != piece.time;
             unordered += u32::from(first || state.time < last);
             strangers += u32::from(!known.contains(&state.place.module));
-            (samples, last) = (samples.saturating_add(1), state.time);
+            let new = state.place.frame != SampledFrame::Caller;
+            (samples, last) = (samples.saturating_add(u32::from(new)), state.time);
         });
         if let Err(error) = decoded {
             report.add(|| format!("row {row}: {error}"));
@@ -63,7 +64,9 @@ pub(super) fn code_proper(subject: &Subject<'_>, report: &mut Report) {
 #[cfg(test)]
 pub(super) mod sound {
     use base::{FileOffset, Nanos, Pid, RemoteAddr, Tid};
-    use facts::{RegisterEncoder, SampleRegisters, SampledCode, SampledPlace, SampledState};
+    use facts::{
+        RegisterEncoder, SampleRegisters, SampledCode, SampledFrame, SampledPlace, SampledState,
+    };
 
     use super::ModuleId;
 
@@ -75,6 +78,7 @@ pub(super) mod sound {
             address: RemoteAddr(0x1010),
             registers: 1 << 4,
             slots: vec![],
+            frame: SampledFrame::Own,
         };
         let mut encoder = RegisterEncoder::default();
         for time in [1000, 1000u64.wrapping_add(step)] {

@@ -195,12 +195,16 @@ impl Loops {
     /// The same for an instruction of which any byte is at `address`.
     #[must_use]
     pub fn around_byte(&self, address: RemoteAddr) -> Vec<usize> {
+        self.instruction_at(address).map_or(Vec::new(), |start| self.around(start))
+    }
+
+    /// The first byte of the instruction of which any byte is at `address`.
+    #[must_use]
+    pub fn instruction_at(&self, address: RemoteAddr) -> Option<RemoteAddr> {
         let instructions = &self.graph.instructions;
         let behind = instructions.partition_point(|one| one.ip() <= address.0);
-        let Some(found) = behind.checked_sub(1).and_then(|at| instructions.get(at)) else {
-            return Vec::new();
-        };
-        if found.next_ip() <= address.0 { Vec::new() } else { self.around(RemoteAddr(found.ip())) }
+        let found = behind.checked_sub(1).and_then(|at| instructions.get(at))?;
+        (address.0 < found.next_ip()).then_some(RemoteAddr(found.ip()))
     }
 
     /// The instructions that run exactly once in each iteration of a loop.
