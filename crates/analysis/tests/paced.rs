@@ -43,6 +43,7 @@ fn how_long_bursts_took_for_a_loop_with_a_pace_does_not_matter() {
         address: RemoteAddr(0x40_0000 + START),
         registers: 0xffff,
         slots: vec![],
+        frame: facts::SampledFrame::Own,
     };
     let mut encoder = RegisterEncoder::default();
     for (number, sample) in (0..).zip(&recording.samples) {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use base::{FileOffset, ModuleId, RemoteAddr};
-use facts::{SampledPlace, SampledState};
+use facts::{SampledFrame, SampledPlace, SampledState};
 use x86::{CodeBytes, Linear, Loops, Reading, Variable, loops};
 
 /// A loop of the result: function and position in it.
@@ -89,7 +89,12 @@ impl Code {
             return Rc::clone(known);
         }
         let loops = &self.functions[one.function].loops;
-        let found = loops.readings(one.position, RemoteAddr(place.offset.0), &place.slots);
+        // A caller's place lies within its call; in front of that, what callees leave as it is stood there already.
+        let at = match place.frame {
+            SampledFrame::Own | SampledFrame::Kernel => Some(RemoteAddr(place.offset.0)),
+            SampledFrame::Caller => loops.instruction_at(RemoteAddr(place.offset.0)),
+        };
+        let found = at.map_or(Vec::new(), |at| loops.readings(one.position, at, &place.slots));
         let found = Rc::new(found);
         self.readings.borrow_mut().insert(key, Rc::clone(&found));
         found

@@ -5,10 +5,15 @@
 //! resemble each other; what of the loop's time lies in pairs is known exactly, so only the rest is uncertain (finite
 //! population correction: Cochran, Sampling Techniques, 2.6). To that comes what a timer's interrupt is late at the two ends
 //! of each chain of pairs.
+//!
+//! Pairs alone leave out the begin and the end of each run, the more of it the shorter it is, and a run is often slower there
+//! (caches are cold, pages are new). So runs that last some samples count from end to end (`runs`), and what of the time
+//! between two was spent elsewhere is told by the samples elsewhere.
 
 use base::Nanos;
 
-use super::pairs::{Found, Pair};
+use super::pairs::{Found, LONG, Pair, Restart};
+use super::runs::Runs;
 use crate::interval::{Z_95, student_95};
 
 /// Fewer pairs are none: ten batches need one each.
@@ -42,9 +47,9 @@ pub(super) struct Pace {
 
 /// The pace of a loop that had so much CPU time, in seconds; or why there is none.
 pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
-    let pairs = usable(found)?;
+    let Used { pairs, restarts, outside, unsure } = usable(found, cpu_time)?;
     if pairs.len() < LEAST_PAIRS {
-        return Err(match (found.pairs.len() + found.backwards.len(), found.other_runs) {
+        return Err(match (found.pairs.len() + found.restarts.len(), found.other_runs) {
             (0, 0) => "no register moves by the same amount in every iteration",
             (few, others) if others as usize > few => {
                 "its runs are shorter than the time between two samples"
@@ -54,7 +59,7 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
     }
     let iterations: f64 = pairs.iter().map(|pair| pair.iterations).sum();
     let seconds: f64 = pairs.iter().map(|pair| pair.seconds).sum();
-    if iterations <= 0.0 {
+    if iterations <= 0.0 || seconds <= 0.0 {
         return Err("no iteration of it ended between two samples");
     }
     let rate = iterations / seconds;
@@ -70,9 +75,10 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
     let variance = squares * count / (count - 1.0).max(1.0);
     let unseen = (1.0 - seconds / cpu_time.max(seconds)).max(0.0);
     let batch_half = student_95(residues.len() - 1) * (variance * unseen).sqrt() / seconds;
-    let chains = pairs.iter().filter(|pair| !pair.linked).count() as f64;
-    let late_half = Z_95 * LATE * (2.0 * chains.max(1.0)).sqrt() * rate / seconds;
-    let half = batch_half.hypot(late_half);
+    let chains = pairs.iter().filter(|pair| !pair.linked).count().saturating_sub(restarts);
+    let late_half = Z_95 * LATE * (2.0 * chains.max(1) as f64).sqrt() * rate / seconds;
+    let outside_half = Z_95 * outside * rate / seconds;
+    let half = batch_half.hypot(late_half).hypot(outside_half).hypot(Z_95 * unsure / seconds);
     if half > TOO_WIDE * rate {
         return Err(
             "the advances between samples scatter so much that they may hide other runs of it",
@@ -81,32 +87,79 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
     Ok(Pace { rate, half, pairs: pairs.len() })
 }
 
-/// The pairs that hide no other run. Where the registers do not tell runs apart, those that begin so near to the furthest
+/// What counts.
+struct Used {
+    /// In order of time, around restarts too.
+    pairs: Vec<Pair>,
+    /// How many of them are around restarts.
+    restarts: usize,
+    /// Standard error of the time spent elsewhere in them, seconds.
+    outside: f64,
+    /// Standard error of their iterations.
+    unsure: f64,
+}
+
+/// The pairs that hide no other run, and those around restarts of runs whose length is known.
+fn usable(found: &Found, cpu_time: f64) -> Result<Used, &'static str> {
+    let fastest = found.pairs.iter().map(|pair| pair.iterations / pair.seconds).fold(0.0, f64::max);
+    let longest = found.pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
+    let period = cpu_time / found.samples.max(1) as f64;
+    let runs = Runs::new(found);
+    let is_even = |group: usize| runs.is_even(group);
+    let (through, ends): (Vec<&Restart>, Vec<&Restart>) =
+        found.restarts.iter().partition(|one| is_even(one.pair.group) && is_even(one.to.0));
+    let backwards: Vec<(usize, f64)> = ends
+        .iter()
+        .filter(|one| one.outside.1 == 0 && one.to.0 == one.pair.group)
+        .map(|one| (one.pair.group, one.pair.from))
+        .collect();
+    let uneven = found.pairs.iter().filter(|pair| !is_even(pair.group)).copied().collect();
+    let mut pairs = one_run(uneven, &backwards, found, fastest, longest)?;
+    // Which pairs count is told by how long they took, not by how far they came.
+    let short = |pair: &&Pair| pair.seconds <= LONG * period;
+    pairs.extend(found.pairs.iter().filter(|pair| is_even(pair.group)).filter(short));
+    let (mut outside, mut restarts) = (0, 0);
+    let through: Vec<&Restart> = through.into_iter().filter(|one| one.whole).collect();
+    for one in &through {
+        let Some(iterations) = runs.across(one) else { continue };
+        let seconds = one.pair.seconds - one.outside.0;
+        pairs.push(Pair { iterations, seconds, ..one.pair });
+        outside += one.outside.1;
+        restarts += 1;
+    }
+    let unsure = runs.error(through.into_iter());
+    pairs.sort_by_key(|pair| pair.time);
+    // Samples elsewhere come as they like: their number scatters by its root; and one that was missed may have come.
+    let outside = if restarts > 0 { (outside as f64 + 1.0).sqrt() * period } else { 0.0 };
+    Ok(Used { pairs, restarts, outside, unsure })
+}
+
+/// Pairs that hide no other run. Where the registers do not tell runs apart, those that begin so near to the furthest
 /// place seen that the run may have ended meanwhile are left out, however they ended: which pairs count must not depend on
 /// how far they came.
-fn usable(found: &Found) -> Result<Vec<Pair>, &'static str> {
-    if found.backwards.is_empty() {
-        return Ok(found.pairs.clone());
+fn one_run(
+    pairs: Vec<Pair>,
+    backwards: &[(usize, f64)],
+    found: &Found,
+    fastest: f64,
+    longest: f64,
+) -> Result<Vec<Pair>, &'static str> {
+    if backwards.is_empty() {
+        return Ok(pairs);
     }
-    let all = found.pairs.len() + found.backwards.len();
-    if found.backwards.len() as f64 > MOST_BACKWARDS * all as f64 {
+    let all = pairs.len() + backwards.len();
+    if backwards.len() as f64 > MOST_BACKWARDS * all as f64 {
         return Err(
             "its runs are shorter than the time between two samples, and nothing tells them apart",
         );
     }
-    let fastest = found.pairs.iter().map(|pair| pair.iterations / pair.seconds).fold(0.0, f64::max);
-    let longest = found.pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
     let far = |group: usize, from: f64, seconds: f64| {
-        let furthest = found.furthest.get(&group).copied().unwrap_or(from);
+        let furthest = found.reach.get(&group).map_or(from, |reach| reach.furthest);
         from + fastest * seconds <= furthest
     };
-    let kept: Vec<Pair> = found
-        .pairs
-        .iter()
-        .filter(|pair| far(pair.group, pair.from, pair.seconds))
-        .copied()
-        .collect();
-    let stray = found.backwards.iter().filter(|(group, from)| far(*group, *from, longest)).count();
+    let kept: Vec<Pair> =
+        pairs.into_iter().filter(|pair| far(pair.group, pair.from, pair.seconds)).collect();
+    let stray = backwards.iter().filter(|(group, from)| far(*group, *from, longest)).count();
     if stray as f64 > STRAY * (kept.len() + stray) as f64 {
         return Err(
             "its runs are shorter than the time between two samples, and nothing tells them apart",
@@ -122,11 +175,17 @@ pub(super) fn seconds(time: Nanos) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pairs::Reach;
     use super::*;
 
     fn pair(number: u64, iterations: f64, from: f64) -> Pair {
         let linked = number > 0;
         Pair { time: Nanos(number), iterations, seconds: 1e-3, from, group: 0, linked }
+    }
+
+    fn restart(number: u64, from: f64, to: f64) -> Restart {
+        let pair = Pair { linked: true, ..pair(number, 0.0, from) };
+        Restart { pair, to: (0, to), outside: (0.0, 0), whole: true }
     }
 
     #[test]
@@ -148,20 +207,23 @@ mod tests {
     #[test]
     fn runs_that_nothing_tells_apart_count_up_to_where_they_may_end() {
         // A run has 10,000 iterations, a pair 1000 to 1500 of them; what begins behind 8500 may hide the next run.
-        let mut found = Found { furthest: [(0, 10_000.0)].into(), ..Found::default() };
+        let reach = Reach { nearest: 0.0, furthest: 10_000.0 };
+        let mut found = Found { reach: [(0, reach)].into(), samples: 300, ..Found::default() };
         for number in 0..300 {
             let from = (number * 337 % 10_000) as f64;
             let went = if number % 2 == 0 { 1000.0 } else { 1500.0 };
             if from + went < 10_000.0 {
                 found.pairs.push(pair(number, went, from));
             } else {
-                found.backwards.push((0, from));
+                found.restarts.push(restart(number, from, from + went - 10_000.0));
             }
         }
         let pace = pace(&found, 0.3).unwrap();
         assert!((pace.rate / 1.25e6 - 1.0).abs() < 0.02, "{pace:?}");
         // Where as many go back as forth, nobody knows.
-        found.backwards.extend((0..300).map(|from| (0, f64::from(from))));
+        found
+            .restarts
+            .extend((0..300).map(|number| restart(number, number as f64, number as f64 - 1.0)));
         assert!(super::pace(&found, 0.3).is_err());
     }
 

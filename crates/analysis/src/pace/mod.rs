@@ -11,16 +11,19 @@ mod code;
 mod estimate;
 mod odometers;
 mod pairs;
+mod runs;
+mod stacks;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use base::{FileOffset, ModuleId, StackId};
-use facts::{Evidence, Frame, Metric, Recording, SlotBase, StackNode};
+use base::{FileOffset, ModuleId};
+use facts::{Evidence, Frame, Metric, Recording, SlotBase};
 use x86::Variable;
 
 use self::code::{Code, LoopId};
 use self::estimate::{pace, seconds};
 pub(crate) use self::odometers::{Odometer, Odometers};
+use self::stacks::{Stacks, times};
 use crate::interval::Z_95;
 
 /// A loop with less of all CPU time is left out: a few samples tell nothing.
@@ -87,13 +90,15 @@ fn found(recording: &Recording, code: &Code) -> Vec<(LoopId, LoopPace)> {
     if code.functions.is_empty() {
         return Vec::new();
     }
-    let times = times(recording, code);
-    let found = pairs::find(recording, code);
+    let mut stacks = Stacks::new(recording, code);
+    let times = times(recording, &mut stacks);
+    let found = pairs::find(recording, code, &mut stacks);
     let names = Names::new(recording);
     let whole: f64 = recording.samples.iter().map(|sample| seconds(sample.weight)).sum();
     let all = recording.samples.len() as f64;
     let mut rows: Vec<(LoopId, LoopPace)> = Vec::new();
-    for (one, time) in times.by_loop {
+    for (one, time) in &times {
+        let one = *one;
         if time.seconds < LEAST_SHARE * whole {
             continue;
         }
@@ -174,7 +179,10 @@ fn with_pace(mut row: LoopPace, found: &pairs::Found, time: f64, error: f64) -> 
         .carriers
         .iter()
         .max_by_key(|(variable, count)| (**count, std::cmp::Reverse(**variable)));
-    row.odometer = most.map(|(carrier, _)| name(*carrier));
+    // Mostly restored from further in.
+    let in_caller = 2 * found.in_callers > found.pairs.len() as u64;
+    row.odometer =
+        most.map(|(carrier, _)| name(*carrier) + if in_caller { " of the caller" } else { "" });
     row
 }
 
@@ -191,53 +199,6 @@ fn name(carrier: Variable) -> String {
         }
     }
 }
-
-/// CPU time of a loop and the addresses in it that samples saw.
-#[derive(Default)]
-struct Time {
-    seconds: f64,
-    samples: u64,
-    places: BTreeSet<(ModuleId, FileOffset)>,
-}
-
-struct Times {
-    by_loop: BTreeMap<LoopId, Time>,
-}
-
-/// The CPU time of each loop: samples with a frame in it.
-fn times(recording: &Recording, code: &Code) -> Times {
-    let nodes: HashMap<StackId, &StackNode> =
-        recording.stack_nodes.iter().map(|node| (node.id, node)).collect();
-    let mut around: HashMap<StackId, Vec<LoopId>> = HashMap::new();
-    let mut by_loop: BTreeMap<LoopId, Time> = BTreeMap::new();
-    for sample in &recording.samples {
-        let mut at = sample.stack;
-        let mut seen: BTreeSet<LoopId> = BTreeSet::new();
-        let mut depth = 0;
-        while let Some(node) = at.and_then(|id| nodes.get(&id)) {
-            let inside =
-                around.entry(node.id).or_insert_with(|| code.around_byte(node.module, node.offset));
-            for one in inside.iter() {
-                let time = by_loop.entry(*one).or_default();
-                time.places.insert((node.module, node.offset));
-                if seen.insert(*one) {
-                    time.seconds += seconds(sample.weight);
-                    time.samples += 1;
-                }
-            }
-            // A parent comes first, so its id is smaller; a damaged file may say otherwise.
-            at = node.parent.filter(|parent| *parent < node.id);
-            depth += 1;
-            if depth > MOST_FRAMES {
-                break;
-            }
-        }
-    }
-    Times { by_loop }
-}
-
-/// As deep as the unwinder goes.
-const MOST_FRAMES: usize = 2048;
 
 /// Source locations by address.
 struct Names<'a> {

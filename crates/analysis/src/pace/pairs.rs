@@ -1,16 +1,28 @@
-//! Pairs of samples of one thread in one run of a loop: how many iterations lie between them, in how much CPU time.
+//! Pairs of samples of one thread in one run of a loop: how many iterations lie between them, in how much CPU time. And pairs
+//! around the end of a run and the begin of the next.
 //!
 //! What is no pair: samples in different runs, told by what stays in one (bounds, bases, the stack pointer, counters of
-//! loops around, of callers too where they are in registers that callees leave alone); an advance backwards; samples
-//! between which the thread was seen outside of the loop, or in a burst; samples whose registers disagree.
+//! loops around, of callers too where they are in registers that callees leave alone); samples around a burst; samples whose
+//! registers disagree.
+//! A loop of a caller is told by the caller's registers, restored when the sample was taken. Where a loop has several frames
+//! in one sample (recursion), that sample tells nothing of it.
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{Nanos, Pid, Tid};
-use facts::{Privilege, Recording, SampledState, decode_registers};
+use base::{Nanos, Pid, StackId, Tid};
+use facts::{Privilege, Recording, SampledFrame, SampledState, decode_registers};
 use x86::{Gpr, Variable};
 
-use super::code::{Code, LoopId, Snapshot, Terms, cut, signed};
+use super::code::{Code, LoopId, Moving, Snapshot, Terms, cut, signed};
+use super::estimate::seconds;
+use super::stacks::Stacks;
+
+/// A gap of more sampling periods than this may hide a whole run between two.
+pub(super) const LONG: f64 = 2.0;
+
+/// No loop is faster, iterations per second: each takes a branch, of which cores take two per cycle at most, at 6 GHz, and some
+/// more.
+const FASTEST: f64 = 2e10;
 
 /// Two samples.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -29,20 +41,41 @@ pub(super) struct Pair {
     pub linked: bool,
 }
 
+/// Two samples, in one run and in a later one of the same kind.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Restart {
+    /// The first of the two; its `iterations` are not known yet.
+    pub pair: Pair,
+    /// Group and place of the second.
+    pub to: (usize, f64),
+    /// CPU time of samples outside of the loop between them, in seconds, and how many.
+    pub outside: (f64, u64),
+    /// No gap between samples in between was so long that it may hide a whole run.
+    pub whole: bool,
+}
+
+/// How far apart a kind of run was seen.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Reach {
+    pub nearest: f64,
+    pub furthest: f64,
+}
+
 /// What was found of one loop.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub pairs: Vec<Pair>,
-    /// The furthest position seen of each group.
-    pub furthest: HashMap<usize, f64>,
-    /// Pairs that went backwards: another run that nothing tells from the first. Where they began, and in which group.
-    pub backwards: Vec<(usize, f64)>,
+    pub restarts: Vec<Restart>,
+    /// Of each group.
+    pub reach: HashMap<usize, Reach>,
     /// Pairs whose registers disagree.
     pub disagreeing: u64,
     /// Pairs of different runs.
     pub other_runs: u64,
     /// How often what was read.
     pub carriers: BTreeMap<Variable, u64>,
+    /// How many of them in a caller's frame.
+    pub in_callers: u64,
     /// Samples of it with registers.
     pub samples: u64,
     /// Numbers of groups.
@@ -52,26 +85,46 @@ pub(super) struct Found {
 /// Thread, what stays, and what was read.
 pub(super) type Group = (Pid, Tid, Vec<((Terms, u32), u64)>, Terms);
 
+/// The last sample that told something of a loop.
 struct Last {
     snapshot: Snapshot,
     cpu_time: Option<Nanos>,
     time: Nanos,
     linked: bool,
+    /// The thread's time outside of the loop until then, and its long gaps.
+    outside: (f64, u64),
+    long_gaps: u64,
 }
 
-/// One sample of a thread: its registers, or that it has none.
-struct Seen<'a> {
-    state: Option<SampledState<'a>>,
+/// What a clock sample tells without registers.
+#[derive(Clone, Copy)]
+struct Plain {
+    time: Nanos,
+    weight: Nanos,
     kernel: bool,
+    stack: Option<StackId>,
+}
+
+/// One sample of a thread. A loop that has two frames in it tells nothing.
+struct Seen {
+    time: Nanos,
+    cpu_time: Option<Nanos>,
+    told: BTreeMap<LoopId, Option<(Snapshot, bool)>>,
 }
 
 /// Finds the pairs of all loops.
-pub(super) fn find(recording: &Recording, code: &Code) -> BTreeMap<LoopId, Found> {
+pub(super) fn find(
+    recording: &Recording,
+    code: &Code,
+    stacks: &mut Stacks<'_>,
+) -> BTreeMap<LoopId, Found> {
     let mut found = BTreeMap::new();
-    let mut without: HashMap<(Pid, Tid), Vec<(Nanos, bool)>> = HashMap::new();
+    let mut plain: HashMap<(Pid, Tid), Vec<Plain>> = HashMap::new();
     for sample in &recording.samples {
         let kernel = sample.privilege == Privilege::Kernel;
-        without.entry((sample.pid, sample.tid)).or_default().push((sample.time, kernel));
+        let (time, weight, stack) = (sample.time, sample.weight, sample.stack);
+        let of_thread = plain.entry((sample.pid, sample.tid)).or_default();
+        of_thread.push(Plain { time, weight, kernel, stack });
     }
     let mut bursts: HashMap<Tid, Vec<(Nanos, Nanos)>> = HashMap::new();
     for burst in &recording.bursts {
@@ -86,84 +139,159 @@ pub(super) fn find(recording: &Recording, code: &Code) -> BTreeMap<LoopId, Found
     }
     for (thread, mut pieces) in pieces {
         pieces.sort_by_key(|piece| piece.time);
-        let bursts = bursts.get(&thread.1).map_or(&[][..], Vec::as_slice);
         let mut walk = Walk {
             code,
-            bursts,
+            stacks: &mut *stacks,
+            bursts: bursts.get(&thread.1).map_or(&[][..], Vec::as_slice),
             found: &mut found,
             last: BTreeMap::new(),
             thread,
             period: Nanos(recording.run.collector.sampling_period_ns),
+            plain: plain.remove(&thread).unwrap_or_default(),
+            next: 0,
+            spent: (0.0, 0),
+            inside: BTreeMap::new(),
+            long_gaps: 0,
+            before: None,
         };
-        let mut plain = without.remove(&thread).unwrap_or_default().into_iter().peekable();
         for piece in pieces {
+            let mut seen: Option<Seen> = None;
             // What does not decode ends the piece there; `verify` tells.
             let _ = decode_registers(&piece.bytes, |state| {
-                while let Some((_, kernel)) = plain.next_if(|(time, _)| *time < state.time) {
-                    walk.see(&Seen { state: None, kernel });
+                if state.place.frame != SampledFrame::Caller
+                    && let Some(whole) = seen.take()
+                {
+                    walk.see(whole);
                 }
-                plain.next_if(|(time, _)| *time == state.time);
-                walk.see(&Seen { state: Some(*state), kernel: false });
+                let SampledState { time, cpu_time, .. } = *state;
+                let seen = seen.get_or_insert(Seen { time, cpu_time, told: BTreeMap::new() });
+                seen.add(code, state);
             });
+            if let Some(whole) = seen {
+                walk.see(whole);
+            }
         }
     }
     found
 }
 
-struct Walk<'a> {
+impl Seen {
+    fn add(&mut self, code: &Code, state: &SampledState<'_>) {
+        let (module, offset) = (state.place.module, state.place.offset);
+        let caller = state.place.frame == SampledFrame::Caller;
+        let around = match caller {
+            true => code.around_byte(module, offset),
+            false => code.around(module, offset),
+        };
+        for one in around {
+            let told = self.told.entry(one);
+            let snapshot = || Some((code.snapshot(one, state), caller));
+            told.and_modify(|known| *known = None).or_insert_with(snapshot);
+        }
+    }
+}
+
+struct Walk<'a, 's, 'r> {
     code: &'a Code,
+    stacks: &'s mut Stacks<'r>,
     bursts: &'a [(Nanos, Nanos)],
     found: &'a mut BTreeMap<LoopId, Found>,
     last: BTreeMap<LoopId, Last>,
     thread: (Pid, Tid),
     period: Nanos,
+    /// Samples, and which is the next.
+    plain: Vec<Plain>,
+    next: usize,
+    /// CPU time so far and samples, of all, and inside of each loop.
+    spent: (f64, u64),
+    inside: BTreeMap<LoopId, (f64, u64)>,
+    long_gaps: u64,
+    before: Option<(Nanos, Option<Nanos>)>,
 }
 
-impl Walk<'_> {
-    fn see(&mut self, seen: &Seen<'_>) {
-        if seen.kernel {
-            return;
+impl Walk<'_, '_, '_> {
+    fn see(&mut self, seen: Seen) {
+        while let Some(plain) =
+            self.plain.get(self.next).copied().filter(|one| one.time < seen.time)
+        {
+            self.next += 1;
+            self.pass(plain.time, None, plain.weight, Some(plain), &[]);
         }
-        let place = seen.state.map(|state| (state.place.module, state.place.offset));
-        let function = place.and_then(|(module, offset)| self.code.function(module, offset));
-        let around = place.map(|(module, offset)| self.code.around(module, offset));
-        let around = around.unwrap_or_default();
-        let code = self.code;
-        // Elsewhere: in a callee, or out of the loop.
-        self.last.retain(|one, _| {
-            around.contains(one) || (code.get(*one).calls && Some(one.function) != function)
-        });
-        let Some(state) = seen.state else { return };
-        for one in around {
-            let snapshot = self.code.snapshot(one, &state);
-            let silent = snapshot.moves.is_empty();
+        let plain = self.plain.get(self.next).copied().filter(|one| one.time == seen.time);
+        self.next += usize::from(plain.is_some());
+        let told: Vec<LoopId> = seen.told.keys().copied().collect();
+        let weight = plain.map_or(self.period, |plain| plain.weight);
+        self.pass(seen.time, seen.cpu_time, weight, plain, &told);
+        for (one, snapshot) in seen.told {
             let known = self.found.entry(one).or_default();
             known.samples += 1;
-            if silent {
-                // The next that tells something makes a pair with the last that did.
+            // Where it is silent, the next that tells something makes a pair with the last that did.
+            let Some((snapshot, caller)) = snapshot else { continue };
+            if snapshot.moves.is_empty() {
                 continue;
             }
-            let mut linked = false;
+            let inside = self.inside.get(&one).copied().unwrap_or_default();
+            let outside = (self.spent.0 - inside.0, self.spent.1 - inside.1);
+            let long_gaps = self.long_gaps;
+            let (time, cpu_time) = (seen.time, seen.cpu_time);
+            let mut now = Last { snapshot, cpu_time, time, linked: false, outside, long_gaps };
             if let Some(last) = self.last.get(&one) {
-                let used = cpu_time(last, &state, self.period);
-                let disturbed = overlaps(self.bursts, last.time, state.time);
+                let used = used(last, &now, self.period);
+                let disturbed = overlaps(self.bursts, last.time, time);
                 if let Some(used) = used.filter(|used| used.0 > 0 && !disturbed) {
-                    linked = known.pair(self.thread, last, &snapshot, (state.time, used));
+                    now.linked = known.pair(self.thread, last, &now, used);
+                    known.in_callers += u64::from(caller && now.linked);
                 }
             }
-            let (time, cpu_time) = (state.time, state.cpu_time);
-            self.last.insert(one, Last { snapshot, cpu_time, time, linked });
+            self.last.insert(one, now);
+        }
+    }
+
+    /// A sample's time goes to the loops that it lies in: by its stack, and where that is cut off, by its registers and
+    /// those that may have been left for a callee.
+    fn pass(
+        &mut self,
+        time: Nanos,
+        cpu_time: Option<Nanos>,
+        weight: Nanos,
+        plain: Option<Plain>,
+        told: &[LoopId],
+    ) {
+        let gap = self.before.map(|(before, before_cpu)| match (before_cpu, cpu_time) {
+            (Some(before), Some(now)) => now - before,
+            _ => time - before,
+        });
+        self.before = Some((time, cpu_time));
+        self.long_gaps +=
+            u64::from(gap.is_some_and(|gap| seconds(gap) > LONG * seconds(self.period)));
+        self.spent = (self.spent.0 + seconds(weight), self.spent.1 + 1);
+        let stack = plain.and_then(|plain| plain.stack).map(|stack| self.stacks.around(stack));
+        let mut inside: Vec<LoopId> = told.to_vec();
+        if let Some(stack) = &stack {
+            inside.extend(&stack.loops);
+        }
+        // Of the kernel alone it is not known who called.
+        let in_kernel = told.is_empty() && plain.is_some_and(|plain| plain.kernel);
+        if in_kernel || stack.is_none_or(|stack| stack.truncated) {
+            let may_call = |one: &&LoopId| in_kernel || self.code.get(**one).calls;
+            inside.extend(self.last.keys().filter(may_call));
+        }
+        inside.sort_unstable();
+        inside.dedup();
+        for one in inside {
+            let time = self.inside.entry(one).or_default();
+            *time = (time.0 + seconds(weight), time.1 + 1);
         }
     }
 }
 
 /// CPU time between two samples. Where the kernel does not tell it, the time on the clock, if the two are neighbours: so far
 /// apart as the timer's period, which runs with the thread only.
-fn cpu_time(last: &Last, state: &SampledState<'_>, period: Nanos) -> Option<Nanos> {
-    match (last.cpu_time, state.cpu_time) {
+fn used(last: &Last, now: &Last, period: Nanos) -> Option<Nanos> {
+    match (last.cpu_time, now.cpu_time) {
         (Some(before), Some(now)) => now.0.checked_sub(before.0).map(Nanos),
         _ => {
-            let apart = state.time.0.checked_sub(last.time.0)?;
+            let apart = now.time.0.checked_sub(last.time.0)?;
             // A twentieth: what a timer is late, and no time slice of another thread.
             let late = apart.abs_diff(period.0) > period.0 / 20;
             (!late).then_some(Nanos(apart))
@@ -178,24 +306,11 @@ fn overlaps(bursts: &[(Nanos, Nanos)], from: Nanos, to: Nanos) -> bool {
 }
 
 impl Found {
-    /// Takes two samples that follow one another; whether they are a pair.
-    fn pair(
-        &mut self,
-        thread: (Pid, Tid),
-        last: &Last,
-        now: &Snapshot,
-        (time, used): (Nanos, Nanos),
-    ) -> bool {
-        let before = &last.snapshot;
-        let common =
-            || before.stays.iter().filter_map(|(key, held)| Some((key, held, now.stays.get(key)?)));
-        let stack = (vec![(Variable::Register(Gpr::RSP), 1)], 64);
-        if !now.stays.contains_key(&stack) || common().any(|(_, held, other)| held != other) {
-            self.other_runs += 1;
-            return false;
-        }
+    /// Takes two samples that follow one another; whether they are a pair in one run.
+    fn pair(&mut self, thread: (Pid, Tid), last: &Last, now: &Last, used: Nanos) -> bool {
+        let (before, after) = (&last.snapshot, &now.snapshot);
         let told = before.moves.iter().filter_map(|(terms, from)| {
-            let to = now.moves.get(terms)?;
+            let to = after.moves.get(terms)?;
             let bits = from.bits.min(to.bits);
             Some((terms, *from, *to, bits, cut(to.value.wrapping_sub(from.value), bits)))
         });
@@ -206,37 +321,55 @@ impl Found {
         else {
             return false;
         };
+        let stack = (vec![(Variable::Register(Gpr::RSP), 1)], 64);
+        let known = after.stays.contains_key(&stack) && from.step == to.step;
+        let mut common =
+            before.stays.iter().filter_map(|(key, held)| Some((held, after.stays.get(key)?)));
+        let one_kind = known && common.all(|(held, other)| held == other);
         let iterations = signed(went, bits).checked_div(from.step).unwrap_or(0);
         // All of them must tell the same, as far as they can.
         let agree = told.iter().all(|(_, from, to, bits, went)| {
             let expected = iterations.wrapping_mul(from.step).cast_unsigned();
             from.step == to.step && cut(expected, *bits) == *went
         });
-        if !agree {
+        let possible = iterations as f64 <= FASTEST * seconds(used);
+        if one_kind && !(agree && possible) {
             self.disagreeing += 1;
             return false;
         }
-        let stays = now.stays.iter().filter(|(key, _)| before.stays.contains_key(*key));
-        let values = stays.map(|(key, held)| (key.clone(), *held)).collect();
-        let number = self.groups.len();
-        let key = (thread.0, thread.1, values, terms.clone());
-        let group = *self.groups.entry(key).or_insert(number);
-        let position = signed(from.value, from.bits) as f64 / from.step as f64;
-        let furthest = self.furthest.entry(group).or_insert(position);
-        *furthest = furthest.max(position + (iterations.max(0)) as f64);
-        if iterations < 0 {
-            self.backwards.push((group, position));
-            return false;
+        self.other_runs += u64::from(!one_kind);
+        let group = self.group(thread, before, terms);
+        let to_group = self.group(thread, after, terms);
+        let position = |one: Moving| signed(one.value, one.bits) as f64 / one.step as f64;
+        let place = position(from);
+        let outside = (now.outside.0 - last.outside.0, now.outside.1 - last.outside.1);
+        let one_run = one_kind && iterations >= 0 && outside.1 == 0;
+        let iterations = iterations as f64;
+        let end = if one_run { place + iterations } else { position(to) };
+        self.reach(group, place);
+        self.reach(to_group, end);
+        let (time, seconds, linked) = (now.time, seconds(used), last.linked);
+        let pair = Pair { time, iterations, seconds, from: place, group, linked };
+        if one_run {
+            *self.carriers.entry(to.carrier).or_default() += 1;
+            self.pairs.push(pair);
+        } else if known {
+            let whole = now.long_gaps == last.long_gaps;
+            self.restarts.push(Restart { pair, to: (to_group, end), outside, whole });
         }
-        *self.carriers.entry(to.carrier).or_default() += 1;
-        self.pairs.push(Pair {
-            time,
-            iterations: iterations as f64,
-            seconds: used.0 as f64 / 1e9,
-            from: position,
-            group,
-            linked: last.linked,
-        });
-        true
+        one_run
+    }
+
+    fn group(&mut self, thread: (Pid, Tid), snapshot: &Snapshot, terms: &Terms) -> usize {
+        let values = snapshot.stays.iter().map(|(key, held)| (key.clone(), *held)).collect();
+        let number = self.groups.len();
+        *self.groups.entry((thread.0, thread.1, values, terms.clone())).or_insert(number)
+    }
+
+    fn reach(&mut self, group: usize, position: f64) {
+        let known = Reach { nearest: position, furthest: position };
+        let reach = self.reach.entry(group).or_insert(known);
+        reach.nearest = reach.nearest.min(position);
+        reach.furthest = reach.furthest.max(position);
     }
 }
