@@ -109,18 +109,14 @@ pub struct Next {
 }
 
 impl Budget {
-    /// When the next burst may be, at this time since we began, and whether brief ones are of use.
+    /// When the next burst may be, at this time since we began.
     #[must_use]
-    pub fn next(&self, options: &Options, elapsed: Nanos, briefs: bool) -> Next {
+    pub fn next(&self, options: &Options, elapsed: Nanos) -> Next {
         if let Some(interval) = options.interval {
             return Next { interval, long: LONG_IF_GIVEN };
         }
         let allowed = elapsed.max(EARLY).0 as f64 * options.overhead;
         let part = self.share_of_bursts(allowed) * options.overhead;
-        if !briefs {
-            let interval = Duration::from_nanos(self.long.interval(part) as u64);
-            return Next { interval, long: 1.0 };
-        }
         let brief = self.brief.interval(part * SHARE_OF_BRIEF);
         let long = self.long.interval(part * (1.0 - SHARE_OF_BRIEF));
         let interval = (1.0 / (1.0 / brief + 1.0 / long)).max(SHORTEST);
@@ -193,7 +189,7 @@ mod tests {
 
     /// Mean time between brief bursts, and between long ones, in ms.
     fn intervals(budget: &Budget) -> [f64; 2] {
-        let next = budget.next(&options(None), SECOND, true);
+        let next = budget.next(&options(None), SECOND);
         let both = next.interval.as_secs_f64() * 1e3;
         [both / (1.0 - next.long), both / next.long]
     }
@@ -217,9 +213,6 @@ mod tests {
             budget.note(&cost, Length::Long, 1.0);
         }
         assert_near(intervals(&budget), [5.0, 100.0]);
-        // All of it for long ones.
-        let only_long = budget.next(&options(None), SECOND, false);
-        assert_eq!((only_long.interval.as_millis(), only_long.long), (40, 1.0));
     }
 
     /// The consumer beside a free CPU counts in part; the tracer while the thread stands still, once.
@@ -292,12 +285,12 @@ mod tests {
         let mut budget = with_set_ups();
         let given = Duration::from_millis(1);
         assert_eq!(
-            budget.next(&options(Some(given)), SECOND, true),
+            budget.next(&options(Some(given)), SECOND),
             Next { interval: given, long: 0.75 }
         );
         (budget.brief.usual, budget.long.usual) = (1e15, 1e15);
         assert_near(intervals(&budget), [5000.0, 5000.0]);
         (budget.brief.usual, budget.long.usual) = (1.0, 1.0);
-        assert_eq!(budget.next(&options(None), SECOND, true).interval, Duration::from_millis(1));
+        assert_eq!(budget.next(&options(None), SECOND).interval, Duration::from_millis(1));
     }
 }

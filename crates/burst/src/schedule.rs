@@ -25,7 +25,8 @@ const QUICK_TRACES_PER_COUNT: u32 = 8;
 /// Behind every fourth one, in its turn, timed loads.
 const TRACES_PER_TIMED: u32 = 4;
 
-/// A brief trace ends with so many bytes of records: 8,000 of two words, some 16 us of slow-down and 0.1 ms to encode them.
+/// A brief trace ends with so many bytes of records, of which a quarter is room for the largest one: 6,000 of two words, some 12
+/// us of slow-down and 0.1 ms to encode them. Of a loop whose pace is known natively they tell what an iteration does.
 const BRIEF_BYTES: usize = 128 << 10;
 
 /// Of a long trace's time a brief one takes this part: a loop that is summarised goes through 300,000 lines in a millisecond,
@@ -35,8 +36,8 @@ const BRIEF_PART: u32 = 3;
 /// How much a turn's burst may record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Length {
-    /// One trace of few records. Loops that are summarised have next to none: of these it sees a third of a long one. In other
-    /// code it tells little, for caches are cold at its begin: there every burst is a long one.
+    /// One trace of few records. Loops that are summarised have next to none: of these it sees a third of a long one. Of other
+    /// code it tells what is done, but not how fast, for caches are cold at its begin.
     Brief,
     /// The flavour that is next, at its full length.
     Long,

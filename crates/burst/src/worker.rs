@@ -14,7 +14,7 @@ use std::sync::mpsc::{Sender, SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
 use base::{BurstId, CpuId, Nanos, Pid, RemoteAddr, Tid};
-use facts::{Burst, BurstEnd, BurstFlavour};
+use facts::{Burst, BurstFlavour};
 use sys::process;
 use sys::trace::Registers;
 use tracee::random::Random;
@@ -178,7 +178,7 @@ impl Worker {
     /// Uniform between half and one and a half of the mean, so that nothing in the program can keep step with us. Two bursts
     /// of a pair are near each other: what comes behind them is the longer for it.
     fn pause(&mut self) -> Duration {
-        let next = self.budget.next(&self.options, elapsed(self.began), !self.is_slowed);
+        let next = self.budget.next(&self.options, elapsed(self.began));
         let is_long = (self.random.number() as f64) < next.long * u64::MAX as f64;
         self.length = match is_long {
             true => Length::Long,
@@ -547,14 +547,6 @@ impl Worker {
         }
         self.cost.slowdown += slowdown;
         let raw = Raw { burst: id, content };
-        if flavour == BurstFlavour::Trace
-            && self.length == Length::Brief
-            && ran.end == BurstEnd::Full
-        {
-            // Made in caches that our own work left cold: natively nobody is that slow.
-            self.shared.give_back(raw);
-            return;
-        }
         if flavour == BurstFlavour::Count {
             // A few numbers: not worth waiting for the consumer, who may be behind.
             deliver(burst, &raw, &self.outlets.send);

@@ -116,24 +116,24 @@ fn by_samples(waited: &Waited) -> Metric {
     Metric::with_interval(Evidence::Sampled, middle, "percent", (low, high), waited.samples)
 }
 
-/// What both witnesses allow, percent.
-fn together(floors: &Metric, waited: &Waited) -> Result<Metric, String> {
+/// What both witnesses allow, percent. Where they have nothing in common the samples count, which are of the program as it
+/// ran: a loop is timed alone, when nobody shares its core.
+fn together(floors: &Metric, waited: &Waited) -> Metric {
     let samples = by_samples(waited);
     let ends = |metric: &Metric| metric.low.zip(metric.high);
-    let Some(((a, b), (c, d))) = ends(floors).zip(ends(&samples)) else { return Ok(samples) };
+    let Some(((a, b), (c, d))) = ends(floors).zip(ends(&samples)) else { return samples };
     let (low, high) = (a.max(c), b.min(d));
     if low > high {
-        let rest = |value: Option<f64>| (100.0 - value.unwrap_or(0.0)).clamp(0.0, 100.0);
-        return Err(format!(
-            "clock samples say that memory has {:.0} to {:.0} % of the time, loops timed without their memory {:.0} to {:.0} %",
-            rest(samples.high),
-            rest(samples.low),
-            rest(floors.high),
-            rest(floors.low)
-        ));
+        let rest = |value: f64| (100.0 - value).clamp(0.0, 100.0);
+        let note = format!(
+            "loops timed without their memory say {:.0} to {:.0} % instead",
+            rest(b),
+            rest(a)
+        );
+        return Metric { note: Some(note), ..samples };
     }
     let value = floors.value.map(|value| value.clamp(low, high));
-    Ok(Metric { value, low: Some(low), high: Some(high), ..floors.clone() })
+    Metric { value, low: Some(low), high: Some(high), ..floors.clone() }
 }
 
 impl Memory<'_> {
@@ -147,7 +147,7 @@ impl Memory<'_> {
         let times = self.core_times();
         let percent = self.timed_percent(self.passed.bursts.iter());
         let core = match (self.core_by_floors(&times), &waited) {
-            (Ok(core), Some(waited)) => together(&core, waited)?,
+            (Ok(core), Some(waited)) => together(&core, waited),
             (Ok(core), None) => core,
             (Err(_), Some(waited)) => by_samples(waited),
             (Err(why), None) => return Err(why),

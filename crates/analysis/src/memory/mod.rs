@@ -528,6 +528,7 @@ fn works(profile: &Profile<'_>, all: &[BurstWork]) -> Vec<Work> {
             seconds: running(burst).max(Nanos(1)).seconds(),
             instructions: works.iter().map(|work| work.instructions).sum(),
             records: works.iter().map(|work| work.records).sum(),
+            stops: burst.stops,
         })
     };
     of_burst.filter_map(whole).collect()

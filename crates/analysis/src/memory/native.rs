@@ -10,8 +10,9 @@
 //! summarised run at native speed in a burst, and slower in a window, which counts each iteration.
 //! A window's time is taken without what its counters usually cost.
 //! Bounds: the scatter of the pairs, and not below 1. Not above the ratio with [`MOST_PER_COUNT`] for each counted block
-//! taken off the window's time; of bursts with few records, and where there are no windows, not above the burst's time
-//! without [`MOST_PER_RECORD`] for each record and [`MOST_PER_BURST`]. Where registers of a function tell how much further its
+//! taken off the window's time, and not above the burst's time without [`MOST_PER_CALLING_RECORD`] for each record, by
+//! [`BESIDES`]; of bursts with few records, and where there are no windows, without [`MOST_PER_RECORD`] for each record and
+//! [`MOST_PER_BURST`]. Where registers of a function tell how much further its
 //! loops came natively (`progress`), that ratio and its bounds count, as far as they lie within these.
 //!
 //! Assumptions: instructions of one function take the same time in both; CPU time is schedstat's, which has the thread's
@@ -20,7 +21,7 @@
 use std::collections::HashMap;
 
 use base::{BurstId, Nanos, Tid};
-use facts::{Burst, BurstFlavour, Recording, decode_records};
+use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 
 use super::places::Places;
 use super::progress::{Progress, progress};
@@ -33,8 +34,17 @@ use crate::traced::{TracedCode, pieces_by_burst};
 /// at the burst's mean: times of both are known to some percent, and what is left may be little.
 const LEAST_REST: f64 = 0.1;
 
+/// Seconds until a second-level cache of 1 MiB is filled again, a line of it in 15 ns from the third.
+const COLD: f64 = 250e-6;
+
 /// Seconds that a record takes at most: two and a half times what a loop of small blocks shows (bench/results/burst-inside).
 const MOST_PER_RECORD: f64 = 2.5e-9;
+/// The same in code that calls and returns: recursive calls show 3.1 ns a record, and calls by pointer, each of which looks up
+/// where it leads, 4.7 (the same results: fib, qsort); by a third more.
+const MOST_PER_CALLING_RECORD: f64 = 6e-9;
+/// Factor by which a burst may be slower besides: caches and TLBs that it shares with its records (the same results: a chase
+/// through memory, upper end).
+const BESIDES: f64 = 1.2;
 /// Seconds that entering, leaving and warming up a burst take at most. Where the tracer measured what the first two usually
 /// take and took that off, as much again: one stop in ten takes twice the usual (bench/results/stop-parts).
 const MOST_PER_BURST: f64 = 60e-6;
@@ -76,6 +86,7 @@ pub(crate) struct Work {
     pub(crate) seconds: f64,
     pub(crate) instructions: f64,
     pub(crate) records: f64,
+    pub(crate) stops: u32,
 }
 
 /// Factor by which native code is faster.
@@ -183,14 +194,23 @@ impl Speeds {
         self.progress.get(&work.function).map_or(bounds, |progress| bounds.within(progress))
     }
 
+    /// By how much a burst is slower than native code at most, whatever windows say.
+    fn slowest(&self, work: &Work) -> f64 {
+        let stops = f64::from(work.stops.saturating_sub(2)) * PER_STOP;
+        let ours = work.records * MOST_PER_CALLING_RECORD + stops + self.most_per_burst;
+        (BESIDES * work.seconds / (work.seconds - ours).max(work.seconds / MOST)).min(MOST)
+    }
+
     fn by_windows(&self, work: &Work) -> Speed {
         let instrumentation = work.records * MOST_PER_RECORD + self.most_per_burst;
         let most = work.seconds / (work.seconds - instrumentation).max(work.seconds / MOST);
         match self.of.get(&work.function).or(self.all.as_ref()) {
             Some(ratio) => {
                 // A burst of summarised loops runs at native speed, whatever a window says that counts each iteration.
-                let limit =
-                    if work.records * MOST_PER_RECORD < FEW * work.seconds { most } else { MOST };
+                let limit = match work.records * MOST_PER_RECORD < FEW * work.seconds {
+                    true => most,
+                    false => self.slowest(work),
+                };
                 let likely = ratio.likely.clamp(1.0, limit);
                 let low = (ratio.lowest / ratio.scatter).clamp(1.0, likely);
                 let high = (ratio.highest * ratio.scatter).min(limit).max(likely);
@@ -231,6 +251,12 @@ pub(crate) fn tells_rates(burst: &Burst, toll: Option<f64>) -> bool {
         }
         None => USUAL_PER_BURST + f64::from(burst.stops) * PER_STOP <= MOST_TRACING * running,
     }
+}
+
+/// Whether a burst ended, by its records, while the caches were still cold from the tracer's own work: it tells what code does,
+/// and not how fast.
+pub(super) fn is_cold(burst: &Burst) -> bool {
+    burst.end == BurstEnd::Full && running(burst).seconds() < COLD
 }
 
 /// Seconds that were taken off a burst's CPU time for each way into translated code and out again.

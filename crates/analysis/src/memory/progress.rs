@@ -121,6 +121,7 @@ mod tests {
             seconds: 3e-3,
             instructions: 1500.0,
             records: 10.0,
+            stops: 2,
         };
         let works = (0..factors.len() as u32).map(work).collect();
         (Recording { native_advances, ..Recording::default() }, works)
