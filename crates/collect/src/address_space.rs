@@ -8,34 +8,34 @@
 
 mod returns;
 mod saved;
+mod tables;
 
 pub use returns::{Base, ReturnRule};
 pub use saved::{LASTING, Saved};
+pub use tables::UnwindCache;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use base::{FileOffset, ModuleId, RemoteAddr};
-use framehop::{FrameAddress, Module, Unwinder};
+use framehop::FrameAddress;
 
-use crate::modules::{KnownModule, SectionBytes};
+use crate::modules::KnownModule;
 
 #[cfg(target_arch = "x86_64")]
 mod native {
     pub use framehop::x86_64::{
-        CacheX86_64 as Cache, UnwindRegsX86_64, UnwinderX86_64 as NativeUnwinder,
+        CacheX86_64 as Cache, UnwindRegsX86_64 as UnwindRegisters, UnwinderX86_64 as NativeUnwinder,
     };
 
     /// Registers in the order of `sys::perf::USER_REGISTERS`: bp, sp, ip.
-    pub fn unwind_registers(registers: &[u64; 3]) -> (u64, UnwindRegsX86_64) {
+    pub fn unwind_registers(registers: &[u64; 3]) -> (u64, UnwindRegisters) {
         let [bp, sp, ip] = *registers;
-        (ip, UnwindRegsX86_64::new(ip, sp, bp))
+        (ip, UnwindRegisters::new(ip, sp, bp))
     }
 
     pub const STACK_POINTER: usize = 1;
 }
-use native::{Cache, NativeUnwinder};
-
 /// More frames than this are cut off: a runaway recursion must not fill memory.
 const MAX_DEPTH: usize = 512;
 
@@ -79,28 +79,15 @@ struct Mapped {
     end: u64,
     file_offset: u64,
     module: KnownModule,
-}
-
-/// Unwind rules learned so far; one for all processes.
-pub struct UnwindCache(Cache);
-
-impl Default for UnwindCache {
-    fn default() -> Self {
-        UnwindCache(Cache::new())
-    }
+    /// What its addresses are more than those that the file states; `None` where it has no unwind tables. A file linked at a
+    /// fixed address has 0; wrapping covers prelinked oddities.
+    bias: Option<u64>,
 }
 
 /// One process's executable memory.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct AddressSpace {
     mapped: BTreeMap<u64, Mapped>,
-    unwinder: NativeUnwinder<SectionBytes>,
-}
-
-impl Default for AddressSpace {
-    fn default() -> Self {
-        AddressSpace { mapped: BTreeMap::new(), unwinder: NativeUnwinder::new() }
-    }
 }
 
 impl AddressSpace {
@@ -138,33 +125,25 @@ impl AddressSpace {
             .collect();
         for at in touched {
             let Some(old) = self.mapped.remove(&at) else { continue };
-            self.unwinder.remove_module(at);
             if at < start.0 {
-                self.insert(at, Mapped { end: start.0, ..old.clone() });
+                self.insert(at, start.0, old.file_offset, &old.module);
             }
             if old.end > end.0 {
                 let file_offset = old.file_offset.saturating_add(end.0 - at);
-                self.insert(end.0, Mapped { file_offset, ..old });
+                self.insert(end.0, old.end, file_offset, &old.module);
             }
         }
-        self.insert(start.0, Mapped { end: end.0, file_offset: offset.0, module: module.clone() });
+        self.insert(start.0, end.0, offset.0, module);
     }
 
-    fn insert(&mut self, start: u64, mapped: Mapped) {
-        let unwind = mapped.module.unwind.clone();
-        let stated = unwind.as_ref().and_then(|unwind| unwind.stated_address(mapped.file_offset));
-        if let (Some(unwind), Some(stated)) = (unwind, stated) {
-            // A file linked at a fixed address has base 0; wrapping covers prelinked oddities without a panic.
-            let base = start.wrapping_sub(stated);
-            let sections = unwind.sections.clone();
-            self.unwinder.add_module(Module::new(String::new(), start..mapped.end, base, sections));
-        }
-        self.mapped.insert(start, mapped);
+    fn insert(&mut self, start: u64, end: u64, file_offset: u64, module: &KnownModule) {
+        let stated = module.unwind.as_ref().and_then(|unwind| unwind.stated_address(file_offset));
+        let bias = stated.map(|stated| start.wrapping_sub(stated));
+        self.mapped.insert(start, Mapped { end, file_offset, module: module.clone(), bias });
     }
 
-    /// Module and offset behind an address.
-    #[must_use]
-    pub fn find(&self, address: RemoteAddr) -> Option<(ModuleId, FileOffset)> {
+    /// The mapping that an address lies in, and the offset in its module.
+    fn mapping(&self, address: RemoteAddr) -> Option<(&Mapped, FileOffset)> {
         let (start, mapped) = self.mapped.range(..=address.0).next_back()?;
         if address.0 >= mapped.end {
             return None;
@@ -174,23 +153,28 @@ impl AddressSpace {
         } else {
             (address.0 - start).saturating_add(mapped.file_offset)
         };
-        Some((mapped.module.id, FileOffset(offset)))
+        Some((mapped, FileOffset(offset)))
+    }
+
+    /// Module and offset behind an address.
+    #[must_use]
+    pub fn find(&self, address: RemoteAddr) -> Option<(ModuleId, FileOffset)> {
+        self.mapping(address).map(|(mapped, offset)| (mapped.module.id, offset))
     }
 
     /// Follows a copied stack: calls `frame` for each frame, innermost first. Returns whether the outermost frame was reached.
     ///
-    /// Unwind tables come from files that anybody may have made. Should the parsers of them panic, this process's
-    /// tables are dropped and only frame pointers are followed from then on: a recording is worth more than a stack.
+    /// Unwind tables come from files that anybody may have made. Should the parsers of them panic, this file's
+    /// tables are dropped and only frame pointers are followed in it from then on: a recording is worth more than a stack.
     pub fn unwind(
-        &mut self,
+        &self,
         stack: CopiedStack<'_>,
         cache: &mut UnwindCache,
         mut frame: impl FnMut(UserFrame),
     ) -> bool {
         let followed = catch_unwind(AssertUnwindSafe(|| self.follow(stack, cache, &mut frame)));
         followed.unwrap_or_else(|_| {
-            self.unwinder = NativeUnwinder::new();
-            *cache = UnwindCache::default();
+            cache.drop_tables_in_use();
             false
         })
     }
@@ -206,15 +190,17 @@ impl AddressSpace {
         let mut next = FrameAddress::from_instruction_pointer(ip);
         for _ in 0..MAX_DEPTH {
             let address = RemoteAddr(next.address_for_lookup());
-            let found = self.find(address);
+            let mapping = self.mapping(address);
             // Without unwind information framehop follows frame pointers; a register that was none
             // leads to rubbish. An address outside of all code ends the chain instead of inventing one.
-            if next.is_return_address() && found.is_none() {
+            if next.is_return_address() && mapping.is_none() {
                 return false;
             }
+            let found = mapping.map(|(mapped, offset)| (mapped.module.id, offset));
             let (stack_pointer, frame_pointer) = (registers.sp(), registers.bp());
             frame(UserFrame { address, found, stack_pointer, frame_pointer });
-            match self.unwinder.unwind_frame(next, &mut registers, &mut cache.0, &mut read) {
+            let mapped = mapping.map(|(mapped, _)| mapped);
+            match cache.caller_of(mapped, next, &mut registers, &mut read) {
                 Ok(Some(outer)) => match FrameAddress::from_return_address(outer) {
                     Some(outer) => next = outer,
                     None => return false,

@@ -9,9 +9,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use base::{FileOffset, ModuleId, RemoteAddr};
-use framehop::{FrameAddress, Unwinder};
+use framehop::FrameAddress;
 
-use super::{AddressSpace, CopiedStack, MAX_DEPTH, NativeUnwinder, UnwindCache, native};
+use super::{AddressSpace, CopiedStack, MAX_DEPTH, UnwindCache, native};
 
 /// What the CFA is counted from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,7 +74,7 @@ impl AddressSpace {
     /// Follows a copied stack that begins right after a return: calls `frame` with each return address and what lies there,
     /// innermost first. Returns whether the outermost frame was reached. As [`AddressSpace::unwind`] otherwise.
     pub fn unwind_returns(
-        &mut self,
+        &self,
         stack: CopiedStack<'_>,
         cache: &mut UnwindCache,
         mut frame: impl FnMut(RemoteAddr, Option<(ModuleId, FileOffset)>),
@@ -85,12 +85,10 @@ impl AddressSpace {
             let mut next = ip;
             for _ in 0..MAX_DEPTH {
                 let Some(address) = FrameAddress::from_return_address(next) else { return true };
-                let found = self.find(RemoteAddr(address.address_for_lookup()));
-                frame(RemoteAddr(next), found);
-                if found.is_none() {
-                    return false;
-                }
-                match self.unwinder.unwind_frame(address, &mut registers, &mut cache.0, &mut read) {
+                let found = self.mapping(RemoteAddr(address.address_for_lookup()));
+                frame(RemoteAddr(next), found.map(|(mapped, offset)| (mapped.module.id, offset)));
+                let Some((mapped, _)) = found else { return false };
+                match cache.caller_of(Some(mapped), address, &mut registers, &mut read) {
                     Ok(Some(outer)) => next = outer,
                     Ok(None) => return true,
                     Err(_) => return false,
@@ -99,18 +97,13 @@ impl AddressSpace {
             false
         }));
         followed.unwrap_or_else(|_| {
-            self.forget_tables(cache);
+            cache.drop_tables_in_use();
             false
         })
     }
 
-    fn forget_tables(&mut self, cache: &mut UnwindCache) {
-        self.unwinder = NativeUnwinder::new();
-        *cache = UnwindCache::default();
-    }
-
     /// The rule for a return address; `None` when there is no simple one.
-    pub fn return_rule(&mut self, at: RemoteAddr, cache: &mut UnwindCache) -> Option<ReturnRule> {
+    pub fn return_rule(&self, at: RemoteAddr, cache: &mut UnwindCache) -> Option<ReturnRule> {
         let address = FrameAddress::from_return_address(at.0)?;
         if self.find(RemoteAddr(address.address_for_lookup())).is_none() {
             return Some(ReturnRule::NoCode);
@@ -120,7 +113,7 @@ impl AddressSpace {
             if first == second { first } else { None }
         }));
         tried.unwrap_or_else(|_| {
-            self.forget_tables(cache);
+            cache.drop_tables_in_use();
             None
         })
     }
@@ -134,7 +127,9 @@ impl AddressSpace {
         let &Trial { sp, bp } = trial;
         let (_, mut registers) = native::unwind_registers(&[bp, sp, address.address()]);
         let mut read = |address| Ok(word_at(address));
-        let caller = self.unwinder.unwind_frame(address, &mut registers, &mut cache.0, &mut read);
+        let mapped =
+            self.mapping(RemoteAddr(address.address_for_lookup())).map(|(mapped, _)| mapped);
+        let caller = cache.caller_of(mapped, address, &mut registers, &mut read);
         let Some(caller) = caller.ok()? else { return Some(ReturnRule::End) };
         let (cfa, outer_bp) = (registers.sp(), registers.bp());
         if caller != word_at(cfa.wrapping_sub(8)) {

@@ -1,0 +1,108 @@
+//! Unwind tables of files, and what was learned from them, for all processes together.
+//!
+//! What for: framehop keeps rules by address, for 509 addresses, and forgets them as soon as anything is mapped anywhere. A
+//! file lies at other addresses in each process, and a compiler has thousands of call sites; so tables are asked by the
+//! addresses that the file states, each file's by an unwinder of its own that never changes, with more room for rules.
+//! What not: which file an address belongs to (`AddressSpace`).
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use base::ModuleId;
+use framehop::{Error, FrameAddress, Module, Unwinder};
+
+use super::Mapped;
+use super::native::{Cache, NativeUnwinder, UnwindRegisters};
+use crate::modules::{SectionBytes, UnwindSections};
+use crate::stacks::NodeHasher;
+
+/// Caches of a file, some 10 KiB each once it is used: 8144 rules.
+const CACHES: usize = 16;
+/// Addresses next to each other use one of framehop's caches, which has so many places.
+const PLACES: u64 = 509;
+/// Beyond so many files all rules are learned anew.
+const MOST_FILES: usize = 256;
+
+/// An unwinder and the rules that it found.
+struct Tables {
+    unwinder: NativeUnwinder<SectionBytes>,
+    caches: [Option<Box<Cache>>; CACHES],
+}
+
+impl Tables {
+    /// Of a file; without: where frame pointers are followed.
+    fn new(sections: Option<&UnwindSections>) -> Tables {
+        let mut unwinder = NativeUnwinder::new();
+        if let Some(sections) = sections {
+            let sections = sections.sections.clone();
+            unwinder.add_module(Module::new(String::new(), 0..u64::MAX, 0, sections));
+        }
+        Tables { unwinder, caches: Default::default() }
+    }
+
+    fn caller_of(
+        &mut self,
+        address: FrameAddress,
+        registers: &mut UnwindRegisters,
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Result<Option<u64>, Error> {
+        let cache = (address.address_for_lookup() / PLACES) as usize % CACHES;
+        let cache = self.caches[cache].get_or_insert_with(|| Box::new(Cache::new()));
+        self.unwinder.unwind_frame(address, registers, cache, read)
+    }
+}
+
+/// Unwind rules learned so far; one for all processes.
+pub struct UnwindCache {
+    files: HashMap<ModuleId, Tables, BuildHasherDefault<NodeHasher>>,
+    without: Tables,
+    /// The file whose tables were read last.
+    in_use: Option<ModuleId>,
+}
+
+impl Default for UnwindCache {
+    fn default() -> Self {
+        UnwindCache { files: HashMap::default(), without: Tables::new(None), in_use: None }
+    }
+}
+
+impl UnwindCache {
+    /// The return address of a frame at an address of a process, in this mapping of it; `None` if nobody called. `registers`
+    /// become the caller's.
+    pub(super) fn caller_of(
+        &mut self,
+        mapped: Option<&Mapped>,
+        address: FrameAddress,
+        registers: &mut UnwindRegisters,
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Result<Option<u64>, Error> {
+        let stated = mapped.and_then(|mapped| {
+            let (unwind, bias) = (mapped.module.unwind.as_deref()?, mapped.bias?);
+            Some((mapped.module.id, unwind, moved_down(address, bias)?))
+        });
+        let Some((id, unwind, stated)) = stated else {
+            return self.without.caller_of(address, registers, read);
+        };
+        self.in_use = Some(id);
+        if self.files.len() > MOST_FILES {
+            self.files.clear();
+        }
+        let tables = self.files.entry(id).or_insert_with(|| Tables::new(Some(unwind)));
+        tables.caller_of(stated, registers, read)
+    }
+
+    /// Reading tables failed by a bug of their parser: they are not asked again.
+    pub(super) fn drop_tables_in_use(&mut self) {
+        if let Some(id) = self.in_use {
+            self.files.insert(id, Tables::new(None));
+        }
+    }
+}
+
+fn moved_down(address: FrameAddress, bias: u64) -> Option<FrameAddress> {
+    let stated = address.address().wrapping_sub(bias);
+    match address {
+        FrameAddress::InstructionPointer(_) => Some(FrameAddress::from_instruction_pointer(stated)),
+        FrameAddress::ReturnAddress(_) => FrameAddress::from_return_address(stated),
+    }
+}
