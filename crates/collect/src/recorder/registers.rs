@@ -15,7 +15,7 @@ use facts::{
     Fact, RegisterEncoder, SampleRegisters, SampledFrame, SampledPlace, SampledState, SinkError,
     Slot, SlotBase,
 };
-use x86::{BYTES_AROUND, CodeBytes, Gpr, wanted, wanted_of_caller};
+use x86::{BYTES_AROUND, CodeBytes, Gpr, Wanted, wanted, wanted_of_caller};
 
 use super::{Moment, Position, Recorder, Ticked};
 use crate::address_space::{LASTING, Saved, UserFrame};
@@ -40,6 +40,8 @@ type Known<K, V> = HashMap<K, V, BuildHasherDefault<NodeHasher>>;
 pub(super) struct Pieces {
     /// By module, offset, address, and frame with the registers that are known. `None`: nothing is kept.
     places: Known<(ModuleId, u64, u64, u64), Option<SampledPlace>>,
+    /// What is meaningful at an offset of a module, of callers or not: each process has it at another address.
+    wanted: Known<(ModuleId, u64, bool), Option<Wanted>>,
     /// Where functions saved registers, by module and offset.
     saved: Known<(ModuleId, u64), [Saved; LASTING.len()]>,
     open: HashMap<Tid, Piece>,
@@ -82,6 +84,7 @@ impl Recorder<'_> {
         };
         if self.registers.places.len().max(self.registers.saved.len()) > MOST_PLACES {
             self.registers.places.clear();
+            self.registers.wanted.clear();
             self.registers.saved.clear();
         }
         // Full, or of another process that had this thread id.
@@ -191,12 +194,30 @@ impl Recorder<'_> {
     }
 
     fn place(
-        &self,
+        &mut self,
         module: ModuleId,
         offset: FileOffset,
         ip: RemoteAddr,
         frame: SampledFrame,
     ) -> Option<SampledPlace> {
+        let calls = frame == SampledFrame::Caller;
+        let key = (module, offset.0, calls);
+        if !self.registers.wanted.contains_key(&key) {
+            let wanted = self.wanted_at(module, offset, ip, calls);
+            self.registers.wanted.insert(key, wanted);
+        }
+        let Wanted { registers, slots } = self.registers.wanted.get(&key)?.as_ref()?;
+        let (registers, slots) = (registers.bits(), slots.clone());
+        Some(SampledPlace { module, offset, address: ip, registers, slots, frame })
+    }
+
+    fn wanted_at(
+        &self,
+        module: ModuleId,
+        offset: FileOffset,
+        ip: RemoteAddr,
+        calls: bool,
+    ) -> Option<Wanted> {
         let file = self.modules.file(module)?;
         let before = BYTES_AROUND.min(offset.0).min(ip.0);
         let start = usize::try_from(offset.0 - before).ok()?;
@@ -204,12 +225,10 @@ impl Recorder<'_> {
         let bytes = file.get(start..)?;
         let bytes = bytes.get(..length).unwrap_or(bytes);
         let code = CodeBytes { start: RemoteAddr(ip.0 - before), bytes };
-        let wanted = match frame {
-            SampledFrame::Own | SampledFrame::Kernel => wanted(&code, ip),
-            SampledFrame::Caller => wanted_of_caller(&code, RemoteAddr(ip.0.checked_add(1)?))?,
-        };
-        let registers = wanted.registers.bits();
-        Some(SampledPlace { module, offset, address: ip, registers, slots: wanted.slots, frame })
+        match calls {
+            true => wanted_of_caller(&code, RemoteAddr(ip.0.checked_add(1)?)),
+            false => Some(wanted(&code, ip)),
+        }
     }
 }
 
