@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use base::{Nanos, Pid};
+use base::{Nanos, Pid, Tid};
 use facts::{Fact, Gauge, GaugeKind, SinkError};
 use tracee::status::from_state_on;
 
@@ -50,7 +50,8 @@ impl Gauges {
         for pid in processes {
             let Some(resident) = resident_bytes(pid) else { continue };
             recorder.push(gauge(now, pid, GaugeKind::ResidentBytes, resident))?;
-            if let Some(runnable) = runnable_threads(pid, self.rounds) {
+            let threads = recorder.threads_of(pid);
+            if let Some(runnable) = runnable_threads(pid, &threads, self.rounds) {
                 recorder.push(gauge(now, pid, GaugeKind::RunnableThreads, runnable))?;
             }
             if !with_rollup || resident > LARGEST_ROLLUP {
@@ -102,8 +103,7 @@ fn resident_bytes(pid: Pid) -> Option<u64> {
 }
 
 /// Threads that run or wait for a CPU. Of many each round asks others.
-fn runnable_threads(pid: Pid, round: usize) -> Option<u64> {
-    let threads = tracee::threads_of(pid).ok()?;
+fn runnable_threads(pid: Pid, threads: &[Tid], round: usize) -> Option<u64> {
     let step = threads.len().div_ceil(MOST_THREADS).max(1);
     let asked = threads.iter().skip(round % step).step_by(step);
     let stat = |tid| std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok();
@@ -186,7 +186,8 @@ mod tests {
         assert_eq!(is_runnable("7 (R) Z 1 7"), None);
         assert_eq!(is_runnable("7"), None);
         // This thread runs; others of the test may, too.
-        let own = runnable_threads(Pid(std::process::id().cast_signed()), 0);
+        let own = Pid(std::process::id().cast_signed());
+        let own = runnable_threads(own, &tracee::threads_of(own).unwrap(), 0);
         assert!(own.is_some_and(|runnable| runnable >= 1), "{own:?}");
     }
 

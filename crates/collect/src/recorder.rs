@@ -173,6 +173,12 @@ impl<'s> Recorder<'s> {
         self.spaces.keys().copied()
     }
 
+    /// A process's threads that are alive as far as we know.
+    pub fn threads_of(&self, pid: Pid) -> Vec<Tid> {
+        let process = (pid, Tid(i32::MIN))..=(pid, Tid(i32::MAX));
+        self.threads.range(process).map(|((_, tid), _)| *tid).collect()
+    }
+
     /// The module that an address of a process lies in, and where in it.
     #[must_use]
     pub fn locate(&self, pid: Pid, address: RemoteAddr) -> Option<(ModuleId, FileOffset)> {

@@ -50,6 +50,8 @@ pub(super) struct FaultWindows {
     /// What pauses were too long, summed up.
     owed: u64,
     has_paused: bool,
+    /// How many faults records stood for, before they were weighted.
+    told: u64,
     random: Random,
 }
 
@@ -63,6 +65,7 @@ impl FaultWindows {
             pause: None,
             owed: 0,
             has_paused: false,
+            told: 0,
             random: Random::new(0xfa17),
         }
     }
@@ -70,6 +73,7 @@ impl FaultWindows {
     /// How many faults a record stands for that stands for `faults` of those counted; 0 for one that is represented by others.
     /// Records come in order of time.
     pub(super) fn weight(&mut self, time: Nanos, faults: u64) -> u64 {
+        self.told = self.told.saturating_add(faults);
         while self.spans.get(1).is_some_and(|next| next.from <= time) {
             self.spans.pop_front();
         }
@@ -93,7 +97,8 @@ impl FaultWindows {
             return Some(Counting::On);
         }
         let length = now - self.from.min(now);
-        if length < LEAST {
+        // To read a counter interrupts the CPU that the program runs on: not for a program that has few faults.
+        if length < LEAST || self.told < FIRST / 2 {
             return None;
         }
         let counted = count();
@@ -179,6 +184,9 @@ mod tests {
     #[test]
     fn a_record_behind_the_end_of_a_window_counts_for_nothing() {
         let mut windows = FaultWindows::new();
+        let unread = || unreachable!("no fault was told yet");
+        assert_eq!(windows.switch(Nanos(20 * MILLISECOND), unread), None);
+        assert_eq!(windows.weight(Nanos(0), FIRST), FIRST);
         assert_eq!(windows.switch(Nanos(20 * MILLISECOND), || FIRST), None);
         assert_eq!(windows.switch(Nanos(40 * MILLISECOND), || 2 * FIRST), Some(Counting::Off));
         let weights = [10, 30, 50].map(|at| windows.weight(Nanos(at * MILLISECOND), 5));

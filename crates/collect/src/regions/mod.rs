@@ -10,7 +10,9 @@
 //! its place then, at the later look. An end has the time of the look that missed it.
 //! A thread's stack is the range that holds its stack pointer, as samples tell, above a guard: without a guard (a size of
 //! 0, or one made by MADV_GUARD_INSTALL) it stays what it is, anonymous memory.
-//! Cost: some 30 microseconds for each look at a small process; never more than half a percent of the time.
+//! Cost: some 30 microseconds for each look at a small process; never more than half a percent of the time, of one process
+//! and, but for the first [`CREDIT`], of all together. A build starts dozens a second, each of which would be worth some
+//! looks: those that it cannot pay for come late, or not any more.
 
 mod arenas;
 mod known;
@@ -21,6 +23,7 @@ use std::collections::BTreeMap;
 
 use base::{Bytes, FileOffset, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{Fact, Region, RegionEnd, RegionKind, Sink, SinkError};
+use sys::process::thread_cpu_time;
 use tracee::maps;
 
 use self::known::{Known, Range, What};
@@ -32,6 +35,8 @@ const FIRST_INTERVAL: Nanos = Nanos(5_000_000);
 const INTERVAL: Nanos = Nanos(1_000_000_000);
 /// A look may take this part of the time until the next.
 const SHARE: u64 = 200;
+/// So much CPU time looks may take besides.
+const CREDIT: Nanos = Nanos(10_000_000);
 /// Processes that are looked at; further ones have no regions.
 const MOST_PROCESSES: usize = 64;
 /// Told calls that become regions; beyond, only looks tell. A region takes some 60 bytes of the result.
@@ -95,6 +100,8 @@ struct Process {
 pub struct Regions {
     processes: BTreeMap<Pid, Process>,
     told: u64,
+    /// CPU time that looks took.
+    spent: Nanos,
 }
 
 impl Regions {
@@ -166,7 +173,8 @@ impl Regions {
     #[must_use]
     pub fn due(&self) -> Option<Nanos> {
         let living = self.processes.values().filter(|process| !process.ended);
-        living.take(MOST_PROCESSES).map(|process| process.next_look).min()
+        let next = living.take(MOST_PROCESSES).map(|process| process.next_look).min();
+        next.map(|next| next.max(affordable_at(self.spent)))
     }
 
     /// The program mapped memory.
@@ -234,16 +242,20 @@ impl Regions {
         told_until: Nanos,
         sink: &mut dyn Sink,
     ) -> Result<(), SinkError> {
-        let living = self.living().count();
+        let (living, mut spent) = (self.living().count(), self.spent);
         for (pid, process) in self.living() {
             process.now = None;
             process.compare(*pid, told_until, sink)?;
-            if process.next_look <= now && process.seen.is_none() {
+            let is_due = process.next_look <= now && affordable_at(spent) <= now;
+            if is_due && process.seen.is_none() {
+                let began = thread_cpu_time();
                 process.take(*pid, now);
                 process.draw_pages(*pid, living, sink)?;
                 process.compare(*pid, told_until, sink)?;
+                spent += thread_cpu_time() - began;
             }
         }
+        self.spent = spent;
         Ok(())
     }
 
@@ -260,6 +272,11 @@ impl Regions {
         }
         Ok(())
     }
+}
+
+/// From when on there may be another look, if all of them took so long.
+fn affordable_at(spent: Nanos) -> Nanos {
+    Nanos(spent.0.saturating_sub(CREDIT.0).saturating_mul(SHARE))
 }
 
 /// A page of every x86-64 and most AArch64 kernels; where pages are larger, the next look mends a region's end.
