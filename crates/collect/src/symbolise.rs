@@ -20,15 +20,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 
 use base::{FileOffset, ModuleId, Pid, RemoteAddr};
 use facts::{AccessType, Frame, Module, ModuleKind, SampledCode};
-use symbols::{
-    Demangle, Elf, KERNEL_SYMBOLS_LIMIT, KernelSymbols, ModuleImage, SourceFrame, SymbolTable,
-};
+use symbols::{Demangle, Elf, KernelSymbols, ModuleImage, SourceFrame, SymbolTable};
 
 pub use self::code::traced_addresses;
 use self::complaints::{About, Complaint};
@@ -376,15 +374,26 @@ fn file_name(module: &Module) -> &str {
 }
 
 fn kernel(collector: &mut Collector<'_>) {
-    let text = match read_bounded(Path::new("/proc/kallsyms"), KERNEL_SYMBOLS_LIMIT.0 + 1) {
-        Ok(bytes) => bytes,
-        Err(error) => return collector.problem(format!("/proc/kallsyms cannot be read: {error}")),
-    };
-    // Names are C identifiers; whatever else stands there spoils its own line only.
-    let text = String::from_utf8_lossy(&text);
-    match KernelSymbols::parse(&text) {
-        Ok(symbols) => collector.look_up_names(|address| symbols.lookup(address)),
-        Err(error) => collector.problem(error),
+    /// The kernel writes a page at a time, whatever it is asked for.
+    const PIECE: usize = 64 << 10;
+    let mut symbols = KernelSymbols::of(collector.job.offsets.iter().map(|at| RemoteAddr(at.0)));
+    let read = File::open("/proc/kallsyms").and_then(|mut file| {
+        let mut piece = vec![0; PIECE];
+        loop {
+            match file.read(&mut piece)? {
+                0 => return Ok(symbols.finish().map(|_| ())),
+                bytes => {
+                    if let Err(error) = symbols.read(&piece[..bytes]) {
+                        return Ok(Err(error));
+                    }
+                }
+            }
+        }
+    });
+    match read {
+        Ok(Ok(())) => collector.look_up_names(|address| symbols.lookup(address)),
+        Ok(Err(error)) => collector.problem(error),
+        Err(error) => collector.problem(format!("/proc/kallsyms cannot be read: {error}")),
     }
 }
 
@@ -422,13 +431,6 @@ fn generated_code(collector: &mut Collector<'_>, pid: Pid, demangle: Demangle) {
         let sentence = format!("{} lines of {} were not understood", map.skipped(), path.display());
         collector.problem(sentence);
     }
-}
-
-/// At most `limit` bytes of a file whose size is not known before (in /proc) or may change while it is read.
-fn read_bounded(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(limit).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]
