@@ -172,6 +172,18 @@ impl SharedMemory {
         words
     }
 
+    /// The same as bytes.
+    #[must_use]
+    pub fn bytes(&self, offset: usize, words: usize) -> Vec<u8> {
+        let words = words.min(self.length.saturating_sub(offset) / 8);
+        let mut bytes = vec![0; 8 * words];
+        let (chunks, _) = bytes.as_chunks_mut::<8>();
+        for (number, chunk) in chunks.iter_mut().enumerate() {
+            *chunk = self.load_u64(offset + 8 * number).unwrap_or(0).to_le_bytes();
+        }
+        bytes
+    }
+
     /// The same into a buffer, in place of what that holds.
     pub fn copy_words(&self, offset: usize, count: usize, words: &mut Vec<u64>) {
         let count = count.min(self.length.saturating_sub(offset) / 8);

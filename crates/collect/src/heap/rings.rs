@@ -283,8 +283,7 @@ impl State {
             return Some((length, None));
         }
         let bytes = usize::try_from(length).ok()?.checked_sub(heap::RECORD_BYTES)?;
-        let words = self.memory.words(at, heap::RECORD_BYTES / 8);
-        let [_, time, address, size, ids, sp, ip, bp] = words.try_into().ok()?;
+        let [_, time, address, size, ids, sp, ip, bp] = self.memory.array(at)?;
         let by_lot = kind == heap::KIND_SAMPLED;
         let happened = match kind {
             heap::KIND_ALLOCATED | heap::KIND_SAMPLED => Happened::Allocated {
@@ -299,8 +298,7 @@ impl State {
             _ => return None,
         };
         let (pid, tid) = super::ids(pid(&self.memory, process as usize), ids as u32);
-        let stack = self.memory.words(at + heap::RECORD_BYTES, bytes / 8);
-        let stack = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let stack = self.memory.bytes(at + heap::RECORD_BYTES, bytes / 8);
         let registers = [bp, sp, ip];
         Some((
             length,

@@ -1,6 +1,6 @@
 //! What a recording needs when it is over: names for the addresses in it, the hottest loops timed alone, closed tables.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use base::{FileOffset, ModuleId, Nanos, Pid};
@@ -21,7 +21,8 @@ use crate::progress::Progress;
 pub(super) struct Noting {
     writer: Writer,
     modules: Vec<Module>,
-    addresses: BTreeSet<(ModuleId, FileOffset)>,
+    /// With repetitions, which nobody looks for while the program runs; no more than the stack tree has nodes.
+    addresses: Vec<(ModuleId, FileOffset)>,
     /// Decoded at the end only: nobody waits then.
     blocks: Vec<Block>,
     hot_code: HotCode,
@@ -38,7 +39,7 @@ impl Noting {
         Noting {
             writer,
             modules: Vec::new(),
-            addresses: BTreeSet::new(),
+            addresses: Vec::new(),
             blocks: Vec::new(),
             hot_code: HotCode::default(),
             sampled: BTreeMap::new(),
@@ -59,7 +60,7 @@ impl Sink for Noting {
         match &fact {
             Fact::Module(module) => self.modules.push(module.clone()),
             Fact::StackNode(node) => {
-                self.addresses.insert((node.module, node.offset));
+                self.addresses.push((node.module, node.offset));
             }
             Fact::Block(block) => self.blocks.push(block.clone()),
             Fact::SampleRegisters(piece) => {
@@ -159,7 +160,7 @@ impl Closing {
         deadline: Deadline,
         quiet: bool,
     ) -> Closing {
-        let mut addresses: Vec<_> = sink.addresses.into_iter().collect();
+        let mut addresses = sink.addresses;
         let traced = symbolise::traced_addresses(&sink.blocks);
         addresses.extend(&traced);
         let sampled = sink.sampled.into_iter().map(|((module, at), samples)| (module, at, samples));
