@@ -5,8 +5,9 @@
 
 Without bursts: the program's own count includes what they cost, the native pace does not. Each program counts the iterations of one loop of its source and takes the CPU time around them, calls of the clock and the
 few instructions between two runs of the loop included. Fathom counts iterations of the machine's loop; where the compiler
-unrolled or vectorised, one of them is several of the source. That factor is the integer nearest to truth over measured: an
-error is therefore told only as far as it is smaller than half of one iteration of the source (column `each is`).
+unrolled or vectorised, one of them is several of the source, and where it exchanged two loops, several of them are one of
+the source. That factor is the integer nearest to truth over measured, or one over the integer nearest to the inverse: an
+error is therefore told only as far as it is smaller than half of one iteration (column `each is`).
 """
 import argparse
 import json
@@ -71,7 +72,7 @@ def main():
                     silent.append(f"{name}, {build}: {why}")
                     lines.append(f"| {name} | {build} | {truth:.4g} | n/a | | | | |")
                 else:
-                    each = max(1, round(truth / pace["value"]))
+                    each = round(truth / pace["value"]) or 1 / round(pace["value"] / truth)
                     error = 100 * (pace["value"] * each / truth - 1)
                     half = 50 * (pace["high"] - pace["low"]) / pace["value"]
                     errors.append(error)
@@ -79,7 +80,7 @@ def main():
                     inside = pace["low"] * each <= truth <= pace["high"] * each
                     held += inside
                     lines.append(f"| {name} | {build} | {truth:.4g} | {pace['value'] * each:.4g} | {error:+.2f} % | "
-                                 f"{half:.2f} % | {each} | {row['odometer']} |")
+                                 f"{half:.2f} % | {each:.4g} | {row['odometer']} |")
                 print(lines[-1], flush=True)
     within = sum(abs(error) <= 0.5 for error in errors)
     narrow = sum(half <= 1 for half in halves)
