@@ -17,7 +17,7 @@ use crate::window::{LongTables, Window};
 
 /// Questions whose answers a self-contained page carries; the page asks these words. Limits keep the file small:
 /// tables are sorted by weight, and say how much was cut.
-pub const EMBEDDED: [&str; 33] = [
+pub const EMBEDDED: [&str; 34] = [
     "summary",
     "stacks",
     "points",
@@ -35,6 +35,7 @@ pub const EMBEDDED: [&str; 33] = [
     "bandwidth?group=source-line&limit=400",
     "latency?group=module,function&limit=250",
     "latency?group=source-line&limit=400",
+    "pace?limit=200",
     "accesses?limit=300",
     "reuse?limit=60",
     "working-set",

@@ -19,12 +19,34 @@ interface Line {
   read?: Metric;
   written?: Metric;
   latency?: Metric;
+  /** The loops that begin here, the innermost last. */
+  loops: Row[];
 }
 
 /** Rows of one file by line, of one object where that is chosen. */
 function byLine(table: Table | undefined, file: string, object?: string): Map<number, Row> {
   const rows = (table?.rows ?? []).filter((row) => row.file === file && (object === undefined || row.object === object));
   return new Map(rows.map((row) => [valueOf(row.line) ?? 0, row]));
+}
+
+/** The loops of one file by their first line, the innermost of a line last. */
+function loopsByLine(table: Table | undefined, file: string): Map<number, Row[]> {
+  const found = new Map<number, Row[]>();
+  for (const row of table?.rows ?? []) {
+    const number = valueOf(row.line);
+    if (row.file !== file || number === undefined || !isMetric(row.iteration_time) || row.iteration_time.value === null) continue;
+    found.set(number, [...(found.get(number) ?? []), row]);
+  }
+  found.forEach((rows) => rows.sort((one, other) => (valueOf(one.depth) ?? 0) - (valueOf(other.depth) ?? 0)));
+  return found;
+}
+
+/** Native time of an iteration; of several loops of a line that of the innermost, all of them when pointed at. */
+function Iteration({ loops }: { loops: Row[] }) {
+  const innermost = loops[loops.length - 1]?.iteration_time;
+  if (!isMetric(innermost)) return null;
+  const says = loops.map((row) => isMetric(row.iteration_time) && `${textOf(row.function)}: ${amount(row.iteration_time.value ?? 0, "s")} an iteration, by ${textOf(row.odometer)}`);
+  return <span title={says.filter(Boolean).join("\n")}><Value metric={innermost} badge={false} /></span>;
 }
 
 export function SourceView({ height }: { height: number }) {
@@ -35,6 +57,7 @@ export function SourceView({ height }: { height: number }) {
   const { value: traffic } = useDoc<Table>(byObject ? withFilters("objects?group=object,source-line&limit=400", object) : "bandwidth?group=source-line&limit=400");
   const { value: latency } = useDoc<Table>(byObject ? null : "latency?group=source-line&limit=400");
   const { value: accesses } = useDoc<Table>(withFilters("accesses?limit=300", object));
+  const { value: paces } = useDoc<Table>(byObject ? null : "pace?limit=200");
   const files = useMemo(() => (stacks && figure ? stacks.files(figure, choice) : []), [stacks, figure, choice.from, choice.to, choice.thread, choice.function, choice.module]);
   const others = useMemo(() => [...new Set((traffic?.rows ?? []).map((row) => textOf(row.file)).filter(Boolean))], [traffic]);
   const file = shown.file ?? files[0]?.file ?? others[0];
@@ -45,14 +68,16 @@ export function SourceView({ height }: { height: number }) {
     const sums = figure ? stacks.lines(figure, choice, file) : new Map<number, { self: number; total: number }>();
     const moved = byLine(traffic, file, shown.object);
     const timed = byObject ? moved : byLine(latency, file);
+    const loops = loopsByLine(byObject ? undefined : paces, file);
     const metric = (row: Row | undefined, key: string) => { const cell = row?.[key]; return isMetric(cell) ? cell : undefined; };
     const line = (number: number, text: string): Line => ({
       number, text, self: sums.get(number)?.self ?? 0, total: sums.get(number)?.total ?? 0,
       read: metric(moved.get(number), "dram_read"), written: metric(moved.get(number), "dram_write"), latency: metric(timed.get(number), "latency"),
+      loops: loops.get(number) ?? [],
     });
     if (known !== undefined) return known.split("\n").map((text, at) => line(at + 1, text.replaceAll("\t", "    ").replace("\r", "").slice(0, 400)));
-    return [...new Set([...sums.keys(), ...moved.keys(), ...timed.keys()])].sort((a, b) => a - b).map((number) => line(number, ""));
-  }, [stacks, figure, file, known, traffic, latency, shown.object, choice.from, choice.to, choice.thread, choice.function, choice.module]);
+    return [...new Set([...sums.keys(), ...moved.keys(), ...timed.keys(), ...loops.keys()])].sort((a, b) => a - b).map((number) => line(number, ""));
+  }, [stacks, figure, file, known, traffic, latency, paces, shown.object, choice.from, choice.to, choice.thread, choice.function, choice.module]);
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
   const says = byObject ? (mode() === "file" ? "Accesses are of all objects: this page does not carry them by object; `fathom open` filters them." : "Accesses are of the chosen object; CPU time is not.") : undefined;
@@ -77,10 +102,12 @@ export function SourceView({ height }: { height: number }) {
     { key: "read", label: "Read", title: "DRAM read", number: true, width: "66px", cell: (line) => line.read && <Value metric={line.read} badge={false} /> },
     { key: "written", label: "Written", title: "DRAM written", number: true, width: "66px", cell: (line) => line.written && <Value metric={line.written} badge={false} /> },
     { key: "latency", label: "Latency", number: true, width: "60px", cell: (line) => line.latency && <Value metric={line.latency} badge={false} /> },
+    { key: "iteration", label: "Iteration", title: "Native time of an iteration of the machine's loop that begins at the line", number: true, width: "70px", cell: (line) => <Iteration loops={line.loops} /> },
   ];
   // Columns of which nothing is known take room from the text.
   const empty = (key: "read" | "written" | "latency") => lines.every((line) => line[key] === undefined);
-  const used = columns.filter(({ key }) => !(key === "read" || key === "written" || key === "latency") || !empty(key));
+  const noLoops = lines.every((line) => line.loops.length === 0);
+  const used = columns.filter(({ key }) => (key === "iteration" ? !noLoops : !(key === "read" || key === "written" || key === "latency") || !empty(key)));
   const all = [...new Set([...files.map((one) => one.file), ...others, file])];
   return (
     <>
