@@ -1,10 +1,10 @@
 //! The native pace of a loop, from recordings by hand whose iterations are known.
 
-use base::{FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
+use base::{BlockId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
-    Burst, BurstEnd, BurstFlavour, Frame, Module, ModuleKind, Privilege, Recording,
-    RegisterEncoder, Sample, SampleRegisters, SampledCode, SampledFrame, SampledPlace,
-    SampledState, Slot, SlotBase, StackNode,
+    Block, Burst, BurstEnd, BurstFlavour, CodePiece, Evidence, Frame, Module, ModuleKind,
+    Privilege, Record, RecordEncoder, Recording, Records, RegisterEncoder, Sample, SampleRegisters,
+    SampledCode, SampledFrame, SampledPlace, SampledState, Slot, SlotBase, StackNode,
 };
 
 /// 1000: mov rax,[rdi]; 1003: add rdi,8; 1007: lea rdx,[rdi+rcx*2]; 100b: dec rcx; 100e: jne 1000; 1010: ret
@@ -237,7 +237,7 @@ fn called(slot: Option<i32>, damage: impl Fn(u64) -> u64) -> Recording {
 
 #[test]
 fn a_loop_that_calls_is_told_by_the_callers_registers_or_its_words_of_the_stack() {
-    for (slot, by) in [(None, "rbx of the caller"), (Some(8), "[rsp+8] of the caller")] {
+    for (slot, by) in [(None, "caller's rbx"), (Some(8), "caller's [rsp+8]")] {
         let rows = analysis::pace::loops(&called(slot, |went| went));
         assert_eq!(rows.len(), 1);
         let rate = &rows[0].iterations_per_second;
@@ -249,6 +249,91 @@ fn a_loop_that_calls_is_told_by_the_callers_registers_or_its_words_of_the_stack(
     let anywhere = |went: u64| went.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
     let row = &analysis::pace::loops(&called(None, anywhere))[0];
     assert_eq!(row.iterations_per_second.value, None, "{row:?}");
+}
+
+/// 1000: mov rax,[rdi]; 1003: mov rax,[rax]; 1006: test rax,rax; 1009: jne 1003; 100b: add rbx,1; 100f: jmp 1000
+const CHASES: [u8; 17] = [
+    0x48, 0x8b, 0x07, 0x48, 0x8b, 0x00, 0x48, 0x85, 0xc0, 0x75, 0xf8, 0x48, 0x83, 0xc3, 0x01, 0xeb,
+    0xef,
+];
+
+/// The inner loop has no odometer, the outer one goes on by 1000 per sample; windows saw four trips each, as many as `runs`.
+fn chases(runs: &[u64]) -> Recording {
+    let mut recording = recording(&[]);
+    recording.sampled_code[0].bytes = CHASES.to_vec();
+    let (module, offset, pid, tid) = (ModuleId(0), FileOffset(0x1006), Pid(7), Tid(7));
+    let (id, parent, truncated) = (StackId(0), None, false);
+    recording.stack_nodes = vec![StackNode { id, parent, module, offset, truncated }];
+    let (address, slots, frame) = (RemoteAddr(0x1006), vec![], SampledFrame::Own);
+    let place = SampledPlace { module, offset, address, registers: 0xffff, slots, frame };
+    let mut encoder = RegisterEncoder::default();
+    for number in 0..200 {
+        let time = Nanos(number * PERIOD);
+        let (stack, weight, privilege) = (Some(StackId(0)), Nanos(PERIOD), Privilege::User);
+        recording.samples.push(Sample { time, pid, tid, cpu: None, weight, stack, privilege });
+        let mut registers = [5; 16];
+        (registers[0], registers[3]) = (number * 0x1357 % 0x1000, number * 1000);
+        let (cpu_time, slots, registers) = (Some(time), &[][..], &registers);
+        encoder.push(&SampledState { time, cpu_time, place: &place, registers, slots });
+    }
+    let (samples, bytes) = (encoder.samples(), encoder.finish());
+    recording.sample_registers = vec![SampleRegisters { time: Nanos(0), pid, tid, samples, bytes }];
+    for (id, start, end) in [(0, 0u64, 11u64), (1, 3, 11), (2, 11, 17)] {
+        let offset = FileOffset(0x1000 + start);
+        let bytes = CHASES[start as usize..end as usize].to_vec();
+        let piece = CodePiece { address: RemoteAddr(0x1000 + start), module, offset, bytes };
+        recording.blocks.push(Block {
+            id: BlockId(id),
+            pid,
+            flavour: BurstFlavour::Count,
+            pieces: vec![piece],
+            record: x86::translate::RecordLayout::default().to_string(),
+        });
+    }
+    for (number, runs) in (0..).zip(runs) {
+        let mut encoder = RecordEncoder::default();
+        for (block, iterations) in [(0, *runs), (1, 3 * runs), (2, *runs)] {
+            let (block, way, values) = (BlockId(block), 0, &[][..]);
+            encoder.push(&Record { block, way, iterations, values });
+        }
+        let burst = base::BurstId(number);
+        recording.records.push(Records { burst, bytes: encoder.finish() });
+        recording.bursts.push(Burst {
+            id: burst,
+            time: Nanos(u64::from(number) * 20 * PERIOD + 1),
+            pid,
+            tid,
+            flavour: BurstFlavour::Count,
+            end: BurstEnd::Time,
+            elapsed: Nanos(1000 * runs),
+            cpu_time: Some(Nanos(1000 * runs)),
+            stand_still: Nanos(0),
+            stops: 1,
+            fs_base: RemoteAddr(0),
+            records: 3,
+            records_lost: false,
+        });
+    }
+    recording
+}
+
+#[test]
+fn a_loop_without_odometer_has_the_pace_of_the_one_around_times_the_trips_of_bursts() {
+    let rows = analysis::pace::loops(&chases(&[10, 20, 15, 12]));
+    let [outer, inner] = &rows[..] else { panic!("{rows:?}") };
+    let rate = outer.iterations_per_second.value.unwrap();
+    assert!((rate - 1e6).abs() < 1.0, "{rate}");
+    let told = &inner.iterations_per_second;
+    assert!((told.value.unwrap() / 4e6 - 1.0).abs() < 1e-6, "{told:?}");
+    assert_eq!((told.evidence, told.samples), (Some(Evidence::Estimated), 4));
+    assert!((inner.trip_count.value.unwrap() - 4.0).abs() < 1e-6, "{:?}", inner.trip_count);
+    assert_eq!(inner.odometer.as_deref(), Some("rbx, 4.0000 trips in 4 bursts"));
+    // A microsecond each, as natively; what follows from bursts does not speak for them.
+    assert_eq!(outer.agreement.as_deref(), Some("1.00 in 4 windows"));
+    assert_eq!(inner.agreement, None);
+    // Two bursts have no scatter.
+    let rows = analysis::pace::loops(&chases(&[10, 20]));
+    assert_eq!(rows[1].iterations_per_second.value, None);
 }
 
 #[test]

@@ -1,80 +1,179 @@
-//! The same pace by count windows: bursts in which translated code counted its blocks.
+//! What bursts saw of loops: iterations per second of their own time, and iterations per iteration of the loop around.
 //!
-//! What for: a second opinion that shares nothing with registers but the thread's CPU clock. What not: a correction. A
-//! counted loop runs somewhat slower than the native one, the shorter its iterations the more.
-//! Only windows whose blocks all lie in the loop count: in others nobody knows the loop's share of the time.
+//! What for: a second opinion on the pace that shares nothing with registers but the thread's CPU clock; and where a loop has
+//! no odometer but one around it has, how many iterations one of that has.
+//! What not: a correction. Translated code runs somewhat slower than the native one, the shorter its iterations the more.
+//! For a speed only bursts count whose blocks all lie in the loop: in others nobody knows the loop's share of the time. For a
+//! trip count all do.
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{BlockId, BurstId};
-use facts::{BurstFlavour, CodePiece, Recording, decode_records};
+use base::{BlockId, BurstId, FileOffset, ModuleId};
+use facts::{Block, BurstFlavour, Recording, decode_records};
+use x86::Reader;
+use x86::translate::RecordLayout;
 
 use super::code::{Code, LoopId};
+use crate::interval::student_95;
+use crate::traced::instructions;
 
-/// Iterations of a loop and the CPU time of the windows in it.
+/// Fewer bursts have no scatter to speak of.
+const LEAST_BURSTS: usize = 3;
+
+/// Iterations of a loop and the CPU time of the bursts in it.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(super) struct Windows {
+struct Speed {
     iterations: f64,
     seconds: f64,
-    windows: u32,
+    bursts: u32,
 }
 
-impl Windows {
-    /// In words, beside the pace.
-    pub(super) fn beside(self, rate: f64) -> Option<String> {
-        let counted = self.iterations / self.seconds;
-        let windows = match self.windows {
-            1 => "1 count window".to_owned(),
-            many => format!("{many} count windows"),
-        };
-        (self.iterations > 0.0 && rate > 0.0)
-            .then(|| format!("{windows} at {:.2} of the pace", counted / rate))
-    }
+/// What bursts saw.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    windows: BTreeMap<LoopId, Speed>,
+    traced: BTreeMap<LoopId, Speed>,
+    /// Iterations of each loop, by burst, and whether blocks were counted in it that access no memory.
+    passes: Vec<(BTreeMap<LoopId, f64>, bool)>,
 }
 
-/// The windows of each loop.
-pub(super) fn windows(recording: &Recording, code: &Code) -> BTreeMap<LoopId, Windows> {
-    let counted = recording.blocks.iter().filter(|block| block.flavour == BurstFlavour::Count);
-    let blocks: HashMap<BlockId, &[CodePiece]> =
-        counted.map(|block| (block.id, block.pieces.as_slice())).collect();
-    let mut runs: HashMap<BurstId, HashMap<BlockId, u64>> = HashMap::new();
-    for records in &recording.records {
-        let counts = runs.entry(records.burst).or_default();
-        // What does not decode is left out; `verify` tells.
-        let _ = decode_records(&records.bytes, |record| {
-            if blocks.contains_key(&record.block) {
-                let count = counts.entry(record.block).or_default();
-                *count = count.saturating_add(record.iterations);
-            }
-        });
-    }
-    let mut found: BTreeMap<LoopId, Windows> = BTreeMap::new();
-    for burst in recording.bursts.iter().filter(|burst| burst.flavour == BurstFlavour::Count) {
-        let ran = runs.get(&burst.id).into_iter().flatten();
-        let ran: Vec<(&[CodePiece], u64)> =
-            ran.filter_map(|(block, count)| Some((*blocks.get(block)?, *count))).collect();
-        let time = burst.cpu_time.filter(|time| time.0 > 0 && !burst.records_lost);
-        let (Some(time), Some((first, _))) = (time, ran.first()) else { continue };
-        for one in around(code, first) {
-            if !ran.iter().all(|(pieces, _)| around(code, pieces).contains(&one)) {
-                continue;
-            }
-            let start = code.get(one).start;
-            let begins = |piece: &CodePiece| {
-                let inside = start.0.checked_sub(piece.offset.0);
-                piece.module == code.functions[one.function].module
-                    && inside.is_some_and(|inside| inside < piece.bytes.len() as u64)
-            };
-            let passes = ran.iter().filter(|(pieces, _)| pieces.iter().any(begins));
-            let windows = found.entry(one).or_default();
-            windows.iterations += passes.map(|(_, count)| *count as f64).sum::<f64>();
-            windows.seconds += time.0 as f64 / 1e9;
-            windows.windows += 1;
+/// Iterations per iteration of the loop around.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Trips {
+    pub ratio: f64,
+    /// Half of its 95 % interval.
+    pub half: f64,
+    pub bursts: usize,
+}
+
+/// A translated block: the loops around it, and those of which it runs the instruction that tells their iterations, with its
+/// place among the block's.
+struct Translated {
+    around: Vec<LoopId>,
+    tells: Vec<(LoopId, usize)>,
+    /// Instructions that run, by the way out.
+    ways: Vec<usize>,
+}
+
+impl Seen {
+    pub(super) fn new(recording: &Recording, code: &Code) -> Seen {
+        let flavours = [BurstFlavour::Count, BurstFlavour::Trace];
+        let blocks = recording.blocks.iter().filter(|block| flavours.contains(&block.flavour));
+        let mut reader = Reader::new();
+        let telling = [Telling::new(code, false), Telling::new(code, true)];
+        let blocks: HashMap<BlockId, Translated> = blocks
+            .filter_map(|block| {
+                let telling = &telling[usize::from(block.flavour == BurstFlavour::Trace)];
+                Some((block.id, translated((code, telling), block, &mut reader)?))
+            })
+            .collect();
+        let mut runs: HashMap<BurstId, HashMap<(BlockId, u32), f64>> = HashMap::new();
+        for records in &recording.records {
+            let counts = runs.entry(records.burst).or_default();
+            // What does not decode is left out; `verify` tells.
+            let _ = decode_records(&records.bytes, |record| {
+                let count = counts.entry((record.block, record.way)).or_default();
+                *count += record.iterations as f64;
+            });
         }
+        let mut seen = Seen::default();
+        for burst in recording.bursts.iter().filter(|burst| !burst.records_lost) {
+            let ran = runs.get(&burst.id).into_iter().flatten();
+            let ran: Vec<(&Translated, u32, f64)> = ran
+                .filter_map(|((block, way), count)| Some((blocks.get(block)?, *way, *count)))
+                .collect();
+            let mut passes: BTreeMap<LoopId, f64> = BTreeMap::new();
+            for (block, way, count) in &ran {
+                let executed = block.ways.get(*way as usize).copied().unwrap_or(0);
+                for (one, _) in block.tells.iter().filter(|(_, at)| *at < executed) {
+                    *passes.entry(*one).or_default() += count;
+                }
+            }
+            let speeds = match burst.flavour {
+                BurstFlavour::Count => &mut seen.windows,
+                BurstFlavour::Trace => &mut seen.traced,
+                BurstFlavour::Timed => continue,
+            };
+            let time = burst.cpu_time.map(|time| time.min(burst.elapsed)).filter(|time| time.0 > 0);
+            if let (Some(time), Some((first, ..))) = (time, ran.first()) {
+                for one in &first.around {
+                    if ran.iter().all(|(block, ..)| block.around.contains(one)) {
+                        let speed = speeds.entry(*one).or_default();
+                        speed.iterations += passes.get(one).copied().unwrap_or(0.0);
+                        speed.seconds += time.0 as f64 / 1e9;
+                        speed.bursts += 1;
+                    }
+                }
+            }
+            seen.passes.push((passes, burst.flavour == BurstFlavour::Count));
+        }
+        seen
     }
-    found
+
+    /// How the pace compares with what was counted otherwise, in words.
+    pub(super) fn beside(&self, one: LoopId, rate: f64) -> Option<String> {
+        let kinds = [(&self.traced, "burst"), (&self.windows, "window")];
+        let words = kinds.iter().filter_map(|(speeds, name)| {
+            let speed = speeds.get(&one).filter(|speed| speed.iterations > 0.0 && rate > 0.0)?;
+            let part = speed.iterations / speed.seconds / rate;
+            let plural = if speed.bursts == 1 { "" } else { "s" };
+            Some(format!("{part:.2} in {} {name}{plural}", speed.bursts))
+        });
+        let words: Vec<String> = words.collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    }
+
+    /// Passes of one loop over those of one around it: a ratio of sums over bursts, its variance linearised (Cochran, Sampling
+    /// Techniques, 6.4).
+    pub(super) fn trips(&self, code: &Code, inner: LoopId, outer: LoopId) -> Option<Trips> {
+        let count = |passes: &BTreeMap<LoopId, f64>, one| passes.get(&one).copied().unwrap_or(0.0);
+        let traced = [inner, outer].iter().all(|one| code.last_per_iteration(*one, true).is_some());
+        let of_both = self.passes.iter().filter(|(_, all_counted)| traced || *all_counted);
+        let both = of_both.map(|(passes, _)| (count(passes, inner), count(passes, outer)));
+        let both: Vec<(f64, f64)> =
+            both.filter(|(inner, outer)| *inner > 0.0 || *outer > 0.0).collect();
+        let sum = both.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        if both.len() < LEAST_BURSTS || sum.0 <= 0.0 || sum.1 <= 0.0 {
+            return None;
+        }
+        let (ratio, count) = (sum.0 / sum.1, both.len() as f64);
+        let squares: f64 = both.iter().map(|one| (one.0 - ratio * one.1).powi(2)).sum();
+        let error = (squares * count / (count - 1.0)).sqrt() / sum.1;
+        Some(Trips { ratio, half: student_95(both.len() - 1) * error, bursts: both.len() })
+    }
 }
 
-fn around(code: &Code, pieces: &[CodePiece]) -> Vec<LoopId> {
-    pieces.first().map_or(Vec::new(), |piece| code.around_byte(piece.module, piece.offset))
+/// The loops whose iterations an instruction tells.
+struct Telling(HashMap<(ModuleId, FileOffset), Vec<LoopId>>);
+
+impl Telling {
+    /// `with_memory`: only code that accesses memory leaves a record.
+    fn new(code: &Code, with_memory: bool) -> Telling {
+        let mut found: HashMap<_, Vec<LoopId>> = HashMap::new();
+        for one in code.all() {
+            if let Some(place) = code.last_per_iteration(one, with_memory) {
+                found.entry(place).or_default().push(one);
+            }
+        }
+        Telling(found)
+    }
+}
+
+fn translated(
+    (code, telling): (&Code, &Telling),
+    block: &Block,
+    reader: &mut Reader,
+) -> Option<Translated> {
+    let layout: RecordLayout = block.record.parse().ok()?;
+    let (_, places) = instructions(&block.pieces, reader)?;
+    let (module, offset) = *places.first()?;
+    let of_place = |(at, place)| {
+        let loops = telling.0.get(place).into_iter().flatten();
+        loops.map(move |one| (*one, at))
+    };
+    let tells = places.iter().enumerate().flat_map(of_place).collect();
+    // Blocks that are counted are left at their ends only.
+    let all_counted = block.flavour == BurstFlavour::Count;
+    let ways = if all_counted { vec![places.len()] } else { layout.ways };
+    Some(Translated { around: code.around_byte(module, offset), tells, ways })
 }

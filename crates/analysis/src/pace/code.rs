@@ -83,6 +83,25 @@ impl Code {
         loops.once_per_iteration(one.position).into_iter().map(|at| FileOffset(at.0)).collect()
     }
 
+    /// The last of these, of any kind or of those that access memory.
+    pub(super) fn last_per_iteration(
+        &self,
+        one: LoopId,
+        with_memory: bool,
+    ) -> Option<(ModuleId, FileOffset)> {
+        let function = &self.functions[one.function];
+        let found = function.loops.last_per_iteration(one.position, with_memory)?;
+        Some((function.module, FileOffset(found.0)))
+    }
+
+    /// All loops.
+    pub(super) fn all(&self) -> impl Iterator<Item = LoopId> + '_ {
+        let functions = self.functions.iter().enumerate();
+        functions.flat_map(|(function, one)| {
+            (0..one.loops.all().len()).map(move |position| LoopId { function, position })
+        })
+    }
+
     fn readings(&self, one: LoopId, place: &SampledPlace) -> Rc<Vec<Reading>> {
         let key = (one, place.clone());
         if let Some(known) = self.readings.borrow().get(&key) {

@@ -32,7 +32,7 @@ const MOST_BACKWARDS: f64 = 0.35;
 const STRAY: f64 = 0.02;
 
 /// A half-width of more than this share of the pace says nothing: the figure is absent instead.
-const TOO_WIDE: f64 = 0.5;
+pub(super) const TOO_WIDE: f64 = 0.5;
 
 /// A loop's pace.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -20,10 +20,11 @@ use base::{FileOffset, ModuleId};
 use facts::{Evidence, Frame, Metric, Recording, SlotBase};
 use x86::Variable;
 
+use self::agreement::Seen;
 use self::code::{Code, LoopId};
-use self::estimate::{pace, seconds};
+use self::estimate::{TOO_WIDE, pace, seconds};
 pub(crate) use self::odometers::{Odometer, Odometers};
-use self::stacks::{Stacks, times};
+use self::stacks::{Stacks, Time, times};
 use crate::interval::Z_95;
 
 /// A loop with less of all CPU time is left out: a few samples tell nothing.
@@ -62,18 +63,36 @@ pub struct LoopPace {
 #[must_use]
 pub fn loops(recording: &Recording) -> Vec<LoopPace> {
     let code = Code::read(&recording.sampled_code);
-    let mut rows = found(recording, &code);
+    let (mut rows, times) = found(recording, &code);
+    let seen = Seen::new(recording, &code);
+    let told: BTreeMap<LoopId, LoopPace> = rows.iter().cloned().collect();
+    for (one, row) in &mut rows {
+        if row.iterations_per_second.value.is_none()
+            && let Some(estimate) = by_trips(*one, &told, &times, (&code, &seen))
+        {
+            *row = estimate;
+        }
+    }
     let iterations: BTreeMap<LoopId, Metric> =
         rows.iter().map(|(one, row)| (*one, row.iterations.clone())).collect();
-    let windows = agreement::windows(recording, &code);
     for (one, row) in &mut rows {
-        let counted = windows.get(one).copied();
-        row.agreement = counted
-            .zip(row.iterations_per_second.value)
-            .and_then(|(windows, rate)| windows.beside(rate));
+        // What follows from bursts does not speak for them.
+        let own = row.iterations_per_second.evidence == Some(Evidence::Sampled);
+        let rate = row.iterations_per_second.value.filter(|_| own);
+        row.agreement = rate.and_then(|rate| seen.beside(*one, rate));
         if let Some(position) = code.get(*one).parent {
-            let around = iterations.get(&LoopId { position, ..*one });
-            row.trip_count = trip_count(&row.iterations, around);
+            let outer = LoopId { position, ..*one };
+            row.trip_count = trip_count(&row.iterations, iterations.get(&outer));
+            if let (Some(trips), true) = (seen.trips(&code, *one, outer), own) {
+                let words = row.agreement.take().map_or(String::new(), |words| words + ", ");
+                let disagree = match half_share(&row.trip_count).zip(row.trip_count.value) {
+                    Some((half, own)) if (own - trips.ratio).abs() > half * own + trips.half => {
+                        ", not so by pace"
+                    }
+                    _ => "",
+                };
+                row.agreement = Some(format!("{words}{:.4} trips{disagree}", trips.ratio));
+            }
         }
     }
     let mut rows: Vec<LoopPace> = rows.into_iter().map(|(_, row)| row).collect();
@@ -85,10 +104,10 @@ pub fn loops(recording: &Recording) -> Vec<LoopPace> {
     rows
 }
 
-/// The loops that had a share of the CPU time, with their pace, and nothing of what compares them.
-fn found(recording: &Recording, code: &Code) -> Vec<(LoopId, LoopPace)> {
+/// The loops that had a share of the CPU time, with their pace and nothing of what compares them, and the times of all.
+fn found(recording: &Recording, code: &Code) -> (Vec<(LoopId, LoopPace)>, BTreeMap<LoopId, Time>) {
     if code.functions.is_empty() {
-        return Vec::new();
+        return Default::default();
     }
     let mut stacks = Stacks::new(recording, code);
     let times = times(recording, &mut stacks);
@@ -128,7 +147,69 @@ fn found(recording: &Recording, code: &Code) -> Vec<(LoopId, LoopPace)> {
         };
         rows.push((one, with_pace(row, found, time.seconds, error)));
     }
-    rows
+    (rows, times)
+}
+
+/// Of a loop's time, this share at least lies in the loop that is taken for the one around it: the rest is stacks that could
+/// not be followed to their end.
+const WITHIN: f64 = 0.99;
+
+/// The pace of a loop that has no odometer: that of the nearest loop around it that has one, times the trips that bursts saw.
+fn by_trips(
+    one: LoopId,
+    told: &BTreeMap<LoopId, LoopPace>,
+    times: &BTreeMap<LoopId, Time>,
+    (code, seen): (&Code, &Seen),
+) -> Option<LoopPace> {
+    let (row, time) = (told.get(&one)?, times.get(&one)?);
+    let within = |inner: &Time, outer: &LoopId| {
+        inner.within.get(outer).is_some_and(|shared| *shared >= WITHIN * inner.seconds)
+    };
+    let around = time.within.keys().filter(|outer| within(time, outer));
+    let around: Vec<LoopId> = around
+        .filter(|outer| told.get(outer).is_some_and(|row| row.iterations.value.is_some()))
+        .copied()
+        .collect();
+    // The one that lies in most of the others.
+    let depth = |outer: &LoopId| {
+        let own = times.get(outer);
+        around.iter().filter(|other| own.is_some_and(|own| within(own, other))).count()
+    };
+    let outer = around.iter().copied().max_by_key(depth)?;
+    let (outer_row, outer_time) = (told.get(&outer)?, times.get(&outer)?);
+    let trips = seen.trips(code, one, outer)?;
+    let rate =
+        outer_row.iterations_per_second.value? * trips.ratio * outer_time.seconds / time.seconds;
+    // Which samples of the outer loop's lie in the inner one is chance: a share of so many.
+    let share = (time.seconds / outer_time.seconds).clamp(0.0, 1.0);
+    let chance = Z_95 * ((1.0 - share) / share / (outer_time.samples.max(1) as f64)).sqrt();
+    let per_iteration =
+        half_share(&outer_row.iterations_per_second)?.hypot(trips.half / trips.ratio);
+    let relative = per_iteration.hypot(chance);
+    if !(relative <= TOO_WIDE && rate.is_finite()) {
+        return None;
+    }
+    let metric = |value: f64, relative: f64, unit: &str| {
+        let interval = (value * (1.0 - relative).max(0.0), value * (1.0 + relative));
+        Metric::with_interval(Evidence::Estimated, value, unit, interval, trips.bursts as u64)
+    };
+    let in_all = half_share(&outer_row.iterations)?.hypot(trips.half / trips.ratio);
+    Some(LoopPace {
+        iterations_per_second: metric(rate, relative, "count/s"),
+        iteration_time: metric(1.0 / rate, relative, "s"),
+        iterations: metric(rate * time.seconds, in_all, "count"),
+        odometer: outer_row
+            .odometer
+            .as_ref()
+            .map(|by| format!("{by}, {:.4} trips in {} bursts", trips.ratio, trips.bursts)),
+        ..row.clone()
+    })
+}
+
+/// Half of a figure's interval as a share of it.
+fn half_share(metric: &Metric) -> Option<f64> {
+    let value = metric.value.filter(|value| *value > 0.0)?;
+    Some((metric.high? - metric.low?) / 2.0 / value)
 }
 
 /// Iterations of a loop over those of the one around it. Intervals add as relative ones of a ratio of independent figures.
@@ -140,20 +221,12 @@ fn trip_count(inner: &Metric, around: Option<&Metric>) -> Metric {
             "the pace of this loop, or of the one around it, is not known",
         );
     };
-    let relative = |metric: &Metric, value: f64| {
-        let half = metric.high.unwrap_or(value) - metric.low.unwrap_or(value);
-        half / 2.0 / value
-    };
-    let half = relative(inner, value).hypot(relative(outer, per)) * value / per;
+    let relative = |metric: &Metric| half_share(metric).unwrap_or(0.0);
+    let half = relative(inner).hypot(relative(outer)) * value / per;
     let trips = value / per;
     let interval = ((trips - half).max(0.0), trips + half);
-    Metric::with_interval(
-        Evidence::Sampled,
-        trips,
-        "count",
-        interval,
-        inner.samples.min(outer.samples),
-    )
+    let evidence = inner.evidence.unwrap_or(Evidence::Sampled);
+    Metric::with_interval(evidence, trips, "count", interval, inner.samples.min(outer.samples))
 }
 
 fn with_pace(mut row: LoopPace, found: &pairs::Found, time: f64, error: f64) -> LoopPace {
@@ -181,8 +254,8 @@ fn with_pace(mut row: LoopPace, found: &pairs::Found, time: f64, error: f64) -> 
         .max_by_key(|(variable, count)| (**count, std::cmp::Reverse(**variable)));
     // Mostly restored from further in.
     let in_caller = 2 * found.in_callers > found.pairs.len() as u64;
-    row.odometer =
-        most.map(|(carrier, _)| name(*carrier) + if in_caller { " of the caller" } else { "" });
+    let whose = if in_caller { "caller's " } else { "" };
+    row.odometer = most.map(|(carrier, _)| whose.to_owned() + &name(*carrier));
     row
 }
 

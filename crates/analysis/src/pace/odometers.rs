@@ -39,7 +39,7 @@ impl Odometers {
     pub(crate) fn read(recording: &Recording) -> Odometers {
         let code = Code::read(&recording.sampled_code);
         let (mut loops, mut position) = (Vec::new(), HashMap::new());
-        for (id, row) in found(recording, &code) {
+        for (id, row) in found(recording, &code).0 {
             let number = |metric: &facts::Metric| Some((metric.value?, metric.high?));
             let Some((iterations, high)) = number(&row.iterations) else { continue };
             let quick = row.iteration_time.value.is_some_and(|time| time <= SLOWEST);

@@ -323,7 +323,7 @@ struct Known {
 }
 
 /// The instructions of `pieces`, and the module and offset of each; `None` when they are not what the pieces hold.
-fn instructions(
+pub(crate) fn instructions(
     pieces: &[CodePiece],
     reader: &mut Reader,
 ) -> Option<(x86::Block, Vec<(ModuleId, FileOffset)>)> {

@@ -11,7 +11,7 @@ mod silent;
 
 pub(crate) use address::Touch;
 pub(crate) use chain::Chase;
-pub(crate) use code::{KeptLoop, TracedAccess, TracedBlock};
+pub(crate) use code::{KeptLoop, TracedAccess, TracedBlock, instructions};
 pub(crate) use replay::{
     Damage, Execution, Observer, pieces_by_burst, replay, replay_these, traced_bursts,
 };

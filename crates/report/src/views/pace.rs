@@ -1,6 +1,7 @@
 //! `pace`: the loops in which the time went, and how fast they run natively.
 
 use analysis::pace::{LoopPace, loops};
+use facts::Evidence;
 
 use super::Request;
 use super::columns::{figure, missing};
@@ -40,6 +41,7 @@ pub(crate) fn pace(request: &Request<'_>) -> Table {
             (Look::Time("iteration_time"), "each"),
             (Look::Count("trip_count"), "trips"),
             (Look::Text("odometer"), "by"),
+            (Look::Text("agreement"), "agreement"),
             (Look::Function("function", Some("depth")), "function"),
             (Look::Place, "loop at"),
         ],
@@ -74,6 +76,12 @@ fn notes(found: &[LoopPace]) -> Vec<String> {
         if !notes.contains(&note) {
             notes.push(note);
         }
+    }
+    let estimated =
+        |row: &LoopPace| row.iterations_per_second.evidence == Some(Evidence::Estimated);
+    if found.iter().any(estimated) {
+        let says = "Estimated: iterations of the loop around it times the trips that bursts saw.";
+        notes.push(says.to_owned());
     }
     if !found.is_empty() {
         let says = "An iteration is one of the machine's loop: of an unrolled or vectorised one several of the source.";

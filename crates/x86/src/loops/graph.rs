@@ -131,24 +131,28 @@ impl Graph {
         loops
     }
 
-    /// The blocks of `within` that every way from the header back to it comes through.
+    /// The blocks of `within` that every way from the header back to it comes through, in the order in which it does.
     pub(super) fn unavoidable(&self, natural: &Natural, within: &[usize]) -> Vec<usize> {
-        let avoids =
+        // How many blocks an iteration reaches without this one, if it cannot end so: fewer where it comes earlier.
+        let reached_without =
             |block: usize| {
                 let mut seen = BTreeSet::from([natural.header]);
                 let mut open = vec![natural.header];
                 while let Some(at) = open.pop().filter(|_| block != natural.header) {
                     if natural.latches.contains(&at) && at != block {
-                        return true;
+                        return None;
                     }
                     let next = self.blocks[at].next.iter().copied();
                     open.extend(next.filter(|to| {
                         *to != block && natural.blocks.contains(to) && seen.insert(*to)
                     }));
                 }
-                false
+                Some(seen.len() - usize::from(block == natural.header))
             };
-        within.iter().copied().filter(|block| !avoids(*block)).collect()
+        let found = within.iter().filter_map(|block| Some((reached_without(*block)?, *block)));
+        let mut found: Vec<(usize, usize)> = found.collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, block)| block).collect()
     }
 
     fn predecessors(&self) -> Vec<Vec<usize>> {

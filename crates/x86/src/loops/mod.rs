@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use base::RemoteAddr;
 use facts::Slot;
-use iced_x86::InstructionInfoFactory;
+use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpKind};
 
 pub use self::linear::{Linear, Variable};
 
@@ -103,6 +103,11 @@ pub fn loops(code: &CodeBytes<'_>) -> Loops {
         });
     }
     Loops { graph, loops }
+}
+
+fn accesses_memory(instruction: &Instruction) -> bool {
+    let operand = (0..instruction.op_count()).any(|at| instruction.op_kind(at) == OpKind::Memory);
+    operand && !matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop)
 }
 
 #[derive(Default)]
@@ -207,23 +212,33 @@ impl Loops {
         (address.0 < found.next_ip()).then_some(RemoteAddr(found.ip()))
     }
 
-    /// The instructions that run exactly once in each iteration of a loop.
+    /// The instructions that run exactly once in each iteration of a loop, in the order in which they do.
     #[must_use]
     pub fn once_per_iteration(&self, wanted: usize) -> Vec<RemoteAddr> {
-        let Some(one) = self.loops.get(wanted) else { return Vec::new() };
-        let inner: Vec<&Loop> =
-            self.loops.iter().filter(|inner| inner.parent == Some(wanted)).collect();
-        let own = |block: &usize| !inner.iter().any(|loop_| loop_.natural.blocks.contains(block));
-        let own: Vec<usize> = one.natural.blocks.iter().copied().filter(own).collect();
-        if own.len() > MOST_BLOCKS {
-            return Vec::new();
-        }
-        let blocks = self.graph.unavoidable(&one.natural, &own);
+        self.once(wanted).map(|instruction| RemoteAddr(instruction.ip())).collect()
+    }
+
+    /// The last of these, or the last that accesses memory by an operand: what comes before a way out runs once more than
+    /// the loop goes round.
+    #[must_use]
+    pub fn last_per_iteration(&self, wanted: usize, with_memory: bool) -> Option<RemoteAddr> {
+        let found = self.once(wanted).filter(|one| !with_memory || accesses_memory(one));
+        found.last().map(|instruction| RemoteAddr(instruction.ip()))
+    }
+
+    fn once(&self, wanted: usize) -> impl Iterator<Item = &Instruction> {
+        let blocks = self.loops.get(wanted).map_or(Vec::new(), |one| {
+            let inner = self.loops.iter().filter(|inner| inner.parent == Some(wanted));
+            let inner: Vec<&Natural> = inner.map(|inner| &inner.natural).collect();
+            let own = |block: &usize| !inner.iter().any(|inner| inner.blocks.contains(block));
+            let own: Vec<usize> = one.natural.blocks.iter().copied().filter(own).collect();
+            if own.len() > MOST_BLOCKS {
+                return Vec::new();
+            }
+            self.graph.unavoidable(&one.natural, &own)
+        });
         let ranges = blocks.into_iter().map(|block| self.graph.blocks[block].range.clone());
-        ranges
-            .flat_map(|range| &self.graph.instructions[range])
-            .map(|instruction| RemoteAddr(instruction.ip()))
-            .collect()
+        ranges.flat_map(|range| &self.graph.instructions[range])
     }
 
     /// What registers, and those words of the stack of `slots`, tell of the loop at an instruction of it.

@@ -157,6 +157,9 @@ fn a_loop_goes_on_behind_the_return() {
     let found = loops(&CodeBytes { start: RemoteAddr(0x1820), bytes: &bytes });
     let nest: Vec<(u64, usize)> = found.all().iter().map(|one| (one.start.0, one.depth)).collect();
     assert_eq!(nest, [(0x1838, 0), (0x1860, 1)]);
+    let last = |one| [false, true].map(|memory| found.last_per_iteration(one, memory).unwrap().0);
+    // Of the inner one the comparison with the element: its head runs once more than that, and two ways lead back to it.
+    assert_eq!((last(0), last(1)), ([0x186f, 0x1838], [0x185b, 0x1857]));
     assert_eq!(moving(&found, 0, 0x1850, &[]), ["r8 = 1*r8 by 4"]);
     assert_eq!(moving(&found, 1, 0x1850, &[]), Vec::<String>::new());
 }
