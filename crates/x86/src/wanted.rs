@@ -178,11 +178,7 @@ pub(crate) fn slot_operand(instruction: &Instruction) -> Option<Slot> {
     if !(0..instruction.op_count()).any(|at| instruction.op_kind(at) == OpKind::Memory) {
         return None;
     }
-    let base = match instruction.memory_base() {
-        Register::RSP => SlotBase::StackPointer,
-        Register::RBP => SlotBase::FramePointer,
-        _ => return None,
-    };
+    let base = stack_base(instruction)?;
     let plain = instruction.memory_index() == Register::None
         && matches!(instruction.segment_prefix(), Register::None | Register::SS | Register::DS);
     let wide = match instruction.memory_size().size() {
@@ -192,6 +188,15 @@ pub(crate) fn slot_operand(instruction: &Instruction) -> Option<Slot> {
     };
     let displacement = i32::try_from(instruction.memory_displacement64().cast_signed()).ok()?;
     plain.then_some(Slot { base, displacement, wide })
+}
+
+/// The register by which an operand in memory, if there is one, is on the stack.
+pub(crate) fn stack_base(instruction: &Instruction) -> Option<SlotBase> {
+    match instruction.memory_base() {
+        Register::RSP => Some(SlotBase::StackPointer),
+        Register::RBP => Some(SlotBase::FramePointer),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ use crate::traced::instructions;
 
 /// Fewer bursts have no scatter to speak of.
 const LEAST_BURSTS: usize = 3;
+/// Iterations of the loop around that bursts must have seen in all: of fewer, chance decides whether a burst met one.
+const LEAST_OUTER: f64 = 20.0;
 
 /// Iterations of a loop and the CPU time of the bursts in it.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -133,7 +135,7 @@ impl Seen {
         let both: Vec<(f64, f64)> =
             both.filter(|(inner, outer)| *inner > 0.0 || *outer > 0.0).collect();
         let sum = both.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        if both.len() < LEAST_BURSTS || sum.0 <= 0.0 || sum.1 <= 0.0 {
+        if both.len() < LEAST_BURSTS || sum.0 <= 0.0 || sum.1 < LEAST_OUTER {
             return None;
         }
         let (ratio, count) = (sum.0 / sum.1, both.len() as f64);

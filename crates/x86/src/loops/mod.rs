@@ -21,7 +21,7 @@ use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpKind};
 pub use self::linear::{Linear, Variable};
 
 use self::graph::{Graph, Natural};
-use self::transfer::State;
+use self::transfer::{Exposed, State};
 use crate::code::CodeBytes;
 use crate::instruction::{Flow, flow};
 use crate::register::Gpr;
@@ -35,6 +35,7 @@ const MOST_STEPS: usize = 2_000_000;
 /// The loops of one function.
 pub struct Loops {
     graph: Graph,
+    exposed: Exposed,
     loops: Vec<Loop>,
 }
 
@@ -75,6 +76,7 @@ pub struct Reading {
 #[must_use]
 pub fn loops(code: &CodeBytes<'_>) -> Loops {
     let graph = Graph::read(code);
+    let exposed = Exposed::new(&graph.instructions);
     let naturals = graph.loops();
     let mut budget = MOST_STEPS;
     let mut loops: Vec<Loop> = Vec::new();
@@ -87,7 +89,7 @@ pub fn loops(code: &CodeBytes<'_>) -> Loops {
         let start = graph.blocks[natural.header].range.start;
         let start = RemoteAddr(graph.instructions[start].ip());
         let Followed { steps, written, states } =
-            follow(&graph, &natural, &mut budget).unwrap_or_default();
+            follow(&graph, &exposed, &natural, &mut budget).unwrap_or_default();
         let parent = natural.parent;
         let depth = parent.map_or(0, |parent| loops[parent].depth + 1);
         loops.push(Loop {
@@ -102,7 +104,7 @@ pub fn loops(code: &CodeBytes<'_>) -> Loops {
             calls,
         });
     }
-    Loops { graph, loops }
+    Loops { graph, exposed, loops }
 }
 
 fn accesses_memory(instruction: &Instruction) -> bool {
@@ -118,7 +120,12 @@ struct Followed {
 }
 
 /// Values through a loop until nothing changes; `None` when that takes too long.
-fn follow(graph: &Graph, natural: &Natural, budget: &mut usize) -> Option<Followed> {
+fn follow(
+    graph: &Graph,
+    exposed: &Exposed,
+    natural: &Natural,
+    budget: &mut usize,
+) -> Option<Followed> {
     let mut factory = InstructionInfoFactory::new();
     let mut states = BTreeMap::from([(natural.header, State::begin())]);
     let mut open = VecDeque::from([natural.header]);
@@ -130,7 +137,7 @@ fn follow(graph: &Graph, natural: &Natural, budget: &mut usize) -> Option<Follow
         *budget = budget.checked_sub(range.len())?;
         for instruction in &graph.instructions[range] {
             named.extend(state.operand(instruction));
-            state.step(instruction, &mut factory);
+            state.step(instruction, exposed, &mut factory);
         }
         let inside = |to: &&usize| **to != natural.header && natural.blocks.contains(*to);
         for next in graph.blocks[block].next.iter().filter(inside) {
@@ -266,7 +273,7 @@ impl Loops {
         let mut state = one.states.get(&block)?.clone();
         let mut factory = InstructionInfoFactory::new();
         for instruction in &self.graph.instructions[self.graph.blocks[block].range.start..at] {
-            state.step(instruction, &mut factory);
+            state.step(instruction, &self.exposed, &mut factory);
         }
         Some(state)
     }

@@ -114,6 +114,27 @@ fn calls_leave_what_the_abi_says_and_pushes_move_words_of_the_stack() {
     assert_eq!(moving(&found, 0, 0x1001, &[slot]), inside);
 }
 
+/// A variable whose address is taken, behind a call; another one that nobody else can know.
+#[test]
+fn who_has_an_address_may_be_written_by_a_call() {
+    // 1000: lea rdi,[rsp+32]; 1005: call 1100; 100a: mov rax,[rsp+32]; 100f: cmp rax,[rsp+8]; 1014: add rbx,1; 1018: jne 1000
+    let bytes = [
+        0x48, 0x8d, 0x7c, 0x24, 0x20, 0xe8, 0xf6, 0, 0, 0, 0x48, 0x8b, 0x44, 0x24, 0x20, 0x48,
+        0x3b, 0x44, 0x24, 0x08, 0x48, 0x83, 0xc3, 0x01, 0x75, 0xe6, 0xc3,
+    ];
+    let found = of(&bytes);
+    let slot = |displacement| Slot { base: SlotBase::StackPointer, displacement, wide: true };
+    let staying = |at| {
+        let told = found.readings(0, RemoteAddr(at), &[slot(32), slot(8)]);
+        let staying = told.iter().filter(|reading| reading.step.known() == Some(0));
+        staying.map(|reading| show(&reading.value)).collect::<Vec<String>>()
+    };
+    assert!(!staying(0x100a).contains(&"1*[rsp+32]".to_owned()));
+    assert!(!staying(0x1000).contains(&"1*[rsp+32]".to_owned()));
+    assert!(staying(0x100a).contains(&"1*[rsp+8]".to_owned()));
+    assert_eq!(moving(&found, 0, 0x100a, &[]), ["rbx = 1*rbx by 1"]);
+}
+
 #[test]
 fn any_bytes_do() {
     let mut bytes = [0u8; 400];

@@ -1,11 +1,11 @@
 //! What an instruction does to registers and words of the stack, as sums of what they held when an iteration began.
 //!
 //! What not: flags, vectors, memory beside the stack.
-//! Assumptions: calls leave what the ABI says (System V AMD64 ABI, 3.2.1: rbx, rbp, rsp, r12..r15), and neither they nor
-//! stores through other registers write the words of the stack that the function names by rsp or rbp. Where a variable's
-//! address is taken that may be wrong; two registers that then tell different progress are no odometer (`analysis`).
+//! Assumptions: calls leave what the ABI says (System V AMD64 ABI, 3.2.1: rbx, rbp, rsp, r12..r15); they and stores through
+//! other registers write no word of the stack but those that an address is taken of. Of a structure only the begin is known to
+//! be one; registers that then tell different progress are no odometer (`analysis`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use facts::{Slot, SlotBase};
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
@@ -13,10 +13,29 @@ use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, 
 use super::linear::{Linear, Variable};
 use crate::instruction::{Flow, flow, register_effect};
 use crate::register::{Gpr, GprSet};
-use crate::wanted::slot_operand;
+use crate::wanted::{slot_operand, stack_base};
 
 /// Words of the stack that are followed at once.
 const MOST_SLOTS: usize = 64;
+
+/// Words of the stack that code may write without naming them: their address is taken, or they are the begin of an array.
+#[derive(Default)]
+pub(super) struct Exposed(BTreeSet<Slot>);
+
+impl Exposed {
+    /// Those of a function.
+    pub(super) fn new(instructions: &[Instruction]) -> Exposed {
+        let named: BTreeSet<Slot> = instructions.iter().filter_map(slot_operand).collect();
+        let begins = instructions.iter().filter_map(|raw| {
+            let of_array = raw.memory_index() != Register::None;
+            let base = stack_base(raw).filter(|_| of_array || raw.mnemonic() == Mnemonic::Lea)?;
+            Some((base, i32::try_from(raw.memory_displacement64().cast_signed()).ok()?))
+        });
+        let begins: BTreeSet<(SlotBase, i32)> = begins.collect();
+        let is_begin = |slot: &Slot| begins.contains(&(slot.base, slot.displacement));
+        Exposed(named.into_iter().filter(is_begin).collect())
+    }
+}
 
 /// What registers and words of the stack hold; `None`: nothing that can be told.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -72,8 +91,14 @@ impl State {
     }
 
     /// Runs one instruction.
-    pub(super) fn step(&mut self, raw: &Instruction, factory: &mut InstructionInfoFactory) {
+    pub(super) fn step(
+        &mut self,
+        raw: &Instruction,
+        exposed: &Exposed,
+        factory: &mut InstructionInfoFactory,
+    ) {
         if matches!(flow(raw), Flow::Call(_) | Flow::IndirectCall) {
+            self.lose(exposed);
             let kept = [3, 4, 5, 12, 13, 14, 15];
             let lost = Gpr::all().filter(|register| !kept.contains(&register.number()));
             return lost.for_each(|register| self.registers[register.number()] = None);
@@ -94,8 +119,17 @@ impl State {
                 self.registers[register.number()] = Some(value);
             }
             Some((Place::Slot(slot), value)) => self.write(slot, Some(value)),
-            None if writes_memory => self.overwrite(raw),
+            None if writes_memory => self.overwrite(raw, exposed),
             None => {}
+        }
+    }
+
+    /// Something may have written what has an address.
+    fn lose(&mut self, exposed: &Exposed) {
+        for slot in &exposed.0 {
+            if let Some(slot) = self.by_own(*slot) {
+                self.write(slot, None);
+            }
         }
     }
 
@@ -157,23 +191,16 @@ impl State {
     }
 
     /// Something that is not followed was written to memory.
-    fn overwrite(&mut self, raw: &Instruction) {
+    fn overwrite(&mut self, raw: &Instruction, exposed: &Exposed) {
         if let Some(slot) = self.operand(raw) {
             return self.write(slot, None);
         }
-        let base = raw.memory_base();
-        if base != Register::RSP && base != Register::RBP {
-            return;
-        }
+        let base = stack_base(raw).filter(|_| raw.memory_index() == Register::None);
+        let Some(base) = base else { return self.lose(exposed) };
         let displacement = i32::try_from(raw.memory_displacement64().cast_signed());
         let size = i32::try_from(raw.memory_size().size()).unwrap_or(i32::MAX);
-        let own = |displacement| {
-            let base =
-                if base == Register::RSP { SlotBase::StackPointer } else { SlotBase::FramePointer };
-            self.by_own(Slot { base, displacement, wide: true })
-        };
-        let first =
-            displacement.ok().filter(|_| raw.memory_index() == Register::None).and_then(own);
+        let own = |displacement| self.by_own(Slot { base, displacement, wide: true });
+        let first = displacement.ok().and_then(own);
         // A vector's worth of stack, or one byte.
         let Some(first) = first.filter(|_| (1..=64).contains(&size)) else { return };
         for part in (0..size).step_by(4) {
