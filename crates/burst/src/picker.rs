@@ -23,8 +23,11 @@ use tracee::status::{ThreadFile, cpu_in, field, status_of};
 use crate::refused::Refused;
 use crate::remote_call::are_filtered;
 
-/// Threads are listed this often.
+/// Threads are listed this often, and less often later: a listing takes some 25 us.
 const LISTING: Duration = Duration::from_millis(50);
+const LATER_LISTING: Duration = Duration::from_millis(200);
+/// Of the time since the first listing.
+const PART: u32 = 16;
 /// Threads looked at per pick; of more, a random choice.
 const MOST_LOOKED_AT: usize = 8;
 /// A thread must not have waited for this long.
@@ -77,13 +80,17 @@ impl Clock {
 pub struct Picker {
     clocks: HashMap<(Pid, Tid), Seen>,
     random: Random,
-    /// Where the last choice was, of 2^64, if the next lies opposite.
+    /// Where the last choice was, of 2^64, if the next lies opposite; where it will be, if that is known otherwise.
     last: Option<u64>,
+    planned: Option<u64>,
+    /// At the last look.
+    shares: Vec<((Pid, Tid), u64)>,
     /// Threads that shared the time at the last look.
     sharing: usize,
     /// Of the processes, and when they were listed.
     threads: Vec<(Pid, Tid)>,
     listed: Option<Instant>,
+    began: Instant,
 }
 
 impl Picker {
@@ -94,15 +101,19 @@ impl Picker {
             clocks: HashMap::new(),
             random,
             last: None,
+            planned: None,
+            shares: Vec::new(),
             sharing: 0,
             threads: Vec::new(),
             listed: None,
+            began: Instant::now(),
         }
     }
 
     /// A thread that used CPU time lately.
     pub fn pick(&mut self, processes: &[Pid]) -> Option<(Pid, Tid)> {
-        if self.listed.is_none_or(|listed| listed.elapsed() >= LISTING) {
+        let every = (self.began.elapsed() / PART).clamp(LISTING, LATER_LISTING);
+        if self.listed.is_none_or(|listed| listed.elapsed() >= every) {
             let of = |pid: &Pid| {
                 let tids = tracee::threads_of(*pid).unwrap_or_default();
                 tids.into_iter().map(|tid| (*pid, tid)).collect::<Vec<_>>()
@@ -118,28 +129,38 @@ impl Picker {
         }
         let shares: Vec<((Pid, Tid), u64)> =
             threads.into_iter().map(|thread| (thread, self.share(thread))).collect();
-        self.choose(&shares)
+        self.choose(shares)
     }
 
     /// One of these threads, in proportion to their shares.
-    fn choose(&mut self, shares: &[((Pid, Tid), u64)]) -> Option<(Pid, Tid)> {
-        let all: u64 = shares.iter().map(|(_, share)| share).sum();
+    fn choose(&mut self, shares: Vec<((Pid, Tid), u64)>) -> Option<(Pid, Tid)> {
         self.sharing = shares.iter().filter(|(_, share)| *share > 0).count();
-        if all == 0 {
+        self.shares = shares;
+        if self.sharing == 0 {
             return None;
         }
-        let place = match self.last.take() {
+        let place = self.next_place();
+        self.planned = None;
+        self.last = self.last.is_none().then_some(place);
+        at(&self.shares, place)
+    }
+
+    /// Where the next choice will be.
+    fn next_place(&mut self) -> u64 {
+        match self.last {
             Some(last) => last.wrapping_add(1 << 63),
-            None => *self.last.insert(self.random.number()),
-        };
-        let mut at = ((u128::from(place) * u128::from(all)) >> 64) as u64;
-        for (thread, share) in shares {
-            if at < *share {
-                return Some(*thread);
-            }
-            at -= share;
+            None => *self.planned.get_or_insert_with(|| self.random.number()),
         }
-        None
+    }
+
+    /// The CPU of the thread that will be next, if until then all use as much of the time as they did; `None` where there is
+    /// but one.
+    pub fn foresee(&mut self) -> Option<CpuId> {
+        if self.sharing < 2 {
+            return None;
+        }
+        let place = self.next_place();
+        self.cpu_of(at(&self.shares, place)?)
     }
 
     /// Whether the next choice makes a pair with the last one: of another thread, as far as there is one.
@@ -220,6 +241,19 @@ impl Picker {
     }
 }
 
+/// The thread at a place, of 2^64, in all of their shares.
+fn at(shares: &[((Pid, Tid), u64)], place: u64) -> Option<(Pid, Tid)> {
+    let all: u64 = shares.iter().map(|(_, share)| share).sum();
+    let mut at = ((u128::from(place) * u128::from(all)) >> 64) as u64;
+    for (thread, share) in shares {
+        if at < *share {
+            return Some(*thread);
+        }
+        at -= share;
+    }
+    None
+}
+
 /// Whether a thread may be stopped now. Looks twice, a moment apart.
 pub fn may_be_stopped(pid: Pid, tid: Tid) -> Result<(), Refused> {
     let before = waits(&status_of(pid, tid)).ok_or(Refused::NotRunning)?;
@@ -280,14 +314,15 @@ mod tests {
         let mut picker = Picker::new(Random::new(5));
         let shares = [((Pid(1), Tid(1)), 500), ((Pid(1), Tid(2)), 500)];
         for _ in 0..100 {
-            let pair = [(); 2].map(|()| picker.choose(&shares));
+            let pair = [(); 2].map(|()| picker.choose(shares.to_vec()));
             assert!(pair[0].is_some() && pair[1].is_some() && pair[0] != pair[1], "{pair:?}");
         }
         // Of one in ten, every tenth choice.
         let shares = [((Pid(1), Tid(1)), 100), ((Pid(1), Tid(2)), 900)];
-        let seldom = (0..20_000).filter(|_| picker.choose(&shares) == Some(shares[0].0)).count();
+        let seldom =
+            (0..20_000).filter(|_| picker.choose(shares.to_vec()) == Some(shares[0].0)).count();
         assert!((1900..2100).contains(&seldom), "{seldom}");
-        assert_eq!(picker.choose(&[]), None);
+        assert_eq!(picker.choose(Vec::new()), None);
     }
 
     /// Only a thread that used CPU time is picked, and only of the processes that were named.

@@ -6,7 +6,7 @@
 //! data, when. What not: how often (`budget`), which thread (`picker`).
 //!
 //! ```text
-//! brief and long turns as the budget has it; the long ones: trace, trace + count, trace, trace + count, timed, and so on
+//! brief and long turns as the budget has it; the long ones: four times trace + count, timed, and so on
 //! ```
 
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::drain::Tally;
 use crate::run::Allowance;
 use crate::space::RECORD_BYTES;
 
-/// Behind every second trace comes a count window; of those that their records did not slow down, behind every eighth: a
+/// Behind each trace comes a count window; of those that their records did not slow down, behind every eighth: a
 /// tight loop takes up to three times as long with a counter, and tells its pace in the trace.
-const TRACES_PER_COUNT: u32 = 2;
+const TRACES_PER_COUNT: u32 = 1;
 const QUICK_TRACES_PER_COUNT: u32 = 8;
 /// Behind every fourth one, in its turn, timed loads.
 const TRACES_PER_TIMED: u32 = 4;
@@ -29,7 +29,7 @@ const TRACES_PER_TIMED: u32 = 4;
 /// us of slow-down and 0.1 ms to encode them. Of a loop whose pace is known natively they tell what an iteration does.
 const BRIEF_BYTES: usize = 128 << 10;
 
-/// Of a long trace's time a brief one takes this part: a loop that is summarised goes through 300,000 lines in a millisecond,
+/// Of a long turn's time a brief one takes this part: a loop that is summarised goes through 300,000 lines in a millisecond,
 /// which a report has to look at.
 const BRIEF_PART: u32 = 3;
 
@@ -37,7 +37,7 @@ const BRIEF_PART: u32 = 3;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Length {
     /// One trace of few records. Loops that are summarised have next to none: of these it sees a third of a long one. Of other
-    /// code it tells what is done, but not how fast, for caches are cold at its begin.
+    /// code it tells what is done, and a count window behind it how fast.
     Brief,
     /// The flavour that is next, at its full length.
     Long,
@@ -74,15 +74,16 @@ impl Schedule {
     }
 }
 
-/// What a burst may cost; `longest` is the time of a trace. A count window is longer, 5 ms of 3: caches that the trace
-/// left cold weigh less in it. Timed loads are shorter, for nearly all of their time is lost.
+/// What a burst may cost; `longest` is the time of a trace. Counters take up to half of a window's time, and timed loads
+/// nearly all of theirs: both are shorter.
 #[must_use]
 pub fn allowance(flavour: BurstFlavour, longest: Duration, length: Length) -> Allowance {
     let (time, misses) = match flavour {
         BurstFlavour::Trace if length == Length::Brief => (longest / BRIEF_PART, 64),
         BurstFlavour::Trace => (longest, 64),
         // Code that stands still this often is not counted at its native rate.
-        BurstFlavour::Count => (longest * 5 / 3, 16),
+        BurstFlavour::Count if length == Length::Brief => (longest / BRIEF_PART, 16),
+        BurstFlavour::Count => (longest * 2 / 3, 16),
         BurstFlavour::Timed => (longest / 3, 64),
     };
     let bytes = match length {
@@ -98,12 +99,12 @@ pub fn slowdown(flavour: BurstFlavour, tally: &Tally, time: Nanos) -> Nanos {
     // A record costs the thread that makes it between 1 and 2.5 ns on the machine of `bench/results` (burst_inside).
     // Loops that are summarised have few and no slow-down. Counting takes 0.3 to 0.7 ns a run where a run takes 1 to 2 ns,
     // and nothing where it waits for memory; the tightest of loops, of 0.35 ns, takes three times as long.
-    let (each, most) = match flavour {
-        BurstFlavour::Trace => (2, time),
-        BurstFlavour::Count => (1, Nanos(time.0 / 4 * 3)),
-        BurstFlavour::Timed => (60, time),
+    let (tenths, most) = match flavour {
+        BurstFlavour::Trace => (20, time),
+        BurstFlavour::Count => (7, Nanos(time.0 / 4 * 3)),
+        BurstFlavour::Timed => (600, time),
     };
-    Nanos(tally.runs.saturating_mul(each)).min(most)
+    Nanos(tally.runs.saturating_mul(tenths) / 10).min(most)
 }
 
 #[cfg(test)]
@@ -124,7 +125,8 @@ mod tests {
                 }
             }
         }
-        let round = ["trace", "trace + count", "trace", "trace + count", "timed"];
+        let count = "trace + count";
+        let round = [count, count, count, count, "timed"];
         assert_eq!(turns, [round, round].concat());
     }
 
@@ -139,6 +141,6 @@ mod tests {
         }
         let longest = Duration::from_millis(3);
         let times = flavours.map(|flavour| allowance(flavour, longest, Length::Long).time);
-        assert_eq!(times, [3, 5, 1].map(Duration::from_millis));
+        assert_eq!(times, [3, 2, 1].map(Duration::from_millis));
     }
 }

@@ -13,11 +13,15 @@ const TICKS: u64 = 40;
 /// A CPU is free where so much of one was idle: the program of one thread leaves the other of two, but for what we use.
 const FREE: f64 = 0.75;
 
-/// Between two looks, at least: a tick is 1 to 10 ms.
+/// Between two looks, at least: a tick is 1 to 10 ms; and later: a look takes some 75 us.
 const PERIOD: Duration = Duration::from_millis(100);
+const LATER_PERIOD: Duration = Duration::from_millis(500);
+/// Of the time since the first look.
+const PART: u32 = 8;
 
 /// Looks at the machine now and then.
 pub struct Spare {
+    began: Instant,
     looked: Option<Instant>,
     /// Idle ticks and all.
     last: Option<(u64, u64)>,
@@ -27,12 +31,13 @@ pub struct Spare {
 impl Spare {
     /// Nothing is free until it was seen to be.
     pub fn new() -> Spare {
-        Spare { looked: None, last: None, is_free: false }
+        Spare { began: Instant::now(), looked: None, last: None, is_free: false }
     }
 
     /// Whether one was free lately.
     pub fn look(&mut self) -> bool {
-        if self.looked.is_none_or(|looked| looked.elapsed() >= PERIOD)
+        let period = (self.began.elapsed() / PART).clamp(PERIOD, LATER_PERIOD);
+        if self.looked.is_none_or(|looked| looked.elapsed() >= period)
             && let Ok(text) = std::fs::read_to_string("/proc/stat")
         {
             self.looked = Some(Instant::now());

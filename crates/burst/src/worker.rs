@@ -154,9 +154,11 @@ impl Worker {
                 std::thread::park_timeout(LATE_PAUSE);
                 self.release_late(&watch);
             }
+            let pause = self.pause();
             // Asleep there we are switched to at once when the time comes.
+            self.cpu = self.picker.foresee().or(self.cpu);
             self.go_near();
-            std::thread::park_timeout(self.pause());
+            std::thread::park_timeout(pause);
             if self.shared.stop.load(Ordering::Relaxed) {
                 self.hand_over();
                 self.leave(&watch);
@@ -239,8 +241,13 @@ impl Worker {
         // The thread is there still: whatever is found out about it, the program has not ended at this time.
         let time = process::monotonic() - self.start;
         if self.length == Length::Brief {
-            if let Err((reason, at)) = self.visits(pid, tid, BurstFlavour::Trace, watch) {
-                self.tell_refused(time, (pid, tid), at, reason);
+            match self.visits(pid, tid, BurstFlavour::Trace, watch) {
+                // How fast the same code is natively: what records slow down does not tell by itself.
+                Ok(true) if self.is_slowed => {
+                    let _ = self.visits(pid, tid, BurstFlavour::Count, watch);
+                }
+                Ok(_) => {}
+                Err((reason, at)) => self.tell_refused(time, (pid, tid), at, reason),
             }
             return;
         }
@@ -454,6 +461,7 @@ impl Worker {
         let clock = || self.picker.used((pid, tid));
         let ran = run(visit, cache, code, &allowance, &clock, &mut self.next_block);
         if is_empty {
+            self.is_slowed = false;
             self.note_toll(since, ran);
             return Ok(true);
         }

@@ -222,10 +222,9 @@ pub(crate) fn bandwidth(
     let (from, to) = selected_time(profile, selection);
     let elapsed = (to - from).seconds().max(1e-9);
     let calibration = profile.recording.run.calibration.as_ref();
-    let most = calibration.and_then(one_thread).unwrap_or(MOST_OF_ONE_THREAD) / elapsed;
+    let most = calibration.and_then(one_thread).unwrap_or(MOST_OF_ONE_THREAD) * GIGA;
     let rate = |quantity: &Quantity| {
-        let metric = quantity.metric(strata, elapsed * GIGA, "GB/s", Evidence::Estimated);
-        strata.opened(metric, most)
+        strata.opened(quantity, (elapsed * GIGA, "GB/s"), Evidence::Estimated, most)
     };
     let peak = calibration.and_then(|found| found.dram_bandwidth_peak.as_ref()?.value);
     let bands = peak.map(|peak| (peak * shares.medium, peak * shares.high));

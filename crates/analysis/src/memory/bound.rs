@@ -350,8 +350,7 @@ impl Memory<'_> {
             return Metric::unavailable("count", why);
         }
         let (walks, _) = self.walks_and_far_loads();
-        let walks = walks.metric(&self.strata, 1.0, "count", Evidence::Simulated);
-        self.strata.opened(walks, MOST_WALKS)
+        self.strata.opened(&walks, (1.0, "count"), Evidence::Simulated, MOST_WALKS)
     }
 
     /// Per burst: page walks, and loads that go beyond the second level of cache.

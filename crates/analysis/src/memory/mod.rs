@@ -51,7 +51,7 @@ use self::core_time::Paces;
 use self::latency::TimedLoads;
 use self::levels::Sizes;
 use self::model::{Between, Model};
-use self::native::{Speed, Speeds, Work, native_parts, running};
+use self::native::{Speed, Speeds, Work, is_cold, native_parts, running};
 use self::pass::{Passed, pass};
 use self::places::Places;
 use self::silent::Silent;
@@ -179,7 +179,7 @@ impl Replayed {
                 objects,
             ))
         });
-        let (passed, missing) = match simulated {
+        let (mut passed, missing) = match simulated {
             Ok(passed) => (passed, None),
             Err(error) => {
                 let why = format!("the caches of this machine cannot be simulated: {error}");
@@ -187,8 +187,15 @@ impl Replayed {
             }
         };
         let mut notes = sizes.notes.clone();
+        let speeds = Speeds::new(profile.recording, code, &works(profile, &passed.bursts));
+        let bursts = &profile.recording.bursts;
+        // Of a loop with a pace it does not matter how fast it was.
+        passed.bursts.retain(|work| {
+            let burst = &bursts[work.burst];
+            let is_timed = !is_cold(burst) || speeds.is_counted(burst.id);
+            is_timed || places.paced(work.place).is_some()
+        });
         let works = works(profile, &passed.bursts);
-        let speeds = Speeds::new(profile.recording, code, &works);
         let parts = native_parts(&passed.bursts, &works, &speeds, &places);
         let looks = passed.bursts.iter().zip(&parts).map(|(work, part)| Look {
             burst: work.burst,
@@ -446,8 +453,7 @@ impl<'a> Memory<'a> {
             return (unavailable(why), unavailable(why));
         }
         let count = |quantity: &Quantity| {
-            let metric = quantity.metric(&self.strata, 1.0, "count", Evidence::Estimated);
-            self.strata.opened(metric, MOST_PER_SECOND)
+            self.strata.opened(quantity, (1.0, "count"), Evidence::Estimated, MOST_PER_SECOND)
         };
         (count(&self.all.loads), count(&self.all.stores))
     }
@@ -465,9 +471,9 @@ impl<'a> Memory<'a> {
         }
         let elapsed = self.profile.elapsed().seconds().max(1e-9);
         let bytes = self.all.read.plus(&self.all.write);
-        let per_second = flops.metric(&self.strata, elapsed * 1e9, rate, Evidence::Estimated);
-        let most = self.most_flops(&flops) / 1e9;
-        let per_second = self.strata.opened(per_second, most / elapsed);
+        let per = (elapsed * 1e9, rate);
+        let most = self.most_flops(&flops);
+        let per_second = self.strata.opened(&flops, per, Evidence::Estimated, most);
         let whole = Whole::new(&bytes, &self.strata);
         // None seen is not none: then their ratio is not known either.
         let intensity = match (per_second.value, per_second.note.as_deref()) {
@@ -529,6 +535,7 @@ fn works(profile: &Profile<'_>, all: &[BurstWork]) -> Vec<Work> {
             instructions: works.iter().map(|work| work.instructions).sum(),
             records: works.iter().map(|work| work.records).sum(),
             stops: burst.stops,
+            is_cold: is_cold(burst),
         })
     };
     of_burst.filter_map(whole).collect()

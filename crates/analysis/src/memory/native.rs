@@ -5,7 +5,8 @@
 //! per second in those windows over those in the bursts in front of them is by how much bursts are slower.
 //! What not: the time of single instructions.
 //!
-//! The rule: native seconds of a burst = its CPU time / max(1, ratio), the ratio being one of sums over the pairs of a
+//! The rule: native seconds of a burst with a window behind it = its instructions / instructions per second in that. Of
+//! others = its CPU time / max(1, ratio), the ratio being one of sums over the pairs of a
 //! function, or of all where a function has few. At least 1, for both are slower than native code: loops that are
 //! summarised run at native speed in a burst, and slower in a window, which counts each iteration.
 //! A window's time is taken without what its counters usually cost.
@@ -68,8 +69,14 @@ const MOST_SHARE: f64 = 0.7;
 const FEW: f64 = 0.02;
 /// Seconds: blocks that take longer than this hide a part of their counters.
 const HIDING: f64 = 5e-9;
+/// By so much code that waits for memory may run quicker with counters than without (see [`ratio`]).
+const QUICKER: f64 = 1.0 / 7.0;
 /// Seconds that a counter takes at most: a load, a decrement and a store that waits for the load, 6 cycles at 4 GHz.
 const MOST_PER_COUNT: f64 = 1.5e-9;
+/// A block that runs no more often than once in so many times that does not wait for its own counter.
+const CHAINS: f64 = 1.5;
+/// Seconds that a counter takes at most in other code: see [`USUAL_PER_COUNT`].
+const MOST_BESIDE: f64 = 0.8e-9;
 /// A window later than this after a burst is no pair with it.
 const NEAR: Nanos = Nanos(50_000_000);
 /// With fewer pairs, those of all functions speak.
@@ -87,6 +94,7 @@ pub(crate) struct Work {
     pub(crate) instructions: f64,
     pub(crate) records: f64,
     pub(crate) stops: u32,
+    pub(crate) is_cold: bool,
 }
 
 /// Factor by which native code is faster.
@@ -148,6 +156,8 @@ struct Pair {
     counted: (f64, f64),
     /// Counted blocks.
     blocks: f64,
+    /// Of the one that ran most often.
+    most: f64,
 }
 
 /// How many times quicker windows were.
@@ -165,6 +175,8 @@ struct Ratio {
 /// Speeds by function.
 #[derive(Debug, Default)]
 pub(crate) struct Speeds {
+    /// Of bursts with a window right behind them.
+    own: HashMap<BurstId, Speed>,
     of: HashMap<FunctionId, Ratio>,
     all: Option<Ratio>,
     progress: HashMap<FunctionId, Progress>,
@@ -176,22 +188,38 @@ impl Speeds {
     /// From the pairs of each function. `works` are bursts in the order of time.
     pub(crate) fn new(recording: &Recording, code: &TracedCode, works: &[Work]) -> Speeds {
         let pairs = pairs(recording, code, works);
-        let all: Vec<Pair> = pairs.iter().map(|(_, pair)| *pair).collect();
+        // What a cold one took is no measure for others.
+        let warm = || pairs.iter().filter(|(work, _)| !work.is_cold);
+        let all: Vec<Pair> = warm().map(|(_, pair)| *pair).collect();
         let mut by_function: HashMap<FunctionId, Vec<Pair>> = HashMap::new();
-        for (function, pair) in pairs {
-            by_function.entry(function).or_default().push(pair);
+        let mut own = HashMap::new();
+        for (work, pair) in warm() {
+            by_function.entry(work.function).or_default().push(*pair);
+        }
+        for (work, pair) in &pairs {
+            if let Some(speed) = pair.speed().filter(|_| is_slowed(work)) {
+                own.insert(work.burst, speed);
+            }
         }
         by_function.retain(|_, pairs| pairs.len() >= FEWEST);
         let ratios = by_function.iter().filter_map(|(of, pairs)| Some((*of, ratio(pairs)?)));
         let most_per_burst = toll(recording).unwrap_or(MOST_PER_BURST);
         let (of, all) = (ratios.collect(), ratio(&all));
-        Speeds { of, all, progress: progress(recording, works), most_per_burst }
+        Speeds { own, of, all, progress: progress(recording, works), most_per_burst }
     }
 
     /// How much faster than in this burst.
     pub(crate) fn of(&self, work: &Work) -> Speed {
+        if let Some(speed) = self.own.get(&work.burst) {
+            return *speed;
+        }
         let bounds = self.by_windows(work);
         self.progress.get(&work.function).map_or(bounds, |progress| bounds.within(progress))
+    }
+
+    /// Whether a window tells a burst's own speed.
+    pub(super) fn is_counted(&self, burst: BurstId) -> bool {
+        self.own.contains_key(&burst)
     }
 
     /// By how much a burst is slower than native code at most, whatever windows say.
@@ -207,10 +235,7 @@ impl Speeds {
         match self.of.get(&work.function).or(self.all.as_ref()) {
             Some(ratio) => {
                 // A burst of summarised loops runs at native speed, whatever a window says that counts each iteration.
-                let limit = match work.records * MOST_PER_RECORD < FEW * work.seconds {
-                    true => most,
-                    false => self.slowest(work),
-                };
+                let limit = if is_slowed(work) { self.slowest(work) } else { most };
                 let likely = ratio.likely.clamp(1.0, limit);
                 let low = (ratio.lowest / ratio.scatter).clamp(1.0, likely);
                 let high = (ratio.highest * ratio.scatter).min(limit).max(likely);
@@ -219,6 +244,11 @@ impl Speeds {
             None => Speed { likely: f64::midpoint(1.0, most.min(1.1)), low: 1.0, high: most },
         }
     }
+}
+
+/// Whether a burst took longer by its records, and not only its window by counters.
+fn is_slowed(work: &Work) -> bool {
+    work.records * MOST_PER_RECORD >= FEW * work.seconds
 }
 
 impl Speed {
@@ -264,10 +294,10 @@ pub(crate) fn toll(recording: &Recording) -> Option<f64> {
     recording.run.own_cost.burst_toll_ns.map(|toll| Nanos(toll).seconds())
 }
 
-/// Windows, each with the burst in front of it, by the function in which that began.
-fn pairs(recording: &Recording, code: &TracedCode, works: &[Work]) -> Vec<(FunctionId, Pair)> {
+/// Windows, each with the burst in front of it.
+fn pairs<'w>(recording: &Recording, code: &TracedCode, works: &'w [Work]) -> Vec<(&'w Work, Pair)> {
     let pieces = pieces_by_burst(recording);
-    let mut last: HashMap<Tid, Vec<&Work>> = HashMap::new();
+    let mut last: HashMap<Tid, Vec<&'w Work>> = HashMap::new();
     works.iter().for_each(|work| last.entry(work.tid).or_default().push(work));
     let mut pairs = Vec::new();
     let counting = |burst: &&Burst| burst.flavour == BurstFlavour::Count && !burst.records_lost;
@@ -279,12 +309,13 @@ fn pairs(recording: &Recording, code: &TracedCode, works: &[Work]) -> Vec<(Funct
         if window.time - work.time > NEAR || seconds <= 0.0 || work.seconds <= 0.0 {
             continue;
         }
-        let (mut instructions, mut blocks) = (0.0, 0.0);
+        let (mut instructions, mut blocks, mut most) = (0.0, 0.0, 0);
         for piece in pieces.get(&window.id).map_or(&[][..], Vec::as_slice) {
             let _ = decode_records(piece, |record| {
                 let length = code.counted.get(&record.block).copied().unwrap_or(0);
                 instructions += record.iterations as f64 * length as f64;
                 blocks += record.iterations as f64;
+                most = record.iterations.max(most);
             });
         }
         if instructions > 0.0 {
@@ -292,20 +323,53 @@ fn pairs(recording: &Recording, code: &TracedCode, works: &[Work]) -> Vec<(Funct
                 traced: (work.instructions, work.seconds),
                 counted: (instructions, seconds),
                 blocks,
+                most: most as f64,
             };
-            pairs.push((work.function, pair));
+            pairs.push((work, pair));
         }
     }
     pairs
 }
 
 impl Pair {
+    /// Seconds of the window if each counter took so long, and all of them no more than this share of it.
+    fn without_counters(&self, each: f64, share: f64) -> f64 {
+        self.counted.1 - (self.blocks * each).min(self.counted.1 * share)
+    }
+
+    /// Seconds of the window if counters took the most that they can: where one block runs again and again, each waits for the
+    /// one before; else they take what they take beside other instructions.
+    fn without_most(&self) -> f64 {
+        let chained = self.counted.1 < self.most * CHAINS * MOST_PER_COUNT;
+        let each = if chained { MOST_PER_COUNT } else { MOST_BESIDE };
+        self.without_counters(each, MOST_SHARE)
+    }
+
+    /// The part of its counters' time that is not hidden behind waits, 0 to 1.
+    fn shown(&self) -> f64 {
+        (HIDING * self.blocks / self.counted.1).min(1.0)
+    }
+
+    /// By how much its own window is quicker than the burst; how likely that is of others, the scatter of bursts tells.
+    fn speed(&self) -> Option<Speed> {
+        let rate = |seconds: f64| self.counted.0 / seconds / (self.traced.0 / self.traced.1);
+        let shown = self.shown();
+        let speed = Speed {
+            likely: rate(self.without_counters(USUAL_PER_COUNT * shown, USUAL_SHARE)),
+            low: rate(self.counted.1) * (1.0 - QUICKER * (1.0 - shown)),
+            high: rate(self.without_most()),
+        };
+        let is_one = |speed: f64| speed.is_finite() && speed > 0.0;
+        [speed.low, speed.likely, speed.high].into_iter().all(is_one).then_some(speed)
+    }
+
     fn plus(self, other: &Pair) -> Pair {
         let add = |a: (f64, f64), b: (f64, f64)| (a.0 + b.0, a.1 + b.1);
         Pair {
             traced: add(self.traced, other.traced),
             counted: add(self.counted, other.counted),
             blocks: self.blocks + other.blocks,
+            most: self.most + other.most,
         }
     }
 
@@ -325,12 +389,11 @@ fn ratio(pairs: &[Pair]) -> Option<Ratio> {
         return None;
     }
     let rate = |seconds: f64| sums.counted.0 / seconds / traced;
-    let without =
-        |each: f64, share: f64| sums.counted.1 - (sums.blocks * each).min(sums.counted.1 * share);
+    let without = |each, share| sums.without_counters(each, share);
     // Where blocks wait for memory, the counter's own wait is hidden behind it. There a window does not bound native code
     // from below: random loads run up to a seventh quicker with a counter in the loop than without (Xeon with 2 MB of L2,
     // 80 million loads over 512 MB: 22.3 ns natively, 19.4 ns counted, 21.9 ns recorded).
-    let shown = (HIDING * sums.blocks / sums.counted.1).min(1.0);
+    let shown = sums.shown();
     let n = pairs.len() as f64;
     let scatter = if pairs.len() < 2 {
         MOST
@@ -341,7 +404,7 @@ fn ratio(pairs: &[Pair]) -> Option<Ratio> {
     Some(Ratio {
         likely: rate(without(USUAL_PER_COUNT * shown, USUAL_SHARE)),
         lowest: 1.0 + (rate(sums.counted.1) - 1.0).max(0.0) * shown,
-        highest: rate(without(MOST_PER_COUNT, MOST_SHARE)),
+        highest: rate(sums.without_most()),
         scatter,
     })
 }

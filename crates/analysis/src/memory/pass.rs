@@ -17,7 +17,7 @@ use facts::Burst;
 use super::branches::Branches;
 use super::core_time::{Seconds, loops};
 use super::footprint::Footprint;
-use super::native::{is_cold, tells_rates, toll};
+use super::native::{tells_rates, toll};
 use super::places::Places;
 use super::simulated::Simulated;
 use super::times::{BINS, Times};
@@ -118,11 +118,6 @@ pub(crate) fn pass(
         })
     });
     passed.bursts.sort_by_key(|work| work.burst);
-    let bursts = &profile.recording.bursts;
-    // Of a loop with a pace it does not matter how fast it was.
-    passed
-        .bursts
-        .retain(|work| places.paced(work.place).is_some() || !is_cold(&bursts[work.burst]));
     Passed { tracing: tracing.len(), ..passed }
 }
 

@@ -19,8 +19,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::Nanos;
-use facts::{Metric, Privilege, Sample};
+use facts::{Evidence, Metric, Privilege, Sample};
 
+use super::bandwidth::Quantity;
 use super::beside::running_beside;
 use super::places::{Place, Places};
 use crate::interval::{Z_95, student_between, variance_in_order};
@@ -36,6 +37,8 @@ const FEWEST_OF_LOOP: usize = 2;
 pub(crate) const FEWEST_IN_ALL: usize = 3;
 /// The stratum of places with few bursts or none.
 const REST: usize = 0;
+/// With fewer places that have bursts, these tell nothing of others.
+const FEWEST_PLACES: usize = 3;
 /// Up to this share of CPU time in functions without a burst, these are not mentioned.
 pub(crate) const FEW_UNSEEN: f64 = 0.05;
 /// Bursts that speak for a moment: the nearest in time.
@@ -100,6 +103,8 @@ pub(crate) struct Strata {
     all_samples: f64,
     /// How many bursts these are.
     distinct: usize,
+    /// CPU time of each place, seconds.
+    seconds_in: BTreeMap<Place, f64>,
     /// CPU time of places to which no burst came, seconds.
     pub(crate) unseen_seconds: f64,
     /// CPU time in the program, seconds.
@@ -171,6 +176,7 @@ impl Strata {
             running: None,
             scale: 0.0,
             all_samples: 0.0,
+            seconds_in: BTreeMap::new(),
             unseen_seconds: 0.0,
             seconds: 0.0,
         };
@@ -213,6 +219,7 @@ impl Strata {
             self.shares[stratum].samples += weight.effective_records();
             self.seconds += seconds;
             self.all_samples += weight.effective_records();
+            *self.seconds_in.entry(place).or_default() += seconds;
             if !seen.contains_key(&place) {
                 self.unseen_seconds += seconds;
             }
@@ -258,14 +265,21 @@ impl Strata {
         (self.unseen_seconds / self.seconds.max(1e-9)).min(1.0)
     }
 
-    /// A total of everything, with what bursts leave open: functions without a burst may have done anything from nothing to
-    /// `most`, in the total's unit, per second. What no burst saw at all may still fill 3 / bursts of the time (J. A. Hanley,
-    /// A. Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249 (1983) 1743-1745); it is not known when
-    /// functions without a burst are more than [`FEW_UNSEEN`] of the time.
-    pub(crate) fn opened(&self, total: Metric, most: f64) -> Metric {
+    /// A total of everything, over `per`, with what bursts leave open: functions without a burst differ from those with one
+    /// as these do from each other ([`Strata::of_unseen`]), or, where these are few, may have done anything from nothing to
+    /// `most` per second. What no burst saw at all may still fill 3 / bursts of the time (J. A. Hanley, A. Lippman-Hand, "If
+    /// nothing goes wrong, is everything all right?", JAMA 249 (1983) 1743-1745); it is not known when functions without a
+    /// burst are more than [`FEW_UNSEEN`] of the time.
+    pub(crate) fn opened(
+        &self,
+        quantity: &Quantity,
+        (per, unit): (f64, &str),
+        evidence: Evidence,
+        most: f64,
+    ) -> Metric {
+        let total = quantity.metric(self, per, unit, evidence);
         let Some(value) = total.value else { return total };
-        let none = value == 0.0;
-        if none && self.unseen() > FEW_UNSEEN {
+        if value == 0.0 && self.unseen() > FEW_UNSEEN {
             let percent = self.unseen() * 100.0;
             return Metric::unavailable(
                 &total.unit,
@@ -274,11 +288,49 @@ impl Strata {
                 ),
             );
         }
-        let missed = if none { 3.0 / self.bursts().max(3) as f64 * self.seconds } else { 0.0 };
+        let missed =
+            if value == 0.0 { 3.0 / self.bursts().max(3) as f64 * self.seconds } else { 0.0 };
         let guessed = value * self.unseen();
-        let above = (self.unseen_seconds.max(missed) * most - guessed).max(0.0);
-        let low = total.low.map(|low| (low - guessed).max(0.0));
-        Metric { low, high: total.high.map(|high| high + above), ..total }
+        let above = (self.unseen_seconds.max(missed) * (most / per) - guessed).max(0.0);
+        let spread =
+            self.of_unseen(&quantity.likely).filter(|_| value > 0.0).map(|half| half / per);
+        let low = total.low.map(|low| (low - spread.unwrap_or(guessed).min(guessed)).max(0.0));
+        Metric {
+            low,
+            high: total.high.map(|high| high + spread.unwrap_or(above).min(above)),
+            ..total
+        }
+    }
+
+    /// Half of the 95 % interval of what functions without a burst did, beside the mean rate of all: their rates are taken for
+    /// further ones of a population of which those with bursts are a sample, in which each second counts alike. `None` where
+    /// few have bursts.
+    fn of_unseen(&self, values: &[f64]) -> Option<f64> {
+        let mut seen: BTreeMap<Place, (f64, f64)> = BTreeMap::new();
+        for index in &self.in_order {
+            let sums = seen.entry(self.looks[*index].place).or_default();
+            *sums = (sums.0 + values[*index], sums.1 + self.looks[*index].seconds);
+        }
+        let rates = seen
+            .iter()
+            .filter(|(_, sums)| sums.1 > 0.0)
+            .filter_map(|(place, sums)| Some((sums.0 / sums.1, *self.seconds_in.get(place)?)));
+        let rates: Vec<(f64, f64)> = rates.collect();
+        let time: f64 = rates.iter().map(|(_, time)| time).sum();
+        if rates.len() < FEWEST_PLACES || time <= 0.0 {
+            return None;
+        }
+        let mean = rates.iter().map(|(rate, time)| rate * time).sum::<f64>() / time;
+        let squares =
+            rates.iter().map(|(rate, time)| time * (rate - mean).powi(2)).sum::<f64>() / time;
+        // As many as there would be if all had the same time (Kish, Survey Sampling, 1965, 11.7).
+        let places = time * time / rates.iter().map(|(_, time)| time * time).sum::<f64>();
+        let degrees = (places - 1.0).max(1.0);
+        let variance = squares * places / degrees;
+        let unseen = self.seconds_in.iter().filter(|(place, _)| !seen.contains_key(place));
+        let own: f64 = unseen.map(|(_, time)| time * time).sum();
+        let of_mean = self.unseen_seconds * self.unseen_seconds / places;
+        Some(student_between(degrees) * (variance * (own + of_mean)).sqrt())
     }
 
     /// The bursts of a stratum in the order of time; those of all for a stratum without any.
