@@ -551,7 +551,8 @@ impl Worker {
         }
         let slowdown = slowdown(flavour, &tally, burst.cpu_time.unwrap_or(ran.elapsed));
         if flavour == BurstFlavour::Trace {
-            self.is_slowed = slowdown.0 * FEW >= ran.elapsed.0;
+            // New code makes it stand still again and again.
+            self.is_slowed = slowdown.0 * FEW >= (ran.elapsed - ran.stand_still.min(ran.elapsed)).0;
         }
         self.cost.slowdown += slowdown;
         let raw = Raw { burst: id, content };

@@ -38,7 +38,7 @@ mod waits;
 mod work;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
@@ -51,7 +51,7 @@ use self::core_time::Paces;
 use self::latency::TimedLoads;
 use self::levels::Sizes;
 use self::model::{Between, Model};
-use self::native::{Speed, Speeds, Work, is_cold, native_parts, running};
+use self::native::{Speed, Speeds, Work, is_timed, native_parts, running, tells_rates, toll};
 use self::pass::{Passed, pass};
 use self::places::Places;
 use self::silent::Silent;
@@ -189,21 +189,33 @@ impl Replayed {
         let mut notes = sizes.notes.clone();
         let speeds = Speeds::new(profile.recording, code, &works(profile, &passed.bursts));
         let bursts = &profile.recording.bursts;
+        let toll = toll(profile.recording);
+        let mut tracing = BTreeSet::new();
         // Of a loop with a pace it does not matter how fast it was.
         passed.bursts.retain(|work| {
             let burst = &bursts[work.burst];
-            let is_timed = !is_cold(burst) || speeds.is_counted(burst.id);
-            is_timed || places.paced(work.place).is_some()
+            let is_timed = is_timed(burst, toll) || speeds.is_counted(burst.id);
+            let is_of_use = is_timed || places.paced(work.place).is_some();
+            if !is_of_use && !tells_rates(burst, toll) {
+                tracing.insert(work.burst);
+            }
+            is_of_use
         });
         let works = works(profile, &passed.bursts);
         let parts = native_parts(&passed.bursts, &works, &speeds, &places);
-        let looks = passed.bursts.iter().zip(&parts).map(|(work, part)| Look {
-            burst: work.burst,
-            time: profile.recording.bursts[work.burst].time,
-            place: work.place,
-            seconds: part.seconds,
-        });
-        let strata = Strata::new(profile, Arc::new(places), looks.collect());
+        let mut looks = Vec::with_capacity(parts.len());
+        let both: Vec<_> = passed.bursts.iter().zip(&parts).collect();
+        for of_one in both.chunk_by(|(one, _), (next, _)| one.burst == next.burst) {
+            let of_burst = of_one.iter().map(|(_, part)| part.seconds).sum();
+            looks.extend(of_one.iter().map(|(work, part)| Look {
+                burst: work.burst,
+                time: profile.recording.bursts[work.burst].time,
+                place: work.place,
+                seconds: part.seconds,
+                of_burst,
+            }));
+        }
+        let strata = Strata::new(profile, Arc::new(places), looks);
         let speeds = parts.iter().map(|part| part.speed).collect();
         let missing = missing.or_else(|| too_few(profile, &strata));
         if strata.unseen() > FEW_UNSEEN && missing.is_none() {
@@ -219,14 +231,14 @@ impl Replayed {
                 code.left_out.len()
             ));
         }
-        if passed.tracing > 0 {
-            let (plural, they) = match passed.tracing {
+        if !tracing.is_empty() {
+            let (plural, they) = match tracing.len() {
                 1 => ("", "it tells no rates and is"),
                 _ => ("s", "they tell no rates and are"),
             };
             notes.push(format!(
                 "{} burst{plural} met new code again and again and had little time for the program: {they} left out",
-                passed.tracing
+                tracing.len()
             ));
         }
         let damaged = passed.damage.records + passed.damage.pieces;
@@ -522,6 +534,7 @@ impl<'a> Memory<'a> {
 
 /// What bursts did as a whole.
 fn works(profile: &Profile<'_>, all: &[BurstWork]) -> Vec<Work> {
+    let toll = toll(profile.recording);
     let of_burst = all.chunk_by(|one, next| one.burst == next.burst);
     let whole = |works: &[BurstWork]| {
         let first = works.first()?;
@@ -535,7 +548,7 @@ fn works(profile: &Profile<'_>, all: &[BurstWork]) -> Vec<Work> {
             instructions: works.iter().map(|work| work.instructions).sum(),
             records: works.iter().map(|work| work.records).sum(),
             stops: burst.stops,
-            is_cold: is_cold(burst),
+            is_untimed: !is_timed(burst, toll),
         })
     };
     of_burst.filter_map(whole).collect()

@@ -67,6 +67,8 @@ const USUAL_SHARE: f64 = 0.5;
 const MOST_SHARE: f64 = 0.7;
 /// Records that can take less than this share of a burst are few.
 const FEW: f64 = 0.02;
+/// Seconds that an instruction takes in code that waits for little.
+const PER_INSTRUCTION: f64 = 1e-9;
 /// Seconds: blocks that take longer than this hide a part of their counters.
 const HIDING: f64 = 5e-9;
 /// By so much code that waits for memory may run quicker with counters than without (see [`ratio`]).
@@ -94,7 +96,8 @@ pub(crate) struct Work {
     pub(crate) instructions: f64,
     pub(crate) records: f64,
     pub(crate) stops: u32,
-    pub(crate) is_cold: bool,
+    /// What it took is no measure: caches were cold, or it was mostly the tracer's time.
+    pub(crate) is_untimed: bool,
 }
 
 /// Factor by which native code is faster.
@@ -188,8 +191,8 @@ impl Speeds {
     /// From the pairs of each function. `works` are bursts in the order of time.
     pub(crate) fn new(recording: &Recording, code: &TracedCode, works: &[Work]) -> Speeds {
         let pairs = pairs(recording, code, works);
-        // What a cold one took is no measure for others.
-        let warm = || pairs.iter().filter(|(work, _)| !work.is_cold);
+        // These would tell how much slower they were for other reasons.
+        let warm = || pairs.iter().filter(|(work, _)| !work.is_untimed);
         let all: Vec<Pair> = warm().map(|(_, pair)| *pair).collect();
         let mut by_function: HashMap<FunctionId, Vec<Pair>> = HashMap::new();
         let mut own = HashMap::new();
@@ -246,9 +249,9 @@ impl Speeds {
     }
 }
 
-/// Whether a burst took longer by its records, and not only its window by counters.
+/// Whether a burst took longer by its records, and not only its window by counters. New code makes bursts long by stops.
 fn is_slowed(work: &Work) -> bool {
-    work.records * MOST_PER_RECORD >= FEW * work.seconds
+    work.records * MOST_PER_RECORD >= FEW * work.seconds.min(work.instructions * PER_INSTRUCTION)
 }
 
 impl Speed {
@@ -283,10 +286,11 @@ pub(crate) fn tells_rates(burst: &Burst, toll: Option<f64>) -> bool {
     }
 }
 
-/// Whether a burst ended, by its records, while the caches were still cold from the tracer's own work: it tells what code does,
-/// and not how fast.
-pub(super) fn is_cold(burst: &Burst) -> bool {
-    burst.end == BurstEnd::Full && running(burst).seconds() < COLD
+/// Whether a burst tells how fast code is, and not only what it does: not where most of its time is the tracer's, nor where it
+/// ended, by its records, while caches were still cold from the tracer's own work.
+pub(super) fn is_timed(burst: &Burst, toll: Option<f64>) -> bool {
+    let is_cold = burst.end == BurstEnd::Full && running(burst).seconds() < COLD;
+    !is_cold && tells_rates(burst, toll)
 }
 
 /// Seconds that were taken off a burst's CPU time for each way into translated code and out again.

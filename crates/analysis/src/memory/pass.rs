@@ -17,8 +17,7 @@ use facts::Burst;
 use super::branches::Branches;
 use super::core_time::{Seconds, loops};
 use super::footprint::Footprint;
-use super::native::{tells_rates, toll};
-use super::places::Places;
+use super::places::{Place, Places};
 use super::simulated::Simulated;
 use super::times::{BINS, Times};
 use super::work::{BurstWork, PartWork, SiteWork, listed};
@@ -26,8 +25,8 @@ use crate::objects::{Objects, Pieces};
 use crate::profile::Profile;
 use crate::stack::FunctionId;
 use crate::traced::{
-    Chase, Damage, Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode, replay_these,
-    traced_bursts,
+    Chase, Damage, Execution, Observer, SiteIndex, Touch, TracedAccess, TracedBlock, TracedCode,
+    replay_these, traced_bursts,
 };
 
 const LINE: u64 = x86::LINE_BYTES as u64;
@@ -83,8 +82,6 @@ pub(crate) struct Passed {
     pub(crate) sites: BTreeMap<SiteIndex, SiteOutcomes>,
     pub(crate) footprints: HashMap<FunctionId, Footprint>,
     pub(crate) damage: Damage,
-    /// Bursts that were mostly the tracer's time.
-    pub(crate) tracing: usize,
 }
 
 /// Runs all bursts through `caches`, which forgets everything between them.
@@ -95,9 +92,7 @@ pub(crate) fn pass(
     pages: (&Tlb, PageSize),
     objects: Option<(&Objects, Pieces)>,
 ) -> Passed {
-    let toll = toll(profile.recording);
-    let (bursts, tracing): (Vec<_>, Vec<_>) =
-        traced_bursts(profile.recording, code).partition(|burst| tells_rates(burst, toll));
+    let bursts: Vec<_> = traced_bursts(profile.recording, code).collect();
     let next = AtomicUsize::new(0);
     let work = || {
         let bursts = std::iter::from_fn(|| bursts.get(next.fetch_add(1, Relaxed)).copied());
@@ -118,7 +113,7 @@ pub(crate) fn pass(
         })
     });
     passed.bursts.sort_by_key(|work| work.burst);
-    Passed { tracing: tracing.len(), ..passed }
+    passed
 }
 
 impl Passed {
@@ -178,7 +173,10 @@ impl Observer for Walker<'_> {
     }
 
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
-        self.come_to(block);
+        if let Some(first) = block.accesses.first() {
+            self.current = self.come_to(first.site);
+        }
+        self.divide(block, execution);
         let Some(work) = self.works.get_mut(self.current) else { return };
         let length = block.ways.first().copied().unwrap_or(0) as f64;
         let whole = execution.iterations().saturating_sub(1) as f64;
@@ -280,23 +278,46 @@ impl<'a> Walker<'a> {
         passed
     }
 
-    /// The burst at a block; one without an access is of the place before.
-    fn come_to(&mut self, block: &TracedBlock) {
-        let place = block.accesses.first().and_then(|first| self.places.of_site(first.site));
-        let Some(place) = place else { return };
+    /// The burst at an access: which of its works that is.
+    fn come_to(&mut self, site: SiteIndex) -> usize {
+        let Some(place) = self.places.of_site(site) else { return self.current };
         if self.works.get(self.current).is_some_and(|work| work.place == place) {
-            return;
+            return self.current;
         }
         if let Some(known) = self.works.iter().position(|work| work.place == place) {
-            self.current = known;
-            return;
+            return known;
         }
-        let Some(function) = began_in(self.profile, self.code, block) else { return };
+        let function = match place {
+            Place::Function(function) => function,
+            Place::Loop(_) => function_of(self.profile, self.code, site),
+        };
         if !self.works.iter().any(|work| work.function == function) {
             self.passed.footprints.entry(function).or_default().begin();
         }
-        self.current = self.works.len();
         self.works.push(BurstWork::new(place, function));
+        self.works.len() - 1
+    }
+
+    /// A block that leads on into another place, by a call: instructions from the first access there on are of that. One
+    /// without an access is of the place before.
+    fn divide(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
+        let place = |site| self.places.of_site(site);
+        let of_block = block.accesses.first().map(|first| place(first.site));
+        if block.accesses.iter().all(|access| Some(place(access.site)) == of_block) {
+            return;
+        }
+        let length = block.ways.first().copied().unwrap_or(0);
+        let mut rest = block.accesses.as_slice();
+        while let Some(first) = rest.first() {
+            let here = self.places.of_site(first.site);
+            let same = |access: &&TracedAccess| self.places.of_site(access.site) == here;
+            rest = &rest[rest.iter().take_while(same).count()..];
+            let end = rest.first().map_or(length, |next| next.instruction);
+            let own: u64 = (first.instruction..end).map(|at| execution.times(at)).sum();
+            let to = self.come_to(first.site);
+            self.works[to].instructions += own as f64;
+            self.works[self.current].instructions -= own as f64;
+        }
     }
 
     fn run(&mut self, block: &TracedBlock, execution: &Execution<'_>, function: FunctionId) {
@@ -352,8 +373,12 @@ pub(super) fn began_in(
     code: &TracedCode,
     block: &TracedBlock,
 ) -> Option<FunctionId> {
-    let site = code.sites[block.accesses.first()?.site.index()];
-    Some(profile.stacks.compiled_at(site.module, site.offset))
+    Some(function_of(profile, code, block.accesses.first()?.site))
+}
+
+fn function_of(profile: &Profile<'_>, code: &TracedCode, site: SiteIndex) -> FunctionId {
+    let site = code.sites[site.index()];
+    profile.stacks.compiled_at(site.module, site.offset)
 }
 
 /// Where an access was last, and how far that was from the one before.

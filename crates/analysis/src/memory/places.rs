@@ -7,7 +7,7 @@
 //! A place is a loop with a pace, or a function with all of its code that is in none. A function that runs (nearly) only
 //! below such a loop belongs to it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use base::{FileOffset, ModuleId};
 use facts::ModuleKind;
@@ -65,9 +65,14 @@ impl Places {
             loop_.map_or(Place::Function(function), |at| Place::Loop(at as u32))
         };
         let firsts = first_of_block(code);
+        let sampled = profile.stack_cells().iter();
+        let sampled: HashSet<FunctionId> =
+            sampled.map(|cell| profile.stacks.compiled_user(cell.stack)).collect();
         let of_site = code.sites.iter().zip(firsts).map(|(site, first)| {
-            let function = profile.stacks.compiled_at(first.module, first.offset);
-            place(around(site.module, site.offset), function)
+            // A block may lead on into a function that the first one calls.
+            let function = |site: &Site| profile.stacks.compiled_at(site.module, site.offset);
+            let own = Some(function(site)).filter(|own| sampled.contains(own));
+            place(around(site.module, site.offset), own.unwrap_or_else(|| function(first)))
         });
         let of_site = of_site.collect();
         let of_node = profile.stacks.of_each_node(|node| {
@@ -117,7 +122,8 @@ impl Places {
     }
 }
 
-/// Of each site the first one of the first block that has it: where nothing names functions, all of a block is in one.
+/// Of each site the first one of the first block that has it: where nothing names functions, and in those without samples,
+/// all of a block is in one.
 fn first_of_block(code: &TracedCode) -> Vec<&Site> {
     let mut firsts: Vec<&Site> = code.sites.iter().collect();
     let mut known = vec![false; firsts.len()];

@@ -122,7 +122,7 @@ mod tests {
             instructions: 1500.0,
             records: 10.0,
             stops: 2,
-            is_cold: false,
+            is_untimed: false,
         };
         let works = (0..factors.len() as u32).map(work).collect();
         (Recording { native_advances, ..Recording::default() }, works)

@@ -5,6 +5,8 @@
 //! *stratum*. Samples are many and bursts few, so this is closer to the truth than bursts alone, and functions to which
 //! bursts do not come show up as time that nothing is known about. Of a loop with a pace a burst's seconds are its
 //! iterations, by the pace: so its total is that of its iterations, each as bursts saw it.
+//! Bursts begin at random moments, but many end with a number of records: where code is quick they are short. So each counts
+//! for the same time, however long it was; of a loop with a pace, each iteration counts alike.
 //! What not: what a burst saw.
 //!
 //! Source: W. G. Cochran, "Sampling Techniques" (3rd ed., Wiley 1977), 5.2 (stratified totals), 5.4 (their degrees of
@@ -41,6 +43,10 @@ const REST: usize = 0;
 const FEWEST_PLACES: usize = 3;
 /// Up to this share of CPU time in functions without a burst, these are not mentioned.
 pub(crate) const FEW_UNSEEN: f64 = 0.05;
+/// Seconds that a burst counts for. It stands beside loops with a pace, of which longer bursts count for more.
+const EVEN: f64 = 100e-6;
+/// Seconds: a burst that left our code at once tells little.
+const SHORTEST: f64 = 1e-6;
 /// Bursts that speak for a moment: the nearest in time.
 const NEAREST: usize = 7;
 
@@ -55,6 +61,8 @@ pub(crate) struct Look {
     pub(crate) place: Place,
     /// Native seconds of the program's own time.
     pub(crate) seconds: f64,
+    /// The same of all that the burst did, in whatever places.
+    pub(crate) of_burst: f64,
 }
 
 /// A sum over the program's CPU time.
@@ -308,8 +316,9 @@ impl Strata {
     fn of_unseen(&self, values: &[f64]) -> Option<f64> {
         let mut seen: BTreeMap<Place, (f64, f64)> = BTreeMap::new();
         for index in &self.in_order {
-            let sums = seen.entry(self.looks[*index].place).or_default();
-            *sums = (sums.0 + values[*index], sums.1 + self.looks[*index].seconds);
+            let (look, weight) = (&self.looks[*index], self.weight(*index));
+            let sums = seen.entry(look.place).or_default();
+            *sums = (sums.0 + weight * values[*index], sums.1 + weight * look.seconds);
         }
         let rates = seen
             .iter()
@@ -402,15 +411,26 @@ impl Strata {
         Some((ratio, Some(((ratio - half).max(0.0), ratio + half))))
     }
 
+    /// What a burst counts for in a place, by how much it saw there.
+    fn weight(&self, index: usize) -> f64 {
+        let look = &self.looks[index];
+        match self.places.paced(look.place) {
+            Some(_) => 1.0,
+            None => EVEN / look.of_burst.max(SHORTEST),
+        }
+    }
+
     /// Quantity per second, and its standard error, squared, with the degrees of freedom; one burst says nothing about
     /// others.
     fn rate(&self, values: &[f64], bursts: &[usize]) -> Option<(f64, Option<(f64, f64)>)> {
-        let seconds: f64 = bursts.iter().map(|index| self.looks[*index].seconds).sum();
+        let weighted = |index: &usize| self.weight(*index) * self.looks[*index].seconds;
+        let seconds: f64 = bursts.iter().map(weighted).sum();
         if seconds <= 0.0 {
             return None;
         }
-        let rate = bursts.iter().map(|index| values[*index]).sum::<f64>() / seconds;
-        let residual = |index: &usize| values[*index] - rate * self.looks[*index].seconds;
+        let amount = |index: &usize| self.weight(*index) * values[*index];
+        let rate = bursts.iter().map(amount).sum::<f64>() / seconds;
+        let residual = |index: &usize| amount(index) - rate * weighted(index);
         let residuals: Vec<f64> = bursts.iter().map(residual).collect();
         let error = variance_in_order(&residuals);
         Some((rate, error.map(|(variance, degrees)| (variance / (seconds * seconds), degrees))))
