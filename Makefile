@@ -57,11 +57,14 @@ bench: ## list the benches; each is a program that prints a table
 numa: build ## remote memory is found on a virtual machine with two NUMA nodes; skipped without QEMU
 	@tests/numa/numa.py --fathom $(TARGET)/release/fathom
 
-# Options of bench/truth.py; TRUTH=--quick takes minutes, the default an hour.
+# Options of bench/truth.py; TRUTH=--quick takes minutes, the default an hour. SEED or COUNT: programs drawn anew instead, by
+# bench/drawn.py; without SEED it takes a fresh one and prints it.
 TRUTH ?= --store
 
-truth: build ## estimates against programs whose memory traffic is known; TRUTH=--quick for a first look
-	@bench/truth.py --fathom $(TARGET)/release/fathom $(TRUTH)
+truth: build ## estimates against programs whose memory traffic is known; COUNT=100 draws as many new ones
+	@$(if $(SEED)$(COUNT),bench/drawn.py $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \
+		$(filter-out $(if $(filter file,$(origin TRUTH)),--store),$(TRUTH)),bench/truth.py $(TRUTH)) \
+		--fathom $(TARGET)/release/fathom
 
 clean: ## remove everything that was built
 	cargo clean

@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""Fathom's estimates on programs drawn anew, so that none can be tuned for: coverage, width, bias, interval score, class.
+
+A seed gives any number of programs (drawn/generate.py). Each is counted to the last access by callgrind (drawn/count.py;
+kept in drawn/build by content), then runs once under `fathom run`. First all are counted, two at a time, then all
+are measured, one at a time. Scores: drawn/score.py.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+
+import common
+
+sys.path.insert(0, os.path.join(common.ROOT, "bench", "drawn"))
+import count  # noqa: E402
+import generate  # noqa: E402
+import score  # noqa: E402
+import truth  # noqa: E402
+
+BUILD = os.path.join(generate.HERE, "build")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, help="of the programs; without it a new one, which is printed")
+    parser.add_argument("--count", type=int, default=100, help="programs (100)")
+    parser.add_argument("--index", type=int, action="append", help="only this program of the seed (repeatable)")
+    parser.add_argument("--only", choices=sorted(generate.FAMILIES), help="phases of this family only")
+    parser.add_argument("--seconds-limit", type=float, default=5.0, help="longest time of a program alone (5)")
+    parser.add_argument("--fathom", type=os.path.abspath, default=common.FATHOM, help="the program to test")
+    parser.add_argument("-k", "--knob", action="append", default=[], help="another knob for fathom")
+    parser.add_argument("--keep", type=os.path.abspath, metavar="DIR", help="leave sources, binaries and results here")
+    parser.add_argument("--repeat-truth", action="store_true", help="count anew, and say how linear the counts are")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count()), help="programs counted at a time (2)")
+    parser.add_argument("--json", type=os.path.abspath, metavar="FILE", help="also write all rows here")
+    parser.add_argument("--store", action="store_true", help="keep the result in bench/results")
+    options = parser.parse_args()
+    if options.seed is None:
+        options.seed = random.SystemRandom().randrange(1 << 31)
+    if options.count < 1 or options.jobs < 1 or options.seconds_limit <= 0:
+        parser.error("--count, --jobs and --seconds-limit are above 0")
+    return options
+
+
+def geometries(options):
+    """What callgrind's caches are: sizes that the processor names, and of the last level also the size that latency shows."""
+    machine = json.loads(common.run([options.fathom, "machine", "--format", "json"]))
+    named = generate.caches_of_machine()
+    ways = {cache["level"]: cache["ways"] for cache in machine["host"]["caches"] if cache["kind"] != "instruction"}
+    seen = {cache["level"]: int(cache["bytes"]["value"]) for cache in machine["calibration"]["effective_caches"]}
+    return {"l1": count.geometry(named.l1, ways.get(1, 8)), "l2": count.geometry(named.l2, ways.get(2, 8)),
+            "seen": count.geometry(seen.get(3, named.l3), ways.get(3, 16)), "named": count.geometry(named.l3, ways.get(3, 16))}
+
+
+def prepared(drawn, folder, caches, options):
+    """(counts or None, sentence why not). Builds the program and counts its accesses."""
+    generate.write(drawn, folder)
+    for command in generate.build_commands(drawn, folder):
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode != 0:
+            return None, f"{' '.join(command)} failed:\n{result.stderr[-2000:]}"
+    binary, phases = os.path.join(folder, "program"), len(drawn.phases)
+    store = os.path.join(folder if options.repeat_truth else BUILD, "counts")
+    try:
+        counted = count.count(binary, phases, caches, store)
+        if options.repeat_truth:
+            other = count.count(binary, phases, caches, store, count.REPEATS + 2)
+            print(f"{drawn.name}: {linearity(counted, other, phases)}", flush=True)
+    except (count.CountError, OSError, KeyError, ValueError, StopIteration) as error:
+        return None, f"not counted: {error!r}"
+    return counted, ""
+
+
+def linearity(counted, other, phases):
+    """How much 40 repeats of each phase differ by two ways of counting."""
+    first, second = (count.truth_at(by, [40] * phases) for by in (counted, other))
+    parts = []
+    for key in ("loads", "stores", "read", "write"):
+        if first[key] and second[key] and max(second[key]) > score.SLACK[key]:
+            parts.append(f"{key} {100 * max(abs(a / b - 1) for a, b in zip(first[key], second[key]) if b):.2f} %")
+    return "40 repeats counted another way differ by " + ", ".join(parts)
+
+
+def repeats_for(binary, drawn, options):
+    """Repeats of each phase so that the program takes a drawn time of half a second to the limit."""
+    rng = random.Random(f"time/{drawn.name}")
+    wanted = 0.5 * (max(0.5, options.seconds_limit) / 0.5) ** rng.random()
+    shares = [rng.uniform(0.3, 1.0) for _ in drawn.phases]
+    trial = [4] * len(drawn.phases)
+    stated = json.loads(common.run([binary, *map(str, trial)]))
+    setup = max(0.0, stated["total"] - sum(stated["seconds"]))
+    left = max(0.3, wanted - setup)
+    return [max(1, round(left * share / sum(shares) / (seconds / tries)))
+            for share, seconds, tries in zip(shares, stated["seconds"], trial)]
+
+
+def admissible(drawn, stated):
+    """Classes of the phases that take a quarter of the time or more; setting up is core-bound work of the kernel and ours."""
+    total = stated["total"]
+    parts = [(seconds, phase.classes) for seconds, phase in zip(stated["seconds"], drawn.phases)]
+    parts.append((total - sum(stated["seconds"]), (generate.families.CORE, generate.families.BANDWIDTH)))
+    return {label for seconds, classes in parts if seconds >= 0.25 * total for label in classes}
+
+
+def measured(drawn, folder, counted, options):
+    """Everything known of one program: dictionary for the scores, or a sentence."""
+    binary = os.path.join(folder, "program")
+    repeats = repeats_for(binary, drawn, options)
+    command, result = [binary, *map(str, repeats)], os.path.join(folder, "result")
+    stolen = common.steal_and_load()[0]
+    begun = time.monotonic()
+    knobs = [word for knob in options.knob for word in ("-k", knob)]
+    ran = subprocess.run([options.fathom, "run", "-q", *knobs, "-r", result, "--", *command], capture_output=True, text=True)
+    took = time.monotonic() - begun
+    if ran.returncode != 0:
+        return f"fathom run ended with {ran.returncode}: {ran.stderr[-400:]}"
+    stated = truth.last_line(ran.stdout)
+    told = subprocess.run([options.fathom, "report", "summary", "--format", "json", "-r", result], capture_output=True, text=True)
+    if told.returncode != 0:
+        return f"fathom report ended with {told.returncode}: {told.stderr[-400:]}"
+    summary = json.loads(told.stdout)
+    known, found = count.truth_at(counted, repeats), truth.estimates_of(summary)
+    for level in truth.LEVELS:
+        found[f"{level} share"] = truth.scaled(summary["levels"].get(level), 1)
+    seconds = summary["elapsed"]["value"]
+    if known["dram"]:
+        known["bandwidth"] = tuple(1e-9 * value / seconds for value in known["dram"])
+    found["bandwidth"] = truth.scaled(summary["dram_bandwidth"]["average"], 1)
+    families = tuple(sorted({phase.family for phase in drawn.phases}))
+    rows = [score.Row(drawn.name, families, quantity, known[quantity], found.get(quantity), slack_of(quantity, seconds))
+            for quantity in score.QUANTITIES if known.get(quantity)]
+    return {"drawn": drawn, "rows": rows, "class": found["class"], "admissible": admissible(drawn, stated), "elapsed": seconds,
+            "took": took, "stolen": common.steal_and_load()[0] - stolen, "repeats": repeats, "command": command}
+
+
+def slack_of(quantity, seconds):
+    if quantity in score.SHARES:
+        return score.SHARE_SLACK
+    return 1e-9 * score.SLACK["dram"] / seconds if quantity == "bandwidth" else score.SLACK[quantity]
+
+
+def one_line(program):
+    """What a run of the bench prints of each program."""
+    errors = []
+    for row in program["rows"]:
+        if row.quantity in ("read", "write", "loads", "stores") and row.found and row.known and row.scale:
+            errors.append(f"{row.quantity} {100 * row.error:+.0f} %{'' if row.covered else ' MISSED'}")
+    label = verdict(program)
+    return (f"{program['drawn'].name}: {program['elapsed']:.1f} s; {', '.join(errors)}; {program['class']} {label}; "
+            + "; ".join(phase.text() for phase in program["drawn"].phases))
+
+
+def verdict(program):
+    if program["class"] == "none":
+        return "undecided"
+    return "right" if program["class"] in program["admissible"] else "wrong"
+
+
+def report(programs, problems, options, begun, stolen):
+    rows = [row for program in programs for row in program["rows"]]
+    by_quantity, by_family = score.tables(rows)
+    verdicts = [verdict(program) for program in programs]
+    lines = ["# Estimates on drawn programs", "", common.machine(), "",
+             f"Seed {options.seed}, {len(programs)} programs of {options.count}"
+             f"{', family ' + options.only if options.only else ''}, one run each; "
+             f"load average at the end {os.getloadavg()[1]:.1f}, {stolen:.1f} s of CPU stolen by the hypervisor, "
+             f"{(time.monotonic() - begun) / 60:.0f} minutes.", "",
+             "Class: " + ", ".join(f"{verdicts.count(word)} {word}" for word in ("right", "undecided", "wrong")) + ".", "",
+             *truth.aligned(by_quantity), "", "Bytes and counts by family of the program's phases:", "",
+             *truth.aligned(by_family), "", "The ten worst of them, by interval score "
+             f"(`bench/drawn.py --seed {options.seed} --index K --keep DIR` makes one again):", "",
+             *truth.aligned(score.worst(rows)), ""]
+    wrong = [program for program in programs if verdict(program) == "wrong"]
+    if wrong:
+        lines += ["Wrong classes:", ""]
+        lines += [f"- {program['drawn'].name}: {program['class']}, not {' or '.join(sorted(program['admissible']))}: "
+                  + "; ".join(phase.text() for phase in program["drawn"].phases) for program in wrong]
+        lines.append("")
+    lines += [f"- {problem}" for problem in problems]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main():
+    options = arguments()
+    begun, stolen = time.monotonic(), common.steal_and_load()[0]
+    print(f"seed {options.seed}", flush=True)
+    caches, names = geometries(options), generate.caches_of_machine()
+    chosen = [generate.program(options.seed, index, names, options.only) for index in options.index or range(options.count)]
+    with common.scratch() as scratch:
+        base = options.keep or scratch
+        folders = [os.path.join(base, f"{drawn.index}") for drawn in chosen]
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            counts = list(pool.map(lambda pair: prepared(*pair, caches, options), zip(chosen, folders)))
+        print(f"counted in {time.monotonic() - begun:.0f} s", flush=True)
+        programs, problems = [], []
+        for drawn, folder, (counted, why) in zip(chosen, folders, counts):
+            outcome = measured(drawn, folder, counted, options) if counted else why
+            if isinstance(outcome, str):
+                problems.append(f"{drawn.name}: {outcome}")
+                print(problems[-1], flush=True)
+            else:
+                programs.append(outcome)
+                print(one_line(outcome), flush=True)
+            subprocess.run(["rm", "-rf", os.path.join(folder, "result")] if not options.keep else ["true"], check=True)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump([{**program, "drawn": program["drawn"]._asdict(), "admissible": sorted(program["admissible"]),
+                        "rows": [row._asdict() for row in program["rows"]]} for program in programs], file, indent=1)
+    text = report(programs, problems, options, begun, common.steal_and_load()[0] - stolen)
+    print("\n" + text)
+    if options.store:
+        common.store("drawn", text)
+    return 0 if programs else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,185 @@
+"""The truth of a drawn program: every access of its very binary, counted by callgrind, linear in the repeats of its phases.
+
+One run with three repeats of each phase is cut at `drawn_mark`: the last repeat is what each further one costs, the rest
+is fixed. Where it moved other lines than the one before, the caches are not yet in turn: nine repeats then. What a figure is:
+- loads, stores: instructions that read, that write memory; one that does both is both (callgrind counts only its read, so
+  the disassembly says which do), a vector operand is one (valgrind splits those of FMA), each lane of a gather is one.
+- misses: callgrind's caches are exact LRU by virtual address. Real sets are filled by random pages, which matters within
+  a factor of two of a level's size only; such programs are marked as border when drawn.
+- bytes read from DRAM: lines that miss the last level, but not where the kernel had just cleared their page, which leaves
+  them in the cache (truth.h of the truth bench says more). Bytes written: dirty lines evicted; what is left
+  at the end is freed, not written. A modifying instruction counts as a read in callgrind, so that its line is not dirty:
+  where such have a share in the misses, bytes written are unknown.
+- The last level is taken at the size that a ladder of latencies shows and at the size that the processor names; on shared
+  hosts they differ. Traffic is a range; where it is wide it is no truth, and nothing is scored.
+
+What not: hardware prefetches, page-table walks, the kernel, other processes. Threads take turns under valgrind and share one
+first-level cache there.
+"""
+import hashlib
+import json
+import os
+import re
+import subprocess
+import tempfile
+
+MODIFYING = re.compile(r"^(lock )?(add|sub|adc|sbb|and|or|xor|inc|dec|neg|not|shl|shr|sar|sal|rol|ror|xchg|xadd|cmpxchg|bt[src])"
+                       r"[bwlq]?$")
+REPEATS = 3
+EVENTS = ("Ir", "Dr", "Dw", "D1mr", "D1mw", "DLmr", "DLmw", "DLdmr", "DLdmw", "ILdmr", "ILmr")
+
+
+class CountError(Exception):
+    """Why a program could not be counted."""
+
+
+def disassembled(binary):
+    """({address: "modifies" or "gather" or "string"}) of the instructions that callgrind counts otherwise."""
+    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", binary], capture_output=True, text=True, check=True).stdout
+    special = {}
+    for line in text.splitlines():
+        match = re.match(r"\s*([0-9a-f]+):\t((?:lock |rep[nz]* |notrack |bnd )?)(\S+)\s*(.*)", line)
+        if not match:
+            continue
+        address, prefix, name, operands = match.groups()
+        operands = operands.split("#")[0].split("<")[0].strip()
+        if prefix.startswith("rep"):
+            special[int(address, 16)] = "string"
+        elif "gather" in name:
+            special[int(address, 16)] = "gather"
+        elif MODIFYING.match(name) and operands.endswith(")"):
+            special[int(address, 16)] = "modifies"
+    return special
+
+
+def segment_of(path, binary, special):
+    """Sums over one dump: {"loads", "stores", callgrind's events, "modified_misses"}."""
+    names, total, ours, skip = [], {}, False, False
+    total = dict.fromkeys((*EVENTS, "loads", "stores", "modified_misses"), 0)
+    with open(path) as file:
+        for line in file:
+            if line.startswith("events:"):
+                names = line.split()[1:]
+            elif line.startswith("ob="):
+                ours = line[3:].strip() == binary
+            elif line.startswith("calls="):
+                skip = True
+            elif line.startswith("0x"):
+                if skip:  # what the callee cost; it has lines of its own
+                    skip = False
+                    continue
+                fields = line.split()
+                values = dict(zip(names, map(int, fields[1:])))
+                add_line(total, values, special.get(int(fields[0], 16)) if ours else None, ours)
+    return total
+
+
+def add_line(total, values, kind, ours):
+    runs, reads, writes = values.get("Ir", 0), values.get("Dr", 0), values.get("Dw", 0)
+    for key in EVENTS:
+        total[key] += values.get(key, 0)
+    if ours and kind not in ("gather", "string"):
+        reads, writes = min(reads, runs), min(writes, runs)
+    if kind == "modifies":
+        writes = reads
+        total["modified_misses"] += values.get("DLmr", 0)
+    total["loads"] += reads
+    total["stores"] += writes
+
+
+def run_callgrind(binary, repeats, first, last, special):
+    """The dumps of one run, in order; the last one is the program's end."""
+    with tempfile.TemporaryDirectory(prefix="fathom-drawn-") as folder:
+        out = os.path.join(folder, "out")
+        command = ["nice", "-n", "10", "valgrind", "--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--compress-pos=no",
+                   "--compress-strings=no", "--cache-sim=yes", "--simulate-wb=yes", f"--I1={first}", f"--D1={first}",
+                   f"--LL={last}", "--dump-before=drawn_mark", f"--callgrind-out-file={out}", binary, *map(str, repeats)]
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode != 0:
+            raise CountError(f"callgrind ended with {result.returncode}: {result.stderr[-800:]}")
+        stated = json.loads(next(line for line in result.stdout.splitlines() if line.startswith('{"name"')))
+        parts = sorted((int(name.rsplit(".", 1)[1]), name) for name in os.listdir(folder) if re.fullmatch(r"out\.\d+", name))
+        dumps = [segment_of(os.path.join(folder, name), binary, special) for _, name in parts]
+        if os.path.exists(out):
+            dumps.append(segment_of(out, binary, special))
+    return dumps, stated
+
+
+def added(dumps):
+    return {key: sum(dump[key] for dump in dumps) for key in dumps[0]}
+
+
+def linear(dumps, phases, repeats):
+    """{key: [fixed, slope of each phase]} of a run with as many repeats of each phase."""
+    # Dump 0 is what comes before the first repeat; each phase has a mark per repeat, and one at its end.
+    steady = [dumps[phase * (repeats + 1) + repeats] for phase in range(phases)]
+    whole = added(dumps)
+    return {key: [whole[key] - repeats * sum(part[key] for part in steady), *(part[key] for part in steady)] for key in whole}
+
+
+def settled(dumps, phases, repeats):
+    """Whether the last repeat of each phase moved what the one before it moved."""
+    for phase in range(phases):
+        before, last = (dumps[phase * (repeats + 1) + repeats - back] for back in (1, 0))
+        for keys in (("DLmr", "DLmw"), ("DLdmr", "DLdmw")):
+            a, b = (sum(part[key] for key in keys) for part in (before, last))
+            if abs(a - b) > max(2000, 0.03 * max(a, b)):
+                return False
+    return True
+
+
+def geometry(level_bytes, ways):
+    """SIZE,WAYS,LINE as valgrind takes it: a power of two of sets, and as many ways as come nearest to the size."""
+    sets = 1 << max(0, (level_bytes // (64 * ways)).bit_length() - 1)
+    return f"{sets * 64 * max(1, round(level_bytes / (sets * 64)))},{max(1, round(level_bytes / (sets * 64)))},64"
+
+
+def count(binary, phases, caches, store, repeats=REPEATS):
+    """{"l2", "seen", "named": {key: [fixed, slopes...]}, "touched"}; kept in `store` by what it depends on.
+
+    `caches`: {"l1", "l2", "seen", "named": geometry}; `seen` and `named` are the two sizes of the last level.
+    """
+    with open(binary, "rb") as file:
+        digest = hashlib.sha256(file.read())
+    with open(__file__, "rb") as file:
+        digest.update(file.read())
+    digest.update(json.dumps([caches, repeats]).encode())
+    kept = os.path.join(store, digest.hexdigest()[:32] + ".json")
+    if os.path.exists(kept):
+        with open(kept) as file:
+            return json.load(file)
+    special, counted = disassembled(binary), {}
+    for name in ("seen", "named", "l2"):
+        for several in (repeats, 3 * repeats):
+            dumps, stated = run_callgrind(binary, [several] * phases, caches["l1"], caches[name], special)
+            if len(dumps) < phases * (several + 1) + 1:
+                raise CountError(f"{len(dumps)} dumps of {phases} phases")
+            if settled(dumps, phases, several):
+                break
+        counted[name], counted["touched"] = linear(dumps, phases, several), stated["touched_bytes"]
+    os.makedirs(store, exist_ok=True)
+    with open(kept + ".part", "w") as file:
+        json.dump(counted, file)
+    os.replace(kept + ".part", kept)
+    return counted
+
+
+def truth_at(counted, repeats):
+    """{quantity: (low, high) or None} of a whole run. Bytes, counts, percent of loads."""
+    def at(cache, *keys):
+        return max(0, sum(line[0] + sum(slope * repeat for slope, repeat in zip(line[1:], repeats))
+                          for line in (counted[cache][key] for key in keys)))
+
+    loads, stores = at("seen", "loads"), at("seen", "stores")
+    read = sorted(max(0, 64 * at(size, "DLmr", "DLmw", "ILmr") - counted["touched"]) for size in ("seen", "named"))
+    written = sorted(64 * at(size, "DLdmr", "DLdmw", "ILdmr") for size in ("seen", "named"))
+    misses = at("seen", "DLmr", "DLmw")
+    known = at("seen", "modified_misses") <= 0.005 * misses or misses * 64 < 1e7
+    first, second = at("seen", "D1mr"), at("l2", "DLmr")
+    beyond = sorted(at(size, "DLmr") for size in ("seen", "named"))
+    truth = {"loads": (loads, loads), "stores": (stores, stores), "read": tuple(read), "write": tuple(written) if known else None,
+             "dram": (read[0] + written[0], read[1] + written[1]) if known else None}
+    shares = {"l1": (loads - first,) * 2, "l2": (first - second,) * 2, "l3": (second - beyond[1], second - beyond[0]),
+              "dram": tuple(beyond)}
+    truth.update({f"{level} share": tuple(max(0, 100 * value / loads) for value in pair) for level, pair in shares.items()})
+    return truth
