@@ -78,7 +78,7 @@ def drawn_phase(rng, k, caches, flags, only):
                          fast="-Ofast" in flags, plain="-O0" in flags)
     phase = FAMILIES[family](draw)
     inline = rng.choice(("NOINLINE", "inline __attribute__((always_inline))"))
-    return (PhaseDrawn(family, level, size, draw.huge, draw.threads, draw.type, phase.classes, phase.detail),
+    return (PhaseDrawn(family, phase.level, phase.bytes, draw.huge, draw.threads, draw.type, phase.classes, phase.detail),
             f"/* Phase {k}: {family}, {phase.detail} */\n#define P{k}_INLINE {inline}\n{phase.source}")
 
 
