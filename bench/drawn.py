@@ -128,12 +128,11 @@ def measured(drawn, folder, counted, options):
     for level in truth.LEVELS:
         found[f"{level} share"] = truth.scaled(summary["levels"].get(level), 1)
     seconds = summary["elapsed"]["value"]
-    if known["dram"]:
-        known["bandwidth"] = tuple(1e-9 * value / seconds for value in known["dram"])
+    known["bandwidth"] = tuple(1e-9 * value / seconds for value in known["dram"])
     found["bandwidth"] = truth.scaled(summary["dram_bandwidth"]["average"], 1)
     families = tuple(sorted({phase.family for phase in drawn.phases}))
     rows = [score.Row(drawn.name, families, quantity, known[quantity], found.get(quantity), slack_of(quantity, seconds))
-            for quantity in score.QUANTITIES if known.get(quantity)]
+            for quantity in score.QUANTITIES]
     return {"drawn": drawn, "rows": rows, "class": found["class"], "admissible": admissible(drawn, stated), "elapsed": seconds,
             "took": took, "stolen": common.steal_and_load()[0] - stolen, "repeats": repeats, "command": command}
 

@@ -1,15 +1,14 @@
 """The truth of a drawn program: every access of its very binary, counted by callgrind, linear in the repeats of its phases.
 
 One run with three repeats of each phase is cut at `drawn_mark`: the last repeat is what each further one costs, the rest
-is fixed. Where it moved other lines than the one before, the caches are not yet in turn: nine repeats then. What a figure is:
-- loads, stores: instructions that read, that write memory; one that does both is both (callgrind counts only its read, so
-  the disassembly says which do), a vector operand is one (valgrind splits those of FMA), each lane of a gather is one.
+is fixed. Where the caches are not yet in turn then, it is nine repeats. What a figure is:
+- loads, stores: instructions that read, that write memory; one that does both is both (callgrind counts only its
+  write, cachegrind only its read; the disassembly says which do), a vector operand is one (valgrind splits those of FMA), each lane of a gather is one.
 - misses: callgrind's caches are exact LRU by virtual address. Real sets are filled by random pages, which matters within
   a factor of two of a level's size only; such programs are marked as border when drawn.
 - bytes read from DRAM: lines that miss the last level, but not where the kernel had just cleared their page, which leaves
   them in the cache (truth.h of the truth bench says more). Bytes written: dirty lines evicted; what is left
-  at the end is freed, not written. A modifying instruction counts as a read in callgrind, so that its line is not dirty:
-  where such have a share in the misses, bytes written are unknown.
+  at the end is freed, not written.
 - The last level is taken at the size that a ladder of latencies shows and at the size that the processor names; on shared
   hosts they differ. Traffic is a range; where it is wide it is no truth, and nothing is scored.
 
@@ -25,6 +24,8 @@ import tempfile
 
 MODIFYING = re.compile(r"^(lock )?(add|sub|adc|sbb|and|or|xor|inc|dec|neg|not|shl|shr|sar|sal|rol|ror|xchg|xadd|cmpxchg|bt[src])"
                        r"[bwlq]?$")
+# Of instructions that read memory, those that also write it included: their number, and where they missed.
+OWN = ("loads", "stores", "l1_misses", "last_misses")
 REPEATS = 3
 EVENTS = ("Ir", "Dr", "Dw", "D1mr", "D1mw", "DLmr", "DLmw", "DLdmr", "DLdmw", "ILdmr", "ILmr")
 
@@ -53,9 +54,9 @@ def disassembled(binary):
 
 
 def segment_of(path, binary, special):
-    """Sums over one dump: {"loads", "stores", callgrind's events, "modified_misses"}."""
+    """Sums over one dump: callgrind's events, and OWN."""
     names, total, ours, skip = [], {}, False, False
-    total = dict.fromkeys((*EVENTS, "loads", "stores", "modified_misses"), 0)
+    total = dict.fromkeys((*EVENTS, *OWN), 0)
     with open(path) as file:
         for line in file:
             if line.startswith("events:"):
@@ -80,9 +81,12 @@ def add_line(total, values, kind, ours):
         total[key] += values.get(key, 0)
     if ours and kind not in ("gather", "string"):
         reads, writes = min(reads, runs), min(writes, runs)
+    total["l1_misses"] += values.get("D1mr", 0)
+    total["last_misses"] += values.get("DLmr", 0)
     if kind == "modifies":
-        writes = reads
-        total["modified_misses"] += values.get("DLmr", 0)
+        reads = writes
+        total["l1_misses"] += values.get("D1mw", 0)
+        total["last_misses"] += values.get("DLmw", 0)
     total["loads"] += reads
     total["stores"] += writes
 
@@ -117,14 +121,17 @@ def linear(dumps, phases, repeats):
     return {key: [whole[key] - repeats * sum(part[key] for part in steady), *(part[key] for part in steady)] for key in whole}
 
 
-def settled(dumps, phases, repeats):
-    """Whether the last repeat of each phase moved what the one before it moved."""
+def settled(dumps, phases, repeats, lines):
+    """Whether the last repeat of each phase is like all later ones: it moves what the one before it moved, and what the
+    cache of so many lines held at first is gone."""
     for phase in range(phases):
-        before, last = (dumps[phase * (repeats + 1) + repeats - back] for back in (1, 0))
-        for keys in (("DLmr", "DLmw"), ("DLdmr", "DLdmw")):
-            a, b = (sum(part[key] for key in keys) for part in (before, last))
-            if abs(a - b) > max(2000, 0.03 * max(a, b)):
-                return False
+        own = dumps[phase * (repeats + 1) + 1:phase * (repeats + 1) + repeats + 1]
+        moved = [part["DLmr"] + part["DLmw"] for part in own]
+        dirty = [part["DLdmr"] + part["DLdmw"] for part in own]
+        if any(abs(a - b) > max(2000, 0.03 * max(a, b)) for *_, a, b in (moved, dirty)):
+            return False
+        if moved[-1] > 2000 and sum(moved[:-1]) < 3 * lines:
+            return False
     return True
 
 
@@ -154,7 +161,7 @@ def count(binary, phases, caches, store, repeats=REPEATS):
             dumps, stated = run_callgrind(binary, [several] * phases, caches["l1"], caches[name], special)
             if len(dumps) < phases * (several + 1) + 1:
                 raise CountError(f"{len(dumps)} dumps of {phases} phases")
-            if settled(dumps, phases, several):
+            if settled(dumps, phases, several, int(caches[name].split(",")[0]) // 64):
                 break
         counted[name], counted["touched"] = linear(dumps, phases, several), stated["touched_bytes"]
     os.makedirs(store, exist_ok=True)
@@ -165,7 +172,7 @@ def count(binary, phases, caches, store, repeats=REPEATS):
 
 
 def truth_at(counted, repeats):
-    """{quantity: (low, high) or None} of a whole run. Bytes, counts, percent of loads."""
+    """{quantity: (low, high)} of a whole run. Bytes, counts, percent of loads."""
     def at(cache, *keys):
         return max(0, sum(line[0] + sum(slope * repeat for slope, repeat in zip(line[1:], repeats))
                           for line in (counted[cache][key] for key in keys)))
@@ -173,12 +180,10 @@ def truth_at(counted, repeats):
     loads, stores = at("seen", "loads"), at("seen", "stores")
     read = sorted(max(0, 64 * at(size, "DLmr", "DLmw", "ILmr") - counted["touched"]) for size in ("seen", "named"))
     written = sorted(64 * at(size, "DLdmr", "DLdmw", "ILdmr") for size in ("seen", "named"))
-    misses = at("seen", "DLmr", "DLmw")
-    known = at("seen", "modified_misses") <= 0.005 * misses or misses * 64 < 1e7
-    first, second = at("seen", "D1mr"), at("l2", "DLmr")
-    beyond = sorted(at(size, "DLmr") for size in ("seen", "named"))
-    truth = {"loads": (loads, loads), "stores": (stores, stores), "read": tuple(read), "write": tuple(written) if known else None,
-             "dram": (read[0] + written[0], read[1] + written[1]) if known else None}
+    first, second = at("seen", "l1_misses"), at("l2", "last_misses")
+    beyond = sorted(at(size, "last_misses") for size in ("seen", "named"))
+    truth = {"loads": (loads, loads), "stores": (stores, stores), "read": tuple(read), "write": tuple(written),
+             "dram": (read[0] + written[0], read[1] + written[1])}
     shares = {"l1": (loads - first,) * 2, "l2": (first - second,) * 2, "l3": (second - beyond[1], second - beyond[0]),
               "dram": tuple(beyond)}
     truth.update({f"{level} share": tuple(max(0, 100 * value / loads) for value in pair) for level, pair in shares.items()})

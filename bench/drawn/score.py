@@ -2,8 +2,8 @@
 
 What for: plain figures from rows of (truth range, estimate); the bench prints them. What not: running anything.
 
-A truth is a range: where the two sizes of the last level give one wider than a twentieth, the row is not scored. Bytes and
-counts are relative to the truth, shares are in points. A truth that is hardly there (SLACK) has no relative error:
+A truth is a range, as the two sizes of the last level give it; where it is wider than a quarter, the row is not scored. An
+estimate within the range has no error, one outside is compared with the nearer end. Bytes and counts are relative to the truth, shares are in points. A truth that is hardly there (SLACK) has no relative error:
 such rows count for coverage only.
 """
 import math
@@ -15,7 +15,7 @@ QUANTITIES = ("read", "write", "dram", "bandwidth", "loads", "stores", *SHARES)
 # Starting a process costs this much beside; an interval may miss the truth by it.
 SLACK = {"read": 1e7, "write": 1e7, "dram": 1e7, "loads": 1e6, "stores": 1e6}
 SHARE_SLACK = 0.2  # points
-WIDEST_TRUTH = 0.05
+WIDEST_TRUTH, WIDEST_SHARE = 0.25, 5.0  # of the truth; points
 ALPHA = 0.05
 
 
@@ -47,7 +47,7 @@ class Row(NamedTuple):
     def known(self):
         """Whether the truth is narrow enough to be one."""
         wide = self.truth[1] - self.truth[0]
-        return wide <= (1.0 if self.share else max(self.slack, WIDEST_TRUTH * self.middle))
+        return wide <= (WIDEST_SHARE if self.share else max(self.slack, WIDEST_TRUTH * self.middle))
 
     @property
     def covered(self):
@@ -56,7 +56,8 @@ class Row(NamedTuple):
 
     @property
     def error(self):
-        return (self.found[0] - self.middle) / self.scale
+        value = self.found[0]
+        return (value - min(max(value, self.truth[0]), self.truth[1])) / self.scale
 
     @property
     def half_width(self):
@@ -66,8 +67,7 @@ class Row(NamedTuple):
     def interval_score(self):
         """Gneiting & Raftery (2007), JASA 102, eq. 43; the truth is the point of its range that is nearest."""
         _, low, high = self.found
-        truth = min(max(low, self.truth[0]), self.truth[1])
-        missed = max(0.0, low - truth) + max(0.0, truth - high)
+        missed = max(0.0, low - self.truth[1]) + max(0.0, self.truth[0] - high)
         return (high - low + 2 / ALPHA * missed) / self.scale
 
     @property
@@ -137,6 +137,6 @@ def worst(rows, most=10):
     lines = [["program", "families", "quantity", "truth", "estimate", "interval", "interval score"]]
     for row in sorted(sized, key=lambda row: -row.interval_score)[:most]:
         value, low, high = row.found
-        lines.append([row.program, ", ".join(row.families), row.quantity, f"{row.middle:.4g}", f"{value:.4g}",
+        lines.append([row.program, ", ".join(row.families), row.quantity, " to ".join(dict.fromkeys(f"{end:.4g}" for end in row.truth)), f"{value:.4g}",
                       f"{low:.4g} to {high:.4g}", f"{100 * row.interval_score:.0f} %"])
     return lines
