@@ -40,7 +40,7 @@ const BEFORE: [Step; 2] = [
     },
 ];
 
-const AFTER: [Step; 4] = [
+const AFTER: [Step; 5] = [
     Step {
         name: "format",
         program: "cargo",
@@ -71,6 +71,16 @@ const AFTER: [Step; 4] = [
         ],
         probe: &[],
         remedy: "",
+    },
+    Step {
+        name: "drawn programs",
+        program: "sh",
+        arguments: &["-c", "exec python3 -B bench/drawn/test_drawn.py"],
+        probe: &[
+            "-c",
+            "for tool in python3 valgrind gcc objdump; do command -v $tool || exit 1; done",
+        ],
+        remedy: "apt-get install python3 valgrind gcc binutils",
     },
     Step {
         name: "licences",
