@@ -10,6 +10,7 @@ import concurrent.futures
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -60,6 +61,9 @@ def geometries(options):
 def prepared(drawn, folder, caches, options):
     """(counts or None, sentence why not). Builds the program and counts its accesses."""
     generate.write(drawn, folder)
+    missing = [tool for tool in ("valgrind", "objdump", drawn.compiler) if not shutil.which(tool)]
+    if missing:
+        return None, f"skipped: {', '.join(missing)} not installed: apt-get install valgrind binutils gcc g++ clang gfortran"
     for command in generate.build_commands(drawn, folder):
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode != 0:

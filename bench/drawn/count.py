@@ -28,6 +28,10 @@ MODIFYING = re.compile(r"^(lock )?(add|sub|adc|sbb|and|or|xor|inc|dec|neg|not|sh
 OWN = ("loads", "stores", "l1_misses", "last_misses")
 REPEATS = 3
 EVENTS = ("Ir", "Dr", "Dw", "D1mr", "D1mw", "DLmr", "DLmw", "DLdmr", "DLdmw", "ILdmr", "ILmr")
+# Where fewer of the loads than this leave the first level, it is not told apart which of the next serves them.
+FEW_LOADS = 0.01
+with open(__file__, "rb") as own_source:
+    SOURCE = own_source.read()
 
 
 class CountError(Exception):
@@ -141,29 +145,40 @@ def geometry(level_bytes, ways):
     return f"{sets * 64 * max(1, round(level_bytes / (sets * 64)))},{max(1, round(level_bytes / (sets * 64)))},64"
 
 
+def size_of(cache):
+    return int(cache.split(",")[0])
+
+
 def count(binary, phases, caches, store, repeats=REPEATS):
-    """{"l2", "seen", "named": {key: [fixed, slopes...]}, "touched"}; kept in `store` by what it depends on.
+    """{"l2" or None, "seen", "named": {key: [fixed, slopes...]}, "touched"}; kept in `store` by what it depends on.
 
     `caches`: {"l1", "l2", "seen", "named": geometry}; `seen` and `named` are the two sizes of the last level.
     """
     with open(binary, "rb") as file:
-        digest = hashlib.sha256(file.read())
-    with open(__file__, "rb") as file:
-        digest.update(file.read())
-    digest.update(json.dumps([caches, repeats]).encode())
+        digest = hashlib.sha256(file.read() + SOURCE + json.dumps([caches, repeats]).encode())
     kept = os.path.join(store, digest.hexdigest()[:32] + ".json")
     if os.path.exists(kept):
         with open(kept) as file:
             return json.load(file)
-    special, counted = disassembled(binary), {}
-    for name in ("seen", "named", "l2"):
+    special = disassembled(binary)
+
+    def counted_with(name):
         for several in (repeats, 3 * repeats):
             dumps, stated = run_callgrind(binary, [several] * phases, caches["l1"], caches[name], special)
             if len(dumps) < phases * (several + 1) + 1:
                 raise CountError(f"{len(dumps)} dumps of {phases} phases")
-            if settled(dumps, phases, several, int(caches[name].split(",")[0]) // 64):
+            if settled(dumps, phases, several, size_of(caches[name]) // 64):
                 break
-        counted[name], counted["touched"] = linear(dumps, phases, several), stated["touched_bytes"]
+        return linear(dumps, phases, several), stated["touched_bytes"]
+
+    counted = {}
+    counted["seen"], counted["touched"] = counted_with("seen")
+    # What fits into the smaller last level fits into the larger one.
+    fits = counted["touched"] < min(size_of(caches["seen"]), size_of(caches["named"])) / 2
+    counted["named"] = counted["seen"] if fits else counted_with("named")[0]
+    few = all(first - last <= FEW_LOADS * loads
+              for first, last, loads in zip(*(counted["seen"][key] for key in ("l1_misses", "last_misses", "loads"))))
+    counted["l2"] = None if few else counted_with("l2")[0]
     os.makedirs(store, exist_ok=True)
     with open(kept + ".part", "w") as file:
         json.dump(counted, file)
@@ -180,11 +195,15 @@ def truth_at(counted, repeats):
     loads, stores = at("seen", "loads"), at("seen", "stores")
     read = sorted(max(0, 64 * at(size, "DLmr", "DLmw", "ILmr") - counted["touched"]) for size in ("seen", "named"))
     written = sorted(64 * at(size, "DLdmr", "DLdmw", "ILdmr") for size in ("seen", "named"))
-    first, second = at("seen", "l1_misses"), at("l2", "last_misses")
+    first = at("seen", "l1_misses")
     beyond = sorted(at(size, "last_misses") for size in ("seen", "named"))
     truth = {"loads": (loads, loads), "stores": (stores, stores), "read": tuple(read), "write": tuple(written),
              "dram": (read[0] + written[0], read[1] + written[1])}
-    shares = {"l1": (loads - first,) * 2, "l2": (first - second,) * 2, "l3": (second - beyond[1], second - beyond[0]),
-              "dram": tuple(beyond)}
+    shares = {"l1": (loads - first,) * 2, "dram": tuple(beyond)}
+    if counted["l2"] is None:
+        shares.update({"l2": (0, first - beyond[0]), "l3": (0, first - beyond[0])})
+    else:
+        second = at("l2", "last_misses")
+        shares.update({"l2": (first - second,) * 2, "l3": (second - beyond[1], second - beyond[0])})
     truth.update({f"{level} share": tuple(max(0, 100 * value / loads) for value in pair) for level, pair in shares.items()})
     return truth

@@ -42,6 +42,7 @@ class Phase(NamedTuple):
     detail: str
     level: str = ""  # where it is another one than the drawn one
     bytes: int = 0
+    fortran: str = ""  # its kernel, where that is Fortran
 
 
 def array(draw, name, elements, kind=None, fill=True):

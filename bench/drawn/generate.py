@@ -12,11 +12,12 @@ import random
 from typing import NamedTuple
 
 import families
+import fortran
 import irregular
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FAMILIES = {**families.FAMILIES, **irregular.FAMILIES}
-COMPILERS = {"c": ("gcc", "clang"), "c++": ("g++", "clang++")}
+COMPILERS = {"c": ("gcc", "clang"), "c++": ("g++", "clang++"), "fortran": ("gfortran",)}
 # No loop may become a call of memset or memcpy: their width of access is the C library's.
 FLAGS = ["-g", "-fno-builtin", "-Wall"]
 
@@ -31,6 +32,7 @@ class Program(NamedTuple):
     seed: int
     index: int
     source: str
+    kernels: str  # in Fortran
     language: str
     compiler: str
     flags: tuple
@@ -70,16 +72,18 @@ def drawn_size(rng, caches):
     return level, int(low * (high / low) ** rng.random())
 
 
-def drawn_phase(rng, k, caches, flags, only):
+def drawn_phase(rng, k, caches, flags, only, among):
+    """(what it is, its C text, its Fortran text)"""
     level, size = drawn_size(rng, caches)
-    family = only or rng.choice(sorted(FAMILIES))
+    family = only if only in among else rng.choice(sorted(among))
     draw = families.Draw(k=k, random=rng, bytes=size, level=level, huge=int(rng.random() < 0.3),
                          threads=2 if rng.random() < 0.3 else 1, type=rng.choice(sorted(families.TYPES)),
                          fast="-Ofast" in flags, plain="-O0" in flags)
-    phase = FAMILIES[family](draw)
+    phase = among[family](draw)
     inline = rng.choice(("NOINLINE", "inline __attribute__((always_inline))"))
     return (PhaseDrawn(family, phase.level, phase.bytes, draw.huge, draw.threads, draw.type, phase.classes, phase.detail),
-            f"/* Phase {k}: {family}, {phase.detail} */\n#define P{k}_INLINE {inline}\n{phase.source}")
+            f"/* Phase {k}: {family}, {phase.detail} */\n#define P{k}_INLINE {inline}\n{phase.source}",
+            phase.fortran)
 
 
 def main_of(phases):
@@ -99,14 +103,16 @@ def main_of(phases):
 def program(seed, index, caches, only=None):
     """The program `index` of a seed."""
     rng = random.Random(f"drawn/{seed}/{index}/{only or ''}")
-    language = rng.choices(("c", "c++"), (3, 1))[0]
+    language = rng.choices(("c", "c++", "fortran"), (6, 2, 1))[0]
+    among = FAMILIES if language != "fortran" or only and only not in fortran.FAMILIES else fortran.FAMILIES
+    language = "c" if among is FAMILIES and language == "fortran" else language
     compiler = rng.choice(COMPILERS[language])
     flags = (rng.choice(("-O0", "-O1", "-O2", "-O3", "-Ofast")), rng.choice(("-march=x86-64-v2", "-march=x86-64-v3")))
-    drawn = [drawn_phase(rng, k, caches, flags, only) for k in range(rng.choice((1, 1, 2, 2, 3)))]
-    phases = tuple(phase for phase, _ in drawn)
+    drawn = [drawn_phase(rng, k, caches, flags, only, among) for k in range(rng.choice((1, 1, 2, 2, 3)))]
+    phases = tuple(phase for phase, *_ in drawn)
     head = f"/* Drawn by bench/drawn/generate.py, seed {seed}, index {index}. */\n#include \"drawn.h\"\n\n"
-    source = head + "\n".join(text for _, text in drawn) + "\n" + main_of(phases)
-    return Program(seed, index, source, language, compiler, flags, phases)
+    source = head + "\n".join(text for _, text, _ in drawn) + "\n" + main_of(phases)
+    return Program(seed, index, source, "\n".join(text for *_, text in drawn).strip(), language, compiler, flags, phases)
 
 
 def source_name(program):
@@ -115,17 +121,28 @@ def source_name(program):
 
 def build_commands(program, folder):
     """The commands that make FOLDER/program of FOLDER's source."""
-    standard = "-std=gnu++17" if program.language == "c++" else "-std=gnu11"
     text, runtime, binary = (os.path.join(folder, name) for name in (source_name(program), "runtime.o", "program"))
-    return [["gcc", "-std=gnu11", "-O3", "-march=x86-64-v3", "-g", "-fno-builtin", "-fno-tree-loop-distribute-patterns", "-c",
-             os.path.join(HERE, "runtime.c"), "-o", runtime],
-            [program.compiler, standard, *program.flags, *FLAGS, f"-I{HERE}", text, runtime, "-o", binary, "-pthread", "-lm"]]
+    commands = [["gcc", "-std=gnu11", "-O3", "-march=x86-64-v3", "-g", "-fno-builtin", "-fno-tree-loop-distribute-patterns", "-c",
+                 os.path.join(HERE, "runtime.c"), "-o", runtime]]
+    standard, compiler, objects = ["-std=gnu11"], program.compiler, [runtime]
+    if program.language == "c++":
+        standard = ["-std=gnu++17"]
+    if program.language == "fortran":
+        compiler, kernels = "gcc", os.path.join(folder, "kernels.o")
+        commands.append([program.compiler, *program.flags, "-g", "-fno-tree-loop-distribute-patterns", "-c",
+                         os.path.join(folder, "kernels.f90"), "-o", kernels])
+        objects.append(kernels)
+    libraries = ["-pthread", "-lm", *(["-lgfortran"] if program.language == "fortran" else [])]
+    return [*commands, [compiler, *standard, *program.flags, *FLAGS, f"-I{HERE}", text, *objects, "-o", binary, *libraries]]
 
 
 def write(program, folder):
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, source_name(program)), "w") as file:
         file.write(program.source)
+    if program.kernels:
+        with open(os.path.join(folder, "kernels.f90"), "w") as file:
+            file.write(program.kernels + "\n")
 
 
 def caches_of_machine():
