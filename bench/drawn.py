@@ -95,12 +95,15 @@ def repeats_for(binary, drawn, options):
     rng = random.Random(f"time/{drawn.name}")
     wanted = 0.5 * (max(0.5, options.seconds_limit) / 0.5) ** rng.random()
     shares = [rng.uniform(0.3, 1.0) for _ in drawn.phases]
-    trial = [4] * len(drawn.phases)
-    stated = json.loads(common.run([binary, *map(str, trial)]))
-    setup = max(0.0, stated["total"] - sum(stated["seconds"]))
-    left = max(0.3, wanted - setup)
-    return [max(1, round(left * share / sum(shares) / (seconds / tries)))
-            for share, seconds, tries in zip(shares, stated["seconds"], trial)]
+    repeats = [4] * len(drawn.phases)
+    # Twice: the first repeats find cold caches, and the machine may just have been busy.
+    for part in (0.2, 1.0):
+        stated = json.loads(common.run([binary, *map(str, repeats)]))
+        setup = max(0.0, stated["total"] - sum(stated["seconds"]))
+        left = part * max(0.3, wanted - setup)
+        repeats = [max(4, round(left * share / sum(shares) / (max(seconds, 1e-6) / tries)))
+                   for share, seconds, tries in zip(shares, stated["seconds"], repeats)]
+    return repeats
 
 
 def admissible(drawn, stated):
@@ -135,10 +138,17 @@ def measured(drawn, folder, counted, options):
     known["bandwidth"] = tuple(1e-9 * value / seconds for value in known["dram"])
     found["bandwidth"] = truth.scaled(summary["dram_bandwidth"]["average"], 1)
     families = tuple(sorted({phase.family for phase in drawn.phases}))
-    rows = [score.Row(drawn.name, families, quantity, known[quantity], found.get(quantity), slack_of(quantity, seconds))
+    rows = [score.Row(drawn.name, families, circumstances(drawn, seconds), quantity, known[quantity], found.get(quantity), slack_of(quantity, seconds))
             for quantity in score.QUANTITIES]
     return {"drawn": drawn, "rows": rows, "class": found["class"], "admissible": admissible(drawn, stated), "elapsed": seconds,
             "took": took, "stolen": common.steal_and_load()[0] - stolen, "repeats": repeats, "command": command}
+
+
+def circumstances(drawn, seconds):
+    return (f"{len(drawn.phases)} phase{'s' if len(drawn.phases) > 1 else ''}", f"with {drawn.compiler}", f"with {drawn.flags[0]}",
+            "under 1 s" if seconds < 1 else "1 to 2 s" if seconds < 2 else "2 s and more",
+            "threads" if any(phase.threads > 1 for phase in drawn.phases) else "one thread",
+            "a phase inlined into main" if "always_inline" in drawn.source else "no phase inlined into main")
 
 
 def slack_of(quantity, seconds):
@@ -166,7 +176,7 @@ def verdict(program):
 
 def report(programs, problems, options, begun, stolen):
     rows = [row for program in programs for row in program["rows"]]
-    by_quantity, by_family = score.tables(rows)
+    by_quantity, by_family, by_circumstance = score.tables(rows)
     verdicts = [verdict(program) for program in programs]
     lines = ["# Estimates on drawn programs", "", common.machine(), "",
              f"Seed {options.seed}, {len(programs)} programs of {options.count}"
@@ -175,7 +185,8 @@ def report(programs, problems, options, begun, stolen):
              f"{(time.monotonic() - begun) / 60:.0f} minutes.", "",
              "Class: " + ", ".join(f"{verdicts.count(word)} {word}" for word in ("right", "undecided", "wrong")) + ".", "",
              *truth.aligned(by_quantity), "", "Bytes and counts by family of the program's phases:", "",
-             *truth.aligned(by_family), "", "The ten worst of them, by interval score "
+             *truth.aligned(by_family), "", "And by circumstance:", "", *truth.aligned(by_circumstance), "",
+             "The ten worst programs, by the interval score of their worst figure "
              f"(`bench/drawn.py --seed {options.seed} --index K --keep DIR` makes one again):", "",
              *truth.aligned(score.worst(rows)), ""]
     wrong = [program for program in programs if verdict(program) == "wrong"]

@@ -104,7 +104,8 @@ def run_callgrind(binary, repeats, first, last, special):
                    f"--LL={last}", "--dump-before=drawn_mark", f"--callgrind-out-file={out}", binary, *map(str, repeats)]
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode != 0:
-            raise CountError(f"callgrind ended with {result.returncode}: {result.stderr[-800:]}")
+            said = [line for line in result.stderr.splitlines() if line.startswith("==") and len(line.split(None, 1)) > 1]
+            raise CountError(f"callgrind ended with {result.returncode}: {' '.join(line.split(None, 1)[1] for line in said[-3:])}")
         stated = json.loads(next(line for line in result.stdout.splitlines() if line.startswith('{"name"')))
         parts = sorted((int(name.rsplit(".", 1)[1]), name) for name in os.listdir(folder) if re.fullmatch(r"out\.\d+", name))
         dumps = [segment_of(os.path.join(folder, name), binary, special) for _, name in parts]

@@ -133,7 +133,9 @@ def build_commands(program, folder):
                          os.path.join(folder, "kernels.f90"), "-o", kernels])
         objects.append(kernels)
     libraries = ["-pthread", "-lm", *(["-lgfortran"] if program.language == "fortran" else [])]
-    return [*commands, [compiler, *standard, *program.flags, *FLAGS, f"-I{HERE}", text, *objects, "-o", binary, *libraries]]
+    # Valgrind 3.19 gives up over what clang 14 writes as DWARF 5.
+    debug = ["-gdwarf-4"] if "clang" in compiler else []
+    return [*commands, [compiler, *standard, *program.flags, *FLAGS, *debug, f"-I{HERE}", text, *objects, "-o", binary, *libraries]]
 
 
 def write(program, folder):

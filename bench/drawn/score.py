@@ -23,6 +23,7 @@ class Row(NamedTuple):
     """One quantity of one program."""
     program: str
     families: tuple
+    circumstances: tuple  # length, number of phases, threads, ...: what may matter beside
     quantity: str
     truth: tuple  # low, high
     found: Optional[tuple]  # value, low, high
@@ -116,24 +117,30 @@ HEADS = ["", "n", "truth open", "no estimate", "95 % intervals hold the truth", 
 
 
 def counts_only(rows):
-    """Rows whose figures are relative."""
-    return [row for row in rows if not row.share]
+    """Rows whose figures are relative, without the bandwidth, which is `dram` once more."""
+    return [row for row in rows if not row.share and row.quantity != "bandwidth"]
 
 
 def tables(rows):
-    """Text: by quantity, then all, then by family."""
+    """Cells: by quantity and of all; by family; by circumstance."""
     by_quantity = [HEADS, *(summary_line(name, [row for row in rows if row.quantity == name]) for name in QUANTITIES),
                    summary_line("all bytes and counts", counts_only(rows)),
                    summary_line("all shares", [row for row in rows if row.share])]
-    families = sorted({family for row in rows for family in row.families})
-    by_family = [["family", *HEADS[1:]],
-                 *(summary_line(family, [row for row in counts_only(rows) if family in row.families]) for family in families)]
-    return by_quantity, by_family
+    groups = []
+    for kind, head in (("families", "family"), ("circumstances", "circumstance")):
+        names = sorted({name for row in rows for name in getattr(row, kind)})
+        groups.append([[head, *HEADS[1:]], *(summary_line(name, [row for row in counts_only(rows) if name in getattr(row, kind)])
+                                             for name in names)])
+    return by_quantity, *groups
 
 
 def worst(rows, most=10):
-    """The rows with the largest interval scores, bytes and counts only."""
-    sized = [row for row in scored(counts_only(rows)) if row.scale]
+    """The programs with the largest interval scores, each with its worst figure, of bytes and counts."""
+    of_program = {}
+    for row in scored(counts_only(rows)):
+        if row.scale and row.interval_score > of_program.get(row.program, (0, None))[0]:
+            of_program[row.program] = row.interval_score, row
+    sized = [row for _, row in of_program.values()]
     lines = [["program", "families", "quantity", "truth", "estimate", "interval", "interval score"]]
     for row in sorted(sized, key=lambda row: -row.interval_score)[:most]:
         value, low, high = row.found

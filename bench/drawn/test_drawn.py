@@ -118,7 +118,7 @@ class Counting(unittest.TestCase):
 
 class Scoring(unittest.TestCase):
     def row(self, truth, found, quantity="loads"):
-        return score.Row("1/1", ("stream",), quantity, truth, found, score.SLACK.get(quantity, score.SHARE_SLACK))
+        return score.Row("1/1", ("stream",), (), quantity, truth, found, score.SLACK.get(quantity, score.SHARE_SLACK))
 
     def test_an_interval_that_misses_pays_forty_times_the_miss(self):
         held, missed = self.row((1e9, 1e9), (1e9, 0.9e9, 1.1e9)), self.row((1e9, 1e9), (1.3e9, 1.2e9, 1.4e9))
