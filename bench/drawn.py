@@ -138,7 +138,8 @@ def measured(drawn, folder, counted, options):
     known["bandwidth"] = tuple(1e-9 * value / seconds for value in known["dram"])
     found["bandwidth"] = truth.scaled(summary["dram_bandwidth"]["average"], 1)
     families = tuple(sorted({phase.family for phase in drawn.phases}))
-    rows = [score.Row(drawn.name, families, circumstances(drawn, seconds), quantity, known[quantity], found.get(quantity), slack_of(quantity, seconds))
+    rows = [score.Row(drawn.name, families, circumstances(drawn, seconds), quantity, known[quantity], found.get(quantity),
+                      slack_of(quantity, seconds))
             for quantity in score.QUANTITIES]
     return {"drawn": drawn, "rows": rows, "class": found["class"], "admissible": admissible(drawn, stated), "elapsed": seconds,
             "took": took, "stolen": common.steal_and_load()[0] - stolen, "repeats": repeats, "command": command}

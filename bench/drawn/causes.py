@@ -2,15 +2,17 @@
 
 What for: recall, precision and gains of findings on programs that nobody has seen. What not: running them (drawn_causes.py).
 
-A cause is one text in which VARIANT says which: 0 slow, 1 repaired (the same number of repeats: what it is quicker by is the
-true gain; where a compiler has repaired the slow one itself there is none, and none is asked for), 2 near-miss. `pass(thread, threads)` is one repeat; names and sizes are drawn. `wanted`: any of
-these findings is a hit. `allowed`: also true of the slow one, beside what is wanted; they count neither way.
+A cause is one text in which VARIANT says which: 0 slow, 1 repaired (the same number of repeats: what it is
+quicker by is the true gain; where a compiler has repaired the slow one itself there is none, and none is asked for), 2 near-miss.
+`pass(thread, threads)` is one repeat; names and sizes are drawn. `wanted`: any of these findings is a hit. `allowed`: also true of
+the slow one, beside what is wanted; they count neither way.
 """
 import random
 from typing import NamedTuple
 
 SLOW, REPAIRED, NEAR = 0, 1, 2
-NAMES = ("advance", "collect", "digest", "evaluate", "fold", "handle", "inspect", "measure", "process", "refresh", "settle", "update")
+NAMES = ("advance", "collect", "digest", "evaluate", "fold", "handle", "inspect", "measure", "process", "refresh",
+         "settle", "update")
 
 
 class Cause(NamedTuple):
@@ -32,7 +34,8 @@ def text(setup, work, declarations="", threads=1):
     """A program around `pass`. All three variants share what no #if parts."""
     start = f"    drawn_parallel(0, {threads}, pass);" if threads > 1 else (
         "    for (size_t repeat = 0; repeat < drawn_repeats[0]; repeat++)\n        pass(0, 1);")
-    return (f'#include "drawn.h"\n#include <stdlib.h>\n#include <string.h>\n#define SLOW 0\n#define REPAIRED 1\n#define NEAR 2\n{declarations}\n'
+    return (f'#include "drawn.h"\n#include <stdlib.h>\n#include <string.h>\n'
+            f"#define SLOW 0\n#define REPAIRED 1\n#define NEAR 2\n{declarations}\n"
             f"static NOINLINE void pass(int thread, int threads)\n{{\n    (void)threads;\n{work}}}\n\n"
             f"int main(int count, char **words)\n{{\n    drawn_begin(count, words, 1);\n{setup}    drawn_phase_begins(0);\n{start}\n"
             f"    drawn_phase_ends(0);\n    return drawn_end();\n}}\n")
@@ -63,7 +66,8 @@ def unused_fields(rng, kind, name):
     n = rng.randrange(100, 200) * (1 << 20) // (fields * size)
     used = rng.randrange(fields)
     every = " + ".join(f"records[i].f[{f}]" for f in range(fields))
-    declarations = (f"struct record {{\n    {kind} f[{fields}];\n}};\n#if VARIANT == REPAIRED\nstatic {kind} *field;\n#else\nstatic struct record *records;\n#endif\n"
+    declarations = (f"struct record {{\n    {kind} f[{fields}];\n}};\n#if VARIANT == REPAIRED\nstatic {kind} *field;\n#else\n"
+                    f"static struct record *records;\n#endif\n"
                     f"static NOINLINE double {name}(void)\n{{\n    {kind} sum = 0;\n    for (size_t i = 0; i < {n}; i++)\n"
                     f"#if VARIANT == SLOW\n        sum += records[i].f[{used}];\n#elif VARIANT == REPAIRED\n        sum += field[i];\n"
                     f"#else\n        sum += {every};\n#endif\n    return (double)sum;\n}}\n")

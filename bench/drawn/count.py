@@ -2,8 +2,9 @@
 
 One run with three repeats of each phase is cut at `drawn_mark`: the last repeat is what each further one costs, the rest
 is fixed. Where the caches are not yet in turn then, it is nine repeats. What a figure is:
-- loads, stores: instructions that read, that write memory; one that does both is both (callgrind counts only its
-  write, cachegrind only its read; the disassembly says which do), a vector operand is one (valgrind splits those of FMA), each lane of a gather is one.
+- loads, stores: instructions that read, that write memory; one that does both is both (callgrind counts only its write,
+  cachegrind only its read; the disassembly says which do), a vector operand is one (valgrind splits those of FMA), each lane
+  of a gather is one.
 - misses: callgrind's caches are exact LRU by virtual address. Real sets are filled by random pages, which matters within
   a factor of two of a level's size only; such programs are marked as border when drawn.
 - bytes read from DRAM: lines that miss the last level, but not where the kernel had just cleared their page, which leaves

@@ -26,7 +26,8 @@ def with_kernel(draw, arrays, names, n, body, laps, classes, detail, bounds):
             f"{declared}\n  integer(c_int64_t), value :: first, last\n  real(c_double) :: answer\n"
             f"  integer(c_int64_t) :: i, j, l\n  {KINDS[kind]} :: total\n  total = 0\n{body}  answer = total\n"
             f"end function\n")
-    text = text.replace("  answer = total\n", f"  answer = total + {names[-1] if 'index' not in names else 'a'}({'1' if 'index' in names else at})\n")
+    kept = "a(1)" if "index" in names else f"{names[-1]}({at})"  # what was written must be computed
+    text = text.replace("  answer = total\n", f"  answer = total + {kept}\n")
     return phase(draw, arrays, work, classes, f"Fortran, {detail}", before)._replace(fortran=text)
 
 

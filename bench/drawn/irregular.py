@@ -143,7 +143,8 @@ def histogram(draw):
         arrays.append((f"static ARRAY(uint32_t) p{k}_data;\n",
                        f"    p{k}_data = (uint32_t *)drawn_array({count} * sizeof(uint32_t), {draw.huge});\n"
                        f"    drawn_indices(p{k}_data, {count}, {n}, {draw.random.randrange(1 << 32)});\n"))
-    work = (f"    static uint64_t state[2] = {{1, 2}};\n    uint64_t x = state[thread];\n    {kind} *bins = &p{k}_bins[(size_t){n} * thread];\n"
+    work = (f"    static uint64_t state[2] = {{1, 2}};\n    uint64_t x = state[thread];\n"
+            f"    {kind} *bins = &p{k}_bins[(size_t){n} * thread];\n"
             f"    for (size_t i = (size_t){count} * thread / threads; i < (size_t){count} * (thread + 1) / threads; i++)\n"
             f"        bins[{key}] += 1;\n    state[thread] = x;\n    drawn_sum[thread][0] += (double)bins[0];\n")
     classes = (*random_classes(draw, False), CORE)
@@ -193,7 +194,8 @@ def radix(draw):
     work = (f"    static size_t turn[2];\n    uint32_t *next = p{k}_next[thread];\n"
             f"    const size_t first = turn[thread]++ % {max(1, n // chunk)} * {chunk};\n"
             f"    for (int lap = 0; lap < {max(1, ACCESSES // 4 // n)}; lap++) {{\n"
-            f"        for (size_t i = first + (size_t){chunk} * thread / threads; i < first + (size_t){chunk} * (thread + 1) / threads; i++) {{\n"
+            f"        for (size_t i = first + (size_t){chunk} * thread / threads;\n"
+            f"             i < first + (size_t){chunk} * (thread + 1) / threads; i++) {{\n"
             f"            const size_t bucket = {mix};\n"
             f"            const uint32_t at = next[bucket];\n            next[bucket] = at + 1 < {room} ? at + 1 : 0;\n"
             f"            {b}[bucket * {room} + at] = {a}[i];\n        }}\n        DRAWN_LAP;\n    }}\n"
@@ -221,7 +223,8 @@ def sparse(draw):
     chunk = max(1, min(rows, ACCESSES // per_row))
     work = (f"    static size_t turn[2];\n    const size_t first = turn[thread]++ % {max(1, rows // chunk)} * {chunk};\n"
             f"    for (int lap = 0; lap < {max(1, ACCESSES // 2 // total)}; lap++) {{\n"
-            f"        for (size_t i = first + (size_t){chunk} * thread / threads; i < first + (size_t){chunk} * (thread + 1) / threads; i++) {{\n"
+            f"        for (size_t i = first + (size_t){chunk} * thread / threads;\n"
+            f"             i < first + (size_t){chunk} * (thread + 1) / threads; i++) {{\n"
             f"            {kind} sum = 0;\n            for (uint32_t j = p{k}_start[i]; j < p{k}_start[i + 1]; j++)\n"
             f"                sum += p{k}_value[j] * p{k}_x[p{k}_column[j]];\n            p{k}_y[i] = sum;\n        }}\n"
             f"        DRAWN_LAP;\n    }}\n    drawn_sum[thread][0] += (double)p{k}_y[first];\n")

@@ -3,8 +3,9 @@
 What for: plain figures from rows of (truth range, estimate); the bench prints them. What not: running anything.
 
 A truth is a range, as the two sizes of the last level give it; where it is wider than a quarter, the row is not scored. An
-estimate within the range has no error, one outside is compared with the nearer end. Bytes and counts are relative to the truth, shares are in points. A truth that is hardly there (SLACK) has no relative error:
-such rows count for coverage only.
+estimate within the range has no error, one outside is compared with the nearer end. Bytes and counts
+are relative to the truth, shares are in points. A truth that is hardly there (SLACK) has no relative error: such rows
+count for coverage only.
 """
 import math
 import statistics
@@ -144,6 +145,7 @@ def worst(rows, most=10):
     lines = [["program", "families", "quantity", "truth", "estimate", "interval", "interval score"]]
     for row in sorted(sized, key=lambda row: -row.interval_score)[:most]:
         value, low, high = row.found
-        lines.append([row.program, ", ".join(row.families), row.quantity, " to ".join(dict.fromkeys(f"{end:.4g}" for end in row.truth)), f"{value:.4g}",
+        ends = dict.fromkeys(f"{end:.4g}" for end in row.truth)
+        lines.append([row.program, ", ".join(row.families), row.quantity, " to ".join(ends), f"{value:.4g}",
                       f"{low:.4g} to {high:.4g}", f"{100 * row.interval_score:.0f} %"])
     return lines

@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import causes  # noqa: E402
 import count  # noqa: E402
 import generate  # noqa: E402
 import score  # noqa: E402
@@ -64,6 +65,16 @@ class Generating(unittest.TestCase):
                     result = subprocess.run(["gcc", *language, "-Wall", "-fsyntax-only", f"-I{generate.HERE}",
                                              os.path.join(folder, generate.source_name(drawn))], capture_output=True, text=True)
                     self.assertEqual((result.returncode, result.stderr), (0, ""), f"{family}, index {index}")
+
+    def test_each_cause_compiles_in_all_variants(self):
+        for index in range(len(causes.CAUSES)):
+            drawn = causes.cause(5, index)
+            self.assertEqual(drawn, causes.cause(5, index))
+            self.assertIn(drawn.name, causes.CAUSES)
+            for variant in range(3):
+                result = subprocess.run(["gcc", "-std=gnu11", "-Wall", "-fsyntax-only", f"-DVARIANT={variant}", f"-I{generate.HERE}",
+                                         "-x", "c", "-"], input=drawn.source, capture_output=True, text=True)
+                self.assertEqual((result.returncode, result.stderr), (0, ""), f"{drawn.name}, variant {variant}")
 
     def test_classes_do_not_come_as_sets(self):
         for index in range(50):
