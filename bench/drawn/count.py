@@ -10,8 +10,8 @@ is fixed. Where the caches are not yet in turn then, it is nine repeats. What a 
 - bytes read from DRAM: lines that miss the last level, but not where the kernel had just cleared their page, which leaves
   them in the cache (truth.h of the truth bench says more). Bytes written: dirty lines evicted; what is left
   at the end is freed, not written.
-- The last level is taken at the size that a ladder of latencies shows and at the size that the processor names; on shared
-  hosts they differ. Traffic is a range; where it is wide it is no truth, and nothing is scored.
+- The second and the last level are taken at the size that a ladder of latencies shows and at the size that the processor
+  names; random pages and shared hosts make them differ. Shares and traffic are ranges; a wide one is no truth, and not scored.
 
 What not: hardware prefetches, page-table walks, the kernel, other processes. Threads take turns under valgrind and share one
 first-level cache there.
@@ -152,9 +152,9 @@ def size_of(cache):
 
 
 def count(binary, phases, caches, store, repeats=REPEATS):
-    """{"l2" or None, "seen", "named": {key: [fixed, slopes...]}, "touched"}; kept in `store` by what it depends on.
+    """{"l2", "l2 seen" (or None), "seen", "named": {key: [fixed, slopes...]}, "touched"}; kept in `store` by what it depends on.
 
-    `caches`: {"l1", "l2", "seen", "named": geometry}; `seen` and `named` are the two sizes of the last level.
+    `caches`: {"l1", "l2", "l2 seen", "seen", "named": geometry}; `seen` and `named` are the two sizes of the last level.
     """
     with open(binary, "rb") as file:
         digest = hashlib.sha256(file.read() + SOURCE + json.dumps([caches, repeats]).encode())
@@ -181,6 +181,7 @@ def count(binary, phases, caches, store, repeats=REPEATS):
     few = all(first - last <= FEW_LOADS * loads
               for first, last, loads in zip(*(counted["seen"][key] for key in ("l1_misses", "last_misses", "loads"))))
     counted["l2"] = None if few else counted_with("l2")[0]
+    counted["l2 seen"] = None if few else counted["l2"] if caches["l2 seen"] == caches["l2"] else counted_with("l2 seen")[0]
     os.makedirs(store, exist_ok=True)
     with open(kept + ".part", "w") as file:
         json.dump(counted, file)
@@ -205,7 +206,7 @@ def truth_at(counted, repeats):
     if counted["l2"] is None:
         shares.update({"l2": (0, first - beyond[0]), "l3": (0, first - beyond[0])})
     else:
-        second = at("l2", "last_misses")
-        shares.update({"l2": (first - second,) * 2, "l3": (second - beyond[1], second - beyond[0])})
+        second = sorted(at(size, "last_misses") for size in ("l2", "l2 seen"))
+        shares.update({"l2": (first - second[1], first - second[0]), "l3": (second[0] - beyond[1], second[1] - beyond[0])})
     truth.update({f"{level} share": tuple(max(0, 100 * value / loads) for value in pair) for level, pair in shares.items()})
     return truth

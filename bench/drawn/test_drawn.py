@@ -19,7 +19,7 @@ import generate  # noqa: E402
 import score  # noqa: E402
 
 CACHES = generate.Caches(l1=32 << 10, l2=1 << 20, l3=32 << 20)
-SMALL = {"l1": "32768,8,64", "l2": "131072,8,64", "seen": "262144,16,64", "named": "524288,16,64"}
+SMALL = {"l1": "32768,8,64", "l2": "131072,8,64", "l2 seen": "131072,8,64", "seen": "262144,16,64", "named": "524288,16,64"}
 ELEMENTS = 1 << 18  # 2 MiB of doubles
 LOOPS = {
     # name: (flags, type, loop body, loads, stores per element; lines read, lines written per element of 64 bytes / size)
