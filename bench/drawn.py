@@ -211,7 +211,11 @@ def main():
         base = options.keep or scratch
         folders = [os.path.join(base, f"{drawn.index}") for drawn in chosen]
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            counts = list(pool.map(lambda pair: prepared(*pair, caches, options), zip(chosen, folders)))
+            counts = []
+            for answer in pool.map(lambda pair: prepared(*pair, caches, options), zip(chosen, folders)):
+                counts.append(answer)
+                if len(counts) % 10 == 0:
+                    print(f"{len(counts)} of {len(chosen)} counted after {time.monotonic() - begun:.0f} s", flush=True)
         print(f"counted in {time.monotonic() - begun:.0f} s", flush=True)
         programs, problems = [], []
         for drawn, folder, (counted, why) in zip(chosen, folders, counts):
