@@ -6,10 +6,12 @@ kept in drawn/build by content), then runs once under `fathom run`. First all ar
 are measured, one at a time. Scores: drawn/score.py.
 """
 import argparse
+import collections
 import concurrent.futures
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -142,7 +144,9 @@ def measured(drawn, folder, counted, options):
     rows = [score.Row(drawn.name, families, circumstances(drawn, seconds), quantity, known[quantity], found.get(quantity),
                       slack_of(quantity, seconds))
             for quantity in score.QUANTITIES]
-    return {"drawn": drawn, "rows": rows, "class": found["class"], "admissible": admissible(drawn, stated), "elapsed": seconds,
+    absent = None if found["loads"] else re.sub(r"\d+", "N", summary["loads"].get("note") or "no reason given")
+    return {"drawn": drawn, "rows": rows, "absent": absent,
+            "class": found["class"], "admissible": admissible(drawn, stated), "elapsed": seconds,
             "took": took, "stolen": common.steal_and_load()[0] - stolen, "repeats": repeats, "command": command}
 
 
@@ -180,11 +184,13 @@ def report(programs, problems, options, begun, stolen):
     rows = [row for program in programs for row in program["rows"]]
     by_quantity, by_family, by_circumstance = score.tables(rows)
     verdicts = [verdict(program) for program in programs]
+    absent = collections.Counter(program["absent"] for program in programs if program["absent"])
     lines = ["# Estimates on drawn programs", "", common.machine(), "",
-             f"Seed {options.seed}, {len(programs)} programs of {options.count}"
+             f"Seed {options.seed}, {len(programs)} of {len(programs) + len(problems)} programs"
              f"{', family ' + options.only if options.only else ''}, one run each; "
              f"load average at the end {os.getloadavg()[1]:.1f}, {stolen:.1f} s of CPU stolen by the hypervisor, "
              f"{(time.monotonic() - begun) / 60:.0f} minutes.", "",
+             *(f"{times} have no estimate of loads: {why}\n" for why, times in absent.most_common()),
              "Class: " + ", ".join(f"{verdicts.count(word)} {word}" for word in ("right", "undecided", "wrong")) + ".", "",
              *truth.aligned(by_quantity), "", "Bytes and counts by family of the program's phases:", "",
              *truth.aligned(by_family), "", "And by circumstance:", "", *truth.aligned(by_circumstance), "",
