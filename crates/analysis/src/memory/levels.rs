@@ -201,7 +201,8 @@ impl Memory<'_> {
         let likely = ratio(&part.likely);
         let residuals: Vec<f64> =
             part.likely.iter().zip(of).map(|(part, of)| part - likely * of).collect();
-        let half = self.strata.total(&residuals).half / whole;
+        let unseen = self.strata.of_unseen(&residuals).unwrap_or(0.0);
+        let half = self.strata.total(&residuals).half.hypot(unseen) / whole;
         let down = (likely - ratio(&part.low)).max(0.0).hypot(half);
         let up = (ratio(&part.high) - likely).max(0.0).hypot(half);
         let interval = ((likely - down).max(0.0) * 100.0, (likely + up).min(1.0) * 100.0);

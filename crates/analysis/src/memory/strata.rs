@@ -313,7 +313,7 @@ impl Strata {
     /// Half of the 95 % interval of what functions without a burst did, beside the mean rate of all: their rates are taken for
     /// further ones of a population of which those with bursts are a sample, in which each second counts alike. `None` where
     /// few have bursts.
-    fn of_unseen(&self, values: &[f64]) -> Option<f64> {
+    pub(crate) fn of_unseen(&self, values: &[f64]) -> Option<f64> {
         let mut seen: BTreeMap<Place, (f64, f64)> = BTreeMap::new();
         for index in &self.in_order {
             let (look, weight) = (&self.looks[*index], self.weight(*index));
