@@ -25,6 +25,11 @@ struct At {
 }
 
 fn recording(samples: &[At]) -> Recording {
+    clocked(samples, |_| 0)
+}
+
+/// The same, with CPU times that are off by so much.
+fn clocked(samples: &[At], off: impl Fn(u64) -> u64) -> Recording {
     let mut recording = Recording {
         modules: vec![Module {
             id: ModuleId(0),
@@ -71,7 +76,7 @@ fn recording(samples: &[At]) -> Recording {
         };
         let mut registers = [5; 16];
         (registers[RCX], registers[RSP], registers[RDI]) = (at.rcx, 0x7fff_0000, at.rdi);
-        let cpu_time = Some(Nanos(time.0 + 123));
+        let cpu_time = Some(Nanos(time.0 + 123 + off(number.into())));
         encoder.push(&SampledState {
             time,
             cpu_time,
@@ -127,6 +132,16 @@ fn iterations_between_samples_are_exact_wherever_in_the_body_they_were_taken() {
     let place = (row.function.as_str(), row.file.as_deref(), row.line);
     assert_eq!((place, row.depth), (("walk", Some("walk.c"), Some(12)), 0));
     assert_eq!(row.trip_count.value, None);
+}
+
+/// The kernel adds the time of threads that ended, now and then.
+#[test]
+fn a_thread_uses_no_more_time_than_passes() {
+    let samples: Vec<At> = (0..200).map(|number| at(number * 1000, number)).collect();
+    let off = |number: u64| if number % 40 == 20 { 950_000_000 } else { 0 };
+    let rate = &analysis::pace::loops(&clocked(&samples, off))[0].iterations_per_second;
+    assert!((rate.value.unwrap() - 1e6).abs() < 1e3, "{rate:?}");
+    assert!(rate.low.unwrap() > 0.99e6 && rate.high.unwrap() < 1.01e6, "{rate:?}");
 }
 
 #[test]

@@ -258,7 +258,7 @@ impl Walk<'_, '_, '_> {
         told: &[LoopId],
     ) {
         let gap = self.before.map(|(before, before_cpu)| match (before_cpu, cpu_time) {
-            (Some(before), Some(now)) => now - before,
+            (Some(before_cpu), Some(now)) => (now - before_cpu).min(time - before),
             _ => time - before,
         });
         self.before = Some((time, cpu_time));
@@ -286,17 +286,19 @@ impl Walk<'_, '_, '_> {
 }
 
 /// CPU time between two samples. Where the kernel does not tell it, the time on the clock, if the two are neighbours: so far
-/// apart as the timer's period, which runs with the thread only.
+/// apart as the timer's period, which runs with the thread only. A thread does not use more than passes: the time of an
+/// inherited event may have that of threads that ended (`child_total_time_enabled`, kernel/events/core.c) in one sample, and
+/// not in the next.
 fn used(last: &Last, now: &Last, period: Nanos) -> Option<Nanos> {
-    match (last.cpu_time, now.cpu_time) {
-        (Some(before), Some(now)) => now.0.checked_sub(before.0).map(Nanos),
-        _ => {
-            let apart = now.time.0.checked_sub(last.time.0)?;
-            // A twentieth: what a timer is late, and no time slice of another thread.
-            let late = apart.abs_diff(period.0) > period.0 / 20;
-            (!late).then_some(Nanos(apart))
-        }
+    let apart = now.time.0.checked_sub(last.time.0)?;
+    let told = last.cpu_time.zip(now.cpu_time);
+    let told = told.and_then(|(before, now)| now.0.checked_sub(before.0));
+    if let Some(told) = told.filter(|told| *told <= apart.saturating_add(period.0 / 20)) {
+        return Some(Nanos(told));
     }
+    // A twentieth: what a timer is late, and no time slice of another thread.
+    let late = apart.abs_diff(period.0) > period.0 / 20;
+    (!late).then_some(Nanos(apart))
 }
 
 fn overlaps(bursts: &[(Nanos, Nanos)], from: Nanos, to: Nanos) -> bool {
