@@ -5,7 +5,8 @@
 
 use base::RemoteAddr;
 use iced_x86::{
-    Decoder, DecoderError, DecoderOptions, FlowControl, InstructionInfoFactory, OpAccess, Register,
+    Decoder, DecoderError, DecoderOptions, EncodingKind, FlowControl, InstructionInfoFactory,
+    OpAccess, Register,
 };
 
 use crate::code::{CodeSource, Window};
@@ -149,14 +150,26 @@ pub enum NotRead {
     MissingBytes,
 }
 
+/// The vector instructions that a processor has, each kind with those before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Vectors {
+    /// Those of x86-64-v2.
+    Sse,
+    /// With a VEX prefix (or AMD's XOP), 32 bytes.
+    Avx,
+    /// With an EVEX prefix, 64 bytes.
+    Avx512,
+}
+
 /// Reads instructions; keep one, it reuses its buffers.
 pub struct Reader {
     pub(crate) factory: InstructionInfoFactory,
+    vectors: Vectors,
 }
 
 impl Default for Reader {
     fn default() -> Reader {
-        Reader { factory: InstructionInfoFactory::new() }
+        Reader { factory: InstructionInfoFactory::new(), vectors: Vectors::Avx512 }
     }
 }
 
@@ -165,6 +178,13 @@ impl Reader {
     #[must_use]
     pub fn new() -> Reader {
         Reader::default()
+    }
+
+    /// The same, that refuses what a processor with these vectors cannot execute. A block that goes on behind a branch may
+    /// come to such code; its copy must not keep registers for it that this processor does not have.
+    #[must_use]
+    pub fn of_processor(vectors: Vectors) -> Reader {
+        Reader { vectors, ..Reader::default() }
     }
 
     /// Reads the instruction at `address`.
@@ -190,6 +210,9 @@ impl Reader {
         if let Some(refusal) = policy::refusal(&raw) {
             return Err(refusal);
         }
+        if needs(&raw) > self.vectors {
+            return Err(Refusal::NotOnThisProcessor);
+        }
         let flow = flow(&raw);
         if flow != Flow::Next && depends_on_vendor(&raw, bytes, address) {
             return Err(Refusal::OperandSizeBranch);
@@ -204,6 +227,15 @@ impl Reader {
         registers.direction_changed = policy::changes_direction(&raw);
         policy::correct_registers(&raw, &mut registers);
         Ok(Instruction { address, raw, flow, accesses, flags, registers })
+    }
+}
+
+/// By the encoding: a few of VEX work on general registers, which processors without its vectors do not have either.
+fn needs(raw: &iced_x86::Instruction) -> Vectors {
+    match raw.code().encoding() {
+        EncodingKind::EVEX | EncodingKind::MVEX => Vectors::Avx512,
+        EncodingKind::VEX | EncodingKind::XOP => Vectors::Avx,
+        _ => Vectors::Sse,
     }
 }
 

@@ -87,7 +87,7 @@ pub use culprit::{FARTHEST, Operand, Sum, Surroundings, Suspect, Term, WaitKind,
 pub use evaluate::{State, Times, Touched, evaluate, resolve};
 pub use floor::{NoFloor, Part, Unrolled, unroll};
 pub use flops::{Flops, Precision};
-pub use instruction::{Flow, Instruction, NotRead, Reader, RegisterEffect};
+pub use instruction::{Flow, Instruction, NotRead, Reader, RegisterEffect, Vectors};
 pub use kept::{Carried, Kept, KeptAccess, carried, keep};
 pub use listing::listing;
 pub use liveness::{FlagEffect, Flags, Live, live_at_start, live_points};

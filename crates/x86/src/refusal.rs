@@ -82,6 +82,9 @@ pub enum Refusal {
     /// More values than a record may have; no block within [`Limits`](crate::Limits) as they are comes near.
     #[error("its record would have more than {} words", crate::translate::MOST_WORDS)]
     TooManyValues,
+    /// Vectors that this processor does not have.
+    #[error("this processor does not have the instruction; the program faults here on its own")]
+    NotOnThisProcessor,
     /// There is nothing to copy, or not all bytes of it are there.
     #[error("the bytes of the code are not all there")]
     MissingBytes,

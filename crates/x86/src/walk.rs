@@ -208,6 +208,7 @@ impl Walk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Refusal, Vectors};
 
     const AT: RemoteAddr = RemoteAddr(0x1000);
 
@@ -318,5 +319,20 @@ mod tests {
         assert!(!read(&[CodeBytes { start: AT, bytes: &start[..4] }]));
         assert!(!read(&[pieces[0], pieces[1], CodeBytes { start: AT, bytes: &rest }]));
         assert!(!read(&[]));
+    }
+
+    /// jz over one instruction; vmovups zmm, [rdi]; ret: what a program does that asks the processor first.
+    #[test]
+    fn a_block_ends_in_front_of_what_the_processor_does_not_have() {
+        let bytes = [0x74, 0x06, 0x62, 0xf1, 0x7c, 0x48, 0x10, 0x07, 0xc3];
+        let code = CodeBytes { start: AT, bytes: &bytes };
+        let end = |vectors| {
+            let mut reader = Reader::of_processor(vectors);
+            let block = read_block(&mut reader, &code, AT, &Limits::SUPER);
+            (block.instructions.len(), block.end)
+        };
+        assert_eq!(end(Vectors::Avx512), (3, End::Return));
+        let refused = End::Refused { at: RemoteAddr(AT.0 + 2), why: Refusal::NotOnThisProcessor };
+        assert_eq!(end(Vectors::Avx), (1, refused));
     }
 }

@@ -92,7 +92,7 @@ impl Bench {
             random: Random(seed),
             flavour,
             tally: Tally::default(),
-            reader: Reader::new(),
+            reader: Reader::of_processor(common::machine::vectors()),
         }
     }
 
