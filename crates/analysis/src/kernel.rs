@@ -1,7 +1,8 @@
 //! Entries into the kernel per cause, process, thread, CPU or bin of time.
 //!
 //! Counts and the times of system calls and interrupts are exact: the kernel added them up. So is the time of page faults
-//! where it was counted; else it is sampled: their share of the clock's samples, by kernel stack.
+//! where it was counted; else, and in bins with so many that they were not timed, it is sampled: their share of the clock's
+//! samples, by kernel stack.
 //! What not: what the times are a part of; that is the CPU time of the profile.
 //!
 //! Where one program was observed, process 0 stands for everybody else and for idle CPUs. Rows leave it out unless they
@@ -194,6 +195,14 @@ impl Grouping<'_> {
         }
     }
 
+    /// Bins of time in which faults were counted and not timed: start by end.
+    fn untimed_bins(&self) -> BTreeMap<Nanos, Nanos> {
+        let entries = self.profile.recording.kernel_entries.iter();
+        let untimed =
+            entries.filter(|entry| entry.cause == KernelCause::PageFault && entry.own.is_none());
+        untimed.map(|entry| (entry.time, entry.time - entry.length)).collect()
+    }
+
     fn add_fault_samples(&self, sums: &mut BTreeMap<EntryKey, EntryRow>) {
         let stacks = &self.profile.stacks;
         // Only where faults were counted, and not timed: a row of samples alone would be one of no entries. Without any
@@ -201,7 +210,13 @@ impl Grouping<'_> {
         if sums.values().all(|row| row.untimed == 0) {
             return;
         }
+        let untimed = self.untimed_bins();
         for sample in &self.profile.recording.samples {
+            // The first bin that ends behind it, if it begins before it.
+            let bin = untimed.range(sample.time..).next();
+            if bin.is_none_or(|(_, start)| *start > sample.time) {
+                continue;
+            }
             let stack = sample.stack.and_then(|id| stacks.find(id));
             if !stacks.in_page_fault(stack) || !self.selection.has_time(sample.time) {
                 continue;

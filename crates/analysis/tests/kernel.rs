@@ -30,7 +30,7 @@ fn entry(
     }
 }
 
-/// Program 1 and everybody else (0), in two bins of 100 ms; 50 of 200 ms of samples are inside of page faults.
+/// Program 1 and everybody else (0), in two bins of 100 ms; the first 50 of 200 ms of samples are inside of page faults.
 fn recording() -> Recording {
     use KernelCause::{MemoryEvent, PageFault, RunQueue, Switch, SystemCall};
     let mut b = RecordingBuilder::new();
@@ -43,7 +43,7 @@ fn recording() -> Recording {
     let main = b.code(app, 0x10, &[("main", "main.c", 5)]);
     let fault = b.code(kernel, 0xffff_ffff_8100_0000, &[("asm_exc_page_fault", "", 0)]);
     let (busy, faulting) = (b.stack(&[main]), b.stack(&[fault, main]));
-    b.samples(1, 1, busy, 150).kernel_samples(1, 1, faulting, 50);
+    b.kernel_samples(1, 1, faulting, 50).samples(1, 1, busy, 150);
     b.recording.kernel_entries = vec![
         entry(100, 1, PageFault, "in program", 1000, None),
         entry(100, 1, SystemCall, "read", 10, Some(4)),
@@ -127,6 +127,22 @@ fn time_of_faults_is_sampled_and_added() {
     let table = entry_table(&profile, &Selection::default(), &[], 10);
     let read = table.rows.iter().find(|row| row.untimed == 0 && row.count == 40).expect("read");
     assert_eq!(entry_time(&profile, read).evidence, Some(Evidence::Counted));
+}
+
+/// Faults of the second bin were timed: the samples in it are of these.
+#[test]
+fn faults_that_were_timed_are_not_sampled_too() {
+    let mut recording = recording();
+    let sampled = kernel_figures(&Profile::new(&recording)).time.value.expect("sampled");
+    let timed = entry(200, 1, KernelCause::PageFault, "in program", 50, Some(20));
+    recording.kernel_entries.push(timed);
+    let faulting = recording.samples[0].stack;
+    let late = recording.samples.iter_mut().filter(|sample| sample.time > Nanos(180 * MS));
+    late.for_each(|sample| sample.stack = faulting);
+    let profile = Profile::new(&recording);
+    let both = kernel_figures(&profile).time;
+    assert_eq!(both.evidence, Some(Evidence::Sampled));
+    assert!((both.value.expect("sampled") - sampled - 0.020).abs() < 1e-6, "{both:?}");
 }
 
 #[test]

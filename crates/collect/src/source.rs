@@ -12,9 +12,9 @@ use crate::ptrace_sampler::{self, PtraceSampler};
 use crate::recorder::Recorder;
 use crate::session::{Options, SessionError};
 
-/// Fault records per second and thread: at some 1.3 microseconds each about half a percent, and only while a program
+/// Fault records per second and thread: at some 1.3 to 5 microseconds each up to half a percent, and only while a program
 /// faults faster than that, which costs it far more.
-const FAULT_RATE: u64 = 4000;
+const FAULT_RATE: u64 = 1000;
 
 /// The source in use.
 pub enum Source {
@@ -51,6 +51,14 @@ impl Source {
             Source::Proc => {}
         }
         Ok(())
+    }
+
+    /// When it must be looked at again at the latest, since the start of the recording.
+    pub fn due(&self) -> Option<Nanos> {
+        match self {
+            Source::Perf(sampler) => sampler.due(),
+            Source::Ptrace(_) | Source::Proc => None,
+        }
     }
 
     /// What the reader must know where not every wait has its stack.

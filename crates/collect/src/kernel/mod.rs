@@ -8,10 +8,9 @@
 //! What not: call stacks and addresses of faults (the sampler has them), what it means.
 //!
 //! A page fault has a tracepoint at its begin only. Its end is where the kernel counts it, as a software event of perf
-//! (`mm_account_fault`, mm/memory.c), at which a program may be run too. Where that is refused, faults are counted as they
-//! begin and their time is sampled. A fault of 1.8 microseconds takes 0.2 to 0.3 more when timed (400,000 of them in a
-//! virtual machine of 2 CPUs), and no less when only counted; programs at begin and end of the kernel's functions
-//! (fentry, kprobe) are not in every kernel. What the processor needs to get into the kernel and out, some 100 ns, is in
+//! (`mm_account_fault`, mm/memory.c), at which a program may be run too. Where that is refused, and where faults come in
+//! storms (`storms.rs`), they are counted as they begin and their time is sampled. Programs at begin and end of the kernel's
+//! functions (fentry, kprobe) are not in every kernel. What the processor needs to get into the kernel and out, some 100 ns, is in
 //! no entry's time.
 //! Assumption: thread numbers are those of the first pid name space; in another one the programs would see other
 //! numbers than we do, so they are not used there.
@@ -20,6 +19,7 @@ mod assembler;
 mod counts;
 mod names;
 mod programs;
+mod storms;
 mod system_calls;
 mod tables;
 mod totals;
@@ -39,6 +39,7 @@ use crate::recorder::Recorder;
 use counts::Counts;
 use names::Names;
 use programs::{Faults, Work, program};
+use storms::Storms;
 use tables::{CPU_BYTES, KEY_BYTES, SLOT_BYTES, Tables, VALUE_BYTES, cause};
 use totals::Totals;
 pub use totals::Watched;
@@ -49,6 +50,8 @@ const ENTRIES: u32 = 1 << 16;
 const READY: u32 = 1 << 14;
 /// Most slots of threads; 7 MB.
 const SLOTS_MOST: u32 = 1 << 16;
+/// The first look is early: a storm of page faults may begin with the program.
+const FIRST_LOOK: Nanos = Nanos(20_000_000);
 /// First length of a bin, and after how many facts it doubles: the result grows with the logarithm of the time.
 const BIN: Nanos = Nanos(100_000_000);
 const FACTS_PER_WIDTH: u64 = 200_000;
@@ -108,6 +111,8 @@ struct Programs {
     running: Vec<Program>,
     /// Ends of page faults, where programs may be run at them.
     fault_ends: Vec<Event>,
+    /// Whether they are watched now.
+    storms: Storms,
     before: HashMap<Key, [u64; 3]>,
     announced: HashSet<(Pid, Tid)>,
 }
@@ -124,6 +129,7 @@ pub struct KernelTrace {
     last: Nanos,
     width: Nanos,
     pushed: u64,
+    fault_watching: Nanos,
     /// What the reader should know.
     notes: Vec<String>,
 }
@@ -159,6 +165,7 @@ impl KernelTrace {
             last: Nanos(0),
             width: BIN,
             pushed: 0,
+            fault_watching: Nanos(0),
             notes,
         }
     }
@@ -174,22 +181,29 @@ impl KernelTrace {
 
     /// Takes what was counted since the last look, when a bin is full.
     pub fn look(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
-        if now - self.last < self.width { Ok(()) } else { self.take(now, recorder) }
+        if now < self.due() { Ok(()) } else { self.take(now, recorder) }
     }
 
-    /// Ends watching and takes the rest. Returns remarks.
+    /// When there is something to look at.
+    #[must_use]
+    pub fn due(&self) -> Nanos {
+        if self.last == Nanos(0) { FIRST_LOOK } else { self.last + self.width }
+    }
+
+    /// Ends watching and takes the rest. Returns remarks, and how much longer the program's page faults took for being
+    /// watched: an estimate.
     pub fn finish(
         mut self,
         now: Nanos,
         recorder: &mut Recorder<'_>,
-    ) -> Result<Vec<String>, SinkError> {
+    ) -> Result<(Vec<String>, Nanos), SinkError> {
         self.take(now, recorder)?;
         let held = std::mem::take(&mut self.held);
         self.pass_on(held, recorder)?;
         if let Some(programs) = &self.programs {
             recorder.lost(now, LostSource::KernelEntries, programs.lost())?;
         }
-        Ok(self.notes)
+        Ok((self.notes, self.fault_watching))
     }
 
     fn take(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
@@ -212,12 +226,12 @@ impl KernelTrace {
         }
         let Some(programs) = &mut self.programs else { return Ok(()) };
         let mut fresh = Vec::new();
+        let times_faults = programs.times_faults();
         for (key, [count, own, waited]) in programs.grown() {
             let word =
                 |at: usize| u32::from_le_bytes([key[at], key[at + 1], key[at + 2], key[at + 3]]);
             let Some((cause, name)) = self.names.of(word(8)) else { continue };
-            let timed =
-                cause.is_entry() && (cause != KernelCause::PageFault || programs.times_faults());
+            let timed = cause.is_entry() && (cause != KernelCause::PageFault || times_faults);
             fresh.push(KernelEntry {
                 time: now,
                 length,
@@ -231,6 +245,7 @@ impl KernelTrace {
                 waited: Nanos(waited),
             });
         }
+        programs.watch_or_count(length, &fresh);
         if self.whole_machine {
             // They were there since some time in this bin; the sampler, a look late, may be about to tell of their end in it.
             programs.announce(now - length, &fresh, recorder)?;
@@ -271,6 +286,9 @@ impl KernelTrace {
 
     fn push(&mut self, entry: KernelEntry, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         self.pushed += 1;
+        if self.programs.is_some() && entry.cause == KernelCause::PageFault && entry.pid != Pid(0) {
+            self.fault_watching += storms::cost(&entry);
+        }
         if self.pushed.is_multiple_of(FACTS_PER_WIDTH) {
             self.width = self.width + self.width;
         }
@@ -288,6 +306,7 @@ impl Programs {
             tables,
             running: Vec::new(),
             fault_ends: Vec::new(),
+            storms: Storms::default(),
             before: HashMap::new(),
             announced: HashSet::new(),
         };
@@ -344,6 +363,7 @@ impl Programs {
             slot_count,
             cpus: Map::new(array, 4, CPU_BYTES, cpu_count)?,
             ready: Map::new(hash, 8, 8, READY)?,
+            mode: Map::new(array, 4, 8, 1)?,
             lost: Map::new(array, 4, 8, 1)?,
         })
     }
@@ -374,7 +394,27 @@ impl Programs {
     }
 
     fn times_faults(&self) -> bool {
-        !self.fault_ends.is_empty()
+        !self.fault_ends.is_empty() && !self.storms.is_counting()
+    }
+
+    /// Ends of faults are watched as long as there are few. Faults that began before are not counted twice: such a one has no
+    /// begin in its thread's slot.
+    fn watch_or_count(&mut self, length: Nanos, entries: &[KernelEntry]) {
+        let was_counting = !self.times_faults();
+        self.storms.seen(length, entries);
+        if self.fault_ends.is_empty() || self.storms.is_counting() == was_counting {
+            return;
+        }
+        let to = if was_counting { Counting::On } else { Counting::Off };
+        let mode = u64::from(!was_counting).to_le_bytes();
+        // An error cannot come of a map and of events that are ours; ends of faults would go on to be told, or not.
+        if was_counting {
+            self.fault_ends.iter().for_each(|event| drop(event.set(to)));
+        }
+        let _ = self.tables.mode.set(&[0; 4], &mode);
+        if !was_counting {
+            self.fault_ends.iter().for_each(|event| drop(event.set(to)));
+        }
     }
 
     /// What every entry grew by since the last call.

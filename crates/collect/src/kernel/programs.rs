@@ -1,7 +1,8 @@
 //! The programs that the kernel runs at each entry: they take the time and add it up.
 //!
 //! ```text
-//!   slot  (per thread)  excluded, waited, switched out at, whose, system call + 1, its begin, kind of fault, its begin
+//!   slot  (per thread)  excluded, waited, switched out at, whose, faults not added yet, begin of a fault, its kind,
+//!                       system call + 1, its begin
 //!   cpu   (per CPU)     last switch at, waited for the CPU, interrupt's begin, soft interrupt's begin
 //!   begin               time, excluded, waited                                at that moment
 //!   entry (thread, cause, CPU) -> count, own time, time waited
@@ -10,6 +11,10 @@
 //! (an interrupt in a system call). So own times of all entries add up without counting twice.
 //! A thread that comes back does so on the CPU whose last switch let it in, which is how it learns how long it was away
 //! without the kernel's structures being read: no offset of any of them is assumed.
+//!
+//! Where page faults come in storms their ends are not watched (`storms.rs`): a fault in the program then adds 1 to its
+//! thread's slot and takes no time; what a slot holds is added to the entry as the thread leaves its CPU, and when a
+//! vector's interrupt ends, which the kernel's timer has hundreds of a second.
 //!
 //! Assumptions: a key is changed by one CPU and one thread only, so counts need no atomics; a slot can be interrupted,
 //! so what interrupts add to it does.
@@ -54,7 +59,7 @@ pub enum Work {
 pub enum Faults {
     /// Counted as they begin.
     Counted,
-    /// Counted and timed as they end.
+    /// Counted and timed as they end, but counted as they begin while [`Tables::mode`] says so.
     Timed,
 }
 
@@ -72,10 +77,11 @@ mod slot {
     pub const WAITED: i16 = 8;
     pub const OUT: i16 = 16;
     pub const OWNER: i16 = 24;
-    pub const CALL_NUMBER: i16 = 32;
-    pub const CALL: i16 = 40;
+    pub const FAULTS: i16 = 32;
+    pub const FAULT: i16 = 40;
     pub const FAULT_NUMBER: i16 = 64;
-    pub const FAULT: i16 = 72;
+    pub const CALL_NUMBER: i16 = 72;
+    pub const CALL: i16 = 80;
 }
 
 /// Offsets in a CPU's state.
@@ -98,9 +104,8 @@ pub fn program(work: Work, tables: &Tables) -> Vec<u64> {
             writer.code.copy(R8, R0);
             writer.note_ready(0);
         }
-        // What is only counted is counted at half the cost.
-        Work::FaultInProgram(Faults::Counted) => writer.count(cause::FAULT, None),
-        Work::Counts(kind) => writer.count(kind, Some(0)),
+        Work::FaultInProgram(faults) => writer.fault_in_program(faults, out),
+        Work::Counts(kind) => writer.count(kind),
         _ => {
             writer.find_out_who(out);
             writer.do_work(work, out);
@@ -141,7 +146,10 @@ impl Writer<'_> {
             Work::InterruptBegins => self.begin(R9, cpu::INTERRUPT),
             Work::InterruptEnds(vector) => {
                 match vector {
-                    Some(vector) => self.code.set(R1, (cause::VECTOR | vector) as i32),
+                    Some(vector) => {
+                        self.add_faults();
+                        self.code.set(R1, (cause::VECTOR | vector) as i32);
+                    }
                     None => {
                         self.code.load(Width::Word, R1, R6, 0);
                         self.code.and(R1, cause::VECTOR as i32 - 1);
@@ -160,23 +168,17 @@ impl Writer<'_> {
                 self.add_entry();
             }
             Work::Switches => self.switches(),
-            Work::FaultInProgram(_) => self.fault_begins(0),
             Work::FaultInKernel(faults) => self.fault_in_kernel(faults, out),
             Work::FaultEnds => self.fault_ends(out),
-            Work::Counts(_) | Work::Wakes => {}
+            Work::FaultInProgram(_) | Work::Counts(_) | Work::Wakes => {}
         }
     }
 
-    /// One more of this cause, with the number in an argument or 0.
-    fn count(&mut self, kind: u32, argument: Option<i16>) {
+    /// One more of this cause, with the number in argument 0.
+    fn count(&mut self, kind: u32) {
         self.begin_key();
-        match argument {
-            Some(argument) => {
-                self.code.load(Width::Word, R1, R6, 8 * argument);
-                self.code.and(R1, 0xff);
-            }
-            None => self.code.set(R1, 0),
-        }
+        self.code.load(Width::Word, R1, R6, 0);
+        self.code.and(R1, 0xff);
         self.cause_of(kind);
         self.one();
         self.add_entry();
@@ -216,7 +218,7 @@ impl Writer<'_> {
         self.code.jump(When::Same(R1, R2), mine);
         // Another thread had it: ended, or as many numbers away as there are slots.
         self.code.store(Width::Word, R7, slot::OWNER, R1);
-        for stale in [slot::OUT, slot::CALL_NUMBER, slot::CALL, slot::FAULT] {
+        for stale in [slot::OUT, slot::CALL_NUMBER, slot::CALL, slot::FAULT, slot::FAULTS] {
             self.code.store_number(Width::Word, R7, stale, 0);
         }
         self.code.place(mine);
@@ -341,6 +343,60 @@ impl Writer<'_> {
         self.update(&self.tables.ready, TASK, SINCE);
     }
 
+    /// Goes there while faults are counted as they begin.
+    fn jump_if_counting(&mut self, counting: Label, out: Label) {
+        self.code.store_number(Width::Half, R10, INDEX, 0);
+        self.look_up(&self.tables.mode, INDEX);
+        self.code.jump(When::Equal(R0, 0), out);
+        self.code.load(Width::Word, R1, R0, 0);
+        self.code.jump(When::NotEqual(R1, 0), counting);
+    }
+
+    /// Counting takes as little as it can: no clock, no CPU, one line of the thread's slot.
+    fn fault_in_program(&mut self, faults: Faults, out: Label) {
+        let [counting, mine] = std::array::from_fn(|_| self.code.label());
+        if faults == Faults::Timed {
+            self.jump_if_counting(counting, out);
+            self.find_out_who(out);
+            self.fault_begins(0);
+            self.code.jump(When::Always, out);
+        }
+        self.code.place(counting);
+        self.code.call(Helper::GetCurrentPidTgid);
+        self.code.store(Width::Word, R10, KEY, R0);
+        self.code.load(Width::Half, R1, R10, KEY);
+        self.code.and(R1, self.tables.slot_count as i32 - 1);
+        self.code.store(Width::Half, R10, INDEX, R1);
+        self.look_up(&self.tables.slots, INDEX);
+        self.code.jump(When::Equal(R0, 0), out);
+        self.code.copy(R7, R0);
+        self.code.load(Width::Word, R1, R10, KEY);
+        self.code.load(Width::Word, R2, R7, slot::OWNER);
+        self.code.jump(When::Same(R1, R2), mine);
+        self.find_out_who(out);
+        self.code.place(mine);
+        // One that began before is not to be taken for one that ends now.
+        self.code.store_number(Width::Word, R7, slot::FAULT, 0);
+        self.code.set(R1, 1);
+        self.code.add_to(R7, slot::FAULTS, R1);
+    }
+
+    /// Adds the faults that the slot holds to their entry.
+    fn add_faults(&mut self) {
+        let none = self.code.label();
+        self.code.load(Width::Word, R1, R7, slot::FAULTS);
+        self.code.jump(When::Equal(R1, 0), none);
+        self.one();
+        self.code.store(Width::Word, R10, VALUE, R1);
+        self.code.set(R2, 0);
+        self.code.subtract(R2, R1);
+        self.code.add_to(R7, slot::FAULTS, R2);
+        self.code.set(R1, 0);
+        self.cause_of(cause::FAULT);
+        self.add_entry();
+        self.code.place(none);
+    }
+
     /// A sampler that copies the stack of a thread runs beyond its end and fails, which is no fault of the thread: one in
     /// an interrupt, and one that no system call asked for, are of that kind.
     fn fault_in_kernel(&mut self, faults: Faults, out: Label) {
@@ -348,12 +404,21 @@ impl Writer<'_> {
         self.code.jump(When::Equal(R1, 0), out);
         self.code.load(Width::Word, R1, R9, cpu::INTERRUPT);
         self.code.jump(When::NotEqual(R1, 0), out);
-        if faults == Faults::Counted {
-            self.code.set(R1, cause::IN_KERNEL as i32);
-            self.cause_of(cause::FAULT);
-            self.one();
-            return self.add_entry();
+        let counting = self.code.label();
+        if faults == Faults::Timed {
+            self.jump_if_counting(counting, out);
+            self.fault_in_kernel_begins(out);
+            self.code.jump(When::Always, out);
         }
+        self.code.place(counting);
+        self.code.store_number(Width::Word, R7, slot::FAULT, 0);
+        self.code.set(R1, cause::IN_KERNEL as i32);
+        self.cause_of(cause::FAULT);
+        self.one();
+        self.add_entry();
+    }
+
+    fn fault_in_kernel_begins(&mut self, out: Label) {
         // A sampler of faults copies the stack while a fault is served: the one that began in this call goes on.
         self.code.load(Width::Word, R1, R7, slot::FAULT);
         self.code.load(Width::Word, R2, R7, slot::CALL);
@@ -384,6 +449,7 @@ impl Writer<'_> {
     fn switches(&mut self) {
         let [no_delay, asked, switched, next, none] = std::array::from_fn(|_| self.code.label());
         self.come_back();
+        self.add_faults();
         self.code.store(Width::Word, R7, slot::OUT, R8);
         self.code.load(Width::Half, R1, R10, KEY);
         self.code.jump(When::Equal(R1, 0), next);

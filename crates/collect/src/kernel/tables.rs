@@ -15,6 +15,8 @@ pub struct Tables {
     pub cpus: Map,
     /// When a thread, named by its address in the kernel, became ready to run.
     pub ready: Map,
+    /// One word: not 0 while page faults are counted as they begin instead of timed.
+    pub mode: Map,
     /// One word: entries that found no room.
     pub lost: Map,
 }
@@ -24,7 +26,7 @@ pub const KEY_BYTES: usize = 16;
 /// Count, own nanoseconds, nanoseconds waited: three `u64`.
 pub const VALUE_BYTES: usize = 24;
 /// Bytes of a slot.
-pub const SLOT_BYTES: usize = 96;
+pub const SLOT_BYTES: usize = 104;
 /// Bytes of a CPU's state.
 pub const CPU_BYTES: usize = 64;
 

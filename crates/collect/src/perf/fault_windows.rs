@@ -1,9 +1,12 @@
 //! When page faults are looked at, of a program that has very many.
 //!
-//! What for: the kernel's software event costs a fault some 100 to 160 ns, sampled or only counted, whatever the rate of
-//! samples (touch_pages in a virtual machine of 2 CPUs, AMD Zen 5: 1.9 us alone, 8 to 10 % more). At hundreds of thousands of
+//! What for: the kernel's software event costs a fault some 100 to 300 ns, sampled or only counted, whatever the rate of
+//! samples: 100 where its data stay in the nearest cache, 300 behind the clearing of a page (touch_pages in virtual machines
+//! of 2 CPUs: 1.9 us alone and 8 to 10 % more on AMD Zen 5, 3.1 us and 10 to 13 % on Zen 3). At hundreds of thousands of
 //! faults a second that is too much. So the event of minor faults is then on for a part of the time only, and a record in a
 //! window stands for as many faults more as the pause behind the window is long. The total is the kernel's own (getrusage).
+//! Windows are short and many, with some records each: a program that touches its memory in a tenth of a second and then does
+//! something else is still told by several.
 //! What not: switching the event (`mod`), major faults: each of them takes longer than anything here.
 //!
 //! ```text
@@ -18,13 +21,17 @@ use base::Nanos;
 use sys::perf::Counting;
 use tracee::random::Random;
 
-/// A window is at least so long: some tens of samples, and switching the event, some microseconds per CPU, is nothing.
-const LEAST: Nanos = Nanos(20_000_000);
-/// So many faults are all looked at first, which takes the program some 65 ms: a program that is quick to touch its memory and
-/// then does something else would else be told by a window or two, and what these stand for might be three times too much.
-const FIRST: u64 = 500_000;
-/// What the event costs a fault, seconds: the middle of the above.
-pub(super) const COST: f64 = 130e-9;
+/// A window is at least so long: some samples.
+const LEAST: Nanos = Nanos(4_000_000);
+/// And so many times as long as switching the event took, which grows with the number of threads and CPUs.
+const SWITCHES: u64 = 50;
+/// So many faults are all looked at first, which takes the program some 10 ms: most programs have no more.
+const FIRST: u64 = 32_768;
+/// What the event costs a fault, seconds: the most of the above.
+pub(super) const COST: f64 = 300e-9;
+/// And what it costs while it is off, for the kernel then looks for events that are on: by a profile of the kernel under
+/// touch_pages.
+pub(super) const COST_WHILE_OFF: f64 = 80e-9;
 /// It may slow a program down by so much.
 const ALLOWED: f64 = 0.01;
 /// A program is looked at for at least so much of its time, the inverse.
@@ -47,6 +54,8 @@ pub(super) struct FaultWindows {
     factor: u64,
     /// In a pause: when it is to end, and the next window's factor.
     pause: Option<(Nanos, u64)>,
+    /// Windows are no shorter.
+    least: Nanos,
     /// What pauses were too long, summed up.
     owed: u64,
     has_paused: bool,
@@ -63,6 +72,7 @@ impl FaultWindows {
             counted: 0,
             factor: 1,
             pause: None,
+            least: LEAST,
             owed: 0,
             has_paused: false,
             told: 0,
@@ -85,6 +95,19 @@ impl FaultWindows {
         self.has_paused
     }
 
+    /// When [`FaultWindows::switch`] has something to do next; `None` while all faults are looked at.
+    pub(super) fn due(&self) -> Option<Nanos> {
+        match self.pause {
+            Some((end, _)) => Some(end),
+            None => (self.factor > 1).then(|| self.from + self.least),
+        }
+    }
+
+    /// Switching the event took so long.
+    pub(super) fn switched(&mut self, took: Nanos) {
+        self.least = LEAST.max(Nanos(took.0.saturating_mul(SWITCHES)));
+    }
+
     /// It is `now`; says whether the event must be switched, and to what. `count` tells how many faults were counted so far.
     pub(super) fn switch(&mut self, now: Nanos, count: impl FnOnce() -> u64) -> Option<Counting> {
         if let Some((end, factor)) = self.pause {
@@ -98,7 +121,7 @@ impl FaultWindows {
         }
         let length = now - self.from.min(now);
         // To read a counter interrupts the CPU that the program runs on: not for a program that has few faults.
-        if length < LEAST || self.told < FIRST / 2 {
+        if length < self.least || self.told < FIRST / 2 {
             return None;
         }
         let counted = count();
@@ -163,8 +186,8 @@ mod tests {
 
     #[test]
     fn few_faults_are_all_looked_at() {
-        let (stood_for, on) = run(50_000, 10);
-        assert_eq!((stood_for, on), (500_000, 1.0));
+        let (stood_for, on) = run(30_000, 10);
+        assert_eq!((stood_for, on), (300_000, 1.0));
     }
 
     #[test]
@@ -192,5 +215,17 @@ mod tests {
         let weights = [10, 30, 50].map(|at| windows.weight(Nanos(at * MILLISECOND), 5));
         assert_eq!(weights, [5, 5 * MOST_FACTOR, 0]);
         assert!(windows.has_paused());
+    }
+
+    #[test]
+    fn windows_are_long_beside_what_switching_takes() {
+        let mut windows = FaultWindows::new();
+        assert_eq!(windows.due(), None);
+        windows.weight(Nanos(0), FIRST);
+        assert_eq!(windows.switch(Nanos(20 * MILLISECOND), || FIRST), None);
+        assert_eq!(windows.due(), Some(Nanos(20 * MILLISECOND) + LEAST));
+        windows.switched(Nanos(MILLISECOND));
+        assert_eq!(windows.due(), Some(Nanos((20 + SWITCHES) * MILLISECOND)));
+        assert_eq!(windows.switch(Nanos(60 * MILLISECOND), || 2 * FIRST), None);
     }
 }

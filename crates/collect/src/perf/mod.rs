@@ -142,10 +142,13 @@ impl PerfSampler {
         let safe = self.last_look;
         self.last_look = now;
         self.pass_on(safe, recorder)?;
-        if let Some(windows) = &mut self.fault_windows
-            && let Some(counting) = windows.switch(now - self.start, || self.events.minor_faults())
-        {
-            self.events.set_minor_faults(counting);
+        if let Some(windows) = &mut self.fault_windows {
+            // Not the time of before: to pass records on takes as long as a window does.
+            let begin = sys::process::monotonic();
+            if let Some(to) = windows.switch(begin - self.start, || self.events.minor_faults()) {
+                self.events.set_minor_faults(to);
+                windows.switched(sys::process::monotonic() - begin);
+            }
         }
         match &mut self.switches {
             Some(tracker) => tracker.look(safe - self.start, now - self.start, recorder),
@@ -153,10 +156,21 @@ impl PerfSampler {
         }
     }
 
-    /// How much longer the faults that were counted took for it: an estimate.
+    /// When there is something to do even if no records wait, since the start.
     #[must_use]
-    pub fn fault_watching(&self) -> Nanos {
-        Nanos((self.events.minor_faults() as f64 * fault_windows::COST * 1e9) as u64)
+    pub fn due(&self) -> Option<Nanos> {
+        self.fault_windows.as_ref().and_then(FaultWindows::due)
+    }
+
+    /// How much longer the program's faults took because they were counted, or could have been: an estimate. `taken`: all of
+    /// them, where that is known.
+    #[must_use]
+    pub fn fault_watching(&self, taken: Option<u64>) -> Nanos {
+        let counted = self.events.minor_faults();
+        let others = taken.unwrap_or(0).saturating_sub(counted);
+        let seconds =
+            counted as f64 * fault_windows::COST + others as f64 * fault_windows::COST_WHILE_OFF;
+        Nanos((seconds * 1e9) as u64)
     }
 
     /// Stops all events: nothing is observed after this.

@@ -45,6 +45,8 @@ impl Session<'_> {
         let ended = self.ended.filter(|_| recorder.processes_seen() == runs.len().max(1));
         let elapsed = ended.unwrap_or(stopped_at);
         let usage = process::own_usage();
+        let program = self.program.as_ref().and_then(LaunchedProgram::ended);
+        let taken = program.map(|(_, usage)| usage.minor_faults);
         let mut own_cost = OwnCost {
             cpu_time_ns: (usage.cpu() - usage_before.cpu()).0,
             peak_resident_bytes: usage.peak_resident_bytes,
@@ -57,7 +59,7 @@ impl Session<'_> {
             burst_toll_ns: bursts.and_then(|cost| cost.toll).map(|toll| toll.0),
             burst_resident_bytes: bursts.map(|cost| cost.pages.resident),
             fault_watching_ns: match &self.source {
-                Source::Perf(sampler) => Some(sampler.fault_watching().0),
+                Source::Perf(sampler) => Some(sampler.fault_watching(taken).0),
                 Source::Ptrace(_) | Source::Proc => None,
             },
         };
@@ -73,8 +75,11 @@ impl Session<'_> {
         };
         let counted = counted.and_then(|counted| {
             let kernel = self.kernel.take();
-            let notes = kernel.map(|kernel| kernel.finish(elapsed, &mut recorder)).transpose()?;
-            self.notes.extend(notes.unwrap_or_default());
+            let ended = kernel.map(|kernel| kernel.finish(elapsed, &mut recorder)).transpose()?;
+            if let Some((notes, faults)) = ended {
+                self.notes.extend(notes);
+                *own_cost.fault_watching_ns.get_or_insert(0) += faults.0;
+            }
             let notes =
                 self.heap.take().map(|heap| heap.finish(elapsed, self.start, &mut recorder));
             self.notes.extend(notes.transpose()?.unwrap_or_default());

@@ -11,6 +11,7 @@ use super::{End, Session};
 use crate::bursts::{Bursts, timed_load_floor};
 use crate::gauges::Gauges;
 use crate::heap::Heap;
+use crate::kernel::KernelTrace;
 use crate::launched::LaunchedProgram;
 use crate::polled_threads::PolledThreads;
 use crate::ptrace_sampler::thread_name;
@@ -73,7 +74,9 @@ impl Session<'_> {
         let mut polled = polled.then(PolledThreads::default);
         let mut last_flush = Nanos(0);
         loop {
-            self.wait(recorder.regions_due());
+            let kernel = self.kernel.as_ref().map(KernelTrace::due);
+            let due = [recorder.regions_due(), self.source.due(), kernel];
+            self.wait(due.into_iter().flatten().min());
             let now = process::monotonic() - self.start;
             // Before the sources are looked at: that takes time, and the program does not live longer for it.
             let end = self.handle_signals().or_else(|| self.is_over(now));

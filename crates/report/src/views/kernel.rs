@@ -180,13 +180,19 @@ fn figures(request: &Request<'_>, row: &EntryRow, bin: Option<f64>) -> [Cell; 7]
         ..time.clone()
     };
     let is_wait = row.key.cause.as_ref().is_some_and(|(cause, _)| *cause == KernelCause::RunQueue);
+    let is_fault =
+        row.key.cause.as_ref().is_some_and(|(cause, _)| *cause == KernelCause::PageFault);
     let blocked = if is_wait { row.ready } else { row.blocked };
+    let blocked = match row.untimed {
+        untimed if is_fault && untimed > 0 => Metric::unavailable("s", "counted, not timed"),
+        _ => waited(blocked, row.timeless),
+    };
     [
         Cell::metric(Metric::counted(row.count as f64, "count")),
         Cell::metric(rate),
         Cell::metric(time),
         Cell::metric(mean),
-        Cell::metric(waited(blocked, row.timeless)),
+        Cell::metric(blocked),
         Cell::metric(waited(row.ready, row.timeless)),
         Cell::metric(Metric::counted(row.switches as f64, "count")),
     ]
@@ -201,8 +207,8 @@ fn notes(request: &Request<'_>, found: &EntryTable) -> Vec<String> {
     let times = if found.total.timeless > 0 {
         "Counted, not timed."
     } else if found.total.untimed > 0 {
-        "CPU time is without interrupts inside of an entry. That of page faults is sampled, the rest is by the kernel's \
-         own clock; faults in the kernel are in the time of their system call too, and once in the total."
+        "CPU time is without interrupts inside of an entry. That of page faults is sampled where they were too many to be \
+         timed or could not be, and their time off the CPU is not known then; the rest is by the kernel's own clock; faults in the kernel are in the time of their system call too, and once in the total."
     } else {
         "CPU time is by the kernel's own clock, without other entries inside: interrupts, and page faults in system calls."
     };
