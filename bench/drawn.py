@@ -38,6 +38,7 @@ def arguments():
     parser.add_argument("--fathom", type=os.path.abspath, default=common.FATHOM, help="the program to test")
     parser.add_argument("-k", "--knob", action="append", default=[], help="another knob for fathom")
     parser.add_argument("--keep", type=os.path.abspath, metavar="DIR", help="leave sources, binaries and results here")
+    parser.add_argument("--again", action="store_true", help="judge the results that --keep left, with this fathom's reports")
     parser.add_argument("--repeat-truth", action="store_true", help="count anew, and say how linear the counts are")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count()), help="programs counted at a time (2)")
     parser.add_argument("--json", type=os.path.abspath, metavar="FILE", help="also write all rows here")
@@ -45,6 +46,8 @@ def arguments():
     options = parser.parse_args()
     if options.seed is None:
         options.seed = random.SystemRandom().randrange(1 << 31)
+    if options.again and not options.keep:
+        parser.error("--again needs the --keep DIR of the run whose results it judges")
     if options.count < 1 or options.jobs < 1 or options.seconds_limit <= 0:
         parser.error("--count, --jobs and --seconds-limit are above 0")
     return options
@@ -59,6 +62,15 @@ def geometries(options):
     return {"l1": count.geometry(named.l1, ways.get(1, 8)), "l2": count.geometry(named.l2, ways.get(2, 8)),
             "l2 seen": count.geometry(min(named.l2, seen.get(2, named.l2)), ways.get(2, 8)),
             "seen": count.geometry(seen.get(3, named.l3), ways.get(3, 16)), "named": count.geometry(named.l3, ways.get(3, 16))}
+
+
+def kept(folder):
+    """What `measured` left in a folder."""
+    try:
+        with open(os.path.join(folder, "run.json")) as file:
+            return json.load(file)
+    except OSError:
+        return "not kept"
 
 
 def prepared(drawn, folder, caches, options):
@@ -118,23 +130,30 @@ def admissible(drawn, stated):
 
 
 def measured(drawn, folder, counted, options):
-    """Everything known of one program: dictionary for the scores, or a sentence."""
+    """Runs a program. What is known beside its result, or a sentence."""
     binary = os.path.join(folder, "program")
     repeats = repeats_for(binary, drawn, options)
-    command, result = [binary, *map(str, repeats)], os.path.join(folder, "result")
+    command = [binary, *map(str, repeats)]
     stolen = common.steal_and_load()[0]
     begun = time.monotonic()
     knobs = [word for knob in options.knob for word in ("-k", knob)]
+    result = os.path.join(folder, "result")
     ran = subprocess.run([options.fathom, "run", "-q", *knobs, "-r", result, "--", *command], capture_output=True, text=True)
     took = time.monotonic() - begun
     if ran.returncode != 0:
         return f"fathom run ended with {ran.returncode}: {ran.stderr[-400:]}"
-    stated = truth.last_line(ran.stdout)
+    return {"known": count.truth_at(counted, repeats), "stated": truth.last_line(ran.stdout), "took": took,
+            "stolen": common.steal_and_load()[0] - stolen, "repeats": repeats, "command": command}
+
+
+def judged(drawn, folder, run, options):
+    """Everything that the scores need of a program that ran: dictionary, or a sentence."""
+    result, known, stated = os.path.join(folder, "result"), run["known"], run["stated"]
     told = subprocess.run([options.fathom, "report", "summary", "--format", "json", "-r", result], capture_output=True, text=True)
     if told.returncode != 0:
         return f"fathom report ended with {told.returncode}: {told.stderr[-400:]}"
     summary = json.loads(told.stdout)
-    known, found = count.truth_at(counted, repeats), truth.estimates_of(summary)
+    found = truth.estimates_of(summary)
     for level in truth.LEVELS:
         found[f"{level} share"] = truth.scaled(summary["levels"].get(level), 1)
     seconds = summary["elapsed"]["value"]
@@ -145,9 +164,8 @@ def measured(drawn, folder, counted, options):
                       slack_of(quantity, seconds))
             for quantity in score.QUANTITIES]
     absent = None if found["loads"] else re.sub(r"\d+", "N", summary["loads"].get("note") or "no reason given")
-    return {"drawn": drawn, "rows": rows, "absent": absent,
-            "class": found["class"], "admissible": admissible(drawn, stated), "elapsed": seconds,
-            "took": took, "stolen": common.steal_and_load()[0] - stolen, "repeats": repeats, "command": command}
+    return {"drawn": drawn, "rows": rows, "absent": absent, "class": found["class"], "admissible": admissible(drawn, stated),
+            "elapsed": seconds, **{key: run[key] for key in ("took", "stolen", "repeats", "command")}}
 
 
 def circumstances(drawn, seconds):
@@ -207,6 +225,18 @@ def report(programs, problems, options, begun, stolen):
     return "\n".join(lines).rstrip() + "\n"
 
 
+def all_counted(chosen, folders, caches, options, begun):
+    """Of each program what `prepared` says."""
+    counts = []
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for answer in pool.map(lambda pair: prepared(*pair, caches, options), zip(chosen, folders)):
+            counts.append(answer)
+            if len(counts) % 10 == 0:
+                print(f"{len(counts)} of {len(chosen)} counted after {time.monotonic() - begun:.0f} s", flush=True)
+    print(f"counted in {time.monotonic() - begun:.0f} s", flush=True)
+    return counts
+
+
 def main():
     options = arguments()
     begun, stolen = time.monotonic(), common.steal_and_load()[0]
@@ -216,16 +246,14 @@ def main():
     with common.scratch() as scratch:
         base = options.keep or scratch
         folders = [os.path.join(base, f"{drawn.index}") for drawn in chosen]
-        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            counts = []
-            for answer in pool.map(lambda pair: prepared(*pair, caches, options), zip(chosen, folders)):
-                counts.append(answer)
-                if len(counts) % 10 == 0:
-                    print(f"{len(counts)} of {len(chosen)} counted after {time.monotonic() - begun:.0f} s", flush=True)
-        print(f"counted in {time.monotonic() - begun:.0f} s", flush=True)
+        counts = [(None, "")] * len(chosen) if options.again else all_counted(chosen, folders, caches, options, begun)
         programs, problems = [], []
         for drawn, folder, (counted, why) in zip(chosen, folders, counts):
-            outcome = measured(drawn, folder, counted, options) if counted else why
+            run = kept(folder) if options.again else measured(drawn, folder, counted, options) if counted else why
+            if options.keep and not options.again and isinstance(run, dict):
+                with open(os.path.join(folder, "run.json"), "w") as file:
+                    json.dump(run, file)
+            outcome = judged(drawn, folder, run, options) if isinstance(run, dict) else run
             if isinstance(outcome, str):
                 problems.append(f"{drawn.name}: {outcome}")
                 print(problems[-1], flush=True)
