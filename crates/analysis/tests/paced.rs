@@ -7,7 +7,8 @@ use analysis::{Profile, TracedCode};
 use base::{FileOffset, Nanos, Pid, RemoteAddr, Tid};
 use common::{PID, Test, layout};
 use facts::{
-    CounterKind, RegisterEncoder, SampleRegisters, SampledCode, SampledPlace, SampledState,
+    CounterKind, Recording, RegisterEncoder, SampleRegisters, SampledCode, SampledPlace,
+    SampledState,
 };
 
 /// 1000: mov rax,[rdi]; 1003: add rdi,8; 1007: lea rdx,[rdi+rcx*2]; 100b: dec rcx; 100e: jne 1000; 1010: ret
@@ -18,8 +19,7 @@ const CODE: [u8; 17] = [
 const START: u64 = 0x1000;
 
 /// A second of a loop that goes round a million times in it, and bursts in which it took three times as long.
-#[test]
-fn how_long_bursts_took_for_a_loop_with_a_pace_does_not_matter() {
+fn recorded(iterations_in_bursts: u64) -> Recording {
     let mut test = Test::new();
     let at = test.builder.code(test.module, START, &[("walk", "/src/program.c", 12)]);
     let stack = test.builder.stack(&[at]);
@@ -27,7 +27,7 @@ fn how_long_bursts_took_for_a_loop_with_a_pace_does_not_matter() {
     let block = test.block(START, &CODE[..16]);
     let values = layout(&CODE[..16], START).words - 1;
     for _ in 0..4 {
-        test.builder.burst(PID, PID, &[(block, 1000, vec![0x7000_0000; values])]);
+        test.builder.burst(PID, PID, &[(block, iterations_in_bursts, vec![0x7000_0000; values])]);
     }
     test.builder.counter(CounterKind::TaskClock, 1_000_000_000);
     let mut recording = test.builder.build();
@@ -65,6 +65,12 @@ fn how_long_bursts_took_for_a_loop_with_a_pace_does_not_matter() {
         bytes: encoder.finish(),
     });
     recording.bursts.iter_mut().for_each(|burst| burst.time = Nanos(burst.time.0 + 500));
+    recording
+}
+
+#[test]
+fn how_long_bursts_took_for_a_loop_with_a_pace_does_not_matter() {
+    let recording = recorded(1000);
     let code = TracedCode::read(&recording);
     let profile = Profile::with_addresses(&recording, code.addresses());
     let loads = Memory::new(&profile, &code).executed().0;
@@ -72,4 +78,17 @@ fn how_long_bursts_took_for_a_loop_with_a_pace_does_not_matter() {
     assert!((value / 1e6 - 1.0).abs() < 0.01, "{loads:?}");
     let (low, high) = (loads.low.expect("low"), loads.high.expect("high"));
     assert!(low <= 1e6 && 1e6 <= high && high / low < 1.05, "{loads:?}");
+}
+
+/// Translated code is no quicker than native code: where it went round ten times as often, whole runs lie between samples.
+#[test]
+fn bursts_that_are_quicker_than_a_pace_refute_it() {
+    let rate = |iterations| {
+        let rows = analysis::pace::loops(&recorded(iterations));
+        rows.first().expect("a loop").iterations_per_second.clone()
+    };
+    assert!((rate(1000).value.expect("a pace") / 1e6 - 1.0).abs() < 0.01);
+    let refuted = rate(100_000);
+    assert_eq!(refuted.value, None);
+    assert!(refuted.note.is_some_and(|why| why.contains("miss runs")));
 }

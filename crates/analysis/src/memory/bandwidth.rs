@@ -13,7 +13,8 @@ use base::Nanos;
 use facts::host::Calibration;
 use facts::{Evidence, Metric, Sample};
 
-use super::strata::{Bins, Strata, Total};
+use super::bins::Bins;
+use super::strata::{Strata, Total};
 use crate::profile::Profile;
 use crate::selection::Selection;
 

@@ -8,7 +8,7 @@
 use base::Nanos;
 use facts::{Privilege, Recording, Sample};
 
-use super::strata::Bins;
+use super::bins::Bins;
 
 /// CPU time is summed for so long, or longer in recordings of hours: some 25 samples of each thread.
 const WIDTH: Nanos = Nanos(25_000_000);

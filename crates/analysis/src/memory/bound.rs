@@ -361,7 +361,7 @@ impl Memory<'_> {
             for site in &burst.sites {
                 let accesses = (site.loads + site.stores) as f64;
                 self.add(&mut walks, number, self.model.walks(site.site).times(accesses));
-                let served = self.model.served(burst.function, site.site);
+                let served = self.model.served(burst.place, site.site);
                 let touches = served.l1.plus(served.l2).plus(served.l3).plus(served.dram).likely;
                 if site.loads > 0 && touches > 0.0 {
                     let beyond = served.l3.plus(served.dram).times(site.loads as f64 / touches);

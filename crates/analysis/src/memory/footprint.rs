@@ -8,7 +8,8 @@
 //!
 //! The estimate is Chao's lower bound of the number of kinds: seen + f1 (f1 - 1) / (2 (f2 + 1)), of f1 lines seen in
 //! one burst only and f2 in two. Source: A. Chao, "Nonparametric estimation of the number of classes in a population",
-//! Scand. J. Statist. 11 (1984) 265-270, bias-corrected form.
+//! Scand. J. Statist. 11 (1984) 265-270, bias-corrected form. Its interval: bursts that meet are a Poisson count, and each
+//! meeting is of as many lines as half a burst has.
 //!
 //! Assumptions: lines are sampled by a hash of their address (one in [`ONE_IN`] or fewer); the code goes through the same data
 //! again and again while the bursts are taken. Where it goes on to new data instead, these come from memory the first time,
@@ -16,6 +17,7 @@
 
 use super::times::is_one_in;
 use crate::index_map::IndexMap;
+use crate::interval::poisson;
 
 /// One line in so many is looked at, at first.
 const ONE_IN: u64 = 64;
@@ -23,9 +25,11 @@ const ONE_IN: u64 = 64;
 const MOST: usize = 1 << 18;
 /// Fewer sampled lines tell nothing about the amount.
 const FEWEST: u64 = 16;
+/// Of a cache: data up to this part of it stay there.
+const FITS: f64 = 0.8;
 
 /// Lines that bursts of one kind touched.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Footprint {
     /// In how many bursts; and the last of them.
     lines: IndexMap<u64, (u32, u32)>,
@@ -42,10 +46,11 @@ impl Default for Footprint {
 /// Bytes of data.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Extent {
-    /// Seen.
-    pub(crate) least: f64,
     /// Estimated; infinite when no line was seen twice.
     pub(crate) likely: f64,
+    /// As few as may be, and as many, with 95 %.
+    pub(crate) least: f64,
+    pub(crate) most: f64,
 }
 
 impl Footprint {
@@ -99,14 +104,22 @@ impl Footprint {
         }
         let times = |n: u32| self.lines.values().filter(|(count, _)| *count == n).count() as f64;
         let (once, twice) = (times(1), times(2));
-        let again = self.lines.values().any(|(count, _)| *count > 1);
-        let unseen = if again {
-            once * (once - 1.0).max(0.0) / (2.0 * (twice + 1.0))
-        } else {
-            f64::INFINITY
+        let more = self.lines.len() as f64 - once - twice;
+        let all = |twice: f64| {
+            let pairs = once * (once - 1.0).max(0.0);
+            let unseen = if pairs > 0.0 { pairs / (2.0 * twice) } else { 0.0 };
+            seen as f64 + unseen
         };
         let bytes = |lines: f64| lines * self.one_in as f64 * f64::from(x86::LINE_BYTES);
-        Some(Extent { least: bytes(seen as f64), likely: bytes(seen as f64 + unseen) })
+        // Two bursts that meet share many lines: half of what one of them touches, where they go through data in order.
+        let shared = (once + 2.0 * twice + 3.0 * more) / f64::from(self.bursts) / 2.0;
+        let (few, many) = poisson(twice / shared.max(1.0));
+        let likely = if twice + more > 0.0 { twice + 1.0 } else { 0.0 };
+        Some(Extent {
+            likely: bytes(all(likely)),
+            least: bytes(all((many * shared.max(1.0)).max(likely))),
+            most: bytes(all((few * shared.max(1.0)).min(likely))),
+        })
     }
 }
 
@@ -114,12 +127,14 @@ impl Extent {
     /// The chance that a line of this data is not in a cache of `bytes` when it is used again, and bounds: data up to four
     /// fifths of the cache stay in it; of more, in random order the share that fits is found (LRU), in cyclic order nothing.
     pub(crate) fn miss(&self, bytes: f64) -> (f64, (f64, f64)) {
-        if self.likely <= 0.8 * bytes {
-            return (0.0, (0.0, 0.2));
+        let fits = |extent: f64| extent <= FITS * bytes;
+        let random = |extent: f64| 1.0 - (bytes / extent).min(1.0);
+        let high = if fits(self.most) { 0.2 } else { 1.0 };
+        if fits(self.likely) {
+            return (0.0, (0.0, high));
         }
-        let fits = (bytes / self.likely).min(1.0);
-        let most_that_fits = (bytes / self.least.max(1.0)).min(1.0);
-        (1.0 - fits / 2.0, (1.0 - most_that_fits, 1.0))
+        let low = if fits(self.least) { 0.0 } else { random(self.least) };
+        (f64::midpoint(random(self.likely), 1.0), (low, high))
     }
 }
 
@@ -175,6 +190,22 @@ mod tests {
         assert_eq!(whole.one_in, merged.one_in);
         assert_eq!(whole.extent(), merged.extent());
         assert!(merged.bursts == 4 && merged.one_in > ONE_IN);
+    }
+
+    /// Ten bursts in a row that never meet: data of which they see a tenth would have let some meet, that of a thousandth not.
+    #[test]
+    fn bursts_that_never_meet_tell_how_much_there_is_at_least() {
+        let (each, mut footprint) = (100 * ONE_IN, Footprint::default());
+        for burst in 0..10 {
+            footprint.begin();
+            (burst * each..(burst + 1) * each).for_each(|line| footprint.touch(line));
+        }
+        let extent = footprint.extent().expect("many lines");
+        let seen = 10.0 * each as f64 * f64::from(x86::LINE_BYTES);
+        assert!(extent.likely.is_infinite() && extent.most.is_infinite());
+        // 3.7 meetings at most, each of half a burst: 10^2 / 3.7 bursts of data, and those seen.
+        let least = extent.least / seen;
+        assert!((2.5..4.5).contains(&least), "{least}");
     }
 
     #[test]

@@ -267,7 +267,7 @@ impl Memory<'_> {
             for site in &burst.sites {
                 let lines = |lines| {
                     let expected = (lines, site.firsts.as_slice());
-                    self.model.lines(burst.function, site.site, expected).times(LINE)
+                    self.model.lines(burst.place, site.site, expected).times(LINE)
                 };
                 let (fills, dirtied) = (lines(&site.fills), lines(&site.dirtied));
                 let streamed = Between::exactly(site.streamed as f64);
@@ -347,7 +347,7 @@ impl Memory<'_> {
 
     /// Nanoseconds that the accesses of a burst at a site take beyond the first level, one after the other.
     pub(super) fn weight(&self, burst: &BurstWork, site: &SiteWork, latency: &[f64; 3]) -> Between {
-        let served = self.model.served(burst.function, site.site);
+        let served = self.model.served(burst.place, site.site);
         let touches = served.l1.plus(served.l2).plus(served.l3).plus(served.dram).likely;
         let accesses = (site.loads + site.stores) as f64;
         let per_touch = if touches > 0.0 { accesses / touches } else { 0.0 };

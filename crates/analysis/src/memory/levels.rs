@@ -169,12 +169,12 @@ impl Memory<'_> {
         for (site, works) in sites {
             let mut known = None;
             for (number, burst, executed) in works.filter(|(_, _, executed)| *executed > 0) {
-                // The answer is that of all bursts that began in a function.
+                // The answer is that of all that bursts did in a place.
                 let outcome = match known {
-                    Some((function, outcome)) if function == burst.function => outcome,
-                    _ => self.model.served(burst.function, site),
+                    Some((place, outcome)) if place == burst.place => outcome,
+                    _ => self.model.served(burst.place, site),
                 };
-                known = Some((burst.function, outcome));
+                known = Some((burst.place, outcome));
                 let parts = [outcome.l1, outcome.l2, outcome.l3, outcome.dram];
                 let touches: f64 = parts.iter().map(|part| part.likely).sum();
                 if touches <= 0.0 {

@@ -12,6 +12,7 @@
 
 mod bandwidth;
 mod beside;
+mod bins;
 mod blur;
 mod bound;
 mod branches;
@@ -21,6 +22,7 @@ mod footprint;
 mod function;
 mod latency;
 mod levels;
+mod looks;
 mod main_object;
 mod model;
 mod native;
@@ -50,12 +52,13 @@ use self::bandwidth::{Quantity, Whole};
 use self::core_time::Paces;
 use self::latency::TimedLoads;
 use self::levels::Sizes;
+use self::looks::looks;
 use self::model::{Between, Model};
 use self::native::{Speed, Speeds, Work, is_timed, native_parts, running, tells_rates, toll};
 use self::pass::{Passed, pass};
 use self::places::Places;
 use self::silent::Silent;
-use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Look, Strata};
+use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Strata};
 use self::work::{BurstWork, PartWork, SiteWork};
 use crate::accesses::is_chosen;
 use crate::objects::{Objects, Part, Pieces};
@@ -203,18 +206,7 @@ impl Replayed {
         });
         let works = works(profile, &passed.bursts);
         let parts = native_parts(&passed.bursts, &works, &speeds, &places);
-        let mut looks = Vec::with_capacity(parts.len());
-        let both: Vec<_> = passed.bursts.iter().zip(&parts).collect();
-        for of_one in both.chunk_by(|(one, _), (next, _)| one.burst == next.burst) {
-            let of_burst = of_one.iter().map(|(_, part)| part.seconds).sum();
-            looks.extend(of_one.iter().map(|(work, part)| Look {
-                burst: work.burst,
-                time: profile.recording.bursts[work.burst].time,
-                place: work.place,
-                seconds: part.seconds,
-                of_burst,
-            }));
-        }
+        let looks = looks(profile.recording, &places, &passed.bursts, &parts);
         let strata = Strata::new(profile, Arc::new(places), looks);
         let speeds = parts.iter().map(|part| part.speed).collect();
         let missing = missing.or_else(|| too_few(profile, &strata));
@@ -284,7 +276,7 @@ impl Replayed {
         for (number, burst, site) in sites.flat_map(|site| self.works_of(site)) {
             let lines = |lines| {
                 let expected = (lines, site.firsts.as_slice());
-                self.model.lines(burst.function, site.site, expected).times(LINE)
+                self.model.lines(burst.place, site.site, expected).times(LINE)
             };
             let (fills, dirtied) = (lines(&site.fills), lines(&site.dirtied));
             let streamed = Between::exactly(site.streamed as f64);

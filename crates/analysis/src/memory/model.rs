@@ -2,7 +2,7 @@
 //!
 //! What for: expected lines fetched and written, with bounds, per burst and site. An access of unknown outcome missed with
 //! the chance that accesses of the same site have whose outcome is known (`survival`); where no access was observed deep
-//! enough, loads of an irregular site that were timed decide (`latency`), or else the amount of data that the function goes
+//! enough, loads of an irregular site that were timed decide (`latency`), or else the amount of data that its place in the code goes
 //! through (`footprint`).
 //! What not: rates.
 //!
@@ -15,9 +15,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use cachesim::LevelTally;
 
-use super::footprint::Extent;
+use super::footprint::{Extent, Footprint};
 use super::levels::STLB_WAYS;
 use super::pass::{Passed, SiteOutcomes};
+use super::places::Place;
 use super::survival::Survival;
 use super::times::BINS;
 use super::work::{Partly, listed};
@@ -80,13 +81,13 @@ struct Chances {
     outcomes: SiteOutcomes,
 }
 
-/// Chances of all sites, and the data of all functions.
+/// Chances of all sites, and the data of all places.
 pub(crate) struct Model {
     sites: BTreeMap<SiteIndex, Chances>,
-    extents: HashMap<FunctionId, Option<Extent>>,
+    extents: HashMap<Place, Option<Extent>>,
     levels: [Level; 3],
-    /// What `reached_last` says of a site in bursts of a function: asked again for each part of each object.
-    reached: IndexMap<(FunctionId, SiteIndex), Between>,
+    /// What `reached_last` says of a site in a place: asked again for each part of each object.
+    reached: IndexMap<(Place, SiteIndex), Between>,
 }
 
 /// Where the loads of a site were served, in touches.
@@ -116,7 +117,7 @@ impl Model {
         };
         let mut model = Model {
             sites: passed.sites.iter().map(|(site, one)| (*site, chances(site, one))).collect(),
-            extents: passed.footprints.iter().map(|(of, data)| (*of, data.extent())).collect(),
+            extents: extents(passed),
             levels,
             reached: IndexMap::default(),
         };
@@ -125,36 +126,36 @@ impl Model {
             passed.bursts.iter().flat_map(|one| one.sites.iter().map(move |work| (one, work)))
         {
             if let Some(chances) = model.sites.get(&work.site) {
-                let key = (burst.function, work.site);
-                reached.entry(key).or_insert_with(|| model.reached_last(burst.function, chances));
+                let key = (burst.place, work.site);
+                reached.entry(key).or_insert_with(|| model.reached_last(burst.place, chances));
             }
         }
         model.reached = reached;
         model
     }
 
-    /// Expected number of lines, of those that a site of a function fetched or made dirty in a burst; `firsts` are its
+    /// Expected number of lines, of those that a site of a place fetched or made dirty in a burst; `firsts` are its
     /// first touches in it, by time.
     pub(crate) fn lines(
         &self,
-        function: FunctionId,
+        place: Place,
         site: SiteIndex,
         (lines, firsts): (&Partly, &[(u8, u64)]),
     ) -> Between {
         let known = Between::exactly(lines.known as f64);
         let Some(chances) = self.sites.get(&site) else { return known };
         if chances.llc.is_closed() {
-            let above = self.reached.get(&(function, site)).copied();
-            let above = above.unwrap_or_else(|| self.reached_last(function, chances));
+            let above = self.reached.get(&(place, site)).copied();
+            let above = above.unwrap_or_else(|| self.reached_last(place, chances));
             return known.plus(by_sets(above, chances, &lines.unknown));
         }
         let unknown: u64 = lines.unknown.iter().map(|(_, count)| count).sum();
-        known.plus(self.by_times(function, chances, firsts).times(unknown as f64))
+        known.plus(self.by_times(place, chances, firsts).times(unknown as f64))
     }
 
     /// The chance that a touch of unknown outcome missed all levels, where they were not.
-    fn by_times(&self, function: FunctionId, chances: &Chances, firsts: &[(u8, u64)]) -> Between {
-        let open = self.open_at(function, chances, 2);
+    fn by_times(&self, place: Place, chances: &Chances, firsts: &[(u8, u64)]) -> Between {
+        let open = self.open_at(place, chances, 2);
         let all: u64 = firsts.iter().map(|(_, count)| count).sum();
         if all == 0 {
             return open;
@@ -170,9 +171,9 @@ impl Model {
 
     /// The chance that what no access of a site reached misses a level. Timed loads and the amount of data are two
     /// opinions; where both are there, their middle, between the bounds of both.
-    fn open_at(&self, function: FunctionId, chances: &Chances, level: usize) -> Between {
-        let known = self.extents.get(&function).is_some_and(Option::is_some);
-        let data = self.open(function, level);
+    fn open_at(&self, place: Place, chances: &Chances, level: usize) -> Between {
+        let known = self.extents.get(&place).is_some_and(Option::is_some);
+        let data = self.open(place, level);
         match chances.from_memory.filter(|_| level == 2) {
             Some(timed) if known => Between {
                 likely: f64::midpoint(timed.likely, data.likely),
@@ -185,8 +186,8 @@ impl Model {
     }
 
     /// The chance that what no access reached misses a level, from the amount of data.
-    fn open(&self, function: FunctionId, level: usize) -> Between {
-        match self.extents.get(&function).copied().flatten() {
+    fn open(&self, place: Place, level: usize) -> Between {
+        match self.extents.get(&place).copied().flatten() {
             Some(extent) => {
                 let (likely, (low, high)) = extent.miss(self.levels[level].bytes);
                 Between { likely, low, high }
@@ -196,11 +197,11 @@ impl Model {
     }
 
     /// The chance that a touch of unknown outcome in the last level came there at all.
-    fn reached_last(&self, function: FunctionId, chances: &Chances) -> Between {
+    fn reached_last(&self, place: Place, chances: &Chances) -> Between {
         let of = &chances.outcomes;
-        let first = self.passed_on(&of.l1, &chances.l1, self.open(function, 0));
+        let first = self.passed_on(&of.l1, &chances.l1, self.open(place, 0));
         let (n1, n2, n3) = (unknown(&of.l1), unknown(&of.l2), unknown(&of.llc));
-        let second = self.passed_on(&of.l2, &chances.l2, self.open(function, 1));
+        let second = self.passed_on(&of.l2, &chances.l2, self.open(place, 1));
         let then = |above: f64, mine: f64, before: f64, of: f64| {
             if of <= 0.0 {
                 1.0
@@ -236,7 +237,7 @@ impl Model {
     }
 
     /// Where the touches of a site were served, over all bursts.
-    pub(crate) fn served(&self, function: FunctionId, site: SiteIndex) -> Served {
+    pub(crate) fn served(&self, place: Place, site: SiteIndex) -> Served {
         let Some(chances) = self.sites.get(&site) else { return Served::default() };
         let of = &chances.outcomes;
         let ratio = |tally: &LevelTally, survival: &Survival, level: usize| {
@@ -245,7 +246,7 @@ impl Model {
                 return Between::exactly(0.0);
             }
             let misses = tally.absent.misses as f64;
-            let open = self.open_at(function, chances, level);
+            let open = self.open_at(place, chances, level);
             Between::each(open, |open| (misses + missed(tally, survival, open)) / touches)
         };
         let (m1, m2) = (ratio(&of.l1, &chances.l1, 0), ratio(&of.l2, &chances.l2, 1));
@@ -258,7 +259,7 @@ impl Model {
         let two = behind(m1, m2);
         let firsts = listed(&of.times.absent.unknown);
         let fills = Partly::of(&of.llc.absent);
-        let dram = self.lines(function, site, (&fills, &firsts)).times(1.0 / touches.max(1.0));
+        let dram = self.lines(place, site, (&fills, &firsts)).times(1.0 / touches.max(1.0));
         let least = |a: Between, b: Between| Between {
             likely: a.likely.min(b.likely),
             low: a.low.min(b.high),
@@ -277,6 +278,26 @@ impl Model {
             dram: three.times(touches),
         }
     }
+}
+
+/// The data of each place; of a loop of which bursts saw too little, those of its function.
+fn extents(passed: &Passed) -> HashMap<Place, Option<Extent>> {
+    let mut extents: HashMap<Place, Option<Extent>> =
+        passed.footprints.iter().map(|(of, data)| (*of, data.extent())).collect();
+    let functions: HashMap<Place, FunctionId> =
+        passed.bursts.iter().map(|burst| (burst.place, burst.function)).collect();
+    let mut whole: HashMap<FunctionId, Option<Extent>> = HashMap::new();
+    for (place, extent) in extents.iter_mut().filter(|(_, extent)| extent.is_none()) {
+        let Some(function) = functions.get(place) else { continue };
+        *extent = *whole.entry(*function).or_insert_with(|| {
+            let same = |place: &&Place| functions.get(place) == Some(function);
+            let mut all = Footprint::default();
+            let parts = passed.footprints.iter().filter(|(place, _)| same(place));
+            parts.for_each(|(_, data)| all.merge(data.clone()));
+            all.extent()
+        });
+    }
+    extents
 }
 
 /// Misses among touches of unknown outcome, where the last level's sets were seen full; `above` is the chance that they came

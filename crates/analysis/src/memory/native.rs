@@ -9,7 +9,9 @@
 //! others = its CPU time / max(1, ratio), the ratio being one of sums over the pairs of a
 //! function, or of all where a function has few. At least 1, for both are slower than native code: loops that are
 //! summarised run at native speed in a burst, and slower in a window, which counts each iteration.
-//! A window's time is taken without what its counters usually cost.
+//! A window's time is taken without what its counters and look-ups usually cost.
+//! A burst in several places: its time is divided by the instructions that it ran in each, times what an instruction takes
+//! there, which samples of the whole run tell.
 //! Bounds: the scatter of the pairs, and not below 1. Not above the ratio with [`MOST_PER_COUNT`] for each counted block
 //! taken off the window's time, and not above the burst's time without [`MOST_PER_CALLING_RECORD`] for each record, by
 //! [`BESIDES`]; of bursts with few records, and where there are no windows, without [`MOST_PER_RECORD`] for each record and
@@ -24,8 +26,9 @@ use std::collections::HashMap;
 use base::{BurstId, Nanos, Tid};
 use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 
-use super::places::Places;
+use super::places::{Place, Places};
 use super::progress::{Progress, progress};
+use super::strata::SHORTEST;
 use super::work::BurstWork;
 use crate::interval::student_95;
 use crate::stack::FunctionId;
@@ -35,11 +38,9 @@ use crate::traced::{TracedCode, pieces_by_burst};
 /// at the burst's mean: times of both are known to some percent, and what is left may be little.
 const LEAST_REST: f64 = 0.1;
 
-/// Seconds until a second-level cache of 1 MiB is filled again, a line of it in 15 ns from the third.
+/// Seconds until a second-level cache of 1 MiB is filled again, a line of it in 15 ns from the third: burst times tell nothing
+/// before.
 const COLD: f64 = 250e-6;
-
-/// Of a window's time that is this part at most.
-const MOST_COLD: f64 = 0.3;
 
 /// Seconds that a record takes at most: two and a half times what a loop of small blocks shows (bench/results/burst-inside).
 const MOST_PER_RECORD: f64 = 2.5e-9;
@@ -75,6 +76,10 @@ const FEW: f64 = 0.02;
 const PER_INSTRUCTION: f64 = 1e-9;
 /// Seconds: blocks that take longer than this hide a part of their counters.
 const HIDING: f64 = 5e-9;
+/// Seconds that a look-up of where a return or an indirect branch leads usually takes: a dozen instructions, two a cycle at
+/// 3 GHz. At most its jump is mispredicted besides, where the processor's stack of returns would have known.
+const USUAL_PER_LOOK_UP: f64 = 2e-9;
+const MOST_PER_LOOK_UP: f64 = 6e-9;
 /// By so much code that waits for memory may run quicker with counters than without (see [`ratio`]).
 const QUICKER: f64 = 1.0 / 7.0;
 /// Seconds that a counter takes at most: a load, a decrement and a store that waits for the load, 6 cycles at 4 GHz.
@@ -120,7 +125,7 @@ pub(crate) struct Part {
 }
 
 /// Of each burst in each place. Of a loop with a pace the number of iterations tells, whatever the burst took for them; all
-/// else shares what is left of the burst's time, by instructions.
+/// else shares what is left of the burst's time, by instructions, each as long as it takes in its place.
 pub(crate) fn native_parts(
     all: &[BurstWork],
     works: &[Work],
@@ -128,24 +133,40 @@ pub(crate) fn native_parts(
     places: &Places,
 ) -> Vec<Part> {
     let mut parts = Vec::with_capacity(all.len());
-    for (of_burst, whole) in all.chunk_by(|one, next| one.burst == next.burst).zip(works) {
-        let speed = speeds.of(whole);
-        let native = whole.seconds / speed.likely;
+    let bursts = || all.chunk_by(|one, next| one.burst == next.burst).zip(works);
+    let native = |whole: &Work| whole.seconds / speeds.of(whole).likely;
+    // Instructions of each place in a second of all: bursts begin at random moments, and each counts alike.
+    let mut instructions: HashMap<Place, f64> = HashMap::new();
+    for (of_burst, whole) in bursts() {
+        let seconds = native(whole).max(SHORTEST);
+        for work in of_burst {
+            *instructions.entry(work.place).or_default() += work.instructions / seconds;
+        }
+    }
+    let mean = |place: Place| {
+        let Some(share) = places.share(place) else { return 1.0 };
+        let of = instructions.get(&place).copied().filter(|count| *count > 0.0);
+        of.map_or(0.0, |count| share / count)
+    };
+    for (of_burst, whole) in bursts() {
+        let (speed, id) = (speeds.of(whole), whole.burst);
+        let native = native(whole);
         let exact = |work: &BurstWork| {
             let paced = places.paced(work.place)?;
-            Some(work.times(paced.counted_at) * paced.seconds)
+            Some(places.iterations(id, work.place) * paced.seconds)
         };
         // In a burst also the kernel's time passes.
         let with_kernel = |work| Some(exact(work)? / places.own_share(work.place));
         let paced: f64 = of_burst.iter().filter_map(with_kernel).sum();
-        let others = of_burst.iter().filter(|work| exact(work).is_none());
-        let others: f64 = others.map(|work| work.instructions).sum();
-        let mean = native * others / whole.instructions.max(1.0);
-        let rest = (native - paced).max(LEAST_REST * mean);
+        let long = |work: &BurstWork| work.instructions * mean(work.place);
+        let others: f64 = of_burst.iter().filter(|work| exact(work).is_none()).map(long).sum();
+        let whole: f64 = of_burst.iter().map(long).sum();
+        let part = |of: f64, whole: f64| if whole > 0.0 { of / whole } else { 0.0 };
+        let rest = (native - paced).max(LEAST_REST * native * part(others, whole));
         let part = |work: &BurstWork| match exact(work) {
             Some(seconds) => Part { seconds, speed: Speed { likely: 1.0, low: 1.0, high: 1.0 } },
             None => {
-                let seconds = rest * work.instructions / others.max(1.0);
+                let seconds = rest * part(long(work), others);
                 Part { seconds: seconds * places.own_share(work.place), speed }
             }
         };
@@ -163,6 +184,8 @@ struct Pair {
     counted: (f64, f64),
     /// Counted blocks.
     blocks: f64,
+    /// Of these, those behind which the copy looked up where the program goes on.
+    looked_up: f64,
     /// Of the one that ran most often.
     most: f64,
 }
@@ -317,12 +340,15 @@ fn pairs<'w>(recording: &Recording, code: &TracedCode, works: &'w [Work]) -> Vec
         if window.time - work.time > NEAR || seconds <= 0.0 || work.seconds <= 0.0 {
             continue;
         }
-        let (mut instructions, mut blocks, mut most) = (0.0, 0.0, 0);
+        let (mut instructions, mut blocks, mut looked_up, mut most) = (0.0, 0.0, 0.0, 0);
         for piece in pieces.get(&window.id).map_or(&[][..], Vec::as_slice) {
             let _ = decode_records(piece, |record| {
-                let length = code.counted.get(&record.block).copied().unwrap_or(0);
-                instructions += record.iterations as f64 * length as f64;
-                blocks += record.iterations as f64;
+                let times = record.iterations as f64;
+                blocks += times;
+                if let Some(block) = code.counted.get(&record.block) {
+                    instructions += times * block.instructions as f64;
+                    looked_up += if block.looks_up { times } else { 0.0 };
+                }
                 most = record.iterations.max(most);
             });
         }
@@ -331,6 +357,7 @@ fn pairs<'w>(recording: &Recording, code: &TracedCode, works: &'w [Work]) -> Vec
                 traced: (work.instructions, work.seconds),
                 counted: (instructions, seconds),
                 blocks,
+                looked_up,
                 most: most as f64,
             };
             pairs.push((work, pair));
@@ -339,10 +366,16 @@ fn pairs<'w>(recording: &Recording, code: &TracedCode, works: &'w [Work]) -> Vec
     pairs
 }
 
+/// Seconds of a counter and of a look-up, of which so much is not hidden behind waits.
+fn usual(shown: f64) -> (f64, f64) {
+    (USUAL_PER_COUNT * shown, USUAL_PER_LOOK_UP * shown)
+}
+
 impl Pair {
-    /// Seconds of the window if each counter took so long, and all of them no more than this share of it.
-    fn without_counters(&self, each: f64, share: f64) -> f64 {
-        self.counted.1 - (self.blocks * each).min(self.counted.1 * share)
+    /// Seconds of the window if each counter took so long, and each look-up; all of them no more than this share of it.
+    fn without_counters(&self, (each, look_up): (f64, f64), share: f64) -> f64 {
+        let ours = self.blocks * each + self.looked_up * look_up;
+        self.counted.1 - ours.min(self.counted.1 * share)
     }
 
     /// Seconds of the window if counters took the most that they can: where one block runs again and again, each waits for the
@@ -350,13 +383,7 @@ impl Pair {
     fn without_most(&self) -> f64 {
         let chained = self.counted.1 < self.most * CHAINS * MOST_PER_COUNT;
         let each = if chained { MOST_PER_COUNT } else { MOST_BESIDE };
-        self.without_counters(each, MOST_SHARE)
-    }
-
-    /// Seconds of the window, at most, in which caches fill again that the tracer and the records of the burst used: of code
-    /// that waits for memory. Such windows were 6 to 25 % slower than the pace of their loop.
-    fn cold(&self) -> f64 {
-        (1.0 - self.shown()) * COLD.min(MOST_COLD * self.counted.1)
+        self.without_counters((each, MOST_PER_LOOK_UP), MOST_SHARE)
     }
 
     /// The part of its counters' time that is not hidden behind waits, 0 to 1.
@@ -369,9 +396,9 @@ impl Pair {
         let rate = |seconds: f64| self.counted.0 / seconds / (self.traced.0 / self.traced.1);
         let shown = self.shown();
         let speed = Speed {
-            likely: rate(self.without_counters(USUAL_PER_COUNT * shown, USUAL_SHARE)),
+            likely: rate(self.without_counters(usual(shown), USUAL_SHARE)),
             low: rate(self.counted.1) * (1.0 - QUICKER * (1.0 - shown)),
-            high: rate(self.without_most() - self.cold()),
+            high: rate(self.without_most()),
         };
         let is_one = |speed: f64| speed.is_finite() && speed > 0.0;
         [speed.low, speed.likely, speed.high].into_iter().all(is_one).then_some(speed)
@@ -383,6 +410,7 @@ impl Pair {
             traced: add(self.traced, other.traced),
             counted: add(self.counted, other.counted),
             blocks: self.blocks + other.blocks,
+            looked_up: self.looked_up + other.looked_up,
             most: self.most + other.most,
         }
     }
@@ -416,7 +444,7 @@ fn ratio(pairs: &[Pair]) -> Option<Ratio> {
         (student_95(pairs.len() - 1) * (squares * n / (n - 1.0)).sqrt()).exp().min(MOST)
     };
     Some(Ratio {
-        likely: rate(without(USUAL_PER_COUNT * shown, USUAL_SHARE)),
+        likely: rate(without(usual(shown), USUAL_SHARE)),
         lowest: 1.0 + (rate(sums.counted.1) - 1.0).max(0.0) * shown,
         highest: rate(sums.without_most()),
         scatter,

@@ -275,7 +275,7 @@ impl Memory<'_> {
         // First touches by time are those of the site: so the parts' lines sum up to the site's.
         let lines = |lines| {
             let expected = (lines, site.firsts.as_slice());
-            self.model.lines(burst.function, site.site, expected).times(LINE)
+            self.model.lines(burst.place, site.site, expected).times(LINE)
         };
         let streamed = Between::exactly(part.streamed as f64);
         (lines(&part.fills), lines(&part.dirtied).plus(streamed))

@@ -80,7 +80,7 @@ pub(crate) struct Passed {
     /// In the order of bursts; of each, in the order in which it came to its places.
     pub(crate) bursts: Vec<BurstWork>,
     pub(crate) sites: BTreeMap<SiteIndex, SiteOutcomes>,
-    pub(crate) footprints: HashMap<FunctionId, Footprint>,
+    pub(crate) footprints: HashMap<Place, Footprint>,
     pub(crate) damage: Damage,
 }
 
@@ -123,8 +123,8 @@ impl Passed {
         for (site, outcomes) in other.sites {
             self.sites.entry(site).or_default().merge(&outcomes);
         }
-        for (function, footprint) in other.footprints {
-            self.footprints.entry(function).or_default().merge(footprint);
+        for (place, footprint) in other.footprints {
+            self.footprints.entry(place).or_default().merge(footprint);
         }
         self.damage.records += other.damage.records;
         self.damage.pieces += other.damage.pieces;
@@ -204,8 +204,8 @@ impl Observer for Walker<'_> {
             let operations = self.code.arithmetic[one.arithmetic.index()].flops.operations;
             work.flops += execution.times(one.instruction) as f64 * f64::from(operations);
         }
-        let function = work.function;
-        self.run(block, execution, function);
+        let place = work.place;
+        self.run(block, execution, place);
     }
 
     fn end(&mut self, burst: &Burst) {
@@ -291,9 +291,7 @@ impl<'a> Walker<'a> {
             Place::Function(function) => function,
             Place::Loop(_) => function_of(self.profile, self.code, site),
         };
-        if !self.works.iter().any(|work| work.function == function) {
-            self.passed.footprints.entry(function).or_default().begin();
-        }
+        self.passed.footprints.entry(place).or_default().begin();
         self.works.push(BurstWork::new(place, function));
         self.works.len() - 1
     }
@@ -320,8 +318,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn run(&mut self, block: &TracedBlock, execution: &Execution<'_>, function: FunctionId) {
-        let footprint = self.passed.footprints.entry(function).or_default();
+    fn run(&mut self, block: &TracedBlock, execution: &Execution<'_>, place: Place) {
+        let footprint = self.passed.footprints.entry(place).or_default();
         let loops = execution.iterations() > 1;
         self.body.clear();
         let mut partial = 0;

@@ -4,16 +4,16 @@
 //! CPU time of the same code. Of a loop whose pace is known natively (`pace`) bursts then tell only what an iteration
 //! does, and how long they took for it does not matter. What not: amounts.
 //!
-//! A place is a loop with a pace, or a function with all of its code that is in none. A function that runs (nearly) only
-//! below such a loop belongs to it.
+//! A place is a loop with a pace; or a loop without one in which the program stays from one sample to the next, so that a
+//! burst is mostly in it or not at all; or a function with all of its code that is in none of these. A function that runs
+//! (nearly) only below such a loop belongs to it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use base::{FileOffset, ModuleId};
+use base::{BurstId, FileOffset, ModuleId};
 use facts::ModuleKind;
-use x86::{Kind, When};
 
-use crate::pace::Odometers;
+use crate::pace::LoopsInCode;
 use crate::profile::Profile;
 use crate::stack::{FunctionId, NodeIndex};
 use crate::traced::{Site, SiteIndex, TracedCode};
@@ -33,8 +33,6 @@ pub(crate) enum Place {
 /// A loop whose pace is known, and of which bursts tell how often it went round.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct PacedLoop {
-    /// An access that runs once in each iteration.
-    pub(crate) counted_at: SiteIndex,
     /// Seconds of the program's own time in this loop, outside of inner ones that are places, per iteration.
     pub(crate) seconds: f64,
     /// Half of the 95 % interval of its iterations in the whole run, as a part of them.
@@ -47,17 +45,27 @@ pub(crate) struct Places {
     of_site: Vec<Place>,
     of_node: Vec<Place>,
     loops: BTreeMap<Place, PacedLoop>,
+    /// Of bursts.
+    iterations: HashMap<(BurstId, Place), f64>,
+    /// The functions that loops are in.
+    functions: BTreeMap<Place, Place>,
     /// Of the time in a place, that outside of the kernel, 0 to 1.
     own: HashMap<Place, f64>,
+    /// Samples' weight in each place, nanoseconds; and half of what one stands for.
+    weight: HashMap<Place, f64>,
+    least: f64,
 }
 
 impl Places {
     /// Sorts the sites of bursts and the stacks of samples.
     pub(crate) fn new(profile: &Profile<'_>, code: &TracedCode) -> Places {
-        let odometers = Odometers::read(profile.recording);
-        let counted = counted(&odometers, code);
-        let around =
-            |module, offset| odometers.around(module, offset, |at| counted.contains_key(&at));
+        let loops = LoopsInCode::read(profile.recording);
+        let counted: BTreeSet<usize> = loops.in_bursts().keys().map(|(_, at)| *at).collect();
+        let paced = |at: usize| counted.contains(&at) && loops.loops[at].odometer.is_some();
+        let around = |module, offset| {
+            let paced = loops.around(module, offset, paced);
+            paced.or_else(|| loops.around(module, offset, |at| loops.loops[at].stays))
+        };
         let nodes = Nodes::read(profile, around);
         let below = nodes.below(profile);
         let place = |own: Option<usize>, function: FunctionId| {
@@ -87,14 +95,26 @@ impl Places {
             time.0 += if cell.kernel { 0.0 } else { amount };
             time.1 += amount;
         }
-        for (at, site) in counted {
-            let odometer = &odometers.loops[at];
+        let in_bursts = loops.in_bursts().iter();
+        places.iterations = in_bursts
+            .map(|((burst, at), count)| ((*burst, Place::Loop(*at as u32)), *count))
+            .collect();
+        for (at, one) in loops.loops.iter().enumerate() {
+            let function = profile.stacks.compiled_at(one.module, one.start);
+            places.functions.insert(Place::Loop(at as u32), Place::Function(function));
+        }
+        for at in counted {
+            let Some(odometer) = &loops.loops[at].odometer else { continue };
             let place = Place::Loop(at as u32);
             let own = times.get(&place).map_or(0.0, |(own, _)| *own) * 1e-9;
             let seconds = own / odometer.iterations;
-            let paced = PacedLoop { counted_at: site, seconds, relative: odometer.relative };
+            let paced = PacedLoop { seconds, relative: odometer.relative };
             places.loops.insert(place, paced);
         }
+        let records: u64 = profile.stack_cells().iter().map(|cell| cell.weight.records()).sum();
+        let all: f64 = times.values().map(|(_, all)| all).sum();
+        places.least = all / records.max(1) as f64 / 2.0;
+        places.weight = times.iter().map(|(place, (_, all))| (*place, *all)).collect();
         let share = |(own, all): (f64, f64)| if own > 0.0 { own / all } else { 1.0 };
         places.own = times.into_iter().map(|(place, time)| (place, share(time))).collect();
         places
@@ -111,9 +131,25 @@ impl Places {
         known.unwrap_or_else(|| Place::Function(profile.stacks.compiled_user(stack)))
     }
 
+    /// How often a burst went round in a loop.
+    pub(crate) fn iterations(&self, burst: BurstId, place: Place) -> f64 {
+        self.iterations.get(&(burst, place)).copied().unwrap_or(0.0)
+    }
+
     /// What is known of a place, if it is a loop.
     pub(crate) fn paced(&self, place: Place) -> Option<&PacedLoop> {
         self.loops.get(&place)
+    }
+
+    /// All loops, each with its function.
+    pub(crate) fn loops(&self) -> impl Iterator<Item = (Place, Place)> + '_ {
+        self.functions.iter().map(|(place, function)| (*place, *function))
+    }
+
+    /// Samples' weight in a place, in the kernel too; where none fell, as if half a one had. `None` without samples.
+    pub(crate) fn share(&self, place: Place) -> Option<f64> {
+        let known = (!self.weight.is_empty()).then_some(self.least)?;
+        Some(self.weight.get(&place).copied().unwrap_or(0.0).max(known))
     }
 
     /// Of the time in a place, that outside of the kernel, 0 to 1; not 0, for bursts begin in the program's own code.
@@ -138,24 +174,6 @@ fn first_of_block(code: &TracedCode) -> Vec<&Site> {
         }
     }
     firsts
-}
-
-/// The loops in which bursts came to an access that runs once in each iteration, and that.
-fn counted(odometers: &Odometers, code: &TracedCode) -> BTreeMap<usize, SiteIndex> {
-    let is_plain = |site: &Site| {
-        let kinds = [Kind::Read, Kind::Write, Kind::ReadWrite, Kind::StreamingWrite];
-        site.access.when == When::Always
-            && kinds.contains(&site.access.kind)
-            && matches!(site.access.place, x86::Place::One(_))
-    };
-    let plain = (0..).map(SiteIndex::new).zip(&code.sites).filter(|(_, site)| is_plain(site));
-    let at: HashMap<(ModuleId, FileOffset), SiteIndex> =
-        plain.map(|(index, site)| ((site.module, site.offset), index)).collect();
-    let first = |(number, one): (usize, &crate::pace::Odometer)| {
-        let found = one.once.iter().find_map(|offset| at.get(&(one.module, *offset)))?;
-        Some((number, *found))
-    };
-    odometers.loops.iter().enumerate().filter_map(first).collect()
 }
 
 /// Nodes of stacks, by their index.

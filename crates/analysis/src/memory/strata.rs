@@ -25,6 +25,7 @@ use facts::{Evidence, Metric, Privilege, Sample};
 
 use super::bandwidth::Quantity;
 use super::beside::running_beside;
+use super::bins::Bins;
 use super::places::{Place, Places};
 use crate::interval::{Z_95, student_between, variance_in_order};
 use crate::profile::{Cell, Profile};
@@ -46,7 +47,7 @@ pub(crate) const FEW_UNSEEN: f64 = 0.05;
 /// Seconds that a burst counts for. It stands beside loops with a pace, of which longer bursts count for more.
 const EVEN: f64 = 100e-6;
 /// Seconds: a burst that left our code at once tells little.
-const SHORTEST: f64 = 1e-6;
+pub(super) const SHORTEST: f64 = 1e-6;
 /// Bursts that speak for a moment: the nearest in time.
 const NEAREST: usize = 7;
 
@@ -113,7 +114,8 @@ pub(crate) struct Strata {
     distinct: usize,
     /// CPU time of each place, seconds.
     seconds_in: BTreeMap<Place, f64>,
-    /// CPU time of places to which no burst came, seconds.
+    /// CPU time of each place to which no burst came, seconds; and of all of them.
+    unseen_places: BTreeMap<Place, f64>,
     pub(crate) unseen_seconds: f64,
     /// CPU time in the program, seconds.
     pub(crate) seconds: f64,
@@ -159,13 +161,34 @@ impl Strata {
         let seen = in_order.iter().map(|look| looks[*look].place);
         seen.for_each(|place| *by_place.entry(place).or_default() += 1);
         let (mut stratum_of, mut relative) = (BTreeMap::new(), vec![None]);
-        for (place, count) in &by_place {
-            let own = relative.len();
-            let paced = places.paced(*place).map(|paced| paced.relative);
-            let fewest = if paced.is_some() { FEWEST_OF_LOOP } else { FEWEST };
-            if *count >= fewest {
-                stratum_of.insert(*place, own);
+        let mut has_own = |place: Place, count: usize| {
+            let paced = places.paced(place).map(|paced| paced.relative);
+            let enough = count >= if paced.is_some() { FEWEST_OF_LOOP } else { FEWEST };
+            if enough {
+                stratum_of.insert(place, relative.len());
                 relative.push(paced);
+            }
+            enough
+        };
+        // A loop with few bursts shares a stratum with the rest of its function.
+        let is_function = |(place, _): &(Place, usize)| matches!(place, Place::Function(_));
+        let mut functions: BTreeMap<Place, usize> =
+            by_place.iter().map(|(place, count)| (*place, *count)).filter(is_function).collect();
+        let mut joined = Vec::new();
+        for (place, function) in places.loops() {
+            let count = by_place.get(&place).copied().unwrap_or(0);
+            if !has_own(place, count) {
+                *functions.entry(function).or_default() += count;
+                joined.push((place, function));
+            }
+        }
+        for (function, count) in functions {
+            has_own(function, count);
+        }
+        for (place, function) in joined {
+            if let Some(stratum) = stratum_of.get(&function).copied() {
+                stratum_of.insert(place, stratum);
+                by_place.entry(place).or_default();
             }
         }
         let mut distinct: Vec<usize> = in_order.iter().map(|look| looks[*look].burst).collect();
@@ -173,11 +196,11 @@ impl Strata {
         distinct.dedup();
         let mut strata = Strata {
             places,
+            shares: vec![Share::default(); relative.len()],
+            bursts: vec![Vec::new(); relative.len()],
             relative,
             is_whole: false,
             distinct: distinct.len(),
-            shares: vec![Share::default(); stratum_of.len() + 1],
-            bursts: vec![Vec::new(); stratum_of.len() + 1],
             in_order,
             stratum_of,
             looks,
@@ -185,6 +208,7 @@ impl Strata {
             scale: 0.0,
             all_samples: 0.0,
             seconds_in: BTreeMap::new(),
+            unseen_places: BTreeMap::new(),
             unseen_seconds: 0.0,
             seconds: 0.0,
         };
@@ -230,6 +254,7 @@ impl Strata {
             *self.seconds_in.entry(place).or_default() += seconds;
             if !seen.contains_key(&place) {
                 self.unseen_seconds += seconds;
+                *self.unseen_places.entry(place).or_default() += seconds;
             }
         }
     }
@@ -336,8 +361,7 @@ impl Strata {
         let places = time * time / rates.iter().map(|(_, time)| time * time).sum::<f64>();
         let degrees = (places - 1.0).max(1.0);
         let variance = squares * places / degrees;
-        let unseen = self.seconds_in.iter().filter(|(place, _)| !seen.contains_key(place));
-        let own: f64 = unseen.map(|(_, time)| time * time).sum();
+        let own: f64 = self.unseen_places.values().map(|time| time * time).sum();
         let of_mean = self.unseen_seconds * self.unseen_seconds / places;
         Some(student_between(degrees) * (variance * (own + of_mean)).sqrt())
     }
@@ -535,37 +559,5 @@ impl Sum {
         let of_bursts = if self.variance > 0.0 { student_between(degrees) } else { 0.0 };
         let half = (of_bursts * of_bursts * self.variance + self.others).sqrt();
         Total { value: self.value, half }
-    }
-}
-
-/// Equal bins of time.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Bins {
-    /// Length of one; of the last, at most.
-    pub(crate) width: Nanos,
-    /// Length of all.
-    pub(crate) length: Nanos,
-}
-
-impl Bins {
-    /// How many.
-    pub(crate) fn count(&self) -> usize {
-        self.length.0.div_ceil(self.width.0.max(1)) as usize
-    }
-
-    /// Where one begins.
-    pub(crate) fn start(&self, bin: usize) -> Nanos {
-        Nanos(self.width.0.saturating_mul(bin as u64))
-    }
-
-    /// Where one ends.
-    pub(crate) fn end(&self, bin: usize) -> Nanos {
-        self.start(bin + 1).min(self.length)
-    }
-
-    /// The bin of a moment. Facts a little behind the end go into the last one.
-    pub(super) fn index(&self, time: Nanos) -> Option<usize> {
-        let last = self.count().checked_sub(1)?;
-        Some(((time.0 / self.width.0.max(1)) as usize).min(last))
     }
 }

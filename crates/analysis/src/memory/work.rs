@@ -87,12 +87,6 @@ impl BurstWork {
             sites: Vec::new(),
         }
     }
-
-    /// How often an access ran.
-    pub(super) fn times(&self, site: SiteIndex) -> f64 {
-        let work = self.sites.iter().find(|work| work.site == site);
-        work.map_or(0.0, |work| work.loads.max(work.stores) as f64)
-    }
 }
 
 impl Partly {

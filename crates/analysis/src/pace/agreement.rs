@@ -36,7 +36,7 @@ pub(super) struct Seen {
     windows: BTreeMap<LoopId, Speed>,
     traced: BTreeMap<LoopId, Speed>,
     /// Iterations of each loop, by burst, and whether blocks were counted in it that access no memory.
-    passes: Vec<(BTreeMap<LoopId, f64>, bool)>,
+    passes: BTreeMap<BurstId, (BTreeMap<LoopId, f64>, bool)>,
 }
 
 /// Iterations per iteration of the loop around.
@@ -107,9 +107,15 @@ impl Seen {
                     }
                 }
             }
-            seen.passes.push((passes, burst.flavour == BurstFlavour::Count));
+            seen.passes.insert(burst.id, (passes, burst.flavour == BurstFlavour::Count));
         }
         seen
+    }
+
+    /// Iterations of a loop in a burst that traced accesses, as far as any were seen.
+    pub(super) fn traced(&self, burst: BurstId, one: LoopId) -> Option<f64> {
+        let (passes, all_counted) = self.passes.get(&burst)?;
+        passes.get(&one).copied().filter(|_| !all_counted)
     }
 
     /// How the pace compares with what was counted otherwise, in words.
@@ -125,12 +131,20 @@ impl Seen {
         (!words.is_empty()).then(|| words.join(", "))
     }
 
+    /// Iterations per second where translated code ran, which is no quicker than native code: the quicker of traces and
+    /// windows. `None` where few bursts tell.
+    pub(super) fn quickest(&self, one: LoopId) -> Option<f64> {
+        let kinds = [&self.traced, &self.windows].into_iter().filter_map(|speeds| speeds.get(&one));
+        let told = kinds.filter(|speed| speed.bursts >= LEAST_BURSTS as u32 && speed.seconds > 0.0);
+        told.map(|speed| speed.iterations / speed.seconds).reduce(f64::max)
+    }
+
     /// Passes of one loop over those of one around it: a ratio of sums over bursts, its variance linearised (Cochran, Sampling
     /// Techniques, 6.4).
     pub(super) fn trips(&self, code: &Code, inner: LoopId, outer: LoopId) -> Option<Trips> {
         let count = |passes: &BTreeMap<LoopId, f64>, one| passes.get(&one).copied().unwrap_or(0.0);
         let traced = [inner, outer].iter().all(|one| code.last_per_iteration(*one, true).is_some());
-        let of_both = self.passes.iter().filter(|(_, all_counted)| traced || *all_counted);
+        let of_both = self.passes.values().filter(|(_, all_counted)| traced || *all_counted);
         let both = of_both.map(|(passes, _)| (count(passes, inner), count(passes, outer)));
         let both: Vec<(f64, f64)> =
             both.filter(|(inner, outer)| *inner > 0.0 || *outer > 0.0).collect();

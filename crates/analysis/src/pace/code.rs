@@ -77,13 +77,7 @@ impl Code {
         &self.functions[one.function].loops.all()[one.position]
     }
 
-    /// Where the instructions lie that run once in each iteration.
-    pub(super) fn once_per_iteration(&self, one: LoopId) -> Vec<FileOffset> {
-        let loops = &self.functions[one.function].loops;
-        loops.once_per_iteration(one.position).into_iter().map(|at| FileOffset(at.0)).collect()
-    }
-
-    /// The last of these, of any kind or of those that access memory.
+    /// The last instruction that runs once in each iteration, of any kind or of those that access memory.
     pub(super) fn last_per_iteration(
         &self,
         one: LoopId,

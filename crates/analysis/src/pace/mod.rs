@@ -23,12 +23,16 @@ use x86::Variable;
 use self::agreement::Seen;
 use self::code::{Code, LoopId};
 use self::estimate::{TOO_WIDE, pace, seconds};
-pub(crate) use self::odometers::{Odometer, Odometers};
+pub(crate) use self::odometers::LoopsInCode;
 use self::stacks::{Stacks, Time, times};
 use crate::interval::Z_95;
 
 /// A loop with less of all CPU time is left out: a few samples tell nothing.
 const LEAST_SHARE: f64 = 0.005;
+
+/// Translated code is no quicker than native code. Where it went round so many times more often than registers tell, some
+/// runs began and ended between two samples; smaller differences are those of the moments that were looked at.
+const MISSES_RUNS: f64 = 1.5;
 
 /// What is known of one loop.
 #[derive(Clone, PartialEq, Debug)]
@@ -63,16 +67,10 @@ pub struct LoopPace {
 #[must_use]
 pub fn loops(recording: &Recording) -> Vec<LoopPace> {
     let code = Code::read(&recording.sampled_code);
-    let (mut rows, times) = found(recording, &code);
     let seen = Seen::new(recording, &code);
-    let told: BTreeMap<LoopId, LoopPace> = rows.iter().cloned().collect();
-    for (one, row) in &mut rows {
-        if row.iterations_per_second.value.is_none()
-            && let Some(estimate) = by_trips(*one, &told, &times, (&code, &seen))
-        {
-            *row = estimate;
-        }
-    }
+    let found = told(recording, &code, &seen);
+    let mut rows: Vec<(LoopId, LoopPace)> =
+        found.into_iter().map(|(one, row, _)| (one, row)).collect();
     let iterations: BTreeMap<LoopId, Metric> =
         rows.iter().map(|(one, row)| (*one, row.iterations.clone())).collect();
     for (one, row) in &mut rows {
@@ -104,10 +102,38 @@ pub fn loops(recording: &Recording) -> Vec<LoopPace> {
     rows
 }
 
-/// The loops that had a share of the CPU time, with their pace and nothing of what compares them, and the times of all.
-fn found(recording: &Recording, code: &Code) -> (Vec<(LoopId, LoopPace)>, BTreeMap<LoopId, Time>) {
+/// The loops that had a share of the CPU time, with their pace and nothing of what compares them, and their times. Where
+/// no register tells a pace, that of a loop around does, with the trips that bursts saw.
+fn told(recording: &Recording, code: &Code, seen: &Seen) -> Vec<(LoopId, LoopPace, Time)> {
+    let mut found = found(recording, code);
+    for (one, row, _) in &mut found {
+        let rate = row.iterations_per_second.value;
+        if rate.zip(seen.quickest(*one)).is_some_and(|(own, bursts)| bursts > MISSES_RUNS * own) {
+            *row = without_pace(
+                row.clone(),
+                "in bursts it went round more often: samples miss runs of it",
+            );
+        }
+    }
+    let known: BTreeMap<LoopId, (LoopPace, &Time)> =
+        found.iter().map(|(one, row, time)| (*one, (row.clone(), time))).collect();
+    let without = |row: &LoopPace| row.iterations_per_second.value.is_none();
+    let estimated: Vec<Option<LoopPace>> = found
+        .iter()
+        .map(|(one, row, _)| without(row).then(|| by_trips(*one, &known, (code, seen)))?)
+        .collect();
+    for ((_, row, _), estimate) in found.iter_mut().zip(estimated) {
+        if let Some(estimate) = estimate {
+            *row = estimate;
+        }
+    }
+    found
+}
+
+/// The same by registers alone.
+fn found(recording: &Recording, code: &Code) -> Vec<(LoopId, LoopPace, Time)> {
     if code.functions.is_empty() {
-        return Default::default();
+        return Vec::new();
     }
     let mut stacks = Stacks::new(recording, code);
     let times = times(recording, &mut stacks);
@@ -115,9 +141,8 @@ fn found(recording: &Recording, code: &Code) -> (Vec<(LoopId, LoopPace)>, BTreeM
     let names = Names::new(recording);
     let whole: f64 = recording.samples.iter().map(|sample| seconds(sample.weight)).sum();
     let all = recording.samples.len() as f64;
-    let mut rows: Vec<(LoopId, LoopPace)> = Vec::new();
-    for (one, time) in &times {
-        let one = *one;
+    let mut rows = Vec::new();
+    for (one, time) in times {
         if time.seconds < LEAST_SHARE * whole {
             continue;
         }
@@ -145,9 +170,9 @@ fn found(recording: &Recording, code: &Code) -> (Vec<(LoopId, LoopPace)>, BTreeM
             cpu_time,
             odometer: None,
         };
-        rows.push((one, with_pace(row, found, time.seconds, error)));
+        rows.push((one, with_pace(row, found, time.seconds, error), time));
     }
-    (rows, times)
+    rows
 }
 
 /// Of a loop's time, this share at least lies in the loop that is taken for the one around it: the rest is stacks that could
@@ -157,26 +182,25 @@ const WITHIN: f64 = 0.99;
 /// The pace of a loop that has no odometer: that of the nearest loop around it that has one, times the trips that bursts saw.
 fn by_trips(
     one: LoopId,
-    told: &BTreeMap<LoopId, LoopPace>,
-    times: &BTreeMap<LoopId, Time>,
+    known: &BTreeMap<LoopId, (LoopPace, &Time)>,
     (code, seen): (&Code, &Seen),
 ) -> Option<LoopPace> {
-    let (row, time) = (told.get(&one)?, times.get(&one)?);
+    let (row, time) = known.get(&one)?;
     let within = |inner: &Time, outer: &LoopId| {
         inner.within.get(outer).is_some_and(|shared| *shared >= WITHIN * inner.seconds)
     };
     let around = time.within.keys().filter(|outer| within(time, outer));
     let around: Vec<LoopId> = around
-        .filter(|outer| told.get(outer).is_some_and(|row| row.iterations.value.is_some()))
+        .filter(|outer| known.get(outer).is_some_and(|(row, _)| row.iterations.value.is_some()))
         .copied()
         .collect();
     // The one that lies in most of the others.
     let depth = |outer: &LoopId| {
-        let own = times.get(outer);
-        around.iter().filter(|other| own.is_some_and(|own| within(own, other))).count()
+        let own = known.get(outer);
+        around.iter().filter(|other| own.is_some_and(|(_, own)| within(own, other))).count()
     };
     let outer = around.iter().copied().max_by_key(depth)?;
-    let (outer_row, outer_time) = (told.get(&outer)?, times.get(&outer)?);
+    let (outer_row, outer_time) = known.get(&outer)?;
     let trips = seen.trips(code, one, outer)?;
     let rate =
         outer_row.iterations_per_second.value? * trips.ratio * outer_time.seconds / time.seconds;
@@ -232,12 +256,7 @@ fn trip_count(inner: &Metric, around: Option<&Metric>) -> Metric {
 fn with_pace(mut row: LoopPace, found: &pairs::Found, time: f64, error: f64) -> LoopPace {
     let pace = match pace(found, time) {
         Ok(pace) => pace,
-        Err(why) => {
-            row.iterations_per_second = Metric::unavailable("count/s", why);
-            row.iteration_time = Metric::unavailable("s", why);
-            row.iterations = Metric::unavailable("count", why);
-            return row;
-        }
+        Err(why) => return without_pace(row, why),
     };
     let samples = pace.pairs as u64;
     let metric = |value: f64, relative: f64, unit: &str| {
@@ -257,6 +276,16 @@ fn with_pace(mut row: LoopPace, found: &pairs::Found, time: f64, error: f64) -> 
     let whose = if in_caller { "caller's " } else { "" };
     row.odometer = most.map(|(carrier, _)| whose.to_owned() + &name(*carrier));
     row
+}
+
+fn without_pace(row: LoopPace, why: &str) -> LoopPace {
+    LoopPace {
+        iterations_per_second: Metric::unavailable("count/s", why),
+        iteration_time: Metric::unavailable("s", why),
+        iterations: Metric::unavailable("count", why),
+        odometer: None,
+        ..row
+    }
 }
 
 /// A register's name, or a word of the stack as an operand.

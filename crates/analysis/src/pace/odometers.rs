@@ -1,57 +1,89 @@
-//! Loops whose iterations are known, for whoever takes the amounts of a run from what one iteration does.
+//! Loops as parts of a program's code, for whoever takes the amounts of a run from what is done in each.
 //!
-//! What for: which loop an instruction belongs to, how often that loop went round in the whole run, and which of its
-//! instructions run once in each iteration. What not: what an iteration does (`memory`).
+//! What for: which loop an instruction belongs to, whether the program stays in it for long, how often it went round in the
+//! whole run, and how often in each burst. What not: what an iteration does (`memory`).
 
 use std::collections::HashMap;
 
-use base::{FileOffset, ModuleId};
+use base::{BurstId, FileOffset, ModuleId};
 use facts::Recording;
 
+use super::agreement::Seen;
 use super::code::{Code, LoopId};
-use super::found;
+use super::told;
 
-/// A pace that is known worse than this tells less than bursts do: half of its interval, as a part of it.
-const WORST: f64 = 0.1;
+/// A pace that is known worse than this tells less than bursts do, whose own times are a quarter off: half of its interval,
+/// as a part of it.
+const WORST: f64 = 0.25;
 /// Seconds. A burst lasts about a millisecond: of slower loops it sees too few iterations.
 const SLOWEST: f64 = 50e-6;
 
-/// One loop.
+/// Of the samples of a loop, this part must be followed by another one in it, if the program stays there.
+const STAYS: f64 = 0.8;
+/// Fewer samples do not tell.
+const FEWEST_SAMPLES: u64 = 10;
+
+/// How often one loop went round.
 pub(crate) struct Odometer {
     /// Iterations in the whole run, by the weights of samples.
     pub(crate) iterations: f64,
     /// Half of the 95 % interval of that number, as a part of it.
     pub(crate) relative: f64,
-    /// Its module, and the instructions that run once in each iteration.
+}
+
+/// One loop.
+pub(crate) struct OneLoop {
     pub(crate) module: ModuleId,
-    pub(crate) once: Vec<FileOffset>,
+    /// Where it begins.
+    pub(crate) start: FileOffset,
+    /// `None` where its pace is not known well enough.
+    pub(crate) odometer: Option<Odometer>,
+    /// Most samples in it are followed by another one there.
+    pub(crate) stays: bool,
 }
 
-/// All loops whose pace is known well enough.
-pub(crate) struct Odometers {
+/// The loops that have a share of the CPU time.
+pub(crate) struct LoopsInCode {
     code: Code,
-    pub(crate) loops: Vec<Odometer>,
+    pub(crate) loops: Vec<OneLoop>,
     position: HashMap<LoopId, usize>,
+    /// Iterations in bursts that traced accesses, by the loop's number.
+    in_bursts: HashMap<(BurstId, usize), f64>,
 }
 
-impl Odometers {
+impl LoopsInCode {
     /// Looks for them.
-    pub(crate) fn read(recording: &Recording) -> Odometers {
+    pub(crate) fn read(recording: &Recording) -> LoopsInCode {
         let code = Code::read(&recording.sampled_code);
+        let seen = Seen::new(recording, &code);
         let (mut loops, mut position) = (Vec::new(), HashMap::new());
-        for (id, row) in found(recording, &code).0 {
+        let mut in_bursts = HashMap::new();
+        for (id, row, time) in told(recording, &code, &seen) {
             let number = |metric: &facts::Metric| Some((metric.value?, metric.high?));
-            let Some((iterations, high)) = number(&row.iterations) else { continue };
-            let quick = row.iteration_time.value.is_some_and(|time| time <= SLOWEST);
-            let relative = high / iterations - 1.0;
-            if !quick || relative.is_nan() || relative > WORST {
-                continue;
-            }
-            let once = code.once_per_iteration(id);
-            position.insert(id, loops.len());
-            loops.push(Odometer { iterations, relative, module: row.start.0, once });
+            let odometer = number(&row.iterations).and_then(|(iterations, high)| {
+                let quick = row.iteration_time.value.is_some_and(|time| time <= SLOWEST);
+                let relative = high / iterations - 1.0;
+                (quick && relative <= WORST).then_some(Odometer { iterations, relative })
+            });
+            let number = loops.len();
+            position.insert(id, number);
+            in_bursts.extend(
+                recording
+                    .bursts
+                    .iter()
+                    .filter_map(|burst| Some(((burst.id, number), seen.traced(burst.id, id)?))),
+            );
+            let (module, start) = row.start;
+            let followed = time.followed as f64;
+            let stays = time.samples >= FEWEST_SAMPLES && time.stays as f64 >= STAYS * followed;
+            loops.push(OneLoop { module, start, odometer, stays });
         }
-        Odometers { code, loops, position }
+        LoopsInCode { code, loops, position, in_bursts }
+    }
+
+    /// Iterations of each loop in each burst that came to it.
+    pub(crate) fn in_bursts(&self) -> &HashMap<(BurstId, usize), f64> {
+        &self.in_bursts
     }
 
     /// The innermost of these loops around an instruction of which any byte is given, of those that will do.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
-use base::{FileOffset, ModuleId, StackId};
+use base::{FileOffset, ModuleId, Pid, StackId, Tid};
 use facts::{Recording, StackNode};
 
 use super::code::{Code, LoopId};
@@ -72,6 +72,9 @@ pub(super) struct Time {
     pub places: BTreeSet<(ModuleId, FileOffset)>,
     /// Of it, with a frame in another loop further out.
     pub within: BTreeMap<LoopId, f64>,
+    /// Samples that another one of their thread follows, and those of them that it follows in this loop.
+    pub followed: u64,
+    pub stays: u64,
 }
 
 /// The CPU time of each loop: samples with a frame in it.
@@ -96,6 +99,17 @@ pub(super) fn times(recording: &Recording, stacks: &mut Stacks<'_>) -> BTreeMap<
         }
         for (one, module, offset) in &around.places {
             by_loop.entry(*one).or_default().places.insert((*module, *offset));
+        }
+    }
+    let mut before: HashMap<(Pid, Tid), StackId> = HashMap::new();
+    for sample in &recording.samples {
+        let Some(stack) = sample.stack else { continue };
+        let Some(before) = before.insert((sample.pid, sample.tid), stack) else { continue };
+        let (now, before) = (stacks.around(stack), stacks.around(before));
+        for one in &before.loops {
+            let time = by_loop.entry(*one).or_default();
+            time.followed += 1;
+            time.stays += u64::from(now.loops.contains(one));
         }
     }
     by_loop

@@ -136,6 +136,25 @@ impl TimedLoad {
     }
 }
 
+/// A block whose executions were counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CountedBlock {
+    pub(crate) instructions: usize,
+    /// It ends with a branch through a register or memory, a return among them: its copy looks up where that leads.
+    pub(crate) looks_up: bool,
+}
+
+impl CountedBlock {
+    fn new(block: &x86::Block) -> CountedBlock {
+        let ends = [x86::End::Return, x86::End::IndirectJump];
+        let calls = matches!(block.end, x86::End::IndirectCall { .. });
+        CountedBlock {
+            instructions: block.instructions.len(),
+            looks_up: calls || ends.contains(&block.end),
+        }
+    }
+}
+
 /// A loop that was timed with registers for what it loads again and again.
 #[derive(Debug)]
 pub(crate) struct KeptLoop {
@@ -148,8 +167,8 @@ pub(crate) struct KeptLoop {
 #[derive(Debug, Default)]
 pub struct TracedCode {
     pub(crate) blocks: HashMap<BlockId, TracedBlock>,
-    /// Instructions of the blocks whose executions were counted.
-    pub(crate) counted: HashMap<BlockId, usize>,
+    /// The blocks whose executions were counted.
+    pub(crate) counted: HashMap<BlockId, CountedBlock>,
     /// The load of the blocks that time one.
     pub(crate) timed: HashMap<BlockId, TimedLoad>,
     /// The loops of `kept_floors`.
@@ -174,7 +193,7 @@ impl TracedCode {
             let usable = match block.flavour {
                 BurstFlavour::Count => {
                     instructions(&block.pieces, &mut reader).map(|(decoded, _)| {
-                        code.counted.entry(block.id).or_insert(decoded.instructions.len());
+                        code.counted.entry(block.id).or_insert(CountedBlock::new(&decoded));
                     })
                 }
                 BurstFlavour::Trace => {
