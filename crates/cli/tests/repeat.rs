@@ -119,7 +119,9 @@ fn a_signal_ends_all_runs() {
         .args(["--", "sh", "-c", "echo >> runs; exec sleep 600"])
         .spawn()
         .expect("fathom can be started");
-    while !fathom.scratch.join("runs").exists() {
+    // The shell makes the file before it writes the line.
+    let begun = || std::fs::read(fathom.scratch.join("runs")).is_ok_and(|line| !line.is_empty());
+    while !begun() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let killed = std::process::Command::new("kill").arg(child.id().to_string()).status();

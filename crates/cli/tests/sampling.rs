@@ -368,7 +368,9 @@ fn results_without_a_name_are_numbered_and_the_newest_is_shown() {
 fn a_program_inherits_what_it_would_without_us() {
     let fathom = fathom("inherits");
     let script = "ulimit -Sn; grep -E '^Sig(Ign|Blk|Cgt)' /proc/self/status";
-    let plain = std::process::Command::new("sh").args(["-c", script]).output().expect("sh");
+    // As fathom is started here: timeout(1) itself changes what a signal that is ignored (nohup) does.
+    let alone = ["--foreground", "300", "sh", "-c", script];
+    let plain = std::process::Command::new("timeout").args(alone).output().expect("sh");
     let seen = fathom.collect("r", &[], Path::new("/bin/sh"), &["-c", script]);
     // Signals 32 and 33 belong to the C library: its start of a first thread changes what it does with them.
     let shown = |output: &std::process::Output| -> Vec<String> {
