@@ -185,8 +185,8 @@ pub struct OwnCost {
     /// Bytes of the tracer's that were resident in one process at most: a part of its resident size while it is traced.
     #[serde(default)]
     pub burst_resident_bytes: Option<u64>,
-    /// How much longer the program's page faults took because perf events and, in a system overview, programs in the kernel counted them: an
-    /// estimate.
+    /// How much longer the program's page faults took because perf events and, in a system overview, programs in the kernel
+    /// counted them: an estimate.
     #[serde(default)]
     pub fault_watching_ns: Option<u64>,
 }

@@ -153,7 +153,7 @@ pub const INVARIANTS: &[Invariant] = &[
     ),
     invariant(
         "faults-within-count",
-        "sampled faults are at most 1.05 of the counted; 1.25 of more than 500,000, which are looked at in windows",
+        "sampled faults are at most 1.05 of the counted; 10 times as many of more than 32,768, which are looked at in windows",
         events::faults_within_count,
     ),
     invariant(

@@ -152,8 +152,8 @@ pub(super) fn faults_within_count(subject: &Subject<'_>, report: &mut Report) {
         let faults = recording.faults.iter().filter(|fault| fault.kind == kind);
         let largest = faults.clone().map(|fault| fault.weight).max().unwrap_or(0);
         let sampled = faults.fold(0_u64, |sum, fault| sum.saturating_add(fault.weight));
-        // `FIRST` of collect/src/perf/fault_windows.rs.
-        let most = if counted > 500_000 { 1.25 } else { 1.05 };
+        // `FIRST` and `MOST_FACTOR` of collect/src/perf/fault_windows.rs: a program may fault in windows only.
+        let most = if counted > 32_768 { 10.0 } else { 1.05 };
         let limit = (counted as f64).mul_add(most, largest as f64);
         if sampled as f64 > limit {
             report.add(|| format!("{sampled} {kind:?} faults sampled of {counted} counted"));
