@@ -33,7 +33,6 @@
 
 #![forbid(unsafe_code)]
 
-mod advance;
 mod borrow;
 mod budget;
 mod cache;

@@ -59,10 +59,6 @@ pub struct Ran {
     pub words: usize,
     /// Where the thread should have had code.
     pub missing: Option<(RemoteAddr, Refused)>,
-    /// Its native registers at its begin.
-    pub entered: Registers,
-    /// The same at its end, and the clock then; `None` when that is not known.
-    pub left: Option<(Registers, Nanos)>,
 }
 
 /// A thread in translated code.
@@ -110,7 +106,7 @@ pub fn run(
     clock: &dyn Fn() -> Option<Nanos>,
     next_id: &mut u32,
 ) -> Result<Ran, Refused> {
-    let entered = visit.native;
+    let fs_base = visit.native.fs_base();
     let mut inside = Inside::enter(visit, cache, code, allowance, clock, next_id)?;
     let last = loop {
         let next = match inside.next_stop() {
@@ -131,18 +127,16 @@ pub fn run(
     let used = inside.used;
     let used_after = last.stop.and_then(|_| clock());
     let end = last.end;
-    let (words, left) = inside.finish(last);
+    let words = inside.finish(last);
     Ok(Ran {
         end,
         elapsed: elapsed_inside,
         cpu_time: used.zip(used_after).map(|(before, after)| after - before),
         stand_still: inside.stand_still + elapsed(inside.stopped),
         stops: inside.stops + 1,
-        fs_base: entered.fs_base(),
+        fs_base,
         words,
         missing: inside.missing,
-        entered,
-        left: left.zip(used_after),
     })
 }
 
@@ -333,21 +327,19 @@ impl<'c, 'v> Inside<'c, 'v> {
         self.cache.space.slot(area::LIMIT)
     }
 
-    /// Gives the thread its native registers and lets it go; returns the words of records, and these registers, if it was in
-    /// translated code.
-    fn finish(&mut self, last: Last) -> (usize, Option<Registers>) {
+    /// Gives the thread its native registers and lets it go; returns the words of records.
+    fn finish(&mut self, last: Last) -> usize {
         let Some(stop) = last.stop else {
             // It is gone; what it recorded ends nobody knows where.
             if let Some(visit) = self.visit.take() {
                 visit.forget();
             }
-            return (0, None);
+            return 0;
         };
         let native = last.native.or_else(|| self.native());
         let words = native.as_ref().map_or(0, |native| self.cache.complete_last_record(native));
-        let Some(mut visit) = self.visit.take() else { return (0, None) };
+        let Some(mut visit) = self.visit.take() else { return 0 };
         let signal = signal_of(stop);
-        let left = native.as_ref().map(|native| native.registers);
         match native {
             Some(native) => {
                 const SIGILL: i32 = 4;
@@ -367,7 +359,7 @@ impl<'c, 'v> Inside<'c, 'v> {
             }
         }
         visit.leave(signal);
-        (words, left)
+        words
     }
 }
 

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use base::{Nanos, Pid, RemoteAddr, Tid};
-use facts::{Burst, BurstFlavour, NativeAdvance, Records};
+use facts::{Burst, BurstFlavour, Records};
 use sys::process;
 
 use crate::cache::NewBlock;
@@ -43,8 +43,6 @@ pub enum Observation {
     Burst(Burst),
     /// Records of a burst.
     Records(Records),
-    /// How far a register went behind a burst.
-    Advance(NativeAdvance),
     /// A burst could not begin.
     Refused {
         /// When.

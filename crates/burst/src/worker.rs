@@ -16,14 +16,12 @@ use std::time::{Duration, Instant};
 use base::{BurstId, CpuId, Nanos, Pid, RemoteAddr, Tid};
 use facts::{Burst, BurstFlavour};
 use sys::process;
-use sys::trace::Registers;
 use tracee::random::Random;
 
-use crate::advance::{LastTrace, general};
 use crate::budget::{BESIDE, Budget};
 use crate::drain::{Content, Raw};
 use crate::near::Near;
-use crate::picker::{Picker, may_be_stopped};
+use crate::picker::Picker;
 use crate::program::{Program, cookie};
 use crate::refused::Refused;
 use crate::run::{Allowance, Ran, run};
@@ -95,7 +93,6 @@ pub struct Worker {
     toll: Toll,
     /// The last trace was slowed down by what it recorded.
     is_slowed: bool,
-    last_trace: Option<LastTrace>,
     /// Nothing of ours was in the process when its turn began.
     is_first: bool,
     /// The pause before the last turn was that of a pair.
@@ -136,7 +133,6 @@ impl Worker {
             length: Length::Long,
             toll: Toll::default(),
             is_slowed: false,
-            last_trace: None,
             is_first: false,
             paired: false,
         }
@@ -265,8 +261,6 @@ impl Worker {
                 let is_slowed = self.is_slowed;
                 if program.is_some_and(|program| program.schedule.note_trace(is_slowed)) {
                     let _ = self.visits(pid, tid, BurstFlavour::Count, watch);
-                } else {
-                    self.look(pid, tid, watch);
                 }
             }
             Ok(false) => {}
@@ -291,23 +285,6 @@ impl Worker {
     fn next_flavour(&self, pid: Pid) -> BurstFlavour {
         let program = self.programs.get(&pid);
         program.map_or(BurstFlavour::Trace, |program| program.schedule.next())
-    }
-
-    /// Stops the thread once more, for how far it came natively behind a trace.
-    fn look(&mut self, pid: Pid, tid: Tid, watch: &Watch) {
-        if may_be_stopped(pid, tid).is_err() {
-            return;
-        }
-        let shared = Arc::clone(&self.shared);
-        let mut waiting = lock(&shared.waiting);
-        if let Ok(visit) = self.begin(pid, tid, watch) {
-            self.picker.note_stops((pid, tid), 1);
-            if visit.check().is_ok() {
-                self.tell_advances((pid, tid), &visit.native);
-            }
-            self.cost.stand_still += visit.leave(0);
-        }
-        *waiting = watch.is_waiting();
     }
 
     /// A burst, and what must come before the first of its flavour. False if there was none.
@@ -387,8 +364,6 @@ impl Worker {
             self.programs.remove(&pid);
             return Ok(false);
         }
-        self.tell_advances((pid, tid), &visit.native);
-        let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
         if program.needs_set_up(flavour, at) {
             let stood_still =
                 program.set_up(visit, &mut self.near, flavour, cookie(pid, self.began));
@@ -419,17 +394,6 @@ impl Worker {
             return Err(Refused::NotRunning);
         }
         Ok(visit)
-    }
-
-    /// How far the registers of a thread went since its last trace, if only native code came behind that.
-    fn tell_advances(&mut self, thread: (Pid, Tid), now: &Registers) {
-        let Some(last) = self.last_trace.take().filter(|last| last.thread == thread) else {
-            return;
-        };
-        let Some(used) = self.picker.used(thread) else { return };
-        for advance in last.advances(&general(now), used) {
-            let _ = self.outlets.send.send(Observation::Advance(advance));
-        }
     }
 
     /// Makes sure that we know the process.
@@ -506,16 +470,6 @@ impl Worker {
     fn publish(&mut self, pid: Pid, tid: Tid, flavour: BurstFlavour, time: Nanos, ran: &Ran) {
         let id = BurstId(self.next_burst);
         self.next_burst += 1;
-        // Of a brief one the begin and the end, with caches that are cold from our own work, are too much.
-        let is_long = flavour == BurstFlavour::Trace && self.length == Length::Long;
-        let traced = ran.left.filter(|_| is_long);
-        self.last_trace = traced.map(|(left, used)| LastTrace {
-            burst: id,
-            thread: (pid, tid),
-            entered: general(&ran.entered),
-            left: general(&left),
-            used,
-        });
         let mut burst = Burst {
             id,
             time,

@@ -109,10 +109,7 @@ fn bursts(program: &Program, enough: usize) -> Vec<Vec<Access>> {
                     .expect("records");
                     count += burst.len() - before;
                 }
-                Observation::Block(..)
-                | Observation::Records(_)
-                | Observation::Advance(_)
-                | Observation::Refused { .. } => {}
+                Observation::Block(..) | Observation::Records(_) | Observation::Refused { .. } => {}
             }
             if count >= enough {
                 break;

@@ -122,8 +122,7 @@ pub struct BurstRefused {
 }
 
 /// How far a general-purpose register of a thread went in a burst that recorded addresses, and natively behind it, up to
-/// the thread's next stop. Where a loop makes even progress, that tells how much faster it is natively. Only registers that
-/// changed in both.
+/// the thread's next stop. Only registers that changed in both. Results of before have some; nothing is made of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NativeAdvance {
     /// The burst.

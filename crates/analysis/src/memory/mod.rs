@@ -29,7 +29,6 @@ mod native;
 mod parts;
 mod pass;
 mod places;
-mod progress;
 mod rows;
 mod silent;
 mod simulated;

@@ -15,8 +15,7 @@
 //! Bounds: the scatter of the pairs, and not below 1. Not above the ratio with [`MOST_PER_COUNT`] for each counted block
 //! taken off the window's time, and not above the burst's time without [`MOST_PER_CALLING_RECORD`] for each record, by
 //! [`BESIDES`]; of bursts with few records, and where there are no windows, without [`MOST_PER_RECORD`] for each record and
-//! [`MOST_PER_BURST`]. Where registers of a function tell how much further its
-//! loops came natively (`progress`), that ratio and its bounds count, as far as they lie within these.
+//! [`MOST_PER_BURST`].
 //!
 //! Assumptions: instructions of one function take the same time in both; CPU time is schedstat's, which has the thread's
 //! own part of stops in it, alike in both.
@@ -27,7 +26,6 @@ use base::{BurstId, Nanos, Tid};
 use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 
 use super::places::{Place, Places};
-use super::progress::{Progress, progress};
 use super::strata::SHORTEST;
 use super::work::BurstWork;
 use crate::interval::student_95;
@@ -209,7 +207,6 @@ pub(crate) struct Speeds {
     own: HashMap<BurstId, Speed>,
     of: HashMap<FunctionId, Ratio>,
     all: Option<Ratio>,
-    progress: HashMap<FunctionId, Progress>,
     /// Seconds that entering and leaving a burst take at most.
     most_per_burst: f64,
 }
@@ -235,16 +232,12 @@ impl Speeds {
         let ratios = by_function.iter().filter_map(|(of, pairs)| Some((*of, ratio(pairs)?)));
         let most_per_burst = toll(recording).unwrap_or(MOST_PER_BURST);
         let (of, all) = (ratios.collect(), ratio(&all));
-        Speeds { own, of, all, progress: progress(recording, works), most_per_burst }
+        Speeds { own, of, all, most_per_burst }
     }
 
     /// How much faster than in this burst.
     pub(crate) fn of(&self, work: &Work) -> Speed {
-        if let Some(speed) = self.own.get(&work.burst) {
-            return *speed;
-        }
-        let bounds = self.by_windows(work);
-        self.progress.get(&work.function).map_or(bounds, |progress| bounds.within(progress))
+        self.own.get(&work.burst).copied().unwrap_or_else(|| self.by_windows(work))
     }
 
     /// Whether a window tells a burst's own speed.
@@ -279,18 +272,6 @@ impl Speeds {
 /// Whether a burst took longer by its records, and not only its window by counters. New code makes bursts long by stops.
 fn is_slowed(work: &Work) -> bool {
     work.records * MOST_PER_RECORD >= FEW * work.seconds.min(work.instructions * PER_INSTRUCTION)
-}
-
-impl Speed {
-    /// Its bounds, and those of `progress`; without a common part nobody knows which is wrong, and these stay.
-    fn within(self, progress: &Progress) -> Speed {
-        let low = self.low.max(progress.likely / progress.scatter);
-        let high = self.high.min(progress.likely * progress.scatter);
-        if low > high {
-            return self;
-        }
-        Speed { likely: progress.likely.clamp(low, high), low, high }
-    }
 }
 
 /// CPU time of a thread in a burst. The kernel's clock may be late when it begins, and then has time of before in it: it is
@@ -449,19 +430,4 @@ fn ratio(pairs: &[Pair]) -> Option<Ratio> {
         highest: rate(sums.without_most()),
         scatter,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn progress_narrows_what_windows_leave_open_and_does_not_contradict_them() {
-        let wide = Speed { likely: 2.0, low: 1.0, high: 3.0 };
-        let within = |likely, scatter| wide.within(&Progress { likely, scatter });
-        assert_eq!(within(1.5, 1.25), Speed { likely: 1.5, low: 1.2, high: 1.875 });
-        // Native code is not slower than a burst.
-        assert_eq!(within(0.96, 1.25), Speed { likely: 1.0, low: 1.0, high: 1.2 });
-        assert_eq!(within(4.0, 1.25), wide);
-    }
 }
