@@ -10,7 +10,8 @@
 //!
 //! A thread is left alone when stopping it could be noticed: while it waits in the kernel (some waits end early, with
 //! EINTR or a short count, when a thread is stopped), and while it waits often, because it could begin to just as we
-//! stop it: the kernel's count of its waits must be the same as a while ago.
+//! stop it: the kernel's count of its waits must be the same as a while ago. Threads that meet at barriers and locks wait
+//! often, too, but in calls that go on as if nothing had been: one that was seen to block in such calls only may be stopped.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -32,6 +33,10 @@ const PART: u32 = 16;
 const MOST_LOOKED_AT: usize = 8;
 /// A thread must not have waited for this long.
 const QUIET: Nanos = Nanos(1_000_000);
+/// How often a thread that waits often is looked at in that time, for where it blocks.
+const LOOKS: u32 = 8;
+/// Looks that found it in a harmless wait, and none in another, before it may be stopped.
+const HARMLESS: u32 = 6;
 /// Open clocks kept.
 const MOST_CLOCKS: usize = 256;
 
@@ -45,6 +50,18 @@ struct Seen {
     stat: Option<ThreadFile>,
     /// How often it had waited, and when that was asked.
     waits: Option<(u64, Nanos)>,
+    blocks: Blocks,
+}
+
+/// Where a thread was seen to block.
+#[derive(Clone, Copy, Default)]
+struct Blocks {
+    /// It waited while nobody wanted it to: from then on it is looked at.
+    often: bool,
+    /// In calls that may be interrupted.
+    harmlessly: u32,
+    /// In another one: never again is it stopped while it waits often.
+    elsewhere: bool,
 }
 
 /// What the scheduler counts of one thread.
@@ -179,7 +196,8 @@ impl Picker {
             let Some(clock) = Clock::of(thread) else { return 0 };
             let (used, at) = (Nanos(0), Nanos(0));
             let (status, stat) = (None, None);
-            self.clocks.insert(thread, Seen { clock, used, at, status, stat, waits: None });
+            let (waits, blocks) = (None, Blocks::default());
+            self.clocks.insert(thread, Seen { clock, used, at, status, stat, waits, blocks });
         }
         let Some(seen) = self.clocks.get_mut(&thread) else { return 0 };
         let Some(Schedstat { used, .. }) = seen.clock.read() else {
@@ -208,6 +226,29 @@ impl Picker {
             _ => {
                 seen.waits = Some((waits, now));
                 Ok(false)
+            }
+        }
+    }
+
+    /// Whether the waits of a thread that waits often are harmless, as far as anybody saw.
+    pub fn waits_harmlessly(&mut self, thread: (Pid, Tid)) -> bool {
+        self.clocks.get_mut(&thread).is_some_and(|seen| {
+            seen.blocks.often = true;
+            seen.blocks.harmlessly >= HARMLESS && !seen.blocks.elsewhere
+        })
+    }
+
+    /// Lets [`QUIET`] pass; meanwhile looks where a thread blocks that waits often.
+    pub fn wait_quietly(&mut self, thread: (Pid, Tid)) {
+        let Some(seen) = self.clocks.get_mut(&thread).filter(|seen| seen.blocks.often) else {
+            return wait_quietly();
+        };
+        for _ in 0..LOOKS {
+            std::thread::sleep(Duration::from_nanos(QUIET.0) / LOOKS);
+            match waits_in(thread.0, thread.1) {
+                Some(true) => seen.blocks.harmlessly = seen.blocks.harmlessly.saturating_add(1),
+                Some(false) => seen.blocks.elsewhere = true,
+                None => {}
             }
         }
     }
@@ -262,7 +303,7 @@ pub fn may_be_stopped(pid: Pid, tid: Tid) -> Result<(), Refused> {
 }
 
 /// For as long as a thread must not have waited.
-pub fn wait_quietly() {
+fn wait_quietly() {
     std::thread::sleep(Duration::from_nanos(QUIET.0));
 }
 
@@ -289,11 +330,16 @@ fn waits(status: &str) -> Option<u64> {
 /// signal is delivered (signal(7), "Interruption of system calls and library functions by stop signals" lists the others).
 #[must_use]
 pub fn blocks_harmlessly(pid: Pid, tid: Tid) -> bool {
+    waits_in(pid, tid) == Some(true)
+}
+
+/// Whether the call in which a thread blocks is such a one; `None` if it runs, or blocks in none (a page fault).
+fn waits_in(pid: Pid, tid: Tid) -> Option<bool> {
     // nanosleep pause wait4 futex clock_nanosleep waitid ppoll poll (arch/x86/entry/syscalls/syscall_64.tbl)
-    const RESTARTED: [&str; 8] = ["35", "34", "61", "202", "230", "247", "271", "7"];
-    let text =
-        std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).unwrap_or_default();
-    text.split(' ').next().is_some_and(|number| RESTARTED.contains(&number))
+    const RESTARTED: [u32; 8] = [35, 34, 61, 202, 230, 247, 271, 7];
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+    let number = text.split(' ').next()?.parse().ok()?;
+    Some(RESTARTED.contains(&number))
 }
 
 #[cfg(test)]
@@ -306,6 +352,46 @@ mod tests {
         assert_eq!(waits(status), Some(17));
         assert_eq!(waits(""), None);
         assert_eq!(waits("voluntary_ctxt_switches:\tmany\n"), None);
+    }
+
+    fn own_tid() -> Tid {
+        let path = std::fs::read_link("/proc/thread-self").expect("a thread");
+        let number = path.file_name().and_then(|name| name.to_str()?.parse().ok());
+        Tid(number.expect("a number"))
+    }
+
+    /// A thread that waits in a pipe, and one that waits for a lock.
+    #[test]
+    fn waits_are_told_apart_by_their_call() {
+        let pid = Pid(std::process::id().cast_signed());
+        let until = |tid: Tid, expected| {
+            let found = || waits_in(pid, tid) == Some(expected);
+            (0..2000).any(|_| {
+                found() || {
+                    std::thread::sleep(Duration::from_millis(5));
+                    false
+                }
+            })
+        };
+        let (tell, told) = std::sync::mpsc::channel();
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        let reads = std::thread::spawn(move || {
+            tell.send(own_tid()).expect("somebody asks");
+            std::io::Read::read(&mut reader, &mut [0]).expect("the end of a pipe")
+        });
+        let tid = told.recv().expect("a number");
+        assert!(until(tid, false), "it reads");
+        drop(writer);
+        assert_eq!(reads.join().expect("no panic"), 0);
+        let (tell, told) = std::sync::mpsc::channel();
+        let waits = std::thread::spawn(move || {
+            tell.send(own_tid()).expect("somebody asks");
+            std::thread::park();
+        });
+        let tid = told.recv().expect("a number");
+        assert!(until(tid, true), "it waits for a futex");
+        waits.thread().unpark();
+        waits.join().expect("no panic");
     }
 
     /// Two threads with equal shares: pairs are of both.

@@ -6,7 +6,6 @@ use base::{Pid, Tid};
 
 use super::Worker;
 use crate::near::Near;
-use crate::picker::wait_quietly;
 use crate::refused::Refused;
 
 impl Worker {
@@ -23,7 +22,9 @@ impl Worker {
             return Ok(());
         }
         self.go_near();
-        wait_quietly();
-        if self.picker.is_quiet((pid, tid))? { Ok(()) } else { Err(Refused::WaitsOften) }
+        self.picker.wait_quietly((pid, tid));
+        let may_be_stopped =
+            self.picker.is_quiet((pid, tid))? || self.picker.waits_harmlessly((pid, tid));
+        if may_be_stopped { Ok(()) } else { Err(Refused::WaitsOften) }
     }
 }
