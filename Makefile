@@ -13,11 +13,12 @@ help: ## this list
 demo: packages build samples ## install what is missing, build, profile a program before and after its fix
 	@sh scripts/demo.sh $(TARGET)
 
-# Without the packages the tests still run: those that need one say so and are counted as skipped.
+# Without the packages the tests still run: those that need one say so and are counted as skipped. A shell starts what is in
+# its background (`make test &`) with interrupts ignored, and so would what the tests interrupt ignore them.
 test: ## install what is missing, run all tests and checks; the last line counts them
 	@sh scripts/packages.sh || echo "going on without; tests that need them will be skipped"
 	@sh scripts/page_packages.sh || echo "going on without; tests of the page will be skipped"
-	@cargo xtask test
+	@env --default-signal=INT,QUIT cargo xtask test
 
 check: ## format, lints, house rules, licences (where cargo-deny is installed)
 	cargo fmt --all --check
