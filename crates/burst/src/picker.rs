@@ -11,7 +11,9 @@
 //! A thread is left alone when stopping it could be noticed: while it waits in the kernel (some waits end early, with
 //! EINTR or a short count, when a thread is stopped), and while it waits often, because it could begin to just as we
 //! stop it: the kernel's count of its waits must be the same as a while ago. Threads that meet at barriers and locks wait
-//! often, too, but in calls that go on as if nothing had been: one that was seen to block in such calls only may be stopped.
+//! often, too, but in calls that go on as if nothing had been. What a stop cuts short in the end is a write that blocks
+//! (`visit` restarts other calls): one that has not written anything for many waits, and was seen to block in harmless calls
+//! only, may be stopped.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -35,8 +37,8 @@ const MOST_LOOKED_AT: usize = 8;
 const QUIET: Nanos = Nanos(1_000_000);
 /// How often a thread that waits often is looked at in that time, for where it blocks.
 const LOOKS: u32 = 8;
-/// Looks that found it in a harmless wait, and none in another, before it may be stopped.
-const HARMLESS: u32 = 6;
+/// Waits without a write in between, before it may be stopped.
+const WITHOUT_WRITE: u64 = 16;
 /// Open clocks kept.
 const MOST_CLOCKS: usize = 256;
 
@@ -50,17 +52,16 @@ struct Seen {
     stat: Option<ThreadFile>,
     /// How often it had waited, and when that was asked.
     waits: Option<(u64, Nanos)>,
-    blocks: Blocks,
+    blocks: Option<Blocks>,
 }
 
-/// Where a thread was seen to block.
-#[derive(Clone, Copy, Default)]
+/// What is known of the waits of a thread that waits often.
 struct Blocks {
-    /// It waited while nobody wanted it to: from then on it is looked at.
-    often: bool,
-    /// In calls that may be interrupted.
-    harmlessly: u32,
-    /// In another one: never again is it stopped while it waits often.
+    io: ThreadFile,
+    /// How many writes it had made, and how often it had waited when that was first seen.
+    writes: u64,
+    waits: u64,
+    /// It was seen to block in a call that may not be interrupted: never again is it stopped while it waits often.
     elsewhere: bool,
 }
 
@@ -196,7 +197,7 @@ impl Picker {
             let Some(clock) = Clock::of(thread) else { return 0 };
             let (used, at) = (Nanos(0), Nanos(0));
             let (status, stat) = (None, None);
-            let (waits, blocks) = (None, Blocks::default());
+            let (waits, blocks) = (None, None);
             self.clocks.insert(thread, Seen { clock, used, at, status, stat, waits, blocks });
         }
         let Some(seen) = self.clocks.get_mut(&thread) else { return 0 };
@@ -230,26 +231,34 @@ impl Picker {
         }
     }
 
-    /// Whether the waits of a thread that waits often are harmless, as far as anybody saw.
+    /// Whether the waits of a thread that waits often are harmless, as far as is known by now.
     pub fn waits_harmlessly(&mut self, thread: (Pid, Tid)) -> bool {
-        self.clocks.get_mut(&thread).is_some_and(|seen| {
-            seen.blocks.often = true;
-            seen.blocks.harmlessly >= HARMLESS && !seen.blocks.elsewhere
-        })
+        let Some(seen) = self.clocks.get_mut(&thread) else { return false };
+        let Some((waits, _)) = seen.waits else { return false };
+        let blocks = seen.blocks.take().or_else(|| {
+            let io = ThreadFile::open(thread.0, thread.1, "io")?;
+            let writes = writes(&io.read()?)?;
+            Some(Blocks { io, writes, waits, elsewhere: false })
+        });
+        let Some(mut blocks) = blocks else { return false };
+        let now = blocks.io.read().as_deref().and_then(writes);
+        if now != Some(blocks.writes) {
+            (blocks.writes, blocks.waits) = (now.unwrap_or(u64::MAX), waits);
+        }
+        let is_harmless = waits.saturating_sub(blocks.waits) >= WITHOUT_WRITE && !blocks.elsewhere;
+        seen.blocks = Some(blocks);
+        is_harmless
     }
 
     /// Lets [`QUIET`] pass; meanwhile looks where a thread blocks that waits often.
     pub fn wait_quietly(&mut self, thread: (Pid, Tid)) {
-        let Some(seen) = self.clocks.get_mut(&thread).filter(|seen| seen.blocks.often) else {
+        let Some(blocks) = self.clocks.get_mut(&thread).and_then(|seen| seen.blocks.as_mut())
+        else {
             return wait_quietly();
         };
         for _ in 0..LOOKS {
             std::thread::sleep(Duration::from_nanos(QUIET.0) / LOOKS);
-            match waits_in(thread.0, thread.1) {
-                Some(true) => seen.blocks.harmlessly = seen.blocks.harmlessly.saturating_add(1),
-                Some(false) => seen.blocks.elsewhere = true,
-                None => {}
-            }
+            blocks.elsewhere |= waits_in(thread.0, thread.1) == Some(false);
         }
     }
 
@@ -326,6 +335,11 @@ fn waits(status: &str) -> Option<u64> {
     field(status, "voluntary_ctxt_switches:")?.parse().ok()
 }
 
+/// Calls of a thread that wrote to a file, pipe or socket (`/proc/TID/io`, proc_pid_io(5)).
+fn writes(io: &str) -> Option<u64> {
+    field(io, "syscw:")?.parse().ok()
+}
+
 /// Whether a thread blocks in a call that the kernel restarts as if nothing had been, when the thread is stopped and no
 /// signal is delivered (signal(7), "Interruption of system calls and library functions by stop signals" lists the others).
 #[must_use]
@@ -392,6 +406,12 @@ mod tests {
         assert!(until(tid, true), "it waits for a futex");
         waits.thread().unpark();
         waits.join().expect("no panic");
+    }
+
+    #[test]
+    fn writes_are_counted() {
+        assert_eq!(writes("rchar: 5\nsyscr: 7\nsyscw: 12\n"), Some(12));
+        assert_eq!(writes("rchar: 5\n"), None);
     }
 
     /// Two threads with equal shares: pairs are of both.
