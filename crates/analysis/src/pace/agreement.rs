@@ -6,9 +6,9 @@
 //! For a speed only bursts count whose blocks all lie in the loop: in others nobody knows the loop's share of the time. For a
 //! trip count all do.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use base::{BlockId, BurstId, FileOffset, ModuleId};
+use base::{BlockId, BurstId, FileOffset, ModuleId, Nanos};
 use facts::{Block, BurstFlavour, Recording, decode_records};
 use x86::Reader;
 use x86::translate::RecordLayout;
@@ -30,11 +30,21 @@ struct Speed {
     bursts: u32,
 }
 
+impl Speed {
+    fn add(&mut self, iterations: f64, time: Nanos) {
+        self.iterations += iterations;
+        self.seconds += time.seconds();
+        self.bursts += 1;
+    }
+}
+
 /// What bursts saw.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     windows: BTreeMap<LoopId, Speed>,
     traced: BTreeMap<LoopId, Speed>,
+    /// The same of all windows, and bursts, in which any of its code ran, with the time of all else in them.
+    touched: [BTreeMap<LoopId, Speed>; 2],
     /// Iterations of each loop, by burst, and whether blocks were counted in it that access no memory.
     passes: BTreeMap<BurstId, (BTreeMap<LoopId, f64>, bool)>,
 }
@@ -91,19 +101,21 @@ impl Seen {
                     *passes.entry(*one).or_default() += count;
                 }
             }
-            let speeds = match burst.flavour {
-                BurstFlavour::Count => &mut seen.windows,
-                BurstFlavour::Trace => &mut seen.traced,
+            let [windows, traced] = &mut seen.touched;
+            let (speeds, touched) = match burst.flavour {
+                BurstFlavour::Count => (&mut seen.windows, windows),
+                BurstFlavour::Trace => (&mut seen.traced, traced),
                 BurstFlavour::Timed => continue,
             };
             let time = burst.cpu_time.map(|time| time.min(burst.elapsed)).filter(|time| time.0 > 0);
-            if let (Some(time), Some((first, ..))) = (time, ran.first()) {
-                for one in &first.around {
-                    if ran.iter().all(|(block, ..)| block.around.contains(one)) {
-                        let speed = speeds.entry(*one).or_default();
-                        speed.iterations += passes.get(one).copied().unwrap_or(0.0);
-                        speed.seconds += time.0 as f64 / 1e9;
-                        speed.bursts += 1;
+            if let Some(time) = time {
+                let any: BTreeSet<LoopId> =
+                    ran.iter().flat_map(|(block, ..)| block.around.iter().copied()).collect();
+                for one in any {
+                    let iterations = passes.get(&one).copied().unwrap_or(0.0);
+                    touched.entry(one).or_default().add(iterations, time);
+                    if ran.iter().all(|(block, ..)| block.around.contains(&one)) {
+                        speeds.entry(one).or_default().add(iterations, time);
                     }
                 }
             }
@@ -131,10 +143,10 @@ impl Seen {
         (!words.is_empty()).then(|| words.join(", "))
     }
 
-    /// Iterations per second where translated code ran, which is no quicker than native code: the quicker of traces and
-    /// windows. `None` where few bursts tell.
-    pub(super) fn quickest(&self, one: LoopId) -> Option<f64> {
-        let kinds = [&self.traced, &self.windows].into_iter().filter_map(|speeds| speeds.get(&one));
+    /// Iterations per second where translated code ran, at least: it is no quicker than native code, and other code took a part
+    /// of the time. The quicker of traces and windows. `None` where few bursts tell.
+    pub(super) fn at_least(&self, one: LoopId) -> Option<f64> {
+        let kinds = self.touched.iter().filter_map(|speeds| speeds.get(&one));
         let told = kinds.filter(|speed| speed.bursts >= LEAST_BURSTS as u32 && speed.seconds > 0.0);
         told.map(|speed| speed.iterations / speed.seconds).reduce(f64::max)
     }

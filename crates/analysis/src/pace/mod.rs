@@ -108,7 +108,7 @@ fn told(recording: &Recording, code: &Code, seen: &Seen) -> Vec<(LoopId, LoopPac
     let mut found = found(recording, code);
     for (one, row, _) in &mut found {
         let rate = row.iterations_per_second.value;
-        if rate.zip(seen.quickest(*one)).is_some_and(|(own, bursts)| bursts > MISSES_RUNS * own) {
+        if rate.zip(seen.at_least(*one)).is_some_and(|(own, bursts)| bursts > MISSES_RUNS * own) {
             *row = without_pace(
                 row.clone(),
                 "in bursts it went round more often: samples miss runs of it",
