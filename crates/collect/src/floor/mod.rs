@@ -32,12 +32,13 @@ mod code;
 mod paths;
 mod timing;
 
-/// Pieces of records that are kept; each has at most 256 KiB (`burst::drain`).
-const KEPT_PIECES: usize = 16;
+/// Pieces of records that are kept, and what is kept of each, bytes: bursts begin anywhere, so their beginnings stand for all.
+const KEPT_PIECES: usize = 64;
+const KEPT_OF_PIECE: usize = 64 << 10;
 /// Most loops that are measured.
 const MOST_LOOPS: usize = 16;
 /// Paths drawn from a piece.
-const PATHS_IN_PIECE: usize = 2;
+const PATHS_IN_PIECE: usize = 4;
 /// Of the time there is, the part in which loops are begun; the rest is for paths.
 const LOOPS_PART: f64 = 0.6;
 /// Instructions in a row that one repetition adds: more than wait in any processor's reorder buffer (512 on Golden Cove),
@@ -48,6 +49,8 @@ const INSTRUCTIONS: usize = 512;
 /// in a row more than this and as many again wait for stores that lie elsewhere: on the machine of bench/results, loops of 2
 /// and of 7 loads took their usual time with up to 128 and 168 in all, and up to three times as long from 192 and 224 on.
 const LOADS: usize = 64;
+/// A path takes some 4 ms; one that needs longer, for it finds no registers with which it runs, leaves the time to others.
+const LONGEST_PATH: Nanos = Nanos(10_000_000);
 const FEWEST_ITERATIONS: usize = 1;
 const MOST_ITERATIONS: usize = 128;
 
@@ -81,13 +84,19 @@ impl HotCode {
     pub fn note(&mut self, fact: &Fact) {
         let Fact::Records(records) = fact else { return };
         self.seen += 1;
-        if self.pieces.len() < KEPT_PIECES {
-            self.pieces.push(records.clone());
+        let place = match self.pieces.len() < KEPT_PIECES {
+            true => self.pieces.len(),
+            false => usize::try_from(self.random.number() % self.seen).unwrap_or(usize::MAX),
+        };
+        if place >= KEPT_PIECES {
             return;
         }
-        let place = usize::try_from(self.random.number() % self.seen).unwrap_or(usize::MAX);
-        if let Some(piece) = self.pieces.get_mut(place) {
-            piece.clone_from(records);
+        // What is cut off in the middle of a record ends there (`decode_records`).
+        let kept = &records.bytes[..records.bytes.len().min(KEPT_OF_PIECE)];
+        let piece = Records { burst: records.burst, bytes: kept.to_vec() };
+        match self.pieces.get_mut(place) {
+            Some(old) => *old = piece,
+            None => self.pieces.push(piece),
         }
     }
 
@@ -130,15 +139,20 @@ impl HotCode {
             floors.core.iter().filter(measured).map(|floor| floor.block).collect();
         let by_id: HashMap<BlockId, &Block> =
             blocks.iter().map(|block| (block.id, block)).collect();
-        let paths = paths::draw(&self.pieces, &by_id, &loops, PATHS_IN_PIECE, &mut self.random);
-        let processor = processor.until(until(1.0));
+        // In any order: those for which there is no time are a random choice.
+        let mut paths = paths::draw(&self.pieces, &by_id, &loops, PATHS_IN_PIECE, &mut self.random);
+        for end in (1..paths.len()).rev() {
+            paths.swap(end, (self.random.number() % (end as u64 + 1)) as usize);
+        }
         for path in paths {
             shown();
-            if processor.is_late() {
-                floors.left_out += 1;
-                continue;
-            }
-            floors.core.extend(path.floor(&by_id, processor)?);
+            let now = sys::process::monotonic();
+            let processor = processor.until(until(1.0).min(now + LONGEST_PATH));
+            let floor = if now < until(1.0) { path.floor(&by_id, processor)? } else { None };
+            let had_time = sys::process::monotonic() < until(1.0);
+            let floor = floor.or_else(|| path.refused().filter(|_| had_time));
+            floors.left_out += usize::from(floor.is_none());
+            floors.core.extend(floor);
         }
         Ok(floors)
     }
@@ -250,7 +264,8 @@ impl<'a> Loop<'a> {
         let values = self.longest.values.first().map_or(&[][..], Vec::as_slice);
         let start = |unknown| self.code.start(values, unknown);
         let carried = x86::carried(&self.code.block);
-        Stretch { path, seen, kept, carried: Some(&carried), processor }.time(start, copies)
+        let turns = timing::TURNS;
+        Stretch { path, seen, kept, carried: Some(&carried), turns, processor }.time(start, copies)
     }
 }
 
@@ -278,6 +293,15 @@ impl Run {
 }
 
 impl Path {
+    /// Its code cannot be read, or it took longer than others are worth.
+    fn refused(&self) -> Option<CoreFloor> {
+        let instructions = paths::instructions(&self.steps) as u64;
+        let path = Some(CodePath { burst: self.burst, instructions });
+        let why = "no registers were found in time with which it runs";
+        let (block, outcome) = (self.steps.first()?.block, FloorOutcome::Refused(why.to_owned()));
+        Some(CoreFloor { block, path, iterations: 1, outcome })
+    }
+
     /// `None` when the code of one of its blocks cannot be read, and where it is too late.
     fn floor(
         &self,
@@ -293,7 +317,8 @@ impl Path {
         loop {
             let path = steps.iter().map(|step| codes[&step.block].part(step.executed)).collect();
             let seen = steps.iter().map(|step| codes[&step.block].seen(&step.values)).collect();
-            let stretch = Stretch { path, seen, kept: None, carried: None, processor };
+            let turns = timing::TURNS_OF_PATH;
+            let stretch = Stretch { path, seen, kept: None, carried: None, turns, processor };
             let instructions = paths::instructions(steps);
             let most = (INSTRUCTIONS / instructions.max(1)).clamp(1, MOST_ITERATIONS);
             let Some(timed) = stretch.time(start, &(1..=most))? else { return Ok(None) };

@@ -19,14 +19,16 @@ const UNKNOWN: [u64; 3] = [EVERY_WORD, 8, 0];
 const REPETITION: Nanos = Nanos(20_000);
 /// A place for code that has no data.
 const ANYWHERE: u64 = 0x10_0000_0000;
-/// Repetitions, in turns of this many long ones and short ones.
-const TURNS: usize = 24;
+/// Repetitions of a loop, in turns of this many long ones and short ones; and of a path, which is one of many that differ by
+/// more than the turns of one.
+pub(super) const TURNS: usize = 8;
+pub(super) const TURNS_OF_PATH: usize = 2;
 const PER_TURN: usize = 16;
 /// The quickest of each turn, which count.
 const QUICK: usize = 8;
 /// Turns after which a loop is compared with itself with registers; and most turns, where it is not clear which is quicker.
 const COMPARED: usize = 2;
-const MOST_TURNS: usize = 2 * TURNS;
+const MOST_TURNS: usize = 6 * TURNS;
 /// Pages that share lines, three each, to see whether that costs anything, and how often in a row they are loaded.
 const SHARING: usize = 3 * DATA_PAGES;
 const COPIES: usize = 16;
@@ -41,6 +43,7 @@ pub(super) struct Stretch<'a> {
     /// Of a loop: what it carries on in memory. Each pass begins with the same registers; were this to go on from pass to pass,
     /// a loop whose position stands in memory would go ever further, over more pages than are there.
     pub(super) carried: Option<&'a Carried>,
+    pub(super) turns: usize,
     pub(super) processor: Processor,
 }
 
@@ -116,7 +119,9 @@ impl Stretch<'_> {
                         return Ok(Some(Timed { copies: number, outcome, kept, many_pages }));
                     }
                     // Fewer copies touch fewer pages.
-                    Err(why) if why.many_pages() && number > *copies.start() => number /= 2,
+                    Err(why) if why.many_pages() && number > *copies.start() => {
+                        number = (number / 4).max(*copies.start())
+                    }
                     Err(Why::Run(error @ FloorError::System(_))) => return Err(error),
                     Err(why) => break why,
                 }
@@ -143,9 +148,9 @@ impl Stretch<'_> {
         let mut plain = self.ready(None, copies, (state, &contents))?;
         let kept = self.kept.map(|kept| self.ready(Some(kept), copies, (state, &contents)));
         match kept.transpose() {
-            Ok(mut kept) => timed(&mut plain, kept.as_mut(), TURNS, self.processor),
+            Ok(mut kept) => timed(&mut plain, kept.as_mut(), self.turns, self.processor),
             Err(error @ Why::Run(FloorError::System(_))) => Err(error),
-            Err(_) => timed(&mut plain, None, TURNS, self.processor),
+            Err(_) => timed(&mut plain, None, self.turns, self.processor),
         }
     }
 
@@ -291,6 +296,7 @@ fn timed(
                 Err(_) => kept = None,
             }
         }
+        plain.check()?;
         done += own.len();
         ratios.extend(kept.as_ref().and_then(|_| ratio(&own, &beside)));
         times.extend(own.iter().flat_map(Turn::times));
@@ -298,7 +304,6 @@ fn timed(
             break;
         }
     }
-    plain.check()?;
     let time = summary(times);
     let median = time.median.0 as f64;
     let beside = || ratios.iter().map(|ratio| Picos((ratio * median).round() as u64)).collect();
