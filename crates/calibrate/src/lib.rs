@@ -1,5 +1,5 @@
 //! What can this machine do? Measures it: memory bandwidth, latency ladder, floating-point peak, cost of
-//! page faults and of a sample, where samples stand.
+//! page faults, of a mispredicted branch and of a sample, where samples stand.
 //!
 //! What for: every figure of a program is judged against what the machine was seen to reach, not against data
 //! sheets: virtual machines get a share of the memory that nobody states.
@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod bandwidth;
+mod branches;
 pub mod cache;
 mod distance;
 mod faults;
@@ -33,7 +34,7 @@ pub use live::{host, snapshot};
 
 /// Version of the measuring code. Raise it when a change makes earlier figures incomparable: stored calibrations
 /// of other versions are measured again.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// How to measure.
 #[derive(Clone, PartialEq, Debug)]
@@ -50,11 +51,12 @@ impl Default for Options {
 }
 
 /// Parts of the measurement: what it is called while it runs, its share of the time.
-const PARTS: [(&str, f64); 6] = [
+const PARTS: [(&str, f64); 7] = [
     ("latency of caches and memory", 0.39),
     ("memory bandwidth", 0.45),
     ("floating-point peak", 0.11),
-    ("cost of page faults", 0.03),
+    ("cost of page faults", 0.025),
+    ("cost of a mispredicted branch", 0.005),
     ("cost of a clock sample", 0.01),
     ("where clock samples stand", 0.01),
 ];
@@ -102,7 +104,8 @@ pub fn measure(host: &Host, options: &Options, progress: &mut dyn FnMut(f64, &st
             1 => bandwidth::measure(host, &plan, deadline, &mut progress, &mut calibration),
             2 => flops::measure(&plan, deadline, &mut progress, &mut calibration),
             3 => faults::measure(&plan, &mut calibration),
-            4 => sample_cost::measure(&plan, &mut calibration),
+            4 => branches::measure(&plan, &mut calibration),
+            5 => sample_cost::measure(&plan, &mut calibration),
             _ => distance::measure(&plan, &mut calibration),
         }
     }

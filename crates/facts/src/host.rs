@@ -205,6 +205,9 @@ pub struct Calibration {
     pub page_fault_4k: Option<Metric>,
     /// Cost of a minor fault on a fresh anonymous 2 MB page, ns; `None` when such pages cannot be had.
     pub page_fault_2m: Option<Metric>,
+    /// Cost of a mispredicted branch, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch_miss: Option<Metric>,
     /// What a clock sample costs the program, ns (interrupt, stack copy), when perf events are allowed.
     pub sample_cost: Option<Metric>,
     /// How far behind what the core waits for its clock samples stand; empty where perf events are refused.

@@ -71,10 +71,11 @@ pub(crate) fn text(machine: &MachineReport, width: usize, paint: Paint) -> Strin
     );
     out += &section(paint, "Load latency by size", ladder(calibration), width, "not measured");
     out += &section(paint, "Arithmetic", flops(calibration), width, "not measured");
-    out += &format!("\n{}\n", paint.bold("Page faults"));
+    out += &format!("\n{}\n", paint.bold("What single events cost"));
     let fault = |metric: Option<&Metric>| figure(metric, |nanos| seconds(nanos * 1e-9));
     out += &entry("New 4 KiB page", &fault(calibration.page_fault_4k.as_ref()), width);
     out += &entry("New 2 MiB page", &fault(calibration.page_fault_2m.as_ref()), width);
+    out += &entry("Branch missed", &fault(calibration.branch_miss.as_ref()), width);
     out += &entry("One clock sample", &fault(calibration.sample_cost.as_ref()), width);
     if !calibration.sample_distances.is_empty() {
         out += &entry("Samples stand", &distances(calibration), width);

@@ -9,6 +9,7 @@
 //! release build, and no optimiser can delete a loop whose result nobody reads. Other architectures use plain
 //! Rust loops guarded by `black_box`; their rates depend on the compiler.
 
+mod branches;
 mod buffer;
 mod chase;
 mod cpu;
@@ -17,6 +18,7 @@ mod stream;
 mod timed;
 mod waits;
 
+pub use branches::branches;
 pub use buffer::{Buffer, Pages};
 pub use chase::{Chase, Cycle, Spacing};
 pub use cpu::{cpuid, page_bytes, pin_current_thread, read_tsc, thread_minor_faults};

@@ -1,9 +1,12 @@
-//! How many branches of a burst may have been mispredicted.
+//! How many branches of a burst were mispredicted.
 //!
-//! What for: time that is neither memory's nor in a floor, where every branch is predicted. What not: which ones were: that
-//! depends on the predictor.
+//! What for: time that is neither memory's nor in a floor, where every branch is predicted. What not: what one costs
+//! (`core_time`).
 //!
-//! A branch that always went to the place where it went most often would be mispredicted whenever it went elsewhere. No
+//! *Likely*: those that a predictor of our own misses, which goes by the longest of several path histories that it has met
+//! before (as in A. Seznec and P. Michaud, A case for (partially) tagged geometric history length branch prediction, Journal of
+//! Instruction-Level Parallelism 8, 2006). It begins with nothing known, and what it meets for the first time does not count.
+//! *At most*: a branch that always went to the place where it went most often would be mispredicted whenever it went elsewhere. No
 //! predictor of these years does worse over a burst, so that is the bound. Returns are predicted by a stack of their own and
 //! do not count. A loop that was summarised is left once; one that runs as often as the last time, and that is at most
 //! [`SHORT`] times, is predicted: predictors remember that many branches and more (Fog, The microarchitecture of Intel, AMD and
@@ -13,7 +16,15 @@ use std::collections::HashMap;
 
 use base::BlockId;
 
-use crate::traced::{Execution, TracedCode};
+use crate::traced::{Execution, TracedBlock, TracedCode};
+
+/// Steps of the path by which the predictor's tables go, and bits of each.
+const HISTORIES: [u32; 4] = [0, 3, 8, 24];
+const BITS: u32 = 4;
+/// Entries of a table, a power of two: more than processors have, for ours are filled by fewer branches.
+const ENTRIES: usize = 1 << 12;
+/// What an entry's confidence counts up to.
+const SURE: u8 = 3;
 
 /// Iterations of a loop whose end is predicted when they are as many as the last time.
 const SHORT: u64 = 16;
@@ -27,28 +38,122 @@ pub(super) struct Branches {
     steps: HashMap<Step, u64>,
     /// The same step again and again is counted here first: that is most of them.
     again: Option<(Step, u64)>,
-    last: Option<(BlockId, u32)>,
+    /// The block that ran last, by which way it was left, and whether that was a return.
+    last: Option<(BlockId, u32, bool)>,
     /// How often loops of one block ran the last time.
     runs: HashMap<BlockId, u64>,
+    predictor: Predictor,
+}
+
+/// Remembers where branches went; from burst to burst, for they run the same code.
+#[derive(Debug)]
+struct Predictor {
+    tables: [Vec<Entry>; HISTORIES.len()],
+    /// Of branches that went to more than one place: the last step in the lowest bits.
+    path: u128,
+}
+
+/// Where a branch went with this path behind it.
+#[derive(Clone, Copy, Default, Debug)]
+struct Entry {
+    /// Of branch and path; 0: nothing was here.
+    tag: u64,
+    next: u64,
+    sure: u8,
+    /// It went elsewhere before.
+    varies: bool,
+}
+
+impl Default for Predictor {
+    fn default() -> Predictor {
+        let table = || vec![Entry::default(); ENTRIES];
+        Predictor { tables: std::array::from_fn(|_| table()), path: 0 }
+    }
+}
+
+impl Predictor {
+    /// Whether this predicts that a block is left by this way to this block; takes note of it.
+    fn predicts(&mut self, (block, way, next): Step) -> bool {
+        let next = mixed(u64::from(next.0) << 32 | u64::from(way));
+        let slots: [(usize, u64); HISTORIES.len()] = HISTORIES.map(|steps| {
+            let path = self.path & ((1u128 << (steps * BITS)) - 1);
+            let tag =
+                mixed(mixed(path as u64 ^ u64::from(block.0) << 40) ^ (path >> 64) as u64) | 1;
+            (tag as usize / 2 % ENTRIES, tag)
+        });
+        let entry = |tables: &[Vec<Entry>; HISTORIES.len()], level: usize| {
+            let (at, tag) = slots[level];
+            tables[level].get(at).copied().filter(|entry| entry.tag == tag)
+        };
+        let level = (0..HISTORIES.len()).rev().find(|level| entry(&self.tables, *level).is_some());
+        let right =
+            level.and_then(|level| entry(&self.tables, level)).is_none_or(|it| it.next == next);
+        for (at, (slot, tag)) in slots.into_iter().enumerate() {
+            // A longer path is only asked where a shorter one was wrong.
+            let is_new = level.is_none_or(|level| at > level);
+            if is_new && (right || level.is_some_and(|level| at > level + 1)) && at > 0 {
+                continue;
+            }
+            if let Some(entry) = self.tables[at].get_mut(slot) {
+                entry.note(tag, next);
+            }
+        }
+        let (first, tag) = slots[0];
+        if self.tables[0].get(first).is_some_and(|entry| entry.tag == tag && entry.varies) {
+            self.path = self.path << BITS | u128::from(next & ((1 << BITS) - 1));
+        }
+        right
+    }
+}
+
+impl Entry {
+    fn note(&mut self, tag: u64, next: u64) {
+        if self.tag != tag {
+            *self = Entry { tag, next, sure: 0, varies: false };
+        } else if self.next == next {
+            self.sure = (self.sure + 1).min(SURE);
+        } else {
+            self.varies = true;
+            match self.sure {
+                0 => self.next = next,
+                _ => self.sure -= 1,
+            }
+        }
+    }
+}
+
+/// A number in which each bit of another one shows (splitmix64, Steele et al. 2014).
+fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
 }
 
 impl Branches {
-    pub(super) fn pass(&mut self, execution: &Execution<'_>) {
-        self.step(execution.block(), execution.way(), execution.iterations());
+    /// How many were likely mispredicted on the way there.
+    pub(super) fn pass(&mut self, block: &TracedBlock, execution: &Execution<'_>) -> u32 {
+        let returns = block.returns && execution.way() == 0;
+        self.step(execution.block(), execution.way(), returns, execution.iterations())
     }
 
-    fn step(&mut self, block: BlockId, way: u32, iterations: u64) {
-        if let Some((last, way)) = self.last.take() {
-            self.count((last, way, block), 1);
+    fn step(&mut self, block: BlockId, way: u32, returns: bool, iterations: u64) -> u32 {
+        let mut missed = 0;
+        if let Some((last, way, returns)) = self.last.take() {
+            let step = (last, way, block);
+            self.count(step, 1);
+            missed += u32::from(!returns && !self.predictor.predicts(step));
         }
         if iterations > 1 {
             let as_before = self.runs.insert(block, iterations) == Some(iterations);
             if as_before && iterations <= SHORT {
-                return;
+                return missed;
             }
             self.count((block, 0, block), iterations - 1);
+            missed += 1;
         }
-        self.last = Some((block, way));
+        self.last = Some((block, way, returns));
+        missed
     }
 
     fn count(&mut self, step: Step, times: u64) {
@@ -117,8 +222,8 @@ mod tests {
     fn counted(runs: &[u64]) -> u64 {
         let mut branches = Branches::default();
         for iterations in runs {
-            branches.step(BlockId(0), 0, *iterations);
-            branches.step(BlockId(1), 0, 1);
+            branches.step(BlockId(0), 0, false, *iterations);
+            branches.step(BlockId(1), 0, false, 1);
         }
         let (_, last) = branches.again.unwrap();
         last + branches.steps.values().sum::<u64>()
@@ -131,6 +236,30 @@ mod tests {
         // Each time anew.
         assert_eq!(counted(&[3, 4, 3]), (2 + 1) + (1 + 3 + 1) + (1 + 2 + 1));
         assert_eq!(counted(&[17, 17]), (16 + 1) + (1 + 16 + 1));
+    }
+
+    /// How many of the last 1000 steps are missed, of a block that goes to these others and back.
+    fn missed(next: impl Fn(u32) -> u32) -> u32 {
+        let mut branches = Branches::default();
+        let mut missed = 0;
+        for number in 0..4000 {
+            let there = branches.step(BlockId(0), 0, false, 1);
+            let back = branches.step(BlockId(next(number)), 0, false, 1);
+            missed += if number < 3000 { 0 } else { there + back };
+        }
+        missed
+    }
+
+    #[test]
+    fn what_repeats_is_predicted_and_chance_is_not() {
+        assert_eq!(missed(|_| 1), 0);
+        assert_eq!(missed(|number| 1 + number % 2), 0);
+        let period = [1, 2, 2, 1, 1, 1, 2, 1, 2, 2, 2];
+        assert!(missed(|number| period[number as usize % period.len()]) < 20);
+        let chance = missed(|number| 1 + (mixed(u64::from(number)) % 2) as u32);
+        assert!((400..600).contains(&chance), "{chance}");
+        let seldom = missed(|number| 1 + u32::from(mixed(u64::from(number)).is_multiple_of(10)));
+        assert!((70..190).contains(&seldom), "{seldom}");
     }
 
     #[test]

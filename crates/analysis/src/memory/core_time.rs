@@ -4,9 +4,9 @@
 //! (`bound`, `function`).
 //!
 //! Instructions in loops with a *core floor* take that. Others take what paths through such code took, drawn in bursts that
-//! began in the same function (`collect::floor`): on average likely, the quickest and the slowest of them the bounds
-//! ([`together`]). Where too few were timed they take [`USUAL`], with [`QUICKEST`] and their latencies one after the other
-//! as bounds. To the upper bound comes each branch that may have been mispredicted (`branches`). To both come
+//! began in the same function, or in any where these are too few (`collect::floor`, [`together`]). Where too few were timed they
+//! take [`USUAL`], with [`QUICKEST`] and their latencies one after the other
+//! as bounds. To these come the branches that were mispredicted (`branches`), and
 //! loops without any access, of which bursts have no records: as much as samples say of the function (`silent`). No more than
 //! the burst leaves.
 //!
@@ -26,7 +26,7 @@ use super::Memory;
 use super::bandwidth::Quantity;
 use super::model::Between;
 use super::work::{BurstWork, SiteWork};
-use crate::interval::median;
+use crate::interval::{median, student_95};
 use crate::profile::Profile;
 use crate::stack::FunctionId;
 use crate::traced::{Execution, Observer, SiteIndex, TracedBlock, TracedCode, replay_these};
@@ -37,9 +37,15 @@ const USUAL: f64 = 0.17e-9;
 const QUICKEST: f64 = 0.025e-9;
 /// Cycles per second where the machine does not tell.
 const SLOW_CLOCK: f64 = 2e9;
-/// Seconds that a mispredicted branch costs at most: 25 cycles at 3 GHz (Fog, The microarchitecture of Intel, AMD and VIA
-/// CPUs: 15 to 20 on Intel since Haswell, 18 on Zen).
-const MISPREDICTED: f64 = 8e-9;
+/// Seconds that a mispredicted branch costs where the machine was not measured, usually, at least and at most: 18, 10 and 25
+/// cycles at 4, 5 and 3 GHz (Fog, The microarchitecture of Intel, AMD and VIA CPUs: 15 to 20 on Intel since Haswell, 18 on Zen;
+/// fewer where the way back is in the cache of decoded instructions).
+const MISPREDICTED: Seconds = (4.5e-9, 2e-9, 8e-9);
+/// By so much the cost in a program is off that of the loop that was measured: code that is not decoded yet takes some cycles
+/// more, and what goes on meanwhile some less.
+const MISPREDICTED_OFF: f64 = 0.25;
+/// A processor's predictor misses what ours does, but for this part more or less.
+const PREDICTORS_DIFFER: f64 = 0.5;
 /// Fewer paths say nothing about others.
 const FEWEST_PATHS: usize = 3;
 /// Of the paths of a function this part must have been timed: those refused may be other code.
@@ -75,10 +81,11 @@ pub(super) fn loops(recording: &Recording) -> HashMap<BlockId, Seconds> {
     measured.collect()
 }
 
-/// What instructions outside of loops with a floor take each, by the function in which bursts began.
+/// What instructions outside of loops with a floor take each, by the function in which bursts began; and of all.
 #[derive(Debug, Default)]
 pub(super) struct Paces {
     by_function: HashMap<FunctionId, Seconds>,
+    all: Option<Seconds>,
 }
 
 impl Paces {
@@ -90,33 +97,43 @@ impl Paces {
             let Some((function, pace)) = began.pace(floor) else { continue };
             paths.entry(function).or_default().push(pace);
         }
-        let mean = |(function, paths): (FunctionId, Vec<Option<Seconds>>)| {
-            let timed: Vec<Seconds> = paths.iter().copied().flatten().collect();
-            let enough = timed.len() >= FEWEST_PATHS
-                && timed.len() as f64 >= TIMED_PART * paths.len() as f64;
-            enough.then(|| (function, together(&timed)))
-        };
-        Paces { by_function: paths.into_iter().filter_map(mean).collect() }
+        let all: Vec<Option<Seconds>> = paths.values().flatten().copied().collect();
+        // Another function is a further path, of many.
+        let all = together(&all, 1.0);
+        let mean = |(function, paths): (_, Vec<_>)| Some((function, together(&paths, 0.0)?));
+        Paces { by_function: paths.into_iter().filter_map(mean).collect(), all }
     }
 
     fn of(&self, burst: &BurstWork) -> Option<Seconds> {
-        self.by_function.get(&burst.function).copied()
+        self.by_function.get(&burst.function).copied().or(self.all)
     }
 }
 
-/// The mean of paths. Bounds: the quickest and the slowest path, by as much again as repetitions of one path differ, on
-/// the median (that of a single path tells more about the machine's other work).
-fn together(timed: &[Seconds]) -> Seconds {
-    let of = |part: fn(&Seconds) -> f64| timed.iter().map(part).collect::<Vec<f64>>();
-    let likely = of(|path| path.0);
-    let ratio = |part: fn(&Seconds) -> f64| {
-        let mut ratios = of(part);
+/// The mean of paths, each of which is there by the instructions that ran (`collect::floor`). Bounds: Student's interval of the
+/// mean, for `further` paths besides, by as much again as repetitions of one path differ, on the median (that of a single path tells more
+/// about the machine's other work). Those that could not be timed may all be as quick as the quickest, or as slow as the slowest.
+/// `None` where too few could.
+fn together(paths: &[Option<Seconds>], further: f64) -> Option<Seconds> {
+    let timed: Vec<Seconds> = paths.iter().copied().flatten().collect();
+    let (n, part) = (timed.len() as f64, timed.len() as f64 / paths.len().max(1) as f64);
+    if timed.len() < FEWEST_PATHS || part < TIMED_PART {
+        return None;
+    }
+    let ratio = |of: fn(&Seconds) -> f64| {
+        let mut ratios: Vec<f64> = timed.iter().map(of).collect();
         ratios.sort_by(f64::total_cmp);
         median(&ratios).filter(|ratio| ratio.is_finite()).unwrap_or(1.0)
     };
-    let low = likely.iter().copied().fold(f64::INFINITY, f64::min) * ratio(|path| path.1 / path.0);
-    let high = likely.iter().copied().fold(0.0, f64::max) * ratio(|path| path.2 / path.0);
-    (likely.iter().sum::<f64>() / likely.len() as f64, low, high)
+    let likely = || timed.iter().map(|path| path.0);
+    let mean = likely().sum::<f64>() / n;
+    let squares: f64 = likely().map(|one| (one - mean).powi(2)).sum();
+    let half = student_95(timed.len() - 1) * (squares / (n - 1.0) * (1.0 / n + further)).sqrt();
+    let (quickest, slowest) =
+        likely().fold((f64::INFINITY, 0.0f64), |(low, high), one| (low.min(one), high.max(one)));
+    let with_others = |bound: f64, others: f64| bound * part + others * (1.0 - part);
+    let low = with_others((mean - half).max(quickest), quickest) * ratio(|path| path.1 / path.0);
+    let high = with_others((mean + half).min(slowest), slowest) * ratio(|path| path.2 / path.0);
+    Some((mean, low, high))
 }
 
 /// In which function the bursts of paths began.
@@ -186,6 +203,7 @@ impl Memory<'_> {
         let clock = self.profile.recording.run.host.tsc_hz.filter(|hz| *hz > 0.0);
         let cycle = clock.map_or(1.0 / SLOW_CLOCK, f64::recip);
         let (latency, timed) = (self.latencies(), self.timed.means());
+        let miss = self.branch_miss();
         for (number, burst) in self.passed.bursts.iter().enumerate() {
             let seconds = self.strata.seconds_of(number);
             let other = (burst.instructions - burst.floor_instructions).max(0.0);
@@ -194,17 +212,34 @@ impl Memory<'_> {
             let most = if other > 0.0 { (other * pace.2).min(slowest) } else { 0.0 };
             let other = (other * pace.0, other * pace.1, most);
             let least = (seconds - self.waits_at_most(burst, &latency, &timed)).max(0.0);
-            let mispredicted = burst.mispredicted * MISPREDICTED;
-            let low = (burst.floor.1 + other.1).max(least).min(seconds);
+            let missed = burst.mispredicted;
+            let most_missed = burst.most_mispredicted.min(missed * (1.0 + PREDICTORS_DIFFER));
+            let mispredicted = (
+                missed * miss.0,
+                missed * (1.0 - PREDICTORS_DIFFER) * miss.1,
+                most_missed * miss.2,
+            );
+            let low = (burst.floor.1 + other.1 + mispredicted.1).max(least).min(seconds);
             // Of loops without accesses a burst has no records.
             let (silent, most_silent) = self.silent.share(burst.function);
-            let most = burst.floor.2 + other.2 + mispredicted + most_silent * seconds;
+            let most = burst.floor.2 + other.2 + mispredicted.2 + most_silent * seconds;
             let high = most.min(seconds).max(low);
-            let likely = (burst.floor.0 + other.0 + silent * seconds).clamp(low, high);
+            let likely =
+                (burst.floor.0 + other.0 + mispredicted.0 + silent * seconds).clamp(low, high);
             self.add(&mut core, number, Between { likely, low, high });
             native[number] = seconds;
         }
         (core, native)
+    }
+
+    /// Seconds that a mispredicted branch costs.
+    fn branch_miss(&self) -> Seconds {
+        let calibration = self.profile.recording.run.calibration.as_ref();
+        let measured = calibration.and_then(|found| found.branch_miss.as_ref()?.value);
+        measured.filter(|nanos| *nanos > 0.0).map_or(MISPREDICTED, |nanos| {
+            let of = |part: f64| nanos * part * 1e-9;
+            (of(1.0), of(1.0 - MISPREDICTED_OFF), of(1.0 + MISPREDICTED_OFF))
+        })
     }
 
     /// Seconds that the accesses of a burst wait at most: by the model, or as long as loads there took that were timed.
@@ -242,5 +277,31 @@ impl Memory<'_> {
             (timed + known, all + burst.instructions)
         });
         if all > 0.0 { timed / all * 100.0 } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stand_for_what_was_not_timed() {
+        let path = |likely: f64| Some((likely, likely, likely));
+        assert_eq!(together(&[path(1.0), path(3.0)], 0.0), None, "too few");
+        let (mean, low, high) = together(&[path(2.0), path(2.0), path(2.0)], 0.0).unwrap();
+        assert_eq!((mean, low, high), (2.0, 2.0, 2.0));
+        // sd 1, of 9: 2.306 / 3 on both sides; for a further one 2.306 times the root of 1 + 1/9, but no path was so quick.
+        let nine: Vec<_> = [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 2.0, 1.0, 3.0].map(path).to_vec();
+        let sd = (6.0f64 / 8.0).sqrt();
+        let (mean, low, high) = together(&nine, 0.0).unwrap();
+        assert!((mean - 2.0).abs() < 1e-9 && (high - 2.0 - 2.306 * sd / 3.0).abs() < 1e-3);
+        assert!((low - 2.0 + 2.306 * sd / 3.0).abs() < 1e-3);
+        let (_, low, high) = together(&nine, 1.0).unwrap();
+        assert_eq!((low, high), (1.0, 3.0));
+        // A third could not be timed.
+        let some = [path(1.0), path(1.0), path(4.0), path(4.0), None, None];
+        let (mean, low, high) = together(&some, 0.0).unwrap();
+        assert!((mean - 2.5).abs() < 1e-9 && (low - 1.0).abs() < 1e-9 && (high - 4.0).abs() < 1e-9);
+        assert_eq!(together(&[path(1.0), path(1.0), path(1.0), None, None, None, None], 0.0), None);
     }
 }

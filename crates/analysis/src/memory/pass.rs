@@ -183,7 +183,7 @@ impl Observer for Walker<'_> {
         let instructions = whole * length + execution.executed() as f64;
         work.instructions += instructions;
         work.records += 1.0;
-        self.branches.pass(execution);
+        work.mispredicted += f64::from(self.branches.pass(block, execution));
         if let Some((likely, low, high)) = self.floors.get(&execution.block()) {
             let (times, floor) = (instructions / length.max(1.0), &mut work.floor);
             *floor = (floor.0 + likely * times, floor.1 + low * times, floor.2 + high * times);
@@ -212,11 +212,11 @@ impl Observer for Walker<'_> {
         let mut works = std::mem::take(&mut self.works);
         let Some(number) = self.numbers.get(&burst.id) else { return };
         let instructions: f64 = works.iter().map(|work| work.instructions).sum();
-        let mispredicted = self.branches.take(self.code) / instructions.max(1.0);
+        let most = self.branches.take(self.code) / instructions.max(1.0);
         for work in &mut works {
             work.burst = *number;
             // Whose they were nobody knows.
-            work.mispredicted = mispredicted * work.instructions;
+            work.most_mispredicted = (most * work.instructions).max(work.mispredicted);
         }
         let divides = self.simulated.divides();
         let (outcomes, firsts, last) = (&mut self.outcomes, &mut self.firsts, &mut self.last);

@@ -62,8 +62,9 @@ pub(crate) struct BurstWork {
     pub(crate) floor_instructions: f64,
     /// Cycles of all others at most, one after the other.
     pub(crate) slowest_cycles: f64,
-    /// Branches that were mispredicted, at most.
+    /// Branches that were mispredicted, likely and at most.
     pub(crate) mispredicted: f64,
+    pub(crate) most_mispredicted: f64,
     /// Loads whose address stands at the end of a chain of loads.
     pub(crate) chased: f64,
     pub(crate) sites: Vec<SiteWork>,
@@ -83,6 +84,7 @@ impl BurstWork {
             floor_instructions: 0.0,
             slowest_cycles: 0.0,
             mispredicted: 0.0,
+            most_mispredicted: 0.0,
             chased: 0.0,
             sites: Vec::new(),
         }

@@ -1,0 +1,43 @@
+//! What a mispredicted branch costs.
+//!
+//! A loop whose branch goes either way by chance and the same loop whose branch always goes one way run in turn; every
+//! second one of the former is mispredicted. Included: what the core throws away and fetches anew. Not included: that it had
+//! not begun what comes behind, which differs by program.
+
+use facts::host::Calibration;
+use sys::kernels::branches;
+use sys::process::thread_cpu_time;
+
+use crate::plan::Plan;
+use crate::statistics::median_metric;
+use crate::workers;
+
+const REPEATS: usize = 25;
+/// About a millisecond.
+const TURNS: u64 = 200_000;
+
+/// Measures it where there is such a loop.
+pub(crate) fn measure(plan: &Plan, calibration: &mut Calibration) {
+    match workers::alone(plan.cpus[0], costs) {
+        Ok(Some(costs)) => calibration.branch_miss = Some(median_metric(&costs, "ns")),
+        Ok(None) => {}
+        Err(error) => {
+            calibration.notes.push(format!("no cost of a mispredicted branch: {error}"));
+        }
+    }
+}
+
+/// Nanoseconds per mispredicted branch, one figure per repeat.
+fn costs() -> Option<Vec<f64>> {
+    let timed = |chance| {
+        let before = thread_cpu_time();
+        let passed = branches(chance, TURNS)?;
+        Some(((thread_cpu_time() - before).0 as f64, passed))
+    };
+    let cost = |_| {
+        let ((same, _), (chance, passed)) = (timed(false)?, timed(true)?);
+        let missed = passed.min(TURNS - passed);
+        Some((chance - same).max(0.0) / missed.max(1) as f64)
+    };
+    (0..REPEATS).map(cost).collect()
+}
