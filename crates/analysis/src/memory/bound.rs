@@ -287,17 +287,24 @@ impl Memory<'_> {
     ) -> Result<(Class, String), String> {
         let limit = self.near_the_limit(bandwidth);
         let (of_reach, least, why) = limit.ok_or("this machine's bandwidth was not measured")?;
-        let wide = || "the intervals of what was measured are too wide to decide".to_owned();
+        let open = |what: String| format!("{what}; a longer run or --repeat narrows that");
         if of_reach >= NEAR_PEAK && self.of_reach().value.is_none() {
             return Err(WHY_IMPOSSIBLE.to_owned());
         }
         if of_reach >= NEAR_PEAK {
-            return if least >= NOT_NEAR { Ok((Class::Bandwidth, why)) } else { Err(wide()) };
+            if least >= NOT_NEAR {
+                return Ok((Class::Bandwidth, why));
+            }
+            let (most, least) = (100.0 * of_reach, 100.0 * least);
+            return Err(open(format!(
+                "it moves {most:.0} % of what memory delivers, but perhaps only {least:.0} %"
+            )));
         }
         let Bound { memory, .. } = bound.as_ref().map_err(String::clone)?;
         let (Some(share), Some(low), Some(high)) = (memory.value, memory.low, memory.high) else {
-            return Err(wide());
+            return Err(open("memory's share of its time is not known".to_owned()));
         };
+        let wide = || open(format!("memory takes between {low:.0} and {high:.0} % of its time"));
         if share >= BOUND_PERCENT && low < NOT_BOUND_PERCENT {
             return Err(wide());
         }
