@@ -140,9 +140,10 @@ impl Branches {
     fn step(&mut self, block: BlockId, way: u32, returns: bool, iterations: u64) -> u32 {
         let mut missed = 0;
         if let Some((last, way, returns)) = self.last.take() {
-            let step = (last, way, block);
-            self.count(step, 1);
-            missed += u32::from(!returns && !self.predictor.predicts(step));
+            self.count((last, way, block), 1);
+            // Where a return leads is predicted; that the block came to it, and not to an exit before, is to be.
+            let next = if returns { last } else { block };
+            missed += u32::from(!self.predictor.predicts((last, way, next)));
         }
         if iterations > 1 {
             let as_before = self.runs.insert(block, iterations) == Some(iterations);
@@ -260,6 +261,22 @@ mod tests {
         assert!((400..600).contains(&chance), "{chance}");
         let seldom = missed(|number| 1 + u32::from(mixed(u64::from(number)).is_multiple_of(10)));
         assert!((70..190).contains(&seldom), "{seldom}");
+    }
+
+    #[test]
+    fn a_return_behind_a_branch_is_one_of_its_ways() {
+        let mut branches = Branches::default();
+        let mut missed = 0;
+        for number in 0..2000u64 {
+            let chance = mixed(number).is_multiple_of(2);
+            let callers = BlockId(1 + (number % 7) as u32);
+            missed += branches.step(callers, 0, false, 1);
+            missed += branches.step(BlockId(0), u32::from(!chance), chance, 1);
+            if !chance {
+                missed += branches.step(BlockId(9), 0, true, 1);
+            }
+        }
+        assert!((900..1200).contains(&missed), "{missed}");
     }
 
     #[test]
