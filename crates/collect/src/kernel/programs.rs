@@ -209,13 +209,7 @@ impl Writer<'_> {
         self.code.place(threads);
         self.code.and(R1, self.tables.slot_count as i32 - 1);
         self.code.place(indexed);
-        self.code.store(Width::Half, R10, INDEX, R1);
-        self.look_up(&self.tables.slots, INDEX);
-        self.code.jump(When::Equal(R0, 0), out);
-        self.code.copy(R7, R0);
-        self.code.load(Width::Word, R1, R10, KEY);
-        self.code.load(Width::Word, R2, R7, slot::OWNER);
-        self.code.jump(When::Same(R1, R2), mine);
+        self.find_slot(mine, out);
         // Another thread had it: ended, or as many numbers away as there are slots.
         self.code.store(Width::Word, R7, slot::OWNER, R1);
         for stale in [slot::OUT, slot::CALL_NUMBER, slot::CALL, slot::FAULT, slot::FAULTS] {
@@ -224,6 +218,17 @@ impl Writer<'_> {
         self.code.place(mine);
         self.code.call(Helper::KtimeGetNs);
         self.code.copy(R8, R0);
+    }
+
+    /// R7 slot of number R1, and R1 the thread of the key. Goes to `mine` if it is that thread's, out if there is no such slot.
+    fn find_slot(&mut self, mine: Label, out: Label) {
+        self.code.store(Width::Half, R10, INDEX, R1);
+        self.look_up(&self.tables.slots, INDEX);
+        self.code.jump(When::Equal(R0, 0), out);
+        self.code.copy(R7, R0);
+        self.code.load(Width::Word, R1, R10, KEY);
+        self.code.load(Width::Word, R2, R7, slot::OWNER);
+        self.code.jump(When::Same(R1, R2), mine);
     }
 
     /// `R0 = value of the key at this place of the stack, or 0`
@@ -366,13 +371,7 @@ impl Writer<'_> {
         self.code.store(Width::Word, R10, KEY, R0);
         self.code.load(Width::Half, R1, R10, KEY);
         self.code.and(R1, self.tables.slot_count as i32 - 1);
-        self.code.store(Width::Half, R10, INDEX, R1);
-        self.look_up(&self.tables.slots, INDEX);
-        self.code.jump(When::Equal(R0, 0), out);
-        self.code.copy(R7, R0);
-        self.code.load(Width::Word, R1, R10, KEY);
-        self.code.load(Width::Word, R2, R7, slot::OWNER);
-        self.code.jump(When::Same(R1, R2), mine);
+        self.find_slot(mine, out);
         self.find_out_who(out);
         self.code.place(mine);
         // One that began before is not to be taken for one that ends now.
