@@ -1,4 +1,4 @@
-//! Newtypes for addresses, ids and units that every other crate speaks in.
+//! Newtypes for addresses, ids and units that every other crate speaks in, and a hash of numbers.
 //!
 //! What for: an address in the profiled process, an offset in a file and a count of nanoseconds are all 64-bit
 //! integers; confusing two of them is the classical bug of a profiler, and here it does not compile.
@@ -8,8 +8,10 @@
 
 mod address;
 mod id;
+mod mix;
 mod units;
 
 pub use address::{FileOffset, RemoteAddr};
 pub use id::{AllocationId, BlockId, BurstId, CpuId, ModuleId, NodeId, Pid, StackId, Tid};
+pub use mix::mixed;
 pub use units::{Bytes, Nanos, Picos};

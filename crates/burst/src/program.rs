@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use base::{Nanos, Pid, RemoteAddr, Tid};
+use base::{Nanos, Pid, RemoteAddr, Tid, mixed};
 use facts::BurstFlavour;
 use sys::process;
 use tracee::status::{field, status_of};
@@ -365,12 +365,8 @@ fn share_memory(pid: Pid, parent: Pid) -> bool {
     })
 }
 
-/// A number that no mapping of others holds by chance: time and process, mixed (splitmix64, Steele et al. 2014).
+/// A number that no mapping of others holds by chance: time and process, mixed.
 #[must_use]
 pub fn cookie(pid: Pid, began: Instant) -> u64 {
-    let mut x = elapsed(began).0 ^ u64::from(pid.0.unsigned_abs()) << 40;
-    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (x ^ x >> 31) | 1
+    mixed(elapsed(began).0 ^ u64::from(pid.0.unsigned_abs()) << 40) | 1
 }

@@ -5,7 +5,9 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use base::{AllocationId, Bytes, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
+use base::{
+    AllocationId, Bytes, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid, mixed,
+};
 use facts::{Allocation, AllocationCall, CounterKind, Privilege, Recording, Sample, StackNode};
 use testkit::recording::RecordingBuilder;
 
@@ -17,14 +19,6 @@ const DEPTH: u64 = 24;
 const CODES: u64 = 5000;
 /// Where the blocks begin.
 const HEAP: u64 = 0x1000_0000;
-
-/// Numbers that look random and are the same each time (Vigna, splitmix64).
-fn mixed(seed: u64) -> u64 {
-    let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
 
 /// Stacks as a tree. They share their outer parts, as those of programs do.
 #[derive(Default)]
