@@ -128,7 +128,7 @@ impl Cache {
             returns: HashSet::new(),
             hopeless: HashSet::new(),
             chains: HashMap::new(),
-            reader: Reader::of_processor(vectors()),
+            reader: Reader::of_processor(Vectors::of_this_processor()),
             layouts: Layouts::default(),
             whereabouts,
             new_blocks: Vec::new(),
@@ -359,15 +359,6 @@ const RESERVED: Gpr = Gpr::R15;
 #[must_use]
 pub fn reserved(of: BurstFlavour) -> Option<Gpr> {
     (of != BurstFlavour::Count).then_some(RESERVED)
-}
-
-/// What this processor, and so the program, has; and its system saves.
-fn vectors() -> Vectors {
-    match () {
-        () if std::is_x86_feature_detected!("avx512f") => Vectors::Avx512,
-        () if std::is_x86_feature_detected!("avx") => Vectors::Avx,
-        () => Vectors::Sse,
-    }
 }
 
 /// Where a block begins, and what stands behind each branch in it.

@@ -161,6 +161,19 @@ pub enum Vectors {
     Avx512,
 }
 
+#[cfg(target_arch = "x86_64")]
+impl Vectors {
+    /// What this processor, and so a program on it, has; and its system saves.
+    #[must_use]
+    pub fn of_this_processor() -> Vectors {
+        match () {
+            () if std::is_x86_feature_detected!("avx512f") => Vectors::Avx512,
+            () if std::is_x86_feature_detected!("avx") => Vectors::Avx,
+            () => Vectors::Sse,
+        }
+    }
+}
+
 /// Reads instructions; keep one, it reuses its buffers.
 pub struct Reader {
     pub(crate) factory: InstructionInfoFactory,

@@ -92,7 +92,7 @@ impl Bench {
             random: Random(seed),
             flavour,
             tally: Tally::default(),
-            reader: Reader::of_processor(common::machine::vectors()),
+            reader: Reader::of_processor(x86::Vectors::of_this_processor()),
         }
     }
 

@@ -219,20 +219,15 @@ impl Loops {
         (address.0 < found.next_ip()).then_some(RemoteAddr(found.ip()))
     }
 
-    /// The instructions that run exactly once in each iteration of a loop, in the order in which they do.
-    #[must_use]
-    pub fn once_per_iteration(&self, wanted: usize) -> Vec<RemoteAddr> {
-        self.once(wanted).map(|instruction| RemoteAddr(instruction.ip())).collect()
-    }
-
-    /// The last of these, or the last that accesses memory by an operand: what comes before a way out runs once more than
-    /// the loop goes round.
+    /// The last instruction that runs exactly once in each iteration of a loop, or the last such one that accesses memory by an
+    /// operand: what comes before a way out runs once more than the loop goes round.
     #[must_use]
     pub fn last_per_iteration(&self, wanted: usize, with_memory: bool) -> Option<RemoteAddr> {
         let found = self.once(wanted).filter(|one| !with_memory || accesses_memory(one));
         found.last().map(|instruction| RemoteAddr(instruction.ip()))
     }
 
+    /// The instructions that run exactly once in each iteration of a loop, in the order in which they do.
     fn once(&self, wanted: usize) -> impl Iterator<Item = &Instruction> {
         let blocks = self.loops.get(wanted).map_or(Vec::new(), |one| {
             let inner = self.loops.iter().filter(|inner| inner.parent == Some(wanted));

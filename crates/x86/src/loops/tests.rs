@@ -195,7 +195,7 @@ fn what_runs_once_in_each_iteration_is_told_from_what_may_be_skipped_or_repeated
     ];
     let found = of(&bytes);
     let once = |one: usize| {
-        let found: Vec<u64> = found.once_per_iteration(one).iter().map(|at| at.0).collect();
+        let found: Vec<u64> = found.once(one).map(Instruction::ip).collect();
         found
     };
     assert_eq!(found.all().len(), 2);

@@ -260,12 +260,3 @@ pub fn comparable(image: &[u8]) -> Vec<u8> {
     image[512..576].fill(0);
     image
 }
-
-/// What this processor has.
-pub fn vectors() -> x86::Vectors {
-    match () {
-        () if std::is_x86_feature_detected!("avx512f") => x86::Vectors::Avx512,
-        () if std::is_x86_feature_detected!("avx") => x86::Vectors::Avx,
-        () => x86::Vectors::Sse,
-    }
-}
