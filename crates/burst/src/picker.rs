@@ -58,8 +58,8 @@ struct Seen {
 /// What is known of the waits of a thread that waits often.
 struct Blocks {
     io: ThreadFile,
-    /// How many writes it had made, and how often it had waited when that was first seen.
-    writes: u64,
+    /// How many writes it had made, if that was ever told, and how often it had waited when that was first seen.
+    writes: Option<u64>,
     waits: u64,
     /// It was seen to block in a call that may not be interrupted: never again is it stopped while it waits often.
     elsewhere: bool,
@@ -235,19 +235,16 @@ impl Picker {
     pub fn waits_harmlessly(&mut self, thread: (Pid, Tid)) -> bool {
         let Some(seen) = self.clocks.get_mut(&thread) else { return false };
         let Some((waits, _)) = seen.waits else { return false };
-        let blocks = seen.blocks.take().or_else(|| {
-            let io = ThreadFile::open(thread.0, thread.1, "io")?;
-            let writes = writes(&io.read()?)?;
-            Some(Blocks { io, writes, waits, elsewhere: false })
-        });
-        let Some(mut blocks) = blocks else { return false };
-        let now = blocks.io.read().as_deref().and_then(writes);
-        if now != Some(blocks.writes) {
-            (blocks.writes, blocks.waits) = (now.unwrap_or(u64::MAX), waits);
+        if seen.blocks.is_none() {
+            let io = ThreadFile::open(thread.0, thread.1, "io");
+            seen.blocks = io.map(|io| Blocks { io, writes: None, waits, elsewhere: false });
         }
-        let is_harmless = waits.saturating_sub(blocks.waits) >= WITHOUT_WRITE && !blocks.elsewhere;
-        seen.blocks = Some(blocks);
-        is_harmless
+        let Some(blocks) = &mut seen.blocks else { return false };
+        let writes = blocks.io.read().as_deref().and_then(writes);
+        if writes.is_none() || writes != blocks.writes {
+            (blocks.writes, blocks.waits) = (writes, waits);
+        }
+        waits.saturating_sub(blocks.waits) >= WITHOUT_WRITE && !blocks.elsewhere
     }
 
     /// Lets [`QUIET`] pass; meanwhile looks where a thread blocks that waits often.
