@@ -400,20 +400,22 @@ impl Programs {
     /// Ends of faults are watched as long as there are few. Faults that began before are not counted twice: such a one has no
     /// begin in its thread's slot.
     fn watch_or_count(&mut self, length: Nanos, entries: &[KernelEntry]) {
-        let was_counting = !self.times_faults();
+        let was_counting = self.storms.is_counting();
         self.storms.seen(length, entries);
-        if self.fault_ends.is_empty() || self.storms.is_counting() == was_counting {
+        let counts = self.storms.is_counting();
+        if self.fault_ends.is_empty() || counts == was_counting {
             return;
         }
-        let to = if was_counting { Counting::On } else { Counting::Off };
-        let mode = u64::from(!was_counting).to_le_bytes();
         // An error cannot come of a map and of events that are ours; ends of faults would go on to be told, or not.
-        if was_counting {
-            self.fault_ends.iter().for_each(|event| drop(event.set(to)));
-        }
-        let _ = self.tables.mode.set(&[0; 4], &mode);
-        if !was_counting {
-            self.fault_ends.iter().for_each(|event| drop(event.set(to)));
+        let watch = |to| self.fault_ends.iter().for_each(|event| drop(event.set(to)));
+        let set_mode = || drop(self.tables.mode.set(&[0; 4], &u64::from(counts).to_le_bytes()));
+        // Ends are told for no less than faults are timed.
+        if counts {
+            set_mode();
+            watch(Counting::Off);
+        } else {
+            watch(Counting::On);
+            set_mode();
         }
     }
 
