@@ -38,13 +38,20 @@ impl Speed {
     }
 }
 
+/// Of windows, or of bursts that traced accesses, by loop.
+#[derive(Debug, Default)]
+struct Speeds {
+    /// Of those whose blocks all lie in it.
+    within: BTreeMap<LoopId, Speed>,
+    /// Of all in which any of its code ran, with the time of all else in them.
+    touched: BTreeMap<LoopId, Speed>,
+}
+
 /// What bursts saw.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    windows: BTreeMap<LoopId, Speed>,
-    traced: BTreeMap<LoopId, Speed>,
-    /// The same of all windows, and bursts, in which any of its code ran, with the time of all else in them.
-    touched: [BTreeMap<LoopId, Speed>; 2],
+    windows: Speeds,
+    traced: Speeds,
     /// Iterations of each loop, by burst, and whether blocks were counted in it that access no memory.
     passes: BTreeMap<BurstId, (BTreeMap<LoopId, f64>, bool)>,
 }
@@ -101,10 +108,9 @@ impl Seen {
                     *passes.entry(*one).or_default() += count;
                 }
             }
-            let [windows, traced] = &mut seen.touched;
-            let (speeds, touched) = match burst.flavour {
-                BurstFlavour::Count => (&mut seen.windows, windows),
-                BurstFlavour::Trace => (&mut seen.traced, traced),
+            let speeds = match burst.flavour {
+                BurstFlavour::Count => &mut seen.windows,
+                BurstFlavour::Trace => &mut seen.traced,
                 BurstFlavour::Timed => continue,
             };
             let time = burst.cpu_time.map(|time| time.min(burst.elapsed)).filter(|time| time.0 > 0);
@@ -113,9 +119,9 @@ impl Seen {
                     ran.iter().flat_map(|(block, ..)| block.around.iter().copied()).collect();
                 for one in any {
                     let iterations = passes.get(&one).copied().unwrap_or(0.0);
-                    touched.entry(one).or_default().add(iterations, time);
+                    speeds.touched.entry(one).or_default().add(iterations, time);
                     if ran.iter().all(|(block, ..)| block.around.contains(&one)) {
-                        speeds.entry(one).or_default().add(iterations, time);
+                        speeds.within.entry(one).or_default().add(iterations, time);
                     }
                 }
             }
@@ -134,7 +140,8 @@ impl Seen {
     pub(super) fn beside(&self, one: LoopId, rate: f64) -> Option<String> {
         let kinds = [(&self.traced, "burst"), (&self.windows, "window")];
         let words = kinds.iter().filter_map(|(speeds, name)| {
-            let speed = speeds.get(&one).filter(|speed| speed.iterations > 0.0 && rate > 0.0)?;
+            let speed =
+                speeds.within.get(&one).filter(|speed| speed.iterations > 0.0 && rate > 0.0)?;
             let part = speed.iterations / speed.seconds / rate;
             let plural = if speed.bursts == 1 { "" } else { "s" };
             Some(format!("{part:.2} in {} {name}{plural}", speed.bursts))
@@ -146,7 +153,8 @@ impl Seen {
     /// Iterations per second where translated code ran, at least: it is no quicker than native code, and other code took a part
     /// of the time. The quicker of traces and windows. `None` where few bursts tell.
     pub(super) fn at_least(&self, one: LoopId) -> Option<f64> {
-        let kinds = self.touched.iter().filter_map(|speeds| speeds.get(&one));
+        let kinds = [&self.traced, &self.windows];
+        let kinds = kinds.into_iter().filter_map(|speeds| speeds.touched.get(&one));
         let told = kinds.filter(|speed| speed.bursts >= LEAST_BURSTS as u32 && speed.seconds > 0.0);
         told.map(|speed| speed.iterations / speed.seconds).reduce(f64::max)
     }
