@@ -5,7 +5,7 @@
 //!
 //! *Likely*: those that a predictor of our own misses, which goes by the longest of several path histories that it has met
 //! before (as in A. Seznec and P. Michaud, A case for (partially) tagged geometric history length branch prediction, Journal of
-//! Instruction-Level Parallelism 8, 2006). It begins with nothing known, and what it meets for the first time does not count.
+//! Instruction-Level Parallelism 8, 2006). It begins each burst with nothing known, and what it meets for the first time does not count.
 //! *At most*: a branch that always went to the place where it went most often would be mispredicted whenever it went elsewhere. No
 //! predictor of these years does worse over a burst, so that is the bound. Returns are predicted by a stack of their own and
 //! do not count. A loop that was summarised is left once; one that runs as often as the last time, and that is at most
@@ -14,7 +14,7 @@
 
 use std::collections::HashMap;
 
-use base::BlockId;
+use base::{BlockId, BurstId, mixed};
 
 use crate::traced::{Execution, TracedBlock, TracedCode};
 
@@ -45,10 +45,12 @@ pub(super) struct Branches {
     predictor: Predictor,
 }
 
-/// Remembers where branches went; from burst to burst, for they run the same code.
+/// Remembers where the branches of a burst went.
 #[derive(Debug)]
 struct Predictor {
     tables: [Vec<Entry>; HISTORIES.len()],
+    /// Bursts are passed in any order, on several CPUs: what one left behind is none of the next one's.
+    burst: BurstId,
     /// Of branches that went to more than one place: the last step in the lowest bits.
     path: u128,
 }
@@ -67,7 +69,8 @@ struct Entry {
 impl Default for Predictor {
     fn default() -> Predictor {
         let table = || vec![Entry::default(); ENTRIES];
-        Predictor { tables: std::array::from_fn(|_| table()), path: 0 }
+        let tables = std::array::from_fn(|_| table());
+        Predictor { tables, burst: BurstId(0), path: 0 }
     }
 }
 
@@ -75,31 +78,21 @@ impl Predictor {
     /// Whether this predicts that a block is left by this way to this block; takes note of it.
     fn predicts(&mut self, (block, way, next): Step) -> bool {
         let next = mixed(u64::from(next.0) << 32 | u64::from(way));
+        let code = u64::from(self.burst.0) << 32 | u64::from(block.0);
         let slots: [(usize, u64); HISTORIES.len()] = HISTORIES.map(|steps| {
             let path = self.path & ((1u128 << (steps * BITS)) - 1);
-            let tag =
-                mixed(mixed(path as u64 ^ u64::from(block.0) << 40) ^ (path >> 64) as u64) | 1;
+            let tag = mixed(mixed(mixed(code) ^ path as u64) ^ (path >> 64) as u64) | 1;
             (tag as usize / 2 % ENTRIES, tag)
         });
-        let entry = |tables: &[Vec<Entry>; HISTORIES.len()], level: usize| {
-            let (at, tag) = slots[level];
-            tables[level].get(at).copied().filter(|entry| entry.tag == tag)
-        };
-        let level = (0..HISTORIES.len()).rev().find(|level| entry(&self.tables, *level).is_some());
-        let right =
-            level.and_then(|level| entry(&self.tables, level)).is_none_or(|it| it.next == next);
-        for (at, (slot, tag)) in slots.into_iter().enumerate() {
-            // A longer path is only asked where a shorter one was wrong.
-            let is_new = level.is_none_or(|level| at > level);
-            if is_new && (right || level.is_some_and(|level| at > level + 1)) && at > 0 {
-                continue;
-            }
-            if let Some(entry) = self.tables[at].get_mut(slot) {
-                entry.note(tag, next);
-            }
+        let entries = self.tables.iter().zip(slots).map(|(table, (at, tag))| (table[at], tag));
+        let longest = entries.enumerate().rfind(|(_, (entry, tag))| entry.tag == *tag);
+        let right = longest.is_none_or(|(_, (entry, _))| entry.next == next);
+        // A longer path is only remembered where this one was wrong.
+        let known = longest.map_or(0, |(level, _)| level + usize::from(!right));
+        for (table, (at, tag)) in self.tables.iter_mut().zip(slots).take(known + 1) {
+            table[at].note(tag, next);
         }
-        let (first, tag) = slots[0];
-        if self.tables[0].get(first).is_some_and(|entry| entry.tag == tag && entry.varies) {
+        if self.tables[0][slots[0].0].varies {
             self.path = self.path << BITS | u128::from(next & ((1 << BITS) - 1));
         }
         right
@@ -122,15 +115,12 @@ impl Entry {
     }
 }
 
-/// A number in which each bit of another one shows (splitmix64, Steele et al. 2014).
-fn mixed(number: u64) -> u64 {
-    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
-}
-
 impl Branches {
+    /// A burst begins; the one before was taken.
+    pub(super) fn begin(&mut self, burst: BurstId) {
+        (self.predictor.burst, self.predictor.path) = (burst, 0);
+    }
+
     /// How many were likely mispredicted on the way there.
     pub(super) fn pass(&mut self, block: &TracedBlock, execution: &Execution<'_>) -> u32 {
         let returns = block.returns && execution.way() == 0;
@@ -261,6 +251,28 @@ mod tests {
         assert!((400..600).contains(&chance), "{chance}");
         let seldom = missed(|number| 1 + u32::from(mixed(u64::from(number)).is_multiple_of(10)));
         assert!((70..190).contains(&seldom), "{seldom}");
+    }
+
+    /// Which burst comes after which is a matter of chance, where several CPUs pass them.
+    #[test]
+    fn what_a_burst_missed_does_not_depend_on_others() {
+        let missed = |branches: &mut Branches, burst| {
+            branches.begin(BurstId(burst));
+            let next = |number: u64| BlockId(1 + (mixed(number / 3) % 3) as u32);
+            let there = |number| {
+                [branches.step(BlockId(0), 0, false, 1), branches.step(next(number), 0, false, 1)]
+            };
+            let sum: u32 = (0..500).flat_map(there).sum();
+            branches.last = None;
+            sum
+        };
+        let in_order = |bursts: [u32; 2]| {
+            let mut branches = Branches::default();
+            bursts.map(|burst| missed(&mut branches, burst))
+        };
+        let [first, second] = in_order([1, 2]);
+        assert!(first > 20, "{first}");
+        assert_eq!(in_order([2, 1]), [second, first]);
     }
 
     #[test]

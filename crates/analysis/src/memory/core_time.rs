@@ -5,10 +5,9 @@
 //!
 //! Instructions in loops with a *core floor* take that. Others take what paths through such code took, drawn in bursts that
 //! began in the same function, or in any where these are too few (`collect::floor`, [`together`]). Where too few were timed they
-//! take [`USUAL`], with [`QUICKEST`] and their latencies one after the other
-//! as bounds. To these come the branches that were mispredicted (`branches`), and
-//! loops without any access, of which bursts have no records: as much as samples say of the function (`silent`). No more than
-//! the burst leaves.
+//! take [`USUAL`], with [`QUICKEST`] and their latencies one after the other as bounds. To these come the branches that were
+//! mispredicted (`branches`), and loops without any access, of which bursts have no records: as much as samples say of the
+//! function (`silent`). No more than the burst leaves.
 //!
 //! Lower bound of a program with one thread: its time outside of the kernel less all waits that its accesses can be, one
 //! after the other, each from the level that serves it. With more threads lines may come from another core, which the cache

@@ -170,6 +170,7 @@ impl Observer for Walker<'_> {
         self.chase.begin();
         self.works.clear();
         self.branches.take(self.code);
+        self.branches.begin(burst.id);
     }
 
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
