@@ -18,11 +18,11 @@ use x86::{Kind, Precision};
 use crate::accesses::is_chosen;
 use crate::hotspots::{Key, RowKey};
 use crate::index_map::IndexMap;
-use crate::interval::{ratio_interval, ratio_of_sums};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::PlaceId;
 use crate::traced::{Execution, Observer, Touch, TracedBlock, TracedCode, replay};
+use estimate::interval::{ratio_interval, ratio_of_sums};
 
 /// What a row did in one burst, or in all.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]

@@ -13,7 +13,7 @@
 
 use facts::{Evidence, Metric};
 
-use crate::student::quantile;
+use estimate::student::quantile;
 
 /// After so many rounds it is decided whether more are needed.
 pub const LOOKS: [usize; 7] = [4, 6, 9, 13, 19, 28, 41];

@@ -2,7 +2,7 @@
 
 use facts::{Evidence, Metric};
 
-use crate::interval::{effective_count, poisson, wilson};
+use estimate::interval::{effective_count, poisson, wilson};
 
 /// A sum of observations: of samples (unit: nanoseconds of CPU time) or of fault records (unit: faults).
 ///

@@ -167,7 +167,7 @@ fn time_is_the_share_of_the_counted_clock() {
     let time = profile.cpu_scale().quantity(&table.rows[0].self_time);
     assert!((time.value.expect("sampled") - 0.12).abs() < 1e-12);
     assert_eq!((time.evidence, time.samples, time.lost), (Some(Evidence::Sampled), 60, 7));
-    let (low, high) = analysis::interval::wilson(0.6, 100.0);
+    let (low, high) = estimate::interval::wilson(0.6, 100.0);
     assert!((time.low.expect("has an interval") - low * 0.2).abs() < 1e-12);
     assert!((time.high.expect("has an interval") - high * 0.2).abs() < 1e-12);
     let note = overview(&profile).notes.join("\n");

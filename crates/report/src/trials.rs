@@ -2,8 +2,8 @@
 //!
 //! What for: the table of a trial and its text. What not: the statistics (`analysis::trial`), what fits (`analysis::remedies`).
 
-use analysis::interval::{median, median_interval};
 use analysis::trial::{Effect, Verdict};
+use estimate::interval::{median, median_interval};
 use facts::{Evidence, Metric};
 
 use crate::Document;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use base::Nanos;
 use facts::{BurstFlavour, Evidence, Metric, Recording};
 
-use crate::interval::wilson;
+use estimate::interval::wilson;
 
 /// Attempts, by what became of them.
 #[derive(Clone, PartialEq, Debug)]

@@ -32,12 +32,12 @@ use self::strides::{Distance, Dominant, Runs, Strides};
 use self::walk::{Question, RowSums, Share, Walked, walk};
 use crate::hotspots::{Key, RowKey};
 use crate::index_map::IndexMap;
-use crate::interval::{median, median_interval, ratio_interval};
 use crate::objects::{Grouping, Part, UnitRows};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::PlaceId;
 use crate::traced::{Damage, Site, SiteIndex, TracedCode};
+use estimate::interval::{median, median_interval, ratio_interval};
 
 pub use self::coverage::{Coverage, coverage};
 

@@ -17,7 +17,7 @@ mod single;
 pub use paired::{PAIRS_FROM, paired, pairs_in_turn};
 pub use single::single;
 
-use crate::student::{quantile_95, two_sided_p};
+use estimate::student::{quantile_95, two_sided_p};
 
 /// From this many runs on a fifth of them is trimmed at either end. With fewer, trimming costs more power in quiet
 /// surroundings than it gains in noisy ones.

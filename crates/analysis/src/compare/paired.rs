@@ -9,7 +9,7 @@
 //! Assumption: disturbances act alike on both of a pair, in proportion to its time.
 
 use super::{Comparison, Side};
-use crate::student::{quantile_95, two_sided_p};
+use estimate::student::{quantile_95, two_sided_p};
 
 /// From this many pairs on runs are compared in pairs. Pairs have half the degrees of freedom: with four and no common
 /// disturbance the interval would be wider by a third, with five by a fifth.

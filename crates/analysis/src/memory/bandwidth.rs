@@ -10,11 +10,13 @@
 //! no record. *Bound time* is the share of elapsed time in bins whose rate is at least [`Bands::high`] of the peak.
 
 use base::Nanos;
+use estimate::Estimate;
 use facts::host::Calibration;
 use facts::{Evidence, Metric, Sample};
 
 use super::bins::Bins;
-use super::strata::{Strata, Total};
+use super::quantity::Quantity;
+use super::strata::Strata;
 use crate::profile::Profile;
 use crate::selection::Selection;
 
@@ -28,113 +30,6 @@ const MOST_BINS: u64 = 10_000;
 const MOST_OF_ONE_THREAD: f64 = 40.0;
 /// Bins in a row whose mean can be the observed maximum.
 const STEADY: usize = 3;
-
-/// A quantity per burst, with bounds for what the cache model cannot know.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Quantity {
-    pub(crate) likely: Vec<f64>,
-    pub(crate) low: Vec<f64>,
-    pub(crate) high: Vec<f64>,
-}
-
-impl Quantity {
-    /// 0 in each of so many bursts.
-    pub(crate) fn none(bursts: usize) -> Quantity {
-        let zeros = || vec![0.0; bursts];
-        Quantity { likely: zeros(), low: zeros(), high: zeros() }
-    }
-
-    /// Adds to one burst.
-    pub(crate) fn add(&mut self, burst: usize, likely: f64, bounds: (f64, f64)) {
-        self.likely[burst] += likely;
-        self.low[burst] += bounds.0;
-        self.high[burst] += bounds.1;
-    }
-
-    pub(crate) fn plus(&self, other: &Quantity) -> Quantity {
-        let sum = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a + b).collect();
-        Quantity {
-            likely: sum(&self.likely, &other.likely),
-            low: sum(&self.low, &other.low),
-            high: sum(&self.high, &other.high),
-        }
-    }
-
-    /// Likely, of all bursts together.
-    pub(crate) fn sum(&self) -> f64 {
-        self.likely.iter().sum()
-    }
-
-    /// The sum over the program's CPU time, and its bounds: the model's beside the sampling's.
-    pub(crate) fn total(&self, strata: &Strata) -> (f64, (f64, f64)) {
-        let likely = strata.total(&self.likely);
-        let (low, high) = (strata.total(&self.low), strata.total(&self.high));
-        bounds(likely, low, high)
-    }
-
-    /// The same as a metric, divided by `per`.
-    pub(crate) fn metric(
-        &self,
-        strata: &Strata,
-        per: f64,
-        unit: &str,
-        evidence: Evidence,
-    ) -> Metric {
-        let (value, (low, high)) = self.total(strata);
-        let interval = (low / per, high / per);
-        Metric::with_interval(evidence, value / per, unit, interval, strata.bursts() as u64)
-    }
-}
-
-/// What parts are compared with, its totals computed once for all of them.
-pub(crate) struct Whole<'a> {
-    of: &'a Quantity,
-    likely: f64,
-    low: f64,
-    high: f64,
-}
-
-impl<'a> Whole<'a> {
-    pub(crate) fn new(of: &'a Quantity, strata: &Strata) -> Whole<'a> {
-        let total = |values: &[f64]| strata.total(values).value;
-        Whole { of, likely: total(&of.likely), low: total(&of.low), high: total(&of.high) }
-    }
-
-    /// How much.
-    pub(crate) fn likely(&self) -> f64 {
-        self.likely
-    }
-
-    /// Whether there is any of it: a line, at least.
-    pub(crate) fn is_any(&self) -> bool {
-        self.likely >= f64::from(x86::LINE_BYTES)
-    }
-}
-
-/// A ratio of two totals of the same bursts (Cochran 1977, 6.11, combined ratio estimate).
-pub(crate) fn ratio(part: &Quantity, whole: &Whole<'_>, strata: &Strata, unit: &str) -> Metric {
-    if !whole.is_any() {
-        return Metric::unavailable(unit, "no data moved to or from memory in the bursts");
-    }
-    let total = strata.total(&part.likely).value;
-    let likely = total / whole.likely;
-    let residuals: Vec<f64> =
-        part.likely.iter().zip(&whole.of.likely).map(|(part, of)| part - likely * of).collect();
-    let half = strata.total(&residuals).half / whole.likely;
-    let over = |of: f64| if of > 0.0 { total / of } else { f64::INFINITY };
-    let low = (likely - (likely - over(whole.high)).max(0.0).hypot(half)).max(0.0);
-    let high = likely + (over(whole.low) - likely).max(0.0).hypot(half);
-    let samples = strata.bursts() as u64;
-    let metric = Metric::with_interval(Evidence::Estimated, likely, unit, (low, high), samples);
-    Metric { high: metric.high.filter(|high| high.is_finite()), ..metric }
-}
-
-/// The model's doubt and the scatter are independent: their squares add.
-pub(crate) fn bounds(likely: Total, low: Total, high: Total) -> (f64, (f64, f64)) {
-    let down = (likely.value - low.value).max(0.0).hypot(likely.half);
-    let up = (high.value - likely.value).max(0.0).hypot(likely.half);
-    (likely.value, ((likely.value - down).max(0.0), likely.value + up))
-}
 
 /// From which shares of the peak on a rate is called medium and high.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -163,21 +58,8 @@ pub struct BandwidthBin {
     pub read: Metric,
     /// GB/s written to memory.
     pub write: Metric,
-}
-
-impl BandwidthBin {
-    /// Both directions.
-    #[must_use]
-    pub fn total(&self) -> Metric {
-        both(&self.read, &self.write)
-    }
-}
-
-/// The sum of two directions; their doubts go together, for they come from the same bursts.
-pub(crate) fn both(read: &Metric, write: &Metric) -> Metric {
-    let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
-    let (low, high) = (add(read.low, write.low), add(read.high, write.high));
-    Metric { value: add(read.value, write.value), low, high, ..read.clone() }
+    /// Both directions, GB/s.
+    pub total: Metric,
 }
 
 /// A step of the histogram.
@@ -230,9 +112,9 @@ pub(crate) fn bandwidth(
     let peak = calibration.and_then(|found| found.dram_bandwidth_peak.as_ref()?.value);
     let bands = peak.map(|peak| (peak * shares.medium, peak * shares.high));
     let bins = over_time(profile, (strata, selection), read, write);
-    let rates: Vec<Metric> = bins.iter().map(BandwidthBin::total).collect();
+    let rates: Vec<Metric> = bins.iter().map(|bin| bin.total.clone()).collect();
     let average = rate(&read.plus(write));
-    // One direction is not more than both.
+    // One direction is not more than both, also where none was seen.
     let part = |quantity: &Quantity| {
         let part = rate(quantity);
         let high = part.high.zip(average.high).map(|(part, both)| part.min(both));
@@ -275,37 +157,30 @@ fn over_time(
 ) -> Vec<BandwidthBin> {
     let length = profile.elapsed();
     let bins = Bins { width: BIN.max(Nanos(length.0.div_ceil(MOST_BINS))), length };
-    let values = [&read.likely, &read.low, &read.high, &write.likely, &write.low, &write.high];
     let chosen = |sample: &Sample| is_selected(profile, selection, sample);
-    let totals = strata.over_time(profile, &bins, &values.map(Vec::as_slice), chosen);
     let (from, to) = selected_time(profile, selection);
+    let mut totals = Vec::with_capacity(bins.count());
+    strata.over_time(profile, &bins, chosen, |expansion| {
+        totals.push([read, write].map(|quantity| expansion.total(quantity)));
+    });
     // A few bursts near in time speak for a bin, all of them for the run: what the bins add up to differs by chance from the
     // total, which is known better. So they share it out.
-    let factor = |at: usize| {
-        let sum: f64 = totals.iter().map(|totals| totals[at].value).sum();
-        let total = strata.total(values[at]).value;
+    let factors = [(0, read), (1, write)].map(|(at, quantity)| {
+        let sum: f64 = totals.iter().map(|totals: &[Estimate; 2]| totals[at].point()).sum();
+        let total = strata.expansion().total(quantity).point();
         if sum > 0.0 && total > 0.0 { total / sum } else { 1.0 }
-    };
-    let factors = [factor(0), factor(3)];
-    let bin = |(index, totals): (usize, &Vec<Total>)| {
+    });
+    let bin = |(index, [read, write]): (usize, [Estimate; 2])| {
         let (start, end) = (bins.start(index).max(from), bins.end(index).min(to));
-        let metric = |at: usize| {
-            let per = (end - start).seconds().max(1e-9) * GIGA / factors[at / 3];
-            let (value, (low, high)) = bounds(totals[at], totals[at + 1], totals[at + 2]);
-            let samples = strata.bursts() as u64;
-            Metric::with_interval(
-                Evidence::Estimated,
-                value / per,
-                "GB/s",
-                (low / per, high / per),
-                samples,
-            )
-        };
-        BandwidthBin { start, end, read: metric(0), write: metric(3) }
+        let per = (end - start).seconds().max(1e-9) * GIGA;
+        let (read, write) = (read * (factors[0] / per), write * (factors[1] / per));
+        let shown = |rate: Estimate| strata.expansion().shown(rate, "GB/s", Evidence::Estimated);
+        let total = shown(read.clone() + &write);
+        BandwidthBin { start, end, read: shown(read), write: shown(write), total }
     };
     let is_in =
-        |(index, _): &(usize, &Vec<Total>)| bins.start(*index) < to && from < bins.end(*index);
-    totals.iter().enumerate().filter(is_in).map(bin).collect()
+        |(index, _): &(usize, [Estimate; 2])| bins.start(*index) < to && from < bins.end(*index);
+    totals.into_iter().enumerate().filter(is_in).map(bin).collect()
 }
 
 /// What one thread moves at most with ordinary loads and stores, GB/s.

@@ -11,11 +11,13 @@
 //! core. If all data were in the first level the program would take elapsed × (core time / native time), had it the
 //! same threads and no kernel time.
 
+use estimate::Bounds;
 use facts::host::BandwidthPoint;
 use facts::{Evidence, Metric};
 
 use super::Memory;
-use super::bandwidth::{Bandwidth, Quantity};
+use super::bandwidth::Bandwidth;
+use super::quantity::Quantity;
 use super::waits::Waited;
 use super::work::BurstWork;
 
@@ -47,6 +49,9 @@ const MOST_WALKS: f64 = 1e8;
 const MOST_LATENCIES: f64 = 20.0;
 /// Of the time that memory takes, the part that page walks must explain to be its reason.
 const WALKS_MATTER: f64 = 0.1;
+
+/// Why there is no share of time.
+pub(super) const NO_TIME: &str = "no time in its bursts";
 
 /// Whether a kernel stores without fetching.
 fn past_caches(point: &BandwidthPoint) -> bool {
@@ -187,46 +192,35 @@ impl Memory<'_> {
     }
 
     /// What the program's instructions need of its time, by loops that were timed without their memory, percent.
-    fn core_by_floors(&self, times: &(Quantity, Vec<f64>)) -> Result<Metric, String> {
-        let native: f64 = (0..self.passed.bursts.len()).map(|at| self.strata.seconds_of(at)).sum();
+    fn core_by_floors(&self, (core, native): &(Quantity, Quantity)) -> Result<Metric, String> {
         let least: f64 = self.passed.bursts.iter().map(|burst| burst.floor.1).sum();
-        if least > native * TOO_MUCH {
+        let in_all = native.sum();
+        if least > in_all * TOO_MUCH {
             return Err(format!(
                 "the loops took {:.0} % longer alone than in the program: they wait for their own stores when all data \
                  lie in one place",
-                (least / native - 1.0) * 100.0
+                (least / in_all - 1.0) * 100.0
             ));
         }
-        let share = self.share(&times.0, &times.1);
-        // Functions without a burst may wait for nothing or for memory alone.
-        let seen = 1.0 - self.strata.unseen();
-        Ok(Metric {
-            evidence: Some(Evidence::Estimated),
-            low: share.low.map(|low| low * seen),
-            high: share.high.map(|high| 100.0 - (100.0 - high) * seen),
-            ..share
-        })
+        Ok(self.strata.percent_of_time(core, native, NO_TIME))
     }
 
     /// Elapsed time if bandwidth had no limit: bursts near what memory delivers would take their core time, at least, and
     /// no longer than now; others what they take.
-    fn without_limit(&self, (core, native): &(Quantity, Vec<f64>)) -> Metric {
+    fn without_limit(&self, (core, native): &(Quantity, Quantity)) -> Metric {
         let running = self.running();
         let Some(reach) = self.reachable(running, self.written()) else {
             return Metric::unavailable("s", "this machine's bandwidth was not measured");
         };
         let moved = self.all.read.plus(&self.all.write);
-        let mut kept = Quantity::none(native.len());
-        for (burst, seconds) in native.iter().enumerate() {
-            let rate = moved.likely[burst] / seconds.max(1e-9) / 1e9 * running;
-            let (likely, low) = match rate >= NEAR_PEAK * reach {
-                true => (core.likely[burst], core.low[burst]),
-                false => (*seconds, *seconds),
-            };
-            kept.add(burst, likely, (low, *seconds));
-        }
-        let share = self.share(&kept, native);
-        self.without_misses(&Metric { evidence: Some(Evidence::Estimated), ..share })
+        let kept = native.0.iter().zip(core.0.iter().zip(&moved.0));
+        let kept = kept.map(|(native, (core, moved))| {
+            let rate = moved.likely / native.likely.max(1e-9) / 1e9 * running;
+            let near = rate >= NEAR_PEAK * reach;
+            if near { Bounds { high: native.high, ..*core } } else { *native }
+        });
+        let kept = Quantity(kept.collect());
+        self.without_misses(&self.strata.percent_of_time(&kept, native, NO_TIME))
     }
 
     fn without_misses(&self, core: &Metric) -> Metric {
@@ -384,7 +378,7 @@ impl Memory<'_> {
     fn walk_share(&self, memory_seconds: f64) -> Option<f64> {
         let (walks, far) = self.walks_and_far_loads();
         let (walks, far) =
-            (self.strata.total(&walks.likely).value, self.strata.total(&far.likely).value);
+            (self.expansion().total(&walks).point(), self.expansion().total(&far).point());
         // At most, each walk takes an access to memory.
         let explained = walks * self.latencies()[2] * 1e-9;
         (far >= 1.0 && explained >= WALKS_MATTER * memory_seconds).then(|| walks / far)

@@ -16,9 +16,10 @@
 use std::collections::BTreeMap;
 
 use base::Nanos;
+use estimate::Bounds;
 use facts::{FaultKind, Metric};
 
-use super::bandwidth::Quantity;
+use super::quantity::Quantity;
 use super::{LINE, Memory};
 use crate::faults::fault_scales;
 use crate::stack::FunctionId;
@@ -103,16 +104,14 @@ pub(super) fn without_part(share: Metric, cleared: f64) -> Metric {
 
 /// Core time of bursts, but no less than what of their time cannot be waited for memory; the ends of one are those of the
 /// other, reversed.
-pub(super) fn no_less_than_rest(core: &Quantity, time: &[f64], waited: &Quantity) -> Quantity {
-    let most = |core: &[f64], waited: &[f64]| {
-        let ends = core.iter().zip(time.iter().zip(waited));
-        ends.map(|(core, (time, waited))| core.max(time - waited)).collect()
-    };
-    Quantity {
-        likely: most(&core.likely, &waited.likely),
-        low: most(&core.low, &waited.high),
-        high: most(&core.high, &waited.low),
-    }
+pub(super) fn no_less_than_rest(core: &Quantity, time: &Quantity, waited: &Quantity) -> Quantity {
+    let ends = core.0.iter().zip(time.0.iter().zip(&waited.0));
+    let most = ends.map(|(core, (time, waited))| Bounds {
+        likely: core.likely.max(time.likely - waited.likely),
+        low: core.low.max(time.low - waited.high),
+        high: core.high.max(time.high - waited.low),
+    });
+    Quantity(most.collect())
 }
 
 #[cfg(test)]
@@ -144,17 +143,12 @@ mod tests {
     /// Ten milliseconds of which one is the core's; of what else may be waited for, nobody knows, 3 (2 to 20), nothing.
     #[test]
     fn what_was_cleared_is_not_waited_for() {
-        let all = |value| vec![value; 3];
-        let core = Quantity { likely: all(1.0), low: all(0.5), high: all(2.0) };
-        let waited = Quantity {
-            likely: vec![f64::INFINITY, 3.0, 0.0],
-            low: vec![f64::INFINITY, 2.0, 0.0],
-            high: vec![f64::INFINITY, 20.0, 0.0],
-        };
-        let kept = no_less_than_rest(&core, &[10.0; 3], &waited);
-        assert_eq!(kept.likely, [1.0, 7.0, 10.0]);
-        assert_eq!(kept.low, [0.5, 0.5, 10.0]);
-        assert_eq!(kept.high, [2.0, 8.0, 10.0]);
+        let of = |likely, low, high| Bounds { likely, low, high };
+        let core = Quantity(vec![of(1.0, 0.5, 2.0); 3]);
+        let waited = [Bounds::exactly(f64::INFINITY), of(3.0, 2.0, 20.0), Bounds::default()];
+        let time = Quantity::exactly([10.0; 3].into_iter());
+        let kept = no_less_than_rest(&core, &time, &Quantity(waited.to_vec()));
+        assert_eq!(kept.0, [of(1.0, 0.5, 2.0), of(7.0, 0.5, 8.0), of(10.0, 10.0, 10.0)]);
     }
 
     #[test]

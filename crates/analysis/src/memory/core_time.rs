@@ -19,13 +19,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use base::{BlockId, BurstId};
+use estimate::Bounds;
+use estimate::interval::median;
+use estimate::student::quantile_95;
 use facts::{Burst, CoreFloor, FloorOutcome, FloorTime, Recording};
 
 use super::Memory;
-use super::bandwidth::Quantity;
-use super::model::Between;
+use super::quantity::Quantity;
 use super::work::{BurstWork, SiteWork};
-use crate::interval::{median, student_95};
 use crate::profile::Profile;
 use crate::stack::FunctionId;
 use crate::traced::{Execution, Observer, SiteIndex, TracedBlock, TracedCode, replay_these};
@@ -126,7 +127,7 @@ fn together(paths: &[Option<Seconds>], further: f64) -> Option<Seconds> {
     let likely = || timed.iter().map(|path| path.0);
     let mean = likely().sum::<f64>() / n;
     let squares: f64 = likely().map(|one| (one - mean).powi(2)).sum();
-    let half = student_95(timed.len() - 1) * (squares / (n - 1.0) * (1.0 / n + further)).sqrt();
+    let half = quantile_95(n - 1.0) * (squares / (n - 1.0) * (1.0 / n + further)).sqrt();
     let (quickest, slowest) =
         likely().fold((f64::INFINITY, 0.0f64), |(low, high), one| (low.min(one), high.max(one)));
     let with_others = |bound: f64, others: f64| bound * part + others * (1.0 - part);
@@ -193,10 +194,10 @@ impl Observer for Began<'_> {
 
 impl Memory<'_> {
     /// Core time and native time of each burst, seconds.
-    pub(super) fn core_times(&self) -> (Quantity, Vec<f64>) {
+    pub(super) fn core_times(&self) -> (Quantity, Quantity) {
         let bursts = self.passed.bursts.len();
         let mut core = Quantity::none(bursts);
-        let mut native = vec![0.0; bursts];
+        let mut native = Quantity::none(bursts);
         let (own, covered, all) = self.floored();
         let usual = if covered > 0.5 * all { own / covered } else { USUAL };
         let clock = self.profile.recording.run.host.tsc_hz.filter(|hz| *hz > 0.0);
@@ -225,8 +226,8 @@ impl Memory<'_> {
             let high = most.min(seconds).max(low);
             let likely =
                 (burst.floor.0 + other.0 + mispredicted.0 + silent * seconds).clamp(low, high);
-            self.add(&mut core, number, Between { likely, low, high });
-            native[number] = seconds;
+            self.add(&mut core, number, Bounds { likely, low, high });
+            native.add(number, Bounds::exactly(seconds));
         }
         (core, native)
     }

@@ -17,7 +17,7 @@
 
 use super::times::is_one_in;
 use crate::index_map::IndexMap;
-use crate::interval::poisson;
+use estimate::interval::poisson;
 
 /// One line in so many is looked at, at first.
 const ONE_IN: u64 = 64;

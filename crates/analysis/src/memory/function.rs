@@ -18,18 +18,17 @@
 use std::collections::BTreeMap;
 
 use base::Nanos;
+use estimate::{Bounds, Estimate};
 use facts::{Evidence, Metric};
 use x86::Kind;
 
-use super::bandwidth::Quantity;
-use super::bound::{IMPOSSIBLE, WHY_IMPOSSIBLE};
+use super::bound::{IMPOSSIBLE, NO_TIME, WHY_IMPOSSIBLE};
 use super::cleared::{Cleared, no_less_than_rest, without_part};
 use super::core_time::LOADED;
-use super::model::Between;
-use super::strata::Strata;
+use super::expansion::Expansion;
+use super::quantity::Quantity;
 use super::work::{BurstWork, SiteWork};
 use super::{LINE, Memory};
-use crate::interval::ratio_in_order;
 use crate::stack::FunctionId;
 use crate::traced::SiteIndex;
 use crate::weight::Weight;
@@ -79,58 +78,20 @@ pub struct FunctionMemory {
     pub sites: Vec<SiteWeight>,
 }
 
-/// The bursts that a figure is of, in the order of time.
+/// The bursts that figures are of, in the order of time, and what they stand for.
 #[derive(Clone, Copy)]
 struct Bursts<'a> {
     numbers: &'a [usize],
-    /// Of all bursts; `None` for those of one function, which are one stratum.
-    strata: Option<&'a Strata>,
+    expansion: &'a Expansion,
+    /// Native seconds, of each and in all.
+    native: &'a Quantity,
+    seconds: &'a Estimate,
 }
 
 impl Bursts<'_> {
-    /// The ratio of sums, with the scatter of bursts.
-    fn ratio(&self, part: &[f64], whole: &[f64]) -> Option<(f64, Option<(f64, f64)>)> {
-        match self.strata {
-            Some(strata) => strata.ratio(part, whole),
-            None => {
-                let pair = |at: &usize| (part[*at], whole[*at]);
-                ratio_in_order(&self.numbers.iter().map(pair).collect::<Vec<_>>())
-            }
-        }
-    }
-}
-
-/// Quantities per burst.
-#[derive(Clone, Copy)]
-struct Of<'a> {
-    bursts: Bursts<'a>,
-    evidence: Evidence,
-    unit: &'static str,
-    factor: f64,
-}
-
-impl Of<'_> {
-    /// The ratio of sums: scatter of bursts beside the model's doubt.
-    fn ratio(&self, part: &Quantity, whole: &[f64], nothing: &str) -> Metric {
-        let ratio = |values: &[f64]| self.bursts.ratio(values, whole);
-        let (Some((likely, interval)), Some((low, _)), Some((high, _))) =
-            (ratio(&part.likely), ratio(&part.low), ratio(&part.high))
-        else {
-            return Metric::unavailable(self.unit, nothing);
-        };
-        let half = interval.map_or(likely, |(_, high)| high - likely);
-        let down = (likely - low).max(0.0).hypot(half);
-        let up = (high - likely).max(0.0).hypot(half);
-        let interval = ((likely - down).max(0.0) * self.factor, (likely + up) * self.factor);
-        let samples = self.bursts.numbers.len() as u64;
-        Metric::with_interval(self.evidence, likely * self.factor, self.unit, interval, samples)
-    }
-
-    fn percent(&self, part: &Quantity, whole: &[f64], nothing: &str) -> Metric {
-        let metric = self.ratio(part, whole, nothing);
-        let most = |value: Option<f64>| value.map(|value| value.min(100.0));
-        let (low, high) = (most(metric.low), most(metric.high));
-        Metric { value: most(metric.value), low, high, ..metric }
+    /// Per second of native time, times `factor`.
+    fn per_second(&self, part: &Quantity, factor: (f64, &str), evidence: Evidence) -> Metric {
+        self.expansion.ratio(part, self.seconds, factor, evidence, NO_TIME)
     }
 }
 
@@ -156,8 +117,15 @@ impl Memory<'_> {
                 bursts.sort_by_key(|at| self.strata.time_of(*at));
                 let time = times.get(&function).copied().unwrap_or_default();
                 let cleared = cleared.get(&function).cloned().unwrap_or_default();
-                let bursts = Bursts { numbers: &bursts, strata: None };
-                self.function((function, time, &cleared), bursts, (&core, &native))
+                let expansion = self.strata.expansion_of(&bursts);
+                let seconds = expansion.total(&native);
+                let bursts = Bursts {
+                    numbers: &bursts,
+                    expansion: &expansion,
+                    native: &native,
+                    seconds: &seconds,
+                };
+                self.function((function, time, &cleared), bursts, &core)
             })
             .collect();
         found.sort_by(|a, b| b.time.value.unwrap_or(0.0).total_cmp(&a.time.value.unwrap_or(0.0)));
@@ -168,8 +136,10 @@ impl Memory<'_> {
         let began = self.passed.bursts.first().map(|burst| burst.function);
         let busiest = busiest.or(began).ok_or("no burst recorded accesses")?;
         let cleared = Cleared::all(&cleared);
-        let all = Bursts { numbers: &all, strata: Some(&self.strata) };
-        let whole = self.function((busiest, time, &cleared), all, (&core, &native));
+        let seconds = self.expansion().total(&native);
+        let (expansion, native) = (self.expansion(), &native);
+        let all = Bursts { numbers: &all, expansion, native, seconds: &seconds };
+        let whole = self.function((busiest, time, &cleared), all, &core);
         Ok((whole, found))
     }
 
@@ -187,28 +157,30 @@ impl Memory<'_> {
         &self,
         (function, time, cleared): (FunctionId, Weight, &Cleared),
         bursts: Bursts<'_>,
-        (core, native): (&Quantity, &[f64]),
+        core: &Quantity,
     ) -> FunctionMemory {
-        let percent = Of { bursts, evidence: Evidence::Estimated, unit: "percent", factor: 100.0 };
+        let Bursts { expansion, native, .. } = bursts;
         let numbers = bursts.numbers;
         let floors: f64 = numbers.iter().map(|at| self.passed.bursts[*at].floor.0).sum();
         let sums = self.sums(numbers);
         let time = self.profile.cpu_scale().quantity(&time);
         let seconds = time.value.unwrap_or(0.0);
         let looks: Vec<(Nanos, f64)> =
-            bursts.numbers.iter().map(|at| (self.strata.time_of(*at), native[*at])).collect();
+            numbers.iter().map(|at| (self.strata.time_of(*at), native.0[*at].likely)).collect();
         let cleared_in = cleared.in_bursts(&looks, seconds);
-        let weighed = self.site_weights(bursts, native, &cleared_in);
+        let weighed = self.site_weights(bursts, &cleared_in);
         let core = no_less_than_rest(core, native, &weighed.waited);
-        let core = percent.percent(&core, native, "no time in its bursts");
+        let core = expansion.percent(&core, bursts.seconds, Evidence::Estimated, NO_TIME);
         let rest = |value: Option<f64>| value.map(|value| (100.0 - value).max(0.0));
         let waits =
             Metric { value: rest(core.value), low: rest(core.high), high: rest(core.low), ..core };
-        let of_reach = self.part_of_reach(bursts, &sums, native);
+        let of_reach = self.part_of_reach(bursts, &sums);
         let nothing = "it moves no data to or from memory";
-        let measured: f64 = numbers.iter().map(|at| native[*at]).sum();
+        let measured: f64 = numbers.iter().map(|at| native.0[*at].likely).sum();
         let fetched = sums.overwritten.sum() / measured.max(1e-9) * seconds;
-        let overwritten = percent.percent(&sums.overwritten, &sums.moved.likely, nothing);
+        let moved = expansion.total(&sums.moved);
+        let overwritten =
+            expansion.percent(&sums.overwritten, &moved, Evidence::Estimated, nothing);
         FunctionMemory {
             function,
             time,
@@ -225,16 +197,18 @@ impl Memory<'_> {
     /// Bytes to and from memory per second of the whole program, percent of what so many threads reach.
     pub(super) fn of_reach(&self) -> Metric {
         let all: Vec<usize> = (0..self.passed.bursts.len()).collect();
-        let native: Vec<f64> = all.iter().map(|at| self.strata.seconds_of(*at)).collect();
-        let bursts = Bursts { numbers: &all, strata: Some(&self.strata) };
-        self.part_of_reach(bursts, &self.sums(&all), &native)
+        let native = Quantity::exactly(all.iter().map(|at| self.strata.seconds_of(*at)));
+        let (expansion, seconds) = (self.expansion(), self.expansion().total(&native));
+        let bursts = Bursts { numbers: &all, expansion, native: &native, seconds: &seconds };
+        self.part_of_reach(bursts, &self.sums(&all))
     }
 
-    fn part_of_reach(&self, bursts: Bursts<'_>, sums: &Sums, native: &[f64]) -> Metric {
+    fn part_of_reach(&self, bursts: Bursts<'_>, sums: &Sums) -> Metric {
         let written = sums.written.sum() / sums.moved.sum().max(1.0);
         // Of the seconds of each burst those that memory needs for what all threads move, if they move as much: at the rate
         // that such code reaches, and at the best.
-        let (mut needed, mut least) = (Quantity::none(native.len()), Quantity::none(native.len()));
+        let none = || Quantity::none(self.passed.bursts.len());
+        let (mut needed, mut least) = (none(), none());
         for burst in bursts.numbers {
             let running = self.strata.running_beside(*burst).unwrap_or_else(|| self.running());
             let reached = self.reachable(running, written).zip(self.best(running));
@@ -244,19 +218,15 @@ impl Memory<'_> {
                     "this machine's bandwidth was not measured: run `fathom machine`",
                 );
             };
-            let Quantity { likely, low, high } = &sums.moved;
             for (sum, rate) in [(&mut needed, reach), (&mut least, best)] {
-                let seconds = |bytes: f64| bytes * running / (rate * 1e9);
-                let bounds = (seconds(low[*burst]), seconds(high[*burst]));
-                sum.add(*burst, seconds(likely[*burst]), bounds);
+                sum.add(*burst, sums.moved.0[*burst].times(running / (rate * 1e9)));
             }
         }
-        let of = Of { bursts, evidence: Evidence::Estimated, unit: "percent", factor: 100.0 };
-        let nothing = "no time in its bursts";
-        if of.ratio(&least, native, nothing).low.is_some_and(|low| low > IMPOSSIBLE * 100.0) {
+        let share = |part| bursts.per_second(part, (100.0, "percent"), Evidence::Estimated);
+        if share(&least).low.is_some_and(|low| low > IMPOSSIBLE * 100.0) {
             return Metric::unavailable("percent", WHY_IMPOSSIBLE);
         }
-        of.ratio(&needed, native, nothing)
+        share(&needed)
     }
 
     fn sums(&self, bursts: &[usize]) -> Sums {
@@ -270,7 +240,7 @@ impl Memory<'_> {
                     self.model.lines(burst.place, site.site, expected).times(LINE)
                 };
                 let (fills, dirtied) = (lines(&site.fills), lines(&site.dirtied));
-                let streamed = Between::exactly(site.streamed as f64);
+                let streamed = Bounds::exactly(site.streamed as f64);
                 self.add(&mut sums.moved, *number, fills.plus(dirtied).plus(streamed));
                 self.add(&mut sums.written, *number, dirtied.plus(streamed));
                 if self.code.sites[site.site.index()].access.kind == Kind::Write {
@@ -282,71 +252,64 @@ impl Memory<'_> {
     }
 
     /// What accesses would wait one after the other; of each burst with the bytes that were cleared in it.
-    fn site_weights(&self, bursts: Bursts<'_>, native: &[f64], cleared: &[f64]) -> Weighed {
+    fn site_weights(&self, bursts: Bursts<'_>, cleared: &[f64]) -> Weighed {
         let latency = self.latencies();
         let none = || Quantity::none(self.passed.bursts.len());
         let mut sites: BTreeMap<SiteIndex, SiteSums> = BTreeMap::new();
-        let (mut executed, mut kept) = (0.0, vec![0.0; self.passed.bursts.len()]);
+        let (mut executed, mut kept) = (0.0, none());
         let (mut serial, mut waited) = (none(), none());
         for (number, cleared) in bursts.numbers.iter().zip(cleared) {
             let burst = &self.passed.bursts[*number];
             let weights = burst.sites.iter().map(|site| self.weight(burst, site, &latency));
-            let weights: Vec<Between> = weights.collect();
-            let all = weights.iter().fold(Between::default(), |all, one| all.plus(*one));
-            let nanos = native[*number] * 1e9;
-            kept[*number] = all.likely.min(nanos);
-            let part = if all.likely > 0.0 { kept[*number] / all.likely } else { 0.0 };
+            let weights: Vec<Bounds> = weights.collect();
+            let all = weights.iter().fold(Bounds::default(), |all, one| all.plus(*one));
+            let most = all.likely.min(bursts.native.0[*number].likely * 1e9);
+            kept.add(*number, Bounds::exactly(most));
+            let part = if all.likely > 0.0 { most / all.likely } else { 0.0 };
             let cleared = self.line_by_line(*cleared) * 1e9;
             self.add(&mut serial, *number, all);
             let most = match cleared > 0.0 {
                 true => all.less(cleared).times(LOADED * 1e-9),
                 // What its accesses can be waited for is known from its core time alone.
-                false => Between::exactly(f64::INFINITY),
+                false => Bounds::exactly(f64::INFINITY),
             };
             self.add(&mut waited, *number, most);
             for (site, weight) in burst.sites.iter().zip(weights) {
                 let accesses = (site.loads + site.stores) as f64;
-                let nothing = || SiteSums {
-                    executed: 0.0,
-                    kept: vec![0.0; self.passed.bursts.len()],
-                    walks: none(),
-                    serial: none(),
-                };
+                let nothing =
+                    || SiteSums { executed: 0.0, kept: none(), walks: none(), serial: none() };
                 let sums = sites.entry(site.site).or_insert_with(nothing);
                 sums.executed += accesses;
-                sums.kept[*number] += weight.likely * part;
+                // Both ends of the model's doubt move a part and the whole alike: only the scatter is left.
+                sums.kept.add(*number, Bounds::exactly(weight.likely * part));
                 let walks = self.model.walks(site.site).times(accesses);
                 self.add(&mut sums.walks, *number, walks);
                 self.add(&mut sums.serial, *number, weight);
                 executed += accesses;
             }
         }
-        let of = Of { bursts, evidence: Evidence::Simulated, unit: "percent", factor: 100.0 };
-        let per_second = Of { unit: "count/s", factor: 1.0, ..of };
-        let of_time = Of { factor: 100e-9, ..of };
+        let nothing = "none of its accesses goes beyond the first-level cache";
+        let kept = bursts.expansion.total(&kept);
+        let of_time =
+            |part: &Quantity| bursts.per_second(part, (100e-9, "percent"), Evidence::Simulated);
         let mut weights: Vec<SiteWeight> = sites
             .into_iter()
             .map(|(site, SiteSums { executed: count, kept: weight, walks, serial })| SiteWeight {
                 site,
                 executed: count / f64::max(executed, 1.0) * 100.0,
-                // Both ends of the model's doubt move a part and the whole alike: only the scatter is left.
-                share: of.percent(
-                    &Quantity { low: weight.clone(), high: weight.clone(), likely: weight },
-                    &kept,
-                    "none of its accesses goes beyond the first-level cache",
-                ),
-                walks: per_second.ratio(&walks, native, "no time in its bursts"),
-                serial: of_time.ratio(&serial, native, "no time in its bursts"),
+                share: bursts.expansion.percent(&weight, &kept, Evidence::Simulated, nothing),
+                walks: bursts.per_second(&walks, (1.0, "count/s"), Evidence::Simulated),
+                serial: of_time(&serial),
             })
             .collect();
         let value = |one: &SiteWeight| one.share.value.unwrap_or(0.0);
         weights.sort_by(|a, b| value(b).total_cmp(&value(a)));
-        let serial = of_time.ratio(&serial, native, "no time in its bursts");
+        let serial = of_time(&serial);
         Weighed { sites: weights, serial, waited }
     }
 
     /// Nanoseconds that the accesses of a burst at a site take beyond the first level, one after the other.
-    pub(super) fn weight(&self, burst: &BurstWork, site: &SiteWork, latency: &[f64; 3]) -> Between {
+    pub(super) fn weight(&self, burst: &BurstWork, site: &SiteWork, latency: &[f64; 3]) -> Bounds {
         let served = self.model.served(burst.place, site.site);
         let touches = served.l1.plus(served.l2).plus(served.l3).plus(served.dram).likely;
         let accesses = (site.loads + site.stores) as f64;
@@ -374,7 +337,7 @@ impl Memory<'_> {
 struct SiteSums {
     executed: f64,
     /// Nanoseconds that it is likely waited for, of those that the burst took.
-    kept: Vec<f64>,
+    kept: Quantity,
     walks: Quantity,
     /// Nanoseconds, one access after the other.
     serial: Quantity,

@@ -16,20 +16,20 @@
 use std::collections::{BTreeMap, HashMap};
 
 use base::BurstId;
+use estimate::Bounds;
 use facts::{BurstFlavour, Evidence, Metric, decode_records};
 
 use super::Memory;
 use super::blur::{Blur, Within};
 use super::levels::LevelShares;
-use super::model::Between;
 use super::rows::MemoryRow;
 use crate::hotspots::{Key, RowKey};
-use crate::interval::{Z_95, effective_count, wilson};
 use crate::objects::{Objects, Part, Pieces, Units};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::PlaceId;
 use crate::traced::{SiteIndex, TracedCode};
+use estimate::interval::{Z_95, effective_count, wilson};
 
 /// Longer is no memory access, nanoseconds.
 const LONGEST: f64 = 20_000.0;
@@ -168,7 +168,7 @@ impl TimedLoads {
 
     /// Of the loads of each site that went beyond the second level, the share that went to memory, where enough were
     /// timed: the timed answer to what the model leaves open.
-    pub(super) fn served_by_memory(&self, profile: &Profile<'_>) -> BTreeMap<SiteIndex, Between> {
+    pub(super) fn served_by_memory(&self, profile: &Profile<'_>) -> BTreeMap<SiteIndex, Bounds> {
         let dram = profile.recording.run.calibration.as_ref();
         let dram = dram.and_then(|found| found.dram_latency.as_ref()?.value);
         let levels = (level_nanos(profile, 2), level_nanos(profile, 3), dram);
@@ -182,7 +182,7 @@ impl TimedLoads {
             (far.likely >= FEWEST_FAR).then(|| {
                 // Neighbours in time are alike: a quarter of them counts.
                 let between = |part: f64, all: f64| wilson((part / all).min(1.0), all / 4.0);
-                Between {
+                Bounds {
                     likely: (farthest.likely / far.likely).min(1.0),
                     low: between(farthest.sure, far.possible).0,
                     high: between(farthest.possible, far.sure.max(1.0)).1,

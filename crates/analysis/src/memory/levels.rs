@@ -14,12 +14,13 @@ use cachesim::{
     ColdLines, Config, Frames, Geometry, Inclusion, PageSize, Prefetch, Replacement, TlbConfig,
     TlbGeometry,
 };
+use estimate::Bounds;
+use facts::Metric;
 use facts::host::CacheKind;
-use facts::{Evidence, Metric};
 
 use super::Memory;
-use super::bandwidth::Quantity;
-use super::model::{Between, Level};
+use super::model::Level;
+use super::quantity::Quantity;
 use super::work::BurstWork;
 use crate::profile::Profile;
 use crate::reuse::TlbSizes;
@@ -165,7 +166,7 @@ impl Memory<'_> {
         }
         let bursts = self.passed.bursts.len();
         let mut served: [Quantity; 4] = std::array::from_fn(|_| Quantity::none(bursts));
-        let mut loads = vec![0.0; bursts];
+        let mut loads = Quantity::none(bursts);
         for (site, works) in sites {
             let mut known = None;
             for (number, burst, executed) in works.filter(|(_, _, executed)| *executed > 0) {
@@ -180,10 +181,9 @@ impl Memory<'_> {
                 if touches <= 0.0 {
                     continue;
                 }
-                loads[number] += executed as f64;
+                loads.add(number, Bounds::exactly(executed as f64));
                 for (quantity, part) in served.iter_mut().zip(parts) {
-                    let Between { likely, low, high } = part.times(executed as f64 / touches);
-                    quantity.add(number, likely, (low, high));
+                    quantity.add(number, part.times(executed as f64 / touches));
                 }
             }
         }
@@ -191,22 +191,8 @@ impl Memory<'_> {
         LevelShares { l1, l2, l3, dram }
     }
 
-    /// A ratio of totals, percent, by the residuals of bursts (Cochran 1977, 6.11, combined ratio estimate).
-    pub(super) fn share(&self, part: &Quantity, of: &[f64]) -> Metric {
-        let whole = self.strata.total(of).value;
-        if whole <= 0.0 {
-            return Metric::unavailable("percent", "no load was traced");
-        }
-        let ratio = |values: &[f64]| self.strata.total(values).value / whole;
-        let likely = ratio(&part.likely);
-        let residuals: Vec<f64> =
-            part.likely.iter().zip(of).map(|(part, of)| part - likely * of).collect();
-        let unseen = self.strata.of_unseen(&residuals).unwrap_or(0.0);
-        let half = self.strata.total(&residuals).half.hypot(unseen) / whole;
-        let down = (likely - ratio(&part.low)).max(0.0).hypot(half);
-        let up = (ratio(&part.high) - likely).max(0.0).hypot(half);
-        let interval = ((likely - down).max(0.0) * 100.0, (likely + up).min(1.0) * 100.0);
-        let samples = self.strata.bursts() as u64;
-        Metric::with_interval(Evidence::Simulated, likely * 100.0, "percent", interval, samples)
+    /// A part of a whole, percent.
+    fn share(&self, part: &Quantity, whole: &Quantity) -> Metric {
+        self.strata.percent(part, whole, "no load was traced")
     }
 }

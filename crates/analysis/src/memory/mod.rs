@@ -18,6 +18,7 @@ mod bound;
 mod branches;
 mod cleared;
 mod core_time;
+mod expansion;
 mod footprint;
 mod function;
 mod latency;
@@ -29,12 +30,14 @@ mod native;
 mod parts;
 mod pass;
 mod places;
+mod quantity;
 mod rows;
 mod silent;
 mod simulated;
 mod strata;
 mod survival;
 mod times;
+mod unseen;
 mod waits;
 mod work;
 
@@ -45,17 +48,19 @@ use std::sync::{Arc, OnceLock};
 
 use base::{BurstId, Nanos};
 use cachesim::{Hierarchy, Tlb};
+use estimate::Bounds;
 use facts::{Analysis, Evidence, Metric};
 
-use self::bandwidth::{Quantity, Whole};
 use self::core_time::Paces;
+use self::expansion::Expansion;
 use self::latency::TimedLoads;
 use self::levels::Sizes;
 use self::looks::looks;
-use self::model::{Between, Model};
+use self::model::Model;
 use self::native::{Speed, Speeds, Work, is_timed, native_parts, running, tells_rates, toll};
 use self::pass::{Passed, pass};
 use self::places::Places;
+use self::quantity::Quantity;
 use self::silent::Silent;
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Strata};
 use self::work::{BurstWork, PartWork, SiteWork};
@@ -84,6 +89,9 @@ const MOST_PER_SECOND: f64 = 6e9;
 const MOST_FLOPS: f64 = 100.0;
 
 const LINE: f64 = x86::LINE_BYTES as f64;
+
+/// Why there is no share of traffic.
+const NOTHING_MOVED: &str = "the program moved no data to or from memory";
 
 /// Where the works of a site on a part of an object are: see `works_by_part`.
 type WorksByPart = BTreeMap<(SiteIndex, Part), Vec<(usize, usize, usize)>>;
@@ -278,23 +286,20 @@ impl Replayed {
                 self.model.lines(burst.place, site.site, expected).times(LINE)
             };
             let (fills, dirtied) = (lines(&site.fills), lines(&site.dirtied));
-            let streamed = Between::exactly(site.streamed as f64);
+            let streamed = Bounds::exactly(site.streamed as f64);
             self.add(&mut amounts.read, number, fills);
             self.add(&mut amounts.write, number, dirtied.plus(streamed));
-            self.add(&mut amounts.loads, number, Between::exactly(site.loads as f64));
-            self.add(&mut amounts.stores, number, Between::exactly(site.stores as f64));
+            self.add(&mut amounts.loads, number, Bounds::exactly(site.loads as f64));
+            self.add(&mut amounts.stores, number, Bounds::exactly(site.stores as f64));
         }
         amounts
     }
 
     /// Loads of the sites that load, over what these strata are of.
     fn loads_by_site(&self, strata: &Strata) -> BTreeMap<SiteIndex, f64> {
-        let mut values = vec![0.0; self.passed.bursts.len()];
-        let mut total = |site: SiteIndex| {
-            self.works_of(site).for_each(|(at, _, work)| values[at] = work.loads as f64);
-            let total = strata.total(&values).value;
-            self.works_of(site).for_each(|(at, _, _)| values[at] = 0.0);
-            total
+        let total = |site: SiteIndex| {
+            let loads = self.works_of(site).map(|(at, _, work)| (at, work.loads as f64));
+            strata.expansion().sum(loads)
         };
         let sites = self.passed.sites.iter().filter(|(_, outcomes)| outcomes.loads > 0);
         sites.map(|(site, _)| (*site, total(*site))).collect()
@@ -324,11 +329,11 @@ impl Replayed {
     }
 
     /// Adds what a burst did; bounds of its native time are bounds of its rate.
-    fn add(&self, quantity: &mut Quantity, burst: usize, amount: Between) {
+    fn add(&self, quantity: &mut Quantity, burst: usize, amount: Bounds) {
         let speed = self.speeds[burst];
         let low = amount.low * speed.low / speed.likely;
         let high = amount.high * speed.high / speed.likely;
-        quantity.add(burst, amount.likely, (low, high));
+        quantity.add(burst, Bounds { low, high, ..amount });
     }
 }
 
@@ -470,18 +475,21 @@ impl<'a> Memory<'a> {
         }
         let mut flops = Quantity::none(self.passed.bursts.len());
         for (number, burst) in self.passed.bursts.iter().enumerate() {
-            self.add(&mut flops, number, Between::exactly(burst.flops));
+            self.add(&mut flops, number, Bounds::exactly(burst.flops));
         }
         let elapsed = self.profile.elapsed().seconds().max(1e-9);
         let bytes = self.all.read.plus(&self.all.write);
         let per = (elapsed * 1e9, rate);
         let most = self.most_flops(&flops);
         let per_second = self.strata.opened(&flops, per, Evidence::Estimated, most);
-        let whole = Whole::new(&bytes, &self.strata);
         // None seen is not none: then their ratio is not known either.
         let intensity = match (per_second.value, per_second.note.as_deref()) {
             (None, why) => Metric::unavailable(ratio, why.unwrap_or_default()),
-            _ => bandwidth::ratio(&flops, &whole, &self.strata, ratio),
+            _ => {
+                let whole = self.expansion().total(&bytes).map(any_line);
+                let nothing = "no data moved to or from memory in the bursts";
+                self.expansion().ratio(&flops, &whole, (1.0, ratio), Evidence::Estimated, nothing)
+            }
         };
         (per_second, intensity)
     }
@@ -489,11 +497,17 @@ impl<'a> Memory<'a> {
     /// Operations per second that code without a burst does at most: those of the busiest burst; where none did any, of the
     /// machine.
     fn most_flops(&self, flops: &Quantity) -> f64 {
-        let rates = (0..).zip(&flops.likely).map(|(at, flops)| flops / self.strata.seconds_of(at));
+        let rates =
+            (0..).zip(&flops.0).map(|(at, flops)| flops.likely / self.strata.seconds_of(at));
         let busiest = rates.fold(0.0, f64::max);
         let calibration = self.profile.recording.run.calibration.as_ref();
         let peak = calibration.and_then(|found| found.flops_peak.as_ref()?.value);
         if busiest > 0.0 { busiest } else { peak.unwrap_or(MOST_FLOPS) * 1e9 }
+    }
+
+    /// What each look of a burst stands for.
+    fn expansion(&self) -> &Expansion {
+        self.strata.expansion()
     }
 
     /// Whether a burst is selected.
@@ -521,6 +535,11 @@ impl<'a> Memory<'a> {
     fn available(&self) -> Result<(), &str> {
         self.missing.as_deref().map_or(Ok(()), Err)
     }
+}
+
+/// Bytes, where they are a line at least; none otherwise.
+fn any_line(bytes: f64) -> f64 {
+    if bytes >= LINE { bytes } else { 0.0 }
 }
 
 /// What bursts did as a whole.

@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use cachesim::LevelTally;
+use estimate::Bounds;
 
 use super::footprint::{Extent, Footprint};
 use super::levels::STLB_WAYS;
@@ -33,42 +34,6 @@ pub(crate) struct Level {
     pub(crate) ways: usize,
 }
 
-/// A value with bounds.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(crate) struct Between {
-    pub(crate) likely: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
-}
-
-impl Between {
-    pub(crate) const fn exactly(value: f64) -> Between {
-        Between { likely: value, low: value, high: value }
-    }
-
-    pub(crate) fn plus(self, other: Between) -> Between {
-        Between {
-            likely: self.likely + other.likely,
-            low: self.low + other.low,
-            high: self.high + other.high,
-        }
-    }
-
-    pub(crate) fn times(self, factor: f64) -> Between {
-        Between { likely: self.likely * factor, low: self.low * factor, high: self.high * factor }
-    }
-
-    /// No less than nothing.
-    pub(crate) fn less(self, value: f64) -> Between {
-        Between::each(self, |one| (one - value).max(0.0))
-    }
-
-    /// Each part by a function of it.
-    fn each(open: Between, part: impl Fn(f64) -> f64) -> Between {
-        Between { likely: part(open.likely), low: part(open.low), high: part(open.high) }
-    }
-}
-
 /// Chances of a site.
 struct Chances {
     l1: Survival,
@@ -77,7 +42,7 @@ struct Chances {
     stlb: Survival,
     times: Survival,
     /// Of loads beyond the second level, those that were timed to come from memory.
-    from_memory: Option<Between>,
+    from_memory: Option<Bounds>,
     outcomes: SiteOutcomes,
 }
 
@@ -87,16 +52,16 @@ pub(crate) struct Model {
     extents: HashMap<Place, Option<Extent>>,
     levels: [Level; 3],
     /// What `reached_last` says of a site in a place: asked again for each part of each object.
-    reached: IndexMap<(Place, SiteIndex), Between>,
+    reached: IndexMap<(Place, SiteIndex), Bounds>,
 }
 
 /// Where the loads of a site were served, in touches.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Served {
-    pub(crate) l1: Between,
-    pub(crate) l2: Between,
-    pub(crate) l3: Between,
-    pub(crate) dram: Between,
+    pub(crate) l1: Bounds,
+    pub(crate) l2: Bounds,
+    pub(crate) l3: Bounds,
+    pub(crate) dram: Bounds,
 }
 
 impl Model {
@@ -104,7 +69,7 @@ impl Model {
     pub(crate) fn new(
         passed: &Passed,
         levels: [Level; 3],
-        from_memory: &BTreeMap<SiteIndex, Between>,
+        from_memory: &BTreeMap<SiteIndex, Bounds>,
     ) -> Model {
         let chances = |site: &SiteIndex, outcomes: &SiteOutcomes| Chances {
             from_memory: from_memory.get(site).copied().filter(|_| is_irregular(outcomes)),
@@ -141,8 +106,8 @@ impl Model {
         place: Place,
         site: SiteIndex,
         (lines, firsts): (&Partly, &[(u8, u64)]),
-    ) -> Between {
-        let known = Between::exactly(lines.known as f64);
+    ) -> Bounds {
+        let known = Bounds::exactly(lines.known as f64);
         let Some(chances) = self.sites.get(&site) else { return known };
         if chances.llc.is_closed() {
             let above = self.reached.get(&(place, site)).copied();
@@ -154,13 +119,13 @@ impl Model {
     }
 
     /// The chance that a touch of unknown outcome missed all levels, where they were not.
-    fn by_times(&self, place: Place, chances: &Chances, firsts: &[(u8, u64)]) -> Between {
+    fn by_times(&self, place: Place, chances: &Chances, firsts: &[(u8, u64)]) -> Bounds {
         let open = self.open_at(place, chances, 2);
         let all: u64 = firsts.iter().map(|(_, count)| count).sum();
         if all == 0 {
             return open;
         }
-        Between::each(open, |open| {
+        open.each(|open| {
             let sum: f64 = firsts
                 .iter()
                 .map(|(bin, count)| chances.times.miss(usize::from(*bin), open) * *count as f64)
@@ -171,11 +136,11 @@ impl Model {
 
     /// The chance that what no access of a site reached misses a level. Timed loads and the amount of data are two
     /// opinions; where both are there, their middle, between the bounds of both.
-    fn open_at(&self, place: Place, chances: &Chances, level: usize) -> Between {
+    fn open_at(&self, place: Place, chances: &Chances, level: usize) -> Bounds {
         let known = self.extents.get(&place).is_some_and(Option::is_some);
         let data = self.open(place, level);
         match chances.from_memory.filter(|_| level == 2) {
-            Some(timed) if known => Between {
+            Some(timed) if known => Bounds {
                 likely: f64::midpoint(timed.likely, data.likely),
                 low: timed.low.min(data.low),
                 high: timed.high.max(data.high),
@@ -186,18 +151,18 @@ impl Model {
     }
 
     /// The chance that what no access reached misses a level, from the amount of data.
-    fn open(&self, place: Place, level: usize) -> Between {
+    fn open(&self, place: Place, level: usize) -> Bounds {
         match self.extents.get(&place).copied().flatten() {
             Some(extent) => {
                 let (likely, (low, high)) = extent.miss(self.levels[level].bytes);
-                Between { likely, low, high }
+                Bounds { likely, low, high }
             }
-            None => Between { likely: 0.5, low: 0.0, high: 1.0 },
+            None => Bounds { likely: 0.5, low: 0.0, high: 1.0 },
         }
     }
 
     /// The chance that a touch of unknown outcome in the last level came there at all.
-    fn reached_last(&self, place: Place, chances: &Chances) -> Between {
+    fn reached_last(&self, place: Place, chances: &Chances) -> Bounds {
         let of = &chances.outcomes;
         let first = self.passed_on(&of.l1, &chances.l1, self.open(place, 0));
         let (n1, n2, n3) = (unknown(&of.l1), unknown(&of.l2), unknown(&of.llc));
@@ -210,7 +175,7 @@ impl Model {
             }
         };
         let chain = |first: f64, second: f64| then(then(1.0, first, n1, n2), second, n2, n3);
-        Between {
+        Bounds {
             likely: chain(first.likely, second.likely),
             low: chain(first.low, second.low),
             high: chain(first.high, second.high),
@@ -218,22 +183,22 @@ impl Model {
     }
 
     /// The mean chance that an unknown touch of a level missed there.
-    fn passed_on(&self, tally: &LevelTally, survival: &Survival, open: Between) -> Between {
+    fn passed_on(&self, tally: &LevelTally, survival: &Survival, open: Bounds) -> Bounds {
         let all = unknown(tally);
         if all <= 0.0 {
-            return Between::exactly(1.0);
+            return Bounds::exactly(1.0);
         }
-        Between::each(open, |open| missed(tally, survival, open) / all)
+        open.each(|open| missed(tally, survival, open) / all)
     }
 
     /// The chance that an access of a site needs a page walk.
-    pub(crate) fn walks(&self, site: SiteIndex) -> Between {
-        let Some(chances) = self.sites.get(&site) else { return Between::default() };
+    pub(crate) fn walks(&self, site: SiteIndex) -> Bounds {
+        let Some(chances) = self.sites.get(&site) else { return Bounds::default() };
         let of = &chances.outcomes;
         let executed = (of.loads + of.stores).max(1) as f64;
         let known = of.stlb.absent.misses as f64;
-        let open = Between { likely: 0.5, low: 0.0, high: 1.0 };
-        Between::each(open, |open| (known + missed(&of.stlb, &chances.stlb, open)) / executed)
+        let open = Bounds { likely: 0.5, low: 0.0, high: 1.0 };
+        open.each(|open| (known + missed(&of.stlb, &chances.stlb, open)) / executed)
     }
 
     /// Where the touches of a site were served, over all bursts.
@@ -243,15 +208,15 @@ impl Model {
         let ratio = |tally: &LevelTally, survival: &Survival, level: usize| {
             let touches = tally.touches() as f64;
             if touches <= 0.0 {
-                return Between::exactly(0.0);
+                return Bounds::exactly(0.0);
             }
             let misses = tally.absent.misses as f64;
             let open = self.open_at(place, chances, level);
-            Between::each(open, |open| (misses + missed(tally, survival, open)) / touches)
+            open.each(|open| (misses + missed(tally, survival, open)) / touches)
         };
         let (m1, m2) = (ratio(&of.l1, &chances.l1, 0), ratio(&of.l2, &chances.l2, 1));
         let touches = of.l1.touches() as f64;
-        let behind = |a: Between, b: Between| Between {
+        let behind = |a: Bounds, b: Bounds| Bounds {
             likely: a.likely * b.likely,
             low: a.low * b.low,
             high: a.high * b.high,
@@ -260,19 +225,19 @@ impl Model {
         let firsts = listed(&of.times.absent.unknown);
         let fills = Partly::of(&of.llc.absent);
         let dram = self.lines(place, site, (&fills, &firsts)).times(1.0 / touches.max(1.0));
-        let least = |a: Between, b: Between| Between {
+        let least = |a: Bounds, b: Bounds| Bounds {
             likely: a.likely.min(b.likely),
             low: a.low.min(b.high),
             high: a.high.min(b.high),
         };
         let three = least(dram, two);
-        let minus = |a: Between, b: Between| Between {
+        let minus = |a: Bounds, b: Bounds| Bounds {
             likely: (a.likely - b.likely).max(0.0),
             low: (a.low - b.high).max(0.0),
             high: (a.high - b.low).max(0.0),
         };
         Served {
-            l1: minus(Between::exactly(1.0), m1).times(touches),
+            l1: minus(Bounds::exactly(1.0), m1).times(touches),
             l2: minus(m1, two).times(touches),
             l3: minus(two, three).times(touches),
             dram: three.times(touches),
@@ -302,7 +267,7 @@ fn extents(passed: &Passed) -> HashMap<Place, Option<Extent>> {
 
 /// Misses among touches of unknown outcome, where the last level's sets were seen full; `above` is the chance that they came
 /// there at all.
-fn by_sets(above: Between, chances: &Chances, unknown: &[(u8, u64)]) -> Between {
+fn by_sets(above: Bounds, chances: &Chances, unknown: &[(u8, u64)]) -> Bounds {
     let missed: f64 = unknown
         .iter()
         .map(|(age, count)| chances.llc.miss(usize::from(*age), 1.0) * *count as f64)

@@ -28,9 +28,9 @@ use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 use super::places::{Place, Places};
 use super::strata::SHORTEST;
 use super::work::BurstWork;
-use crate::interval::student_95;
 use crate::stack::FunctionId;
 use crate::traced::{TracedCode, pieces_by_burst};
+use estimate::student::quantile_95;
 
 /// Of a burst's time that loops with a pace leave to other code, no less than this part of what its instructions would take
 /// at the burst's mean: times of both are known to some percent, and what is left may be little.
@@ -422,7 +422,7 @@ fn ratio(pairs: &[Pair]) -> Option<Ratio> {
         MOST
     } else {
         let squares: f64 = pairs.iter().map(|pair| pair.residual(&sums).powi(2)).sum();
-        (student_95(pairs.len() - 1) * (squares * n / (n - 1.0)).sqrt()).exp().min(MOST)
+        (quantile_95(n - 1.0) * (squares * n / (n - 1.0)).sqrt()).exp().min(MOST)
     };
     Some(Ratio {
         likely: rate(without(usual(shown), USUAL_SHARE)),

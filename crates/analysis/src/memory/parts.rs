@@ -8,14 +8,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use base::BurstId;
+use estimate::{Bounds, Estimate};
 use facts::{Burst, Evidence, Metric};
 
-use super::bandwidth::{Quantity, Whole, both};
 use super::latency::{Latency, LatencyRow};
-use super::model::Between;
+use super::quantity::Quantity;
 use super::rows::MemoryRow;
 use super::work::{BurstWork, PartWork, SiteWork};
-use super::{Amounts, LINE, Memory, bandwidth};
+use super::{Amounts, LINE, Memory, NOTHING_MOVED, any_line};
 use crate::accesses::is_chosen;
 use crate::hotspots::RowKey;
 use crate::objects::{Grouping, Part};
@@ -35,6 +35,8 @@ pub struct PartRow {
     pub read: Metric,
     /// Bytes written to memory.
     pub write: Metric,
+    /// Both.
+    moved: Metric,
     /// Of all bytes of the program, percent.
     pub share: Metric,
     /// Loads executed.
@@ -49,7 +51,7 @@ impl PartRow {
     /// Bytes read and written.
     #[must_use]
     pub fn traffic(&self) -> Metric {
-        both(&self.read, &self.write)
+        self.moved.clone()
     }
 }
 
@@ -63,8 +65,7 @@ impl Memory<'_> {
         self.available()?;
         let chosen = self.chosen(grouping);
         let groups = self.groups_of_parts(grouping, &chosen);
-        let moved = self.all.read.plus(&self.all.write);
-        let whole = Whole::new(&moved, &self.replayed.strata);
+        let whole = self.whole_traffic();
         let groups: Vec<(RowKey, Parts)> = groups.into_iter().collect();
         let row =
             |(key, parts): &(RowKey, Parts)| Some(self.part_row(*key, parts, &chosen, &whole));
@@ -93,12 +94,9 @@ impl Memory<'_> {
         let groups = self.groups_of_parts(grouping, &chosen);
         let groups: Vec<(RowKey, Parts)> =
             groups.into_iter().filter(|(key, _)| wanted(key)).collect();
-        let mut sums = [(); 3].map(|()| vec![0.0; self.passed.bursts.len()]);
-        let weights =
-            groups.iter().map(|(_, parts)| self.weight_of_parts(parts, &chosen, &mut sums));
+        let weights = groups.iter().map(|(_, parts)| self.weight_of_parts(parts, &chosen));
         let order = by_weight(weights.collect());
-        let moved = self.all.read.plus(&self.all.write);
-        let whole = Whole::new(&moved, &self.replayed.strata);
+        let whole = self.whole_traffic();
         let first = order.into_iter().take(most).map(|at| &groups[at]);
         Ok(first.map(|(key, parts)| self.part_row(*key, parts, &chosen, &whole)).collect())
     }
@@ -136,8 +134,7 @@ impl Memory<'_> {
         self.available()?;
         let chosen = self.chosen(grouping);
         let groups = self.groups_of_parts(grouping, &chosen);
-        let moved = self.all.read.plus(&self.all.write);
-        let whole = Whole::new(&moved, &self.replayed.strata);
+        let whole = self.whole_traffic();
         let mut rows: Vec<(MemoryRow, Parts)> = groups
             .into_iter()
             .map(|(key, parts)| {
@@ -168,12 +165,13 @@ impl Memory<'_> {
             let works = works(*site, *part);
             (*site, works.map(|(number, burst, _, work)| (number, burst, work.loads)))
         }));
-        let PartRow { key, read, write, share, loads, stores, .. } = amounts;
+        let PartRow { key, read, write, moved, share, loads, stores, .. } = amounts;
         MemoryRow {
             key,
             place: busiest.map_or(NO_STACK, |(site, _)| grouping.place(*site)),
             read,
             write,
+            moved,
             share,
             loads,
             stores,
@@ -204,6 +202,12 @@ impl Memory<'_> {
         self.profile.recording.bursts[burst.burst].id
     }
 
+    /// All bytes of the whole program.
+    fn whole_traffic(&self) -> Estimate {
+        let moved = self.all.read.plus(&self.all.write);
+        self.replayed.strata.expansion().total(&moved).map(any_line)
+    }
+
     /// Whether the selection has a burst.
     fn chosen(&self, grouping: &Grouping<'_>) -> HashMap<BurstId, bool> {
         let bursts = &self.profile.recording.bursts;
@@ -216,23 +220,15 @@ impl Memory<'_> {
         key: RowKey,
         parts: &[(SiteIndex, Part)],
         chosen: &HashMap<BurstId, bool>,
-        whole: &Whole<'_>,
+        whole: &Estimate,
     ) -> PartRow {
         let is_chosen = |burst: BurstId| chosen.get(&burst).copied().unwrap_or(false);
         let amounts = self.amounts_of_parts(parts, is_chosen);
         let metric = |quantity: &Quantity, unit| {
-            quantity.metric(&self.strata, 1.0, unit, Evidence::Estimated)
+            self.expansion().metric(quantity, (1.0, unit), Evidence::Estimated)
         };
         let moved = amounts.read.plus(&amounts.write);
-        let share = match whole.is_any() {
-            // Of a part of the time other bursts speak than of the whole: there is nothing common to the two.
-            true if self.bursts.is_some() => {
-                let of = whole.likely();
-                percent(moved.metric(&self.strata, of, "percent", Evidence::Estimated))
-            }
-            true => percent(bandwidth::ratio(&moved, whole, &self.strata, "percent")),
-            false => Metric::unavailable("percent", "the program moved no data to or from memory"),
-        };
+        let share = self.expansion().percent(&moved, whole, Evidence::Estimated, NOTHING_MOVED);
         let loads = parts
             .iter()
             .map(|(site, part)| (*site, *part, self.loads_of_part(*site, *part, is_chosen)));
@@ -240,6 +236,7 @@ impl Memory<'_> {
             key,
             read: metric(&amounts.read, "bytes"),
             write: metric(&amounts.write, "bytes"),
+            moved: metric(&moved, "bytes"),
             share,
             loads: metric(&amounts.loads, "count"),
             stores: metric(&amounts.stores, "count"),
@@ -247,37 +244,32 @@ impl Memory<'_> {
         }
     }
 
-    /// Bytes moved over the run, and loads. `sums` are zeros for each burst, and are left so.
+    /// Bytes moved over the run, and loads: likely.
     fn weight_of_parts(
         &self,
         parts: &[(SiteIndex, Part)],
         chosen: &HashMap<BurstId, bool>,
-        sums: &mut [Vec<f64>; 3],
     ) -> (f64, f64) {
-        let works = || parts.iter().flat_map(|(site, part)| self.works_of_part(*site, *part));
-        for (number, burst, site, part) in works() {
-            if chosen.get(&self.id_of(burst)) == Some(&true) {
-                let (fills, written) = self.moved_by(burst, site, part);
-                sums[0][number] += fills.likely;
-                sums[1][number] += written.likely;
-                sums[2][number] += part.loads as f64;
-            }
-        }
-        let [read, write, loads] = sums.each_ref().map(|sum| self.strata.total(sum).value);
-        for (number, ..) in works() {
-            sums.iter_mut().for_each(|sum| sum[number] = 0.0);
-        }
-        (read + write, loads)
+        let works = || {
+            let works = parts.iter().flat_map(|(site, part)| self.works_of_part(*site, *part));
+            works.filter(|(_, burst, ..)| chosen.get(&self.id_of(burst)) == Some(&true))
+        };
+        let moved = works().map(|(number, burst, site, part)| {
+            let (fills, written) = self.moved_by(burst, site, part);
+            (number, fills.likely + written.likely)
+        });
+        let loads = works().map(|(number, _, _, part)| (number, part.loads as f64));
+        (self.expansion().sum(moved), self.expansion().sum(loads))
     }
 
     /// Bytes that a burst read from memory and wrote to it, at a site in a part.
-    fn moved_by(&self, burst: &BurstWork, site: &SiteWork, part: &PartWork) -> (Between, Between) {
+    fn moved_by(&self, burst: &BurstWork, site: &SiteWork, part: &PartWork) -> (Bounds, Bounds) {
         // First touches by time are those of the site: so the parts' lines sum up to the site's.
         let lines = |lines| {
             let expected = (lines, site.firsts.as_slice());
             self.model.lines(burst.place, site.site, expected).times(LINE)
         };
-        let streamed = Between::exactly(part.streamed as f64);
+        let streamed = Bounds::exactly(part.streamed as f64);
         (lines(&part.fills), lines(&part.dirtied).plus(streamed))
     }
 
@@ -297,8 +289,8 @@ impl Memory<'_> {
                 let (fills, written) = self.moved_by(burst, site, part);
                 self.add(&mut amounts.read, number, fills);
                 self.add(&mut amounts.write, number, written);
-                self.add(&mut amounts.loads, number, Between::exactly(part.loads as f64));
-                self.add(&mut amounts.stores, number, Between::exactly(part.stores as f64));
+                self.add(&mut amounts.loads, number, Bounds::exactly(part.loads as f64));
+                self.add(&mut amounts.stores, number, Bounds::exactly(part.stores as f64));
             }
         }
         amounts
@@ -306,13 +298,9 @@ impl Memory<'_> {
 
     /// Loads of a site from a part over the whole run.
     fn loads_of_part(&self, site: SiteIndex, part: Part, chosen: impl Fn(BurstId) -> bool) -> f64 {
-        let mut values = vec![0.0; self.passed.bursts.len()];
-        for (number, burst, _, part) in self.works_of_part(site, part) {
-            if chosen(self.id_of(burst)) {
-                values[number] = part.loads as f64;
-            }
-        }
-        self.strata.total(&values).value
+        let works = self.works_of_part(site, part);
+        let works = works.filter(|(_, burst, ..)| chosen(self.id_of(burst)));
+        self.expansion().sum(works.map(|(number, _, _, part)| (number, part.loads as f64)))
     }
 }
 
@@ -322,15 +310,4 @@ fn by_weight(weights: Vec<(f64, f64)>) -> Vec<usize> {
     order
         .sort_by(|a, b| weights[*b].partial_cmp(&weights[*a]).unwrap_or(std::cmp::Ordering::Equal));
     order
-}
-
-/// A share as a percentage.
-fn percent(share: Metric) -> Metric {
-    let percent = |value: Option<f64>| value.map(|value| (value * 100.0).min(100.0));
-    Metric {
-        value: percent(share.value),
-        low: percent(share.low),
-        high: percent(share.high),
-        ..share
-    }
 }

@@ -4,11 +4,12 @@
 
 use std::cmp::Ordering;
 
+use estimate::Estimate;
 use facts::{Evidence, Metric};
 
-use super::bandwidth::{Quantity, both, bounds};
 use super::levels::LevelShares;
-use super::{LINE, Memory};
+use super::quantity::Quantity;
+use super::{Memory, NOTHING_MOVED, any_line};
 use crate::hotspots::{Key, RowKey};
 use crate::index_map::IndexMap;
 use crate::selection::Selection;
@@ -27,6 +28,8 @@ pub struct MemoryRow {
     pub read: Metric,
     /// Bytes written to memory.
     pub write: Metric,
+    /// Both.
+    pub(super) moved: Metric,
     /// Of all bytes of the program, percent.
     pub share: Metric,
     /// Loads executed.
@@ -51,7 +54,7 @@ impl MemoryRow {
     /// Bytes read and written.
     #[must_use]
     pub fn traffic(&self) -> Metric {
-        both(&self.read, &self.write)
+        self.moved.clone()
     }
 
     /// Its sites.
@@ -70,9 +73,10 @@ impl Memory<'_> {
         self.available()?;
         let keys = if keys.is_empty() { &[Key::Function] } else { keys };
         let groups = self.groups(selection, keys);
-        let whole = self.all.read.plus(&self.all.write).total(&self.replayed.strata).0;
+        let moved = self.all.read.plus(&self.all.write);
+        let whole = self.replayed.strata.expansion().total(&moved).map(any_line);
         let mut rows: Vec<MemoryRow> =
-            groups.into_iter().map(|(key, sites)| self.row(key, sites, whole)).collect();
+            groups.into_iter().map(|(key, sites)| self.row(key, sites, &whole)).collect();
         rows.sort_by(MemoryRow::larger_first);
         Ok(rows)
     }
@@ -90,19 +94,15 @@ impl Memory<'_> {
             return Err("without samples nobody knows how long each thread ran");
         }
         let all = &self.all;
-        let metric = |quantity: &Quantity, thread| {
+        let row = |thread| {
             let cells = self.cells_of(thread);
-            let total = |values: &[f64]| self.strata.total_of_cells(self.profile, &cells, values);
-            let (value, interval) =
-                bounds(total(&quantity.likely), total(&quantity.low), total(&quantity.high));
-            let bursts = self.strata.bursts() as u64;
-            Metric::with_interval(Evidence::Estimated, value, "bytes", interval, bursts)
+            let expansion = self.strata.expansion_of_cells(self.profile, &cells);
+            let metric = |quantity| expansion.metric(quantity, (1.0, "bytes"), Evidence::Estimated);
+            (thread, metric(&all.read), metric(&all.write))
         };
         let threads = (0..self.profile.threads.all().len()).map(ThreadIndex::new);
-        let mut rows: Vec<_> = threads
-            .filter(|thread| selection.has_thread(*thread))
-            .map(|thread| (thread, metric(&all.read, thread), metric(&all.write, thread)))
-            .collect();
+        let mut rows: Vec<_> =
+            threads.filter(|thread| selection.has_thread(*thread)).map(row).collect();
         let bytes = |row: &(ThreadIndex, Metric, Metric)| {
             row.1.value.unwrap_or(0.0) + row.2.value.unwrap_or(0.0)
         };
@@ -140,16 +140,13 @@ impl Memory<'_> {
         self.profile.stacks.place_at(site.module, site.offset)
     }
 
-    fn row(&self, key: RowKey, sites: Vec<SiteIndex>, whole: f64) -> MemoryRow {
+    fn row(&self, key: RowKey, sites: Vec<SiteIndex>, whole: &Estimate) -> MemoryRow {
         let amounts = self.amounts(sites.iter().copied());
         let metric = |quantity: &Quantity, unit| {
-            quantity.metric(&self.strata, 1.0, unit, Evidence::Estimated)
+            self.expansion().metric(quantity, (1.0, unit), Evidence::Estimated)
         };
         let moved = amounts.read.plus(&amounts.write);
-        let share = match whole >= LINE {
-            true => moved.metric(&self.strata, whole / 100.0, "percent", Evidence::Estimated),
-            false => Metric::unavailable("percent", "the program moved no data to or from memory"),
-        };
+        let share = self.expansion().percent(&moved, whole, Evidence::Estimated, NOTHING_MOVED);
         let busiest = sites.iter().max_by_key(|site| {
             let outcomes = &self.passed.sites[site];
             (
@@ -163,7 +160,8 @@ impl Memory<'_> {
             place: busiest.map_or(crate::stack::NO_STACK, |site| self.place(*site)),
             read: metric(&amounts.read, "bytes"),
             write: metric(&amounts.write, "bytes"),
-            share: Metric { high: share.high.map(|high| high.min(100.0)), ..share },
+            moved: metric(&moved, "bytes"),
+            share,
             loads: metric(&amounts.loads, "count"),
             stores: metric(&amounts.stores, "count"),
             levels: self.levels(sites.iter().copied()),

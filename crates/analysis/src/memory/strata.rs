@@ -9,25 +9,27 @@
 //! for the same time, however long it was; of a loop with a pace, each iteration counts alike.
 //! What not: what a burst saw.
 //!
-//! Source: W. G. Cochran, "Sampling Techniques" (3rd ed., Wiley 1977), 5.2 (stratified totals), 5.4 (their degrees of
-//! freedom, after Satterthwaite), 6.10 (separate ratio estimate), 6.11 (combined ratio estimate).
+//! Totals and their scatter: `expansion`.
 //!
-//! The scatter of bursts is that of a systematic sample in time ([`variance_in_order`]).
+//! Source: W. G. Cochran, "Sampling Techniques" (3rd ed., Wiley 1977), 5.2 (stratified totals), 6.10 (separate ratio estimate).
 //!
 //! Assumptions: bursts of one place are spread over its time as that is; time in the kernel does nothing that is counted
 //! here (it copies and clears memory: that traffic is left out).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::Nanos;
+use estimate::interval::Z_95;
 use facts::{Evidence, Metric, Privilege, Sample};
 
-use super::bandwidth::Quantity;
 use super::beside::running_beside;
 use super::bins::Bins;
+use super::expansion::{Chances, Expansion, Stratum};
 use super::places::{Place, Places};
-use crate::interval::{Z_95, student_between, variance_in_order};
+use super::quantity::Quantity;
+use super::unseen::{Seen, Unseen};
 use crate::profile::{Cell, Profile};
 use crate::stack::NodeIndex;
 use crate::weight::Weight;
@@ -38,10 +40,10 @@ const FEWEST: usize = 4;
 const FEWEST_OF_LOOP: usize = 2;
 /// With fewer bursts in all, nothing is said.
 pub(crate) const FEWEST_IN_ALL: usize = 3;
-/// The stratum of places with few bursts or none.
+/// The stratum of places with few bursts.
 const REST: usize = 0;
-/// With fewer places that have bursts, these tell nothing of others.
-const FEWEST_PLACES: usize = 3;
+/// That of places with none.
+const UNSEEN: usize = 1;
 /// Up to this share of CPU time in functions without a burst, these are not mentioned.
 pub(crate) const FEW_UNSEEN: f64 = 0.05;
 /// Seconds that a burst counts for. It stands beside loops with a pace, of which longer bursts count for more.
@@ -64,15 +66,6 @@ pub(crate) struct Look {
     pub(crate) seconds: f64,
     /// The same of all that the burst did, in whatever places.
     pub(crate) of_burst: f64,
-}
-
-/// A sum over the program's CPU time.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(crate) struct Total {
-    /// The sum.
-    pub(crate) value: f64,
-    /// Half of its 95 % interval, from the scatter of bursts and samples.
-    pub(crate) half: f64,
 }
 
 /// CPU time of one stratum.
@@ -98,13 +91,13 @@ pub(crate) struct Strata {
     shares: Vec<Share>,
     /// Of strata that are loops with a pace: by how much their number of iterations may be off, relative.
     relative: Vec<Option<f64>>,
-    /// Whether the shares are of the whole run, as those iterations are.
-    is_whole: bool,
-    /// Bursts of each stratum, in the order of time.
-    bursts: Vec<Vec<usize>>,
-    /// All bursts, in the order of time.
+    /// Looks of each stratum, in the order of time.
+    looks_of: Vec<Vec<usize>>,
+    /// All looks, in the order of time.
     in_order: Vec<usize>,
     looks: Vec<Look>,
+    chances: Arc<Chances>,
+    expansion: Expansion,
     /// Threads that run at the time of each burst; `None` where nobody sampled them.
     running: Option<Vec<f64>>,
     /// Seconds per nanosecond of sample weight.
@@ -112,8 +105,8 @@ pub(crate) struct Strata {
     all_samples: f64,
     /// How many bursts these are.
     distinct: usize,
-    /// CPU time of each place, seconds.
-    seconds_in: BTreeMap<Place, f64>,
+    /// What places without bursts may do besides.
+    unlike: Unseen,
     /// CPU time of each place to which no burst came, seconds; and of all of them.
     unseen_places: BTreeMap<Place, f64>,
     pub(crate) unseen_seconds: f64,
@@ -127,8 +120,8 @@ impl Strata {
         let cells = profile.stack_cells().iter().filter(|cell| !cell.kernel);
         let in_order = (0..looks.len()).collect();
         let time = cells.map(|cell| (cell.stack, &cell.weight));
-        let mut strata = Strata::sorted(profile, places, looks, in_order, time);
-        strata.is_whole = true;
+        let chances = Arc::new(Chances::new(looks.iter().map(|look| look.place)));
+        let mut strata = Strata::sorted(profile, (places, chances), looks, (in_order, true), time);
         let moments = strata.looks.iter().map(|look| look.time);
         strata.running = running_beside(profile.recording, moments, strata.scale);
         strata
@@ -144,23 +137,23 @@ impl Strata {
         let in_order = (0..self.looks.len()).filter(|burst| chosen(*burst)).collect();
         let cells = cells.iter().filter(|cell| !cell.kernel);
         let time = cells.map(|cell| (cell.stack, &cell.weight));
-        let places = Arc::clone(&self.places);
-        let strata = Strata::sorted(profile, places, self.looks.clone(), in_order, time);
+        let of = (Arc::clone(&self.places), Arc::clone(&self.chances));
+        let strata = Strata::sorted(profile, of, self.looks.clone(), (in_order, false), time);
         Strata { running: self.running.clone(), ..strata }
     }
 
     /// Of all these looks some; what they speak for are times of stacks.
     fn sorted<'w>(
         profile: &Profile<'_>,
-        places: Arc<Places>,
+        (places, chances): (Arc<Places>, Arc<Chances>),
         looks: Vec<Look>,
-        in_order: Vec<usize>,
+        (in_order, is_whole): (Vec<usize>, bool),
         time: impl Iterator<Item = (Option<NodeIndex>, &'w Weight)>,
     ) -> Strata {
         let mut by_place: BTreeMap<Place, usize> = BTreeMap::new();
         let seen = in_order.iter().map(|look| looks[*look].place);
         seen.for_each(|place| *by_place.entry(place).or_default() += 1);
-        let (mut stratum_of, mut relative) = (BTreeMap::new(), vec![None]);
+        let (mut stratum_of, mut relative) = (BTreeMap::new(), vec![None; 2]);
         let mut has_own = |place: Place, count: usize| {
             let paced = places.paced(place).map(|paced| paced.relative);
             let enough = count >= if paced.is_some() { FEWEST_OF_LOOP } else { FEWEST };
@@ -191,15 +184,20 @@ impl Strata {
                 by_place.entry(place).or_default();
             }
         }
+        for place in by_place.keys() {
+            stratum_of.entry(*place).or_insert(REST);
+        }
         let mut distinct: Vec<usize> = in_order.iter().map(|look| looks[*look].burst).collect();
         distinct.sort_unstable();
         distinct.dedup();
         let mut strata = Strata {
             places,
             shares: vec![Share::default(); relative.len()],
-            bursts: vec![Vec::new(); relative.len()],
+            looks_of: vec![Vec::new(); relative.len()],
             relative,
-            is_whole: false,
+            expansion: Expansion::new(Arc::clone(&chances), distinct.len()),
+            unlike: Unseen::none(Expansion::new(Arc::clone(&chances), 0)),
+            chances,
             distinct: distinct.len(),
             in_order,
             stratum_of,
@@ -207,7 +205,6 @@ impl Strata {
             running: None,
             scale: 0.0,
             all_samples: 0.0,
-            seconds_in: BTreeMap::new(),
             unseen_places: BTreeMap::new(),
             unseen_seconds: 0.0,
             seconds: 0.0,
@@ -215,16 +212,18 @@ impl Strata {
         strata.in_order.sort_by_key(|index| strata.looks[*index].time);
         for index in &strata.in_order {
             let stratum = strata.stratum(strata.looks[*index].place);
-            strata.bursts[stratum].push(*index);
+            strata.looks_of[stratum].push(*index);
         }
-        strata.add_time(profile, &by_place, time);
+        strata.add_time(profile, time);
+        let mut expansion = strata.expand(&strata.shares, is_whole);
+        strata.unlike = strata.unseen_places(&mut expansion);
+        strata.expansion = expansion;
         strata
     }
 
     fn add_time<'w>(
         &mut self,
         profile: &Profile<'_>,
-        seen: &BTreeMap<Place, usize>,
         time: impl Iterator<Item = (Option<NodeIndex>, &'w Weight)>,
     ) {
         let scale = profile.cpu_scale();
@@ -234,7 +233,7 @@ impl Strata {
             // Without samples bursts alone say where the time went.
             let seconds = profile.counted_cpu_seconds().unwrap_or(0.0);
             let looks = self.looks.len().max(1) as f64;
-            for (share, bursts) in self.shares.iter_mut().zip(&self.bursts) {
+            for (share, bursts) in self.shares.iter_mut().zip(&self.looks_of) {
                 let samples = bursts.len() as f64;
                 *share = Share { seconds: seconds * samples / looks, samples };
             }
@@ -251,8 +250,7 @@ impl Strata {
             self.shares[stratum].samples += weight.effective_records();
             self.seconds += seconds;
             self.all_samples += weight.effective_records();
-            *self.seconds_in.entry(place).or_default() += seconds;
-            if !seen.contains_key(&place) {
+            if stratum == UNSEEN {
                 self.unseen_seconds += seconds;
                 *self.unseen_places.entry(place).or_default() += seconds;
             }
@@ -260,7 +258,7 @@ impl Strata {
     }
 
     fn stratum(&self, place: Place) -> usize {
-        self.stratum_of.get(&place).copied().unwrap_or(REST)
+        self.stratum_of.get(&place).copied().unwrap_or(UNSEEN)
     }
 
     /// Half of the 95 % interval of how much a stratum's share did at its rate, as a part of it. The iterations of a loop are
@@ -298,11 +296,14 @@ impl Strata {
         (self.unseen_seconds / self.seconds.max(1e-9)).min(1.0)
     }
 
-    /// A total of everything, over `per`, with what bursts leave open: functions without a burst differ from those with one
-    /// as these do from each other ([`Strata::of_unseen`]), or, where these are few, may have done anything from nothing to
-    /// `most` per second. What no burst saw at all may still fill 3 / bursts of the time (J. A. Hanley, A. Lippman-Hand, "If
-    /// nothing goes wrong, is everything all right?", JAMA 249 (1983) 1743-1745); it is not known when functions without a
-    /// burst are more than [`FEW_UNSEEN`] of the time.
+    /// What looks stand for.
+    pub(crate) fn expansion(&self) -> &Expansion {
+        &self.expansion
+    }
+
+    /// A total of everything, over `per`, with what bursts leave open: a place without bursts may do what none of the others
+    /// does, up to `most` per second. What no burst saw at all may still fill 3 / bursts of the time (J. A. Hanley,
+    /// A. Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249 (1983) 1743-1745); it is not known when functions without a burst are more than [`FEW_UNSEEN`] of the time.
     pub(crate) fn opened(
         &self,
         quantity: &Quantity,
@@ -310,82 +311,61 @@ impl Strata {
         evidence: Evidence,
         most: f64,
     ) -> Metric {
-        let total = quantity.metric(self, per, unit, evidence);
-        let Some(value) = total.value else { return total };
-        if value == 0.0 && self.unseen() > FEW_UNSEEN {
+        let total = self.unlike.total(&self.expansion, quantity, most) / per;
+        if total.point() > 0.0 {
+            return self.expansion.shown(total, unit, evidence);
+        }
+        if self.unseen() > FEW_UNSEEN {
             let percent = self.unseen() * 100.0;
             return Metric::unavailable(
-                &total.unit,
+                unit,
                 &format!(
                     "none in the bursts, and no burst began in functions with {percent:.0} % of the CPU time"
                 ),
             );
         }
-        let missed =
-            if value == 0.0 { 3.0 / self.bursts().max(3) as f64 * self.seconds } else { 0.0 };
-        let guessed = value * self.unseen();
-        let above = (self.unseen_seconds.max(missed) * (most / per) - guessed).max(0.0);
-        let spread =
-            self.of_unseen(&quantity.likely).filter(|_| value > 0.0).map(|half| half / per);
-        let low = total.low.map(|low| (low - spread.unwrap_or(guessed).min(guessed)).max(0.0));
-        Metric {
-            low,
-            high: total.high.map(|high| high + spread.unwrap_or(above).min(above)),
-            ..total
-        }
+        let missed = 3.0 / self.bursts().max(3) as f64 * self.seconds;
+        let interval = (0.0, missed * most / per);
+        Metric::with_interval(evidence, 0.0, unit, interval, self.bursts() as u64)
     }
 
-    /// Half of the 95 % interval of what functions without a burst did, beside the mean rate of all: their rates are taken for
-    /// further ones of a population of which those with bursts are a sample, in which each second counts alike. `None` where
-    /// few have bursts.
-    pub(crate) fn of_unseen(&self, values: &[f64]) -> Option<f64> {
-        let mut seen: BTreeMap<Place, (f64, f64)> = BTreeMap::new();
-        for index in &self.in_order {
-            let (look, weight) = (&self.looks[*index], self.weight(*index));
-            let sums = seen.entry(look.place).or_default();
-            *sums = (sums.0 + weight * values[*index], sums.1 + weight * look.seconds);
-        }
-        let rates = seen
-            .iter()
-            .filter(|(_, sums)| sums.1 > 0.0)
-            .filter_map(|(place, sums)| Some((sums.0 / sums.1, *self.seconds_in.get(place)?)));
-        let rates: Vec<(f64, f64)> = rates.collect();
-        let time: f64 = rates.iter().map(|(_, time)| time).sum();
-        if rates.len() < FEWEST_PLACES || time <= 0.0 {
-            return None;
-        }
-        let mean = rates.iter().map(|(rate, time)| rate * time).sum::<f64>() / time;
-        let squares =
-            rates.iter().map(|(rate, time)| time * (rate - mean).powi(2)).sum::<f64>() / time;
-        // As many as there would be if all had the same time (Kish, Survey Sampling, 1965, 11.7).
-        let places = time * time / rates.iter().map(|(_, time)| time * time).sum::<f64>();
-        let degrees = (places - 1.0).max(1.0);
-        let variance = squares * places / degrees;
-        let own: f64 = self.unseen_places.values().map(|time| time * time).sum();
-        let of_mean = self.unseen_seconds * self.unseen_seconds / places;
-        Some(student_between(degrees) * (variance * (own + of_mean)).sqrt())
+    /// A part of a whole, percent.
+    pub(crate) fn percent(&self, part: &Quantity, whole: &Quantity, nothing: &str) -> Metric {
+        self.unlike.percent(&self.expansion, (part, whole), Evidence::Simulated, nothing)
     }
 
-    /// The bursts of a stratum in the order of time; those of all for a stratum without any.
+    /// A part of native time, percent.
+    pub(crate) fn percent_of_time(
+        &self,
+        part: &Quantity,
+        time: &Quantity,
+        nothing: &str,
+    ) -> Metric {
+        self.unlike.percent_of_time(&self.expansion, (part, time), nothing)
+    }
+
+    /// The looks of a stratum in the order of time; all of them for one without any.
     fn speaking_for(&self, stratum: usize) -> &[usize] {
-        match self.bursts[stratum].as_slice() {
+        match self.looks_of[stratum].as_slice() {
             [] => &self.in_order,
             some => some,
         }
     }
 
-    /// Sum over all CPU time of a quantity that is `values[i]` in burst i.
-    pub(crate) fn total(&self, values: &[f64]) -> Total {
-        self.total_of(values, &self.shares, self.is_whole)
+    /// What looks stand for over these times of strata, but that of places without any.
+    fn expand(&self, shares: &[Share], is_whole: bool) -> Expansion {
+        let mut expansion = Expansion::new(Arc::clone(&self.chances), self.distinct);
+        for (stratum, share) in shares.iter().enumerate().filter(|(at, _)| *at != UNSEEN) {
+            let scatter = self.scatter(stratum, share, self.all_samples, is_whole);
+            let looks = self.speaking_for(stratum);
+            let part = Stratum { seed: stratum as u64, seconds: share.seconds, scatter, looks };
+            expansion.add(&part, |look| self.weighted(look));
+        }
+        expansion
     }
 
     /// The same over CPU time in the program: of one thread.
-    pub(crate) fn total_of_cells(
-        &self,
-        profile: &Profile<'_>,
-        cells: &[Cell],
-        values: &[f64],
-    ) -> Total {
+    pub(crate) fn expansion_of_cells(&self, profile: &Profile<'_>, cells: &[Cell]) -> Expansion {
         let mut shares = vec![Share::default(); self.shares.len()];
         for cell in cells.iter().filter(|cell| !cell.kernel) {
             let place = self.places.of_stack(profile, cell.stack);
@@ -393,81 +373,66 @@ impl Strata {
             share.seconds += cell.weight.amount() as f64 * self.scale;
             share.samples += cell.weight.effective_records();
         }
-        self.total_of(values, &shares, false)
+        let mut expansion = self.expand(&shares, false);
+        self.add_mean(&mut expansion, shares[UNSEEN].seconds);
+        expansion
     }
 
-    fn total_of(&self, values: &[f64], shares: &[Share], is_whole: bool) -> Total {
-        let part = |(stratum, share): (usize, &Share)| {
-            let scatter = self.scatter(stratum, share, self.all_samples, is_whole);
-            (*share, scatter, self.speaking_for(stratum))
-        };
-        self.sum(values, (0..).zip(shares).map(part))
+    /// Some looks alone, in the order of time, which stand for their own seconds: each second counts alike.
+    pub(crate) fn expansion_of(&self, looks: &[usize]) -> Expansion {
+        let mut expansion = Expansion::new(Arc::clone(&self.chances), looks.len());
+        let seconds = looks.iter().map(|look| self.looks[*look].seconds).sum();
+        let part = Stratum { seed: u64::from(u32::MAX), seconds, scatter: 0.0, looks };
+        expansion.add(&part, |look| (1.0, self.looks[look].seconds));
+        expansion
     }
 
-    /// Sum over shares of CPU time, each with its scatter and the bursts that speak for it.
-    fn sum<'a>(
-        &self,
-        values: &[f64],
-        parts: impl Iterator<Item = (Share, f64, &'a [usize])>,
-    ) -> Total {
-        // Most of the rows of a long table store nothing, or touch no memory.
-        if values.iter().all(|value| *value == 0.0) {
-            return Total { value: 0.0, half: 0.0 };
+    /// What places without a burst do, like others and unlike them.
+    fn unseen_places(&self, expansion: &mut Expansion) -> Unseen {
+        let more = Expansion::new(Arc::clone(&self.chances), self.distinct);
+        let mut sums: BTreeMap<Place, f64> = BTreeMap::new();
+        let mut seen = Seen::new();
+        for look in &self.in_order {
+            let (place, (weight, weighted)) = (self.looks[*look].place, self.weighted(*look));
+            if weighted > 0.0 {
+                *sums.entry(place).or_default() += weighted;
+                seen.entry(place).or_default().push((*look, weight));
+            }
         }
-        let mut total = Sum::default();
-        for (share, scatter, bursts) in parts.filter(|(share, ..)| share.seconds > 0.0) {
-            let Some((rate, error)) = self.rate(values, bursts) else { continue };
-            total.add(&share, scatter, rate, error);
+        for (place, looks) in &mut seen {
+            looks.iter_mut().for_each(|(_, weight)| *weight /= sums[place]);
         }
-        total.finish()
+        if seen.is_empty() {
+            return Unseen::none(more);
+        }
+        Unseen::new(self.unseen_places.values().copied(), &seen, expansion, more)
     }
 
-    /// A ratio of two totals of the same bursts, with its interval; `None` where the second is nothing.
-    pub(crate) fn ratio(&self, part: &[f64], whole: &[f64]) -> Option<(f64, Option<(f64, f64)>)> {
-        let of = self.total(whole).value;
-        if of <= 0.0 {
-            return None;
-        }
-        let ratio = self.total(part).value / of;
-        let residual = |(part, whole): (&f64, &f64)| part - ratio * whole;
-        let residuals: Vec<f64> = part.iter().zip(whole).map(residual).collect();
-        let half = self.total(&residuals).half / of;
-        Some((ratio, Some(((ratio - half).max(0.0), ratio + half))))
+    /// Time of which the mean of all looks speaks.
+    fn add_mean(&self, expansion: &mut Expansion, seconds: f64) {
+        let (seed, looks) = (UNSEEN as u64, self.in_order.as_slice());
+        let part = Stratum { seed, seconds, scatter: 0.0, looks };
+        expansion.add(&part, |look| self.weighted(look));
     }
 
-    /// What a burst counts for in a place, by how much it saw there.
-    fn weight(&self, index: usize) -> f64 {
-        let look = &self.looks[index];
-        match self.places.paced(look.place) {
+    /// What a look counts for in its place, by how much it saw there; and that times its seconds.
+    fn weighted(&self, look: usize) -> (f64, f64) {
+        let of = &self.looks[look];
+        let weight = match self.places.paced(of.place) {
             Some(_) => 1.0,
-            None => EVEN / look.of_burst.max(SHORTEST),
-        }
+            None => EVEN / of.of_burst.max(SHORTEST),
+        };
+        (weight, weight * of.seconds)
     }
 
-    /// Quantity per second, and its standard error, squared, with the degrees of freedom; one burst says nothing about
-    /// others.
-    fn rate(&self, values: &[f64], bursts: &[usize]) -> Option<(f64, Option<(f64, f64)>)> {
-        let weighted = |index: &usize| self.weight(*index) * self.looks[*index].seconds;
-        let seconds: f64 = bursts.iter().map(weighted).sum();
-        if seconds <= 0.0 {
-            return None;
-        }
-        let amount = |index: &usize| self.weight(*index) * values[*index];
-        let rate = bursts.iter().map(amount).sum::<f64>() / seconds;
-        let residual = |index: &usize| amount(index) - rate * weighted(index);
-        let residuals: Vec<f64> = bursts.iter().map(residual).collect();
-        let error = variance_in_order(&residuals);
-        Some((rate, error.map(|(variance, degrees)| (variance / (seconds * seconds), degrees))))
-    }
-
-    /// The same per bin of time: bursts near in time speak for a bin. `chosen`: samples of what these strata are of.
+    /// Expansions per bin of time: looks near in time speak for a bin. `chosen`: samples of what these strata are of.
     pub(crate) fn over_time(
         &self,
         profile: &Profile<'_>,
         bins: &Bins,
-        values: &[&[f64]],
         chosen: impl Fn(&Sample) -> bool,
-    ) -> Vec<Vec<Total>> {
+        mut each: impl FnMut(&Expansion),
+    ) {
         let mut shares = vec![vec![Share::default(); self.shares.len()]; bins.count()];
         if self.scale <= 0.0 {
             // Without samples bursts alone say when it was, as they say where.
@@ -490,74 +455,36 @@ impl Strata {
             share.seconds += sample.weight.0 as f64 * self.scale;
             share.samples += 1.0;
         }
-        let middle = |bin: usize| bins.start(bin) + Nanos(bins.width.0 / 2);
-        let of_bin = |(bin, shares): (usize, Vec<Share>)| {
+        for (bin, shares) in shares.iter().enumerate() {
+            let middle = bins.start(bin) + Nanos(bins.width.0 / 2);
             let samples: f64 = shares.iter().map(|share| share.samples).sum();
-            let near = |(stratum, share): (usize, &Share)| {
-                if share.seconds > 0.0 { self.nearest(stratum, middle(bin)) } else { Vec::new() }
-            };
-            let bursts: Vec<Vec<usize>> = shares.iter().enumerate().map(near).collect();
-            let part = |((stratum, share), bursts): ((usize, &Share), &'_ Vec<usize>)| {
+            let mut expansion = Expansion::new(Arc::clone(&self.chances), self.distinct);
+            for (stratum, share) in shares.iter().enumerate().filter(|(_, one)| one.seconds > 0.0) {
+                let looks = self.nearest(stratum, middle);
                 let scatter = self.scatter(stratum, share, samples, false);
-                (*share, scatter, bursts.clone())
-            };
-            let parts: Vec<_> = shares.iter().enumerate().zip(&bursts).map(part).collect();
-            let parts =
-                || parts.iter().map(|(share, scatter, of)| (*share, *scatter, of.as_slice()));
-            values.iter().map(|values| self.sum(values, parts())).collect()
-        };
-        shares.into_iter().enumerate().map(of_bin).collect()
+                let (seed, seconds) = (stratum as u64, share.seconds);
+                let part = Stratum { seed, seconds, scatter, looks: &looks };
+                expansion.add(&part, |look| self.weighted(look));
+            }
+            each(&expansion);
+        }
     }
 
-    /// The bursts of a stratum that are nearest to a moment. They are in the order of time, so no more than as many on
+    /// The looks of a stratum that are nearest to a moment. They are in the order of time, so no more than as many on
     /// either side come into question.
-    fn nearest(&self, stratum: usize, time: Nanos) -> Vec<usize> {
+    fn nearest(&self, stratum: usize, time: Nanos) -> Cow<'_, [usize]> {
         let all = self.speaking_for(stratum);
         // Code that no burst saw: those that are near in time are of other code, and tell no more of this moment than all
         // do. Few of them, at a high rate, would fill all of its time with bandwidth that the total does not have.
-        if stratum == REST && self.unseen() > FEW_UNSEEN {
-            return all.to_vec();
+        if stratum == UNSEEN {
+            return Cow::Borrowed(all);
         }
         let behind = all.partition_point(|index| self.looks[*index].time < time);
         let around = behind.saturating_sub(NEAREST)..all.len().min(behind + NEAREST);
-        let mut bursts = all[around].to_vec();
-        bursts.sort_by_key(|index| self.looks[*index].time.0.abs_diff(time.0));
-        bursts.truncate(NEAREST);
-        bursts.sort_by_key(|index| self.looks[*index].time);
-        bursts
-    }
-}
-
-/// A sum over strata, and what is needed for its interval.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sum {
-    value: f64,
-    /// Of the bursts, and the sum of the strata's own, squared and over their degrees of freedom.
-    variance: f64,
-    per_degree: f64,
-    /// Half intervals that come to it, squared: of the samples, and of strata with one burst.
-    others: f64,
-}
-
-impl Sum {
-    /// Adds a stratum with its rate, and its standard error, squared, with the degrees of freedom.
-    fn add(&mut self, share: &Share, scatter: f64, rate: f64, error: Option<(f64, f64)>) {
-        self.value += share.seconds * rate;
-        self.others += (share.seconds * rate * scatter).powi(2);
-        let Some((variance, degrees)) = error else {
-            self.others += (share.seconds * rate).powi(2);
-            return;
-        };
-        let variance = variance * share.seconds * share.seconds;
-        self.variance += variance;
-        self.per_degree += variance * variance / degrees;
-    }
-
-    /// Together strata have more degrees of freedom than each has, and no fewer than the smallest.
-    fn finish(&self) -> Total {
-        let degrees = self.variance * self.variance / self.per_degree;
-        let of_bursts = if self.variance > 0.0 { student_between(degrees) } else { 0.0 };
-        let half = (of_bursts * of_bursts * self.variance + self.others).sqrt();
-        Total { value: self.value, half }
+        let mut looks = all[around].to_vec();
+        looks.sort_by_key(|index| self.looks[*index].time.0.abs_diff(time.0));
+        looks.truncate(NEAREST);
+        looks.sort_by_key(|index| self.looks[*index].time);
+        Cow::Owned(looks)
     }
 }

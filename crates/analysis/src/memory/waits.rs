@@ -15,9 +15,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use estimate::Bounds;
+use estimate::interval::{Z_95, wilson};
+
 use super::Memory;
-use crate::interval::{Z_95, wilson};
+use super::quantity::Quantity;
 use crate::stalls::SiteName;
+use crate::traced::SiteIndex;
 use crate::weight::Weight;
 
 /// In latencies of the first level: a load that takes its value from a store in flight takes up to twice as long (A. Fog, The
@@ -82,17 +86,15 @@ impl Memory<'_> {
 
     /// How often accesses ran in the whole run, at most, by where they are.
     fn executed_by_site(&self) -> HashMap<SiteName, f64> {
-        let mut values = vec![0.0; self.passed.bursts.len()];
-        let sites = self.passed.sites.keys().map(|site| {
-            self.works_of(*site).for_each(|(at, _, work)| {
-                values[at] = work.loads.max(work.stores) as f64 * self.speeds[at].high
-                    / self.speeds[at].likely;
-            });
-            let total = self.strata.total(&values);
-            self.works_of(*site).for_each(|(at, _, _)| values[at] = 0.0);
+        let most = |site: &SiteIndex| {
+            let mut times = Quantity::none(self.passed.bursts.len());
+            for (at, _, work) in self.works_of(*site) {
+                self.add(&mut times, at, Bounds::exactly(work.loads.max(work.stores) as f64));
+            }
             let place = &self.code.sites[site.index()];
-            ((place.module, place.offset, place.number), total.value + total.half)
-        });
-        sites.collect()
+            let name = (place.module, place.offset, place.number);
+            (name, self.expansion().total(&times).interval().1)
+        };
+        self.passed.sites.keys().map(most).collect()
     }
 }

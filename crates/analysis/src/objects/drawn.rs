@@ -13,8 +13,8 @@ use facts::{Burst, Evidence, Metric};
 
 use super::{Extent, Grouping, Located, ObjectId, ObjectKind, Objects, Window};
 use crate::accesses::is_chosen;
-use crate::interval::Z_95;
 use crate::traced::{Execution, Observer, SiteIndex, Touch, TracedBlock, replay};
+use estimate::interval::Z_95;
 
 /// Accesses of an object.
 #[derive(Default)]

@@ -14,8 +14,8 @@ use base::{Nanos, NodeId, Pid};
 use facts::{Evidence, Metric, Page};
 
 use super::{ObjectId, Objects};
-use crate::interval::{effective_count, wilson};
 use crate::profile::Profile;
+use estimate::interval::{effective_count, wilson};
 
 /// Bytes of a huge page.
 pub const HUGE_PAGE: u64 = 2 << 20;

@@ -14,8 +14,8 @@ use x86::Reader;
 use x86::translate::RecordLayout;
 
 use super::code::{Code, LoopId};
-use crate::interval::student_95;
 use crate::traced::instructions;
+use estimate::student::quantile_95;
 
 /// Fewer bursts have no scatter to speak of.
 const LEAST_BURSTS: usize = 3;
@@ -175,7 +175,11 @@ impl Seen {
         let (ratio, count) = (sum.0 / sum.1, both.len() as f64);
         let squares: f64 = both.iter().map(|one| (one.0 - ratio * one.1).powi(2)).sum();
         let error = (squares * count / (count - 1.0)).sqrt() / sum.1;
-        Some(Trips { ratio, half: student_95(both.len() - 1) * error, bursts: both.len() })
+        Some(Trips {
+            ratio,
+            half: quantile_95((both.len() - 1) as f64) * error,
+            bursts: both.len(),
+        })
     }
 }
 

@@ -14,7 +14,8 @@ use base::Nanos;
 
 use super::pairs::{Found, LONG, Pair, Restart};
 use super::runs::Runs;
-use crate::interval::{Z_95, student_95};
+use estimate::interval::Z_95;
+use estimate::student::quantile_95;
 
 /// Fewer pairs are none: ten batches need one each.
 const LEAST_PAIRS: usize = 10;
@@ -74,7 +75,8 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
     // Of the sum over all batches.
     let variance = squares * count / (count - 1.0).max(1.0);
     let unseen = (1.0 - seconds / cpu_time.max(seconds)).max(0.0);
-    let batch_half = student_95(residues.len() - 1) * (variance * unseen).sqrt() / seconds;
+    let batch_half =
+        quantile_95((residues.len() - 1) as f64) * (variance * unseen).sqrt() / seconds;
     let chains = pairs.iter().filter(|pair| !pair.linked).count().saturating_sub(restarts);
     let late_half = Z_95 * LATE * (2.0 * chains.max(1) as f64).sqrt() * rate / seconds;
     let outside_half = Z_95 * outside * rate / seconds;

@@ -25,7 +25,7 @@ use self::code::{Code, LoopId};
 use self::estimate::{TOO_WIDE, pace, seconds};
 pub(crate) use self::odometers::LoopsInCode;
 use self::stacks::{Stacks, Time, times};
-use crate::interval::Z_95;
+use ::estimate::interval::Z_95;
 
 /// A loop with less of all CPU time is left out: a few samples tell nothing.
 const LEAST_SHARE: f64 = 0.005;

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::pairs::{Found, Group, Reach, Restart};
-use crate::interval::median;
+use estimate::interval::median;
 
 /// Runs of fewer samples do not count from end to end: between two samples another may hide. Of runs far shorter than the
 /// time between two samples, every second sample is behind the one before.

@@ -17,7 +17,7 @@ use facts::{Evidence, Metric};
 
 use super::lru::KeySet;
 use super::walk::Pages;
-use crate::interval::Z_95;
+use estimate::interval::Z_95;
 
 /// Bursts so near each other are taken to draw from one set of pages.
 const NEAR: Nanos = Nanos(250_000_000);

@@ -30,12 +30,12 @@ use self::tally::Tally;
 use self::walk::{Question, Walked, walk};
 use crate::accesses::{Head, ObjectRows, Rows, is_chosen};
 use crate::hotspots::{Key, RowKey};
-use crate::interval::{median, median_interval};
 use crate::objects::{Grouping, UnitRows};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::PlaceId;
 use crate::traced::{Site, TracedCode};
+use estimate::interval::{median, median_interval};
 
 pub use self::footprint::Footprint;
 

@@ -13,7 +13,8 @@
 //! Assumption: what ends our sight (where in its burst an access lies) has nothing to do with its distance. Bursts begin
 //! at random moments, which makes it so but for code that itself runs in phases shorter than a burst.
 
-use crate::interval::{student_95, wilson};
+use estimate::interval::wilson;
+use estimate::student::quantile_95;
 
 /// With less at risk, the curve ends: single accesses would move it.
 const LEAST_AT_RISK: f64 = 30.0;
@@ -128,7 +129,7 @@ fn interval(log: f64, influence: &[f64], clusters: usize) -> Option<(f64, f64)> 
     let bursts = influence.len() as f64;
     let squares: f64 = influence.iter().map(|one| one * one).sum();
     let error = (squares * bursts / (bursts - 1.0)).sqrt();
-    let half = (student_95(clusters - 1) * error / -log).min(700.0);
+    let half = (quantile_95((clusters - 1) as f64) * error / -log).min(700.0);
     Some(((log * half.exp()).exp(), (log * (-half).exp()).exp()))
 }
 

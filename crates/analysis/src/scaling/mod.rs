@@ -14,7 +14,7 @@ mod laws;
 
 pub use laws::{Fit, Law};
 
-use crate::interval::median;
+use estimate::interval::median;
 
 /// A figure with its 95 % interval, where runs were repeated.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -24,11 +24,11 @@ use facts::{Burst, Evidence, Metric};
 
 use self::burst::{BurstLines, LineUse, lines_of_bursts};
 use crate::accesses::{Rows, is_chosen};
-use crate::interval::{median, median_interval};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::PlaceId;
 use crate::traced::{SiteIndex, TracedCode};
+use estimate::interval::{median, median_interval};
 
 /// Bursts so near each other can be of one time.
 const NEAR: Nanos = Nanos(250_000_000);

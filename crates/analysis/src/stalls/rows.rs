@@ -9,11 +9,11 @@ use facts::{Evidence, Metric};
 
 use super::{Data, SiteName, Stalls, Waited};
 use crate::hotspots::RowKey;
-use crate::interval::wilson;
 use crate::objects::{Grouping, ObjectId, Part, Window};
 use crate::stack::{NO_STACK, PlaceId};
 use crate::traced::Site;
 use crate::weight::{Scale, Weight};
+use estimate::interval::wilson;
 
 /// The time that waited for one row's data.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]

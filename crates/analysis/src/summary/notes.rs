@@ -48,7 +48,7 @@ pub(super) fn notes(profile: &Profile<'_>) -> Vec<String> {
 fn few_samples(profile: &Profile<'_>) -> Option<String> {
     let records = profile.whole().records();
     (1..100).contains(&records).then(|| {
-        let (_, high) = crate::interval::wilson(0.0, profile.whole().effective_records());
+        let (_, high) = estimate::interval::wilson(0.0, profile.whole().effective_records());
         let (noise, plural) = ((high * 100.0).max(1.0), if records == 1 { "" } else { "s" });
         format!("Only {records} sample{plural}: shares below about {noise:.0} % are noise. Run longer, or more often.")
     })

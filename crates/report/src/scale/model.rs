@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use analysis::interval::median;
 use analysis::scaling::Scaling;
+use estimate::interval::median;
 use facts::{Evidence, Metric};
 
 use super::{Collected, ScaleInput, ScalePoint, metric};

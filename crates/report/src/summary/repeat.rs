@@ -4,7 +4,7 @@
 //! Assumption: a total of all runs divided by their number is that of one run on average; its interval, from what all runs
 //! showed, is divided alike. Largest sizes, rates, shares and times per access stay as they are.
 
-use analysis::interval::student_95;
+use estimate::student::quantile_95;
 use facts::{Evidence, ExitKind, Metric, Run};
 use serde::Serialize;
 
@@ -46,7 +46,7 @@ pub(super) fn spread(run: &Run) -> (Option<Metric>, Spread) {
     let squares: f64 = times.iter().map(|time| (time - mean).powi(2)).sum();
     let deviation = (squares / (number - 1.0)).sqrt();
     let (elapsed, deviation) = if times.len() > 1 {
-        let reach = student_95(times.len() - 1) * deviation / number.sqrt();
+        let reach = quantile_95((times.len() - 1) as f64) * deviation / number.sqrt();
         let interval = ((mean - reach).max(0.0), mean + reach);
         let elapsed =
             Metric::with_interval(Evidence::Counted, mean, "s", interval, times.len() as u64);

@@ -34,7 +34,7 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
             Cell::Seconds(bin.end.seconds()),
             Cell::metric(bin.read.clone()),
             Cell::metric(bin.write.clone()),
-            Cell::metric(bin.total()),
+            Cell::metric(bin.total.clone()),
         ]
     };
     let mut notes = memory.notes.clone();

@@ -89,7 +89,7 @@ fn spin_time(split: &ThreadSplit) -> Metric {
         };
     }
     let share = if split.running > 0.0 { split.spinning / split.running } else { 0.0 };
-    let (low, high) = analysis::interval::wilson(share, all.effective_records());
+    let (low, high) = estimate::interval::wilson(share, all.effective_records());
     let seconds = |share: f64| share * split.running * 1e-9;
     let interval = (seconds(low), seconds(high));
     Metric::with_interval(Evidence::Sampled, seconds(share), "s", interval, spinning.records())

@@ -14,7 +14,6 @@ use super::waits::computed;
 use super::{FaultFigures, Figures, RemoteFigure, Spent, ThreadTime, Traced, Where};
 use crate::faults::{counted_faults, fault_cost, fault_scales, fault_table, fault_total};
 use crate::hotspots::Key;
-use crate::interval::ratio_in_order;
 use crate::memory::Memory;
 use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
@@ -25,6 +24,7 @@ use crate::summary::{Overview, huge_page_share};
 use crate::threading::Threading;
 use crate::traced::TracedCode;
 use crate::weight::Weight;
+use estimate::interval::ratio_of_sums;
 
 /// Functions that hand out blocks and take them back: those of C, C++ and glibc's own inner ones.
 const ALLOCATOR: [&str; 17] = [
@@ -112,7 +112,7 @@ fn runnable(profile: &Profile<'_>) -> Metric {
         *looks.entry(gauge.time).or_default() += gauge.value as f64;
     }
     let each: Vec<(f64, f64)> = looks.values().map(|threads| (*threads, 1.0)).collect();
-    match ratio_in_order(&each) {
+    match ratio_of_sums(&each) {
         Some((mean, Some(interval))) if each.len() >= FEWEST => {
             Metric::with_interval(Evidence::Sampled, mean, "count", interval, each.len() as u64)
         }

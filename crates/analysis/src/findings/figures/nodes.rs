@@ -15,10 +15,10 @@ use facts::{Burst, Evidence, Metric, Page};
 
 use super::{HotFunction, Where};
 use crate::index_map::IndexMap;
-use crate::interval::{effective_count, wilson};
 use crate::objects::{Objects, Window};
 use crate::profile::Profile;
 use crate::traced::{Execution, Observer, Touch, TracedBlock, TracedCode, replay};
+use estimate::interval::{effective_count, wilson};
 
 const LINE: u64 = x86::LINE_BYTES as u64;
 /// What a mask of 64 lines covers.

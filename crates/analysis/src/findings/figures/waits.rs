@@ -8,13 +8,13 @@ use base::{Nanos, Pid, RemoteAddr};
 use facts::{Evidence, Metric};
 
 use super::Where;
-use crate::interval::wilson;
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::PlaceId;
 use crate::threading::{
     Reason, ThreadSplit, Threading, Workers, object_name, threading, was_recorded,
 };
+use estimate::interval::wilson;
 
 /// A lock that threads waited for.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,0 +1,317 @@
+//! What each look of a burst stands for: from what bursts saw to totals of the program, with replicates.
+//!
+//! What for: a *look* is what a burst saw in one place of the code. It stands for a part of the program's time, so a total is the
+//! sum over looks of (what was seen) x (what the look stands for), in each replicate anew. What not: which looks stand for
+//! which time (`strata`).
+//!
+//! ```text
+//! look i of stratum h stands for  c_i = w_i T_h / S_h            T_h: CPU time of the stratum
+//! and in replicate r for          c_i (1 + t_hr) (1 + d_ir - D_hr)   S_h: sum over its looks of w_i s_i
+//!                                 D_hr = sum of d_ir w_i s_i / S_h   w_i: weight, s_i: native seconds
+//! ```
+//! t: scatter of T, from samples. d: scatter of looks. They are a systematic sample in time, so from
+//! [`FEWEST_IN_ORDER`] on it is that of differences of neighbours: a program that does one thing first and another then has looks
+//! that differ more than their sum is uncertain (Wolter 2007, 8.2.1, estimator v2). With D the rate is a ratio, linearised
+//! (Cochran 1977, 6.10). Tails are Student's, with n - 1 degrees of freedom, in order 2 (n - 1)^2 / (3 n - 4) (J. von Neumann
+//! et al., "The mean square successive difference", Ann. Math. Stat. 12 (1941) 153-162).
+//!
+//! Amounts with bounds stand, in each replicate, somewhere between these; all of a place at the same part of the way.
+//!
+//! Assumptions: a single look says of its stratum no more than the order of magnitude ([`SINGLE`]).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use estimate::parameters::SINGLE;
+use estimate::{Draws, Estimate, REPLICATES};
+use facts::{Evidence, Metric};
+
+use super::places::Place;
+use super::quantity::Quantity;
+
+/// With fewer looks the order of time tells less about their scatter than they do without it.
+const FEWEST_IN_ORDER: usize = 6;
+/// The random parts of looks, and of what the model does not know of places.
+#[derive(Debug, Default)]
+pub(super) struct Chances {
+    /// Standard normal numbers of each look.
+    scatter: Vec<Vec<f64>>,
+    /// Of each look, which of `unknown` is its place's.
+    place: Vec<usize>,
+    unknown: Vec<Vec<f64>>,
+}
+
+impl Chances {
+    pub(super) fn new(places: impl Iterator<Item = Place>) -> Chances {
+        let mut draws = Draws::new(0);
+        let mut chances = Chances::default();
+        let mut numbers: HashMap<Place, usize> = HashMap::new();
+        for place in places {
+            chances.scatter.push(draws.normal());
+            let next = numbers.len();
+            let number = *numbers.entry(place).or_insert(next);
+            if number == next {
+                chances.unknown.push(draws.unknown());
+            }
+            chances.place.push(number);
+        }
+        chances
+    }
+}
+
+/// A part of the program's time, and the looks that speak for it.
+#[derive(Clone, Copy)]
+pub(super) struct Stratum<'a> {
+    /// Random numbers that go with it.
+    pub(super) seed: u64,
+    /// CPU time, seconds.
+    pub(super) seconds: f64,
+    /// Half of the 95 % interval of it, as a part.
+    pub(super) scatter: f64,
+    /// In the order of time.
+    pub(super) looks: &'a [usize],
+}
+
+/// What a look stands for.
+#[derive(Clone, Debug)]
+struct Factor {
+    point: f64,
+    replicates: Vec<f64>,
+}
+
+/// What looks stand for; those that stand for nothing have no factor.
+#[derive(Clone, Debug)]
+pub(crate) struct Expansion {
+    factors: Vec<Option<Factor>>,
+    chances: Arc<Chances>,
+    /// Bursts that speak.
+    bursts: u64,
+}
+
+impl Expansion {
+    pub(super) fn new(chances: Arc<Chances>, bursts: usize) -> Expansion {
+        Expansion { factors: vec![None; chances.place.len()], chances, bursts: bursts as u64 }
+    }
+
+    /// Adds a stratum; `weighted` is the weight of a look, and that times its native seconds.
+    pub(super) fn add(&mut self, stratum: &Stratum<'_>, weighted: impl Fn(usize) -> (f64, f64)) {
+        let all: f64 = stratum.looks.iter().map(|look| weighted(*look).1).sum();
+        if all <= 0.0 || stratum.seconds <= 0.0 {
+            return;
+        }
+        let mut draws = Draws::new(stratum.seed | 1 << 63);
+        let scatter = self.scatter(stratum.looks, &mut draws);
+        let mut mean = vec![0.0; REPLICATES];
+        for (look, scatter) in stratum.looks.iter().zip(&scatter) {
+            let part = weighted(*look).1 / all;
+            mean.iter_mut().zip(scatter).for_each(|(sum, one)| *sum += part * one);
+        }
+        let own = if stratum.looks.len() == 1 { SINGLE.value } else { 0.0 };
+        let relative = (stratum.scatter / 1.96).hypot(own);
+        let time: Vec<f64> = draws.normal().iter().map(|z| (1.0 + relative * z).max(0.0)).collect();
+        for (look, scatter) in stratum.looks.iter().zip(&scatter) {
+            let point = weighted(*look).0 * stratum.seconds / all;
+            let replicates =
+                (0..REPLICATES).map(|at| point * time[at] * (1.0 + scatter[at] - mean[at]));
+            self.stand(*look, point, replicates);
+        }
+    }
+
+    /// A look stands for so much more.
+    pub(super) fn stand(&mut self, look: usize, point: f64, replicates: impl Iterator<Item = f64>) {
+        let none = || Factor { point: 0.0, replicates: vec![0.0; REPLICATES] };
+        let factor = self.factors[look].get_or_insert_with(none);
+        factor.point += point;
+        factor.replicates.iter_mut().zip(replicates).for_each(|(sum, one)| *sum += one);
+    }
+
+    /// The same in one replicate alone.
+    pub(super) fn stand_in(&mut self, look: usize, replicate: usize, part: f64) {
+        let none = || Factor { point: 0.0, replicates: vec![0.0; REPLICATES] };
+        self.factors[look].get_or_insert_with(none).replicates[replicate] += part;
+    }
+
+    /// By how much more each of these looks counts, by chance.
+    fn scatter(&self, looks: &[usize], draws: &mut Draws) -> Vec<Vec<f64>> {
+        let n = looks.len() as f64;
+        let of = |at: usize| self.chances.scatter[looks[at]].as_slice();
+        match looks.len() {
+            0 | 1 => vec![vec![0.0; REPLICATES]; looks.len()],
+            2..FEWEST_IN_ORDER => {
+                let (tails, factor) = (draws.tails(n - 1.0), (n / (n - 1.0)).sqrt());
+                let one = |at| (0..REPLICATES).map(|r| of(at)[r] * tails[r] * factor).collect();
+                (0..looks.len()).map(one).collect()
+            }
+            count => {
+                let tails = draws.tails(2.0 * (n - 1.0).powi(2) / (3.0 * n - 4.0));
+                let factor = (n / (n - 1.0) / 2.0).sqrt();
+                let one = |at: usize| {
+                    let step = |r: usize| {
+                        let own = if at + 1 < count { of(at)[r] } else { 0.0 };
+                        let before = if at > 0 { of(at - 1)[r] } else { 0.0 };
+                        (own - before) * tails[r] * factor
+                    };
+                    (0..REPLICATES).map(step).collect()
+                };
+                (0..count).map(one).collect()
+            }
+        }
+    }
+
+    /// The total of an amount; no less than nothing.
+    pub(crate) fn total(&self, quantity: &Quantity) -> Estimate {
+        let (mut point, mut replicates) = (0.0, Vec::new());
+        for (look, amount) in quantity.0.iter().enumerate() {
+            let Some(factor) = self.factors[look].as_ref().filter(|_| amount.high != 0.0) else {
+                continue;
+            };
+            if replicates.is_empty() {
+                replicates.resize(REPLICATES, 0.0);
+            }
+            point += factor.point * amount.likely;
+            let parts = replicates.iter_mut().zip(&factor.replicates);
+            if amount.low == amount.high {
+                parts.for_each(|(sum, factor)| *sum += factor * amount.likely);
+            } else {
+                let unknown = &self.chances.unknown[self.chances.place[look]];
+                let parts = parts.zip(unknown);
+                parts.for_each(|((sum, factor), place)| *sum += factor * amount.at(*place));
+            }
+        }
+        if replicates.is_empty() {
+            return Estimate::exactly(0.0);
+        }
+        replicates.iter_mut().for_each(|one| *one = one.max(0.0));
+        Estimate::new(point, replicates)
+    }
+
+    /// The likely total alone, of the amounts of some looks.
+    pub(crate) fn sum(&self, amounts: impl Iterator<Item = (usize, f64)>) -> f64 {
+        let part = |(look, amount): (usize, f64)| {
+            self.factors[look].as_ref().map_or(0.0, |factor| factor.point * amount)
+        };
+        amounts.map(part).sum()
+    }
+
+    /// The total of an amount over `per`, as a metric.
+    pub(crate) fn metric(
+        &self,
+        quantity: &Quantity,
+        (per, unit): (f64, &str),
+        evidence: Evidence,
+    ) -> Metric {
+        self.shown(self.total(quantity) / per, unit, evidence)
+    }
+
+    /// One total over another, times `factor`; `nothing` says why where there is no other.
+    pub(crate) fn ratio(
+        &self,
+        part: &Quantity,
+        whole: &Estimate,
+        (factor, unit): (f64, &str),
+        evidence: Evidence,
+        nothing: &str,
+    ) -> Metric {
+        if whole.point() <= 0.0 {
+            return Metric::unavailable(unit, nothing);
+        }
+        self.shown(self.total(part) / whole * factor, unit, evidence)
+    }
+
+    /// A share of a whole, percent; no more than all of it.
+    pub(crate) fn percent(
+        &self,
+        part: &Quantity,
+        whole: &Estimate,
+        evidence: Evidence,
+        nothing: &str,
+    ) -> Metric {
+        if whole.point() <= 0.0 {
+            return Metric::unavailable("percent", nothing);
+        }
+        let share = (self.total(part) / whole * 100.0).map(|share| share.min(100.0));
+        self.shown(share, "percent", evidence)
+    }
+
+    /// As a metric. An end that is infinite is not known.
+    pub(crate) fn shown(&self, estimate: Estimate, unit: &str, evidence: Evidence) -> Metric {
+        let interval = estimate.interval();
+        let metric = Metric::with_interval(evidence, estimate.point(), unit, interval, self.bursts);
+        Metric { high: metric.high.filter(|high| high.is_finite()), ..metric }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use estimate::Bounds;
+
+    use super::*;
+
+    /// So many looks in places by turns, each of a millisecond, which stand for so many seconds of one stratum.
+    fn expansion(looks: usize, places: u32, seconds: f64) -> Expansion {
+        let chances = Chances::new((0..looks).map(|at| Place::Loop(at as u32 % places)));
+        let mut expansion = Expansion::new(Arc::new(chances), looks);
+        let all: Vec<usize> = (0..looks).collect();
+        let stratum = Stratum { seed: 1, seconds, scatter: 0.0, looks: &all };
+        expansion.add(&stratum, |_| (1.0, 1e-3));
+        expansion
+    }
+
+    fn half(estimate: &Estimate) -> f64 {
+        let (low, high) = estimate.interval();
+        (high - low) / 2.0
+    }
+
+    #[test]
+    fn what_is_alike_in_all_looks_is_certain() {
+        let expansion = expansion(10, 1, 2.0);
+        let total = expansion.total(&Quantity::exactly([5.0; 10].into_iter()));
+        assert!((total.point() - 10_000.0).abs() < 1e-6 && half(&total) < 1e-6);
+    }
+
+    /// By hand: 1 and 3 by turns, 10 looks of 1 ms, two seconds: variance of their sum 9 x 4 / 2 x 10 / 9 = 20, and 2000 s / 10 ms
+    /// of each; Student's quantile for 6.2 degrees of freedom is 2.43.
+    #[test]
+    fn looks_in_order_scatter_by_their_differences() {
+        let turns = expansion(10, 1, 2.0);
+        let by_turns = (0..10).map(|at| if at % 2 == 0 { 1.0 } else { 3.0 });
+        let total = turns.total(&Quantity::exactly(by_turns));
+        let expected = 2.43 * 20f64.sqrt() * 200.0;
+        assert!((total.point() - 4000.0).abs() < 1e-6);
+        assert!((half(&total) / expected - 1.0).abs() < 0.15, "{} {expected}", half(&total));
+        // One thing first and another then: only the place of the change is uncertain.
+        let phases = (0..10).map(|at| if at < 5 { 1.0 } else { 3.0 });
+        let total = turns.total(&Quantity::exactly(phases));
+        assert!((half(&total) * 3.0 / expected - 1.0).abs() < 0.2, "{}", half(&total));
+    }
+
+    #[test]
+    fn a_single_look_tells_the_order_of_magnitude() {
+        let total = expansion(1, 1, 2.0).total(&Quantity::exactly([5.0].into_iter()));
+        assert!((half(&total) / total.point() - 1.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn a_part_of_what_scatters_may_be_known_well() {
+        let expansion = expansion(10, 1, 2.0);
+        let whole = Quantity::exactly((0..10).map(|at| f64::from(at % 3 + 1)));
+        let tenth = Quantity::exactly((0..10).map(|at| f64::from(at % 3 + 1) / 10.0));
+        let share =
+            expansion.percent(&tenth, &expansion.total(&whole), Evidence::Simulated, "nothing");
+        assert!((share.value.unwrap() - 10.0).abs() < 1e-9);
+        assert!(share.high.unwrap() - share.low.unwrap() < 1e-9);
+        let none = Estimate::exactly(0.0);
+        let nothing = expansion.percent(&tenth, &none, Evidence::Simulated, "nothing");
+        assert_eq!(nothing.note.as_deref(), Some("nothing"));
+    }
+
+    /// Unknown amounts of one place go together, those of many places in part.
+    #[test]
+    fn unknowns_of_many_places_average_out_in_part() {
+        let amount = Bounds { likely: 2.0, low: 1.0, high: 3.0 };
+        let wide = |places| half(&expansion(60, places, 1.0).total(&Quantity(vec![amount; 60])));
+        let (one, many) = (wide(1), wide(60));
+        assert!((one / 1000.0 - 1.0).abs() < 0.03, "{one}");
+        assert!(many < 0.9 * one && many > 0.6 * one, "{many}");
+    }
+}

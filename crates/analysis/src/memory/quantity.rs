@@ -1,0 +1,35 @@
+//! An amount per burst and place, with bounds for what the cache model cannot know.
+//!
+//! What for: what bursts saw, to be expanded to the program's time (`expansion`). What not: the scatter of bursts.
+
+use estimate::Bounds;
+
+/// Of each look what it saw.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Quantity(pub(crate) Vec<Bounds>);
+
+impl Quantity {
+    /// 0 in each of so many looks.
+    pub(crate) fn none(looks: usize) -> Quantity {
+        Quantity(vec![Bounds::default(); looks])
+    }
+
+    /// Known amounts.
+    pub(crate) fn exactly(amounts: impl Iterator<Item = f64>) -> Quantity {
+        Quantity(amounts.map(Bounds::exactly).collect())
+    }
+
+    /// Adds to one look.
+    pub(crate) fn add(&mut self, look: usize, amount: Bounds) {
+        self.0[look] = self.0[look].plus(amount);
+    }
+
+    pub(crate) fn plus(&self, other: &Quantity) -> Quantity {
+        Quantity(self.0.iter().zip(&other.0).map(|(a, b)| a.plus(*b)).collect())
+    }
+
+    /// Likely, of all looks together.
+    pub(crate) fn sum(&self) -> f64 {
+        self.0.iter().map(|one| one.likely).sum()
+    }
+}

@@ -1,0 +1,139 @@
+//! Code to which no burst came.
+//!
+//! What for: samples tell that it has time, and nobody knows what it did. Each of its places does what one of those with
+//! bursts does, each of which is as likely: it is one more place, and not one more second. With k of these, one more lies outside of what they span with a chance of 2 / (k + 1)
+//! (order statistics: H. A. David, H. N. Nagaraja, "Order Statistics", 3rd ed. 2003, 7.1). Then it is *unlike* them: it does
+//! up to [`UNLIKE`] times as much as one of them, or as little, each factor as likely; of what it does any part may be one thing (loads that hit the
+//! first level, say); and half of the time it does what none of the others does. What not: places with bursts (`strata`).
+
+use std::collections::BTreeMap;
+
+use estimate::parameters::{LEAST_PART, UNLIKE};
+use estimate::{Draws, Estimate, REPLICATES};
+use facts::{Evidence, Metric};
+
+use super::expansion::Expansion;
+use super::places::Place;
+use super::quantity::Quantity;
+
+/// More places are taken for one: each has little time.
+const MOST: usize = 64;
+/// Random numbers of their own.
+const SEED: u64 = 0x0075_6e73_6565_6e00;
+
+/// Places with bursts: what each of their looks stands for per second.
+pub(super) type Seen = BTreeMap<Place, Vec<(usize, f64)>>;
+
+/// What places without bursts may have done, if they are unlike all others.
+#[derive(Debug)]
+pub(super) struct Unseen {
+    /// Seconds of them.
+    seconds: Estimate,
+    /// What they do more.
+    more: Expansion,
+    /// Seconds of the busiest core, of what no other place does.
+    anything: Estimate,
+    /// Of what they do, the part that is one thing, 0 to 1.
+    part: Estimate,
+}
+
+impl Unseen {
+    /// None.
+    pub(super) fn none(like: Expansion) -> Unseen {
+        let none = || Estimate::exactly(0.0);
+        Unseen { seconds: none(), more: like, anything: none(), part: none() }
+    }
+
+    /// Adds what places without bursts, of so many seconds each, do like others; `more` stands for nothing yet.
+    pub(super) fn new(
+        places: impl Iterator<Item = f64>,
+        seen: &Seen,
+        expansion: &mut Expansion,
+        mut more: Expansion,
+    ) -> Unseen {
+        let seen: Vec<&[(usize, f64)]> = seen.values().map(Vec::as_slice).collect();
+        let count = seen.len() as f64;
+        let mut times: Vec<f64> = places.collect();
+        let unseen: f64 = times.iter().sum();
+        for (look, part) in seen.iter().flat_map(|looks| looks.iter()) {
+            expansion.stand(*look, unseen / count * part, std::iter::empty());
+        }
+        let outside = 2.0 / (count + 1.0);
+        times.sort_by(|a, b| b.total_cmp(a));
+        let rest: f64 = times.split_off(times.len().min(MOST)).iter().sum();
+        times.push(rest);
+        let mut draws = Draws::new(SEED);
+        let part = draws.unknown().into_iter().map(|place| f64::midpoint(place, 1.0)).collect();
+        let (mut unlike, mut anything) = (vec![0.0; REPLICATES], vec![0.0; REPLICATES]);
+        for seconds in times.into_iter().filter(|seconds| *seconds > 0.0) {
+            let (which, luck, scale) = (draws.even(), draws.even(), draws.even());
+            for replicate in 0..REPLICATES {
+                let looks = seen[(which[replicate] * count) as usize];
+                let (luck, scale) = (luck[replicate], scale[replicate]);
+                let (to, factor) = match luck < outside {
+                    true => (&mut more, UNLIKE.value.powf(2.0 * scale - 1.0)),
+                    false => (&mut *expansion, 1.0),
+                };
+                for (look, part) in looks {
+                    to.stand_in(*look, replicate, seconds * factor * part);
+                }
+                if luck < outside {
+                    unlike[replicate] += seconds;
+                }
+                if luck < outside / 2.0 {
+                    anything[replicate] += seconds * LEAST_PART.value.powf(scale);
+                }
+            }
+        }
+        Unseen {
+            seconds: Estimate::new(0.0, unlike),
+            more,
+            anything: Estimate::new(0.0, anything),
+            part: Estimate::new(0.5, part),
+        }
+    }
+
+    /// A total with theirs: up to `most` per second of what nobody else does.
+    pub(super) fn total(&self, expansion: &Expansion, quantity: &Quantity, most: f64) -> Estimate {
+        let like = expansion.total(quantity) + &self.more.total(quantity);
+        like + &(self.anything.clone() * most)
+    }
+
+    /// A part of a whole, percent, where any part of what they do may be of it.
+    pub(super) fn percent(
+        &self,
+        expansion: &Expansion,
+        (part, whole): (&Quantity, &Quantity),
+        evidence: Evidence,
+        nothing: &str,
+    ) -> Metric {
+        self.share(expansion, (part, whole), &self.more.total(whole), evidence, nothing)
+    }
+
+    /// The same of time, of which they have what samples say.
+    pub(super) fn percent_of_time(
+        &self,
+        expansion: &Expansion,
+        (part, time): (&Quantity, &Quantity),
+        nothing: &str,
+    ) -> Metric {
+        self.share(expansion, (part, time), &self.seconds, Evidence::Estimated, nothing)
+    }
+
+    fn share(
+        &self,
+        expansion: &Expansion,
+        (part, whole): (&Quantity, &Quantity),
+        theirs: &Estimate,
+        evidence: Evidence,
+        nothing: &str,
+    ) -> Metric {
+        let (part, whole) = (expansion.total(part), expansion.total(whole));
+        if whole.point() <= 0.0 {
+            return Metric::unavailable("percent", nothing);
+        }
+        let part = part + &(self.part.clone() * theirs);
+        let share = part / &(whole + theirs) * 100.0;
+        expansion.shown(share.map(|share| share.min(100.0)), "percent", evidence)
+    }
+}

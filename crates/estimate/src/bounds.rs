@@ -1,0 +1,60 @@
+//! What a number may be where nobody sampled it.
+//!
+//! What for: a line that a burst touched first was in the cache or was not; the trace does not tell. Such a number has a likely
+//! value and hard ends. What not: a 95 % interval. It becomes part of one when its replicates are drawn
+//! (`Draws::unknown`).
+
+/// A value with ends that it cannot pass.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Bounds {
+    /// The best single value.
+    pub likely: f64,
+    /// No less.
+    pub low: f64,
+    /// No more.
+    pub high: f64,
+}
+
+impl Bounds {
+    /// Known.
+    #[must_use]
+    pub const fn exactly(value: f64) -> Bounds {
+        Bounds { likely: value, low: value, high: value }
+    }
+
+    /// Of two that are high together.
+    #[must_use]
+    pub fn plus(self, other: Bounds) -> Bounds {
+        Bounds {
+            likely: self.likely + other.likely,
+            low: self.low + other.low,
+            high: self.high + other.high,
+        }
+    }
+
+    /// By a factor from 0 on.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Bounds {
+        self.each(|one| one * factor)
+    }
+
+    /// Less a value, and no less than nothing.
+    #[must_use]
+    pub fn less(self, value: f64) -> Bounds {
+        self.each(|one| (one - value).max(0.0))
+    }
+
+    /// Each part by a function that does not fall.
+    #[must_use]
+    pub fn each(self, part: impl Fn(f64) -> f64) -> Bounds {
+        Bounds { likely: part(self.likely), low: part(self.low), high: part(self.high) }
+    }
+
+    /// Where it is when the unknown stands at `place`: -1 at the low end, 0 at the likely value, 1 at the high end.
+    #[must_use]
+    pub fn at(self, place: f64) -> f64 {
+        let (end, part) = if place < 0.0 { (self.low, -place) } else { (self.high, place) };
+        // Ends may be infinite, and the part of them nothing.
+        if part == 0.0 { self.likely } else { self.likely + (end - self.likely) * part }
+    }
+}
