@@ -18,10 +18,10 @@ use estimate::Bounds;
 use facts::Metric;
 use facts::host::CacheKind;
 
-use super::Memory;
 use super::model::Level;
 use super::quantity::Quantity;
 use super::work::BurstWork;
+use super::{Memory, last_level};
 use crate::profile::Profile;
 use crate::reuse::TlbSizes;
 use crate::summary::huge_page_share;
@@ -72,12 +72,10 @@ impl Sizes {
     /// The last level as it was measured, and this program's part of it.
     fn measure(&mut self, profile: &Profile<'_>) {
         let calibration = profile.recording.run.calibration.as_ref();
-        let measured = calibration
-            .and_then(|found| found.effective_caches.iter().find(|cache| cache.level == 3))
-            .and_then(|cache| cache.bytes.value);
-        match measured {
-            Some(bytes) if bytes >= 1.0 => self.levels[2].bytes = Bytes(bytes as u64),
-            _ => self.notes.push(
+        let Geometry { bytes: claimed, ways, .. } = self.levels[2];
+        match calibration.and_then(|found| last_level::capacity(found, ways, claimed.0)) {
+            Some(bytes) => self.levels[2].bytes = Bytes(bytes as u64),
+            None => self.notes.push(
                 "the size of the last cache level was not measured here: the system's figure is taken".to_owned(),
             ),
         }

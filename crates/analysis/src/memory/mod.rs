@@ -21,6 +21,7 @@ mod core_time;
 mod expansion;
 mod footprint;
 mod function;
+mod last_level;
 mod latency;
 mod levels;
 mod looks;
