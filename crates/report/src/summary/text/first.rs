@@ -121,16 +121,14 @@ fn time(summary: &Summary) -> Option<String> {
     (!shown.is_empty()).then(|| format!("{shown} {of}"))
 }
 
+/// What it would be without: the verdict has the share itself already.
 fn memory_share(summary: &Summary) -> Option<String> {
-    // The verdict has it already where it is but a range.
     known(&summary.memory_bound)?;
-    let share = share(&summary.memory_bound)?;
-    let best = known(&summary.elapsed_without_misses).zip(summary.elapsed.value);
-    let best = best.map_or_else(String::new, |(best, now)| {
-        let (best, now) = (seconds(best), seconds(now));
-        format!("; with all data in the first cache {best} instead of {now}")
-    });
-    Some(format!("{share} of the time of its own code{best}"))
+    let best = seconds(known(&summary.elapsed_without_misses)?);
+    let (share, now) = (share(&summary.memory_bound)?, seconds(summary.elapsed.value?));
+    Some(format!(
+        "{share} of the time of its own code; with all data in the first cache {best} instead of {now}"
+    ))
 }
 
 /// Against what such a mixture of reads and writes, by as many threads, reaches on this machine.
