@@ -45,6 +45,7 @@ fn main() {
         "some",
         b"7f0000001000 40 jitted_loop\n7f0000002000 a0 Foo::bar(int)\n",
     );
+    seed("symbols_names", "line", b"for (i = 0; i < n; i++)\n  grid->rows[i] =\n  malloc(n);");
     seed("symbols_names", "cpp", b"_ZNSt6vectorIiSaIiEE9push_backERKi");
     seed("symbols_names", "rust", b"_RNvCs1234_7mycrate3foo");
     seed("symbols_names", "legacy", b"_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE");

@@ -14,7 +14,7 @@ const HOSTILE = "<img src=x onerror=alert(1)>\"'</script><script>alert(2)</scrip
 
 step("summary", async () => {
   await page.goto(address);
-  await shows("What limits this program");
+  await view.locator(".verdict .sentence").getByText(/imit/).waitFor();
   await shows("Top functions");
   await view.getByRole("button", { name: "hot_loop" }).first().waitFor();
   // Every figure says where it comes from.

@@ -96,6 +96,7 @@ export type Object = {
   dram_percent: Metric;
   dram_read: Metric;
   dram_write: Metric;
+  element_type: string | null;
   latency: Metric;
   loads: Metric;
   object: string;
@@ -111,6 +112,7 @@ export type Summary = {
   arithmetic_intensity: Metric;
   average_load_latency: Metric;
   classification: "bandwidth-bound" | "latency-bound" | "tlb-bound" | "core-bound" | null;
+  classification_certainty: "is" | "probably" | "mixed" | "undecided" | null;
   classification_reason: string;
   command: (string)[];
   context_switches: Metric;
@@ -138,6 +140,8 @@ export type Summary = {
     })[];
     medium_from: number | null;
     observed_max: Metric;
+    of_reachable: Metric;
+    reachable: Metric;
     read: Metric;
     write: Metric;
   };
@@ -264,4 +268,12 @@ export type Summary = {
   };
   top_functions: (Function)[];
   top_objects: (Object)[];
+  undecided: ({
+    decided_by: string | null;
+    elsewhere: boolean;
+    reason: string;
+    rules: (string)[];
+  })[];
+  verdict: string;
+  verdict_decided_by: string | null;
 };

@@ -10,6 +10,7 @@ mod build;
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use base::{FileOffset, ModuleId, StackId};
 use facts::Recording;
@@ -150,6 +151,12 @@ pub struct Stacks {
     at: HashMap<(ModuleId, FileOffset), PlaceId>,
     /// The place in the compiled function, not in one inlined into it, at each of these.
     compiled_at: HashMap<(ModuleId, FileOffset), PlaceId>,
+    /// What source lines assign to.
+    variables: HashMap<LineId, String>,
+    /// Beginnings of the names of functions that only allocate, beside the known ones.
+    wrappers: Vec<String>,
+    /// Of each place whether its function only allocates; asked for once.
+    is_wrapper: OnceLock<Vec<bool>>,
 }
 
 impl Stacks {
@@ -166,6 +173,34 @@ impl Stacks {
     #[must_use]
     pub fn place_at(&self, module: ModuleId, offset: FileOffset) -> PlaceId {
         self.at.get(&(module, offset)).copied().unwrap_or(NO_STACK)
+    }
+
+    /// What the line of a place assigns to.
+    #[must_use]
+    pub fn variable_of(&self, place: PlaceId) -> Option<&str> {
+        self.variables.get(&self.places[place.index()].source).map(String::as_str)
+    }
+
+    /// Functions with names that begin so allocate for their callers, too.
+    pub fn add_wrappers(&mut self, beginnings: &[String]) {
+        self.wrappers.extend_from_slice(beginnings);
+        self.is_wrapper = OnceLock::new();
+    }
+
+    /// Whether a place's function only allocates, as `judge` says by its name, its module and the added beginnings.
+    pub(crate) fn is_wrapper(
+        &self,
+        place: PlaceId,
+        judge: impl Fn(&str, &str, &[String]) -> bool,
+    ) -> bool {
+        let all = self.is_wrapper.get_or_init(|| {
+            let of = |function: &Function| {
+                judge(&function.name, &self.modules[function.module.index()].name, &self.wrappers)
+            };
+            let functions: Vec<bool> = self.functions.iter().map(of).collect();
+            self.places.iter().map(|place| functions[place.function.index()]).collect()
+        });
+        all[place.index()]
     }
 
     /// The compiled function at one of the addresses that were asked for: that into which others are inlined.

@@ -116,6 +116,12 @@ impl SiteTypes {
         self.known(site).map_or(FieldId::new(0), |known| known.field)
     }
 
+    /// Whether it is a type.
+    #[must_use]
+    pub fn is_known(&self, of: TypeId) -> bool {
+        of != TypeId::new(0)
+    }
+
     /// `node`, `double`, `(no type known)`.
     #[must_use]
     pub fn type_name(&self, of: TypeId) -> &str {

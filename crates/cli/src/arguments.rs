@@ -194,9 +194,15 @@ pub struct ReportOptions {
     /// Write to this file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// For bandwidth: from which percent of the machine's peak on a rate is medium and high [default: 30,70]
+    /// For bandwidth: from which percent of what its threads reach here on a rate is medium and high [default: 30,70]
     #[arg(long, value_name = "MEDIUM,HIGH")]
     pub bands: Option<String>,
+    /// Name memory objects by who calls these functions too: beginnings of names, e.g. `xmalloc,Pool::`
+    #[arg(long, value_name = "NAME[,NAME...]", value_delimiter = ',')]
+    pub wrappers: Vec<String>,
+    /// For summary: every figure, how it was measured, and what is missing, instead of the first screen
+    #[arg(long)]
+    pub detail: bool,
 }
 
 /// What the page shows.

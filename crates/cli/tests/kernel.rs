@@ -91,7 +91,7 @@ fn page_faults_equal_the_kernels_own_count() {
     assert_eq!(filtered, total(&["kernel"]), "the program is all that is shown");
     let shown = fathom.output(["report", "summary", "-r", "result"]);
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(text.contains("Entries into the kernel"), "{text}");
+    assert!(text.contains("Kernel entries"), "{text}");
 }
 
 /// What `/proc/interrupts`, `softirqs` and `vmstat` count by now, all CPUs together, by the first word of the line.

@@ -7,6 +7,7 @@
 //! Assumptions: it runs on the machine of the recording, soon after it. A file that was not held while the program ran
 //! ([`Options::files`]) and was replaced since is recognised by its build-id and refused: wrong names are worse than none.
 
+mod assigned;
 mod code;
 mod complaints;
 mod file;
@@ -25,9 +26,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 
 use base::{FileOffset, ModuleId, Pid, RemoteAddr};
-use facts::{AccessType, Frame, Module, ModuleKind, SampledCode};
+use facts::{AccessType, Assignment, Frame, Module, ModuleKind, SampledCode};
 use symbols::{Demangle, Elf, KernelSymbols, ModuleImage, SourceFrame, SymbolTable};
 
+pub use self::assigned::assignments;
 pub use self::code::traced_addresses;
 use self::complaints::{About, Complaint};
 pub use self::naming::{Naming, Wanted};
@@ -80,6 +82,8 @@ pub struct Symbolised {
     pub types: Vec<AccessType>,
     /// Functions around [`Options::sampled`], as far as they are short enough and there is room; see [`sampled`].
     pub code: Vec<SampledCode>,
+    /// What the source lines of the frames assign to, as far as their files can be read.
+    pub assignments: Vec<Assignment>,
     /// What the user should know to get better names: one sentence per kind of problem, with the modules that have
     /// it; those about the most addresses first.
     pub problems: Vec<String>,
@@ -151,7 +155,8 @@ pub fn symbolise(
         complaints.extend(answer.complaints);
     }
     let problems = complaints::sentences(complaints, named);
-    Symbolised { frames, types, code: sampled::hottest(code), problems }
+    let assignments = assignments(modules, &frames);
+    Symbolised { frames, types, code: sampled::hottest(code), assignments, problems }
 }
 
 /// The addresses of one module.

@@ -51,6 +51,7 @@ macro_rules! every_kind_of_fact {
             KeptFloor in kept_floors;
             SampleRegisters in sample_registers at time;
             SampledCode in sampled_code;
+            Assignment in assignments;
         }
     };
 }

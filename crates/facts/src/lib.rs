@@ -32,7 +32,7 @@ pub use burst::{
 };
 pub use kernel::{KernelCause, KernelEntry};
 pub use metric::{Evidence, Metric};
-pub use object::{AccessType, Global, Page, Region, RegionEnd, RegionKind};
+pub use object::{AccessType, Assignment, Global, Page, Region, RegionEnd, RegionKind};
 pub use observed::{
     Counter, CounterKind, Fact, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource,
     Mapping, Module, ModuleKind, Privilege, Sample, Sink, SinkError, StackNode, ThreadEvent,

@@ -122,3 +122,16 @@ pub struct AccessType {
     /// Bytes of the member, or of the whole value.
     pub field_bytes: Bytes,
 }
+
+/// What the statement on a source line gives its value to: the name that people know an allocation by.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Assignment {
+    /// A module with code of this line.
+    pub module: ModuleId,
+    /// The source file, as frames name it.
+    pub file: String,
+    /// The line in it.
+    pub line: u32,
+    /// `parent`, `grid->cells`, `rows[]`; as the source has it.
+    pub variable: String,
+}

@@ -46,6 +46,48 @@ pub(crate) fn summaries(judged: &Findings, result: &str) -> Vec<FindingSummary> 
     judged.found.iter().map(|finding| summary(finding, result)).collect()
 }
 
+/// Rules that could not be judged, for one reason.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "as in docs/format/summary.schema.json")]
+pub struct UndecidedSummary {
+    pub rules: Vec<&'static str>,
+    pub reason: String,
+    /// What would decide them; `None` where the reason is all that is known.
+    pub decided_by: Option<String>,
+    /// Whether it is another analysis that looks for them.
+    pub elsewhere: bool,
+}
+
+/// The rules that could not be judged, by reason.
+pub(crate) fn undecided(judged: &Findings) -> Vec<UndecidedSummary> {
+    let mut reasons: Vec<UndecidedSummary> = Vec::new();
+    for rule in &judged.unjudged {
+        if let Some(known) = reasons.iter_mut().find(|one| one.reason == rule.why) {
+            known.rules.push(rule.id);
+            continue;
+        }
+        // A reason ends with what to do, behind a colon.
+        let by = rule.why.rsplit_once(": ").map(|(_, by)| by.to_owned());
+        reasons.push(UndecidedSummary {
+            rules: vec![rule.id],
+            reason: rule.why.clone(),
+            decided_by: by,
+            elsewhere: rule.why.contains("fathom collect"),
+        });
+    }
+    reasons
+}
+
+/// What is said where nothing was found: that nothing is slow is known only of what was looked at.
+pub(crate) fn nothing_found(undecided: &[UndecidedSummary]) -> String {
+    let open = undecided.iter().filter(|one| !one.elsewhere).flat_map(|one| &one.rules).count();
+    match open {
+        0 => "Nothing is known to be slow for a reason that the rules look for.".to_owned(),
+        1 => "No cause was found, but 1 rule is undecided.".to_owned(),
+        open => format!("No cause was found, but {open} rules are undecided."),
+    }
+}
+
 fn summary(finding: &Finding, result: &str) -> FindingSummary {
     let evidence = finding
         .evidence

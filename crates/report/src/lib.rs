@@ -115,7 +115,9 @@ pub fn build(
     options.check()?;
     let code =
         if options.view.is_traced() { TracedCode::read(recording) } else { TracedCode::default() };
-    build_prepared(&Prepared::with(recording, code), options, sources)
+    let mut prepared = Prepared::with(recording, code);
+    prepared.profile.stacks.add_wrappers(&options.wrappers);
+    build_prepared(&prepared, options, sources)
 }
 
 /// The same from a recording that was made ready before.
@@ -142,7 +144,8 @@ pub fn build_prepared(
     let request = views::Request { prepared, profile, selection: &selection, options, sources };
     let table = match options.view {
         View::Summary => {
-            let summary = Summary::new(prepared, &options.result_name);
+            let mut summary = Summary::new(prepared, &options.result_name);
+            summary.extra.detail = options.detail;
             return Ok(Document::Summary(Box::new(summary)));
         }
         View::Hotspots => views::hotspots(&request),

@@ -22,6 +22,7 @@ fn options(line: &str) -> Options {
             "--filter" => options.filters.push(parse_filter(value).expect("a filter that exists")),
             "--sort" => options.sort = Some(value.to_owned()),
             "--columns" => options.columns = value.split(',').map(str::to_owned).collect(),
+            "--detail" => options.detail = value == "yes",
             "--limit" => options.limit = Some(value.parse().expect("a number")),
             _ => panic!("the tests have no option {word}"),
         }
@@ -64,6 +65,7 @@ fn summaries() {
     ] {
         let summary = view(&recording, "summary");
         golden(&format!("summary_{name}.txt"), &text(&summary));
+        golden(&format!("detail_{name}.txt"), &text(&view(&recording, "summary --detail yes")));
         assert!(!summary.text(100, true).is_empty() && summary.json().ends_with("}\n"));
     }
     let triad = view(&recordings::triad(), "summary");

@@ -5,13 +5,13 @@ use base::{
     RemoteAddr, StackId, Tid,
 };
 use facts::{
-    AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
-    CodePath, CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fault, FaultKind,
-    FloorOutcome, FloorTime, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal, KeptFloor,
-    KernelCause, KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, NativeAdvance, OneRun,
-    Page, Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run,
-    RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind,
-    ThreadTime, Wait, WaitKind, Wake, Waker,
+    AccessType, Allocation, AllocationCall, Assignment, Block, Burst, BurstEnd, BurstFlavour,
+    BurstRefused, CodePath, CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind,
+    Fault, FaultKind, FloorOutcome, FloorTime, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal,
+    KeptFloor, KernelCause, KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind,
+    NativeAdvance, OneRun, Page, Privilege, Record, RecordEncoder, Records, Region, RegionEnd,
+    RegionKind, Release, Run, RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent,
+    ThreadEventKind, ThreadTime, Wait, WaitKind, Wake, Waker,
 };
 
 use super::registers::sound::{code, piece};
@@ -190,6 +190,12 @@ fn sound() -> Recording {
         }],
         globals: vec![],
         access_types: vec![typed(8)],
+        assignments: vec![Assignment {
+            module: ModuleId(0),
+            file: "a.c".to_owned(),
+            line: 3,
+            variable: "cells".to_owned(),
+        }],
         waits: vec![wait(100, 30)],
         thread_times: vec![ThreadTime {
             time: Nanos(0),
@@ -471,6 +477,7 @@ const BREAKS: &[Break] = &[
     ("stacks-exist", |r| r.regions[0].stack = Some(StackId(2))),
     ("times-within-run", |r| r.region_ends[0].time = Nanos(10_001)),
     ("modules-exist", |r| r.access_types[0].module = ModuleId(1)),
+    ("modules-exist", |r| r.assignments[0].module = ModuleId(1)),
     ("ranges-proper", |r| r.regions[0].bytes = Bytes(0)),
     ("ranges-proper", |r| r.region_ends[0].bytes = Bytes(u64::MAX)),
     ("types-proper", |r| r.access_types[0] = typed(9)),

@@ -1,6 +1,6 @@
 //! Mangled names to names that a programmer wrote.
 //!
-//! What for: Rust (legacy and v0) and C++ (Itanium ABI) names; all others pass unchanged.
+//! What for: Rust (legacy and v0), C++ (Itanium ABI) and modules' names of gfortran; all others pass unchanged.
 //! What not: no return types (they make rows longer and tell nothing that the name does not); no Swift, D, Go.
 //! Assumption: names come from files. A short mangled name can unfold to gigabytes, and make the demangler try
 //! alternatives for hours; so length, recursion and failures are bounded. What exceeds a bound stays mangled.
@@ -79,7 +79,7 @@ impl Demangler {
     pub(crate) fn name(&self, name: &[u8]) -> String {
         let name = String::from_utf8_lossy(name);
         let demangled = match self.wanted {
-            Demangle::Yes => self.demangled(&name),
+            Demangle::Yes => fortran(&name).or_else(|| self.demangled(&name)),
             Demangle::No => None,
         };
         match demangled {
@@ -102,6 +102,12 @@ impl Demangler {
         }
         demangled
     }
+}
+
+/// `fields::pressure` of gfortran's `__fields_MOD_pressure`.
+fn fortran(name: &str) -> Option<String> {
+    let (module, own) = name.strip_prefix("__")?.split_once("_MOD_")?;
+    Some(format!("{module}::{own}"))
 }
 
 /// Whether `name` looks like one that C++ or Rust made up for the linker.

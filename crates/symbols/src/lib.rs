@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod assigned;
 mod budget;
 mod demangle;
 mod elf;
@@ -25,6 +26,7 @@ pub mod types;
 mod unwind_functions;
 mod variables;
 
+pub use assigned::assigned;
 pub use demangle::{Demangle, function_name};
 pub use elf::{AlternateLink, DebugLink, Elf, LinkAddress};
 pub use error::{Error, Problem};

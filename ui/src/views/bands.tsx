@@ -14,7 +14,7 @@ export function Bands({ summary }: { summary: Summary }) {
   const { histogram, medium_from, high_from, average, observed_max } = summary.dram_bandwidth;
   const svg = useRef<SVGSVGElement>(null);
   const [box, width] = useWidth<HTMLDivElement>();
-  const peak = summary.machine.dram_bandwidth_peak.value;
+  const peak = summary.dram_bandwidth.reachable.value;
   const most = Math.max(peak ?? 0, ...histogram.map((bar) => bar.to), 1e-9);
   const [bounds, setBounds] = useState<[number, number]>([medium_from ?? most * 0.3, high_from ?? most * 0.7]);
   const [dragged, setDragged] = useState<number>();
@@ -57,7 +57,7 @@ export function Bands({ summary }: { summary: Summary }) {
                 </rect>
               );
             })}
-            {peak !== undefined && <line class="peak" x1={x.at(peak)} x2={x.at(peak)} y1={8} y2={HEIGHT - 34}><title>{`peak of the machine, ${rate(peak, "GB/s")}`}</title></line>}
+            {peak !== undefined && <line class="peak" x1={x.at(peak)} x2={x.at(peak)} y1={8} y2={HEIGHT - 34}><title>{`what so many threads reach on this machine, ${rate(peak, "GB/s")}`}</title></line>}
             {/* In SVG the name of an attribute has its case: `tabIndex` would be none. */}
             {bounds.map((bound, index) => (
               <g key={index} class="handle" role="slider" tabindex={0} aria-label={index === 0 ? "from here on medium" : "from here on high"}

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { glance, useDoc } from "../data";
-import { amount, bytes, count, counted, dateOf, digits, figure, interval, seconds, sentence, shortName } from "../format";
+import { amount, bytes, count, counted, dateOf, digits, figure, interval, provenance, seconds, shortName } from "../format";
 import type { Finding, Summary } from "../generated";
 import { Badge, Card, Empty, Failed, FunctionLink, Notes, Prose, Value, Waiting } from "../parts";
 import { update } from "../state";
@@ -18,7 +18,7 @@ export function SummaryView() {
   return (
     <>
       <Verdict summary={summary} />
-      <Findings findings={summary.findings} />
+      <Findings summary={summary} />
       <div class="cards">
         <div class="column">
           <Functions summary={summary} />
@@ -55,50 +55,57 @@ function AtOnce() {
   );
 }
 
-const WORDS: Record<string, string> = {
-  "bandwidth-bound": "This program is limited by memory bandwidth.",
-  "latency-bound": "This program is limited by the latency of memory.",
-  "tlb-bound": "This program is limited by address translation.",
-  "core-bound": "This program is limited by the processor core, not by memory.",
-};
-
 function Verdict({ summary }: { summary: Summary }) {
-  const verdict = summary.classification ? WORDS[summary.classification] ?? summary.classification : "What limits this program is not decided by this recording.";
   const started = glance()?.started;
+  const { dram_bandwidth: traffic } = summary;
+  const figures: [label: string, metric: Metric][] = [
+    ["Elapsed", summary.elapsed],
+    ["CPU time", summary.cpu_time],
+    ["Memory's share", summary.memory_bound],
+    ["DRAM bandwidth", traffic.average],
+    ["of what so many threads reach here", traffic.of_reachable],
+  ];
+  // Too rough a latency is left to the metrics below.
+  if (isKnown(summary.average_load_latency)) figures.push(["Load latency", summary.average_load_latency]);
   return (
     <section class="card verdict" aria-label="Verdict">
-      <p class="sentence">{verdict}</p>
-      <p><Prose text={sentence(summary.classification_reason)} /></p>
+      <p class="sentence"><Prose text={summary.verdict || "This analysis does not ask what limits the program."} /></p>
+      {summary.verdict_decided_by && <p>To say more: <Prose text={summary.verdict_decided_by} />.</p>}
       <dl class="figures">
-        <Big label="Elapsed" metric={summary.elapsed} />
-        <Big label="CPU time" metric={summary.cpu_time} />
-        <Big label="Memory bound" metric={summary.memory_bound} />
-        <Big label="DRAM bandwidth" metric={summary.dram_bandwidth.average} />
-        <Big label="Load latency" metric={summary.average_load_latency} />
-        <Big label="Threads" metric={summary.threads} />
+        {figures.filter(([, metric]) => metric.value !== undefined).map(([label, metric]) => <Big label={label} metric={metric} key={label} />)}
       </dl>
       <p class="quiet"><span class="code">{summary.command.join(" ") || summary.target}</span>: {summary.exit}{started ? `; recorded ${dateOf(started)}` : ""}</p>
     </section>
   );
 }
 
+/** Whether a figure is known to a factor of two. */
+function isKnown({ low, high }: Metric): boolean {
+  return low === undefined || high === undefined || high <= 2 * low;
+}
+
+/** A figure; what is not known so well is its range alone. */
 function Big({ label, metric }: { label: string; metric: Metric }) {
   const between = interval(metric);
+  const known = isKnown(metric);
   return (
     <div>
       <dt>{label}</dt>
-      <dd><Value metric={metric} />{between && between !== figure(metric) && <span class="between">{between}</span>}</dd>
+      <dd>
+        {known || !between ? <Value metric={metric} /> : <span class="value" title={provenance(metric)}>{between}</span>}
+        {known && between && between !== figure(metric) && <span class="between">{between}</span>}
+      </dd>
     </div>
   );
 }
 
-function Findings({ findings }: { findings: Finding[] }) {
+function Findings({ summary: { findings, undecided, classification_certainty: certainty } }: { summary: Summary }) {
+  const open = undecided.filter((one) => !one.elsewhere);
+  const rules = open.flatMap((one) => one.rules);
+  const nothing = open.length === 0 && certainty !== "undecided" ? "No rule fired: nothing is known to be slow for a reason that the rules look for." : "No rule fired, but not enough was seen to say that nothing is slow.";
   return (
     <Card title="Findings">
-      {findings.length === 0 && (
-        <p class="empty">No rule fired. Rules that could not be judged are in{" "}
-          <button class="link" onClick={() => update({ view: "tables", table: "findings" })}>the table of findings</button>, with the reason.</p>
-      )}
+      {findings.length === 0 && <p class="empty">{nothing}</p>}
       <div class="findings">
         {findings.map((finding) => (
           <article class={`finding ${finding.severity}`} key={finding.id + finding.title}>
@@ -115,6 +122,10 @@ function Findings({ findings }: { findings: Finding[] }) {
           </article>
         ))}
       </div>
+      {rules.length > 0 && (
+        <p class="quiet">{counted(rules.length, "rule")} undecided: {rules.join(", ")}. What would decide them is in{" "}
+          <button class="link" onClick={() => update({ view: "tables", table: "findings" })}>the table of findings</button>.</p>
+      )}
     </Card>
   );
 }
@@ -159,6 +170,8 @@ function tree(summary: Summary): Branch[] {
       ["read", traffic.read],
       ["written", traffic.write],
       ["largest", traffic.observed_max],
+      ["so many threads reach here", traffic.reachable],
+      ["of it while it runs", traffic.of_reachable],
       ["time in the high band", traffic.bound_time_percent],
     ]],
     ["Loads", summary.loads, [["stores", summary.stores], ["floating-point operations", summary.flops], ["arithmetic intensity", summary.arithmetic_intensity]]],
@@ -170,11 +183,22 @@ function tree(summary: Summary): Branch[] {
   ];
 }
 
+/** Without what is not known. */
+function knownOf(branches: Branch[]): Branch[] {
+  return branches.flatMap(([label, metric, below]) => {
+    const inner = below && knownOf(below);
+    return metric.value === undefined && !inner?.length ? [] : [[label, metric, inner?.length ? inner : undefined] satisfies Branch];
+  });
+}
+
 function Metrics({ summary }: { summary: Summary }) {
+  const [all, setAll] = useState(false);
+  const whole = tree(summary);
   return (
     <Card title="Metrics">
       <p class="quiet">Hover over a figure for its 95 % interval and origin.</p>
-      <ul class="tree">{tree(summary).map((branch) => <Branches branch={branch} key={branch[0]} />)}</ul>
+      <ul class="tree">{(all ? whole : knownOf(whole)).map((branch) => <Branches branch={branch} key={branch[0]} />)}</ul>
+      <button onClick={() => setAll(!all)}>{all ? "Known figures only" : "Also what is not known, and why"}</button>
     </Card>
   );
 }
@@ -232,7 +256,7 @@ function Objects({ summary }: { summary: Summary }) {
           <tbody>
             {summary.top_objects.map((row) => (
               <tr key={row.object}>
-                <td><ObjectLink name={row.object} /></td>
+                <td><ObjectLink name={row.object} /> {row.element_type && <span class="quiet">{shortName(row.element_type)}</span>}</td>
                 <td class="number"><Value metric={row.object_bytes} badge={false} /></td>
                 <td class="number bar-cell"><Share percent={row.stall_percent} /></td>
                 <td class="number bar-cell"><Share percent={row.dram_percent} /></td>

@@ -53,7 +53,7 @@ function lanes(stacks: Stacks, choice: Choice, traffic: Table | undefined, memor
   if (cpu) add({ label: "CPUs busy", kinds: ["user", "kernel"], names: ["program", "kernel"], unit: "", format: digits, spans: overTime(stacks, cpu, choice, true) });
   const spans = (table: Table | undefined, keys: string[]): Span[] =>
     (table?.rows ?? []).map((row) => ({ from: valueOf(row.start) ?? 0, to: valueOf(row.end) ?? 0, values: keys.map((key) => valueOf(row[key]) ?? 0) }));
-  add({ label: "DRAM bandwidth", kinds: ["read", "write"], names: ["read", "written"], unit: "GB/s", format: (value) => rate(value, "GB/s"), spans: spans(traffic, ["read", "write"]), peak: summary?.machine.dram_bandwidth_peak.value });
+  add({ label: "DRAM bandwidth", kinds: ["read", "write"], names: ["read", "written"], unit: "GB/s", format: (value) => rate(value, "GB/s"), spans: spans(traffic, ["read", "write"]), peak: summary?.dram_bandwidth.reachable.value });
   const faults = stacks.doc.figures.find((figure) => figure.key === "page_faults");
   if (faults) add({ label: "Page faults", kinds: ["faults", "faults"], names: ["faults", ""], unit: "/s", format: (value) => `${amount(value, "count")}/s`, spans: overTime(stacks, faults, choice, true) });
   const heap = stacks.doc.figures.find((figure) => figure.key === "bytes_allocated");
@@ -215,7 +215,7 @@ function LaneDrawing({ lane, top, x, width, range: [start, end] }: { lane: Lane;
       <text class="lane" x={8} y={top + 18}>{lane.label}</text>
       <text class="tick" x={8} y={top + 34}>to {lane.format(lane.most)}</text>
       {lane.kinds.map((kind, at) => <polygon key={at} class={`area ${kind}`} points={area(at)} />)}
-      {lane.peak !== undefined && <line class="peak" x1={LEFT} x2={width - 10} y1={y(lane.peak)} y2={y(lane.peak)}><title>{`peak of the machine: ${lane.format(lane.peak)}`}</title></line>}
+      {lane.peak !== undefined && <line class="peak" x1={LEFT} x2={width - 10} y1={y(lane.peak)} y2={y(lane.peak)}><title>{`what so many threads reach on this machine: ${lane.format(lane.peak)}`}</title></line>}
       <line class="axis" x1={LEFT} x2={width - 10} y1={base} y2={base} />
     </g>
   );

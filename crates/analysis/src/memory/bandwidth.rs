@@ -7,7 +7,7 @@
 //! Over time, bursts near a moment tell how the total of the run is shared out; the bins add up to it.
 //!
 //! Definitions: the *observed maximum* is the largest mean over three bins in a row, so that the scatter of one bin is
-//! no record. *Bound time* is the share of elapsed time in bins whose rate is at least [`Bands::high`] of the peak.
+//! no record. *Bound time* is the share of elapsed time in bins whose rate is at least [`Bands::high`] of what as many threads reach.
 
 use base::Nanos;
 use estimate::Estimate;
@@ -31,7 +31,7 @@ const MOST_OF_ONE_THREAD: f64 = 40.0;
 /// Bins in a row whose mean can be the observed maximum.
 const STEADY: usize = 3;
 
-/// From which shares of the peak on a rate is called medium and high.
+/// From which shares of what the program's threads reach on a rate is called medium and high.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Bands {
     /// Medium from here on, 0..1.
@@ -41,7 +41,7 @@ pub struct Bands {
 }
 
 impl Default for Bands {
-    /// 30 % and 70 % of the peak.
+    /// 30 % and 70 % of it.
     fn default() -> Bands {
         Bands { medium: 0.3, high: 0.7 }
     }
@@ -90,17 +90,17 @@ pub struct Bandwidth {
     pub bins: Vec<BandwidthBin>,
     /// How long at which rate.
     pub histogram: Vec<BandwidthStep>,
-    /// The bounds of medium and high, GB/s, when the peak is known.
+    /// The bounds of medium and high, GB/s, when the machine was measured.
     pub bands: Option<(f64, f64)>,
 }
 
-/// Computes it from what each burst read and wrote. `strata` are of what the selection has of time and threads.
+/// Computes it from what each burst read and wrote. `strata` are of what the selection has of time and threads; `reach` is
+/// what so many threads can move when this part of it is written.
 pub(crate) fn bandwidth(
     profile: &Profile<'_>,
     (strata, selection): (&Strata, &Selection),
-    read: &Quantity,
-    write: &Quantity,
-    shares: Bands,
+    (read, write): (&Quantity, &Quantity),
+    (reach, shares): (Option<f64>, Bands),
 ) -> Bandwidth {
     let (from, to) = selected_time(profile, selection);
     let elapsed = (to - from).seconds().max(1e-9);
@@ -109,8 +109,7 @@ pub(crate) fn bandwidth(
     let rate = |quantity: &Quantity| {
         strata.opened(quantity, (elapsed * GIGA, "GB/s"), Evidence::Estimated, most)
     };
-    let peak = calibration.and_then(|found| found.dram_bandwidth_peak.as_ref()?.value);
-    let bands = peak.map(|peak| (peak * shares.medium, peak * shares.high));
+    let bands = reach.map(|reach| (reach * shares.medium, reach * shares.high));
     let bins = over_time(profile, (strata, selection), read, write);
     let rates: Vec<Metric> = bins.iter().map(|bin| bin.total.clone()).collect();
     let average = rate(&read.plus(write));
@@ -126,7 +125,7 @@ pub(crate) fn bandwidth(
         average,
         observed_max: observed_max(&rates),
         bound_time: bound_time(&bins, &rates, elapsed, bands),
-        histogram: histogram(&bins, &rates, peak),
+        histogram: histogram(&bins, &rates, reach),
         bins,
         bands,
     }
@@ -216,7 +215,7 @@ fn bound_time(
     let Some((_, high)) = bands else {
         return Metric::unavailable(
             "percent",
-            "the machine's peak is not known: run `fathom machine`",
+            "what this machine reaches is not known: run `fathom machine`",
         );
     };
     let share = |part: fn(&Metric) -> Option<f64>| {
@@ -235,11 +234,11 @@ fn bound_time(
     )
 }
 
-/// Twenty steps up to the peak, or up to the largest rate.
-fn histogram(bins: &[BandwidthBin], rates: &[Metric], peak: Option<f64>) -> Vec<BandwidthStep> {
+/// Twenty steps up to what the threads reach, or up to the largest rate.
+fn histogram(bins: &[BandwidthBin], rates: &[Metric], reach: Option<f64>) -> Vec<BandwidthStep> {
     const STEPS: usize = 20;
     let largest = rates.iter().filter_map(|rate| rate.value).fold(0.0, f64::max);
-    let top = peak.unwrap_or(0.0).max(largest);
+    let top = reach.unwrap_or(0.0).max(largest);
     if top <= 0.0 {
         return Vec::new();
     }

@@ -26,14 +26,14 @@ const TOO_MUCH: f64 = 1.15;
 /// A wider interval says nothing, percent.
 const WIDE: f64 = 80.0;
 /// From this share on memory is what the program waits for.
-const BOUND_PERCENT: f64 = 40.0;
+pub const BOUND_PERCENT: f64 = 40.0;
 /// A lower bound below this share leaves open whether it does: a program that waits for an eighth of its time at least, and
 /// perhaps for most of it, is not known to be held up.
 const NOT_BOUND_PERCENT: f64 = 25.0;
 /// An upper bound from here on leaves open whether it does: memory might have the larger part.
 const UNDECIDED_PERCENT: f64 = 50.0;
 /// From this share of the peak on, bandwidth is what limits.
-const NEAR_PEAK: f64 = 0.7;
+pub const NEAR_PEAK: f64 = 0.7;
 
 /// A lower bound below this share of the peak leaves that open.
 const NOT_NEAR: f64 = 0.35;
@@ -396,6 +396,23 @@ impl Memory<'_> {
     fn written(&self) -> f64 {
         let (read, written) = (self.all.read.sum(), self.all.write.sum());
         if read + written > 0.0 { written / (read + written) } else { 0.0 }
+    }
+
+    /// What the program's threads can move at most on this machine, with its mix of reads and writes, GB/s.
+    #[must_use]
+    pub fn reach(&self) -> Metric {
+        if let Err(why) = self.available() {
+            return Metric::unavailable("GB/s", why);
+        }
+        match self.reachable(self.running(), self.written()) {
+            Some(rate) => {
+                Metric { evidence: Some(Evidence::Calibrated), ..Metric::counted(rate, "GB/s") }
+            }
+            None => Metric::unavailable(
+                "GB/s",
+                "this machine's bandwidth was not measured: run `fathom machine`",
+            ),
+        }
     }
 
     /// What so many threads can move when this part of it is written, GB/s: the best of what was measured with at most that

@@ -195,7 +195,8 @@ impl Memory<'_> {
     }
 
     /// Bytes to and from memory per second of the whole program, percent of what so many threads reach.
-    pub(super) fn of_reach(&self) -> Metric {
+    #[must_use]
+    pub fn of_reach(&self) -> Metric {
         let all: Vec<usize> = (0..self.passed.bursts.len()).collect();
         let native = Quantity::exactly(all.iter().map(|at| self.strata.seconds_of(*at)));
         let (expansion, seconds) = (self.expansion(), self.expansion().total(&native));

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::Memory;
 use crate::objects::{ObjectId, Objects, Part};
 use crate::traced::SiteIndex;
+use crate::types::SiteTypes;
 
 impl Memory<'_> {
     /// The object from which these sites fetch most lines, with its share of all that they fetch, percent; of sites that
@@ -28,6 +29,26 @@ impl Memory<'_> {
         let amount = |sum: &(f64, f64)| if by_lines { sum.0 } else { sum.1 };
         let (object, sum) = sums.iter().max_by(|a, b| amount(a.1).total_cmp(&amount(b.1)))?;
         (amount(&all) > 0.0).then(|| (*object, amount(sum) / amount(&all) * 100.0))
+    }
+
+    /// The type that most accesses to an object are to, where debug information knows one for most of them.
+    #[must_use]
+    pub fn element_types(&self, types: &SiteTypes) -> BTreeMap<ObjectId, String> {
+        let mut sums: BTreeMap<ObjectId, BTreeMap<&str, f64>> = BTreeMap::new();
+        for (site, part) in self.parts.keys() {
+            let accesses = self.works_of_part(*site, *part);
+            let accesses: f64 =
+                accesses.map(|(.., part)| part.loads.saturating_add(part.stores) as f64).sum();
+            let of = types.type_of(&self.code.sites[site.index()]);
+            let name = if types.is_known(of) { types.type_name(of) } else { "" };
+            *sums.entry(part.object).or_default().entry(name).or_default() += accesses;
+        }
+        let most = |(object, types): (ObjectId, BTreeMap<&str, f64>)| {
+            let all: f64 = types.values().sum();
+            let (name, most) = types.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+            (!name.is_empty() && most > all / 2.0).then(|| (object, name.to_owned()))
+        };
+        sums.into_iter().filter_map(most).collect()
     }
 
     fn parts_of(&self, site: SiteIndex) -> impl Iterator<Item = (SiteIndex, Part)> {

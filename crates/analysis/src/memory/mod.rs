@@ -74,7 +74,7 @@ use crate::threads::ThreadIndex;
 use crate::traced::{SiteIndex, TracedCode};
 
 pub use self::bandwidth::{Bands, Bandwidth, BandwidthBin, BandwidthStep};
-pub use self::bound::{Bound, Class};
+pub use self::bound::{BOUND_PERCENT, Bound, Class, NEAR_PEAK};
 pub(crate) use self::core_time::{Seconds, seconds};
 pub use self::function::{FunctionMemory, SiteWeight};
 pub use self::latency::{Latency, LatencyRow};
@@ -438,8 +438,9 @@ impl<'a> Memory<'a> {
     pub fn bandwidth(&self, bands: Bands) -> Result<Bandwidth, &str> {
         self.available()?;
         let of = (&*self.strata, &self.selection);
+        let reach = self.reach().value;
         let make = |Amounts { read, write, .. }: &Amounts| {
-            bandwidth::bandwidth(self.profile, of, read, write, bands)
+            bandwidth::bandwidth(self.profile, of, (read, write), (reach, bands))
         };
         Ok(match self.selection.chooses_places() {
             true => {

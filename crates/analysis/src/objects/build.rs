@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use base::{AllocationId, Bytes, Nanos, Pid, RemoteAddr, Tid};
 use facts::{Recording, Region, RegionEnd, RegionKind, Target, ThreadEventKind};
 
-use super::sites::{asking_place, is_by_malloc, name_of};
+use super::sites::{asking_place, is_by_malloc, is_thread_local, name_of};
 use super::{Entry, Layer, Object, ObjectId, ObjectKind, Objects, Space, weight};
 use crate::profile::Profile;
 use crate::stack::{NodeIndex, PlaceId};
@@ -158,7 +158,7 @@ impl Builder<'_> {
             }
             RegionKind::Break if stack.is_none() || by_malloc => self.small(region.pid),
             RegionKind::Anonymous | RegionKind::Huge if by_malloc => self.small(region.pid),
-            _ if !region.name.is_empty() => (ObjectKind::Mapping, region.name.clone()),
+            _ if !region.name.is_empty() => (ObjectKind::Mapping, plain(&region.name)),
             _ if stack.is_some() => return self.site(ObjectKind::Mapping, stack),
             _ if is_attached(self.profile.recording) && region.time == Nanos(0) => {
                 match self.heaps.contains(&(region.pid, region.start)) {
@@ -188,8 +188,13 @@ impl Builder<'_> {
             let name = "heap blocks, by whom was not seen".to_owned();
             return self.object(Identity::Name(kind, name.clone()), || name);
         };
+        if is_thread_local(stacks, stack) {
+            let name = "thread-local storage".to_owned();
+            return self.object(Identity::Name(kind, name.clone()), || name);
+        }
         let place = asking_place(stacks, Some(stack));
-        self.object(Identity::Site(kind, place), || name_of(stacks, place))
+        let variable = stacks.variable_of(place);
+        self.object(Identity::Site(kind, place), || name_of(stacks, place, variable))
     }
 
     fn object(&mut self, identity: Identity, name: impl FnOnce() -> String) -> ObjectId {
@@ -231,6 +236,15 @@ impl Builder<'_> {
         }
         object.largest = object.largest.max(size);
         object.smallest = object.smallest.min(size);
+    }
+}
+
+/// A mapping as people know it.
+fn plain(name: &str) -> String {
+    match name {
+        "[vdso]" => "vDSO (clocks without system calls)".to_owned(),
+        _ if name.starts_with("[vvar") => "vDSO data (clocks without system calls)".to_owned(),
+        _ => name.to_owned(),
     }
 }
 

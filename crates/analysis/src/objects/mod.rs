@@ -81,6 +81,12 @@ impl ObjectKind {
         }
     }
 
+    /// Whether it may be many values of one type.
+    #[must_use]
+    pub fn has_elements(self) -> bool {
+        matches!(self, ObjectKind::Heap | ObjectKind::Global | ObjectKind::Mapping)
+    }
+
     /// Whether it is a thing with a name, not a class of what is left over.
     #[must_use]
     pub fn is_named(self) -> bool {

@@ -83,6 +83,8 @@ pub struct ObjectTable {
     pub with_unrecorded: BTreeMap<ObjectId, Metric>,
     /// What lies behind the memory of objects.
     pub pages: BTreeMap<ObjectId, ObjectPages>,
+    /// The type that most accesses to an object are to.
+    pub element_types: BTreeMap<ObjectId, String>,
     /// Why there are no loads, stores, traffic and latency, if so.
     pub missing: Option<String>,
     /// What clock samples waited for, less the rows; `Err`: why that is not known.
@@ -152,7 +154,17 @@ pub fn object_table<'s>(
     let fault_scale = fault_scales(grouping.profile.recording).all;
     let with_unrecorded = estimated_shares(grouping);
     let pages = object_pages(grouping.profile, grouping.objects);
-    ObjectTable { rows, accesses, fault_scale, with_unrecorded, pages, missing, stalls: found }
+    let element_types = memory.element_types(&grouping.profile.types);
+    ObjectTable {
+        rows,
+        accesses,
+        fault_scale,
+        with_unrecorded,
+        pages,
+        element_types,
+        missing,
+        stalls: found,
+    }
 }
 
 fn add_faults(grouping: &Grouping<'_>, rows: &mut BTreeMap<RowKey, ObjectRow>) {

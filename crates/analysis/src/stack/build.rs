@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use base::{FileOffset, ModuleId, StackId};
 use facts::{Frame, Module, ModuleKind, Recording, StackNode};
@@ -193,7 +194,16 @@ impl<'a> Builder<'a> {
             at.insert((module, offset), self.pool[frames.start as usize]);
             compiled_at.insert((module, offset), self.pool[frames.end as usize - 1]);
         }
+        let line_of = |one: &facts::Assignment| {
+            self.line_ids.get(&(Some(one.file.clone()), Some(one.line))).copied()
+        };
+        let assigned = recording.assignments.iter();
+        let variables =
+            assigned.filter_map(|one| Some((line_of(one)?, one.variable.clone()))).collect();
         Stacks {
+            variables,
+            wrappers: Vec::new(),
+            is_wrapper: OnceLock::new(),
             modules: self.modules,
             functions: self.functions,
             places: self.places,

@@ -51,6 +51,8 @@ pub fn print_early_summary(directory: &Path, run: &Run, frames: &[Frame]) -> Res
     let mut recording = opened.map_err(|error| Failure::new(DAMAGED, error))?.recording;
     recording.run = Run { state: RunState::Complete, ..run.clone() };
     frames.iter().for_each(|frame| recording.add(Fact::Frame(frame.clone())));
+    let assigned = symbolise::assignments(&recording.modules, frames);
+    assigned.into_iter().for_each(|one| recording.add(Fact::Assignment(one)));
     analysis::count_thread_ends(&mut recording);
     let document = build_of(&recording, &request)?;
     super::print(&document.text(super::width(), super::colour())).map(|_| ())
@@ -77,6 +79,8 @@ fn parse(options: &ReportOptions) -> Result<Options, Failure> {
             .transpose()
             .map_err(usage)?
             .unwrap_or_default(),
+        wrappers: options.wrappers.clone(),
+        detail: options.detail,
         result_name: String::new(),
     })
 }
@@ -124,6 +128,7 @@ fn name_symbols(recording: &mut Recording) {
     recording.run.notes.extend(named.problems);
     named.frames.into_iter().for_each(|frame| recording.add(Fact::Frame(frame)));
     named.types.into_iter().for_each(|typed| recording.add(Fact::AccessType(typed)));
+    named.assignments.into_iter().for_each(|one| recording.add(Fact::Assignment(one)));
 }
 
 /// The text of a file; `None` when it cannot be had or is too large for a source file.

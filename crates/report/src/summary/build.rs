@@ -92,6 +92,9 @@ impl Summary {
             dram_bandwidth: memory.bandwidth,
             classification: memory.class.map(analysis::memory::Class::name),
             classification_reason: memory.class_reason,
+            classification_certainty: None,
+            verdict: String::new(),
+            verdict_decided_by: None,
             memory_bound: memory.memory_bound,
             elapsed_without_misses: memory.without_misses,
             elapsed_without_bandwidth_limit: memory.without_limit,
@@ -148,6 +151,7 @@ impl Summary {
             kernel_entries: super::kernel::kernel_part(profile),
             top_functions,
             findings: crate::findings::summaries(judged, result),
+            undecided: crate::findings::undecided(judged),
             top_objects: memory.top_objects,
             notes,
             extra,
@@ -156,6 +160,7 @@ impl Summary {
         };
         repeat::per_run(&mut summary, mean);
         summary.notes.extend(repeat::advice(&summary).map(|(note, _)| note));
+        super::verdict::judge(&mut summary);
         summary
     }
 }
@@ -348,6 +353,7 @@ fn text_extra(profile: &Profile<'_>, found: &Overview, more_functions: usize) ->
         }
     });
     TextExtra {
+        detail: false,
         usable_cpus: found.usable_cpus,
         peak_kernel: calibration.and_then(|calibration| calibration.peak_kernel.clone()),
         calibrated: calibration.is_some(),

@@ -59,7 +59,7 @@ pub(super) fn memory_part(prepared: &Prepared<'_>, memory: &Memory<'_>) -> Memor
         without_limit: of_bound("s", |bound| &bound.without_limit),
         exposed: of_bound("ns", |bound| &bound.exposed),
         bandwidth: match bandwidth {
-            Ok(found) => bandwidth_summary(found),
+            Ok(found) => bandwidth_summary(found, memory),
             Err(why) => no_bandwidth(why),
         },
         latency: tidy(match memory.latency() {
@@ -112,6 +112,7 @@ fn top_objects(prepared: &Prepared<'_>, memory: &Memory<'_>) -> Vec<TopObject> {
     found.sort_by(|(a, one), (b, other)| {
         excess(b).total_cmp(&excess(a)).then(share(other).total_cmp(&share(one)))
     });
+    let types = memory.element_types(&profile.types);
     let (scale, among) = (profile.cpu_scale(), &prepared.stalls().totals.among);
     let top = found.into_iter().filter_map(|(key, row)| {
         let object = objects.get(key.object?);
@@ -121,13 +122,16 @@ fn top_objects(prepared: &Prepared<'_>, memory: &Memory<'_>) -> Vec<TopObject> {
         };
         let large = share(&row) >= TOP_PERCENT
             || stalled("percent").value.is_some_and(|percent| percent >= TOP_PERCENT);
-        large.then(|| top_object(object, [stalled("s"), stalled("percent")], row, memory.missing()))
+        let of = key.object.filter(|_| object.kind.has_elements());
+        let of = of.and_then(|id| types.get(&id)).cloned();
+        let stalled = [stalled("s"), stalled("percent")];
+        large.then(|| top_object((object, of), stalled, row, memory.missing()))
     });
     top.take(TOP).collect()
 }
 
 fn top_object(
-    object: &Object,
+    (object, element_type): (&Object, Option<String>),
     [stall_time, stall_percent]: [Metric; 2],
     row: Option<PartRow>,
     missing: Option<&str>,
@@ -154,7 +158,8 @@ fn top_object(
         loads: part(|row| &row.loads, "count"),
         stores: part(|row| &row.stores, "count"),
         latency: tidy(latency),
-        extent: extent(object),
+        extent: extent(object, element_type.as_deref()),
+        element_type,
     }
 }
 
@@ -173,7 +178,7 @@ fn class(
     }
 }
 
-fn bandwidth_summary(found: Bandwidth) -> BandwidthSummary {
+fn bandwidth_summary(found: Bandwidth, memory: &Memory<'_>) -> BandwidthSummary {
     let step = |step: BandwidthStep| BandwidthTime {
         from: significant(step.from),
         to: significant(step.to),
@@ -185,6 +190,8 @@ fn bandwidth_summary(found: Bandwidth) -> BandwidthSummary {
         read: tidy(found.read),
         write: tidy(found.write),
         bound_time_percent: tidy(found.bound_time),
+        reachable: tidy(memory.reach()),
+        of_reachable: tidy(memory.of_reach()),
         medium_from: found.bands.map(|(medium, _)| significant(medium)),
         high_from: found.bands.map(|(_, high)| significant(high)),
         histogram: found.histogram.into_iter().map(step).collect(),
@@ -199,6 +206,8 @@ fn no_bandwidth(why: &str) -> BandwidthSummary {
         read: missing("GB/s"),
         write: missing("GB/s"),
         bound_time_percent: missing("percent"),
+        reachable: missing("GB/s"),
+        of_reachable: missing("percent"),
         medium_from: None,
         high_from: None,
         histogram: Vec::new(),

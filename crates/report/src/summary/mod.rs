@@ -8,6 +8,7 @@ mod memory;
 mod repeat;
 mod text;
 mod threading;
+mod verdict;
 
 pub use build::signal_name;
 pub use repeat::Spread;
@@ -18,7 +19,7 @@ use facts::Metric;
 use facts::host::Cache;
 use serde::Serialize;
 
-pub use crate::findings::{FindingSummary, PlaceSummary, ProofSummary};
+pub use crate::findings::{FindingSummary, PlaceSummary, ProofSummary, UndecidedSummary};
 
 /// Version of the summary's JSON. New keys do not change it; a changed meaning does.
 pub(crate) const SUMMARY_SCHEMA: u32 = 1;
@@ -57,6 +58,12 @@ pub struct Summary {
     pub classification: Option<&'static str>,
     /// Why so, or why not.
     pub classification_reason: String,
+    /// `is`, `probably`, `mixed` or `undecided`; `None` where another analysis did not ask.
+    pub classification_certainty: Option<&'static str>,
+    /// What limits the program and how surely, in a sentence or two.
+    pub verdict: String,
+    /// What would make it sharper.
+    pub verdict_decided_by: Option<String>,
     pub memory_bound: Metric,
     pub elapsed_without_misses: Metric,
     pub elapsed_without_bandwidth_limit: Metric,
@@ -84,6 +91,7 @@ pub struct Summary {
     pub sampling: SamplingSummary,
     pub top_functions: Vec<TopFunction>,
     pub findings: Vec<FindingSummary>,
+    pub undecided: Vec<UndecidedSummary>,
     pub top_objects: Vec<TopObject>,
     pub notes: Vec<String>,
     #[serde(skip)]
@@ -175,7 +183,9 @@ pub struct BandwidthSummary {
     pub read: Metric,
     pub write: Metric,
     pub bound_time_percent: Metric,
-    /// From where on a rate is medium and high, GB/s; `None` when the machine's peak is not known.
+    pub reachable: Metric,
+    pub of_reachable: Metric,
+    /// From where on a rate is medium and high, GB/s; `None` when the machine was not measured.
     pub medium_from: Option<f64>,
     pub high_from: Option<f64>,
     pub histogram: Vec<BandwidthTime>,
@@ -278,6 +288,7 @@ pub struct TopObject {
     pub loads: Metric,
     pub stores: Metric,
     pub latency: Metric,
+    pub element_type: Option<String>,
     /// Text only: `(12 blocks, 3 MiB)`.
     #[serde(skip)]
     pub(crate) extent: String,
@@ -296,6 +307,8 @@ pub(crate) struct TopFaults {
 /// What the text says beyond the JSON.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct TextExtra {
+    /// All of it instead of the first screen.
+    pub(crate) detail: bool,
     pub(crate) usable_cpus: Option<f64>,
     pub(crate) peak_kernel: Option<String>,
     pub(crate) calibrated: bool,

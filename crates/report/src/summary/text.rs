@@ -1,7 +1,8 @@
-//! The summary as a person reads it at the end of `fathom run`: the answer first, the small print last.
+//! The summary as a person reads it: the first screen at the end of `fathom run`, or all of it with `--detail`.
 
 mod faults;
 mod findings;
+mod first;
 mod first_checks;
 mod functions;
 mod kernel;
@@ -27,21 +28,31 @@ const MOSTLY: f64 = 0.5;
 pub(crate) fn text(summary: &Summary, width: usize, paint: Paint) -> String {
     let mut page = Page { out: String::new(), width, paint };
     headline(summary, &mut page);
-    threading::threads(summary, &mut page);
-    time_split::time_split(summary, &mut page);
-    first_checks::first_checks(summary, &mut page);
-    memory::traffic(summary, &mut page);
-    memory::top_objects(summary, &mut page);
-    functions::top_functions(summary, &mut page);
-    faults::memory_and_faults(summary, &mut page);
-    kernel::entries(summary, &mut page);
-    machine::machine(summary, &mut page);
-    quality::not_available(summary, &mut page);
-    quality::quality(summary, &mut page);
-    notes(summary, &mut page);
-    findings::findings(summary, &mut page);
+    first::verdict(summary, &mut page);
+    match summary.extra.detail {
+        true => detail(summary, &mut page),
+        false => first::screen(summary, &mut page),
+    }
     next(summary, &mut page);
     page.out
+}
+
+/// Everything: the small print last.
+fn detail(summary: &Summary, page: &mut Page) {
+    threading::threads(summary, page);
+    threading::at_once(summary, page);
+    time_split::time_split(summary, page);
+    first_checks::first_checks(summary, page);
+    memory::traffic(summary, page);
+    memory::top_objects(summary, page);
+    functions::top_functions(summary, page, usize::MAX);
+    faults::memory_and_faults(summary, page);
+    kernel::entries(summary, page);
+    machine::machine(summary, page);
+    quality::not_available(summary, page);
+    quality::quality(summary, page);
+    notes(summary, page);
+    findings::findings(summary, page);
 }
 
 struct Page {
@@ -149,7 +160,7 @@ fn headline(summary: &Summary, page: &mut Page) {
     }
     if summary.cpu_time.value.is_some() {
         page.beside("CPU time", &cpu, &format!("{utilisation}{who}"), false);
-    } else {
+    } else if summary.extra.detail {
         page.entry("CPU time", &cpu);
     }
 }
@@ -183,16 +194,29 @@ fn notes(summary: &Summary, page: &mut Page) {
     }
 }
 
+/// What to type next, and what it shows, as a comment that a shell takes along.
 fn next(summary: &Summary, page: &mut Page) {
     let result = quoted(&summary.result);
+    let detail = summary.extra.detail;
     let mut commands = Vec::new();
+    if !detail {
+        commands.push(first::detail(summary));
+    }
+    let mut add = |command: String, says: &str| commands.push((command, says.to_owned()));
     if let Some(function) = summary.top_functions.first() {
         let filter =
             quoted(&format!("function={}", analysis::bare_function_name(&function.function)));
-        if function.file.is_some() {
-            commands.push(format!("fathom report source -r {result} --filter {filter}"));
+        match function.file {
+            Some(_) => {
+                add(format!("fathom report source -r {result} --filter {filter}"), "its lines")
+            }
+            None => {
+                add(format!("fathom report callers -r {result} --filter {filter}"), "who calls it")
+            }
         }
-        commands.push(format!("fathom report callers -r {result} --filter {filter}"));
+    }
+    if !summary.top_objects.is_empty() {
+        add(format!("fathom report objects -r {result}"), "all objects");
     }
     // What is left of a program that mostly waits is not in its samples.
     let split = &summary.time_split;
@@ -200,30 +224,39 @@ fn next(summary: &Summary, page: &mut Page) {
     let mostly_waits = waits.is_some_and(|(waiting, lived)| waiting >= lived * MOSTLY);
     if mostly_waits && summary.threading.is_none() && summary.target == "launched" {
         let words: Vec<String> = summary.command.iter().map(|word| quoted(word)).collect();
-        commands.push(format!("fathom collect threading -- {}", words.join(" ")));
+        add(format!("fathom collect threading -- {}", words.join(" ")), "what it waits for");
     }
-    // Rules that could not be judged are said there alone.
-    if summary.findings.is_empty() && summary.analysis == "memory-access" {
-        commands.push(format!("fathom report findings -r {result}"));
+    if summary.analysis == "memory-access" {
+        add(format!("fathom report findings -r {result}"), "evidence, and what is undecided");
     }
-    if summary.extra.top_faults.is_some() {
-        commands.push(format!("fathom report faults -r {result} -g function,source-line"));
+    if detail && summary.extra.top_faults.is_some() {
+        add(format!("fathom report faults -r {result} -g function,source-line"), "");
     }
-    if summary.coverage.traced.value.is_some_and(|traced| traced > 0.0) {
-        commands.push(format!("fathom report accesses -r {result}"));
+    if detail && summary.coverage.traced.value.is_some_and(|traced| traced > 0.0) {
+        add(format!("fathom report accesses -r {result}"), "");
     }
     if summary.kernel_entries.count.value.is_some() {
-        commands.push(format!("fathom report kernel -r {result}"));
+        add(format!("fathom report kernel -r {result}"), "entries by cause");
     }
-    commands.push(format!("fathom report timeline -r {result}"));
-    commands.extend(repeat::advice(summary).and_then(|(_, command)| command));
+    if detail {
+        add(format!("fathom report timeline -r {result}"), "");
+    }
+    if let Some(command) = repeat::advice(summary).and_then(|(_, command)| command) {
+        add(command, "sharper figures");
+    }
     if !summary.extra.calibrated {
-        commands.push("fathom machine".to_owned());
+        add("fathom machine".to_owned(), "measures this machine, in about 20 s");
     }
     page.heading("Next", "");
-    for command in commands {
+    for (command, says) in commands {
         // Not wrapped: it must survive being copied.
-        page.out += &format!("  {}\n", printable(&command));
+        let command = printable(&command);
+        let room = command.chars().count() + says.chars().count() + 6 <= page.width;
+        let says = match room && !says.is_empty() {
+            true => page.paint.faint(&format!("  # {says}")),
+            false => String::new(),
+        };
+        page.out += &format!("  {command}{says}\n");
     }
 }
 

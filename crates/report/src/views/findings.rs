@@ -1,12 +1,12 @@
 //! `findings`: what is slow for a known reason, and the rules that could not be judged.
 
-use analysis::findings::{Figures, RULES, Unjudged};
+use analysis::findings::{Figures, RULES};
 use analysis::summary::overview;
 use analysis::{Selection, parallel};
 
 use super::Request;
 use super::columns::{figure, missing, name};
-use crate::findings::{FindingSummary, summaries};
+use crate::findings::{FindingSummary, UndecidedSummary, nothing_found, summaries, undecided};
 use crate::table::{Cell, Look, Table};
 
 pub(crate) fn findings(request: &Request<'_>) -> Table {
@@ -33,7 +33,10 @@ pub(crate) fn findings(request: &Request<'_>) -> Table {
     let mut notes: Vec<String> = (1..).zip(&found).flat_map(|(at, one)| remarks(at, one)).collect();
     let silent = RULES.len() - judged.unjudged.len();
     notes.push(format!("{silent} of {} rules could be judged.", RULES.len()));
-    notes.extend(unjudged(&judged.unjudged));
+    let line =
+        |one: &UndecidedSummary| format!("Not judged: {}: {}.", one.rules.join(", "), one.reason);
+    let undecided = undecided(judged);
+    notes.extend(undecided.iter().map(line));
     let table = Table {
         view: "findings",
         result: request.options.result_name.clone(),
@@ -50,7 +53,7 @@ pub(crate) fn findings(request: &Request<'_>) -> Table {
             (Look::Place, "source"),
         ],
         page: 25,
-        empty: "Nothing is known to be slow for a reason that the rules look for.".to_owned(),
+        empty: nothing_found(&undecided),
     };
     table.limited(request.options.limit)
 }
@@ -70,19 +73,6 @@ fn cells(one: &FindingSummary) -> Vec<Cell> {
         Cell::text(one.advice.clone()),
         Cell::text(one.next_command.clone()),
     ]
-}
-
-/// A line per reason.
-fn unjudged(rules: &[Unjudged]) -> Vec<String> {
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for rule in rules {
-        match reasons.iter_mut().find(|(why, _)| *why == rule.why) {
-            Some((_, ids)) => ids.push(rule.id),
-            None => reasons.push((&rule.why, vec![rule.id])),
-        }
-    }
-    let line = |(why, ids): (&str, Vec<&str>)| format!("Not judged: {}: {why}.", ids.join(", "));
-    reasons.into_iter().map(line).collect()
 }
 
 /// What the columns have no room for.

@@ -1,4 +1,4 @@
-//! The tables of memory objects: regions, their ends, variables, types of accesses, and pages.
+//! The tables of memory objects: regions, their ends, variables, types of accesses, assignments, and pages.
 
 row!(Region = "regions", since 5, Bulk {
     time: "time_ns", Rising;
@@ -39,6 +39,13 @@ row!(AccessType = "access_types", since 5, Names {
     field: "field";
     field_offset: "field_offset";
     field_bytes: "field_bytes";
+});
+
+row!(Assignment = "assignments", since 8, Names {
+    module: "module";
+    file: "file";
+    line: "line";
+    variable: "variable";
 });
 
 row!(Page = "pages", since 5, Bulk {

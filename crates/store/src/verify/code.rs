@@ -52,6 +52,8 @@ pub(super) fn modules_exist(subject: &Subject<'_>, report: &mut Report) {
     let refused = refused.map(|(module, _)| ("refused burst", module));
     let globals = recording.globals.iter().map(|global| ("variable", global.module));
     let types = recording.access_types.iter().map(|typed| ("type of an access", typed.module));
+    let assigned = recording.assignments.iter().map(|one| ("assignment", one.module));
+    let types = types.chain(assigned);
     let code = nodes.chain(mappings).chain(frames).chain(blocks).chain(refused);
     for (what, module) in code.chain(globals).chain(types) {
         if !known.contains(&module) {

@@ -9,12 +9,12 @@ use base::{
 };
 use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
-    AccessType, Allocation, AllocationCall, Block, Burst, BurstEnd, BurstFlavour, BurstRefused,
-    CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind,
-    FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime, HeapStack,
-    HeapTotal, KeptFloor, KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module,
-    ModuleKind, NativeAdvance, Page, Privilege, Record, RecordEncoder, Recording, Records, Region,
-    RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target,
+    AccessType, Allocation, AllocationCall, Assignment, Block, Burst, BurstEnd, BurstFlavour,
+    BurstRefused, CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault,
+    FaultKind, FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime,
+    HeapStack, HeapTotal, KeptFloor, KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric,
+    Module, ModuleKind, NativeAdvance, Page, Privilege, Record, RecordEncoder, Recording, Records,
+    Region, RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target,
     ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker,
 };
 
@@ -442,6 +442,12 @@ fn objects() -> Vec<Fact> {
         }),
         Fact::AccessType(typed),
         Fact::AccessType(whole),
+        Fact::Assignment(Assignment {
+            module: ModuleId(1),
+            file: "/src/tree.c".to_owned(),
+            line: 42,
+            variable: "tree->root".to_owned(),
+        }),
         Fact::Page(page),
         Fact::Page(Page {
             address: RemoteAddr(start.0 + 4096),

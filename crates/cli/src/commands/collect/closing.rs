@@ -221,9 +221,10 @@ impl Closing {
         run.notes.extend(globals.problems);
         let frames = named.frames.into_iter().map(Fact::Frame);
         let types = named.types.into_iter().map(Fact::AccessType);
+        let assigned = named.assignments.into_iter().map(Fact::Assignment);
         let code = named.code.into_iter().map(Fact::SampledCode);
         let globals = globals.globals.into_iter().map(Fact::Global);
-        for fact in frames.chain(types).chain(code).chain(globals) {
+        for fact in frames.chain(types).chain(assigned).chain(code).chain(globals) {
             // A full disk: the tables below fail too and say so.
             if self.writer.push(fact).is_err() {
                 break;

@@ -9,6 +9,15 @@ const WAITING_FOR_DISKS: f64 = 10.0;
 const THROTTLED: f64 = 1.0;
 
 pub(super) fn first_checks(summary: &Summary, page: &mut Page) {
+    let wrong = wrong(summary);
+    if !wrong.is_empty() {
+        page.heading("First checks", "");
+        wrong.iter().for_each(|line| page.item(line));
+    }
+}
+
+/// What makes every other figure doubtful.
+pub(super) fn wrong(summary: &Summary) -> Vec<String> {
     let checks = &summary.first_checks;
     let elapsed = summary.elapsed.value.unwrap_or(0.0);
     let mut wrong = Vec::new();
@@ -31,8 +40,5 @@ pub(super) fn first_checks(summary: &Summary, page: &mut Page) {
     if let Some(times) = checks.clock_throttles.value.filter(|times| *times > 0.0) {
         wrong.push(format!("Cores lowered their clock {} times for heat.", count(times)));
     }
-    if !wrong.is_empty() {
-        page.heading("First checks", "");
-        wrong.iter().for_each(|line| page.item(line));
-    }
+    wrong
 }

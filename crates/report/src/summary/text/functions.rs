@@ -5,7 +5,8 @@ use super::{Page, Summary, quoted};
 use crate::table::{Cell, Column, Look, Table};
 use crate::text;
 
-pub(super) fn top_functions(summary: &Summary, page: &mut Page) {
+/// At most so many of them.
+pub(super) fn top_functions(summary: &Summary, page: &mut Page, most: usize) {
     let of = if summary.sampling.samples > 0 {
         "share of the CPU time: in the function itself, and with what it calls"
     } else {
@@ -16,12 +17,15 @@ pub(super) fn top_functions(summary: &Summary, page: &mut Page) {
         page.item(&format!("n/a: there are {}", summary.extra.why_no_samples));
         return;
     }
-    let grid = text::table(&functions_table(&summary.top_functions), page.width, page.paint);
+    let shown = most.min(summary.top_functions.len());
+    let grid =
+        text::table(&functions_table(&summary.top_functions[..shown]), page.width, page.paint);
     // Without the empty line below the title, which is empty too.
     page.out += grid.trim_start_matches('\n');
-    if summary.extra.more_functions > 0 {
+    let more = summary.extra.more_functions + summary.top_functions.len() - shown;
+    if more > 0 {
         let command = format!("fathom report hotspots -r {}", quoted(&summary.result));
-        page.more(&format!("{} more", summary.extra.more_functions), &command);
+        page.more(&format!("{more} more"), &command);
     }
 }
 

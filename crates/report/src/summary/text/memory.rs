@@ -15,9 +15,9 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
     if used.average.value.is_none() {
         return;
     }
-    let class = summary.classification.map_or_else(|| "not clear".to_owned(), str::to_owned);
+    let class = summary.classification.unwrap_or("not clear");
     page.heading("Memory", "estimated from bursts of traced accesses");
-    page.entry("Limited by", &format!("{class}: {}", printable(&summary.classification_reason)));
+    page.entry("Class", &format!("{class}: {}", printable(&summary.classification_reason)));
     let bound = share_of(&summary.memory_bound, "of the program's time");
     let best = match summary.elapsed_without_misses.value {
         Some(value) => format!("; {} if all data were in the first cache", seconds(value)),
@@ -41,10 +41,15 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
             shown(&used.write)
         ),
     );
-    let peak = &summary.machine.dram_bandwidth_peak;
-    let of_peak = match (used.observed_max.value, peak.value) {
-        (Some(most), Some(peak)) if peak > 0.0 => {
-            format!(", {} % of the machine's peak", percent(most / peak * 100.0))
+    let of_peak = match (used.observed_max.value, used.reachable.value) {
+        (Some(most), Some(reach)) if reach > 0.0 => {
+            let share = percent(most / reach * 100.0);
+            let of =
+                format!(", {share} % of the {} that so many threads reach", rate(reach, "GB/s"));
+            match most > reach {
+                true => format!("{of} when `fathom machine` measured it: rough, or from a cache"),
+                false => of,
+            }
         }
         _ => String::new(),
     };

@@ -1,5 +1,7 @@
 //! How good the figures are: what is not there, how it was measured, what was lost, and what that cost the program.
 
+use facts::Metric;
+
 use super::{DISTURBING, Page, Summary, figure, percent_with_error};
 use crate::text::{self, count, percent, seconds};
 
@@ -53,18 +55,7 @@ pub(super) fn quality(summary: &Summary, page: &mut Page) {
         _ => "not possible here: only what /proc counts",
     };
     page.entry("Samples", &format!("{}{rate}, {method}", count(sampling.samples as f64)));
-    let mut lost = Vec::new();
-    for (number, what) in [
-        (sampling.lost_samples, "samples"),
-        (sampling.lost_faults, "page-fault records"),
-        (sampling.lost_events, "mapping and thread records"),
-        (sampling.lost_blocks, "records of heap blocks"),
-        (sampling.lost_regions, "calls that mapped or unmapped memory"),
-    ] {
-        if number > 0 {
-            lost.push(format!("{} {what}", count(number as f64)));
-        }
-    }
+    let lost = lost(summary);
     page.entry(
         "Lost",
         &if lost.is_empty() { "nothing".to_owned() } else { page.paint.warn(&lost.join(", ")) },
@@ -95,6 +86,44 @@ pub(super) fn quality(summary: &Summary, page: &mut Page) {
         page.entry("Stolen CPU time", &page.paint.warn(&text));
     }
     page.entry("±", "half of the 95 % interval, from the number of samples");
+}
+
+/// What was lost, with how many of it.
+fn lost(summary: &Summary) -> Vec<String> {
+    let sampling = &summary.sampling;
+    let mut lost = Vec::new();
+    for (number, what) in [
+        (sampling.lost_samples, "samples"),
+        (sampling.lost_faults, "page-fault records"),
+        (sampling.lost_events, "mapping and thread records"),
+        (sampling.lost_blocks, "records of heap blocks"),
+        (sampling.lost_regions, "calls that mapped or unmapped memory"),
+    ] {
+        if number > 0 {
+            lost.push(format!("{} {what}", count(number as f64)));
+        }
+    }
+    lost
+}
+
+/// In a sentence each what makes the figures worse than they seem.
+pub(super) fn doubtful(summary: &Summary) -> Vec<String> {
+    let mut lines = Vec::new();
+    let much = |metric: &Metric| metric.value.filter(|value| *value >= DISTURBING).map(percent);
+    if summary.state == "incomplete" {
+        lines.push("The recording is incomplete: it ended before the program did.".to_owned());
+    }
+    let lost = lost(summary);
+    if !lost.is_empty() {
+        lines.push(format!("Lost: {}.", lost.join(", ")));
+    }
+    if let Some(share) = much(&summary.stolen_percent) {
+        lines.push(format!("{share} % of the machine went to other virtual machines."));
+    }
+    if let Some(share) = much(&summary.other_cpu_percent) {
+        lines.push(format!("Other programs used {share} % of the machine meanwhile."));
+    }
+    lines
 }
 
 /// Of the elapsed time, part by part.

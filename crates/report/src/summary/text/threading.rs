@@ -42,10 +42,15 @@ pub(super) fn threads(summary: &Summary, page: &mut Page) {
     if threading.unknown_percent.value.is_some_and(|value| value >= 0.05) {
         page.entry("Unknown", &shown(&threading.unknown_percent));
     }
-    let cpus = figure(&threading.effective_cpus, number);
-    if threading.at_once.is_empty() {
+}
+
+/// How long how many ran.
+pub(super) fn at_once(summary: &Summary, page: &mut Page) {
+    let Some(threading) = summary.threading.as_ref().filter(|found| !found.at_once.is_empty())
+    else {
         return;
-    }
+    };
+    let cpus = figure(&threading.effective_cpus, number);
     page.heading("Threads running at once", &format!("{cpus} CPUs used effectively in the mean"));
     for row in &threading.at_once {
         let value = row.percent.value.unwrap_or(0.0);

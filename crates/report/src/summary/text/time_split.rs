@@ -5,7 +5,8 @@ use facts::Metric;
 use super::{DISTURBING, Page, Summary};
 use crate::text::{filled, percent, seconds};
 
-pub(super) fn time_split(summary: &Summary, page: &mut Page) {
+/// Names, signs and times of the parts.
+pub(super) fn parts(summary: &Summary) -> [(&'static str, char, Metric); 4] {
     let split = &summary.time_split;
     // Without a division between program and kernel, their sum may still be known.
     let undivided = Metric {
@@ -16,16 +17,22 @@ pub(super) fn time_split(summary: &Summary, page: &mut Page) {
         ..summary.cpu_time.clone()
     };
     let divided = split.user.value.is_some() || undivided.value.is_none();
-    let parts = [
-        if divided {
-            ("program", '█', &split.user)
-        } else {
-            ("program and kernel", '█', &undivided)
-        },
-        ("kernel", '▓', &split.kernel),
-        ("page faults", '▒', &split.page_faults),
-        ("waiting", '░', &split.waiting),
-    ];
+    let own = match divided {
+        true => ("program", '█', split.user.clone()),
+        false => ("program and kernel", '█', undivided),
+    };
+    [
+        own,
+        ("kernel", '▓', split.kernel.clone()),
+        ("page faults", '▒', split.page_faults.clone()),
+        ("waiting", '░', split.waiting.clone()),
+    ]
+}
+
+pub(super) fn time_split(summary: &Summary, page: &mut Page) {
+    let split = &summary.time_split;
+    let parts = parts(summary);
+    let parts = parts.each_ref().map(|(name, sign, metric)| (*name, *sign, metric));
     let values = parts.map(|(_, _, metric)| metric.value.unwrap_or(0.0).max(0.0));
     let sum: f64 = values.iter().sum();
     let of = match split.thread_time.value {

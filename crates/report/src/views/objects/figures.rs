@@ -16,7 +16,7 @@ use crate::text;
 const LEAST_STEP: f64 = 1.0;
 
 /// Figures of each row.
-pub(super) const FIGURES: [(&str, &str, Option<&str>); 31] = [
+pub(super) const FIGURES: [(&str, &str, Option<&str>); 32] = [
     ("stall_time", "Time waited for it", Some("s")),
     ("stall_percent", "Share of CPU time", Some("percent")),
     ("remote_percent", "Of it for another node", Some("percent")),
@@ -52,6 +52,7 @@ pub(super) const FIGURES: [(&str, &str, Option<&str>); 31] = [
     ),
     ("huge_pages", "In huge pages", Some("percent")),
     ("nodes", "On NUMA nodes", None),
+    ("element_type", "Type of its elements", None),
 ];
 
 /// The cells of [`FIGURES`], and the allocation stack. `whole` is the traffic of the row's object.
@@ -86,6 +87,10 @@ pub(super) fn figures(
         figure(with_unrecorded(found, key, row)),
         figure(pages.huge.clone()),
         pages.nodes.as_ref().map_or(Cell::Missing, |nodes| Cell::text(shares(nodes))),
+        key.object
+            .filter(|_| object.is_some_and(|object| object.kind.has_elements()))
+            .and_then(|id| found.element_types.get(&id))
+            .map_or(Cell::Missing, |name| Cell::text(name.clone())),
     ]);
     let stacks = &request.profile.stacks;
     let frames = object.and_then(|object| object.stack).map(|stack| {
@@ -301,19 +306,26 @@ fn estimated(object: &Object, value: f64, unit: &str) -> Metric {
     }
 }
 
-/// `(1 block of 64 MiB)`, `(1000 blocks of 64 B)`, `(12 blocks, 3 MiB)`; nothing for variables and stacks.
-pub(crate) fn extent(object: &Object) -> String {
+/// `(1 block of 64 MiB)`, `(double, 1000 blocks of 64 B)`, `(12 blocks, 3 MiB)`; of variables and stacks only their bytes.
+pub(crate) fn extent(object: &Object, element_type: Option<&str>) -> String {
     let about = if object.blocks == object.ranges as f64 { "" } else { "about " };
     let count = text::count(object.blocks.round());
     let size = |bytes: f64| text::bytes(bytes);
-    match object.kind {
+    let extent = match object.kind {
         ObjectKind::Heap if object.ranges == 1 && about.is_empty() => {
-            format!("(1 block of {})", size(object.bytes))
+            format!("1 block of {}", size(object.bytes))
         }
         ObjectKind::Heap if object.smallest == object.largest => {
-            format!("({about}{count} blocks of {})", size(object.largest.0 as f64))
+            format!("{about}{count} blocks of {}", size(object.largest.0 as f64))
         }
-        ObjectKind::Heap => format!("({about}{count} blocks, {})", size(object.bytes)),
-        _ => format!("({})", size(object.bytes)),
+        ObjectKind::Heap => format!("{about}{count} blocks, {}", size(object.bytes)),
+        _ => size(object.bytes),
+    };
+    match element_type {
+        Some(name) => format!("({}, {extent})", text::shorten_function(name, TYPE)),
+        None => format!("({extent})"),
     }
 }
+
+/// Columns of a type's name beside its object.
+const TYPE: usize = 30;

@@ -1,0 +1,62 @@
+//! The variables that source lines assign to, read from the source files, if they are there.
+//!
+//! What for: objects by the names that people know (`symbols::assigned`). What not: which of the lines allocate: all lines
+//! that have a frame are read. Assumption: paths out of debug information are allegations: only plain files of a source
+//! file's size are read, and none that was changed after the module was built, for its lines may be others by now.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use base::ModuleId;
+use facts::{Assignment, Frame, Module, ModuleKind};
+
+/// Larger files are generated.
+const LARGEST_FILE: u64 = 4 << 20;
+/// Bytes of source that are read for a recording.
+const LARGEST_SUM: u64 = 64 << 20;
+
+/// Of all lines of the frames, by module, file and line.
+#[must_use]
+pub fn assignments(modules: &[Module], frames: &[Frame]) -> Vec<Assignment> {
+    let mut lines: BTreeMap<(ModuleId, &str), BTreeSet<u32>> = BTreeMap::new();
+    for frame in frames {
+        if let (Some(file), Some(line)) = (&frame.file, frame.line) {
+            lines.entry((frame.module, file)).or_default().insert(line);
+        }
+    }
+    let paths: BTreeMap<ModuleId, &str> = modules
+        .iter()
+        .filter(|module| module.kind == ModuleKind::File)
+        .map(|module| (module.id, module.path.as_str()))
+        .collect();
+    let (mut found, mut left) = (Vec::new(), LARGEST_SUM);
+    for ((module, file), lines) in lines {
+        let Some(text) = paths.get(&module).and_then(|path| read(file, path, &mut left)) else {
+            continue;
+        };
+        let all: Vec<&str> = text.lines().collect();
+        for line in lines {
+            let at = (line as usize).checked_sub(1);
+            let Some((at, code)) = at.and_then(|at| Some((at, *all.get(at)?))) else { continue };
+            let before = at.checked_sub(1).and_then(|at| all.get(at)).copied();
+            if let Some(variable) = symbols::assigned(code, before) {
+                found.push(Assignment { module, file: file.to_owned(), line, variable });
+            }
+        }
+    }
+    found
+}
+
+/// The text of a source file that is as old as the module built from it.
+fn read(file: &str, module: &str, left: &mut u64) -> Option<String> {
+    let path = Path::new(file);
+    // Others are relative to a directory that is not known.
+    let source = path.is_absolute().then(|| std::fs::metadata(path).ok()).flatten()?;
+    let built = std::fs::metadata(module).ok()?.modified().ok()?;
+    let fits = source.is_file() && source.len() <= LARGEST_FILE.min(*left);
+    if !fits || source.modified().ok()? > built {
+        return None;
+    }
+    *left -= source.len();
+    std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}

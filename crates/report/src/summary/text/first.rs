@@ -1,0 +1,332 @@
+//! The first screen: the verdict, at most [`FIGURES`] figures, where to look, what to change, and what is left open.
+//!
+//! What for: a newcomer has the answer at once, in some forty lines. What not: figures that are not known, or so roughly that
+//! they mislead as numbers: they are ranges in words here, or left to `--detail`, which has everything.
+
+use facts::Metric;
+
+use super::{
+    Page, Summary, first_checks, functions, percent_with_error, quality, quoted, threading,
+    time_split,
+};
+use crate::findings::{FindingSummary, nothing_found};
+use crate::summary::TopObject;
+use crate::text::{self, bytes, count, number, percent, printable, rate, rates, seconds, wrap};
+
+/// More do not stay in mind.
+const FIGURES: usize = 6;
+const OBJECTS: usize = 3;
+const FUNCTIONS: usize = 5;
+const FINDINGS: usize = 3;
+const UNDECIDED: usize = 3;
+/// Columns of a function's name in a sentence.
+const FUNCTION: usize = 40;
+/// What is known to a factor of this is a number; else it is a range.
+const KNOWN: f64 = 2.0;
+/// Narrower intervals may lie as they like, points.
+const LOPSIDED: f64 = 5.0;
+/// Parts of the time below this are not worth a word, %.
+const LEAST_PART: f64 = 0.5;
+/// From this share of the CPU time on, page faults are a figure of their own, %.
+const FAULTS_MATTER: f64 = 1.0;
+
+pub(super) fn screen(summary: &Summary, page: &mut Page) {
+    threading::threads(summary, page);
+    figures(summary, page);
+    objects(summary, page);
+    if !summary.top_functions.is_empty() {
+        functions::top_functions(summary, page, FUNCTIONS);
+    }
+    findings(summary, page);
+    beware(summary, page);
+}
+
+/// The answer, and what would make it sharper.
+pub(super) fn verdict(summary: &Summary, page: &mut Page) {
+    if summary.verdict.is_empty() {
+        return;
+    }
+    page.out.push('\n');
+    for line in wrap(&summary.verdict, page.width.min(text::PROSE) - 2) {
+        page.out += &format!("  {}\n", page.paint.bold(&line));
+    }
+    if let Some(by) = &summary.verdict_decided_by {
+        for line in wrap(&format!("To say more: {by}."), page.width - 2) {
+            page.out += &format!("  {line}\n");
+        }
+    }
+}
+
+fn figures(summary: &Summary, page: &mut Page) {
+    let all = [
+        ("Time", time(summary)),
+        ("Memory's share", memory_share(summary)),
+        ("DRAM traffic", traffic(summary)),
+        ("Loads", loads(summary)),
+        ("Page faults", faults(summary)),
+        ("Kernel entries", entries(summary)),
+        ("Memory", memory(summary)),
+    ];
+    let known: Vec<_> = all.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();
+    if known.is_empty() {
+        return;
+    }
+    page.heading("Figures", "");
+    known.iter().take(FIGURES).for_each(|(name, text)| page.entry(name, text));
+}
+
+/// A number that its interval allows to be one.
+fn known(metric: &Metric) -> Option<f64> {
+    let value = metric.value?;
+    let sharp = match (metric.low, metric.high) {
+        (Some(low), Some(high)) => high <= low * KNOWN,
+        (None, None) => true,
+        _ => false,
+    };
+    sharp.then_some(value)
+}
+
+/// `92.7 ±0.8 %`, or `16 to 73 %`.
+fn share(metric: &Metric) -> Option<String> {
+    let value = metric.value?;
+    // One end far and the other near: a middle with ± would say something else.
+    let lopsided = |low: f64, high: f64| {
+        let (down, up) = (value - low, high - value);
+        high - low >= LOPSIDED && (up > 2.0 * down || down > 2.0 * up)
+    };
+    Some(match (metric.low, metric.high) {
+        (Some(low), Some(high)) if known(metric).is_none() || lopsided(low, high) => {
+            match low < 1.0 {
+                true if high < 1.0 => "less than 1 %".to_owned(),
+                true => format!("at most {high:.0} %"),
+                false => format!("{low:.0} to {high:.0} %"),
+            }
+        }
+        _ => format!("{} %", text::share(metric, value)),
+    })
+}
+
+fn time(summary: &Summary) -> Option<String> {
+    let parts = time_split::parts(summary);
+    let whole: f64 = parts.iter().filter_map(|(.., part)| part.value).sum();
+    let shown = parts.iter().filter_map(|(name, _, part)| {
+        let share = part.value? / whole * 100.0;
+        (share >= LEAST_PART).then(|| format!("{name} {} %", percent(share)))
+    });
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    let of = match summary.time_split.thread_time.value {
+        Some(_) => "of the lives of its threads",
+        None => "of the CPU time",
+    };
+    (!shown.is_empty()).then(|| format!("{shown} {of}"))
+}
+
+/// What it would be without: the verdict has the share itself already.
+fn memory_share(summary: &Summary) -> Option<String> {
+    known(&summary.memory_bound)?;
+    let best = seconds(known(&summary.elapsed_without_misses)?);
+    let (share, now) = (share(&summary.memory_bound)?, seconds(summary.elapsed.value?));
+    Some(format!(
+        "{share} of the time of its own code; with all data in the first cache {best} instead of {now}"
+    ))
+}
+
+/// Against what such a mixture of reads and writes, by as many threads, reaches on this machine.
+fn traffic(summary: &Summary) -> Option<String> {
+    let used = &summary.dram_bandwidth;
+    let value = used.average.value?;
+    let shown = match (used.average.low, used.average.high) {
+        (Some(low), Some(high)) if known(&used.average).is_none() => match low < high / 100.0 {
+            true => format!("at most {}", rate(high, "GB/s")),
+            false => rates(low, high, "GB/s").unwrap_or_else(|| rate(value, "GB/s")),
+        },
+        _ => rate(value, "GB/s"),
+    };
+    let of_reach = match (&used.of_reachable, used.reachable.value) {
+        (Metric { note: Some(why), value: None, .. }, Some(_)) => format!("; {why}"),
+        (of, Some(reach)) => share(of).map_or_else(String::new, |of| {
+            let reach = rate(reach, "GB/s");
+            format!("; while it runs {of} of the {reach} that so many threads reach here")
+        }),
+        _ => String::new(),
+    };
+    Some(format!("{shown}{of_reach}"))
+}
+
+fn loads(summary: &Summary) -> Option<String> {
+    let mut parts = Vec::new();
+    if known(&summary.levels.dram).is_some_and(|dram| dram >= LEAST_PART) {
+        parts.push(format!("{} come from DRAM", percent_with_error(&summary.levels.dram)));
+    }
+    if let Some(nanos) = known(&summary.average_load_latency) {
+        parts.push(format!("{} ns on average", number(nanos)));
+    }
+    if let Some(nanos) = known(&summary.exposed_load_latency) {
+        let nanos = number(nanos);
+        parts.push(format!("each one beyond the first cache holds the program up for {nanos} ns"));
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+fn faults(summary: &Summary) -> Option<String> {
+    let faults = &summary.page_faults;
+    let (number, time) = (faults.minor.value?, faults.time_percent.value?);
+    let major = faults.major.value.filter(|major| *major > 0.0);
+    let major = major.map_or_else(String::new, |major| format!(", {} from a disk", count(major)));
+    let text =
+        format!("{}{major}: {} of the CPU time", count(number), share(&faults.time_percent)?);
+    (time >= FAULTS_MATTER).then_some(text)
+}
+
+fn entries(summary: &Summary) -> Option<String> {
+    let found = &summary.kernel_entries;
+    let (entries, rate) = (found.count.value?, found.per_second.value?);
+    let time = share(&found.time_percent).map(|share| format!(": {share} of the CPU time"));
+    let (entries, rate) = (count(entries), count(rate));
+    Some(format!("{entries}, {rate} per second{}", time.unwrap_or_default()))
+}
+
+fn memory(summary: &Summary) -> Option<String> {
+    let heap = &summary.heap;
+    let resident = summary.peak_resident.value.map(|most| format!("{} resident", bytes(most)));
+    let heap = heap.peak_bytes.value.zip(heap.allocations.value);
+    let heap = heap.filter(|(_, blocks)| *blocks > 0.0).map(|(most, blocks)| {
+        let plural = if blocks == 1.0 { "" } else { "s" };
+        format!("{} on the heap, in {} block{plural} over time", bytes(most), count(blocks))
+    });
+    let parts: Vec<String> = resident.into_iter().chain(heap).collect();
+    (!parts.is_empty()).then(|| format!("at most {}", parts.join(", ")))
+}
+
+fn objects(summary: &Summary, page: &mut Page) {
+    let of: fn(&TopObject) -> &Metric =
+        match summary.top_objects.iter().any(|object| object.stall_percent.value.is_some()) {
+            true => |object| &object.stall_percent,
+            false => |object| &object.dram_percent,
+        };
+    // What may be nothing is not worth a look.
+    let least = |metric: &Metric| metric.low.or(metric.value);
+    let worth = |object: &&TopObject| least(of(object)).is_some_and(|low| low >= LEAST_PART);
+    let top: Vec<&TopObject> = summary.top_objects.iter().filter(worth).take(OBJECTS).collect();
+    let Some(first) = top.first() else { return };
+    let says = match first.stall_percent.value {
+        Some(_) => "share of the CPU time that accesses to them take, cache hits included",
+        None => "share of the traffic with memory",
+    };
+    page.heading("Objects", says);
+    for object in &top {
+        let name = format!("{} {}", printable(&object.object), object.extent);
+        page.entry(&share(of(object)).unwrap_or_default(), &name);
+    }
+}
+
+fn findings(summary: &Summary, page: &mut Page) {
+    if summary.analysis != "memory-access" {
+        return super::findings::findings(summary, page);
+    }
+    page.heading("What to change", "");
+    if summary.findings.is_empty() {
+        page.item(&match summary.classification_certainty {
+            Some("undecided") => {
+                "No cause was found, but too little was seen to say that there is none.".to_owned()
+            }
+            _ => nothing_found(&summary.undecided),
+        });
+    }
+    for (at, finding) in summary.findings.iter().take(FINDINGS).enumerate() {
+        let gain = &finding.predicted_gain;
+        let saves = match (gain.low, gain.high, known(gain)) {
+            (.., Some(value)) => format!("saves about {}", seconds(value)),
+            (Some(low), Some(high), _) => format!("saves {} to {}", seconds(low), seconds(high)),
+            _ => String::new(),
+        };
+        let parts = [title(finding), place(finding), saves];
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        page.entry(finding.id, &printable(&parts.join("; ")));
+        // Of the others the view of findings has it.
+        if at == 0 {
+            page.entry("", &printable(remedy(&finding.advice)));
+        }
+    }
+    undecided(summary, page);
+}
+
+/// Rules of this analysis that could not be judged, and what would decide them.
+fn undecided(summary: &Summary, page: &mut Page) {
+    let mut open: Vec<(&str, Vec<String>)> = Vec::new();
+    for one in summary.undecided.iter().filter(|one| !one.elsewhere) {
+        // The same rule may have fired on other code.
+        let fired = summary.findings.iter().any(|finding| one.rules.contains(&finding.id));
+        let elsewhere = if fired { " for other code" } else { "" };
+        let rules = one.rules.iter().map(|rule| format!("{rule}{elsewhere}"));
+        let by = one.decided_by.as_ref().unwrap_or(&one.reason);
+        match open.iter_mut().find(|(known, _)| *known == by.as_str()) {
+            Some((_, known)) => known.extend(rules),
+            None => open.push((by, rules.collect())),
+        }
+    }
+    let words = open.iter().take(UNDECIDED);
+    let mut words: Vec<String> =
+        words.map(|(by, rules)| format!("{} ({by})", rules.join(", "))).collect();
+    match open.iter().skip(UNDECIDED).map(|(_, rules)| rules.len()).sum() {
+        0 => {}
+        1 => words.push("1 more rule".to_owned()),
+        more => words.push(format!("{more} more rules")),
+    }
+    if !words.is_empty() {
+        page.item(&printable(&format!("Undecided: {}.", words.join("; "))));
+    }
+}
+
+/// Its title, without the parameters and template arguments of a long name.
+fn title(finding: &FindingSummary) -> String {
+    match &finding.place.function {
+        Some(name) => finding.title.replace(name, &text::shorten_function(name, FUNCTION)),
+        None => finding.title.clone(),
+    }
+}
+
+/// Where it is, without a function that the title names.
+fn place(finding: &FindingSummary) -> String {
+    let place = &finding.place;
+    if place.function.as_deref() == Some("[unknown]") {
+        return place.object.clone().unwrap_or_default();
+    }
+    if !place.function.as_ref().is_some_and(|name| finding.title.contains(name)) {
+        return finding.place();
+    }
+    let line = place.line.map(|line| format!(":{line}")).unwrap_or_default();
+    let file = place.file.as_ref().map(|file| format!("{file}{line}"));
+    let parts: Vec<String> = file.into_iter().chain(place.object.clone()).collect();
+    parts.join(", ")
+}
+
+/// The advice as far as it fits into two lines or so; the rest is in the view of findings.
+fn remedy(advice: &str) -> &str {
+    const ENOUGH: usize = 80;
+    let ends = advice.match_indices(". ").map(|(at, _)| at + 1);
+    let end = ends.into_iter().find(|end| *end >= ENOUGH);
+    end.map_or(advice, |end| &advice[..end])
+}
+
+/// What makes figures doubtful: nothing where nothing does.
+fn beware(summary: &Summary, page: &mut Page) {
+    let mut lines = first_checks::wrong(summary);
+    lines.extend(quality::doubtful(summary));
+    if lines.is_empty() {
+        return;
+    }
+    page.heading("Beware", "");
+    lines.iter().for_each(|line| page.item(line));
+}
+
+/// The command that shows all that is left out here, and what that is.
+pub(super) fn detail(summary: &Summary) -> (String, String) {
+    let notes = match summary.notes.len() {
+        0 => String::new(),
+        1 => ", 1 note".to_owned(),
+        notes => format!(", {notes} notes"),
+    };
+    let command = format!("fathom report summary --detail -r {}", quoted(&summary.result));
+    (command, format!("every figure, the machine, how it was measured{notes}"))
+}
