@@ -9,6 +9,8 @@
 //! only at the rounds of [`LOOKS`], and the 5 % for a false alarm are divided by the number of looks and of changes that are
 //! tried side by side (Bonferroni): in 95 of 100 trials *all* intervals hold the truth, at all looks.
 //!
+//! A change is given up early where it surely brings no gain of 1 %, be it slower or not: how much it loses nobody asks.
+//!
 //! Assumption: rounds are independent, and the logarithms near enough to normal.
 
 use facts::{Evidence, Metric};
@@ -20,6 +22,12 @@ pub const LOOKS: [usize; 7] = [4, 6, 9, 13, 19, 28, 41];
 /// A change of less than this makes no difference worth a line in a script.
 const NONE_BELOW: f64 = 0.01;
 const FALSE_ALARM: f64 = 0.05;
+/// An interval that spans more than this factor to either side says nothing.
+const WIDEST: f64 = 3.0;
+/// Of fewer rounds the scatter is not known well enough to say how many more it takes.
+const FEWEST_TO_SAY: usize = 3;
+/// More rounds than these nobody waits for.
+const MOST_MORE: usize = 200;
 
 /// What a change did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +38,8 @@ pub enum Verdict {
     Slower,
     /// Less than 1 % either way, beyond doubt.
     Same,
+    /// No less time by 1 %, beyond doubt; whether more is open.
+    NoGain,
     /// Not clear yet.
     Open,
 }
@@ -75,13 +85,49 @@ pub fn effect(rounds: &[Round], changes: usize) -> Effect {
         () if high < 0.0 && mean < -NONE_BELOW => Verdict::Faster,
         () if low > 0.0 && mean > NONE_BELOW => Verdict::Slower,
         () if low > -NONE_BELOW && high < NONE_BELOW => Verdict::Same,
+        () if low > -NONE_BELOW => Verdict::NoGain,
         () => Verdict::Open,
     };
     let percent = |logarithm: f64| logarithm.exp_m1() * 100.0;
     let interval = (percent(low), percent(high));
     let change =
         Metric::with_interval(Evidence::Timed, percent(mean), "percent", interval, count as u64);
+    let change = match half < WIDEST.ln() {
+        true => change,
+        false => {
+            let why = format!("{count} rounds scatter too much for an interval");
+            Metric { low: None, high: None, note: Some(why), ..change }
+        }
+    };
     Effect { change, verdict }
+}
+
+/// After how many more rounds an open change would be clear, if they went like those before: as few as make its interval
+/// lie on one side of 0, or leave no gain of 1 %. `None` where that is more than [`MOST_MORE`], or too few were run to say.
+#[must_use]
+pub fn more_rounds(rounds: &[Round], changes: usize) -> Option<usize> {
+    let logarithms: Vec<f64> = rounds
+        .iter()
+        .map(|round| (round.changed / round.plain).ln())
+        .filter(|logarithm| logarithm.is_finite())
+        .collect();
+    let (n, count) = (logarithms.len() as f64, logarithms.len());
+    if count < FEWEST_TO_SAY {
+        return None;
+    }
+    let mean = logarithms.iter().sum::<f64>() / n;
+    let squares: f64 = logarithms.iter().map(|logarithm| (logarithm - mean).powi(2)).sum();
+    let looks = (LOOKS.len() * changes.max(1)) as f64;
+    // How far the interval's ends must be: from 0 for a difference that counts, from 1 % less for none.
+    let far = if mean.abs() > NONE_BELOW { mean.abs() } else { mean + NONE_BELOW };
+    let enough = (count + 1..=count + MOST_MORE).find(|all| {
+        let half = quantile((all - 1) as f64, 1.0 - FALSE_ALARM / looks)
+            * (squares / (n - 1.0) / *all as f64).sqrt();
+        half < far
+    })?;
+    // Decisions fall at the looks only.
+    let look = LOOKS.into_iter().find(|look| *look >= enough).unwrap_or(enough);
+    Some(look - count)
 }
 
 #[cfg(test)]
@@ -144,6 +190,21 @@ mod tests {
         assert_eq!(found, 300);
         assert!(held >= 285, "{held} of 300");
         assert!(rounds < 300 * 9, "{rounds} rounds");
+    }
+
+    #[test]
+    fn a_loser_is_given_up_and_what_is_open_says_what_it_needs() {
+        let round = |changed| Round { plain: 1.0, changed };
+        let slower: Vec<Round> = (0..6).map(|n| round(1.005 + 0.02 * f64::from(n % 2))).collect();
+        assert_eq!(effect(&slower, 1).verdict, Verdict::NoGain);
+        let open: Vec<Round> = (0..6).map(|n| round(0.94 + 0.06 * f64::from(n % 2))).collect();
+        assert_eq!(effect(&open, 1).verdict, Verdict::Open);
+        let more = more_rounds(&open, 1).expect("some");
+        assert!(LOOKS.contains(&(6 + more)), "{more}");
+        assert_eq!(more_rounds(&open[..2], 1), None);
+        // Two rounds that scatter by a fifth have no interval worth printing.
+        let change = effect(&[round(0.8), round(1.2)], 10).change;
+        assert!(change.value.is_some() && change.low.is_none() && change.high.is_none());
     }
 
     #[test]

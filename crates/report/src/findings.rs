@@ -122,10 +122,16 @@ fn command(words: &[String], result: &str) -> String {
 }
 
 impl FindingSummary {
-    /// `saves 0.31 s (0.2 to 0.41 s)`; empty where no gain is stated.
+    /// `saves 0.31 s (0.2 to 0.41 s)`, or what it may cost where the sign is not sure; empty where no gain is stated.
     pub(crate) fn gain(&self) -> String {
         let gain = &self.predicted_gain;
         match (gain.value, gain.low, gain.high) {
+            (Some(value), Some(low), Some(high)) if low < 0.0 => format!(
+                "may save {} (up to {}) or cost up to {}",
+                seconds(value),
+                seconds(high),
+                seconds(-low)
+            ),
             (Some(value), Some(low), Some(high)) => {
                 format!("saves {} ({} to {})", seconds(value), seconds(low), seconds(high))
             }

@@ -116,6 +116,7 @@ fn row(tried: &Tried) -> Vec<Cell> {
         (None, Verdict::Faster) => "faster",
         (None, Verdict::Slower) => "slower",
         (None, Verdict::Same) => "no difference of 1 %",
+        (None, Verdict::NoGain) => "no gain of 1 %",
         (None, Verdict::Open) => "not clear",
     };
     vec![

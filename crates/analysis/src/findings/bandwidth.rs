@@ -3,14 +3,13 @@
 //! Fires when the low end of its rate is at least [`SATURATED`] of what so many threads reach on this machine, and it
 //! waits; or of [`STREAMED`], where it waits most of its time for streams that it loads: prefetchers run ahead of
 //! those, so that there is nothing to wait for but the rate at which memory delivers, and what is missing others on
-//! the same memory take. Gain: if half of the bytes had to be moved, the time would halve, but not below what the
-//! instructions need.
+//! the same memory take. Gain: of fusing or blocking, so that a part of the bytes is left ([`BYTES_LEFT`]); what is left takes
+//! as long as it takes now, and the rest what its instructions need, one after the other or beside each other.
 
 use crate::accesses::Pattern;
 
-use super::{
-    Draft, Figures, HotFunction, HotSite, Proof, TILE, candidates, exactly, low, saved, size, view,
-};
+use super::gain::{OVERLAP, gain};
+use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, TILE, candidates, low, size, view};
 
 /// Of what so many threads reach, percent. The calibration is a median of quiet passes: a program stays some way below.
 pub(super) const SATURATED: f64 = 60.0;
@@ -21,6 +20,10 @@ const STREAMED: f64 = 45.0;
 const STREAM_WAITS: f64 = 50.0;
 /// Part of streams in the waits, percent.
 const STREAM_PART: f64 = 80.0;
+
+/// Of the bytes, those that are left: half where two loops are fused or a type is half as large, an eighth where eight passes
+/// go through a block while it is in a cache.
+const BYTES_LEFT: Part<'static> = Part::Assumed([0.125, 0.25, 0.5]);
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let traced = figures.traced.as_ref().map_err(String::clone)?;
@@ -47,13 +50,12 @@ fn streamed(function: &HotFunction) -> f64 {
 
 fn draft(figures: &Figures, function: &HotFunction) -> Draft {
     let name = function.place.function.as_deref().unwrap_or("a function");
-    let half = |value: Option<f64>| value.map(|value| value.min(50.0));
-    let waits = facts::Metric {
-        value: half(function.waits.value),
-        low: half(function.waits.low),
-        high: half(function.waits.high),
-        ..function.waits.clone()
-    };
+    let parts = [Part::Seconds(&function.time), Part::Share(&function.waits), BYTES_LEFT, OVERLAP];
+    let gain = gain(figures, parts, |[time, waits, bytes, overlap]| {
+        let core = 1.0 - waits;
+        let apart = bytes + (1.0 - bytes) * core;
+        time * (1.0 - overlap * core.max(bytes) - (1.0 - overlap) * apart)
+    });
     let mut evidence = vec![
         Proof::new("bandwidth, of what so many threads reach", &function.of_reach),
         Proof::new("time beyond what its instructions need", &function.waits),
@@ -69,10 +71,10 @@ fn draft(figures: &Figures, function: &HotFunction) -> Draft {
         advice: format!(
             "Move fewer bytes: do more with each element while it is in a cache (fuse loops over the same arrays, block \
              them), use smaller types, leave out what is not needed.{} More threads will not help. The gain is that of \
-             half the bytes.",
+             a half to an eighth of the bytes.",
             blocking(function).unwrap_or_default()
         ),
-        gain: saved(figures, &function.time, &[&waits, &exactly(100.0)]),
+        gain,
         next: view("bandwidth", &function.place)
             .into_iter()
             .chain(["-g".to_owned(), "function,source-line".to_owned()])

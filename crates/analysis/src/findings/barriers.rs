@@ -10,7 +10,8 @@ use super::{Draft, Figures, Proof, exactly, imbalance, of_lives, without_waits};
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let waits = figures.waits.as_ref().map_err(String::clone)?;
     let barriers = &waits.barriers;
-    let said = imbalance::judge(figures)?.iter().filter_map(|draft| draft.gain.value).sum::<f64>();
+    let said =
+        imbalance::judge(figures)?.iter().filter_map(|draft| draft.gain.metric.value).sum::<f64>();
     let mut gain = without_waits(figures, &barriers.time, waits);
     for end in [&mut gain.value, &mut gain.low, &mut gain.high] {
         *end = end.map(|seconds| (seconds - said).max(0.0));
@@ -28,7 +29,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
                  (schedule(dynamic) or guided), let steps that do not need each other run on (nowait), or join several \
                  parallel loops into one."
             .to_owned(),
-        gain,
+        gain: gain.into(),
         next: ["report", "timeline", "-g", "thread"].map(str::to_owned).to_vec(),
     }])
 }

@@ -1,9 +1,11 @@
 //! `pointer-chase`: each load brings the address of the next, and none of them is in a near cache.
 //!
 //! Fires when sites of that pattern together have most of the function's waits, and it waits much: fields of one node lie
-//! in several lines. Gain: that part of the waits.
+//! in several lines. Gain: of nodes that lie in the order in which they are visited: what is left is what others wait for, the
+//! chain with its data near, and what memory needs for the same lines at its peak.
 
-use super::{Draft, Figures, HotFunction, Proof, about, low, saved, sum, view};
+use super::gain::{OVERLAP, busy, gain, left};
+use super::{Draft, Figures, HotFunction, Part, Proof, about, low, sum, view};
 use crate::accesses::Pattern;
 
 const WAITS: f64 = 30.0;
@@ -22,6 +24,11 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
     if low(&function.waits) < WAITS || low(&part) < PART {
         return None;
     }
+    let [waits, chase, busy] = [&function.waits, &part, busy(function)].map(Part::Share);
+    let parts = [Part::Seconds(&function.time), waits, chase, busy, OVERLAP];
+    let gain = gain(figures, parts, |[time, waits, part, busy, overlap]| {
+        time * (1.0 - left(waits, part, 1.0, busy, overlap))
+    });
     let name = site.place.function.as_deref().unwrap_or("a function");
     Some(Draft {
         title: format!("{name} follows pointers, and each load waits for the one before"),
@@ -38,7 +45,7 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
                  or replace pointers by an array with indices; where several chains are independent, follow them in \
                  turn, so that their waits overlap."
             .to_owned(),
-        gain: saved(figures, &function.time, &[&function.waits, &part]),
+        gain,
         next: view("latency", &site.place)
             .into_iter()
             .chain(["-g".to_owned(), "source-line".to_owned()])

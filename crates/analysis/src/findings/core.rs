@@ -27,7 +27,7 @@ pub(super) fn judge(figures: &Figures, found: &[Finding]) -> Option<Draft> {
             "{why}. Look at the instructions: a better algorithm, vector instructions (-O3 -march=native), fewer \
              divisions and branches, more threads."
         ),
-        gain: Metric::unavailable("s", "nothing to gain from memory"),
+        gain: Metric::unavailable("s", "nothing to gain from memory").into(),
         next: ["report", "hotspots"].map(str::to_owned).to_vec(),
     })
 }

@@ -27,7 +27,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
         place: faults.place.clone(),
         advice: "Read the mapped file in order, or ask ahead with madvise(..., MADV_WILLNEED) or readahead()."
             .to_owned(),
-        gain: reads(figures, count),
+        gain: reads(figures, count).into(),
         next: ["report", "faults", "-g", "function,source-line"].map(str::to_owned).to_vec(),
     }])
 }

@@ -48,7 +48,7 @@ fn calls(figures: &Figures, one: &EntryFigure) -> Draft {
         advice: "Make fewer and larger calls: buffer what is read and written, ask for several things at once (readv, \
                  recvmmsg, io_uring), keep what the kernel answered, and wait with a futex instead of asking again."
             .to_owned(),
-        gain,
+        gain: gain.into(),
         next: ["report", "kernel", "-g", "thread,cause"].map(str::to_owned).to_vec(),
     }
 }
@@ -61,7 +61,7 @@ fn page_faults(figures: &Figures, one: &EntryFigure) -> Option<Draft> {
         evidence: proofs(one, "page faults"),
         place: figures.faults.place.clone(),
         advice: faults::huge_pages(&figures.faults),
-        gain: Metric::unavailable("s", "fault-startup and fault-churn say how much"),
+        gain: Metric::unavailable("s", "fault-startup and fault-churn say how much").into(),
         next: match figures.faults.may_be_huge() {
             true => try_remedy(figures, Some("huge-pages")),
             false => ["report", "kernel"].map(str::to_owned).to_vec(),

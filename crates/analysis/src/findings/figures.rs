@@ -127,6 +127,8 @@ pub struct ReloadedLoop {
     pub time: Metric,
     /// Of that what it would not take with registers for these places, percent.
     pub spared: Metric,
+    /// Of the rest what vectors would leave, at best: 1 where what else it accesses does not lie in a row.
+    pub vectors: f64,
     /// An iteration with its data near, nanoseconds, and with these registers.
     pub iteration: (Metric, Metric),
     /// Instructions that access these places.
@@ -178,8 +180,12 @@ pub struct SharedFigure {
 pub struct FaultFigures {
     /// CPU time in them, seconds.
     pub time: Metric,
+    /// CPU time of giving memory back, seconds.
+    pub release: Metric,
     /// Minor ones.
     pub minor: Metric,
+    /// Of these, those that took a page of 2 MiB at once, by the time that such took; 0 where that is not known.
+    pub huge: f64,
     /// Major ones.
     pub major: Metric,
     /// Where most are.
@@ -209,6 +215,8 @@ pub struct Spent {
     pub time: Metric,
     /// Of these, what the kernel did not do.
     pub in_program: Metric,
+    /// Seconds that counting the program's blocks took in the program, by this profiler.
+    pub counting: Metric,
     /// On whose behalf.
     pub place: Where,
 }
@@ -226,6 +234,8 @@ pub struct ThreadTime {
     pub cpu: Metric,
     /// It spends a good part of it in the functions in which the most busy thread of its process does.
     pub alike: bool,
+    /// The function in which it spends most of its time.
+    pub place: Where,
     /// Lifetime, seconds from the start of the recording.
     pub life: (f64, f64),
 }
@@ -252,6 +262,10 @@ pub struct Figures {
     pub waiting: Metric,
     /// Cost of a page walk by the latency ladder, nanoseconds: 4 KiB pages less 2 MiB pages.
     pub walk_cost: Option<Metric>,
+    /// What the program's threads reach with stores of whole lines, GB/s, reading what they overwrite included.
+    pub store_rate: Option<f64>,
+    /// A hypervisor has the machine.
+    pub virtualised: bool,
     /// What bursts tell, or why they do not.
     pub traced: Result<Traced, String>,
     /// Lines that threads share; an error when too few bursts could be compared.

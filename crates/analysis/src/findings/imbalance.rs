@@ -9,7 +9,7 @@
 
 use facts::{Evidence, Metric};
 
-use super::{Draft, Figures, Proof, Rounds, ThreadTime, Where, high, low};
+use super::{Draft, Figures, Proof, Rounds, ThreadTime, high, low};
 
 /// The first thread computes as well if it has this part of the most busy one's time.
 const WORKS: f64 = 0.2;
@@ -69,9 +69,9 @@ fn of_all(figures: &Figures, threads: &[ThreadTime]) -> Option<Draft> {
     Some(Draft {
         title: format!("{} of {count:.0} threads has most of the work", busiest.label),
         evidence,
-        place: Where::default(),
+        place: busiest.place.clone(),
         advice: ADVICE.to_owned(),
-        gain,
+        gain: gain.into(),
         next: NEXT.map(str::to_owned).to_vec(),
     })
 }
@@ -126,7 +126,7 @@ fn of_rounds(figures: &Figures, found: &Rounds) -> Option<Draft> {
         ],
         place: found.place.clone(),
         advice: ADVICE.to_owned(),
-        gain: Metric::with_interval(Evidence::Estimated, gain, "s", interval, samples),
+        gain: Metric::with_interval(Evidence::Estimated, gain, "s", interval, samples).into(),
         next: NEXT.map(str::to_owned).to_vec(),
     })
 }

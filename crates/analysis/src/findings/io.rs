@@ -39,7 +39,8 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
         ],
         place: Where::default(),
         advice: format!("See by whom: `fathom collect threading`. {ADVICE}"),
-        gain: Metric::unavailable("s", "whether it was the program that waited is not known"),
+        gain: Metric::unavailable("s", "whether it was the program that waited is not known")
+            .into(),
         next: ["collect", "threading", "--"]
             .map(str::to_owned)
             .into_iter()
@@ -64,7 +65,8 @@ fn by_waits(figures: &Figures, waits: &WaitFigures) -> Draft {
         gain: match hopeless {
             true => Metric::unavailable("s", "it computes too little to do so meanwhile"),
             false => Metric::with_interval(Evidence::Estimated, gain, "s", (gain / 2.0, gain), 1),
-        },
+        }
+        .into(),
         next: ["report", "waits"].map(str::to_owned).to_vec(),
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
             advice: "Hold it for less: compute outside of it and only store the result under it. Or share less: a lock per \
                      part of the data, a copy per thread that is merged at the end, an atomic for a single counter."
                 .to_owned(),
-            gain: without_waits(figures, &lock.time, waits),
+            gain: without_waits(figures, &lock.time, waits).into(),
             next: ["report", "waits"].map(str::to_owned).to_vec(),
         }
     });

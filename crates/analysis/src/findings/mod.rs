@@ -4,8 +4,9 @@
 //! before, to findings. What not: measuring; a rule adds no figure of its own but the gain.
 //!
 //! A condition compares the end of an interval that is worse for it: a rule fires when the whole interval passes. On top
-//! of that every finding must save at least [`LEAST_GAIN`] of the elapsed time with the low end of its own interval, so
-//! that noise and trifles stay silent. What a rule cannot judge, it says ([`Unjudged`]), with the reason.
+//! of that every finding must save at least [`LEAST_GAIN`] of the elapsed time with the low end of what was measured of its
+//! gain, so that noise and trifles stay silent. The interval of the gain itself is wider ([`gain`]): what nobody measured is
+//! in it, and it may hold 0. What a rule cannot judge, it says ([`Unjudged`]), with the reason.
 //!
 //! Formulas of the gains: `docs/findings/README.md`. All are of elapsed time: CPU seconds are divided by the number of
 //! threads that run at a time.
@@ -20,6 +21,7 @@ mod doubt;
 mod entries;
 mod faults;
 mod figures;
+mod gain;
 mod imbalance;
 mod io;
 mod locks;
@@ -38,6 +40,8 @@ mod swap;
 mod tlb;
 
 use facts::{Evidence, Metric};
+
+use self::gain::{Gain, Part};
 
 pub use self::figures::{
     EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, ReloadedLoop, RemoteFigure,
@@ -124,7 +128,7 @@ struct Draft {
     evidence: Vec<Proof>,
     place: Where,
     advice: String,
-    gain: Metric,
+    gain: Gain,
     next: Vec<String>,
 }
 
@@ -283,9 +287,11 @@ pub fn findings(figures: &Figures) -> Findings {
 
 /// A finding that is worth saying.
 fn rank(id: &'static str, draft: Draft, figures: &Figures) -> Option<Finding> {
-    let Some(gain) = draft.gain.value else { return Some(finding(id, Severity::Info, draft)) };
+    let Some(gain) = draft.gain.metric.value else {
+        return Some(finding(id, Severity::Info, draft));
+    };
     let elapsed = figures.elapsed.max(1e-9);
-    let least = draft.gain.low.unwrap_or(0.0) / elapsed;
+    let least = draft.gain.sure / elapsed;
     let severity = match gain / elapsed {
         share if share >= HIGH => Severity::High,
         share if share >= MEDIUM => Severity::Medium,
@@ -296,7 +302,7 @@ fn rank(id: &'static str, draft: Draft, figures: &Figures) -> Option<Finding> {
 
 fn finding(id: &'static str, severity: Severity, draft: Draft) -> Finding {
     let Draft { title, evidence, place, advice, gain, next } = draft;
-    Finding { id, severity, title, evidence, place, advice, gain, next }
+    Finding { id, severity, title, evidence, place, advice, gain: gain.metric, next }
 }
 
 /// The low end; 0 without one.
@@ -307,31 +313,6 @@ fn low(metric: &Metric) -> f64 {
 /// The high end; infinite without one.
 fn high(metric: &Metric) -> f64 {
     metric.high.unwrap_or(f64::INFINITY)
-}
-
-/// Elapsed seconds: CPU seconds times shares in percent, each with the interval of its own, over the threads that run.
-fn saved(figures: &Figures, seconds: &Metric, percents: &[&Metric]) -> Metric {
-    let product = |part: fn(&Metric) -> Option<f64>| {
-        percents.iter().try_fold(part(seconds)? / figures.running, |product, percent| {
-            Some(product * part(percent)?.min(100.0) / 100.0)
-        })
-    };
-    let samples = percents.iter().map(|percent| percent.samples).min().unwrap_or(seconds.samples);
-    let Some(value) = product(|metric| metric.value) else {
-        let missing = percents.iter().chain([&seconds]).find(|part| part.value.is_none());
-        let why = missing.and_then(|part| part.note.as_deref());
-        return Metric::unavailable("s", why.unwrap_or("the time that it takes is not known"));
-    };
-    Metric {
-        value: Some(value),
-        unit: "s".to_owned(),
-        low: product(|metric| metric.low),
-        high: product(|metric| metric.high),
-        evidence: Some(Evidence::Estimated),
-        samples,
-        lost: 0,
-        note: None,
-    }
 }
 
 /// The parts of several sites, like `first`: together no more than all.

@@ -70,7 +70,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
             "Start no more threads than may run, {most_at_once} here (OMP_NUM_THREADS, or what the program has for it): more \
              only wait for each other, and throw each other's data out of the caches."
         ),
-        gain: Metric::unavailable("s", "depends on what the threads wait for"),
+        gain: Metric::unavailable("s", "depends on what the threads wait for").into(),
         next: ["report", "threads"].map(str::to_owned).to_vec(),
     }])
 }

@@ -34,7 +34,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
              threads: more only use up the quota together and then stand still together.",
             quota.ceil()
         ),
-        gain: Metric::with_interval(Evidence::Estimated, gain, "s", (gain / 2.0, gain), 1),
+        gain: Metric::with_interval(Evidence::Estimated, gain, "s", (gain / 2.0, gain), 1).into(),
         next: ["report", "threads"].map(str::to_owned).to_vec(),
     }])
 }

@@ -2,13 +2,14 @@
 //!
 //! Fires when the sites of one stride together use at most [`USED`] of their lines, with the high end, and have a good part
 //! of the waits; not in functions in which threads take lines from each other, for which they wait then. Neighbours count as
-//! a stride: with gaps between groups of them lines are used in part as well. Gain: the part of the waits for what is not
-//! used.
+//! a stride: with gaps between groups of them lines are used in part as well. Gain: of packing what is used:
+//! as of `strided`, with the bytes that are used of those that are fetched.
 
 use facts::Metric;
 
+use super::gain::{OVERLAP, REORDERED, busy, gain, left};
 use super::strided::walks;
-use super::{Draft, Figures, HotFunction, HotSite, Proof, about, low, saved, view};
+use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, about, low, view};
 use crate::accesses::Pattern;
 
 /// No record is as large: longer steps are hops, and packing would not bring their targets together.
@@ -47,13 +48,12 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
     if unknown || low(&function.waits) < WAITS || low(&part) < PART {
         return None;
     }
-    let rest = |value: Option<f64>| value.map(|value| 100.0 - value);
-    let unused = Metric {
-        value: rest(used.value),
-        low: rest(used.high),
-        high: rest(used.low),
-        ..used.clone()
-    };
+    let [waits, records, busy, bytes] =
+        [&function.waits, &part, busy(function), &used].map(Part::Share);
+    let parts = [Part::Seconds(&function.time), waits, records, busy, bytes, REORDERED, OVERLAP];
+    let gain = gain(figures, parts, |[time, waits, part, busy, bytes, core, overlap]| {
+        time * (1.0 - left(waits, part, core, busy * bytes, overlap))
+    });
     let name = site.place.function.as_deref().unwrap_or("a function");
     Some(Draft {
         title: format!(
@@ -80,7 +80,7 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
                  array of records, or hot fields apart from those that are rarely used."
             ),
         },
-        gain: saved(figures, &function.time, &[&function.waits, &part, &unused]),
+        gain,
         next: view("accesses", &site.place),
     })
 }

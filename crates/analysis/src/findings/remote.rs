@@ -6,9 +6,10 @@
 //! nobody knows how much of it (its loops have no core floor, or bursts were few), it is said without a gain. Where too few bursts were taken to be sure of the part that is
 //! remote, the rule is not judged: silence would be an all-clear.
 
-use facts::{Evidence, Metric};
+use facts::Metric;
 
-use super::{Draft, Figures, LEAST_GAIN, Proof, RemoteFigure, high, low, saved, try_remedy};
+use super::gain::gain;
+use super::{Draft, Figures, LEAST_GAIN, Part, Proof, RemoteFigure, high, low, try_remedy};
 
 /// Percent of the lines.
 const LEAST: f64 = 25.0;
@@ -24,7 +25,7 @@ const WORTH: f64 = 0.1;
 /// How much longer a load from another node takes than one from the own. Some 1.5 times between two sockets (Lameter,
 /// "NUMA: an overview", ACM Queue 11(7), 2013); 1.2 within a package that shows its halves as nodes, 2.1 what firmware
 /// tells of two sockets (ACPI SLIT: 21 to 10) and Intel's Memory Latency Checker measures on some.
-const SLOWER: (f64, f64, f64) = (1.2, 1.5, 2.1);
+const SLOWER: [f64; 3] = [1.2, 1.5, 2.1];
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let functions = figures.remote.as_ref().map_err(String::clone)?;
@@ -61,8 +62,13 @@ fn too_few_bursts(one: &RemoteFigure) -> String {
 }
 
 fn draft(figures: &Figures, one: &RemoteFigure) -> Option<Draft> {
-    let gain = saved(figures, &one.time, &[&one.waits, &one.remote, &longer()]);
-    let known = low(&one.waits) >= WAITS && low(&gain) >= LEAST_GAIN * figures.elapsed;
+    let [waits, remote] = [&one.waits, &one.remote].map(Part::Share);
+    let slower = Part::Assumed(SLOWER);
+    let parts = [Part::Seconds(&one.time), waits, remote, slower];
+    let gain = gain(figures, parts, |[time, waits, remote, slower]| {
+        time * waits * remote * (1.0 - 1.0 / slower)
+    });
+    let known = low(&one.waits) >= WAITS && gain.sure >= LEAST_GAIN * figures.elapsed;
     let worth = one.time.value? >= WORTH * figures.cpu_time.value?;
     if !known && (!worth || high(&one.waits) < 100.0 - WAITS) {
         return None;
@@ -86,15 +92,8 @@ fn draft(figures: &Figures, one: &RemoteFigure) -> Option<Draft> {
             .to_owned(),
         gain: match known {
             true => gain,
-            false => Metric::unavailable("s", "how much it waits for memory is not known well enough"),
+            false => Metric::unavailable("s", "how much it waits for memory is not known well enough").into(),
         },
         next: try_remedy(figures, Some("numa-interleave")),
     })
-}
-
-/// Of the time of a remote load, what it takes longer than a local one, percent.
-fn longer() -> Metric {
-    let part = |slower: f64| (1.0 - 1.0 / slower) * 100.0;
-    let interval = (part(SLOWER.0), part(SLOWER.2));
-    Metric::with_interval(Evidence::Estimated, part(SLOWER.1), "percent", interval, 1)
 }

@@ -4,9 +4,11 @@
 //! Fires for functions all of whose loads do so (`figures::traced`), and for loops that were quicker with registers for what
 //! they load again and again, where that would have been the same program (`figures::reloads`). Not for loops in which threads
 //! take lines from each other: that is the first thing to mend, and the loop alone, which nobody takes anything from, is not
-//! what ran. Gain: the time in the helper alone; what the loop would not take.
+//! what ran. Gain: the time in the helper alone; what the loop would not take with
+//! registers, and at best with vectors besides.
 
-use super::{Draft, Figures, Proof, ReloadedLoop, exactly, saved, view};
+use super::gain::gain;
+use super::{Draft, Figures, Part, Proof, ReloadedLoop, view};
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let traced = figures.traced.as_ref().map_err(String::clone)?;
@@ -26,7 +28,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
                  a local variable ({} loads repeat themselves).",
                 one.loads
             ),
-            gain: saved(figures, &one.time, &[&exactly(100.0)]),
+            gain: gain(figures, [Part::Seconds(&one.time)], |[time]| time),
             next: view("callers", &one.place),
         }
     });
@@ -37,7 +39,11 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
 }
 
 fn of_loop(figures: &Figures, one: &ReloadedLoop) -> Draft {
-    let ReloadedLoop { place, fields, time, spared, iteration, accesses, stores } = one;
+    let ReloadedLoop { place, fields, time, spared, vectors, iteration, accesses, stores } = one;
+    // Such loads are also what forbids vectors, but whether nothing else does is not known.
+    let vectors = Part::Assumed([*vectors, f64::midpoint(*vectors, 1.0), 1.0]);
+    let parts = [Part::Seconds(time), Part::Share(spared), vectors];
+    let gain = gain(figures, parts, |[time, spared, left]| time * (1.0 - (1.0 - spared) * left));
     let name = place.function.as_deref().unwrap_or("a function");
     let what = if fields.is_empty() { "the same places".to_owned() } else { fields.join(", ") };
     let (title, behind) = if *stores {
@@ -60,7 +66,7 @@ fn of_loop(figures: &Figures, one: &ReloadedLoop) -> Draft {
              where they are reached through a pointer, `restrict` tells it otherwise. Leave what another thread or a signal \
              handler must see at once."
         ),
-        gain: saved(figures, time, &[spared]),
+        gain,
         next: view("accesses", place),
     }
 }

@@ -8,12 +8,11 @@
 //! ```
 //! `busy` is the bandwidth over what so many threads reach: so long is memory at work. The bytes that remain take less of
 //! that, and go `faster`, because memory need not turn from reading to writing as often: by what non-temporal stores were
-//! measured to reach. Low end: no faster.
-
-use facts::{Evidence, Metric};
+//! measured to reach; low end: no faster.
 
 use super::bandwidth::SATURATED;
-use super::{Draft, Figures, HotFunction, HotSite, Proof, candidates, low, saved, view};
+use super::gain::{Gain, gain};
+use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, candidates, low, view};
 use crate::accesses::Pattern;
 
 /// Percent of the bytes of lines; the ends of a burst's stretch are in part its own.
@@ -41,21 +40,15 @@ fn fills_lines(function: &HotFunction, store: &HotSite) -> bool {
     alike.filter_map(|site| site.line_use.low.or(site.line_use.value)).sum::<f64>() >= FILLED
 }
 
-/// Of the function's time what its stores cost for fetching, percent.
-fn fetching(function: &HotFunction, faster: f64) -> Metric {
-    let HotFunction { waits, of_reach, overwritten, .. } = function;
-    let saved = |end: fn(&Metric) -> Option<f64>, faster: f64| {
-        let left = 1.0 - end(overwritten)? / 100.0;
-        let busy = end(of_reach)?.min(100.0);
-        Some((busy * (1.0 - left / faster)).min(end(waits)?))
-    };
-    Metric {
-        value: saved(|metric| metric.value, faster),
-        low: saved(|metric| metric.low, 1.0),
-        high: saved(|metric| metric.high, faster),
-        evidence: Some(Evidence::Estimated),
-        ..waits.clone()
-    }
+/// What its stores cost for fetching.
+fn fetching(figures: &Figures, function: &HotFunction, faster: f64) -> Gain {
+    let HotFunction { time, waits, of_reach, overwritten, .. } = function;
+    let [waits, busy, fetched] = [waits, of_reach, overwritten].map(Part::Share);
+    let faster = Part::Assumed([1.0, faster, faster]);
+    let parts = [Part::Seconds(time), waits, busy, fetched, faster];
+    gain(figures, parts, |[time, waits, busy, fetched, faster]| {
+        time * (busy * (1.0 - (1.0 - fetched) / faster)).min(waits)
+    })
 }
 
 fn draft(figures: &Figures, function: &HotFunction, faster: f64) -> Option<Draft> {
@@ -85,7 +78,7 @@ fn draft(figures: &Figures, function: &HotFunction, faster: f64) -> Option<Draft
                  `#pragma omp simd nontemporal(...)` where the compiler knows it, or memcpy and memset for plain copies. \
                  Only where the data are not read again soon."
             .to_owned(),
-        gain: saved(figures, &function.time, &[&fetching(function, faster)]),
+        gain: fetching(figures, function, faster),
         next: view("bandwidth", &store.place)
             .into_iter()
             .chain(["-g".to_owned(), "function,source-line".to_owned()])

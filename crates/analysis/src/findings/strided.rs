@@ -2,12 +2,12 @@
 //!
 //! Fires for sites with a stride of a line or more, or with runs of such strides, that together have a good part of the
 //! waits, when their runs start beside each other, or are columns beside each other; where no second run was seen, when the
-//! stride is at least a page. Gain: their part of the waits, less what remains when each line is fetched once (element over line). The size to block for is
-//! that of `figures::walks`.
+//! stride is at least a page. Gain: of loops that are interchanged: what is left is
+//! what others wait for, what instructions take that go along lines (`gain::REORDERED`), and what memory needs for each line once
+//! (element over line) at its peak. The size to block for is that of `figures::walks`.
 
-use super::{
-    Draft, Figures, HotFunction, HotSite, Proof, Walk, about, exactly, low, saved, size, sum, view,
-};
+use super::gain::{OVERLAP, REORDERED, busy, gain, left};
+use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, Walk, about, low, size, sum, view};
 use crate::accesses::Pattern;
 
 const LINE: f64 = x86::LINE_BYTES as f64;
@@ -54,7 +54,13 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
         evidence.push(Proof::new("of its lines fit there with what is used beside", &walk.lines));
     }
     evidence.extend(about(site));
-    let again = 1.0 - (site.bytes / LINE).min(1.0);
+    let once = (site.bytes / LINE).min(1.0);
+    let shares = [&function.waits, &part, busy(function)].map(Part::Share);
+    let [waits, walks, busy] = shares;
+    let parts = [Part::Seconds(&function.time), waits, walks, busy, REORDERED, OVERLAP];
+    let gain = gain(figures, parts, |[time, waits, part, busy, core, overlap]| {
+        time * (1.0 - left(waits, part, core, busy * once, overlap))
+    });
     Some(Draft {
         title: format!(
             "{name} walks memory in {} {step} bytes and uses {} of each line",
@@ -67,7 +73,7 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
         evidence,
         place: site.place.clone(),
         advice: advice(site),
-        gain: saved(figures, &function.time, &[&function.waits, &part, &exactly(again * 100.0)]),
+        gain,
         next: view("reuse", &site.place)
             .into_iter()
             .chain(["-g".to_owned(), "function,source-line".to_owned()])

@@ -31,7 +31,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
         advice: "The program needs less memory, the machine more, or others on it less: what swaps is as slow as its disk, \
                  and no other finding is worth anything before."
             .to_owned(),
-        gain: super::disk::reads(figures, major),
+        gain: super::disk::reads(figures, major).into(),
         next: ["report", "timeline"].map(str::to_owned).to_vec(),
     }])
 }

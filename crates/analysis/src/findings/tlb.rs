@@ -3,16 +3,21 @@
 //! Fires when a function waits, and page walks at the cost that the latency ladder shows for small pages fill a good part
 //! of its time. Sites that stay in a page for several accesses do not count: the next page's walk is done ahead, once in many
 //! accesses. Gain: walks × (latency with 4 KiB pages - with 2 MiB pages), as far as they are waited for: as much of that is
-//! hidden as of the latencies of all accesses, one after the other.
+//! hidden as of the latencies of all accesses, one after the other; of accesses that do not wait for each other more ([`SEEN`]).
+//! What it costs to get the memory in large pages is `fault-startup`'s.
 
-use facts::{Evidence, Metric};
+use facts::Metric;
 
 use crate::accesses::Pattern;
 
-use super::{Draft, Figures, HotFunction, HotSite, Proof, about, low, saved, view};
+use super::gain::gain;
+use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, about, low, view};
 
 const PAGE: u64 = 4096;
 const WAITS: f64 = 25.0;
+/// Of what walks take, the part that independent accesses wait for: nothing where walks are done beside the misses of others
+/// (Intel has had two walkers since Broadwell, AMD six since Zen 3; optimization manuals), up to all, as a chain does.
+const SEEN: Part<'static> = Part::Assumed([0.0, 0.4, 1.0]);
 /// Of anonymous memory, percent: with more there are few small pages left to replace.
 const HUGE: f64 = 50.0;
 
@@ -52,21 +57,24 @@ fn draft(figures: &Figures, function: &HotFunction, cost: &Metric) -> Option<Dra
         high: sum(|metric| metric.high),
         ..first.walks.clone()
     };
-    let waited = |end: fn(&Metric) -> Option<f64>| {
-        let percent = |walks: f64| Some(walks * end(cost)? * 1e-9 * 100.0);
-        // Walks and accesses are more or fewer alike: their ratio is the likely one.
-        let likely = percent(walks.value?)?;
-        let part = likely / (likely + function.serial.value?).max(1e-9);
-        Some(percent(end(&walks)?)?.min(end(&function.waits)? * part))
+    let serial = function.serial.value?;
+    let likely = |metric: &Metric| metric.value.unwrap_or(0.0);
+    // Walks and accesses are more or fewer alike: their ratio is the likely one.
+    let percent = likely(&walks) * likely(cost) * 1e-9 * 100.0;
+    let part = percent / (percent + serial).max(1e-9);
+    let chased = far().any(|site| site.pattern == Pattern::PointerChase);
+    let seen = if chased { Part::Assumed([1.0; 3]) } else { SEEN };
+    // Shares of the time, not of 100: many walks at a time fill more than all of it.
+    let per_second = |metric: &Metric| {
+        let end = |end: Option<f64>| end.map_or(likely(metric), |end| end);
+        [end(metric.low), likely(metric), end(metric.high)]
     };
-    let percent = Metric {
-        value: waited(|metric| metric.value),
-        low: waited(|metric| metric.low),
-        high: waited(|metric| metric.high),
-        unit: "percent".to_owned(),
-        evidence: Some(Evidence::Estimated),
-        ..walks.clone()
-    };
+    let [often, nanos] = [per_second(&walks), per_second(cost)];
+    let [often, nanos] = [Part::Measured(often), Part::Measured(nanos)];
+    let parts = [Part::Seconds(&function.time), Part::Share(&function.waits), often, nanos, seen];
+    let gain = gain(figures, parts, |[time, waits, often, nanos, seen]| {
+        time * seen * (often * nanos * 1e-9).min(waits * part)
+    });
     let name = first.place.function.as_deref().unwrap_or("a function");
     Some(Draft {
         title: format!("{name} waits for the translation of addresses"),
@@ -81,7 +89,7 @@ fn draft(figures: &Figures, function: &HotFunction, cost: &Metric) -> Option<Dra
         .collect(),
         place: first.place.clone(),
         advice: super::faults::huge_pages(&figures.faults),
-        gain: saved(figures, &function.time, &[&percent]),
+        gain,
         next: match figures.faults.may_be_huge() {
             true => super::try_remedy(figures, Some("huge-pages")),
             false => view("reuse", &function.place),

@@ -1,6 +1,6 @@
 //! Other allocators, other settings of the C library's, and how it copies.
 
-use super::{Behaviour, Change, Fit, Means, Remedy, fit, needs_glibc};
+use super::{Behaviour, Change, Fit, Means, Remedy, fit, needs_glibc, other_heap};
 
 /// Up to so many blocks per second the allocator does not matter: at 50 ns each they are half a percent of the time.
 const FEW_BLOCKS: f64 = 100_000.0;
@@ -59,8 +59,10 @@ pub(super) fn remedies(means: &Means<'_>, program: &Behaviour) -> Vec<Remedy> {
 }
 
 fn few_blocks(program: &Behaviour) -> Option<String> {
-    let rate = program.blocks_per_second.filter(|rate| *rate < FEW_BLOCKS)?;
-    Some(format!("the program allocates only {rate:.0} blocks a second"))
+    let few = |rate: f64| {
+        (rate < FEW_BLOCKS).then(|| format!("the program allocates only {rate:.0} blocks a second"))
+    };
+    other_heap(program).or_else(|| few(program.blocks_per_second?))
 }
 
 fn other(means: &Means<'_>, program: &Behaviour, library: &str, package: &str) -> Fit {

@@ -27,6 +27,18 @@ pub struct Means<'a> {
     pub numactl: bool,
 }
 
+/// Whose heap a program uses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Heap {
+    /// The GNU C library's, in a file of its own.
+    #[default]
+    Glibc,
+    /// That of a Java virtual machine.
+    Java,
+    /// One that is built into the program, or another C library's.
+    Other,
+}
+
 /// What is known about the program from a recording. `None` where the recording does not tell.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Behaviour {
@@ -46,6 +58,8 @@ pub struct Behaviour {
     pub copy_percent: f64,
     /// Whether an OpenMP runtime is loaded.
     pub openmp: bool,
+    /// Whose heap it uses.
+    pub heap: Heap,
 }
 
 /// What is different in a run with a remedy.
@@ -128,6 +142,15 @@ fn fit(change: Change, possible: Result<(), String>, pointless: Option<String>) 
         (Err(why), _) => Fit::Impossible(why),
         (Ok(()), Some(why)) => Fit::Pointless(change, why),
         (Ok(()), None) => Fit::Fits(change),
+    }
+}
+
+/// Why a setting of the C library's heap, or a library in its place, does not concern this program.
+fn other_heap(program: &Behaviour) -> Option<String> {
+    match program.heap {
+        Heap::Glibc => None,
+        Heap::Java => Some("the program's heap is that of a Java virtual machine".to_owned()),
+        Heap::Other => Some("the program's heap is built in, or another C library's".to_owned()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Huge pages, and memory that is kept instead of given back.
 
-use super::{Behaviour, Change, Fit, Means, Remedy, fit, needs_glibc};
+use super::{Behaviour, Change, Fit, Heap, Means, Remedy, fit, needs_glibc, other_heap};
 
 /// Below this much memory huge pages cannot matter, bytes.
 const LITTLE: f64 = 16e6;
@@ -42,6 +42,12 @@ pub(super) fn remedies(means: &Means<'_>, program: &Behaviour) -> Vec<Remedy> {
 
 /// Why huge pages would bring nothing.
 fn no_use(program: &Behaviour) -> Option<String> {
+    // Its own option is for a Java virtual machine's.
+    let other = other_heap(program).filter(|_| program.heap != Heap::Java);
+    other.or_else(|| little(program))
+}
+
+fn little(program: &Behaviour) -> Option<String> {
     match (program.resident, program.huge_percent) {
         (Some(bytes), _) if bytes < LITTLE => {
             Some(format!("the program uses only {:.1} MB of memory", bytes / 1e6))
@@ -60,9 +66,15 @@ fn transparent(means: &Means<'_>, program: &Behaviour) -> Fit {
             "transparent huge pages are off: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"
                 .to_owned(),
         ),
+        Some(_) if program.heap == Heap::Java => Ok(()),
         Some(_) => needs_glibc(means, (2, 35), "glibc.malloc.hugetlb"),
     };
-    fit(Change::tunables(&["glibc.malloc.hugetlb=1"]), possible, no_use(program))
+    let change = match program.heap {
+        // The option of HotSpot (java(1), "Advanced Garbage Collection Options").
+        Heap::Java => Change::variable("JAVA_TOOL_OPTIONS", "-XX:+UseTransparentHugePages"),
+        _ => Change::tunables(&["glibc.malloc.hugetlb=1"]),
+    };
+    fit(change, possible, no_use(program))
 }
 
 /// Free pages of the default size of pool.
@@ -76,7 +88,8 @@ fn reserved(means: &Means<'_>, program: &Behaviour) -> Fit {
     let possible = free_pages(means)
         .map_err(|why| format!("{why}: sysctl vm.nr_hugepages={how_many:.0}"))
         .and_then(|()| needs_glibc(means, (2, 35), "glibc.malloc.hugetlb"));
-    fit(Change::tunables(&["glibc.malloc.hugetlb=2"]), possible, no_use(program))
+    let pointless = other_heap(program).or_else(|| no_use(program));
+    fit(Change::tunables(&["glibc.malloc.hugetlb=2"]), possible, pointless)
 }
 
 fn morecore(means: &Means<'_>, program: &Behaviour) -> Fit {
@@ -91,7 +104,8 @@ fn morecore(means: &Means<'_>, program: &Behaviour) -> Fit {
         ("LD_PRELOAD".to_owned(), "libhugetlbfs.so".to_owned()),
         ("HUGETLB_MORECORE".to_owned(), "yes".to_owned()),
     ];
-    fit(Change { environment, ..Change::default() }, possible, no_use(program))
+    let pointless = other_heap(program).or_else(|| no_use(program));
+    fit(Change { environment, ..Change::default() }, possible, pointless)
 }
 
 fn keep(means: &Means<'_>, program: &Behaviour) -> Fit {
@@ -107,5 +121,6 @@ fn keep(means: &Means<'_>, program: &Behaviour) -> Fit {
         "glibc.malloc.trim_threshold=1099511627776",
         "glibc.malloc.top_pad=67108864",
     ];
+    let pointless = other_heap(program).or(pointless);
     fit(Change::tunables(&tunables), needs_glibc(means, (2, 26), "tunables"), pointless)
 }

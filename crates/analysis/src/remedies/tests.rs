@@ -27,6 +27,7 @@ const NEEDY: Behaviour = Behaviour {
     blocks_per_second: Some(1e6),
     copy_percent: 20.0,
     openmp: true,
+    heap: Heap::Glibc,
 };
 
 fn fits(means: &Means<'_>, program: &Behaviour) -> Vec<&'static str> {
@@ -70,6 +71,7 @@ fn a_program_without_need_gets_nothing() {
         blocks_per_second: Some(100.0),
         copy_percent: 0.1,
         openmp: false,
+        heap: Heap::Glibc,
     };
     let host = host();
     assert_eq!(fits(&means(&host), &content), Vec::<&str>::new());
@@ -96,6 +98,19 @@ fn what_cannot_work_says_why() {
     assert!(matches!(of(&means(&host), &NEEDY, "hugetlb"), Fit::Fits(_)));
     host.huge_pages.transparent = Some("never".to_owned());
     assert!(matches!(of(&means(&host), &NEEDY, "huge-pages"), Fit::Impossible(_)));
+}
+
+#[test]
+fn no_setting_of_a_heap_that_the_program_does_not_use() {
+    let host = host();
+    let fits_with = |heap| fits(&means(&host), &Behaviour { heap, ..NEEDY });
+    let threads = ["pin-compact", "pin-scatter", "fewer-threads", "threads-as-cpus"];
+    let copies = ["nontemporal-copies"];
+    assert_eq!(fits_with(Heap::Java), [&["huge-pages"], &threads[..], &copies].concat());
+    assert_eq!(fits_with(Heap::Other), [&threads[..], &copies].concat());
+    let java = of(&means(&host), &Behaviour { heap: Heap::Java, ..NEEDY }, "huge-pages");
+    let Fit::Fits(change) = java else { panic!("{java:?}") };
+    assert_eq!(change.line(), "JAVA_TOOL_OPTIONS=-XX:+UseTransparentHugePages");
 }
 
 #[test]

@@ -17,7 +17,8 @@ fn a_saturated_function_is_found_and_one_of_doubtful_rate_is_not() {
     assert_eq!(found.found[0].id, "bandwidth-saturated");
     assert_eq!(found.found[0].severity, Severity::High);
     // Half of the bytes: at most half of the second.
-    assert_eq!(found.found[0].gain.value, Some(0.5));
+    // A quarter of the bytes, and a core that takes as long: between 1/4 at the same time and 1/4 + 3/4 x 1/4 in turn.
+    assert_eq!(found.found[0].gain.value, Some(1.0 - (0.25 + 0.4375) / 2.0));
     // It comes back to a megabyte: a quarter of that is a tile.
     let advice = &found.found[0].advice;
     assert!(advice.contains("tiles of at most 181 x 181 numbers of 8 bytes (256 KiB)"), "{advice}");
@@ -96,8 +97,9 @@ fn stores_that_fetch_what_they_overwrite() {
     let found = findings(&figures).found;
     let gain = &found.iter().find(|one| one.id == "non-temporal-stores").expect("found").gain;
     assert!((gain.value.expect("a gain") - 7.0 / 12.0).abs() < 1e-9, "{gain:?}");
-    // At least 45 % at 90 % of the limit, no faster, for nine tenths of a second.
-    assert!((gain.low.expect("a low end") - 0.9 * 0.9 * 0.45).abs() < 1e-9, "{gain:?}");
+    // With all at its worst at the same time: 45 % at 90 % of the limit, no faster, for nine tenths of a second.
+    let low = gain.low.expect("a low end");
+    assert!(low > 0.9 * 0.9 * 0.45 && low < 0.5, "{gain:?}");
 }
 
 #[test]
@@ -105,7 +107,10 @@ fn a_chase_counts_where_it_waits() {
     let chase = hot(site(Pattern::PointerChase));
     let found = findings(&with_function(chase.clone()));
     assert_eq!(found.found[0].id, "pointer-chase");
-    assert!((found.found[0].gain.value.expect("a gain") - 0.75 * 0.9).abs() < 1e-9);
+    // Of its waits 90 %, less what memory takes for the lines in order beside what the core takes: at most a fifth.
+    let gain = &found.found[0].gain;
+    assert!((gain.value.expect("a gain") - (0.75 * 0.9 - 0.5 * 0.2)).abs() < 1e-9, "{gain:?}");
+    assert!(gain.low.expect("a low end") < 0.5 && gain.high.expect("a high end") > 0.65);
     // Two fields of a node in two lines share the waits.
     let half = HotSite { share: percent(45.0), ..site(Pattern::PointerChase) };
     let twice = HotFunction { sites: vec![half.clone(), half], ..chase.clone() };
@@ -183,6 +188,7 @@ fn a_loop_that_loads_again_is_named_with_its_fields() {
             fields: vec!["writer.buffer".to_owned(), "writer.position".to_owned()],
             time: about(0.8, "s"),
             spared,
+            vectors: 1.0,
             iteration: (about(2.4, "ns"), about(0.8, "ns")),
             accesses: 5,
             stores,
@@ -196,6 +202,11 @@ fn a_loop_that_loads_again_is_named_with_its_fields() {
     let found = findings(&with(percent(60.0), false)).found;
     assert!(found[0].title.ends_with("again in each iteration"), "{}", found[0].title);
     assert_eq!(ids(&with(percent(2.0), true)), NOTHING);
+    // That it may be done with vectors then makes it no finding, but the gain may be larger by so much.
+    let mut figures = with(percent(60.0), true);
+    figures.traced.as_mut().expect("traced").reloaded[0].vectors = 0.0625;
+    let gain = &findings(&figures).found[0].gain;
+    assert!(gain.value.expect("a gain") > 0.55 && gain.high.expect("a high end") > 0.75);
     let open = findings(&with(doubtful(&percent(40.0)), true));
     assert!(open.found.is_empty());
     let of_rule = open.unjudged.iter().find(|one| one.id == "repeated-loads").expect("in doubt");
@@ -233,13 +244,18 @@ fn page_walks_count_where_huge_pages_would_help() {
     assert_eq!(ids(&with_function(with(1e5, Pattern::Irregular))), NOTHING);
     assert_eq!(ids(&with_function(with(1e7, Pattern::Unit))), NOTHING);
     assert_eq!(ids(&with_function(with(1e7, Pattern::Strided(32)))), ["low-line-use"]);
-    // Independent accesses overlap, and their walks with them: 30 % of 330 % is a part of 75 %.
+    // Independent accesses overlap, and their walks with them: 30 % of 130 % is a part of 75 %; and of that a part is seen.
     let gain = |serial| {
         let serial = Metric::counted(serial, "percent");
-        findings(&with_function(HotFunction { serial, ..walks.clone() })).found[0].gain.value
+        let found = findings(&with_function(HotFunction { serial, ..walks.clone() })).found;
+        found[0].gain.value
     };
-    assert!((gain(300.0).expect("a gain") - 0.3 * 75.0 / 330.0).abs() < 1e-9);
-    assert!((gain(10.0).expect("a gain") - 0.3).abs() < 1e-9);
+    assert!((gain(100.0).expect("a gain") - 0.4 * 0.3 * 75.0 / 130.0).abs() < 1e-9);
+    assert!((gain(10.0).expect("a gain") - 0.4 * 0.3).abs() < 1e-9);
+    // A chain waits for each.
+    let chain = findings(&with_function(with(1e7, Pattern::PointerChase))).found;
+    let chain = chain.iter().find(|one| one.id == "tlb-bound").expect("found");
+    assert!((chain.gain.value.expect("a gain") - 0.3).abs() < 1e-9, "{:?}", chain.gain);
     let unknown = Figures { walk_cost: None, ..with_function(walks) };
     assert_eq!(findings(&unknown).unjudged[0].id, "tlb-bound");
 }

@@ -69,6 +69,11 @@ fn hot(site: HotSite) -> HotFunction {
     }
 }
 
+/// Seconds in the allocator, and of these outside of the kernel.
+fn spent(time: Metric, in_program: Metric) -> Spent {
+    Spent { time, in_program, counting: Metric::counted(0.0, "s"), place: place("piece") }
+}
+
 /// One thread that computed for a second; nothing is slow.
 fn quiet() -> Figures {
     let none = || Metric::counted(0.0, "s");
@@ -82,10 +87,14 @@ fn quiet() -> Figures {
         displaced: 0.0,
         waiting: none(),
         walk_cost: Some(about(30.0, "ns")),
+        store_rate: None,
+        virtualised: false,
         traced: Ok(Traced::default()),
         shared: Ok(Vec::new()),
         faults: FaultFigures {
             time: none(),
+            release: none(),
+            huge: 0.0,
             minor: Metric::counted(100.0, "count"),
             major: Metric::counted(0.0, "count"),
             place: place("fill"),
@@ -97,7 +106,7 @@ fn quiet() -> Figures {
             cost: (Some(about(700.0, "ns")), Some(about(60_000.0, "ns"))),
             transparent: Some("madvise".to_owned()),
         },
-        allocator: Ok(Spent { time: none(), in_program: none(), place: place("work") }),
+        allocator: Ok(spent(none(), none())),
         threads: Ok(Vec::new()),
         runnable: Metric::unavailable("count", "nobody looked"),
         rounds: Vec::new(),
@@ -165,7 +174,7 @@ fn core_bound_is_said_where_nothing_else_is() {
     assert_eq!(ids(&uncompared), NOTHING);
     let mut slow = with(percent(7.0));
     let half = about(0.5, "s");
-    slow.allocator = Ok(Spent { in_program: half.clone(), time: half, place: place("piece") });
+    slow.allocator = Ok(spent(half.clone(), half));
     assert_eq!(ids(&slow), ["allocator-churn"]);
 }
 

@@ -35,7 +35,7 @@ fn shared_lines_cost_what_their_code_waits() {
 pub fn thread(number: u32, cpu: f64, life: (f64, f64)) -> ThreadTime {
     let cpu = about(cpu, "s");
     let (label, main) = (format!("worker ({number})"), number == 0);
-    ThreadTime { label, pid: Pid(7), main, cpu, alike: true, life }
+    ThreadTime { label, pid: Pid(7), main, cpu, alike: true, place: place("solve"), life }
 }
 
 pub fn with_threads(threads: &[ThreadTime]) -> Figures {
@@ -51,6 +51,8 @@ fn unequal_threads_that_live_together() {
     let main = thread(0, 0.0, whole);
     let unequal = [main.clone(), thread(1, 0.9, whole), thread(2, 0.2, (0.0, 0.2))];
     assert_eq!(ids(&with_threads(&unequal)), ["load-imbalance"]);
+    // Which function the others wait for.
+    assert_eq!(findings(&with_threads(&unequal)).found[0].place, place("solve"));
     // Somebody else had the CPU meanwhile.
     assert_eq!(ids(&Figures { displaced: 0.6, ..with_threads(&unequal) }), NOTHING);
     let equal = [main.clone(), thread(1, 0.9, whole), thread(2, 0.85, whole)];

@@ -26,6 +26,9 @@ use crate::traced::TracedCode;
 use crate::weight::Weight;
 use estimate::interval::ratio_of_sums;
 
+/// What code of our library in the program is called (`collect::symbolise`).
+const AGENT: &str = "[fathom agent]";
+
 /// Functions that hand out blocks and take them back: those of C, C++ and glibc's own inner ones.
 const ALLOCATOR: [&str; 17] = [
     "malloc",
@@ -87,6 +90,8 @@ impl Figures {
             displaced: displaced(profile, elapsed, cpu, &overview.other_cpu),
             waiting: overview.split.waiting.clone(),
             walk_cost: walk_cost(profile),
+            store_rate: store_rate(profile, running),
+            virtualised: profile.recording.run.host.hypervisor.is_some(),
             remote: remote((profile, code, objects), &traced),
             shared: shared((profile, code, objects), &traced, lines),
             traced,
@@ -150,6 +155,38 @@ fn walk_cost(profile: &Profile<'_>) -> Option<Metric> {
     })
 }
 
+/// The best of as many threads at most as run at a time.
+fn store_rate(profile: &Profile<'_>, running: f64) -> Option<f64> {
+    let points = profile.recording.run.calibration.as_ref()?.bandwidth.iter();
+    let stores = points.filter(|point| point.kernel == "store");
+    let fits = stores.filter(|point| f64::from(point.threads) <= running.ceil());
+    fits.filter_map(|point| point.bus.value).reduce(f64::max)
+}
+
+/// CPU time in the kernel to give memory back; and in faults that take a page of 2 MiB at once, nanoseconds.
+fn release_and_huge(profile: &Profile<'_>) -> (Metric, f64) {
+    let (mut release, mut huge) = (Weight::default(), Weight::default());
+    let stacks = &profile.stacks;
+    for cell in profile.stack_cells().iter().filter(|cell| cell.kernel) {
+        let named = |known: fn(&str) -> bool| {
+            stacks.frames(cell.stack).any(|place| known(&stacks.function_of(place).name))
+        };
+        match stacks.in_page_fault(cell.stack) {
+            // `do_huge_pmd_anonymous_page` (mm/huge_memory.c), whatever it calls to clear.
+            true if named(|name| name.contains("huge_pmd")) => huge.merge(&cell.weight),
+            false if named(gives_back) => release.merge(&cell.weight),
+            _ => {}
+        }
+    }
+    let scale = profile.cpu_scale();
+    (scale.quantity(&release), scale.quantity(&huge).value.unwrap_or(0.0) * 1e9)
+}
+
+/// System calls with which a program gives memory back, as all architectures' kernels name them.
+fn gives_back(name: &str) -> bool {
+    name.contains("munmap") || ["sys_brk", "sys_madvise"].iter().any(|call| name.ends_with(call))
+}
+
 fn faults(profile: &Profile<'_>, objects: &Objects) -> FaultFigures {
     let recording = profile.recording;
     let scales = fault_scales(recording);
@@ -164,9 +201,16 @@ fn faults(profile: &Profile<'_>, objects: &Objects) -> FaultFigures {
     let usage = usage.map(|bytes| bytes.saturating_sub(ours));
     let resident = usage.filter(|bytes| *bytes > 0).or(crate::timeline::largest_resident(profile));
     let calibration = recording.run.calibration.as_ref();
+    let minor = fault_total(minor, &scales.minor);
+    let (release, huge_nanos) = release_and_huge(profile);
+    // Few enough that none is taken for a large one that is not.
+    let large = calibration.and_then(|found| found.page_fault_2m.as_ref()?.high);
+    let huge = large.map_or(0.0, |nanos| huge_nanos / nanos.max(1.0));
     FaultFigures {
         time: fault_cost(profile).time,
-        minor: fault_total(minor, &scales.minor),
+        release,
+        huge: huge.min(minor.value.unwrap_or(0.0)),
+        minor,
         major: fault_total(major, &scales.major),
         place: top.map_or_else(Where::default, |row| Where::of(profile, row.place)),
         place_percent: top.map_or(0.0, |row| scales.all.share(&row.all) * 100.0),
@@ -230,11 +274,15 @@ fn allocator(profile: &Profile<'_>) -> Result<Spent, String> {
     if profile.whole().is_empty() {
         return Err(profile.why_no_samples().to_owned());
     }
-    let (mut all, mut in_program) = (Weight::default(), Weight::default());
+    let [mut all, mut in_program, mut counting] = [Weight::default(); 3];
     let mut askers: BTreeMap<PlaceId, u64> = BTreeMap::new();
     for cell in profile.stack_cells() {
         // Page faults inside of the allocator are those of new memory: another rule's.
         if profile.stacks.in_page_fault(cell.stack) {
+            continue;
+        }
+        if counts_blocks(profile, cell.stack) {
+            counting.merge(&cell.weight);
             continue;
         }
         if let Some(asker) = asker(profile, cell.stack) {
@@ -249,8 +297,15 @@ fn allocator(profile: &Profile<'_>) -> Result<Spent, String> {
     Ok(Spent {
         time: profile.cpu_scale().quantity(&all),
         in_program: profile.cpu_scale().quantity(&in_program),
+        counting: profile.cpu_scale().quantity(&counting),
         place: top.map_or_else(Where::default, |place| Where::of(profile, place)),
     })
+}
+
+/// Whether the innermost frame outside of the kernel is our library's.
+fn counts_blocks(profile: &Profile<'_>, stack: Option<NodeIndex>) -> bool {
+    let place = profile.stacks.innermost_user(stack);
+    profile.stacks.function_of(place).name == AGENT
 }
 
 /// Who called the allocator, if this stack is inside of it: the frame outside of its outermost one.
@@ -261,7 +316,7 @@ fn asker(profile: &Profile<'_>, stack: Option<NodeIndex>) -> Option<PlaceId> {
         if allocates(profile, place) {
             inside = true;
             asker = Some(place);
-        } else if inside {
+        } else if inside && profile.stacks.function_of(place).name != AGENT {
             return Some(place);
         }
     }
@@ -294,6 +349,7 @@ fn threads(
             main: thread.tid.0 == thread.pid.0,
             cpu: counted.unwrap_or_else(|| scale.quantity(&own.computed)),
             alike: busiest.get(&thread.pid).is_some_and(|most| own.is_like(most)),
+            place: own.place(profile),
             life: (thread.start.seconds(), thread.end.seconds()),
         }
     });

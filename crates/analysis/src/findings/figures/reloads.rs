@@ -6,8 +6,11 @@
 //! ```text
 //! core    what the loop's instructions need, of its time     1 - waits of its function
 //! kept    time with registers / core floor
-//! spared  core × (1 - kept)
-//!           at least also 1 - core × kept - exposed: what it may wait for instead once its instructions are quicker
+//! spared  1 - core × kept - min(waits, exposed): what it waits for beyond what is exposed it waits for these loads, behind the
+//!           stores to their places, for how soon a store is forwarded depends on where both lie
+//!           at least core × (1 - kept), and no more than 1 - core × kept - exposed: what it may wait for instead
+//!           at most 1 - core × kept
+//! vectors size of what else it accesses in a row / 16 bytes, the least vector of this architecture
 //! exposed what its accesses take one after the other; of streams, which prefetchers run ahead of, the first lines of
 //!         each page, and what memory takes to deliver the rest
 //! ```
@@ -35,6 +38,8 @@ const LEAST: f64 = 0.01;
 /// Of the lines of a stream those that nothing fetches before: four of a page's 64. Prefetchers follow a stream from its
 /// second or third miss on, and begin anew in each page (Intel optimization manual, "Data Prefetching"; AMD's, Family 19h).
 const STARTS: f64 = 4.0 / 64.0;
+/// Bytes that any processor of this architecture handles at once (SSE2).
+const VECTOR: f64 = 16.0;
 /// Fields that are named.
 const MOST_FIELDS: usize = 3;
 
@@ -48,6 +53,8 @@ struct Timed<'a> {
     function: &'a FunctionMemory,
     /// What its function may wait for memory at most, however quick its instructions are, of its time.
     exposed: f64,
+    /// See `ReloadedLoop`.
+    vectors: f64,
     weight: Weight,
     floor: Seconds,
     kept: Seconds,
@@ -57,13 +64,13 @@ struct Timed<'a> {
 pub(super) fn reloaded(
     source: Source<'_>,
     functions: &[FunctionMemory],
-    is_stream: impl Fn(SiteIndex) -> bool,
+    (is_row, is_stream): (impl Fn(SiteIndex) -> bool, impl Fn(SiteIndex) -> bool),
 ) -> Vec<ReloadedLoop> {
     let (profile, code, ..) = source;
     if code.kept.is_empty() {
         return Vec::new();
     }
-    let mut timed = timed(profile, code, functions, is_stream);
+    let mut timed = timed(profile, code, functions, (is_row, is_stream));
     let all = profile.counted_cpu_seconds().unwrap_or(0.0);
     timed.retain(|one| {
         let time = profile.cpu_scale().quantity(&one.weight).value.unwrap_or(0.0);
@@ -81,7 +88,7 @@ fn timed<'a>(
     profile: &Profile<'_>,
     code: &'a TracedCode,
     functions: &'a [FunctionMemory],
-    is_stream: impl Fn(SiteIndex) -> bool,
+    (is_row, is_stream): (impl Fn(SiteIndex) -> bool, impl Fn(SiteIndex) -> bool),
 ) -> Vec<Timed<'a>> {
     let recording = profile.recording;
     let functions: HashMap<FunctionId, &FunctionMemory> =
@@ -89,7 +96,7 @@ fn timed<'a>(
     let weights = weights(profile, code);
     let found = recording.kept_floors.iter().filter_map(|kept| {
         let KeptFloor { block, repetitions, median, low, high } = *kept;
-        let code = code.kept.get(&block)?;
+        let (all, code) = (code, code.kept.get(&block)?);
         let (module, offset) = *code.places.first()?;
         let function = functions.get(&profile.stacks.compiled_at(module, offset))?;
         Some(Timed {
@@ -97,6 +104,7 @@ fn timed<'a>(
             code,
             function,
             exposed: exposed(function, &is_stream),
+            vectors: vectors(all, block, code, &is_row),
             weight: *weights.get(&block)?,
             floor: floor(recording, block)?,
             kept: seconds(&FloorTime { repetitions, median, low, high }),
@@ -140,6 +148,24 @@ fn exposed(function: &FunctionMemory, is_stream: impl Fn(SiteIndex) -> bool) -> 
     site_by_site.min(most(&function.serial))
 }
 
+/// At best; only a loop that accesses nothing but rows beside what it loads again.
+fn vectors(
+    all: &TracedCode,
+    block: BlockId,
+    code: &KeptLoop,
+    is_row: impl Fn(SiteIndex) -> bool,
+) -> f64 {
+    let Some(block) = all.blocks.get(&block) else { return 1.0 };
+    let kept = code.kept.accesses();
+    let is_kept = |at: usize| kept.iter().any(|one| one.instruction == at);
+    let others = block.accesses.iter().filter(|access| !is_kept(access.instruction));
+    let bytes = others.map(|access| {
+        let bytes = f64::from(all.sites[access.site.index()].access.bytes);
+        if is_row(access.site) { bytes / VECTOR } else { 1.0 }
+    });
+    bytes.reduce(f64::max).unwrap_or(1.0).min(1.0)
+}
+
 impl Timed<'_> {
     /// Of its time what it would not take with registers, percent.
     fn spared(&self) -> Metric {
@@ -151,8 +177,9 @@ impl Timed<'_> {
         let least = 1.0 - (1.0 - share(waits.low, 0.0)) * kept[2] - self.exposed;
         let core = |waits: Option<f64>, unknown: f64| 1.0 - share(waits, unknown);
         let low = (core(waits.high, 1.0) * (1.0 - kept[2])).min(least);
-        let likely = core(waits.value, 1.0) * (1.0 - kept[0]);
-        let high = core(waits.low, 0.0) * (1.0 - kept[1]);
+        let waited = share(waits.value, 0.0);
+        let likely = 1.0 - (1.0 - waited) * kept[0] - waited.min(self.exposed);
+        let high = 1.0 - core(waits.high, 1.0) * kept[1];
         let percent = |part: f64| part.clamp(0.0, 1.0) * 100.0;
         let (low, likely, high) = (percent(low), percent(likely), percent(high));
         let interval = (low.min(likely), high.max(likely));
@@ -181,6 +208,7 @@ impl Timed<'_> {
             fields,
             time: profile.cpu_scale().quantity(&self.weight),
             spared: self.spared(),
+            vectors: self.vectors,
             iteration: (nanos(self.floor), nanos(self.kept)),
             accesses: sites.len(),
             stores: sites.iter().any(stores),

@@ -125,7 +125,8 @@ impl Work {
         much.map(|(function, _)| *function).collect()
     }
 
-    fn place(&self, profile: &Profile<'_>) -> Where {
+    /// The function that has most of it.
+    pub(super) fn place(&self, profile: &Profile<'_>) -> Where {
         let top = self.functions.iter().max_by_key(|(_, amount)| **amount);
         top.map_or_else(Where::default, |(function, _)| {
             let function = &profile.stacks.functions[function.index()];

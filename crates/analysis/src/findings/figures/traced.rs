@@ -49,15 +49,17 @@ pub(super) fn traced(
         rows.into_iter().filter_map(|row| row.site.map(|site| (name(&site), row))).collect();
     let steps = steps(profile.recording, code);
     let bursts = traced_bursts(profile.recording, code).count() as u64;
+    let is_row = |site: SiteIndex| {
+        let row = by_site.get(&name(&code.sites[site.index()]));
+        row.is_some_and(|row| row.pattern == Pattern::Unit)
+    };
     let is_stream = |site: SiteIndex| {
         let steps = &steps[site.index()];
-        let neighbours = by_site.get(&name(&code.sites[site.index()]));
-        let neighbours = neighbours.is_some_and(|row| row.pattern == Pattern::Unit);
         let runs = steps.restarts.all.saturating_add(bursts).max(1);
         let bytes = u64::from(code.sites[site.index()].access.bytes);
-        neighbours && steps.executions.saturating_mul(bytes) / runs >= STREAM
+        is_row(site) && steps.executions.saturating_mul(bytes) / runs >= STREAM
     };
-    let reloaded = reloaded((profile, code, memory, objects), &functions, is_stream);
+    let reloaded = reloaded((profile, code, memory, objects), &functions, (is_row, is_stream));
     let bandwidth = memory.bandwidth(Bands::default());
     let bound = memory.bound();
     let class = bandwidth.ok().and_then(|bandwidth| memory.class(&bandwidth, &bound).ok());

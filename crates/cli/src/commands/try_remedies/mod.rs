@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   record the program once (or open a result)    what it does decides which remedies fit
-//!   rounds: plain, then each remedy, in an order drawn anew
+//!   rounds: plain, then each remedy, in an order drawn anew; in the first one what the findings advise comes first
 //!   after some rounds                             what is clear needs no more runs
 //!   until all is clear, the budget is used up, or an interrupt (Ctrl-C) comes
 //! ```
-//! Assumption: a run does the same each time, and leaves nothing behind that makes the next one quicker but caches, which the
+//! Assumption: a run does the same each time, and ends with the same code, whichever that is, and leaves nothing behind that makes the next one quicker but caches, which the
 //! recording has warmed.
 
 mod rounds;
@@ -29,8 +29,10 @@ pub fn try_remedies(options: &TryOptions) -> Result<ExitCode, Failure> {
     let means = situation::means(&host);
     check_names(&options.remedies, &means)?;
     super::collect::find_program(&options.command[0])?;
-    let program = situation::behaviour(options)?;
-    let (candidates, not_tried) = choose(remedies(&means, &program), &options.remedies);
+    let (program, advised) = situation::behaviour(options)?;
+    let (mut candidates, not_tried) = choose(remedies(&means, &program), &options.remedies);
+    let rank = |name: &str| advised.iter().position(|one| one == name).unwrap_or(advised.len());
+    candidates.sort_by_key(|candidate| rank(&candidate.name));
     if candidates.is_empty() && !options.remedies.is_empty() {
         let why: Vec<String> =
             not_tried.iter().map(|(name, why)| format!("{name}: {why}")).collect();

@@ -3,9 +3,10 @@
 //! What not: the statistics (`analysis::trial`), the table (`report::trials`).
 
 use std::ffi::OsString;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use analysis::trial::{LOOKS, Round, Verdict, effect};
+use analysis::trial::{LOOKS, Round, Verdict, effect, more_rounds};
 use report::trials::Tried;
 
 use crate::exit::{CANNOT_MEASURE, Failure};
@@ -55,6 +56,8 @@ pub struct Rounds<'a> {
     command: &'a [OsString],
     candidates: Vec<Candidate>,
     plain: Vec<f64>,
+    /// How the first plain run ended: whatever code a program ends with, it is to be the same each time.
+    exit: Option<ExitStatus>,
     output: Output,
     budget: Duration,
     progress: Progress,
@@ -84,6 +87,7 @@ impl<'a> Rounds<'a> {
             command,
             candidates,
             plain: Vec::new(),
+            exit: None,
             output: Output::NotSeen,
             budget,
             progress: Progress::new(!quiet),
@@ -109,9 +113,8 @@ impl<'a> Rounds<'a> {
             }
             if round >= 2 && began.elapsed() + round_began.elapsed() > self.budget {
                 let seconds = self.budget.as_secs();
-                self.notes.push(format!(
-                    "{round} rounds in the budget of {seconds} s; what is not clear needs more: --budget."
-                ));
+                self.notes.push(format!("{round} rounds in the budget of {seconds} s."));
+                self.say_what_is_missing(round_began.elapsed());
                 return Ok(());
             }
         }
@@ -131,8 +134,15 @@ impl<'a> Rounds<'a> {
 
     fn round(&mut self, began: Instant) -> Result<Next, Failure> {
         let Some(plain) = self.timed(None, began)? else { return Ok(Next::Stop) };
-        if !plain.exit.success() {
-            let message = format!("the program itself failed: {}", plain.exit);
+        let expected = *self.exit.get_or_insert(plain.exit);
+        if plain.exit != expected || plain.exit.code().is_none() {
+            let message = match plain.exit == expected {
+                true => format!("the program itself failed: {}", plain.exit),
+                false => format!(
+                    "the program ends differently each time, which cannot be compared: {expected}, then {}",
+                    plain.exit
+                ),
+            };
             return Err(Failure::new(CANNOT_MEASURE, anyhow::Error::msg(message)));
         }
         self.output = match self.output {
@@ -149,7 +159,7 @@ impl<'a> Rounds<'a> {
             let differs = matches!(output, Output::Always(always) if always != run.output);
             // One plain run alone does not tell whether its output is always the same.
             let trouble = match () {
-                () if !run.exit.success() => Some(format!("fails: {}", run.exit)),
+                () if run.exit != expected => Some(format!("fails: {}", run.exit)),
                 () if differs && rounds >= 2 => Some("prints something else".to_owned()),
                 () => None,
             };
@@ -159,10 +169,35 @@ impl<'a> Rounds<'a> {
         Ok(Next::GoOn)
     }
 
-    /// Those still open, in an order drawn by lot: what comes behind what changes from round to round.
+    /// What more rounds would decide, and how long these take.
+    fn say_what_is_missing(&mut self, round: Duration) {
+        let changes = self.candidates.len();
+        for candidate in self.candidates.iter().filter(|candidate| !candidate.done) {
+            if effect(&candidate.rounds, changes).verdict != Verdict::Open {
+                continue;
+            }
+            let name = &candidate.name;
+            self.notes.push(match more_rounds(&candidate.rounds, changes) {
+                Some(more) => {
+                    let budget = self.budget + round * u32::try_from(more).unwrap_or(u32::MAX);
+                    format!(
+                        "About {more} more rounds would decide {name}: --budget {:.0}.",
+                        budget.as_secs_f64().ceil()
+                    )
+                }
+                None => format!("How many more rounds would decide {name} cannot be said yet."),
+            });
+        }
+    }
+
+    /// Those still open, in an order drawn by lot: what comes behind what changes from round to round. First of all comes what
+    /// the findings advise, for who interrupts soon.
     fn open_by_lot(&mut self) -> Vec<usize> {
         let open: Vec<usize> =
             (0..self.candidates.len()).filter(|index| !self.candidates[*index].done).collect();
+        if self.plain.len() == 1 {
+            return open;
+        }
         self.order.shuffled(open.len()).into_iter().map(|at| open[at]).collect()
     }
 

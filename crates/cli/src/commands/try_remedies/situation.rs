@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use analysis::remedies::{Behaviour, Means};
+use analysis::remedies::{Behaviour, Heap, Means};
 use facts::host::Host;
 use facts::{ExitKind, Metric, Recording};
 use report::{Document, Options, Summary};
@@ -46,17 +46,29 @@ fn library(name: &str) -> Option<PathBuf> {
     entries.map(|entry| entry.path()).filter(named).min_by_key(|path| path.as_os_str().len())
 }
 
-/// What the program does: from the result that was named, or from a recording made now.
-pub fn behaviour(options: &TryOptions) -> Result<Behaviour, Failure> {
+/// What the program does, and the remedies that its findings advise, the one with most to gain first: from the result that was
+/// named, or from a recording made now.
+pub fn behaviour(options: &TryOptions) -> Result<(Behaviour, Vec<String>), Failure> {
     let recording = match &options.result {
         Some(directory) => super::super::report::open(directory)?,
         None => record(options)?,
     };
     match report::build(&recording, &Options::default(), &|_| None) {
-        Ok(Document::Summary(summary)) => Ok(from_summary(&recording, &summary)),
+        Ok(Document::Summary(summary)) => {
+            Ok((from_summary(&recording, &summary), advised(&summary)))
+        }
         Ok(_) => unreachable!("the default view is the summary"),
         Err(error) => Err(Failure::new(CANNOT_MEASURE, error)),
     }
+}
+
+/// `fathom try NAME -- ...`
+fn advised(summary: &Summary) -> Vec<String> {
+    let names = summary.findings.iter().filter_map(|finding| {
+        let mut words = finding.next_command.split(' ').skip(1);
+        (words.next()? == "try").then(|| words.next().map(str::to_owned))?
+    });
+    names.filter(|name| name != "--").collect()
 }
 
 /// A directory that is removed again.
@@ -88,7 +100,8 @@ fn record(options: &TryOptions) -> Result<Recording, Failure> {
         .stdout(Stdio::null())
         .status()
         .map_err(cannot)?;
-    if !status.success() {
+    // It ends with the program's own code.
+    if !status.success() && !result.join("run.json").exists() {
         let message = format!("the program, or recording it, failed: {status}");
         return Err(Failure::new(CANNOT_MEASURE, anyhow::Error::msg(message)).hint(
             "what it said stands above; a program that fails cannot be compared with itself",
@@ -96,7 +109,7 @@ fn record(options: &TryOptions) -> Result<Recording, Failure> {
     }
     let recording = super::super::report::open(Path::new(&result))?;
     match recording.run.exit {
-        Some(ExitKind::Code(0)) => Ok(recording),
+        Some(ExitKind::Code(_)) => Ok(recording),
         _ => Err(Failure::usage("the program did not end well: it cannot be compared with itself")),
     }
 }
@@ -121,6 +134,22 @@ fn from_summary(recording: &Recording, summary: &Summary) -> Behaviour {
             .filter_map(|function| function.self_percent.value)
             .fold(0.0, |sum, percent| sum + percent),
         openmp: recording.modules.iter().any(|module| openmp(&module.path)),
+        heap: heap(recording),
+    }
+}
+
+/// Whose heap it uses. A program without a C library's file has one inside.
+fn heap(recording: &Recording) -> Heap {
+    let loaded = |beginning: &str| {
+        let file = |path: &str| path.rsplit('/').next().unwrap_or_default().starts_with(beginning);
+        recording.modules.iter().any(|module| file(&module.path))
+    };
+    match () {
+        () if loaded("libjvm.so") => Heap::Java,
+        () if loaded("ld-musl") || loaded("libc.musl") => Heap::Other,
+        () if loaded("libc.so") || loaded("libc-2") => Heap::Glibc,
+        () if recording.modules.is_empty() => Heap::Glibc,
+        () => Heap::Other,
     }
 }
 
