@@ -21,8 +21,9 @@ pub const SLOWER: u64 = 10;
 const ALLOWED: f64 = 0.01;
 /// The quick clock is back when it would take so much less: the rate of switches goes up and down.
 const BACK: f64 = 0.25;
-/// Between two decisions at least.
-const PERIOD: Nanos = Nanos(50_000_000);
+/// Between two decisions at least; the first ones come as soon as that, the others when somebody is awake anyway.
+const PERIOD: Nanos = Nanos(30_000_000);
+const EARLY: usize = 2;
 /// Of more threads of a process, so many are looked at in turn.
 const MOST_THREADS: usize = 16;
 /// Of the slow clock's timers, those that are set for before the next tick: at 4 ms between ticks a fifth of its 10 ms.
@@ -59,6 +60,11 @@ impl Clocks {
     /// What switches took longer because of our events, so far: an estimate.
     pub fn cost(&self) -> Nanos {
         Nanos(self.cost as u64)
+    }
+
+    /// When it is to be asked next, if nobody is awake before.
+    pub fn due(&self) -> Option<Nanos> {
+        (self.rounds < EARLY).then(|| self.last + PERIOD)
     }
 
     /// It is `now`, and these threads are known, by process. Says whether the slow clock is to sample from now on, if that is new.
@@ -150,9 +156,10 @@ mod tests {
         let mut clocks = Clocks::new(Nanos(1));
         let threads = [(pid, vec![Tid(pid.0)])];
         assert_eq!(clocks.look(Nanos(10), &threads), None, "too early");
+        assert_eq!(clocks.due(), Some(PERIOD));
         clocks.look(PERIOD, &threads);
         assert_eq!(clocks.seen.len(), 1);
         clocks.look(Nanos(2 * PERIOD.0), &[]);
-        assert!(clocks.seen.is_empty());
+        assert!(clocks.seen.is_empty() && clocks.due().is_none());
     }
 }

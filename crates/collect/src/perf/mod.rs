@@ -164,7 +164,8 @@ impl PerfSampler {
             }
         }
         if let Some(clocks) = &mut self.clocks {
-            let known = |pid| (pid, recorder.threads_of(pid));
+            // Births are told a look later.
+            let known = |pid| (pid, tracee::threads_of(pid).unwrap_or_default());
             let threads: Vec<_> = recorder.processes().take(MOST_PROCESSES).map(known).collect();
             if let Some(slow) = clocks.look(now - self.start, &threads) {
                 self.events.use_slow_clock(slow);
@@ -180,7 +181,8 @@ impl PerfSampler {
     /// When there is something to do even if no records wait, since the start.
     #[must_use]
     pub fn due(&self) -> Option<Nanos> {
-        self.fault_windows.as_ref().and_then(FaultWindows::due)
+        let faults = self.fault_windows.as_ref().and_then(FaultWindows::due);
+        faults.into_iter().chain(self.clocks.as_ref().and_then(Clocks::due)).min()
     }
 
     /// How much longer the program's faults took because they were counted, or could have been: an estimate. `taken`: all of
