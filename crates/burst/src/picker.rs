@@ -37,6 +37,9 @@ const MOST_LOOKED_AT: usize = 8;
 const QUIET: Nanos = Nanos(1_000_000);
 /// How often a thread that waits often is looked at in that time, for where it blocks.
 const LOOKS: u32 = 8;
+/// But only when it is met for the first times, and then one time in so many: each look wakes us up on a CPU that the thread, and
+/// whoever waits for it, may need. That it has not written is asked every time.
+const WATCHED: u32 = 8;
 /// Waits without a write in between, before it may be stopped.
 const WITHOUT_WRITE: u64 = 16;
 /// Open clocks kept.
@@ -63,6 +66,15 @@ struct Blocks {
     waits: u64,
     /// It was seen to block in a call that may not be interrupted: never again is it stopped while it waits often.
     elsewhere: bool,
+    /// How often we came to it while it waited often.
+    met: u32,
+}
+
+impl Blocks {
+    /// Whether looks at where it blocks would tell nothing new this time.
+    fn is_known(&self) -> bool {
+        self.elsewhere || self.met > WATCHED && !self.met.is_multiple_of(WATCHED)
+    }
 }
 
 /// What the scheduler counts of one thread.
@@ -237,7 +249,7 @@ impl Picker {
         let Some((waits, _)) = seen.waits else { return false };
         if seen.blocks.is_none() {
             let io = ThreadFile::open(thread.0, thread.1, "io");
-            seen.blocks = io.map(|io| Blocks { io, writes: None, waits, elsewhere: false });
+            seen.blocks = io.map(|io| Blocks { io, writes: None, waits, elsewhere: false, met: 0 });
         }
         let Some(blocks) = &mut seen.blocks else { return false };
         let writes = blocks.io.read().as_deref().and_then(writes);
@@ -247,14 +259,28 @@ impl Picker {
         waits.saturating_sub(blocks.waits) >= WITHOUT_WRITE && !blocks.elsewhere
     }
 
-    /// Lets [`QUIET`] pass; meanwhile looks where a thread blocks that waits often.
+    /// Whether a thread that runs and waits often may be stopped without being watched before.
+    pub fn need_not_be_watched(&mut self, thread: (Pid, Tid)) -> bool {
+        let Some(blocks) = self.blocks(thread) else { return false };
+        blocks.met = blocks.met.wrapping_add(1);
+        blocks.is_known() && self.waits_harmlessly(thread)
+    }
+
+    fn blocks(&mut self, thread: (Pid, Tid)) -> Option<&mut Blocks> {
+        self.clocks.get_mut(&thread)?.blocks.as_mut()
+    }
+
+    /// Lets [`QUIET`] pass, or a part of it where nothing is to be found out; meanwhile looks where a thread blocks that waits often.
     pub fn wait_quietly(&mut self, thread: (Pid, Tid)) {
-        let Some(blocks) = self.clocks.get_mut(&thread).and_then(|seen| seen.blocks.as_mut())
-        else {
+        const STEP: Duration = Duration::from_nanos(QUIET.0 / LOOKS as u64);
+        let Some(blocks) = self.blocks(thread).filter(|blocks| !blocks.elsewhere) else {
             return wait_quietly();
         };
+        if blocks.is_known() {
+            return std::thread::sleep(STEP);
+        }
         for _ in 0..LOOKS {
-            std::thread::sleep(Duration::from_nanos(QUIET.0) / LOOKS);
+            std::thread::sleep(STEP);
             blocks.elsewhere |= waits_in(thread.0, thread.1) == Some(false);
         }
     }

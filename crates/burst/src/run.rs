@@ -182,11 +182,13 @@ impl<'c, 'v> Inside<'c, 'v> {
         let translated = enter_at(cache, &visit.native, entry, records);
         translated.set(visit.tid).map_err(|_| Refused::NotRunning)?;
         let stand_still = elapsed(visit.since);
+        // Not behind the call that lets it go: on one CPU the thread may come first and be done before we are back, and what it
+        // recorded would have taken no time at all.
+        let began = Instant::now();
         if trace::resume_and_catch_system_call(visit.tid).is_err() {
             let _ = visit.native.set(visit.tid);
             return Err(Refused::NotRunning);
         }
-        let began = Instant::now();
         visit.since = began;
         Ok(Inside {
             visit: Some(visit),

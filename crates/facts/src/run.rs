@@ -189,6 +189,9 @@ pub struct OwnCost {
     /// counted them: an estimate.
     #[serde(default)]
     pub fault_watching_ns: Option<u64>,
+    /// How much longer switches of the program's threads took because of perf events: an estimate.
+    #[serde(default)]
+    pub switch_watching_ns: Option<u64>,
 }
 
 /// The kernel's own account of the launched program and its waited-for children (getrusage).

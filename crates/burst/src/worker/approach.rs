@@ -18,7 +18,8 @@ impl Worker {
         let is_quiet = self.picker.is_quiet((pid, tid))?;
         self.cpu = self.picker.cpu_of((pid, tid));
         let is_near = |(near, cpu): (&Near, _)| near.is_at(cpu);
-        if is_quiet && self.near.as_ref().zip(self.cpu).is_none_or(is_near) {
+        let may_be_stopped = is_quiet || self.picker.need_not_be_watched((pid, tid));
+        if may_be_stopped && self.near.as_ref().zip(self.cpu).is_none_or(is_near) {
             return Ok(());
         }
         self.go_near();

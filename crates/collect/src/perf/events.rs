@@ -1,10 +1,12 @@
 //! Which events are opened, and how they share rings.
 //!
 //! ```text
-//!   per CPU and thread:  cpu-clock  (samples; also announces mappings, forks, names, exits)  -> the CPU's ring
-//!                        minor-faults, major-faults (samples at an adapted rate)             -> the same ring
+//!   per CPU and thread:  cpu-clock  (samples)                                                -> the CPU's ring
+//!                        cpu-clock  (the same at a longer period, in place of the former)     -> the same ring
+//!                        minor-faults, major-faults (samples at an adapted rate; the latter,  -> the same ring
+//!                                            which is always on, announces mappings, forks, names, exits)
 //!                        context-switches   (samples with the stack of a waiting thread,    -> the same ring
-//!                                            and the clock announces every switch; where switches are wanted)
+//!                                            and major-faults announces every switch; where switches are wanted)
 //!                        sched:sched_waking (samples of threads that wake another; likewise)  -> the same ring
 //!   per thread, any CPU: task-clock, context-switches, cpu-migrations                        counting only
 //! ```
@@ -26,10 +28,11 @@ use base::{CpuId, Nanos, Pid, Tid};
 use facts::FaultKind;
 use sys::perf::{Attr, Counting, Event, Flag, OpenTarget, Ring, SoftwareEvent};
 
-use self::attr::{clock_attr, fault_attr, sampling};
+use self::attr::{announcing, clock_attr, fault_attr, sampling};
 pub use self::error::OpenError;
 use self::error::libc_errno;
 use self::ring::map_ring;
+use super::clocks::SLOWER;
 use super::record::Layouts;
 use super::wakeups::WakingTracepoint;
 
@@ -55,6 +58,8 @@ pub struct Settings {
 pub enum Stream {
     /// Clock samples.
     Clock,
+    /// The same at a longer period.
+    SlowClock,
     /// Page faults of one kind.
     Faults(FaultKind),
     /// Stacks of threads that leave their CPU.
@@ -95,6 +100,8 @@ impl Totals {
 /// All open events of a collection.
 pub struct Opened {
     clocks: Vec<Event>,
+    /// In their place, where threads switch often. None where all threads of the machine are watched: those events stay.
+    slow_clocks: Vec<Event>,
     /// Indices into `clocks` of the events that own a ring, one per CPU.
     owners: Vec<usize>,
     faults: Vec<(FaultKind, Event)>,
@@ -174,6 +181,7 @@ impl Opened {
     ) -> Result<Opened, OpenError> {
         let mut opened = Opened {
             clocks: Vec::new(),
+            slow_clocks: Vec::new(),
             owners: Vec::new(),
             faults: Vec::new(),
             switches: Vec::new(),
@@ -245,12 +253,16 @@ impl Opened {
                 Some(owner) => clock.send_records_to(&self.clocks[owner])?,
             }
             self.clocks.push(clock);
+            if *tid != ALL_THREADS {
+                self.open_slow_clock(settings, flags, target, owner)?;
+            }
             self.open_switches(settings, flags, target, owner)?;
             for (kind, event) in [
                 (FaultKind::Minor, SoftwareEvent::MinorFaults),
                 (FaultKind::Major, SoftwareEvent::MajorFaults),
             ] {
                 let attr = fault_attr(event, settings).flags(flags);
+                let attr = if kind == FaultKind::Major { announcing(attr, settings) } else { attr };
                 let fault = match sys::perf::open_counting_lost(&attr, target) {
                     Ok(fault) => fault,
                     Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => continue,
@@ -264,6 +276,49 @@ impl Opened {
             }
         }
         Ok(())
+    }
+
+    /// It samples nothing before it is switched on.
+    fn open_slow_clock(
+        &mut self,
+        settings: &Settings,
+        flags: &[Flag],
+        target: OpenTarget,
+        owner: Option<usize>,
+    ) -> Result<(), OpenError> {
+        let flags: Vec<Flag> =
+            flags.iter().copied().filter(|flag| *flag != Flag::EnableOnExec).collect();
+        let attr = clock_attr(settings).period(settings.period.0 * SLOWER).flags(&flags);
+        let clock = match open_clock(&attr, target) {
+            Ok(clock) => clock,
+            Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(owner) = owner {
+            clock.send_records_to(&self.clocks[owner])?;
+        }
+        self.streams.insert(clock.id()?, Stream::SlowClock);
+        self.layouts.clocks.insert(clock.id()?, clock.sample_words());
+        self.slow_clocks.push(clock);
+        Ok(())
+    }
+
+    /// Has one clock sample in place of the other. Errors: as for [`Opened::stop`].
+    pub(super) fn use_slow_clock(&self, slow: bool) {
+        let (on, off) = match slow {
+            true => (&self.slow_clocks, &self.clocks),
+            false => (&self.clocks, &self.slow_clocks),
+        };
+        for (events, counting) in [(off, Counting::Off), (on, Counting::On)] {
+            for event in events {
+                let _ = event.set(counting);
+            }
+        }
+    }
+
+    /// Whether there is a slow clock.
+    pub(super) fn has_slow_clock(&self) -> bool {
+        !self.slow_clocks.is_empty()
     }
 
     /// Switches and wakes happen in the kernel: without it there are no stacks of them.
@@ -317,14 +372,14 @@ impl Opened {
 
     /// Stops counting and sampling. Errors are of no interest: the process may be gone.
     pub(super) fn stop(&self) {
-        for event in self.all() {
+        for event in self.all().chain(&self.slow_clocks) {
             let _ = event.set(Counting::Off);
         }
     }
 
     /// How many records of the clock and of the faults did not fit; 0 where the kernel does not count them.
     pub(super) fn lost(&self) -> (u64, u64) {
-        let clock = self.clocks.iter().filter_map(Event::lost).sum();
+        let clock = self.clocks.iter().chain(&self.slow_clocks).filter_map(Event::lost).sum();
         let faults = self.faults.iter().filter_map(|(_, event)| event.lost()).sum();
         (clock, faults)
     }

@@ -4,6 +4,7 @@
 //! timer.
 //! What not: no policy on what happens when it is refused (`session`).
 
+mod clocks;
 mod events;
 mod fault_windows;
 mod record;
@@ -17,6 +18,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use base::{CpuId, Nanos, Pid, Tid};
 use facts::{FaultKind, LostSource, SinkError, Waker};
 
+use clocks::Clocks;
 pub use events::{ALL_THREADS, OpenError, Opened, Settings, Stream, Totals};
 use fault_windows::FaultWindows;
 use record::{Layouts, Record, SampleRecord};
@@ -26,6 +28,9 @@ pub use wakeups::WakingTracepoint;
 
 use crate::address_space::CopiedStack;
 use crate::recorder::{Moment, NewMapping, Position, Recorder, Ticked};
+
+/// Of more processes, these are asked how often their threads switch.
+const MOST_PROCESSES: usize = 64;
 
 /// An open sampler.
 pub struct PerfSampler {
@@ -46,6 +51,10 @@ pub struct PerfSampler {
     left_out: Option<Pid>,
     /// Of a launched program, whose faults the kernel counts besides.
     fault_windows: Option<FaultWindows>,
+    /// Which clock samples; `None` where there is but one.
+    clocks: Option<Clocks>,
+    /// Clocks took turns: for how long each was on is not CPU time.
+    took_turns: bool,
     /// Kept between samples to save an allocation each.
     kernel_chain: Vec<u64>,
 }
@@ -95,6 +104,8 @@ impl PerfSampler {
         let streams = std::mem::take(&mut events.streams);
         let layouts = std::mem::take(&mut events.layouts);
         let waking = events.waking;
+        let timer = || Clocks::new(sys::process::timer_cost());
+        let clocks = events.has_slow_clock().then(timer);
         PerfSampler {
             rings,
             events,
@@ -109,6 +120,8 @@ impl PerfSampler {
             waking,
             left_out: None,
             fault_windows: None,
+            clocks,
+            took_turns: false,
             kernel_chain: Vec::new(),
         }
     }
@@ -150,6 +163,15 @@ impl PerfSampler {
                 windows.switched(sys::process::monotonic() - begin);
             }
         }
+        if let Some(clocks) = &mut self.clocks {
+            // Births are told a look later.
+            let known = |pid| (pid, tracee::threads_of(pid).unwrap_or_default());
+            let threads: Vec<_> = recorder.processes().take(MOST_PROCESSES).map(known).collect();
+            if let Some(slow) = clocks.look(now - self.start, &threads) {
+                self.events.use_slow_clock(slow);
+                self.took_turns = true;
+            }
+        }
         match &mut self.switches {
             Some(tracker) => tracker.look(safe - self.start, now - self.start, recorder),
             None => Ok(()),
@@ -159,7 +181,8 @@ impl PerfSampler {
     /// When there is something to do even if no records wait, since the start.
     #[must_use]
     pub fn due(&self) -> Option<Nanos> {
-        self.fault_windows.as_ref().and_then(FaultWindows::due)
+        let faults = self.fault_windows.as_ref().and_then(FaultWindows::due);
+        faults.into_iter().chain(self.clocks.as_ref().and_then(Clocks::due)).min()
     }
 
     /// How much longer the program's faults took because they were counted, or could have been: an estimate. `taken`: all of
@@ -171,6 +194,12 @@ impl PerfSampler {
         let seconds =
             counted as f64 * fault_windows::COST + others as f64 * fault_windows::COST_WHILE_OFF;
         Nanos((seconds * 1e9) as u64)
+    }
+
+    /// How much longer switches of the program's threads took because of the events: an estimate.
+    #[must_use]
+    pub fn switch_watching(&self) -> Nanos {
+        self.clocks.as_ref().map_or(Nanos(0), Clocks::cost)
     }
 
     /// Stops all events: nothing is observed after this.
@@ -288,12 +317,12 @@ impl PerfSampler {
                     tracker.lost(time, recorder)?;
                 }
                 let source = match self.streams.get(&identifier) {
+                    // That of major faults carries the mapping, task and switch records too, so this may be one of those.
                     Some(Stream::Faults(_)) => {
                         self.announced_lost.1 += count;
                         LostSource::Faults
                     }
-                    // The clock event carries the mapping, task and switch records too, so this may be one of those.
-                    Some(Stream::Clock) => {
+                    Some(Stream::Clock | Stream::SlowClock) => {
                         self.announced_lost.0 += count;
                         LostSource::Samples
                     }
@@ -327,14 +356,14 @@ impl PerfSampler {
             .map(|registers| CopiedStack { registers, bytes: sample.stack });
         let position = Position { kernel: &self.kernel_chain, ip: sample.ip, user };
         match stream {
-            Stream::Clock => {
+            Stream::Clock | Stream::SlowClock => {
                 if let Some(tracker) = &mut self.switches {
                     tracker.runs(time, sample.pid, sample.tid, recorder)?;
                 }
                 let general = sample.general();
                 let seen = Ticked {
                     weight: Nanos(sample.period),
-                    cpu_time: sample.cpu_time,
+                    cpu_time: sample.cpu_time.filter(|_| !self.took_turns),
                     general: general.as_ref(),
                 };
                 recorder.sampled(at, seen, position)

@@ -62,6 +62,10 @@ impl Session<'_> {
                 Source::Perf(sampler) => Some(sampler.fault_watching(taken).0),
                 Source::Ptrace(_) | Source::Proc => None,
             },
+            switch_watching_ns: match &self.source {
+                Source::Perf(sampler) => Some(sampler.switch_watching().0),
+                Source::Ptrace(_) | Source::Proc => None,
+            },
         };
         let (exit, resource_use) = match self.program.as_ref().and_then(LaunchedProgram::ended) {
             Some((exit, usage)) => (*exit, Some(usage.clone())),

@@ -326,7 +326,8 @@ fn whole_overhead(run: &Run, found: &Overview, heap_library: &Metric) -> Metric 
     let samples = found.sampling_cost.value.unwrap_or(0.0) / 100.0 * cpu_time;
     let faults = run.own_cost.fault_watching_ns.unwrap_or(0) as f64 * 1e-9;
     let library = heap_library.value.unwrap_or(0.0);
-    let inside = samples + faults + library;
+    let switches = run.own_cost.switch_watching_ns.unwrap_or(0) as f64 * 1e-9;
+    let inside = samples + faults + switches + library;
     if inside == 0.0 {
         return own.clone();
     }
@@ -334,7 +335,7 @@ fn whole_overhead(run: &Run, found: &Overview, heap_library: &Metric) -> Metric 
     let (low, high, evidence) = (None, None, Some(Evidence::Estimated));
     Metric { value, low, high, evidence, ..own.clone() }.noted(
         "CPU time of the profiler itself, which with idle CPUs does not slow the program down, and what bursts, samples, \
-         the counting of page faults and of heap blocks cost the program's threads",
+         switches between threads with their events, the counting of page faults and of heap blocks cost the program's threads",
     )
 }
 

@@ -21,5 +21,6 @@ pub use signal::{
 };
 pub use usage::{
     Usage, Waited, be_punctual, be_unimportant, glibc_version, monotonic, own_usage, page_size,
-    raise_file_limit, share_memory, terminal_columns, thread_cpu_time, try_wait, user_id,
+    raise_file_limit, share_memory, terminal_columns, thread_cpu_time, timer_cost, try_wait,
+    user_id,
 };

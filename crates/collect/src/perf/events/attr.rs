@@ -15,10 +15,12 @@ pub(super) fn sampling(event: SoftwareEvent, settings: &Settings) -> Attr {
 }
 
 pub(super) fn clock_attr(settings: &Settings) -> Attr {
-    let attr = sampling(SoftwareEvent::CpuClock, settings)
-        .all_registers()
-        .period(settings.period.0)
-        .flags(&[Flag::Mmap, Flag::Mmap2, Flag::Comm, Flag::CommExec, Flag::Task]);
+    sampling(SoftwareEvent::CpuClock, settings).all_registers().period(settings.period.0)
+}
+
+/// The event that is always on also announces mappings, names, births and deaths, and switches where these are wanted.
+pub(super) fn announcing(attr: Attr, settings: &Settings) -> Attr {
+    let attr = attr.flags(&[Flag::Mmap, Flag::Mmap2, Flag::Comm, Flag::CommExec, Flag::Task]);
     if settings.wait_stack_rate.is_some() { attr.flags(&[Flag::ContextSwitch]) } else { attr }
 }
 
