@@ -13,7 +13,9 @@ use facts::{Burst, Recording};
 use x86::Kind;
 
 use crate::index_map::IndexMap;
-use crate::traced::{Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode, replay};
+use crate::traced::{
+    Execution, SiteIndex, Tool, Touch, TracedBlock, TracedCode, stream, traced_bursts,
+};
 
 const LINE: u64 = x86::LINE_BYTES as u64;
 const PAGE: u64 = 4096;
@@ -30,10 +32,17 @@ pub(super) struct Stored {
 
 /// The stored lines of each site.
 pub(super) fn stored(recording: &Recording, code: &TracedCode) -> Vec<Stored> {
-    let stored = vec![Stored::default(); code.sites.len()];
-    let mut watcher = Watcher { code, stored, lines: IndexMap::default() };
-    replay(recording, code, &mut watcher);
-    watcher.stored
+    let none = vec![Stored::default(); code.sites.len()];
+    let watcher = || Watcher { code, stored: none.clone(), lines: IndexMap::default() };
+    let bursts: Vec<_> = traced_bursts(recording, code).collect();
+    let (_, watchers) = stream(recording, code, &bursts, watcher, |_, ()| {});
+    watchers.into_iter().fold(none.clone(), |mut all, one| {
+        for (sum, more) in all.iter_mut().zip(one.stored) {
+            sum.lines += more.lines;
+            sum.read_again += more.read_again;
+        }
+        all
+    })
 }
 
 struct Watcher<'a> {
@@ -43,8 +52,10 @@ struct Watcher<'a> {
     lines: IndexMap<u64, Option<SiteIndex>>,
 }
 
-impl Observer for Watcher<'_> {
-    fn begin(&mut self, _: &Burst) {
+impl Tool for Watcher<'_> {
+    type OfBurst = ();
+
+    fn begin(&mut self, _: &Burst, _: usize) {
         self.lines.clear();
     }
 
@@ -55,7 +66,7 @@ impl Observer for Watcher<'_> {
                 Kind::Read | Kind::ReadWrite => false,
                 _ => continue,
             };
-            execution.touches(access, |touch| {
+            execution.touches(access).for_each(|touch| {
                 for_followed(touch, |line| self.touch(line, access.site, writes));
             });
         }

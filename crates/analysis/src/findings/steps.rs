@@ -11,7 +11,7 @@
 use facts::{Burst, Recording};
 use x86::Kind;
 
-use crate::traced::{Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode, replay};
+use crate::traced::{Execution, SiteIndex, Tool, Touch, TracedBlock, TracedCode, in_order};
 
 /// With fewer it may be chance that they are as near to each other as elements.
 const FEWEST_COLUMNS: u64 = 3;
@@ -85,7 +85,7 @@ pub(super) fn steps(recording: &Recording, code: &TracedCode) -> Vec<Steps> {
         touched: Vec::new(),
         passages: vec![None; sites],
     };
-    replay(recording, code, &mut watcher);
+    in_order(recording, code, &mut watcher);
     watcher.steps
 }
 
@@ -98,12 +98,14 @@ struct Watcher<'a> {
     passages: Vec<Option<Passage>>,
 }
 
-impl Observer for Watcher<'_> {
-    fn begin(&mut self, _: &Burst) {}
+impl Tool for Watcher<'_> {
+    type OfBurst = ();
+
+    fn begin(&mut self, _: &Burst, _: usize) {}
 
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
         for access in &block.accesses {
-            execution.touches(access, |touch| self.touch(access.site, touch));
+            execution.touches(access).for_each(|touch| self.touch(access.site, touch));
         }
     }
 

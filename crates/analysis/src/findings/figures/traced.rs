@@ -20,6 +20,7 @@ use crate::findings::strided::walks;
 use crate::hotspots::{Key, hotspots};
 use crate::memory::{Bands, FunctionMemory, Memory, SiteWeight};
 use crate::objects::{ObjectKind, Objects};
+use crate::parallel::both;
 use crate::profile::Profile;
 use crate::reuse::curves;
 use crate::selection::Selection;
@@ -44,10 +45,10 @@ pub(super) fn traced(
 ) -> Result<Traced, String> {
     let (whole, functions) = memory.functions().map_err(|why| missing(profile, why))?;
     let everything = Selection::default();
-    let rows = accesses(profile, code, &everything, &[]).rows;
+    let (steps, rows) =
+        both(|| steps(profile.recording, code), || accesses(profile, code, &everything, &[]).rows);
     let by_site: HashMap<(u32, u64, usize), AccessRow> =
         rows.into_iter().filter_map(|row| row.site.map(|site| (name(&site), row))).collect();
-    let steps = steps(profile.recording, code);
     let bursts = traced_bursts(profile.recording, code).count() as u64;
     let is_stream = |site: SiteIndex| {
         let steps = &steps[site.index()];
@@ -165,8 +166,8 @@ impl Sites<'_> {
             let function = self.profile.stacks.places[place.index()].function;
             asked.iter().position(|one| *one == function)
         };
-        let row_of_site = (0..self.code.sites.len()).map(row_of).collect();
-        let curves = curves(self.profile, self.code, row_of_site, asked.len());
+        let row_of_site: Vec<_> = (0..self.code.sites.len()).map(row_of).collect();
+        let curves = curves(self.profile, self.code, &row_of_site, asked.len());
         for (function, curve) in functions.iter_mut().zip(curves) {
             function.figures.fitting = curve.fitting();
         }
@@ -230,7 +231,7 @@ impl Sites<'_> {
         for (row, site) in sites.iter().enumerate() {
             row_of_site[site.index()] = Some(row);
         }
-        let curves = curves(self.profile, self.code, row_of_site, sites.len());
+        let curves = curves(self.profile, self.code, &row_of_site, sites.len());
         let found: Vec<Walk> = walking
             .iter()
             .map(|(number, site)| {
@@ -258,7 +259,7 @@ impl Sites<'_> {
         if rows.is_empty() {
             return;
         }
-        let uses = line_uses(self.profile, self.code, row_of_site.clone(), rows.len());
+        let uses = line_uses(self.profile, self.code, &row_of_site, rows.len());
         for one in functions {
             for (site, figures) in one.sites.iter().zip(&mut one.figures.sites) {
                 if let Some(row) = row_of_site[site.index()] {
