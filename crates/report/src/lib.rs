@@ -115,7 +115,8 @@ pub fn build(
     options.check()?;
     let code =
         if options.view.is_traced() { TracedCode::read(recording) } else { TracedCode::default() };
-    build_prepared(&Prepared::with(recording, code), options, sources)
+    let judges = matches!(options.view, View::Summary | View::Findings);
+    build_prepared(&Prepared::with(recording, code, judges), options, sources)
 }
 
 /// The same from a recording that was made ready before.

@@ -31,7 +31,7 @@ use facts::{Burst, Evidence, Metric};
 use x86::{Access, Kind};
 
 use self::strides::{Distance, Dominant, Runs, Strides};
-use self::walk::{RowSums, Share, Walked, walk};
+use self::walk::{RowSums, Share, walk};
 use crate::hotspots::{Key, RowKey};
 use crate::index_map::IndexMap;
 use crate::interval::{median, median_interval, ratio_interval};
@@ -42,6 +42,7 @@ use crate::stack::PlaceId;
 use crate::traced::{Damage, Site, SiteIndex, TracedCode};
 
 pub use self::coverage::{Coverage, coverage};
+pub(crate) use self::walk::{Walked, Walker};
 
 /// How the addresses of a row follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -258,7 +259,13 @@ pub(crate) fn ordered<T: Default>(mut sums: Vec<T>, order: &[usize]) -> Vec<T> {
     order.iter().map(take).collect()
 }
 
-fn summed(profile: &Profile<'_>, code: &TracedCode, heads: Vec<Head>, walked: &Walked) -> Accesses {
+/// The rows in order, of sums over the bursts that are asked for.
+pub(crate) fn summed(
+    profile: &Profile<'_>,
+    code: &TracedCode,
+    heads: Vec<Head>,
+    walked: &Walked,
+) -> Accesses {
     let recording = profile.recording;
     let Damage { records: unusable_records, pieces: damaged_pieces } = walked.damage;
     let squares: f64 = walked.totals.iter().map(|total| (*total as f64).powi(2)).sum();

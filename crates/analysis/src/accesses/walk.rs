@@ -35,7 +35,7 @@ pub(super) struct Share {
 
 /// Everything about a row, of one burst or several.
 #[derive(Debug, Default)]
-pub(super) struct RowSums {
+pub(crate) struct RowSums {
     pub(super) accesses: u64,
     pub(super) bytes: u64,
     pub(super) smallest: u32,
@@ -75,53 +75,47 @@ impl RowSums {
 
 /// The result of the pass.
 #[derive(Debug, Default)]
-pub(super) struct Walked {
+pub(crate) struct Walked {
     pub(super) rows: Vec<RowSums>,
     /// Accesses of each burst that was read, selected or not.
     pub(super) totals: Vec<u64>,
     pub(super) accesses: u64,
-    pub(super) damage: Damage,
+    pub(crate) damage: Damage,
 }
 
 /// Goes through all bursts that recorded addresses, and files what those that are asked for do under rows of sites, or of
 /// sites and objects.
 pub(super) fn walk<'a>(
-    recording: &Recording,
+    recording: &'a Recording,
     code: &'a TracedCode,
     rows: impl Fn() -> UnitRows<'a> + Sync,
-    chosen: &(dyn Fn(&Burst) -> bool + Sync),
+    chosen: &'a (dyn Fn(&Burst) -> bool + Sync),
 ) -> Walked {
-    let walker = || Walker {
-        code,
-        unit_rows: rows(),
-        is_chosen: chosen,
-        chosen: false,
-        chase: Chase::new(code.sites.len()),
-        accesses: 0,
-        rows: Vec::new(),
-        last: Vec::new(),
-        touched_units: Vec::new(),
-        touched_rows: Vec::new(),
-    };
+    let walker = || Walker::new(code, rows(), chosen);
     let bursts: Vec<_> = traced_bursts(recording, code).collect();
     let mut walked = Walked::default();
-    let (damage, _) = stream(recording, code, &bursts, walker, |_, (accesses, rows)| {
-        walked.totals.push(accesses);
-        walked.accesses = walked.accesses.saturating_add(accesses);
-        for (number, sums) in rows {
-            if number >= walked.rows.len() {
-                walked.rows.resize_with(number + 1, RowSums::default);
-            }
-            walked.rows[number].merge(sums);
-        }
-    });
+    let (damage, _) = stream(recording, code, &bursts, walker, |_, of| walked.add(of));
     Walked { damage, ..walked }
 }
 
-struct Walker<'a, 'b> {
+impl Walked {
+    /// Adds what a later burst had in all, and what its rows did.
+    pub(crate) fn add(&mut self, (accesses, rows): (u64, Vec<(usize, RowSums)>)) {
+        self.totals.push(accesses);
+        self.accesses = self.accesses.saturating_add(accesses);
+        for (number, sums) in rows {
+            if number >= self.rows.len() {
+                self.rows.resize_with(number + 1, RowSums::default);
+            }
+            self.rows[number].merge(sums);
+        }
+    }
+}
+
+pub(crate) struct Walker<'a> {
     code: &'a TracedCode,
     unit_rows: UnitRows<'a>,
-    is_chosen: &'b (dyn Fn(&Burst) -> bool + Sync),
+    is_chosen: &'a (dyn Fn(&Burst) -> bool + Sync),
     chosen: bool,
     chase: Chase,
     accesses: u64,
@@ -151,7 +145,7 @@ struct Last {
     led: Option<u64>,
 }
 
-impl Tool for Walker<'_, '_> {
+impl Tool for Walker<'_> {
     /// All accesses, and what rows did.
     type OfBurst = (u64, Vec<(usize, RowSums)>);
 
@@ -214,7 +208,26 @@ impl AtHand {
     }
 }
 
-impl Walker<'_, '_> {
+impl<'a> Walker<'a> {
+    pub(crate) fn new(
+        code: &'a TracedCode,
+        unit_rows: UnitRows<'a>,
+        is_chosen: &'a (dyn Fn(&Burst) -> bool + Sync),
+    ) -> Walker<'a> {
+        Walker {
+            code,
+            unit_rows,
+            is_chosen,
+            chosen: false,
+            chase: Chase::new(code.sites.len()),
+            accesses: 0,
+            rows: Vec::new(),
+            last: Vec::new(),
+            touched_units: Vec::new(),
+            touched_rows: Vec::new(),
+        }
+    }
+
     fn file(&mut self, site: SiteIndex, touch: Touch, is_chase: bool) {
         let Walker { unit_rows, rows, last, touched_units, touched_rows, .. } = self;
         unit_rows.divide(site, touch, |unit, row, _, touch| {

@@ -11,6 +11,7 @@
 //! threads that run at a time.
 
 mod allocator;
+mod asked;
 mod bandwidth;
 mod barriers;
 mod chase;
@@ -39,6 +40,7 @@ mod tlb;
 
 use facts::{Evidence, Metric};
 
+pub(crate) use self::asked::{Answers, Asked, Asking, stored};
 pub use self::figures::{
     EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, ReloadedLoop, RemoteFigure,
     RepeatedFunction, Rounds, SharedFigure, Spent, SystemFigures, ThreadTime, Traced, WaitFigures,

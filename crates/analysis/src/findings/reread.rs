@@ -9,13 +9,11 @@
 
 use std::collections::hash_map::Entry;
 
-use facts::{Burst, Recording};
+use facts::Burst;
 use x86::Kind;
 
 use crate::index_map::IndexMap;
-use crate::traced::{
-    Execution, SiteIndex, Tool, Touch, TracedBlock, TracedCode, stream, traced_bursts,
-};
+use crate::traced::{Execution, SiteIndex, Tool, Touch, TracedBlock, TracedCode};
 
 const LINE: u64 = x86::LINE_BYTES as u64;
 const PAGE: u64 = 4096;
@@ -24,20 +22,16 @@ const LONGEST: u64 = 1 << 16;
 
 /// Lines that a site stored to before anybody read them in the burst.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Stored {
+pub(crate) struct Stored {
     pub(super) lines: u64,
     /// Of these, read later in the burst.
     pub(super) read_again: u64,
 }
 
-/// The stored lines of each site.
-pub(super) fn stored(recording: &Recording, code: &TracedCode) -> Vec<Stored> {
-    let none = vec![Stored::default(); code.sites.len()];
-    let watcher = || Watcher { code, stored: none.clone(), lines: IndexMap::default() };
-    let bursts: Vec<_> = traced_bursts(recording, code).collect();
-    let (_, watchers) = stream(recording, code, &bursts, watcher, |_, ()| {});
-    watchers.into_iter().fold(none.clone(), |mut all, one| {
-        for (sum, more) in all.iter_mut().zip(one.stored) {
+/// Of each site, what several tools saw.
+pub(super) fn together(sites: usize, tools: Vec<Vec<Stored>>) -> Vec<Stored> {
+    tools.into_iter().fold(vec![Stored::default(); sites], |mut all, one| {
+        for (sum, more) in all.iter_mut().zip(one) {
             sum.lines += more.lines;
             sum.read_again += more.read_again;
         }
@@ -45,9 +39,9 @@ pub(super) fn stored(recording: &Recording, code: &TracedCode) -> Vec<Stored> {
     })
 }
 
-struct Watcher<'a> {
+pub(crate) struct Watcher<'a> {
     code: &'a TracedCode,
-    stored: Vec<Stored>,
+    pub(super) stored: Vec<Stored>,
     /// Lines of this burst: who stored to them, until they are read.
     lines: IndexMap<u64, Option<SiteIndex>>,
 }
@@ -75,7 +69,12 @@ impl Tool for Watcher<'_> {
     fn end(&mut self, _: &Burst) {}
 }
 
-impl Watcher<'_> {
+impl<'a> Watcher<'a> {
+    pub(super) fn new(code: &'a TracedCode) -> Watcher<'a> {
+        let stored = vec![Stored::default(); code.sites.len()];
+        Watcher { code, stored, lines: IndexMap::default() }
+    }
+
     fn touch(&mut self, line: u64, site: SiteIndex, writes: bool) {
         match self.lines.entry(line) {
             Entry::Vacant(place) => {

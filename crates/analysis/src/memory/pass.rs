@@ -76,25 +76,27 @@ pub(crate) struct Passed {
     pub(crate) damage: Damage,
 }
 
-/// Runs all bursts through `caches`, which forgets everything between them.
-pub(crate) fn pass(
+/// Runs all bursts through `caches`, which forgets everything between them. `beside` sees them at the same time; its tools are returned.
+pub(crate) fn pass<T: Tool + Send>(
     profile: &Profile<'_>,
     (code, places): (&TracedCode, &Places),
     caches: &Hierarchy,
     pages: (&Tlb, PageSize),
     objects: Option<(&Objects, Pieces)>,
-) -> Passed {
+    (beside, mut take): (impl Fn() -> T + Sync, impl FnMut(T::OfBurst) + Send),
+) -> (Passed, Vec<T>) {
     let bursts: Vec<_> = traced_bursts(profile.recording, code).collect();
     let walker = || {
         let simulated =
             Simulated::new(caches.clone(), (pages.0.clone(), pages.1), code.sites.len(), objects);
-        Walker::new(profile, (code, places), simulated)
+        (Walker::new(profile, (code, places), simulated), beside())
     };
-    let (damage, walkers) = stream(profile.recording, code, &bursts, walker, |_, ()| {});
+    let (damage, tools) = stream(profile.recording, code, &bursts, walker, |_, ((), of)| take(of));
+    let (walkers, others): (Vec<Walker<'_>>, Vec<T>) = tools.into_iter().unzip();
     let mut passed = Passed { damage, ..Passed::default() };
     walkers.into_iter().for_each(|walker| passed.merge(walker.passed()));
     passed.bursts.sort_by_key(|work| work.burst);
-    passed
+    (passed, others)
 }
 
 impl Passed {

@@ -49,7 +49,7 @@ pub(super) struct LineUse {
 
 /// The lines of one burst.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct BurstLines {
+pub(crate) struct BurstLines {
     pub(super) time: Nanos,
     pub(super) pid: Pid,
     pub(super) tid: Tid,
@@ -60,7 +60,7 @@ pub(super) struct BurstLines {
     pub(super) full: bool,
 }
 
-/// All chosen bursts, in the order of time.
+/// All chosen bursts.
 pub(super) fn lines_of_bursts(
     recording: &Recording,
     code: &TracedCode,
@@ -72,11 +72,10 @@ pub(super) fn lines_of_bursts(
     let asked: Vec<_> = traced_bursts(recording, code).filter(|burst| chosen(burst)).collect();
     let mut bursts = Vec::with_capacity(asked.len());
     stream(recording, code, &asked, watcher, |_, burst| bursts.push(burst));
-    bursts.sort_by_key(|burst: &BurstLines| burst.time);
     bursts
 }
 
-struct Watcher<'a> {
+pub(crate) struct Watcher<'a> {
     code: &'a TracedCode,
     row_of_site: &'a [Option<usize>],
     /// Of the burst at hand: lines that were visited one at a time.
@@ -117,7 +116,11 @@ impl Tool for Watcher<'_> {
     }
 }
 
-impl Watcher<'_> {
+impl<'a> Watcher<'a> {
+    pub(crate) fn new(code: &'a TracedCode, row_of_site: &'a [Option<usize>]) -> Watcher<'a> {
+        Watcher { code, row_of_site, lines: IndexMap::default(), spans: IndexMap::default() }
+    }
+
     fn touch(&mut self, site: SiteIndex, touch: Touch) {
         let Some(run) = touch.run() else { return };
         let Run { start, stride, count, bytes } = run;

@@ -30,7 +30,7 @@ const LONGEST_NANOS: u64 = 200_000_000;
 const WORK_SHARE: f64 = 0.05;
 const LEAST_WORK: f64 = 1.0;
 const MOST_WORK: f64 = 3.0;
-/// Lines of traced accesses that a summary, in which each is looked at some ten times, gets through in a second, with the
+/// Lines of traced accesses that a summary, in which each was looked at some ten times, got through in a second, with the
 /// opening of the result and what else it needs: bench/results/after-end.md. A number of its own, and not measured where the
 /// report is made, for the report must not depend on that.
 const LINES_PER_SECOND: f64 = 16e6;

@@ -12,15 +12,14 @@ use x86::{Gpr, Kind, Segment};
 use super::reloads::reloaded;
 use super::walks::walk;
 use super::{HotFunction, HotSite, RepeatedFunction, Traced, Walk, Where};
-use crate::accesses::{AccessRow, Pattern, accesses, line_uses};
+use crate::accesses::{AccessRow, Pattern, line_uses};
 use crate::findings::bandwidth;
-use crate::findings::reread::{Stored, stored};
-use crate::findings::steps::{Steps, steps};
+use crate::findings::reread::Stored;
+use crate::findings::steps::Steps;
 use crate::findings::strided::walks;
 use crate::hotspots::{Key, hotspots};
 use crate::memory::{Bands, FunctionMemory, Memory, SiteWeight};
 use crate::objects::{ObjectKind, Objects};
-use crate::parallel::both;
 use crate::profile::Profile;
 use crate::reuse::curves;
 use crate::selection::Selection;
@@ -44,9 +43,8 @@ pub(super) fn traced(
     objects: &Objects,
 ) -> Result<Traced, String> {
     let (whole, functions) = memory.functions().map_err(|why| missing(profile, why))?;
-    let everything = Selection::default();
-    let (steps, rows) =
-        both(|| steps(profile.recording, code), || accesses(profile, code, &everything, &[]).rows);
+    let asked = memory.asked();
+    let (rows, steps) = (asked.accesses.rows.clone(), &asked.steps);
     let by_site: HashMap<(u32, u64, usize), AccessRow> =
         rows.into_iter().filter_map(|row| row.site.map(|site| (name(&site), row))).collect();
     let bursts = traced_bursts(profile.recording, code).count() as u64;
@@ -62,7 +60,7 @@ pub(super) fn traced(
     let bandwidth = memory.bandwidth(Bands::default());
     let bound = memory.bound();
     let class = bandwidth.ok().and_then(|bandwidth| memory.class(&bandwidth, &bound).ok());
-    let sites = Sites { profile, code, memory, objects, by_site, steps: &steps };
+    let sites = Sites { profile, code, memory, objects, by_site, steps };
     let mut functions: Vec<Numbered> = functions.iter().map(|one| sites.function(one)).collect();
     let mut whole = sites.function(&whole);
     sites.add_walks(functions.iter_mut().chain([&mut whole]));
@@ -269,7 +267,7 @@ impl Sites<'_> {
         }
     }
 
-    /// What is stored and soon read again would be fetched then: one pass, and only where stores fetch much.
+    /// What is stored and soon read again would be fetched then.
     fn take_off_reread<'b>(&self, functions: impl Iterator<Item = &'b mut Numbered>) {
         let fetches =
             |one: &&mut Numbered| one.figures.overwritten.value.is_some_and(|part| part > 0.0);
@@ -277,7 +275,7 @@ impl Sites<'_> {
         if functions.is_empty() {
             return;
         }
-        let stored = stored(self.profile.recording, self.code);
+        let stored = &self.memory.asked().stored;
         for one in &mut functions {
             let sums = one.sites.iter().fold((0, 0), |(lines, again), site| {
                 let Stored { lines: more, read_again } = stored[site.index()];
