@@ -58,7 +58,9 @@ use self::pass::{Passed, pass};
 use self::places::Places;
 use self::silent::Silent;
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Strata};
-use self::work::{BurstWork, PartWork, SiteWork};
+use self::work::{
+    BurstWork, PartWork, SiteWork, WorksByPart, WorksBySite, works_by_part, works_by_site,
+};
 use crate::accesses::is_chosen;
 use crate::findings::{Answers, Asked, Asking, stored};
 use crate::objects::{Objects, Part, Pieces};
@@ -88,9 +90,6 @@ const MOST_FLOPS: f64 = 100.0;
 
 const LINE: f64 = x86::LINE_BYTES as f64;
 
-/// Where the works of a site on a part of an object are: see `works_by_part`.
-type WorksByPart = BTreeMap<(SiteIndex, Part), Vec<(usize, usize, usize)>>;
-
 /// Everything that bursts tell about memory, of the whole program or a selection: what is known of them, with the recording
 /// that it is of.
 pub struct Memory<'a> {
@@ -119,7 +118,7 @@ pub struct Replayed {
     speeds: Vec<Speed>,
     /// Where the work of each site is: number of the burst, position in it. With thousands of rows nobody wants to look
     /// through all bursts for each.
-    works: BTreeMap<SiteIndex, Vec<(usize, usize)>>,
+    works: WorksBySite,
     /// The same by part of an object, with its position in the site's work.
     parts: WorksByPart,
     /// What all sites did.
@@ -257,7 +256,7 @@ impl Replayed {
             notes.push(format!("{damaged} records of bursts could not be read: they are left out"));
         }
         let model = Model::new(&passed, sizes.levels(), &timed.served_by_memory(profile));
-        let (works, parts) = (works_by_site(&passed), works_by_part(&passed));
+        let (works, parts) = (works_by_site(&passed.bursts), works_by_part(&passed.bursts));
         let paces = Paces::read(profile, code, &passed.bursts);
         let mut replayed = Replayed {
             passed,
@@ -596,26 +595,4 @@ fn too_few(profile: &Profile<'_>, strata: &Strata) -> Option<String> {
              for longer"
         )
     })
-}
-
-fn works_by_site(passed: &Passed) -> BTreeMap<SiteIndex, Vec<(usize, usize)>> {
-    let mut works: BTreeMap<SiteIndex, Vec<(usize, usize)>> = BTreeMap::new();
-    for (number, burst) in passed.bursts.iter().enumerate() {
-        for (position, site) in burst.sites.iter().enumerate() {
-            works.entry(site.site).or_default().push((number, position));
-        }
-    }
-    works
-}
-
-fn works_by_part(passed: &Passed) -> WorksByPart {
-    let mut works = WorksByPart::new();
-    for (number, burst) in passed.bursts.iter().enumerate() {
-        for (position, site) in burst.sites.iter().enumerate() {
-            for (at, part) in site.parts.iter().enumerate() {
-                works.entry((site.site, part.part)).or_default().push((number, position, at));
-            }
-        }
-    }
-    works
 }

@@ -444,6 +444,63 @@ mod tests {
         evenly_spread(bursts.iter().collect()).iter().map(|burst| burst.id.0).collect()
     }
 
+    /// Its number, and how many accesses it had.
+    #[derive(Default)]
+    struct Counts(usize, u64);
+
+    impl Tool for Counts {
+        type OfBurst = (usize, u64);
+
+        fn begin(&mut self, _: &Burst, number: usize) {
+            *self = Counts(number, 0);
+        }
+
+        fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
+            let touches = block.accesses.iter().flat_map(|access| execution.touches(access));
+            self.1 += touches.map(Touch::count).sum::<u64>();
+        }
+
+        fn end(&mut self, _: &Burst) -> (usize, u64) {
+            (self.0, self.1)
+        }
+    }
+
+    /// Bursts of very different lengths, the longest first: those behind it are done long before.
+    #[test]
+    fn bursts_are_handed_over_in_order_and_two_tools_see_the_same() {
+        let mut builder = testkit::recording::RecordingBuilder::new();
+        let module = builder.file("/program");
+        // mov [rax],rbx
+        let layout = "words 2; values rax@0:1; ways 1";
+        let block = builder.block(1, module, 0x2000, &[0x48, 0x89, 0x18], layout);
+        let executions = [3000, 1, 200, 5, 0, 70, 1, 900, 2, 40, 3, 1];
+        for count in executions {
+            builder.burst(1, 1, &vec![(block, 1, vec![0x1000]); count]);
+        }
+        let recording = builder.build();
+        let code = TracedCode::read(&recording);
+        let bursts: Vec<&Burst> = traced_bursts(&recording, &code).collect();
+        let expected: Vec<(usize, u64)> =
+            executions.iter().map(|count| *count as u64).enumerate().collect();
+        for cpus in [1, 2, 7] {
+            parallel::use_cpus(cpus);
+            let mut seen = Vec::new();
+            let tools = || (Counts::default(), Some(Counts::default()));
+            let (damage, tools) = stream(&recording, &code, &bursts, tools, |_, (one, other)| {
+                assert_eq!(Some(one), other);
+                seen.push(one);
+            });
+            assert_eq!((damage, tools.len()), (Damage::default(), cpus));
+            assert_eq!(seen, expected);
+            let mut first = 0;
+            stream_until(&recording, &code, &bursts, Counts::default, |_, (_, count)| {
+                first += count;
+                first < 3201
+            });
+            assert_eq!(first, 3201, "what comes behind is not handed over");
+        }
+    }
+
     #[test]
     fn each_beginning_is_spread_over_all() {
         assert_eq!(order(&[7; 8]), [0, 4, 2, 6, 1, 5, 3, 7]);
