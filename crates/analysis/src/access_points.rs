@@ -11,7 +11,7 @@ use x86::Kind;
 
 use crate::objects::{ObjectId, Objects, Window};
 use crate::profile::Profile;
-use crate::traced::{Execution, Observer, Touch, TracedBlock, TracedCode, replay};
+use crate::traced::{Execution, Tool, Touch, TracedBlock, TracedCode, in_order};
 
 /// Points of one object.
 const MOST: usize = 1500;
@@ -55,7 +55,7 @@ pub fn access_points(
         window,
         step: 0,
     };
-    replay(profile.recording, code, &mut points);
+    in_order(profile.recording, code, &mut points);
     points.found
 }
 
@@ -91,8 +91,10 @@ impl Points<'_> {
     }
 }
 
-impl Observer for Points<'_> {
-    fn begin(&mut self, burst: &Burst) {
+impl Tool for Points<'_> {
+    type OfBurst = ();
+
+    fn begin(&mut self, burst: &Burst, _: usize) {
         self.burst = Some((burst.id, burst.pid));
         self.window = Window { start: burst.time, end: burst.time + burst.elapsed };
         self.of_burst.clear();
@@ -108,7 +110,7 @@ impl Observer for Points<'_> {
                 // Hints access nothing.
                 _ => continue,
             };
-            execution.touches(access, |touch| match touch {
+            execution.touches(access).for_each(|touch| match touch {
                 Touch::Run { start, stride, count, .. } => {
                     let taken = count.min(MOST_OF_RUN);
                     for at in 0..taken {

@@ -3,17 +3,36 @@
 //! What for: long tables whose rows know nothing of each other, and figures that do not wait for each other. What not: sums of
 //! floats over several CPUs, which would depend on how the work was divided.
 //!
-//! Assumption: a few threads more than there are CPUs cost next to nothing. So their number is fixed, and nobody has to be
-//! asked for that of the CPUs.
+//! How many CPUs there are whoever starts all says ([`use_cpus`]); no result depends on it.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::{ScopedJoinHandle, scope};
+use std::thread::{Builder, ScopedJoinHandle, scope};
 
-/// Threads, the caller's not counted.
-const OTHERS: usize = 3;
+/// CPUs; as many as the smallest machines have, until somebody says.
+static CPUS: AtomicUsize = AtomicUsize::new(4);
+/// More threads are not started: each takes some megabytes.
+const MOST: usize = 64;
 /// Items that a thread takes at a time, of a long list; a thread is not worth its start for less.
 const TAKEN: usize = 256;
+
+/// From here on work is divided among so many CPUs.
+pub fn use_cpus(cpus: usize) {
+    CPUS.store(cpus.clamp(1, MOST), Ordering::Relaxed);
+}
+
+/// Does the same on all CPUs, but not on more than there are items of work.
+pub(crate) fn on_all_cpus<R: Send>(items: usize, work: impl Fn() -> R + Sync) -> Vec<R> {
+    let others = CPUS.load(Ordering::Relaxed).min(items).saturating_sub(1);
+    scope(|scope| {
+        let thread = |_| Builder::new().spawn_scoped(scope, &work).ok();
+        // Where no further thread can be had, this one does it all.
+        let others: Vec<_> = (0..others).filter_map(thread).collect();
+        let mut all = vec![work()];
+        all.extend(others.into_iter().map(joined));
+        all
+    })
+}
 
 /// Makes one of each item, in their order.
 pub fn each<T: Sync, R: Send>(items: &[T], make: impl Fn(&T) -> R + Sync) -> Vec<R> {
@@ -39,12 +58,7 @@ fn each_of<T: Sync, R: Send>(items: &[T], taken: usize, make: impl Fn(&T) -> R +
         }
         parts
     };
-    let mut parts = scope(|scope| {
-        let others: Vec<_> = (0..OTHERS).map(|_| scope.spawn(work)).collect();
-        let mut parts = work();
-        others.into_iter().for_each(|other| parts.extend(joined(other)));
-        parts
-    });
+    let mut parts: Vec<_> = on_all_cpus(items.len(), work).into_iter().flatten().collect();
     parts.sort_unstable_by_key(|(first, _)| *first);
     parts.into_iter().flat_map(|(_, made)| made).collect()
 }

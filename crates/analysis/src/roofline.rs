@@ -21,7 +21,7 @@ use crate::index_map::IndexMap;
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::PlaceId;
-use crate::traced::{Execution, Observer, Touch, TracedBlock, TracedCode, replay};
+use crate::traced::{Execution, Tool, Touch, TracedBlock, TracedCode, stream, traced_bursts};
 use estimate::interval::{ratio_interval, ratio_of_sums};
 
 /// What a row did in one burst, or in all.
@@ -143,19 +143,23 @@ pub fn roofline(
     let row_of_site: Vec<Option<usize>> = sites.map(&mut find).collect();
     let row_of_arithmetic: Vec<Option<usize>> = arithmetic.map(&mut find).collect();
     let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
-    let mut worker = Worker {
+    let worker = || Worker {
         code,
-        row_of_site,
-        row_of_arithmetic,
+        row_of_site: &row_of_site,
+        row_of_arithmetic: &row_of_arithmetic,
         chosen: &chosen,
         active: false,
         at_hand: vec![Work::default(); rows.heads.len()],
         flops: 0,
-        bursts: vec![Vec::new(); rows.heads.len()],
-        totals: Vec::new(),
     };
-    replay(profile.recording, code, &mut worker);
-    let Worker { bursts, totals, .. } = worker;
+    let traced: Vec<_> = traced_bursts(profile.recording, code).collect();
+    let (mut bursts, mut totals) = (vec![Vec::new(); rows.heads.len()], Vec::new());
+    stream(profile.recording, code, &traced, worker, |_, (flops, of_rows)| {
+        totals.push(flops);
+        for (row, work) in of_rows {
+            bursts[row].push((work, flops));
+        }
+    });
     let all = totals.iter().fold(0u64, |sum, one| sum.saturating_add(*one));
     let squares: f64 = totals.iter().map(|one| (*one as f64).powi(2)).sum();
     let whole = Whole { flops: all, squares, bursts: totals.len() };
@@ -201,20 +205,20 @@ struct Whole {
 
 struct Worker<'a> {
     code: &'a TracedCode,
-    row_of_site: Vec<Option<usize>>,
-    row_of_arithmetic: Vec<Option<usize>>,
-    chosen: &'a dyn Fn(&Burst) -> bool,
+    row_of_site: &'a [Option<usize>],
+    row_of_arithmetic: &'a [Option<usize>],
+    chosen: &'a (dyn Fn(&Burst) -> bool + Sync),
     active: bool,
     /// Of each row, in the burst at hand.
     at_hand: Vec<Work>,
     flops: u64,
-    /// Of each row, its bursts, with all operations of the burst.
-    bursts: Vec<Vec<(Work, u64)>>,
-    totals: Vec<u64>,
 }
 
-impl Observer for Worker<'_> {
-    fn begin(&mut self, burst: &Burst) {
+impl Tool for Worker<'_> {
+    /// All operations, and what rows did.
+    type OfBurst = (u64, Vec<(usize, Work)>);
+
+    fn begin(&mut self, burst: &Burst, _: usize) {
         self.active = (self.chosen)(burst);
         self.flops = 0;
     }
@@ -247,7 +251,7 @@ impl Observer for Worker<'_> {
                 Kind::ReadWrite => (1, 1),
                 _ => continue,
             };
-            execution.touches(access, |touch| {
+            execution.touches(access).for_each(|touch| {
                 let (count, bytes, partial) = match touch {
                     Touch::Run { count, bytes, .. } => (count, bytes, false),
                     Touch::AtLeast { bytes, .. } => (1, bytes, true),
@@ -264,13 +268,9 @@ impl Observer for Worker<'_> {
         }
     }
 
-    fn end(&mut self, _: &Burst) {
-        self.totals.push(self.flops);
-        for (work, bursts) in self.at_hand.iter_mut().zip(&mut self.bursts) {
-            if *work != Work::default() {
-                bursts.push((std::mem::take(work), self.flops));
-            }
-        }
+    fn end(&mut self, _: &Burst) -> (u64, Vec<(usize, Work)>) {
+        let works = self.at_hand.iter_mut().map(std::mem::take).enumerate();
+        (self.flops, works.filter(|(_, work)| *work != Work::default()).collect())
     }
 }
 

@@ -53,6 +53,7 @@ fn run(began: Nanos) -> Result<ExitCode, Failure> {
             return Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE)));
         }
     };
+    analysis::parallel::use_cpus(std::thread::available_parallelism().map_or(1, usize::from));
     match arguments.command {
         Command::Run(options) => commands::collect::run(options, began),
         Command::Collect(options) => commands::collect::collect(options, began),

@@ -115,7 +115,8 @@ pub fn build(
     options.check()?;
     let code =
         if options.view.is_traced() { TracedCode::read(recording) } else { TracedCode::default() };
-    let mut prepared = Prepared::with(recording, code);
+    let judges = matches!(options.view, View::Summary | View::Findings);
+    let mut prepared = Prepared::with(recording, code, judges);
     prepared.profile.stacks.add_wrappers(&options.wrappers);
     build_prepared(&prepared, options, sources)
 }

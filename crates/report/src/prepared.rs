@@ -22,20 +22,22 @@ pub struct Prepared<'a> {
     replayed: OnceLock<Arc<Replayed>>,
     shared: OnceLock<SharedLines>,
     judged: OnceLock<Findings>,
+    /// Findings will be asked for.
+    judges: bool,
 }
 
 impl<'a> Prepared<'a> {
     /// For all views. Linear in the size of the recording.
     #[must_use]
     pub fn new(recording: &'a Recording) -> Prepared<'a> {
-        Prepared::with(recording, TracedCode::read(recording))
+        Prepared::with(recording, TracedCode::read(recording), true)
     }
 
-    pub(crate) fn with(recording: &'a Recording, code: TracedCode) -> Prepared<'a> {
+    pub(crate) fn with(recording: &'a Recording, code: TracedCode, judges: bool) -> Prepared<'a> {
         let profile = Profile::with_addresses(recording, code.addresses());
         let (objects, replayed) = (OnceLock::new(), OnceLock::new());
         let (shared, judged) = (OnceLock::new(), OnceLock::new());
-        Prepared { profile, code, objects, replayed, shared, judged }
+        Prepared { profile, code, objects, replayed, shared, judged, judges }
     }
 
     /// The recording.
@@ -56,7 +58,8 @@ impl<'a> Prepared<'a> {
 
     fn replayed(&self) -> &Arc<Replayed> {
         let Prepared { profile, code, .. } = self;
-        let new = || Arc::new(Replayed::new(profile, code, self.objects(), Pieces::Whole));
+        let new =
+            || Arc::new(Replayed::new(profile, code, self.objects(), Pieces::Whole, self.judges));
         self.replayed.get_or_init(new)
     }
 
@@ -75,7 +78,10 @@ impl<'a> Prepared<'a> {
         let find = || sharing(&self.profile, &self.code, selection);
         match selection.chooses_anything() {
             true => Cow::Owned(find()),
-            false => Cow::Borrowed(self.shared.get_or_init(find)),
+            false => Cow::Borrowed(self.shared.get_or_init(|| match self.judges {
+                true => self.memory().shared_lines().cloned().unwrap_or_else(find),
+                false => find(),
+            })),
         }
     }
 

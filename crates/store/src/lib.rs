@@ -7,10 +7,11 @@
 //! The layout is described in `docs/format/result-directory.md`, the reasons in
 //! `docs/decisions/0003-journal-then-parquet.md`.
 //!
-//! Assumption: one writer per directory. Readers may come at any time; they never write.
+//! Assumption: one writer per directory. Readers may come at any time; they write nothing but [`Answer`]s.
 
 #![forbid(unsafe_code)]
 
+mod answers;
 mod columns;
 mod compact;
 mod convert;
@@ -34,6 +35,7 @@ mod verify;
 mod words;
 mod writer;
 
+pub use answers::Answer;
 pub use directory::{next_free, size_on_disk};
 pub use error::{Problem, StoreError};
 pub use manifest::replace_run;

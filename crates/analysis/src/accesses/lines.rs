@@ -11,9 +11,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::index_map::IndexMap;
+use crate::traced::{LINE, Run, lines_of};
 
-/// Bytes of a line.
-pub(super) const LINE: u64 = x86::LINE_BYTES as u64;
 /// A shorter run goes into the table, line by line.
 const SHORT_RUN: u64 = 64;
 
@@ -54,7 +53,7 @@ pub(super) struct LineSet {
 impl LineSet {
     /// Adds `bytes` bytes at `address`. What lies behind the end of the address space is left out.
     pub(super) fn add(&mut self, address: u64, bytes: u32) {
-        for (line, mask) in masks(address, u64::from(bytes)) {
+        for (line, mask) in lines_of(address, u64::from(bytes)) {
             if self.last.0 == line && self.last.1 & mask == mask {
                 continue;
             }
@@ -64,11 +63,11 @@ impl LineSet {
         }
     }
 
-    /// Adds `count` accesses, from `start` on every `stride` bytes. `false` when they leave the address space: then
-    /// nothing is added.
-    pub(super) fn add_run(&mut self, start: u64, stride: i64, count: u64, bytes: u32) -> bool {
-        let Some((low, high)) = ends(start, stride, count) else { return false };
-        let stride = stride.unsigned_abs();
+    /// Adds a run. `false` when it leaves the address space: then nothing is added.
+    pub(super) fn add_run(&mut self, run: &Run) -> bool {
+        let Some((low, high)) = run.ends() else { return false };
+        let Run { count, bytes, .. } = *run;
+        let stride = run.stride.unsigned_abs();
         if stride == 0 {
             self.add(low, bytes);
         } else if count <= SHORT_RUN {
@@ -88,7 +87,7 @@ impl LineSet {
             (start, first.saturating_mul(LINE).min(end) - start),
             (behind * LINE, end.saturating_sub(behind.max(first).saturating_mul(LINE))),
         ] {
-            masks(edge, length).for_each(|(line, mask)| {
+            lines_of(edge, length).for_each(|(line, mask)| {
                 *self.singles.entry(line).or_default() |= mask;
             });
         }
@@ -105,7 +104,7 @@ impl LineSet {
         let lines_per_step = stride * period / LINE;
         for phase in 0..period {
             let steps = (count - phase).div_ceil(period);
-            for (line, mask) in masks(start + phase * stride, u64::from(bytes)) {
+            for (line, mask) in lines_of(start + phase * stride, u64::from(bytes)) {
                 let class = (lines_per_step, line % lines_per_step);
                 let first = line / lines_per_step;
                 let piece = Piece { first, end: first + steps, mask };
@@ -155,31 +154,6 @@ impl Extent {
         self.bytes.low += bytes;
         self.bytes.high += bytes;
     }
-}
-
-/// The lowest and the highest address of a run; `None` when it leaves the address space.
-fn ends(start: u64, stride: i64, count: u64) -> Option<(u64, u64)> {
-    let span = stride.unsigned_abs().checked_mul(count.checked_sub(1)?)?;
-    if stride < 0 {
-        Some((start.checked_sub(span)?, start))
-    } else {
-        Some((start, start.checked_add(span)?))
-    }
-}
-
-/// The lines of `bytes` bytes from `address` on, and of each the touched bytes.
-fn masks(address: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
-    let end = address.saturating_add(bytes);
-    let mut at = address;
-    std::iter::from_fn(move || {
-        if at >= end {
-            return None;
-        }
-        let (line, offset) = (at / LINE, at % LINE);
-        let length = (LINE - offset).min(end - at);
-        at = at.saturating_add(length);
-        Some((line, (u64::MAX >> (LINE - length)) << offset))
-    })
 }
 
 /// The union: disjoint pieces in rising order, of each the bytes that any of the overlapping ones touches.
@@ -242,10 +216,14 @@ mod tests {
         (lines.len() as u64, bytes.len() as u64)
     }
 
+    fn run(start: u64, stride: i64, count: u64, bytes: u32) -> Run {
+        Run { start, stride, count, bytes }
+    }
+
     fn measured(runs: &[(u64, i64, u64, u32)]) -> Extent {
         let mut set = LineSet::default();
         for (start, stride, count, bytes) in runs {
-            assert!(set.add_run(*start, *stride, *count, *bytes));
+            assert!(set.add_run(&run(*start, *stride, *count, *bytes)));
         }
         set.measure()
     }
@@ -291,13 +269,13 @@ mod tests {
     #[test]
     fn absurd_runs_are_refused_and_huge_ones_cost_nothing() {
         let mut set = LineSet::default();
-        assert!(!set.add_run(1, -8, 1000, 8));
-        assert!(!set.add_run(0, i64::MIN, 3, 8));
-        assert!(!set.add_run(0, 8, 0, 8));
-        assert!(!set.add_run(u64::MAX - 100, 8, 1000, 8));
+        assert!(!set.add_run(&run(1, -8, 1000, 8)));
+        assert!(!set.add_run(&run(0, i64::MIN, 3, 8)));
+        assert!(!set.add_run(&run(0, 8, 0, 8)));
+        assert!(!set.add_run(&run(u64::MAX - 100, 8, 1000, 8)));
         assert_eq!(set.measure(), Extent::default());
-        assert!(set.add_run(0, 8, 1 << 60, 8));
-        assert!(set.add_run(0, 1 << 57, 65, 8));
+        assert!(set.add_run(&run(0, 8, 1 << 60, 8)));
+        assert!(set.add_run(&run(0, 1 << 57, 65, 8)));
         assert_eq!(set.measure().lines.high, (1 << 57) + 65);
         set.add(u64::MAX - 3, 8);
         assert_eq!(set.measure().lines.high, 1);

@@ -25,14 +25,16 @@ mod lines;
 mod strides;
 mod walk;
 
+use std::sync::Mutex;
+
 use facts::{Burst, Evidence, Metric};
 use x86::{Access, Kind};
 
 use self::strides::{Distance, Dominant, Runs, Strides};
-use self::walk::{Question, RowSums, Share, Walked, walk};
+use self::walk::{RowSums, Share, walk};
 use crate::hotspots::{Key, RowKey};
 use crate::index_map::IndexMap;
-use crate::objects::{Grouping, Part, UnitRows};
+use crate::objects::{First, Grouping, Part, UnitRows};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::PlaceId;
@@ -40,6 +42,7 @@ use crate::traced::{Damage, Site, SiteIndex, TracedCode};
 use estimate::interval::{median, median_interval, ratio_interval};
 
 pub use self::coverage::{Coverage, coverage};
+pub(crate) use self::walk::{Walked, Walker};
 
 /// How the addresses of a row follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -163,8 +166,8 @@ pub fn accesses(
 ) -> Accesses {
     let Rows { heads, row_of_site } = Rows::new(profile, code, selection, keys);
     let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
-    let question = Question { code, rows: UnitRows::of_sites(row_of_site), chosen: &chosen };
-    let walked = walk(profile.recording, question);
+    let rows = || UnitRows::of_sites(row_of_site.clone());
+    let walked = walk(profile.recording, code, rows, &chosen);
     summed(profile, code, heads, &walked)
 }
 
@@ -172,11 +175,11 @@ pub fn accesses(
 pub(crate) fn line_uses(
     profile: &Profile<'_>,
     code: &TracedCode,
-    row_of_site: Vec<Option<usize>>,
+    row_of_site: &[Option<usize>],
     rows: usize,
 ) -> Vec<Metric> {
-    let question = Question { code, rows: UnitRows::of_sites(row_of_site), chosen: &|_| true };
-    let mut walked = walk(profile.recording, question);
+    let of_sites = || UnitRows::of_sites(row_of_site.to_vec());
+    let mut walked = walk(profile.recording, code, of_sites, &|_| true);
     walked.rows.resize_with(rows, RowSums::default);
     walked.rows.iter().map(line_use).collect()
 }
@@ -186,45 +189,83 @@ pub(crate) fn line_uses(
 pub fn accesses_of_objects(grouping: &Grouping<'_>) -> (Accesses, Vec<(RowKey, SiteIndex)>) {
     let Grouping { profile, code, selection, .. } = *grouping;
     let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
-    let mut rows = ObjectRows::default();
-    let question = Question { code, rows: rows.of(grouping), chosen: &chosen };
-    let walked = walk(profile.recording, question);
-    (summed(profile, code, rows.heads, &walked), rows.users)
+    let rows = ObjectRows::default();
+    let mut walked = walk(profile.recording, code, || rows.of(grouping), &chosen);
+    let OrderedRows { heads, order, users } = rows.in_order(grouping);
+    walked.rows = ordered(walked.rows, &order);
+    (summed(profile, code, heads, &walked), users)
 }
 
-/// The rows that sites and parts of objects belong to, in the order in which they come up.
+/// The rows that sites and parts of objects belong to, as they come up in several bursts at a time.
 #[derive(Default)]
-pub(crate) struct ObjectRows {
+pub(crate) struct ObjectRows(Mutex<KnownRows>);
+
+#[derive(Default)]
+struct KnownRows {
+    rows: IndexMap<RowKey, usize>,
+    units: IndexMap<(SiteIndex, Part), (First, RowKey, usize)>,
+}
+
+/// The same, in the order in which they come up in the recording.
+pub(crate) struct OrderedRows {
     pub(crate) heads: Vec<Head>,
-    known: IndexMap<RowKey, usize>,
+    /// The number of each until now.
+    pub(crate) order: Vec<usize>,
     /// Which sites each row is of.
     users: Vec<(RowKey, SiteIndex)>,
 }
 
 impl ObjectRows {
     /// For a pass over bursts, which fills in rows as it meets them.
-    pub(crate) fn of<'a>(&'a mut self, grouping: &'a Grouping<'a>) -> UnitRows<'a> {
+    pub(crate) fn of<'a>(&'a self, grouping: &'a Grouping<'a>) -> UnitRows<'a> {
         let objects = (grouping.objects, grouping.pieces());
         let sites = grouping.code.sites.len();
-        UnitRows::of_objects(sites, objects, |site, part| self.row(grouping, site, part))
+        UnitRows::of_objects(sites, objects, |site, part, first| {
+            let key = grouping.row(site, part)?;
+            let mut known = self.0.lock().ok()?;
+            let new = known.rows.len();
+            let row = *known.rows.entry(key).or_insert(new);
+            let unit = known.units.entry((site, part)).or_insert((first, key, row));
+            unit.0 = unit.0.min(first);
+            Some(row)
+        })
     }
 
-    fn row(&mut self, grouping: &Grouping<'_>, site: SiteIndex, part: Part) -> Option<usize> {
-        let key = grouping.row(site, part)?;
-        self.users.push((key, site));
-        let kind = AccessKind::of(&grouping.code.sites[site.index()].access);
-        let row = *self.known.entry(key).or_insert(self.heads.len());
-        if row == self.heads.len() {
-            let place = grouping.place(site);
-            self.heads.push(Head { key, site: None, place, kind: Some(kind) });
-        } else if self.heads[row].kind != Some(kind) {
-            self.heads[row].kind = None;
+    pub(crate) fn in_order(self, grouping: &Grouping<'_>) -> OrderedRows {
+        let known = self.0.into_inner().unwrap_or_default();
+        let mut units: Vec<_> = known.units.into_iter().collect();
+        units.sort_unstable_by_key(|(_, (first, ..))| *first);
+        let mut number = vec![None; known.rows.len()];
+        let mut rows = OrderedRows { heads: Vec::new(), order: Vec::new(), users: Vec::new() };
+        for ((site, _), (_, key, row)) in units {
+            rows.users.push((key, site));
+            let kind = Some(AccessKind::of(&grouping.code.sites[site.index()].access));
+            let at = *number[row].get_or_insert_with(|| {
+                rows.heads.push(Head { key, site: None, place: grouping.place(site), kind });
+                rows.order.push(row);
+                rows.heads.len() - 1
+            });
+            if rows.heads[at].kind != kind {
+                rows.heads[at].kind = None;
+            }
         }
-        Some(row)
+        rows
     }
 }
 
-fn summed(profile: &Profile<'_>, code: &TracedCode, heads: Vec<Head>, walked: &Walked) -> Accesses {
+/// What was summed up for each row, in another order; nothing where nothing was.
+pub(crate) fn ordered<T: Default>(mut sums: Vec<T>, order: &[usize]) -> Vec<T> {
+    let take = |row: &usize| sums.get_mut(*row).map(std::mem::take).unwrap_or_default();
+    order.iter().map(take).collect()
+}
+
+/// The rows in order, of sums over the bursts that are asked for.
+pub(crate) fn summed(
+    profile: &Profile<'_>,
+    code: &TracedCode,
+    heads: Vec<Head>,
+    walked: &Walked,
+) -> Accesses {
     let recording = profile.recording;
     let Damage { records: unusable_records, pieces: damaged_pieces } = walked.damage;
     let squares: f64 = walked.totals.iter().map(|total| (*total as f64).powi(2)).sum();

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::lines::LINE;
+use crate::traced::LINE;
 
 /// Other distances that are counted at once.
 const SLOTS: usize = 8;
@@ -66,6 +66,20 @@ impl Strides {
             let class = distance.unsigned_abs().ilog2();
             let run = self.runs.entry(class).or_insert((distance, 0));
             run.1 = run.1.saturating_add(times - first.min(times));
+        }
+    }
+
+    /// Adds those of a later burst. Of more distances than there are slots the rarest are dropped from both, as one by one.
+    pub(super) fn merge(&mut self, later: &Strides) {
+        self.total = self.total.saturating_add(later.total);
+        self.same = self.same.saturating_add(later.same);
+        self.unit = self.unit.saturating_add(later.unit);
+        self.dropped = self.dropped.saturating_add(later.dropped);
+        let found = later.slots.iter().filter(|(_, count)| *count > 0);
+        found.for_each(|(distance, count)| self.add_other(*distance, *count));
+        for (class, (first, count)) in &later.runs {
+            let run = self.runs.entry(*class).or_insert((*first, 0));
+            run.1 = run.1.saturating_add(*count);
         }
     }
 

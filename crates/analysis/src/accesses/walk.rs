@@ -10,8 +10,11 @@ use facts::{Burst, Recording};
 use super::PREFETCHED;
 use super::lines::{Bounds, LineSet};
 use super::strides::Strides;
-use crate::objects::{UnitIndex, UnitRows};
-use crate::traced::{Chase, Damage, Execution, Observer, Touch, TracedBlock, TracedCode, replay};
+use crate::objects::UnitRows;
+use crate::traced::{
+    Chase, Damage, Execution, LINE, Run, SiteIndex, Tool, Touch, TracedBlock, TracedCode, stream,
+    traced_bursts,
+};
 
 /// Bytes at the start of a stretch before a prefetcher runs ahead of it: it wants to see some lines in a row (Intel
 /// optimization manual, data prefetching to L1 and L2).
@@ -30,9 +33,9 @@ pub(super) struct Share {
     pub(super) partial: bool,
 }
 
-/// Everything about a row.
+/// Everything about a row, of one burst or several.
 #[derive(Debug, Default)]
-pub(super) struct RowSums {
+pub(crate) struct RowSums {
     pub(super) accesses: u64,
     pub(super) bytes: u64,
     pub(super) smallest: u32,
@@ -46,46 +49,90 @@ pub(super) struct RowSums {
     /// How often at least is known, not how often at most.
     pub(super) at_least: bool,
     pub(super) bursts: Vec<Share>,
-    lines: LineSet,
-    in_burst: u64,
-    partial: bool,
+}
+
+impl RowSums {
+    fn merge(&mut self, later: RowSums) {
+        self.accesses = self.accesses.saturating_add(later.accesses);
+        self.bytes = self.bytes.saturating_add(later.bytes);
+        self.add_bytes(later.smallest);
+        self.add_bytes(later.largest);
+        self.strides.merge(&later.strides);
+        self.chased = self.chased.saturating_add(later.chased);
+        self.led = self.led.saturating_add(later.led);
+        self.at_least |= later.at_least;
+        self.bursts.extend(later.bursts);
+    }
+
+    /// An access of so many bytes was seen; 0: none was.
+    fn add_bytes(&mut self, bytes: u32) {
+        if bytes > 0 {
+            self.smallest = if self.largest == 0 { bytes } else { self.smallest.min(bytes) };
+            self.largest = self.largest.max(bytes);
+        }
+    }
 }
 
 /// The result of the pass.
 #[derive(Debug, Default)]
-pub(super) struct Walked {
+pub(crate) struct Walked {
     pub(super) rows: Vec<RowSums>,
     /// Accesses of each burst that was read, selected or not.
     pub(super) totals: Vec<u64>,
     pub(super) accesses: u64,
-    pub(super) damage: Damage,
+    pub(crate) damage: Damage,
 }
 
-/// What the pass needs to know beside the recording.
-pub(super) struct Question<'a> {
-    pub(super) code: &'a TracedCode,
-    /// Of sites, or of sites and objects.
-    pub(super) rows: UnitRows<'a>,
-    /// Whether a burst is asked for.
-    pub(super) chosen: &'a dyn Fn(&Burst) -> bool,
+/// Goes through all bursts that recorded addresses, and files what those that are asked for do under rows of sites, or of
+/// sites and objects.
+pub(super) fn walk<'a>(
+    recording: &'a Recording,
+    code: &'a TracedCode,
+    rows: impl Fn() -> UnitRows<'a> + Sync,
+    chosen: &'a (dyn Fn(&Burst) -> bool + Sync),
+) -> Walked {
+    let walker = || Walker::new(code, rows(), chosen);
+    let bursts: Vec<_> = traced_bursts(recording, code).collect();
+    let mut walked = Walked::default();
+    let (damage, _) = stream(recording, code, &bursts, walker, |_, of| walked.add(of));
+    Walked { damage, ..walked }
 }
 
-/// Goes through all bursts that recorded addresses.
-pub(super) fn walk(recording: &Recording, question: Question<'_>) -> Walked {
-    let code = question.code;
-    let filed = Filed::default();
-    let (chase, chosen, accesses) = (Chase::new(code.sites.len()), false, 0);
-    let mut walker = Walker { question, filed, chase, chosen, accesses };
-    walker.filed.walked.damage = replay(recording, code, &mut walker);
-    walker.filed.walked
+impl Walked {
+    /// Adds what a later burst had in all, and what its rows did.
+    pub(crate) fn add(&mut self, (accesses, rows): (u64, Vec<(usize, RowSums)>)) {
+        self.totals.push(accesses);
+        self.accesses = self.accesses.saturating_add(accesses);
+        for (number, sums) in rows {
+            if number >= self.rows.len() {
+                self.rows.resize_with(number + 1, RowSums::default);
+            }
+            self.rows[number].merge(sums);
+        }
+    }
 }
 
-struct Walker<'a> {
-    question: Question<'a>,
-    filed: Filed,
-    chase: Chase,
+pub(crate) struct Walker<'a> {
+    code: &'a TracedCode,
+    unit_rows: UnitRows<'a>,
+    is_chosen: &'a (dyn Fn(&Burst) -> bool + Sync),
     chosen: bool,
+    chase: Chase,
     accesses: u64,
+    /// Of the burst at hand.
+    rows: Vec<AtHand>,
+    /// Where each unit was last in this burst.
+    last: Vec<Option<Last>>,
+    touched_units: Vec<usize>,
+    touched_rows: Vec<usize>,
+}
+
+/// A row in a burst.
+#[derive(Default)]
+struct AtHand {
+    sums: RowSums,
+    lines: LineSet,
+    partial: bool,
 }
 
 /// The last access of a unit.
@@ -98,53 +145,38 @@ struct Last {
     led: Option<u64>,
 }
 
-/// What was seen, by row.
-#[derive(Default)]
-struct Filed {
-    walked: Walked,
-    /// Where each unit was last in this burst.
-    last: Vec<Option<Last>>,
-    touched_units: Vec<usize>,
-    touched_rows: Vec<usize>,
-}
+impl Tool for Walker<'_> {
+    /// All accesses, and what rows did.
+    type OfBurst = (u64, Vec<(usize, RowSums)>);
 
-impl Observer for Walker<'_> {
-    fn begin(&mut self, burst: &Burst) {
-        self.question.rows.begin(burst);
+    fn begin(&mut self, burst: &Burst, number: usize) {
+        self.unit_rows.begin(burst, number);
         self.chase.begin();
-        self.chosen = (self.question.chosen)(burst);
+        self.chosen = (self.is_chosen)(burst);
         self.accesses = 0;
     }
 
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
-        self.chase.enter(self.question.code, block);
+        self.chase.enter(self.code, block);
         for (access, depth) in block.accesses.iter().zip(&block.chains.accesses) {
-            let mut count = 0u64;
             let is_chase = self.chase.grows(access.site, depth);
-            execution.touches(access, |touch| {
-                let times = match touch {
-                    Touch::Run { count, .. } | Touch::Unknown { count } => count,
-                    Touch::AtLeast { .. } => 1,
-                };
-                count = count.saturating_add(times);
+            for touch in execution.touches(access) {
+                self.accesses = self.accesses.saturating_add(touch.count());
                 if self.chosen {
-                    self.question.rows.divide(access.site, touch, |unit, row, _, touch| {
-                        if let Some(row) = row {
-                            self.filed.touch(unit, row, touch, is_chase);
-                        }
-                    });
+                    self.file(access.site, touch, is_chase);
                 }
-            });
-            self.accesses = self.accesses.saturating_add(count);
+            }
         }
         self.chase.leave(execution.block(), block);
     }
 
-    fn end(&mut self, _: &Burst) {
-        let walked = &mut self.filed.walked;
-        walked.totals.push(self.accesses);
-        walked.accesses = walked.accesses.saturating_add(self.accesses);
-        self.filed.end_burst(self.accesses);
+    fn end(&mut self, _: &Burst) -> (u64, Vec<(usize, RowSums)>) {
+        for unit in self.touched_units.drain(..) {
+            self.last[unit] = None;
+        }
+        let (rows, of) = (&mut self.rows, self.accesses);
+        let touched = self.touched_rows.drain(..);
+        (of, touched.map(|number| (number, rows[number].finish(of))).collect())
     }
 }
 
@@ -154,93 +186,105 @@ fn unfetched(from: u64, start: u64, stride: i64, count: u64) -> u64 {
     count.min(left.div_ceil(stride.unsigned_abs().max(1)))
 }
 
-impl Filed {
-    fn touch(&mut self, unit: UnitIndex, number: usize, touch: Touch, is_chase: bool) {
-        if number >= self.walked.rows.len() {
-            self.walked.rows.resize_with(number + 1, RowSums::default);
-        }
-        let row = &mut self.walked.rows[number];
-        if is_chase {
-            let times = match touch {
-                Touch::Run { count, .. } | Touch::Unknown { count } => count,
-                Touch::AtLeast { .. } => 1,
-            };
-            row.chased = row.chased.saturating_add(times);
-        }
-        if row.in_burst == 0 {
-            self.touched_rows.push(number);
-        }
-        let (start, stride, count, bytes) = match touch {
-            Touch::Run { start, stride, count, bytes } => (start, stride, count, bytes),
-            Touch::AtLeast { start, bytes } => {
-                row.at_least = true;
-                row.partial = true;
-                (start, 0, 1, bytes)
-            }
-            Touch::Unknown { count } => {
-                row.partial = true;
-                row.in_burst = row.in_burst.saturating_add(count);
-                return;
-            }
+impl AtHand {
+    /// The burst had `of` accesses.
+    fn finish(&mut self, of: u64) -> RowSums {
+        let extent = self.lines.measure();
+        let percent = |bytes: u64, lines: u64| {
+            (bytes as f64 / (lines.max(1) as f64 * LINE as f64) * 100.0).min(100.0)
         };
-        row.in_burst = row.in_burst.saturating_add(count);
-        row.bytes = row.bytes.saturating_add(count.saturating_mul(u64::from(bytes)));
-        row.smallest = if row.largest == 0 { bytes } else { row.smallest.min(bytes) };
-        row.largest = row.largest.max(bytes);
-        if count == 1 || !row.lines.add_run(start, stride, count, bytes) {
-            row.lines.add(start, bytes);
-            row.partial |= count > 1;
+        let mut sums = std::mem::take(&mut self.sums);
+        sums.bursts.push(Share {
+            accesses: sums.accesses,
+            of,
+            lines: extent.lines,
+            used_percent: (
+                percent(extent.bytes.low, extent.lines.high),
+                percent(extent.bytes.high, extent.lines.low),
+            ),
+            partial: std::mem::take(&mut self.partial),
+        });
+        sums
+    }
+}
+
+impl<'a> Walker<'a> {
+    pub(crate) fn new(
+        code: &'a TracedCode,
+        unit_rows: UnitRows<'a>,
+        is_chosen: &'a (dyn Fn(&Burst) -> bool + Sync),
+    ) -> Walker<'a> {
+        Walker {
+            code,
+            unit_rows,
+            is_chosen,
+            chosen: false,
+            chase: Chase::new(code.sites.len()),
+            accesses: 0,
+            rows: Vec::new(),
+            last: Vec::new(),
+            touched_units: Vec::new(),
+            touched_rows: Vec::new(),
         }
-        if unit.index() >= self.last.len() {
-            self.last.resize(unit.index() + 1, None);
-        }
-        let last = &mut self.last[unit.index()];
-        let hops = last.is_none_or(|last| start.abs_diff(last.address) > PREFETCHED);
-        let led = if hops { is_chase.then_some(start) } else { last.and_then(|last| last.led) };
-        row.led =
-            row.led.saturating_add(led.map_or(0, |from| unfetched(from, start, stride, count)));
-        let mut before = None;
-        match *last {
-            Some(Last { address, distance, .. }) => {
-                let way = start.wrapping_sub(address).cast_signed();
-                row.strides.add(distance, way, bytes, 1);
-                before = Some(way);
-            }
-            None => self.touched_units.push(unit.index()),
-        }
-        if count > 1 {
-            row.strides.add(before, stride, bytes, count - 1);
-            before = Some(stride);
-        }
-        let end = stride.cast_unsigned().wrapping_mul(count - 1);
-        *last = Some(Last { address: start.wrapping_add(end), distance: before, led });
     }
 
-    /// The burst had `of` accesses.
-    fn end_burst(&mut self, of: u64) {
-        for unit in self.touched_units.drain(..) {
-            self.last[unit] = None;
+    fn file(&mut self, site: SiteIndex, touch: Touch, is_chase: bool) {
+        let Walker { unit_rows, rows, last, touched_units, touched_rows, .. } = self;
+        unit_rows.divide(site, touch, |unit, row, _, touch| {
+            let Some(number) = row else { return };
+            if number >= rows.len() {
+                rows.resize_with(number + 1, AtHand::default);
+            }
+            if rows[number].sums.accesses == 0 {
+                touched_rows.push(number);
+            }
+            if unit.index() >= last.len() {
+                last.resize(unit.index() + 1, None);
+            }
+            let last = &mut last[unit.index()];
+            if last.is_none() && touch.run().is_some() {
+                touched_units.push(unit.index());
+            }
+            rows[number].touch(last, touch, is_chase);
+        });
+    }
+}
+
+impl AtHand {
+    fn touch(&mut self, last: &mut Option<Last>, touch: Touch, is_chase: bool) {
+        let sums = &mut self.sums;
+        sums.accesses = sums.accesses.saturating_add(touch.count());
+        if is_chase {
+            sums.chased = sums.chased.saturating_add(touch.count());
         }
-        for number in self.touched_rows.drain(..) {
-            let row = &mut self.walked.rows[number];
-            let extent = row.lines.measure();
-            let percent = |bytes: u64, lines: u64| {
-                (bytes as f64 / (lines.max(1) as f64 * super::lines::LINE as f64) * 100.0)
-                    .min(100.0)
-            };
-            row.bursts.push(Share {
-                accesses: row.in_burst,
-                of,
-                lines: extent.lines,
-                used_percent: (
-                    percent(extent.bytes.low, extent.lines.high),
-                    percent(extent.bytes.high, extent.lines.low),
-                ),
-                partial: row.partial,
-            });
-            row.accesses = row.accesses.saturating_add(row.in_burst);
-            row.in_burst = 0;
-            row.partial = false;
+        let at_least = matches!(touch, Touch::AtLeast { .. });
+        sums.at_least |= at_least;
+        self.partial |= at_least;
+        let Some(run) = touch.run() else {
+            self.partial = true;
+            return;
+        };
+        let Run { start, stride, count, bytes } = run;
+        sums.bytes = sums.bytes.saturating_add(count.saturating_mul(u64::from(bytes)));
+        sums.add_bytes(bytes);
+        if count == 1 || !self.lines.add_run(&run) {
+            self.lines.add(start, bytes);
+            self.partial |= count > 1;
         }
+        let hops = last.is_none_or(|last| start.abs_diff(last.address) > PREFETCHED);
+        let led = if hops { is_chase.then_some(start) } else { last.and_then(|last| last.led) };
+        sums.led =
+            sums.led.saturating_add(led.map_or(0, |from| unfetched(from, start, stride, count)));
+        let mut before = None;
+        if let Some(Last { address, distance, .. }) = *last {
+            let way = start.wrapping_sub(address).cast_signed();
+            sums.strides.add(distance, way, bytes, 1);
+            before = Some(way);
+        }
+        if count > 1 {
+            sums.strides.add(before, stride, bytes, count - 1);
+            before = Some(stride);
+        }
+        *last = Some(Last { address: run.at(count - 1), distance: before, led });
     }
 }

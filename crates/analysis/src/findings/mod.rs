@@ -12,6 +12,7 @@
 //! threads that run at a time.
 
 mod allocator;
+mod asked;
 mod bandwidth;
 mod barriers;
 mod chase;
@@ -43,6 +44,7 @@ use facts::{Evidence, Metric};
 
 use self::gain::{Gain, Part};
 
+pub(crate) use self::asked::{Answers, Asked, Asking, stored};
 pub use self::figures::{
     EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, ReloadedLoop, RemoteFigure,
     RepeatedFunction, Rounds, SharedFigure, Spent, SystemFigures, ThreadTime, Traced, WaitFigures,

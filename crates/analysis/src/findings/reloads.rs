@@ -13,7 +13,7 @@ use facts::{Burst, Recording};
 use x86::Kind;
 
 use crate::traced::{
-    Execution, KeptLoop, Observer, Touch, TracedAccess, TracedBlock, TracedCode, replay,
+    Execution, KeptLoop, Tool, Touch, TracedAccess, TracedBlock, TracedCode, in_order,
 };
 
 /// More places than these are not compared with other threads' stores.
@@ -42,11 +42,11 @@ pub(super) fn free(
         run: None,
         burst: None,
     };
-    replay(recording, code, &mut runs);
+    in_order(recording, code, &mut runs);
     let Runs { hurt, held, .. } = runs;
     asked.retain(|block| !hurt.contains(block));
     let mut others = Others { code, held: &held, hurt: HashSet::new(), burst: None };
-    replay(recording, code, &mut others);
+    in_order(recording, code, &mut others);
     let hurt = others.hurt;
     asked.retain(|block| !hurt.contains(block));
     asked
@@ -71,8 +71,10 @@ struct Runs<'a> {
     burst: Option<(Pid, Tid)>,
 }
 
-impl Observer for Runs<'_> {
-    fn begin(&mut self, burst: &Burst) {
+impl Tool for Runs<'_> {
+    type OfBurst = ();
+
+    fn begin(&mut self, burst: &Burst, _: usize) {
         self.run = None;
         self.burst = Some((burst.pid, burst.tid));
     }
@@ -138,11 +140,11 @@ impl Run {
         let mut fits = true;
         for access in block.accesses.iter().filter(own) {
             let Some(number) = place(access) else { continue };
-            execution.touches(access, |touch| fits &= self.stays(number, touch));
+            execution.touches(access).for_each(|touch| fits &= self.stays(number, touch));
         }
         for access in block.accesses.iter().filter(|access| !own(access)) {
             let reads = kind(access) == Kind::Read;
-            execution.touches(access, |touch| {
+            execution.touches(access).for_each(|touch| {
                 let range = range(touch);
                 let mut places = (0..).zip(&self.places);
                 fits &= !places.any(|(number, place)| {
@@ -186,8 +188,10 @@ struct Others<'a> {
     burst: Option<(Pid, Tid)>,
 }
 
-impl Observer for Others<'_> {
-    fn begin(&mut self, burst: &Burst) {
+impl Tool for Others<'_> {
+    type OfBurst = ();
+
+    fn begin(&mut self, burst: &Burst, _: usize) {
         self.burst = Some((burst.pid, burst.tid));
     }
 
@@ -198,7 +202,7 @@ impl Observer for Others<'_> {
             if !matches!(kind, Kind::Write | Kind::ReadWrite | Kind::StreamingWrite) {
                 continue;
             }
-            execution.touches(access, |touch| {
+            execution.touches(access).for_each(|touch| {
                 let (start, end) = range(touch);
                 let first = (pid, start.saturating_sub(LONGEST), BlockId(0));
                 for ((_, from, holder), (to, owner)) in

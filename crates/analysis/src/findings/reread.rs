@@ -9,11 +9,11 @@
 
 use std::collections::hash_map::Entry;
 
-use facts::{Burst, Recording};
+use facts::Burst;
 use x86::Kind;
 
 use crate::index_map::IndexMap;
-use crate::traced::{Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode, replay};
+use crate::traced::{Execution, SiteIndex, Tool, Touch, TracedBlock, TracedCode};
 
 const LINE: u64 = x86::LINE_BYTES as u64;
 const PAGE: u64 = 4096;
@@ -22,29 +22,34 @@ const LONGEST: u64 = 1 << 16;
 
 /// Lines that a site stored to before anybody read them in the burst.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Stored {
+pub(crate) struct Stored {
     pub(super) lines: u64,
     /// Of these, read later in the burst.
     pub(super) read_again: u64,
 }
 
-/// The stored lines of each site.
-pub(super) fn stored(recording: &Recording, code: &TracedCode) -> Vec<Stored> {
-    let stored = vec![Stored::default(); code.sites.len()];
-    let mut watcher = Watcher { code, stored, lines: IndexMap::default() };
-    replay(recording, code, &mut watcher);
-    watcher.stored
+/// Of each site, what several tools saw.
+pub(super) fn together(sites: usize, tools: Vec<Vec<Stored>>) -> Vec<Stored> {
+    tools.into_iter().fold(vec![Stored::default(); sites], |mut all, one| {
+        for (sum, more) in all.iter_mut().zip(one) {
+            sum.lines += more.lines;
+            sum.read_again += more.read_again;
+        }
+        all
+    })
 }
 
-struct Watcher<'a> {
+pub(crate) struct Watcher<'a> {
     code: &'a TracedCode,
-    stored: Vec<Stored>,
+    pub(super) stored: Vec<Stored>,
     /// Lines of this burst: who stored to them, until they are read.
     lines: IndexMap<u64, Option<SiteIndex>>,
 }
 
-impl Observer for Watcher<'_> {
-    fn begin(&mut self, _: &Burst) {
+impl Tool for Watcher<'_> {
+    type OfBurst = ();
+
+    fn begin(&mut self, _: &Burst, _: usize) {
         self.lines.clear();
     }
 
@@ -55,7 +60,7 @@ impl Observer for Watcher<'_> {
                 Kind::Read | Kind::ReadWrite => false,
                 _ => continue,
             };
-            execution.touches(access, |touch| {
+            execution.touches(access).for_each(|touch| {
                 for_followed(touch, |line| self.touch(line, access.site, writes));
             });
         }
@@ -64,7 +69,12 @@ impl Observer for Watcher<'_> {
     fn end(&mut self, _: &Burst) {}
 }
 
-impl Watcher<'_> {
+impl<'a> Watcher<'a> {
+    pub(super) fn new(code: &'a TracedCode) -> Watcher<'a> {
+        let stored = vec![Stored::default(); code.sites.len()];
+        Watcher { code, stored, lines: IndexMap::default() }
+    }
+
     fn touch(&mut self, line: u64, site: SiteIndex, writes: bool) {
         match self.lines.entry(line) {
             Entry::Vacant(place) => {

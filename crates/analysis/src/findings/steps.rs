@@ -8,10 +8,12 @@
 //! Assumption: who writes to one place all the time does so from a site that has one address in a burst; a stream that
 //! passes the place once is overlooked.
 
-use facts::{Burst, Recording};
+use std::collections::BTreeMap;
+
+use facts::Burst;
 use x86::Kind;
 
-use crate::traced::{Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode, replay};
+use crate::traced::{Execution, Run, SiteIndex, Tool, Touch, TracedBlock, TracedCode};
 
 /// With fewer it may be chance that they are as near to each other as elements.
 const FEWEST_COLUMNS: u64 = 3;
@@ -37,7 +39,7 @@ pub struct Restarts {
 
 /// What a site did in all bursts.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Steps {
+pub(crate) struct Steps {
     pub(super) restarts: Restarts,
     /// Distances between successive addresses in a burst, and those that are 0.
     pub(super) distances: u64,
@@ -56,7 +58,7 @@ impl Restarts {
 
 /// A run with a long stride.
 #[derive(Clone, Copy)]
-struct Passage {
+pub(crate) struct Passage {
     stride: i64,
     start: u64,
     low: u64,
@@ -64,8 +66,10 @@ struct Passage {
 }
 
 /// In the burst at hand.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Now {
+    steps: Steps,
+    passages: Vec<Passage>,
     seen: bool,
     constant: bool,
     first: u64,
@@ -75,39 +79,63 @@ struct Now {
     start_of_run: u64,
 }
 
-/// The steps of each site.
-pub(super) fn steps(recording: &Recording, code: &TracedCode) -> Vec<Steps> {
-    let sites = code.sites.len();
-    let mut watcher = Watcher {
-        code,
-        steps: vec![Steps::default(); sites],
-        now: vec![Now::default(); sites],
-        touched: Vec::new(),
-        passages: vec![None; sites],
-    };
-    replay(recording, code, &mut watcher);
-    watcher.steps
+/// What was seen of sites until now, in the order of bursts.
+#[derive(Default)]
+pub(crate) struct Known {
+    /// With the first long run of each, and where all like it were.
+    sites: BTreeMap<SiteIndex, (Steps, Option<Passage>)>,
 }
 
-struct Watcher<'a> {
-    code: &'a TracedCode,
-    steps: Vec<Steps>,
-    now: Vec<Now>,
-    touched: Vec<SiteIndex>,
-    /// The first of each site, and where all like it were.
-    passages: Vec<Option<Passage>>,
-}
+/// What a burst saw of a site, and its long runs.
+pub(crate) type OfSite = (SiteIndex, Steps, Vec<Passage>);
 
-impl Observer for Watcher<'_> {
-    fn begin(&mut self, _: &Burst) {}
-
-    fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
-        for access in &block.accesses {
-            execution.touches(access, |touch| self.touch(access.site, touch));
+impl Known {
+    pub(super) fn add(&mut self, sites: Vec<OfSite>) {
+        for (site, more, passages) in sites {
+            let (steps, first) = self.sites.entry(site).or_default();
+            steps.merge(&more);
+            passages.iter().for_each(|here| compare(first, here, &mut steps.restarts));
         }
     }
 
-    fn end(&mut self, _: &Burst) {
+    /// The steps of each site.
+    pub(super) fn of_sites(self, sites: usize) -> Vec<Steps> {
+        let mut all = vec![Steps::default(); sites];
+        self.sites.into_iter().for_each(|(site, (steps, _))| all[site.index()] = steps);
+        all
+    }
+}
+
+impl Steps {
+    fn merge(&mut self, more: &Steps) {
+        self.restarts.near = self.restarts.near.saturating_add(more.restarts.near);
+        self.restarts.all = self.restarts.all.saturating_add(more.restarts.all);
+        self.distances = self.distances.saturating_add(more.distances);
+        self.same = self.same.saturating_add(more.same);
+        self.executions = self.executions.saturating_add(more.executions);
+        self.written |= more.written;
+    }
+}
+
+pub(crate) struct Watcher<'a> {
+    code: &'a TracedCode,
+    /// In the burst at hand.
+    now: Vec<Now>,
+    touched: Vec<SiteIndex>,
+}
+
+impl Tool for Watcher<'_> {
+    type OfBurst = Vec<OfSite>;
+
+    fn begin(&mut self, _: &Burst, _: usize) {}
+
+    fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
+        for access in &block.accesses {
+            execution.touches(access).for_each(|touch| self.touch(access.site, touch));
+        }
+    }
+
+    fn end(&mut self, _: &Burst) -> Vec<OfSite> {
         let writes = |site: &&SiteIndex| {
             let kind = self.code.sites[site.index()].access.kind;
             matches!(kind, Kind::Write | Kind::ReadWrite | Kind::StreamingWrite)
@@ -121,12 +149,11 @@ impl Observer for Watcher<'_> {
             .map(|site| (self.now[site.index()].first, self.now[site.index()].bytes))
             .collect();
         written.sort_unstable();
-        for site in self.touched.drain(..) {
-            let now = std::mem::take(&mut self.now[site.index()]);
-            let restarts = &mut self.steps[site.index()].restarts;
-            compare(&mut self.passages[site.index()], &now, restarts);
+        let of_site = |site: SiteIndex| {
+            let mut now = std::mem::take(&mut self.now[site.index()]);
+            now.end_run();
             if !now.constant || self.code.sites[site.index()].access.kind != Kind::Read {
-                continue;
+                return (site, now.steps, now.passages);
             }
             let end = now.first.saturating_add(now.bytes);
             let before = written.partition_point(|(start, _)| *start < end);
@@ -136,22 +163,31 @@ impl Observer for Watcher<'_> {
                 .rev()
                 .take_while(|(start, _)| start.saturating_add(LINE) > now.first)
                 .any(|(start, bytes)| start.saturating_add(*bytes) > now.first);
-            self.steps[site.index()].written |= hit;
-        }
+            (site, Steps { written: hit, ..now.steps }, now.passages)
+        };
+        self.touched.drain(..).map(of_site).collect()
     }
 }
 
-/// Where the run that ends is, beside the first one that went the same way.
-fn compare(first: &mut Option<Passage>, now: &Now, restarts: &mut Restarts) {
-    let (low, high) = (now.start_of_run.min(now.last), now.start_of_run.max(now.last));
-    let is_long = |stride: &i64| {
-        let stride = stride.unsigned_abs();
-        stride >= LINE && (high - low) / stride >= LONG
-    };
-    let Some(stride) = now.stride.filter(is_long) else { return };
-    let here = Passage { stride, start: now.start_of_run, low, high };
+impl Now {
+    /// A run of steps ends here: a long one is kept.
+    fn end_run(&mut self) {
+        let start = self.start_of_run;
+        let (low, high) = (start.min(self.last), start.max(self.last));
+        let is_long = |stride: &i64| {
+            let stride = stride.unsigned_abs();
+            stride >= LINE && (high - low) / stride >= LONG
+        };
+        let stride = self.stride.filter(is_long);
+        self.passages.extend(stride.map(|stride| Passage { stride, start, low, high }));
+    }
+}
+
+/// Where a run is, beside the first one that went the same way.
+fn compare(first: &mut Option<Passage>, here: &Passage, restarts: &mut Restarts) {
+    let Passage { stride, low, high, .. } = *here;
     let Some(first) = first else {
-        *first = Some(here);
+        *first = Some(*here);
         return;
     };
     if first.stride != stride || low > first.high || high < first.low {
@@ -172,14 +208,19 @@ fn common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
-impl Watcher<'_> {
+impl<'a> Watcher<'a> {
+    pub(super) fn new(code: &'a TracedCode) -> Watcher<'a> {
+        Watcher { code, now: vec![Now::default(); code.sites.len()], touched: Vec::new() }
+    }
+
     fn touch(&mut self, site: SiteIndex, touch: Touch) {
-        let (start, stride, count, bytes) = match touch {
-            Touch::Run { start, stride, count, bytes } => (start, stride, count, bytes),
-            Touch::AtLeast { start, bytes } => (start, 0, 1, bytes),
-            Touch::Unknown { .. } => return,
-        };
-        let (steps, now) = (&mut self.steps[site.index()], &mut self.now[site.index()]);
+        let Some(run) = touch.run() else { return };
+        let Run { start, stride, count, bytes } = run;
+        let now = &mut self.now[site.index()];
+        if !now.seen {
+            self.touched.push(site);
+        }
+        let steps = &mut now.steps;
         steps.executions = steps.executions.saturating_add(count);
         if now.seen {
             steps.distances = steps.distances.saturating_add(1);
@@ -193,28 +234,22 @@ impl Watcher<'_> {
                     let moved = start.abs_diff(now.start_of_run);
                     steps.restarts.all = steps.restarts.all.saturating_add(1);
                     steps.restarts.near += u64::from(moved > 0 && moved < LINE);
-                    compare(&mut self.passages[site.index()], now, &mut steps.restarts);
+                    now.end_run();
                     (now.start_of_run, now.stride) = (start, None);
                 }
             }
         } else {
-            self.touched.push(site);
-            *now = Now {
-                seen: true,
-                constant: true,
-                first: start,
-                bytes: u64::from(bytes),
-                start_of_run: start,
-                ..Now::default()
-            };
+            (now.seen, now.constant) = (true, true);
+            (now.first, now.bytes, now.start_of_run) = (start, u64::from(bytes), start);
         }
+        let steps = &mut now.steps;
         if count > 1 {
             steps.distances = steps.distances.saturating_add(count - 1);
             steps.same += if stride == 0 { count - 1 } else { 0 };
             now.constant &= stride == 0;
             now.stride = Some(stride);
         }
-        now.last = start.wrapping_add(stride.cast_unsigned().wrapping_mul(count - 1));
+        now.last = run.at(count - 1);
     }
 }
 
@@ -228,8 +263,10 @@ mod tests {
             let (mut first, mut restarts) = (None, Restarts::default());
             for start in starts {
                 let last = start + 512 * 1000;
-                let now = Now { stride: Some(512), start_of_run: *start, last, ..Now::default() };
-                compare(&mut first, &now, &mut restarts);
+                let mut now =
+                    Now { stride: Some(512), start_of_run: *start, last, ..Now::default() };
+                now.end_run();
+                compare(&mut first, &now.passages[0], &mut restarts);
             }
             restarts
         };

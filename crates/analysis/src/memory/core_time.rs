@@ -29,7 +29,7 @@ use super::quantity::Quantity;
 use super::work::{BurstWork, SiteWork};
 use crate::profile::Profile;
 use crate::stack::FunctionId;
-use crate::traced::{Execution, Observer, SiteIndex, TracedBlock, TracedCode, replay_these};
+use crate::traced::{Execution, SiteIndex, Tool, TracedBlock, TracedCode, stream};
 
 /// Seconds that an instruction takes in code that was not timed: two per cycle at 3 GHz.
 const USUAL: f64 = 0.17e-9;
@@ -137,28 +137,28 @@ fn together(paths: &[Option<Seconds>], further: f64) -> Option<Seconds> {
 }
 
 /// In which function the bursts of paths began.
-struct Began<'a> {
-    profile: &'a Profile<'a>,
-    code: &'a TracedCode,
-    function: Option<FunctionId>,
+struct Began {
     by_burst: HashMap<BurstId, FunctionId>,
 }
 
-impl<'a> Began<'a> {
-    fn read(profile: &'a Profile<'a>, code: &'a TracedCode, works: &[BurstWork]) -> Began<'a> {
+impl Began {
+    fn read(profile: &Profile<'_>, code: &TracedCode, works: &[BurstWork]) -> Began {
         let recording = profile.recording;
         let paths = recording.core_floors.iter().filter_map(|floor| floor.path);
         let bursts: std::collections::HashSet<BurstId> = paths.map(|path| path.burst).collect();
         // Those that the pass left out are looked at here.
         let id = |work: &BurstWork| Some((recording.bursts.get(work.burst)?.id, work.function));
         // Where a burst came first, it began.
-        let by_burst: HashMap<BurstId, FunctionId> = works.iter().rev().filter_map(id).collect();
+        let mut by_burst: HashMap<BurstId, FunctionId> =
+            works.iter().rev().filter_map(id).collect();
         let unknown =
             |burst: &&Burst| bursts.contains(&burst.id) && !by_burst.contains_key(&burst.id);
         let bursts: Vec<&Burst> = recording.bursts.iter().filter(unknown).collect();
-        let mut began = Began { profile, code, function: None, by_burst };
-        replay_these(recording, code, &mut began, bursts.into_iter());
-        began
+        let first = || First { profile, code, function: None };
+        stream(recording, code, &bursts, first, |burst, function| {
+            by_burst.extend(function.map(|function| (burst.id, function)));
+        });
+        Began { by_burst }
     }
 
     /// What an instruction of the path took, and in which function its burst began.
@@ -176,8 +176,17 @@ impl<'a> Began<'a> {
     }
 }
 
-impl Observer for Began<'_> {
-    fn begin(&mut self, _: &Burst) {
+/// The function of the first block of a burst.
+struct First<'a> {
+    profile: &'a Profile<'a>,
+    code: &'a TracedCode,
+    function: Option<FunctionId>,
+}
+
+impl Tool for First<'_> {
+    type OfBurst = Option<FunctionId>;
+
+    fn begin(&mut self, _: &Burst, _: usize) {
         self.function = None;
     }
 
@@ -187,8 +196,8 @@ impl Observer for Began<'_> {
         }
     }
 
-    fn end(&mut self, burst: &Burst) {
-        self.by_burst.extend(self.function.map(|function| (burst.id, function)));
+    fn end(&mut self, _: &Burst) -> Option<FunctionId> {
+        self.function
     }
 }
 

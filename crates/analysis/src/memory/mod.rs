@@ -64,11 +64,16 @@ use self::places::Places;
 use self::quantity::Quantity;
 use self::silent::Silent;
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Strata};
-use self::work::{BurstWork, PartWork, SiteWork};
+use self::work::{
+    BurstWork, PartWork, SiteWork, WorksByPart, WorksBySite, works_by_part, works_by_site,
+};
 use crate::accesses::is_chosen;
+use crate::findings::{Answers, Asked, Asking, stored};
 use crate::objects::{Objects, Part, Pieces};
+use crate::parallel::both;
 use crate::profile::{Cell, Profile};
 use crate::selection::Selection;
+use crate::sharing::SharedLines;
 use crate::stalls::{ObjectsOfSites, Stalls};
 use crate::threads::ThreadIndex;
 use crate::traced::{SiteIndex, TracedCode};
@@ -93,9 +98,6 @@ const LINE: f64 = x86::LINE_BYTES as f64;
 
 /// Why there is no share of traffic.
 const NOTHING_MOVED: &str = "the program moved no data to or from memory";
-
-/// Where the works of a site on a part of an object are: see `works_by_part`.
-type WorksByPart = BTreeMap<(SiteIndex, Part), Vec<(usize, usize, usize)>>;
 
 /// Everything that bursts tell about memory, of the whole program or a selection: what is known of them, with the recording
 /// that it is of.
@@ -125,7 +127,7 @@ pub struct Replayed {
     speeds: Vec<Speed>,
     /// Where the work of each site is: number of the burst, position in it. With thousands of rows nobody wants to look
     /// through all bursts for each.
-    works: BTreeMap<SiteIndex, Vec<(usize, usize)>>,
+    works: WorksBySite,
     /// The same by part of an object, with its position in the site's work.
     parts: WorksByPart,
     /// What all sites did.
@@ -140,6 +142,8 @@ pub struct Replayed {
     silent: Silent,
     /// Bandwidth by the usual bands: the summary and its findings both want it, and it takes a look at every sample.
     bandwidth: OnceLock<Bandwidth>,
+    /// What findings ask of all accesses.
+    asked: OnceLock<Asked>,
     missing: Option<String>,
     notes: Vec<String>,
 }
@@ -163,35 +167,50 @@ pub(crate) struct Amounts {
 
 impl Replayed {
     /// Simulates all bursts, with objects told apart as finely as is said, if any were recorded. Takes about 10 ns per access
-    /// that is not part of a summarised loop.
+    /// that is not part of a summarised loop. `judges`: findings will be asked for, whose questions go along.
     #[must_use]
     pub fn new(
         profile: &Profile<'_>,
         code: &TracedCode,
         objects: &Objects,
         pieces: Pieces,
+        judges: bool,
     ) -> Replayed {
-        Replayed::by_part(profile, code, Some((objects, pieces)).filter(|_| objects.any()))
+        let objects = Some((objects, pieces)).filter(|_| objects.any());
+        Replayed::by_part(profile, code, objects, judges)
     }
 
     fn by_part(
         profile: &Profile<'_>,
         code: &TracedCode,
         objects: Option<(&Objects, Pieces)>,
+        judges: bool,
     ) -> Replayed {
         let sizes = Sizes::of(profile);
-        let places = Places::new(profile, code);
+        // What bursts tell beside accesses does not wait for samples to be sorted by place.
+        let beside = || {
+            let timed = TimedLoads::read(profile, code, objects);
+            (timed, Stalls::new(profile), Silent::read(profile, code))
+        };
+        let ((timed, stalls, silent), places) = both(beside, || Places::new(profile, code));
+        let (mut answers, asked) = (Answers::default(), OnceLock::new());
+        let asking = judges.then(|| Asking::new(profile, code));
+        let asker = || asking.as_ref().map(Asking::asker);
+        let take = |of: Option<_>| of.into_iter().for_each(|of| answers.take(of));
         let simulated = Hierarchy::new(&sizes.config()).and_then(|caches| {
-            Ok(pass(
-                profile,
-                (code, &places),
-                &caches,
-                (&Tlb::new(&sizes.tlb())?, sizes.page),
-                objects,
-            ))
+            let pages = (&Tlb::new(&sizes.tlb())?, sizes.page);
+            let (passed, askers) =
+                pass(profile, (code, &places), &caches, pages, objects, (asker, take));
+            Ok((passed, askers.into_iter().flatten().map(stored).collect()))
         });
         let (mut passed, missing) = match simulated {
-            Ok(passed) => (passed, None),
+            Ok((passed, stored)) => {
+                answers.walked.damage = passed.damage;
+                if let Some(asking) = asking {
+                    _ = asked.set(asking.asked(answers, stored));
+                }
+                (passed, None)
+            }
             Err(error) => {
                 let why = format!("the caches of this machine cannot be simulated: {error}");
                 (Passed::default(), Some(why))
@@ -245,9 +264,8 @@ impl Replayed {
         if damaged > 0 {
             notes.push(format!("{damaged} records of bursts could not be read: they are left out"));
         }
-        let timed = TimedLoads::read(profile, code, objects);
         let model = Model::new(&passed, sizes.levels(), &timed.served_by_memory(profile));
-        let (works, parts) = (works_by_site(&passed), works_by_part(&passed));
+        let (works, parts) = (works_by_site(&passed.bursts), works_by_part(&passed.bursts));
         let paces = Paces::read(profile, code, &passed.bursts);
         let mut replayed = Replayed {
             passed,
@@ -259,10 +277,11 @@ impl Replayed {
             all: Amounts::default(),
             loads: Arc::default(),
             timed,
-            stalls: Stalls::new(profile),
+            stalls,
             paces,
-            silent: Silent::read(profile, code),
+            silent,
             bandwidth: OnceLock::new(),
+            asked,
             missing,
             notes,
         };
@@ -342,7 +361,7 @@ impl<'a> Memory<'a> {
     /// Simulates all bursts. Takes about 10 ns per access that is not part of a summarised loop.
     #[must_use]
     pub fn new(profile: &'a Profile<'a>, code: &'a TracedCode) -> Memory<'a> {
-        Memory::of(profile, code, Arc::new(Replayed::by_part(profile, code, None)))
+        Memory::of(profile, code, Arc::new(Replayed::by_part(profile, code, None, false)))
     }
 
     /// The same, with objects told apart, as finely as is said: [`Memory::part_rows`]. All other figures are the same.
@@ -353,7 +372,7 @@ impl<'a> Memory<'a> {
         objects: &Objects,
         pieces: Pieces,
     ) -> Memory<'a> {
-        Memory::of(profile, code, Arc::new(Replayed::new(profile, code, objects, pieces)))
+        Memory::of(profile, code, Arc::new(Replayed::new(profile, code, objects, pieces, false)))
     }
 
     /// From bursts of this recording that were simulated before.
@@ -423,6 +442,18 @@ impl<'a> Memory<'a> {
             found.entry(name).or_default().insert(part.object);
         }
         found
+    }
+
+    /// What findings ask of all accesses.
+    pub(crate) fn asked(&self) -> &Asked {
+        let alone = || Asking::new(self.profile, self.code).alone();
+        self.replayed.asked.get_or_init(alone)
+    }
+
+    /// The lines that threads share, as far as that is known already.
+    #[must_use]
+    pub fn shared_lines(&self) -> Option<&SharedLines> {
+        self.replayed.asked.get().map(|asked| &asked.shared)
     }
 
     /// Why there are no figures, if so.
@@ -585,26 +616,4 @@ fn too_few(profile: &Profile<'_>, strata: &Strata) -> Option<String> {
              for longer"
         )
     })
-}
-
-fn works_by_site(passed: &Passed) -> BTreeMap<SiteIndex, Vec<(usize, usize)>> {
-    let mut works: BTreeMap<SiteIndex, Vec<(usize, usize)>> = BTreeMap::new();
-    for (number, burst) in passed.bursts.iter().enumerate() {
-        for (position, site) in burst.sites.iter().enumerate() {
-            works.entry(site.site).or_default().push((number, position));
-        }
-    }
-    works
-}
-
-fn works_by_part(passed: &Passed) -> WorksByPart {
-    let mut works = WorksByPart::new();
-    for (number, burst) in passed.bursts.iter().enumerate() {
-        for (position, site) in burst.sites.iter().enumerate() {
-            for (at, part) in site.parts.iter().enumerate() {
-                works.entry((site.site, part.part)).or_default().push((number, position, at));
-            }
-        }
-    }
-    works
 }

@@ -8,7 +8,6 @@
 //! whose addresses are no progression (masked, repeated, 32-bit) goes in behind the loop, not interleaved with it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use base::{BlockId, RemoteAddr};
 use cachesim::{Hierarchy, Kind, LevelTally, LoopAccess, PageSize, SiteId, SiteTally, Tlb};
@@ -25,16 +24,9 @@ use crate::objects::{Objects, Pieces};
 use crate::profile::Profile;
 use crate::stack::FunctionId;
 use crate::traced::{
-    Chase, Damage, Execution, Observer, SiteIndex, Touch, TracedAccess, TracedBlock, TracedCode,
-    replay_these, traced_bursts,
+    Chase, Damage, Execution, Run, SiteIndex, Tool, TracedAccess, TracedBlock, TracedCode, stream,
+    traced_bursts,
 };
-
-const LINE: u64 = x86::LINE_BYTES as u64;
-/// Threads that share the work, each with a cache of its own: bursts have nothing to do with each other. A number of its own,
-/// for the result must not depend on the machine that makes the report, and more memory than this takes is not worth it.
-const WORKERS: usize = 4;
-/// A longer run is not looked at line by line for the footprint.
-const LONGEST: u64 = 1 << 24;
 
 /// Outcomes of a site over all bursts.
 #[derive(Clone, Debug, Default)]
@@ -84,36 +76,27 @@ pub(crate) struct Passed {
     pub(crate) damage: Damage,
 }
 
-/// Runs all bursts through `caches`, which forgets everything between them.
-pub(crate) fn pass(
+/// Runs all bursts through `caches`, which forgets everything between them. `beside` sees them at the same time; its tools are returned.
+pub(crate) fn pass<T: Tool + Send>(
     profile: &Profile<'_>,
     (code, places): (&TracedCode, &Places),
     caches: &Hierarchy,
     pages: (&Tlb, PageSize),
     objects: Option<(&Objects, Pieces)>,
-) -> Passed {
+    (beside, mut take): (impl Fn() -> T + Sync, impl FnMut(T::OfBurst) + Send),
+) -> (Passed, Vec<T>) {
     let bursts: Vec<_> = traced_bursts(profile.recording, code).collect();
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let bursts = std::iter::from_fn(|| bursts.get(next.fetch_add(1, Relaxed)).copied());
+    let walker = || {
         let simulated =
             Simulated::new(caches.clone(), (pages.0.clone(), pages.1), code.sites.len(), objects);
-        Walker::new(profile, (code, places), simulated).walk(bursts)
+        (Walker::new(profile, (code, places), simulated), beside())
     };
-    let mut passed = std::thread::scope(|scope| {
-        let thread = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
-        // Where no further thread can be had, this one does it all.
-        let others: Vec<_> = (1..WORKERS.min(bursts.len())).filter_map(thread).collect();
-        others.into_iter().fold(work(), |mut all, other| match other.join() {
-            Ok(part) => {
-                all.merge(part);
-                all
-            }
-            Err(panic) => std::panic::resume_unwind(panic),
-        })
-    });
+    let (damage, tools) = stream(profile.recording, code, &bursts, walker, |_, ((), of)| take(of));
+    let (walkers, others): (Vec<Walker<'_>>, Vec<T>) = tools.into_iter().unzip();
+    let mut passed = Passed { damage, ..Passed::default() };
+    walkers.into_iter().for_each(|walker| passed.merge(walker.passed()));
     passed.bursts.sort_by_key(|work| work.burst);
-    passed
+    (passed, others)
 }
 
 impl Passed {
@@ -126,17 +109,6 @@ impl Passed {
         for (place, footprint) in other.footprints {
             self.footprints.entry(place).or_default().merge(footprint);
         }
-        self.damage.records += other.damage.records;
-        self.damage.pieces += other.damage.pieces;
-    }
-}
-
-/// Start, stride, count and bytes of a touch; of some nothing is known, but these are few.
-fn run_of(touch: Touch) -> Option<(u64, i64, u64, u32)> {
-    match touch {
-        Touch::Run { start, stride, count, bytes } => Some((start, stride, count, bytes)),
-        Touch::AtLeast { start, bytes } => Some((start, 0, 1, bytes)),
-        Touch::Unknown { .. } => None,
     }
 }
 
@@ -152,7 +124,7 @@ struct Walker<'a> {
     /// Of each site, in this burst: first touches of followed lines by time.
     firsts: Vec<[u64; BINS]>,
     last: Vec<Step>,
-    numbers: HashMap<base::BurstId, usize>,
+    number: usize,
     /// Of each site, once it was touched; by position, for every access looks here.
     outcomes: Vec<Option<Box<SiteOutcomes>>>,
     passed: Passed,
@@ -163,8 +135,11 @@ struct Walker<'a> {
     body: Vec<LoopAccess>,
 }
 
-impl Observer for Walker<'_> {
-    fn begin(&mut self, burst: &Burst) {
+impl Tool for Walker<'_> {
+    type OfBurst = ();
+
+    fn begin(&mut self, burst: &Burst, number: usize) {
+        self.number = number;
         self.simulated.begin(burst);
         self.times.restart();
         self.chase.begin();
@@ -209,13 +184,12 @@ impl Observer for Walker<'_> {
         self.run(block, execution, place);
     }
 
-    fn end(&mut self, burst: &Burst) {
+    fn end(&mut self, _: &Burst) {
         let mut works = std::mem::take(&mut self.works);
-        let Some(number) = self.numbers.get(&burst.id) else { return };
         let instructions: f64 = works.iter().map(|work| work.instructions).sum();
         let most = self.branches.take(self.code) / instructions.max(1.0);
         for work in &mut works {
-            work.burst = *number;
+            work.burst = self.number;
             // Whose they were nobody knows.
             work.most_mispredicted = (most * work.instructions).max(work.mispredicted);
         }
@@ -247,7 +221,6 @@ impl<'a> Walker<'a> {
         (code, places): (&'a TracedCode, &'a Places),
         simulated: Simulated<'a>,
     ) -> Walker<'a> {
-        let bursts = profile.recording.bursts.iter().enumerate();
         Walker {
             profile,
             code,
@@ -259,7 +232,7 @@ impl<'a> Walker<'a> {
             times: Times::default(),
             firsts: vec![[0; BINS]; code.sites.len()],
             last: vec![Step::default(); code.sites.len()],
-            numbers: bursts.map(|(number, burst)| (burst.id, number)).collect(),
+            number: 0,
             outcomes: vec![None; code.sites.len()],
             passed: Passed::default(),
             works: Vec::new(),
@@ -268,13 +241,11 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// What these bursts did; their order makes no difference.
-    fn walk<'b>(mut self, bursts: impl Iterator<Item = &'b Burst>) -> Passed {
-        let (recording, code) = (self.profile.recording, self.code);
-        let damage = replay_these(recording, code, &mut self, bursts);
+    /// What its bursts did; their order makes no difference.
+    fn passed(self) -> Passed {
         let touched = self.outcomes.into_iter().enumerate();
         let touched = touched.filter_map(|(at, outcomes)| Some((SiteIndex::new(at), *outcomes?)));
-        let mut passed = Passed { damage, sites: touched.collect(), ..self.passed };
+        let mut passed = Passed { sites: touched.collect(), ..self.passed };
         passed.footprints.values_mut().for_each(Footprint::thin_out);
         passed
     }
@@ -337,9 +308,11 @@ impl<'a> Walker<'a> {
             let body = &mut self.body;
             let whole = execution.times(access.instruction);
             let is_last = access.instruction < execution.executed();
-            execution.touches(access, |touch| {
-                let Some((start, stride, count, bytes)) = run_of(touch) else { return };
-                for_lines((start, stride, count, bytes), |line, iteration| {
+            execution.touches(access).for_each(|touch| {
+                // Of some nothing is known, but these are few.
+                let Some(run) = touch.run() else { return };
+                let Run { start, stride, count, bytes } = run;
+                run.for_lines(|line, iteration| {
                     footprint.touch(line);
                     let first = times.touch(line, iteration * accesses, &mut outcomes.times);
                     if let Some(bin) = first {
@@ -394,30 +367,6 @@ fn steady(last: &mut Step, start: u64, stride: i64, count: u64) -> u64 {
     let end = start.wrapping_add(stride.cast_unsigned().wrapping_mul(count - 1));
     *last = Step { at: end, distance: if count > 1 { stride } else { distance } };
     continues + (count - 1)
-}
-
-/// Gives the lines of a run (start, stride, count, bytes) with the iteration that touches each first, in order of address
-/// where the run stays within lines.
-fn for_lines((start, stride, count, bytes): (u64, i64, u64, u32), mut take: impl FnMut(u64, u64)) {
-    let last = u64::from(bytes.max(1)) - 1;
-    let each = stride.unsigned_abs();
-    if each <= LINE {
-        let way = each.saturating_mul(count - 1);
-        let low = if stride < 0 { start.wrapping_sub(way) } else { start };
-        let high = low.saturating_add(way).saturating_add(last);
-        for line in (low / LINE..=high / LINE).take(LONGEST as usize) {
-            let iteration = (line * LINE).saturating_sub(low).checked_div(each).unwrap_or(0);
-            take(line, if stride < 0 { (count - 1).saturating_sub(iteration) } else { iteration });
-        }
-        return;
-    }
-    for iteration in 0..count.min(LONGEST) {
-        let address = start.wrapping_add(stride.cast_unsigned().wrapping_mul(iteration));
-        take(address / LINE, iteration);
-        if (address % LINE) + last >= LINE {
-            take(address.wrapping_add(last) / LINE, iteration);
-        }
-    }
 }
 
 fn kind(kind: x86::Kind) -> Kind {

@@ -2,6 +2,8 @@
 //!
 //! What for: what the pass over bursts leaves behind. What not: what unknown outcomes come to (`model`).
 
+use std::collections::BTreeMap;
+
 use cachesim::{FillTally, SiteTally};
 
 use super::places::Place;
@@ -147,4 +149,32 @@ impl PartWork {
 /// Counts with their positions, where there are any.
 pub(crate) fn listed(counts: &[u64]) -> Vec<(u8, u64)> {
     (0u8..).zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
+}
+
+/// Where the works of a site are: number of the burst's work, position in it.
+pub(super) type WorksBySite = BTreeMap<SiteIndex, Vec<(usize, usize)>>;
+
+/// The same on a part of an object, with the position in the site's work.
+pub(super) type WorksByPart = BTreeMap<(SiteIndex, Part), Vec<(usize, usize, usize)>>;
+
+pub(super) fn works_by_site(bursts: &[BurstWork]) -> WorksBySite {
+    let mut works = WorksBySite::new();
+    for (number, burst) in bursts.iter().enumerate() {
+        for (position, site) in burst.sites.iter().enumerate() {
+            works.entry(site.site).or_default().push((number, position));
+        }
+    }
+    works
+}
+
+pub(super) fn works_by_part(bursts: &[BurstWork]) -> WorksByPart {
+    let mut works = WorksByPart::new();
+    for (number, burst) in bursts.iter().enumerate() {
+        for (position, site) in burst.sites.iter().enumerate() {
+            for (at, part) in site.parts.iter().enumerate() {
+                works.entry((site.site, part.part)).or_default().push((number, position, at));
+            }
+        }
+    }
+    works
 }

@@ -6,14 +6,14 @@
 //!
 //! Assumption: blocks at one address that one place asked for one after the other count as one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use base::{Pid, RemoteAddr};
 use facts::{Burst, Evidence, Metric};
 
 use super::{Extent, Grouping, Located, ObjectId, ObjectKind, Objects, Window};
 use crate::accesses::is_chosen;
-use crate::traced::{Execution, Observer, SiteIndex, Touch, TracedBlock, replay};
+use crate::traced::{Execution, SiteIndex, Tool, Touch, TracedBlock, stream, traced_bursts};
 use estimate::interval::Z_95;
 
 /// Accesses of an object.
@@ -22,7 +22,7 @@ struct Count {
     /// In blocks that stand for themselves.
     certain: u64,
     /// In each drawn block, and how many blocks it stands for.
-    drawn: HashMap<(Pid, RemoteAddr), (u64, f64)>,
+    drawn: BTreeMap<(Pid, RemoteAddr), (u64, f64)>,
 }
 
 struct Counter<'a> {
@@ -44,7 +44,7 @@ pub(super) fn estimated_shares(grouping: &Grouping<'_>) -> BTreeMap<ObjectId, Me
         return BTreeMap::new();
     }
     let window = Window { start: base::Nanos(0), end: base::Nanos(0) };
-    let mut counter = Counter {
+    let counter = || Counter {
         grouping: *grouping,
         chosen: false,
         pid: Pid(0),
@@ -53,8 +53,16 @@ pub(super) fn estimated_shares(grouping: &Grouping<'_>) -> BTreeMap<ObjectId, Me
         counts: BTreeMap::new(),
         all: 0,
     };
-    replay(grouping.profile.recording, grouping.code, &mut counter);
-    let Counter { counts, all, .. } = counter;
+    let Grouping { profile, code, .. } = grouping;
+    let bursts: Vec<_> = traced_bursts(profile.recording, code).collect();
+    let (_, counters) = stream(profile.recording, code, &bursts, counter, |_, ()| {});
+    let (mut counts, mut all) = (BTreeMap::<ObjectId, Count>::new(), 0u64);
+    for counter in counters {
+        all = all.saturating_add(counter.all);
+        for (id, count) in counter.counts {
+            counts.entry(id).or_default().merge(count);
+        }
+    }
     let small: u64 = counts
         .iter()
         .filter(|(id, _)| objects.get(**id).kind == ObjectKind::SmallBlocks)
@@ -69,6 +77,14 @@ fn is_drawn(object: &super::Object) -> bool {
 }
 
 impl Count {
+    fn merge(&mut self, other: Count) {
+        self.certain = self.certain.saturating_add(other.certain);
+        for (block, (accesses, weight)) in other.drawn {
+            let known = self.drawn.entry(block).or_insert((0, weight));
+            known.0 = known.0.saturating_add(accesses);
+        }
+    }
+
     /// All of its own accesses are seen, and no more than those in small blocks without a record are not.
     fn share(&self, small: u64, all: u64) -> Metric {
         let (mut sum, mut variance) = (self.certain as f64, 0.0);
@@ -88,8 +104,10 @@ impl Count {
     }
 }
 
-impl Observer for Counter<'_> {
-    fn begin(&mut self, burst: &Burst) {
+impl Tool for Counter<'_> {
+    type OfBurst = ();
+
+    fn begin(&mut self, burst: &Burst, _: usize) {
         self.chosen = is_chosen(self.grouping.profile, self.grouping.selection, burst);
         self.pid = burst.pid;
         self.window = Window { start: burst.time, end: burst.time + burst.elapsed };
@@ -101,7 +119,7 @@ impl Observer for Counter<'_> {
         for access in &block.accesses {
             let is_asked =
                 self.chosen && self.grouping.selection.has_place(self.grouping.place(access.site));
-            execution.touches(access, |touch| {
+            execution.touches(access).for_each(|touch| {
                 // Small blocks are left at once: the first address of a run tells.
                 let (start, count) = match touch {
                     Touch::Run { start, count, .. } => (start, count),

@@ -38,7 +38,7 @@ pub(crate) use self::index::{Extent, Window};
 pub use self::pages::{HUGE_PAGE, ObjectPages};
 pub(crate) use self::sites::asking_place;
 pub use self::table::{ObjectRow, ObjectTable, object_table};
-pub(crate) use self::units::{MOST_CUTS, Part, UnitIndex, UnitRows, Units, steps_within};
+pub(crate) use self::units::{First, MOST_CUTS, Part, UnitIndex, UnitRows, Units, steps_within};
 pub use self::units::{Piece, Pieces};
 
 index!(/// An object of [`Objects`].

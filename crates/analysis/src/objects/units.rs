@@ -160,29 +160,38 @@ pub(crate) struct UnitRows<'a> {
     /// The row of each unit that is known; `None` for those that are not asked for.
     row_of_unit: Vec<Option<usize>>,
     /// The row of a new one.
-    new_unit: Box<dyn FnMut(SiteIndex, Part) -> Option<usize> + 'a>,
+    new_unit: Box<NewUnit<'a>>,
+    /// The position of the burst at hand.
+    burst: usize,
 }
+
+/// Where a unit came up first: the position of the burst, and how many units whoever asks had met before.
+pub(crate) type First = (usize, usize);
+
+/// Says which row a site and a part belong to.
+type NewUnit<'a> = dyn FnMut(SiteIndex, Part, First) -> Option<usize> + Send + 'a;
 
 impl<'a> UnitRows<'a> {
     /// Of sites alone.
     pub(crate) fn of_sites(row_of_site: Vec<Option<usize>>) -> UnitRows<'a> {
         let units = Units::new(row_of_site.len(), None);
-        UnitRows { units, row_of_unit: row_of_site, new_unit: Box::new(|_, _| None) }
+        UnitRows { units, row_of_unit: row_of_site, new_unit: Box::new(|_, _, _| None), burst: 0 }
     }
 
     /// Of so many sites and of parts of objects; `new_unit` says which row a site and a part belong to.
     pub(crate) fn of_objects(
         sites: usize,
         objects: (&'a Objects, Pieces),
-        new_unit: impl FnMut(SiteIndex, Part) -> Option<usize> + 'a,
+        new_unit: impl FnMut(SiteIndex, Part, First) -> Option<usize> + Send + 'a,
     ) -> UnitRows<'a> {
         let units = Units::new(sites, Some(objects));
-        UnitRows { units, row_of_unit: Vec::new(), new_unit: Box::new(new_unit) }
+        UnitRows { units, row_of_unit: Vec::new(), new_unit: Box::new(new_unit), burst: 0 }
     }
 
     /// From here on accesses are of this burst.
-    pub(crate) fn begin(&mut self, burst: &Burst) {
+    pub(crate) fn begin(&mut self, burst: &Burst, number: usize) {
         self.units.begin(burst);
+        self.burst = number;
     }
 
     /// Gives what a site touched unit by unit: the unit, its row, how many accesses came before, and the touch.
@@ -221,7 +230,8 @@ impl<'a> UnitRows<'a> {
     fn row_of(&mut self, unit: UnitIndex) -> Option<usize> {
         while self.row_of_unit.len() <= unit.index() {
             let new = UnitIndex::new(self.row_of_unit.len());
-            let row = (self.new_unit)(self.units.site_of(new), self.units.part_of(new));
+            let first = (self.burst, new.index());
+            let row = (self.new_unit)(self.units.site_of(new), self.units.part_of(new), first);
             self.row_of_unit.push(row);
         }
         self.row_of_unit[unit.index()]

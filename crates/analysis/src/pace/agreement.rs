@@ -14,6 +14,7 @@ use x86::Reader;
 use x86::translate::RecordLayout;
 
 use super::code::{Code, LoopId};
+use crate::index_map::IndexMap;
 use crate::traced::instructions;
 use estimate::student::quantile_95;
 
@@ -86,7 +87,7 @@ impl Seen {
                 Some((block.id, translated((code, telling), block, &mut reader)?))
             })
             .collect();
-        let mut runs: HashMap<BurstId, HashMap<(BlockId, u32), f64>> = HashMap::new();
+        let mut runs: HashMap<BurstId, IndexMap<(BlockId, u32), f64>> = HashMap::new();
         for records in &recording.records {
             let counts = runs.entry(records.burst).or_default();
             // What does not decode is left out; `verify` tells.

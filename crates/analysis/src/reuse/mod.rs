@@ -28,7 +28,7 @@ use facts::{Burst, Evidence, Metric, Run};
 use self::survival::{Survival, survival};
 use self::tally::Tally;
 use self::walk::{Question, Walked, walk};
-use crate::accesses::{Head, ObjectRows, Rows, is_chosen};
+use crate::accesses::{Head, ObjectRows, OrderedRows, Rows, is_chosen, ordered};
 use crate::hotspots::{Key, RowKey};
 use crate::objects::{Grouping, UnitRows};
 use crate::profile::Profile;
@@ -267,7 +267,8 @@ pub fn reuse(
     let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
     let sizes = AskedSizes::new(caches, tlb);
     let question = sizes.question(code, &chosen);
-    let walked = walk(profile.recording, &question, UnitRows::of_sites(row_of_site));
+    let rows = || UnitRows::of_sites(row_of_site.clone());
+    let walked = walk(profile.recording, &question, rows);
     sizes.summed(heads, walked)
 }
 
@@ -278,9 +279,11 @@ pub fn reuse_of_objects(grouping: &Grouping<'_>, caches: &[CacheSize], tlb: TlbS
     let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
     let sizes = AskedSizes::new(caches, tlb);
     let question = sizes.question(code, &chosen);
-    let mut rows = ObjectRows::default();
-    let walked = walk(profile.recording, &question, rows.of(grouping));
-    sizes.summed(rows.heads, walked)
+    let rows = ObjectRows::default();
+    let mut walked = walk(profile.recording, &question, || rows.of(grouping));
+    let OrderedRows { heads, order, .. } = rows.in_order(grouping);
+    walked.tallies = walked.tallies.map(|level| ordered(level, &order));
+    sizes.summed(heads, walked)
 }
 
 /// Where curves have points, in units.
@@ -304,7 +307,7 @@ impl AskedSizes {
     fn question<'a>(
         &'a self,
         code: &'a TracedCode,
-        chosen: &'a dyn Fn(&Burst) -> bool,
+        chosen: &'a (dyn Fn(&Burst) -> bool + Sync),
     ) -> Question<'a> {
         let AskedSizes { lines, small, large, .. } = self;
         Question { code, chosen, lines, small_pages: small, large_pages: large }
@@ -312,8 +315,8 @@ impl AskedSizes {
 
     fn summed(&self, heads: Vec<Head>, mut walked: Walked) -> Reuse {
         walked.complete(heads.len());
-        let tallies = walked.lines.tallies.iter();
-        let tallies = tallies.zip(&walked.small_pages.tallies).zip(&walked.large_pages.tallies);
+        let [in_lines, in_small, in_large] = &walked.tallies;
+        let tallies = in_lines.iter().zip(in_small).zip(in_large);
         let tlb = self.tlb;
         let mut found = Vec::new();
         for (head, ((in_lines, in_small), in_large)) in heads.into_iter().zip(tallies) {
@@ -339,15 +342,16 @@ impl AskedSizes {
 pub(crate) fn curves(
     profile: &Profile<'_>,
     code: &TracedCode,
-    row_of_site: Vec<Option<usize>>,
+    row_of_site: &[Option<usize>],
     rows: usize,
 ) -> Vec<Curve> {
     let lines = line_capacities(&cache_sizes(&profile.recording.run));
     let question =
         Question { code, chosen: &|_| true, lines: &lines, small_pages: &[], large_pages: &[] };
-    let mut walked = walk(profile.recording, &question, UnitRows::of_sites(row_of_site));
+    let of_sites = || UnitRows::of_sites(row_of_site.to_vec());
+    let mut walked = walk(profile.recording, &question, of_sites);
     walked.complete(rows);
-    walked.lines.tallies.iter().map(|tally| Curve::new(tally, &lines, Bytes(LINE))).collect()
+    walked.tallies[0].iter().map(|tally| Curve::new(tally, &lines, Bytes(LINE))).collect()
 }
 
 /// From [`SMALLEST`] to [`LARGEST`] by a factor of the square root of 2, and the caches; in lines.

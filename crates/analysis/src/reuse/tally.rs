@@ -18,7 +18,23 @@ pub(super) struct Tally {
     pub(super) units: Vec<f64>,
     /// Accesses whose distance is not known, not even a lower bound.
     pub(super) unknown: u64,
-    at_hand: AtHand,
+}
+
+/// What one burst saw of a row.
+pub(super) struct OfBurst {
+    /// With the distinct units, if they are counted; `None` where it only knows that there were accesses.
+    seen: Option<(Observed, Option<f64>)>,
+    unknown: u64,
+}
+
+impl Tally {
+    /// Adds what a later burst saw.
+    pub(super) fn add(&mut self, later: OfBurst) {
+        self.unknown = self.unknown.saturating_add(later.unknown);
+        let Some((observed, units)) = later.seen else { return };
+        self.bursts.push(observed);
+        self.units.extend(units);
+    }
 }
 
 /// The burst at hand.
@@ -30,6 +46,9 @@ struct AtHand {
     units: KeySet,
     last_unit: Option<u64>,
     is_touched: bool,
+    /// It is among the touched ones, or has accesses of which nothing is known.
+    is_listed: bool,
+    unknown: u64,
 }
 
 /// All rows, for one size of unit.
@@ -39,10 +58,10 @@ pub(super) struct Level {
     pub(super) shift: u32,
     pub(super) stack: LruStack,
     /// Of the rows that came up; there may be more.
-    pub(super) tallies: Vec<Tally>,
+    rows: Vec<AtHand>,
     capacities: Vec<usize>,
     counts_units: bool,
-    touched: Vec<usize>,
+    listed: Vec<usize>,
 }
 
 impl Level {
@@ -56,10 +75,10 @@ impl Level {
         Level {
             shift,
             stack: LruStack::new(capacities.to_vec(), most_keys),
-            tallies: Vec::new(),
+            rows: Vec::new(),
             capacities: capacities.to_vec(),
             counts_units,
-            touched: Vec::new(),
+            listed: Vec::new(),
         }
     }
 
@@ -69,19 +88,20 @@ impl Level {
     }
 
     /// Of a row, which may be new.
-    fn tally(&mut self, row: usize) -> &mut Tally {
-        if row >= self.tallies.len() {
-            self.tallies.resize_with(row + 1, Tally::default);
+    fn listed(&mut self, row: usize) -> &mut AtHand {
+        if row >= self.rows.len() {
+            self.rows.resize_with(row + 1, AtHand::default);
         }
-        &mut self.tallies[row]
+        let at_hand = &mut self.rows[row];
+        if !std::mem::replace(&mut at_hand.is_listed, true) {
+            self.listed.push(row);
+        }
+        at_hand
     }
 
     fn row(&mut self, row: usize) -> &mut AtHand {
-        if !self.tally(row).at_hand.is_touched {
-            self.touched.push(row);
-        }
         let segments = self.capacities.len() + 1;
-        let at_hand = &mut self.tallies[row].at_hand;
+        let at_hand = self.listed(row);
         if !at_hand.is_touched {
             at_hand.is_touched = true;
             at_hand.sampled.resize(segments, Seen::default());
@@ -92,33 +112,27 @@ impl Level {
 
     /// `count` accesses whose address is not known.
     pub(super) fn unknown(&mut self, row: usize, count: u64) {
-        let tally = self.tally(row);
-        tally.unknown = tally.unknown.saturating_add(count);
+        let at_hand = self.listed(row);
+        at_hand.unknown = at_hand.unknown.saturating_add(count);
     }
 
-    /// The burst is over: what rows saw is kept, and the stack is empty again.
-    pub(super) fn end_burst(&mut self) {
-        for row in std::mem::take(&mut self.touched) {
-            let tally = &mut self.tallies[row];
-            let at_hand = &mut tally.at_hand;
-            let units = at_hand.units.len() as f64;
-            let (observed, unknown) = at_hand.finish();
-            tally.unknown = tally.unknown.saturating_add(unknown);
-            tally.bursts.push(observed);
-            if self.counts_units {
-                tally.units.push(units);
-            }
-        }
+    /// The burst is over: what rows saw, and the stack is empty again.
+    pub(super) fn end_burst(&mut self) -> Vec<(usize, OfBurst)> {
         self.stack.clear();
+        let (rows, counts_units) = (&mut self.rows, self.counts_units);
+        self.listed.drain(..).map(|row| (row, rows[row].finish(counts_units))).collect()
     }
 }
 
 impl AtHand {
-    /// What was seen, and how many events nothing is known of; empties itself.
-    fn finish(&mut self) -> (Observed, u64) {
+    /// What was seen; empties itself.
+    fn finish(&mut self, counts_units: bool) -> OfBurst {
+        let units = counts_units.then_some(self.units.len() as f64);
         let sampled: f64 = self.sampled.iter().map(|seen| seen.again + seen.first).sum();
         let scale = if sampled > 0.0 { self.events as f64 / sampled } else { 0.0 };
-        let unknown = if sampled > 0.0 { 0 } else { self.events };
+        // Of events of which none was followed nothing is known.
+        let events = if sampled > 0.0 { 0 } else { self.events };
+        let unknown = self.unknown.saturating_add(events);
         let mut observed = Observed::default();
         for (at, (seen, repeats)) in self.sampled.drain(..).zip(self.repeats.drain(..)).enumerate()
         {
@@ -128,9 +142,10 @@ impl AtHand {
                 observed.segments.push((at, seen));
             }
         }
+        let seen = self.is_touched.then_some((observed, units));
         self.units.clear();
         *self = AtHand { units: std::mem::take(&mut self.units), ..AtHand::default() };
-        (observed, unknown)
+        OfBurst { seen, unknown }
     }
 }
 

@@ -12,10 +12,10 @@ use x86::Kind;
 
 use super::events::{Stream, run};
 use super::lru::{KeySet, MOST_KEYS};
-use super::tally::{Level, Tally};
+use super::tally::{Level, OfBurst, Tally};
 use crate::objects::UnitRows;
 use crate::traced::{
-    Damage, Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode, replay,
+    Execution, SiteIndex, Tool, Touch, TracedBlock, TracedCode, stream, traced_bursts,
 };
 
 /// Bursts that are gone through.
@@ -31,7 +31,7 @@ const MOST_PAGES: usize = 1 << 20;
 pub(super) struct Question<'a> {
     pub(super) code: &'a TracedCode,
     /// Whether a burst is asked for.
-    pub(super) chosen: &'a dyn Fn(&Burst) -> bool,
+    pub(super) chosen: &'a (dyn Fn(&Burst) -> bool + Sync),
     /// In units, rising; none where a size of unit does not matter.
     pub(super) lines: &'a [usize],
     pub(super) small_pages: &'a [usize],
@@ -51,88 +51,89 @@ pub(super) struct Pages {
 }
 
 /// The result of the pass.
+#[derive(Default)]
 pub(super) struct Walked {
-    pub(super) lines: Level,
-    pub(super) small_pages: Level,
-    pub(super) large_pages: Level,
+    /// By row, in lines, small and large pages.
+    pub(super) tallies: [Vec<Tally>; 3],
     pub(super) pages: Vec<Pages>,
     /// Bursts that are asked for, of which `pages` has some.
     pub(super) bursts: usize,
-    pub(super) damage: Damage,
 }
 
 impl Walked {
     /// Gives the rows that never came up empty tallies, so that there are as many.
     pub(super) fn complete(&mut self, rows: usize) {
-        for level in [&mut self.lines, &mut self.small_pages, &mut self.large_pages] {
-            level.tallies.resize_with(rows, Tally::default);
-        }
+        self.tallies.iter_mut().for_each(|level| level.resize_with(rows, Tally::default));
     }
 }
 
 /// Goes through the bursts, and files what they do under these rows, as far as they are asked for.
-pub(super) fn walk(recording: &Recording, question: &Question<'_>, rows: UnitRows<'_>) -> Walked {
+pub(super) fn walk<'a>(
+    recording: &Recording,
+    question: &Question<'a>,
+    rows: impl Fn() -> UnitRows<'a> + Sync,
+) -> Walked {
     let asked = |burst: &&Burst| {
         burst.flavour == facts::BurstFlavour::Trace
             && !burst.records_lost
             && (question.chosen)(burst)
     };
-    let bursts = recording.bursts.iter().filter(asked).count();
-    let level = |shift, capacities: &[usize], most, counts_units| {
-        Level::new(shift, capacities, most, counts_units)
-    };
-    let mut walker = Walker {
-        question,
-        rows,
+    let asked_for = recording.bursts.iter().filter(asked).count();
+    let every = asked_for.div_ceil(MOST_BURSTS).max(1);
+    let bursts = traced_bursts(recording, question.code).filter(|burst| (question.chosen)(burst));
+    let bursts: Vec<_> = bursts.step_by(every).collect();
+    let walker = || Walker {
+        code: question.code,
+        rows: rows(),
         streams: Vec::new(),
-        every: bursts.div_ceil(MOST_BURSTS).max(1),
-        number: 0,
-        active: false,
         partial: false,
         budgets: [0; 3],
-        walked: Walked {
-            lines: level(6, question.lines, MOST_KEYS, false),
-            small_pages: level(12, question.small_pages, MOST_PAGES, true),
-            large_pages: level(21, question.large_pages, MOST_PAGES, true),
-            pages: Vec::new(),
-            bursts,
-            damage: Damage::default(),
-        },
+        levels: [
+            Level::new(6, question.lines, MOST_KEYS, false),
+            Level::new(12, question.small_pages, MOST_PAGES, true),
+            Level::new(21, question.large_pages, MOST_PAGES, true),
+        ],
     };
-    walker.walked.damage = replay(recording, question.code, &mut walker);
-    walker.walked
+    let mut walked = Walked { bursts: asked_for, ..Walked::default() };
+    stream(recording, question.code, &bursts, walker, |_, (levels, pages)| {
+        walked.pages.push(pages);
+        for (tallies, rows) in walked.tallies.iter_mut().zip(levels) {
+            for (row, of_burst) in rows {
+                if row >= tallies.len() {
+                    tallies.resize_with(row + 1, Tally::default);
+                }
+                tallies[row].add(of_burst);
+            }
+        }
+    });
+    walked
 }
 
 struct Walker<'a> {
-    question: &'a Question<'a>,
+    code: &'a TracedCode,
     rows: UnitRows<'a>,
     /// Of the record at hand.
     streams: Vec<Stream>,
-    every: usize,
-    number: usize,
-    active: bool,
     partial: bool,
     budgets: [u64; 3],
-    walked: Walked,
+    /// Lines, small and large pages.
+    levels: [Level; 3],
 }
 
-impl Observer for Walker<'_> {
-    fn begin(&mut self, burst: &Burst) {
-        let chosen = (self.question.chosen)(burst);
-        self.rows.begin(burst);
-        self.active = chosen && self.number.is_multiple_of(self.every);
-        self.number += usize::from(chosen);
+impl Tool for Walker<'_> {
+    /// What rows saw, by size of unit, and pages.
+    type OfBurst = ([Vec<(usize, OfBurst)>; 3], Pages);
+
+    fn begin(&mut self, burst: &Burst, number: usize) {
+        self.rows.begin(burst, number);
         self.partial = false;
         self.budgets = [MOST_EVENTS; 3];
     }
 
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
-        if !self.active {
-            return;
-        }
         self.streams.clear();
         for access in &block.accesses {
-            let kind = self.question.code.sites[access.site.index()].access.kind;
+            let kind = self.code.sites[access.site.index()].access.kind;
             let asked = match kind {
                 Kind::Read | Kind::Write | Kind::ReadWrite | Kind::StreamingRead => true,
                 Kind::Prefetch | Kind::PrefetchWrite => false,
@@ -140,7 +141,7 @@ impl Observer for Walker<'_> {
             };
             let owner = asked.then_some(access.site);
             let first = self.streams.len();
-            execution.touches(access, |touch| self.add(touch, owner, access.instruction));
+            execution.touches(access).for_each(|touch| self.add(touch, owner, access.instruction));
             if execution.iterations() > 1 {
                 spread(&mut self.streams[first..], execution.times(access.instruction));
             }
@@ -148,33 +149,26 @@ impl Observer for Walker<'_> {
                 self.file(first, access.site);
             }
         }
-        let walked = &mut self.walked;
-        let levels = [&mut walked.lines, &mut walked.small_pages, &mut walked.large_pages];
-        let asked = levels.into_iter().zip(&mut self.budgets).filter(|(level, _)| level.is_asked());
+        let levels = self.levels.iter_mut().zip(&mut self.budgets);
+        let asked = levels.filter(|(level, _)| level.is_asked());
         for (level, budget) in asked {
             run(&self.streams, level.shift, budget, level);
         }
     }
 
-    fn end(&mut self, burst: &Burst) {
-        if !self.active {
-            return;
-        }
-        let walked = &mut self.walked;
-        let stacks = [&walked.small_pages.stack, &walked.large_pages.stack];
+    fn end(&mut self, burst: &Burst) -> Self::OfBurst {
+        let stacks = [&self.levels[1].stack, &self.levels[2].stack];
         let sampled = stacks.iter().any(|stack| stack.weight() > 1.0);
         let [small, large] = stacks.map(|stack| stack.keys().collect());
-        walked.pages.push(Pages {
+        let pages = Pages {
             time: burst.time,
             pid: burst.pid,
             tid: burst.tid,
             small,
             large,
             partial: self.partial || sampled || self.budgets.contains(&0),
-        });
-        walked.lines.end_burst();
-        walked.small_pages.end_burst();
-        walked.large_pages.end_burst();
+        };
+        (self.levels.each_mut().map(Level::end_burst), pages)
     }
 }
 
@@ -198,13 +192,11 @@ impl Walker<'_> {
             Some(stream) => self.streams.push(stream),
             None => {
                 self.partial = true;
-                let (walked, touch) = (&mut self.walked, Touch::Unknown { count: unknown });
+                let (levels, touch) = (&mut self.levels, Touch::Unknown { count: unknown });
                 let Some(site) = owner else { return };
                 self.rows.divide(site, touch, |_, row, _, _| {
                     if let Some(row) = row {
-                        walked.lines.unknown(row, unknown);
-                        walked.small_pages.unknown(row, unknown);
-                        walked.large_pages.unknown(row, unknown);
+                        levels.iter_mut().for_each(|level| level.unknown(row, unknown));
                     }
                 });
             }

@@ -21,10 +21,11 @@ use x86::Kind;
 
 use self::frequent::{Span, frequent_lines};
 use crate::index_map::IndexMap;
-use crate::traced::{Execution, Observer, SiteIndex, Touch, TracedBlock, TracedCode, replay};
+use crate::traced::{
+    Execution, LINE, Run, SiteIndex, Tool, Touch, TracedBlock, TracedCode, lines_of, stream,
+    traced_bursts,
+};
 
-/// Bytes of a line.
-const LINE: u64 = x86::LINE_BYTES as u64;
 /// Fewer visits say nothing.
 const LEAST_VISITS: u64 = 8;
 /// A line that matters is visited that often.
@@ -48,7 +49,7 @@ pub(super) struct LineUse {
 
 /// The lines of one burst.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct BurstLines {
+pub(crate) struct BurstLines {
     pub(super) time: Nanos,
     pub(super) pid: Pid,
     pub(super) tid: Tid,
@@ -59,60 +60,44 @@ pub(super) struct BurstLines {
     pub(super) full: bool,
 }
 
-/// All chosen bursts, in the order of time.
+/// All chosen bursts.
 pub(super) fn lines_of_bursts(
     recording: &Recording,
     code: &TracedCode,
     row_of_site: &[Option<usize>],
     chosen: &dyn Fn(&Burst) -> bool,
 ) -> Vec<BurstLines> {
-    let mut watcher = Watcher {
-        code,
-        row_of_site,
-        chosen,
-        active: false,
-        lines: IndexMap::default(),
-        spans: IndexMap::default(),
-        bursts: Vec::new(),
-    };
-    replay(recording, code, &mut watcher);
-    let mut bursts = watcher.bursts;
-    bursts.sort_by_key(|burst| burst.time);
+    let watcher =
+        || Watcher { code, row_of_site, lines: IndexMap::default(), spans: IndexMap::default() };
+    let asked: Vec<_> = traced_bursts(recording, code).filter(|burst| chosen(burst)).collect();
+    let mut bursts = Vec::with_capacity(asked.len());
+    stream(recording, code, &asked, watcher, |_, burst| bursts.push(burst));
     bursts
 }
 
-struct Watcher<'a> {
+pub(crate) struct Watcher<'a> {
     code: &'a TracedCode,
     row_of_site: &'a [Option<usize>],
-    chosen: &'a dyn Fn(&Burst) -> bool,
-    active: bool,
     /// Of the burst at hand: lines that were visited one at a time.
     lines: IndexMap<u64, LineUse>,
     /// Likewise, several lines in a row: how often.
     spans: IndexMap<Span, u64>,
-    bursts: Vec<BurstLines>,
 }
 
-impl Observer for Watcher<'_> {
-    fn begin(&mut self, burst: &Burst) {
-        self.active = (self.chosen)(burst);
-    }
+impl Tool for Watcher<'_> {
+    type OfBurst = BurstLines;
+
+    fn begin(&mut self, _: &Burst, _: usize) {}
 
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
-        if !self.active {
-            return;
-        }
         for access in &block.accesses {
             if self.row_of_site[access.site.index()].is_some() {
-                execution.touches(access, |touch| self.touch(access.site, touch));
+                execution.touches(access).for_each(|touch| self.touch(access.site, touch));
             }
         }
     }
 
-    fn end(&mut self, burst: &Burst) {
-        if !self.active {
-            return;
-        }
+    fn end(&mut self, burst: &Burst) -> BurstLines {
         let length = burst.cpu_time.unwrap_or(burst.elapsed);
         let least = LEAST_VISITS.max(length.0 / RAREST.0);
         let spans: Vec<(Span, u64)> = self.spans.drain().collect();
@@ -127,17 +112,18 @@ impl Observer for Watcher<'_> {
         let lines = self.lines.drain().filter(|(_, used)| used.visits >= least).collect();
         let Burst { time, pid, tid, .. } = *burst;
         let full = burst.end == BurstEnd::Full;
-        self.bursts.push(BurstLines { time, pid, tid, lines, length, full });
+        BurstLines { time, pid, tid, lines, length, full }
     }
 }
 
-impl Watcher<'_> {
+impl<'a> Watcher<'a> {
+    pub(crate) fn new(code: &'a TracedCode, row_of_site: &'a [Option<usize>]) -> Watcher<'a> {
+        Watcher { code, row_of_site, lines: IndexMap::default(), spans: IndexMap::default() }
+    }
+
     fn touch(&mut self, site: SiteIndex, touch: Touch) {
-        let (start, stride, count, bytes) = match touch {
-            Touch::Run { start, stride, count, bytes } => (start, stride, count, bytes),
-            Touch::AtLeast { start, bytes } => (start, 0, 1, bytes),
-            Touch::Unknown { .. } => return,
-        };
+        let Some(run) = touch.run() else { return };
+        let Run { start, stride, count, bytes } = run;
         if stride == 0 {
             self.visit(site, start, u64::from(bytes), count);
             return;
@@ -171,12 +157,7 @@ impl Watcher<'_> {
             Kind::ReadWrite => (true, true),
             _ => return,
         };
-        let end = start.saturating_add(bytes);
-        let mut at = start;
-        while at < end {
-            let (line, offset) = (at / LINE, at % LINE);
-            let length = (LINE - offset).min(end - at);
-            let mask = (u64::MAX >> (LINE - length)) << offset;
+        for (line, mask) in lines_of(start, bytes) {
             let used = self.lines.entry(line).or_default();
             if reads {
                 used.read |= mask;
@@ -191,7 +172,6 @@ impl Watcher<'_> {
                 Some((_, known)) => *known = known.saturating_add(visits),
                 None => used.sites.push((site, visits)),
             }
-            at = at.saturating_add(length);
         }
     }
 }

@@ -22,13 +22,15 @@ use std::collections::BTreeMap;
 use base::{Nanos, Pid, RemoteAddr, Tid};
 use facts::{Burst, Evidence, Metric};
 
-use self::burst::{BurstLines, LineUse, lines_of_bursts};
+use self::burst::{LineUse, lines_of_bursts};
 use crate::accesses::{Rows, is_chosen};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::PlaceId;
 use crate::traced::{SiteIndex, TracedCode};
 use estimate::interval::{median, median_interval};
+
+pub(crate) use self::burst::{BurstLines, Watcher};
 
 /// Bursts so near each other can be of one time.
 const NEAR: Nanos = Nanos(250_000_000);
@@ -122,7 +124,17 @@ struct Found {
 pub fn sharing(profile: &Profile<'_>, code: &TracedCode, selection: &Selection) -> SharedLines {
     let rows = Rows::new(profile, code, selection, &[]);
     let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
-    let mut bursts = lines_of_bursts(profile.recording, code, &rows.row_of_site, &chosen);
+    let bursts = lines_of_bursts(profile.recording, code, &rows.row_of_site, &chosen);
+    compared(profile, &rows, bursts)
+}
+
+/// Compares these bursts.
+pub(crate) fn compared(
+    profile: &Profile<'_>,
+    rows: &Rows,
+    mut bursts: Vec<BurstLines>,
+) -> SharedLines {
+    bursts.sort_by_key(|burst| burst.time);
     let usual = leave_out_short_ones(&mut bursts);
     // Of most programs no two bursts are near enough to ask who ran when.
     let activity = LazyCell::new(|| activity(profile, &bursts));
@@ -138,7 +150,7 @@ pub fn sharing(profile: &Profile<'_>, code: &TracedCode, selection: &Selection) 
         }
     }
     let mut lines: Vec<SharedLine> =
-        found.into_iter().map(|(key, found)| line(key, &found, &bursts, &rows)).collect();
+        found.into_iter().map(|(key, found)| line(key, &found, &bursts, rows)).collect();
     // Of equal ones, that with the lower address comes first: the sort is stable.
     lines.sort_by(|a, b| {
         b.conflicts.value.partial_cmp(&a.conflicts.value).unwrap_or(std::cmp::Ordering::Equal)

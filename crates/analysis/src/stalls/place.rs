@@ -80,9 +80,20 @@ pub(super) fn places(
                 .map(|((_, offset), weight)| (*offset, *weight))
                 .collect();
         let surroundings = surroundings(recording, *module, own.keys());
+        // Long blocks have samples everywhere: what is found of an instruction serves all of its block.
+        let mut known: BTreeMap<FileOffset, Option<Vec<Suspect>>> = BTreeMap::new();
+        let mut block: Vec<FileOffset> = Vec::new();
         for offset in own.keys() {
-            let suspects = distances.suspects(&surroundings, *offset);
-            let (beyond, near_access) = beyond(&surroundings, distances, &own, *offset);
+            if !block.contains(offset) {
+                let around = surroundings.block(RemoteAddr(offset.0));
+                block = around.into_iter().map(|at| FileOffset(at.0)).collect();
+            }
+            for at in block.iter().chain([offset]) {
+                let find = || distances.suspects(&surroundings, *at);
+                known.entry(*at).or_insert_with(find);
+            }
+            let (beyond, near_access) = beyond(&block, &known, &own, *offset);
+            let suspects = known[offset].clone();
             found.insert((*module, *offset), Place { suspects, beyond, near_access });
         }
     }
@@ -106,16 +117,14 @@ fn surroundings<'a>(
 /// Of the time that stands at an address the share beyond what stands, on average, at those instructions of its block at which
 /// nothing is waited for; where there are none, at that with the least. And whether the block has others.
 fn beyond(
-    surroundings: &Surroundings,
-    distances: &Distances,
+    block: &[FileOffset],
+    suspects: &BTreeMap<FileOffset, Option<Vec<Suspect>>>,
     weights: &BTreeMap<FileOffset, u64>,
     at: FileOffset,
 ) -> (f64, bool) {
     let weight = |at: &FileOffset| weights.get(at).copied().unwrap_or(0);
-    let block: Vec<FileOffset> =
-        surroundings.block(RemoteAddr(at.0)).into_iter().map(|at| FileOffset(at.0)).collect();
-    let suspects = |at: &FileOffset| distances.suspects(surroundings, *at);
-    let is_free = |at: &&FileOffset| suspects(at).is_some_and(|suspects| suspects.is_empty());
+    let suspects = |at: &FileOffset| suspects.get(at)?.as_ref();
+    let is_free = |at: &&FileOffset| suspects(at).is_some_and(Vec::is_empty);
     let waits = |at: &FileOffset| {
         suspects(at).is_some_and(|suspects| suspects.iter().any(|one| one.access.is_some()))
     };

@@ -15,6 +15,8 @@ use x86::{
     State, Times, Value, When, evaluate,
 };
 
+use super::run::Run;
+
 /// Of an access that is evaluated one iteration after the other, so many are; the addresses of the rest are unknown.
 const MOST_EVALUATED: u64 = 256;
 
@@ -27,6 +29,25 @@ pub(crate) enum Touch {
     AtLeast { start: u64, bytes: u32 },
     /// So many accesses at unknown addresses.
     Unknown { count: u64 },
+}
+
+impl Touch {
+    /// How many accesses these are, as far as is known.
+    pub(crate) fn count(self) -> u64 {
+        match self {
+            Touch::Run { count, .. } | Touch::Unknown { count } => count,
+            Touch::AtLeast { .. } => 1,
+        }
+    }
+
+    /// Those whose addresses are known.
+    pub(crate) fn run(self) -> Option<Run> {
+        match self {
+            Touch::Run { start, stride, count, bytes } => Some(Run { start, stride, count, bytes }),
+            Touch::AtLeast { start, bytes } => Some(Run { start, stride: 0, count: 1, bytes }),
+            Touch::Unknown { .. } => None,
+        }
+    }
 }
 
 /// How the addresses of an access follow from a record.

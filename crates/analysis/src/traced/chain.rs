@@ -80,58 +80,39 @@ impl Chase {
     }
 }
 
-/// max(constant, depth of each slot at the block's start + its number), `None` for slots without influence.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Sum {
-    constant: u32,
-    slots: [Option<u32>; SLOTS],
-}
-
-impl Sum {
-    const NONE: Sum = Sum { constant: 0, slots: [None; SLOTS] };
-
-    fn of(slot: usize) -> Sum {
-        let mut sum = Sum::NONE;
-        sum.slots[slot] = Some(0);
-        sum
-    }
-
-    fn max(mut self, other: &Sum) -> Sum {
-        self.constant = self.constant.max(other.constant);
-        for (mine, theirs) in self.slots.iter_mut().zip(other.slots) {
-            *mine = (*mine).max(theirs);
-        }
-        self
-    }
-
-    fn plus_one(mut self) -> Sum {
-        self.constant = self.constant.saturating_add(1);
-        for slot in self.slots.iter_mut().flatten() {
-            *slot = slot.saturating_add(1);
-        }
-        self
-    }
-
-    fn depth(&self) -> Depth {
-        let slots = (0u8..).zip(self.slots).filter_map(|(slot, more)| Some((slot, more?)));
-        Depth { constant: self.constant, slots: slots.collect() }
-    }
-}
-
-/// A [`Sum`] for quick evaluation.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// max(constant, depth of each slot at the block's start + its number); slots that are not named have no influence.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Depth {
     constant: u32,
     slots: Vec<(u8, u32)>,
 }
 
 impl Depth {
+    fn of(slot: usize) -> Depth {
+        Depth { constant: 0, slots: vec![(slot as u8, 0)] }
+    }
+
+    /// At least as deep as `other`, and `more`.
+    fn raise(&mut self, other: &Depth, more: u32) {
+        self.constant = self.constant.max(other.constant.saturating_add(more));
+        for (slot, depth) in &other.slots {
+            let depth = depth.saturating_add(more);
+            match self.slots.binary_search_by_key(slot, |known| known.0) {
+                Ok(at) => self.slots[at].1 = self.slots[at].1.max(depth),
+                Err(at) => self.slots.insert(at, (*slot, depth)),
+            }
+        }
+    }
+
     /// The value, given the depths at the block's start.
     fn at(&self, start: &Depths) -> u32 {
         let of = |(slot, more): &(u8, u32)| start[usize::from(*slot)].saturating_add(*more);
         self.slots.iter().map(of).fold(self.constant, u32::max)
     }
 }
+
+/// The depths of all slots within a block; `None` where nothing wrote to one yet.
+type Now = [Option<Depth>; SLOTS];
 
 /// Blocks without records that lead from one with records to the next.
 #[derive(Clone, Debug)]
@@ -153,18 +134,23 @@ pub(crate) struct Chains {
 
 impl Chains {
     pub(crate) fn of(block: &Block) -> Chains {
-        let mut now: [Sum; SLOTS] = std::array::from_fn(Sum::of);
+        let mut now: Now = std::array::from_fn(|_| None);
         let mut accesses = Vec::new();
         for instruction in &block.instructions {
-            let loaded = own_depths(instruction, &now, &mut accesses);
-            let written = largest(&now, read(instruction)).max(&loaded);
+            let mut written = own_depths(instruction, &now, &mut accesses);
+            read(instruction).for_each(|slot| raise(&mut written, &now, slot));
             for (slot, killed) in changed(instruction) {
+                let mut left = written.clone();
                 // A partial or conditional write may leave the old value.
-                now[slot] = if killed { written } else { written.max(&now[slot]) };
+                if !killed {
+                    raise(&mut left, &now, slot);
+                }
+                now[slot] = Some(left);
             }
         }
-        let changed = (0u8..).zip(now).filter(|(slot, sum)| *sum != Sum::of((*slot).into()));
-        Chains { accesses, left: changed.map(|(slot, sum)| (slot, sum.depth())).collect() }
+        let changed = (0u8..).zip(now).filter_map(|(slot, now)| Some((slot, now?)));
+        let changed = changed.filter(|(slot, now)| *now != Depth::of((*slot).into()));
+        Chains { accesses, left: changed.collect() }
     }
 
     /// The depths behind the block.
@@ -207,24 +193,30 @@ fn bits(set: u32) -> impl Iterator<Item = usize> {
     (0..u32::BITS as usize).filter(move |number| set >> number & 1 != 0)
 }
 
-fn largest(now: &[Sum; SLOTS], slots: impl Iterator<Item = usize>) -> Sum {
-    slots.fold(Sum::NONE, |sum, slot| sum.max(&now[slot]))
+/// At least as deep as a slot is now.
+fn raise(depth: &mut Depth, now: &Now, slot: usize) {
+    match &now[slot] {
+        Some(written) => depth.raise(written, 0),
+        None => depth.raise(&Depth::of(slot), 0),
+    }
 }
 
 /// Adds the depths of the instruction's accesses to `accesses`; returns that of what it loads.
-fn own_depths(instruction: &Instruction, now: &[Sum; SLOTS], accesses: &mut Vec<Depth>) -> Sum {
-    let mut loaded = Sum::NONE;
+fn own_depths(instruction: &Instruction, now: &Now, accesses: &mut Vec<Depth>) -> Depth {
+    let mut loaded = Depth::default();
     for access in instruction.accesses() {
-        let slots = sources(access).into_iter().filter_map(|source| match source {
-            Source::General(register) => Some(register.number()),
-            Source::Vector(register) => Some(VECTORS + register.number()),
-            _ => None,
-        });
-        let own = largest(now, slots);
-        accesses.push(own.depth());
-        if matches!(access.kind, Kind::Read | Kind::ReadWrite | Kind::StreamingRead) {
-            loaded = loaded.max(&own.plus_one());
+        let mut own = Depth::default();
+        for source in sources(access) {
+            match source {
+                Source::General(register) => raise(&mut own, now, register.number()),
+                Source::Vector(register) => raise(&mut own, now, VECTORS + register.number()),
+                _ => {}
+            }
         }
+        if matches!(access.kind, Kind::Read | Kind::ReadWrite | Kind::StreamingRead) {
+            loaded.raise(&own, 1);
+        }
+        accesses.push(own);
     }
     loaded
 }

@@ -17,8 +17,9 @@ use x86::{
 
 use super::address::Form;
 use super::chain::{Chains, SilentWay};
-use super::replay::too_many;
 use super::silent::{SilentBlock, by_start, silent_loops, targets, ways_through};
+use super::stream::too_many;
+use crate::index_map::IndexMap;
 use crate::stack::index;
 
 index!(/// A memory access of an instruction.
@@ -60,6 +61,8 @@ pub(crate) struct TracedArithmetic {
 #[derive(Debug)]
 pub(crate) struct TracedAccess {
     pub(crate) site: SiteIndex,
+    /// Its position among the accesses of the block.
+    pub(crate) number: usize,
     /// Position of its instruction in the block.
     pub(crate) instruction: usize,
     pub(crate) form: Form,
@@ -166,13 +169,13 @@ pub(crate) struct KeptLoop {
 /// The code that bursts ran.
 #[derive(Debug, Default)]
 pub struct TracedCode {
-    pub(crate) blocks: HashMap<BlockId, TracedBlock>,
+    pub(crate) blocks: IndexMap<BlockId, TracedBlock>,
     /// The blocks whose executions were counted.
-    pub(crate) counted: HashMap<BlockId, CountedBlock>,
+    pub(crate) counted: IndexMap<BlockId, CountedBlock>,
     /// The load of the blocks that time one.
-    pub(crate) timed: HashMap<BlockId, TimedLoad>,
+    pub(crate) timed: IndexMap<BlockId, TimedLoad>,
     /// The loops of `kept_floors`.
-    pub(crate) kept: HashMap<BlockId, KeptLoop>,
+    pub(crate) kept: IndexMap<BlockId, KeptLoop>,
     pub(crate) sites: Vec<Site>,
     pub(crate) arithmetic: Vec<Arithmetic>,
     /// Blocks for addresses whose code or layout cannot be used.
@@ -289,7 +292,8 @@ impl TracedCode {
             let (module, offset) = places[rooted.instruction];
             let access = rooted.access;
             let site = self.site(known, Site { module, offset, number, access });
-            accesses.push(TracedAccess { site, instruction: rooted.instruction, form });
+            let (number, instruction) = (accesses.len(), rooted.instruction);
+            accesses.push(TracedAccess { site, number, instruction, form });
         }
         let arithmetic = self.arithmetic(&decoded, &places, known);
         Some(TracedBlock {

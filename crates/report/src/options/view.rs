@@ -54,7 +54,8 @@ views! {
 
 impl View {
     /// Whether it needs the records of bursts decoded.
-    pub(crate) fn is_traced(self) -> bool {
+    #[must_use]
+    pub fn is_traced(self) -> bool {
         matches!(
             self,
             View::Summary

@@ -17,7 +17,7 @@ use super::{HotFunction, Where};
 use crate::index_map::IndexMap;
 use crate::objects::{Objects, Window};
 use crate::profile::Profile;
-use crate::traced::{Execution, Observer, Touch, TracedBlock, TracedCode, replay};
+use crate::traced::{Execution, Tool, Touch, TracedBlock, TracedCode, in_order};
 use estimate::interval::{effective_count, wilson};
 
 const LINE: u64 = x86::LINE_BYTES as u64;
@@ -73,7 +73,7 @@ pub(super) fn remote(
         pages: IndexMap::default(),
         found: BTreeMap::new(),
     };
-    replay(profile.recording, code, &mut watcher);
+    in_order(profile.recording, code, &mut watcher);
     let figure = |function: &HotFunction| {
         let seen = watcher.found.get(function.place.function.as_ref()?)?;
         seen.figure(function, objects, with_memory as f64)
@@ -199,8 +199,10 @@ struct Watcher<'a> {
     found: BTreeMap<String, Seen>,
 }
 
-impl Observer for Watcher<'_> {
-    fn begin(&mut self, _: &Burst) {
+impl Tool for Watcher<'_> {
+    type OfBurst = ();
+
+    fn begin(&mut self, _: &Burst, _: usize) {
         self.function = None;
         self.pages = IndexMap::default();
     }
@@ -214,7 +216,7 @@ impl Observer for Watcher<'_> {
                 self.function = Some(stacks.functions[function.index()].name.clone());
             }
             let pages = &mut self.pages;
-            execution.touches(access, |touch| match touch {
+            execution.touches(access).for_each(|touch| match touch {
                 Touch::Run { start, stride, count, .. } => {
                     for_lines(start, stride, count, |page, lines| {
                         *pages.entry(page).or_default() |= lines;

@@ -12,10 +12,10 @@ use x86::{Gpr, Kind, Segment};
 use super::reloads::reloaded;
 use super::walks::walk;
 use super::{HotFunction, HotSite, RepeatedFunction, Traced, Walk, Where};
-use crate::accesses::{AccessRow, Pattern, accesses, line_uses};
+use crate::accesses::{AccessRow, Pattern, line_uses};
 use crate::findings::bandwidth;
-use crate::findings::reread::{Stored, stored};
-use crate::findings::steps::{Steps, steps};
+use crate::findings::reread::Stored;
+use crate::findings::steps::Steps;
 use crate::findings::strided::walks;
 use crate::hotspots::{Key, hotspots};
 use crate::memory::{Bands, FunctionMemory, Memory, SiteWeight};
@@ -43,11 +43,10 @@ pub(super) fn traced(
     objects: &Objects,
 ) -> Result<Traced, String> {
     let (whole, functions) = memory.functions().map_err(|why| missing(profile, why))?;
-    let everything = Selection::default();
-    let rows = accesses(profile, code, &everything, &[]).rows;
+    let asked = memory.asked();
+    let (rows, steps) = (asked.accesses.rows.clone(), &asked.steps);
     let by_site: HashMap<(u32, u64, usize), AccessRow> =
         rows.into_iter().filter_map(|row| row.site.map(|site| (name(&site), row))).collect();
-    let steps = steps(profile.recording, code);
     let bursts = traced_bursts(profile.recording, code).count() as u64;
     let is_row = |site: SiteIndex| {
         let row = by_site.get(&name(&code.sites[site.index()]));
@@ -63,7 +62,7 @@ pub(super) fn traced(
     let bandwidth = memory.bandwidth(Bands::default());
     let bound = memory.bound();
     let class = bandwidth.ok().and_then(|bandwidth| memory.class(&bandwidth, &bound).ok());
-    let sites = Sites { profile, code, memory, objects, by_site, steps: &steps };
+    let sites = Sites { profile, code, memory, objects, by_site, steps };
     let mut functions: Vec<Numbered> = functions.iter().map(|one| sites.function(one)).collect();
     let mut whole = sites.function(&whole);
     sites.add_walks(functions.iter_mut().chain([&mut whole]));
@@ -167,8 +166,8 @@ impl Sites<'_> {
             let function = self.profile.stacks.places[place.index()].function;
             asked.iter().position(|one| *one == function)
         };
-        let row_of_site = (0..self.code.sites.len()).map(row_of).collect();
-        let curves = curves(self.profile, self.code, row_of_site, asked.len());
+        let row_of_site: Vec<_> = (0..self.code.sites.len()).map(row_of).collect();
+        let curves = curves(self.profile, self.code, &row_of_site, asked.len());
         for (function, curve) in functions.iter_mut().zip(curves) {
             function.figures.fitting = curve.fitting();
         }
@@ -232,7 +231,7 @@ impl Sites<'_> {
         for (row, site) in sites.iter().enumerate() {
             row_of_site[site.index()] = Some(row);
         }
-        let curves = curves(self.profile, self.code, row_of_site, sites.len());
+        let curves = curves(self.profile, self.code, &row_of_site, sites.len());
         let found: Vec<Walk> = walking
             .iter()
             .map(|(number, site)| {
@@ -260,7 +259,7 @@ impl Sites<'_> {
         if rows.is_empty() {
             return;
         }
-        let uses = line_uses(self.profile, self.code, row_of_site.clone(), rows.len());
+        let uses = line_uses(self.profile, self.code, &row_of_site, rows.len());
         for one in functions {
             for (site, figures) in one.sites.iter().zip(&mut one.figures.sites) {
                 if let Some(row) = row_of_site[site.index()] {
@@ -270,7 +269,7 @@ impl Sites<'_> {
         }
     }
 
-    /// What is stored and soon read again would be fetched then: one pass, and only where stores fetch much.
+    /// What is stored and soon read again would be fetched then.
     fn take_off_reread<'b>(&self, functions: impl Iterator<Item = &'b mut Numbered>) {
         let fetches =
             |one: &&mut Numbered| one.figures.overwritten.value.is_some_and(|part| part > 0.0);
@@ -278,7 +277,7 @@ impl Sites<'_> {
         if functions.is_empty() {
             return;
         }
-        let stored = stored(self.profile.recording, self.code);
+        let stored = &self.memory.asked().stored;
         for one in &mut functions {
             let sums = one.sites.iter().fold((0, 0), |(lines, again), site| {
                 let Stored { lines: more, read_again } = stored[site.index()];

@@ -5,8 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::LINE;
-use crate::traced::SiteIndex;
+use crate::traced::{LINE, SiteIndex};
 
 /// Bytes in a row that a site went through.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,0 +1,514 @@
+//! Every burst's records, decoded once for all that want to know something of them.
+//!
+//! What for: a [`Tool`] sees each execution of a block with the addresses of its accesses; several see the same ones go by, for
+//! a pair of tools is one. Bursts have nothing to do with each other, so that several CPUs take one after the other, each
+//! with tools of its own; what a tool says of a burst is handed over in the order of bursts. So the result is the same however many
+//! CPUs there are. What not: sums.
+//! Assumption: a record that does not fit its block, names one that is not known, or claims more than a core can do in
+//! the burst's time, is left out and counted. So the work is bounded by the time that bursts took, whatever a file says.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+use base::{BlockId, BurstId, Nanos};
+use facts::{Burst, BurstFlavour, Record, Recording, decode_records};
+
+use super::address::Touch;
+use super::code::{TracedAccess, TracedBlock, TracedCode};
+use crate::parallel;
+
+/// Iterations that no core exceeds in a nanosecond: one taken branch per cycle and thread (Fog, The microarchitecture of
+/// Intel, AMD and VIA CPUs, 3), of which the newest cores can do two, at 4 GHz.
+const ITERATIONS_PER_NANO: u64 = 8;
+/// Bytes that no repeated string instruction exceeds in a nanosecond: a line per cycle at 8 GHz.
+const BYTES_PER_NANO: u64 = 512;
+/// Longer bursts are none: the longest that can be asked for takes 100 ms, and stopping it may take as long again.
+const LONGEST_NANOS: u64 = 200_000_000;
+
+/// A report may take so much of the program's time, but no less and no more than these, seconds.
+const WORK_SHARE: f64 = 0.05;
+const LEAST_WORK: f64 = 1.0;
+const MOST_WORK: f64 = 3.0;
+/// Lines of traced accesses that a summary, in which each was looked at some ten times, got through in a second, with the
+/// opening of the result and what else it needs: bench/results/after-end.md. A number of its own, and not measured where the
+/// report is made, for the report must not depend on that.
+const LINES_PER_SECOND: f64 = 16e6;
+/// An access of a record takes as long as so many lines of a loop, which are counted besides.
+const LINES_OF_ACCESS: u64 = 8;
+/// Fewer bursts tell nothing of how much they differ.
+const FEWEST_BURSTS: usize = 5;
+
+/// Who sees the records of bursts go by.
+pub(crate) trait Tool {
+    /// What it says of one burst.
+    type OfBurst: Send;
+    /// A burst begins, by its position in the recording.
+    fn begin(&mut self, burst: &Burst, number: usize);
+    /// A block was executed, or a loop of one block.
+    fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>);
+    /// The burst is over.
+    fn end(&mut self, burst: &Burst) -> Self::OfBurst;
+}
+
+impl<A: Tool, B: Tool> Tool for (A, B) {
+    type OfBurst = (A::OfBurst, B::OfBurst);
+
+    fn begin(&mut self, burst: &Burst, number: usize) {
+        self.0.begin(burst, number);
+        self.1.begin(burst, number);
+    }
+
+    fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
+        self.0.execute(block, execution);
+        self.1.execute(block, execution);
+    }
+
+    fn end(&mut self, burst: &Burst) -> Self::OfBurst {
+        (self.0.end(burst), self.1.end(burst))
+    }
+}
+
+impl<T: Tool> Tool for Option<T> {
+    type OfBurst = Option<T::OfBurst>;
+
+    fn begin(&mut self, burst: &Burst, number: usize) {
+        self.iter_mut().for_each(|tool| tool.begin(burst, number));
+    }
+
+    fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
+        self.iter_mut().for_each(|tool| tool.execute(block, execution));
+    }
+
+    fn end(&mut self, burst: &Burst) -> Self::OfBurst {
+        self.as_mut().map(|tool| tool.end(burst))
+    }
+}
+
+/// One execution of a block, or one run of a loop.
+pub(crate) struct Execution<'a> {
+    block: BlockId,
+    way: u32,
+    iterations: u64,
+    /// Instructions executed in the last iteration.
+    executed: usize,
+    /// The addresses of all accesses, and where those of each end.
+    touches: &'a [Touch],
+    ends: &'a [usize],
+}
+
+impl Execution<'_> {
+    /// Which block.
+    pub(crate) fn block(&self) -> BlockId {
+        self.block
+    }
+
+    /// By which way it was left; 0 is its end.
+    pub(crate) fn way(&self) -> u32 {
+        self.way
+    }
+
+    /// How often the block was entered.
+    pub(crate) fn iterations(&self) -> u64 {
+        self.iterations
+    }
+
+    /// Cycles that all iterations take at most, with their data in the first level.
+    pub(crate) fn slowest(&self, block: &TracedBlock) -> f64 {
+        let of = |way: usize| block.slowest.get(way).copied().unwrap_or(f64::INFINITY);
+        let whole = self.iterations.saturating_sub(1);
+        // Infinity times nothing is no number.
+        let before = if whole > 0 { whole as f64 * of(0) } else { 0.0 };
+        before + of(self.way as usize)
+    }
+
+    /// How many of the block's instructions ran in the last iteration; in those before, all did.
+    pub(crate) fn executed(&self) -> usize {
+        self.executed
+    }
+
+    /// How often an instruction of the block ran, by its position.
+    pub(crate) fn times(&self, instruction: usize) -> u64 {
+        let cut = u64::from(instruction >= self.executed);
+        self.iterations.saturating_sub(cut)
+    }
+
+    /// The addresses of one access of the block, over all iterations. Of a repeated string whose counter says more than fits
+    /// into the burst only the first: it was interrupted, nobody knows where.
+    pub(crate) fn touches(&self, access: &TracedAccess) -> impl Iterator<Item = Touch> {
+        let from = access.number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.touches[from..self.ends[access.number]].iter().copied()
+    }
+}
+
+/// What could not be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Damage {
+    /// Records of unknown blocks, that do not fit theirs, or that claim more than fits into the burst.
+    pub(crate) records: u64,
+    /// Pieces of records that do not decode to their end.
+    pub(crate) pieces: u64,
+}
+
+/// The encoded records of each burst, in order.
+pub(crate) fn pieces_by_burst(recording: &Recording) -> HashMap<BurstId, Vec<&[u8]>> {
+    let mut pieces: HashMap<BurstId, Vec<&[u8]>> = HashMap::new();
+    for records in &recording.records {
+        pieces.entry(records.burst).or_default().push(&records.bytes);
+    }
+    pieces
+}
+
+/// The bursts that recorded addresses and are looked at, in the order of the recording.
+pub(crate) fn traced_bursts<'a>(
+    recording: &'a Recording,
+    code: &'a TracedCode,
+) -> impl Iterator<Item = &'a Burst> {
+    let looked_at = |burst: &&Burst| !code.left_out.contains(&burst.id);
+    all_traced(recording).filter(looked_at)
+}
+
+fn all_traced(recording: &Recording) -> impl Iterator<Item = &Burst> {
+    let traced = |burst: &&Burst| burst.flavour == BurstFlavour::Trace && !burst.records_lost;
+    recording.bursts.iter().filter(traced)
+}
+
+/// Which bursts are not looked at, because the others are work enough for this recording.
+pub(super) fn too_many(recording: &Recording, code: &TracedCode) -> HashSet<BurstId> {
+    let seconds =
+        (Nanos(recording.run.elapsed_ns).seconds() * WORK_SHARE).clamp(LEAST_WORK, MOST_WORK);
+    let most = (seconds * LINES_PER_SECOND) as u64;
+    let bursts = evenly_spread(all_traced(recording).collect());
+    let (mut taken, mut lines) = (0, 0u64);
+    let looked_at = |_: &Burst, more: u64| {
+        lines = lines.saturating_add(more);
+        taken += 1;
+        lines < most || taken < FEWEST_BURSTS
+    };
+    stream_until(recording, code, &bursts, || Counter(0), looked_at);
+    bursts[taken..].iter().map(|burst| burst.id).collect()
+}
+
+/// Counts the lines that are to be looked at.
+struct Counter(u64);
+
+impl Tool for Counter {
+    type OfBurst = u64;
+
+    fn begin(&mut self, _: &Burst, _: usize) {}
+
+    fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
+        for touch in block.accesses.iter().flat_map(|access| execution.touches(access)) {
+            let lines = match touch {
+                Touch::Run { stride, count, .. } => {
+                    let step = stride.unsigned_abs().min(x86::LINE_BYTES.into());
+                    // Within lines, `count` steps of `step` bytes; else one a step.
+                    1 + (count - 1).saturating_mul(step) / u64::from(x86::LINE_BYTES)
+                }
+                Touch::AtLeast { .. } | Touch::Unknown { .. } => 1,
+            };
+            self.0 = self.0.saturating_add(lines.saturating_add(LINES_OF_ACCESS));
+        }
+    }
+
+    fn end(&mut self, _: &Burst) -> u64 {
+        std::mem::take(&mut self.0)
+    }
+}
+
+/// In an order of which each beginning is spread evenly over all (van der Corput's sequence: bits of the position reversed).
+/// Of several threads, two that follow each other stay together: they tell what threads share.
+fn evenly_spread(bursts: Vec<&Burst>) -> Vec<&Burst> {
+    let together = u32::from(bursts.iter().any(|burst| burst.tid != bursts[0].tid));
+    let position = |at: u32| (at >> together).reverse_bits();
+    let mut numbered: Vec<(u32, &Burst)> = (0u32..).map(position).zip(bursts).collect();
+    // Stable: the earlier of two stays the earlier.
+    numbered.sort_by_key(|(position, _)| *position);
+    numbered.into_iter().map(|(_, burst)| burst).collect()
+}
+
+/// Goes through all bursts that are looked at, in the order of the recording, with one tool that keeps what it wants to know.
+pub(crate) fn in_order(
+    recording: &Recording,
+    code: &TracedCode,
+    tool: &mut impl Tool<OfBurst = ()>,
+) -> Damage {
+    let reader = Reader::new(recording, code);
+    let mut memory = Memory::default();
+    let mut damage = Damage::default();
+    for burst in traced_bursts(recording, code) {
+        damage.add(reader.read(burst, tool, &mut memory));
+        tool.end(burst);
+    }
+    damage
+}
+
+/// Goes through these bursts with tools for each CPU. `take` gets what they say of each burst, in this order. Returns the tools as well,
+/// for sums that are the same in any order.
+pub(crate) fn stream<'a, T: Tool + Send>(
+    recording: &'a Recording,
+    code: &TracedCode,
+    bursts: &[&'a Burst],
+    tool: impl Fn() -> T + Sync,
+    mut take: impl FnMut(&'a Burst, T::OfBurst) + Send,
+) -> (Damage, Vec<T>) {
+    stream_until(recording, code, bursts, tool, |burst, of| {
+        take(burst, of);
+        true
+    })
+}
+
+/// The same until `take` says that it is enough.
+fn stream_until<'a, T: Tool + Send>(
+    recording: &'a Recording,
+    code: &TracedCode,
+    bursts: &[&'a Burst],
+    tool: impl Fn() -> T + Sync,
+    take: impl FnMut(&'a Burst, T::OfBurst) -> bool + Send,
+) -> (Damage, Vec<T>) {
+    let reader = Reader::new(recording, code);
+    let next = AtomicUsize::new(0);
+    let enough = AtomicBool::new(false);
+    let queue = Queue { next: 0, early: BTreeMap::new(), damage: Damage::default(), take };
+    let queue = Mutex::new(queue);
+    let tools = parallel::on_all_cpus(bursts.len(), || {
+        let (mut tool, mut memory) = (tool(), Memory::default());
+        while !enough.load(Relaxed)
+            && let position = next.fetch_add(1, Relaxed)
+            && let Some(burst) = bursts.get(position)
+        {
+            let damage = reader.read(burst, &mut tool, &mut memory);
+            let of = (damage, tool.end(burst));
+            // Who panicked with the queue in hand takes all others along.
+            let Ok(mut queue) = queue.lock() else { break };
+            queue.early.insert(position, of);
+            if !queue.hand_over(bursts) {
+                enough.store(true, Relaxed);
+            }
+        }
+        tool
+    });
+    let damage = queue.into_inner().map_or_else(|_| Damage::default(), |queue| queue.damage);
+    (damage, tools)
+}
+
+/// What is said of bursts before the turn of these has come.
+struct Queue<Of, F> {
+    next: usize,
+    early: BTreeMap<usize, (Damage, Of)>,
+    damage: Damage,
+    take: F,
+}
+
+impl<Of, F> Queue<Of, F> {
+    /// Whether more is wanted.
+    fn hand_over<'a>(&mut self, bursts: &[&'a Burst]) -> bool
+    where
+        F: FnMut(&'a Burst, Of) -> bool,
+    {
+        while let Some((damage, of)) = self.early.remove(&self.next) {
+            self.damage.add(damage);
+            if !(self.take)(bursts[self.next], of) {
+                // No further one has its turn.
+                self.next = usize::MAX;
+                return false;
+            }
+            self.next += 1;
+        }
+        true
+    }
+}
+
+/// Kept for its memory.
+#[derive(Default)]
+struct Memory {
+    touches: Vec<Touch>,
+    ends: Vec<usize>,
+}
+
+/// Decodes the records of bursts.
+struct Reader<'a> {
+    code: &'a TracedCode,
+    pieces: HashMap<BurstId, Vec<&'a [u8]>>,
+    numbers: HashMap<BurstId, usize>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(recording: &'a Recording, code: &'a TracedCode) -> Reader<'a> {
+        let numbers = recording.bursts.iter().enumerate().map(|(number, one)| (one.id, number));
+        Reader { code, pieces: pieces_by_burst(recording), numbers: numbers.collect() }
+    }
+
+    /// All of a burst but its end.
+    fn read(&self, burst: &Burst, tool: &mut impl Tool, memory: &mut Memory) -> Damage {
+        let mut damage = Damage::default();
+        tool.begin(burst, self.numbers.get(&burst.id).copied().unwrap_or(0));
+        let nanos = burst.elapsed.0.min(LONGEST_NANOS);
+        let mut iterations_left = nanos * ITERATIONS_PER_NANO;
+        for piece in self.pieces.get(&burst.id).map_or(&[][..], Vec::as_slice) {
+            let decoded = decode_records(piece, |record| {
+                let block = self.code.blocks.get(&record.block);
+                let block = block.filter(|block| block.pid == burst.pid);
+                let left = iterations_left.checked_sub(record.iterations);
+                let fits = || {
+                    let block = block?;
+                    Some((block, left?, executed(block, record)?))
+                };
+                match fits() {
+                    Some((block, left, executed)) => {
+                        iterations_left = left;
+                        let most_bytes = nanos * BYTES_PER_NANO;
+                        let execution =
+                            memory.execution(block, record, executed, (burst, most_bytes));
+                        tool.execute(block, &execution);
+                    }
+                    None => damage.records += 1,
+                }
+            });
+            damage.pieces += u64::from(decoded.is_err());
+        }
+        damage
+    }
+}
+
+/// How many instructions ran in the last iteration; `None` when the record cannot be one of this block.
+fn executed(block: &TracedBlock, record: &Record<'_>) -> Option<usize> {
+    let executed = *block.ways.get(record.way as usize)?;
+    // A loop that was stopped in its first iteration has completed none.
+    let fits = record.values.len() == block.values && (record.iterations == 1 || block.loops);
+    fits.then_some(executed)
+}
+
+impl Memory {
+    /// With the addresses of all accesses.
+    fn execution(
+        &mut self,
+        block: &TracedBlock,
+        record: &Record<'_>,
+        executed: usize,
+        (burst, most_bytes): (&Burst, u64),
+    ) -> Execution<'_> {
+        self.touches.clear();
+        self.ends.clear();
+        let Record { block: id, way, iterations, .. } = *record;
+        for access in &block.accesses {
+            let times = iterations.saturating_sub(u64::from(access.instruction >= executed));
+            access.form.touches(record, burst.fs_base.0, times, |touch| {
+                self.touches.push(match touch {
+                    Touch::Run { start, count, bytes, .. }
+                        if count > times && count.saturating_mul(u64::from(bytes)) > most_bytes =>
+                    {
+                        Touch::AtLeast { start, bytes }
+                    }
+                    touch => touch,
+                });
+            });
+            self.ends.push(self.touches.len());
+        }
+        let Memory { touches, ends } = self;
+        Execution { block: id, way, iterations, executed, touches, ends }
+    }
+}
+
+impl Damage {
+    fn add(&mut self, more: Damage) {
+        self.records += more.records;
+        self.pieces += more.pieces;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{Pid, RemoteAddr, Tid};
+    use facts::BurstEnd;
+
+    use super::*;
+
+    fn order(tids: &[i32]) -> Vec<u32> {
+        let burst = |(id, tid): (_, &i32)| Burst {
+            id: BurstId(id),
+            time: Nanos(0),
+            pid: Pid(1),
+            tid: Tid(*tid),
+            flavour: BurstFlavour::Trace,
+            end: BurstEnd::Full,
+            elapsed: Nanos(1),
+            cpu_time: None,
+            stand_still: Nanos(0),
+            stops: 1,
+            fs_base: RemoteAddr(0),
+            records: 0,
+            records_lost: false,
+        };
+        let bursts: Vec<Burst> = (0..).zip(tids).map(burst).collect();
+        evenly_spread(bursts.iter().collect()).iter().map(|burst| burst.id.0).collect()
+    }
+
+    /// Its number, and how many accesses it had.
+    #[derive(Default)]
+    struct Counts(usize, u64);
+
+    impl Tool for Counts {
+        type OfBurst = (usize, u64);
+
+        fn begin(&mut self, _: &Burst, number: usize) {
+            *self = Counts(number, 0);
+        }
+
+        fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
+            let touches = block.accesses.iter().flat_map(|access| execution.touches(access));
+            self.1 += touches.map(Touch::count).sum::<u64>();
+        }
+
+        fn end(&mut self, _: &Burst) -> (usize, u64) {
+            (self.0, self.1)
+        }
+    }
+
+    /// Bursts of very different lengths, the longest first: those behind it are done long before.
+    #[test]
+    fn bursts_are_handed_over_in_order_and_two_tools_see_the_same() {
+        let mut builder = testkit::recording::RecordingBuilder::new();
+        let module = builder.file("/program");
+        // mov [rax],rbx
+        let layout = "words 2; values rax@0:1; ways 1";
+        let block = builder.block(1, module, 0x2000, &[0x48, 0x89, 0x18], layout);
+        let executions = [3000, 1, 200, 5, 0, 70, 1, 900, 2, 40, 3, 1];
+        for count in executions {
+            builder.burst(1, 1, &vec![(block, 1, vec![0x1000]); count]);
+        }
+        let recording = builder.build();
+        let code = TracedCode::read(&recording);
+        let bursts: Vec<&Burst> = traced_bursts(&recording, &code).collect();
+        let expected: Vec<(usize, u64)> =
+            executions.iter().map(|count| *count as u64).enumerate().collect();
+        for cpus in [1, 2, 7] {
+            parallel::use_cpus(cpus);
+            let mut seen = Vec::new();
+            let tools = || (Counts::default(), Some(Counts::default()));
+            let (damage, tools) = stream(&recording, &code, &bursts, tools, |_, (one, other)| {
+                assert_eq!(Some(one), other);
+                seen.push(one);
+            });
+            assert_eq!((damage, tools.len()), (Damage::default(), cpus));
+            assert_eq!(seen, expected);
+            let mut first = 0;
+            stream_until(&recording, &code, &bursts, Counts::default, |_, (_, count)| {
+                first += count;
+                first < 3201
+            });
+            assert_eq!(first, 3201, "what comes behind is not handed over");
+        }
+    }
+
+    #[test]
+    fn each_beginning_is_spread_over_all() {
+        assert_eq!(order(&[7; 8]), [0, 4, 2, 6, 1, 5, 3, 7]);
+        assert!(order(&[]).is_empty());
+    }
+
+    #[test]
+    fn bursts_of_threads_that_follow_each_other_stay_together() {
+        assert_eq!(order(&[7, 8, 7, 8, 7, 8, 7, 8]), [0, 1, 4, 5, 2, 3, 6, 7]);
+    }
+}

@@ -1,0 +1,178 @@
+//! Answers that took long, kept beside the result that they are of.
+//!
+//! What for: a report goes through all traced accesses; the same one, asked for again, is a file. What not: what the answers say.
+//! An answer is given only for its whole key: what was asked, by whom (the program's own build, too), and the bytes of every
+//! table and of the manifest. So a damaged, older or foreign one is none, and is worked out anew. Nothing depends on one being there:
+//! where the directory cannot be written, none is.
+//!
+//! ```text
+//! answer-KEY.fathom = "fathom answer 1\n" KEY "\n" CRC-32 of the rest, in hex "\n" zstd
+//! ```
+//! Bounds: all answers of a result together are no larger than [`MOST`], and with the result not beyond its limit.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+use crate::crc32::Crc32;
+use crate::directory::size_on_disk;
+
+/// Bytes of all answers: some thirty of the largest views, a few per cent of the default limit of a result.
+const MOST: u64 = 4 << 20;
+/// Of an answer, unpacked: a file that claims more is none.
+const LONGEST: usize = 256 << 20;
+const HEAD: &str = "fathom answer 1\n";
+
+/// An answer that may be there.
+#[derive(Debug)]
+pub struct Answer {
+    directory: PathBuf,
+    key: String,
+}
+
+impl Answer {
+    /// The answer to `question` about a result as it is now. `None` where the result cannot be read, or is not complete.
+    #[must_use]
+    pub fn of(directory: &Path, question: &[u8]) -> Option<Answer> {
+        if !directory.join("run.json").is_file() || directory.join("journal.fathom").exists() {
+            return None;
+        }
+        let files = fs::read_dir(directory).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+        let is_table = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "parquet");
+        let mut files: Vec<PathBuf> = files.filter(is_table).collect();
+        files.push(directory.join("run.json"));
+        files.sort();
+        // Twice 64 bits: accidents do not meet.
+        let mut halves = [DefaultHasher::new(), DefaultHasher::new()];
+        let mut add = |bytes: &[u8]| {
+            halves.iter_mut().zip(0u8..).for_each(|(half, number)| (number, bytes).hash(half));
+        };
+        add(question);
+        for file in files {
+            add(file.file_name()?.as_encoded_bytes());
+            add(&fs::read(&file).ok()?);
+        }
+        let [one, other] = halves.map(|half| half.finish());
+        Some(Answer { directory: directory.to_owned(), key: format!("{one:016x}{other:016x}") })
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.join(format!("answer-{}.fathom", self.key))
+    }
+
+    /// What was kept; `None` where there is nothing, or nothing whole.
+    #[must_use]
+    pub fn read(&self) -> Option<String> {
+        let bytes = fs::read(self.file()).ok()?;
+        let rest = bytes.strip_prefix(HEAD.as_bytes())?;
+        let rest = rest.strip_prefix(self.key.as_bytes())?.strip_prefix(b"\n")?;
+        let (sum, packed) = rest.split_at_checked(8)?;
+        let packed = packed.strip_prefix(b"\n")?;
+        if sum != checksum(packed).as_bytes() {
+            return None;
+        }
+        String::from_utf8(zstd::bulk::decompress(packed, LONGEST).ok()?).ok()
+    }
+
+    /// Keeps an answer, if there is room; `limit` is that of the result, in bytes, 0 where it has none.
+    pub fn keep(&self, text: &str, limit: u64) {
+        let Ok(packed) = zstd::bulk::compress(text.as_bytes(), 1) else { return };
+        let head = format!("{HEAD}{}\n{}\n", self.key, checksum(&packed));
+        let bytes = [head.into_bytes(), packed].concat();
+        let size = bytes.len() as u64;
+        let old = kept(&self.directory);
+        let of_old: u64 = old.iter().map(|(_, size)| size).sum();
+        let others = size_on_disk(&self.directory).0.saturating_sub(of_old);
+        let most = if limit == 0 { MOST } else { limit.saturating_sub(others).min(MOST) };
+        if size > most {
+            return;
+        }
+        if of_old + size > most {
+            // Who asks for them again will have them again.
+            old.iter().for_each(|(file, _)| drop(fs::remove_file(file)));
+        }
+        // Readers see a whole one or none; where it cannot be written, nothing was promised.
+        let new = self.directory.join(format!("answer-{}.{}.new", self.key, std::process::id()));
+        if fs::write(&new, bytes).and_then(|()| fs::rename(&new, self.file())).is_err() {
+            _ = fs::remove_file(&new);
+        }
+    }
+}
+
+fn checksum(bytes: &[u8]) -> String {
+    let mut sum = Crc32::new();
+    sum.update(bytes);
+    format!("{:08x}", sum.value())
+}
+
+/// The files of answers, and what a crash left of one, with their sizes.
+fn kept(directory: &Path) -> Vec<(PathBuf, u64)> {
+    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    let ours = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"answer-"));
+    ours.filter_map(|entry| Some((entry.path(), entry.metadata().ok()?.len()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(name: &str) -> PathBuf {
+        let directory = std::env::temp_dir().join(format!("fathom-{name}-{}", std::process::id()));
+        _ = fs::remove_dir_all(&directory);
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("run.json"), "{}").unwrap();
+        fs::write(directory.join("samples.parquet"), "samples").unwrap();
+        directory
+    }
+
+    fn kept_text(directory: &Path, question: &[u8]) -> Option<String> {
+        Answer::of(directory, question)?.read()
+    }
+
+    #[test]
+    fn an_answer_is_given_for_its_whole_key_only() {
+        let directory = result("answers");
+        let answer = Answer::of(&directory, b"summary").unwrap();
+        assert_eq!(answer.read(), None);
+        answer.keep("all is well", 0);
+        assert_eq!(kept_text(&directory, b"summary").as_deref(), Some("all is well"));
+        assert_eq!(kept_text(&directory, b"objects"), None);
+        // Another file under its name.
+        fs::rename(answer.file(), Answer::of(&directory, b"objects").unwrap().file()).unwrap();
+        assert_eq!(kept_text(&directory, b"objects"), None);
+        answer.keep("all is well", 0);
+        // Every byte counts.
+        let bytes = fs::read(answer.file()).unwrap();
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            fs::write(answer.file(), damaged).unwrap();
+            assert_eq!(kept_text(&directory, b"summary"), None, "byte {at}");
+            fs::write(answer.file(), &bytes[..at]).unwrap();
+            assert_eq!(kept_text(&directory, b"summary"), None, "{at} bytes");
+        }
+        fs::write(answer.file(), bytes).unwrap();
+        fs::write(directory.join("samples.parquet"), "others").unwrap();
+        assert_eq!(kept_text(&directory, b"summary"), None);
+        fs::write(directory.join("samples.parquet"), "samples").unwrap();
+        assert!(kept_text(&directory, b"summary").is_some());
+        fs::write(directory.join("journal.fathom"), "more").unwrap();
+        assert_eq!(kept_text(&directory, b"summary"), None, "it is still written");
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn answers_take_no_more_room_than_there_is() {
+        let directory = result("answers-room");
+        let limit = size_on_disk(&directory).0 + 150;
+        for question in 0u8..20 {
+            Answer::of(&directory, &[question]).unwrap().keep("an answer", limit);
+            assert!(size_on_disk(&directory).0 <= limit);
+            assert!(kept_text(&directory, &[question]).is_some());
+        }
+        let answer = Answer::of(&directory, b"more").unwrap();
+        answer.keep("an answer", limit - 149);
+        assert_eq!(answer.read(), None);
+        fs::remove_dir_all(directory).unwrap();
+    }
+}
