@@ -119,7 +119,7 @@ pub fn more_rounds(rounds: &[Round], changes: usize) -> Option<usize> {
     let squares: f64 = logarithms.iter().map(|logarithm| (logarithm - mean).powi(2)).sum();
     let looks = (LOOKS.len() * changes.max(1)) as f64;
     // How far the interval's ends must be: from 0 for a difference that counts, from 1 % less for none.
-    let far = if mean.abs() > NONE_BELOW { mean.abs() } else { mean + NONE_BELOW };
+    let far = if mean < -NONE_BELOW { -mean } else { mean + NONE_BELOW };
     let enough = (count + 1..=count + MOST_MORE).find(|all| {
         let half = quantile((all - 1) as f64, 1.0 - FALSE_ALARM / looks)
             * (squares / (n - 1.0) / *all as f64).sqrt();

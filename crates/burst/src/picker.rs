@@ -273,10 +273,12 @@ impl Picker {
     /// Lets [`QUIET`] pass, or a part of it where nothing is to be found out; meanwhile looks where a thread blocks that waits often.
     pub fn wait_quietly(&mut self, thread: (Pid, Tid)) {
         const STEP: Duration = Duration::from_nanos(QUIET.0 / LOOKS as u64);
+        // Who writes now and then may only be stopped when it has not waited for all of that time.
+        let is_harmless = self.waits_harmlessly(thread);
         let Some(blocks) = self.blocks(thread).filter(|blocks| !blocks.elsewhere) else {
             return wait_quietly();
         };
-        if blocks.is_known() {
+        if blocks.is_known() && is_harmless {
             return std::thread::sleep(STEP);
         }
         for _ in 0..LOOKS {

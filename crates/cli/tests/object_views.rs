@@ -56,7 +56,11 @@ fn is_traced(rows: &[(String, String, f64)], function: &str) -> bool {
 fn check(rows: &[(String, String, f64)], function: &str, objects: &[&str]) {
     let of_it = || rows.iter().filter(|(one, ..)| one == function);
     let all: f64 = of_it().map(|(.., share)| share).sum();
-    let is_right = |object: &str| objects.iter().any(|name| object.starts_with(name));
+    // The variable that it was assigned to may stand in front.
+    let bare = |object: &str| object.split_once(": ").map_or(object, |(_, bare)| bare).to_owned();
+    let is_right = |object: &str| {
+        objects.iter().any(|name| object.starts_with(name) || bare(object).starts_with(name))
+    };
     let right = of_it().filter(|(_, object, _)| is_right(object));
     let right: f64 = right.map(|(.., share)| share).sum();
     let found: Vec<_> = of_it().collect();

@@ -7,6 +7,8 @@
 //!
 //! The same seed gives the same numbers, on each machine: two reports of one result are alike.
 
+use std::sync::LazyLock;
+
 use base::mixed;
 
 use crate::estimate::REPLICATES;
@@ -15,6 +17,15 @@ use crate::parameters::{COMMON, ENDS};
 
 /// From so many degrees of freedom on the tails are those of a normal distribution: 1.98 instead of 1.96 at 95 %.
 const MANY: f64 = 100.0;
+
+/// The quantiles of the normal distribution that its replicates take.
+static NORMAL: LazyLock<Vec<f64>> =
+    LazyLock::new(|| (0..REPLICATES).map(|at| normal::quantile(share(at))).collect());
+
+/// The middle of one of as many equal parts of 0 to 1 as there are replicates.
+fn share(at: usize) -> f64 {
+    (at as f64 + 0.5) / REPLICATES as f64
+}
 
 /// Gives random numbers.
 #[derive(Clone, Debug)]
@@ -48,13 +59,13 @@ impl Draws {
     /// Evenly between 0 and 1.
     #[must_use]
     pub fn even(&mut self) -> Vec<f64> {
-        self.order().into_iter().map(|at| (at as f64 + 0.5) / REPLICATES as f64).collect()
+        self.order().into_iter().map(share).collect()
     }
 
     /// Standard normal numbers.
     #[must_use]
     pub fn normal(&mut self) -> Vec<f64> {
-        self.even().into_iter().map(normal::quantile).collect()
+        self.order().into_iter().map(|at| NORMAL[at]).collect()
     }
 
     /// Factors that make normal numbers those of Student's t: the root of freedom / chi squared. Units whose variance is known
@@ -80,9 +91,9 @@ impl Draws {
     pub fn unknown(&mut self) -> Vec<f64> {
         let own = self.normal();
         let mixed = |(own, common): (f64, &f64)| {
-            let share =
+            let place =
                 normal::below(own * (1.0 - COMMON.value).sqrt() + common * COMMON.value.sqrt());
-            (ENDS.value * (std::f64::consts::PI * (share - 0.5)).sin()).clamp(-1.0, 1.0)
+            (ENDS.value * (std::f64::consts::PI * (place - 0.5)).sin()).clamp(-1.0, 1.0)
         };
         own.into_iter().zip(&self.common).map(mixed).collect()
     }

@@ -12,6 +12,7 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::crc32::Crc32;
@@ -38,7 +39,10 @@ impl Answer {
             return None;
         }
         let files = fs::read_dir(directory).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
-        let is_table = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "parquet");
+        let is_table = |path: &PathBuf| {
+            let is_plain = || fs::symlink_metadata(path).is_ok_and(|file| file.is_file());
+            path.extension().is_some_and(|kind| kind == "parquet") && is_plain()
+        };
         let mut files: Vec<PathBuf> = files.filter(is_table).collect();
         files.push(directory.join("run.json"));
         files.sort();
@@ -71,7 +75,8 @@ impl Answer {
         if sum != checksum(packed).as_bytes() {
             return None;
         }
-        String::from_utf8(zstd::bulk::decompress(packed, LONGEST).ok()?).ok()
+        let text = String::from_utf8(zstd::bulk::decompress(packed, LONGEST).ok()?).ok()?;
+        is_harmless(&text).then_some(text)
     }
 
     /// Keeps an answer, if there is room; `limit` is that of the result, in bytes, 0 where it has none.
@@ -93,10 +98,25 @@ impl Answer {
         }
         // Readers see a whole one or none; where it cannot be written, nothing was promised.
         let new = self.directory.join(format!("answer-{}.{}.new", self.key, std::process::id()));
-        if fs::write(&new, bytes).and_then(|()| fs::rename(&new, self.file())).is_err() {
+        let written = fs::File::create_new(&new).and_then(|mut file| file.write_all(&bytes));
+        if written.and_then(|()| fs::rename(&new, self.file())).is_err() {
             _ = fs::remove_file(&new);
         }
     }
+}
+
+/// Whether a text commands the reader's terminal to nothing but colours: a result may be somebody else's.
+fn is_harmless(text: &str) -> bool {
+    let mut pieces = text.split('\x1b');
+    let plain =
+        |piece: &str| piece.chars().all(|one| one == '\n' || one == '\t' || !one.is_control());
+    let colour = |piece: &str| {
+        let code = piece.strip_prefix('[').and_then(|rest| rest.split_once('m'));
+        code.is_some_and(|(code, rest)| {
+            code.chars().all(|one| one.is_ascii_digit() || one == ';') && plain(rest)
+        })
+    };
+    pieces.next().is_none_or(plain) && pieces.all(colour)
 }
 
 fn checksum(bytes: &[u8]) -> String {

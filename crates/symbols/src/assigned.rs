@@ -145,8 +145,9 @@ fn of_declaration(text: &str) -> Option<String> {
         depth == 0 && matches!(letter, '(' | '{' | ';')
     });
     let left = text[..end?.0].trim_end();
-    let name_from = left.rfind(|c: char| !is_word(c))? + 1;
-    let (of, name) = left.split_at(name_from);
+    // What stands in front of the name may be a letter of several bytes.
+    let (at, between) = left.char_indices().rev().find(|(_, letter)| !is_word(*letter))?;
+    let (of, name) = left.split_at(at + between.len_utf8());
     let of = of.trim_end_matches(['*', '&', ' ']);
     let is_type = of.ends_with(|c: char| is_word(c) || c == '>') && !of.ends_with("->");
     let declares = is_type && of.starts_with(char::is_alphabetic);

@@ -27,7 +27,7 @@ const BIN: Nanos = Nanos(100_000_000);
 /// Of longer recordings the bins are longer: work and output stay bounded.
 const MOST_BINS: u64 = 10_000;
 /// GB/s that one thread moves at most, where that was not measured.
-const MOST_OF_ONE_THREAD: f64 = 40.0;
+pub(super) const MOST_OF_ONE_THREAD: f64 = 40.0;
 /// Bins in a row whose mean can be the observed maximum.
 const STEADY: usize = 3;
 
@@ -159,8 +159,13 @@ fn over_time(
     let chosen = |sample: &Sample| is_selected(profile, selection, sample);
     let (from, to) = selected_time(profile, selection);
     let mut totals = Vec::with_capacity(bins.count());
-    strata.over_time(profile, &bins, chosen, |expansion| {
-        totals.push([read, write].map(|quantity| expansion.total(quantity)));
+    let mean = strata.mean_second();
+    let means = [read, write].map(|quantity| mean.total(quantity));
+    strata.over_time(profile, &bins, chosen, |expansion, unseen| {
+        totals.push(
+            [(read, &means[0]), (write, &means[1])]
+                .map(|(quantity, mean)| expansion.total(quantity) + &(mean.clone() * unseen)),
+        );
     });
     // A few bursts near in time speak for a bin, all of them for the run: what the bins add up to differs by chance from the
     // total, which is known better. So they share it out.

@@ -92,7 +92,7 @@ impl Paces {
     pub(super) fn read(profile: &Profile<'_>, code: &TracedCode, works: &[BurstWork]) -> Paces {
         let recording = profile.recording;
         let began = Began::read(profile, code, works);
-        let mut paths: HashMap<FunctionId, Vec<Option<Seconds>>> = HashMap::new();
+        let mut paths: BTreeMap<FunctionId, Vec<Option<Seconds>>> = BTreeMap::new();
         for floor in &recording.core_floors {
             let Some((function, pace)) = began.pace(floor) else { continue };
             paths.entry(function).or_default().push(pace);

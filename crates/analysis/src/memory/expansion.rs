@@ -59,6 +59,26 @@ impl Chances {
     }
 }
 
+/// Random numbers of strata with so many looks: the tails of their scatter, and the scatter of their time.
+#[derive(Debug, Default)]
+pub(super) struct Lots {
+    known: HashMap<(u64, usize), (Vec<f64>, Vec<f64>)>,
+}
+
+impl Lots {
+    fn of(&mut self, stratum: &Stratum<'_>) -> &(Vec<f64>, Vec<f64>) {
+        let count = stratum.looks.len();
+        self.known.entry((stratum.seed, count)).or_insert_with(|| {
+            let (mut draws, n) = (Draws::new(stratum.seed | 1 << 63), count as f64);
+            let freedom = match count {
+                0..FEWEST_IN_ORDER => (n - 1.0).max(1.0),
+                _ => 2.0 * (n - 1.0).powi(2) / (3.0 * n - 4.0),
+            };
+            (draws.tails(freedom), draws.normal())
+        })
+    }
+}
+
 /// A part of the program's time, and the looks that speak for it.
 #[derive(Clone, Copy)]
 pub(super) struct Stratum<'a> {
@@ -94,13 +114,18 @@ impl Expansion {
     }
 
     /// Adds a stratum; `weighted` is the weight of a look, and that times its native seconds.
-    pub(super) fn add(&mut self, stratum: &Stratum<'_>, weighted: impl Fn(usize) -> (f64, f64)) {
+    pub(super) fn add(
+        &mut self,
+        stratum: &Stratum<'_>,
+        lots: &mut Lots,
+        weighted: impl Fn(usize) -> (f64, f64),
+    ) {
         let all: f64 = stratum.looks.iter().map(|look| weighted(*look).1).sum();
         if all <= 0.0 || stratum.seconds <= 0.0 {
             return;
         }
-        let mut draws = Draws::new(stratum.seed | 1 << 63);
-        let scatter = self.scatter(stratum.looks, &mut draws);
+        let (tails, time) = lots.of(stratum);
+        let scatter = self.scatter(stratum.looks, tails);
         let mut mean = vec![0.0; REPLICATES];
         for (look, scatter) in stratum.looks.iter().zip(&scatter) {
             let part = weighted(*look).1 / all;
@@ -108,7 +133,7 @@ impl Expansion {
         }
         let own = if stratum.looks.len() == 1 { SINGLE.value } else { 0.0 };
         let relative = (stratum.scatter / 1.96).hypot(own);
-        let time: Vec<f64> = draws.normal().iter().map(|z| (1.0 + relative * z).max(0.0)).collect();
+        let time: Vec<f64> = time.iter().map(|z| (1.0 + relative * z).max(0.0)).collect();
         for (look, scatter) in stratum.looks.iter().zip(&scatter) {
             let point = weighted(*look).0 * stratum.seconds / all;
             let replicates =
@@ -132,18 +157,17 @@ impl Expansion {
     }
 
     /// By how much more each of these looks counts, by chance.
-    fn scatter(&self, looks: &[usize], draws: &mut Draws) -> Vec<Vec<f64>> {
+    fn scatter(&self, looks: &[usize], tails: &[f64]) -> Vec<Vec<f64>> {
         let n = looks.len() as f64;
         let of = |at: usize| self.chances.scatter[looks[at]].as_slice();
         match looks.len() {
             0 | 1 => vec![vec![0.0; REPLICATES]; looks.len()],
             2..FEWEST_IN_ORDER => {
-                let (tails, factor) = (draws.tails(n - 1.0), (n / (n - 1.0)).sqrt());
+                let factor = (n / (n - 1.0)).sqrt();
                 let one = |at| (0..REPLICATES).map(|r| of(at)[r] * tails[r] * factor).collect();
                 (0..looks.len()).map(one).collect()
             }
             count => {
-                let tails = draws.tails(2.0 * (n - 1.0).powi(2) / (3.0 * n - 4.0));
                 let factor = (n / (n - 1.0) / 2.0).sqrt();
                 let one = |at: usize| {
                     let step = |r: usize| {
@@ -229,7 +253,7 @@ impl Expansion {
         if whole.point() <= 0.0 {
             return Metric::unavailable("percent", nothing);
         }
-        let share = (self.total(part) / whole * 100.0).map(|share| share.min(100.0));
+        let share = (self.total(part) / whole * 100.0).map(|share| share.clamp(0.0, 100.0));
         self.shown(share, "percent", evidence)
     }
 
@@ -253,7 +277,7 @@ mod tests {
         let mut expansion = Expansion::new(Arc::new(chances), looks);
         let all: Vec<usize> = (0..looks).collect();
         let stratum = Stratum { seed: 1, seconds, scatter: 0.0, looks: &all };
-        expansion.add(&stratum, |_| (1.0, 1e-3));
+        expansion.add(&stratum, &mut Lots::default(), |_| (1.0, 1e-3));
         expansion
     }
 

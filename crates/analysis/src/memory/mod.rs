@@ -79,7 +79,7 @@ use crate::threads::ThreadIndex;
 use crate::traced::{SiteIndex, TracedCode};
 
 pub use self::bandwidth::{Bands, Bandwidth, BandwidthBin, BandwidthStep};
-pub use self::bound::{BOUND_PERCENT, Bound, Class, NEAR_PEAK};
+pub use self::bound::{BOUND_PERCENT, Bound, Class, NEAR_PEAK, WHY_IMPOSSIBLE};
 pub(crate) use self::core_time::{Seconds, seconds};
 pub use self::function::{FunctionMemory, SiteWeight};
 pub use self::latency::{Latency, LatencyRow};
@@ -568,6 +568,11 @@ impl<'a> Memory<'a> {
     fn available(&self) -> Result<(), &str> {
         self.missing.as_deref().map_or(Ok(()), Err)
     }
+}
+
+/// What code without bursts does at most of an amount with this unit.
+fn most_per_second(unit: &str) -> f64 {
+    if unit == "bytes" { bandwidth::MOST_OF_ONE_THREAD * 1e9 } else { MOST_PER_SECOND }
 }
 
 /// Bytes, where they are a line at least; none otherwise.

@@ -15,7 +15,7 @@ use super::latency::{Latency, LatencyRow};
 use super::quantity::Quantity;
 use super::rows::MemoryRow;
 use super::work::{BurstWork, PartWork, SiteWork};
-use super::{Amounts, LINE, Memory, NOTHING_MOVED, any_line};
+use super::{Amounts, LINE, Memory, NOTHING_MOVED, any_line, most_per_second};
 use crate::accesses::is_chosen;
 use crate::hotspots::RowKey;
 use crate::objects::{Grouping, Part};
@@ -225,7 +225,7 @@ impl Memory<'_> {
         let is_chosen = |burst: BurstId| chosen.get(&burst).copied().unwrap_or(false);
         let amounts = self.amounts_of_parts(parts, is_chosen);
         let metric = |quantity: &Quantity, unit| {
-            self.expansion().metric(quantity, (1.0, unit), Evidence::Estimated)
+            self.strata.amount(quantity, unit, Evidence::Estimated, most_per_second(unit))
         };
         let moved = amounts.read.plus(&amounts.write);
         let share = self.expansion().percent(&moved, whole, Evidence::Estimated, NOTHING_MOVED);

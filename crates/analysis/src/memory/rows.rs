@@ -9,7 +9,7 @@ use facts::{Evidence, Metric};
 
 use super::levels::LevelShares;
 use super::quantity::Quantity;
-use super::{Memory, NOTHING_MOVED, any_line};
+use super::{Memory, NOTHING_MOVED, any_line, most_per_second};
 use crate::hotspots::{Key, RowKey};
 use crate::index_map::IndexMap;
 use crate::selection::Selection;
@@ -143,7 +143,7 @@ impl Memory<'_> {
     fn row(&self, key: RowKey, sites: Vec<SiteIndex>, whole: &Estimate) -> MemoryRow {
         let amounts = self.amounts(sites.iter().copied());
         let metric = |quantity: &Quantity, unit| {
-            self.expansion().metric(quantity, (1.0, unit), Evidence::Estimated)
+            self.strata.amount(quantity, unit, Evidence::Estimated, most_per_second(unit))
         };
         let moved = amounts.read.plus(&amounts.write);
         let share = self.expansion().percent(&moved, whole, Evidence::Estimated, NOTHING_MOVED);

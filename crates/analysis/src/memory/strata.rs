@@ -16,7 +16,6 @@
 //! Assumptions: bursts of one place are spread over its time as that is; time in the kernel does nothing that is counted
 //! here (it copies and clears memory: that traffic is left out).
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -26,7 +25,7 @@ use facts::{Evidence, Metric, Privilege, Sample};
 
 use super::beside::running_beside;
 use super::bins::Bins;
-use super::expansion::{Chances, Expansion, Stratum};
+use super::expansion::{Chances, Expansion, Lots, Stratum};
 use super::places::{Place, Places};
 use super::quantity::Quantity;
 use super::unseen::{Seen, Unseen};
@@ -329,6 +328,18 @@ impl Strata {
         Metric::with_interval(evidence, 0.0, unit, interval, self.bursts() as u64)
     }
 
+    /// The total of an amount, with what code without bursts may have of it, up to `most` per second.
+    pub(crate) fn amount(
+        &self,
+        quantity: &Quantity,
+        unit: &str,
+        evidence: Evidence,
+        most: f64,
+    ) -> Metric {
+        let total = self.unlike.amount(&self.expansion, quantity, most);
+        self.expansion.shown(total, unit, evidence)
+    }
+
     /// A part of a whole, percent.
     pub(crate) fn percent(&self, part: &Quantity, whole: &Quantity, nothing: &str) -> Metric {
         self.unlike.percent(&self.expansion, (part, whole), Evidence::Simulated, nothing)
@@ -354,12 +365,13 @@ impl Strata {
 
     /// What looks stand for over these times of strata, but that of places without any.
     fn expand(&self, shares: &[Share], is_whole: bool) -> Expansion {
+        let mut lots = Lots::default();
         let mut expansion = Expansion::new(Arc::clone(&self.chances), self.distinct);
         for (stratum, share) in shares.iter().enumerate().filter(|(at, _)| *at != UNSEEN) {
             let scatter = self.scatter(stratum, share, self.all_samples, is_whole);
             let looks = self.speaking_for(stratum);
             let part = Stratum { seed: stratum as u64, seconds: share.seconds, scatter, looks };
-            expansion.add(&part, |look| self.weighted(look));
+            expansion.add(&part, &mut lots, |look| self.weighted(look));
         }
         expansion
     }
@@ -383,7 +395,7 @@ impl Strata {
         let mut expansion = Expansion::new(Arc::clone(&self.chances), looks.len());
         let seconds = looks.iter().map(|look| self.looks[*look].seconds).sum();
         let part = Stratum { seed: u64::from(u32::MAX), seconds, scatter: 0.0, looks };
-        expansion.add(&part, |look| (1.0, self.looks[look].seconds));
+        expansion.add(&part, &mut Lots::default(), |look| (1.0, self.looks[look].seconds));
         expansion
     }
 
@@ -408,11 +420,18 @@ impl Strata {
         Unseen::new(self.unseen_places.values().copied(), &seen, expansion, more)
     }
 
+    /// What the mean of all looks stands for in a second.
+    pub(crate) fn mean_second(&self) -> Expansion {
+        let mut expansion = Expansion::new(Arc::clone(&self.chances), self.distinct);
+        self.add_mean(&mut expansion, 1.0);
+        expansion
+    }
+
     /// Time of which the mean of all looks speaks.
     fn add_mean(&self, expansion: &mut Expansion, seconds: f64) {
         let (seed, looks) = (UNSEEN as u64, self.in_order.as_slice());
         let part = Stratum { seed, seconds, scatter: 0.0, looks };
-        expansion.add(&part, |look| self.weighted(look));
+        expansion.add(&part, &mut Lots::default(), |look| self.weighted(look));
     }
 
     /// What a look counts for in its place, by how much it saw there; and that times its seconds.
@@ -425,13 +444,15 @@ impl Strata {
         (weight, weight * of.seconds)
     }
 
-    /// Expansions per bin of time: looks near in time speak for a bin. `chosen`: samples of what these strata are of.
+    /// Expansions per bin of time, with the seconds of code that no burst saw. Looks near in time speak for a bin, and for that code
+    /// the mean of all ([`Strata::mean_second`]): those that are near are of other code, and few of them, at a high rate, would fill
+    /// all of its time with bandwidth that the total does not have. `chosen`: samples of what these strata are of.
     pub(crate) fn over_time(
         &self,
         profile: &Profile<'_>,
         bins: &Bins,
         chosen: impl Fn(&Sample) -> bool,
-        mut each: impl FnMut(&Expansion),
+        mut each: impl FnMut(&Expansion, f64),
     ) {
         let mut shares = vec![vec![Share::default(); self.shares.len()]; bins.count()];
         if self.scale <= 0.0 {
@@ -455,36 +476,33 @@ impl Strata {
             share.seconds += sample.weight.0 as f64 * self.scale;
             share.samples += 1.0;
         }
+        let mut lots = Lots::default();
         for (bin, shares) in shares.iter().enumerate() {
             let middle = bins.start(bin) + Nanos(bins.width.0 / 2);
             let samples: f64 = shares.iter().map(|share| share.samples).sum();
             let mut expansion = Expansion::new(Arc::clone(&self.chances), self.distinct);
-            for (stratum, share) in shares.iter().enumerate().filter(|(_, one)| one.seconds > 0.0) {
+            let seen = |(at, one): &(usize, &Share)| *at != UNSEEN && one.seconds > 0.0;
+            for (stratum, share) in shares.iter().enumerate().filter(seen) {
                 let looks = self.nearest(stratum, middle);
                 let scatter = self.scatter(stratum, share, samples, false);
                 let (seed, seconds) = (stratum as u64, share.seconds);
                 let part = Stratum { seed, seconds, scatter, looks: &looks };
-                expansion.add(&part, |look| self.weighted(look));
+                expansion.add(&part, &mut lots, |look| self.weighted(look));
             }
-            each(&expansion);
+            each(&expansion, shares[UNSEEN].seconds);
         }
     }
 
     /// The looks of a stratum that are nearest to a moment. They are in the order of time, so no more than as many on
     /// either side come into question.
-    fn nearest(&self, stratum: usize, time: Nanos) -> Cow<'_, [usize]> {
+    fn nearest(&self, stratum: usize, time: Nanos) -> Vec<usize> {
         let all = self.speaking_for(stratum);
-        // Code that no burst saw: those that are near in time are of other code, and tell no more of this moment than all
-        // do. Few of them, at a high rate, would fill all of its time with bandwidth that the total does not have.
-        if stratum == UNSEEN {
-            return Cow::Borrowed(all);
-        }
         let behind = all.partition_point(|index| self.looks[*index].time < time);
         let around = behind.saturating_sub(NEAREST)..all.len().min(behind + NEAREST);
         let mut looks = all[around].to_vec();
         looks.sort_by_key(|index| self.looks[*index].time.0.abs_diff(time.0));
         looks.truncate(NEAREST);
         looks.sort_by_key(|index| self.looks[*index].time);
-        Cow::Owned(looks)
+        looks
     }
 }

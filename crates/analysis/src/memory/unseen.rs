@@ -93,10 +93,15 @@ impl Unseen {
         }
     }
 
-    /// A total with theirs: up to `most` per second of what nobody else does.
+    /// A total with theirs: no more than `most` per second.
+    pub(super) fn amount(&self, expansion: &Expansion, quantity: &Quantity, most: f64) -> Estimate {
+        let more = self.more.total(quantity).min(&(self.seconds.clone() * most));
+        expansion.total(quantity) + &more
+    }
+
+    /// The same of the whole program, with what nobody else does.
     pub(super) fn total(&self, expansion: &Expansion, quantity: &Quantity, most: f64) -> Estimate {
-        let like = expansion.total(quantity) + &self.more.total(quantity);
-        like + &(self.anything.clone() * most)
+        self.amount(expansion, quantity, most) + &(self.anything.clone() * most)
     }
 
     /// A part of a whole, percent, where any part of what they do may be of it.
@@ -134,6 +139,7 @@ impl Unseen {
         }
         let part = part + &(self.part.clone() * theirs);
         let share = part / &(whole + theirs) * 100.0;
-        expansion.shown(share.map(|share| share.min(100.0)), "percent", evidence)
+        // Of nothing there is no share: what is not a number stays none.
+        expansion.shown(share.map(|share| share.clamp(0.0, 100.0)), "percent", evidence)
     }
 }

@@ -6,6 +6,8 @@
 //! 100 ms: 11.7, 6.4, 4.0, 3.5 and 3.0 us more than without; AMD Zen 4, Linux 6.18). Threads that meet at barriers some thousand
 //! times a second, and wait for each other while that goes on, lost a tenth of their time. So from some rate of switches on the
 //! program is sampled at a tenth of the rate.
+//! Only waits count: a thread that is displaced by others comes back seldom, and how busy a machine is must not decide how well a
+//! program is seen.
 //! What not: opening and switching the events (`events`).
 //!
 //! What a timer costs is measured on this machine ([`sys::process::timer_cost`]): some 8 us here, a few tenths of one on bare metal.
@@ -13,7 +15,7 @@
 use std::collections::HashMap;
 
 use base::{Nanos, Pid, Tid};
-use tracee::status::ThreadFile;
+use tracee::status::{ThreadFile, field};
 
 /// The slow clock has so many times the period of the quick one.
 pub const SLOWER: u64 = 10;
@@ -24,8 +26,9 @@ const BACK: f64 = 0.25;
 /// Between two decisions at least; the first ones come as soon as that, the others when somebody is awake anyway.
 const PERIOD: Nanos = Nanos(30_000_000);
 const EARLY: usize = 2;
-/// Of more threads of a process, so many are looked at in turn.
+/// Of more threads of a process, so many are looked at in turn; and so many are remembered.
 const MOST_THREADS: usize = 16;
+const MOST_SEEN: usize = 256;
 /// Of the slow clock's timers, those that are set for before the next tick: at 4 ms between ticks a fifth of its 10 ms.
 const SLOW_PART: f64 = 0.2;
 /// What a switch costs besides for the events that it has to take from one thread and give to the next, ns: as above, at 100 ms.
@@ -34,8 +37,9 @@ const EVENTS: f64 = 3000.0;
 /// What a thread was seen to have used.
 struct Seen {
     schedstat: ThreadFile,
+    status: ThreadFile,
     used: u64,
-    runs: u64,
+    waits: u64,
 }
 
 /// Decides.
@@ -67,62 +71,72 @@ impl Clocks {
         (self.rounds < EARLY).then(|| self.last + PERIOD)
     }
 
+    /// Whether it is time for a look.
+    pub fn wants_a_look(&self, now: Nanos) -> bool {
+        now - self.last >= PERIOD
+    }
+
     /// It is `now`, and these threads are known, by process. Says whether the slow clock is to sample from now on, if that is new.
     pub fn look(&mut self, now: Nanos, threads: &[(Pid, Vec<Tid>)]) -> Option<bool> {
-        if now - self.last < PERIOD {
-            return None;
-        }
         self.last = now;
         self.rounds += 1;
-        let (mut used, mut runs) = (0, 0.0);
+        let (mut used, mut waits) = (0, 0.0);
         for (pid, tids) in threads {
             let step = tids.len().div_ceil(MOST_THREADS).max(1);
             for tid in tids.iter().skip(self.rounds % step).step_by(step) {
-                if let Some((its_time, its_runs)) = self.since(*pid, *tid) {
+                if let Some((its_time, its_waits)) = self.since(*pid, *tid) {
                     used += its_time;
-                    runs += its_runs as f64;
+                    waits += its_waits as f64;
                 }
             }
         }
         self.seen.retain(|(pid, tid), _| {
             threads.iter().any(|(one, tids)| one == pid && tids.contains(tid))
         });
-        self.note(used, runs)
+        self.note(used, waits)
     }
 
-    /// CPU time, and how often it came to a CPU, since the last look.
+    /// CPU time, and how often it waited, since the last look; what it did before the first one is nobody's cost.
     fn since(&mut self, pid: Pid, tid: Tid) -> Option<(u64, u64)> {
-        let seen = match self.seen.entry((pid, tid)) {
-            std::collections::hash_map::Entry::Occupied(seen) => seen.into_mut(),
-            std::collections::hash_map::Entry::Vacant(place) => place.insert(Seen {
-                schedstat: ThreadFile::open(pid, tid, "schedstat")?,
-                used: 0,
-                runs: 0,
-            }),
-        };
-        let (used, runs) = used_and_runs(&seen.schedstat.read()?)?;
-        let since = (used.saturating_sub(seen.used), runs.saturating_sub(seen.runs));
-        (seen.used, seen.runs) = (used, runs);
-        Some(since)
+        if let Some(seen) = self.seen.get_mut(&(pid, tid)) {
+            let (used, waits) = seen.now()?;
+            let since = (used.saturating_sub(seen.used), waits.saturating_sub(seen.waits));
+            (seen.used, seen.waits) = (used, waits);
+            return Some(since);
+        }
+        if self.seen.len() < MOST_SEEN {
+            let open = |name| ThreadFile::open(pid, tid, name);
+            let (schedstat, status) = (open("schedstat")?, open("status")?);
+            let mut seen = Seen { schedstat, status, used: 0, waits: 0 };
+            (seen.used, seen.waits) = seen.now()?;
+            self.seen.insert((pid, tid), seen);
+        }
+        None
     }
 
-    fn note(&mut self, used: u64, runs: f64) -> Option<bool> {
+    fn note(&mut self, used: u64, waits: f64) -> Option<bool> {
         if used == 0 {
             return None;
         }
-        self.cost += runs * (EVENTS + self.timer * if self.is_slow { SLOW_PART } else { 1.0 });
-        let part = runs * self.timer / used as f64;
+        self.cost += waits * (EVENTS + self.timer * if self.is_slow { SLOW_PART } else { 1.0 });
+        let part = waits * self.timer / used as f64;
         let is_slow = part > if self.is_slow { BACK * ALLOWED } else { ALLOWED };
         (is_slow != std::mem::replace(&mut self.is_slow, is_slow)).then_some(is_slow)
     }
 }
 
-/// Of a `schedstat` the time on CPUs, ns, and the number of times on one (Documentation/scheduler/sched-stats.rst).
-fn used_and_runs(text: &str) -> Option<(u64, u64)> {
-    let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
-    let (used, _, runs) = (numbers.next()??, numbers.next()??, numbers.next()??);
-    let _: u64 = used;
-    Some((used, runs))
+impl Seen {
+    /// CPU time, ns, and waits so far.
+    fn now(&self) -> Option<(u64, u64)> {
+        let waits = self.status.read()?;
+        let waits = field(&waits, "voluntary_ctxt_switches:")?.parse().ok()?;
+        Some((used(&self.schedstat.read()?)?, waits))
+    }
+}
+
+/// Of a `schedstat` the time on CPUs, ns (Documentation/scheduler/sched-stats.rst).
+fn used(text: &str) -> Option<u64> {
+    text.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -130,9 +144,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schedstat_has_time_and_runs() {
-        assert_eq!(used_and_runs("123456 789 42\n"), Some((123_456, 42)));
-        assert_eq!(used_and_runs("123456 789\n"), None);
+    fn a_schedstat_begins_with_the_time_on_cpus() {
+        assert_eq!(
+            (used("123456 789 42\n"), used("\n"), used("x 1 2")),
+            (Some(123_456), None, None)
+        );
     }
 
     /// Timers of 8 us: 1 % are 1250 switches in a second of CPU time.
@@ -155,7 +171,7 @@ mod tests {
         let pid = Pid(std::process::id().cast_signed());
         let mut clocks = Clocks::new(Nanos(1));
         let threads = [(pid, vec![Tid(pid.0)])];
-        assert_eq!(clocks.look(Nanos(10), &threads), None, "too early");
+        assert!(!clocks.wants_a_look(Nanos(10)), "too early");
         assert_eq!(clocks.due(), Some(PERIOD));
         clocks.look(PERIOD, &threads);
         assert_eq!(clocks.seen.len(), 1);

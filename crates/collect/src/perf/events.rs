@@ -379,9 +379,10 @@ impl Opened {
 
     /// How many records of the clock and of the faults did not fit; 0 where the kernel does not count them.
     pub(super) fn lost(&self) -> (u64, u64) {
-        let clock = self.clocks.iter().chain(&self.slow_clocks).filter_map(Event::lost).sum();
-        let faults = self.faults.iter().filter_map(|(_, event)| event.lost()).sum();
-        (clock, faults)
+        let of =
+            |kind| self.faults.iter().filter(move |(one, _)| *one == kind).map(|(_, event)| event);
+        let samples = self.clocks.iter().chain(&self.slow_clocks).chain(of(FaultKind::Major));
+        (samples.filter_map(Event::lost).sum(), of(FaultKind::Minor).filter_map(Event::lost).sum())
     }
 
     fn minor_events(&self) -> impl Iterator<Item = &Event> {

@@ -163,7 +163,8 @@ impl PerfSampler {
                 windows.switched(sys::process::monotonic() - begin);
             }
         }
-        if let Some(clocks) = &mut self.clocks {
+        let clocks = self.clocks.as_mut().filter(|one| one.wants_a_look(now - self.start));
+        if let Some(clocks) = clocks {
             // Births are told a look later.
             let known = |pid| (pid, tracee::threads_of(pid).unwrap_or_default());
             let threads: Vec<_> = recorder.processes().take(MOST_PROCESSES).map(known).collect();
@@ -317,12 +318,13 @@ impl PerfSampler {
                     tracker.lost(time, recorder)?;
                 }
                 let source = match self.streams.get(&identifier) {
-                    // That of major faults carries the mapping, task and switch records too, so this may be one of those.
-                    Some(Stream::Faults(_)) => {
+                    Some(Stream::Faults(FaultKind::Minor)) => {
                         self.announced_lost.1 += count;
                         LostSource::Faults
                     }
-                    Some(Stream::Clock | Stream::SlowClock) => {
+                    // That of major faults carries mapping, task and switch records, which still fit where a sample with its
+                    // stack did not: it announces the clock's losses.
+                    Some(Stream::Clock | Stream::SlowClock | Stream::Faults(FaultKind::Major)) => {
                         self.announced_lost.0 += count;
                         LostSource::Samples
                     }

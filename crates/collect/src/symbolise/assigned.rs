@@ -5,6 +5,7 @@
 //! file's size are read, and none that was changed after the module was built, for its lines may be others by now.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::path::Path;
 
 use base::ModuleId;
@@ -53,10 +54,13 @@ fn read(file: &str, module: &str, left: &mut u64) -> Option<String> {
     // Others are relative to a directory that is not known.
     let source = path.is_absolute().then(|| std::fs::metadata(path).ok()).flatten()?;
     let built = std::fs::metadata(module).ok()?.modified().ok()?;
-    let fits = source.is_file() && source.len() <= LARGEST_FILE.min(*left);
+    // Files of the kernel have no length, and may have no end.
+    let fits = source.is_file() && (1..=LARGEST_FILE.min(*left)).contains(&source.len());
     if !fits || source.modified().ok()? > built {
         return None;
     }
     *left -= source.len();
-    std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).ok()?.take(source.len()).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -61,7 +61,9 @@ fn known(metric: &Metric) -> Option<Known> {
 
 /// Whether memory may be saturated: then its share says little of what limits the program.
 fn may_saturate(of_reach: &Metric) -> bool {
-    of_reach.value.is_some_and(|value| value >= NEAR_PEAK * 100.0)
+    // One that is refused for being impossible has its reason.
+    let is_impossible = of_reach.note.as_deref() == Some(analysis::memory::WHY_IMPOSSIBLE);
+    is_impossible || of_reach.value.is_some_and(|value| value >= NEAR_PEAK * 100.0)
 }
 
 /// `share` is memory's of the time, `of_reach` the traffic's of what so many threads reach, percent.

@@ -236,6 +236,7 @@ fn findings(summary: &Summary, page: &mut Page) {
     for (at, finding) in summary.findings.iter().take(FINDINGS).enumerate() {
         let gain = &finding.predicted_gain;
         let saves = match (gain.low, gain.high, known(gain)) {
+            (Some(low), ..) if low < 0.0 => finding.gain(),
             (.., Some(value)) => format!("saves about {}", seconds(value)),
             (Some(low), Some(high), _) => format!("saves {} to {}", seconds(low), seconds(high)),
             _ => String::new(),
