@@ -24,7 +24,8 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
     if low(&function.waits) < WAITS || low(&part) < PART {
         return None;
     }
-    let [waits, chase, busy] = [&function.waits, &part, busy(function)].map(Part::Share);
+    let [waits, chase] = [&function.waits, &part].map(Part::Share);
+    let busy = busy(function);
     let parts = [Part::Seconds(&function.time), waits, chase, busy, OVERLAP];
     let gain = gain(figures, parts, |[time, waits, part, busy, overlap]| {
         time * (1.0 - left(waits, part, 1.0, busy, overlap))

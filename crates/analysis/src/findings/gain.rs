@@ -157,10 +157,14 @@ pub(super) fn left(waits: f64, part: f64, core: f64, memory: f64, overlap: f64) 
     (waits * (1.0 - part) + both).clamp(0.0, 1.0)
 }
 
-/// The part of a function's time in which memory is at work; where this machine's peaks are not known, all that it waits.
-pub(super) fn busy(function: &HotFunction) -> &Metric {
-    let known = function.of_reach.value.is_some();
-    if known { &function.of_reach } else { &function.waits }
+/// The part of a function's time in which memory is at work; where this machine's peaks are not known, anything up to all that it
+/// waits.
+pub(super) fn busy(function: &HotFunction) -> Part<'_> {
+    let waits = function.waits.value.unwrap_or(100.0) / 100.0;
+    match function.of_reach.value {
+        Some(_) => Part::Share(&function.of_reach),
+        None => Part::Assumed([0.0, waits / 2.0, waits]),
+    }
 }
 
 #[cfg(test)]

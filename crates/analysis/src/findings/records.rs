@@ -48,8 +48,8 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
     if unknown || low(&function.waits) < WAITS || low(&part) < PART {
         return None;
     }
-    let [waits, records, busy, bytes] =
-        [&function.waits, &part, busy(function), &used].map(Part::Share);
+    let [waits, records, bytes] = [&function.waits, &part, &used].map(Part::Share);
+    let busy = busy(function);
     let parts = [Part::Seconds(&function.time), waits, records, busy, bytes, REORDERED, OVERLAP];
     let gain = gain(figures, parts, |[time, waits, part, busy, bytes, core, overlap]| {
         time * (1.0 - left(waits, part, core, busy * bytes, overlap))

@@ -55,8 +55,8 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
     }
     evidence.extend(about(site));
     let once = (site.bytes / LINE).min(1.0);
-    let shares = [&function.waits, &part, busy(function)].map(Part::Share);
-    let [waits, walks, busy] = shares;
+    let [waits, walks] = [&function.waits, &part].map(Part::Share);
+    let busy = busy(function);
     let parts = [Part::Seconds(&function.time), waits, walks, busy, REORDERED, OVERLAP];
     let gain = gain(figures, parts, |[time, waits, part, busy, core, overlap]| {
         time * (1.0 - left(waits, part, core, busy * once, overlap))
