@@ -62,14 +62,16 @@ pub struct Effect {
     pub verdict: Verdict,
 }
 
+/// How much longer each round took with the change than without, as a logarithm.
+fn logarithms(rounds: &[Round]) -> Vec<f64> {
+    let logarithms = rounds.iter().map(|round| (round.changed / round.plain).ln());
+    logarithms.filter(|logarithm| logarithm.is_finite()).collect()
+}
+
 /// The effect over `rounds`, of which none has a time of 0; `changes` are tried side by side, 1 or more.
 #[must_use]
 pub fn effect(rounds: &[Round], changes: usize) -> Effect {
-    let logarithms: Vec<f64> = rounds
-        .iter()
-        .map(|round| (round.changed / round.plain).ln())
-        .filter(|logarithm| logarithm.is_finite())
-        .collect();
+    let logarithms = logarithms(rounds);
     let (n, count) = (logarithms.len() as f64, logarithms.len());
     if count < 2 {
         let why = format!("{count} rounds were run; an interval needs at least two");
@@ -106,11 +108,7 @@ pub fn effect(rounds: &[Round], changes: usize) -> Effect {
 /// lie on one side of 0, or leave no gain of 1 %. `None` where that is more than [`MOST_MORE`], or too few were run to say.
 #[must_use]
 pub fn more_rounds(rounds: &[Round], changes: usize) -> Option<usize> {
-    let logarithms: Vec<f64> = rounds
-        .iter()
-        .map(|round| (round.changed / round.plain).ln())
-        .filter(|logarithm| logarithm.is_finite())
-        .collect();
+    let logarithms = logarithms(rounds);
     let (n, count) = (logarithms.len() as f64, logarithms.len());
     if count < FEWEST_TO_SAY {
         return None;

@@ -95,12 +95,6 @@ impl Estimate {
         self
     }
 
-    /// The larger of two.
-    #[must_use]
-    pub fn max(self, other: &Estimate) -> Estimate {
-        self.with(other, f64::max)
-    }
-
     /// The smaller of two.
     #[must_use]
     pub fn min(self, other: &Estimate) -> Estimate {

@@ -144,16 +144,19 @@ impl Expansion {
 
     /// A look stands for so much more.
     pub(super) fn stand(&mut self, look: usize, point: f64, replicates: impl Iterator<Item = f64>) {
-        let none = || Factor { point: 0.0, replicates: vec![0.0; REPLICATES] };
-        let factor = self.factors[look].get_or_insert_with(none);
+        let factor = self.factor(look);
         factor.point += point;
         factor.replicates.iter_mut().zip(replicates).for_each(|(sum, one)| *sum += one);
     }
 
     /// The same in one replicate alone.
     pub(super) fn stand_in(&mut self, look: usize, replicate: usize, part: f64) {
+        self.factor(look).replicates[replicate] += part;
+    }
+
+    fn factor(&mut self, look: usize) -> &mut Factor {
         let none = || Factor { point: 0.0, replicates: vec![0.0; REPLICATES] };
-        self.factors[look].get_or_insert_with(none).replicates[replicate] += part;
+        self.factors[look].get_or_insert_with(none)
     }
 
     /// By how much more each of these looks counts, by chance.
