@@ -308,7 +308,7 @@ pub(crate) fn toll(recording: &Recording) -> Option<f64> {
 
 /// Windows, each with the burst in front of it.
 fn pairs<'w>(recording: &Recording, code: &TracedCode, works: &'w [Work]) -> Vec<(&'w Work, Pair)> {
-    let pieces = pieces_by_burst(recording);
+    let (pieces, toll) = (pieces_by_burst(recording), toll(recording));
     let mut last: HashMap<Tid, Vec<&'w Work>> = HashMap::new();
     works.iter().for_each(|work| last.entry(work.tid).or_default().push(work));
     let mut pairs = Vec::new();
@@ -318,7 +318,9 @@ fn pairs<'w>(recording: &Recording, code: &TracedCode, works: &'w [Work]) -> Vec
         let near = before.partition_point(|work| work.time <= window.time);
         let Some(work) = near.checked_sub(1).map(|index| before[index]) else { continue };
         let seconds = running(window).seconds();
-        if window.time - work.time > NEAR || seconds <= 0.0 || work.seconds <= 0.0 {
+        // One that ended while caches were cold, or was mostly the tracer's time, tells no rate.
+        let tells = seconds >= COLD && tells_rates(window, toll);
+        if window.time - work.time > NEAR || !tells || work.seconds <= 0.0 {
             continue;
         }
         let (mut instructions, mut blocks, mut looked_up, mut most) = (0.0, 0.0, 0.0, 0);
