@@ -36,6 +36,7 @@ mod links;
 mod native;
 
 pub use counts::Counts;
+use counts::JUMP;
 pub use last_record::iterations;
 pub use native::Native;
 
@@ -54,6 +55,13 @@ pub struct CachedBlock {
     entry: usize,
     table_entry: usize,
     chain: usize,
+    counter: std::ops::Range<usize>,
+    /// Its first bytes, for which a jump may stand.
+    counting: Option<[u8; JUMP]>,
+    /// It counts now.
+    counts: bool,
+    /// Exits that are linked to it.
+    linked: Vec<u32>,
     exits: std::ops::Range<usize>,
     states: States,
     /// Where basic blocks begin in it.
@@ -106,6 +114,8 @@ pub struct Cache {
     chains: HashMap<(u16, usize), (u32, u32)>,
     reader: Reader,
     layouts: Layouts,
+    /// Blocks that do not count for now.
+    uncounted: Vec<u32>,
     /// Where the program natively is, for samplers.
     whereabouts: Whereabouts,
     /// Since they were last taken.
@@ -130,6 +140,7 @@ impl Cache {
             chains: HashMap::new(),
             reader: Reader::of_processor(Vectors::of_this_processor()),
             layouts: Layouts::default(),
+            uncounted: Vec::new(),
             whereabouts,
             new_blocks: Vec::new(),
         };
@@ -146,6 +157,7 @@ impl Cache {
         self.returns.clear();
         self.hopeless.clear();
         self.chains.clear();
+        self.uncounted.clear();
         // Records of former blocks may still be on their way.
         self.layouts = Layouts::default();
         for number in 0..self.space.regions().len() {
@@ -230,7 +242,7 @@ impl Cache {
         // One load is timed per block, and one number counts all of its instructions: short blocks.
         let limits = match self.of {
             BurstFlavour::Trace => Limits::SUPER,
-            BurstFlavour::Count | BurstFlavour::Timed => Limits::BASIC,
+            BurstFlavour::Count | BurstFlavour::Timed | BurstFlavour::Sparse => Limits::BASIC,
         };
         let block = read_block(&mut self.reader, code, native, &limits);
         if block.instructions.is_empty() {
@@ -254,7 +266,7 @@ impl Cache {
         let first_exit = u32::try_from(self.exits.len()).map_err(|_| Refused::NoRoom)?;
         let flavour = match self.of {
             BurstFlavour::Trace => Flavour::Trace,
-            BurstFlavour::Count => Flavour::Count,
+            BurstFlavour::Count | BurstFlavour::Sparse => Flavour::Count,
             // Whenever the cache was emptied, another load of the block.
             BurstFlavour::Timed => Flavour::Timed { pick: self.random.number() as u32 },
         };
@@ -289,6 +301,13 @@ impl Cache {
             entry: made.entry,
             table_entry: made.table_entry,
             chain: made.chain,
+            counting: made
+                .bytes
+                .get(made.counter.clone())
+                .and_then(|code| code.first_chunk().copied()),
+            counter: made.counter,
+            counts: true,
+            linked: Vec::new(),
             exits: self.exits.len()..self.exits.len() + made.exits.len(),
             states: made.states,
             basic_blocks: basic_blocks(&block),

@@ -160,6 +160,42 @@ fn counters_say_how_often_blocks_were_entered() {
     assert!(anew.entered.is_empty() && !anew.damaged && !cache.has_used_up(starts[1]));
 }
 
+#[test]
+fn blocks_that_run_most_stop_counting_and_begin_again() {
+    let (mut cache, code) = cache_of(BurstFlavour::Count);
+    let mut next = 0;
+    cache.enter(&code, branches(), &mut next).expect("our own code");
+    cache.translate_ahead(&code, branches(), 4, &mut next);
+    let run = |cache: &Cache, number: i32, times: u64| {
+        let slot = area::COUNTERS + 8 * number;
+        cache.space.set_slot(slot, cache.space.slot(slot) - times);
+    };
+    let head = |cache: &Cache, number: u32| {
+        let block = cache.block(number).expect("translated");
+        let region = &cache.space.regions()[block.region];
+        let at = region.offset + (block.at.0 - region.at.0) as usize + block.counter.start;
+        let mut words = Vec::new();
+        cache.space.memory().copy_words(at & !7, 2, &mut words);
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        [bytes[at & 7], bytes[(at & 7) + 1]]
+    };
+    run(&cache, 0, 2000);
+    assert!(cache.thin_out().is_none(), "a single block must go on counting");
+    run(&cache, 1, 1_000_000);
+    run(&cache, 2, 30_000);
+    let counting = [0, 1, 2].map(|number| head(&cache, number));
+    let counts = cache.thin_out().expect("most of it is one block");
+    assert_eq!(counts.entered, [(BlockId(0), 2000), (BlockId(1), 1_000_000), (BlockId(2), 30_000)]);
+    let [seldom, most, some] = [0, 1, 2].map(|number| head(&cache, number));
+    assert_eq!((seldom, some), (counting[0], counting[2]));
+    assert_eq!(most[0], 0xeb, "a jump over its counter");
+    run(&cache, 0, 5);
+    assert_eq!(cache.take_counts().entered, [(BlockId(0), 5), (BlockId(1), 0)]);
+    cache.count_all();
+    assert_eq!([0, 1, 2].map(|number| head(&cache, number)), counting);
+    assert!(cache.take_counts().entered.is_empty());
+}
+
 /// A count or a timed load needs the basic blocks of what a trace ran, and nothing else.
 #[test]
 fn a_superblock_knows_its_basic_blocks() {

@@ -12,7 +12,7 @@ use facts::BurstEnd;
 use sys::trace::{self, Happened, Registers, Stop};
 use x86::translate::{MOST_WORDS, area};
 
-use crate::cache::{Cache, Native};
+use crate::cache::{Cache, Counts, Native};
 use crate::code_map::CodeMap;
 use crate::refused::Refused;
 use crate::space::RECORDS;
@@ -31,6 +31,8 @@ const LARGEST_RECORD: usize = 8 * MOST_WORDS;
 pub struct Allowance {
     /// Longest time in translated code.
     pub time: Duration,
+    /// Of a window that counts all blocks: how long one may be right behind it that counts few of them.
+    pub sparse: Duration,
     /// Most bytes of records, at most `space::RECORD_BYTES`.
     pub bytes: usize,
     /// Most stops for code that is not translated yet.
@@ -59,6 +61,22 @@ pub struct Ran {
     pub words: usize,
     /// Where the thread should have had code.
     pub missing: Option<(RemoteAddr, Refused)>,
+    /// The window in front of it in the same visit, in which all blocks counted; then in this one few of them did.
+    pub full: Option<Full>,
+}
+
+/// A window in which all blocks counted, ended by its time.
+pub struct Full {
+    /// See [`Ran::elapsed`].
+    pub elapsed: Nanos,
+    /// See [`Ran::cpu_time`].
+    pub cpu_time: Option<Nanos>,
+    /// See [`Ran::stand_still`].
+    pub stand_still: Nanos,
+    /// See [`Ran::stops`].
+    pub stops: u32,
+    /// What was counted.
+    pub counts: Counts,
 }
 
 /// A thread in translated code.
@@ -80,6 +98,7 @@ struct Inside<'c, 'v> {
     stops: u32,
     misses: u32,
     missing: Option<(RemoteAddr, Refused)>,
+    full: Option<Full>,
 }
 
 /// How a burst ends.
@@ -119,7 +138,7 @@ pub fn run(
         let Break(last) = next else { continue };
         // Another stop that came at the same moment, a signal or a system call, is for others to answer.
         let is_over = last.end == BurstEnd::Time && matches!(last.stop, Some(Stop::Interrupted));
-        if !(is_over && inside.goes_on()) {
+        if !(is_over && (inside.goes_on() || inside.goes_on_sparsely())) {
             break last;
         }
     };
@@ -137,6 +156,7 @@ pub fn run(
         fs_base,
         words,
         missing: inside.missing,
+        full: inside.full.take(),
     })
 }
 
@@ -171,6 +191,7 @@ impl<'c, 'v> Inside<'c, 'v> {
         clock: &'c dyn Fn() -> Option<Nanos>,
         next_id: &mut u32,
     ) -> Result<Inside<'c, 'v>, Refused> {
+        cache.count_all();
         let used = clock();
         let at = visit.native.instruction_pointer();
         let entry = match allowance.is_empty {
@@ -204,6 +225,7 @@ impl<'c, 'v> Inside<'c, 'v> {
             stops: 1,
             misses: 0,
             missing: None,
+            full: None,
         })
     }
 
@@ -242,6 +264,30 @@ impl<'c, 'v> Inside<'c, 'v> {
         }
         self.stops += 1;
         self.note_stand_still();
+        true
+    }
+
+    /// The same for a window in which few blocks count, behind one in which all did.
+    fn goes_on_sparsely(&mut self) -> bool {
+        let Some(tid) = self.visit.as_ref().map(|visit| visit.tid) else { return false };
+        let may_go_on = self.full.is_none() && !self.allowance.sparse.is_zero();
+        if !may_go_on || self.native().is_none() {
+            return false;
+        }
+        let Some(counts) = self.cache.thin_out() else { return false };
+        let used = (self.clock)();
+        let cpu_time = self.used.zip(used).map(|(before, now)| now - before);
+        let stand_still = std::mem::take(&mut self.stand_still);
+        let elapsed = elapsed(self.began) - elapsed(self.stopped);
+        let stops = self.stops + 1;
+        self.full = Some(Full { elapsed, cpu_time, stand_still, stops, counts });
+        if trace::resume_and_catch_system_call(tid).is_err() {
+            return false;
+        }
+        self.note_stand_still();
+        (self.stops, self.given, self.misses, self.used) = (1, 0, 0, used);
+        self.began = Instant::now();
+        self.until = self.began + self.allowance.sparse;
         true
     }
 

@@ -83,14 +83,15 @@ pub fn allowance(flavour: BurstFlavour, longest: Duration, length: Length) -> Al
         BurstFlavour::Trace => (longest, 64),
         // Code that stands still this often is not counted at its native rate.
         BurstFlavour::Count if length == Length::Brief => (longest / BRIEF_PART, 16),
-        BurstFlavour::Count => (longest * 2 / 3, 16),
+        BurstFlavour::Count | BurstFlavour::Sparse => (longest * 2 / 3, 16),
         BurstFlavour::Timed => (longest / 3, 64),
     };
     let bytes = match length {
         Length::Brief => BRIEF_BYTES,
         Length::Long => RECORD_BYTES / 4 * 3,
     };
-    Allowance { time, bytes, misses, ahead: 4, is_empty: false }
+    let sparse = if flavour == BurstFlavour::Count { time } else { Duration::ZERO };
+    Allowance { time, sparse, bytes, misses, ahead: 4, is_empty: false }
 }
 
 /// How much longer a burst took than it would have natively, of this time: an estimate, at most all of it.
@@ -102,6 +103,7 @@ pub fn slowdown(flavour: BurstFlavour, tally: &Tally, time: Nanos) -> Nanos {
     let (tenths, most) = match flavour {
         BurstFlavour::Trace => (20, time),
         BurstFlavour::Count => (7, Nanos(time.0 / 4 * 3)),
+        BurstFlavour::Sparse => (7, time),
         BurstFlavour::Timed => (600, time),
     };
     Nanos(tally.runs.saturating_mul(tenths) / 10).min(most)

@@ -29,7 +29,7 @@ const fn area_bytes(of: BurstFlavour) -> usize {
     RECORDS
         + match of {
             BurstFlavour::Trace => RECORD_BYTES,
-            BurstFlavour::Count => RECORD_BYTES / 16,
+            BurstFlavour::Count | BurstFlavour::Sparse => RECORD_BYTES / 16,
             BurstFlavour::Timed => RECORD_BYTES / 4,
         }
 }

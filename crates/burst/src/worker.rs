@@ -14,11 +14,12 @@ use std::sync::mpsc::{Sender, SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
 use base::{BurstId, CpuId, Nanos, Pid, RemoteAddr, Tid};
-use facts::{Burst, BurstFlavour};
+use facts::{Burst, BurstEnd, BurstFlavour};
 use sys::process;
 use tracee::random::Random;
 
 use crate::budget::{BESIDE, Budget};
+use crate::cache::Counts;
 use crate::drain::{Content, Raw};
 use crate::near::Near;
 use crate::picker::Picker;
@@ -452,7 +453,24 @@ impl Worker {
             program.note_missing(at, why);
         }
         program.note_pages(flavour, &mut self.cost.pages);
-        self.publish(pid, tid, flavour, time, &ran?);
+        let mut ran = ran?;
+        let (mut time, mut flavour) = (time, flavour);
+        if let Some(full) = ran.full.take() {
+            let whole = Ran {
+                end: BurstEnd::Time,
+                elapsed: full.elapsed,
+                cpu_time: full.cpu_time,
+                stand_still: full.stand_still,
+                stops: full.stops,
+                fs_base: ran.fs_base,
+                words: 0,
+                missing: None,
+                full: None,
+            };
+            self.publish(pid, tid, flavour, time, &whole, Some(full.counts));
+            (time, flavour) = (time + full.elapsed, BurstFlavour::Sparse);
+        }
+        self.publish(pid, tid, flavour, time, &ran, None);
         Ok(true)
     }
 
@@ -467,7 +485,16 @@ impl Worker {
         }
     }
 
-    fn publish(&mut self, pid: Pid, tid: Tid, flavour: BurstFlavour, time: Nanos, ran: &Ran) {
+    /// `counts`: those of a window, where others were counted since.
+    fn publish(
+        &mut self,
+        pid: Pid,
+        tid: Tid,
+        flavour: BurstFlavour,
+        time: Nanos,
+        ran: &Ran,
+        counts: Option<Counts>,
+    ) {
         let id = BurstId(self.next_burst);
         self.next_burst += 1;
         let mut burst = Burst {
@@ -490,9 +517,11 @@ impl Worker {
         self.cost.stand_still += ran.stand_still;
         self.cost.inside += ran.elapsed;
         let Some(program) = self.programs.get_mut(&pid) else { return };
-        let Some((cache, _)) = program.ready(flavour) else { return };
+        let Some((cache, _)) = program.ready(flavour.of_blocks()) else { return };
         let content = match flavour {
-            BurstFlavour::Count => Content::Counts(cache.take_counts()),
+            BurstFlavour::Count | BurstFlavour::Sparse => {
+                Content::Counts(counts.unwrap_or_else(|| cache.take_counts()))
+            }
             BurstFlavour::Trace | BurstFlavour::Timed => {
                 let mut words = self.shared.buffer(ran.words);
                 cache.space.memory().copy_words(RECORDS, ran.words, &mut words);
@@ -510,7 +539,7 @@ impl Worker {
         }
         self.cost.slowdown += slowdown;
         let raw = Raw { burst: id, content };
-        if flavour == BurstFlavour::Count {
+        if matches!(raw.content, Content::Counts(_)) {
             // A few numbers: not worth waiting for the consumer, who may be behind.
             deliver(burst, &raw, &self.outlets.send);
             return;

@@ -15,6 +15,19 @@ pub enum BurstFlavour {
     Count,
     /// Time single loads.
     Timed,
+    /// Count only blocks that run seldom, in the copies of [`BurstFlavour::Count`]: what counters cost, and the native pace.
+    Sparse,
+}
+
+impl BurstFlavour {
+    /// Of which flavour the blocks are that its records name.
+    #[must_use]
+    pub fn of_blocks(self) -> BurstFlavour {
+        match self {
+            BurstFlavour::Sparse => BurstFlavour::Count,
+            own => own,
+        }
+    }
 }
 
 /// Code that lies together.

@@ -170,7 +170,7 @@ pub const INVARIANTS: &[Invariant] = &[
     invariant("records-decode", "records of bursts decode", bursts::records_decode),
     invariant(
         "records-known",
-        "records name bursts that exist, and blocks of the burst's process and flavour",
+        "records name bursts that exist, and blocks of the burst's process and flavour (of a `sparse` one, blocks of `count`)",
         bursts::records_known,
     ),
     invariant(

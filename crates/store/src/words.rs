@@ -144,6 +144,7 @@ words! {
         Trace = "trace"
         Count = "count"
         Timed = "timed"
+        Sparse = "sparse"
     }
     BurstEnd {
         Time = "time"

@@ -18,6 +18,7 @@ mod bound;
 mod branches;
 mod cleared;
 mod core_time;
+mod counters;
 mod expansion;
 mod footprint;
 mod function;

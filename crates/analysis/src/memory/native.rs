@@ -9,7 +9,8 @@
 //! others = its CPU time / max(1, ratio), the ratio being one of sums over the pairs of a
 //! function, or of all where a function has few. At least 1, for both are slower than native code: loops that are
 //! summarised run at native speed in a burst, and slower in a window, which counts each iteration.
-//! A window's time is taken without what its counters and look-ups usually cost.
+//! A window's time is taken without what its counters cost, which a sparse window behind it tells (`counters`), else what they
+//! usually do, and without what look-ups usually cost.
 //! A burst in several places: its time is divided by the instructions that it ran in each, times what an instruction takes
 //! there, which samples of the whole run tell.
 //! Bounds: the scatter of the pairs, and not below 1. Not above the ratio with [`MOST_PER_COUNT`] for each counted block
@@ -22,9 +23,10 @@
 
 use std::collections::HashMap;
 
-use base::{BurstId, Nanos, Tid};
+use base::{BlockId, BurstId, Nanos, Tid};
 use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 
+use super::counters::{NativeShare, NativeShares, native_share};
 use super::places::{Place, Places};
 use super::strata::SHORTEST;
 use super::work::BurstWork;
@@ -186,6 +188,8 @@ struct Pair {
     looked_up: f64,
     /// Of the one that ran most often.
     most: f64,
+    /// What the sparse window behind it says.
+    share: Option<f64>,
 }
 
 /// How many times quicker windows were.
@@ -219,19 +223,24 @@ impl Speeds {
         let warm = || pairs.iter().filter(|(work, _)| !work.is_untimed);
         let all: Vec<Pair> = warm().map(|(_, pair)| *pair).collect();
         let mut by_function: HashMap<FunctionId, Vec<Pair>> = HashMap::new();
+        let shares = NativeShares::new(
+            pairs.iter().filter_map(|(work, pair)| Some((work.function, pair.share?))),
+        );
         let mut own = HashMap::new();
         for (work, pair) in warm() {
             by_function.entry(work.function).or_default().push(*pair);
         }
         for (work, pair) in &pairs {
-            if let Some(speed) = pair.speed().filter(|_| is_slowed(work)) {
+            let speed = pair.speed(shares.of(work.function));
+            if let Some(speed) = speed.filter(|_| is_slowed(work)) {
                 own.insert(work.burst, speed);
             }
         }
         by_function.retain(|_, pairs| pairs.len() >= FEWEST);
-        let ratios = by_function.iter().filter_map(|(of, pairs)| Some((*of, ratio(pairs)?)));
+        let ratios =
+            by_function.iter().filter_map(|(of, pairs)| Some((*of, ratio(pairs, shares.of(*of))?)));
         let most_per_burst = toll(recording).unwrap_or(MOST_PER_BURST);
-        let (of, all) = (ratios.collect(), ratio(&all));
+        let (of, all) = (ratios.collect(), ratio(&all, shares.of_all()));
         Speeds { own, of, all, most_per_burst }
     }
 
@@ -313,6 +322,21 @@ fn pairs<'w>(recording: &Recording, code: &TracedCode, works: &'w [Work]) -> Vec
     works.iter().for_each(|work| last.entry(work.tid).or_default().push(work));
     let mut pairs = Vec::new();
     let counting = |burst: &&Burst| burst.flavour == BurstFlavour::Count && !burst.records_lost;
+    let sparse: HashMap<BurstId, &Burst> = recording
+        .bursts
+        .iter()
+        .filter(|burst| burst.flavour == BurstFlavour::Sparse && !burst.records_lost)
+        .map(|burst| (burst.id, burst))
+        .collect();
+    let counts = |burst: BurstId| {
+        let mut counts: HashMap<BlockId, u64> = HashMap::new();
+        for piece in pieces.get(&burst).map_or(&[][..], Vec::as_slice) {
+            let _ = decode_records(piece, |record| {
+                *counts.entry(record.block).or_default() += record.iterations;
+            });
+        }
+        counts
+    };
     for window in recording.bursts.iter().filter(counting) {
         let before = last.get(&window.tid).map_or(&[][..], Vec::as_slice);
         let near = before.partition_point(|work| work.time <= window.time);
@@ -324,17 +348,23 @@ fn pairs<'w>(recording: &Recording, code: &TracedCode, works: &'w [Work]) -> Vec
             continue;
         }
         let (mut instructions, mut blocks, mut looked_up, mut most) = (0.0, 0.0, 0.0, 0);
-        for piece in pieces.get(&window.id).map_or(&[][..], Vec::as_slice) {
-            let _ = decode_records(piece, |record| {
-                let times = record.iterations as f64;
-                blocks += times;
-                if let Some(block) = code.counted.get(&record.block) {
-                    instructions += times * block.instructions as f64;
-                    looked_up += if block.looks_up { times } else { 0.0 };
-                }
-                most = record.iterations.max(most);
-            });
+        let counted = counts(window.id);
+        for (block, times) in &counted {
+            most = most.max(*times);
+            let times = *times as f64;
+            blocks += times;
+            if let Some(block) = code.counted.get(block) {
+                instructions += times * block.instructions as f64;
+                looked_up += if block.looks_up { times } else { 0.0 };
+            }
         }
+        // It comes at once.
+        let behind = sparse.get(&BurstId(window.id.0.wrapping_add(1)));
+        let behind = behind.filter(|one| one.tid == window.tid && one.pid == window.pid);
+        let share = behind.and_then(|one| {
+            let its = running(one).seconds();
+            native_share((&counted, seconds), (&counts(one.id), its)).filter(|_| its >= COLD)
+        });
         if instructions > 0.0 {
             let pair = Pair {
                 traced: (work.instructions, work.seconds),
@@ -342,6 +372,7 @@ fn pairs<'w>(recording: &Recording, code: &TracedCode, works: &'w [Work]) -> Vec
                 blocks,
                 looked_up,
                 most: most as f64,
+                share,
             };
             pairs.push((work, pair));
         }
@@ -369,19 +400,37 @@ impl Pair {
         self.without_counters((each, MOST_PER_LOOK_UP), MOST_SHARE)
     }
 
+    /// Native seconds of the window where a share of its time is known to be native, but for look-ups: what is likely, the most
+    /// and the least.
+    fn native_by(&self, share: NativeShare, shown: f64) -> [f64; 3] {
+        let without = |share: f64, look_up: f64, most: f64| {
+            let native = self.counted.1 * share;
+            native - (self.looked_up * look_up).min(native * most)
+        };
+        let likely = without(share.likely, USUAL_PER_LOOK_UP * shown, USUAL_SHARE);
+        let high = without(share.low, MOST_PER_LOOK_UP, MOST_SHARE);
+        [likely, self.counted.1 * share.high, high]
+    }
+
     /// The part of its counters' time that is not hidden behind waits, 0 to 1.
     fn shown(&self) -> f64 {
         (HIDING * self.blocks / self.counted.1).min(1.0)
     }
 
     /// By how much its own window is quicker than the burst; how likely that is of others, the scatter of bursts tells.
-    fn speed(&self) -> Option<Speed> {
+    fn speed(&self, share: Option<NativeShare>) -> Option<Speed> {
         let rate = |seconds: f64| self.counted.0 / seconds / (self.traced.0 / self.traced.1);
         let shown = self.shown();
-        let speed = Speed {
-            likely: rate(self.without_counters(usual(shown), USUAL_SHARE)),
-            low: rate(self.counted.1) * (1.0 - QUICKER * (1.0 - shown)),
-            high: rate(self.without_most()),
+        let speed = match share {
+            Some(share) => {
+                let [likely, low, high] = self.native_by(share, shown).map(rate);
+                Speed { likely, low, high }
+            }
+            None => Speed {
+                likely: rate(self.without_counters(usual(shown), USUAL_SHARE)),
+                low: rate(self.counted.1) * (1.0 - QUICKER * (1.0 - shown)),
+                high: rate(self.without_most()),
+            },
         };
         let is_one = |speed: f64| speed.is_finite() && speed > 0.0;
         [speed.low, speed.likely, speed.high].into_iter().all(is_one).then_some(speed)
@@ -395,6 +444,7 @@ impl Pair {
             blocks: self.blocks + other.blocks,
             looked_up: self.looked_up + other.looked_up,
             most: self.most + other.most,
+            share: None,
         }
     }
 
@@ -407,7 +457,7 @@ impl Pair {
 
 /// Instructions per second in windows over those in bursts, without the counters' usual time, with all of their time, and
 /// without the most that they can take. Its variance is that of a ratio of ratios, linearised (Cochran 1977, 6.4 and 6.19).
-fn ratio(pairs: &[Pair]) -> Option<Ratio> {
+fn ratio(pairs: &[Pair], share: Option<NativeShare>) -> Option<Ratio> {
     let sums = pairs.iter().fold(Pair::default(), Pair::plus);
     let traced = sums.traced.0 / sums.traced.1;
     if pairs.is_empty() || traced <= 0.0 || traced.is_nan() {
@@ -426,10 +476,13 @@ fn ratio(pairs: &[Pair]) -> Option<Ratio> {
         let squares: f64 = pairs.iter().map(|pair| pair.residual(&sums).powi(2)).sum();
         (quantile_95(n - 1.0) * (squares * n / (n - 1.0)).sqrt()).exp().min(MOST)
     };
-    Some(Ratio {
-        likely: rate(without(usual(shown), USUAL_SHARE)),
-        lowest: 1.0 + (rate(sums.counted.1) - 1.0).max(0.0) * shown,
-        highest: rate(sums.without_most()),
-        scatter,
-    })
+    let [likely, lowest, highest] = match share {
+        Some(share) => sums.native_by(share, shown).map(rate),
+        None => [
+            rate(without(usual(shown), USUAL_SHARE)),
+            1.0 + (rate(sums.counted.1) - 1.0).max(0.0) * shown,
+            rate(sums.without_most()),
+        ],
+    };
+    Some(Ratio { likely, lowest, highest, scatter })
 }

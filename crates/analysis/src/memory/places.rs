@@ -21,6 +21,10 @@ use crate::traced::{Site, SiteIndex, TracedCode};
 /// Of a function's time this part is below one loop, if it belongs to that.
 const BELOW: f64 = 0.95;
 
+/// Iterations of a loop that bursts must have seen in all, if its pace is to tell its amounts: of fewer, chance decides how many
+/// accesses there are to one.
+const FEWEST_ITERATIONS: f64 = 20.0;
+
 /// A piece of the program's code.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Place {
@@ -60,7 +64,11 @@ impl Places {
     /// Sorts the sites of bursts and the stacks of samples.
     pub(crate) fn new(profile: &Profile<'_>, code: &TracedCode) -> Places {
         let loops = LoopsInCode::read(profile.recording);
-        let counted: BTreeSet<usize> = loops.in_bursts().keys().map(|(_, at)| *at).collect();
+        let mut in_all: BTreeMap<usize, f64> = BTreeMap::new();
+        let iterations = loops.in_bursts().iter();
+        iterations.for_each(|((_, at), count)| *in_all.entry(*at).or_default() += count);
+        in_all.retain(|_, count| *count >= FEWEST_ITERATIONS);
+        let counted: BTreeSet<usize> = in_all.into_keys().collect();
         let paced = |at: usize| counted.contains(&at) && loops.loops[at].odometer.is_some();
         let around = |module, offset| {
             let paced = loops.around(module, offset, paced);

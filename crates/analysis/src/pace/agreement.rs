@@ -112,7 +112,7 @@ impl Seen {
             let speeds = match burst.flavour {
                 BurstFlavour::Count => &mut seen.windows,
                 BurstFlavour::Trace => &mut seen.traced,
-                BurstFlavour::Timed => continue,
+                BurstFlavour::Timed | BurstFlavour::Sparse => continue,
             };
             let time = burst.cpu_time.map(|time| time.min(burst.elapsed)).filter(|time| time.0 > 0);
             if let Some(time) = time {

@@ -194,7 +194,7 @@ impl TracedCode {
         let mut reader = Reader::new();
         for block in &recording.blocks {
             let usable = match block.flavour {
-                BurstFlavour::Count => {
+                BurstFlavour::Count | BurstFlavour::Sparse => {
                     instructions(&block.pieces, &mut reader).map(|(decoded, _)| {
                         code.counted.entry(block.id).or_insert(CountedBlock::new(&decoded));
                     })

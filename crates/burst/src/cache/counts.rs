@@ -7,6 +7,13 @@
 //! left only at their end: so one number per block is the exact count of each of its instructions. Of a superblock it
 //! would overstate those behind a side exit, and a counter per side exit would cost as much as the basic block's.
 //! What is not exact is the end of a window: the block in which it ends is counted whole.
+//!
+//! Counters slow code down, and nobody knows by how much: beside a wait for memory they take nothing, in a tight loop a third of
+//! the time. So behind a window in which all blocks count comes one in which only those do that run seldom
+//! ([`Cache::thin_out`]): how often these run per second of either window tells what the others' counters took.
+//! Links lead past the counter of a block that does not count; who comes by the table finds a jump over it, which costs about as
+//! much as the counter. Blocks are changed while the only thread that may be in them stands still; it may stand inside of a
+//! counter, of which all but the first bytes stay, and goes on in it.
 
 use base::{BlockId, RemoteAddr};
 use facts::BurstFlavour;
@@ -17,11 +24,19 @@ use super::Cache;
 /// Where counters start. A block that counts as fast as can be, about once per ns, uses it up in 67 ms, longer than a
 /// window usually is; and a thread whose tracer died leaves after so many entries of one block at the latest.
 const START: u64 = 1 << 26;
+/// Bytes of the jump over a counter.
+pub(super) const JUMP: usize = 2;
+/// Of what a window counted one in so many may go on being counted: counters then take a thirtieth of what they took.
+const STAYS: u64 = 32;
+/// So many must: their scatter is 3 % of them.
+const FEWEST: u64 = 1000;
+/// Where more than this share of it would stay, the two windows would tell next to nothing.
+const MOST: f64 = 2.0 / 3.0;
 
 /// What was counted.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Blocks that were entered, and how often.
+    /// Blocks that were entered, and how often; 0 for those that did not count.
     pub entered: Vec<(BlockId, u64)>,
     /// A counter held what no block counts to: the program wrote over it.
     pub damaged: bool,
@@ -45,6 +60,58 @@ impl Cache {
         number.and_then(slot).is_some_and(|slot| self.space.slot(slot) == 0)
     }
 
+    /// What was counted since the last time, where only blocks that ran seldom may count from now on; `None` where that would
+    /// change little. The thread stands still.
+    pub fn thin_out(&mut self) -> Option<Counts> {
+        let count = |number: u32| {
+            let left = slot(number).map_or(START, |slot| self.space.slot(slot));
+            (START.saturating_sub(left), number)
+        };
+        let mut counted: Vec<(u64, u32)> =
+            (0..self.blocks.len() as u32).map(count).filter(|(times, _)| *times > 0).collect();
+        counted.sort_unstable_by(|one, other| other.cmp(one));
+        let all: u64 = counted.iter().map(|(times, _)| times).sum();
+        let mut stays = all;
+        for (times, number) in counted {
+            let less = stays - times;
+            if stays > all / STAYS && less >= FEWEST {
+                self.uncounted.push(number);
+                stays = less;
+            }
+        }
+        if stays as f64 > MOST * all as f64 {
+            self.uncounted.clear();
+            return None;
+        }
+        let uncounted = std::mem::take(&mut self.uncounted);
+        let counts = self.take_counts();
+        for number in &uncounted {
+            self.set_counting(*number, false);
+        }
+        self.uncounted = uncounted;
+        Some(counts)
+    }
+
+    /// All blocks count again. No thread is in them.
+    pub fn count_all(&mut self) {
+        for number in std::mem::take(&mut self.uncounted) {
+            self.set_counting(number, true);
+        }
+    }
+
+    fn set_counting(&mut self, number: u32, counts: bool) {
+        let Some(block) = self.blocks.get_mut(number as usize) else { return };
+        let over = block.counter.len().checked_sub(JUMP).and_then(|over| u8::try_from(over).ok());
+        let (Some(counting), Some(over)) = (block.counting, over) else { return };
+        block.counts = counts;
+        let block = &self.blocks[number as usize];
+        let Some(region) = self.space.regions().get(block.region) else { return };
+        let at = (block.at.0 - region.at.0) as usize + block.counter.start;
+        let head = if counts { counting } else { [0xeb, over] };
+        self.space.memory().write(region.offset + at, &head);
+        self.lead_anew(number);
+    }
+
     /// What was counted since the last time; the counters start anew.
     pub fn take_counts(&mut self) -> Counts {
         let mut counts = Counts::default();
@@ -62,6 +129,8 @@ impl Cache {
                 None => counts.damaged = true,
             }
         }
+        let uncounted = self.uncounted.iter().filter_map(|number| layouts.get(*number as usize));
+        counts.entered.extend(uncounted.map(|(id, _)| (*id, 0)));
         counts
     }
 }

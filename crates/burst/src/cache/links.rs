@@ -28,11 +28,24 @@ impl Cache {
     }
 
     fn connect(&mut self, exit: u32, to: u32) {
+        self.point(exit, to);
+        if let Some(to) = self.blocks.get_mut(to as usize) {
+            to.linked.push(exit);
+        }
+    }
+
+    /// Leads a block's links to its counter, or past it where it does not count.
+    pub(super) fn lead_anew(&self, to: u32) {
+        let linked = self.block(to).map_or(&[][..], |to| &to.linked);
+        linked.iter().for_each(|exit| self.point(*exit, to));
+    }
+
+    fn point(&self, exit: u32, to: u32) {
         let (Some(from), Some(to)) = (self.exits.get(exit as usize), self.block(to)) else {
             return;
         };
-        let target = RemoteAddr(to.at.0 + to.entry as u64);
-        self.set_branch(from.block, from.exit.link, target);
+        let begin = if to.counts { to.entry } else { to.counter.end };
+        self.set_branch(from.block, from.exit.link, RemoteAddr(to.at.0 + begin as u64));
     }
 
     /// Points a rel32 of a block to an address; one out of reach stays as it is, and leads to the tracer.

@@ -83,13 +83,13 @@ pub(super) fn records_known(subject: &Subject<'_>, report: &mut Report) {
         let mut strangers = Vec::new();
         // What does not decode is another invariant's.
         let _ = decode_records(&records.bytes, |record| {
-            let fits = blocks.get(&record.block) == Some(&(burst.pid, burst.flavour));
+            let fits = blocks.get(&record.block) == Some(&(burst.pid, burst.flavour.of_blocks()));
             if !fits && !strangers.contains(&record.block) {
                 strangers.push(record.block);
             }
         });
         for block in strangers {
-            let (id, pid, flavour) = (burst.id, burst.pid, burst.flavour);
+            let (id, pid, flavour) = (burst.id, burst.pid, burst.flavour.of_blocks());
             report.add(|| {
                 format!("burst {id} ran block {block}: none of process {pid} for {flavour:?}")
             });

@@ -95,6 +95,8 @@ pub struct Translation {
     pub entry: usize,
     /// Offset at which the table enters: the native target in rcx, rcx and rax in the first two spill slots.
     pub table_entry: usize,
+    /// Where it counts itself: nothing for flavours other than `Count`. A jump to its end may stand at its begin instead.
+    pub counter: std::ops::Range<usize>,
     /// Offset of a rel32 that leads to [`Common::miss`] when the target is another than this block's start, and that
     /// may be changed to lead to the table entry of another block.
     pub chain: usize,

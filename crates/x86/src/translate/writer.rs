@@ -64,6 +64,7 @@ struct Head {
     table_entry: usize,
     chain: usize,
     entry: usize,
+    counter: std::ops::Range<usize>,
 }
 
 impl<'a> Writer<'a> {
@@ -112,6 +113,7 @@ impl<'a> Writer<'a> {
             bytes,
             entry: head.entry,
             table_entry: head.table_entry,
+            counter: head.counter,
             chain: head.chain,
             exits: self.exits,
             code_end,
@@ -147,7 +149,11 @@ impl<'a> Writer<'a> {
         self.out.restore(Gpr::RCX, SPILLED_RCX);
         let entry = self.out.offset();
         self.check(leave, borrows);
-        Head { table_entry, chain, entry }
+        let counter = match self.site.flavour {
+            Flavour::Count => entry..self.out.offset(),
+            Flavour::Trace | Flavour::Timed { .. } => entry..entry,
+        };
+        Head { table_entry, chain, entry, counter }
     }
 
     /// `rcx += value` without touching flags.

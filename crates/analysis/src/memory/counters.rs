@@ -1,0 +1,139 @@
+//! What their counters cost the windows that count all blocks.
+//!
+//! What for: behind such a window comes a sparse one, in the same visit, in which only blocks count that run seldom. These run as
+//! often for the same work in both, so the time between two of their runs, of the sparse window over that of the full one, is
+//! the share of the full window's time that is native. What not: look-ups of where returns and indirect branches lead, which
+//! both have; the speed of bursts (`native`).
+//!
+//! The sparse window has some counters too: where ν of the full window's counts are of blocks that count in both, its time is
+//! native time plus ν of what counters take. So of the full window's time r - (1 - r) ν / (1 - ν) is native, r being
+//! that of the sparse window for the same work.
+//! A function's share is the mean of the logarithms of its pairs of windows, with Student's interval; of a function with few
+//! pairs, that of all pairs, as wide as one more pair may be from them.
+//!
+//! Assumption: the program does the same in both windows, in the mean; one comes a millisecond behind the other.
+
+use std::collections::HashMap;
+
+use base::BlockId;
+use estimate::student::quantile_95;
+
+use crate::stack::FunctionId;
+
+/// Fewer counts do not tell how much work a window did.
+const FEWEST_COUNTS: f64 = 100.0;
+/// With fewer pairs of windows, those of all functions speak.
+const FEWEST: usize = 3;
+/// A native share outside of these is no comparison of the same code.
+const LEAST: f64 = 0.1;
+const MOST: f64 = 2.0;
+
+/// Of a window's time what is native, 0 to 1; a little more where counters happen to make code quicker.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct NativeShare {
+    pub(super) likely: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+/// Native shares by function.
+#[derive(Debug, Default)]
+pub(super) struct NativeShares {
+    of: HashMap<FunctionId, NativeShare>,
+    all: Option<NativeShare>,
+}
+
+/// How often blocks ran in a window, and its seconds.
+pub(super) type Window<'a> = (&'a HashMap<BlockId, u64>, f64);
+
+/// What one pair of windows says. In the sparse one, blocks that did not count have 0.
+pub(super) fn native_share((full, seconds): Window<'_>, sparse: Window<'_>) -> Option<f64> {
+    let counts_in_both = |block: &BlockId| sparse.0.get(block) != Some(&0);
+    let sum = |of: &mut dyn Iterator<Item = &u64>| of.map(|times| *times as f64).sum::<f64>();
+    let all = sum(&mut full.values());
+    let seldom =
+        sum(&mut full.iter().filter(|(block, _)| counts_in_both(block)).map(|(_, times)| times));
+    let again = sum(&mut sparse.0.values());
+    if seldom < FEWEST_COUNTS || again < FEWEST_COUNTS || seconds <= 0.0 || seldom >= all {
+        return None;
+    }
+    let same_work = sparse.1 / again * seldom / seconds;
+    let left = seldom / all;
+    let share = same_work - (1.0 - same_work) * left / (1.0 - left);
+    (LEAST..=MOST).contains(&share).then_some(share)
+}
+
+impl NativeShares {
+    /// Of pairs of windows, each with its function.
+    pub(super) fn new(pairs: impl Iterator<Item = (FunctionId, f64)>) -> NativeShares {
+        let (mut by_function, mut all) = (HashMap::<FunctionId, Vec<f64>>::new(), Vec::new());
+        for (function, share) in pairs {
+            by_function.entry(function).or_default().push(share.ln());
+            all.push(share.ln());
+        }
+        let of = by_function.into_iter();
+        NativeShares {
+            of: of.filter_map(|(of, logs)| Some((of, mean(&logs, 0.0)?))).collect(),
+            all: mean(&all, 1.0),
+        }
+    }
+
+    /// Where nothing else is known.
+    pub(super) fn of_all(&self) -> Option<NativeShare> {
+        self.all
+    }
+
+    pub(super) fn of(&self, function: FunctionId) -> Option<NativeShare> {
+        self.of.get(&function).copied().or(self.all)
+    }
+}
+
+/// The mean of these logarithms, with the interval in which it lies, and, by so many variances of one, another one.
+fn mean(logs: &[f64], another: f64) -> Option<NativeShare> {
+    let count = logs.len() as f64;
+    if logs.len() < FEWEST {
+        return None;
+    }
+    let mean = logs.iter().sum::<f64>() / count;
+    let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
+    let half =
+        quantile_95(count - 1.0) * (squares / (count - 1.0) * (another + 1.0 / count)).sqrt();
+    let share = |log: f64| log.exp().clamp(LEAST, MOST);
+    Some(NativeShare { likely: share(mean), low: share(mean - half), high: share(mean + half) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(of: &[(u32, u64)]) -> HashMap<BlockId, u64> {
+        of.iter().map(|(block, times)| (BlockId(*block), *times)).collect()
+    }
+
+    /// A loop of two blocks around one of a single block, which takes 1 ns, and 0.5 ns more with its counter.
+    #[test]
+    fn seldom_blocks_tell_what_the_others_counters_took() {
+        let full = counts(&[(1, 1000), (2, 1000), (3, 98_000)]);
+        let (native, each) = (100e-6, 0.5e-9);
+        let whole = native + 100_000.0 * each;
+        // Twice as much work.
+        let sparse = counts(&[(1, 2000), (2, 2000), (3, 0)]);
+        let little = 2.0 * (native + 2000.0 * each);
+        let share = native_share((&full, whole), (&sparse, little)).unwrap();
+        assert!((share - native / whole).abs() < 1e-9, "{share}");
+        assert_eq!(native_share((&full, whole), (&counts(&[(1, 99), (3, 0)]), little)), None);
+        assert_eq!(native_share((&full, whole), (&full, whole)), None, "nothing is left out");
+    }
+
+    #[test]
+    fn functions_with_few_pairs_take_the_mean_of_all_and_its_scatter() {
+        let of = FunctionId::new;
+        let pairs = [(1, 0.8), (1, 0.8), (1, 0.8), (2, 0.4)];
+        let shares = NativeShares::new(pairs.into_iter().map(|(one, share)| (of(one), share)));
+        let known = shares.of(of(1)).unwrap();
+        assert!((known.likely - 0.8).abs() < 1e-9 && known.high - known.low < 1e-9);
+        let other = shares.of(of(2)).unwrap();
+        assert!(other.low < 0.4 && other.high > 0.8 && other.likely < 0.8, "{other:?}");
+        assert_eq!(NativeShares::new(std::iter::empty()).of(of(1)), None);
+    }
+}
