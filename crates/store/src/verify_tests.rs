@@ -578,6 +578,11 @@ fn the_format_document_lists_every_tag_invariant_and_column() {
     let tags = format!("tag: {}", tags.join(", "));
     let document_in_one_line = document.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(document_in_one_line.contains(&tags), "missing: {tags}");
+    let count = format!("one table per kind of fact, {} in all", crate::Table::ALL.len());
+    assert_eq!(document.matches(&count).count(), 1, "{count}");
+    let sections = document.lines().filter(|line| line.starts_with("**"));
+    assert_eq!(sections.count(), crate::Table::ALL.len(), "each table has one section");
+    assert!(document.contains(&format!("\n* **{}**: ", facts::SCHEMA_VERSION)));
     for table in crate::Table::ALL {
         let start = document.find(&format!("**{}**:", table.name())).expect("a section");
         let section = &document[start..];
