@@ -66,7 +66,7 @@ fn sides_and_gates_that_are_none() {
     }
 }
 
-/// A shell script stands for a program: it prints what it was told, and the number of its argument.
+/// A shell script stands for a program: it prints its text and the number of its argument.
 #[test]
 fn a_sweep_tells_the_program_and_keeps_everything() {
     let fathom = fathom("scale");

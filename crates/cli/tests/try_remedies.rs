@@ -50,7 +50,7 @@ fn wrong_names_and_failing_programs_are_said() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// A program that ends after its first runs at once, and from then on interrupts `fathom` and stays for ever: the first
+/// A program that ends after its first runs at once, and from then on interrupts `fathom` and never ends: the first
 /// run is recorded.
 fn interrupted_at(name: &str, run: u32) -> std::process::Output {
     let fathom = fathom(name);

@@ -30,7 +30,7 @@ use crate::exit::{CANNOT_MEASURE, Failure, USAGE};
 use crate::order::Order;
 use crate::progress::Progress;
 
-/// Variables by which OpenMP, MKL, OpenBLAS and Rayon are told their number of threads.
+/// Variables that set the number of threads of OpenMP, MKL, OpenBLAS and Rayon.
 const VARIABLES: [&str; 4] =
     ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"];
 
@@ -95,7 +95,7 @@ impl Sweep<'_> {
     fn prepare(arguments: &ScaleArguments) -> Result<Sweep<'_>, Failure> {
         let file = find_program(&arguments.command[0])?;
         if let Some(wrong) = arguments.env.iter().find(|word| !word.contains('=')) {
-            return Err(Failure::usage(format!("'{wrong}' sets no variable: write NAME=VALUE")));
+            return Err(Failure::usage(format!("'{wrong}' is not NAME=VALUE")));
         }
         let directory = match &arguments.result {
             Some(directory) => directory.clone(),
@@ -212,7 +212,7 @@ impl Sweep<'_> {
             let threads = point.threads;
             let directory = self.directory.join(format!("threads-{threads}"));
             if !self.arguments.quiet {
-                eprintln!("fathom: collecting, number of threads {threads}");
+                eprintln!("fathom: collecting with {threads} threads");
             }
             let collection = Collection {
                 result: Some(directory.clone()),
@@ -227,7 +227,7 @@ impl Sweep<'_> {
                 Err(failure) => {
                     failure.report();
                     notes.push(format!(
-                        "No GB/s and GFLOP/s for {threads} threads: that run could not be collected."
+                        "No GB/s and GFLOP/s for {threads} threads: collecting that run failed."
                     ));
                     continue;
                 }
@@ -261,7 +261,7 @@ impl Sweep<'_> {
         let output = std::fs::read(&file).unwrap_or_default();
         number_behind(&String::from_utf8_lossy(&output), label).ok_or_else(|| {
             Failure::usage(format!(
-                "the program printed no number behind '{label}' with {threads} threads: see {}",
+                "with {threads} threads the program printed no number after '{label}': see {}",
                 file.display()
             ))
         })
@@ -279,12 +279,12 @@ fn cpu_notes(host: &Host, counts: &[u32]) -> Vec<String> {
     let mut notes = Vec::new();
     if most > cpus {
         notes.push(format!(
-            "This process may use {cpus} CPUs: more threads share them, and are no measure of the program."
+            "This process may use {cpus} CPUs. More threads share them and do not measure the program."
         ));
     }
     if host.cores > 0 && most > host.cores && host.logical_cpus > host.cores {
         notes.push(format!(
-            "The machine has {} cores: more threads share cores (hyper-threads).",
+            "The machine has {} cores. More threads share cores (hyper-threads).",
             host.cores
         ));
     }

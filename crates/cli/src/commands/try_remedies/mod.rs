@@ -59,10 +59,9 @@ fn check_names(names: &[String], means: &Means<'_>) -> Result<(), Failure> {
     let known: Vec<&str> =
         remedies(means, &Default::default()).iter().map(|remedy| remedy.name).collect();
     match names.iter().find(|name| !known.contains(&name.as_str())) {
-        Some(name) => Err(Failure::usage(format!(
-            "there is no remedy '{name}'; there are {}",
-            known.join(", ")
-        ))),
+        Some(name) => {
+            Err(Failure::usage(format!("no remedy '{name}'; remedies are {}", known.join(", "))))
+        }
         None => Ok(()),
     }
 }
