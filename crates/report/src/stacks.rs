@@ -1,7 +1,6 @@
-//! `stacks`: call stacks with their figures as one compact document, for a page that makes trees, flame graphs and
-//! groupings of it on its own.
+//! `stacks`: call stacks with their figures as one compact document, from which the page makes trees, flame graphs and groupings.
 //!
-//! What for: a filter or another grouping costs a page no question to anybody. What not: a view of the command line.
+//! What for: a filter or another grouping needs no request. What not: a view of the command line.
 //! Tables are arrays, and refer to each other by position; `docs/format/stacks.md` has the meaning of each.
 
 use analysis::faults::fault_scales;
