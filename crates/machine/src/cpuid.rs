@@ -27,7 +27,7 @@ pub struct CpuidDump {
 /// Leaves that are enumerated by subleaf (cache descriptions of Intel and AMD).
 const INTEL_CACHES: u32 = 4;
 const AMD_CACHES: u32 = 0x8000_001d;
-/// No CPU has more cache descriptions; a lying hypervisor could repeat one for ever.
+/// No CPU has more cache descriptions; a lying hypervisor could repeat one without end.
 const MOST_CACHES: u32 = 16;
 
 const HYPERVISORS: [(&[u8; 12], &str); 11] = [
