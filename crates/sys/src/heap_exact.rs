@@ -72,7 +72,7 @@ pub const RULE_SAVED: u64 = 8;
 pub const EVENT_ALLOCATED: u32 = 1;
 /// Kind of an event: likewise, and it is large.
 pub const EVENT_LARGE: u32 = 2;
-/// Kind of an event: likewise, and it was drawn by lot.
+/// Kind of an event: likewise, and it was drawn at random.
 pub const EVENT_DRAWN: u32 = 3;
 /// Kind of an event: a block was freed.
 pub const EVENT_FREED: u32 = 4;

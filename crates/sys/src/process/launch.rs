@@ -38,7 +38,7 @@ pub struct Launch<'a> {
     pub own_group: bool,
     /// What it gets as its standard output, instead of ours.
     pub output: Option<BorrowedFd<'a>>,
-    /// Runs of it, one behind the other, instead of one.
+    /// Runs of it, one after the other, instead of one.
     pub runs: Option<&'a Runs>,
 }
 

@@ -55,7 +55,7 @@ struct Scan {
     inverted: u64,
     wanted: u64,
     any_of: u64,
-    told: u64,
+    reported: u64,
 }
 
 /// `struct page_region` of the same file.
@@ -101,7 +101,7 @@ impl PageMap {
             regions: &raw mut region as u64,
             region_count: 1,
             wanted: PRESENT,
-            told: PRESENT | HUGE,
+            reported: PRESENT | HUGE,
             ..Scan::default()
         };
         // Safety: the kernel reads and writes one live structure of the size that is in it, and at most one region at the
