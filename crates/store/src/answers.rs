@@ -1,4 +1,4 @@
-//! Answers that took long, kept beside the result that they are of.
+//! Answers that took long, kept in the directory of their result.
 //!
 //! What for: a report goes through all traced accesses; the same one, asked for again, is a file. What not: what the answers say.
 //! An answer is given only for its whole key: what was asked, by whom (the program's own build, too), and the bytes of every

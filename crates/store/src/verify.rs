@@ -47,8 +47,8 @@ struct Subject<'a> {
     leftovers: &'a [String],
 }
 
-/// At most this many places are told per invariant.
-const TOLD: usize = 5;
+/// Most places that are reported per invariant.
+const MOST_REPORTED: usize = 5;
 
 #[derive(Default)]
 struct Report {
@@ -59,7 +59,7 @@ struct Report {
 impl Report {
     fn add(&mut self, detail: impl FnOnce() -> String) {
         self.count += 1;
-        if self.details.len() < TOLD {
+        if self.details.len() < MOST_REPORTED {
             self.details.push(detail());
         }
     }

@@ -513,7 +513,7 @@ fn a_sound_recording_breaks_nothing() {
 }
 
 #[test]
-fn each_break_is_told_by_its_name_alone() {
+fn each_break_is_reported_by_its_name_alone() {
     for (name, damage) in BREAKS {
         let mut recording = sound();
         damage(&mut recording);
@@ -540,9 +540,9 @@ fn files_are_part_of_the_answer() {
     let leftovers = ["journal.fathom".to_owned()];
     let violations =
         check(&Subject { recording: &recording, problems: &problems, leftovers: &leftovers });
-    let told: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    let reported: Vec<String> = violations.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        reported,
         [
             "files-whole: samples.parquet was changed after it was written (1 byte): its figures cannot be trusted",
             "files-expected: journal.fathom should not be there",
