@@ -1,14 +1,14 @@
 //! `fathom run` and `fathom collect`: from the command line to a finished result and its report.
 //!
-//! Order of steps, and what a failure or Ctrl-C leaves behind at each:
+//! Order of steps, and what a failure or Ctrl-C leaves at each:
 //! ```text
-//!   find the program, make the directory     nothing was run
-//!   collect                                  the directory opens with everything until the last second
-//!   time hot loops alone                     likewise
+//!   find the program, make the directory     nothing ran
+//!   collect                                  the directory opens with everything up to the last second
+//!   measure no-miss times of hot loops       likewise
 //!   name the symbols, close the tables       likewise; symbols are looked up again when it is opened
-//!     (where that takes longer than a user waits, the report is printed between the two, with the names known by then)
-//!   measure the machine (once per machine)   the result is complete, without the machine's figures
-//!   print the report, wait for a program that goes on, pass its exit code on
+//!     (where that takes too long, the report is printed between the two, with the names known so far)
+//!   measure the machine (once per machine)   the result is complete, without figures of the machine
+//!   print the report, wait for a program that continues, pass on its exit code
 //! ```
 
 mod afterwards;
