@@ -73,7 +73,7 @@ struct Figure {
 #[derive(Serialize, Default)]
 struct CellColumns {
     node: Vec<u32>,
-    /// -1: threads are not told apart.
+    /// -1: threads are merged.
     thread: Vec<i64>,
     bin: Vec<u32>,
     kernel: Vec<u8>,
@@ -154,7 +154,7 @@ fn nodes(profile: &Profile<'_>, found: &StackCells, names: &mut Names) -> NodeCo
     columns
 }
 
-/// Texts that are told once.
+/// Texts that are written once.
 #[derive(Default)]
 struct Texts {
     list: Vec<String>,
@@ -212,7 +212,7 @@ fn figure(profile: &Profile<'_>, found: &FigureCells) -> Figure {
     let (whole, factor) = match found.figure {
         StackFigure::CpuTime => of_scale(&profile.cpu_scale()),
         StackFigure::PageFaults => of_scale(&fault_scales(profile.recording).all),
-        // Weights of blocks drawn by lot make their sums right already.
+        // Weights of blocks drawn at random make their sums right already.
         StackFigure::Allocations => (heap_sums(profile.recording).allocations, 1.0),
         StackFigure::AllocatedBytes => (heap_sums(profile.recording).bytes, 1.0),
     };
