@@ -43,7 +43,7 @@ fn wrong_names_and_failing_programs_are_said() {
     let fathom = fathom("try-wrong");
     let output = fathom.output(["try", "no-such", "--", "true"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no remedy 'no-such'"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no remedy 'no-such'"));
     let output = fathom.output(["try", "keep-memory", "--", "sh", "-c", "kill -9 $$"]);
     assert_ne!(output.status.code(), Some(0));
     let output = fathom.output(["try", "--", "/no/such/program"]);
