@@ -1,19 +1,19 @@
-//! The sets of a level of up to N ways: lines found, put in, taken out.
+//! The sets of a level of up to N ways: look-up, fill, removal of lines.
 //!
-//! What not: how many ways there are room for (`cache` chooses), who leaves a full set (`replacement`).
+//! What not: the number of ways (`cache`), the choice of a victim (`replacement`).
 //!
-//! A simulated line that misses everywhere costs what its look-ups cost, and part of that are the real caches' own
-//! misses. So a set lies together, and what a look-up that fails reads is in its first 32 bytes (up to 16 ways):
+//! A simulated line that misses everywhere costs its look-ups, and part of these are misses of the real caches. So a set is
+//! contiguous, and a look-up that misses reads only its first 32 bytes (up to 16 ways):
 //!
 //! ```text
 //! order 8 | marks 16 | generation 4 | filled 1 | gaps 1 | -         entries 8 a way
 //! ```
 //!
-//! A line keeps its way while it stays. The marks, a byte of each line's number, mixed, are compared all at a time; they
-//! spare most searches that fail the entries.
+//! A line keeps its way while it stays. The marks, a byte of each line's number, mixed, are compared all at once; most
+//! look-ups that miss then read no entries.
 //!
-//! Beginning anew costs nothing: sets carry the number of the generation that filled them, and one of an older generation
-//! is empty. There are thousands of bursts, and clearing a last level would cost 0.1 ms for each.
+//! A reset costs nothing: sets carry the number of the generation that filled them, and one of an older generation
+//! is empty. There are thousands of bursts, and emptying a last level would cost 0.1 ms for each.
 
 use crate::cache::{CacheAddress, Hit, Slot};
 use crate::config::{ColdLines, Frames, Geometry, Replacement};

@@ -1,6 +1,6 @@
-//! What comes out: counts per site and level.
+//! The results: counts per site and level.
 //!
-//! What not: estimates. Whoever wants a hit rate decides what to do with the unknown ones.
+//! What not: estimates. The user of a hit rate decides how to treat unknown outcomes.
 
 use std::ops::AddAssign;
 

@@ -1,10 +1,10 @@
-//! How many instructions behind the one that a core waits for do its clock samples stand?
+//! Measures the skid of clock samples: by how many instructions they miss the one that the core waited for.
 //!
-//! What for: `x86::Surroundings` lists what ran 0, 1, 2 ... instructions before a sample; which of these was waited for differs
-//! by processor. Loops with a known answer (`sys::kernels::wait_for`) run under the clock that recordings use.
-//! What not: what follows for a program (`analysis`).
-//! Assumption: the few instructions next to the known one take almost no time; where less than half of a loop's samples stand
-//! near it, the loop did not wait for it and tells nothing.
+//! What for: `x86::Surroundings` lists the instructions 0, 1, 2 ... before a sample; which of these stalled differs by
+//! processor. Loops with a known answer (`sys::kernels::wait_for`) run under the clock that recordings use.
+//! What not: conclusions for a program (`analysis`).
+//! Assumption: the instructions next to the known one take almost no time. Where less than half of a loop's samples are near
+//! it, the loop did not wait for it and gives no answer.
 
 use base::{Bytes, CpuId, Tid};
 use facts::host::{Calibration, SampleDistance};

@@ -160,7 +160,7 @@ fn commands_that_pages_quote_are_understood() {
     assert!(commands.len() > 100, "{}", commands.len());
     let mut wrong = Vec::new();
     for (page, text) in commands {
-        // A synopsis has brackets; behind two spaces stands what the command does.
+        // A synopsis has brackets; a description follows after two spaces.
         let end = text.find("  ").unwrap_or(text.len());
         let text = text[..end].split('[').next().unwrap_or("");
         let placeholder =

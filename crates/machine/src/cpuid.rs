@@ -1,8 +1,8 @@
-//! What x86 CPUs tell about themselves, decoded from raw CPUID registers.
+//! Decodes raw CPUID registers of x86 CPUs.
 //!
 //! Source: Intel SDM vol. 2A "CPUID"; AMD APM vol. 3 appendix E; hypervisor leaves 0x4000_0000 and 0x4000_0010
 //! as in the kernel's `arch/x86/include/asm/{kvm_para,hypervisor}.h` and VMware's KB 1009458.
-//! What not: the instruction itself stands in `sys`. In a virtual machine all of this is the hypervisor's tale.
+//! What not: the instruction (`sys`). Hazard: in a virtual machine the hypervisor chooses all of these values.
 
 use facts::host::{Cache, CacheKind};
 

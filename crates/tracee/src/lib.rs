@@ -125,7 +125,7 @@ impl Tracees {
         self.threads.iter().map(|(tid, thread)| (thread.pid, *tid))
     }
 
-    /// Answers everything that waits, so that no thread stands still for longer than it takes us to get here.
+    /// Answers all pending stops, so that no thread stays stopped longer than until this call.
     pub fn settle(&mut self, news: &mut dyn FnMut(News)) {
         while let Ok(Some(event)) = trace::look_at_any() {
             self.answer(event, news);

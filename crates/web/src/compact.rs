@@ -1,4 +1,4 @@
-//! Documents as few bytes: the JSON of the command line without indentation, and without what a metric does not have.
+//! Documents in few bytes: the JSON of the command line without indentation and without the absent parts of metrics.
 
 use std::collections::HashMap;
 

@@ -40,7 +40,7 @@ fn document((question, answer): &(String, String)) -> String {
     json_element(&format!("doc {}", escaped(question)), answer)
 }
 
-/// Text that no browser executes. In JSON a `<` only stands in texts, where \u003c is the same.
+/// Text that no browser executes. In JSON a `<` is only in texts, where \u003c means the same.
 fn json_element(id: &str, json: &str) -> String {
     let json = json.replace('<', "\\u003c");
     format!("<script type=\"application/json\" id=\"{id}\">{json}</script>\n")

@@ -157,7 +157,7 @@ struct Desk {
 struct Kept {
     answers: HashMap<String, Arc<OnceLock<Arc<str>>>>,
     bytes: usize,
-    /// Who waits for an answer.
+    /// Number of threads that wait for an answer.
     waiting: usize,
 }
 
@@ -166,7 +166,7 @@ impl Desk {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer, for somebody who waits for it.
+    /// The answer; the caller waits for it.
     fn asked(&self, question: &str, make: impl FnOnce() -> String) -> Arc<str> {
         self.kept().waiting += 1;
         let answer = self.answer(question, make);

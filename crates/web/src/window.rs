@@ -1,7 +1,7 @@
-//! Parts of a long table: sorted, searched and cut here, so that a page holds only the rows that are seen.
+//! Parts of a long table, sorted, searched and cut here, so that a page holds only its visible rows.
 //!
 //! What for: `objects?from=0&count=200&sort=loads&search=node`. A table of 100,000 rows is hundreds of megabytes of JSON; a
-//! page needs a few dozen rows of it at a time. What not: which rows there are, which `report` decides.
+//! page needs a few dozen rows of it at a time. What not: which rows exist (`report`).
 
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +30,7 @@ struct Long {
     question: String,
     shell: Table,
     rows: Vec<Vec<Cell>>,
-    /// What a search looks through, of each row: its texts in lower case, one a line.
+    /// The text of each row that a search reads: lower case, one line per row.
     texts: Vec<String>,
 }
 

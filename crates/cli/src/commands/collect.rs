@@ -236,7 +236,7 @@ fn collect_result(
     // From here on Ctrl-C ends us, unless the program still runs: then it must end the program.
     let signals = program.is_some().then_some(signals);
     let shown = closing.and_then(|mut closing| {
-        // For a report in front of the closing; measured is only behind it.
+        // For a report before the closing; measuring comes after it.
         run.calibration = calibrate::cache::load(&run.host);
         let early = closing.report_early(&run, &directory, collection.quiet)?;
         let finished = closing.finish(&mut run, &directory, collection.quiet)?;

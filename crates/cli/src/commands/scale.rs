@@ -1,8 +1,8 @@
 //! `fathom scale`: runs a program with several numbers of threads, times it, and says how it scales.
 //!
-//! Steps, and what a failure leaves behind: the directory is made (nothing was run); runs without collector, in random
-//! order so that a machine that slows down touches all numbers of threads alike; one run each under `collect
-//! memory-access`; `scale.json`. The output of each last run, and whole results, stay in the directory whatever fails.
+//! Steps: make the directory; timed runs without collector, in random order, so that drift of the machine affects all
+//! numbers of threads alike; one run each under `collect memory-access`; `scale.json`. After a failure the directory keeps
+//! the output of each last run, and complete results.
 
 mod words;
 
@@ -34,7 +34,7 @@ use crate::progress::Progress;
 const VARIABLES: [&str; 4] =
     ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"];
 
-/// Runs the sweep and shows what it came to.
+/// Runs the sweep and shows its result.
 pub fn scale(arguments: ScaleArguments) -> Result<ExitCode, Failure> {
     let (host, _) = calibrate::host();
     let counts = match &arguments.threads {
@@ -115,7 +115,7 @@ impl Sweep<'_> {
         Ok(Sweep { arguments, file, directory })
     }
 
-    /// The program as it is started with so many threads.
+    /// The program's command with this number of threads.
     fn program(&self, threads: u32) -> Result<Started, Failure> {
         let set = |name: &str, value: &OsStr| (OsString::from(name), value.to_owned());
         let number = OsString::from(threads.to_string());
@@ -255,7 +255,7 @@ impl Sweep<'_> {
         pass_on(exit, false)
     }
 
-    /// The number that the program printed behind a text.
+    /// The number that the program printed after a text.
     fn figure(&self, threads: u32, label: &str) -> Result<f64, Failure> {
         let file = self.output(threads);
         let output = std::fs::read(&file).unwrap_or_default();

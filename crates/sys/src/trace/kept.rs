@@ -1,6 +1,6 @@
-//! What the kernel keeps about a thread and looks at whenever the thread goes on.
+//! State of a thread that the kernel keeps and reads whenever the thread continues.
 //!
-//! What for: a tracer that moves a thread to other code must know of it. What not: changing it.
+//! What for: a tracer that moves a thread to other code must know this state. What not: changing it.
 
 use base::{Pid, RemoteAddr, Tid};
 

@@ -1,4 +1,4 @@
-//! What a recording needs when it is over: names for the addresses in it, the hottest loops timed alone, closed tables.
+//! Closes a recording: names its addresses, measures no-miss times of the hottest loops, closes the tables.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -103,11 +103,11 @@ impl Deadline {
     }
 }
 
-/// Parts of the time: hot code is timed until the one, names are waited for until the other, and the rest is for the report
+/// Shares of the time: hot code is timed until the first, naming is awaited until the second, and the rest is for the report
 /// (`analysis` limits its work likewise).
 const TIMED: f64 = 0.35;
 const NAMED: f64 = 0.6;
-/// Who gets less of a CPU waits for others, until then at the latest.
+/// With less of a CPU than this we wait for other programs, but not longer than `LATEST`.
 const STARVED: f64 = 0.6;
 const LATEST: Nanos = Nanos(3_000_000_000);
 
@@ -237,8 +237,8 @@ impl Closing {
     }
 }
 
-/// As long as may be; and longer, where others have the CPUs: then it is not debug information that takes so long, and to
-/// read it behind the report would make no difference.
+/// Waits for the time limit; longer where other programs have the CPUs, because then the cause is not the amount of debug
+/// information, and reading it after the report would not help.
 fn wait_on_busy_machine(
     naming: &mut Naming,
     deadline: Deadline,

@@ -20,7 +20,7 @@ pub fn with_threads(word: &OsString, threads: u32) -> OsString {
     }
 }
 
-/// The number behind the last `label` in `text`, which may have blanks, `=` or `:` in front.
+/// The number after the last `label` in `text`, possibly after blanks, `=` or `:`.
 pub fn number_behind(text: &str, label: &str) -> Option<f64> {
     let (_, rest) = text.rsplit_once(label)?;
     let rest = rest.trim_start_matches([' ', '\t', '=', ':']);

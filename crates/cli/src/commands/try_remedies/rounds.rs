@@ -1,4 +1,4 @@
-//! The rounds of a trial: who runs next, and when it is enough. An interrupt is enough: the rounds until then stand.
+//! The rounds of a trial: what runs next, and when to stop. After an interrupt the rounds so far count.
 //!
 //! What not: the statistics (`analysis::trial`), the table (`report::trials`).
 
