@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The README's pictures, and the output that it quotes, from one recording: so both tell of the same run.
+"""The pictures of the README and of docs/guide/page.md, and the output that the README quotes, from the program as it is.
 
     bench/pictures.py [--anyway]
 
-Records recipe R1 and step 1 of R4, writes docs/images (light and dark), puts pictures that follow the reader's colours and
-the quoted output into README.md. Takes a minute; then read `git diff README.md`, whose prose names some of the figures.
+Records recipe R1 and step 1 of R4, writes docs/images (light and dark) and the quoted output into README.md. Takes a minute;
+then read `git diff README.md`, whose prose names some of the figures. The folder of the checkout is cut from quoted paths.
 
-What not: benches. On a busy machine the figures mislead: it stops there, unless told to go on.
+What not: benches. On a busy machine the figures mislead: it stops there, unless asked to go on (`--anyway`).
 """
 import os
 import re
@@ -19,6 +19,7 @@ from common import FATHOM, ROOT, prepare
 
 README = os.path.join(ROOT, "README.md")
 IMAGES = os.path.join(ROOT, "docs", "images")
+PRODUCT = ["multiply1", "--size", "1024", "--threads", "1"]
 # Lower than what one busy program makes of a minute.
 QUIET = 0.5
 
@@ -45,49 +46,31 @@ def quoted(text, command, lines, rest):
     return block.sub(lambda found: found[1] + body + found[3], text)
 
 
-def until(lines, last):
-    """The lines up to the first that begins so."""
-    for at, line in enumerate(lines):
-        if line.strip().startswith(last):
-            return lines[:at + 1]
-    return lines
+def excerpt(lines):
+    """The first screen up to its figures, and the first finding."""
+    def part(start, end):
+        at = lines.index(start)
+        return lines[at:lines.index(end, at)]
 
-
-def first_finding(lines):
-    """The table's rows, and the first finding's remarks."""
-    second = next((at for at, line in enumerate(lines) if line.startswith("  - 2.")), None)
-    items = [at for at, line in enumerate(lines) if line.startswith("  - ")]
-    end = second or (items[1] if len(items) > 1 else len(lines))
-    return lines[2:end]
-
-
-def pictures_in(text):
-    """Images become pictures in light and dark."""
-    def both(found):
-        label, name = found[1].replace(", in dark", ""), found[2]
-        return (f'<picture>\n  <source media="(prefers-color-scheme: dark)" srcset="docs/images/{name}-dark.png">\n'
-                f'  <img alt="{label}" src="docs/images/{name}.png">\n</picture>')
-    return re.sub(r"!\[([^\]]*)\]\(docs/images/(\w+)\.png\)", both, text)
+    objects = next(line for line in lines if line.startswith("Objects"))
+    what = part("What to change", "")
+    first = next(at for at in range(2, len(what) + 1) if at == len(what) or re.match("  [a-z]", what[at]))
+    return part(lines[0], objects) + ["..."] + what[:first]
 
 
 def draw(chromium, folder):
     before = record(folder, "before", "pmdk_triad_before")
-    product = record(folder, "product", "multiply1", "--size", "1024", "--threads", "2")
+    product = record(folder, "product", *PRODUCT)
     os.makedirs(IMAGES, exist_ok=True)
     subprocess.run(["node", os.path.join(ROOT, "bench", "pictures.mjs"), chromium, IMAGES,
-                    f"summary={before}#view=summary", f"timeline={before}#view=timeline",
-                    f"source={before}#view=source", f"objects={product}#view=objects"], check=True)
+                    f"summary={product}#view=summary", f"timeline={before}#view=timeline",
+                    f"source={product}#view=source", f"objects={product}#view=objects"], check=True)
     with open(README, encoding="utf-8") as file:
         text = file.read()
-    summary = output("report", "summary", "-r", "before").splitlines()
-    text = quoted(text, "fathom run -r before -- recipes/build/pmdk_triad_before",
-                  ["..."] + until(summary, "In huge pages"), True)
-    findings = output("report", "findings", "-r", "before").splitlines()
-    text = quoted(text, "fathom report findings -r before", first_finding(findings), True)
-    source = "fathom report source -r before --filter function=pmemobj_direct_inline"
-    text = quoted(text, source, output(*source.split()[1:]).splitlines(), False)
+    summary = output("report", "summary", "-r", "product").replace(f"{ROOT}/", "").splitlines()
+    text = quoted(text, f"fathom run -r product -- recipes/build/{' '.join(PRODUCT)}", excerpt(summary), True)
     with open(README, "w", encoding="utf-8") as file:
-        file.write(pictures_in(text))
+        file.write(text)
 
 
 def main():

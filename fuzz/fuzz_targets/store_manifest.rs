@@ -1,5 +1,5 @@
 #![no_main]
-//! Any bytes as `run.json` beside a journal.
+//! Any bytes as `run.json` next to a journal.
 
 use fathom_fuzz::{interrupted_result, read_it};
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
 /*
  * Signal handlers that allocate, --signals (1000) of each kind: `on_own_stack` runs on the program's stack and asks for 48
  * bytes, `on_other_stack` on an alternate one (sigaltstack(2)) and asks for 80; each frees its block. Between two signals
- * `beside` asks for 112 bytes. Signals come by raise(3), so never inside of malloc, where a handler may not allocate
+ * `meanwhile` asks for 112 bytes. Signals come by raise(3), so never inside of malloc, where a handler may not allocate
  * (signal-safety(7)). One thread; nothing else is allocated.
  */
 #include "known.h"
@@ -31,7 +31,7 @@ SEPARATE void on_other_stack(int signal)
     handled += signal == SIGUSR2;
 }
 
-SEPARATE void beside(void)
+SEPARATE void meanwhile(void)
 {
     ask(112);
     handled += 1;
@@ -49,7 +49,7 @@ int main(int argc, char **argv)
         known_impossible("handle signals");
     for (long n = 0; n < signals; n++) {
         raise(SIGUSR1);
-        beside();
+        meanwhile();
         raise(SIGUSR2);
     }
     printf("handled=%ld\nsignals=%ld\nEXIT-SUCCESS\n", (long)handled, signals);

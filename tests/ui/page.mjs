@@ -71,9 +71,9 @@ step("flame graph by keys", async () => {
   await tab("Flame graph");
   await view.locator("canvas").focus();
   await page.keyboard.press("ArrowDown");
-  assert.match(await view.locator(".told").textContent(), /^main, program: /);
+  assert.match(await view.locator(".readout").textContent(), /^main, program: /);
   await page.keyboard.press("ArrowDown");
-  assert.match(await view.locator(".told").textContent(), /^late_phase, program: /);
+  assert.match(await view.locator(".readout").textContent(), /^late_phase, program: /);
   await page.keyboard.press("Enter");
   await view.getByRole("button", { name: "Zoom out" }).click();
   await view.getByLabel("Inverted (callers)").check();
@@ -155,7 +155,7 @@ step("objects, roofline and every table say what there is not", async () => {
   await tab("Memory objects");
   await shows("this result has no memory objects");
   await tab("Roofline");
-  await shows(/peaks of this machine are not known|No function has both/);
+  await shows(/peaks of this machine are unknown|No function has both/);
   await tab("Tables");
   const options = await view.getByRole("combobox", { name: "Table" }).locator("option").evaluateAll((all) => all.map((one) => one.value));
   for (const option of options) {

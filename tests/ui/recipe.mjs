@@ -68,7 +68,7 @@ step("flame graph: frames, search, filter by a key", async () => {
   await view.locator("canvas").focus();
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("ArrowDown");
-  assert.match(await view.locator(".told").textContent(), /: [\d.,]+ (s|ms|µs), [\d.]+ %; self /);
+  assert.match(await view.locator(".readout").textContent(), /: [\d.,]+ (s|ms|µs), [\d.]+ %; self /);
   await view.getByLabel("Find a function").fill(hot);
   await view.getByLabel("Inverted (callers)").check();
   await view.locator("canvas").focus();

@@ -30,7 +30,7 @@ export function load(): Data {
   return current;
 }
 
-/** When the browser has read all of the page: documents stand behind this program, so that it is on the screen before. */
+/** When the browser has read all of the page: documents follow this program, so that it is on the screen first. */
 export const whole: Promise<void> = new Promise((resolve) => {
   if (document.readyState !== "loading") resolve();
   else document.addEventListener("DOMContentLoaded", () => resolve());

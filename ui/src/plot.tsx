@@ -19,7 +19,7 @@ export function Bars({ bars, label, unit, name, height = 150 }: { bars: Bar[]; l
   const most = Math.max(...bars.map((bar) => bar.value), 1e-30);
   const [left, bottom] = [8, 34];
   const step = Math.min(90, (width - left) / Math.max(1, bars.length));
-  const told = labels(bars.map((_, at) => left + (at + 0.5) * step), (at) => bars[at]!.label, width);
+  const shownLabels = labels(bars.map((_, at) => left + (at + 0.5) * step), (at) => bars[at]!.label, width);
   return (
     <div class="plot" ref={box}>
       <svg ref={svg} width={width} height={height} role="img" aria-label={`${label}: ${bars.map((bar) => `${bar.label} ${amount(bar.value, unit)}`).join(", ")}`}>
@@ -34,7 +34,7 @@ export function Bars({ bars, label, unit, name, height = 150 }: { bars: Bar[]; l
             </g>
           );
         })}
-        {told.map((one) => <text key={one.place} class="tick" x={one.x} y={height - bottom + 14} text-anchor={one.anchor}>{bars[one.place]!.label}</text>)}
+        {shownLabels.map((one) => <text key={one.place} class="tick" x={one.x} y={height - bottom + 14} text-anchor={one.anchor}>{bars[one.place]!.label}</text>)}
         <line class="axis" x1={left} x2={width} y1={height - bottom} y2={height - bottom} />
         <text class="tick" x={left} y={height - 4}>{label}</text>
       </svg>
@@ -75,7 +75,7 @@ interface Label {
   anchor: "middle" | "end";
 }
 
-/** Of labels at these places those that stand beside each other without touching, from the first on, none of them beyond `end`. */
+/** Of labels at these places those that do not overlap, from the first on, none of them beyond `end`. */
 function labels(places: number[], text: (place: number) => string, end: number): Label[] {
   let free = -Infinity;
   return places.flatMap((x, place): Label[] => {

@@ -1,5 +1,5 @@
 // Figures that are known by code and not by call stack, spread over the stacks of that code.
-// Assumption, told wherever they are shown: the call stacks of a function have shares of its traffic as of its CPU time.
+// Assumption, stated wherever they are shown: the call stacks of a function have shares of its traffic as of its CPU time.
 // Bursts record addresses and not who called, so nothing better is known.
 
 import type { Stacks } from "./stacks";

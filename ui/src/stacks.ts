@@ -173,7 +173,7 @@ export class Stacks {
     return figure.lane_seconds;
   }
 
-  /** Threads are told apart only where somebody asks for them: there may be as many sums for each. */
+  /** Threads are separate only on request: each may need as many sums. */
   private sums(figure: Figure, choice: Choice, byThread: boolean): Steps {
     const at: number[] = [];
     const thread: number[] = [];
@@ -281,8 +281,8 @@ export class Stacks {
 
   private label(kind: Level, key: number): string {
     switch (kind) {
-      case "thread": return this.doc.threads[key]?.label ?? "[threads not told apart]";
-      case "process": return this.doc.threads[key]?.process ?? "[processes not told apart]";
+      case "thread": return this.doc.threads[key]?.label ?? "[all threads]";
+      case "process": return this.doc.threads[key]?.process ?? "[all processes]";
       case "module": return this.doc.modules[key] ?? "[unknown module]";
       case "file": return this.doc.files[key] ?? "[no source file known]";
       case "function": return this.functionName(key);

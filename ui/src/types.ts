@@ -1,4 +1,4 @@
-// What the server sends beside the summary, whose types are generated (generated.ts).
+// What the server sends besides the summary, whose types are generated (generated.ts).
 
 import type { EvidenceName, ViewName } from "./generated";
 

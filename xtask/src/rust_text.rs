@@ -11,6 +11,8 @@ pub struct RustText {
     pub code: String,
     /// Comments only, with their slashes.
     pub comments: String,
+    /// Comments and the content of literals: what people read.
+    pub prose: String,
     /// Per line (0-based): under `#[cfg(test)]`.
     in_test: Vec<bool>,
 }
@@ -27,6 +29,7 @@ impl RustText {
     pub fn of(text: &str) -> RustText {
         let mut code = String::with_capacity(text.len());
         let mut comments = String::with_capacity(text.len());
+        let mut prose = String::with_capacity(text.len());
         let mut at = 0;
         while at < text.len() {
             let (kind, length) = next_piece(text, at);
@@ -35,10 +38,11 @@ impl RustText {
                 piece.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
             code.push_str(if kind == Kind::Code { piece } else { &blank });
             comments.push_str(if kind == Kind::Comment { piece } else { &blank });
+            prose.push_str(if kind == Kind::Code { &blank } else { piece });
             at += length;
         }
         let in_test = test_lines(&code);
-        RustText { code, comments, in_test }
+        RustText { code, comments, prose, in_test }
     }
 
     /// Every place of the whole word `word` in the code: the line (1-based) and the byte offset.

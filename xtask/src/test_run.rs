@@ -12,7 +12,7 @@ use crate::tally::{Reader, Tally};
 /// Where recordings of other machines may lie, seen from the checkout, when `FATHOM_FIXTURES` does not say.
 const FIXTURES: &str = "../shared/fixtures";
 
-/// A step beside the tests. `probe` tells whether its tool is there; without arguments it always is.
+/// A step besides the tests. `probe` says whether its tool is there; without arguments it always is.
 struct Step {
     name: &'static str,
     program: &'static str,

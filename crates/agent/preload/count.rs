@@ -45,7 +45,7 @@ pub fn allocated(thread: *mut Thread, block: *mut c_void, size: usize, call: u32
             state.most = delta;
             let live = state.base.wrapping_add(delta);
             let peak = thread::word(slot, heap::SLOT_PEAK);
-            // Signed: what other threads freed may be told before what this one allocated.
+            // Signed: frees of other threads may be reported before allocations of this one.
             if live > peak.load(Ordering::Relaxed) as i64 {
                 peak.store(live as u64, Ordering::Relaxed);
             }
@@ -90,7 +90,7 @@ fn draw(thread: *mut Thread, size: u64) -> u32 {
     if large { EVENT_LARGE } else { EVENT_DRAWN }
 }
 
-/// Records a block that is large or drawn by lot.
+/// Records a block that is large or drawn at random.
 #[cold]
 #[inline(never)]
 fn record_allocation(thread: *mut Thread, address: usize, size: u64, call: u32) -> bool {

@@ -157,7 +157,7 @@ pub fn freed(thread: *mut Thread, address: usize, size: u64, time: u64) {
     unsafe { event(thread, address, size, layout::EVENT_FREED, time) };
 }
 
-/// Hands rbp of whoever calls this on to [`told`]. By hand, because only between two functions it is certain that the
+/// Hands rbp of whoever calls this on to [`handed_over`]. By hand, because only between two functions it is certain that the
 /// caller's frame is set up and ours is not.
 ///
 /// # Safety
@@ -170,12 +170,12 @@ unsafe extern "C" fn event(
     what: u32,
     time: u64,
 ) -> bool {
-    core::arch::naked_asm!("mov r9, rbp", "jmp {told}", told = sym told)
+    core::arch::naked_asm!("mov r9, rbp", "jmp {handed_over}", handed_over = sym handed_over)
 }
 
 /// # Safety
 /// As of [`event`]; `frame` is its caller's rbp.
-unsafe extern "C" fn told(
+unsafe extern "C" fn handed_over(
     thread: *mut Thread,
     address: usize,
     size: u64,
@@ -275,8 +275,8 @@ fn put(thread: &mut Thread, event: &Event) -> bool {
     if event.what & 0xff == layout::EVENT_LARGE || event.what & 0xff == layout::EVENT_DRAWN {
         // A later thread may have come to this slot; those that have a record of their own name it.
         // Safety: a word of this thread's slot.
-        let told = unsafe { thread::word(thread.slot, heap::SLOT_TID) };
-        told.store(thread::id(thread), Ordering::Relaxed);
+        let last = unsafe { thread::word(thread.slot, heap::SLOT_TID) };
+        last.store(thread::id(thread), Ordering::Relaxed);
     }
     write(thread, &event.words(layout::EVENT_BYTES), 0, 0)
 }

@@ -1,4 +1,4 @@
-//! Which small blocks get a record: drawn by lot, so that every byte asked for has the same chance.
+//! Which small blocks get a record: drawn at random, so that every byte has the same chance.
 //!
 //! The bytes between two draws follow an exponential distribution (a Poisson process over bytes allocated). A block
 //! of `size` bytes is then drawn with probability 1 - exp(-size / every), whatever was drawn before, and who divides

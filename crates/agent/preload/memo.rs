@@ -18,13 +18,13 @@ const WORDS: usize = 8;
 
 /// The walks of a thread. All zero at first.
 pub struct Memo {
-    places: [Place; PLACES],
+    places: [CallSite; PLACES],
 }
 
 /// A walk up to the frame that it met.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Place {
+struct CallSite {
     pc: usize,
     sp: usize,
     bp: usize,

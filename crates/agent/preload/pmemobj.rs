@@ -86,7 +86,7 @@ fn text_bytes(text: *const c_char) -> usize {
     unsafe { CStr::from_ptr(text) }.to_bytes_with_nul().len()
 }
 
-/// No library behind us, though the program calls it: it is told that this does not work.
+/// The program calls the library, but there is none: the call fails.
 fn missing() -> c_int {
     // Safety: this thread's errno.
     unsafe { *libc::__errno_location() = libc::ENOSYS };

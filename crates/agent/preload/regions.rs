@@ -77,7 +77,7 @@ pub unsafe extern "C" fn munmap(address: *mut c_void, length: usize) -> c_int {
     result
 }
 
-/// mremap(2): told as the end of the old range and a new one. With `MREMAP_DONTUNMAP` the old one stays, which the
+/// mremap(2): reported as the end of the old range and a new one. With `MREMAP_DONTUNMAP` the old one stays, which the
 /// collector finds when it looks.
 ///
 /// # Safety

@@ -12,7 +12,7 @@
 //!                             252        of more; the size stands in the 8 bytes behind
 //!                             253        likewise, of a block that has a record
 //! ```
-//! What stands behind the first byte lies in the block's own shadow: 9 bytes have two bytes of it, 241 have 31.
+//! What follows the first byte is in the block's own shadow: 9 bytes have two bytes of it, 241 have 31.
 //! Cost: an eighth of the pages of a heap of small blocks; of a large block one page. Pieces for 64 MiB of memory are
 //! mapped when the first block lies there, not reserved as a whole: limits of address space and `mlockall` stay as they
 //! were meant. The common case, a block of up to 240 bytes without record, is one branch.
@@ -32,7 +32,7 @@ static PIECES: [AtomicPtr<u8>; REGIONS] =
 
 /// Largest size that fits into the first byte.
 const SHORT: u64 = 240;
-/// Largest size that fits into the first byte beside the word that there is a record.
+/// Largest size that fits into the first byte with the flag that there is a record.
 const TINY: u64 = 8;
 const LAST_SHORT: u8 = 241;
 const TINY_RECORDED: u8 = 242;

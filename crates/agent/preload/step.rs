@@ -36,7 +36,7 @@ pub enum Next {
     Frame(Step),
     /// There is none.
     End,
-    /// It cannot be told from here on.
+    /// Unknown from here on.
     Cut,
     /// The frame itself is none.
     NotCode,

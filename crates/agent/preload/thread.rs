@@ -21,13 +21,13 @@ pub struct Thread {
     pub slot: *mut u8,
     /// Set while this thread is inside of the agent's slow parts: a signal handler that allocates must not enter.
     pub busy: u64,
-    /// Bytes allocated and not freed by this thread since it last told the process.
+    /// Bytes allocated and not freed by this thread since it last reported to the process.
     pub delta: i64,
     /// The most that `delta` was since then.
     pub most: i64,
-    /// Live bytes of the process when this thread last told it.
+    /// Live bytes of the process when this thread last reported.
     pub base: i64,
-    /// Bytes to allocate until the next small block is drawn by lot.
+    /// Bytes to allocate until the next small block is drawn.
     pub until_sample: i64,
     /// State of the random numbers; never 0 once in use.
     pub random: u64,
@@ -122,7 +122,7 @@ pub static FREE_STACKS: AtomicU32 = AtomicU32::new(0);
 /// Bytes by which a thread may be behind in telling what is live.
 pub static SLACK: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// Live bytes of this process, without what threads have not told yet. Private memory: `fork` copies it.
+/// Live bytes of this process, without what threads have not reported yet. Private memory: `fork` copies it.
 static LIVE: AtomicI64 = AtomicI64::new(0);
 /// Reads 0 after `fork` in the child. Points to [`ALWAYS_ONE`] until there is such a page.
 static SAME_PROCESS: AtomicPtr<u64> = AtomicPtr::new((&raw const ALWAYS_ONE).cast_mut());
@@ -217,7 +217,7 @@ fn start_process(block: usize) -> bool {
                 thread_id::find(block);
             }
             let page = kernel::page_wiped_on_fork();
-            // Without such a page a child could not be told from its parent: then nothing is counted.
+            // Without such a page a child could not be distinguished from its parent: then nothing is counted.
             if !page.is_null() {
                 // Safety: our own fresh page.
                 unsafe { *page = 1 };

@@ -1,8 +1,7 @@
-//! The allocation agent: a library that is preloaded into programs to count their heap blocks, as bytes.
+//! The heap library, as bytes: it is loaded into programs to count their heap blocks.
 //!
-//! What for: `fathom` carries it along and writes it to a file when it is wanted, so there is nothing to install.
-//! What not: its code, which is in `preload/` and compiled by `build.rs`; what becomes of what it counts
-//! (`collect::heap`).
+//! What for: `fathom` embeds it and writes it to a file when needed, so that there is nothing to install.
+//! What not: its code (`preload/`, compiled by `build.rs`); the use of its counts (`collect::heap`).
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

@@ -1,8 +1,8 @@
-//! Newtypes for addresses, ids and units that every other crate speaks in, and a hash of numbers.
+//! Newtypes for addresses, ids and units that every other crate uses, and a hash of numbers.
 //!
-//! What for: an address in the profiled process, an offset in a file and a count of nanoseconds are all 64-bit
-//! integers; confusing two of them is the classical bug of a profiler, and here it does not compile.
-//! What not: no I/O, no dependencies, no opinion about what the numbers mean.
+//! What for: an address in the profiled process, an offset in a file and a count of nanoseconds are all 64-bit integers.
+//! Confusing two of them is the classical bug of a profiler; here it does not compile.
+//! What not: I/O, dependencies, the meaning of the numbers.
 
 #![forbid(unsafe_code)]
 

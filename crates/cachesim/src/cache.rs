@@ -13,7 +13,7 @@ use crate::tally::FillClass;
 
 /// A line, and the set to which it belongs in a level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct CacheAddress {
     pub line: u64,
     pub set: usize,
 }
@@ -105,19 +105,19 @@ impl Cache {
 
     /// What looking a line up and putting it in need to know.
     #[inline]
-    pub fn place(&self, line: u64) -> Place {
-        each!(self, sets => sets.place(line))
+    pub fn locate(&self, line: u64) -> CacheAddress {
+        each!(self, sets => sets.locate(line))
     }
 
-    /// A touch. A line that is found becomes its set's most recent one, and its depth before is told.
+    /// A touch. A line that is found becomes its set's most recent one, and its earlier depth is returned.
     #[inline]
-    pub fn look_up(&mut self, place: Place) -> Result<Hit, FillClass> {
+    pub fn look_up(&mut self, place: CacheAddress) -> Result<Hit, FillClass> {
         each!(self, sets => sets.look_up(place))
     }
 
     /// The same for outer levels, where the most recent line is seldom the one.
     #[inline]
-    pub fn look_up_far(&mut self, place: Place) -> Result<Hit, FillClass> {
+    pub fn look_up_far(&mut self, place: CacheAddress) -> Result<Hit, FillClass> {
         each!(self, sets => sets.look_up_far(place))
     }
 
@@ -128,7 +128,7 @@ impl Cache {
 
     /// Puts a line in that is not there, as its set's most recent one.
     #[inline]
-    pub fn fill(&mut self, place: Place, state: LineState) -> Option<Entry> {
+    pub fn fill(&mut self, place: CacheAddress, state: LineState) -> Option<Entry> {
         each!(self, sets => sets.fill(place, state))
     }
 

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use crate::access::{Kind, SiteId, Thread};
-use crate::cache::{Cache, Hit, Place};
+use crate::cache::{Cache, CacheAddress, Hit};
 use crate::config::{Config, Inclusion};
 use crate::prefetch::Prefetcher;
 use crate::state::LineState;
@@ -23,7 +23,7 @@ pub(crate) struct Private {
     pub l2: Option<Cache>,
 }
 
-/// All of it but the sites' tallies: what happens is told to the tally of the site that does it.
+/// Everything except the tallies: each outcome goes to the tally of its site.
 #[derive(Clone, Debug)]
 pub(crate) struct Caches {
     pub cores: Vec<Private>,
@@ -34,7 +34,7 @@ pub(crate) struct Caches {
     /// One core, three levels that are not inclusive, LRU, no prefetcher: what an analysis has, and the quick way.
     pub plain: bool,
     pub traffic: Traffic,
-    /// Line number -> copies made invalid. Ordered, so that what is told from it is the same each time.
+    /// Line number -> copies made invalid. Ordered, so that results are the same each time.
     pub contended: BTreeMap<u64, u64>,
 }
 
@@ -127,7 +127,7 @@ impl Caches {
             return Touched::Dropped;
         }
         let l1 = &mut self.cores[core].l1;
-        let place = l1.place(line);
+        let place = l1.locate(line);
         match l1.look_up(place) {
             Ok(Hit { slot, depth }) => {
                 tally.l1.add_hits(depth, 1);
@@ -176,7 +176,7 @@ impl Caches {
     fn miss<const PLAIN: bool>(
         &mut self,
         core: usize,
-        place: Place,
+        place: CacheAddress,
         kind: Kind,
         class: FillClass,
         tally: &mut SiteTally,
@@ -185,7 +185,7 @@ impl Caches {
         let mut state = match &mut self.cores[core].l2 {
             None => self.fetch::<PLAIN>(core, line, class, Cause::Demand, tally),
             Some(l2) => {
-                let place = l2.place(line);
+                let place = l2.locate(line);
                 match l2.look_up_far(place) {
                     Ok(Hit { slot, depth }) => {
                         tally.l2.add_hits(depth, 1);
@@ -215,7 +215,7 @@ impl Caches {
         let Private { l1, l2 } = &mut self.cores[core];
         let Some(l2) = l2 else { return };
         if l1.find(line).is_none() && l2.find(line).is_none() {
-            let place = l2.place(line);
+            let place = l2.locate(line);
             // Without a last level, what L2 knows decides the class.
             let class = l2.look_up_far(place).err().unwrap_or(FillClass::Miss);
             let state = self.fetch::<false>(core, line, class, Cause::Prefetch, tally);
@@ -224,7 +224,7 @@ impl Caches {
     }
 
     #[inline]
-    fn fill_l2<const PLAIN: bool>(&mut self, core: usize, place: Place, state: LineState) {
+    fn fill_l2<const PLAIN: bool>(&mut self, core: usize, place: CacheAddress, state: LineState) {
         let l2 = self.cores[core].l2.as_mut();
         if let Some(evicted) = l2.and_then(|l2| l2.fill(place, state)) {
             self.traffic.l2.add(evicted.state().is_dirty());
@@ -253,7 +253,7 @@ impl Caches {
         let Some(llc) = &mut self.llc else {
             return Caches::fetched(elsewhere, class, demanded, tally);
         };
-        let place = llc.place(line);
+        let place = llc.locate(line);
         match llc.look_up_far(place) {
             Ok(Hit { slot, depth }) => {
                 tally.llc.add_hits(depth, demanded);
@@ -298,7 +298,7 @@ impl Caches {
 
     /// Puts a line into the last level, if there is one.
     #[inline]
-    pub fn fill_llc<const PLAIN: bool>(&mut self, place: Place, state: LineState) {
+    pub fn fill_llc<const PLAIN: bool>(&mut self, place: CacheAddress, state: LineState) {
         if let Some(evicted) = self.llc.as_mut().and_then(|llc| llc.fill(place, state)) {
             self.left_llc::<PLAIN>(evicted);
         }

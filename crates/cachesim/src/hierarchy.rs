@@ -1,4 +1,4 @@
-//! What is handed in and told: accesses in, tallies of sites out.
+//! The interface: accesses in, tallies of sites out.
 //!
 //! What not: what an access does to the levels (`caches`), loops (`loops`).
 

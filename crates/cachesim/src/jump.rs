@@ -1,11 +1,10 @@
-//! Long streams: what a stretch of them did stands for the stretches that follow.
+//! Long streams: simulates one stretch and repeats its counts for the stretches that follow.
 //!
-//! Let all accesses of a loop advance by the same bytes, and let it go on for many times what the last level holds. Each
-//! line is new, or was touched by another of its accesses a fixed distance before. When nothing is left in the levels but
-//! the loop's own lines, and of these none from the time when sets were not full, then every stretch does what the one
-//! before did, except for the luck of where its pages lie. So one is simulated that is as long as half of the last level,
-//! and its counts are repeated. What comes in front of the end of that is simulated without counting, so that the levels
-//! hold what they would have held.
+//! Let all accesses of a loop advance by the same bytes, over many times the capacity of the last level. Each line is new, or
+//! another access touched it a fixed distance before. Once the levels hold only the loop's own lines, and none from the time
+//! when sets were not full, every stretch behaves like the one before, except for the random places of its pages. So one
+//! stretch, half as long as the last level, is simulated, and its counts are repeated. The last part of the stream is
+//! simulated without counting, so that the levels hold what they would have held.
 //!
 //! ```text
 //! filling | stretch | as often as it fits: repeated ..... (filling, not counted) | less than a stretch: as any loop

@@ -1,16 +1,16 @@
 //! Memory accesses to outcomes per cache level: hit and how deep, miss, or unknown.
 //!
-//! What for: bursts are short exact traces. The analysis feeds them in and learns, for each instruction (a *site*), which
-//! level served it and how many lines it makes the machine fetch from and write to DRAM.
-//! What not: time (no latencies, no bandwidth), instruction fetches, page walks' own accesses, the order in which an
-//! out-of-order core really performs accesses. No I/O.
+//! What for: bursts are short exact traces. For each instruction (a *site*), the model counts in which level its accesses
+//! hit, and how many lines they fetch from DRAM and write to it.
+//! What not: time (latency, bandwidth), instruction fetches, the accesses of page walks, the order in which an out-of-order
+//! core performs accesses. No I/O.
 //!
 //! The start of a burst finds caches with unknown contents. A line that is touched first while its set has not yet seen
 //! as many distinct lines as it has ways may have been there before. That is [`FillClass::Unknown`] with the number of
 //! lines seen, never a miss: a cold start counted as misses overstates multi-megabyte caches without bound (Kessler, Hill
 //! and Wood, "A comparison of trace-sampling techniques for multi-megabyte caches", IEEE Trans. Computers 43(6), 1994).
-//! The number is a censored stack depth: with the hits by depth it allows an estimate per site. Whoever simulates a
-//! whole program from its start says [`ColdLines::Miss`].
+//! The number is a censored stack depth: with the hits by depth it allows an estimate per site. A simulation of a
+//! whole program from its start uses [`ColdLines::Miss`].
 //!
 //! ```text
 //! Access, LoopRun -> Hierarchy -> SiteTally: per level hits by depth, unknown by age, misses; fills, dirtied lines

@@ -1,4 +1,4 @@
-//! A byte per way that tells most lines apart, many ways in one comparison.
+//! A byte per way that distinguishes most lines, for many ways in one comparison.
 //!
 //! What not: certainty. Ways with equal marks are candidates; their entries decide. Marks of ways that hold no line are
 //! leftovers.

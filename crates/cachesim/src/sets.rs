@@ -1,21 +1,21 @@
-//! The sets of a level of up to N ways: lines found, put in, taken out.
+//! The sets of a level of up to N ways: look-up, fill, removal of lines.
 //!
-//! What not: how many ways there are room for (`cache` chooses), who leaves a full set (`replacement`).
+//! What not: the number of ways (`cache`), the choice of a victim (`replacement`).
 //!
-//! A simulated line that misses everywhere costs what its look-ups cost, and part of that are the real caches' own
-//! misses. So a set lies together, and what a look-up that fails reads is in its first 32 bytes (up to 16 ways):
+//! A simulated line that misses everywhere costs its look-ups, and part of these are misses of the real caches. So a set is
+//! contiguous, and a look-up that misses reads only its first 32 bytes (up to 16 ways):
 //!
 //! ```text
 //! order 8 | marks 16 | generation 4 | filled 1 | gaps 1 | -         entries 8 a way
 //! ```
 //!
-//! A line keeps its way while it stays. The marks, a byte of each line's number, mixed, are compared all at a time; they
-//! spare most searches that fail the entries.
+//! A line keeps its way while it stays. The marks, a byte of each line's number, mixed, are compared all at once; most
+//! look-ups that miss then read no entries.
 //!
-//! Beginning anew costs nothing: sets carry the number of the generation that filled them, and one of an older generation
-//! is empty. There are thousands of bursts, and clearing a last level would cost 0.1 ms for each.
+//! A reset costs nothing: sets carry the number of the generation that filled them, and one of an older generation
+//! is empty. There are thousands of bursts, and emptying a last level would cost 0.1 ms for each.
 
-use crate::cache::{Hit, Place, Slot};
+use crate::cache::{CacheAddress, Hit, Slot};
 use crate::config::{ColdLines, Frames, Geometry, Replacement};
 use crate::marks::{Marks, mark};
 use crate::replacement::Policy;
@@ -157,12 +157,12 @@ impl<const N: usize, O: Order> Sets<N, O> {
     }
 
     #[inline]
-    pub fn place(&self, line: u64) -> Place {
-        Place { line, set: self.set_of(line) as usize }
+    pub fn locate(&self, line: u64) -> CacheAddress {
+        CacheAddress { line, set: self.set_of(line) as usize }
     }
 
     #[inline]
-    pub fn look_up(&mut self, place: Place) -> Result<Hit, FillClass> {
+    pub fn look_up(&mut self, place: CacheAddress) -> Result<Hit, FillClass> {
         let set = &self.sets[place.set];
         let way = set.order.newest();
         if set.entry(way).is_of(place.line) && set.generation == self.generation {
@@ -175,7 +175,7 @@ impl<const N: usize, O: Order> Sets<N, O> {
     }
 
     #[inline(never)]
-    pub fn look_up_far(&mut self, place: Place) -> Result<Hit, FillClass> {
+    pub fn look_up_far(&mut self, place: CacheAddress) -> Result<Hit, FillClass> {
         let (set, mark) = (&self.sets[place.set], mark(place.line));
         if set.generation != self.generation {
             return Err(self.absent(0));
@@ -188,7 +188,7 @@ impl<const N: usize, O: Order> Sets<N, O> {
 
     /// The rest of a touch.
     #[inline]
-    fn search(&mut self, place: Place, mark: u8) -> Result<Hit, FillClass> {
+    fn search(&mut self, place: CacheAddress, mark: u8) -> Result<Hit, FillClass> {
         let set = &mut self.sets[place.set];
         let Some(way) = set.way_of(place.line, mark) else {
             let filled = set.filled;
@@ -208,7 +208,7 @@ impl<const N: usize, O: Order> Sets<N, O> {
     }
 
     #[inline(never)]
-    pub fn fill(&mut self, place: Place, state: LineState) -> Option<Entry> {
+    pub fn fill(&mut self, place: CacheAddress, state: LineState) -> Option<Entry> {
         let set = &mut self.sets[place.set];
         if set.generation != self.generation || set.gaps > 0 || !self.policy.is_lru() {
             return self.fill_any(place, state);
@@ -223,7 +223,7 @@ impl<const N: usize, O: Order> Sets<N, O> {
 
     /// The same in other cases than the common one.
     #[inline(never)]
-    fn fill_any(&mut self, place: Place, state: LineState) -> Option<Entry> {
+    fn fill_any(&mut self, place: CacheAddress, state: LineState) -> Option<Entry> {
         let set = &mut self.sets[place.set];
         if set.generation != self.generation {
             (set.generation, set.filled, set.gaps) = (self.generation, 0, 0);

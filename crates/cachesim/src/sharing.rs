@@ -1,6 +1,6 @@
 //! Copies of a line in the private levels of several cores.
 //!
-//! Assumptions: coherence as in MESI, by line. A store makes all other copies invalid, and is told which: that costs time
+//! Assumptions: coherence as in MESI, by line. A store invalidates all other copies and learns which: that costs time
 //! for every store to a shared line. A core that misses gets a dirty copy from the core that has it, and with it the duty
 //! to write it back (as the Owned state of MOESI moves; in MESI the last level would take it). A clean copy is only used
 //! where the last level has none. Threads take turns in the order in which their accesses are handed in.

@@ -1,6 +1,6 @@
-//! What comes out: counts per site and level.
+//! The results: counts per site and level.
 //!
-//! What not: estimates. Whoever wants a hit rate decides what to do with the unknown ones.
+//! What not: estimates. The user of a hit rate decides how to treat unknown outcomes.
 
 use std::ops::AddAssign;
 
@@ -93,7 +93,7 @@ pub struct SiteTally {
     pub l1: LevelTally,
     /// Second level; all zero without one.
     pub l2: LevelTally,
-    /// Last level; all zero without one. Touches served by another core ([`SiteTally::remote`]) may not reach it.
+    /// Last level; all zero without one. Touches that hit in another core's cache ([`SiteTally::remote`]) may not reach it.
     pub llc: LevelTally,
     /// Lines that another core's private caches gave, because they held a newer version or the last level had none.
     pub remote: u64,

@@ -4,7 +4,7 @@
 //! unknown cold contents as caches have. What not: the walk's own memory accesses, instruction TLBs, TLB prefetching.
 //!
 //! Assumptions: LRU; a page walk fills both levels; the second level is shared by both page sizes (Intel's STLB since
-//! Haswell, AMD's L2 DTLB since Zen); no invalidations by the system during a trace. 1 GiB pages are not told apart:
+//! Haswell, AMD's L2 DTLB since Zen); no invalidations by the system during a trace. 1 GiB pages are not distinguished:
 //! hand them in as 2 MiB ones, of which one translation then covers less than it does.
 //! Depths beyond [`crate::DEPTHS`] of fully associative first levels count as the deepest.
 
@@ -161,7 +161,7 @@ impl Tlb {
             (Some(huge), PageSize::Huge) => huge,
             _ => &mut self.small,
         };
-        let place = first.place(tag);
+        let place = first.locate(tag);
         let class = match first.look_up(place) {
             Ok(Hit { depth, .. }) => {
                 self.tallies[site].first.add_hits(depth, 1);
@@ -173,7 +173,7 @@ impl Tlb {
         first.fill(place, LineState::fetched(class));
         self.tallies[site].first.absent.add(class);
         if let Some(second) = &mut self.second {
-            let (tally, place) = (&mut self.tallies[site].second, second.place(tag));
+            let (tally, place) = (&mut self.tallies[site].second, second.locate(tag));
             match second.look_up_far(place) {
                 Ok(Hit { depth, .. }) => tally.add_hits(depth, 1),
                 Err(class) => {

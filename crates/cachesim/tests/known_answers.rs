@@ -180,15 +180,15 @@ fn huge_pages_need_fewer_translations() {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_told() {
-    let told = |config: Config| Hierarchy::new(&config).err().map(|error| error.to_string());
+fn what_cannot_be_simulated_is_refused() {
+    let refused = |config: Config| Hierarchy::new(&config).err().map(|error| error.to_string());
     let good = plain(geometry(4, 2));
     let bad = |change: fn(&mut Config)| {
         let mut config = good;
         change(&mut config);
-        told(config).unwrap_or_default()
+        refused(config).unwrap_or_default()
     };
-    assert_eq!(told(good), None);
+    assert_eq!(refused(good), None);
     assert_eq!(
         [
             bad(|config| config.l1.line_bytes = 48),

@@ -2,7 +2,7 @@
 //!
 //! The name holds the fingerprint, so that machines sharing a home directory keep one file each. A file of another
 //! version or fingerprint, or one that is damaged, counts as absent, and so does, after an hour, one that was measured
-//! while others used the machine: it must not stand for the machine for ever. Written under another name and renamed:
+//! while others used the machine: it must not represent the machine permanently. Written under another name and renamed:
 //! a reader sees the old content or the new one.
 
 use std::ffi::OsString;

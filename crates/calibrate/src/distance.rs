@@ -1,10 +1,10 @@
-//! How many instructions behind the one that a core waits for do its clock samples stand?
+//! Measures the skid of clock samples: by how many instructions they miss the one that the core waited for.
 //!
-//! What for: `x86::Surroundings` lists what ran 0, 1, 2 ... instructions before a sample; which of these was waited for differs
-//! by processor. Loops with a known answer (`sys::kernels::wait_for`) run under the clock that recordings use.
-//! What not: what follows for a program (`analysis`).
-//! Assumption: the few instructions beside the known one take next to no time; where less than half of a loop's samples stand
-//! near it, the loop did not wait for it and tells nothing.
+//! What for: `x86::Surroundings` lists the instructions 0, 1, 2 ... before a sample; which of these stalled differs by
+//! processor. Loops with a known answer (`sys::kernels::wait_for`) run under the clock that recordings use.
+//! What not: conclusions for a program (`analysis`).
+//! Assumption: the instructions next to the known one take almost no time. Where less than half of a loop's samples are near
+//! it, the loop did not wait for it and gives no answer.
 
 use base::{Bytes, CpuId, Tid};
 use facts::host::{Calibration, SampleDistance};
@@ -43,15 +43,15 @@ pub(crate) fn measure(plan: &Plan, calibration: &mut Calibration) {
     match workers::alone(cpu, || distances(cpu, size)) {
         Ok(Ok(found)) => {
             let names = KINDS.map(|(_, name)| name);
-            let silent: Vec<&str> = names
+            let unmeasured: Vec<&str> = names
                 .into_iter()
                 .filter(|name| found.iter().all(|one| one.kind != *name))
                 .collect();
             calibration.sample_distances = found;
-            if !silent.is_empty() {
+            if !unmeasured.is_empty() {
                 calibration.notes.push(format!(
                     "no distance of clock samples from what is waited for, of: {}",
-                    silent.join(", ")
+                    unmeasured.join(", ")
                 ));
             }
         }
@@ -64,7 +64,7 @@ pub(crate) fn measure(plan: &Plan, calibration: &mut Calibration) {
     }
 }
 
-/// Those that could be told.
+/// Those that could be measured.
 fn distances(
     cpu: CpuId,
     size: Bytes,

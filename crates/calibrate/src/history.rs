@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_unlike_the_earlier_ones_is_told() {
+    fn a_peak_unlike_the_earlier_ones_is_reported() {
         assert_eq!(after(&[24.0, 25.0, 25.5, 26.0]).notes, [""; 0]);
         assert_eq!(after(&[24.0, 25.0, 18.0]).notes, [""; 0], "two are no spread");
         assert_eq!(

@@ -1,12 +1,12 @@
-//! What can this machine do? Measures it: memory bandwidth, latency ladder, floating-point peak, cost of
-//! page faults, of a mispredicted branch and of a sample, where samples stand.
+//! Measures what this machine can do: memory bandwidth, latency ladder, floating-point peak, cost of page faults, of a
+//! mispredicted branch and of a sample, and the skid of samples.
 //!
-//! What for: every figure of a program is judged against what the machine was seen to reach, not against data
-//! sheets: virtual machines get a share of the memory that nobody states.
-//! What not: nothing here looks at a profiled program. No `unsafe`: the timed loops are in `sys::kernels`.
+//! What for: every figure of a program is compared with what the machine was measured to reach, not with data sheets: a
+//! virtual machine gets an unspecified share of the memory.
+//! What not: profiled programs. No `unsafe`: the timed loops are in `sys::kernels`.
 //!
 //! Assumptions: interference (other programs, other tenants, a lower clock) only ever makes a repeat slower. So
-//! medians describe what is usual, and the best of many short repeats what is possible. The measurement itself
+//! the median of repeats is typical, and the best of many short ones is what is possible. The measurement itself
 //! loads the machine for up to [`Options::time_limit`] and takes up to a quarter of the memory available.
 
 #![forbid(unsafe_code)]
@@ -76,7 +76,7 @@ impl Progress<'_> {
     }
 }
 
-/// Measures the machine. `progress` is told how much is done (0 to 1) and what is being measured; it runs between
+/// Measures the machine. `progress` gets how much is done (0 to 1) and what is being measured; it runs between
 /// timed loops and should take microseconds.
 ///
 /// Never fails as a whole: what could not be measured is `None` or absent and stands in the notes.

@@ -1,7 +1,7 @@
-//! The allocation agent as a file, which is the only form in which the dynamic linker preloads a library.
+//! The heap library as a file: the dynamic linker preloads nothing else.
 //!
-//! It is kept beside the calibration, under a name made of its content, and never removed: a program that outlives the
-//! recording still names it in its environment, and the linker complains to that program's user about what is missing.
+//! The file is in the cache directory, named by a hash of its content, and never removed. A program that outlives the
+//! recording still names it in its environment; if it were gone, the linker would complain to that program's user.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ fn in_directory(directory: &Path, library: &[u8]) -> io::Result<PathBuf> {
     Ok(file)
 }
 
-/// FNV-1a (Fowler, Noll, Vo): tells versions apart, and content is compared besides.
+/// FNV-1a (Fowler, Noll, Vo): distinguishes versions; the content is compared, too.
 fn name_of(library: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     library.iter().fold(0xcbf2_9ce4_8422_2325, step)

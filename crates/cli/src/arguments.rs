@@ -1,4 +1,5 @@
-//! The command line as a table: help, man page and completions are generated from it.
+//! The command line as a table. Help, man pages and completions are generated from it; a test compares it with
+//! `docs/guide/command-line.md`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,12 +17,12 @@ pub struct Arguments {
 
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Run a program, show where its time goes and why, keep the result
+    /// Run a program, say where its time goes and why, and keep the result
     #[command(
-        after_help = "Examples:\n  fathom run -- ./stream --threads 2\n  fathom run -r before -- ./solver input.dat\n  fathom run --repeat 10 -- ./short_program\nA process that runs already: fathom collect memory-access --pid 4242"
+        after_help = "Examples:\n  fathom run -- ./stream --threads 2\n  fathom run -r before -- ./solver input.dat\n  fathom run --repeat 10 -- ./short_program\nTo attach to a running process: fathom collect memory-access --pid 4242"
     )]
     Run(RunOptions),
-    /// Collect one analysis: of a program to start or of a running process
+    /// Collect one analysis of a new or a running process
     #[command(
         after_help = "Examples:\n  fathom collect hotspots -- ./solver input.dat\n  fathom collect hotspots --pid 4242 -d 10\n  fathom collect memory-access -k sampling-interval=5 -- ./solver\n  fathom collect memory-consumption -k stacks=all -- ./solver\n  fathom collect threading -- ./solver\n  fathom collect hotspots --repeat 20 -- ./short_program"
     )]
@@ -31,48 +32,48 @@ pub enum Command {
         after_help = "Examples:\n  fathom report summary\n  fathom report hotspots -r r000ma -g source-line --limit 20\n  fathom report callers --filter function=memcpy\n  fathom report source --filter function=multiply1\n  fathom report faults --format csv\n  fathom report waits -g call-stack\n  fathom report objects --sort dram_read --columns object,stall_time,dram_read --format csv -o objects.csv"
     )]
     Report(ReportOptions),
-    /// Show a result in the browser: served on 127.0.0.1, until Ctrl-C
+    /// Show a result in the browser (serves 127.0.0.1 until Ctrl-C)
     #[command(
         after_help = "Examples:\n  fathom open\n  fathom open r000ma\n  fathom open r000ma --with r001ma"
     )]
     Open(OpenOptions),
-    /// Write a result as one self-contained page: no network, no other file
+    /// Write a result as one HTML file that needs no network
     #[command(
         after_help = "Examples:\n  fathom html r000ma -o report.html\n  fathom html r000ma --with r001ma -o report.html"
     )]
     Html(HtmlOptions),
-    /// Run the remedies that fit this machine against the plain program, and say what each brought
+    /// Try remedies on the program and measure what each one brings
     #[command(
         after_help = "Examples:\n  fathom try -- ./solver input.dat\n  fathom try huge-pages jemalloc --budget 600 -- ./solver input.dat"
     )]
     Try(TryOptions),
-    /// Say what changed between two results or two sets of repeated runs, and fail when a gate does
+    /// Compare two results, or two sets of repeated runs; gates for CI
     #[command(
-        after_help = "Examples:\n  fathom diff r000hs r001hs\n  fathom diff --base r000hs r002hs r004hs --new r001hs r003hs r005hs\n  fathom diff --gate 'elapsed<=3%' -r old1 -r old2 -r old3 -- new1 new2 new3\n  fathom diff r000ma r001ma --view bandwidth -g source-line\n\nOne run a side shows how figures differ, but not whether the program changed: that needs\nrepeated runs of both, recorded in turn (three at least; ten find 3 % on a quiet machine)."
+        after_help = "Examples:\n  fathom diff r000hs r001hs\n  fathom diff --base r000hs r002hs r004hs --new r001hs r003hs r005hs\n  fathom diff --gate 'elapsed<=3%' -r old1 -r old2 -r old3 -- new1 new2 new3\n  fathom diff r000ma r001ma --view bandwidth -g source-line\n\nOne run per side shows how figures differ, not whether the program changed. That needs\nrepeated runs of both sides, recorded alternately: at least three each; ten find a change\nof 3 % on a quiet machine."
     )]
     Diff(DiffArguments),
-    /// Run a program with several numbers of threads: speed-up, bandwidth, where it saturates, what the next would bring
+    /// Run a program with several numbers of threads: speed-up, bandwidth, saturation point
     #[command(
-        after_help = "Examples:\n  fathom scale --threads 1,2,4,8 -- ./solver input.dat\n  fathom scale --threads 1-8 --repeat 5 --svg scale.svg -- ./stream --threads {threads}\n  fathom scale --threads 1-4 --figure Triad: -e GOMAXPROCS={threads} -- ./stream\n\n{threads} in arguments and -e stands for the number of threads. Set besides: OMP_NUM_THREADS,\nMKL_NUM_THREADS, OPENBLAS_NUM_THREADS, RAYON_NUM_THREADS. The program's output is kept in files\nof the result directory."
+        after_help = "Examples:\n  fathom scale --threads 1,2,4,8 -- ./solver input.dat\n  fathom scale --threads 1-8 --repeat 5 --svg scale.svg -- ./stream --threads {threads}\n  fathom scale --threads 1-4 --figure Triad: -e GOMAXPROCS={threads} -- ./stream\n\n{threads} in arguments and in -e is replaced by the number of threads. fathom also sets\nOMP_NUM_THREADS, MKL_NUM_THREADS, OPENBLAS_NUM_THREADS and RAYON_NUM_THREADS. The result\ndirectory keeps the program's output."
     )]
     Scale(ScaleArguments),
-    /// Show what this machine is and can do: caches, pages, NUMA, measured bandwidth, latency, FLOPS
+    /// Describe this machine: caches, pages, NUMA, measured bandwidth, latency, FLOPS
     #[command(
         after_help = "Examples:\n  fathom machine\n  fathom machine --refresh\n  fathom machine --format json"
     )]
     Machine(MachineOptions),
-    /// Say what can be measured here, what not, why, and the command that would enable it
+    /// List what can be measured here, and how to enable the rest
     #[command(after_help = "Example:\n  fathom doctor")]
     Doctor,
-    /// Check a result's invariants
+    /// Check the invariants of a result
     #[command(after_help = "Example:\n  fathom verify r000ma")]
     Verify(VerifyOptions),
     /// List the knobs of `collect` with their defaults and VTune's names
     Knobs,
-    /// Write the man pages (to a directory, or the main one to stdout)
+    /// Write the man pages into a directory, or the main page to stdout
     #[command(after_help = "Example:\n  fathom man /usr/local/share/man/man1")]
     Man {
-        /// Where to; stdout when absent
+        /// Directory for the pages; without it the main page goes to stdout
         directory: Option<PathBuf>,
     },
     /// Write shell completions to stdout
@@ -86,19 +87,19 @@ pub enum Command {
 /// What `run` and `collect` share.
 #[derive(Args, Debug)]
 pub struct Collection {
-    /// Directory for the result; must not exist [default: the next free of r000ma, r001ma ...]
+    /// New directory for the result [default: the next free of r000ma, r001ma, ...]
     #[arg(short, long, value_name = "DIR")]
     pub result: Option<PathBuf>,
-    /// Stop collecting after this many seconds; the program goes on
+    /// Stop collecting after SEC seconds; the program continues
     #[arg(short, long, value_name = "SEC", value_parser = seconds)]
     pub duration: Option<std::time::Duration>,
-    /// Set a knob; see `fathom knobs`
+    /// Set a knob (repeatable); `fathom knobs` lists them
     #[arg(short, long = "knob", value_name = "NAME=VALUE")]
     pub knobs: Vec<String>,
-    /// Largest size of the result, in MB
+    /// Limit the size of the result, in MB; samples are thinned evenly beyond it
     #[arg(long, value_name = "MB", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub limit: u64,
-    /// Say nothing but errors: no progress, no report
+    /// Print errors only: no progress, no report
     #[arg(short, long)]
     pub quiet: bool,
 }
@@ -106,7 +107,7 @@ pub struct Collection {
 /// How often a program is run.
 #[derive(Args, Debug)]
 pub struct Repeat {
-    /// Run the program so many times, one run behind the other, into one result: sharper figures of short programs
+    /// Run the program N times and pool the runs: narrower intervals for short programs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
 }
@@ -124,16 +125,16 @@ pub struct RunOptions {
 
 #[derive(Args, Debug)]
 pub struct CollectOptions {
-    /// What to find out
+    /// What to collect
     pub analysis: AnalysisName,
     #[command(flatten)]
     pub collection: Collection,
     #[command(flatten)]
     pub repeat: Repeat,
-    /// Observe this running process instead of starting one
+    /// Attach to this process instead of starting a program
     #[arg(short, long, value_name = "PID", conflicts_with_all = ["command", "repeat"])]
     pub pid: Option<i32>,
-    /// Observe everything that runs on this machine (system-overview only)
+    /// Observe the whole machine (system-overview only)
     #[arg(long, conflicts_with_all = ["command", "pid", "repeat"])]
     pub system: bool,
     /// The program and its arguments
@@ -143,15 +144,15 @@ pub struct CollectOptions {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum AnalysisName {
-    /// Where the time goes, page faults, what the machine's memory can do
+    /// CPU time, memory accesses, bandwidth, objects, page faults
     MemoryAccess,
-    /// Where the time goes
+    /// CPU time only
     Hotspots,
-    /// Who allocates how much, what is freed and when; peak; what is left at the end
+    /// Heap blocks: who allocates and frees how much, peak, leaks
     MemoryConsumption,
-    /// Who runs, who waits for what and where, how well the CPUs are used
+    /// Threads: running, waiting for what and where, use of the CPUs
     Threading,
-    /// What the kernel does, for whom and how long: page faults, system calls, interrupts
+    /// Kernel: page faults, system calls, interrupts, with their time
     SystemOverview,
 }
 
@@ -161,46 +162,48 @@ pub enum Format {
     Text,
     /// Every number with its evidence and interval
     Json,
-    /// One header line, then one line a row
+    /// One header line, then one line per row
     Csv,
 }
 
 #[derive(Args, Debug)]
 pub struct ReportOptions {
-    /// What to show; see below
+    /// What to show; the views are listed below
     #[arg(value_name = "VIEW")]
     pub view: String,
-    /// The result [default: the newest r???xx in this directory]
+    /// The result [default: the newest in this directory]
     #[arg(short, long, value_name = "DIR")]
     pub result: Option<PathBuf>,
     /// Group rows by these keys, e.g. `function,source-line`
     #[arg(short, long, value_name = "KEY[,KEY...]")]
     pub group: Option<String>,
-    /// Keep only what matches, e.g. `thread=4711` or `time=1.5..2` (repeatable)
+    /// Keep only what matches, e.g. `thread=4711` or `time=1.5..2`, in seconds (repeatable)
     #[arg(long, value_name = "KEY=VALUE")]
     pub filter: Vec<String>,
-    /// How to write it
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
-    /// At most so many rows
+    /// Show at most N rows
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
-    /// Sort by this column: figures from the largest on. Keys are those of --format json
+    /// Sort by this column, largest first; the keys are those of --format json
     #[arg(long, value_name = "KEY")]
     pub sort: Option<String>,
-    /// Show these columns, in this order
+    /// Show only these columns, in this order
     #[arg(long, value_name = "KEY[,KEY...]", value_delimiter = ',')]
     pub columns: Vec<String>,
     /// Write to this file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// For bandwidth: from which percent of what its threads reach here on a rate is medium and high [default: 30,70]
+    /// For bandwidth: where the medium and the high band begin, in percent of the bandwidth that as many threads can
+    /// reach here [default: 30,70]
     #[arg(long, value_name = "MEDIUM,HIGH")]
     pub bands: Option<String>,
-    /// Name memory objects by who calls these functions too: beginnings of names, e.g. `xmalloc,Pool::`
+    /// Treat functions whose names begin so as allocation wrappers, e.g. `xmalloc,Pool::`: objects are named after
+    /// their callers
     #[arg(long, value_name = "NAME[,NAME...]", value_delimiter = ',')]
     pub wrappers: Vec<String>,
-    /// For summary: every figure, how it was measured, and what is missing, instead of the first screen
+    /// For summary: show every figure, how it was measured, and what is missing
     #[arg(long)]
     pub detail: bool,
 }
@@ -208,12 +211,12 @@ pub struct ReportOptions {
 /// What the page shows.
 #[derive(Args, Debug)]
 pub struct Shown {
-    /// The result [default: the newest r???xx in this directory]
+    /// The result [default: the newest in this directory]
     pub result: Option<PathBuf>,
     /// Compare it with this result
     #[arg(long, value_name = "DIR")]
     pub with: Option<PathBuf>,
-    /// Show this sweep of `fathom scale` beside it
+    /// Also show this sweep of `fathom scale`
     #[arg(long, value_name = "DIR")]
     pub scaling: Option<PathBuf>,
 }
@@ -222,10 +225,10 @@ pub struct Shown {
 pub struct OpenOptions {
     #[command(flatten)]
     pub shown: Shown,
-    /// The port; 0 is any that is free
+    /// The port; 0 chooses a free one
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub port: u16,
-    /// Only print the address
+    /// Print the address, start no browser
     #[arg(long)]
     pub no_browser: bool,
 }
@@ -234,26 +237,26 @@ pub struct OpenOptions {
 pub struct HtmlOptions {
     #[command(flatten)]
     pub shown: Shown,
-    /// Where to
+    /// The file to write
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
 }
 
 #[derive(Args, Debug)]
 pub struct TryOptions {
-    /// Only these remedies, even where they seem pointless [default: all that fit]
+    /// Try only these remedies, even where they seem pointless [default: all that fit]
     #[arg(value_name = "REMEDY")]
     pub remedies: Vec<String>,
-    /// A result of this program that tells which remedies fit [default: the program is recorded once]
+    /// Choose remedies by this result of the program [default: record the program once]
     #[arg(short, long, value_name = "DIR")]
     pub result: Option<PathBuf>,
-    /// No new round after this many seconds
+    /// Begin no new round after SEC seconds
     #[arg(long, value_name = "SEC", value_parser = seconds, default_value = "120")]
     pub budget: std::time::Duration,
-    /// How to write it
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
-    /// Say nothing but errors and the table
+    /// Print errors and the table only
     #[arg(short, long)]
     pub quiet: bool,
     /// The program and its arguments
@@ -263,69 +266,69 @@ pub struct TryOptions {
 
 #[derive(Args, Debug)]
 pub struct DiffArguments {
-    /// Results of the base, repeated runs of the same program
+    /// Results of the base: repeated runs of one program
     #[arg(short = 'r', long, value_name = "DIR", num_args = 1..)]
     pub base: Vec<PathBuf>,
     /// Results of the new side
     #[arg(short, long, value_name = "DIR", num_args = 1..)]
     pub new: Vec<PathBuf>,
-    /// Base and new result; after --base, the new ones alone
+    /// The base and the new result; after --base, the new ones alone
     #[arg(value_name = "RESULT")]
     pub results: Vec<PathBuf>,
     /// Compare the rows of this view: hotspots, bandwidth, allocations, faults or latency
     #[arg(long, value_name = "VIEW", default_value = "hotspots")]
     pub view: String,
-    /// Compare this figure of the view [default: its first]
+    /// Compare this figure of the view [default: its first one]
     #[arg(short, long, value_name = "KEY")]
     pub metric: Option<String>,
     /// Group rows by function, source-line, module or call-stack [default: function]
     #[arg(short, long, value_name = "KEY[,KEY...]")]
     pub group: Option<String>,
-    /// Exit with 1 when a figure of the summary, or function:NAME, clearly changed by more, e.g. `elapsed<=3%` or
-    /// `dram_bandwidth.average>=-5%` (repeatable)
+    /// Exit with 1 when the whole interval of a change lies beyond its limit, e.g. `elapsed<=3%` or
+    /// `dram_bandwidth.average>=-5%` (repeatable); FIGURE is a path of the summary, or function:NAME
     #[arg(long, value_name = "FIGURE<=N%")]
     pub gate: Vec<String>,
-    /// Also when the runs do not decide a gate
+    /// Exit with 1 also when the runs do not decide a gate
     #[arg(long)]
     pub strict: bool,
-    /// How to write it
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
-    /// At most so many rows by function
+    /// Show at most N rows of the view
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
 }
 
 #[derive(Args, Debug)]
 pub struct ScaleArguments {
-    /// Numbers of threads, e.g. `1,2,4` or `1-8,16` [default: 1 to 8, then powers of two, to the CPUs that may be used]
+    /// Numbers of threads, e.g. `1,2,4` or `1-8,16` [default: 1 to 8, then powers of two, up to the usable CPUs]
     #[arg(short, long, value_name = "LIST")]
     pub threads: Option<String>,
-    /// Timed runs with each number of threads
+    /// Timed runs per number of threads
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
-    /// Directory for everything; must not exist [default: the next free of r000sc, r001sc ...]
+    /// New directory for the results [default: the next free of r000sc, r001sc, ...]
     #[arg(short, long, value_name = "DIR")]
     pub result: Option<PathBuf>,
     /// Set a variable for the program, e.g. `GOMAXPROCS={threads}` (repeatable)
     #[arg(short, long, value_name = "NAME=VALUE")]
     pub env: Vec<String>,
-    /// Also show the number that the program prints behind this text
+    /// Also show the number that the program prints after this text
     #[arg(long, value_name = "TEXT")]
     pub figure: Option<String>,
-    /// Times only: no runs under the collector, so no GB/s and GFLOP/s
+    /// Measure times only: no GB/s, no GFLOP/s
     #[arg(long)]
     pub no_collect: bool,
-    /// Set a knob of the collected runs; see `fathom knobs`
+    /// Set a knob of the collected runs (repeatable); `fathom knobs` lists them
     #[arg(short, long = "knob", value_name = "NAME=VALUE")]
     pub knobs: Vec<String>,
-    /// Write the plots to this file
+    /// Write the plots to this SVG file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// How to write it
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
-    /// No progress
+    /// Print no progress
     #[arg(short, long)]
     pub quiet: bool,
     /// The program and its arguments
@@ -335,17 +338,17 @@ pub struct ScaleArguments {
 
 #[derive(Args, Debug)]
 pub struct MachineOptions {
-    /// Measure again even if the machine was measured before
+    /// Measure again, even if the machine was measured before
     #[arg(long)]
     pub refresh: bool,
-    /// How to write it
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 }
 
 #[derive(Args, Debug)]
 pub struct VerifyOptions {
-    /// The result [default: the newest r???xx in this directory]
+    /// The result [default: the newest in this directory]
     pub result: Option<PathBuf>,
 }
 

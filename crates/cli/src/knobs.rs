@@ -1,4 +1,5 @@
-//! Knobs of a collection: one line each, from which parsing, help and the manifest are made.
+//! The knobs of a collection, one line each. Parsing, help and the manifest use this table; a test compares it with
+//! `docs/guide/command-line.md`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,19 +25,19 @@ pub struct Knob {
 /// All knobs.
 #[rustfmt::skip] // One line a knob.
 pub const KNOBS: [Knob; 13] = [
-    Knob { name: "sampling-interval", default: "auto", vtune: "sampling-interval", meaning: "ms of CPU time between two samples of a thread, 0.1 to 1000; auto: 1, or up to 4 where `fathom machine` found that samples would take more than 1 % of the time" },
-    Knob { name: "stack-size", default: "8192", vtune: "stack-size", meaning: "bytes of stack copied per sample for unwinding, 256 to 65000" },
-    Knob { name: "sampling-mode", default: "auto", vtune: "sampling-mode", meaning: "auto (best allowed), ptrace, or off (totals only)" },
-    Knob { name: "memory-tracing", default: "true", vtune: "", meaning: "true: trace exact memory accesses in short bursts (memory-access only)" },
-    Knob { name: "overhead", default: "3", vtune: "", meaning: "percent of the program's time that bursts may cost, 0.1 to 100" },
-    Knob { name: "burst-interval", default: "auto", vtune: "", meaning: "mean ms between bursts, 0.5 to 10000; auto: as often as `overhead` allows" },
-    Knob { name: "burst-time", default: "3", vtune: "", meaning: "ms that a burst lasts at most, 0.1 to 100" },
-    Knob { name: "mem-object-size-min-thres", default: "32768", vtune: "mem-object-size-min-thres", meaning: "bytes: heap blocks of this size or more get a call stack each, 1 to 1e12" },
-    Knob { name: "mem-object-sampling", default: "524288", vtune: "", meaning: "mean bytes between two smaller blocks that get a call stack, 64 to 1e12" },
-    Knob { name: "stacks", default: "sampled", vtune: "", meaning: "sampled, or all: a call stack for every heap block and for who frees it" },
-    Knob { name: "collecting-mode", default: "auto", vtune: "collecting-mode", meaning: "auto, or hw-tracing, for which kernel tracepoints stand in (system-overview only)" },
-    Knob { name: "analyze-mem-objects", default: "true", vtune: "analyze-mem-objects", meaning: "true: record heap blocks (of a running process those from the attach on), mapped memory and variables, so that accesses lead to them (memory-access only)" },
-    Knob { name: "dram-bandwidth-limits", default: "true", vtune: "dram-bandwidth-limits", meaning: "true: measure this machine once, after the first run (about 15 s, kept)" },
+    Knob { name: "sampling-interval", default: "auto", vtune: "sampling-interval", meaning: "ms of CPU time between two samples of a thread, 0.1 to 1000; auto: 1, or up to 4 where samples would take more than 1 % of the time" },
+    Knob { name: "stack-size", default: "8192", vtune: "stack-size", meaning: "bytes of stack that a sample copies for unwinding, 256 to 65000" },
+    Knob { name: "sampling-mode", default: "auto", vtune: "sampling-mode", meaning: "auto (perf events, else ptrace), ptrace, or off (totals only)" },
+    Knob { name: "memory-tracing", default: "true", vtune: "", meaning: "true: record exact memory accesses in bursts (memory-access only)" },
+    Knob { name: "overhead", default: "3", vtune: "", meaning: "percent of the program's time that bursts may take, 0.1 to 100" },
+    Knob { name: "burst-interval", default: "auto", vtune: "", meaning: "mean ms between bursts, 0.5 to 10000; auto: as `overhead` allows" },
+    Knob { name: "burst-time", default: "3", vtune: "", meaning: "longest burst in ms, 0.1 to 100" },
+    Knob { name: "mem-object-size-min-thres", default: "32768", vtune: "mem-object-size-min-thres", meaning: "bytes, 1 to 1e12: each heap block of this size or more is recorded with its call stack" },
+    Knob { name: "mem-object-sampling", default: "524288", vtune: "", meaning: "mean bytes between two recorded smaller blocks, 64 to 1e12" },
+    Knob { name: "stacks", default: "sampled", vtune: "", meaning: "sampled, or all: every heap block is recorded, with the stacks of its allocation and its free" },
+    Knob { name: "collecting-mode", default: "auto", vtune: "collecting-mode", meaning: "auto, or hw-tracing: accepted for VTune's scripts, kernel tracepoints are used (system-overview only)" },
+    Knob { name: "analyze-mem-objects", default: "true", vtune: "analyze-mem-objects", meaning: "true: record heap blocks (after an attach: new ones), mapped memory and variables, to name the objects of accesses (memory-access only)" },
+    Knob { name: "dram-bandwidth-limits", default: "true", vtune: "dram-bandwidth-limits", meaning: "true: measure this machine once, after the first run (about 15 s)" },
 ];
 
 /// What the knobs came to.
@@ -99,17 +100,17 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
     };
     for word in words {
         let Some((name, value)) = word.split_once('=') else {
-            return Err(Failure::usage(format!("knob '{word}' has no value: write NAME=VALUE")));
+            return Err(Failure::usage(format!("knob '{word}' is not NAME=VALUE")));
         };
         let Some(knob) = KNOBS.iter().find(|knob| knob.name == name) else {
             let names: Vec<&str> = KNOBS.iter().map(|knob| knob.name).collect();
             return Err(Failure::usage(format!(
-                "there is no knob '{name}'; there are {}",
+                "no knob '{name}'; knobs are {}",
                 names.join(", ")
             )));
         };
         let wrong =
-            || Failure::usage(format!("knob {name}: '{value}' is not possible: {}", knob.meaning));
+            || Failure::usage(format!("knob {name}: '{value}' is not allowed: {}", knob.meaning));
         match name {
             "sampling-interval" if value == "auto" => settings.period = None,
             "sampling-interval" => {
@@ -169,8 +170,8 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
-/// The period where nobody chose one: a millisecond, or as much longer as keeps samples that cost this many nanoseconds each
-/// (in virtual machines 5 to 16 us) to 1 % of the time; `None`: not known.
+/// The default period: a millisecond, or longer, so that samples take at most 1 % of the time. `sample_cost`: nanoseconds
+/// per sample (5 to 16 us in virtual machines); `None` when unknown.
 pub fn usual_period(sample_cost: Option<f64>) -> base::Nanos {
     const SHARE: f64 = 0.01;
     let sample_cost = sample_cost.filter(|cost| cost.is_finite()).unwrap_or(0.0);

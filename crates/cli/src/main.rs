@@ -1,10 +1,12 @@
-//! `fathom`: flags, wiring, exit codes. Everything that is known about memory stands in the libraries.
+//! `fathom`: flags, wiring, exit codes. Knowledge of memory is in the libraries.
 //!
 //! This crate alone prints, ends the process and uses `anyhow`.
 
 mod agent_file;
 mod arguments;
 mod commands;
+#[cfg(test)]
+mod document_tests;
 mod exit;
 mod knobs;
 mod order;
@@ -32,9 +34,7 @@ fn main() -> ExitCode {
             .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
             .unwrap_or("no message");
         eprintln!("fathom: this is a bug in Fathom{place}: {message}");
-        eprintln!(
-            "  what was collected until the last second is kept and can be opened with `fathom report`"
-        );
+        eprintln!("  the recording up to the last second is kept; `fathom report` opens it");
     }));
     match std::panic::catch_unwind(|| run(began)) {
         Ok(Ok(code)) => code,

@@ -1,7 +1,7 @@
-//! Orders drawn by lot, for runs that are compared with each other.
+//! Random orders of runs that are compared with each other (`scale`, `try`).
 //!
-//! What for: a machine that slows down meanwhile, and what a run leaves behind for the next, touch all alike (`scale`, `try`).
-//! What not: numbers that nobody must guess.
+//! What for: drift of the machine, and what one run leaves to the next, then affect all alike.
+//! What not: cryptography; the numbers are predictable.
 
 /// Random orders; the seed is not 0, and one that is fixed repeats a sweep as it was.
 pub struct Order(pub u64);

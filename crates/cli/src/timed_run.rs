@@ -1,9 +1,9 @@
-//! One run of a program without a profiler: how long it took, and what it printed, as a number to compare.
+//! One run of a program without a profiler: its time, and a digest of its output to compare.
 //!
 //! What for: comparing a program with itself (`try`). What not: statistics (`analysis::trial`).
 //!
-//! Who interrupts us ends the run: what was measured before is worth showing, and no program is left behind. So the
-//! signals that end a program are taken over, and the program gets them as it would find them without us.
+//! An interrupt ends the run: earlier runs are still worth showing, and no program stays behind. So we receive the signals
+//! that end a program; the program itself starts with its usual dispositions.
 
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hasher};
@@ -22,7 +22,7 @@ pub struct TimedRun {
     pub seconds: f64,
     /// How it ended.
     pub exit: ExitStatus,
-    /// Digest of what it wrote to standard output.
+    /// Digest of its standard output.
     pub output: u64,
 }
 

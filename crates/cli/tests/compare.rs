@@ -51,14 +51,17 @@ fn a_large_change_closes_the_gate_and_one_run_does_not() {
 fn sides_and_gates_that_are_none() {
     let fathom = fathom("diff-words");
     for (arguments, expected) in [
-        (&["diff", "a"][..], "two sides are needed"),
-        (&["diff", "a", "b", "c"], "two sides are needed"),
+        (&["diff", "a"][..], "needs two sides"),
+        (&["diff", "a", "b", "c"], "needs two sides"),
         (&["diff", "a", "b"], "a is not a result of Fathom"),
         (&["diff", "--gate", "elapsed", "a", "b"], "'elapsed' is no gate"),
         (&["diff", "--view", "timeline", "a", "b"], "possible are hotspots"),
         (&["diff", "-g", "thread", "a", "b"], "'function', 'source-line'"),
-        (&["scale", "--threads", "0", "--", "true"], "is no list of 1 to 4096 threads"),
-        (&["scale", "-e", "X", "--", "true"], "sets no variable"),
+        (
+            &["scale", "--threads", "0", "--", "true"],
+            "is not a list of thread counts from 1 to 4096",
+        ),
+        (&["scale", "-e", "X", "--", "true"], "is not NAME=VALUE"),
     ] {
         let (code, _, error) = answer(&fathom, arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {error}");
@@ -66,7 +69,7 @@ fn sides_and_gates_that_are_none() {
     }
 }
 
-/// A shell script stands for a program: it prints what it was told, and the number of its argument.
+/// A shell script stands for a program: it prints its text and the number of its argument.
 #[test]
 fn a_sweep_tells_the_program_and_keeps_everything() {
     let fathom = fathom("scale");

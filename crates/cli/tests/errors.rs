@@ -129,11 +129,11 @@ fn knobs_options_and_views_that_do_not_exist() {
         &fathom,
         &["collect", "hotspots", "-k", "nonsense=1", "--", "true"],
         2,
-        "there is no knob 'nonsense'",
+        "no knob 'nonsense'",
     );
     fails(&fathom, &["collect", "hotspots", "-k", "stack-size=7", "--", "true"], 2, "256 to 65000");
     fails(&fathom, &["collect", "hotspots", "-d", "0", "--", "true"], 2, "more than 0");
-    fails(&fathom, &["report", "summary"], 2, "there is no result");
+    fails(&fathom, &["report", "summary"], 2, "no result");
     fails(&fathom, &["report", "summary", "-r", "/tmp"], 2, "not a result");
     fails(&fathom, &["report", "nonsense", "-r", "x"], 2, "there is no view 'nonsense'");
     let output = fathom.collect("r", &[], Path::new("/bin/true"), &[]);

@@ -115,9 +115,9 @@ fn an_ordinary_user_gets_user_mode_samples() {
         return;
     }
     let fathom = fathom("user");
-    let nobody = 65534;
+    let unprivileged = 65534;
     let directory = fathom.scratch.path();
-    std::os::unix::fs::chown(directory, Some(nobody), Some(nobody)).expect("chown");
+    std::os::unix::fs::chown(directory, Some(unprivileged), Some(unprivileged)).expect("chown");
     // The user must reach the binaries: copy them out of the checkout.
     let mine = |name: &str| directory.join(name);
     std::fs::copy(env!("CARGO_BIN_EXE_fathom"), mine("fathom")).expect("copy");
@@ -128,8 +128,8 @@ fn an_ordinary_user_gets_user_mode_samples() {
         .args(["--ms", "500"])
         .current_dir(directory)
         .env("HOME", directory)
-        .uid(nobody)
-        .gid(nobody)
+        .uid(unprivileged)
+        .gid(unprivileged)
         .output()
         .expect("fathom can be started");
     assert_ended_well(&output);
@@ -152,9 +152,9 @@ fn an_ordinary_users_faults_are_the_programs_own() {
         return;
     }
     let fathom = fathom("user-faults");
-    let nobody = 65534;
+    let unprivileged = 65534;
     let directory = fathom.scratch.path();
-    std::os::unix::fs::chown(directory, Some(nobody), Some(nobody)).expect("chown");
+    std::os::unix::fs::chown(directory, Some(unprivileged), Some(unprivileged)).expect("chown");
     let mine = |name: &str| directory.join(name);
     std::fs::copy(env!("CARGO_BIN_EXE_fathom"), mine("fathom")).expect("copy");
     std::fs::copy(target("spin"), mine("spin")).expect("copy");
@@ -165,8 +165,8 @@ fn an_ordinary_users_faults_are_the_programs_own() {
         .args(["--ms", "500"])
         .current_dir(directory)
         .env("HOME", directory)
-        .uid(nobody)
-        .gid(nobody)
+        .uid(unprivileged)
+        .gid(unprivileged)
         .output()
         .expect("fathom can be started");
     assert_ended_well(&output);

@@ -260,7 +260,7 @@ fn a_killed_collector_leaves_the_program_and_its_sums() {
     }
     collector.kill().expect("our child");
     collector.wait().expect("our child");
-    // The program is nobody's child now; it ends by itself.
+    // The program has no parent of ours now; it ends by itself.
     let text = || std::fs::read(&output).unwrap_or_default();
     while !text().ends_with(b"EXIT-SUCCESS\n") {
         std::thread::sleep(std::time::Duration::from_millis(50));

@@ -68,7 +68,7 @@ fn other_allocators_are_counted_likewise() {
 fn signal_handlers_may_allocate() {
     let program = target("malloc_in_handler");
     let Some(rows) = rows_by_stack("heap-handler", &["-k", "stacks=all"], &program) else { return };
-    for (function, bytes) in [("on_own_stack", 48), ("on_other_stack", 80), ("beside", 112)] {
+    for (function, bytes) in [("on_own_stack", 48), ("on_other_stack", 80), ("meanwhile", 112)] {
         assert_eq!(of_function(&rows, function), (1000, 1000 * bytes), "{function}");
     }
 }

@@ -250,5 +250,5 @@ fn the_machine_goes_with_its_analysis_only() {
     let output = fathom.output(["collect", "hotspots", "--system"]);
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("--system goes with system-overview only"), "{said}");
+    assert!(said.contains("--system is for system-overview only"), "{said}");
 }

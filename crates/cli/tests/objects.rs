@@ -1,4 +1,4 @@
-//! Memory objects beside bursts: heap blocks, mapped regions and variables, against a program that knows where they lie;
+//! Memory objects together with bursts: heap blocks, mapped regions and variables, against a program that knows where they lie;
 //! and that the program runs as alone.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,23 +34,23 @@ fn recording(fathom: &Fathom) -> Recording {
 /// A program that tells where its memory lies.
 struct Known {
     recording: Recording,
-    told: BTreeMap<String, String>,
+    stated: BTreeMap<String, String>,
 }
 
 impl Known {
     fn of(fathom: &Fathom, program: &str) -> Known {
         let output = run(fathom, &[], &target(program), &[]);
         assert_ended_well(&output);
-        Known { recording: recording(fathom), told: facts_of(&output.stdout) }
+        Known { recording: recording(fathom), stated: facts_of(&output.stdout) }
     }
 
-    fn told(&self, what: &str) -> u64 {
-        u64::from_str_radix(&self.told[what], 16).expect("a hexadecimal number")
+    fn stated(&self, what: &str) -> u64 {
+        u64::from_str_radix(&self.stated[what], 16).expect("a hexadecimal number")
     }
 
     /// The last region that holds the first byte of what the program tells of, which it mapped.
     fn region(&self, what: &str, kind: RegionKind) -> &Region {
-        let at = self.told(what);
+        let at = self.stated(what);
         let held = |region: &&Region| at.wrapping_sub(region.start.0) < region.bytes.0;
         let found = self.recording.regions.iter().filter(held).find(|region| region.kind == kind);
         found.unwrap_or_else(|| panic!("{what} at {at:x} among {:#?}", self.recording.regions))
@@ -77,20 +77,20 @@ impl Known {
     }
 }
 
-/// Memory by sbrk and brk is told apart from malloc's in the same data segment, and looks leave it so.
+/// Memory by sbrk and brk is distinguished from malloc's in the same data segment, and polls leave it so.
 #[test]
 fn memory_by_brk_has_its_caller_and_its_end() {
     let fathom = fathom("objects-break");
     let known = Known::of(&fathom, "own_break");
     for (what, caller) in [("taken", "take"), ("more", "take_up_to")] {
-        let at = known.told(what);
+        let at = known.stated(what);
         let held = |region: &&Region| at.wrapping_sub(region.start.0) < region.bytes.0;
         let region = known.recording.regions.iter().rfind(held).expect(what);
         assert_eq!((region.start.0, region.kind), (at, RegionKind::Break), "{what}");
-        assert_eq!(region.bytes.0, known.told(&format!("{what}_bytes")), "{what}");
+        assert_eq!(region.bytes.0, known.stated(&format!("{what}_bytes")), "{what}");
         assert_eq!(known.callers(region).first(), Some(&caller), "{what}");
     }
-    assert!(known.end_of(known.told("back")).is_some(), "{:?}", known.recording.region_ends);
+    assert!(known.end_of(known.stated("back")).is_some(), "{:?}", known.recording.region_ends);
 }
 
 /// Each call of mmap has a record, or is counted as lost.
@@ -98,13 +98,16 @@ fn memory_by_brk_has_its_caller_and_its_end() {
 fn calls_of_mmap_without_a_record_are_counted() {
     let fathom = fathom("objects-many");
     let known = Known::of(&fathom, "map_many");
-    let rounds: usize = known.told["rounds"].parse().expect("a number");
+    let rounds: usize = known.stated["rounds"].parse().expect("a number");
     let by_caller = |region: &&Region| {
         region.bytes.0 == 4096 && known.callers(region).first() == Some(&"map_one")
     };
-    let told = known.recording.regions.iter().filter(by_caller).count();
+    let stated = known.recording.regions.iter().filter(by_caller).count();
     let lost = known.recording.lost(facts::LostSource::Regions);
-    assert!(told <= rounds && told as u64 + lost >= rounds as u64, "{told} and {lost} of {rounds}");
+    assert!(
+        stated <= rounds && stated as u64 + lost >= rounds as u64,
+        "{stated} and {lost} of {rounds}"
+    );
     let summary = fathom.report("result", &["summary"]);
     assert_eq!(summary["sampling"]["lost_regions"], lost);
     let text = fathom.output(["report", "summary", "-r", "result"]);
@@ -123,23 +126,23 @@ fn mapped_memory_has_its_kind_its_caller_and_its_end() {
         ("moved", RegionKind::Anonymous, "move"),
     ] {
         let region = known.region(what, kind);
-        assert_eq!(region.start.0, known.told(what), "{what}");
-        assert_eq!(region.bytes.0, known.told(&format!("{what}_bytes")), "{what}");
+        assert_eq!(region.start.0, known.stated(what), "{what}");
+        assert_eq!(region.bytes.0, known.stated(&format!("{what}_bytes")), "{what}");
         assert_eq!(known.callers(region).first(), Some(&caller), "{what}");
         assert_eq!(region.tid.map(|tid| tid.0), Some(region.pid.0), "{what}");
     }
     assert!(known.region("file", RegionKind::File).name.ends_with("/mapped_memory.data"));
-    let [moved, file] = ["moved", "file"].map(|what| known.end_of(known.told(what)));
-    let left = known.end_of(known.told("anonymous"));
+    let [moved, file] = ["moved", "file"].map(|what| known.end_of(known.stated(what)));
+    let left = known.end_of(known.stated("anonymous"));
     assert!(left.is_some() && left < moved && left < file, "{:?}", known.recording.region_ends);
     let kinds = [RegionKind::Break, RegionKind::Stack];
     for (kind, name) in kinds.into_iter().zip(["[heap]", "[stack]"]) {
         let found = known.recording.regions.iter().any(|r| r.kind == kind && r.name == name);
         assert!(found, "{name} among {:#?}", known.recording.regions);
     }
-    let block = known.told("block");
+    let block = known.stated("block");
     let block = known.recording.allocations.iter().find(|found| found.address.0 == block);
-    assert_eq!(block.map(|block| block.size.0), Some(known.told("block_bytes")));
+    assert_eq!(block.map(|block| block.size.0), Some(known.stated("block_bytes")));
     let ours = |name: &str| name.contains("fathom_agent") || name.contains("memfd:fathom");
     assert!(!known.recording.regions.iter().any(|region| ours(&region.name)));
 }
@@ -156,7 +159,7 @@ fn variables_have_their_place_and_stripped_ones_their_section() {
         let fathom = fathom("objects-variables");
         let known = Known::of(&fathom, program);
         for (what, name) in [("zeroes", zeroes), ("constants", constants)] {
-            let (at, bytes) = (known.told(what), known.told(&format!("{what}_bytes")));
+            let (at, bytes) = (known.stated(what), known.stated(&format!("{what}_bytes")));
             let mut globals = known.recording.globals.iter();
             let held = |start: u64, length: u64| start <= at && at + bytes <= start + length;
             let found = globals.find(|found| held(found.start.0, found.bytes.0));
@@ -196,7 +199,7 @@ fn blocks_in_a_pool_are_blocks_too() {
 }
 
 #[test]
-fn huge_pages_are_told_apart() {
+fn huge_pages_are_distinguished() {
     let free = std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
     let free = free.ok().and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(0);
     if free < 4 {
@@ -205,8 +208,8 @@ fn huge_pages_are_told_apart() {
     let fathom = fathom("objects-huge");
     let output = run(&fathom, &[], &target("huge_mapping"), &[]);
     assert_ended_well(&output);
-    let told = facts_of(&output.stdout);
-    let at = u64::from_str_radix(&told["huge"], 16).expect("a hexadecimal number");
+    let stated = facts_of(&output.stdout);
+    let at = u64::from_str_radix(&stated["huge"], 16).expect("a hexadecimal number");
     let recording = recording(&fathom);
     let region = recording.regions.iter().find(|region| region.start.0 == at);
     let region = region.expect("the mapping");

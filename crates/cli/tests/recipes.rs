@@ -132,7 +132,7 @@ fn the_matrices_page_faults_are_counted() {
 
 /// R3: STREAM's four kernels have their rows, and both threads share the work.
 #[test]
-fn streams_kernels_and_threads_are_told_apart() {
+fn streams_kernels_and_threads_are_distinguished() {
     if !perf_events_work() {
         return;
     }

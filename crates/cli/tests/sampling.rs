@@ -246,7 +246,7 @@ fn page_faults_are_counted_exactly_and_located() {
 }
 
 #[test]
-fn major_faults_are_told_apart() {
+fn major_faults_are_distinguished() {
     if !perf_events_work() {
         return;
     }

@@ -181,7 +181,7 @@ fn openmp_threads_wait_at_barriers_whether_they_sleep_or_spin() {
 }
 
 #[test]
-fn more_threads_than_cpus_are_told() {
+fn more_threads_than_cpus_are_reported() {
     let fathom = fathom("threading-many");
     let threads = (std::thread::available_parallelism().map_or(1, usize::from) * 4).to_string();
     let arguments = ["--threads", &threads, "--ms", "100"];

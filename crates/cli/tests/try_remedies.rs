@@ -43,14 +43,14 @@ fn wrong_names_and_failing_programs_are_said() {
     let fathom = fathom("try-wrong");
     let output = fathom.output(["try", "no-such", "--", "true"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no remedy 'no-such'"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no remedy 'no-such'"));
     let output = fathom.output(["try", "keep-memory", "--", "sh", "-c", "kill -9 $$"]);
     assert_ne!(output.status.code(), Some(0));
     let output = fathom.output(["try", "--", "/no/such/program"]);
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// A program that ends after its first runs at once, and from then on interrupts `fathom` and stays for ever: the first
+/// A program that ends after its first runs at once, and from then on interrupts `fathom` and never ends: the first
 /// run is recorded.
 fn interrupted_at(name: &str, run: u32) -> std::process::Output {
     let fathom = fathom(name);

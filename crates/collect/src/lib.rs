@@ -1,8 +1,8 @@
-//! Live sources: what is observed on a running program goes from here into a [`facts::Sink`].
+//! Live sources: observes a running program and pushes facts into a [`facts::Sink`].
 //!
-//! What for: launching or attaching, sampling (perf events, else ptrace, else /proc alone), page faults, heap blocks, polled levels,
-//! and, after the collection, symbols for what was seen.
-//! What not: no conclusions (that is `analysis`), no files of results (`store`), no printing.
+//! What for: launch or attach; sampling by perf events, else by ptrace, else from `/proc` alone; page faults, heap blocks,
+//! polled levels; and symbols, after the collection.
+//! What not: conclusions (`analysis`), files of results (`store`), printing.
 //!
 //! Entry points: [`session::launch`], [`session::attach`], [`probe::look`], [`symbolise`].
 

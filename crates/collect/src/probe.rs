@@ -1,6 +1,6 @@
-//! What can be measured here, and what would enable the rest: the facts behind `fathom doctor`.
+//! What can be measured here, and what would enable the rest: the facts for `fathom doctor`.
 //!
-//! Each probe tries the real thing on this process or on a short-lived child of ours instead of reading settings: a
+//! Each probe tries the operation itself, on this process or on a short-lived child of ours, and reads no settings: a
 //! container may forbid what the settings allow.
 
 use std::ffi::OsString;

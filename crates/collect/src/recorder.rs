@@ -1,8 +1,8 @@
-//! Turns what samplers see into facts: follows processes and their mappings, unwinds, interns stacks.
+//! Turns samples into facts: tracks processes and their mappings, unwinds, interns stacks.
 //!
-//! What for: the perf sampler and the ptrace sampler differ in how they learn of things; what follows from it
-//! (address spaces over fork and exec, stack tree, facts) is the same and stands here once.
-//! What not: no system calls except reading `/proc/PID/maps` of a process that we did not see start.
+//! What for: the perf sampler and the ptrace sampler learn of events in different ways. What follows is the same for both, and
+//! is here once: address spaces across fork and exec, the stack tree, facts.
+//! What not: system calls, except reading `/proc/PID/maps` of a process whose start was not observed.
 
 mod regions;
 mod registers;

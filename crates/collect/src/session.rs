@@ -1,10 +1,10 @@
 //! One collection from start to end: start or attach, watch, stop, account.
 //!
-//! What for: the order of steps, signals, and what the kernel counted.
-//! What not: the choice of the source (`source`), where facts go (a [`Sink`]), what is printed.
+//! What for: the order of steps, signals, and the kernel's own counts.
+//! What not: the choice of the source (`source`), the destination of facts (a [`Sink`]), printing.
 //!
-//! The program is never harmed by our failures: when the sink takes no more (disk full) or a source breaks, the
-//! collection ends, the program goes on, and the outcome says what happened.
+//! Our failures never harm the program. When the sink is full (disk) or a source breaks, the collection ends, the program
+//! continues, and the outcome says what happened.
 
 mod ending;
 mod machine;

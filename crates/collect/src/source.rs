@@ -1,7 +1,7 @@
-//! Where observations come from: perf events, else ptrace, else /proc alone; chosen once, then driven alike.
+//! The source of observations: perf events, else ptrace, else `/proc` alone. Chosen once, then driven alike.
 //!
-//! What for: the order of preference and the sentences that tell the user why it is not the best one.
-//! What not: what happens with what is observed (`recorder`), when to stop (`session`).
+//! What for: the order of preference, and messages that say why the best source is not available.
+//! What not: what follows from an observation (`recorder`), when to stop (`session`).
 
 use base::{Nanos, Pid, Tid};
 use facts::{CollectorInfo, SamplingMethod, SinkError};

@@ -1,17 +1,17 @@
-//! Uncertain numbers: the one place where an interval is made.
+//! Uncertain numbers. Every interval is made here.
 //!
 //! What for: an [`Estimate`] is a number and the same number computed again in each of [`REPLICATES`] reweightings of the
-//! sample. Arithmetic on estimates is elementwise, so what two of them have in common (the same bursts, the same clock
-//! samples) cancels or adds by itself. [`Estimate::interval`] is the only way from there to 95 %.
+//! sample. Arithmetic on estimates is elementwise, so that errors which two of them share (the same bursts, the same clock
+//! samples) cancel or add correctly. Only [`Estimate::interval`] turns replicates into a 95 % interval.
 //!
 //! ```text
 //! sampling plan -> Draws: scatter of units, shares, unknowns ─┐
 //! observations ──────────────────────────────────────────────┴─> Estimate ── + - x / min max ──> interval, probability
 //! ```
 //!
-//! * `draws`: the random part of each replicate: of sampled units by the sampling plan, of parameters that nobody sampled
+//! * `draws`: the random part of each replicate: of sampled units by the sampling plan, of unsampled parameters
 //!   between their [`Bounds`].
-//! * `parameters`: numbers that nobody sampled, each with its source and what it does to the scores.
+//! * `parameters`: numbers that were chosen, not sampled, each with its source and its effect on the scores.
 //! * `interval`, `student`: closed forms for plain counts, shares and medians, where no replicates are needed.
 //!
 //! What not: which numbers there are, and from what (`analysis`); how they are shown (`report`).

@@ -1,7 +1,7 @@
 //! What the allocation agent saw of a program's heap: exact counts for all of it, records for some blocks.
 //!
 //! What for: [`HeapTotal`] and [`SizeClass`] are counted at every call; [`Allocation`] and [`Release`] are of blocks that
-//! were large enough, or drawn by lot; [`HeapStack`],
+//! were large enough, or drawn at random; [`HeapStack`],
 //! [`HeapFree`] and [`HeapLifetime`] are sums over every block, where each was recorded. An address at a time leads to the block that was there: the last [`Allocation`] of
 //! the process before that time whose range holds it and whose [`Release`] is not before it.
 //! What not: sums over records, which need the blocks' chances ([`Allocation::sample_every`]); that is `analysis`.
@@ -42,7 +42,7 @@ pub struct Allocation {
     pub call: AllocationCall,
     /// Who asked: innermost frame outside of the agent. `None` when no frame could be had.
     pub stack: Option<StackId>,
-    /// 0: every block of this size has a record. Else it was drawn by lot with the probability
+    /// 0: every block of this size has a record. Else it was drawn at random with the probability
     /// 1 - exp(-size / sample_every).
     pub sample_every: Bytes,
 }

@@ -165,7 +165,7 @@ pub struct CoreFloor {
     pub outcome: FloorOutcome,
 }
 
-/// A stretch of the code that a burst ran outside of the loops whose floor was measured, drawn by lot: each of their
+/// A stretch of the code that a burst ran outside of the loops whose floor was measured, drawn at random: each of their
 /// instructions has the same chance to be where one begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CodePath {

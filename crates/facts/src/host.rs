@@ -1,7 +1,7 @@
 //! The machine as facts: what it is ([`Host`]) and what it was measured to do ([`Calibration`]).
 //!
 //! `machine` fills these in from sysfs, cpuid and measurement; everything else only reads them.
-//! An `Option` that is `None` was not told by the system; it is never guessed.
+//! An `Option` that is `None` was not reported by the system; it is never guessed.
 
 use serde::{Deserialize, Serialize};
 
@@ -100,7 +100,7 @@ pub struct Host {
     pub os: String,
     /// Hypervisor name ("KVM", ...) when virtualised; `None` on bare metal.
     pub hypervisor: Option<String>,
-    /// Whether we run in a container, and which sign told so.
+    /// Whether we run in a container, and the sign of it.
     pub container: Option<String>,
     /// Hardware counter drivers present ("cpu", "uncore_imc", "ibs_op", ...); empty means no PMU.
     pub pmu: Vec<String>,

@@ -1,9 +1,9 @@
-//! The list of all kinds of fact: what else must name each of them is made from it.
+//! The list of all kinds of fact. Everything that must name each kind is generated from it.
 //!
-//! What for: a new kind is a type, a line here, and a row of its table (`Row`, in `store/src/tables`); who forgets one of
-//! these is told by the compiler. What not: what a kind means (its type says), how it is stored.
-//! Hazard: the position of a line is the tag of the kind's rows in the journal. Add at the end only; a test of the store
-//! compares the tags with the page about the format.
+//! What for: a new kind is a type, a line here, and a row of its table (`Row`, in `store/src/tables`); the compiler reports a
+//! missing one. What not: the meaning of a kind (its type says it), its storage.
+//! Hazard: the position of a line is the tag of the kind's rows in the journal. Append only; a test of the store compares
+//! the tags with the page about the format.
 
 /// Hands the list to the macro `$with`, one line per kind of fact:
 ///

@@ -1,11 +1,10 @@
-//! The vocabulary of what was observed: collectors produce it, the store keeps it, analysis reads it.
+//! The vocabulary of what was observed: collectors produce facts, the store keeps them, analysis reads them.
 //!
-//! What for: collectors and analysis never meet; they share these plain types. Any finding can so be
-//! recomputed from a file, on another machine, in a test.
-//! [`every_kind_of_fact`] lists them.
-//! What not: no opinions (what a fact *means* is analysis), no encoding (that is `store`), no I/O.
+//! What for: collectors and analysis never meet; they share these plain types. So any finding can be recomputed from a file, on
+//! another machine, in a test. [`every_kind_of_fact`] lists the kinds.
+//! What not: opinions (the meaning of a fact is `analysis`), encoding (`store`), I/O.
 //!
-//! Times are [`base::Nanos`] since the start of the recording on CLOCK_MONOTONIC unless said otherwise.
+//! Times are [`base::Nanos`] since the start of the recording on CLOCK_MONOTONIC, unless stated otherwise.
 
 #![forbid(unsafe_code)]
 

@@ -55,7 +55,7 @@ pub struct Metric {
     pub high: Option<f64>,
     /// How it came to be; `None` only when `value` is `None`.
     pub evidence: Option<Evidence>,
-    /// How many observations stand behind it (1 for a counter read once).
+    /// Number of observations (1 for a counter read once).
     pub samples: u64,
     /// How many observations were lost on the way.
     pub lost: u64,

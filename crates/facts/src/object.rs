@@ -1,4 +1,4 @@
-//! What memory is, beside heap blocks: mapped regions and named variables of a program, and what its types say about one
+//! Memory other than heap blocks: mapped regions and named variables of a program, and what its types say about one
 //! access.
 //!
 //! What for: an address at a time leads to the block, variable, stack or mapping that it lies in: heap blocks
@@ -65,7 +65,7 @@ pub struct RegionEnd {
 }
 
 /// A page of a process's memory, drawn at random from a stretch of it at a look at the process. Pages that nothing lies
-/// behind (never touched, swapped out) are drawn too, but not told.
+/// behind (never touched, swapped out) are drawn, too, but not reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Page {
     /// Of the look; all pages of one look at a process have the same.

@@ -27,7 +27,7 @@ pub struct Module {
     pub id: ModuleId,
     /// What it is.
     pub kind: ModuleKind,
-    /// The path as the kernel told it, or `[kernel]`, `[vdso]`, `[anon]`, `[unknown]`.
+    /// The path as the kernel reports it, or `[kernel]`, `[vdso]`, `[anon]`, `[unknown]`.
     pub path: String,
     /// The GNU build-id in lower-case hex, when the file has one.
     pub build_id: Option<String>,

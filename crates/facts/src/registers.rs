@@ -13,7 +13,7 @@
 //!           called; one of 2 has the times of the one before it
 //! slot    = zigzag(displacement) << 2 | 2 if its base is rbp (else rsp) | 1 if it has 8 bytes (else 4): varint
 //! time    = zigzag(d - the d before), where d = time - the time before, from 0
-//! cpu     = zigzag(c - d), where c = CPU time - the CPU time told before, from 0
+//! cpu     = zigzag(c - d), where c = CPU time - the CPU time before, from 0
 //! missing = bit n: slot n has no value; only of places with slots
 //! changed = bit n: the place's nth value (registers by number, then slots) is another than the value last seen of that
 //!           register or slot in the same 4 KiB of code, callers' frames apart, from 0
@@ -297,7 +297,7 @@ impl RegisterEncoder {
     }
 }
 
-/// Largest power of two between related differences: elements of 1 byte beside lines of 128.
+/// Largest power of two between related differences: elements of 1 byte against lines of 128.
 const POWERS: u64 = 8;
 
 /// How `difference` follows from `first`.
@@ -356,7 +356,7 @@ pub enum RegisterError {
     /// More slots than [`MAX_SLOTS`].
     #[error("a place claims {0} words of the stack, more than {MAX_SLOTS}")]
     ManySlots(u64),
-    /// A value that is told to follow from the first one, in a way that it cannot.
+    /// A value that is said to follow from the first one, in a way that it cannot.
     #[error("a value follows from another in way {0}, which there is not")]
     Unrelated(u64),
 }

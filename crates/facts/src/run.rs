@@ -250,7 +250,7 @@ pub struct Run {
     pub started_part_ns: u32,
     /// Length of the recording. For an incomplete one, the time of its last fact.
     pub elapsed_ns: u64,
-    /// Runs of the program, one behind the other, where more than one was asked for.
+    /// Runs of the program, one after the other, where there is more than one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<OneRun>,
     /// How the program ended; `None` in an incomplete recording.

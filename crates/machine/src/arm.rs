@@ -1,4 +1,4 @@
-//! Names behind the numbers that Arm cores give of themselves in `/proc/cpuinfo`.
+//! Names for the identification numbers of Arm cores in `/proc/cpuinfo`.
 //!
 //! Source: MIDR_EL1 implementer and part codes, Arm Architecture Reference Manual; the same tables as
 //! `sys-utils/lscpu-arm.c` of util-linux. A number that is not in them is shown as a number.

@@ -1,8 +1,8 @@
-//! What x86 CPUs tell about themselves, decoded from raw CPUID registers.
+//! Decodes raw CPUID registers of x86 CPUs.
 //!
 //! Source: Intel SDM vol. 2A "CPUID"; AMD APM vol. 3 appendix E; hypervisor leaves 0x4000_0000 and 0x4000_0010
 //! as in the kernel's `arch/x86/include/asm/{kvm_para,hypervisor}.h` and VMware's KB 1009458.
-//! What not: the instruction itself stands in `sys`. In a virtual machine all of this is the hypervisor's tale.
+//! What not: the instruction (`sys`). Hazard: in a virtual machine the hypervisor chooses all of these values.
 
 use facts::host::{Cache, CacheKind};
 
@@ -27,7 +27,7 @@ pub struct CpuidDump {
 /// Leaves that are enumerated by subleaf (cache descriptions of Intel and AMD).
 const INTEL_CACHES: u32 = 4;
 const AMD_CACHES: u32 = 0x8000_001d;
-/// No CPU has more cache descriptions; a lying hypervisor could repeat one for ever.
+/// No CPU has more cache descriptions; a lying hypervisor could repeat one without end.
 const MOST_CACHES: u32 = 16;
 
 const HYPERVISORS: [(&[u8; 12], &str); 11] = [

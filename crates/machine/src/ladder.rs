@@ -93,7 +93,9 @@ pub fn read(points: &[LatencyPoint], claimed: &[Cache]) -> Reading {
             ));
             let numbered = caches.iter().zip(1..);
             numbered
-                .map(|(plateau, level)| effective(level, Place::On(*plateau), &plateaus, &ladder))
+                .map(|(plateau, level)| {
+                    effective(level, LadderPosition::On(*plateau), &plateaus, &ladder)
+                })
                 .collect()
         }
     };
@@ -175,7 +177,7 @@ fn latency(ladder: &[Point], plateau: Plateau) -> f64 {
 
 /// Where a level shows on the ladder.
 #[derive(Clone, Copy)]
-enum Place {
+enum LadderPosition {
     /// As a plateau.
     On(Plateau),
     /// Only as a rise: before the plateau with this index (in the list of all), after the one before it.
@@ -187,7 +189,7 @@ fn assign(
     caches: &[Plateau],
     levels: &[(u32, f64)],
     ladder: &[Point],
-) -> Option<Vec<(u32, Place)>> {
+) -> Option<Vec<(u32, LadderPosition)>> {
     if caches.len() > levels.len() {
         return None;
     }
@@ -195,10 +197,10 @@ fn assign(
     let mut places = Vec::new();
     for (index, (level, _)) in levels.iter().enumerate() {
         match choice.iter().position(|chosen| *chosen == index) {
-            Some(plateau) => places.push((*level, Place::On(caches[plateau]))),
+            Some(plateau) => places.push((*level, LadderPosition::On(caches[plateau]))),
             None => {
                 let behind = choice.iter().filter(|chosen| **chosen < index).count();
-                places.push((*level, Place::Before(behind)));
+                places.push((*level, LadderPosition::Before(behind)));
             }
         }
     }
@@ -229,10 +231,15 @@ fn closest_levels(caches: &[Plateau], levels: &[(u32, f64)], ladder: &[Point]) -
 }
 
 /// Size and latency of one level.
-fn effective(level: u32, place: Place, plateaus: &[Plateau], ladder: &[Point]) -> EffectiveCache {
+fn effective(
+    level: u32,
+    place: LadderPosition,
+    plateaus: &[Plateau],
+    ladder: &[Point],
+) -> EffectiveCache {
     match place {
-        Place::On(plateau) => on_plateau(level, plateau, plateaus, ladder),
-        Place::Before(index) => on_rise(level, index, plateaus, ladder),
+        LadderPosition::On(plateau) => on_plateau(level, plateau, plateaus, ladder),
+        LadderPosition::Before(index) => on_rise(level, index, plateaus, ladder),
     }
 }
 

@@ -1,10 +1,10 @@
-//! What machine is this? Parsers of the text that the kernel and the CPU tell about it, without touching either.
+//! Describes the machine, from text and registers of the kernel and the CPU that a caller hands in.
 //!
 //! What for: [`Snapshot`] holds the files and CPUID leaves that describe a machine; [`describe`] turns it into
-//! [`facts::host::Host`]; [`ladder`] reads cache sizes out of measured latencies; [`fingerprint`] says whether a
-//! stored calibration still belongs to the machine. Pure: opens no file, reads no clock and no environment. A
+//! [`facts::host::Host`]; [`ladder`] finds cache sizes in measured latencies; [`fingerprint`] says whether a
+//! stored calibration is of this machine. Pure: opens no file, reads no clock and no environment. A
 //! [`Source`] hands in the files, from the live system or from a directory of a stored one.
-//! What not: no measuring (crate `calibrate`).
+//! What not: measuring (crate `calibrate`).
 //!
 //! Assumptions: the layouts of `/sys/devices/system` in the kernel's `Documentation/ABI/{stable,testing}`.
 //! Everything in them is an allegation: virtual machines and firmware lie. What cannot be parsed is left out

@@ -54,7 +54,7 @@ const CONTAINER_WORDS: [(&str, &str); 6] = [
     ("machine.slice", "systemd-nspawn"),
 ];
 
-/// Whether we run in a container, and the sign that told so.
+/// Whether we run in a container, and the sign of it.
 pub(crate) fn container(snapshot: &Snapshot) -> Option<String> {
     for (path, engine) in [("/.dockerenv", "Docker"), ("/run/.containerenv", "Podman")] {
         if snapshot.files.contains_key(path) {

@@ -1,6 +1,6 @@
 //! Stored trees of real machines against what their makers say about them (the names of the files tell: sockets,
 //! nodes, cores, threads). The trees are not part of the repository: `FATHOM_FIXTURES`, else `../shared/fixtures`
-//! beside the checkout; without them these tests print `skipped:` and pass.
+//! next to the checkout; without them these tests print `skipped:` and pass.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -28,8 +28,9 @@ impl Source for Tree {
 }
 
 fn fixtures() -> PathBuf {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
-    std::env::var_os("FATHOM_FIXTURES").map_or_else(beside, PathBuf::from)
+    let next_to_checkout =
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
+    std::env::var_os("FATHOM_FIXTURES").map_or_else(next_to_checkout, PathBuf::from)
 }
 
 /// Reads the text files below `directory` of an archive (an empty one stands for its first directory); `None`,
@@ -192,7 +193,7 @@ fn cpuid_dump(text: &str) -> CpuidDump {
 
 #[test]
 fn cpuid_of_stored_cpus_is_decoded_as_hwloc_does() {
-    // CPUModel, CPUFamilyNumber/CPUModelNumber/CPUStepping and the caches of pu0 in the .xml beside each archive.
+    // CPUModel, CPUFamilyNumber/CPUModelNumber/CPUStepping and the caches of pu0 in the .xml next to each archive.
     let expected = [
         (
             "Intel-Skylake-2xXeon6140",

@@ -1,4 +1,4 @@
-//! `assembly`: the machine code of a function, for the page that shows it beside the source.
+//! `assembly`: the machine code of a function, for the page that shows it next to the source.
 //!
 //! What not: a view of the command line.
 

@@ -241,7 +241,7 @@ fn caches(host: &Host, calibration: &Calibration) -> Table {
     };
     let mut rows = Vec::new();
     for cache in &calibration.effective_caches {
-        let told = of_level(cache.level).map_or(Cell::text("n/a"), |cache| {
+        let reported = of_level(cache.level).map_or(Cell::text("n/a"), |cache| {
             let bytes = Bytes(cache.bytes);
             Cell::text(match cache.shared_by {
                 1 => format!("{bytes}, one per CPU"),
@@ -252,7 +252,7 @@ fn caches(host: &Host, calibration: &Calibration) -> Table {
             Cell::text(format!("L{}", cache.level)),
             rate(&cache.latency),
             cell(&cache.bytes, bytes),
-            told,
+            reported,
         ]);
     }
     if let Some(latency) = &calibration.dram_latency {
@@ -262,9 +262,9 @@ fn caches(host: &Host, calibration: &Calibration) -> Table {
         (Look::Text("level"), "level"),
         (Look::Figure("latency"), "ns per load"),
         (Look::Figure("effective"), "measured size"),
-        (Look::Text("told"), "size the system tells"),
+        (Look::Text("reported"), "size that the system reports"),
     ];
-    table(looks, &["level", "latency", "effective", "told"], rows)
+    table(looks, &["level", "latency", "effective", "reported"], rows)
 }
 
 /// One row per size; the page sizes stand side by side, so that what huge pages save is seen at a glance.

@@ -29,7 +29,7 @@ pub struct Options {
     pub columns: Vec<String>,
     /// Bandwidth only: from which shares of the machine's peak on a rate is medium and high.
     pub bands: Bands,
-    /// Beginnings of names of functions that allocate for their callers, beside the known ones.
+    /// Beginnings of names of functions that allocate for their callers, besides the known ones.
     pub wrappers: Vec<String>,
     /// Summary only: every figure, how it was measured, and what is missing, instead of the first screen.
     pub detail: bool,

@@ -1,7 +1,6 @@
-//! `stacks`: call stacks with their figures as one compact document, for a page that makes trees, flame graphs and
-//! groupings of it on its own.
+//! `stacks`: call stacks with their figures as one compact document, from which the page makes trees, flame graphs and groupings.
 //!
-//! What for: a filter or another grouping costs a page no question to anybody. What not: a view of the command line.
+//! What for: a filter or another grouping needs no request. What not: a view of the command line.
 //! Tables are arrays, and refer to each other by position; `docs/format/stacks.md` has the meaning of each.
 
 use analysis::faults::fault_scales;
@@ -74,7 +73,7 @@ struct Figure {
 #[derive(Serialize, Default)]
 struct CellColumns {
     node: Vec<u32>,
-    /// -1: threads are not told apart.
+    /// -1: threads are merged.
     thread: Vec<i64>,
     bin: Vec<u32>,
     kernel: Vec<u8>,
@@ -155,7 +154,7 @@ fn nodes(profile: &Profile<'_>, found: &StackCells, names: &mut Names) -> NodeCo
     columns
 }
 
-/// Texts that are told once.
+/// Texts that are written once.
 #[derive(Default)]
 struct Texts {
     list: Vec<String>,
@@ -213,7 +212,7 @@ fn figure(profile: &Profile<'_>, found: &FigureCells) -> Figure {
     let (whole, factor) = match found.figure {
         StackFigure::CpuTime => of_scale(&profile.cpu_scale()),
         StackFigure::PageFaults => of_scale(&fault_scales(profile.recording).all),
-        // Weights of blocks drawn by lot make their sums right already.
+        // Weights of blocks drawn at random make their sums right already.
         StackFigure::Allocations => (heap_sums(profile.recording).allocations, 1.0),
         StackFigure::AllocatedBytes => (heap_sums(profile.recording).bytes, 1.0),
     };

@@ -1,14 +1,14 @@
-//! Answers that took long, kept beside the result that they are of.
+//! Answers that took long, kept in the directory of their result.
 //!
-//! What for: a report goes through all traced accesses; the same one, asked for again, is a file. What not: what the answers say.
-//! An answer is given only for its whole key: what was asked, by whom (the program's own build, too), and the bytes of every
-//! table and of the manifest. So a damaged, older or foreign one is none, and is worked out anew. Nothing depends on one being there:
-//! where the directory cannot be written, none is.
+//! What for: a report reads all traced accesses; the same report, requested again, is a file. What not: the content of answers.
+//! An answer is valid only for its whole key: the question, the build of the program, and the bytes of every table and of the
+//! manifest. A damaged, older or foreign answer is ignored, and the report is made anew. Nothing depends on an answer: where
+//! the directory is not writable, there is none.
 //!
 //! ```text
 //! answer-KEY.fathom = "fathom answer 1\n" KEY "\n" CRC-32 of the rest, in hex "\n" zstd
 //! ```
-//! Bounds: all answers of a result together are no larger than [`MOST`], and with the result not beyond its limit.
+//! Bounds: all answers of a result have at most [`MOST`] bytes in total, and with the result at most its limit.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -93,7 +93,7 @@ impl Answer {
             return;
         }
         if of_old + size > most {
-            // Who asks for them again will have them again.
+            // They are made again on request.
             old.iter().for_each(|(file, _)| drop(fs::remove_file(file)));
         }
         // Readers see a whole one or none; where it cannot be written, nothing was promised.

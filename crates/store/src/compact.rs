@@ -1,11 +1,10 @@
-//! Halving a journal that has grown to its bound, a little at a time, while it goes on growing.
+//! Halves a journal that has reached its bound, in small steps, while it continues to grow.
 //!
-//! The journal's frames up to a cut are read, their samples thinned by two, or the records of every second burst
-//! left out, and written to a second file; then the
-//! frames behind the cut (already thinner) follow as they are, and the second file takes the first one's name.
-//! A crash at any moment leaves one whole journal under that name.
-//! What for: so the density of samples stays even over the whole run, in an incomplete result too, and a run that
-//! stays below the bound is not thinned at all.
+//! Reads the journal's frames up to a cut, thins their samples by two, or drops the records of every second burst, and writes
+//! them to a second file. The frames after the cut, already thinner, follow unchanged. Then the second file takes the name of
+//! the first. A crash at any moment leaves one complete journal under that name.
+//! What for: the density of samples stays even over the whole run, also in an incomplete result, and a run that stays below
+//! the bound is not thinned.
 
 use std::path::Path;
 

@@ -217,7 +217,7 @@ impl JournalReader {
         self.at
     }
 
-    /// Bytes behind that.
+    /// Bytes after that.
     pub fn bytes_left(&self) -> u64 {
         self.bytes.saturating_sub(self.at)
     }

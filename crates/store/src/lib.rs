@@ -1,9 +1,9 @@
-//! The result directory: written while a program runs, read ever after.
+//! The result directory: written while a program runs, read at any time later.
 //!
 //! What for: `Writer` is the collectors' [`facts::Sink`]; it appends every fact to one compressed journal, which
-//! survives the death of the profiler, and turns the journal into one Parquet table per kind of fact at the end.
-//! [`open`] gives a [`facts::Recording`] back from either; [`verify`] checks what must always hold.
-//! What not: no opinion about what facts mean, no reading of `/proc`, no terminal output.
+//! survives the death of the profiler, and converts the journal into one Parquet table per kind of fact at the end.
+//! [`open`] reads a [`facts::Recording`] from either; [`verify`] checks the invariants.
+//! What not: the meaning of facts, reading `/proc`, terminal output.
 //! The layout is described in `docs/format/result-directory.md`, the reasons in
 //! `docs/decisions/0003-journal-then-parquet.md`.
 //!

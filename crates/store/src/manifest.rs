@@ -80,7 +80,7 @@ pub fn write(directory: &Path, manifest: &Manifest) -> Result<u64, StoreError> {
         Ok(text.len() as u64)
     };
     put().map_err(|source| {
-        // The old manifest stands; a leftover would only confuse.
+        // The old manifest remains valid; a leftover would only confuse.
         let _ = fs::remove_file(&temporary);
         match source.downcast::<StoreError>() {
             Ok(error) => error,

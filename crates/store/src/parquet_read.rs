@@ -62,7 +62,7 @@ pub fn read_table<R: Row>(
     }
     let what = compare_with_seal(&file, metadata.len(), seal)
         .map_err(|error| StoreError::reading(&path, error))?;
-    // AssertUnwindSafe: a panic leaves nothing behind that is used again; rows read until then are dropped.
+    // AssertUnwindSafe: a panic leaves nothing that is used again; rows read until then are dropped.
     let rows = catch_unwind(AssertUnwindSafe(|| read_rows::<R>(&file, metadata.len())))
         .unwrap_or_else(|_| Err(damaged("its pages do not decode")))
         .map_err(|error| StoreError::damaged(&path, error.to_string()))?;

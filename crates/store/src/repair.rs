@@ -72,7 +72,7 @@ pub fn repair(recording: &mut Recording) -> Vec<Problem> {
     );
     report(
         repair_bursts(recording, &modules),
-        "blocks, bursts, records, floors or refusals of bursts named what is missing or were there twice and were left out",
+        "blocks, bursts, records, no-miss times or refusals that were duplicates, or named what is missing, were left out",
     );
     report(
         repair_allocations(recording),

@@ -1,12 +1,11 @@
 //! Thinning: of every `n` successive samples of a thread one is kept and carries the weight of all `n`.
 //!
-//! What for: a bounded result of an unbounded run, without bending its totals: the weights of what remains add up
-//! to the weights of what came in.
-//! Which one of the `n` is kept is drawn by a fixed hash of thread and group number: always the same one would
-//! alias with a program whose phases repeat in step with the sampling clock, and a true random number would make
-//! results irreproducible.
-//! Of bursts one of every `n` keeps its records, whole; drawn by the same hash of its id, so that the decision is the
-//! same wherever it is asked.
+//! What for: a bounded result of an unbounded run with unbiased totals: the weights of the kept samples add up to the weights of
+//! all.
+//! A fixed hash of thread and group number chooses the kept one. A fixed position would alias with a program whose phases
+//! repeat in step with the sampling clock; a random number would make results irreproducible.
+//! One of every `n` bursts keeps its records, completely. The same hash of its id chooses it, so that the decision is the same
+//! everywhere.
 //! Assumption: a thread's records come in its order of time.
 
 use std::collections::BTreeMap;
@@ -116,7 +115,7 @@ impl Thinner {
             weight: 0,
             kept: None,
         });
-        // Until the drawn one comes, the first stands in: the group may end early.
+        // Until the chosen one arrives, keep the first: the group may end early.
         if group.seen == draw(stream, group.number) % self.factor || group.kept.is_none() {
             group.kept = Some(record);
         }
@@ -168,7 +167,7 @@ impl KeptBursts {
         self.factor
     }
 
-    /// Whether this one does. Who is out of a set is out of its half too.
+    /// Whether this burst does. A burst outside a set is outside its half, too.
     fn keeps(self, burst: BurstId) -> bool {
         split_mix(0, u64::from(burst.0)) & (self.factor - 1) == 0
     }

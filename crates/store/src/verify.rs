@@ -47,8 +47,8 @@ struct Subject<'a> {
     leftovers: &'a [String],
 }
 
-/// At most this many places are told per invariant.
-const TOLD: usize = 5;
+/// Most places that are reported per invariant.
+const MOST_REPORTED: usize = 5;
 
 #[derive(Default)]
 struct Report {
@@ -59,7 +59,7 @@ struct Report {
 impl Report {
     fn add(&mut self, detail: impl FnOnce() -> String) {
         self.count += 1;
-        if self.details.len() < TOLD {
+        if self.details.len() < MOST_REPORTED {
             self.details.push(detail());
         }
     }
@@ -80,11 +80,7 @@ pub const INVARIANTS: &[Invariant] = &[
         "files are as they were written; a journal has no torn end",
         files::files_whole,
     ),
-    invariant(
-        "files-expected",
-        "a complete result has no journal beside its tables",
-        files::files_expected,
-    ),
+    invariant("files-expected", "a complete result has no journal", files::files_expected),
     invariant(
         "schema-known",
         "the manifest carries the version of this format",
@@ -112,22 +108,14 @@ pub const INVARIANTS: &[Invariant] = &[
         "samples, faults, heap blocks, regions, waits and wakes name stacks that exist",
         code::stacks_exist,
     ),
-    invariant(
-        "times-within-run",
-        "nothing happens after the end of the run",
-        events::times_within_run,
-    ),
+    invariant("times-within-run", "no time is after the end of the run", events::times_within_run),
     invariant(
         "runs-in-order",
-        "runs of the program follow each other, within the run, and all but the last ended well",
+        "runs of the program follow each other, within the recording, and all but the last succeeded",
         events::runs_in_order,
     ),
     invariant("sorted-by-time", "samples and faults are in order of time", events::sorted_by_time),
-    invariant(
-        "weights-positive",
-        "every sample and fault stands for something",
-        events::weights_positive,
-    ),
+    invariant("weights-positive", "every sample and fault has a weight", events::weights_positive),
     invariant("mappings-proper", "a mapping ends behind its start", code::mappings_proper),
     invariant(
         "mappings-apart",
@@ -153,7 +141,7 @@ pub const INVARIANTS: &[Invariant] = &[
     ),
     invariant(
         "faults-within-count",
-        "sampled faults are at most 1.05 of the counted; 10 times as many of more than 32,768, which are looked at in windows",
+        "sampled faults are at most 1.05 of the counted; at most 10 times where more than 32,768, which are sampled in windows",
         events::faults_within_count,
     ),
     invariant(
@@ -185,28 +173,27 @@ pub const INVARIANTS: &[Invariant] = &[
     ),
     invariant(
         "advances-known",
-        "registers that went on natively did so behind a burst of addresses",
+        "registers that advanced natively did so after a traced burst",
         bursts::advances_known,
     ),
     invariant(
         "registers-proper",
-        "a piece of registers decodes to as many samples as it says, in order of time within the run, in modules that exist",
+        "a row of registers decodes to as many samples as it says, in order of time within the run, in modules that exist",
         registers::registers_proper,
     ),
     invariant(
         "sampled-code-proper",
-        "code in which samples fell is of a module that exists, has bytes, and overlaps no other",
+        "sampled code is of a module that exists, has bytes, and overlaps no other",
         registers::code_proper,
     ),
     invariant(
         "floors-proper",
-        "a loop's floor names a block for addresses, once, and its figures are in order; likewise one with kept registers, a \
-         loop that has the other",
+        "a no-miss time names a traced block, once, and its figures are in order; one with kept registers names a loop that has the other",
         bursts::floors_proper,
     ),
     invariant(
         "heap-sums-proper",
-        "no call chain's heap blocks are freed more often than they were allocated",
+        "the heap blocks of a call chain are freed at most as often as allocated",
         allocations::stack_sums_proper,
     ),
     invariant("allocation-ids-once", "no two heap blocks have one id", allocations::ids_once),
@@ -232,7 +219,7 @@ pub const INVARIANTS: &[Invariant] = &[
     ),
     invariant(
         "waits-proper",
-        "a row of waits stands for at least one, and none began before the recording",
+        "a row of waits has at least one, and none began before the recording",
         threading::waits_proper,
     ),
     invariant(
@@ -242,12 +229,12 @@ pub const INVARIANTS: &[Invariant] = &[
     ),
     invariant(
         "kernel-entries-proper",
-        "entries into the kernel stand for something, in a bin that began within the run",
+        "kernel entries have a count, in a bin that began within the run",
         kernel::entries_proper,
     ),
     invariant(
         "wakes-proper",
-        "a row of wakes stands for at least as many as were seen",
+        "a row of wakes has at least as many as were observed",
         threading::wakes_proper,
     ),
 ];

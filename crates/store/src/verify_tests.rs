@@ -513,7 +513,7 @@ fn a_sound_recording_breaks_nothing() {
 }
 
 #[test]
-fn each_break_is_told_by_its_name_alone() {
+fn each_break_is_reported_by_its_name_alone() {
     for (name, damage) in BREAKS {
         let mut recording = sound();
         damage(&mut recording);
@@ -540,9 +540,9 @@ fn files_are_part_of_the_answer() {
     let leftovers = ["journal.fathom".to_owned()];
     let violations =
         check(&Subject { recording: &recording, problems: &problems, leftovers: &leftovers });
-    let told: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    let reported: Vec<String> = violations.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        reported,
         [
             "files-whole: samples.parquet was changed after it was written (1 byte): its figures cannot be trusted",
             "files-expected: journal.fathom should not be there",
@@ -578,6 +578,11 @@ fn the_format_document_lists_every_tag_invariant_and_column() {
     let tags = format!("tag: {}", tags.join(", "));
     let document_in_one_line = document.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(document_in_one_line.contains(&tags), "missing: {tags}");
+    let count = format!("one table per kind of fact, {} in all", crate::Table::ALL.len());
+    assert_eq!(document.matches(&count).count(), 1, "{count}");
+    let sections = document.lines().filter(|line| line.starts_with("**"));
+    assert_eq!(sections.count(), crate::Table::ALL.len(), "each table has one section");
+    assert!(document.contains(&format!("\n* **{}**: ", facts::SCHEMA_VERSION)));
     for table in crate::Table::ALL {
         let start = document.find(&format!("**{}**:", table.name())).expect("a section");
         let section = &document[start..];

@@ -1,4 +1,4 @@
-//! The writing end of a result: takes facts while the program runs, leaves tables behind.
+//! The writing end of a result: takes facts while the program runs, and writes tables at the end.
 //!
 //! Bounds (`limit` is `Run::limit_bytes`, at least [`LEAST_LIMIT`]; 0 means none):
 //! ```text
@@ -7,9 +7,9 @@
 //! both files together            at most limit x (0.45 + 1/8 x 0.45 + 0.25)
 //! journal reaches limit x 0.60   (only when stacks, mappings, gauges fill it) bulk facts are dropped and counted
 //! journal reaches limit x 0.65   (only when names fill it) all but counters and losses are dropped and counted
-//! conversion                     tables beside the journal for a moment: journal + tables, about limit x 0.9
+//! conversion                     tables and journal exist for a moment: journal + tables, about limit x 0.9
 //! ```
-//! Disk space is only claimed by writing; nothing is reserved.
+//! Only writing takes disk space; nothing is reserved.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};

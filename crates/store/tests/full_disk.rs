@@ -71,7 +71,7 @@ fn what_was_written_before_the_disk_was_full_stays_readable() {
     assert_eq!(verify(&directory).expect("verify"), []);
 }
 
-/// Room for the journal, not for the tables beside it.
+/// Room for the journal, not for the tables in addition.
 #[test]
 fn a_conversion_without_room_keeps_the_journal() {
     let scratch = Scratch::new("convert");

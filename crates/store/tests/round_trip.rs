@@ -95,7 +95,7 @@ fn a_result_of_version_1_opens() {
     assert_eq!(verify(&directory).expect("verify"), []);
 }
 
-/// Version 2 had no floors of loops, version 3 nothing of the heap, version 4 neither other objects nor waits.
+/// Version 2 had no no-miss times, version 3 no heap, version 4 neither other objects nor waits.
 #[test]
 fn results_of_earlier_versions_open() {
     (2..facts::SCHEMA_VERSION).for_each(opens_as);

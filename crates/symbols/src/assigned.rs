@@ -1,6 +1,6 @@
 //! What a statement gives its value to, by the text of its line: `cells` of `double *cells = malloc(n * sizeof *cells);`.
 //!
-//! What for: an allocation is known by the variable that holds it, and several in one function are told apart by that.
+//! What for: an allocation is known by the variable that holds it, which also distinguishes several in one function.
 //! What not: which lines allocate, which the caller knows; files. Assumption: C, C++, Rust or Fortran, one statement a line
 //! or begun on the line before; the text is hostile and may be none of it. No answer is better than a wrong one: what is not
 //! plainly an assignment, a declaration or a call of a method has none.

@@ -30,7 +30,7 @@ const STACK_LIMIT: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     reads: Cell<u64>,
-    stack_floor: Cell<usize>,
+    lowest_stack: Cell<usize>,
     refused: Cell<Option<&'static str>>,
 }
 
@@ -43,7 +43,7 @@ impl Budget {
 
     /// Takes the present stack position as the one from which depth is counted. To be called on entry.
     pub(crate) fn enter(&self) {
-        self.stack_floor.set(stack_position().saturating_sub(STACK_LIMIT));
+        self.lowest_stack.set(stack_position().saturating_sub(STACK_LIMIT));
     }
 
     /// The limit that was hit, once one was.
@@ -69,7 +69,7 @@ impl Budget {
 
     #[inline]
     fn check_stack(&self, at: ReaderOffsetId) -> Result<()> {
-        if stack_position() < self.stack_floor.get() {
+        if stack_position() < self.lowest_stack.get() {
             return self.refuse("calls inlined into each other without end", at);
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! What can go wrong while symbols are read, and what the user can do about it.
 //!
-//! [`Error`] ends the reading of one input; a [`Problem`] only makes the answers poorer and is collected beside
+//! [`Error`] ends the reading of one input; a [`Problem`] only makes the answers poorer and is collected with
 //! them. Neither names the file: the caller knows its path and puts it in front.
 
 use std::fmt;

@@ -1,10 +1,10 @@
-//! Module offset to frames, with inlined functions.
+//! From a module offset to frames, with inlined functions.
 //!
 //! What for: turns the bytes of an ELF file (and of its separate debug files), of `/proc/kallsyms` and of
 //! `/tmp/perf-PID.map` into answers to "which function, inlined into which, at which source line is this
 //! address?", and into the types that its memory accesses touch ([`types`]).
-//! What not: opens no file and reads no environment; [`debug_file_candidates`] says where to look, the caller
-//! looks (see `collect::symbolise`). No unwinding. No `.dwo`/`.dwp` files (reported as a [`Problem`]), no
+//! What not: files and environment. [`debug_file_candidates`] lists paths, and the caller opens them
+//! (`collect::symbolise`). No unwinding. No `.dwo`/`.dwp` files (reported as a [`Problem`]), no
 //! `.gnu_debugdata` (xz).
 //! Assumptions: little-endian ELF. Everything read is hostile until checked: all work is bounded by the size of
 //! the input (see `budget.rs`), and no input makes it panic.

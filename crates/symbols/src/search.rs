@@ -49,11 +49,11 @@ pub fn debug_file_candidates(
 ) -> Vec<PathBuf> {
     let mut candidates = by_build_id(build_id, directories, "debuginfo");
     if let Some(link) = link {
-        let beside = path.parent().unwrap_or(Path::new("/"));
-        candidates.push(beside.join(&link.name));
-        candidates.push(beside.join(".debug").join(&link.name));
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        candidates.push(directory.join(&link.name));
+        candidates.push(directory.join(".debug").join(&link.name));
         // `/usr` merge: packages name the directory either way.
-        let inside = beside.strip_prefix("/").unwrap_or(beside);
+        let inside = directory.strip_prefix("/").unwrap_or(directory);
         for root in directories {
             candidates.push(root.join(inside).join(&link.name));
             if let Ok(short) = inside.strip_prefix("usr") {
@@ -73,9 +73,9 @@ pub fn alternate_file_candidates(
     link: &AlternateLink,
     directories: &[PathBuf],
 ) -> Vec<PathBuf> {
-    let beside = debug_path.parent().unwrap_or(Path::new("/"));
+    let directory = debug_path.parent().unwrap_or(Path::new("/"));
     // `join` with an absolute name gives that name.
-    let mut candidates = vec![beside.join(&link.name)];
+    let mut candidates = vec![directory.join(&link.name)];
     candidates.extend(by_build_id(Some(&link.build_id), directories, "debuginfo"));
     if let Some(name) = Path::new(&link.name).file_name() {
         candidates.extend(directories.iter().map(|root| root.join(".dwz").join(name)));

@@ -1,6 +1,6 @@
 //! Variables of a module by symbol table: what lies where in its data.
 //!
-//! What for: `.symtab` of the file, else of its debug file, else `.dynsym`; what no symbol names is told by section, so
+//! What for: `.symtab` of the file, else of its debug file, else `.dynsym`; data without a symbol is named by section, so
 //! that data of a stripped file has at least that name.
 //! What not: thread-local variables, which have no address of their own; local variables of functions; types (DWARF). A
 //! static variable of a C function keeps the compiler's name (`counter.0`), one of a C++ function is `function()::counter`.
@@ -185,11 +185,11 @@ fn gaps<'data>(elf: &Elf<'_>, named: &[Found<'_>], module: &str) -> Vec<Found<'d
         sections.push((section.address(), end, format!("[{name} of {module}]")));
     }
     sections.sort();
-    // Sections that overlap are nobody's: each byte is told once.
-    let mut told = 0;
+    // Sections may overlap: each byte is reported once.
+    let mut reported = 0;
     for (start, end, name) in sections {
-        let mut at = start.max(told);
-        told = told.max(end);
+        let mut at = start.max(reported);
+        reported = reported.max(end);
         let first = named.partition_point(|found| found.end <= at);
         let inside = named[first..].iter().take_while(|found| found.start < end);
         let ends = inside.map(|found| (found.start, found.end)).chain([(end, end)]);

@@ -148,7 +148,7 @@ pub struct Program {
 /// What a program is run at (`enum bpf_prog_type`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-enum Place {
+enum AttachPoint {
     PerfEvent = 7,
     RawTracepoint = 17,
 }
@@ -157,7 +157,7 @@ impl Program {
     /// Loads a program and has it run at a tracepoint; its context is the array of the tracepoint's arguments. ENOENT:
     /// this kernel has no such tracepoint.
     pub fn attach(tracepoint: &CStr, words: &[u64]) -> Result<Program, AttachError> {
-        let program = load(Place::RawTracepoint, words)?;
+        let program = load(AttachPoint::RawTracepoint, words)?;
         let mut attr = [tracepoint.as_ptr() as u64, u64::from(program.as_raw_fd() as u32)];
         // Safety: a name that ends with NUL, and a descriptor.
         let link = owned(unsafe {
@@ -172,7 +172,7 @@ impl Program {
     /// Loads a program and has it run instead of each record that these events would write, for as long as they are open;
     /// its context is of no use here. An event has one program at most (Linux 4.9).
     pub fn attach_to_events(events: &[Event], words: &[u64]) -> Result<Program, AttachError> {
-        let program = load(Place::PerfEvent, words)?;
+        let program = load(AttachPoint::PerfEvent, words)?;
         let attached = events.iter().try_for_each(|event| event.run_instead_of_record(&program));
         match attached {
             Ok(()) => Ok(Program { program, _link: None }),
@@ -189,21 +189,21 @@ impl Program {
         let size = size_of_val(&info) as u64;
         let words = u64::from(self.program.as_raw_fd() as u32) | size << 32;
         let mut attr = [words, info.as_mut_ptr() as u64];
-        // Safety: the kernel writes at most as many bytes as it is told that `info` has. Zeroes in it ask for no lists.
+        // Safety: the kernel writes at most as many bytes as we say that `info` has. Zeroes in it ask for no lists.
         let result =
             check(unsafe { bpf(OBJ_GET_INFO, attr.as_mut_ptr().cast(), size_of_val(&attr)) });
         if result.is_ok() { info[26] } else { 0 }
     }
 }
 
-fn load(place: Place, words: &[u64]) -> Result<OwnedFd, AttachError> {
+fn load(point: AttachPoint, words: &[u64]) -> Result<OwnedFd, AttachError> {
     // The words are made by this program, which is under MIT or Apache; helpers that the kernel keeps for programs under
     // the GPL ask for a licence that goes with it.
     let licence = c"Dual MIT/GPL";
     let attempt = |log: &mut [u8]| {
         // Offsets in bytes: prog_type 0, insn_cnt 4, insns 8, license 16, log_level 24, log_size 28, log_buf 32.
         let mut attr = [0u64; 5];
-        attr[0] = u64::from(place as u32) | (words.len() as u64) << 32;
+        attr[0] = u64::from(point as u32) | (words.len() as u64) << 32;
         attr[1] = words.as_ptr() as u64;
         attr[2] = licence.as_ptr() as u64;
         if !log.is_empty() {
@@ -217,8 +217,8 @@ fn load(place: Place, words: &[u64]) -> Result<OwnedFd, AttachError> {
     attempt(&mut []).map_err(|error| {
         // Only a refused program is worth the verifier's words.
         let mut log = vec![0u8; 64 << 10];
-        let told = attempt(&mut log).err().map(|_| last_lines(&log)).unwrap_or_default();
-        AttachError { error, log: told }
+        let explained = attempt(&mut log).err().map(|_| last_lines(&log)).unwrap_or_default();
+        AttachError { error, log: explained }
     })
 }
 

@@ -54,7 +54,7 @@ pub const HEADER_ASLEEP: usize = 104;
 
 /// Where the table of processes begins.
 pub const PROCESSES_AT: usize = 4096;
-/// Most processes that are told apart.
+/// Most processes that are distinguished.
 pub const PROCESSES: usize = 1024;
 /// Bytes of an entry.
 pub const PROCESS_BYTES: usize = 64;
@@ -112,7 +112,7 @@ pub const RECORD_BYTES: usize = 64;
 pub const KIND_PADDING: u32 = 0;
 /// Kind of a record: a block was allocated because it is large, or every block is recorded.
 pub const KIND_ALLOCATED: u32 = 1;
-/// Kind of a record: a smaller block was allocated and drawn by lot.
+/// Kind of a record: a smaller block was allocated and drawn at random.
 pub const KIND_SAMPLED: u32 = 2;
 /// Kind of a record: a block that has a record was freed.
 pub const KIND_FREED: u32 = 3;

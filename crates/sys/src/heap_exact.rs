@@ -1,7 +1,7 @@
-//! The part of the heap's shared memory that serves to record every block: what lies in a process's region, and events.
+//! Layout of the heap's shared memory for recording every block: a process's region, and events. It follows the slots of `heap`.
 //!
-//! What for: crate `agent` follows stacks by rules that the collector writes, names them by nodes of a tree that the agent
-//! writes, and tells of each block in 32 bytes. Both take the layout from here. Behind the slots of `heap`.
+//! What for: crate `agent` unwinds by rules that the collector writes, names stacks by nodes of a tree that the agent writes,
+//! and reports each block in 32 bytes. Both take the layout from here.
 //! What not: reading or writing. Assumption: as in `heap`, neither side trusts what it reads.
 //!
 //! ```text
@@ -15,8 +15,8 @@
 //!             more than 32 bytes: likewise, then ip, sp, bp, the address without rule | generation << 48, stack bytes
 //! ```
 //! CFA: the stack pointer before the call pushed the return address (DWARF 5, 6.4). A rule says how the caller's registers
-//! follow from those behind a return: `rsp` is the CFA, the return address stands below it.
-//! A child of `fork` has a region of its own, empty. A library that goes raises the generation: older rules do not count.
+//! follow from those after a return: `rsp` is the CFA, the return address is below it.
+//! A child of `fork` has a region of its own, empty. Unloading a library raises the generation: older rules do not count.
 
 use super::heap;
 
@@ -72,7 +72,7 @@ pub const RULE_SAVED: u64 = 8;
 pub const EVENT_ALLOCATED: u32 = 1;
 /// Kind of an event: likewise, and it is large.
 pub const EVENT_LARGE: u32 = 2;
-/// Kind of an event: likewise, and it was drawn by lot.
+/// Kind of an event: likewise, and it was drawn at random.
 pub const EVENT_DRAWN: u32 = 3;
 /// Kind of an event: a block was freed.
 pub const EVENT_FREED: u32 = 4;

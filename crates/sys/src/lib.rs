@@ -1,8 +1,8 @@
 //! The only door to the kernel and the CPU.
 //!
-//! What for: every raw system call, every memory mapping and every hand-written machine instruction of Fathom
-//! stands here, behind safe types; each `unsafe` block says in words why it holds *here*.
-//! What not: no policy (what to open, when to retry) and no parsing of what the kernel says beyond its ABI.
+//! What for: every raw system call, memory mapping and hand-written machine instruction of Fathom is here, behind safe types,
+//! except those of the library inside other programs (`agent`). Each `unsafe` block says why it holds *here*.
+//! What not: policy (what to open, when to retry), and parsing beyond the kernel's ABI.
 
 pub mod bpf;
 pub mod floor;

@@ -1,7 +1,7 @@
 //! Read-only file mappings.
 //!
 //! What for: debug information of large programs is read in place instead of being copied to the heap.
-//! What not: shared or writable mappings (each user of those stands in its own module here).
+//! What not: shared or writable mappings (each user of those has its own module here).
 
 use std::fs::File;
 use std::io;

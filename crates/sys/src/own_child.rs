@@ -1,8 +1,8 @@
 //! A process that we forked and that asked to be traced.
 //!
-//! What for: what `sandbox` and `floor` do with theirs alike: wait for a stop, look into registers, end it. What not:
-//! programs of others (`trace`), which may neither be waited for without a deadline nor be killed.
-//! Assumption: one thread forks and uses it, because the kernel lets only the tracing thread in.
+//! What for: the common part of `sandbox` and `floor`: wait for a stop, read registers, end it. What not: programs of others
+//! (`trace`), for which we must not wait without a deadline, and which we must not kill.
+//! Assumption: one thread forks and uses it, because the kernel admits only the tracing thread.
 
 use std::io;
 

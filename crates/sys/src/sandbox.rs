@@ -59,7 +59,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Forks the process and maps `pieces`, one behind the other in [`memory`](Sandbox::memory).
+    /// Forks the process and maps `pieces`, one after the other in [`memory`](Sandbox::memory).
     ///
     /// # Errors
     /// The kernel's; an address that is taken.
@@ -269,7 +269,7 @@ fn map(
     if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(start.cast()) }
 }
 
-/// What the child does: maps, asks to be traced, and stops for ever.
+/// What the child does: maps, asks to be traced, and stops permanently.
 fn stand_by(pieces: &[Piece], file: &File) -> ! {
     let mut offset = 0;
     let mut failed = false;

@@ -1,4 +1,4 @@
-//! What tests share: the golden check, recordings written by hand, a schema validator.
+//! For tests: the golden check, recordings written by hand, a schema validator.
 //!
 //! A dev-dependency only; nothing here ships.
 

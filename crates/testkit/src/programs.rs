@@ -1,6 +1,6 @@
 //! The C programs under `tests/programs` and `recipes`, and running the real `fathom` on them.
 //!
-//! Everything that starts a process for a test stands here. A test that cannot run on a machine says
+//! Everything that starts a process for a test is here. A test that cannot run on a machine says
 //! `skipped: REASON` (see [`skip`]) and returns.
 
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
-//! The life cycle of a traced program: seize, follow, stop shortly, leave.
+//! The life cycle of a traced program: seize, follow, stop briefly, leave.
 //!
-//! What for: every rule of ptrace that decides whether the program notices us stands here once: signals are passed on,
+//! What for: each rule of ptrace that keeps tracing invisible to the program is here once. Signals are passed on,
 //! job-control stops stay stops, new threads are followed, and leaving restores the untraced state.
-//! What not: what to look at while a thread stands still (the caller's closure), and when.
+//! What not: what to read while a thread is stopped (the caller's closure), and when to stop it.
 //!
 //! Invariants:
 //! 1. No thread is left stopped: every stop that we receive is answered in the same call, and [`Tracees`] detaches on
@@ -125,7 +125,7 @@ impl Tracees {
         self.threads.iter().map(|(tid, thread)| (thread.pid, *tid))
     }
 
-    /// Answers everything that waits, so that no thread stands still for longer than it takes us to get here.
+    /// Answers all pending stops, so that no thread stays stopped longer than until this call.
     pub fn settle(&mut self, news: &mut dyn FnMut(News)) {
         while let Ok(Some(event)) = trace::look_at_any() {
             self.answer(event, news);

@@ -7,7 +7,7 @@ use base::{FileOffset, Pid, RemoteAddr};
 pub struct MapsLine<'a> {
     /// First address.
     pub start: RemoteAddr,
-    /// First address behind it.
+    /// First address after it.
     pub end: RemoteAddr,
     /// Whether it may be read.
     pub readable: bool,

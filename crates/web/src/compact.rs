@@ -1,4 +1,4 @@
-//! Documents as few bytes: the JSON of the command line without indentation, and without what a metric does not have.
+//! Documents in few bytes: the JSON of the command line without indentation and without the absent parts of metrics.
 
 use std::collections::HashMap;
 
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_of_tables_are_told_once_and_other_documents_are_left_alone() {
+    fn cells_of_tables_are_written_once_and_other_documents_are_left_alone() {
         let table = r#"{"columns":[{"key":"a"},{"key":"b"}],"rows":[{"a":"x","b":null},{"a":null,"b":"x"}]}"#;
         let small =
             r#"{"cells":["x",null],"columns":[{"key":"a"},{"key":"b"}],"rows":[[0,1],[1,0]]}"#;

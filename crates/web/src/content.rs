@@ -1,4 +1,4 @@
-//! What the page can ask, and what of it a self-contained page carries.
+//! The questions that the page can ask, and which of their answers a self-contained page carries.
 
 use std::sync::OnceLock;
 

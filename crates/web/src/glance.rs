@@ -1,7 +1,7 @@
-//! What is known of a recording at once: what ran, when, on which machine, and how much was recorded.
+//! What is known of a recording immediately: program, time, machine, amount of data.
 //!
-//! What for: a page whose figures are still being computed, which takes seconds for a very large recording, says this
-//! much already. What not: figures; this reads the manifest and counts facts.
+//! What for: computing figures takes seconds for a very large recording; the page shows this much at once. What not: figures;
+//! this reads the manifest and counts facts.
 
 use facts::{Recording, Target};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! One request and one answer of HTTP/1.1 (RFC 9112), then the connection closes.
 //!
-//! What not: bodies of requests, kept connections, compression. Whoever connects is not trusted: heads are bounded in size
-//! and time.
+//! What not: bodies of requests, kept connections, compression. Clients are not trusted: heads are bounded in size and
+//! time.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

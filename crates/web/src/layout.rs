@@ -1,7 +1,7 @@
-//! Where the members of accessed types lie in their values.
+//! Offsets of members in accessed types.
 //!
-//! What for: the page draws a value's bytes with how often each is accessed. The figures of members come from the view
-//! `objects` grouped by `field`; this adds their places. What not: members that no traced instruction accesses.
+//! What for: the page draws a value's bytes with the number of accesses to each. The view `objects`, grouped by `field`, has the
+//! figures of members; this adds their offsets. What not: members that no traced instruction accesses.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,10 @@
-//! The page with all views: as one self-contained file ([`page`]), or served on 127.0.0.1 ([`Server`]).
+//! The page with all views: as one self-contained file ([`page`]), or from a local server ([`Server`]).
 //!
-//! What for: everything that a browser is given. The page's program is `ui/dist`, built from `ui/src` and embedded here,
-//! so that a user needs no Node. What not: no figure is computed here (`report` does), nothing is printed, no browser is
-//! started, no recording is opened.
+//! What for: everything that a browser receives. The page's program is `ui/dist`, built from `ui/src` and embedded here, so that
+//! a user needs no Node. What not: computing figures (`report`), printing, starting a browser, opening a recording.
 //!
-//! Names from programs are hostile text: they travel as JSON in an element that no browser executes, with every `<`
-//! escaped, and a Content Security Policy lets only our own two texts, known by their hashes, run.
+//! Names from programs are hostile text. They travel as JSON in an element that no browser executes, with every `<` escaped. A
+//! Content Security Policy runs only our own script and style, known by their hashes.
 
 #![forbid(unsafe_code)]
 

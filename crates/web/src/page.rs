@@ -1,8 +1,8 @@
 //! The page as one text.
 //!
-//! Order: what the page is of, the summary, our program, then the other documents. So the summary is on the screen while
-//! the rest, which may be megabytes, is still being read; and a page that was cut off has all that was whole. A served
-//! page carries no summary, which takes seconds for a very large recording, but what is known without it.
+//! Order: the page's subject, the summary, our program, then the other documents. So the summary is on the screen while the
+//! browser reads the rest, which may be megabytes, and a truncated page shows everything before the cut. The server's page has
+//! no summary, which takes seconds for a very large recording; it has what is known without one.
 
 use crate::bundle::{SCRIPT, STYLE, policy};
 use crate::content::{Carried, Site};
@@ -14,7 +14,7 @@ pub fn page(site: &Site<'_>) -> String {
 }
 
 /// The page that a server gives: it says what ran, and asks for all figures.
-pub(crate) fn served(site: &Site<'_>) -> String {
+pub(crate) fn of_server(site: &Site<'_>) -> String {
     html(site, &site.data(false), &policy("'self'"))
 }
 
@@ -40,7 +40,7 @@ fn document((question, answer): &(String, String)) -> String {
     json_element(&format!("doc {}", escaped(question)), answer)
 }
 
-/// Text that no browser executes. In JSON a `<` only stands in texts, where \u003c is the same.
+/// Text that no browser executes. In JSON a `<` is only in texts, where \u003c means the same.
 fn json_element(id: &str, json: &str) -> String {
     let json = json.replace('<', "\\u003c");
     format!("<script type=\"application/json\" id=\"{id}\">{json}</script>\n")

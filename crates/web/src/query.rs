@@ -11,7 +11,7 @@ const WINDOW: [&str; 4] = ["from", "count", "sort", "search"];
 /// A question taken apart.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Query {
-    /// What stands before the `?`.
+    /// The part before the `?`.
     pub(crate) name: String,
     /// Names and values, decoded, in their order.
     pub(crate) fields: Vec<(String, String)>,

@@ -1,8 +1,8 @@
 //! The local server.
 //!
-//! Who may ask: whoever knows the token in the address, which other users of this machine do not. The Host header must
-//! name this socket, so that a foreign page cannot reach it through a name that it resolves to 127.0.0.1 (DNS
-//! rebinding). Only GET; nothing can be changed.
+//! Access: whoever knows the token in the address, which other users of this machine do not. The Host header must name this
+//! socket, so that a foreign page cannot reach the server through a name that resolves to 127.0.0.1 (DNS rebinding). GET only;
+//! no request changes anything.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -18,7 +18,7 @@ use crate::{WebError, page};
 
 /// A browser opens up to six connections to one server.
 const THREADS: usize = 6;
-/// Answers kept for the next time: bytes of all together.
+/// Total bytes of the answers that are kept.
 const KEPT: usize = 64 << 20;
 /// What pages ask first, in the words and the order in which they do: answered before anybody asks, for a very large recording
 /// takes seconds to sum up. Everything that is computed once and used by many views is computed for these.
@@ -71,7 +71,7 @@ impl Server {
             let desk = &desk;
             scope.spawn(move || {
                 for question in AHEAD {
-                    desk.wait_until_nobody_waits();
+                    desk.wait_until_idle();
                     desk.answer(question, || answered(site, question));
                 }
             });
@@ -108,7 +108,7 @@ impl Server {
             return plain("405 Method Not Allowed", "Only GET.\n");
         }
         if path.is_empty() {
-            let body = desk.answer("", || page::served(site));
+            let body = desk.answer("", || page::of_server(site));
             return Answer { status: "200 OK", kind: "text/html", body: body.to_string() };
         }
         let Some(question) = path.strip_prefix("api/") else {
@@ -157,7 +157,7 @@ struct Desk {
 struct Kept {
     answers: HashMap<String, Arc<OnceLock<Arc<str>>>>,
     bytes: usize,
-    /// Who waits for an answer.
+    /// Number of threads that wait for an answer.
     waiting: usize,
 }
 
@@ -166,7 +166,7 @@ impl Desk {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer, for somebody who waits for it.
+    /// The answer; the caller waits for it.
     fn asked(&self, question: &str, make: impl FnOnce() -> String) -> Arc<str> {
         self.kept().waiting += 1;
         let answer = self.answer(question, make);
@@ -188,7 +188,7 @@ impl Desk {
         Arc::clone(made)
     }
 
-    fn wait_until_nobody_waits(&self) {
+    fn wait_until_idle(&self) {
         let waits = self.idle.wait_while(self.kept(), |kept| kept.waiting > 0);
         drop(waits.unwrap_or_else(PoisonError::into_inner));
     }
@@ -223,7 +223,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| assert_eq!(&*desk.asked("summary", make), "answer 0"));
             }
-            desk.wait_until_nobody_waits();
+            desk.wait_until_idle();
         });
         assert_eq!(&*desk.answer("summary", make), "answer 0");
         assert_eq!(&*desk.answer("another", make), "answer 1");

@@ -1,7 +1,7 @@
-//! Parts of a long table: sorted, searched and cut here, so that a page holds only the rows that are seen.
+//! Parts of a long table, sorted, searched and cut here, so that a page holds only its visible rows.
 //!
 //! What for: `objects?from=0&count=200&sort=loads&search=node`. A table of 100,000 rows is hundreds of megabytes of JSON; a
-//! page needs a few dozen rows of it at a time. What not: which rows there are, which `report` decides.
+//! page needs a few dozen rows of it at a time. What not: which rows exist (`report`).
 
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +30,7 @@ struct Long {
     question: String,
     shell: Table,
     rows: Vec<Vec<Cell>>,
-    /// What a search looks through, of each row: its texts in lower case, one a line.
+    /// The text of each row that a search reads: lower case, one line per row.
     texts: Vec<String>,
 }
 
@@ -117,10 +117,10 @@ fn chosen(long: &Long, window: &Window) -> Vec<usize> {
             }
         }
         let mut rest = names.as_str();
-        let places = rows.iter().map(|at| (place(long.rows[*at].get(column), &mut rest), *at));
-        let mut places: Vec<(Place<'_>, usize)> = places.collect();
-        places.sort_by(|(a, _), (b, _)| compare(*a, *b));
-        rows = places.into_iter().map(|(_, at)| at).collect();
+        let keys = rows.iter().map(|at| (sort_key(long.rows[*at].get(column), &mut rest), *at));
+        let mut keys: Vec<(SortKey<'_>, usize)> = keys.collect();
+        keys.sort_by(|(a, _), (b, _)| compare(*a, *b));
+        rows = keys.into_iter().map(|(_, at)| at).collect();
     }
     rows
 }
@@ -143,30 +143,30 @@ fn texts(row: &[Cell]) -> String {
 
 /// What a row is sorted by.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum SortKey<'a> {
     Name(&'a str),
     Figure(f64),
 }
 
 /// `names` begins with the text of the cell, if it has one, which is taken from there.
-fn place<'a>(cell: Option<&Cell>, names: &mut &'a str) -> Place<'a> {
+fn sort_key<'a>(cell: Option<&Cell>, names: &mut &'a str) -> SortKey<'a> {
     match cell {
         Some(Cell::Text(text)) => {
             let (name, rest) = names.split_at(text.len());
             *names = rest;
-            Place::Name(name)
+            SortKey::Name(name)
         }
-        other => Place::Figure(number(other)),
+        other => SortKey::Figure(number(other)),
     }
 }
 
 /// Large figures first, names in their order; what has no value comes last.
-fn compare(a: Place<'_>, b: Place<'_>) -> Ordering {
+fn compare(a: SortKey<'_>, b: SortKey<'_>) -> Ordering {
     match (a, b) {
-        (Place::Name(a), Place::Name(b)) => a.cmp(b),
-        (Place::Name(_), Place::Figure(_)) => Ordering::Less,
-        (Place::Figure(_), Place::Name(_)) => Ordering::Greater,
-        (Place::Figure(a), Place::Figure(b)) => b.total_cmp(&a),
+        (SortKey::Name(a), SortKey::Name(b)) => a.cmp(b),
+        (SortKey::Name(_), SortKey::Figure(_)) => Ordering::Less,
+        (SortKey::Figure(_), SortKey::Name(_)) => Ordering::Greater,
+        (SortKey::Figure(a), SortKey::Figure(b)) => b.total_cmp(&a),
     }
 }
 

@@ -171,7 +171,7 @@ fn bandwidth_of_a_part_of_the_time_is_the_same_by_time_code_and_thread() {
                     ("by module", &by_module),
                     ("by thread", &by_thread),
                 ] {
-                    // Without samples nobody knows how long each thread ran: there is no row, and no 0 either.
+                    // Without samples the running time of each thread is unknown: there is no row, and no 0 either.
                     if of == "by thread" && recording.samples.is_empty() {
                         assert_eq!(table["rows"].as_array().map(Vec::len), Some(0));
                         continue;

@@ -1,13 +1,15 @@
-//! x86-64 machine code: bytes -> blocks, their memory accesses, and what must be recorded to rebuild the addresses.
+//! x86-64 machine code: bytes -> blocks, their memory accesses, and the registers that suffice to rebuild the addresses.
 //!
-//! What for: the burst tracer runs translated copies of a program's code that record exact addresses. This crate decodes
-//! ([`read_block`]), says what each instruction touches ([`Instruction::accesses`]), turns symbols into addresses
-//! ([`evaluate`]), and finds the few register values that suffice ([`find_roots`], [`self_loop`]) and the flags and
-//! registers that a copy may use freely ([`live_at_start`]), and writes such copies ([`translate`]),
-//! and a loop's instructions as straight code, to be timed alone ([`unroll`]), with what its memory holds ([`contents`]), or
-//! with registers for what it loads again and again ([`keep`]). It names the accesses that a clock sample waited for
-//! ([`Surroundings`]).
-//! What not: no I/O, no live process, no 16- or 32-bit code; placing and running copies.
+//! What for: the burst tracer runs translated copies of a program's code that record exact addresses.
+//!
+//! * Decoding: [`read_block`]; [`Instruction::accesses`] lists what each instruction touches.
+//! * Recording: [`find_roots`] and [`self_loop`] find the few register values that suffice, [`evaluate`] rebuilds the
+//!   addresses, [`live_at_start`] finds the flags and registers that a copy may use, [`translate`] writes the copy.
+//! * No-miss time: [`unroll`] writes a loop as straight code, to be timed alone, with the content of its memory
+//!   ([`contents`]), or with registers in place of repeated loads ([`keep`]).
+//! * Skid: [`Surroundings`] names the accesses that a clock sample may have waited for.
+//!
+//! What not: I/O, live processes, 16- or 32-bit code; placing and running copies (`burst`).
 //!
 //! The model, with its assumptions ("SDM" is the Intel 64 and IA-32 Architectures Software Developer's Manual, "APM" the
 //! AMD64 Architecture Programmer's Manual):
@@ -16,7 +18,7 @@
 //! 2. An address is segment base + (base + index x scale + displacement), the bracket cut to 32 bits with a 67h prefix
 //!    (SDM vol. 1, 3.3.7 and 3.7.5). It is computed modulo 2^64; paging, canonicality and faults are not modelled.
 //! 3. Data accesses only. Instruction fetch, page walks, the shadow stack of CET, descriptor tables that segment
-//!    instructions read, and what microcode does beside are left out.
+//!    instructions read, and further accesses of microcode are left out.
 //! 4. Order: an instruction's loads come before its stores; several loads or stores in the order of the manual's
 //!    pseudo-code. Within a gather, the lanes' order is ours (SDM vol. 2, VPGATHERDD: "any order").
 //! 5. Masked-off elements are not touched, where the instruction suppresses their faults (SDM vol. 2, 2.8); other masked

@@ -1,4 +1,4 @@
-// 5 Assembly beside the source: the machine code of one function with the CPU time of each instruction, and what bursts saw
+// 5 Assembly next to the source: the machine code of one function with the CPU time of each instruction, and what bursts saw
 // of its accesses. It is from the module's file where that is there, else what bursts ran; so it works without any source.
 
 import { useMemo } from "preact/hooks";

@@ -1,4 +1,4 @@
-// 2 Bottom-up, top-down: trees of the call stacks for any figure, with the stack of the chosen row beside them.
+// 2 Bottom-up, top-down: trees of the call stacks for any figure, with the stack of the chosen row.
 
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
@@ -100,7 +100,7 @@ export function CallsView({ direction, height }: { direction: "bottom-up" | "top
       </div>
       <Notes notes={notes} />
       {figure ? <Tree stacks={stacks} choice={choice} figure={figure} direction={direction} height={height - 22 * notes.length} />
-        : <p class="empty">{notes.length > 0 ? "Nothing to show." : "The result has no samples, faults or allocations in this selection."}</p>}
+        : <p class="empty">{notes.length > 0 ? "Nothing to show." : "No samples, faults or allocations in this selection."}</p>}
     </>
   );
 }

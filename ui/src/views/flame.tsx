@@ -139,7 +139,7 @@ export function FlameView({ height }: { height: number }) {
   const onKeyDown = (event: KeyboardEvent) => {
     const at = boxes.findIndex((one) => one.row === focus);
     const here = boxes[at];
-    const beside = (step: number) => {
+    const sibling = (step: number) => {
       const level = boxes.filter((one) => one.level === here?.level);
       return level[level.findIndex((one) => one.row === focus) + step]?.row;
     };
@@ -147,8 +147,8 @@ export function FlameView({ height }: { height: number }) {
     const inwards = boxes.find((one) => one.row.parent === here?.row && here)?.row;
     let next: TreeRow | undefined;
     if (!here) next = boxes[0]?.row;
-    else if (event.key === "ArrowLeft") next = beside(-1);
-    else if (event.key === "ArrowRight") next = beside(1);
+    else if (event.key === "ArrowLeft") next = sibling(-1);
+    else if (event.key === "ArrowRight") next = sibling(1);
     else if (event.key === "ArrowDown") next = upwards ? outwards : inwards;
     else if (event.key === "ArrowUp") next = upwards ? inwards : outwards;
     if (event.key === "Enter" && here) setZoom(here.row);
@@ -161,7 +161,7 @@ export function FlameView({ height }: { height: number }) {
 
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
-  const told = focus && stacks ? `${focus.label}, ${stacks.moduleOf(focus.fn)}: ${amount(focus.total, unit)}, ${percent((focus.total / whole) * 100)}; self ${amount(focus.self, unit)}` : "Hover over a frame; click to zoom, Escape to go back.";
+  const readout = focus && stacks ? `${focus.label}, ${stacks.moduleOf(focus.fn)}: ${amount(focus.total, unit)}, ${percent((focus.total / whole) * 100)}; self ${amount(focus.self, unit)}` : "Hover over a frame; click to zoom, Escape to go back.";
   return (
     <>
       <div class="bar">
@@ -175,9 +175,9 @@ export function FlameView({ height }: { height: number }) {
         <button onClick={() => save("flame-graph.svg", flameSvg(boxes, width, drawn, top, (row) => colours?.of(row) ?? ""), "image/svg+xml")}>SVG</button>
       </div>
       <Notes notes={notes} />
-      <p class="told" aria-live="polite">{told}</p>
+      <p class="readout" aria-live="polite">{readout}</p>
       <div class="flame" ref={box} style={{ maxHeight: `${height - 150}px` }}>
-        {roots.length === 0 && <p class="empty">Nothing of this is in the selection.</p>}
+        {roots.length === 0 && <p class="empty">Nothing in this selection.</p>}
         {marked && <div class="focus" style={{ left: `${marked.x}px`, top: `${top(marked.level)}px`, width: `${Math.max(3, marked.width)}px`, height: `${FRAME - 1}px` }} />}
         <canvas ref={canvas} tabIndex={0} role="application" aria-label="Flame graph; arrows move, Enter zooms, Escape goes back. The top-down view has the same as a tree."
           style={{ width: `${width}px`, height: `${drawn}px` }} onKeyDown={onKeyDown}

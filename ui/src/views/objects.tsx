@@ -70,7 +70,7 @@ function ObjectPane({ row }: { row: Row }) {
       <Fields name={name} />
       <Users name={name} />
       <h3>Allocated by</h3>
-      {stack.length === 0 ? <p class="empty">It is no block of the heap, or its stack is not known.</p>
+      {stack.length === 0 ? <p class="empty">Not a heap block, or its stack is unknown.</p>
         : <ol class="stack">{stack.map((frame, at) => <li key={at} class="code">{frame}</li>)}</ol>}
     </aside>
   );

@@ -28,7 +28,7 @@ export function RooflineView({ height }: { height: number }) {
   );
 }
 
-/** A name beside its point. */
+/** A name next to its point. */
 const cut = (name: string) => (name.length > 32 ? `${name.slice(0, 31)}…` : name);
 
 function Drawing({ table, summary, chosen, choose }: { table: Table; summary: Summary; chosen: Row | undefined; choose: (row: Row) => void }) {
@@ -42,7 +42,7 @@ function Drawing({ table, summary, chosen, choose }: { table: Table; summary: Su
     const [intensity, speed] = [valueOf(row.dram_intensity), valueOf(row.flop_rate)];
     return intensity && speed ? [{ row, intensity, speed, share: valueOf(row.flop_percent) ?? 0 }] : [];
   });
-  if (bandwidth === undefined || flops === undefined) return <p class="empty">The peaks of this machine are not known: run `fathom machine`, then record again.</p>;
+  if (bandwidth === undefined || flops === undefined) return <p class="empty">The peaks of this machine are unknown: run `fathom machine`, then record again.</p>;
   const ridge = flops / bandwidth;
   const low = Math.min(ridge / 30, ...points.map((point) => point.intensity / 2));
   const high = Math.max(ridge * 10, ...points.map((point) => point.intensity * 2));
@@ -67,7 +67,7 @@ function Drawing({ table, summary, chosen, choose }: { table: Table; summary: Su
         </Axes>
       </svg>
       <SaveDrawing svg={svg} name="roofline" />
-      {points.length === 0 && <p class="empty">No function has both arithmetic and traffic with memory that were measured.</p>}
+      {points.length === 0 && <p class="empty">No function has both measured arithmetic and measured traffic with memory.</p>}
     </div>
   );
 }

@@ -18,9 +18,9 @@ export function ScalingView({ height }: { height: number }) {
     <>
       <h2 class="code">{sweep.command.join(" ")}</h2>
       <p>
-        {sweep.saturation.value === undefined ? `From how many threads on more of them do not help is not known (${sweep.saturation.note ?? "no reason is known"}).`
+        {sweep.saturation.value === undefined ? `The saturation point is unknown (${sweep.saturation.note ?? "no reason is known"}).`
           : <>More threads do not help from <Value metric={sweep.saturation} /> {threads(sweep.saturation)} on{between(sweep.saturation)}.</>}{" "}
-        {sweep.bandwidth_saturation.value === undefined ? `From how many on the traffic with memory grows no more is not known (${sweep.bandwidth_saturation.note ?? "no reason is known"}).`
+        {sweep.bandwidth_saturation.value === undefined ? `The thread count that saturates the bandwidth is unknown (${sweep.bandwidth_saturation.note ?? "no reason is known"}).`
           : <>The traffic with memory is at its largest from <Value metric={sweep.bandwidth_saturation} /> {threads(sweep.bandwidth_saturation)} on.</>}
         {sweep.next && <> With one more thread, {sweep.next.threads} in all, it would take <Value metric={sweep.next.elapsed} />{between(sweep.next.elapsed)}.</>}
       </p>

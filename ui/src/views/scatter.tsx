@@ -1,4 +1,4 @@
-// 3 Access pattern: offset in the object over the accesses of bursts, one burst beside the other.
+// 3 Access pattern: offset in the object over the accesses of bursts, one burst next to the other.
 
 import { useRef } from "preact/hooks";
 import { useDoc } from "../data";

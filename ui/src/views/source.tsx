@@ -1,4 +1,4 @@
-// 5 Source: the text with figures per line, a minimap of the hot lines, and the assembly beside it.
+// 5 Source: the text with figures per line, a minimap of the hot lines, and the assembly next to it.
 // Works without the text: lines with figures are shown by number.
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
@@ -84,7 +84,7 @@ export function SourceView({ height }: { height: number }) {
   if (!file) {
     return (
       <>
-        <p class="empty">No source file is known: the program was built without debug information (-g), or its debug file was not found.</p>
+        <p class="empty">No source file: the program has no debug information (-g), or its debug file was not found.</p>
         <AssemblyPane stacks={stacks} choice={choice} accesses={accesses} file={undefined} line={undefined} height={height - 100} says={says} />
       </>
     );

@@ -69,7 +69,7 @@ function Verdict({ summary }: { summary: Summary }) {
   if (isKnown(summary.average_load_latency)) figures.push(["Load latency", summary.average_load_latency]);
   return (
     <section class="card verdict" aria-label="Verdict">
-      <p class="sentence"><Prose text={summary.verdict || "This analysis does not ask what limits the program."} /></p>
+      <p class="sentence"><Prose text={summary.verdict || "This analysis does not say what limits the program."} /></p>
       {summary.verdict_decided_by && <p>To say more: <Prose text={summary.verdict_decided_by} />.</p>}
       <dl class="figures">
         {figures.filter(([, metric]) => metric.value !== undefined).map(([label, metric]) => <Big label={label} metric={metric} key={label} />)}
@@ -102,7 +102,7 @@ function Big({ label, metric }: { label: string; metric: Metric }) {
 function Findings({ summary: { findings, undecided, classification_certainty: certainty } }: { summary: Summary }) {
   const open = undecided.filter((one) => !one.elsewhere);
   const rules = open.flatMap((one) => one.rules);
-  const nothing = open.length === 0 && certainty !== "undecided" ? "No rule fired: nothing is known to be slow for a reason that the rules look for." : "No rule fired, but not enough was seen to say that nothing is slow.";
+  const nothing = open.length === 0 && certainty !== "undecided" ? "No rule fired: nothing is known to be slow for a reason that the rules look for." : "No rule fired, but not enough was observed to say that nothing is slow.";
   return (
     <Card title="Findings">
       {findings.length === 0 && <p class="empty">{nothing}</p>}
@@ -179,7 +179,7 @@ function tree(summary: Summary): Branch[] {
     ["Data TLB", summary.dtlb.misses, [["time in page walks", summary.dtlb.walk_time_percent], ["memory in huge pages", summary.huge_page_share]]],
     ["Heap allocated", heap.bytes_allocated, [["allocations", heap.allocations], ["peak", heap.peak_bytes]]],
     ["Peak resident", summary.peak_resident],
-    ["Entries into the kernel", kernel.count, [["time", kernel.time], ["context switches", summary.context_switches]]],
+    ["Kernel entries", kernel.count, [["time", kernel.time], ["context switches", summary.context_switches]]],
   ];
 }
 
@@ -198,7 +198,7 @@ function Metrics({ summary }: { summary: Summary }) {
     <Card title="Metrics">
       <p class="quiet">Hover over a figure for its 95 % interval and origin.</p>
       <ul class="tree">{(all ? whole : knownOf(whole)).map((branch) => <Branches branch={branch} key={branch[0]} />)}</ul>
-      <button onClick={() => setAll(!all)}>{all ? "Known figures only" : "Also what is not known, and why"}</button>
+      <button onClick={() => setAll(!all)}>{all ? "Known figures only" : "Also unknown figures, with the reason"}</button>
     </Card>
   );
 }
@@ -309,10 +309,10 @@ function Overhead({ summary }: { summary: Summary }) {
       <dl class="list">
         <dt>Overhead</dt><dd><Value metric={summary.overhead} /></dd>
         <dt>CPU time of Fathom</dt><dd><Value metric={parts.cpu_time} /></dd>
-        <dt>Standing still</dt><dd><Value metric={parts.stand_still} /></dd>
+        <dt>Stopped time</dt><dd><Value metric={parts.stand_still} /></dd>
         <dt>In bursts</dt><dd><Value metric={parts.burst_time} />{coverage.bursts.value !== undefined && <>, <Value metric={coverage.bursts} /> bursts</>}</dd>
         <dt>Samples</dt><dd>{amount(sampling.samples, "count")} every {digits(sampling.period_seconds * 1000)} ms by {sampling.method}, {sampling.lost_samples} lost</dd>
-        <dt>Could be traced</dt><dd><Value metric={coverage.traced} />{coverage.traced.value !== undefined && " of the running time"}</dd>
+        <dt>Traceable</dt><dd><Value metric={coverage.traced} />{coverage.traced.value !== undefined && " of the running time"}</dd>
         {coverage.refused.length > 0 && <><dt>Not traced</dt><dd>{coverage.refused.map(({ reason, percent }) => <div key={reason}><Value metric={percent} badge={false} /> {reason}</div>)}</dd></>}
       </dl>
       <p class="legend">{["counted", "sampled", "timed", "traced", "simulated", "estimated", "calibrated"].map((one) => <span key={one}><Badge evidence={one} /> {one} </span>)}</p>

@@ -15,7 +15,7 @@ const TABLES: [Embedded, string][] = [
   ["threads?limit=200", "Threads"],
   ["waits?limit=200", "Waits"],
   ["faults?limit=200", "Page faults"],
-  ["kernel?limit=200", "Entries into the kernel"],
+  ["kernel?limit=200", "Kernel entries"],
   ["allocations?group=function&limit=250", "Allocations by function"],
   ["allocations?group=call-stack&limit=100", "Allocations by call stack"],
   ["accesses?limit=300", "Traced accesses by instruction"],

@@ -11,7 +11,7 @@ export const THREAD = 20;
 /** Threads that are drawn; the busiest first. */
 export const THREADS = 60;
 
-/** Columns of the view `timeline -g thread`, with how each is drawn. In the table spinning is a part of running; here, beside it. */
+/** Columns of the view `timeline -g thread`, with how each is drawn. In the table spinning is a part of running; here it is separate. */
 const [RUNNING, SPINNING] = [0, 1];
 const STATES: [column: string, kind: string, label: string][] = [
   ["running_time", "user", "running"],
@@ -46,7 +46,7 @@ export function statesOf(table: Table | undefined): Map<string, StateSpan[]> {
   return found;
 }
 
-/** Kinds of drawing with their names, in the order in which they are told. */
+/** Kinds of drawing with their names, in the order in which they are listed. */
 const LANES: [string, string][] = [["user", "program"], ["kernel", "kernel"], ["read", "read"], ["write", "written"], ["peakline", "peak of the machine"]];
 const SAMPLED: [string, string][] = [["life", "alive, not sampled"], ["faults", "page faults"]];
 

@@ -141,7 +141,7 @@ export function TimelineView({ height }: { height: number }) {
         <SaveDrawing svg={svg} name="timeline" />
         <span class="quiet">{seconds(start)} to {seconds(end)}. Drag to select, wheel to zoom; keys: arrows, + and -, Shift and arrows select, z to the selection, Escape.</span>
       </div>
-      <p class="told" aria-live="polite">{told(hover, drawn)}</p>
+      <p class="readout" aria-live="polite">{readout(hover, drawn)}</p>
       <div class="lanes" ref={box} style={{ maxHeight: `${height - 130}px` }} tabIndex={0} role="application" aria-label="Timeline" onKeyDown={onKeyDown}>
         <svg ref={svg} width={width} height={total} role="img" aria-label={`Timeline of ${seconds(elapsed)}: ${drawn.map((lane) => lane.label).join(", ")}, ${threads.lanes.length} threads`}
           onPointerDown={(event) => { if (event.button === 0 && event.clientX - (svg.current?.getBoundingClientRect().left ?? 0) > LEFT) { const at = timeAt(event); setDrag([at, at]); } }}
@@ -168,7 +168,7 @@ export function TimelineView({ height }: { height: number }) {
   );
 }
 
-function told(hover: number | undefined, drawn: Lane[]): string {
+function readout(hover: number | undefined, drawn: Lane[]): string {
   if (hover === undefined) return " ";
   const at = (lane: Lane) => lane.spans.find((span) => hover >= span.from && hover < span.to);
   const parts = drawn.flatMap((lane) => {

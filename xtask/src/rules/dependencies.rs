@@ -28,8 +28,8 @@ fn compare_page(tree: &Tree) -> Vec<Problem> {
                 let text = format!("{name} has no row in {PAGE}: say why it and not another");
                 problems.push(Problem::error(MANIFEST, *line, text));
             }
-            Some((told, line)) if told != version => {
-                let text = format!("says {name} {told}, Cargo.toml says {version}");
+            Some((stated, line)) if stated != version => {
+                let text = format!("says {name} {stated}, Cargo.toml says {version}");
                 problems.push(Problem::error(PAGE, *line, text));
             }
             Some(_) => {}

@@ -6,6 +6,7 @@ mod heads;
 mod links;
 mod purity;
 mod recordings;
+mod retired;
 mod unsafety;
 mod words;
 
@@ -35,7 +36,7 @@ const RULES: &[Rule] = &[
         check: |tree, _| heads::check(tree),
     },
     Rule {
-        says: "unsafe stands only in crates/sys, each with a Safety comment",
+        says: "unsafe stands only in crates/sys and crates/agent, each with a Safety comment",
         check: |tree, _| unsafety::check(tree),
     },
     Rule {
@@ -53,6 +54,10 @@ const RULES: &[Rule] = &[
     Rule {
         says: "no recording and no large file is committed",
         check: |tree, _| recordings::check(tree),
+    },
+    Rule {
+        says: "names and texts use no retired word (xtask/retired_words.txt)",
+        check: |tree, _| retired::check(tree),
     },
 ];
 

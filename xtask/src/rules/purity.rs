@@ -5,8 +5,8 @@ use crate::problem::Problem;
 use crate::rust_text::{RustText, line_of};
 use crate::tree::Tree;
 
-const PURE: [&str; 8] =
-    ["base", "facts", "machine", "x86", "cachesim", "symbols", "analysis", "report"];
+const PURE: [&str; 9] =
+    ["base", "estimate", "facts", "machine", "x86", "cachesim", "symbols", "analysis", "report"];
 
 /// Modules and types of `std` that reach outside of the process or of the moment.
 const OUTSIDE: [&str; 7] =

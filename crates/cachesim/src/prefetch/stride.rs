@@ -7,7 +7,7 @@ use crate::access::SiteId;
 
 /// What it knows of a site.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct StrideEntry {
     /// `None` before the first miss.
     last: Option<u64>,
     distance: u64,
@@ -15,14 +15,14 @@ struct Seen {
 
 /// One entry per site.
 #[derive(Clone, Debug, Default)]
-pub struct Strides(Vec<Seen>);
+pub struct Strides(Vec<StrideEntry>);
 
 impl Strides {
     /// A miss of a site; the line to fetch.
     pub fn missed(&mut self, line: u64, site: SiteId) -> Option<u64> {
         let site = site.0 as usize;
         if site >= self.0.len() {
-            self.0.resize(site + 1, Seen::default());
+            self.0.resize(site + 1, StrideEntry::default());
         }
         let seen = &mut self.0[site];
         let last = seen.last.replace(line)?;

@@ -1,4 +1,4 @@
-//! Which way of a full set has to go. All policies share the recency order, because depths of hits are told from it;
+//! Which way of a full set is evicted. All policies share the recency order, because it gives the depths of hits;
 //! they differ in the victim only.
 //!
 //! Assumption of all: ways that hold no line are filled first: those whose line was taken out, the one touched longest ago

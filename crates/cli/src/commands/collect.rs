@@ -1,14 +1,14 @@
 //! `fathom run` and `fathom collect`: from the command line to a finished result and its report.
 //!
-//! Order of steps, and what a failure or Ctrl-C leaves behind at each:
+//! Order of steps, and what a failure or Ctrl-C leaves at each:
 //! ```text
-//!   find the program, make the directory     nothing was run
-//!   collect                                  the directory opens with everything until the last second
-//!   time hot loops alone                     likewise
+//!   find the program, make the directory     nothing ran
+//!   collect                                  the directory opens with everything up to the last second
+//!   measure no-miss times of hot loops       likewise
 //!   name the symbols, close the tables       likewise; symbols are looked up again when it is opened
-//!     (where that takes longer than a user waits, the report is printed between the two, with the names known by then)
-//!   measure the machine (once per machine)   the result is complete, without the machine's figures
-//!   print the report, wait for a program that goes on, pass its exit code on
+//!     (where that takes too long, the report is printed between the two, with the names known so far)
+//!   measure the machine (once per machine)   the result is complete, without figures of the machine
+//!   print the report, wait for a program that continues, pass on its exit code
 //! ```
 
 mod afterwards;
@@ -65,12 +65,12 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
         Some(pid) if pid <= 0 => return Err(Failure::usage(format!("{pid} is not a process id"))),
         Some(pid) => WhatToWatch::Process(Pid(pid)),
         None if options.system && analysis != Analysis::SystemOverview => {
-            return Err(Failure::usage("--system goes with system-overview only"));
+            return Err(Failure::usage("--system is for system-overview only"));
         }
         None if options.system => WhatToWatch::Machine,
         None if options.command.is_empty() => {
             return Err(Failure::usage(
-                "nothing to watch: name a program after `--`, or a process with --pid PID",
+                "nothing to observe: name a program after `--`, or a process with --pid PID",
             ));
         }
         None => WhatToWatch::program(Started {
@@ -82,7 +82,7 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
     collect_target(analysis, what, &options.collection, began)
 }
 
-const NO_AGENT: &str = "cannot write the library that counts heap blocks";
+const NO_AGENT: &str = "cannot write the heap library";
 
 fn heap_options(settings: &Settings, regions: bool) -> std::io::Result<HeapOptions> {
     let agent = agent_file::path()?;
@@ -97,19 +97,19 @@ fn heap_options(settings: &Settings, regions: bool) -> std::io::Result<HeapOptio
     })
 }
 
-/// What to record of the heap: all that memory-consumption is about; beside bursts, what can be had.
+/// What to record of the heap: everything for memory-consumption; together with bursts, what is available.
 fn heap_of(
     analysis: Analysis,
     what: &WhatToWatch,
     settings: &Settings,
     notes: &mut Vec<String>,
 ) -> Result<Option<HeapOptions>, Failure> {
-    let beside_bursts = analysis == Analysis::MemoryAccess && settings.objects;
+    let with_bursts = analysis == Analysis::MemoryAccess && settings.objects;
     let whole_machine = matches!(what, WhatToWatch::Machine);
-    if whole_machine || !(beside_bursts || analysis == Analysis::MemoryConsumption) {
+    if whole_machine || !(with_bursts || analysis == Analysis::MemoryConsumption) {
         return Ok(None);
     }
-    if !beside_bursts {
+    if !with_bursts {
         return heap_options(settings, false).map(Some).map_err(|error| {
             Failure::new(CANNOT_MEASURE, anyhow::Error::new(error).context(NO_AGENT))
         });
@@ -236,11 +236,11 @@ fn collect_result(
     // From here on Ctrl-C ends us, unless the program still runs: then it must end the program.
     let signals = program.is_some().then_some(signals);
     let shown = closing.and_then(|mut closing| {
-        // For a report in front of the closing; measured is only behind it.
+        // For a report before the closing; measuring comes after it.
         run.calibration = calibrate::cache::load(&run.host);
         let early = closing.report_early(&run, &directory, collection.quiet)?;
         let finished = closing.finish(&mut run, &directory, collection.quiet)?;
-        // Measuring beside a running program would slow it down and give false figures.
+        // Measuring next to a running program would slow it down and give false figures.
         let may_measure = settings.calibrate && !outcome.still_runs;
         add_calibration(&mut run, &directory, may_measure, collection.quiet);
         if !collection.quiet {
@@ -269,7 +269,7 @@ fn new_run(
     let (host, mut notes) = calibrate::host();
     if settings.changed.contains_key("collecting-mode") {
         notes.push(
-            "hw-tracing: processor traces (intel_pt) are not read; entries into the kernel come from its tracepoints"
+            "hw-tracing: processor traces (intel_pt) are not used; kernel entries come from tracepoints"
                 .to_owned(),
         );
     }

@@ -60,7 +60,7 @@ fn sides(arguments: &DiffArguments) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Fail
         ([_, ..], [], [_, ..]) => Ok((base.clone(), results.clone())),
         ([_, ..], [_, ..], []) => Ok((base.clone(), new.clone())),
         _ => Err(Failure::usage(format!(
-            "two sides are needed, but there are {} results without a side, {} of the base and {} new ones",
+            "diff needs two sides; it got {} results without a side, {} of the base and {} new ones",
             results.len(),
             base.len(),
             new.len()

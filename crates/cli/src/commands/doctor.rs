@@ -40,8 +40,7 @@ fn calibration(host: &facts::host::Host) -> Finding {
         Ability::Works
     } else {
         Ability::Partly {
-            missing: "this machine was not measured yet; the first run does it (about 15 s)"
-                .to_owned(),
+            missing: "not measured yet; the first run measures it (about 15 s)".to_owned(),
             remedy: "fathom machine".to_owned(),
         }
     };

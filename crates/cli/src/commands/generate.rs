@@ -44,7 +44,7 @@ fn view_table() -> String {
     format!("Views:\n{}", lines.collect::<String>())
 }
 
-/// `text` behind `start`, continued below itself where the line is full.
+/// `text` after `start`, continued with a hanging indent.
 fn hanging(start: &str, text: &str) -> String {
     let (mut out, mut column) = (start.to_owned(), start.len());
     for (at, word) in text.split_whitespace().enumerate() {

@@ -18,7 +18,7 @@ pub fn machine(options: &MachineOptions) -> Result<ExitCode, Failure> {
             });
         drop(progress);
         if let Err(error) = calibrate::cache::save(&host, &mut measured) {
-            problems.push(format!("the figures could not be kept for later runs: {error}"));
+            problems.push(format!("cannot store the figures for later runs: {error}"));
         }
         measured
     });

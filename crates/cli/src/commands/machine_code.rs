@@ -8,7 +8,7 @@ use facts::{Module, ModuleKind};
 use report::FunctionCode;
 use symbols::{Demangle, Elf, ModuleImage, SymbolTable};
 
-/// A larger function is cut: nobody reads it.
+/// Larger functions are cut here.
 const LONGEST: u64 = 16 << 10;
 /// A larger file is not read.
 const LARGEST_FILE: u64 = 1 << 30;

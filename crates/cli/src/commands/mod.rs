@@ -75,8 +75,8 @@ pub fn result_directory(named: Option<&PathBuf>) -> Result<PathBuf, Failure> {
             .map(|entry| PathBuf::from(entry.file_name()))
     });
     newest.ok_or_else(|| {
-        Failure::usage("there is no result (r000ma ...) in this directory")
-            .hint("name its directory, or make one: fathom run -- PROGRAM")
+        Failure::usage("no result (r000ma ...) in this directory")
+            .hint("name a result's directory, or record one: fathom run -- PROGRAM")
     })
 }
 

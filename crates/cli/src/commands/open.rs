@@ -17,7 +17,9 @@ pub fn open(options: &OpenOptions) -> Result<ExitCode, Failure> {
         let address = server.address();
         super::print(&format!("{address}\n"))?;
         if options.no_browser || !opens_in_browser(&address) {
-            eprintln!("fathom: open this address in a browser of this machine; Ctrl-C ends it");
+            eprintln!(
+                "fathom: open this address in a browser on this machine; Ctrl-C stops the server"
+            );
         }
         server.serve(site).map_err(cannot)?;
         Ok(ExitCode::SUCCESS)
@@ -71,7 +73,7 @@ fn scaled<'a>(site: web::Site<'a>, file: &Path) -> Result<web::Site<'a>, Failure
         Failure::new(USAGE, anyhow::Error::new(error).context(format!("cannot read {name}")))
     })?;
     site.scaling(&text).ok_or_else(|| {
-        Failure::new(DAMAGED, anyhow::anyhow!("{name} is no document of `fathom scale`"))
+        Failure::new(DAMAGED, anyhow::anyhow!("{name} is not a document of `fathom scale`"))
     })
 }
 

@@ -1,8 +1,8 @@
 //! `fathom scale`: runs a program with several numbers of threads, times it, and says how it scales.
 //!
-//! Steps, and what a failure leaves behind: the directory is made (nothing was run); runs without collector, in random
-//! order so that a machine that slows down touches all numbers of threads alike; one run each under `collect
-//! memory-access`; `scale.json`. The output of each last run, and whole results, stay in the directory whatever fails.
+//! Steps: make the directory; timed runs without collector, in random order, so that drift of the machine affects all
+//! numbers of threads alike; one run each under `collect memory-access`; `scale.json`. After a failure the directory keeps
+//! the output of each last run, and complete results.
 
 mod words;
 
@@ -30,11 +30,11 @@ use crate::exit::{CANNOT_MEASURE, Failure, USAGE};
 use crate::order::Order;
 use crate::progress::Progress;
 
-/// Variables by which OpenMP, MKL, OpenBLAS and Rayon are told their number of threads.
+/// Variables that set the number of threads of OpenMP, MKL, OpenBLAS and Rayon.
 const VARIABLES: [&str; 4] =
     ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"];
 
-/// Runs the sweep and shows what it came to.
+/// Runs the sweep and shows its result.
 pub fn scale(arguments: ScaleArguments) -> Result<ExitCode, Failure> {
     let (host, _) = calibrate::host();
     let counts = match &arguments.threads {
@@ -95,7 +95,7 @@ impl Sweep<'_> {
     fn prepare(arguments: &ScaleArguments) -> Result<Sweep<'_>, Failure> {
         let file = find_program(&arguments.command[0])?;
         if let Some(wrong) = arguments.env.iter().find(|word| !word.contains('=')) {
-            return Err(Failure::usage(format!("'{wrong}' sets no variable: write NAME=VALUE")));
+            return Err(Failure::usage(format!("'{wrong}' is not NAME=VALUE")));
         }
         let directory = match &arguments.result {
             Some(directory) => directory.clone(),
@@ -115,7 +115,7 @@ impl Sweep<'_> {
         Ok(Sweep { arguments, file, directory })
     }
 
-    /// The program as it is started with so many threads.
+    /// The program's command with this number of threads.
     fn program(&self, threads: u32) -> Result<Started, Failure> {
         let set = |name: &str, value: &OsStr| (OsString::from(name), value.to_owned());
         let number = OsString::from(threads.to_string());
@@ -212,7 +212,7 @@ impl Sweep<'_> {
             let threads = point.threads;
             let directory = self.directory.join(format!("threads-{threads}"));
             if !self.arguments.quiet {
-                eprintln!("fathom: collecting, number of threads {threads}");
+                eprintln!("fathom: collecting with {threads} threads");
             }
             let collection = Collection {
                 result: Some(directory.clone()),
@@ -227,7 +227,7 @@ impl Sweep<'_> {
                 Err(failure) => {
                     failure.report();
                     notes.push(format!(
-                        "No GB/s and GFLOP/s for {threads} threads: that run could not be collected."
+                        "No GB/s and GFLOP/s for {threads} threads: collecting that run failed."
                     ));
                     continue;
                 }
@@ -255,13 +255,13 @@ impl Sweep<'_> {
         pass_on(exit, false)
     }
 
-    /// The number that the program printed behind a text.
+    /// The number that the program printed after a text.
     fn figure(&self, threads: u32, label: &str) -> Result<f64, Failure> {
         let file = self.output(threads);
         let output = std::fs::read(&file).unwrap_or_default();
         number_behind(&String::from_utf8_lossy(&output), label).ok_or_else(|| {
             Failure::usage(format!(
-                "the program printed no number behind '{label}' with {threads} threads: see {}",
+                "with {threads} threads the program printed no number after '{label}': see {}",
                 file.display()
             ))
         })
@@ -279,12 +279,12 @@ fn cpu_notes(host: &Host, counts: &[u32]) -> Vec<String> {
     let mut notes = Vec::new();
     if most > cpus {
         notes.push(format!(
-            "This process may use {cpus} CPUs: more threads share them, and are no measure of the program."
+            "This process may use {cpus} CPUs. More threads share them and do not measure the program."
         ));
     }
     if host.cores > 0 && most > host.cores && host.logical_cpus > host.cores {
         notes.push(format!(
-            "The machine has {} cores: more threads share cores (hyper-threads).",
+            "The machine has {} cores. More threads share cores (hyper-threads).",
             host.cores
         ));
     }

@@ -1,4 +1,4 @@
-//! Which processes and modules need the names of their variables, noted while facts pass.
+//! Notes, while facts pass, which processes and modules need the names of their variables.
 //!
 //! What not: reading the modules (`collect::symbolise`).
 
@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use base::Pid;
 use facts::{Fact, Mapping, Module, ModuleKind};
 
-/// Mappings of code that are kept; a program that loads more libraries than this has its later ones without variables.
+/// Most mappings of code that are kept. Libraries that a program loads beyond these have no variables.
 const MOST_MAPPINGS: usize = 100_000;
 
 /// What was noted.
 #[derive(Default)]
 pub struct DataPlaces {
     mappings: Vec<Mapping>,
-    /// How many addresses of data each process told of: bursts, sampled faults, registers of clock samples.
+    /// Number of data addresses per process: from bursts, sampled faults, registers of clock samples.
     processes: BTreeMap<Pid, u64>,
 }
 

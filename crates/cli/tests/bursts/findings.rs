@@ -42,7 +42,7 @@ fn causes_are_found_with_their_lines_and_near_misses_are_not() {
         ("record_field", "record_whole", "low-line-use", "sum_field", 7),
         ("handle_in_loop", "handle_by_element", "repeated-loads", "triad", 14),
     ] {
-        // Beside many others a program gets too few bursts in a second: then its cause is told of a longer run.
+        // Next to many other programs it gets too few bursts in a second: then a longer run shows its cause.
         let mut findings = Vec::new();
         for seconds in ["1", "4", "12"] {
             if place_of(&findings, id).is_none() {

@@ -162,7 +162,7 @@ fn our_death_at_any_moment_harms_nothing() {
         eventually("the program ends well by itself", || text(&printed).contains("EXIT-SUCCESS"));
         assert_eq!(text(&printed), expected, "killed after {moment:?} (number {number})");
     }
-    // Which was under way when it was killed nobody can tell; but each may have been.
+    // Which flavour was running when it was killed is unknown; each may have been.
     assert!(seen.contains(&BurstFlavour::Count) && seen.contains(&BurstFlavour::Timed), "{seen:?}");
 }
 
@@ -271,8 +271,8 @@ fn an_interrupt_leaves_the_program_running_natively() {
         .spawn()
         .expect("fathom can be started");
     let mut lines = BufReader::new(watching.stdout.take().expect("stdout")).lines();
-    let mut told = lines.by_ref().map_while(Result::ok);
-    let pid = told.find_map(|line| line.strip_prefix("pid=").map(str::to_owned)).expect("pid");
+    let mut stated = lines.by_ref().map_while(Result::ok);
+    let pid = stated.find_map(|line| line.strip_prefix("pid=").map(str::to_owned)).expect("pid");
     // With the blank: the memory that the preloaded library writes to has a longer name, and stays.
     let ours = "memfd:fathom (deleted)";
     eventually("code of ours is in it", || text(format!("/proc/{pid}/maps")).contains(ours));

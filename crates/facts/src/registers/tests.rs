@@ -101,7 +101,7 @@ fn foreign_bytes_are_refused() {
     assert_eq!(decode(&[0xff; 11]), Err(RegisterError::LongNumber));
     assert_eq!(decode(&[0, 0, 0, 0, 0x80, 0x80, 0x0c]), Err(RegisterError::UnknownFrame(3)));
     assert_eq!(decode(&[0, 0, 0, 0, 0, 17]), Err(RegisterError::ManySlots(17)));
-    // One register, changed, told to follow from one before it.
+    // One register, changed, said to follow from one before it.
     assert_eq!(decode(&[0, 0, 0, 0, 1, 0, 0, 1, 1]), Err(RegisterError::Unrelated(0)));
     // Two registers; the second follows by a power that there is not.
     let related = [0, 0, 0, 0, 3, 0, 0, 3, 4, 0x41];

@@ -44,7 +44,7 @@ const VIEWS: [(View, &str); 5] = [
     (View::Latency, "latency"),
 ];
 
-/// What to compare by, beside the totals.
+/// What to compare by, besides the totals.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DiffOptions {
     /// View, grouping and filters of the table.

@@ -91,10 +91,10 @@ fn test(base: usize, new: usize, pairs: &Pairs, totals: &[Compared], parts: &[Co
     let trimmed = base.max(new) >= TRIM_FROM;
     let how = match (pairs.are_none(), trimmed) {
         (false, false) => {
-            "recorded in turn, each with the one beside it (a changed figure is the mean of their quotients)"
+            "recorded alternately, compared pairwise (a changed figure is the mean of their quotients)"
         }
         (false, true) => {
-            "recorded in turn, each with the one beside it (a changed figure is the mean of their quotients without the \
+            "recorded alternately, compared pairwise (a changed figure is the mean of their quotients without the \
              outer fifths)"
         }
         (true, false) => "by Welch's t test",

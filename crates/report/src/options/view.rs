@@ -31,25 +31,25 @@ views! {
     #[default]
     Summary = "summary": "the whole recording on one page";
     Hotspots = "hotspots": "self and total time per function, line, module, thread, process or call stack";
-    Callers = "callers": "functions and who calls them, as a tree";
-    Callees = "callees": "functions and what they call, as a tree";
-    Source = "source": "time per line beside the source text";
+    Callers = "callers": "functions with their callers, as a tree";
+    Callees = "callees": "functions with their callees, as a tree";
+    Source = "source": "time per source line, with the text";
     Faults = "faults": "page faults per function, line, module, thread, process or call stack";
     Timeline = "timeline": "CPU time, page faults and memory over time";
-    Threads = "threads": "threads with their lifetimes and CPU time";
+    Threads = "threads": "threads: lifetime, CPU time";
     Accesses = "accesses": "traced memory accesses per instruction, function, line or module: pattern, cache lines";
-    Bandwidth = "bandwidth": "traffic with memory over time, or per function, line, module or thread";
-    Latency = "latency": "how long loads take, as a histogram or per function, line or module";
-    Reuse = "reuse": "miss ratio by cache size, size to block for and TLB reach per function, line or module";
-    WorkingSet = "working-set": "memory pages touched by bursts, over time";
-    Sharing = "sharing": "cache lines that threads take from each other: false and true sharing";
+    Bandwidth = "bandwidth": "DRAM traffic over time, or per function, line, module or thread";
+    Latency = "latency": "load latency, as a histogram or per function, line or module";
+    Reuse = "reuse": "miss ratio by cache size, block size and TLB reach, per function, line or module";
+    WorkingSet = "working-set": "pages that bursts touch, over time";
+    Sharing = "sharing": "cache lines shared by threads: false and true sharing";
     Roofline = "roofline": "floating-point operations and bytes per function, line or module";
-    Allocations = "allocations": "heap blocks per function, line, module, thread, process, call stack, call, size, who freed, or over time: bytes, peak, leaks";
-    Waits = "waits": "what threads waited for and where: locks, barriers, I/O, sleep";
-    Kernel = "kernel": "entries into the kernel per cause, process, thread, CPU or over time: count and time";
-    Findings = "findings": "what is slow for a known reason, where, what to do, and what it would gain";
-    Objects = "objects": "loads, stores, traffic, latency and strides per memory object, and by function, line, cache line, offset or field in it";
-    Pace = "pace": "loops: iterations per second as the program runs, time of an iteration, trip count, by which register";
+    Allocations = "allocations": "heap blocks per function, line, module, thread, process, call stack, call, size or free stack, or over time: bytes, peak, leaks";
+    Waits = "waits": "waits of threads, by reason and place: locks, barriers, I/O, sleep";
+    Kernel = "kernel": "kernel entries per cause, process, thread or CPU, or over time: count and time";
+    Findings = "findings": "known reasons for slowness: place, advice, predicted saving";
+    Objects = "objects": "loads, stores, traffic, latency and strides per memory object; by function, line, cache line, offset or field";
+    Pace = "pace": "loops: native iterations per second, time per iteration, trip count, and the register that shows it";
 }
 
 impl View {

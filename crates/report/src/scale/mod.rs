@@ -43,7 +43,7 @@ pub struct ScalePoint {
     pub cpu_seconds: Vec<f64>,
     /// What each printed behind `figure`.
     pub printed: Vec<f64>,
-    /// What a run under the collector told, or why there is none.
+    /// The result of a run under the collector, or why there is none.
     pub collected: Option<Collected>,
 }
 

@@ -262,7 +262,7 @@ pub(crate) fn shorten_path(path: &str, width: usize) -> String {
     })
 }
 
-/// What may stand behind a number and belongs to it.
+/// What may follow a number and belongs to it.
 const UNITS: [&str; 28] = [
     "%",
     "s",

@@ -184,21 +184,21 @@ fn notes(found: &Accesses) -> Vec<String> {
             found.bursts
         ));
     }
-    let mut told = |count: u64, what: &str| {
+    let mut noted = |count: u64, what: &str| {
         if count > 0 {
             notes.push(format!("{count} {what}"));
         }
     };
-    told(
+    noted(
         found.lost_bursts,
         "more bursts have no records here: the consumer was behind, or the result at its limit.",
     );
-    told(
+    noted(
         found.unusable_blocks,
         "blocks of code could not be read again: their accesses are missing.",
     );
-    told(found.unusable_records, "records of such or unknown blocks were not used.");
-    told(
+    noted(found.unusable_records, "records of such or unknown blocks were not used.");
+    noted(
         found.damaged_pieces,
         "pieces of records were damaged: what lies behind the damage is missing.",
     );

@@ -120,7 +120,7 @@ fn looks(keys: &[Key]) -> Vec<(Look, &'static str)> {
 
 fn key_cells(request: &Request<'_>, keys: &[Key], row: &EntryRow) -> Vec<Cell> {
     let threads = &request.profile.threads;
-    let nobody = match request.profile {
+    let no_process = match request.profile {
         machine if observes_machine(machine) => "(idle)",
         // Then the machine's own counts are all that there is of others, and have everybody's.
         together if counts_together(together) => "(whole machine)",
@@ -131,12 +131,12 @@ fn key_cells(request: &Request<'_>, keys: &[Key], row: &EntryRow) -> Vec<Cell> {
         cells.push(match column.key {
             "start" => row.key.time.map_or(Cell::Missing, |time| Cell::Seconds(time.seconds())),
             "process" => match row.key.process {
-                Some(Pid(0)) => Cell::text(nobody),
+                Some(Pid(0)) => Cell::text(no_process),
                 Some(pid) => Cell::text(threads.process_label(pid)),
                 None => Cell::Missing,
             },
             "thread" => match row.key.thread {
-                Some((Pid(0), _)) => Cell::text(nobody),
+                Some((Pid(0), _)) => Cell::text(no_process),
                 Some((pid, tid)) => match threads.find(pid, tid) {
                     Some(thread) => Cell::text(threads.get(thread).label()),
                     None if tid == Tid(0) => {
@@ -217,14 +217,14 @@ fn notes(request: &Request<'_>, found: &EntryTable) -> Vec<String> {
     ));
     if only_of_machine(request.profile) {
         notes.push(
-            "These are counts of the whole machine: the program's own cannot be told apart here."
+            "These are counts of the whole machine: the program's own cannot be separated here."
                 .to_owned(),
         );
     }
     if counts_together(request.profile) {
         notes.push(
-            "perf counted the program as a whole: its threads, the kinds of its calls and their time are not told apart. \
-             With `-g process` the machine's own counts stand beside."
+            "perf counted the program as a whole: its threads, the kinds of its calls and their time are not known. \
+             `-g process` adds the counts of the machine."
                 .to_owned(),
         );
     }

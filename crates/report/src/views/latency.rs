@@ -1,4 +1,4 @@
-//! `latency`: how long loads take, as a histogram, or by object, function, line or module beside the simulated
+//! `latency`: how long loads take, as a histogram, or by object, function, line or module, with the simulated
 //! cache levels.
 
 use analysis::memory::{Latency, LatencyRow, Memory};

@@ -69,7 +69,7 @@ impl<'a> Request<'a> {
         Grouping { profile, code, objects: self.objects(), selection, keys }
     }
 
-    /// What bursts tell of memory, with objects as finely told apart as the grouping is.
+    /// What bursts show of memory, with objects as finely divided as the grouping is.
     fn memory(&self, grouping: &Grouping<'a>) -> Memory<'a> {
         match grouping.pieces() {
             Pieces::Whole => self.prepared.memory_of(self.selection),

@@ -304,7 +304,7 @@ fn notes(request: &Request<'_>, found: &ObjectTable, memory: &Memory<'_>) -> Vec
         .map(|(kind, share)| {
             let what = match kind {
                 ObjectKind::SmallBlocks => "in heap memory without a record of its own",
-                ObjectKind::Unseen => "in memory of which nobody saw who mapped it",
+                ObjectKind::Unseen => "in memory whose mapping was not observed",
                 _ => "at addresses of nothing that was recorded",
             };
             format!("{} % {what}", text::percent(*share))

@@ -148,8 +148,8 @@ fn notes(request: &Request<'_>, bursts: u64) -> Vec<String> {
         return Vec::new();
     }
     let mut notes = vec![format!(
-        "Exact counts of {bursts} bursts. Bytes are those between core and first cache: the intensity \
-         beside it is that of what comes from memory."
+        "Exact counts of {bursts} bursts. Bytes are those between core and L1; the second intensity \
+         is per byte from memory."
     )];
     let calibration = request.profile.recording.run.calibration.as_ref();
     if let Some(peaks) = calibration.and_then(Peaks::of)

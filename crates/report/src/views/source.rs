@@ -1,4 +1,4 @@
-//! `source`: time per line, beside the text of the file where it can be had.
+//! `source`: time per line, with the text of the file where it is available.
 
 use std::collections::BTreeMap;
 

@@ -168,25 +168,25 @@ fn waker_cells(request: &Request<'_>, row: &Row) -> [Cell; 2] {
     let (stacks, threads) = (&request.profile.stacks, &request.profile.threads);
     let thread = most(row, |waker| match waker {
         WokenBy::Thread(thread, _) => Ok(*thread),
-        other => Err(nobody(*other)),
+        other => Err(no_thread(*other)),
     });
     let function = most(row, |waker| match waker {
         WokenBy::Thread(_, place) => Ok(place.map(|place| stacks.function_of(place).name.as_str())),
-        other => Err(nobody(*other)),
+        other => Err(no_thread(*other)),
     });
     [
         thread.map_or(Cell::Missing, |thread| match thread {
             Ok(thread) => Cell::text(threads.get(thread).label()),
-            Err(nobody) => Cell::text(nobody),
+            Err(no_thread) => Cell::text(no_thread),
         }),
         function.map_or(Cell::Missing, |function| match function {
             Ok(function) => Cell::text_or_missing(function),
-            Err(nobody) => Cell::text(nobody),
+            Err(no_thread) => Cell::text(no_thread),
         }),
     ]
 }
 
-fn nobody(waker: WokenBy) -> &'static str {
+fn no_thread(waker: WokenBy) -> &'static str {
     if waker == WokenBy::Others { "(others)" } else { "(not seen)" }
 }
 

@@ -7,7 +7,7 @@ use facts::Recording;
 
 use super::{Report, Subject};
 
-/// A row of waits stands for some, and none of them began before the recording.
+/// A row of waits has at least one, and none began before the recording.
 pub(super) fn waits_proper(subject: &Subject<'_>, report: &mut Report) {
     for wait in &subject.recording.waits {
         let Nanos(time) = wait.time;
@@ -44,7 +44,7 @@ pub(super) fn windows_add_up(subject: &Subject<'_>, report: &mut Report) {
     }
 }
 
-/// The stacks that wakes name: of who waited, and of who ended it; with the time of the row.
+/// The stacks that wakes name, of the waiting thread and of the waker, with the time of the row.
 pub(super) fn stacks_of_wakes(
     recording: &Recording,
 ) -> impl Iterator<Item = (Nanos, Option<StackId>)> {
@@ -54,7 +54,7 @@ pub(super) fn stacks_of_wakes(
     })
 }
 
-/// A row of wakes stands for some, all of them or a part seen.
+/// A row of wakes has at least one; all or some were observed.
 pub(super) fn wakes_proper(subject: &Subject<'_>, report: &mut Report) {
     for wake in &subject.recording.wakes {
         if wake.seen == 0 || wake.seen > wake.wakes {

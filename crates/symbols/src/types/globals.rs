@@ -8,7 +8,7 @@ use std::cell::OnceCell;
 use addr2line::gimli;
 use gimli::AttributeValue;
 
-use super::location::{Place, pieces};
+use super::location::{Location, pieces};
 use super::model::Model;
 use super::units::DieRef;
 use crate::elf::LinkAddress;
@@ -48,7 +48,7 @@ impl Model<'_> {
                 };
                 let places = pieces(self, unit, place, None).unwrap_or_default();
                 if let [piece] = &places[..]
-                    && let Place::Fixed(start) = piece.place
+                    && let Location::Fixed(start) = piece.place
                     && piece.is_whole()
                     && found.len() < VARIABLES_LIMIT
                 {

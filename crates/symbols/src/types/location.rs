@@ -27,7 +27,7 @@ pub(super) enum FrameBase {
 
 /// A place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum Location {
     /// Memory at this address.
     Fixed(LinkAddress),
     /// Memory at the canonical frame address plus this.
@@ -41,7 +41,7 @@ pub(super) enum Place {
 /// A place of a variable, or of a part of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Piece {
-    pub(super) place: Place,
+    pub(super) place: Location,
     /// There is not the variable but a pointer to it.
     pub(super) behind: bool,
     /// First byte of the part.
@@ -64,7 +64,7 @@ pub(super) fn register(number: gimli::Register) -> Option<Register> {
 
 #[derive(Default)]
 struct Machine {
-    place: Option<Place>,
+    place: Option<Location>,
     behind: bool,
     constant: Option<i64>,
 }
@@ -96,7 +96,7 @@ pub(super) fn pieces(
             }
             Operation::AddressIndex { index } => {
                 let address = model.units.dwarf.address(&unit, index).ok()?;
-                machine.place = Some(Place::Fixed(LinkAddress(address)));
+                machine.place = Some(Location::Fixed(LinkAddress(address)));
             }
             other => machine.step(&other, base)?,
         }
@@ -113,22 +113,22 @@ impl Machine {
         let fresh = self.place.is_none() && self.constant.is_none();
         match operation {
             Operation::Register { register: number } if fresh => {
-                self.place = Some(Place::Value(register(*number)?, 0));
+                self.place = Some(Location::Value(register(*number)?, 0));
             }
             Operation::RegisterOffset { register: number, offset, base_type }
                 if fresh && base_type.0 == 0 =>
             {
-                self.place = Some(Place::Memory(register(*number)?, *offset));
+                self.place = Some(Location::Memory(register(*number)?, *offset));
             }
             Operation::FrameOffset { offset } if fresh => {
                 self.place = Some(match base? {
-                    FrameBase::Frame => Place::Frame(*offset),
-                    FrameBase::Register(register) => Place::Memory(register, *offset),
+                    FrameBase::Frame => Location::Frame(*offset),
+                    FrameBase::Register(register) => Location::Memory(register, *offset),
                 });
             }
-            Operation::CallFrameCFA if fresh => self.place = Some(Place::Frame(0)),
+            Operation::CallFrameCFA if fresh => self.place = Some(Location::Frame(0)),
             Operation::Address { address } if fresh => {
-                self.place = Some(Place::Fixed(LinkAddress(*address)));
+                self.place = Some(Location::Fixed(LinkAddress(*address)));
             }
             Operation::PlusConstant { value } => self.add(value.cast_signed())?,
             Operation::UnsignedConstant { value } if self.constant.is_none() => {
@@ -148,14 +148,14 @@ impl Machine {
             Operation::Deref { size: 8, space: false, .. }
                 if !self.behind && self.constant.is_none() =>
             {
-                if matches!(self.place?, Place::Value(..)) {
+                if matches!(self.place?, Location::Value(..)) {
                     return None;
                 }
                 self.behind = true;
             }
             Operation::StackValue if !self.behind && self.constant.is_none() => {
-                let Place::Memory(register, offset) = self.place? else { return None };
-                self.place = Some(Place::Value(register, offset));
+                let Location::Memory(register, offset) = self.place? else { return None };
+                self.place = Some(Location::Value(register, offset));
             }
             Operation::Nop => {}
             _ => return None,
@@ -169,14 +169,14 @@ impl Machine {
             return None;
         }
         self.place = Some(match self.place? {
-            Place::Fixed(LinkAddress(at)) => {
-                Place::Fixed(LinkAddress(at.wrapping_add(constant.cast_unsigned())))
+            Location::Fixed(LinkAddress(at)) => {
+                Location::Fixed(LinkAddress(at.wrapping_add(constant.cast_unsigned())))
             }
-            Place::Frame(offset) => Place::Frame(offset.checked_add(constant)?),
-            Place::Memory(register, offset) => {
-                Place::Memory(register, offset.checked_add(constant)?)
+            Location::Frame(offset) => Location::Frame(offset.checked_add(constant)?),
+            Location::Memory(register, offset) => {
+                Location::Memory(register, offset.checked_add(constant)?)
             }
-            Place::Value(..) => return None,
+            Location::Value(..) => return None,
         });
         Some(())
     }

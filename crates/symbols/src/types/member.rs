@@ -18,7 +18,7 @@ use super::units::DieRef;
 
 /// Deepest nesting of structures and arrays.
 const DEPTH_LIMIT: usize = 24;
-/// Most members that are looked at for one answer: unions in unions could else take for ever.
+/// Most members examined for one answer: unions in unions could otherwise take exponential time.
 const EFFORT: u32 = 1 << 14;
 /// Most names that are joined.
 const NAMES_LIMIT: usize = 4;

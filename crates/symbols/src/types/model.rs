@@ -238,9 +238,9 @@ impl<'a> Model<'a> {
             });
         }
         let vector = entry.attr_value(gimli::DW_AT_GNU_vector).is_some();
-        let told = number(entry, gimli::DW_AT_byte_size).filter(|_| vector);
+        let declared = number(entry, gimli::DW_AT_byte_size).filter(|_| vector);
         let counted = || self.get(element)?.bytes.checked_mul(self.elements(die).unwrap_or(0));
-        let bytes = told.or_else(counted).filter(|bytes| *bytes <= BYTES_LIMIT)?;
+        let bytes = declared.or_else(counted).filter(|bytes| *bytes <= BYTES_LIMIT)?;
         Some(Type { die, alias, kind: Kind::Array(element), bytes })
     }
 

@@ -3,7 +3,7 @@
 //! What for: collects every reading of an address and answers only when they agree. What not: following values.
 //! Readings: a variable at a fixed address; one on the stack or at a register; what a followed pointer points into; what
 //! each pointer variable in the base register points into.
-//! Of readings that agree, the one with the largest type is told: `node.link.next` rather than `link.next`.
+//! Of readings that agree, the one with the largest type is the answer: `node.link.next` rather than `link.next`.
 
 use std::rc::Rc;
 

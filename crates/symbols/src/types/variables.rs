@@ -10,7 +10,7 @@ use addr2line::gimli;
 use gimli::AttributeValue;
 
 use super::Register;
-use super::location::{FrameBase, Piece, Place, pieces, register};
+use super::location::{FrameBase, Location, Piece, pieces, register};
 use super::member::Span;
 use super::model::{Kind, Model, POINTER_BYTES};
 use super::units::{DieRef, Entry, Function};
@@ -181,9 +181,9 @@ impl Variables {
         };
         match piece.place {
             // `globals` has these.
-            Place::Fixed(_) => {}
-            Place::Frame(offset) => self.memory.extend(in_memory(Base::Frame, offset)),
-            Place::Memory(register, offset) => {
+            Location::Fixed(_) => {}
+            Location::Frame(offset) => self.memory.extend(in_memory(Base::Frame, offset)),
+            Location::Memory(register, offset) => {
                 self.memory.extend(in_memory(Base::Register(register), offset));
                 // Of the frame's own registers, all variables on the stack would say so.
                 let framed =
@@ -194,7 +194,7 @@ impl Variables {
                     self.registers.push(InRegister { range, register, pointer, name });
                 }
             }
-            Place::Value(register, offset) => {
+            Location::Value(register, offset) => {
                 let Some((target, of_offset)) =
                     pointed_to(model, of, piece).zip(offset.checked_neg())
                 else {

@@ -9,7 +9,7 @@
 //! at its entry), its CPU time is limited, and it dies with us.
 //!
 //! Assumptions:
-//! * The first-level data cache holds 24 KiB beside the stub's 4 KiB, and is found by bits of the address within a page,
+//! * The first-level data cache holds 24 KiB in addition to the stub's 4 KiB, and is found by bits of the address within a page,
 //!   as in every x86-64 processor with 32 KiB in 8 ways and more.
 //! * Pages that share memory are aliases. Intel looks them up by physical address; AMD predicts the way from the virtual
 //!   one, so that aliases in turn miss (Lipp et al., "Take A Way", 2020). So pages share only behind the sixth, and then
@@ -42,7 +42,7 @@ pub const ARENA_BYTES: usize = stub::ARENA_BYTES;
 pub const MOST_REPETITIONS: usize = stub::MOST_RESULTS;
 /// What memory holds, and where it leads: low enough to be an index, in the middle of a page.
 pub const EVERY_WORD: u64 = 0x1234_5600;
-/// Where a stack may lie that nobody knows: its words are not those behind [`EVERY_WORD`], nor in the same part of a page.
+/// Where a stack of unknown address may lie: its words are not those behind [`EVERY_WORD`], nor in the same part of a page.
 pub const UNKNOWN_STACK: u64 = 0x2345_6e00;
 
 const JUMP_BYTES: usize = 5;

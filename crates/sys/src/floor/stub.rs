@@ -16,9 +16,9 @@
 //! ```
 //!
 //! Every pass begins with the same registers, so every pass does the same. The fences keep passes apart: without them
-//! the begin of one would run beside the end of the one before, and a chain of dependent instructions would look shorter.
+//! the begin of one would overlap the end of the one before, and a chain of dependent instructions would look shorter.
 //! Assumptions: `lfence` waits for all earlier instructions (SDM vol. 2, LFENCE; AMD: with DE_CFG[1], which Linux sets,
-//! arch/x86/kernel/cpu/amd.c). What a pass costs beside its code is the same in each, and falls out of a difference.
+//! arch/x86/kernel/cpu/amd.c). The cost of a pass besides its code is the same in each, and cancels in a difference.
 
 /// Bytes of a page.
 pub(super) const PAGE: usize = 4096;

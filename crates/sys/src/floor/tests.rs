@@ -65,7 +65,7 @@ fn quiet_enough(mut as_it_should: impl FnMut() -> bool) {
     }
 }
 
-/// mov rax, [rax] chases the one pointer; independent loads over many pages run beside each other.
+/// mov rax, [rax] chases the one pointer; independent loads over many pages overlap.
 #[test]
 fn every_address_is_near() {
     let Some(mut floor) = floor() else { return };

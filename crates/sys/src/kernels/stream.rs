@@ -209,7 +209,7 @@ pub fn sweep(kernel: Kernel, simd: Simd, buffer: &mut Buffer) -> u64 {
 }
 
 /// [`sweep`] in pieces of 8 MiB of all arrays together: a quarter to one millisecond, so that where other programs take the
-/// CPU now and then most are undisturbed. `passed` is told the elements of each when it is done.
+/// CPU now and then most are undisturbed. `passed` gets the elements of each when it is done.
 pub fn sweep_in_pieces(
     kernel: Kernel,
     simd: Simd,

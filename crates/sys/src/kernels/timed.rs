@@ -1,6 +1,6 @@
-//! A load between two readings of the time-stamp counter, where the load costs next to nothing.
+//! A load between two readings of the time-stamp counter, where the load costs almost nothing.
 //!
-//! What for: what is left is the cost of the reading itself, which every timed load of a program has in it. What not:
+//! What for: measures the cost of the readings themselves, which every timed load of a program contains. What not:
 //! statistics. Assumption: the instructions between the readings are those that `x86::translate` writes around a load of
 //! the program: the stores and loads of borrowed registers too, since the fences wait for them.
 

@@ -1,8 +1,7 @@
 //! Loops in which the core waits for one known instruction, nearly all the time.
 //!
-//! What for: a clock sample stands some instructions behind the one that was waited for; how many differs by processor, and
-//! is measured with these. What not: sampling, statistics.
-//! Assumption: the buffer is larger than the caches; each turn touches a word of it at random, or divides.
+//! What for: they measure the skid of clock samples, which differs by processor. What not: sampling, statistics.
+//! Assumption: the buffer is larger than the caches; each iteration touches a word of it at random, or divides.
 
 use super::Buffer;
 

@@ -1,7 +1,7 @@
 //! Which CPUs the calling thread may run on.
 //!
-//! What for: a thread that hands work to another and waits for it, in turns, is fastest on that thread's CPU. What not:
-//! which CPU that is. Assumption: the mask is read once; who changes ours from outside meanwhile is overruled.
+//! What for: a thread that alternately hands work to another and waits for it is fastest on that thread's CPU. What not:
+//! choosing the CPU. Assumption: the mask is read once; later changes from outside are overwritten.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Starting a program that stands still until we have looked at it.
+//! Starts a program that waits, before its execve, until we are ready to observe it.
 //!
 //! ```text
 //!   we                                child
@@ -11,7 +11,7 @@
 //!
 //! The child inherits what a shell would give it: our environment, directory, descriptors 0-2 (everything else of
 //! ours is close-on-exec), and the signals that we took over. One difference remains: SIGPIPE is at its default even if
-//! our starter ignored it, because Rust's runtime overwrites that before we can look.
+//! our starter ignored it, because Rust's runtime overwrites that before we can read it.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Read, Write};
@@ -38,7 +38,7 @@ pub struct Launch<'a> {
     pub own_group: bool,
     /// What it gets as its standard output, instead of ours.
     pub output: Option<BorrowedFd<'a>>,
-    /// Runs of it, one behind the other, instead of one.
+    /// Runs of it, one after the other, instead of one.
     pub runs: Option<&'a Runs>,
 }
 

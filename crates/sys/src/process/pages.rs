@@ -1,8 +1,8 @@
-//! What lies behind single pages of another process: its NUMA node, and whether it is part of a huge page.
+//! The memory of single pages of another process: its NUMA node, and whether it is part of a huge page.
 //!
-//! What for: which memory a program really got. What not: which pages to ask about.
-//! Assumptions: whoever asks may trace the process (ptrace(2), access mode `PTRACE_MODE_READ`), as a profiler may. Pages
-//! change while they are looked at: an answer is of the moment of its call.
+//! What for: what memory a program really got. What not: which pages to ask about.
+//! Assumptions: the caller may trace the process (ptrace(2), access mode `PTRACE_MODE_READ`). Pages change meanwhile: an
+//! answer holds for the moment of its call.
 
 use std::fs::File;
 use std::io;
@@ -55,7 +55,7 @@ struct Scan {
     inverted: u64,
     wanted: u64,
     any_of: u64,
-    told: u64,
+    reported: u64,
 }
 
 /// `struct page_region` of the same file.
@@ -101,7 +101,7 @@ impl PageMap {
             regions: &raw mut region as u64,
             region_count: 1,
             wanted: PRESENT,
-            told: PRESENT | HUGE,
+            reported: PRESENT | HUGE,
             ..Scan::default()
         };
         // Safety: the kernel reads and writes one live structure of the size that is in it, and at most one region at the

@@ -1,4 +1,4 @@
-//! Waiting for several descriptors at once, and a descriptor that stands for a process.
+//! Waiting for several descriptors at once, and a descriptor of a process (pidfd).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

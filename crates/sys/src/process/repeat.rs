@@ -1,10 +1,10 @@
-//! The same program run several times, one run behind the other, by a process between us and the program.
+//! Runs the same program several times, one run after the other, from a process between us and the program.
 //!
-//! What for: whoever watches that process and its children watches all runs alike, on one axis of time. It never executes
-//! anything itself, so events that begin with an execve begin with each run. What not: deciding how often.
+//! What for: an observer of that process and its children observes all runs alike, on one axis of time. The process executes
+//! no program itself, so events that begin with an execve begin with each run. What not: the number of runs.
 //!
-//! It starts no further run after one that failed, after [`Runs::end`], and when we are gone. Its own end is that of the
-//! last run. Where standard input is a file, every run reads it from the same place on.
+//! No further run starts after one that failed, after [`Runs::end`], and when we are gone. The process ends like the last
+//! run. Where standard input is a file, every run reads it from the same offset.
 //!
 //! Assumption: between fork and execve only async-signal-safe calls are made; the signals that we took over stay blocked in
 //! that process, so that they reach the program alone.

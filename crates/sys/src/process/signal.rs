@@ -97,7 +97,7 @@ impl SignalFd {
     pub fn hand_back(&self, command: &mut Command) {
         let before = self.mask_before;
         let put_back = move || {
-            // Safety: a live set that pthread_sigmask told us; the call is async-signal-safe.
+            // Safety: a live set that pthread_sigmask gave us; the call is async-signal-safe.
             match unsafe {
                 libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut())
             } {
@@ -135,7 +135,7 @@ impl Drop for SignalFd {
     fn drop(&mut self) {
         // What waits was meant for the collection, which is over: it must not kill us now.
         while self.next().is_some() {}
-        // Safety: the mask that pthread_sigmask told us before.
+        // Safety: the mask that pthread_sigmask gave us before.
         unsafe {
             libc::pthread_sigmask(
                 libc::SIG_SETMASK,

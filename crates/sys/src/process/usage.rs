@@ -51,7 +51,7 @@ impl Usage {
     }
 }
 
-/// What waiting for a child told.
+/// The answer of waiting for a child.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waited {
     /// It still runs.

@@ -1,6 +1,6 @@
-//! What the kernel keeps about a thread and looks at whenever the thread goes on.
+//! State of a thread that the kernel keeps and reads whenever the thread continues.
 //!
-//! What for: a tracer that moves a thread to other code must know of it. What not: changing it.
+//! What for: a tracer that moves a thread to other code must know this state. What not: changing it.
 
 use base::{Pid, RemoteAddr, Tid};
 
@@ -23,7 +23,7 @@ pub fn dispatches_system_calls(tid: Tid) -> bool {
     words::<4>(PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, tid).is_some_and(|[mode, ..]| mode != 0)
 }
 
-/// Whether a stopped thread at this address is in a restartable sequence that it has told the kernel of (rseq(2),
+/// Whether a stopped thread at this address is in a restartable sequence that it has registered with the kernel (rseq(2),
 /// include/uapi/linux/rseq.h). Kernels before 5.13 do not tell.
 #[must_use]
 pub fn in_restartable_sequence(tid: Tid, address: RemoteAddr) -> bool {

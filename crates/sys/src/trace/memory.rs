@@ -9,7 +9,7 @@ use base::{Pid, RemoteAddr, Tid};
 /// The kernel's limit of pieces per call (UIO_MAXIOV, include/uapi/linux/uio.h).
 const MOST_PIECES: usize = 1024;
 
-/// Copies pieces of another process's memory into `into`, one behind the other, by as few calls as possible. False when
+/// Copies pieces of another process's memory into `into`, one after the other, by as few calls as possible. False when
 /// any byte of them cannot be read.
 pub fn read_pieces(pid: Pid, pieces: &[(RemoteAddr, usize)], into: &mut [u8]) -> bool {
     let mut rest = into;

@@ -128,7 +128,7 @@ impl Registers {
     }
 
     /// A call that ends with EINTR because its thread was stopped, though no signal came (signal(7), "Interruption of system
-    /// calls and library functions by stop signals"), is told to the kernel as one to restart unless a signal has a handler:
+    /// calls and library functions by stop signals"), is marked for the kernel as one to restart unless a signal has a handler:
     /// so it ends as if there had been no stop. One with a limit of time has all of it once more: the thread must have begun
     /// to wait just now. Returns whether it was such a call.
     pub fn keep_waiting(&mut self) -> bool {

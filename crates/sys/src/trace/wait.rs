@@ -20,7 +20,7 @@ const SHORT: Duration = Duration::from_micros(100);
 pub enum Happened {
     /// It stopped.
     Stopped(Stop),
-    /// It ended. Nobody was told yet: see [`reap`].
+    /// It ended; not reaped yet: see [`reap`].
     Ended,
     /// Nothing, until the deadline.
     Nothing,

@@ -1,18 +1,18 @@
 //! Blocks -> machine code that does the same and records.
 //!
-//! What for: [`translate`] writes the copy of one block for one place, [`common_code`] what all copies of a region share.
-//! Every byte of both comes with the native state that it stands for ([`States`]), so that a thread that is stopped
-//! anywhere can be given back its native registers. What not: placing, linking and running the code (crate `burst`).
+//! What for: [`translate`] writes the copy of one block for one place; [`common_code`] writes what all copies of a region
+//! share. Every byte of both has its native state ([`States`]), so that a thread that is stopped anywhere gets its native
+//! registers back. What not: placing, linking and running the code (crate `burst`).
 //!
 //! The model, with its assumptions:
 //! 1. One general register is *reserved*: it holds the record pointer; its native value lies in [`area::RESERVED`].
 //!    Flavour `Count` reserves none.
-//! 2. Nothing here touches flags, the stack below rsp, or any register, but where the state says so.
+//! 2. Flags, the stack below rsp and registers change only where the state says so.
 //! 3. The thread has the direction flag clear, does not use gs, and no instruction changes the base of fs.
-//! 4. No signal and no fault is ever caused by us: a block leaves by a system call (getpid) that a living tracer
-//!    catches at its entry; without a tracer it returns, and the stub goes on at the native address by itself. Every
-//!    block checks the room for records (or counts down), so nothing runs for ever in here once the tracer is dead,
-//!    except a loop that does so natively.
+//! 4. Translated code raises no signal and no fault. A block leaves by a system call (getpid) that a living tracer
+//!    catches at its entry; without a tracer it returns, and the stub continues at the native address. Every block
+//!    checks the room for records (or counts down), so a thread leaves translated code once the tracer is dead, except
+//!    from a loop that does not end natively either.
 
 use base::RemoteAddr;
 

@@ -1,5 +1,5 @@
-//! When the result is closed: the machine is measured if it never was, the user is told what was kept, and the program, where
-//! it goes on, is waited for and its exit code passed on.
+//! What happens after the result is closed: measures the machine if that was never done, reports the result, waits for a
+//! program that continues, and passes on its exit code.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -20,9 +20,7 @@ pub(super) fn add_calibration(run: &mut Run, directory: &Path, may_measure: bool
     }
     let mut progress = Progress::new(!quiet);
     if !quiet {
-        eprintln!(
-            "fathom: measuring what this machine's memory can do, once (about 15 s; kept for later runs)"
-        );
+        eprintln!("fathom: measuring this machine's memory, once (about 15 s)");
     }
     let mut measured =
         calibrate::measure(&run.host, &calibrate::Options::default(), &mut |done, what| {
@@ -30,12 +28,12 @@ pub(super) fn add_calibration(run: &mut Run, directory: &Path, may_measure: bool
         });
     drop(progress);
     if let Err(error) = calibrate::cache::save(&run.host, &mut measured) {
-        run.notes.push(format!("the machine's figures could not be kept for later runs: {error}"));
+        run.notes.push(format!("cannot store the machine's figures for later runs: {error}"));
     }
     run.calibration = Some(measured);
     // Not being able to add it loses nothing that was collected.
     if let Err(error) = store::replace_run(directory, run) {
-        eprintln!("fathom: the machine's figures could not be added to the result: {error}");
+        eprintln!("fathom: cannot add the machine's figures to the result: {error}");
     }
 }
 
@@ -51,15 +49,15 @@ pub(super) fn say_what_was_kept(
     eprintln!("fathom: result in {} ({})", directory.display(), finished.size);
     if matches!(outcome.exit, ExitKind::Code(_) | ExitKind::Signal(_)) && output_is_kept() {
         eprintln!(
-            "fathom: the report stands behind the program's own output in that file: with --quiet only the program writes there"
+            "fathom: the report follows the program's output in that file; --quiet leaves the report out"
         );
     }
     if goes_on {
         let why = match outcome.stopped_by.as_deref() {
-            Some("duration") => "the time given with -d is over",
+            Some("duration") => "the duration of -d is over",
             _ => "collection stopped",
         };
-        eprintln!("fathom: {why}; the program goes on. Ctrl-C ends it.");
+        eprintln!("fathom: {why}; the program continues. Ctrl-C ends it.");
     }
 }
 
@@ -99,13 +97,13 @@ pub fn pass_on(exit: ExitKind, quiet: bool) -> ExitCode {
         ExitKind::Code(0) | ExitKind::StillRunning | ExitKind::Unknown => ExitCode::SUCCESS,
         ExitKind::Code(code) => {
             if !quiet {
-                eprintln!("fathom: the program itself ended with exit code {code}");
+                eprintln!("fathom: the program ended with exit code {code}");
             }
             ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))
         }
         ExitKind::Signal(signal) => {
             if !quiet {
-                eprintln!("fathom: the program was ended by {}", report::signal_name(signal));
+                eprintln!("fathom: the program was killed by {}", report::signal_name(signal));
             }
             // As shells report it.
             ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))

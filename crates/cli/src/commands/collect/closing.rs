@@ -1,4 +1,4 @@
-//! What a recording needs when it is over: names for the addresses in it, the hottest loops timed alone, closed tables.
+//! Closes a recording: names its addresses, measures no-miss times of the hottest loops, closes the tables.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,9 +21,9 @@ use crate::progress::Progress;
 pub(super) struct Noting {
     writer: Writer,
     modules: Vec<Module>,
-    /// With repetitions, which nobody looks for while the program runs; no more than the stack tree has nodes.
+    /// With duplicates, which are not removed while the program runs; at most as many as the stack tree has nodes.
     addresses: Vec<(ModuleId, FileOffset)>,
-    /// Decoded at the end only: nobody waits then.
+    /// Decoded at the end, when no thread waits.
     blocks: Vec<Block>,
     hot_code: HotCode,
     /// Samples with registers, by address: the code there is kept.
@@ -103,15 +103,15 @@ impl Deadline {
     }
 }
 
-/// Parts of the time: hot code is timed until the one, names are waited for until the other, and the rest is for the report
+/// Shares of the time: hot code is timed until the first, naming is awaited until the second, and the rest is for the report
 /// (`analysis` limits its work likewise).
 const TIMED: f64 = 0.35;
 const NAMED: f64 = 0.6;
-/// Who gets less of a CPU waits for others, until then at the latest.
+/// With less of a CPU than this we wait for other programs, but not longer than `LATEST`.
 const STARVED: f64 = 0.6;
 const LATEST: Nanos = Nanos(3_000_000_000);
 
-/// Measures what the hottest code takes without its memory. Who interrupts wants to be done.
+/// Measures the no-miss time of the hottest code. Skipped after an interrupt: the user wants to be done.
 pub(super) fn time_hot_code(sink: &mut Noting, run: &mut Run, deadline: Deadline, quiet: bool) {
     let Some(hz) = run.host.tsc_hz.filter(|hz| *hz > 0.0) else { return };
     if run.stopped_by.as_deref() == Some("interrupted") {
@@ -121,14 +121,14 @@ pub(super) fn time_hot_code(sink: &mut Noting, run: &mut Run, deadline: Deadline
     let left = until - sys::process::monotonic().min(until);
     let mut progress = Progress::new(!quiet);
     let measured = sink.hot_code.measure(&sink.blocks, 1.0 / hz, left, &mut |done| {
-        progress.show(done, "timing hot code without its memory");
+        progress.show(done, "timing hot code with all data in L1");
     });
     drop(progress);
     match measured {
         Ok(floors) => {
             if floors.left_out > 0 {
                 run.notes.push(format!(
-                    "{} pieces of hot code were timed without their memory; for {} more there was no time",
+                    "{} pieces of hot code were timed with all data in L1; there was no time for {} more",
                     floors.core.len(),
                     floors.left_out
                 ));
@@ -141,7 +141,9 @@ pub(super) fn time_hot_code(sink: &mut Noting, run: &mut Run, deadline: Deadline
                 }
             }
         }
-        Err(error) => run.notes.push(format!("hot code was not timed without its memory: {error}")),
+        Err(error) => {
+            run.notes.push(format!("hot code was not timed with all data in L1: {error}"))
+        }
     }
 }
 
@@ -203,7 +205,7 @@ impl Closing {
         );
         print_early_summary(directory, &run, self.naming.so_far())?;
         eprintln!(
-            "fathom: reading the rest of the debug information (Ctrl-C leaves it to later reports)"
+            "fathom: reading the remaining debug information (Ctrl-C leaves it to later reports)"
         );
         Ok(true)
     }
@@ -235,8 +237,8 @@ impl Closing {
     }
 }
 
-/// As long as may be; and longer, where others have the CPUs: then it is not debug information that takes so long, and to
-/// read it behind the report would make no difference.
+/// Waits for the time limit; longer where other programs have the CPUs, because then the cause is not the amount of debug
+/// information, and reading it after the report would not help.
 fn wait_on_busy_machine(
     naming: &mut Naming,
     deadline: Deadline,
@@ -266,6 +268,6 @@ fn wait(naming: &mut Naming, until: Nanos, quiet: bool) -> Option<(Symbolised, G
 pub(super) fn kept_in(directory: &Path) -> String {
     let directory = directory.display();
     format!(
-        "what was collected is kept in {directory} and opens with `fathom report summary -r {directory}`"
+        "the recording is kept in {directory}; open it with `fathom report summary -r {directory}`"
     )
 }

@@ -20,7 +20,7 @@ pub fn with_threads(word: &OsString, threads: u32) -> OsString {
     }
 }
 
-/// The number behind the last `label` in `text`, which may have blanks, `=` or `:` in front.
+/// The number after the last `label` in `text`, possibly after blanks, `=` or `:`.
 pub fn number_behind(text: &str, label: &str) -> Option<f64> {
     let (_, rest) = text.rsplit_once(label)?;
     let rest = rest.trim_start_matches([' ', '\t', '=', ':']);
@@ -32,7 +32,9 @@ pub fn number_behind(text: &str, label: &str) -> Option<f64> {
 /// Numbers of threads from text such as `1,2,4` or `1-8,16`.
 pub fn thread_list(text: &str) -> Result<Vec<u32>, Failure> {
     let wrong = || {
-        Failure::usage(format!("'{text}' is no list of 1 to 4096 threads: write 1,2,4 or 1-8,16"))
+        Failure::usage(format!(
+            "'{text}' is not a list of thread counts from 1 to 4096: write 1,2,4 or 1-8,16"
+        ))
     };
     let number = |text: &str| {
         text.trim().parse().ok().filter(|n| (1..=4096u32).contains(n)).ok_or_else(wrong)

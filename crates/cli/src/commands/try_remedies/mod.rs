@@ -1,13 +1,13 @@
-//! `fathom try`: runs the remedies that fit against the plain program, and says what each brought.
+//! `fathom try`: runs the program with and without remedies, and reports the effect of each.
 //!
 //! ```text
-//!   record the program once (or open a result)    what it does decides which remedies fit
-//!   rounds: plain, then each remedy, in an order drawn anew; in the first one what the findings advise comes first
-//!   after some rounds                             what is clear needs no more runs
-//!   until all is clear, the budget is used up, or an interrupt (Ctrl-C) comes
+//!   record the program once (or open a result)    its behaviour decides which remedies fit
+//!   rounds: plain, then each remedy, in a fresh random order; what the findings advise comes first
+//!   after some rounds                             a clear remedy is not run again
+//!   until all are clear, the budget is used up, or an interrupt (Ctrl-C) arrives
 //! ```
-//! Assumption: a run does the same each time, and ends with the same code, whichever that is, and leaves nothing behind that makes the next one quicker but caches, which the
-//! recording has warmed.
+//! Assumption: each run does the same, ends with the same code (any), and does not make the next one quicker, except by
+//! caches, which the recording has warmed.
 
 mod rounds;
 mod situation;
@@ -59,15 +59,14 @@ fn check_names(names: &[String], means: &Means<'_>) -> Result<(), Failure> {
     let known: Vec<&str> =
         remedies(means, &Default::default()).iter().map(|remedy| remedy.name).collect();
     match names.iter().find(|name| !known.contains(&name.as_str())) {
-        Some(name) => Err(Failure::usage(format!(
-            "there is no remedy '{name}'; there are {}",
-            known.join(", ")
-        ))),
+        Some(name) => {
+            Err(Failure::usage(format!("no remedy '{name}'; remedies are {}", known.join(", "))))
+        }
         None => Ok(()),
     }
 }
 
-/// What is tried, and what is not and why. Who names remedies wants them even where they seem pointless.
+/// What is tried, and what is not and why. Named remedies are tried even where they seem pointless.
 fn choose(all: Vec<Remedy>, named: &[String]) -> (Vec<Candidate>, Vec<(String, String)>) {
     let (mut candidates, mut not_tried) = (Vec::new(), Vec::new());
     for remedy in all {

@@ -1,4 +1,4 @@
-//! The rounds of a trial: who runs next, and when it is enough. An interrupt is enough: the rounds until then stand.
+//! The rounds of a trial: what runs next, and when to stop. After an interrupt the rounds so far count.
 //!
 //! What not: the statistics (`analysis::trial`), the table (`report::trials`).
 
@@ -113,22 +113,22 @@ impl<'a> Rounds<'a> {
             }
             if round >= 2 && began.elapsed() + round_began.elapsed() > self.budget {
                 let seconds = self.budget.as_secs();
-                self.notes.push(format!("{round} rounds in the budget of {seconds} s."));
+                self.notes.push(format!("{round} rounds within the budget of {seconds} s."));
                 self.say_what_is_missing(round_began.elapsed());
                 return Ok(());
             }
         }
-        self.notes.push(format!("After {most} rounds no more were run."));
+        self.notes.push(format!("Stopped after {most} rounds."));
         Ok(())
     }
 
     /// What was measured before round `round` is worth showing if a remedy was run at all.
     fn interrupted(&mut self, round: usize) -> Result<(), Failure> {
         if self.candidates.iter().all(|candidate| candidate.rounds.is_empty()) {
-            let message = "interrupted before any remedy was run";
+            let message = "interrupted before any remedy ran";
             return Err(Failure::new(CANNOT_MEASURE, anyhow::Error::msg(message)));
         }
-        self.notes.push(format!("Interrupted in round {round}: what was run until then counts."));
+        self.notes.push(format!("Interrupted in round {round}: the runs before count."));
         Ok(())
     }
 
@@ -137,9 +137,9 @@ impl<'a> Rounds<'a> {
         let expected = *self.exit.get_or_insert(plain.exit);
         if plain.exit != expected || plain.exit.code().is_none() {
             let message = match plain.exit == expected {
-                true => format!("the program itself failed: {}", plain.exit),
+                true => format!("the program failed: {}", plain.exit),
                 false => format!(
-                    "the program ends differently each time, which cannot be compared: {expected}, then {}",
+                    "the program ends differently from run to run and cannot be compared: {expected}, then {}",
                     plain.exit
                 ),
             };
@@ -151,7 +151,7 @@ impl<'a> Rounds<'a> {
             _ => Output::Varies,
         };
         self.plain.push(plain.seconds);
-        for index in self.open_by_lot() {
+        for index in self.open_in_random_order() {
             let Some(run) = self.timed(Some(index), began)? else { return Ok(Next::Stop) };
             let (output, rounds) = (self.output, self.plain.len());
             let candidate = &mut self.candidates[index];
@@ -185,14 +185,14 @@ impl<'a> Rounds<'a> {
                         budget.as_secs_f64().ceil()
                     )
                 }
-                None => format!("How many more rounds would decide {name} cannot be said yet."),
+                None => format!("The number of rounds that would decide {name} is not known yet."),
             });
         }
     }
 
-    /// Those still open, in an order drawn by lot: what comes behind what changes from round to round. First of all comes what
-    /// the findings advise, for who interrupts soon.
-    fn open_by_lot(&mut self) -> Vec<usize> {
+    /// The undecided remedies in random order, so that no remedy always follows the same other one. What the findings advise
+    /// comes first, for a user who interrupts soon.
+    fn open_in_random_order(&mut self) -> Vec<usize> {
         let open: Vec<usize> =
             (0..self.candidates.len()).filter(|index| !self.candidates[*index].done).collect();
         if self.plain.len() == 1 {
@@ -238,7 +238,7 @@ impl<'a> Rounds<'a> {
         let mut notes = self.notes;
         if self.output == Output::Varies {
             notes.push(
-                "The program prints something else each time: whether remedies change its result was not checked."
+                "The program's output differs from run to run: whether remedies change it was not checked."
                     .to_owned(),
             );
         }

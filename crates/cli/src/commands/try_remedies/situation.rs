@@ -86,7 +86,7 @@ impl Drop for Scratch {
 fn record(options: &TryOptions) -> Result<Recording, Failure> {
     let cannot = |error: std::io::Error| Failure::new(CANNOT_MEASURE, error);
     if !options.quiet {
-        eprintln!("fathom: recording the program once, to see which remedies fit");
+        eprintln!("fathom: recording the program once, to choose remedies");
     }
     let scratch = Scratch(std::env::temp_dir().join(format!("fathom-try-{}", std::process::id())));
     let result = scratch.0.join("r000ma");
@@ -102,15 +102,14 @@ fn record(options: &TryOptions) -> Result<Recording, Failure> {
         .map_err(cannot)?;
     // It ends with the program's own code.
     if !status.success() && !result.join("run.json").exists() {
-        let message = format!("the program, or recording it, failed: {status}");
-        return Err(Failure::new(CANNOT_MEASURE, anyhow::Error::msg(message)).hint(
-            "what it said stands above; a program that fails cannot be compared with itself",
-        ));
+        let message = format!("the program or its recording failed: {status}");
+        return Err(Failure::new(CANNOT_MEASURE, anyhow::Error::msg(message))
+            .hint("its messages are above; a failing program cannot be compared"));
     }
     let recording = super::super::report::open(Path::new(&result))?;
     match recording.run.exit {
         Some(ExitKind::Code(_)) => Ok(recording),
-        _ => Err(Failure::usage("the program did not end well: it cannot be compared with itself")),
+        _ => Err(Failure::usage("the program did not end by itself: it cannot be compared")),
     }
 }
 

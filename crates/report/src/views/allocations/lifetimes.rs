@@ -109,7 +109,7 @@ fn remarks(request: &Request<'_>) -> Vec<String> {
                 .to_owned(),
         );
         remarks.push(
-            "Lifetimes are known to a microsecond or two: shorter ones are not told apart."
+            "Lifetimes are known to a microsecond or two: shorter ones are not distinguished."
                 .to_owned(),
         );
         remarks.extend(notes::of_freeing_time(request));

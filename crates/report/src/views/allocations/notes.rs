@@ -38,7 +38,7 @@ pub(super) fn of_code(request: &Request<'_>, keys: &[Key], found: &HeapTable) ->
 /// What a filter on time means where every free was recorded.
 pub(super) fn of_freeing_time(request: &Request<'_>) -> Option<String> {
     request.selection.time().map(|_| {
-        "The filter on time chooses frees, by when they were summed up, about once a second: what nobody freed is left out."
+        "The filter on time chooses frees, by when they were summed up, about once a second: blocks that were not freed are left out."
             .to_owned()
     })
 }
@@ -60,7 +60,7 @@ pub(super) fn of_processes(request: &Request<'_>) -> Vec<String> {
             Some(Target::Attached { .. }) => {
                 format!("{unknown} frees were of blocks from before the attach.")
             }
-            _ => format!("{unknown} frees were of blocks that nobody saw being allocated."),
+            _ => format!("{unknown} frees were of blocks whose allocation was not observed."),
         });
     }
     let forgotten = sum(|total| total.forgotten);
@@ -161,7 +161,7 @@ pub(super) fn of_threads(request: &Request<'_>, keys: &[Key]) -> Option<String> 
     let what = if has_part {
         "one of which the filter chooses only some threads has no rows"
     } else if keys.contains(&Key::Thread) {
-        "threads are not told apart"
+        "threads are not distinguished"
     } else {
         return None;
     };

@@ -53,7 +53,7 @@ fn remarks(request: &Request<'_>) -> Vec<String> {
         notes.extend(notes::of_threads(request, &[]));
     } else if !recording.allocations.is_empty() {
         notes.push(
-            "From blocks that have a record: large ones, and smaller ones drawn by lot. `-k stacks=all` counts."
+            "From blocks that have a record: large ones, and smaller ones drawn at random. `-k stacks=all` counts."
                 .to_owned(),
         );
     }

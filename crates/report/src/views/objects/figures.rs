@@ -12,7 +12,7 @@ use super::super::accesses::stride;
 use crate::table::Cell;
 use crate::text;
 
-/// Steps of the latency histogram with less than this share are not told, %.
+/// Steps of the latency histogram with less than this share are left out, %.
 const LEAST_STEP: f64 = 1.0;
 
 /// Figures of each row.
@@ -301,7 +301,7 @@ fn estimated(object: &Object, value: f64, unit: &str) -> Metric {
         high: None,
         evidence: Some(Evidence::Sampled),
         samples: object.ranges,
-        note: Some("small blocks were drawn by lot: `allocations` has the interval".to_owned()),
+        note: Some("small blocks were drawn at random: `allocations` has the interval".to_owned()),
         ..Metric::counted(value, unit)
     }
 }
@@ -327,5 +327,5 @@ pub(crate) fn extent(object: &Object, element_type: Option<&str>) -> String {
     }
 }
 
-/// Columns of a type's name beside its object.
+/// Columns of a type's name next to its object.
 const TYPE: usize = 30;
