@@ -25,6 +25,7 @@ use estimate::student::quantile_95;
 use facts::{Burst, CoreFloor, FloorOutcome, FloorTime, Recording};
 
 use super::Memory;
+use super::native::Speed;
 use super::quantity::Quantity;
 use super::work::{BurstWork, SiteWork};
 use crate::profile::Profile;
@@ -69,6 +70,14 @@ pub(crate) fn seconds(time: &FloorTime) -> Seconds {
     let seconds = |picos: base::Picos| picos.0 as f64 * 1e-12;
     let [median, low, high] = [time.median, time.low, time.high].map(seconds);
     (median, median - (median - low) * part, median + (high - median) * part)
+}
+
+/// Of a burst's likely native seconds those that are the core's, with the bounds of how long it took natively: in a quicker one the
+/// same core time is a larger part, but no more than all of it.
+fn of_native_time(core: Bounds, speed: &Speed, seconds: f64) -> Bounds {
+    let high = (core.high * speed.high / speed.likely).min(seconds).max(core.low);
+    let likely = core.likely.clamp(core.low, high);
+    Bounds { likely, low: core.low * speed.low / speed.likely, high }
 }
 
 /// Floors of loops by block, per iteration.
@@ -231,11 +240,10 @@ impl Memory<'_> {
             let low = (burst.floor.1 + other.1 + mispredicted.1).max(least).min(seconds);
             // Of loops without accesses a burst has no records.
             let (silent, most_silent) = self.silent.share(burst.function);
-            let most = burst.floor.2 + other.2 + mispredicted.2 + most_silent * seconds;
-            let high = most.min(seconds).max(low);
-            let likely =
-                (burst.floor.0 + other.0 + mispredicted.0 + silent * seconds).clamp(low, high);
-            self.add(&mut core, number, Bounds { likely, low, high });
+            let high = burst.floor.2 + other.2 + mispredicted.2 + most_silent * seconds;
+            let likely = burst.floor.0 + other.0 + mispredicted.0 + silent * seconds;
+            let bounds = Bounds { likely, low, high };
+            core.add(number, of_native_time(bounds, &self.speeds[number], seconds));
             native.add(number, Bounds::exactly(seconds));
         }
         (core, native)
@@ -292,6 +300,15 @@ impl Memory<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_more_than_all_of_the_time_is_the_core_s() {
+        let speed = Speed { likely: 2.0, low: 1.0, high: 5.0 };
+        let bounds = |likely, low, high| Bounds { likely, low, high };
+        assert_eq!(of_native_time(bounds(4.0, 3.0, 6.0), &speed, 20.0), bounds(4.0, 1.5, 15.0));
+        assert_eq!(of_native_time(bounds(4.0, 3.0, 6.0), &speed, 10.0), bounds(4.0, 1.5, 10.0));
+        assert_eq!(of_native_time(bounds(40.0, 3.0, 60.0), &speed, 10.0), bounds(10.0, 1.5, 10.0));
+    }
 
     #[test]
     fn paths_stand_for_what_was_not_timed() {
