@@ -6,8 +6,8 @@
 //! Instructions in loops with a *core floor* take that. Others take what paths through such code took, drawn in bursts that
 //! began in the same function, or in any where these are too few (`collect::floor`, [`together`]). Where too few were timed they
 //! take [`USUAL`], with [`QUICKEST`] and their latencies one after the other as bounds. To these come the branches that were
-//! mispredicted (`branches`), and loops without any access, of which bursts have no records: as much as samples say of the
-//! function (`silent`). No more than the burst leaves.
+//! mispredicted (`branches`, corrected by `predictors`), and loops without any access, of which bursts have no records: as much as samples say of the
+//! function (`silent`). No more than the burst leaves, however short it was natively.
 //!
 //! Lower bound of a program with one thread: its time outside of the kernel less all waits that its accesses can be, one
 //! after the other, each from the level that serves it. With more threads lines may come from another core, which the cache
@@ -26,6 +26,7 @@ use facts::{Burst, CoreFloor, FloorOutcome, FloorTime, Recording};
 
 use super::Memory;
 use super::native::Speed;
+use super::predictors::Predictors;
 use super::quantity::Quantity;
 use super::work::{BurstWork, SiteWork};
 use crate::profile::Profile;
@@ -45,8 +46,6 @@ const MISPREDICTED: Seconds = (4.5e-9, 2e-9, 8e-9);
 /// By so much the cost in a program is off that of the loop that was measured: code that is not decoded yet takes some cycles
 /// more, and what goes on meanwhile some less.
 const MISPREDICTED_OFF: f64 = 0.25;
-/// A processor's predictor misses what ours does, but for this part more or less.
-const PREDICTORS_DIFFER: f64 = 0.5;
 /// Fewer paths say nothing about others.
 const FEWEST_PATHS: usize = 3;
 /// Of the paths of a function this part must have been timed: those refused may be other code.
@@ -222,6 +221,7 @@ impl Memory<'_> {
         let cycle = clock.map_or(1.0 / SLOW_CLOCK, f64::recip);
         let (latency, timed) = (self.latencies(), self.timed.means());
         let miss = self.branch_miss();
+        let predictors = Predictors::read(self.profile.recording, &self.passed, miss.0);
         for (number, burst) in self.passed.bursts.iter().enumerate() {
             let seconds = self.strata.seconds_of(number);
             let other = (burst.instructions - burst.floor_instructions).max(0.0);
@@ -230,12 +230,12 @@ impl Memory<'_> {
             let most = if other > 0.0 { (other * pace.2).min(slowest) } else { 0.0 };
             let other = (other * pace.0, other * pace.1, most);
             let least = (seconds - self.waits_at_most(burst, &latency, &timed)).max(0.0);
-            let missed = burst.mispredicted;
-            let most_missed = burst.most_mispredicted.min(missed * (1.0 + PREDICTORS_DIFFER));
+            let predictor = predictors.of(burst.function);
+            let missed = |of: f64| (burst.mispredicted * of).min(burst.most_mispredicted);
             let mispredicted = (
-                missed * miss.0,
-                missed * (1.0 - PREDICTORS_DIFFER) * miss.1,
-                most_missed * miss.2,
+                missed(predictor.0) * miss.0,
+                missed(predictor.1) * miss.1,
+                missed(predictor.2) * miss.2,
             );
             let low = (burst.floor.1 + other.1 + mispredicted.1).max(least).min(seconds);
             // Of loops without accesses a burst has no records.

@@ -15,10 +15,10 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 
-use base::{BlockId, Nanos};
+use base::{BlockId, BurstId, Nanos};
 use facts::{
-    Block, BurstFlavour, CodePath, CoreFloor, Fact, FloorOutcome, FloorTime, KeptFloor, Record,
-    Records, decode_records,
+    Block, BranchReplay, BurstFlavour, CodePath, CoreFloor, Fact, FloorOutcome, FloorTime,
+    KeptFloor, Record, Records, decode_records,
 };
 use sys::floor::FloorError;
 use tracee::random::Random;
@@ -29,6 +29,7 @@ use self::paths::Path;
 use self::timing::{Processor, Stretch, Timed};
 
 mod code;
+mod outcomes;
 mod paths;
 mod timing;
 
@@ -39,7 +40,8 @@ const KEPT_OF_PIECE: usize = 64 << 10;
 const MOST_LOOPS: usize = 16;
 /// Paths drawn from a piece.
 const PATHS_IN_PIECE: usize = 4;
-/// Of the time there is, the part in which loops are begun; the rest is for paths.
+/// Of the time there is, the part until which branches are replayed, and that in which loops are begun; the rest is for paths.
+const BRANCHES_PART: f64 = 0.25;
 const LOOPS_PART: f64 = 0.6;
 /// Instructions in a row that one repetition adds: more than wait in any processor's reorder buffer (512 on Golden Cove),
 /// fewer, twice, than its cache of decoded instructions holds.
@@ -61,6 +63,8 @@ pub struct Floors {
     pub core: Vec<CoreFloor>,
     /// Of loops among these, with registers for what they load again and again.
     pub kept: Vec<KeptFloor>,
+    /// What mispredicted branches take, in beginnings of bursts.
+    pub branches: Vec<BranchReplay>,
     /// Loops and paths for which there was no time.
     pub left_out: usize,
 }
@@ -69,13 +73,22 @@ pub struct Floors {
 #[derive(Debug)]
 pub struct HotCode {
     pieces: Vec<Records>,
+    /// Of each, whether its burst begins with it.
+    begin: Vec<bool>,
+    begun: HashSet<BurstId>,
     seen: u64,
     random: Random,
 }
 
 impl Default for HotCode {
     fn default() -> HotCode {
-        HotCode { pieces: Vec::new(), seen: 0, random: Random::new(0x5eed) }
+        HotCode {
+            pieces: Vec::new(),
+            begin: Vec::new(),
+            begun: HashSet::new(),
+            seen: 0,
+            random: Random::new(0x5eed),
+        }
     }
 }
 
@@ -84,6 +97,7 @@ impl HotCode {
     pub fn note(&mut self, fact: &Fact) {
         let Fact::Records(records) = fact else { return };
         self.seen += 1;
+        let begins = self.begun.insert(records.burst);
         let place = match self.pieces.len() < KEPT_PIECES {
             true => self.pieces.len(),
             false => usize::try_from(self.random.number() % self.seen).unwrap_or(usize::MAX),
@@ -94,9 +108,12 @@ impl HotCode {
         // What is cut off in the middle of a record ends there (`decode_records`).
         let kept = &records.bytes[..records.bytes.len().min(KEPT_OF_PIECE)];
         let piece = Records { burst: records.burst, bytes: kept.to_vec() };
-        match self.pieces.get_mut(place) {
-            Some(old) => *old = piece,
-            None => self.pieces.push(piece),
+        match self.pieces.get_mut(place).zip(self.begin.get_mut(place)) {
+            Some(old) => (*old.0, *old.1) = (piece, begins),
+            None => {
+                self.pieces.push(piece);
+                self.begin.push(begins);
+            }
         }
     }
 
@@ -123,6 +140,16 @@ impl HotCode {
             let elapsed = sys::process::monotonic() - begin;
             show((elapsed.seconds() / time.seconds().max(1e-9)).min(1.0));
         };
+        let by_id: HashMap<BlockId, &Block> =
+            blocks.iter().map(|block| (block.id, block)).collect();
+        let all = self.pieces.iter().zip(&self.begin);
+        let beginnings: Vec<&Records> =
+            all.filter(|(_, begins)| **begins).map(|(piece, _)| piece).collect();
+        let time = (tick, until(BRANCHES_PART));
+        floors.branches = match outcomes::replay(&beginnings, &by_id, time) {
+            Err(error @ FloorError::System(_)) => return Err(error),
+            told => told.unwrap_or_default(),
+        };
         let processor = Processor::measure(tick)?.until(until(LOOPS_PART));
         for one in hottest {
             shown();
@@ -137,8 +164,6 @@ impl HotCode {
         let measured = |floor: &&CoreFloor| matches!(floor.outcome, FloorOutcome::Measured(_));
         let loops: HashSet<BlockId> =
             floors.core.iter().filter(measured).map(|floor| floor.block).collect();
-        let by_id: HashMap<BlockId, &Block> =
-            blocks.iter().map(|block| (block.id, block)).collect();
         // In any order: those for which there is no time are a random choice.
         let mut paths = paths::draw(&self.pieces, &by_id, &loops, PATHS_IN_PIECE, &mut self.random);
         for end in (1..paths.len()).rev() {
