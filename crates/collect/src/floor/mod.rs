@@ -12,7 +12,7 @@
 //! Assumptions: what matters turns up in a sample of the records; one run of a loop stands for all, because how far its
 //! data lies is made not to matter.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 
 use base::{BlockId, BurstId, Nanos};
@@ -36,6 +36,8 @@ mod timing;
 /// Pieces of records that are kept, and what is kept of each, bytes: bursts begin anywhere, so their beginnings stand for all.
 const KEPT_PIECES: usize = 64;
 const KEPT_OF_PIECE: usize = 64 << 10;
+/// Bursts that are remembered: the pieces of one come one soon after the other, whatever other threads do.
+const BEGUN: usize = 256;
 /// Most loops that are measured.
 const MOST_LOOPS: usize = 16;
 /// Paths drawn from a piece.
@@ -75,7 +77,8 @@ pub struct HotCode {
     pieces: Vec<Records>,
     /// Of each, whether its burst begins with it.
     begin: Vec<bool>,
-    begun: HashSet<BurstId>,
+    /// The bursts that began last.
+    begun: VecDeque<BurstId>,
     seen: u64,
     random: Random,
 }
@@ -85,7 +88,7 @@ impl Default for HotCode {
         HotCode {
             pieces: Vec::new(),
             begin: Vec::new(),
-            begun: HashSet::new(),
+            begun: VecDeque::new(),
             seen: 0,
             random: Random::new(0x5eed),
         }
@@ -97,7 +100,11 @@ impl HotCode {
     pub fn note(&mut self, fact: &Fact) {
         let Fact::Records(records) = fact else { return };
         self.seen += 1;
-        let begins = self.begun.insert(records.burst);
+        let begins = !self.begun.contains(&records.burst);
+        if begins {
+            self.begun.push_back(records.burst);
+            self.begun.drain(..self.begun.len().saturating_sub(BEGUN));
+        }
         let place = match self.pieces.len() < KEPT_PIECES {
             true => self.pieces.len(),
             false => usize::try_from(self.random.number() % self.seen).unwrap_or(usize::MAX),
