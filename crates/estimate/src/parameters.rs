@@ -66,8 +66,29 @@ pub const SINGLE: Parameter = Parameter {
     sensitivity: "a half of it: 87 %, 42 %",
 };
 
+/// By how much a processor's branch predictor differs from ours where that was not measured.
+pub const PREDICTORS_DIFFER: Parameter = Parameter {
+    name: "predictors differ",
+    value: 0.5,
+    meaning: "part by which a processor mispredicts more or fewer branches than our predictor does, where its own was not asked",
+    source: "directions of 120 bursts of gapbs and XSBench run again on AMD Zen 4: 0.9 to 1.2 times as many for each program, \
+             0.5 to 1.6 for nine bursts of ten",
+    sensitivity: "memory's share of gapbs bfs is 38 to 70 %; 0: 41 to 63 %",
+};
+
+/// By how much a replay of branches is off.
+pub const REPLAY_OFF: Parameter = Parameter {
+    name: "replay off",
+    value: 0.15,
+    meaning: "part by which branches that are run again are mispredicted more or less often than in the program",
+    source: "they lie elsewhere, calls are left out, and the predictor forgets between lists only what it has no room for: the same \
+             lists, run again behind 500,000 other branches, lost 0.85 to 1.05 times as much (AMD Zen 4)",
+    sensitivity: "0: memory's share of gapbs cc is 30 to 60 %, of tc 31 to 74 %; 0.5: 27 to 68 % and 24 to 81 %",
+};
+
 /// All of them.
-pub const ALL: [Parameter; 5] = [COMMON, ENDS, UNLIKE, LEAST_PART, SINGLE];
+pub const ALL: [Parameter; 7] =
+    [COMMON, ENDS, UNLIKE, LEAST_PART, SINGLE, PREDICTORS_DIFFER, REPLAY_OFF];
 
 #[cfg(test)]
 mod tests {

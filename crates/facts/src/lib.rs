@@ -44,7 +44,7 @@ pub use registers::{
     SampledFrame, SampledPlace, SampledState, Slot, SlotBase, decode_registers,
 };
 pub use run::{
-    Analysis, CollectorInfo, ExitKind, OneRun, OwnCost, ResourceUse, Run, RunState, SCHEMA_VERSION,
-    SamplingMethod, Target, TimedLoadFloor,
+    Analysis, BranchReplay, CollectorInfo, ExitKind, OneRun, OwnCost, ResourceUse, Run, RunState,
+    SCHEMA_VERSION, SamplingMethod, Target, TimedLoadFloor,
 };
 pub use threading::{Concurrency, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker};

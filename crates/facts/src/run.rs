@@ -226,6 +226,18 @@ pub struct OneRun {
     pub exit: ExitKind,
 }
 
+/// What branches cost in the beginning of a burst, beyond what they would if each were predicted: its directions were run again by this
+/// machine.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct BranchReplay {
+    /// The burst's id.
+    pub burst: u32,
+    /// Its first so many records.
+    pub records: u64,
+    /// The time, picoseconds.
+    pub lost_ps: u64,
+}
+
 /// The manifest.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
@@ -273,4 +285,7 @@ pub struct Run {
     pub limit_bytes: u64,
     /// Remarks for the reader, in the order in which they came up.
     pub notes: Vec<String>,
+    /// What mispredicted branches cost; empty before version 9.
+    #[serde(default)]
+    pub branch_replays: Vec<BranchReplay>,
 }

@@ -6,8 +6,8 @@
 //! Instructions in loops with a *core floor* take that. Others take what paths through such code took, drawn in bursts that
 //! began in the same function, or in any where these are too few (`collect::floor`, [`together`]). Where too few were timed they
 //! take [`USUAL`], with [`QUICKEST`] and their latencies one after the other as bounds. To these come the branches that were
-//! mispredicted (`branches`), and loops without any access, of which bursts have no records: as much as samples say of the
-//! function (`silent`). No more than the burst leaves.
+//! mispredicted (`branches`, corrected by `predictors`), and loops without any access, of which bursts have no records: as much as samples say of the
+//! function (`silent`). No more than the burst leaves, however short it was natively.
 //!
 //! Lower bound of a program with one thread: its time outside of the kernel less all waits that its accesses can be, one
 //! after the other, each from the level that serves it. With more threads lines may come from another core, which the cache
@@ -25,6 +25,8 @@ use estimate::student::quantile_95;
 use facts::{Burst, CoreFloor, FloorOutcome, FloorTime, Recording};
 
 use super::Memory;
+use super::native::Speed;
+use super::predictors::Predictors;
 use super::quantity::Quantity;
 use super::work::{BurstWork, SiteWork};
 use crate::profile::Profile;
@@ -44,8 +46,6 @@ const MISPREDICTED: Seconds = (4.5e-9, 2e-9, 8e-9);
 /// By so much the cost in a program is off that of the loop that was measured: code that is not decoded yet takes some cycles
 /// more, and what goes on meanwhile some less.
 const MISPREDICTED_OFF: f64 = 0.25;
-/// A processor's predictor misses what ours does, but for this part more or less.
-const PREDICTORS_DIFFER: f64 = 0.5;
 /// Fewer paths say nothing about others.
 const FEWEST_PATHS: usize = 3;
 /// Of the paths of a function this part must have been timed: those refused may be other code.
@@ -69,6 +69,14 @@ pub(crate) fn seconds(time: &FloorTime) -> Seconds {
     let seconds = |picos: base::Picos| picos.0 as f64 * 1e-12;
     let [median, low, high] = [time.median, time.low, time.high].map(seconds);
     (median, median - (median - low) * part, median + (high - median) * part)
+}
+
+/// Of a burst's likely native seconds those that are the core's, with the bounds of how long it took natively: in a quicker one the
+/// same core time is a larger part, but no more than all of it.
+fn of_native_time(core: Bounds, speed: &Speed, seconds: f64) -> Bounds {
+    let high = (core.high * speed.high / speed.likely).min(seconds).max(core.low);
+    let likely = core.likely.clamp(core.low, high);
+    Bounds { likely, low: core.low * speed.low / speed.likely, high }
 }
 
 /// Floors of loops by block, per iteration.
@@ -213,6 +221,7 @@ impl Memory<'_> {
         let cycle = clock.map_or(1.0 / SLOW_CLOCK, f64::recip);
         let (latency, timed) = (self.latencies(), self.timed.means());
         let miss = self.branch_miss();
+        let predictors = Predictors::read(self.profile.recording, &self.passed, miss.0);
         for (number, burst) in self.passed.bursts.iter().enumerate() {
             let seconds = self.strata.seconds_of(number);
             let other = (burst.instructions - burst.floor_instructions).max(0.0);
@@ -221,21 +230,20 @@ impl Memory<'_> {
             let most = if other > 0.0 { (other * pace.2).min(slowest) } else { 0.0 };
             let other = (other * pace.0, other * pace.1, most);
             let least = (seconds - self.waits_at_most(burst, &latency, &timed)).max(0.0);
-            let missed = burst.mispredicted;
-            let most_missed = burst.most_mispredicted.min(missed * (1.0 + PREDICTORS_DIFFER));
+            let predictor = predictors.of(burst.function);
+            let missed = |of: f64| (burst.mispredicted * of).min(burst.most_mispredicted);
             let mispredicted = (
-                missed * miss.0,
-                missed * (1.0 - PREDICTORS_DIFFER) * miss.1,
-                most_missed * miss.2,
+                missed(predictor.0) * miss.0,
+                missed(predictor.1) * miss.1,
+                missed(predictor.2) * miss.2,
             );
             let low = (burst.floor.1 + other.1 + mispredicted.1).max(least).min(seconds);
             // Of loops without accesses a burst has no records.
             let (silent, most_silent) = self.silent.share(burst.function);
-            let most = burst.floor.2 + other.2 + mispredicted.2 + most_silent * seconds;
-            let high = most.min(seconds).max(low);
-            let likely =
-                (burst.floor.0 + other.0 + mispredicted.0 + silent * seconds).clamp(low, high);
-            self.add(&mut core, number, Bounds { likely, low, high });
+            let high = burst.floor.2 + other.2 + mispredicted.2 + most_silent * seconds;
+            let likely = burst.floor.0 + other.0 + mispredicted.0 + silent * seconds;
+            let bounds = Bounds { likely, low, high };
+            core.add(number, of_native_time(bounds, &self.speeds[number], seconds));
             native.add(number, Bounds::exactly(seconds));
         }
         (core, native)
@@ -292,6 +300,15 @@ impl Memory<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_more_than_all_of_the_time_is_the_core_s() {
+        let speed = Speed { likely: 2.0, low: 1.0, high: 5.0 };
+        let bounds = |likely, low, high| Bounds { likely, low, high };
+        assert_eq!(of_native_time(bounds(4.0, 3.0, 6.0), &speed, 20.0), bounds(4.0, 1.5, 15.0));
+        assert_eq!(of_native_time(bounds(4.0, 3.0, 6.0), &speed, 10.0), bounds(4.0, 1.5, 10.0));
+        assert_eq!(of_native_time(bounds(40.0, 3.0, 60.0), &speed, 10.0), bounds(10.0, 1.5, 10.0));
+    }
 
     #[test]
     fn paths_stand_for_what_was_not_timed() {

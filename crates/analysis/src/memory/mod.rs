@@ -32,6 +32,7 @@ mod native;
 mod parts;
 mod pass;
 mod places;
+mod predictors;
 mod quantity;
 mod rows;
 mod silent;

@@ -73,6 +73,8 @@ pub(crate) struct Passed {
     pub(crate) bursts: Vec<BurstWork>,
     pub(crate) sites: BTreeMap<SiteIndex, SiteOutcomes>,
     pub(crate) footprints: HashMap<Place, Footprint>,
+    /// Of bursts whose branches were replayed, by their number: those that our own predictor misses in the same records.
+    pub(crate) foreseen: BTreeMap<usize, f64>,
     pub(crate) damage: Damage,
 }
 
@@ -103,6 +105,7 @@ impl Passed {
     /// Adds what was made of other bursts. The order makes no difference: all of it are sums.
     fn merge(&mut self, other: Passed) {
         self.bursts.extend(other.bursts);
+        self.foreseen.extend(other.foreseen);
         for (site, outcomes) in other.sites {
             self.sites.entry(site).or_default().merge(&outcomes);
         }
@@ -119,6 +122,10 @@ struct Walker<'a> {
     simulated: Simulated<'a>,
     floors: HashMap<BlockId, Seconds>,
     branches: Branches,
+    /// Records of bursts that were replayed; of this one, and how many of its records passed.
+    replayed: HashMap<u32, u64>,
+    of_burst: Option<u64>,
+    records: u64,
     chase: Chase,
     times: Times,
     /// Of each site, in this burst: first touches of followed lines by time.
@@ -146,9 +153,15 @@ impl Tool for Walker<'_> {
         self.works.clear();
         self.branches.take(self.code);
         self.branches.begin(burst.id);
+        self.of_burst = self.replayed.get(&burst.id.0).copied();
+        self.records = 0;
+        if self.of_burst.is_some() {
+            self.passed.foreseen.insert(number, 0.0);
+        }
     }
 
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
+        self.records += 1;
         if let Some(first) = block.accesses.first() {
             self.current = self.come_to(first.site);
         }
@@ -159,7 +172,11 @@ impl Tool for Walker<'_> {
         let instructions = whole * length + execution.executed() as f64;
         work.instructions += instructions;
         work.records += 1.0;
-        work.mispredicted += f64::from(self.branches.pass(block, execution));
+        let missed = f64::from(self.branches.pass(block, execution));
+        work.mispredicted += missed;
+        if self.of_burst.is_some_and(|records| self.records <= records) {
+            *self.passed.foreseen.entry(self.number).or_default() += missed;
+        }
         if let Some((likely, low, high)) = self.floors.get(&execution.block()) {
             let (times, floor) = (instructions / length.max(1.0), &mut work.floor);
             *floor = (floor.0 + likely * times, floor.1 + low * times, floor.2 + high * times);
@@ -228,6 +245,15 @@ impl<'a> Walker<'a> {
             simulated,
             floors: loops(profile.recording),
             branches: Branches::default(),
+            replayed: profile
+                .recording
+                .run
+                .branch_replays
+                .iter()
+                .map(|one| (one.burst, one.records))
+                .collect(),
+            of_burst: None,
+            records: 0,
             chase: Chase::new(code.sites.len()),
             times: Times::default(),
             firsts: vec![[0; BINS]; code.sites.len()],

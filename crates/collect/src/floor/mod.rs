@@ -12,13 +12,13 @@
 //! Assumptions: what matters turns up in a sample of the records; one run of a loop stands for all, because how far its
 //! data lies is made not to matter.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 
-use base::{BlockId, Nanos};
+use base::{BlockId, BurstId, Nanos};
 use facts::{
-    Block, BurstFlavour, CodePath, CoreFloor, Fact, FloorOutcome, FloorTime, KeptFloor, Record,
-    Records, decode_records,
+    Block, BranchReplay, BurstFlavour, CodePath, CoreFloor, Fact, FloorOutcome, FloorTime,
+    KeptFloor, Record, Records, decode_records,
 };
 use sys::floor::FloorError;
 use tracee::random::Random;
@@ -29,17 +29,21 @@ use self::paths::Path;
 use self::timing::{Processor, Stretch, Timed};
 
 mod code;
+mod outcomes;
 mod paths;
 mod timing;
 
 /// Pieces of records that are kept, and what is kept of each, bytes: bursts begin anywhere, so their beginnings stand for all.
 const KEPT_PIECES: usize = 64;
 const KEPT_OF_PIECE: usize = 64 << 10;
+/// Bursts that are remembered: the pieces of one come one soon after the other, whatever other threads do.
+const BEGUN: usize = 256;
 /// Most loops that are measured.
 const MOST_LOOPS: usize = 16;
 /// Paths drawn from a piece.
 const PATHS_IN_PIECE: usize = 4;
-/// Of the time there is, the part in which loops are begun; the rest is for paths.
+/// Of the time there is, the part until which branches are replayed, and that in which loops are begun; the rest is for paths.
+const BRANCHES_PART: f64 = 0.25;
 const LOOPS_PART: f64 = 0.6;
 /// Instructions in a row that one repetition adds: more than wait in any processor's reorder buffer (512 on Golden Cove),
 /// fewer, twice, than its cache of decoded instructions holds.
@@ -61,6 +65,8 @@ pub struct Floors {
     pub core: Vec<CoreFloor>,
     /// Of loops among these, with registers for what they load again and again.
     pub kept: Vec<KeptFloor>,
+    /// What mispredicted branches take, in beginnings of bursts.
+    pub branches: Vec<BranchReplay>,
     /// Loops and paths for which there was no time.
     pub left_out: usize,
 }
@@ -69,13 +75,23 @@ pub struct Floors {
 #[derive(Debug)]
 pub struct HotCode {
     pieces: Vec<Records>,
+    /// Of each, whether its burst begins with it.
+    begin: Vec<bool>,
+    /// The bursts that began last.
+    begun: VecDeque<BurstId>,
     seen: u64,
     random: Random,
 }
 
 impl Default for HotCode {
     fn default() -> HotCode {
-        HotCode { pieces: Vec::new(), seen: 0, random: Random::new(0x5eed) }
+        HotCode {
+            pieces: Vec::new(),
+            begin: Vec::new(),
+            begun: VecDeque::new(),
+            seen: 0,
+            random: Random::new(0x5eed),
+        }
     }
 }
 
@@ -84,6 +100,11 @@ impl HotCode {
     pub fn note(&mut self, fact: &Fact) {
         let Fact::Records(records) = fact else { return };
         self.seen += 1;
+        let begins = !self.begun.contains(&records.burst);
+        if begins {
+            self.begun.push_back(records.burst);
+            self.begun.drain(..self.begun.len().saturating_sub(BEGUN));
+        }
         let place = match self.pieces.len() < KEPT_PIECES {
             true => self.pieces.len(),
             false => usize::try_from(self.random.number() % self.seen).unwrap_or(usize::MAX),
@@ -94,9 +115,12 @@ impl HotCode {
         // What is cut off in the middle of a record ends there (`decode_records`).
         let kept = &records.bytes[..records.bytes.len().min(KEPT_OF_PIECE)];
         let piece = Records { burst: records.burst, bytes: kept.to_vec() };
-        match self.pieces.get_mut(place) {
-            Some(old) => *old = piece,
-            None => self.pieces.push(piece),
+        match self.pieces.get_mut(place).zip(self.begin.get_mut(place)) {
+            Some(old) => (*old.0, *old.1) = (piece, begins),
+            None => {
+                self.pieces.push(piece);
+                self.begin.push(begins);
+            }
         }
     }
 
@@ -123,6 +147,16 @@ impl HotCode {
             let elapsed = sys::process::monotonic() - begin;
             show((elapsed.seconds() / time.seconds().max(1e-9)).min(1.0));
         };
+        let by_id: HashMap<BlockId, &Block> =
+            blocks.iter().map(|block| (block.id, block)).collect();
+        let all = self.pieces.iter().zip(&self.begin);
+        let beginnings: Vec<&Records> =
+            all.filter(|(_, begins)| **begins).map(|(piece, _)| piece).collect();
+        let time = (tick, until(BRANCHES_PART));
+        floors.branches = match outcomes::replay(&beginnings, &by_id, time) {
+            Err(error @ FloorError::System(_)) => return Err(error),
+            told => told.unwrap_or_default(),
+        };
         let processor = Processor::measure(tick)?.until(until(LOOPS_PART));
         for one in hottest {
             shown();
@@ -137,21 +171,27 @@ impl HotCode {
         let measured = |floor: &&CoreFloor| matches!(floor.outcome, FloorOutcome::Measured(_));
         let loops: HashSet<BlockId> =
             floors.core.iter().filter(measured).map(|floor| floor.block).collect();
-        let by_id: HashMap<BlockId, &Block> =
-            blocks.iter().map(|block| (block.id, block)).collect();
         // In any order: those for which there is no time are a random choice.
         let mut paths = paths::draw(&self.pieces, &by_id, &loops, PATHS_IN_PIECE, &mut self.random);
         for end in (1..paths.len()).rev() {
             paths.swap(end, (self.random.number() % (end as u64 + 1)) as usize);
         }
+        let mut timed: HashMap<Vec<(BlockId, usize)>, CoreFloor> = HashMap::new();
         for path in paths {
             shown();
             let now = sys::process::monotonic();
+            // Those behind the end are left out, known or not: else what runs often would count too often.
+            let known = timed.get(&path.code()).filter(|_| now < until(1.0));
+            if let Some(known) = known {
+                floors.core.push(path.like(known));
+                continue;
+            }
             let processor = processor.until(until(1.0).min(now + LONGEST_PATH));
             let floor = if now < until(1.0) { path.floor(&by_id, processor)? } else { None };
             let had_time = sys::process::monotonic() < until(1.0);
             let floor = floor.or_else(|| path.refused().filter(|_| had_time));
             floors.left_out += usize::from(floor.is_none());
+            timed.extend(floor.iter().map(|floor| (path.code(), floor.clone())));
             floors.core.extend(floor);
         }
         Ok(floors)
@@ -293,6 +333,17 @@ impl Run {
 }
 
 impl Path {
+    /// What of it takes time: without their memory the same instructions take the same.
+    fn code(&self) -> Vec<(BlockId, usize)> {
+        self.steps.iter().map(|step| (step.block, step.executed)).collect()
+    }
+
+    /// The floor of a path with the same code.
+    fn like(&self, other: &CoreFloor) -> CoreFloor {
+        let path = other.path.map(|path| CodePath { burst: self.burst, ..path });
+        CoreFloor { path, ..other.clone() }
+    }
+
     /// Its code cannot be read, or it took longer than others are worth.
     fn refused(&self) -> Option<CoreFloor> {
         let instructions = paths::instructions(&self.steps) as u64;

@@ -206,6 +206,32 @@ fn a_path_through_blocks_is_timed() {
 }
 
 #[test]
+fn the_same_path_is_timed_once() {
+    let imul = [0x48, 0x0f, 0xaf, 0xc0].repeat(300);
+    let onwards = |id, body: &[u8], record| {
+        let mut block = looping(id, body, record);
+        let bytes = &mut block.pieces[0].bytes;
+        let distance = bytes.len() - 4;
+        bytes[distance..].copy_from_slice(&64i32.to_le_bytes());
+        block
+    };
+    let blocks =
+        [onwards(0, &imul, "words 1; ways 301"), onwards(1, &[0x90; 3], "words 1; ways 4")];
+    let lap = [(0, 1, &[][..]), (1, 1, &[][..])].repeat(20);
+    let mut code = HotCode::default();
+    (0..3).for_each(|_| code.note(&records(&lap)));
+    let Ok(floors) = code.measure(&blocks, TICK, LONG, &mut |_| {}) else {
+        return println!("skipped: no process for timing code alone");
+    };
+    let paths: Vec<_> = floors.core.iter().filter(|floor| floor.path.is_some()).collect();
+    let code = |floor: &CoreFloor| (floor.block, floor.path.map(|path| path.instructions));
+    let outcomes: HashMap<_, _> = paths.iter().map(|one| (code(one), &one.outcome)).collect();
+    assert!(paths.len() > outcomes.len(), "{paths:?}");
+    assert!(paths.iter().all(|one| *outcomes[&code(one)] == one.outcome), "{paths:?}");
+    assert_eq!(floors.left_out, 0);
+}
+
+#[test]
 fn the_sample_is_bounded_and_what_never_ran_is_left_out() {
     let mut loops = HotCode::default();
     for number in 0..1000 {

@@ -114,6 +114,8 @@ pub struct Floor {
     child: Child,
     code_bytes: usize,
     pages: usize,
+    /// Which of the shared pages each page is.
+    lent: BTreeMap<u64, usize>,
     /// Of the shared pages: where in them a page was touched first, or is held.
     lines: HashSet<(usize, u64)>,
     aliases: usize,
@@ -139,8 +141,8 @@ impl Floor {
             (stub::CODE, stub::CODE_BYTES, false),
         ];
         let child = Child::start(&arena, &data, at, &parts)?;
-        let (lines, aliases) = (HashSet::new(), 0);
-        Ok(Floor { at, arena, data, child, code_bytes: 0, pages: 0, lines, aliases })
+        let (lent, lines, aliases) = (BTreeMap::new(), HashSet::new(), 0);
+        Ok(Floor { at, arena, data, child, code_bytes: 0, pages: 0, lent, lines, aliases })
     }
 
     /// Where the first byte of code lies in an arena at `at`.
@@ -205,6 +207,22 @@ impl Floor {
             }
         }
         Ok(self.data.write_all_at(&image, 0)?)
+    }
+
+    /// Other bytes from this address on, in pages that are held.
+    ///
+    /// # Errors
+    /// [`FloorError::Fault`]: one of these pages is not.
+    pub fn refill(&mut self, at: RemoteAddr, bytes: &[u8]) -> Result<(), FloorError> {
+        let (mut at, mut rest) = (at.0, bytes);
+        while !rest.is_empty() {
+            let in_page = at % PAGE as u64;
+            let shared = self.lent.get(&(at - in_page)).ok_or(FloorError::Fault(RemoteAddr(at)))?;
+            let (now, later) = rest.split_at(rest.len().min(PAGE - in_page as usize));
+            self.data.write_all_at(now, (shared * PAGE) as u64 + in_page)?;
+            (at, rest) = (at + now.len() as u64, later);
+        }
+        Ok(())
     }
 
     /// Runs the code from byte `entry` to its end, `passes` times, and tells how many ticks of the time-stamp counter
@@ -306,6 +324,7 @@ impl Floor {
         let mapped = self.child.map(page, PAGE, libc::PROT_WRITE, PAGES_FD, shared * PAGE);
         mapped.map_err(|_| FloorError::Fault(address))?;
         self.pages += 1;
+        self.lent.insert(page.0, shared);
         let shares = lines.iter().any(|line| self.lines.contains(&(shared, *line)));
         self.aliases += usize::from(shares);
         self.lines.extend(lines.iter().map(|line| (shared, *line)));

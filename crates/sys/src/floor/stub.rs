@@ -27,7 +27,7 @@ pub(super) const DATA: usize = PAGE;
 /// Offset of the code to time.
 pub(super) const CODE: usize = 6 * PAGE;
 /// Most bytes of it, the jump behind it included.
-pub(super) const CODE_BYTES: usize = 8 * PAGE;
+pub(super) const CODE_BYTES: usize = 32 * PAGE;
 /// Bytes of the arena.
 pub(super) const ARENA_BYTES: usize = CODE + CODE_BYTES;
 

@@ -133,6 +133,7 @@ pub(super) fn time_hot_code(sink: &mut Noting, run: &mut Run, deadline: Deadline
                     floors.left_out
                 ));
             }
+            run.branch_replays = floors.branches;
             let core = floors.core.into_iter().map(Fact::CoreFloor);
             for floor in core.chain(floors.kept.into_iter().map(Fact::KeptFloor)) {
                 // A full disk: closing the tables fails too and says so.

@@ -1,0 +1,106 @@
+//! By how much this machine's branch predictor misses more, or less, than ours.
+//!
+//! What for: `branches` models a predictor. Of the beginnings of some bursts it was measured what their branches cost
+//! (`collect::floor`); over what the model says of the same records that is a factor, for each function and for all. What not:
+//! what one mispredicted branch costs in a program (`core_time`).
+//!
+//! Bounds: the scatter of the bursts (a ratio of sums, linearised: Cochran 1977, 6.4), and [`REPLAY_OFF`]. Without replays
+//! [`PREDICTORS_DIFFER`].
+
+use std::collections::{BTreeMap, HashMap};
+
+use estimate::parameters::{PREDICTORS_DIFFER, REPLAY_OFF};
+use estimate::student::quantile_95;
+use facts::Recording;
+
+use super::core_time::Seconds;
+use super::pass::Passed;
+use crate::stack::FunctionId;
+
+/// Fewer bursts say nothing of others.
+const FEWEST: usize = 3;
+/// With fewer branches that ours misses, any factor may be chance.
+const FEWEST_MISSED: f64 = 100.0;
+
+/// What a burst's branches cost by replay, and by our model, seconds.
+type Pair = (f64, f64);
+
+/// Factors: likely, low, high.
+pub(super) struct Predictors {
+    by_function: HashMap<FunctionId, Seconds>,
+    all: Seconds,
+}
+
+impl Predictors {
+    /// `cost`: seconds of a mispredicted branch.
+    pub(super) fn read(recording: &Recording, passed: &Passed, cost: f64) -> Predictors {
+        let replays = recording.run.branch_replays.iter();
+        let replays: HashMap<u32, f64> =
+            replays.map(|one| (one.burst, one.lost_ps as f64 * 1e-12)).collect();
+        let mut pairs: BTreeMap<FunctionId, Vec<Pair>> = BTreeMap::new();
+        let mut last = None;
+        for work in &passed.bursts {
+            // A burst is of the function in which it began.
+            if last.replace(work.burst) == Some(work.burst) {
+                continue;
+            }
+            let replayed =
+                recording.bursts.get(work.burst).and_then(|burst| replays.get(&burst.id.0));
+            let both = replayed.zip(passed.foreseen.get(&work.burst));
+            if let Some((replayed, missed)) = both {
+                pairs.entry(work.function).or_default().push((*replayed, missed * cost));
+            }
+        }
+        let all: Vec<Pair> = pairs.values().flatten().copied().collect();
+        let unknown = (1.0, 1.0 - PREDICTORS_DIFFER.value, 1.0 + PREDICTORS_DIFFER.value);
+        let of = |(function, pairs): (_, Vec<Pair>)| Some((function, factor(&pairs, cost, 0.0)?));
+        Predictors {
+            by_function: pairs.into_iter().filter_map(of).collect(),
+            // Another function is a further burst.
+            all: factor(&all, cost, 1.0).unwrap_or(unknown),
+        }
+    }
+
+    pub(super) fn of(&self, function: FunctionId) -> Seconds {
+        self.by_function.get(&function).copied().unwrap_or(self.all)
+    }
+}
+
+/// The sum of the ones over that of the others, for `further` bursts besides; `None` where they tell too little.
+fn factor(pairs: &[Pair], cost: f64, further: f64) -> Option<Seconds> {
+    let sums = pairs.iter().fold((0.0, 0.0), |sums, one| (sums.0 + one.0, sums.1 + one.1));
+    let n = pairs.len() as f64;
+    if pairs.len() < FEWEST || sums.1 < FEWEST_MISSED * cost {
+        return None;
+    }
+    let ratio = sums.0 / sums.1;
+    let squares: f64 = pairs.iter().map(|one| (one.0 - ratio * one.1).powi(2)).sum();
+    let error = (squares * n / (n - 1.0) * (1.0 + further * n)).sqrt() / sums.1;
+    let half = quantile_95(n - 1.0) * error;
+    let off = REPLAY_OFF.value;
+    Some((ratio, (ratio - half).max(0.0) * (1.0 - off), (ratio + half) * (1.0 + off)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replays_correct_the_model() {
+        let cost = 4e-9;
+        let alike = [(150.0 * cost, 100.0 * cost); 4];
+        let off = REPLAY_OFF.value;
+        let near = |a: Seconds, b: Seconds| {
+            [(a.0, b.0), (a.1, b.1), (a.2, b.2)].iter().all(|(a, b)| (a - b).abs() < 1e-9)
+        };
+        let expected = (1.5, 1.5 * (1.0 - off), 1.5 * (1.0 + off));
+        assert!(near(factor(&alike, cost, 0.0).unwrap(), expected));
+        assert!(near(factor(&alike, cost, 1.0).unwrap(), expected));
+        let mixed = [1.0, 2.0, 1.0, 2.0].map(|one| (one * 100.0 * cost, 100.0 * cost));
+        let (likely, low, high) = factor(&mixed, cost, 0.0).unwrap();
+        assert!((likely - 1.5).abs() < 1e-9 && low < 0.7 && high > 2.4, "{low} {high}");
+        assert!(factor(&mixed, cost, 1.0).unwrap().2 > high);
+        assert_eq!(factor(&alike[..2], cost, 0.0), None);
+        assert_eq!(factor(&[(cost, 9.0 * cost); 5], cost, 0.0), None, "too few are missed");
+    }
+}
