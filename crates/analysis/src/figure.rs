@@ -17,11 +17,14 @@ use facts::{Evidence, Metric};
 /// Figures without replicates in one question, at most: more share their chance.
 const APART: usize = 16;
 
-/// Where figures without replicates stand in each of them: 0 to 1 evenly, and as unknowns, -1 to 1.
-static PLACES: LazyLock<(Vec<Vec<f64>>, Vec<Vec<f64>>)> = LazyLock::new(|| {
-    let mut draws = Draws::new(0x0066_6967_7572_6573);
-    (0..APART).map(|_| (draws.even(), draws.unknown())).unzip()
-});
+/// Where figures without replicates stand in each of them: between 0 and 1 evenly, or as unknowns, between -1 and 1.
+static EVENLY: LazyLock<Vec<Vec<f64>>> = LazyLock::new(|| drawn(1, Draws::even));
+static UNKNOWN: LazyLock<Vec<Vec<f64>>> = LazyLock::new(|| drawn(2, Draws::unknown));
+
+fn drawn(seed: u64, one: impl Fn(&mut Draws) -> Vec<f64>) -> Vec<Vec<f64>> {
+    let mut draws = Draws::new(0x0066_6967_7572_6500 | seed);
+    (0..APART).map(|_| one(&mut draws)).collect()
+}
 
 /// See the head.
 #[derive(Clone, PartialEq, Debug)]
@@ -124,13 +127,13 @@ pub(crate) fn spread([low, likely, high]: [f64; 3], number: usize) -> Estimate {
             if *place < 0.5 { (low, 1.0 - 2.0 * place) } else { (high, 2.0 * place - 1.0) };
         likely + (end - likely) * way / 0.95
     };
-    Estimate::new(likely, PLACES.0[number % APART].iter().map(at).collect())
+    Estimate::new(likely, EVENLY[number % APART].iter().map(at).collect())
 }
 
 /// The same of an unknown.
 fn between([low, likely, high]: [f64; 3], number: usize) -> Estimate {
     let bounds = Bounds { likely, low, high };
-    let drawn = PLACES.1[number % APART].iter().map(|place| bounds.at(*place));
+    let drawn = UNKNOWN[number % APART].iter().map(|place| bounds.at(*place));
     Estimate::new(likely, drawn.collect())
 }
 

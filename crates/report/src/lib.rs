@@ -10,6 +10,7 @@
 
 mod arrange;
 mod assembly;
+pub mod consistency;
 mod csv;
 pub mod diff;
 mod error;
