@@ -22,6 +22,7 @@ pub mod calltree;
 pub mod compare;
 mod error;
 pub mod faults;
+mod figure;
 pub mod findings;
 pub mod heap;
 pub mod hotspots;
@@ -53,6 +54,7 @@ pub mod types;
 mod weight;
 
 pub use error::AnalysisError;
+pub use figure::Figure;
 pub use hotspots::{Key, RowKey};
 pub use overhead::Overhead;
 pub use profile::{Cell, Profile};

@@ -386,7 +386,7 @@ impl Peaks {
     #[must_use]
     pub fn of(calibration: &Calibration) -> Option<Peaks> {
         let flops = calibration.flops_peak.clone().filter(|peak| peak.value.is_some())?;
-        let bandwidth = calibration.dram_bandwidth_peak.clone();
+        let bandwidth = calibration.peak().0.cloned();
         let bandwidth = bandwidth.filter(|peak| peak.value.is_some_and(|value| value > 0.0))?;
         Some(Peaks { flops, bandwidth })
     }

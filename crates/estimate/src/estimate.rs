@@ -82,17 +82,20 @@ impl Estimate {
         self
     }
 
+    /// Several of them by a function.
+    #[must_use]
+    pub fn of<const N: usize>(parts: [&Estimate; N], part: impl Fn([f64; N]) -> f64) -> Estimate {
+        let all = parts.iter().map(|one| one.replicates.len()).max().unwrap_or(0);
+        let at =
+            |at: usize| part(parts.map(|one| one.replicates.get(at).copied().unwrap_or(one.point)));
+        let replicates = (0..all).map(at).collect();
+        Estimate { point: part(parts.map(|one| one.point)), replicates }
+    }
+
     /// Two of them by a function.
     #[must_use]
-    pub fn with(mut self, other: &Estimate, part: impl Fn(f64, f64) -> f64) -> Estimate {
-        if self.replicates.is_empty() && !other.replicates.is_empty() {
-            self.replicates = vec![self.point; other.replicates.len()];
-        }
-        self.point = part(self.point, other.point);
-        for (at, one) in self.replicates.iter_mut().enumerate() {
-            *one = part(*one, other.replicates.get(at).copied().unwrap_or(other.point));
-        }
-        self
+    pub fn with(self, other: &Estimate, part: impl Fn(f64, f64) -> f64) -> Estimate {
+        Estimate::of([&self, other], |[one, other]| part(one, other))
     }
 
     /// The smaller of two.

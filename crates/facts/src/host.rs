@@ -185,7 +185,7 @@ pub struct Calibration {
     pub measured_unix: u64,
     /// How long it took, seconds.
     pub took_seconds: f64,
-    /// Highest bus bandwidth reached by any kernel, GB/s.
+    /// Highest bus bandwidth reached by a kernel whose bus traffic is certain, GB/s.
     pub dram_bandwidth_peak: Option<Metric>,
     /// Which kernel and thread count reached it, e.g. "triad-nt, 2 threads".
     pub peak_kernel: Option<String>,
@@ -222,6 +222,25 @@ pub struct Calibration {
     /// The peaks that this machine reached when it was measured before, newest last; at most ten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_peaks: Vec<EarlierPeak>,
+}
+
+impl Calibration {
+    /// The highest bandwidth of the bus, and which kernel and thread count reached it. Traffic of programs is counted with a read
+    /// for each line that is stored to, so kernels with ordinary stores count like that, too, though some CPUs avoid such reads:
+    /// else a program could seem to move more than the machine can.
+    #[must_use]
+    pub fn peak(&self) -> (Option<&Metric>, Option<String>) {
+        let certain = self.dram_bandwidth_peak.as_ref().and_then(|peak| peak.value);
+        let rate = |point: &&BandwidthPoint| point.bus.value.unwrap_or(0.0);
+        let best = self.bandwidth.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)));
+        match best.filter(|best| certain.is_some_and(|certain| rate(best) > certain)) {
+            Some(best) => {
+                let name = if best.threads == 1 { "thread" } else { "threads" };
+                (Some(&best.bus), Some(format!("{}, {} {name}", best.kernel, best.threads)))
+            }
+            None => (self.dram_bandwidth_peak.as_ref(), self.peak_kernel.clone()),
+        }
+    }
 }
 
 /// Where clock samples of a loop stand that waits for one instruction nearly all the time.

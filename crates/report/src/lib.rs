@@ -9,6 +9,7 @@
 
 mod arrange;
 mod assembly;
+pub mod consistency;
 mod csv;
 pub mod diff;
 mod error;

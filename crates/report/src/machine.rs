@@ -59,8 +59,9 @@ pub(crate) fn text(machine: &MachineReport, width: usize, paint: Paint) -> Strin
         width,
         "no kernel could be measured",
     );
-    let peak = figure(calibration.dram_bandwidth_peak.as_ref(), |value| text::rate(value, "GB/s"));
-    let kernel = calibration.peak_kernel.as_deref().map(|kernel| format!(" (reached by {kernel})"));
+    let (peak, kernel) = calibration.peak();
+    let peak = figure(peak, |value| text::rate(value, "GB/s"));
+    let kernel = kernel.map(|kernel| format!(" (reached by {kernel})"));
     out += &entry("Peak", &format!("{peak}{}", kernel.unwrap_or_default()), width);
     out += &section(
         paint,

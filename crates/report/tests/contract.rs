@@ -43,6 +43,14 @@ fn all_recordings() -> Vec<Recording> {
 }
 
 #[test]
+fn views_do_not_contradict_each_other() {
+    for recording in all_recordings() {
+        let found = report::consistency::contradictions(&recording).expect("views");
+        assert_eq!(found, []);
+    }
+}
+
+#[test]
 fn summaries_fit_the_schema() {
     let schema = parse(&documents("format/summary.schema.json"));
     for recording in all_recordings() {

@@ -5,7 +5,7 @@
 //! that samples find there is the allocator's ([`BEHIND`]). Where memory is given back and taken anew (`fault-churn`) the
 //! kernel's part belongs to that.
 
-use super::gain::gain;
+use super::gain::judged;
 use super::{Draft, Figures, Part, Proof};
 
 const GOES: Part<'static> = Part::Assumed([0.5, 0.9, 1.0]);
@@ -20,10 +20,8 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
         false => &spent.time,
     };
     let [seconds, counting] = [time, &spent.counting].map(Part::Seconds);
-    let gain =
-        gain(figures, [seconds, counting, GOES, BEHIND], |[time, counting, goes, behind]| {
-            (time + counting * behind) * goes
-        });
+    let saves = |[time, counting, goes, behind]: [f64; 4]| (time + counting * behind) * goes;
+    let gain = judged(figures, [seconds, counting, GOES, BEHIND], |_| true, saves);
     let name = spent.place.function.as_deref().unwrap_or("the program");
     Ok(vec![Draft {
         title: format!("Allocating and freeing takes much time, most of it for {name}"),

@@ -1,23 +1,25 @@
 //! `bandwidth-saturated`: the threads of a function move as much as memory delivers.
 //!
-//! Fires when the low end of its rate is at least [`SATURATED`] of what so many threads reach on this machine, and it
+//! Fires when its rate is at least [`SATURATED`] of what so many threads reach on this machine, and it
 //! waits; or of [`STREAMED`], where it waits most of its time for streams that it loads: prefetchers run ahead of
 //! those, so that there is nothing to wait for but the rate at which memory delivers, and what is missing others on
 //! the same memory take. Gain: of fusing or blocking, so that a part of the bytes is left ([`BYTES_LEFT`]); what is left takes
 //! as long as it takes now, and the rest what its instructions need, one after the other or beside each other.
 
+use facts::Metric;
+
 use crate::accesses::Pattern;
 
-use super::gain::{OVERLAP, gain};
-use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, TILE, candidates, low, size, view};
+use super::gain::{Gain, OVERLAP, judged};
+use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, TILE, candidates, size, view};
 
-/// Of what so many threads reach, percent. The calibration is a median of quiet passes: a program stays some way below.
-pub(super) const SATURATED: f64 = 60.0;
-/// A function that waits less is not held up, percent.
-const WAITS: f64 = 20.0;
+/// Of what so many threads reach. The calibration is a median of quiet passes: a program stays some way below.
+pub(super) const SATURATED: f64 = 0.6;
+/// A function that waits less is not held up.
+const WAITS: f64 = 0.2;
 /// Likewise, of streams, which do not wait for anything else.
-const STREAMED: f64 = 45.0;
-const STREAM_WAITS: f64 = 50.0;
+const STREAMED: f64 = 0.45;
+const STREAM_WAITS: f64 = 0.5;
 /// Part of streams in the waits, percent.
 const STREAM_PART: f64 = 80.0;
 
@@ -27,18 +29,30 @@ const BYTES_LEFT: Part<'static> = Part::Assumed([0.125, 0.25, 0.5]);
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let traced = figures.traced.as_ref().map_err(String::clone)?;
-    let any = traced.whole.as_ref().or(traced.functions.first());
-    if let Some(reach) = any.map(|any| &any.of_reach).filter(|reach| reach.value.is_none()) {
-        return Err(reach.note.clone().unwrap_or_default());
-    }
-    Ok(candidates(traced, fires).into_iter().map(|one| draft(figures, one)).collect())
+    Ok(candidates(traced, |one| Some(draft(figures, one))))
 }
 
-/// Also asked before the reuse of a function is computed, which only some need.
-pub(super) fn fires(function: &HotFunction) -> bool {
-    let (rate, waits) = (low(&function.of_reach), low(&function.waits));
+/// Whether it likely is; asked before the reuse of a function is computed, which only some need.
+pub(super) fn likely(function: &HotFunction) -> bool {
+    let share = |metric: &Metric| metric.value.unwrap_or(0.0) / 100.0;
+    holds(function, share(&function.waits), share(&function.of_reach))
+}
+
+fn holds(function: &HotFunction, waits: f64, rate: f64) -> bool {
     let saturated = rate >= SATURATED && waits >= WAITS;
-    saturated || (rate >= STREAMED && waits >= STREAM_WAITS && streamed(function) >= STREAM_PART)
+    let streams = rate >= STREAMED && waits >= STREAM_WAITS;
+    saturated || (streams && streamed(function) >= STREAM_PART)
+}
+
+fn saved(figures: &Figures, function: &HotFunction) -> Gain {
+    let [waits, rate] = [&function.waits, &function.of_reach].map(Part::Share);
+    let parts = [Part::Seconds(&function.time), waits, rate, BYTES_LEFT, OVERLAP];
+    let holds = |[_, waits, rate, ..]: [f64; 5]| holds(function, waits, rate);
+    judged(figures, parts, holds, |[time, waits, _, bytes, overlap]| {
+        let core = 1.0 - waits;
+        let apart = bytes + (1.0 - bytes) * core;
+        time * (1.0 - overlap * core.max(bytes) - (1.0 - overlap) * apart)
+    })
 }
 
 /// The part of the waits that loads of neighbours in a row have, percent. Stores may wait for each other.
@@ -50,12 +64,6 @@ fn streamed(function: &HotFunction) -> f64 {
 
 fn draft(figures: &Figures, function: &HotFunction) -> Draft {
     let name = function.place.function.as_deref().unwrap_or("a function");
-    let parts = [Part::Seconds(&function.time), Part::Share(&function.waits), BYTES_LEFT, OVERLAP];
-    let gain = gain(figures, parts, |[time, waits, bytes, overlap]| {
-        let core = 1.0 - waits;
-        let apart = bytes + (1.0 - bytes) * core;
-        time * (1.0 - overlap * core.max(bytes) - (1.0 - overlap) * apart)
-    });
     let mut evidence = vec![
         Proof::new("bandwidth, of what so many threads reach", &function.of_reach),
         Proof::new("time beyond what its instructions need", &function.waits),
@@ -74,7 +82,7 @@ fn draft(figures: &Figures, function: &HotFunction) -> Draft {
              a half to an eighth of the bytes.",
             blocking(function).unwrap_or_default()
         ),
-        gain,
+        gain: saved(figures, function),
         next: view("bandwidth", &function.place)
             .into_iter()
             .chain(["-g".to_owned(), "function,source-line".to_owned()])

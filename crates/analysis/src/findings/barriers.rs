@@ -5,6 +5,7 @@
 //! all, is taken off; off the low end also CPU time that others took, for who is kept from running keeps the others
 //! waiting. Only for a recording that followed every switch of threads.
 
+use super::gain::stated;
 use super::{Draft, Figures, Proof, exactly, imbalance, of_lives, without_waits};
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
@@ -29,7 +30,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
                  (schedule(dynamic) or guided), let steps that do not need each other run on (nowait), or join several \
                  parallel loops into one."
             .to_owned(),
-        gain: gain.into(),
+        gain: stated(figures, gain),
         next: ["report", "timeline", "-g", "thread"].map(str::to_owned).to_vec(),
     }])
 }

@@ -4,13 +4,14 @@
 //! in several lines. Gain: of nodes that lie in the order in which they are visited: what is left is what others wait for, the
 //! chain with its data near, and what memory needs for the same lines at its peak.
 
-use super::gain::{OVERLAP, busy, gain, left};
-use super::{Draft, Figures, HotFunction, Part, Proof, about, low, sum, view};
+use super::gain::{OVERLAP, busy, judged, left};
+use super::{Draft, Figures, HotFunction, Part, Proof, about, view};
 use crate::accesses::Pattern;
+use crate::figure::Figure;
 
-const WAITS: f64 = 30.0;
-/// The sites' part of the waits, percent.
-const PART: f64 = 40.0;
+const WAITS: f64 = 0.3;
+/// The sites' part of the waits.
+const PART: f64 = 0.4;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let traced = figures.traced.as_ref().map_err(String::clone)?;
@@ -20,14 +21,12 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
 fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
     let chased = || function.sites.iter().filter(|site| site.pattern == Pattern::PointerChase);
     let site = chased().next()?;
-    let part = sum(&site.share, chased().map(|site| &site.share));
-    if low(&function.waits) < WAITS || low(&part) < PART {
-        return None;
-    }
+    let part = Figure::sum(&site.share, chased().map(|site| &site.share), 100.0);
     let [waits, chase] = [&function.waits, &part].map(Part::Share);
     let busy = busy(function);
     let parts = [Part::Seconds(&function.time), waits, chase, busy, OVERLAP];
-    let gain = gain(figures, parts, |[time, waits, part, busy, overlap]| {
+    let holds = |[_, waits, part, ..]: [f64; 5]| waits >= WAITS && part >= PART;
+    let gain = judged(figures, parts, holds, |[time, waits, part, busy, overlap]| {
         time * (1.0 - left(waits, part, 1.0, busy, overlap))
     });
     let name = site.place.function.as_deref().unwrap_or("a function");

@@ -4,6 +4,7 @@
 
 use facts::{Evidence, Metric};
 
+use super::gain::told;
 use super::{Draft, Figures, Finding, Proof, Traced, Where, high};
 use crate::memory::Class;
 
@@ -27,7 +28,7 @@ pub(super) fn judge(figures: &Figures, found: &[Finding]) -> Option<Draft> {
             "{why}. Look at the instructions: a better algorithm, vector instructions (-O3 -march=native), fewer \
              divisions and branches, more threads."
         ),
-        gain: Metric::unavailable("s", "nothing to gain from memory").into(),
+        gain: told("nothing to gain from memory"),
         next: ["report", "hotspots"].map(str::to_owned).to_vec(),
     })
 }

@@ -5,6 +5,7 @@
 
 use facts::{Evidence, Metric};
 
+use super::gain::stated;
 use super::{Draft, Figures, Proof, high};
 
 /// Seconds of a read of 4 KiB: a fast NVMe device, a usual one, a network disk.
@@ -27,7 +28,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
         place: faults.place.clone(),
         advice: "Read the mapped file in order, or ask ahead with madvise(..., MADV_WILLNEED) or readahead()."
             .to_owned(),
-        gain: reads(figures, count).into(),
+        gain: stated(figures, reads(figures, count)),
         next: ["report", "faults", "-g", "function,source-line"].map(str::to_owned).to_vec(),
     }])
 }

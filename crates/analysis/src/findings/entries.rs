@@ -5,6 +5,7 @@
 
 use facts::{Evidence, KernelCause, Metric};
 
+use super::gain::{stated, told};
 use super::{Draft, EntryFigure, Figures, LEAST_GAIN, Proof, Where, faults, try_remedy};
 
 /// Seconds of a system call that does nothing: 50 ns on processors without mitigations for Meltdown and Spectre, several
@@ -48,7 +49,7 @@ fn calls(figures: &Figures, one: &EntryFigure) -> Draft {
         advice: "Make fewer and larger calls: buffer what is read and written, ask for several things at once (readv, \
                  recvmmsg, io_uring), keep what the kernel answered, and wait with a futex instead of asking again."
             .to_owned(),
-        gain: gain.into(),
+        gain: stated(figures, gain),
         next: ["report", "kernel", "-g", "thread,cause"].map(str::to_owned).to_vec(),
     }
 }
@@ -61,7 +62,7 @@ fn page_faults(figures: &Figures, one: &EntryFigure) -> Option<Draft> {
         evidence: proofs(one, "page faults"),
         place: figures.faults.place.clone(),
         advice: faults::huge_pages(&figures.faults),
-        gain: Metric::unavailable("s", "fault-startup and fault-churn say how much").into(),
+        gain: told("fault-startup and fault-churn say how much"),
         next: match figures.faults.may_be_huge() {
             true => try_remedy(figures, Some("huge-pages")),
             false => ["report", "kernel"].map(str::to_owned).to_vec(),

@@ -12,7 +12,7 @@
 
 use facts::{Evidence, Metric};
 
-use super::gain::{Gain, gain};
+use super::gain::{Gain, judged};
 use super::{Draft, FaultFigures, Figures, Part, Proof, exactly, try_remedy};
 
 const TIMES: f64 = 2.5;
@@ -105,10 +105,10 @@ pub(super) fn judge_churn(figures: &Figures) -> Result<Vec<Draft>, String> {
     let bytes = 2.0 * PAGE * (faults.minor.value.unwrap_or(0.0) + faults.huge * (PAGES - 1.0));
     let fetch = figures.store_rate.map_or(0.0, |rate| bytes / (rate * 1e9) / figures.running);
     let [time, release] = [&faults.time, &faults.release].map(Part::Seconds);
-    let gain =
-        gain(figures, [time, release, BESIDE, FETCHED], |[time, release, beside, fetched]| {
-            (time * (1.0 + beside) + release - fetched * fetch).max(0.0)
-        });
+    let saves = |[time, release, beside, fetched]: [f64; 4]| {
+        (time * (1.0 + beside) + release - fetched * fetch).max(0.0)
+    };
+    let gain = judged(figures, [time, release, BESIDE, FETCHED], |_| true, saves);
     let mut draft = draft(figures, title, advice, gain, Some("keep-memory"));
     draft.evidence.push(Proof::new("CPU time of giving it back", &faults.release));
     Ok(vec![draft])
@@ -148,8 +148,9 @@ pub(super) fn judge_startup(figures: &Figures) -> Result<Vec<Draft>, String> {
     };
     let remedy = faults.may_be_huge().then_some("huge-pages");
     let backed = if figures.virtualised { BACKED } else { Part::Assumed([0.0; 3]) };
-    let [time, part] = [Part::Seconds(&time), Part::Share(&part)];
-    let gain = gain(figures, [time, part, backed], |[time, part, backed]| time * (part - backed));
+    let part = part.into();
+    let parts = [Part::Seconds(&time), Part::Share(&part), backed];
+    let gain = judged(figures, parts, |_| true, |[time, part, backed]| time * (part - backed));
     Ok(vec![draft(figures, title, huge_pages(faults), gain, remedy)])
 }
 

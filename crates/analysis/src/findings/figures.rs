@@ -17,6 +17,8 @@ use base::Pid;
 use facts::Metric;
 
 use crate::accesses::Pattern;
+use crate::figure::Figure;
+use crate::stack::FunctionId;
 
 use super::steps::Restarts;
 
@@ -30,10 +32,18 @@ pub use self::walks::Walk;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[expect(missing_docs, reason = "as in the summary's JSON")]
 pub struct Where {
+    /// Which function: others, of other files and modules, may have its name.
+    pub id: Option<FunctionId>,
     pub function: Option<String>,
     pub file: Option<String>,
     pub line: Option<u32>,
     pub object: Option<String>,
+}
+
+impl Where {
+    pub(super) fn same_function(&self, other: &Where) -> bool {
+        (self.id, &self.function) == (other.id, &other.function)
+    }
 }
 
 /// An access of an instruction in a [`HotFunction`].
@@ -56,9 +66,9 @@ pub struct HotSite {
     /// Of the bytes of the lines that all accesses of its function with this stride touch together, percent.
     pub used_together: Metric,
     /// Its part of the function's waits, percent.
-    pub share: Metric,
+    pub share: Figure,
     /// Its page walks per second of the function's time.
-    pub walks: Metric,
+    pub walks: Figure,
     /// Where its stride starts anew.
     pub restarts: Restarts,
     /// How far it walks across lines before it comes back, if it does that.
@@ -68,6 +78,11 @@ pub struct HotSite {
 }
 
 impl HotSite {
+    /// Whether most of its steps are those of its pattern.
+    pub(super) fn keeps_its_step(&self) -> bool {
+        self.stride_share.value.is_some_and(|percent| percent >= 50.0)
+    }
+
     /// Bytes from one access to the next, where that is mostly the same; neighbours step by their size.
     pub(super) fn step(&self) -> Option<i64> {
         match self.pattern {
@@ -86,17 +101,15 @@ pub struct HotFunction {
     /// CPU time in it, seconds.
     pub time: Metric,
     /// Of that what its instructions do not need, percent.
-    pub waits: Metric,
+    pub waits: Figure,
     /// Bandwidth, percent of what so many threads reach.
-    pub of_reach: Metric,
+    pub of_reach: Figure,
     /// Bytes that are fetched for stores alone and not read again in the burst, percent of all.
-    pub overwritten: Metric,
+    pub overwritten: Figure,
     /// What its accesses beyond the first level would take one after the other, percent of its time.
     pub serial: Metric,
     /// Size of a cache that would hold what it comes back to, bytes; only where it uses all of the bandwidth.
     pub fitting: Metric,
-    /// Of its instructions those whose time without their memory is known, percent.
-    pub floored: f64,
     /// Its accesses, those with most of the waits first.
     pub sites: Vec<HotSite>,
 }
@@ -126,7 +139,7 @@ pub struct ReloadedLoop {
     /// CPU time in the loop, seconds.
     pub time: Metric,
     /// Of that what it would not take with registers for these places, percent.
-    pub spared: Metric,
+    pub spared: Figure,
     /// Of the rest what vectors would leave, at best: 1 where what else it accesses does not lie in a row.
     pub vectors: f64,
     /// An iteration with its data near, nanoseconds, and with these registers.
@@ -168,7 +181,7 @@ pub struct SharedFigure {
     /// CPU time in the functions that use it, seconds.
     pub time: Metric,
     /// Of that what their instructions do not need, percent; of the function with most of the visits.
-    pub waits: Metric,
+    pub waits: Figure,
     /// The code with most of the visits to the first of them; the object is that at this line's address, and the address.
     pub place: Where,
     /// How many threads.

@@ -7,9 +7,12 @@
 //! a step ends with is the most busy one. What other programs, or locks, may have kept the others from computing counts as computed;
 //! what one computed before the others were there does not count.
 
+use estimate::Estimate;
 use facts::{Evidence, Metric};
 
-use super::{Draft, Figures, Proof, Rounds, ThreadTime, high, low};
+use super::gain::{Gain, measured};
+use super::{Draft, Figures, Proof, Rounds, ThreadTime};
+use crate::figure::Figure;
 
 /// The first thread computes as well if it has this part of the most busy one's time.
 const WORKS: f64 = 0.2;
@@ -18,6 +21,8 @@ const TOGETHER: f64 = 0.5;
 /// What to do.
 const ADVICE: &str = "Give the threads equal parts of the work, not of the data, or hand it out in small pieces: \
                       schedule(dynamic) or guided, a queue, work stealing.";
+/// What would decide it.
+const UNEVEN: &str = "how long each thread computed is not known well enough: run it for longer, while nothing else runs";
 /// Where to look.
 const NEXT: [&str; 4] = ["report", "timeline", "-g", "thread"];
 
@@ -51,17 +56,13 @@ fn of_all(figures: &Figures, threads: &[ThreadTime]) -> Option<Draft> {
     let times: Vec<(&ThreadTime, Metric)> =
         workers.iter().map(|thread| (*thread, since(thread, all_there))).collect();
     let (busiest, most) = times.iter().max_by(|a, b| of(&a.1).total_cmp(&of(&b.1)))?;
-    let mean =
-        |part: fn(&Metric) -> f64| times.iter().map(|(_, cpu)| part(cpu)).sum::<f64>() / count;
-    let (middle, low_mean, high_mean) =
-        (mean(|cpu| cpu.value.unwrap_or(0.0)), mean(low), mean(high));
-    let locked = locked(figures, (of(most) - middle) * count);
-    let interval = (
-        (low(most) - high_mean - (figures.displaced + locked) / count).max(0.0),
-        (high(most) - low_mean).min(figures.elapsed),
-    );
-    let gain =
-        Metric::with_interval(Evidence::Estimated, of(most) - middle, "s", interval, most.samples);
+    let mut others = times.iter().filter(|(thread, _)| !std::ptr::eq(*thread, *busiest));
+    let rest = others.clone().map(|(_, cpu)| of(cpu)).sum::<f64>();
+    let kept = figures.displaced + locked(figures, (count - 1.0) * of(most) - rest);
+    let others = others.try_fold((Estimate::exactly(0.0), 1), |(sum, number), (_, cpu)| {
+        Some((sum + &Figure::from(cpu.clone()).drawn(number)?, number + 1))
+    });
+    let gain = beyond_mean(figures, most, &others?.0, count, kept)?;
     let mut evidence: Vec<Proof> = Vec::new();
     for (thread, cpu) in times.iter().take(8) {
         evidence.push(Proof::new(format!("CPU time of {}", thread.label), cpu));
@@ -71,7 +72,7 @@ fn of_all(figures: &Figures, threads: &[ThreadTime]) -> Option<Draft> {
         evidence,
         place: busiest.place.clone(),
         advice: ADVICE.to_owned(),
-        gain: gain.into(),
+        gain,
         next: NEXT.map(str::to_owned).to_vec(),
     })
 }
@@ -106,14 +107,9 @@ fn of_rounds(figures: &Figures, found: &Rounds) -> Option<Draft> {
         return None;
     }
     let (last, others) = (&found.last, &found.others);
-    let beyond = |last: f64, others: f64| last - (last + others) / count;
     let (longest, rest) = (last.value?, others.value?);
-    let interval = (
-        beyond(low(last), high(others) + figures.displaced).max(0.0),
-        beyond(high(last), low(others)).min(figures.elapsed),
-    );
-    let samples = last.samples.min(others.samples);
-    let gain = beyond(longest, rest).max(0.0);
+    let drawn = Figure::from(others.clone()).drawn(1)?;
+    let gain = beyond_mean(figures, last, &drawn, count, figures.displaced)?;
     let times = longest / ((longest + rest) / count).max(1e-9);
     Some(Draft {
         title: format!(
@@ -126,9 +122,27 @@ fn of_rounds(figures: &Figures, found: &Rounds) -> Option<Draft> {
         ],
         place: found.place.clone(),
         advice: ADVICE.to_owned(),
-        gain: Metric::with_interval(Evidence::Estimated, gain, "s", interval, samples).into(),
+        gain,
         next: NEXT.map(str::to_owned).to_vec(),
     })
+}
+
+/// What the longest computed beyond the mean of all `count`, some of which may have been kept from it for so many seconds in all.
+fn beyond_mean(
+    figures: &Figures,
+    longest: &Metric,
+    others: &Estimate,
+    count: f64,
+    kept: f64,
+) -> Option<Gain> {
+    let most = Figure::from(longest.clone()).drawn(0)?;
+    let beyond = Estimate::of([&most, others], |[most, others]| most - (most + others) / count);
+    let beyond = beyond.map(|seconds| seconds.clamp(0.0, figures.elapsed));
+    let sure = beyond.clone().map(|seconds| (seconds - kept / count).max(0.0));
+    let interval = (sure.interval().0, beyond.interval().1);
+    let (value, samples) = (beyond.point(), longest.samples);
+    let metric = Metric::with_interval(Evidence::Estimated, value, "s", interval, samples);
+    Some(measured(figures, Figure::new(metric, sure).sharper_by(UNEVEN)))
 }
 
 /// Whether there was a time in which all lived, as long as a good part of the longest life.

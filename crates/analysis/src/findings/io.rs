@@ -4,9 +4,10 @@
 //! of waiting and computing, over the threads. Elsewhere idle CPUs of the machine during reads and writes are a sign only,
 //! and no gain is stated; and none at all where other programs were busy, which may have read and written.
 
-use facts::{Evidence, Metric};
-
-use super::{Draft, Figures, LEAST_GAIN, Proof, WaitFigures, Where, exactly, of_lives};
+use super::gain::{stated, told};
+use super::{
+    Draft, Figures, LEAST_GAIN, Proof, WaitFigures, Where, at_least_half, exactly, of_lives,
+};
 
 /// Of the elapsed time, what CPUs must idle for a disk, without more knowledge.
 const IDLE: f64 = 0.1;
@@ -39,8 +40,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
         ],
         place: Where::default(),
         advice: format!("See by whom: `fathom collect threading`. {ADVICE}"),
-        gain: Metric::unavailable("s", "whether it was the program that waited is not known")
-            .into(),
+        gain: told("whether it was the program that waited is not known"),
         next: ["collect", "threading", "--"]
             .map(str::to_owned)
             .into_iter()
@@ -63,10 +63,9 @@ fn by_waits(figures: &Figures, waits: &WaitFigures) -> Draft {
         place: waits.io.place.clone(),
         advice: ADVICE.to_owned(),
         gain: match hopeless {
-            true => Metric::unavailable("s", "it computes too little to do so meanwhile"),
-            false => Metric::with_interval(Evidence::Estimated, gain, "s", (gain / 2.0, gain), 1),
-        }
-        .into(),
+            true => told("it computes too little to do so meanwhile"),
+            false => stated(figures, at_least_half(gain, 1)),
+        },
         next: ["report", "waits"].map(str::to_owned).to_vec(),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Gain: the time waited for it, over the threads that work. Only for a recording that followed every switch of threads.
 
+use super::gain::stated;
 use super::{Draft, Figures, Proof, exactly, of_lives, without_waits};
 
 /// Locks that are told, at most.
@@ -25,7 +26,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
             advice: "Hold it for less: compute outside of it and only store the result under it. Or share less: a lock per \
                      part of the data, a copy per thread that is merged at the end, an atomic for a single counter."
                 .to_owned(),
-            gain: without_waits(figures, &lock.time, waits).into(),
+            gain: stated(figures, without_waits(figures, &lock.time, waits)),
             next: ["report", "waits"].map(str::to_owned).to_vec(),
         }
     });

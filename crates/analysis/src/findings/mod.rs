@@ -3,10 +3,10 @@
 //! What for: [`RULES`] is the table, one file per rule. A rule is a pure function from [`Figures`], which are computed
 //! before, to findings. What not: measuring; a rule adds no figure of its own but the gain.
 //!
-//! A condition compares the end of an interval that is worse for it: a rule fires when the whole interval passes. On top
-//! of that every finding must save at least [`LEAST_GAIN`] of the elapsed time with the low end of what was measured of its
-//! gain, so that noise and trifles stay silent. The interval of the gain itself is wider ([`gain`]): what nobody measured is
-//! in it, and it may hold 0. What a rule cannot judge, it says ([`Unjudged`]), with the reason.
+//! A rule says of each of its subjects whether it is so: yes, no, or undecided, by the probability that its condition holds and that
+//! it saves at least [`LEAST_GAIN`] of the elapsed time, so that noise and trifles stay silent ([`gain`], the one place that
+//! compares). The interval of the gain itself is wider: what nobody measured is in it, and it may hold 0. What is undecided is said
+//! ([`Unjudged`]), with what would decide it. A finding is what it is about: its rule and its place.
 //!
 //! Formulas of the gains: `docs/findings/README.md`. All are of elapsed time: CPU seconds are divided by the number of
 //! threads that run at a time.
@@ -18,7 +18,6 @@ mod barriers;
 mod chase;
 mod core;
 mod disk;
-mod doubt;
 mod entries;
 mod faults;
 mod figures;
@@ -42,7 +41,8 @@ mod tlb;
 
 use facts::{Evidence, Metric};
 
-use self::gain::{Gain, Part};
+use self::gain::{Gain, Part, Truth};
+use crate::selection::bare_function_name;
 
 pub(crate) use self::asked::{Answers, Asked, Asking, stored};
 pub use self::figures::{
@@ -57,6 +57,8 @@ pub const LEAST_GAIN: f64 = 0.03;
 /// From this share on it is of medium severity, and of high.
 const MEDIUM: f64 = 0.08;
 const HIGH: f64 = 0.25;
+/// Names in a reason.
+const MOST_NAMES: usize = 3;
 
 /// Bytes that a tile may take: half of a usual second-level cache of 512 KiB and more; the other half is for the arrays
 /// beside.
@@ -233,15 +235,7 @@ pub const RULES: [Rule; 22] = [
     },
 ];
 
-impl Rule {
-    /// What it finds that is worth saying.
-    fn ranked(&self, figures: &Figures) -> Result<Vec<Finding>, String> {
-        let drafts = (self.judge)(figures)?;
-        Ok(drafts.into_iter().filter_map(|draft| rank(self.id, draft, figures)).collect())
-    }
-}
-
-/// A rule that could not be judged.
+/// A rule that could not be judged, or not of all that it may be about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unjudged {
     /// The rule.
@@ -265,16 +259,14 @@ pub struct Findings {
 #[must_use]
 pub fn findings(figures: &Figures) -> Findings {
     let mut all = Findings::default();
-    let doubts = doubt::Doubts::new(figures);
     for rule in &RULES {
         let mut unjudged =
             |why| all.unjudged.push(Unjudged { id: rule.id, about: rule.about, why });
-        match rule.ranked(figures) {
-            Ok(found) => {
-                if let Some(why) = doubts.why(rule, &found) {
-                    unjudged(why);
-                }
-                all.found.extend(found);
+        match (rule.judge)(figures) {
+            Ok(drafts) => {
+                doubts(&drafts).into_iter().for_each(&mut unjudged);
+                let found = drafts.into_iter().filter(|draft| draft.gain.truth == Truth::Yes);
+                all.found.extend(found.map(|draft| finding(rule.id, draft, figures)));
             }
             Err(why) => unjudged(why),
         }
@@ -282,29 +274,46 @@ pub fn findings(figures: &Figures) -> Findings {
     // The sort is stable: equal gains keep the order of the table.
     all.found.sort_by(|a, b| b.gain.value.unwrap_or(0.0).total_cmp(&a.gain.value.unwrap_or(0.0)));
     if let Some(draft) = core::judge(figures, &all.found) {
-        all.found.push(finding(core::ID, Severity::Info, draft));
+        all.found.push(finding(core::ID, draft, figures));
     }
     all
 }
 
-/// A finding that is worth saying.
-fn rank(id: &'static str, draft: Draft, figures: &Figures) -> Option<Finding> {
-    let Some(gain) = draft.gain.metric.value else {
-        return Some(finding(id, Severity::Info, draft));
-    };
-    let elapsed = figures.elapsed.max(1e-9);
-    let least = draft.gain.sure / elapsed;
-    let severity = match gain / elapsed {
-        share if share >= HIGH => Severity::High,
-        share if share >= MEDIUM => Severity::Medium,
-        _ => Severity::Low,
-    };
-    (least >= LEAST_GAIN).then(|| finding(id, severity, draft))
+/// Each reason for which a rule is undecided, with what it may be about and is not known to be.
+fn doubts(drafts: &[Draft]) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for draft in drafts {
+        let Truth::Undecided(why) = &draft.gain.truth else { continue };
+        let known = |one: &Draft| one.gain.truth == Truth::Yes && one.place == draft.place;
+        let name = draft.place.function.as_deref().map(bare_function_name);
+        let name = name.unwrap_or_else(|| "the program".to_owned());
+        if drafts.iter().any(known) {
+            continue;
+        }
+        match reasons.iter_mut().find(|(known, _)| known == why) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => reasons.push((why, vec![name])),
+        }
+    }
+    let said = reasons.into_iter().map(|(why, mut names)| {
+        let more = names.split_off(names.len().min(MOST_NAMES)).len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("it may concern {}{more}, but {why}", names.join(", "))
+    });
+    said.collect()
 }
 
-fn finding(id: &'static str, severity: Severity, draft: Draft) -> Finding {
+fn finding(id: &'static str, draft: Draft, figures: &Figures) -> Finding {
     let Draft { title, evidence, place, advice, gain, next } = draft;
-    Finding { id, severity, title, evidence, place, advice, gain: gain.metric, next }
+    let gain = gain.metric;
+    let severity = match gain.value.map(|gain| gain / figures.elapsed.max(1e-9)) {
+        None => Severity::Info,
+        Some(share) if share >= HIGH => Severity::High,
+        Some(share) if share >= MEDIUM => Severity::Medium,
+        Some(_) => Severity::Low,
+    };
+    Finding { id, severity, title, evidence, place, advice, gain, next }
 }
 
 /// The low end; 0 without one.
@@ -317,29 +326,22 @@ fn high(metric: &Metric) -> f64 {
     metric.high.unwrap_or(f64::INFINITY)
 }
 
-/// The parts of several sites, like `first`: together no more than all.
-fn sum<'a>(first: &Metric, parts: impl Iterator<Item = &'a Metric> + Clone) -> Metric {
-    let end = |end: fn(&Metric) -> Option<f64>| {
-        parts.clone().map(end).sum::<Option<f64>>().map(|sum| sum.min(100.0))
-    };
-    Metric {
-        value: end(|part| part.value),
-        low: end(|part| part.low),
-        high: end(|part| part.high),
-        ..first.clone()
-    }
-}
-
 /// A share that is known exactly.
 fn exactly(percent: f64) -> Metric {
     Metric::counted(percent, "percent")
 }
 
-/// The whole program where a rule fires on it, or else the functions on which it does.
-fn candidates(traced: &Traced, fires: impl Fn(&HotFunction) -> bool) -> Vec<&HotFunction> {
-    match traced.whole.as_ref().filter(|whole| fires(whole)) {
-        Some(whole) => vec![whole],
-        None => traced.functions.iter().filter(|one| fires(one)).collect(),
+/// What a rule says of the whole program where it is true of that, or else of the functions, as far as it may be.
+fn candidates(traced: &Traced, draft: impl Fn(&HotFunction) -> Option<Draft>) -> Vec<Draft> {
+    match traced.whole.as_ref().and_then(&draft) {
+        Some(whole) if whole.gain.truth == Truth::Yes => vec![whole],
+        whole => {
+            let mut all: Vec<Draft> = traced.functions.iter().filter_map(draft).collect();
+            if all.iter().all(|one| one.gain.truth == Truth::No) {
+                all.extend(whole);
+            }
+            all
+        }
     }
 }
 
@@ -349,8 +351,13 @@ fn without_waits(figures: &Figures, seconds: &Metric, waits: &WaitFigures) -> Me
     let busy = waits.useful / figures.usable_cpus.unwrap_or(waits.workers).max(1.0);
     let most = (figures.elapsed - busy).max(0.0);
     let Some(waited) = seconds.value else { return seconds.clone() };
-    let gain = (waited / waits.workers.max(1.0)).min(most);
-    Metric::with_interval(Evidence::Estimated, gain, "s", (gain / 2.0, gain), seconds.samples)
+    at_least_half((waited / waits.workers.max(1.0)).min(most), seconds.samples)
+}
+
+/// A gain that is this at most, and half of it at least.
+fn at_least_half(seconds: f64, samples: u64) -> Metric {
+    let interval = (seconds / 2.0, seconds);
+    Metric::with_interval(Evidence::Estimated, seconds, "s", interval, samples)
 }
 
 /// Of the lives of the threads that work, percent.
@@ -362,7 +369,7 @@ fn of_lives(seconds: &Metric, waits: &WaitFigures) -> f64 {
 fn view(name: &str, place: &Where) -> Vec<String> {
     let mut words = vec!["report".to_owned(), name.to_owned()];
     if let Some(function) = place.function.as_deref().filter(|name| !name.starts_with('[')) {
-        let function = crate::selection::bare_function_name(function);
+        let function = bare_function_name(function);
         words.extend(["--filter".to_owned(), format!("function={function}")]);
     }
     words

@@ -4,9 +4,8 @@
 //! of its own; no more than leaves each of them running all the time. At least half of it is said to be the program's:
 //! others may be in its group.
 
-use facts::{Evidence, Metric};
-
-use super::{Draft, Figures, Proof, Where};
+use super::gain::stated;
+use super::{Draft, Figures, Proof, Where, at_least_half};
 
 /// A thread computes if it has this part of the most busy one's CPU time.
 const WORKS: f64 = 0.3;
@@ -34,7 +33,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
              threads: more only use up the quota together and then stand still together.",
             quota.ceil()
         ),
-        gain: Metric::with_interval(Evidence::Estimated, gain, "s", (gain / 2.0, gain), 1).into(),
+        gain: stated(figures, at_least_half(gain, 1)),
         next: ["report", "threads"].map(str::to_owned).to_vec(),
     }])
 }

@@ -1,23 +1,22 @@
 //! `low-line-use`: a loop steps through records and uses few bytes of the lines that it fetches.
 //!
-//! Fires when the sites of one stride together use at most [`USED`] of their lines, with the high end, and have a good part
+//! Fires when the sites of one stride together use at most [`USED`] of their lines, and have a good part
 //! of the waits; not in functions in which threads take lines from each other, for which they wait then. Neighbours count as
 //! a stride: with gaps between groups of them lines are used in part as well. Gain: of packing what is used:
 //! as of `strided`, with the bytes that are used of those that are fetched.
 
-use facts::Metric;
-
-use super::gain::{OVERLAP, REORDERED, busy, gain, left};
+use super::gain::{OVERLAP, REORDERED, busy, judged, left};
 use super::strided::walks;
-use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, about, low, view};
+use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, about, view};
 use crate::accesses::Pattern;
+use crate::figure::Figure;
 
 /// No record is as large: longer steps are hops, and packing would not bring their targets together.
 const PAGE: u64 = 4096;
-/// Percent of the bytes of fetched lines.
-const USED: f64 = 50.0;
-const WAITS: f64 = 25.0;
-const PART: f64 = 30.0;
+/// Of the bytes of fetched lines.
+const USED: f64 = 0.5;
+const WAITS: f64 = 0.25;
+const PART: f64 = 0.3;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let traced = figures.traced.as_ref().map_err(String::clone)?;
@@ -27,31 +26,23 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
 fn step(site: &HotSite) -> Option<i64> {
     let stride = site.step()?;
     let record = stride.unsigned_abs() < PAGE && walks(site).is_none();
-    (record && low(&site.stride_share) >= 50.0).then_some(stride)
+    (record && site.keeps_its_step()).then_some(stride)
 }
 
 fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
     let (site, stride) = function.sites.iter().find_map(|site| Some((site, step(site)?)))?;
-    if super::sharing::concerns(figures, site.place.function.as_deref()) {
+    if super::sharing::concerns(figures, &site.place) {
         return None;
     }
     let alike = || function.sites.iter().filter(|site| step(site) == Some(stride));
-    // Of few bursts there is no interval.
-    let together = &site.used_together;
-    let used = Metric {
-        low: together.low.or(together.value),
-        high: together.high.or(together.value),
-        ..together.clone()
-    };
-    let part = super::sum(&site.share, alike().map(|site| &site.share));
-    let unknown = used.high.is_none_or(|high| high > USED);
-    if unknown || low(&function.waits) < WAITS || low(&part) < PART {
-        return None;
-    }
+    let used = Figure::from(site.used_together.clone());
+    let part = Figure::sum(&site.share, alike().map(|site| &site.share), 100.0);
     let [waits, records, bytes] = [&function.waits, &part, &used].map(Part::Share);
     let busy = busy(function);
     let parts = [Part::Seconds(&function.time), waits, records, busy, bytes, REORDERED, OVERLAP];
-    let gain = gain(figures, parts, |[time, waits, part, busy, bytes, core, overlap]| {
+    let holds =
+        |[_, waits, part, _, bytes, ..]: [f64; 7]| bytes <= USED && waits >= WAITS && part >= PART;
+    let gain = judged(figures, parts, holds, |[time, waits, part, busy, bytes, core, overlap]| {
         time * (1.0 - left(waits, part, core, busy * bytes, overlap))
     });
     let name = site.place.function.as_deref().unwrap_or("a function");

@@ -7,7 +7,7 @@
 //! what ran. Gain: the time in the helper alone; what the loop would not take with
 //! registers, and at best with vectors besides.
 
-use super::gain::gain;
+use super::gain::judged;
 use super::{Draft, Figures, Part, Proof, ReloadedLoop, view};
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
@@ -28,12 +28,11 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
                  a local variable ({} loads repeat themselves).",
                 one.loads
             ),
-            gain: gain(figures, [Part::Seconds(&one.time)], |[time]| time),
+            gain: judged(figures, [Part::Seconds(&one.time)], |_| true, |[time]| time),
             next: view("callers", &one.place),
         }
     });
-    let alone =
-        |one: &&ReloadedLoop| !super::sharing::concerns(figures, one.place.function.as_deref());
+    let alone = |one: &&ReloadedLoop| !super::sharing::concerns(figures, &one.place);
     let loops = traced.reloaded.iter().filter(alone).map(|one| of_loop(figures, one));
     Ok(drafts.chain(loops).collect())
 }
@@ -43,7 +42,8 @@ fn of_loop(figures: &Figures, one: &ReloadedLoop) -> Draft {
     // Such loads are also what forbids vectors, but whether nothing else does is not known.
     let vectors = Part::Assumed([*vectors, f64::midpoint(*vectors, 1.0), 1.0]);
     let parts = [Part::Seconds(time), Part::Share(spared), vectors];
-    let gain = gain(figures, parts, |[time, spared, left]| time * (1.0 - (1.0 - spared) * left));
+    let saves = |[time, spared, left]: [f64; 3]| time * (1.0 - (1.0 - spared) * left);
+    let gain = judged(figures, parts, |_| true, saves);
     let name = place.function.as_deref().unwrap_or("a function");
     let what = if fields.is_empty() { "the same places".to_owned() } else { fields.join(", ") };
     let (title, behind) = if *stores {

@@ -8,11 +8,12 @@
 
 use facts::{Evidence, Metric};
 
-use super::gain::{Gain, gain};
-use super::{Draft, Figures, LEAST_GAIN, Part, Proof, SharedFigure, low};
+use super::gain::{Gain, Truth, judged};
+use super::{Draft, Figures, Part, Proof, SharedFigure, Where};
+use crate::figure::Figure;
 
-/// Of the time, percent: what turns must be able to fill.
-const ROOM: f64 = 3.0;
+/// Of the time: what turns must be able to fill.
+const ROOM: f64 = 0.03;
 /// Seconds that a line takes from core to core: 40 to 150 ns in published measurements of server processors of these
 /// years (core-to-core latency within a socket).
 const TURN: (f64, f64, f64) = (40e-9, 80e-9, 150e-9);
@@ -27,25 +28,32 @@ const BACK: Part<'static> = Part::Assumed([0.4, 0.85, 1.0]);
 const MOST: f64 = 90.0;
 
 pub(super) fn judge_false(figures: &Figures) -> Result<Vec<Draft>, String> {
-    let lines = figures.shared.as_ref().map_err(String::clone)?;
-    let drafts = lines.iter().filter(|line| line.different_bytes);
-    Ok(drafts.filter_map(|line| draft(figures, line)).take(1).collect())
+    judge(figures, true)
 }
 
 pub(super) fn judge_true(figures: &Figures) -> Result<Vec<Draft>, String> {
+    judge(figures, false)
+}
+
+/// The line with most turns for which it is so, or else may be.
+fn judge(figures: &Figures, different_bytes: bool) -> Result<Vec<Draft>, String> {
     let lines = figures.shared.as_ref().map_err(String::clone)?;
-    let drafts = lines.iter().filter(|line| !line.different_bytes);
-    Ok(drafts.filter_map(|line| draft(figures, line)).take(1).collect())
+    let lines = lines.iter().filter(|line| line.different_bytes == different_bytes);
+    let mut drafts: Vec<Draft> = lines.map(|line| draft(figures, line)).collect();
+    drafts.retain(|one| one.gain.truth != Truth::No);
+    drafts.sort_by_key(|one| one.gain.truth != Truth::Yes);
+    drafts.truncate(1);
+    Ok(drafts)
 }
 
 /// Whether threads take lines from each other in this function.
-pub(super) fn concerns(figures: &Figures, function: Option<&str>) -> bool {
-    let of_it = |line: &&SharedFigure| line.place.function.as_deref() == function;
+pub(super) fn concerns(figures: &Figures, place: &Where) -> bool {
+    let of_it = |line: &&SharedFigure| line.place.same_function(place);
     let lines = figures.shared.as_ref().map_or(&[][..], Vec::as_slice);
-    lines.iter().filter(of_it).any(|line| draft(figures, line).is_some())
+    lines.iter().filter(of_it).any(|line| draft(figures, line).gain.truth == Truth::Yes)
 }
 
-fn draft(figures: &Figures, line: &SharedFigure) -> Option<Draft> {
+fn draft(figures: &Figures, line: &SharedFigure) -> Draft {
     let percent = |turns: Option<f64>, share: f64, seconds: f64| {
         turns.map(|turns| (turns * share * seconds * 100.0).min(MOST))
     };
@@ -59,10 +67,7 @@ fn draft(figures: &Figures, line: &SharedFigure) -> Option<Draft> {
         evidence: Some(Evidence::Estimated),
         ..rate.clone()
     };
-    if low(&part) < ROOM {
-        return None;
-    }
-    let gain = saved(figures, line, &part);
+    let gain = saved(figures, line, part);
     let name = line.place.function.as_deref().unwrap_or("a function");
     let threads = line.threads;
     let (title, advice) = if line.different_bytes {
@@ -78,7 +83,7 @@ fn draft(figures: &Figures, line: &SharedFigure) -> Option<Draft> {
              for less, or have more of them.",
         )
     };
-    Some(Draft {
+    Draft {
         title,
         evidence: vec![
             Proof::new("turns that are possible per second", rate),
@@ -89,26 +94,29 @@ fn draft(figures: &Figures, line: &SharedFigure) -> Option<Draft> {
         advice: advice.to_owned(),
         gain,
         next: vec!["report".to_owned(), "sharing".to_owned()],
-    })
+    }
 }
 
 /// No gain is stated where the code does not wait.
-fn saved(figures: &Figures, line: &SharedFigure, part: &Metric) -> Gain {
+fn saved(figures: &Figures, line: &SharedFigure, part: Metric) -> Gain {
     let least = |a: Option<f64>, b: Option<f64>| Some(b.map_or(a?, |b| a.unwrap_or(b).min(b)));
-    let seen = Metric {
+    let seen = Figure::from(Metric {
         value: least(part.value, line.waits.value),
         low: least(part.low, line.waits.low),
         high: least(part.high, line.waits.high),
         ..part.clone()
-    };
-    let parts = [Part::Seconds(&line.time), Part::Share(&seen), Part::Share(part), BACK, HIDDEN];
-    let gain = gain(figures, parts, |[time, seen, turns, back, hidden]| {
+    });
+    let turns = Figure::from(part);
+    let shares = [&seen, &turns].map(Part::Share);
+    let parts = [Part::Seconds(&line.time), shares[0], shares[1], BACK, HIDDEN];
+    let holds = |[_, seen, turns, ..]: [f64; 5]| seen > 0.0 && turns >= ROOM;
+    let gain = judged(figures, parts, holds, |[time, seen, turns, back, hidden]| {
         time * (back * seen + hidden * (turns - seen).max(0.0))
     });
-    if gain.sure >= LEAST_GAIN * figures.elapsed && low(&seen) > 0.0 {
+    if gain.truth == Truth::Yes {
         return gain;
     }
     let why = "this code was not seen to wait for the line: CPUs that are threads of one core share their caches; on others it \
                would wait";
-    Metric::unavailable("s", why).into()
+    judged(figures, [shares[1]], |[turns]| turns >= ROOM, |_| f64::INFINITY).unstated(why)
 }

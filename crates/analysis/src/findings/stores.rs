@@ -11,23 +11,21 @@
 //! measured to reach; low end: no faster.
 
 use super::bandwidth::SATURATED;
-use super::gain::{Gain, gain};
-use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, candidates, low, view};
+use super::gain::{Gain, judged};
+use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, candidates, view};
 use crate::accesses::Pattern;
 
 /// Percent of the bytes of lines; the ends of a burst's stretch are in part its own.
 const FILLED: f64 = 90.0;
-/// Bytes fetched for stores alone, percent of all.
-const OVERWRITTEN: f64 = 15.0;
-/// Stores that stay in the caches are better off there: only near the limit of memory, percent.
-const BUSY: f64 = 30.0;
-const WAITS: f64 = 15.0;
+/// Bytes fetched for stores alone, of all.
+const OVERWRITTEN: f64 = 0.15;
+/// Stores that stay in the caches are better off there: only near the limit of memory.
+const BUSY: f64 = 0.3;
+const WAITS: f64 = 0.15;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let traced = figures.traced.as_ref().map_err(String::clone)?;
-    let draft = |one: &HotFunction| draft(figures, one, traced.past_caches.unwrap_or(1.0));
-    let chosen = candidates(traced, |one| draft(one).is_some());
-    Ok(chosen.into_iter().filter_map(draft).collect())
+    Ok(candidates(traced, |one| draft(figures, one, traced.past_caches.unwrap_or(1.0))))
 }
 
 /// Whether the stores of a loop fill the lines that they come to: one after the other, or several side by side, as an
@@ -46,22 +44,19 @@ fn fetching(figures: &Figures, function: &HotFunction, faster: f64) -> Gain {
     let [waits, busy, fetched] = [waits, of_reach, overwritten].map(Part::Share);
     let faster = Part::Assumed([1.0, faster, faster]);
     let parts = [Part::Seconds(time), waits, busy, fetched, faster];
-    gain(figures, parts, |[time, waits, busy, fetched, faster]| {
+    let holds = |[_, waits, busy, fetched, _]: [f64; 5]| {
+        fetched >= OVERWRITTEN && busy >= BUSY && (waits >= WAITS || busy >= SATURATED)
+    };
+    judged(figures, parts, holds, |[time, waits, busy, fetched, faster]| {
         time * (busy * (1.0 - (1.0 - fetched) / faster)).min(waits)
     })
 }
 
 fn draft(figures: &Figures, function: &HotFunction, faster: f64) -> Option<Draft> {
-    let rate = low(&function.of_reach);
-    let waiting = low(&function.waits) >= WAITS || rate >= SATURATED;
-    let busy = rate >= BUSY && waiting;
     let store = function
         .sites
         .iter()
         .find(|site| site.writes && !site.reads && fills_lines(function, site))?;
-    if !busy || low(&function.overwritten) < OVERWRITTEN {
-        return None;
-    }
     let name = store.place.function.as_deref().unwrap_or("a function");
     Some(Draft {
         title: format!("{name} fetches lines from memory only to overwrite them"),

@@ -6,14 +6,15 @@
 //! what others wait for, what instructions take that go along lines (`gain::REORDERED`), and what memory needs for each line once
 //! (element over line) at its peak. The size to block for is that of `figures::walks`.
 
-use super::gain::{OVERLAP, REORDERED, busy, gain, left};
-use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, Walk, about, low, size, sum, view};
+use super::gain::{OVERLAP, REORDERED, busy, judged, left};
+use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, Walk, about, size, view};
 use crate::accesses::Pattern;
+use crate::figure::Figure;
 
 const LINE: f64 = x86::LINE_BYTES as f64;
 const PAGE: u64 = 4096;
-const WAITS: f64 = 25.0;
-const PART: f64 = 30.0;
+const WAITS: f64 = 0.25;
+const PART: f64 = 0.3;
 /// Of all restarts, those beside the run before.
 const BESIDE: f64 = 0.5;
 
@@ -30,18 +31,14 @@ pub(super) fn walks(site: &HotSite) -> Option<u64> {
         all => site.restarts.near as f64 >= BESIDE * all as f64,
     };
     let beside = beside || site.restarts.columns(site.bytes);
-    (step >= u64::from(x86::LINE_BYTES) && beside && low(&site.stride_share) >= 50.0)
-        .then_some(step)
+    (step >= u64::from(x86::LINE_BYTES) && beside && site.keeps_its_step()).then_some(step)
 }
 
 fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
     let (site, step) = function.sites.iter().find_map(|site| Some((site, walks(site)?)))?;
     // Of several arrays, or of both ends of a step: the same loops to interchange.
     let walking = function.sites.iter().filter(|site| walks(site).is_some());
-    let part = sum(&site.share, walking.map(|site| &site.share));
-    if low(&function.waits) < WAITS || low(&part) < PART {
-        return None;
-    }
+    let part = Figure::sum(&site.share, walking.map(|site| &site.share), 100.0);
     let name = site.place.function.as_deref().unwrap_or("a function");
     let mut evidence = vec![
         Proof::new("time beyond what its instructions need", &function.waits),
@@ -58,7 +55,8 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
     let [waits, walks] = [&function.waits, &part].map(Part::Share);
     let busy = busy(function);
     let parts = [Part::Seconds(&function.time), waits, walks, busy, REORDERED, OVERLAP];
-    let gain = gain(figures, parts, |[time, waits, part, busy, core, overlap]| {
+    let holds = |[_, waits, part, ..]: [f64; 6]| waits >= WAITS && part >= PART;
+    let gain = judged(figures, parts, holds, |[time, waits, part, busy, core, overlap]| {
         time * (1.0 - left(waits, part, core, busy * once, overlap))
     });
     Some(Draft {

@@ -3,6 +3,7 @@
 //! Fires when the machine swapped at least as many pages as the program read by major faults. Gain: as that of
 //! `disk-faults`. Pages that were only written out cost the program nothing that is known.
 
+use super::gain::stated;
 use super::{Draft, Figures, Proof};
 
 /// Whether swap may be where the major faults come from: the count is the machine's.
@@ -31,7 +32,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
         advice: "The program needs less memory, the machine more, or others on it less: what swaps is as slow as its disk, \
                  and no other finding is worth anything before."
             .to_owned(),
-        gain: super::disk::reads(figures, major).into(),
+        gain: stated(figures, super::disk::reads(figures, major)),
         next: ["report", "timeline"].map(str::to_owned).to_vec(),
     }])
 }

@@ -9,12 +9,13 @@
 use facts::Metric;
 
 use crate::accesses::Pattern;
+use crate::figure::Figure;
 
-use super::gain::gain;
-use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, about, low, view};
+use super::gain::judged;
+use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, about, view};
 
 const PAGE: u64 = 4096;
-const WAITS: f64 = 25.0;
+const WAITS: f64 = 0.25;
 /// Of what walks take, the part that independent accesses wait for: nothing where walks are done beside the misses of others
 /// (Intel has had two walkers since Broadwell, AMD six since Zen 3; optimization manuals), up to all, as a chain does.
 const SEEN: Part<'static> = Part::Assumed([0.0, 0.4, 1.0]);
@@ -45,18 +46,9 @@ fn leaps(site: &HotSite) -> bool {
 }
 
 fn draft(figures: &Figures, function: &HotFunction, cost: &Metric) -> Option<Draft> {
-    if low(&function.waits) < WAITS {
-        return None;
-    }
     let far = || function.sites.iter().filter(|site| leaps(site));
-    let sum = |part: fn(&Metric) -> Option<f64>| far().map(|site| part(&site.walks)).sum();
     let first = far().next()?;
-    let walks = Metric {
-        value: sum(|metric| metric.value),
-        low: sum(|metric| metric.low),
-        high: sum(|metric| metric.high),
-        ..first.walks.clone()
-    };
+    let walks = Figure::sum(&first.walks, far().map(|site| &site.walks), f64::INFINITY);
     let serial = function.serial.value?;
     let likely = |metric: &Metric| metric.value.unwrap_or(0.0);
     // Walks and accesses are more or fewer alike: their ratio is the likely one.
@@ -65,14 +57,11 @@ fn draft(figures: &Figures, function: &HotFunction, cost: &Metric) -> Option<Dra
     let chased = far().any(|site| site.pattern == Pattern::PointerChase);
     let seen = if chased { Part::Assumed([1.0; 3]) } else { SEEN };
     // Shares of the time, not of 100: many walks at a time fill more than all of it.
-    let per_second = |metric: &Metric| {
-        let end = |end: Option<f64>| end.map_or(likely(metric), |end| end);
-        [end(metric.low), likely(metric), end(metric.high)]
-    };
-    let [often, nanos] = [per_second(&walks), per_second(cost)];
-    let [often, nanos] = [Part::Measured(often), Part::Measured(nanos)];
+    let nanos = Figure::from(cost.clone());
+    let [often, nanos] = [&walks, &nanos].map(Part::Value);
     let parts = [Part::Seconds(&function.time), Part::Share(&function.waits), often, nanos, seen];
-    let gain = gain(figures, parts, |[time, waits, often, nanos, seen]| {
+    let holds = |[_, waits, ..]: [f64; 5]| waits >= WAITS;
+    let gain = judged(figures, parts, holds, |[time, waits, often, nanos, seen]| {
         time * seen * (often * nanos * 1e-9).min(waits * part)
     });
     let name = first.place.function.as_deref().unwrap_or("a function");

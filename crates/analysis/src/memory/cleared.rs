@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use base::Nanos;
 use estimate::Bounds;
-use facts::{FaultKind, Metric};
+use facts::FaultKind;
 
 use super::quantity::Quantity;
 use super::{LINE, Memory};
@@ -93,13 +93,6 @@ impl Memory<'_> {
     pub(super) fn line_by_line(&self, bytes: f64) -> f64 {
         bytes / LINE * self.latencies()[2] * 1e-9
     }
-}
-
-/// A share of what is fetched from memory, when this part of it, 0 to 1 or more, is not because it was cleared.
-pub(super) fn without_part(share: Metric, cleared: f64) -> Metric {
-    let kept = (1.0 - cleared).max(0.0);
-    let rest = |value: Option<f64>| value.map(|value| value * kept);
-    Metric { value: rest(share.value), low: rest(share.low), high: rest(share.high), ..share }
 }
 
 /// Core time of bursts, but no less than what of their time cannot be waited for memory; the ends of one are those of the

@@ -28,6 +28,7 @@ use facts::{Evidence, Metric};
 
 use super::places::Place;
 use super::quantity::Quantity;
+use crate::figure::Figure;
 
 /// With fewer looks the order of time tells less about their scatter than they do without it.
 const FEWEST_IN_ORDER: usize = 6;
@@ -238,11 +239,11 @@ impl Expansion {
         (factor, unit): (f64, &str),
         evidence: Evidence,
         nothing: &str,
-    ) -> Metric {
+    ) -> Figure {
         if whole.point() <= 0.0 {
-            return Metric::unavailable(unit, nothing);
+            return Metric::unavailable(unit, nothing).into();
         }
-        self.shown(self.total(part) / whole * factor, unit, evidence)
+        self.figure(self.total(part) / whole * factor, unit, evidence)
     }
 
     /// A share of a whole, percent; no more than all of it.
@@ -252,12 +253,16 @@ impl Expansion {
         whole: &Estimate,
         evidence: Evidence,
         nothing: &str,
-    ) -> Metric {
+    ) -> Figure {
         if whole.point() <= 0.0 {
-            return Metric::unavailable("percent", nothing);
+            return Metric::unavailable("percent", nothing).into();
         }
         let share = (self.total(part) / whole * 100.0).map(|share| share.clamp(0.0, 100.0));
-        self.shown(share, "percent", evidence)
+        self.figure(share, "percent", evidence)
+    }
+
+    fn figure(&self, estimate: Estimate, unit: &str, evidence: Evidence) -> Figure {
+        Figure::new(self.shown(estimate.clone(), unit, evidence), estimate)
     }
 
     /// As a metric. An end that is infinite is not known.

@@ -23,12 +23,13 @@ use facts::{Evidence, Metric};
 use x86::Kind;
 
 use super::bound::{IMPOSSIBLE, NO_TIME, WHY_IMPOSSIBLE};
-use super::cleared::{Cleared, no_less_than_rest, without_part};
+use super::cleared::{Cleared, no_less_than_rest};
 use super::core_time::LOADED;
 use super::expansion::Expansion;
 use super::quantity::Quantity;
 use super::work::{BurstWork, SiteWork};
 use super::{LINE, Memory};
+use crate::figure::Figure;
 use crate::stack::FunctionId;
 use crate::traced::SiteIndex;
 use crate::weight::Weight;
@@ -46,9 +47,9 @@ pub struct SiteWeight {
     /// Executions, of all accesses of the function, percent.
     pub executed: f64,
     /// Its part of the function's waits, percent.
-    pub share: Metric,
+    pub share: Figure,
     /// Its page walks per second of the function's time.
-    pub walks: Metric,
+    pub walks: Figure,
     /// What its accesses beyond the first level would take one after the other, percent of the function's time.
     pub serial: Metric,
 }
@@ -61,11 +62,11 @@ pub struct FunctionMemory {
     /// CPU time in its own code, seconds.
     pub time: Metric,
     /// Of that time, what its instructions do not need when all data are in the first level, percent.
-    pub waits: Metric,
+    pub waits: Figure,
     /// Bytes to and from memory per second, in percent of what so many threads reach on this machine.
-    pub of_reach: Metric,
+    pub of_reach: Figure,
     /// Of these bytes, those that were fetched for a store alone, percent.
-    pub overwritten: Metric,
+    pub overwritten: Figure,
     /// What its accesses beyond the first level would take one after the other, each at the latency of the level that serves
     /// it, percent of its time.
     pub serial: Metric,
@@ -90,7 +91,7 @@ struct Bursts<'a> {
 
 impl Bursts<'_> {
     /// Per second of native time, times `factor`.
-    fn per_second(&self, part: &Quantity, factor: (f64, &str), evidence: Evidence) -> Metric {
+    fn per_second(&self, part: &Quantity, factor: (f64, &str), evidence: Evidence) -> Figure {
         self.expansion.ratio(part, self.seconds, factor, evidence, NO_TIME)
     }
 }
@@ -171,9 +172,7 @@ impl Memory<'_> {
         let weighed = self.site_weights(bursts, &cleared_in);
         let core = no_less_than_rest(core, native, &weighed.waited);
         let core = expansion.percent(&core, bursts.seconds, Evidence::Estimated, NO_TIME);
-        let rest = |value: Option<f64>| value.map(|value| (100.0 - value).max(0.0));
-        let waits =
-            Metric { value: rest(core.value), low: rest(core.high), high: rest(core.low), ..core };
+        let waits = core.map(|core| (100.0 - core).max(0.0));
         let of_reach = self.part_of_reach(bursts, &sums);
         let nothing = "it moves no data to or from memory";
         let measured: f64 = numbers.iter().map(|at| native.0[*at].likely).sum();
@@ -181,12 +180,14 @@ impl Memory<'_> {
         let moved = expansion.total(&sums.moved);
         let overwritten =
             expansion.percent(&sums.overwritten, &moved, Evidence::Estimated, nothing);
+        // What is fetched because the kernel cleared it would be fetched anyway.
+        let not_cleared = (1.0 - cleared.bytes() / fetched.max(1.0)).max(0.0);
         FunctionMemory {
             function,
             time,
             waits,
             of_reach,
-            overwritten: without_part(overwritten, cleared.bytes() / fetched.max(1.0)),
+            overwritten: overwritten.map(|share| share * not_cleared),
             excess: (floors / measured.max(1e-9)).max(1.0),
             floored: self.timed_percent(numbers.iter().map(|at| &self.passed.bursts[*at])),
             sites: weighed.sites,
@@ -201,10 +202,10 @@ impl Memory<'_> {
         let native = Quantity::exactly(all.iter().map(|at| self.strata.seconds_of(*at)));
         let (expansion, seconds) = (self.expansion(), self.expansion().total(&native));
         let bursts = Bursts { numbers: &all, expansion, native: &native, seconds: &seconds };
-        self.part_of_reach(bursts, &self.sums(&all))
+        self.part_of_reach(bursts, &self.sums(&all)).metric()
     }
 
-    fn part_of_reach(&self, bursts: Bursts<'_>, sums: &Sums) -> Metric {
+    fn part_of_reach(&self, bursts: Bursts<'_>, sums: &Sums) -> Figure {
         let written = sums.written.sum() / sums.moved.sum().max(1.0);
         // Of the seconds of each burst those that memory needs for what all threads move, if they move as much: at the rate
         // that such code reaches, and at the best.
@@ -217,7 +218,8 @@ impl Memory<'_> {
                 return Metric::unavailable(
                     "percent",
                     "this machine's bandwidth was not measured: run `fathom machine`",
-                );
+                )
+                .into();
             };
             for (sum, rate) in [(&mut needed, reach), (&mut least, best)] {
                 sum.add(*burst, sums.moved.0[*burst].times(running / (rate * 1e9)));
@@ -225,7 +227,7 @@ impl Memory<'_> {
         }
         let share = |part| bursts.per_second(part, (100.0, "percent"), Evidence::Estimated);
         if share(&least).low.is_some_and(|low| low > IMPOSSIBLE * 100.0) {
-            return Metric::unavailable("percent", WHY_IMPOSSIBLE);
+            return Metric::unavailable("percent", WHY_IMPOSSIBLE).into();
         }
         share(&needed)
     }
@@ -300,12 +302,12 @@ impl Memory<'_> {
                 executed: count / f64::max(executed, 1.0) * 100.0,
                 share: bursts.expansion.percent(&weight, &kept, Evidence::Simulated, nothing),
                 walks: bursts.per_second(&walks, (1.0, "count/s"), Evidence::Simulated),
-                serial: of_time(&serial),
+                serial: of_time(&serial).metric(),
             })
             .collect();
         let value = |one: &SiteWeight| one.share.value.unwrap_or(0.0);
         weights.sort_by(|a, b| value(b).total_cmp(&value(a)));
-        let serial = of_time(&serial);
+        let serial = of_time(&serial).metric();
         Weighed { sites: weights, serial, waited }
     }
 

@@ -523,7 +523,8 @@ impl<'a> Memory<'a> {
             _ => {
                 let whole = self.expansion().total(&bytes).map(any_line);
                 let nothing = "no data moved to or from memory in the bursts";
-                self.expansion().ratio(&flops, &whole, (1.0, ratio), Evidence::Estimated, nothing)
+                let (expansion, evidence) = (self.expansion(), Evidence::Estimated);
+                expansion.ratio(&flops, &whole, (1.0, ratio), evidence, nothing).metric()
             }
         };
         (per_second, intensity)

@@ -228,7 +228,8 @@ impl Memory<'_> {
             self.strata.amount(quantity, unit, Evidence::Estimated, most_per_second(unit))
         };
         let moved = amounts.read.plus(&amounts.write);
-        let share = self.expansion().percent(&moved, whole, Evidence::Estimated, NOTHING_MOVED);
+        let share =
+            self.expansion().percent(&moved, whole, Evidence::Estimated, NOTHING_MOVED).metric();
         let loads = parts
             .iter()
             .map(|(site, part)| (*site, *part, self.loads_of_part(*site, *part, is_chosen)));

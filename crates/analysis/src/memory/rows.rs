@@ -146,7 +146,8 @@ impl Memory<'_> {
             self.strata.amount(quantity, unit, Evidence::Estimated, most_per_second(unit))
         };
         let moved = amounts.read.plus(&amounts.write);
-        let share = self.expansion().percent(&moved, whole, Evidence::Estimated, NOTHING_MOVED);
+        let share =
+            self.expansion().percent(&moved, whole, Evidence::Estimated, NOTHING_MOVED).metric();
         let busiest = sites.iter().max_by_key(|site| {
             let outcomes = &self.passed.sites[site];
             (

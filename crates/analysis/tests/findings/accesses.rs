@@ -1,5 +1,6 @@
 //! Memory accesses: bandwidth, chases, walks, lines, loads that repeat themselves, address translation.
 
+use analysis::Figure;
 use analysis::accesses::Pattern;
 use analysis::findings::{
     Figures, HotFunction, HotSite, ReloadedLoop, RepeatedFunction, Restarts, Severity,
@@ -8,11 +9,13 @@ use analysis::findings::{
 use facts::{Evidence, Metric};
 
 use crate::threads::shared;
-use crate::{NOTHING, about, doubtful, hot, ids, percent, place, quiet, site, with_function};
+use crate::{
+    NOTHING, about, doubtful, hot, ids, percent, place, quiet, share, site, with_function,
+};
 
 #[test]
 fn a_saturated_function_is_found_and_one_of_doubtful_rate_is_not() {
-    let busy = HotFunction { of_reach: percent(90.0), ..hot(site(Pattern::Unit)) };
+    let busy = HotFunction { of_reach: share(90.0), ..hot(site(Pattern::Unit)) };
     let found = findings(&with_function(busy.clone()));
     assert_eq!(found.found[0].id, "bandwidth-saturated");
     assert_eq!(found.found[0].severity, Severity::High);
@@ -29,12 +32,12 @@ fn a_saturated_function_is_found_and_one_of_doubtful_rate_is_not() {
     }
     // Streams wait for nothing but the rate of memory, part of which others have; other accesses wait for themselves.
     let beside = |site: HotSite| {
-        let waits = percent(60.0);
-        ids(&with_function(HotFunction { of_reach: percent(50.0), waits, ..hot(site) }))
+        let waits = share(60.0);
+        ids(&with_function(HotFunction { of_reach: share(50.0), waits, ..hot(site) }))
     };
     assert_eq!(beside(site(Pattern::Unit)), ["bandwidth-saturated"]);
     assert_eq!(beside(site(Pattern::Irregular)), NOTHING);
-    let doubt = HotFunction { of_reach: doubtful(&busy.of_reach), ..busy.clone() };
+    let doubt = HotFunction { of_reach: doubtful(&busy.of_reach).into(), ..busy.clone() };
     assert_eq!(ids(&with_function(doubt)), NOTHING);
     // Two functions of a program that is saturated as a whole are one finding.
     let whole = Traced {
@@ -44,16 +47,16 @@ fn a_saturated_function_is_found_and_one_of_doubtful_rate_is_not() {
     };
     assert_eq!(ids(&Figures { traced: Ok(whole), ..quiet() }), ["bandwidth-saturated"]);
     let impossible =
-        HotFunction { of_reach: Metric::unavailable("percent", "too much"), ..busy.clone() };
+        HotFunction { of_reach: Metric::unavailable("percent", "too much").into(), ..busy.clone() };
     assert_eq!(ids(&with_function(impossible.clone())), NOTHING);
     // Of the whole program that is no all-clear; the classification says the same.
     let whole = Traced { whole: Some(impossible), ..Traced::default() };
     let found = findings(&Figures { traced: Ok(whole), ..quiet() });
     assert!(found.found.is_empty() && found.unjudged[0].id == "bandwidth-saturated");
-    let unhurt = HotFunction { waits: percent(10.0), ..busy.clone() };
+    let unhurt = HotFunction { waits: share(10.0), ..busy.clone() };
     assert_eq!(ids(&with_function(unhurt)), NOTHING);
     let why = "this machine's bandwidth was not measured: run `fathom machine`";
-    let unmeasured = HotFunction { of_reach: Metric::unavailable("percent", why), ..busy };
+    let unmeasured = HotFunction { of_reach: Metric::unavailable("percent", why).into(), ..busy };
     let found = findings(&with_function(unmeasured));
     assert!(found.found.is_empty() && found.unjudged[0].why.contains("fathom machine"));
 }
@@ -62,7 +65,7 @@ fn a_saturated_function_is_found_and_one_of_doubtful_rate_is_not() {
 fn stores_that_fetch_what_they_overwrite() {
     let store = HotSite { reads: false, writes: true, ..site(Pattern::Unit) };
     let copy =
-        HotFunction { of_reach: percent(50.0), overwritten: percent(33.0), ..hot(store.clone()) };
+        HotFunction { of_reach: share(50.0), overwritten: share(33.0), ..hot(store.clone()) };
     assert_eq!(ids(&with_function(copy.clone())), ["non-temporal-stores"]);
     // Four stores of 16 bytes side by side fill lines as well; one of them alone does not.
     let piece = HotSite {
@@ -73,23 +76,19 @@ fn stores_that_fetch_what_they_overwrite() {
     };
     let unrolled = HotFunction { sites: vec![piece.clone(); 4], ..copy.clone() };
     assert_eq!(ids(&with_function(unrolled)), ["non-temporal-stores"]);
-    let sparse = HotFunction { sites: vec![piece], waits: percent(20.0), ..copy.clone() };
+    let sparse = HotFunction { sites: vec![piece], waits: share(20.0), ..copy.clone() };
     assert_eq!(ids(&with_function(sparse)), NOTHING);
     let in_place = HotSite { reads: true, ..store };
     assert_eq!(ids(&with_function(HotFunction { sites: vec![in_place], ..copy.clone() })), NOTHING);
-    assert_eq!(
-        ids(&with_function(HotFunction { of_reach: percent(10.0), ..copy.clone() })),
-        NOTHING
-    );
+    assert_eq!(ids(&with_function(HotFunction { of_reach: share(10.0), ..copy.clone() })), NOTHING);
     // At the limit of memory what the instructions need beside does not matter; short of it, it does.
-    let unhurt = HotFunction { waits: percent(12.0), ..copy.clone() };
+    let unhurt = HotFunction { waits: share(12.0), ..copy.clone() };
     assert_eq!(ids(&with_function(unhurt.clone())), NOTHING);
-    let limited = HotFunction { of_reach: percent(80.0), ..unhurt };
+    let limited = HotFunction { of_reach: share(80.0), ..unhurt };
     assert_eq!(ids(&with_function(limited)), ["non-temporal-stores"]);
     // Half of the bytes, and a fifth faster: 1 - 0.5 / 1.2 of the time.
-    let all = percent(100.0);
-    let fill =
-        HotFunction { overwritten: percent(50.0), of_reach: all.clone(), waits: all, ..copy };
+    let all = share(100.0);
+    let fill = HotFunction { overwritten: share(50.0), of_reach: all.clone(), waits: all, ..copy };
     let mut figures = with_function(fill);
     if let Ok(traced) = &mut figures.traced {
         traced.past_caches = Some(1.2);
@@ -112,10 +111,10 @@ fn a_chase_counts_where_it_waits() {
     assert!((gain.value.expect("a gain") - (0.75 * 0.9 - 0.5 * 0.2)).abs() < 1e-9, "{gain:?}");
     assert!(gain.low.expect("a low end") < 0.5 && gain.high.expect("a high end") > 0.65);
     // Two fields of a node in two lines share the waits.
-    let half = HotSite { share: percent(45.0), ..site(Pattern::PointerChase) };
+    let half = HotSite { share: share(45.0), ..site(Pattern::PointerChase) };
     let twice = HotFunction { sites: vec![half.clone(), half], ..chase.clone() };
     assert_eq!(ids(&with_function(twice)), ["pointer-chase"]);
-    let near = HotFunction { waits: doubtful(&chase.waits), ..chase.clone() };
+    let near = HotFunction { waits: doubtful(&chase.waits).into(), ..chase.clone() };
     assert_eq!(ids(&with_function(near)), NOTHING);
     assert_eq!(ids(&with_function(hot(site(Pattern::Irregular)))), NOTHING);
 }
@@ -142,10 +141,10 @@ fn columns_and_records_are_told_apart_by_where_runs_start() {
     assert_eq!(walk(55_887_744, 0, 5), NOTHING);
     // All fields of the records together use the lines.
     let used_together = Metric::counted(100.0, "percent");
-    let field = HotSite { share: percent(12.0), used_together, ..site(Pattern::Strided(64)) };
+    let field = HotSite { share: share(12.0), used_together, ..site(Pattern::Strided(64)) };
     let all = HotFunction { sites: vec![field; 8], ..hot(site(Pattern::Unit)) };
     assert_eq!(ids(&with_function(all)), NOTHING);
-    let cached = HotFunction { waits: percent(5.0), ..hot(site(Pattern::Strided(32_768))) };
+    let cached = HotFunction { waits: share(5.0), ..hot(site(Pattern::Strided(32_768))) };
     assert_eq!(ids(&with_function(cached)), NOTHING);
 }
 
@@ -187,7 +186,7 @@ fn a_loop_that_loads_again_is_named_with_its_fields() {
             place: place("stuff"),
             fields: vec!["writer.buffer".to_owned(), "writer.position".to_owned()],
             time: about(0.8, "s"),
-            spared,
+            spared: spared.into(),
             vectors: 1.0,
             iteration: (about(2.4, "ns"), about(0.8, "ns")),
             accesses: 5,
@@ -235,7 +234,8 @@ fn neighbours_with_gaps_between_them_use_lines_in_part() {
 
 #[test]
 fn page_walks_count_where_huge_pages_would_help() {
-    let with = |walks, pattern| hot(HotSite { walks: about(walks, "count/s"), ..site(pattern) });
+    let with =
+        |walks, pattern| hot(HotSite { walks: about(walks, "count/s").into(), ..site(pattern) });
     let walks = with(1e7, Pattern::Irregular);
     assert_eq!(ids(&with_function(walks.clone())), ["tlb-bound"]);
     let mut huge = with_function(walks.clone());
@@ -286,26 +286,27 @@ fn a_walk_is_blocked_for_the_second_level_and_its_array_is_named() {
 }
 
 #[test]
-fn a_loop_without_a_core_floor_is_in_doubt_not_silent() {
-    let chase = |floored, waits| {
-        with_function(HotFunction { floored, waits, ..hot(site(Pattern::PointerChase)) })
+fn what_may_be_so_is_undecided_with_what_would_decide_it() {
+    let chase =
+        |waits: Figure| with_function(HotFunction { waits, ..hot(site(Pattern::PointerChase)) });
+    let waits = |low, value, high| {
+        let interval = (low, high);
+        Figure::from(Metric::with_interval(Evidence::Estimated, value, "percent", interval, 20))
     };
-    let open = Metric::with_interval(Evidence::Estimated, 60.0, "percent", (0.0, 95.0), 20);
-    let found = findings(&chase(0.0, open.clone()));
+    // What its figure says of itself, else more bursts.
+    let unfloored = waits(0.0, 60.0, 95.0).sharper_by("it could not be timed: try a small input");
+    let found = findings(&chase(unfloored));
     assert!(found.found.is_empty());
     assert_eq!((found.unjudged.len(), found.unjudged[0].id), (1, "pointer-chase"));
-    assert!(found.unjudged[0].why.starts_with("how much loop waits"), "{}", found.unjudged[0].why);
-    // With a floor, more bursts would tell; and what is found needs no doubt.
-    let few = findings(&chase(100.0, open));
+    let why = &found.unjudged[0].why;
+    assert_eq!(why, "it may concern loop, but it could not be timed: try a small input");
+    let few = findings(&chase(waits(0.0, 20.0, 95.0)));
     assert!(few.found.is_empty());
     assert_eq!((few.unjudged.len(), few.unjudged[0].id), (1, "pointer-chase"));
-    assert!(
-        few.unjudged[0].why.contains("loop, but bursts were too few"),
-        "{}",
-        few.unjudged[0].why
-    );
-    let little = Metric::with_interval(Evidence::Estimated, 20.0, "percent", (0.0, 95.0), 20);
-    assert!(findings(&chase(100.0, little)).unjudged.is_empty());
-    let sure = findings(&chase(0.0, percent(75.0)));
+    let why = &few.unjudged[0].why;
+    assert!(why.contains("loop, but bursts were too few") && why.contains("--repeat"), "{why}");
+    // One in forty is none; and what is found needs no doubt.
+    assert!(findings(&chase(waits(0.0, 10.0, 30.0))).unjudged.is_empty());
+    let sure = findings(&chase(share(75.0)));
     assert!(sure.found[0].id == "pointer-chase" && sure.unjudged.is_empty());
 }

@@ -6,6 +6,7 @@ mod accesses;
 mod system;
 mod threads;
 
+use analysis::Figure;
 use analysis::accesses::Pattern;
 use analysis::findings::{
     FaultFigures, Figures, HotFunction, HotSite, LockWait, Restarts, Spent, SystemFigures, Traced,
@@ -25,6 +26,11 @@ fn percent(value: f64) -> Metric {
     Metric { high: metric.high.map(|high| high.min(100.0)), ..metric }
 }
 
+/// What rules ask of it.
+fn share(value: f64) -> Figure {
+    percent(value).into()
+}
+
 /// The same with an interval that says nothing.
 fn doubtful(metric: &Metric) -> Metric {
     Metric { low: Some(0.0), high: Some(metric.value.unwrap_or(0.0) * 2.0), ..metric.clone() }
@@ -32,7 +38,8 @@ fn doubtful(metric: &Metric) -> Metric {
 
 fn place(function: &str) -> Where {
     let file = Some("/src/program.c".to_owned());
-    Where { function: Some(function.to_owned()), file, line: Some(12), object: None }
+    let function = Some(function.to_owned());
+    Where { function, file, line: Some(12), ..Where::default() }
 }
 
 fn site(pattern: Pattern) -> HotSite {
@@ -46,8 +53,8 @@ fn site(pattern: Pattern) -> HotSite {
         bytes: 8.0,
         line_use: used.clone(),
         used_together: used,
-        share: percent(90.0),
-        walks: about(0.0, "count/s"),
+        share: percent(90.0).into(),
+        walks: about(0.0, "count/s").into(),
         restarts: Restarts::default(),
         walk: None,
         of_object: Metric::unavailable("percent", "no objects"),
@@ -59,10 +66,9 @@ fn hot(site: HotSite) -> HotFunction {
     HotFunction {
         place: place("loop"),
         time: about(1.0, "s"),
-        waits: percent(75.0),
-        of_reach: percent(20.0),
-        overwritten: percent(1.0),
-        floored: 100.0,
+        waits: share(75.0),
+        of_reach: share(20.0),
+        overwritten: share(1.0),
         fitting: about(1e6, "bytes"),
         serial: Metric::counted(0.0, "percent"),
         sites: vec![site],

@@ -6,7 +6,7 @@ use analysis::findings::{
 use facts::{Evidence, KernelCause, Metric};
 
 use crate::threads::{thread, waiting, with_threads};
-use crate::{NOTHING, about, doubtful, ids, percent, place, quiet, spent};
+use crate::{NOTHING, about, doubtful, ids, percent, place, quiet, share, spent};
 
 fn faulting(seconds: f64, minor: f64, resident_pages: f64) -> Figures {
     let mut figures = quiet();
@@ -170,8 +170,8 @@ fn remote(part: f64, fullest: f64) -> RemoteFigure {
     RemoteFigure {
         place: place("sum"),
         time: about(1.0, "s"),
-        waits: percent(60.0),
-        remote: percent(part),
+        waits: share(60.0),
+        remote: share(part),
         fullest,
         fullest_node: 0,
         nodes: 2.0,
@@ -191,22 +191,23 @@ fn memory_on_another_node() {
     // Spread on purpose; only a little of it; nothing waits for it.
     assert_ne!(ids(remote(50.0, 50.0)), ["remote-memory"]);
     assert_ne!(ids(remote(10.0, 98.0)), ["remote-memory"]);
-    assert_ne!(ids(RemoteFigure { waits: percent(5.0), ..remote(95.0, 98.0) }), ["remote-memory"]);
+    assert_ne!(ids(RemoteFigure { waits: share(5.0), ..remote(95.0, 98.0) }), ["remote-memory"]);
     let gain = findings(&of(remote(95.0, 98.0))).found[0].gain.clone();
     // 1 s x 60 % x 95 % x (1 - 1/1.5).
     assert!((gain.value.expect("a gain") - 0.19).abs() < 1e-3, "{gain:?}");
     // How long it waits is not known: no gain is stated.
     let waits = doubtful(&percent(60.0));
-    let found = findings(&of(RemoteFigure { waits, ..remote(60.0, 98.0) })).found;
+    let found = findings(&of(RemoteFigure { waits: waits.into(), ..remote(60.0, 98.0) })).found;
     assert_eq!((found[0].id, found[0].severity), ("remote-memory", Severity::Info));
     assert_eq!(found[0].gain.value, None);
     // So badly that it may be little: the gain is as wide.
     let wide = Metric { low: Some(21.0), high: Some(99.0), ..percent(60.0) };
-    let found = findings(&of(RemoteFigure { waits: wide.clone(), ..remote(60.0, 98.0) })).found;
+    let found =
+        findings(&of(RemoteFigure { waits: wide.clone().into(), ..remote(60.0, 98.0) })).found;
     let gain = &found[0].gain;
     assert!(gain.low.expect("a low end") < 0.05 && gain.high.expect("a high end") > 0.18);
     // Of a function that hardly runs nothing is said then.
-    let rare = RemoteFigure { time: about(0.05, "s"), waits: wide, ..remote(60.0, 98.0) };
+    let rare = RemoteFigure { time: about(0.05, "s"), waits: wide.into(), ..remote(60.0, 98.0) };
     assert_ne!(ids(rare), ["remote-memory"]);
 }
 
@@ -216,14 +217,18 @@ fn memory_on_another_node_seen_by_too_few_bursts() {
     let few = |value: f64| {
         Metric::with_interval(Evidence::Estimated, value, "percent", (value / 5.0, 100.0), 2)
     };
-    let all = findings(&seen(RemoteFigure { remote: few(95.0), ..remote(95.0, 98.0) }));
+    let all = findings(&seen(RemoteFigure { remote: few(95.0).into(), ..remote(95.0, 98.0) }));
     assert!(all.found.iter().all(|one| one.id != "remote-memory"), "{:?}", all.found);
     let [unjudged] = &all.unjudged[..] else { panic!("{:?}", all.unjudged) };
     assert_eq!(unjudged.id, "remote-memory");
-    assert!(unjudged.why.starts_with("19 to 100 % of what sum goes through"), "{}", unjudged.why);
-    // What is likely local, and what nothing waits for, is in no doubt.
-    let local = RemoteFigure { remote: few(10.0), ..remote(10.0, 98.0) };
-    let idle = RemoteFigure { waits: percent(5.0), remote: few(95.0), ..remote(95.0, 98.0) };
+    assert!(
+        unjudged.why.starts_with("it may concern sum, but bursts were too few"),
+        "{}",
+        unjudged.why
+    );
+    // What is local, and what nothing waits for, is in no doubt.
+    let local = remote(10.0, 98.0);
+    let idle = RemoteFigure { waits: share(5.0), remote: few(95.0).into(), ..remote(95.0, 98.0) };
     for one in [local, idle] {
         assert!(findings(&seen(one)).unjudged.is_empty());
     }

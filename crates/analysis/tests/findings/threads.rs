@@ -6,14 +6,14 @@ use analysis::findings::{
 use base::Pid;
 use facts::Metric;
 
-use crate::{NOTHING, about, ids, percent, place, quiet, waits_of};
+use crate::{NOTHING, about, ids, place, quiet, share, waits_of};
 
 pub fn shared(different_bytes: bool, waits: f64) -> SharedFigure {
     SharedFigure {
         different_bytes,
         conflicts: about(1e8, "count/s"),
         time: about(2.0, "s"),
-        waits: percent(waits),
+        waits: share(waits),
         place: place("count"),
         threads: 2,
     }

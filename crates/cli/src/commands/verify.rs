@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use report::consistency::{CHECKS, contradictions};
+
 use crate::arguments::VerifyOptions;
 use crate::exit::{DAMAGED, Failure};
 
@@ -10,11 +12,19 @@ pub fn verify(options: &VerifyOptions) -> Result<ExitCode, Failure> {
     let directory = super::result_directory(options.result.as_ref())?;
     let violations = store::verify(&directory)
         .map_err(|error| Failure::new(super::report::store_error_code(&error, DAMAGED), error))?;
+    // Views of what is not whole prove nothing.
+    let mut violations: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    if violations.is_empty() {
+        let recording = super::report::open(&directory)?;
+        let failed = contradictions(&recording).map_err(|error| Failure::new(DAMAGED, error))?;
+        violations.extend(failed.into_iter().map(|(check, detail)| format!("{check}: {detail}")));
+    }
     if violations.is_empty() {
         return super::print(&format!(
-            "{}: all {} invariants hold\n",
+            "{}: all {} invariants hold, and {} between its views\n",
             directory.display(),
-            store::INVARIANTS.len()
+            store::INVARIANTS.len(),
+            CHECKS.len()
         ));
     }
     for violation in &violations {

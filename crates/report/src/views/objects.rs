@@ -130,10 +130,8 @@ fn shown(
     let alone = keys == [Key::Object];
     let mut shown = Vec::new();
     if found.stalls.is_ok() {
-        shown.extend([
-            (Look::Time("stall_time"), "waits"),
-            (Look::Count("stall_percent"), "time %"),
-        ]);
+        shown
+            .extend([(Look::Time("stall_time"), "time"), (Look::Count("stall_percent"), "time %")]);
     }
     shown.push((Look::Count("dram_percent"), "DRAM %"));
     if found.stalls.is_err() || !alone {

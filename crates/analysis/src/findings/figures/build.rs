@@ -52,8 +52,10 @@ const ALLOCATOR: [&str; 17] = [
 
 impl Where {
     pub(super) fn of(profile: &Profile<'_>, place: PlaceId) -> Where {
-        let function = profile.stacks.function_of(place);
+        let id = profile.stacks.places[place.index()].function;
+        let function = &profile.stacks.functions[id.index()];
         Where {
+            id: Some(id),
             function: Some(function.name.clone()),
             file: function.file.clone(),
             line: profile.stacks.places[place.index()].line,

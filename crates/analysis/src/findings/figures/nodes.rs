@@ -14,9 +14,11 @@ use facts::host::NumaNode;
 use facts::{Burst, Evidence, Metric, Page};
 
 use super::{HotFunction, Where};
+use crate::figure::Figure;
 use crate::index_map::IndexMap;
 use crate::objects::{Objects, Window};
 use crate::profile::Profile;
+use crate::stack::FunctionId;
 use crate::traced::{Execution, Tool, Touch, TracedBlock, TracedCode, in_order};
 use estimate::interval::{effective_count, wilson};
 
@@ -36,9 +38,9 @@ pub struct RemoteFigure {
     /// CPU time in it, seconds.
     pub time: Metric,
     /// Of that what its instructions do not need, percent.
-    pub waits: Metric,
+    pub waits: Figure,
     /// Of the lines that it touches those on another node than the thread, percent.
-    pub remote: Metric,
+    pub remote: Figure,
     /// Of the lines those on the node that has most of them, percent.
     pub fullest: f64,
     /// That node.
@@ -75,7 +77,7 @@ pub(super) fn remote(
     };
     in_order(profile.recording, code, &mut watcher);
     let figure = |function: &HotFunction| {
-        let seen = watcher.found.get(function.place.function.as_ref()?)?;
+        let seen = watcher.found.get(&function.place.id?)?;
         seen.figure(function, objects, with_memory as f64)
     };
     let figures: Vec<RemoteFigure> = functions.iter().filter_map(figure).collect();
@@ -179,7 +181,8 @@ impl Seen {
                 "percent",
                 (low * 100.0, high * 100.0),
                 self.bursts.len() as u64,
-            ),
+            )
+            .into(),
             fullest: lines / known * 100.0,
             fullest_node: *node,
             nodes,
@@ -194,9 +197,9 @@ struct Watcher<'a> {
     threads: HashMap<(Pid, Tid), Vec<(Nanos, u32)>>,
     looks: Looks,
     /// Of the burst at hand: where it began, and a bit for each line of a page that it touched.
-    function: Option<String>,
+    function: Option<FunctionId>,
     pages: IndexMap<u64, u64>,
-    found: BTreeMap<String, Seen>,
+    found: BTreeMap<FunctionId, Seen>,
 }
 
 impl Tool for Watcher<'_> {
@@ -212,8 +215,7 @@ impl Tool for Watcher<'_> {
             if self.function.is_none() {
                 let site = self.code.sites[access.site.index()];
                 let stacks = &self.profile.stacks;
-                let function = stacks.compiled_at(site.module, site.offset);
-                self.function = Some(stacks.functions[function.index()].name.clone());
+                self.function = Some(stacks.compiled_at(site.module, site.offset));
             }
             let pages = &mut self.pages;
             execution.touches(access).for_each(|touch| match touch {

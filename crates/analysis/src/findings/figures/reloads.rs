@@ -207,7 +207,7 @@ impl Timed<'_> {
             place: place(source, &sites)?,
             fields,
             time: profile.cpu_scale().quantity(&self.weight),
-            spared: self.spared(),
+            spared: self.spared().into(),
             vectors: self.vectors,
             iteration: (nanos(self.floor), nanos(self.kept)),
             accesses: sites.len(),

@@ -10,6 +10,7 @@ use base::{Nanos, RemoteAddr, Tid};
 use facts::Metric;
 
 use super::{SharedFigure, Traced, Where};
+use crate::figure::Figure;
 use crate::objects::{Objects, Window};
 use crate::profile::Profile;
 use crate::sharing::{SharedLine, SharedLines, Sharing};
@@ -118,13 +119,12 @@ fn line_name(objects: &Objects, line: &SharedLine, lines: usize) -> String {
 }
 
 /// The waits of the function of a place.
-fn waits(profile: &Profile<'_>, traced: &Result<Traced, String>, place: PlaceId) -> Metric {
-    let name = Some(&profile.stacks.function_of(place).name);
+fn waits(profile: &Profile<'_>, traced: &Result<Traced, String>, place: PlaceId) -> Figure {
+    let id = Some(profile.stacks.places[place.index()].function);
     let known = traced.as_ref().ok();
-    let function = known
-        .and_then(|traced| traced.functions.iter().find(|one| one.place.function.as_ref() == name));
+    let function = known.and_then(|traced| traced.functions.iter().find(|one| one.place.id == id));
     function.map_or_else(
-        || Metric::unavailable("percent", "too few bursts began in it"),
+        || Metric::unavailable("percent", "too few bursts began in it").into(),
         |function| function.waits.clone(),
     )
 }

@@ -23,7 +23,7 @@ use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
 use crate::reuse::curves;
 use crate::selection::Selection;
-use crate::stack::{FunctionId, PlaceId};
+use crate::stack::{Function, FunctionId, PlaceId};
 use crate::traced::{Site, SiteIndex, TracedCode, traced_bursts};
 use crate::weight::Weight;
 
@@ -33,6 +33,11 @@ const SAME: f64 = 0.98;
 const STREAM: u64 = 4096;
 /// An object that accesses are about has this part of them, percent.
 const MAIN: f64 = 50.0;
+/// A function whose instructions have a core floor for less than this part has none, percent.
+const FLOORED: f64 = 50.0;
+/// What would tell how long such a function waits.
+const UNFLOORED: &str = "its loops could not be timed without their memory: see whether the time per element falls with an input that \
+                         fits into the cache";
 /// Executions per burst of a helper that is called in a loop.
 const LOOP: f64 = 100.0;
 
@@ -69,10 +74,10 @@ pub(super) fn traced(
     sites.add_uses(&mut functions);
     sites.take_off_reread(functions.iter_mut().chain([&mut whole]));
     // Where the whole program fires, no function is asked.
-    match bandwidth::fires(&whole.figures) {
+    match bandwidth::likely(&whole.figures) {
         true => sites.add_fitting(&mut [&mut whole]),
         false => {
-            let asked = functions.iter_mut().filter(|one| bandwidth::fires(&one.figures));
+            let asked = functions.iter_mut().filter(|one| bandwidth::likely(&one.figures));
             sites.add_fitting(&mut asked.collect::<Vec<_>>());
         }
     }
@@ -135,20 +140,23 @@ impl Sites<'_> {
         let function = memory.function;
         let found = memory.sites.iter().filter_map(|one| Some((one.site, self.site(one)?)));
         let (numbers, sites): (Vec<SiteIndex>, Vec<HotSite>) = found.unzip();
-        let name = self.profile.stacks.functions[memory.function.index()].clone();
+        let Function { name, file, .. } = self.profile.stacks.functions[function.index()].clone();
         let heaviest = sites.first().map(|site| site.place.clone());
-        let own = Where { function: Some(name.name), file: name.file, line: None, object: None };
-        let place = heaviest.filter(|place| place.function == own.function).unwrap_or(own);
+        let (id, name) = (Some(function), Some(name));
+        let own = Where { id, function: name, file, ..Where::default() };
+        let place = heaviest.filter(|place| place.same_function(&own)).unwrap_or(own);
         let object = self.object(&numbers).0;
         let figures = HotFunction {
             place: Where { object, ..place },
             time: memory.time.clone(),
-            waits: memory.waits.clone(),
+            waits: match memory.floored < FLOORED && memory.waits.low < memory.waits.high {
+                true => memory.waits.clone().sharper_by(UNFLOORED),
+                false => memory.waits.clone(),
+            },
             of_reach: memory.of_reach.clone(),
             overwritten: memory.overwritten.clone(),
             serial: memory.serial.clone(),
             fitting: Metric::unavailable("bytes", "it does not use all of the bandwidth"),
-            floored: memory.floored,
             sites,
         };
         Numbered { function, sites: numbers, figures }
@@ -284,10 +292,7 @@ impl Sites<'_> {
                 (lines + more, again + read_again)
             });
             let kept = 1.0 - sums.1 as f64 / f64::max(sums.0 as f64, 1.0);
-            let Metric { value, low, high, .. } = &mut one.figures.overwritten;
-            for end in [value, low, high].into_iter().flatten() {
-                *end *= kept;
-            }
+            one.figures.overwritten = one.figures.overwritten.clone().map(|part| part * kept);
         }
     }
 

@@ -210,7 +210,7 @@ fn objects(summary: &Summary, page: &mut Page) {
     let top: Vec<&TopObject> = summary.top_objects.iter().filter(worth).take(OBJECTS).collect();
     let Some(first) = top.first() else { return };
     let says = match first.stall_percent.value {
-        Some(_) => "share of the CPU time that accesses to them take, cache hits included",
+        Some(_) => "share of the CPU time at their accesses: hits count here, not in the verdict",
         None => "share of the traffic with memory",
     };
     page.heading("Objects", says);

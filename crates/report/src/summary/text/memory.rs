@@ -97,14 +97,14 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
     }
 }
 
-/// The objects that most time waits for, or, where that is not known, with the most traffic; nothing where none is known.
+/// The objects at whose accesses most time is spent, or, where that is not known, with the most traffic; nothing where none is known.
 pub(super) fn top_objects(summary: &Summary, page: &mut Page) {
     if summary.top_objects.is_empty() {
         return;
     }
     let timed = summary.top_objects.iter().any(|object| object.stall_percent.value.is_some());
     let says = match timed {
-        true => "share of the CPU time that waits for them",
+        true => "share of the CPU time at their accesses, hits in the first cache included",
         false => "share of the traffic with memory",
     };
     page.heading("Top objects", says);

@@ -17,8 +17,8 @@ const LEAST_STEP: f64 = 1.0;
 
 /// Figures of each row.
 pub(super) const FIGURES: [(&str, &str, Option<&str>); 32] = [
-    ("stall_time", "Time waited for it", Some("s")),
-    ("stall_percent", "Share of CPU time", Some("percent")),
+    ("stall_time", "CPU time at its accesses", Some("s")),
+    ("stall_percent", "Share of all CPU time", Some("percent")),
     ("remote_percent", "Of it for another node", Some("percent")),
     ("accesses", "Traced accesses", Some("count")),
     ("access_percent", "Share of accesses", Some("percent")),

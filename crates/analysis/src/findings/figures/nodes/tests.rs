@@ -84,15 +84,15 @@ fn figure_of(recording: &Recording, nodes: [u32; 2]) -> Result<Vec<RemoteFigure>
     let code = TracedCode::read(recording);
     let profile = Profile::with_addresses(recording, code.addresses());
     let objects = Objects::new(&profile);
+    let id = profile.stacks.functions.iter().position(|one| one.name == "sum");
     let function = HotFunction {
-        place: Where { function: Some("sum".to_owned()), ..Where::default() },
+        place: Where { id: id.map(FunctionId::new), ..Where::default() },
         time: Metric::counted(1.0, "s"),
-        waits: Metric::counted(50.0, "percent"),
-        of_reach: Metric::counted(0.0, "percent"),
-        overwritten: Metric::counted(0.0, "percent"),
+        waits: Metric::counted(50.0, "percent").into(),
+        of_reach: Metric::counted(0.0, "percent").into(),
+        overwritten: Metric::counted(0.0, "percent").into(),
         serial: Metric::counted(0.0, "percent"),
         fitting: Metric::counted(0.0, "bytes"),
-        floored: 100.0,
         sites: Vec::new(),
     };
     remote(&profile, &code, &objects, &[function])
