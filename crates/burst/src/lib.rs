@@ -7,7 +7,7 @@
 //! ```text
 //! tracer    start, observations, stop
 //! worker    the thread that traces: when, which thread, what becomes of it
-//!   budget    how often, from what bursts cost; spare: whether a CPU is free for our own work; toll: what stops take
+//!   budget    how often, from what bursts cost; idle_cpu: whether a CPU is free for our own work; toll: what stops take
 //!             of a burst's time
 //!   advance   how far registers go natively behind a burst
 //!   schedule  which of three flavours: a trace of addresses, a count of blocks, timed loads; and how long
@@ -39,6 +39,7 @@ mod cache;
 mod code_map;
 mod drain;
 mod guest;
+mod idle_cpu;
 mod near;
 mod picker;
 mod program;
@@ -47,7 +48,6 @@ mod remote_call;
 mod run;
 mod schedule;
 mod space;
-mod spare;
 mod toll;
 mod tracer;
 mod visit;

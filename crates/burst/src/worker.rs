@@ -21,6 +21,7 @@ use tracee::random::Random;
 use crate::budget::{BESIDE, Budget};
 use crate::cache::Counts;
 use crate::drain::{Content, Raw};
+use crate::idle_cpu::IdleCpu;
 use crate::near::Near;
 use crate::picker::Picker;
 use crate::program::{Program, cookie};
@@ -28,7 +29,6 @@ use crate::refused::Refused;
 use crate::run::{Allowance, Ran, run};
 use crate::schedule::{Length, allowance, slowdown};
 use crate::space::RECORDS;
-use crate::spare::Spare;
 use crate::toll::Toll;
 use crate::tracer::{Cost, Observation, Options, Shared, deliver, lock};
 use crate::visit::{Blocked, Visit, Watch, elapsed};
@@ -83,7 +83,7 @@ pub struct Worker {
     pending: Vec<(Burst, Raw)>,
     cost: Cost,
     budget: Budget,
-    spare: Spare,
+    idle_cpu: IdleCpu,
     whereabouts: Whereabouts,
     /// Besides those of the program there is one for us.
     has_free_cpu: bool,
@@ -126,7 +126,7 @@ impl Worker {
             pending: Vec::new(),
             cost: Cost::default(),
             budget: Budget::default(),
-            spare: Spare::new(),
+            idle_cpu: IdleCpu::new(),
             whereabouts,
             has_free_cpu: false,
             near: None,
@@ -165,7 +165,7 @@ impl Worker {
             self.programs.retain(|pid, _| processes.contains(pid));
             self.untraceable.retain(|_, (_, since)| since.elapsed() < EXAMINE_AGAIN);
             self.whereabouts.keep(&processes);
-            self.has_free_cpu = self.spare.look() && !self.options.rationed;
+            self.has_free_cpu = self.idle_cpu.is_free() && !self.options.rationed;
             if let Some((pid, tid)) = self.picker.pick(&processes) {
                 self.pay_for((pid, tid), |worker| worker.turn(pid, tid, &watch));
             }
