@@ -7,8 +7,8 @@
 //! ```text
 //! tracer    start, observations, stop
 //! worker    the thread that traces: when, which thread, what becomes of it
-//!   budget    how often, from what bursts cost; idle_cpu: whether a CPU is free for our own work; toll: what stops take
-//!             of a burst's time
+//!   budget    how often, from what bursts cost; idle_cpu: whether a CPU is free for our own work; stop_cost: the CPU time
+//!             that a burst spends on its stops
 //!   advance   how far registers go natively behind a burst
 //!   schedule  which of three flavours: a trace of addresses, a count of blocks, timed loads; and how long
 //!   picker    chooses a thread in proportion to CPU time
@@ -48,7 +48,7 @@ mod remote_call;
 mod run;
 mod schedule;
 mod space;
-mod toll;
+mod stop_cost;
 mod tracer;
 mod visit;
 mod whereabouts;

@@ -71,9 +71,9 @@ pub struct Cost {
     pub tracer: Nanos,
     /// CPU time of the consumer.
     pub consumer: Nanos,
-    /// Of a thread's CPU time, what one way into translated code and out again takes; it is in no burst's CPU time. `None`
-    /// until it was measured.
-    pub toll: Option<Nanos>,
+    /// CPU time of a thread for one way into translated code and out again. It is deducted from the CPU time of every burst.
+    /// `None` until it was measured.
+    pub stop: Option<Nanos>,
     /// Pages of ours in the program.
     pub pages: Pages,
 }

@@ -29,7 +29,7 @@ use crate::refused::Refused;
 use crate::run::{Allowance, Ran, run};
 use crate::schedule::{Length, allowance, slowdown};
 use crate::space::RECORDS;
-use crate::toll::Toll;
+use crate::stop_cost::StopCost;
 use crate::tracer::{Cost, Observation, Options, Shared, deliver, lock};
 use crate::visit::{Blocked, Visit, Watch, elapsed};
 use crate::whereabouts::Whereabouts;
@@ -91,7 +91,7 @@ pub struct Worker {
     near: Option<Near>,
     cpu: Option<CpuId>,
     length: Length,
-    toll: Toll,
+    stop_cost: StopCost,
     /// The last trace was slowed down by what it recorded.
     is_slowed: bool,
     /// Nothing of ours was in the process when its turn began.
@@ -132,7 +132,7 @@ impl Worker {
             near: None,
             cpu: None,
             length: Length::Long,
-            toll: Toll::default(),
+            stop_cost: StopCost::default(),
             is_slowed: false,
             is_first: false,
             paired: false,
@@ -418,7 +418,7 @@ impl Worker {
         let (at, since) = (visit.native.instruction_pointer(), visit.since);
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
         let Some((cache, code)) = program.ready(flavour) else { return Ok(false) };
-        let is_empty = self.length == Length::Brief && self.toll.is_due();
+        let is_empty = self.length == Length::Brief && self.stop_cost.is_due();
         let allowance = allowance(flavour, self.options.longest, self.length);
         let allowance =
             if is_empty { Allowance { misses: 0, is_empty, ..allowance } } else { allowance };
@@ -427,7 +427,7 @@ impl Worker {
         let ran = run(visit, cache, code, &allowance, &clock, &mut self.next_block);
         if is_empty {
             self.is_slowed = false;
-            self.note_toll(since, ran);
+            self.note_empty(since, ran);
             return Ok(true);
         }
         if ran.is_err() {
@@ -474,14 +474,14 @@ impl Worker {
         Ok(true)
     }
 
-    fn note_toll(&mut self, since: Instant, ran: Result<Ran, Refused>) {
+    fn note_empty(&mut self, since: Instant, ran: Result<Ran, Refused>) {
         let stood_still = ran.as_ref().map_or_else(|_| elapsed(since), |ran| ran.stand_still);
         self.cost.stand_still += stood_still;
         if let Some(took) =
             ran.ok().filter(|ran| ran.missing.is_none()).and_then(|ran| ran.cpu_time)
         {
-            self.toll.note(took);
-            self.cost.toll = Some(self.toll.usual());
+            self.stop_cost.note(took);
+            self.cost.stop = Some(self.stop_cost.median());
         }
     }
 
@@ -505,7 +505,7 @@ impl Worker {
             flavour,
             end: ran.end,
             elapsed: ran.elapsed,
-            cpu_time: ran.cpu_time.map(|cpu_time| self.toll.off(cpu_time, ran.stops)),
+            cpu_time: ran.cpu_time.map(|cpu_time| self.stop_cost.deduct_from(cpu_time, ran.stops)),
             stand_still: ran.stand_still,
             stops: ran.stops,
             fs_base: ran.fs_base,
