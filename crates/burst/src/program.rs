@@ -11,7 +11,7 @@ use tracee::status::{field, status_of};
 
 use crate::cache::{Cache, REACH, reserved};
 use crate::code_map::{CodeMap, Places};
-use crate::near::Near;
+use crate::placement::Placement;
 use crate::refused::Refused;
 use crate::remote_call::{CallError, RemoteCalls, are_filtered};
 use crate::schedule::Schedule;
@@ -187,7 +187,7 @@ impl Program {
     pub fn set_up(
         &mut self,
         visit: Visit<'_>,
-        near: &mut Option<Near>,
+        placement: &mut Option<Placement>,
         flavour: BurstFlavour,
         cookie: u64,
     ) -> Nanos {
@@ -218,7 +218,7 @@ impl Program {
         end(visit, &made);
         let stood_still = elapsed(since);
         // What follows takes long, and the thread does not wait for it.
-        near.iter_mut().for_each(Near::leave);
+        placement.iter_mut().for_each(Placement::unpin);
         match self.stage(flavour) {
             Stage::Opened(space) => space.fill_region(),
             Stage::Ready(cache) => cache.space.fill_region(),

@@ -22,8 +22,8 @@ use crate::budget::{BESIDE, Budget};
 use crate::cache::Counts;
 use crate::drain::{Content, Raw};
 use crate::idle_cpu::IdleCpu;
-use crate::near::Near;
 use crate::picker::Picker;
+use crate::placement::Placement;
 use crate::program::{Program, cookie};
 use crate::refused::Refused;
 use crate::run::{Allowance, Ran, run};
@@ -85,10 +85,10 @@ pub struct Worker {
     budget: Budget,
     idle_cpu: IdleCpu,
     whereabouts: Whereabouts,
-    /// Besides those of the program there is one for us.
+    /// A CPU is idle besides those that the program uses.
     has_free_cpu: bool,
-    /// On which CPU we are, and on which the thread was that was looked at last.
-    near: Option<Near>,
+    placement: Option<Placement>,
+    /// The CPU of the thread that was examined last.
     cpu: Option<CpuId>,
     length: Length,
     stop_cost: StopCost,
@@ -129,7 +129,7 @@ impl Worker {
             idle_cpu: IdleCpu::new(),
             whereabouts,
             has_free_cpu: false,
-            near: None,
+            placement: None,
             cpu: None,
             length: Length::Long,
             stop_cost: StopCost::default(),
@@ -144,7 +144,7 @@ impl Worker {
         // Its alarm belongs to this very thread.
         let Ok(watch) = Watch::new() else { return };
         process::be_punctual();
-        self.near = Near::new();
+        self.placement = Placement::new();
         while !watch.has_abandoned() {
             // A thread that stops late must not stand still for long; but it may take hours until it does.
             while watch.is_waiting() && !self.shared.stop.load(Ordering::Relaxed) {
@@ -152,9 +152,9 @@ impl Worker {
                 self.release_late(&watch);
             }
             let pause = self.pause();
-            // Asleep there we are switched to at once when the time comes.
+            // A thread that sleeps on that CPU runs there at once when its time comes.
             self.cpu = self.picker.foresee().or(self.cpu);
-            self.go_near();
+            self.pin();
             std::thread::park_timeout(pause);
             if self.shared.stop.load(Ordering::Relaxed) {
                 self.hand_over();
@@ -367,7 +367,7 @@ impl Worker {
         }
         if program.needs_set_up(flavour, at) {
             let stood_still =
-                program.set_up(visit, &mut self.near, flavour, cookie(pid, self.began));
+                program.set_up(visit, &mut self.placement, flavour, cookie(pid, self.began));
             self.cost.stand_still += stood_still;
             program.note_pages(flavour, &mut self.cost.pages);
             // A first turn is one as a whole.
@@ -437,7 +437,7 @@ impl Worker {
         let most = match self.length {
             Length::Brief => BLOCKS_BEHIND_BRIEF,
             Length::Long => {
-                self.near.iter_mut().for_each(Near::leave);
+                self.placement.iter_mut().for_each(Placement::unpin);
                 BLOCKS_BETWEEN
             }
         };
