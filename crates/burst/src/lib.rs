@@ -15,7 +15,7 @@
 //!   program   per process: code_map (what may be translated), space (shared memory), cache (blocks)
 //!   visit     seize, stop, let go; remote_call: system calls of the program on our behalf; placement: on the CPU of the thread
 //!   run       one burst: enter, answer stops, give the native state back
-//! guest     (with borrow) a library and shared memory brought into a process, for the heap of one that is attached to
+//! guest     (with quiet_stop) a library and shared memory brought into a process, for the heap of one that is attached to
 //! whereabouts  where a thread in translated code natively is, for samplers
 //! drain     records -> facts, in a thread of low priority
 //! ```
@@ -33,7 +33,6 @@
 
 #![forbid(unsafe_code)]
 
-mod borrow;
 mod budget;
 mod cache;
 mod code_map;
@@ -43,6 +42,7 @@ mod idle_cpu;
 mod picker;
 mod placement;
 mod program;
+mod quiet_stop;
 mod refused;
 mod remote_call;
 mod run;
