@@ -16,7 +16,7 @@
 //!   visit     seize, stop, let go; remote_call: system calls of the program on our behalf; placement: on the CPU of the thread
 //!   run       one burst: enter, answer stops, give the native state back
 //! guest     (with quiet_stop) a library and shared memory brought into a process, for the heap of one that is attached to
-//! whereabouts  where a thread in translated code natively is, for samplers
+//! native_addresses  native addresses of translated code, for samplers
 //! drain     records -> facts, in a thread of low priority
 //! ```
 //!
@@ -39,6 +39,7 @@ mod code_map;
 mod drain;
 mod guest;
 mod idle_cpu;
+mod native_addresses;
 mod picker;
 mod placement;
 mod program;
@@ -51,11 +52,10 @@ mod space;
 mod stop_cost;
 mod tracer;
 mod visit;
-mod whereabouts;
 mod worker;
 
 pub use cache::{NewBlock, Piece};
 pub use guest::{Guest, NotBrought, Segment, Wanted, bring};
+pub use native_addresses::{NativeAddresses, is_our_mapping};
 pub use refused::Refused;
 pub use tracer::{Cost, Observation, Options, Tracer};
-pub use whereabouts::{Whereabouts, is_our_mapping};

@@ -11,6 +11,7 @@ use tracee::status::{field, status_of};
 
 use crate::cache::{Cache, REACH, reserved};
 use crate::code_map::{CodeMap, Places};
+use crate::native_addresses::NativeAddresses;
 use crate::placement::Placement;
 use crate::refused::Refused;
 use crate::remote_call::{CallError, RemoteCalls, are_filtered};
@@ -18,7 +19,6 @@ use crate::schedule::Schedule;
 use crate::space::{REGION_BYTES, Space};
 use crate::tracer::Pages;
 use crate::visit::{Visit, elapsed, signal_of};
-use crate::whereabouts::Whereabouts;
 
 /// A process as far as bursts are concerned.
 pub struct Program {
@@ -37,7 +37,7 @@ pub struct Program {
     recent: Vec<RemoteAddr>,
     /// What the next burst is for.
     pub schedule: Schedule,
-    whereabouts: Whereabouts,
+    native_addresses: NativeAddresses,
 }
 
 /// How far one flavour's cache is.
@@ -62,7 +62,7 @@ impl Stage {
 
 impl Program {
     /// Looks at a process; nothing is changed in it.
-    pub fn examine(pid: Pid, whereabouts: Whereabouts) -> Result<Program, Refused> {
+    pub fn examine(pid: Pid, native_addresses: NativeAddresses) -> Result<Program, Refused> {
         may_be_traced(pid)?;
         let code = CodeMap::read(pid);
         let stages = [Stage::Nothing, Stage::Nothing, Stage::Nothing];
@@ -76,7 +76,7 @@ impl Program {
             places: None,
             recent,
             schedule,
-            whereabouts,
+            native_addresses,
         })
     }
 
@@ -270,8 +270,8 @@ impl Program {
         }
         let Stage::Opened(space) = std::mem::replace(stage, Stage::Nothing) else { return };
         space.make_pages();
-        let whereabouts = self.whereabouts.clone();
-        *self.stage(of) = Stage::Ready(Box::new(Cache::new(space, of, whereabouts)));
+        let native_addresses = self.native_addresses.clone();
+        *self.stage(of) = Stage::Ready(Box::new(Cache::new(space, of, native_addresses)));
     }
 
     /// Adds what a flavour's memory has newly brought into the kernel's account of the process.

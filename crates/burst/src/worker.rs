@@ -22,6 +22,7 @@ use crate::budget::{BESIDE, Budget};
 use crate::cache::Counts;
 use crate::drain::{Content, Raw};
 use crate::idle_cpu::IdleCpu;
+use crate::native_addresses::NativeAddresses;
 use crate::picker::Picker;
 use crate::placement::Placement;
 use crate::program::{Program, cookie};
@@ -32,7 +33,6 @@ use crate::space::RECORDS;
 use crate::stop_cost::StopCost;
 use crate::tracer::{Cost, Observation, Options, Shared, deliver, lock};
 use crate::visit::{Blocked, Visit, Watch, elapsed};
-use crate::whereabouts::Whereabouts;
 
 /// Blocks translated behind a long burst at most: about a millisecond; and behind a brief one.
 const BLOCKS_BETWEEN: usize = 100;
@@ -84,7 +84,7 @@ pub struct Worker {
     cost: Cost,
     budget: Budget,
     idle_cpu: IdleCpu,
-    whereabouts: Whereabouts,
+    native_addresses: NativeAddresses,
     /// A CPU is idle besides those that the program uses.
     has_free_cpu: bool,
     placement: Option<Placement>,
@@ -108,7 +108,7 @@ impl Worker {
         start: Nanos,
         shared: Arc<Shared>,
         outlets: Outlets,
-        whereabouts: Whereabouts,
+        native_addresses: NativeAddresses,
     ) -> Worker {
         let mut random = Random::new(process::monotonic().0);
         Worker {
@@ -127,7 +127,7 @@ impl Worker {
             cost: Cost::default(),
             budget: Budget::default(),
             idle_cpu: IdleCpu::new(),
-            whereabouts,
+            native_addresses,
             has_free_cpu: false,
             placement: None,
             cpu: None,
@@ -164,7 +164,7 @@ impl Worker {
             let processes = lock(&self.shared.processes).clone();
             self.programs.retain(|pid, _| processes.contains(pid));
             self.untraceable.retain(|_, (_, since)| since.elapsed() < EXAMINE_AGAIN);
-            self.whereabouts.keep(&processes);
+            self.native_addresses.keep(&processes);
             self.has_free_cpu = self.idle_cpu.is_free() && !self.options.rationed;
             if let Some((pid, tid)) = self.picker.pick(&processes) {
                 self.pay_for((pid, tid), |worker| worker.turn(pid, tid, &watch));
@@ -403,7 +403,7 @@ impl Worker {
         if let Some((refused, _)) = self.untraceable.get(&pid) {
             return Err(*refused);
         }
-        match Program::examine(pid, self.whereabouts.clone()) {
+        match Program::examine(pid, self.native_addresses.clone()) {
             Ok(program) => place.insert(program),
             Err(refused) => {
                 self.untraceable.insert(pid, (refused, Instant::now()));

@@ -23,8 +23,8 @@ impl Bursts {
 
     /// Where threads in translated code natively are.
     #[must_use]
-    pub fn whereabouts(&self) -> burst::Whereabouts {
-        self.tracer.whereabouts()
+    pub fn native_addresses(&self) -> burst::NativeAddresses {
+        self.tracer.native_addresses()
     }
 
     /// Does something that waits for the program, while no thread is traced; not now, if one is about to stop.

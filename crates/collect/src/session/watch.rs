@@ -49,7 +49,7 @@ impl Session<'_> {
         }
         match Bursts::start(options, self.start) {
             Ok(bursts) => {
-                recorder.follow_bursts(bursts.whereabouts());
+                recorder.follow_bursts(bursts.native_addresses());
                 self.collector.timed_load_floor_cycles = timed_load_floor();
                 self.bursts = Some(bursts);
             }
