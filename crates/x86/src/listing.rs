@@ -7,7 +7,7 @@ use std::fmt::{self, Write as _};
 
 use crate::block::End;
 use crate::operand::{
-    Access, Address, AddressWidth, ExtraTerm, Kind, LaneMask, Place, Segment, When,
+    Access, Address, AddressWidth, ExtraTerm, Kind, LaneMask, Occurrence, Place, Segment,
 };
 use crate::roots::{Advance, Root, Source, Value};
 
@@ -103,18 +103,18 @@ impl fmt::Display for Access {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{} {} {}", self.kind, self.bytes, self.place)?;
         match self.when {
-            When::Always => {}
-            When::Masked(masked) => {
+            Occurrence::Always => {}
+            Occurrence::Masked(masked) => {
                 write!(out, " if {}:{}x{}", masked.mask, masked.lanes, masked.element_bytes)?;
             }
-            When::Packed(masked) => {
+            Occurrence::Packed(masked) => {
                 write!(
                     out,
                     " packed by {}:{}x{}",
                     masked.mask, masked.lanes, masked.element_bytes
                 )?;
             }
-            When::Repeated(repeat) => {
+            Occurrence::Repeated(repeat) => {
                 let most = if repeat.may_stop { "at most " } else { "" };
                 write!(out, " {most}{} times", repeat.counter)?;
             }

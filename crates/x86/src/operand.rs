@@ -158,9 +158,9 @@ pub struct Repeat {
     pub may_stop: bool,
 }
 
-/// Whether and how often.
+/// Whether and how often an access occurs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum When {
+pub enum Occurrence {
     /// Once.
     Always,
     /// Element by element, as a mask says.
@@ -176,13 +176,13 @@ pub enum When {
 pub struct Access {
     /// Where.
     pub place: Place,
-    /// How many bytes: per lane for [`Place::Lanes`], per repetition for [`When::Repeated`], at most for
-    /// [`When::Packed`].
+    /// How many bytes: per lane for [`Place::Lanes`], per repetition for [`Occurrence::Repeated`], at most for
+    /// [`Occurrence::Packed`].
     pub bytes: u32,
     /// What.
     pub kind: Kind,
     /// Whether and how often.
-    pub when: When,
+    pub when: Occurrence,
     /// Atomic: LOCK prefix, or `xchg` with memory (SDM vol. 3, "Bus Locking").
     pub locked: bool,
     /// The access is the whole cache line in which the address lies.

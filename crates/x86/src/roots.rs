@@ -15,7 +15,7 @@ use crate::block::{Block, End};
 use crate::effect::{self, Change};
 use crate::evaluate::State;
 use crate::instruction::Instruction;
-use crate::operand::{Access, ExtraTerm, LaneMask, Place, Segment, When};
+use crate::operand::{Access, ExtraTerm, LaneMask, Occurrence, Place, Segment};
 use crate::register::{Gpr, MaskRegister, VectorRegister};
 
 /// A register that an address, a mask or a count depends on.
@@ -297,13 +297,15 @@ pub fn sources(access: &Access) -> Vec<Source> {
         sources.push(Source::Vector(lanes.index));
     }
     match access.when {
-        When::Always => {}
-        When::Masked(masked) | When::Packed(masked) => sources.push(match masked.mask {
-            LaneMask::Mask(mask) => Source::Mask(mask),
-            LaneMask::VectorSigns(vector) => Source::Vector(vector),
-            LaneMask::MmxSigns(register) => Source::Mmx(register),
-        }),
-        When::Repeated(repeat) => {
+        Occurrence::Always => {}
+        Occurrence::Masked(masked) | Occurrence::Packed(masked) => {
+            sources.push(match masked.mask {
+                LaneMask::Mask(mask) => Source::Mask(mask),
+                LaneMask::VectorSigns(vector) => Source::Vector(vector),
+                LaneMask::MmxSigns(register) => Source::Mmx(register),
+            })
+        }
+        Occurrence::Repeated(repeat) => {
             sources.push(Source::General(repeat.counter));
             sources.push(Source::Direction);
         }

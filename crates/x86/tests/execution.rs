@@ -56,7 +56,7 @@ fn roles(block: &Block) -> (Vec<Gpr>, Vec<Gpr>) {
     let bases: Vec<Gpr> = accesses().filter_map(|access| access.address().base).collect();
     let indices = accesses().filter_map(|access| access.address().index);
     let counters = accesses().filter_map(|access| match access.when {
-        x86::When::Repeated(repeat) => Some(repeat.counter),
+        x86::Occurrence::Repeated(repeat) => Some(repeat.counter),
         _ => None,
     });
     let others = indices.map(|index| index.register).chain(counters);

@@ -10,7 +10,8 @@ use facts::AccessType;
 use symbols::types::{Decoder, Onward, Operand, Register, Step, Written, typed_accesses};
 use symbols::{LinkAddress, ModuleImage};
 use x86::{
-    Access, Address, AddressWidth, Derived, Flow, Gpr, Place, PointerStep, Reader, Segment, When,
+    Access, Address, AddressWidth, Derived, Flow, Gpr, Occurrence, Place, PointerStep, Reader,
+    Segment,
 };
 
 use super::{Collector, Message};
@@ -116,7 +117,7 @@ fn operand(access: &Access) -> Option<Operand> {
         && address.width == AddressWidth::Bits64
         && address.extra.is_none()
         && !access.line
-        && matches!(access.when, When::Always | When::Masked(_));
+        && matches!(access.when, Occurrence::Always | Occurrence::Masked(_));
     plain.then(|| Operand {
         base: address.base.map(register),
         index: address.index.map(|index| (register(index.register), index.scale)),

@@ -45,7 +45,7 @@ fn shown(at: u64, farthest: u8) -> String {
             place: Place::One(operand.address),
             bytes: 8,
             kind: crate::Kind::Read,
-            when: When::Always,
+            when: Occurrence::Always,
             locked: false,
             line: false,
         };

@@ -290,7 +290,7 @@ impl Invariant {
                 |instruction, access, place| {
                     let accesses = block.instructions[instruction].accesses();
                     let access: &Access = &accesses[access];
-                    let once = access.when == crate::When::Always && !access.line;
+                    let once = access.when == crate::Occurrence::Always && !access.line;
                     let alone = accesses.len() == 1 && once;
                     let kind = access.kind;
                     found.candidates.push(Candidate { instruction, kind, place, alone });

@@ -8,7 +8,7 @@ use iced_x86::EncodingKind;
 use super::{Iterations, RecordLayout, RecordedValue};
 use crate::block::Block;
 use crate::instruction::{Flow, Instruction};
-use crate::operand::{Kind, LaneMask, Place, When};
+use crate::operand::{Kind, LaneMask, Occurrence, Place};
 use crate::register::{Gpr, VectorRegister};
 use crate::roots::{BackEdge, Input, Root, RootedAccess, Source, Value};
 use crate::roots::{find_roots, general_in_front, self_loop, sources};
@@ -160,7 +160,7 @@ fn vector_bytes(user: &RootedAccess, register: VectorRegister) -> usize {
     {
         bytes = usize::from(lanes.index_bytes) * usize::from(lanes.lanes);
     }
-    if let When::Masked(masked) | When::Packed(masked) = user.access.when
+    if let Occurrence::Masked(masked) | Occurrence::Packed(masked) = user.access.when
         && masked.mask == LaneMask::VectorSigns(register)
     {
         bytes = bytes.max(usize::from(masked.element_bytes) * usize::from(masked.lanes));
@@ -170,8 +170,8 @@ fn vector_bytes(user: &RootedAccess, register: VectorRegister) -> usize {
 
 fn mask_lanes(user: &RootedAccess) -> u8 {
     match user.access.when {
-        When::Masked(masked) | When::Packed(masked) => masked.lanes,
-        When::Always | When::Repeated(_) => 0,
+        Occurrence::Masked(masked) | Occurrence::Packed(masked) => masked.lanes,
+        Occurrence::Always | Occurrence::Repeated(_) => 0,
     }
 }
 
@@ -295,6 +295,6 @@ fn is_plain_load(instruction: &Instruction) -> bool {
         && !stack_or_string
         && matches!(access.kind, Kind::Read | Kind::StreamingRead)
         && matches!(access.place, Place::One(_))
-        && access.when == When::Always
+        && access.when == Occurrence::Always
         && access.bytes <= crate::operand::LINE_BYTES
 }
