@@ -21,7 +21,7 @@ use iced_x86::{
 use crate::masks;
 use crate::operand::{
     Access, Address, AddressWidth, ExtraTerm, Index, Kind, LINE_BYTES, LaneAddress, LaneMask,
-    Masked, Occurrence, Place, Repeat, Segment,
+    Location, Masked, Occurrence, Repeat, Segment,
 };
 use crate::refusal::Refusal;
 use crate::register::{Gpr, MaskRegister, VectorRegister};
@@ -59,7 +59,7 @@ fn plain(raw: &Instruction, used: &UsedMemory) -> Result<Access, Refusal> {
     let mut address = address(used);
     address.extra = bit_string(raw).or(address.extra);
     Ok(Access {
-        place: Place::One(address),
+        place: Location::One(address),
         bytes,
         kind: streaming(raw, kind),
         when,
@@ -129,7 +129,7 @@ fn line_kind(mnemonic: Mnemonic) -> Option<Kind> {
 }
 
 fn line(address: Address, kind: Kind) -> Access {
-    let place = Place::One(address);
+    let place = Location::One(address);
     Access { place, bytes: LINE_BYTES, kind, when: Occurrence::Always, locked: false, line: true }
 }
 
@@ -247,7 +247,7 @@ fn strings(raw: &Instruction, info: &InstructionInfo) -> Result<Vec<Access>, Ref
         .iter()
         .map(|used| {
             let kind = kind(used.access()).unwrap_or(Kind::Read);
-            let place = Place::One(address(used));
+            let place = Location::One(address(used));
             Access { place, bytes, kind, when, locked: false, line: false }
         })
         .collect();
@@ -277,7 +277,7 @@ fn gather(raw: &Instruction, info: &InstructionInfo) -> Option<Access> {
     let kind = gather_kind(raw, info);
     let line = matches!(kind, Kind::Prefetch | Kind::PrefetchWrite);
     Some(Access {
-        place: Place::Lanes(lane_address),
+        place: Location::Lanes(lane_address),
         bytes: if line { LINE_BYTES } else { u32::from(element_bytes) },
         kind,
         when: Occurrence::Masked(Masked { mask, element_bytes, lanes }),

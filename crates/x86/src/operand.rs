@@ -90,9 +90,9 @@ pub struct LaneAddress {
     pub lanes: u8,
 }
 
-/// Where.
+/// The addresses of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Place {
+pub enum Location {
     /// At one address.
     One(Address),
     /// Gather and scatter. Lanes are listed from the lowest; a processor may read them in any order, and writes of
@@ -100,7 +100,7 @@ pub enum Place {
     Lanes(LaneAddress),
 }
 
-/// What happens there.
+/// What an access does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// Load.
@@ -174,14 +174,14 @@ pub enum Occurrence {
 /// One data access of one instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Access {
-    /// Where.
-    pub place: Place,
-    /// How many bytes: per lane for [`Place::Lanes`], per repetition for [`Occurrence::Repeated`], at most for
+    /// Its addresses.
+    pub place: Location,
+    /// How many bytes: per lane for [`Location::Lanes`], per repetition for [`Occurrence::Repeated`], at most for
     /// [`Occurrence::Packed`].
     pub bytes: u32,
-    /// What.
+    /// What it does.
     pub kind: Kind,
-    /// Whether and how often.
+    /// Whether and how often it occurs.
     pub when: Occurrence,
     /// Atomic: LOCK prefix, or `xchg` with memory (SDM vol. 3, "Bus Locking").
     pub locked: bool,
@@ -194,8 +194,8 @@ impl Access {
     #[must_use]
     pub fn address(&self) -> &Address {
         match &self.place {
-            Place::One(address) => address,
-            Place::Lanes(lanes) => &lanes.common,
+            Location::One(address) => address,
+            Location::Lanes(lanes) => &lanes.common,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::block::{Block, End};
 use crate::effect::{self, Change};
 use crate::evaluate::State;
 use crate::instruction::Instruction;
-use crate::operand::{Access, ExtraTerm, LaneMask, Occurrence, Place, Segment};
+use crate::operand::{Access, ExtraTerm, LaneMask, Location, Occurrence, Segment};
 use crate::register::{Gpr, MaskRegister, VectorRegister};
 
 /// A register that an address, a mask or a count depends on.
@@ -293,7 +293,7 @@ pub fn sources(access: &Access) -> Vec<Source> {
             Source::General(register)
         }
     }));
-    if let Place::Lanes(lanes) = &access.place {
+    if let Location::Lanes(lanes) = &access.place {
         sources.push(Source::Vector(lanes.index));
     }
     match access.when {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use base::RemoteAddr;
 use common::Random;
 use x86::{
-    Access, AddressWidth, CodeBytes, LONGEST_INSTRUCTION, NotRead, Occurrence, Place, Reader,
+    Access, AddressWidth, CodeBytes, LONGEST_INSTRUCTION, Location, NotRead, Occurrence, Reader,
     Refusal, Segment,
 };
 use yaxpeax_arch::LengthedInstruction;
@@ -31,8 +31,8 @@ struct Form {
 fn ours(access: &Access) -> Form {
     let address = access.address();
     let index = match &access.place {
-        Place::One(address) => address.index.map(|index| (index.register.number(), index.scale)),
-        Place::Lanes(lanes) => Some((lanes.index.number(), lanes.scale)),
+        Location::One(address) => address.index.map(|index| (index.register.number(), index.scale)),
+        Location::Lanes(lanes) => Some((lanes.index.number(), lanes.scale)),
     };
     let narrow = address.width == AddressWidth::Bits32;
     let form = Form {

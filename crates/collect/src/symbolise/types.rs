@@ -10,7 +10,7 @@ use facts::AccessType;
 use symbols::types::{Decoder, Onward, Operand, Register, Step, Written, typed_accesses};
 use symbols::{LinkAddress, ModuleImage};
 use x86::{
-    Access, Address, AddressWidth, Derived, Flow, Gpr, Occurrence, Place, PointerStep, Reader,
+    Access, Address, AddressWidth, Derived, Flow, Gpr, Location, Occurrence, PointerStep, Reader,
     Segment,
 };
 
@@ -110,8 +110,8 @@ fn written(from: &Derived) -> Written {
 /// `None` for addresses of other forms, and for accesses whose extent is not fixed.
 fn operand(access: &Access) -> Option<Operand> {
     let (address, step): (&Address, u8) = match &access.place {
-        Place::One(address) => (address, 0),
-        Place::Lanes(lanes) => (&lanes.common, lanes.scale),
+        Location::One(address) => (address, 0),
+        Location::Lanes(lanes) => (&lanes.common, lanes.scale),
     };
     let plain = address.segment == Segment::Flat
         && address.width == AddressWidth::Bits64

@@ -23,7 +23,7 @@ use self::value::{Cell, Operation, Value};
 use crate::evaluate::{State, resolve};
 use crate::floor::Part;
 use crate::instruction::Instruction;
-use crate::operand::{Access, Kind, Occurrence, Place};
+use crate::operand::{Access, Kind, Location, Occurrence};
 use crate::pointers::{self, Derived};
 use crate::register::Gpr;
 use crate::roots::{Source, sources};
@@ -144,7 +144,7 @@ impl World {
 
     /// Where an access lies that happens once; `None` where a register that it takes is not known.
     fn address(&mut self, access: &Access) -> Option<u64> {
-        let (Place::One(address), Occurrence::Always) = (&access.place, access.when) else {
+        let (Location::One(address), Occurrence::Always) = (&access.place, access.when) else {
             return None;
         };
         for source in sources(access) {

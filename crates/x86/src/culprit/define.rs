@@ -9,7 +9,7 @@ use facts::{Slot, SlotBase};
 
 use super::undo::Undo;
 use super::{Sum, Surroundings, Term};
-use crate::operand::{Access, Address, AddressWidth, Kind, Place, Segment};
+use crate::operand::{Access, Address, AddressWidth, Kind, Location, Segment};
 use crate::pointers::Derived;
 use crate::register::Gpr;
 
@@ -104,7 +104,7 @@ fn slot(access: &Access, before: &Undo) -> Option<Slot> {
 }
 
 fn on_stack(access: &Access, before: &Undo) -> Option<(SlotBase, i32)> {
-    let Place::One(Address {
+    let Location::One(Address {
         segment: Segment::Flat,
         base,
         index: None,

@@ -27,7 +27,7 @@ use self::undo::Undo;
 use crate::code::CodeBytes;
 use crate::evaluate::{State, resolve};
 use crate::instruction::Flow;
-use crate::operand::{Access, Address, ExtraTerm, Occurrence, Place, Segment};
+use crate::operand::{Access, Address, ExtraTerm, Location, Occurrence, Segment};
 use crate::register::Gpr;
 
 /// Suspects of one sample at most: of more, none is more likely than another.
@@ -306,10 +306,10 @@ impl Surroundings {
         let operand = |address| Operand { address, moves_with_code: step.relative };
         let address = access.address();
         match (undo.address(address), access.place) {
-            (Ok(address), Place::Lanes(_)) => Whereabouts::Lanes(operand(address)),
-            (Ok(address), Place::One(_)) => Whereabouts::At(operand(address)),
+            (Ok(address), Location::Lanes(_)) => Whereabouts::Lanes(operand(address)),
+            (Ok(address), Location::One(_)) => Whereabouts::At(operand(address)),
             (Err(register), _) => {
-                let is_one = matches!(access.place, Place::One(_));
+                let is_one = matches!(access.place, Location::One(_));
                 let sum = is_one.then(|| self.defined(instruction, address, undo)).flatten();
                 let chases =
                     || distance == 1 && self.leads_to_itself(step, instruction, number, register);

@@ -42,7 +42,7 @@ fn shown(at: u64, farthest: u8) -> String {
     };
     let address = |operand: Operand| {
         let access = Access {
-            place: Place::One(operand.address),
+            place: Location::One(operand.address),
             bytes: 8,
             kind: crate::Kind::Read,
             when: Occurrence::Always,

@@ -7,7 +7,7 @@
 use base::RemoteAddr;
 use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
 
-use super::expression::Place;
+use super::expression::MemoryRange;
 use crate::refusal::Refusal;
 use crate::register::Gpr;
 
@@ -56,7 +56,7 @@ fn low_byte(register: Gpr) -> Register {
 }
 
 /// `raw` with `spare` for its memory operand, which is `place`; `None` when there is no such instruction.
-pub(super) fn edited(raw: &Instruction, spare: Spare, place: &Place) -> Option<Instruction> {
+pub(super) fn edited(raw: &Instruction, spare: Spare, place: &MemoryRange) -> Option<Instruction> {
     let register = spare.named(place.bytes)?;
     let is_vector = matches!(spare, Spare::Vector(_));
     // Vector code has its constants at fixed addresses, where the compiler could keep them if it had reason to.

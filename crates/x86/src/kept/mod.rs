@@ -36,7 +36,7 @@ use iced_x86::{Instruction, Mnemonic};
 
 use self::body::{Body, Line};
 use self::edit::Spare;
-use self::expression::{Place, Places, Registers, Sum};
+use self::expression::{MemoryRange, Places, Registers, Sum};
 use crate::block::Block;
 use crate::code::{CodeSource, Window};
 use crate::contents::Contents;
@@ -62,14 +62,14 @@ pub struct Kept {
 #[derive(Clone, Debug)]
 enum Held {
     /// What memory holds there.
-    Bytes(Place),
+    Bytes(MemoryRange),
     /// What the instruction with this number gives this register, in each iteration.
     Value(usize, Gpr, Sum),
 }
 
 /// Places that a loop loads and stores, and that stay where they are: what it carries from iteration to iteration in memory.
 #[derive(Clone, Debug)]
-pub struct Carried(Vec<Place>);
+pub struct Carried(Vec<MemoryRange>);
 
 /// An access that is none any more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -84,7 +84,7 @@ pub struct KeptAccess {
 struct Candidate {
     instruction: usize,
     kind: Kind,
-    place: Place,
+    place: MemoryRange,
     /// Its instruction has no other, and it happens once.
     alone: bool,
 }
@@ -118,8 +118,8 @@ pub fn keep(block: &Block) -> Option<Kept> {
         held.push((wanted.remove(at), spare));
         body.settle(held.iter().filter_map(|(_, spare)| spare.general()).collect());
     }
-    let places: BTreeSet<&Place> = candidates.iter().map(|one| &one.place).collect();
-    let numbers: BTreeMap<&Place, usize> = places.into_iter().zip(0..).collect();
+    let places: BTreeSet<&MemoryRange> = candidates.iter().map(|one| &one.place).collect();
+    let numbers: BTreeMap<&MemoryRange, usize> = places.into_iter().zip(0..).collect();
     let spared = |one: &&Candidate| edited.contains(&one.instruction) || !body.has(one.instruction);
     let access = |one: &Candidate| {
         Some(KeptAccess { instruction: one.instruction, place: *numbers.get(&one.place)? })
@@ -157,9 +157,9 @@ fn edits(
 #[must_use]
 pub fn carried(block: &Block) -> Carried {
     let Invariant { candidates, .. } = Invariant::of(block);
-    let places: BTreeSet<&Place> = candidates.iter().map(|one| &one.place).collect();
+    let places: BTreeSet<&MemoryRange> = candidates.iter().map(|one| &one.place).collect();
     let loads = |one: &Candidate| matches!(one.kind, Kind::Read | Kind::ReadWrite);
-    let carries = |place: &&&Place| {
+    let carries = |place: &&&MemoryRange| {
         is_stored(&candidates, place) && accesses_of(&candidates, place).any(loads)
     };
     Carried(places.iter().filter(carries).map(|place| (*place).clone()).collect())
@@ -329,7 +329,7 @@ fn computed(instruction: &crate::Instruction, registers: &Registers) -> Option<(
 /// What may be kept: places first that are loaded and stored, for what is loaded there waits for the store; then what comes
 /// behind the longest chains of loads, for what leads to it is not needed any more; then what is loaded most.
 fn worth_keeping(candidates: &[Candidate], values: Vec<(usize, Gpr, Sum)>) -> Vec<Held> {
-    let places: BTreeSet<&Place> = candidates.iter().map(|one| &one.place).collect();
+    let places: BTreeSet<&MemoryRange> = candidates.iter().map(|one| &one.place).collect();
     let plain = |one: &Candidate| {
         one.alone && matches!(one.kind, Kind::Read | Kind::Write | Kind::ReadWrite)
     };
@@ -353,13 +353,13 @@ fn worth_keeping(candidates: &[Candidate], values: Vec<(usize, Gpr, Sum)>) -> Ve
     worth.into_iter().map(|(_, what)| what).collect()
 }
 
-fn is_stored(candidates: &[Candidate], place: &Place) -> bool {
+fn is_stored(candidates: &[Candidate], place: &MemoryRange) -> bool {
     accesses_of(candidates, place).any(|one| one.kind != Kind::Read)
 }
 
 fn accesses_of<'a>(
     candidates: &'a [Candidate],
-    place: &'a Place,
+    place: &'a MemoryRange,
 ) -> impl Iterator<Item = &'a Candidate> {
     candidates.iter().filter(move |one| one.place == *place)
 }

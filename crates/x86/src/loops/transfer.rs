@@ -115,10 +115,10 @@ impl State {
             self.registers[Gpr::RSP.number()] = Some(stack);
         }
         match result {
-            Some((Place::Register(register), value)) => {
+            Some((Destination::Register(register), value)) => {
                 self.registers[register.number()] = Some(value);
             }
-            Some((Place::Slot(slot), value)) => self.write(slot, Some(value)),
+            Some((Destination::Slot(slot), value)) => self.write(slot, Some(value)),
             None if writes_memory => self.overwrite(raw, exposed),
             None => {}
         }
@@ -210,12 +210,12 @@ impl State {
     }
 
     /// Where the instruction writes what, as far as it can be told.
-    fn result(&self, raw: &Instruction) -> Option<(Place, Linear)> {
+    fn result(&self, raw: &Instruction) -> Option<(Destination, Linear)> {
         use Mnemonic as M;
         if raw.op_count() == 0 {
             // cdqe: the sign of the lower half of rax.
             let rax = self.register(Gpr::RAX).filter(|_| raw.mnemonic() == M::Cdqe)?;
-            return Some((Place::Register(Gpr::RAX), rax.clone().narrowed()));
+            return Some((Destination::Register(Gpr::RAX), rax.clone().narrowed()));
         }
         let place = self.destination(raw)?;
         let value = match raw.mnemonic() {
@@ -235,16 +235,16 @@ impl State {
             _ => return None,
         };
         let narrow = match place {
-            Place::Register(_) => raw.op0_register().is_gpr32(),
-            Place::Slot(slot) => !slot.wide,
+            Destination::Register(_) => raw.op0_register().is_gpr32(),
+            Destination::Slot(slot) => !slot.wide,
         };
         Some((place, if narrow { value.narrowed() } else { value }))
     }
 
-    fn destination(&self, raw: &Instruction) -> Option<Place> {
+    fn destination(&self, raw: &Instruction) -> Option<Destination> {
         match raw.op0_kind() {
-            OpKind::Register => whole(raw.op0_register()).map(Place::Register),
-            OpKind::Memory => self.operand(raw).map(Place::Slot),
+            OpKind::Register => whole(raw.op0_register()).map(Destination::Register),
+            OpKind::Memory => self.operand(raw).map(Destination::Slot),
             _ => None,
         }
     }
@@ -282,8 +282,8 @@ impl State {
     }
 }
 
-/// What is written.
-enum Place {
+/// What an instruction writes.
+enum Destination {
     Register(Gpr),
     Slot(Slot),
 }

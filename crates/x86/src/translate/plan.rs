@@ -8,7 +8,7 @@ use iced_x86::EncodingKind;
 use super::{Iterations, RecordLayout, RecordedValue};
 use crate::block::Block;
 use crate::instruction::{Flow, Instruction};
-use crate::operand::{Kind, LaneMask, Occurrence, Place};
+use crate::operand::{Kind, LaneMask, Location, Occurrence};
 use crate::register::{Gpr, VectorRegister};
 use crate::roots::{BackEdge, Input, Root, RootedAccess, Source, Value};
 use crate::roots::{find_roots, general_in_front, self_loop, sources};
@@ -155,7 +155,7 @@ fn form<'a, I: Iterator<Item = &'a RootedAccess>>(
 /// How much of a vector register an access reads, as a size that can be stored.
 fn vector_bytes(user: &RootedAccess, register: VectorRegister) -> usize {
     let mut bytes = 0;
-    if let Place::Lanes(lanes) = &user.access.place
+    if let Location::Lanes(lanes) = &user.access.place
         && lanes.index == register
     {
         bytes = usize::from(lanes.index_bytes) * usize::from(lanes.lanes);
@@ -294,7 +294,7 @@ fn is_plain_load(instruction: &Instruction) -> bool {
     instruction.flow() == Flow::Next
         && !stack_or_string
         && matches!(access.kind, Kind::Read | Kind::StreamingRead)
-        && matches!(access.place, Place::One(_))
+        && matches!(access.place, Location::One(_))
         && access.when == Occurrence::Always
         && access.bytes <= crate::operand::LINE_BYTES
 }
