@@ -37,7 +37,7 @@ impl NativeAddresses {
         for (offset, state) in &states.from {
             // While a return looks up its target, the address is only in a register, which samples lack. The last
             // known address is one instruction away.
-            if let NativeRip::At(address) = state.rip
+            if let NativeRip::Known(address) = state.rip
                 && natives.last().is_none_or(|(_, last)| *last != address)
             {
                 natives.push((*offset, address));
@@ -90,9 +90,9 @@ mod tests {
         let states = States {
             from: vec![
                 (0, at(NativeRip::Slot(0x40))),
-                (4, at(NativeRip::At(RemoteAddr(0x1000)))),
-                (9, at(NativeRip::At(RemoteAddr(0x1000)))),
-                (12, at(NativeRip::At(RemoteAddr(0x1005)))),
+                (4, at(NativeRip::Known(RemoteAddr(0x1000)))),
+                (9, at(NativeRip::Known(RemoteAddr(0x1000)))),
+                (12, at(NativeRip::Known(RemoteAddr(0x1005)))),
             ],
         };
         let native_addresses = NativeAddresses::default();

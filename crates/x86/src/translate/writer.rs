@@ -240,13 +240,13 @@ impl<'a> Writer<'a> {
     }
 
     pub(super) fn at_instruction(&mut self, number: usize) {
-        self.out.state.rip = NativeRip::At(self.block.instructions[number].address());
+        self.out.state.rip = NativeRip::Known(self.block.instructions[number].address());
         self.out.state.instruction = Some(number);
     }
 
     /// Behind the block, in front of the instruction at `target`.
     pub(super) fn at_target(&mut self, target: RemoteAddr) {
-        self.out.state.rip = NativeRip::At(target);
+        self.out.state.rip = NativeRip::Known(target);
         self.out.state.instruction = None;
     }
 
