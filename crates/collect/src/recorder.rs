@@ -20,7 +20,7 @@ use burst::NativeAddresses;
 use crate::address_space::{AddressSpace, CopiedStack, UnwindCache, UserFrame};
 use crate::modules::{HeldFiles, ModuleTable};
 use crate::regions::Regions;
-pub use crate::regions::{By, Told};
+pub use crate::regions::{MappedBy, MappingCall};
 use crate::stacks::StackTree;
 use tracee::maps::{self, MapsLine};
 

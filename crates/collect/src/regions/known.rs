@@ -21,7 +21,7 @@ pub struct What {
 }
 
 impl What {
-    /// What the program took by `brk` itself, as told. The kernel's word for it is that for the whole data segment.
+    /// What the program took by `brk` itself, as reported. The kernel's word for it is that for the whole data segment.
     pub fn of_break() -> What {
         What { kind: RegionKind::Break, name: "".into(), page: None }
     }
@@ -150,8 +150,8 @@ impl Known {
         ended
     }
 
-    /// What of a range is not known as this. What grows (a stack, what `brk` gave) is told as a whole, unless the program
-    /// told of a part.
+    /// The parts of a range that are not known as this. A range that grows (a stack, memory of `brk`) is reported as a whole,
+    /// unless the program reported a part.
     #[must_use]
     pub fn news(&self, range: &Range) -> Vec<New> {
         let mut news: Vec<New> = Vec::new();
@@ -163,7 +163,7 @@ impl Known {
             _ => {}
         };
         let (mut at, end) = (range.start.0, range.end.0);
-        let mut has_told = false;
+        let mut has_reported = false;
         for start in self.overlapping(at, end) {
             let Some(piece) = self.0.get(&start) else { continue };
             tell(at, start.max(at), false);
@@ -174,12 +174,12 @@ impl Known {
             if !piece.what.is_still(&range.what) || !same_place {
                 tell(from, to, true);
             }
-            has_told |= piece.what.is_of_break();
+            has_reported |= piece.what.is_of_break();
             at = to;
         }
         tell(at, end, false);
         let grows = matches!(range.what.kind, RegionKind::Break | RegionKind::Stack);
-        if grows && !has_told && !news.is_empty() {
+        if grows && !has_reported && !news.is_empty() {
             let replaces = news.iter().any(|new| new.replaces);
             return vec![New { range: range.clone(), replaces }];
         }
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_is_told_as_a_whole() {
+    fn what_grows_is_reported_as_a_whole() {
         let mut known = Known::default();
         known.insert(&range(0x1000, 0x2000, RegionKind::Break, "[heap]"), Nanos(0));
         assert_eq!(
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_told_in_as_few_parts_as_there_are() {
+    fn what_is_gone_is_reported_in_as_few_parts_as_there_are() {
         let mut known = Known::default();
         known.insert(&anonymous(0x1000, 0x3000), Nanos(0));
         known.insert(&range(0x3000, 0x5000, RegionKind::File, "/f"), Nanos(0));

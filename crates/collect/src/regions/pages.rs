@@ -1,7 +1,7 @@
 //! Pages drawn at random from a process's memory, with what lies behind them.
 //!
 //! What for: which of a program's memory the kernel gave it in huge pages, and on which NUMA nodes, by address: so that it
-//! can be told per object. What not: which object an address is of (`analysis`).
+//! can be stated per object. What not: which object an address is of (`analysis`).
 //!
 //! Which pages: all ranges get as many each; what small ones have no pages for, larger ones get. A range is divided into
 //! stretches of equal length, and a page is drawn in each: so no pattern of nodes or huge pages can fall in step with the
@@ -193,7 +193,7 @@ mod tests {
 
     /// Of one's own memory, what was written to is there, and an untouched mapping is not.
     #[test]
-    fn only_pages_with_memory_behind_are_told() {
+    fn only_pages_with_memory_are_reported() {
         let page = page_size();
         let memory = vec![1u8; 64 * page];
         let start = (memory.as_ptr() as usize).next_multiple_of(page) as u64;

@@ -206,7 +206,7 @@ garbage
         assert_eq!(snapshot.holding(RemoteAddr(0x7f01_0000_0fff)), None);
     }
 
-    /// Whatever the text is, ranges are ordered and what is told of them adds up: after a look all is known.
+    /// Whatever the text is, ranges are ordered, and their reports add up: after a reading everything is known.
     #[test]
     fn any_text_gives_ranges_in_order() {
         let mut state = 0x9e37_79b9_7f4a_7c15u64;

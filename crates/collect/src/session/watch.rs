@@ -94,7 +94,7 @@ impl Session<'_> {
             if let Some(kernel) = &mut self.kernel {
                 kernel.look(now, recorder)?;
             }
-            recorder.look_at_regions(now, self.heap.as_ref().map_or(now, Heap::told_until))?;
+            recorder.look_at_regions(now, self.heap.as_ref().map_or(now, Heap::reported_until))?;
             gauges.poll(now, recorder)?;
             if let Some(polled) = &mut polled {
                 polled.poll(now, recorder)?;
