@@ -44,9 +44,9 @@ fn words(bytes: &[u8; 8 * WORDS]) -> HeapInfo {
 fn name_by(ranges: &mut [Range], read: impl Fn(RemoteAddr) -> Option<HeapInfo>) {
     for range in ranges {
         let length = range.end.0 - range.start.0;
-        let may_be = range.what.kind == RegionKind::Anonymous && range.what.name.is_empty();
+        let may_be = range.backing.kind == RegionKind::Anonymous && range.backing.name.is_empty();
         if may_be && length <= HEAP_MAX && is_heap(range.start, length, &read) {
-            (range.what.kind, range.what.name) = (RegionKind::Break, NAME.into());
+            (range.backing.kind, range.backing.name) = (RegionKind::Break, NAME.into());
         }
     }
 }
@@ -83,7 +83,7 @@ mod tests {
 
     use base::FileOffset;
 
-    use super::super::known::What;
+    use super::super::known::Backing;
     use super::super::snapshot::Snapshot;
     use super::*;
 
@@ -92,16 +92,16 @@ mod tests {
 
     fn kinds(infos: &[(u64, HeapInfo)], ranges: &[(u64, u64)]) -> Vec<RegionKind> {
         let infos: HashMap<u64, HeapInfo> = infos.iter().copied().collect();
-        let what = What { kind: RegionKind::Anonymous, name: "".into(), page: None };
+        let backing = Backing { kind: RegionKind::Anonymous, name: "".into(), page: None };
         let range = |(start, length): &(u64, u64)| Range {
             start: RemoteAddr(*start),
             end: RemoteAddr(start + length),
             offset: FileOffset(0),
-            what: what.clone(),
+            backing: backing.clone(),
         };
         let mut ranges: Vec<Range> = ranges.iter().map(range).collect();
         name_by(&mut ranges, |at| infos.get(&at.0).copied());
-        ranges.iter().map(|range| range.what.kind).collect()
+        ranges.iter().map(|range| range.backing.kind).collect()
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
                 name(own, &mut ranges);
                 let mut holding =
                     ranges.iter().filter(|range| range.start.0 <= at && at < range.end.0);
-                holding.any(|range| range.what.kind == RegionKind::Break)
+                holding.any(|range| range.backing.kind == RegionKind::Break)
             });
             assert!(found, "{at:x} {}", tracee::maps::read(own));
         })

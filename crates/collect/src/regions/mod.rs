@@ -26,7 +26,7 @@ use facts::{Fact, Region, RegionEnd, RegionKind, Sink, SinkError};
 use sys::process::thread_cpu_time;
 use tracee::maps;
 
-use self::known::{Known, Range, What};
+use self::known::{Backing, Known, Range};
 use self::pages::PageLooks;
 use self::snapshot::{HugeMount, Snapshot};
 
@@ -195,11 +195,11 @@ impl Regions {
         else {
             return Ok(());
         };
-        let (what, offset) = match by {
-            MappedBy::Mapping { flags } => process.what_is(pid, start, flags),
-            MappedBy::Break => (What::of_break(), FileOffset(0)),
+        let (backing, offset) = match by {
+            MappedBy::Mapping { flags } => process.backing_of(pid, start, flags),
+            MappedBy::Break => (Backing::of_break(), FileOffset(0)),
         };
-        let range = Range { start, end, offset, what };
+        let range = Range { start, end, offset, backing };
         process.known.insert(&range, time);
         push(time, pid, Some(tid), &range, stack, sink)
     }
@@ -316,7 +316,7 @@ impl Process {
     }
 
     /// What a reported call mapped: by its flags, and by the kernel's word where these do not suffice.
-    fn what_is(&mut self, pid: Pid, start: RemoteAddr, flags: u32) -> (What, FileOffset) {
+    fn backing_of(&mut self, pid: Pid, start: RemoteAddr, flags: u32) -> (Backing, FileOffset) {
         const SHARED: u32 = 1;
         const ANONYMOUS: u32 = 0x20;
         const HUGE: u32 = 0x4_0000;
@@ -338,13 +338,13 @@ impl Process {
             }
             let found = self.now.as_ref().and_then(|now| now.holding(start));
             // What is there by now may be something else; but a file is not taken for none, nor none for a file.
-            if let Some(range) = found.filter(|range| range.what.kind != RegionKind::Anonymous) {
+            if let Some(range) = found.filter(|range| range.backing.kind != RegionKind::Anonymous) {
                 let offset = range.offset.0.saturating_add(start.0 - range.start.0);
-                let page = page.or(range.what.page);
-                return (What { page, ..range.what.clone() }, FileOffset(offset));
+                let page = page.or(range.backing.page);
+                return (Backing { page, ..range.backing.clone() }, FileOffset(offset));
             }
         }
-        (What { kind, name: "".into(), page }, FileOffset(0))
+        (Backing { kind, name: "".into(), page }, FileOffset(0))
     }
 
     fn compare(
@@ -367,7 +367,7 @@ impl Process {
             for new in self.known.news(range) {
                 let since = if new.replaces { time } else { before };
                 self.known.insert(&new.range, since);
-                let is_stack = range.what.kind == RegionKind::Stack;
+                let is_stack = range.backing.kind == RegionKind::Stack;
                 let tid = is_stack.then_some(Tid(pid.0));
                 push(since, pid, tid, &new.range, None, sink)?;
             }
@@ -394,8 +394,8 @@ impl Process {
             let Some((end, since)) = self.known.holding(pointer) else { continue };
             let end = end.min(range.end);
             self.stacks.insert(start, *tid);
-            let what = What { kind: RegionKind::Stack, ..range.what.clone() };
-            let stack = Range { start, end, offset: FileOffset(0), what };
+            let backing = Backing { kind: RegionKind::Stack, ..range.backing.clone() };
+            let stack = Range { start, end, offset: FileOffset(0), backing };
             push(since.max(*born), pid, Some(*tid), &stack, None, sink)?;
         }
         Ok(())
@@ -410,7 +410,7 @@ fn push(
     stack: Option<StackId>,
     sink: &mut dyn Sink,
 ) -> Result<(), SinkError> {
-    let What { kind, ref name, page } = range.what;
+    let Backing { kind, ref name, page } = range.backing;
     // The kernel gives an offset of pages without a file a meaning of its own.
     let has_file = matches!(kind, RegionKind::File | RegionKind::Shared | RegionKind::Huge);
     sink.push(Fact::Region(Region {

@@ -116,7 +116,7 @@ fn stretches(ranges: &[Range], most: usize) -> Vec<Stretch> {
     let page = page_size() as u64;
     let pages_of = |range: &Range| (range.end.0 - range.start.0) / page;
     // The kernel's own pages, which it maps into every process.
-    let of_kernel = |range: &&Range| range.what.name.starts_with("[v");
+    let of_kernel = |range: &&Range| range.backing.name.starts_with("[v");
     let mut by_size: Vec<&Range> = ranges.iter().filter(|range| !of_kernel(range)).collect();
     by_size.sort_by_key(|range| (pages_of(range), range.start));
     let (mut left, mut stretches) = (most as u64, Vec::new());
@@ -140,7 +140,7 @@ mod tests {
     use base::FileOffset;
     use facts::RegionKind;
 
-    use super::super::known::What;
+    use super::super::known::Backing;
     use super::*;
 
     fn range(first: u64, pages: u64, name: &str) -> Range {
@@ -149,7 +149,7 @@ mod tests {
             start: RemoteAddr(first * page),
             end: RemoteAddr((first + pages) * page),
             offset: FileOffset(0),
-            what: What { kind: RegionKind::Anonymous, name: name.into(), page: None },
+            backing: Backing { kind: RegionKind::Anonymous, name: name.into(), page: None },
         }
     }
 

@@ -11,7 +11,7 @@ use base::{Bytes, RemoteAddr};
 use facts::RegionKind;
 use tracee::maps::{self, MapsLine};
 
-use super::known::{Range, What};
+use super::known::{Backing, Range};
 use crate::recorder::is_our_agent;
 
 /// A program may have 65,530 mappings unless somebody allowed it more (vm.max_map_count); the rest is left out.
@@ -64,11 +64,11 @@ impl Snapshot {
             if *name != *line.name {
                 name = line.name.into();
             }
-            let what = What { kind, name: Arc::clone(&name), page };
+            let backing = Backing { kind, name: Arc::clone(&name), page };
             if guarded && line.writable && kind == RegionKind::Anonymous && line.name.is_empty() {
                 snapshot.guarded.push(start);
             }
-            snapshot.ranges.push(Range { start, end, offset: line.offset, what });
+            snapshot.ranges.push(Range { start, end, offset: line.offset, backing });
         }
         snapshot
     }
@@ -175,8 +175,8 @@ garbage
             .ranges
             .iter()
             .map(|range| {
-                let page = range.what.page.map_or(0, |page| page.0 >> 20);
-                format!("{} {:?} {page} {:?}", range.start, range.what.kind, range.what.name)
+                let page = range.backing.page.map_or(0, |page| page.0 >> 20);
+                format!("{} {:?} {page} {:?}", range.start, range.backing.kind, range.backing.name)
             })
             .collect();
         assert_eq!(
