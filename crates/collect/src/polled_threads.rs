@@ -18,7 +18,7 @@ const MOST_THREADS: usize = 256;
 const INTERVAL: Nanos = Nanos(100_000_000);
 
 #[derive(Clone, Copy)]
-struct Seen {
+struct Reading {
     time: Nanos,
     ran: Nanos,
     queued: Nanos,
@@ -29,7 +29,7 @@ struct Seen {
 #[derive(Default)]
 pub struct PolledThreads {
     next: Nanos,
-    seen: BTreeMap<(Pid, Tid), Seen>,
+    seen: BTreeMap<(Pid, Tid), Reading>,
 }
 
 impl PolledThreads {
@@ -60,8 +60,8 @@ impl PolledThreads {
 /// The time between two looks.
 fn round(
     (pid, tid): (Pid, Tid),
-    before: Seen,
-    seen: Seen,
+    before: Reading,
+    seen: Reading,
     recorder: &mut Recorder<'_>,
 ) -> Result<(), SinkError> {
     let (time, span) = (before.time, seen.time - before.time);
@@ -76,7 +76,7 @@ fn round(
         return Ok(());
     }
     let at = Moment { time: seen.time, pid, tid, cpu: None };
-    let place = long_waits::place(at, recorder)?;
+    let site = long_waits::site(at, recorder)?;
     recorder.push(Fact::Wait(Wait {
         time,
         span,
@@ -85,16 +85,16 @@ fn round(
         kind: WaitKind::Blocked,
         waits: waits.max(1),
         waited,
-        object: place.map(|(_, argument)| argument),
-        stack: place.map(|(stack, _)| stack),
+        object: site.and_then(|site| site.object),
+        stack: site.and_then(|site| site.stack),
     }))
 }
 
-fn look(time: Nanos, pid: Pid, tid: Tid) -> Option<Seen> {
+fn look(time: Nanos, pid: Pid, tid: Tid) -> Option<Reading> {
     let schedstat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
     let mut words = schedstat.split_ascii_whitespace().map(str::parse);
     let (ran, queued) = (words.next()?.ok()?, words.next()?.ok()?);
     let status = tracee::status::status_of(pid, tid);
     let switches = tracee::status::field(&status, "voluntary_ctxt_switches:")?.parse().ok()?;
-    Some(Seen { time, ran: Nanos(ran), queued: Nanos(queued), switches })
+    Some(Reading { time, ran: Nanos(ran), queued: Nanos(queued), switches })
 }

@@ -23,6 +23,7 @@ pub use events::{ALL_THREADS, OpenError, Opened, Settings, Stream, Totals};
 use fault_windows::FaultWindows;
 use record::{Layouts, Record, SampleRecord};
 use switches::SwitchTracker;
+pub use switches::WaitSite;
 use sys::perf::Ring;
 pub use wakeups::WakingTracepoint;
 
