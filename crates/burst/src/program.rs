@@ -16,7 +16,7 @@ use crate::placement::Placement;
 use crate::refused::Refused;
 use crate::remote_call::{CallError, RemoteCalls, are_filtered};
 use crate::schedule::Schedule;
-use crate::space::{REGION_BYTES, Space};
+use crate::space::{Faults, REGION_BYTES, Space};
 use crate::tracer::Pages;
 use crate::visit::{Visit, elapsed, signal_of};
 
@@ -277,8 +277,8 @@ impl Program {
     /// Adds what a flavour's memory has newly brought into the kernel's account of the process.
     pub fn note_pages(&mut self, flavour: BurstFlavour, pages: &mut Pages) {
         if let Stage::Ready(cache) = self.stage(flavour) {
-            let (populated, touched) = cache.space.new_faults();
-            pages.populated += populated;
+            let Faults { populating, touched } = cache.space.new_faults();
+            pages.populated += populating;
             pages.touched += touched;
         }
         let resident = self.stages.iter().map(|stage| match stage {

@@ -34,8 +34,8 @@ const SLOW_PART: f64 = 0.2;
 /// What a switch costs besides for the events that it has to take from one thread and give to the next, ns: as above, at 100 ms.
 const EVENTS: f64 = 3000.0;
 
-/// What a thread was seen to have used.
-struct Seen {
+/// CPU time and waits of a thread, as last read.
+struct Usage {
     schedstat: ThreadFile,
     status: ThreadFile,
     used: u64,
@@ -46,7 +46,7 @@ struct Seen {
 pub struct Clocks {
     /// What setting a timer and taking it back costs, ns.
     timer: f64,
-    seen: HashMap<(Pid, Tid), Seen>,
+    seen: HashMap<(Pid, Tid), Usage>,
     last: Nanos,
     rounds: usize,
     is_slow: bool,
@@ -107,7 +107,7 @@ impl Clocks {
         if self.seen.len() < MOST_SEEN {
             let open = |name| ThreadFile::open(pid, tid, name);
             let (schedstat, status) = (open("schedstat")?, open("status")?);
-            let mut seen = Seen { schedstat, status, used: 0, waits: 0 };
+            let mut seen = Usage { schedstat, status, used: 0, waits: 0 };
             (seen.used, seen.waits) = seen.now()?;
             self.seen.insert((pid, tid), seen);
         }
@@ -125,7 +125,7 @@ impl Clocks {
     }
 }
 
-impl Seen {
+impl Usage {
     /// CPU time, ns, and waits so far.
     fn now(&self) -> Option<(u64, u64)> {
         let waits = self.status.read()?;
