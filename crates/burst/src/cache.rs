@@ -380,7 +380,7 @@ pub fn reserved(of: BurstFlavour) -> Option<Gpr> {
     (of != BurstFlavour::Count).then_some(RESERVED)
 }
 
-/// Where a block begins, and what stands behind each branch in it.
+/// The start of a block, and the code after each branch in it.
 fn basic_blocks(block: &Block) -> Vec<RemoteAddr> {
     let behind = block.instructions.windows(2).filter(|pair| pair[0].flow() != Flow::Next);
     let starts = behind.map(|pair| pair[1].address());

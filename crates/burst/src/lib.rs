@@ -1,13 +1,13 @@
 //! The burst tracer: exact memory accesses of a running native program, without hardware counters.
 //!
-//! What for: now and then, one thread of the program runs a translated copy of its own code for some milliseconds, which
-//! records where it reads and writes; then it goes on natively. What not: decoding and translating (`x86`), what records
-//! mean (`analysis`), where they are kept (`store`).
+//! What for: from time to time, one thread of the program runs a translated copy of its own code for up to some
+//! milliseconds. The copy records the addresses of reads and writes; then the thread continues natively. What not:
+//! decoding and translation (`x86`), the meaning of records (`analysis`), their storage (`store`).
 //!
 //! ```text
 //! tracer    start, observations, stop
-//! worker    the thread that traces: when, which thread, what becomes of it
-//!   budget    how often, from what bursts cost; idle_cpu: whether a CPU is free for our own work; stop_cost: the CPU time
+//! worker    the tracing thread: begins bursts and publishes their records
+//!   budget    the rate of bursts, from their cost; idle_cpu: whether a CPU is free for our own work; stop_cost: the CPU time
 //!             that a burst spends on its stops
 //!   advance   how far registers go natively behind a burst
 //!   schedule  which of three flavours: a trace of addresses, a count of blocks, timed loads; and how long

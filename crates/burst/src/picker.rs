@@ -1,12 +1,12 @@
-//! Which thread is next.
+//! Chooses the thread of the next burst.
 //!
-//! What for: a burst falls on a thread with a probability in proportion to the CPU time that it used since the last look
-//! (schedstat), so that bursts sample running time. What not: when.
+//! What for: a thread is chosen with a probability in proportion to the CPU time that it used since the last reading
+//! (schedstat), so that bursts sample running time. What not: when a burst begins.
 //!
 //! Of two choices in a row the second lies opposite to the first, half of all CPU time away: each by itself falls on a thread
 //! as often as before (a uniform place, and that place turned by a half, are both uniform), and together they fall on two
 //! threads, of whatever program in which no thread has more than half of the time (systematic sampling; Cochran, Sampling
-//! Techniques, 3rd ed., 9A.10). What threads do to each other is only seen by bursts of both, soon after each other.
+//! Techniques, 3rd ed., 9A.10). Only bursts of two threads, soon after each other, show how these affect each other.
 //!
 //! A thread is left alone when stopping it could be noticed: while it waits in the kernel (some waits end early, with
 //! EINTR or a short count, when a thread is stopped), and while it waits often, because it could begin to just as we

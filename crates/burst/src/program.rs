@@ -1,6 +1,6 @@
-//! One traced process: its code, its cache, and how the cache comes into it.
+//! One traced process: its code, its code cache, and how the cache gets into the process.
 //!
-//! What for: everything that holds per process between bursts. What not: which thread and when (`tracer`).
+//! What for: the state per process between bursts. What not: which thread and when (`tracer`).
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! The tracer as others see it: start, tell it the processes, take what it observed, stop.
+//! The interface of the tracer: start it, set its processes, take its observations, stop it.
 //!
 //! What for: two threads of ours and what they share with the rest: `worker` traces, because ptrace binds to a thread; the
 //! consumer decodes records at low priority behind a bounded backlog. What not: tracing.

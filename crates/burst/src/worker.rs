@@ -1,7 +1,7 @@
-//! The thread that traces: when a burst is, in which thread, and what becomes of it.
+//! The tracing thread: it decides when a burst begins, begins it, and publishes its records.
 //!
-//! What for: the loop around bursts. What not: how a burst goes (`run`), how often one may be (`budget`), which thread is
-//! chosen (`picker`).
+//! What for: the loop around bursts. What not: one burst (`run`), the rate of bursts (`budget`), the choice of a thread
+//! (`picker`).
 
 mod approach;
 mod leave;
@@ -18,7 +18,7 @@ use facts::{Burst, BurstEnd, BurstFlavour};
 use sys::process;
 use tracee::random::Random;
 
-use crate::budget::{BESIDE, Budget};
+use crate::budget::{Budget, CONCURRENT};
 use crate::cache::Counts;
 use crate::drain::{Content, Raw};
 use crate::idle_cpu::IdleCpu;
@@ -139,7 +139,7 @@ impl Worker {
         }
     }
 
-    /// Traces until told to stop.
+    /// Traces until it is asked to stop.
     pub fn go(mut self) {
         // Its alarm belongs to this very thread.
         let Ok(watch) = Watch::new() else { return };
@@ -214,7 +214,7 @@ impl Worker {
 
     /// Of our CPU time on other CPUs than the program's, what it costs the program.
     fn part(&self) -> f64 {
-        if self.has_free_cpu { BESIDE } else { 1.0 }
+        if self.has_free_cpu { CONCURRENT } else { 1.0 }
     }
 
     /// Brings our own CPU time up to date.
@@ -382,7 +382,7 @@ impl Worker {
 
     /// Stops a thread in its own code. One that waits for a CPU stops when it gets one: until then it does not stand still for
     /// us. Its clock tells the wait at its end (sched_info_arrive in kernel/sched/stats.h), perhaps with what came before we
-    /// asked. One that took long beyond that came out of the kernel: nobody asked what it does behind a page fault.
+    /// asked. One that took long beyond that came out of the kernel: its code after a page fault was not wanted.
     fn begin<'w>(&mut self, pid: Pid, tid: Tid, watch: &'w Watch) -> Result<Visit<'w>, Refused> {
         let before = self.picker.waited((pid, tid));
         let mut visit = Visit::begin(tid, watch, Blocked::LeaveAlone)?;
