@@ -1,4 +1,4 @@
-//! Copies executed beside their originals, in a process of its own: same registers, flags, vectors and memory at the end
+//! Copies and their originals executed in a process of their own: same registers, flags, vectors and memory at the end
 //! or at the same fault; the record gives the addresses that the evaluator gives for the native registers; and wherever
 //! the copy is stopped, its state gives native registers that the original had.
 

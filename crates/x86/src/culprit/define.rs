@@ -1,4 +1,4 @@
-//! A lost register, told by how it was computed.
+//! The value of a lost register, from how it was computed.
 //!
 //! What for: code built without optimisation loads a pointer from the stack, adds an index, and overwrites the sum with what
 //! it loads; the pointer is on the stack still. What not: values.

@@ -1,4 +1,4 @@
-//! Assembled by hand; what is waited for where was thought out beside it.
+//! Assembled by hand; the expected waits were worked out by hand, too.
 
 use base::RemoteAddr;
 

@@ -1,6 +1,6 @@
 //! What the records of a copy will hold, decided before any code is written.
 //!
-//! What for: [`RecordLayout`] for the reader of records, and beside it when and how the code stores each value.
+//! What for: [`RecordLayout`] for the reader of records, and when and how the code stores each value.
 //! Source for which values suffice: `roots`.
 
 use iced_x86::EncodingKind;

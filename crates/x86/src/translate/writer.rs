@@ -250,7 +250,7 @@ impl<'a> Writer<'a> {
         self.out.state.instruction = None;
     }
 
-    /// `push` of a native address as one store, so that the `ret` that loads it is served by store forwarding.
+    /// `push` of a native address as one store, so that the `ret` that loads it gets it by store forwarding.
     pub(super) fn push_return_address(&mut self, return_to: RemoteAddr) {
         let label = self.out.label();
         self.literals.push((label, return_to.0));
