@@ -1,4 +1,4 @@
-//! Bursts beside sampling: from what the tracer observed, in addresses of processes, to facts.
+//! Bursts along with sampling: turns what the tracer observed, in addresses of processes, into facts.
 //!
 //! What for: the tracer knows addresses, the recorder knows which file lies there. What not: tracing (crate `burst`).
 
@@ -21,7 +21,7 @@ impl Bursts {
         Ok(Bursts { tracer: Tracer::start(options, start)? })
     }
 
-    /// Where threads in translated code natively are.
+    /// The native addresses of translated code.
     #[must_use]
     pub fn native_addresses(&self) -> burst::NativeAddresses {
         self.tracer.native_addresses()

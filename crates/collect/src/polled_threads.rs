@@ -1,8 +1,8 @@
-//! What threads do, by looking at `/proc` ten times a second: where no switches are announced.
+//! Times of threads from `/proc`, read ten times a second where context switches are not reported.
 //!
-//! What for: a recording of threads where perf events are refused. How long a thread ran and waited for a CPU is counted by
-//! the kernel (`/proc/PID/task/TID/schedstat`); all else it waited, and for what is seen at the moment of the look: the
-//! wait of a whole round is taken for one of that kind.
+//! What for: a recording of threads where perf events are refused. The kernel counts how long a thread ran and waited for a
+//! CPU (`/proc/PID/task/TID/schedstat`). In the remaining time it waited. The reason is read at the end of each round and
+//! holds for the whole round.
 //! What not: single waits, preemptions, threads that live for less than a round; the last round of a thread that ended.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use facts::{Fact, SinkError, ThreadTime, Wait, WaitKind};
 use crate::long_waits;
 use crate::recorder::{Moment, Recorder};
 
-/// Reading a thread takes some 40 microseconds; a program with more of them has only the first ones looked at.
+/// Reading a thread takes some 40 microseconds; of a program with more of them only the first ones are read.
 const MOST_THREADS: usize = 256;
 const INTERVAL: Nanos = Nanos(100_000_000);
 
@@ -57,7 +57,7 @@ impl PolledThreads {
     }
 }
 
-/// The time between two looks.
+/// Adds the time between two readings of a thread.
 fn round(
     (pid, tid): (Pid, Tid),
     before: Reading,

@@ -64,7 +64,7 @@ pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
         },
         Finding {
             what: "exact memory accesses",
-            means: "bursts: ptrace beside perf events",
+            means: "bursts: ptrace along with perf events",
             ability: traced,
         },
         Finding {

@@ -103,7 +103,7 @@ pub struct Recorder<'s> {
     user_frames: Vec<UserFrame>,
     /// Mapped memory, where that is wanted.
     regions: Option<Regions>,
-    /// Registers at clock samples, not yet told.
+    /// Registers at clock samples, not yet written.
     registers: registers::Pieces,
 }
 

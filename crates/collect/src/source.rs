@@ -94,7 +94,7 @@ impl Source {
 }
 
 /// Opens the source on every thread. Threads that are born meanwhile by one that is not watched yet would be missed, so
-/// it is done again until nobody is.
+/// it is done again until none is.
 pub fn open_on_all_threads(
     pid: Pid,
     options: &Options,

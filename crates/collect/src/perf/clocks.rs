@@ -66,7 +66,7 @@ impl Clocks {
         Nanos(self.cost as u64)
     }
 
-    /// When it is to be asked next, if nobody is awake before.
+    /// When it is to be asked next, unless a thread wakes up before.
     pub fn due(&self) -> Option<Nanos> {
         (self.rounds < EARLY).then(|| self.last + PERIOD)
     }
@@ -96,7 +96,7 @@ impl Clocks {
         self.note(used, waits)
     }
 
-    /// CPU time, and how often it waited, since the last look; what it did before the first one is nobody's cost.
+    /// CPU time, and how often it waited, since the last look; what it did before the first one counts for nothing.
     fn since(&mut self, pid: Pid, tid: Tid) -> Option<(u64, u64)> {
         if let Some(seen) = self.seen.get_mut(&(pid, tid)) {
             let (used, waits) = seen.now()?;

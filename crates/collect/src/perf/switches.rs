@@ -1,19 +1,18 @@
-//! Follows the threads' switches to and from CPUs and turns them into windows of time, whose number does not depend on how
-//! often threads switch.
+//! Turns context switches of threads into windows of time. The number of windows does not depend on the rate of switches.
 //!
 //! ```text
-//!   record        what it does
-//!   stack sample  remembered: the switch of the same thread that follows at once is the one that it belongs to
+//!   record        effect
+//!   stack sample  kept: it belongs to the switch of the same thread that follows at once
 //!                 (`perf_event_task_sched_out`, include/linux/perf_event.h, counts the switch, then announces it)
 //!   switch out    the thread's time on the CPU ends, a wait begins
-//!   switch in     the wait ends: a row of its own if it was as long as a window, else added to its like
-//!   a look        threads that wait for long without a stack are looked at where they are (`long_waits`); where the
-//!                 kernel gives no stacks, all that wait
+//!   switch in     the wait ends: a row of its own if it was as long as a window, else part of a sum
+//!   a reading     wait sites of threads that wait for long without a stack are read (`long_waits`); where the kernel
+//!                 gives no stacks, those of all waiting threads
 //! ```
-//! Sums of the time that a thread ran and waited are exact, also when only some waits have a stack: those without one are
-//! rows of their own, and analysis divides them. What is not known after records were lost is left out, not guessed.
+//! Sums of the time that a thread ran and waited are exact, even if only some waits have a stack: those without one are rows
+//! of their own, and `analysis` divides them. After a loss of records, unknown states are left out, not guessed.
 //!
-//! Who ended a wait is added up beside (`wakeups`).
+//! `wakeups` adds up who ended the waits.
 //!
 //! Cost: a row takes about 20 bytes; windows grow so that there are at most 2,000 rows a second, and 1,000 windows per
 //! doubling of the time. A switch costs the kernel two records of 56 bytes, and here two look-ups.
@@ -28,18 +27,18 @@ use super::wakeups::Wakers;
 use crate::long_waits;
 use crate::recorder::{Moment, Recorder};
 
-/// Windows are at least so long.
+/// Least length of a window.
 const SHORTEST_WINDOW: Nanos = Nanos(10_000_000);
-/// A window of so much of the time so far is long enough to look at.
+/// Windows per time so far: a longer recording gets longer windows.
 const WINDOWS: u64 = 1000;
-/// Time that a row must stand for in the mean.
+/// Mean time per row, in nanoseconds, at least.
 const TIME_PER_ROW: u64 = 500_000;
 /// How often run queue times are read; reading takes some 4 microseconds a thread.
 const QUEUE_INTERVAL: Nanos = Nanos(100_000_000);
-/// Reading them may take one of so many parts of the time.
+/// Reading them may take one part in this many of the time.
 const QUEUE_SHARE: u64 = 200;
 
-/// A wait of this length is looked at while it lasts.
+/// The site of a wait of this length is read while it lasts.
 const LONG_WAIT: Nanos = Nanos(50_000_000);
 
 /// Where a thread waits.

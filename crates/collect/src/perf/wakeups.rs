@@ -1,12 +1,12 @@
-//! Who ended a wait: the thread that ran as the kernel was asked to wake another one.
+//! Who ended a wait: the thread that ran when the kernel was asked to wake the waiting one.
 //!
 //! What for: records of the tracepoint `sched:sched_waking`, matched with the end of the wait that follows.
-//! What not: wakes by others than the program's threads, for events follow those; nor, from Linux 6.16 on, by the end of a
-//! thread, whose events are closed before it tells who joins it (`do_exit`, kernel/exit.c).
+//! What not: wakes by threads of other programs, because events follow only ours; from Linux 6.16 on, wakes by the end of
+//! a thread, because its events are closed before it wakes the joining thread (`do_exit`, kernel/exit.c).
 //!
 //! Where threads wake each other often, the kernel thins the records, and each stands for several; a new thread begins
 //! with the rate of the one that made it, so that a few of its first wakes may be missing. What an interrupt wakes
-//! (a timer, a device) is not the work of the thread that it came upon.
+//! (a timer, a device) is not the work of the thread that it interrupted.
 //! Assumption: the record names threads by the numbers of the first pid name space; in another one it is not used.
 
 use std::collections::{BTreeMap, HashMap};

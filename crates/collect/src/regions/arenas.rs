@@ -1,6 +1,6 @@
 //! Which anonymous mappings are further heaps of glibc's malloc: of threads, or where the first heap could not grow.
 //!
-//! What for: nobody sees them being mapped (the C library does so itself), and accesses in them are to heap blocks.
+//! What for: the C library maps them itself, so no call is observed; accesses in them are to heap blocks.
 //! What not: the first heap, which the kernel names; heaps of other allocators; the mappings of single large blocks.
 //!
 //! Facts (glibc malloc/arena.c, 2.10 to 2.41): such a heap begins at a multiple of HEAP_MAX_SIZE, which is 64 MiB with 8-byte
@@ -116,8 +116,8 @@ mod tests {
         // Without the first one, with another length, at another place, with other contents.
         assert_eq!(kinds(&[second], &ranges), [Anonymous, Anonymous]);
         assert_eq!(kinds(&[first], &[(FIRST, 0x22_000)]), [Anonymous]);
-        let beside = (FIRST + PAGE, [FIRST + PAGE + 48, 0, 0x20_000, 0x21_000]);
-        assert_eq!(kinds(&[beside], &[(FIRST + PAGE, 0x21_000)]), [Anonymous]);
+        let adjacent = (FIRST + PAGE, [FIRST + PAGE + 48, 0, 0x20_000, 0x21_000]);
+        assert_eq!(kinds(&[adjacent], &[(FIRST + PAGE, 0x21_000)]), [Anonymous]);
         assert_eq!(kinds(&[(FIRST, [0; 4])], &ranges[..1]), [Anonymous]);
         // Each says that the other comes before it.
         let circle = [

@@ -3,7 +3,8 @@
 //! What for: the one place that knows how the kernel names mappings (`proc_pid_maps(5)`, fs/proc/task_mmu.c, mm/mmap.c).
 //! What not: reading, comparing. The text may be hostile: names are the program's.
 //!
-//! Left out: our own mappings, and what nobody may access (guard pages, reservations): it becomes a region when it may.
+//! Left out: our own mappings, and memory without access rights (guard pages, reservations). It becomes a region when it
+//! gets access rights.
 
 use std::sync::Arc;
 

@@ -37,7 +37,7 @@ impl Session<'_> {
         recorder.read_maps(Nanos(0), self.pid)
     }
 
-    /// Bursts need threads that nobody else traces: where ptrace samples, there are none.
+    /// Bursts need threads without another tracer: where ptrace samples, there are none.
     pub(super) fn start_bursts(&mut self, recorder: &mut Recorder<'_>) {
         let Some(options) = self.options.bursts else { return };
         if matches!(self.source, Source::Ptrace(_)) {
@@ -57,7 +57,7 @@ impl Session<'_> {
         }
     }
 
-    /// Announces the runs that began: their births are told by nobody, for who starts them is not watched.
+    /// Announces the runs that began: no source reports their births, because the thread that starts them is not watched.
     pub(super) fn announce_runs(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         let begun = self.program.as_ref().and_then(LaunchedProgram::runs).map(Runs::begun);
         for run in begun.iter().flatten().skip(self.announced) {
