@@ -72,12 +72,12 @@ impl Source {
             }
             Source::Perf(_) => {
                 "every switch of a thread was followed, but this user may not see where threads leave their CPU \
-                 (kernel.perf_event_paranoid is 2 or more): waits are looked at ten times a second, and the others divided \
+                 (kernel.perf_event_paranoid is 2 or more): waits are read ten times a second, and the others are divided \
                  like these"
             }
             Source::Ptrace(_) | Source::Proc => {
-                "no switches are announced without perf events: threads were looked at ten times a second, and what \
-                 they waited for then is taken for what they waited for all the time between"
+                "without perf events, context switches are not recorded: threads were read ten times a second, and \
+                 the reason found then stands for the whole time since the reading before"
             }
         };
         Some(note.to_owned())

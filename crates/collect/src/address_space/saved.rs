@@ -1,4 +1,4 @@
-//! Where a function has put its caller's registers, by unwind tables.
+//! Where a function saved its caller's registers, from unwind tables.
 //!
 //! What for: loops of callers count in registers that callees save (System V AMD64 ABI, 3.2.1); the unwinder follows rsp and
 //! rbp only. What not: those two, reading the words (`recorder::registers`), code without `.eh_frame_hdr`.

@@ -1,7 +1,7 @@
-//! Every block followed from its allocation to its free, and summed up per who asked: exact mode's arithmetic.
+//! The arithmetic of exact mode: follows every block from its allocation to its free, and sums up per allocation site.
 //!
 //! What for: events in the order of time, of all threads, become sums per *site* (process, node of the stack, call), per
-//! pair of sites (who asked, who freed), and per site and class of lifetimes. Sums stay small however many blocks there are.
+//! pair of sites (allocation, free), and per site and class of lifetimes. Sums stay small however many blocks there are.
 //! What not: reading events (`merge`), what nodes mean (`exact`). No clock here: times are the events' own stamps.
 //!
 //! Two events of one address may come in the wrong order when two threads are at it within some hundred cycles: the

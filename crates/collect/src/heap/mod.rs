@@ -1,11 +1,11 @@
-//! The heap of a program: what the agent writes that is preloaded into it, or brought into it while it runs, becomes facts.
+//! The heap of a program: turns the records of the allocation agent, preloaded or brought in later, into facts.
 //!
 //! What for: the shared memory and the environment by which the agent finds it (`crates/agent`), records with their
 //! stacks unwound, totals at the end.
 //! What not: the layout (`sys::heap`), copying out of the rings ([`rings`]), sums and shares (`analysis`).
 //!
-//! Everything in the shared memory is the program's to write and is checked: a program that scribbles there spoils its
-//! own heap figures and nothing else.
+//! The program can write everything in the shared memory, so all of it is checked: a program that overwrites it spoils
+//! only its own heap figures.
 
 mod aggregate;
 mod attach;

@@ -1,4 +1,4 @@
-//! The programs that the kernel runs at each entry: they take the time and add it up.
+//! The BPF programs that the kernel runs at each entry: they measure its time and add it up.
 //!
 //! ```text
 //!   slot  (per thread)  excluded, waited, switched out at, whose, faults not added yet, begin of a fault, its kind,

@@ -1,5 +1,5 @@
-//! The end of a session: the program is let go of, sources are stopped in an order in which each may still tell the next, and
-//! what was counted is judged against what /proc and getrusage say.
+//! The end of a session: releases the program, stops the sources in an order in which each can still report to the next,
+//! and compares the counts with /proc and getrusage.
 
 use base::Nanos;
 use facts::{Counter, CounterKind, ExitKind, Fact, OneRun, OwnCost, ResourceUse, SinkError};

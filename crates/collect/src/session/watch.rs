@@ -1,4 +1,4 @@
-//! While a session lasts: its threads are announced, its sources read, signals handled, until it is over.
+//! The main loop of a session: announces threads, reads sources, handles signals, until the session ends.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;

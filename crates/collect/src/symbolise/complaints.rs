@@ -1,4 +1,4 @@
-//! What spoils the names of modules, as few sentences.
+//! Reasons for missing names of modules, in few sentences.
 //!
 //! What for: a program with ten libraries without debug information gets one sentence, not ten.
 //! What not: no judgement of what is wrong; that is found where a module is read.

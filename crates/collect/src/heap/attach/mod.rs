@@ -1,7 +1,7 @@
-//! The heap of a process that ran before we came: the agent is brought into it, and calls of its allocator are led there.
+//! The heap of a process that we attach to: the agent is brought into it, and calls of its allocator are redirected to it.
 //!
-//! How: a thread of the process maps the agent and the shared memory for us (`burst::guest`); everything else is done from
-//! outside, by writing into the process's memory (`/proc/PID/mem`, proc_pid_mem(5)), while its threads run. Calls between
+//! How: a thread of the process maps the agent and the shared memory for us (`burst::guest`). All else is done from
+//! outside: we write into the process's memory (`/proc/PID/mem`, proc_pid_mem(5)) while its threads run. Calls between
 //! files go through words that hold the called function's address (the global offset table). Where such a word holds the
 //! allocator's `malloc`, one byte of it is changed, so that it leads to a place that we mapped at just that distance, from
 //! where a jump goes to the agent. One byte, because a thread that reads the word meanwhile finds the old address or the
