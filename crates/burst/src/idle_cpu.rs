@@ -16,7 +16,7 @@ const FREE: f64 = 0.75;
 
 /// Least time between two readings: a tick is 1 to 10 ms.
 const PERIOD: Duration = Duration::from_millis(100);
-/// The same later in a run: a reading takes some 75 us.
+/// Most time between two readings, reached later in a run: a reading takes some 75 us.
 const LATER_PERIOD: Duration = Duration::from_millis(500);
 /// The period between the two limits, as a part of the time since the first reading.
 const PART: u32 = 8;

@@ -147,7 +147,7 @@ impl<'a> Visit<'a> {
     pub fn begin(tid: Tid, watch: &'a Watch, blocked: Blocked) -> Result<Visit<'a>, Refused> {
         // Seizing waits until no thread of the process executes another program (cred_guard_mutex, ptrace_attach in
         // kernel/ptrace.c), and that waits until every other thread of it, once dead, was reaped by its tracer: we must
-        // trace none meanwhile, or both wait permanently.
+        // trace none meanwhile, or both wait without end.
         if watch.is_waiting() {
             return Err(Refused::NotRunning);
         }

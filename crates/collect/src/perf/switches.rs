@@ -29,7 +29,7 @@ use crate::recorder::{Moment, Recorder};
 
 /// Least length of a window.
 const SHORTEST_WINDOW: Nanos = Nanos(10_000_000);
-/// Windows per time so far: a longer recording gets longer windows.
+/// A window is at least as long as the time so far divided by this.
 const WINDOWS: u64 = 1000;
 /// Mean time per row, in nanoseconds, at least.
 const TIME_PER_ROW: u64 = 500_000;
@@ -44,7 +44,7 @@ const LONG_WAIT: Nanos = Nanos(50_000_000);
 /// Where a thread waits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct WaitSite {
-    /// Its call stack as it left its CPU.
+    /// Its call stack while it waits.
     pub stack: Option<StackId>,
     /// The first argument of its system call: for a futex, the lock.
     pub object: Option<RemoteAddr>,
