@@ -7,7 +7,7 @@
 //!
 //! Assumption: the tracer's CPU time costs the program as much as its own, for it works on the CPU of the thread that it
 //! stops. The consumer's does where no CPU is free. Where one is, it costs what the neighbour on a shared core or cache
-//! does: [`BESIDE`] of it.
+//! does: [`CONCURRENT`] of it.
 
 use std::time::Duration;
 
@@ -46,10 +46,10 @@ const USUAL: [f64; 2] = [120_000.0, 1_500_000.0];
 /// Of what is not paid for yet, each burst pays one in so many.
 const INSTALMENTS: f64 = 32.0;
 
-/// Of our CPU time beside the program what it is slower for: two threads of one core get up to 1.3 times as much done as one
+/// The part of our CPU time by which the program is slower: two threads of one core do up to 1.3 times the work of one
 /// (D. T. Marr et al., Hyper-Threading Technology Architecture and Microarchitecture, Intel Technology Journal 6 (1), 2002), so
 /// that a neighbour takes a third and more; on a core of its own it takes next to nothing.
-pub const BESIDE: f64 = 0.4;
+pub const CONCURRENT: f64 = 0.4;
 
 /// Cost so far, and what it means for the next burst.
 pub struct Budget {
@@ -215,7 +215,7 @@ mod tests {
         assert_near(intervals(&budget), [5.0, 100.0]);
     }
 
-    /// The consumer beside a free CPU counts in part; the tracer while the thread stands still, once.
+    /// With a free CPU, the consumer counts in part. The tracer counts once while the thread is stopped.
     #[test]
     fn our_own_time_counts_as_far_as_it_is_taken_from_the_program() {
         let mut budget = with_set_ups();

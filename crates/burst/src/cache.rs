@@ -25,9 +25,9 @@ use x86::{Block, End, Flow, Gpr, Limits, Reader, Vectors, read_block};
 
 use crate::code_map::CodeMap;
 use crate::drain::Layouts;
+use crate::native_addresses::NativeAddresses;
 use crate::refused::Refused;
 use crate::space::{REGION_BYTES, Region, Space};
-use crate::whereabouts::Whereabouts;
 
 mod ahead;
 mod counts;
@@ -117,7 +117,7 @@ pub struct Cache {
     /// Blocks that do not count for now.
     uncounted: Vec<u32>,
     /// Where the program natively is, for samplers.
-    whereabouts: Whereabouts,
+    native_addresses: NativeAddresses,
     /// Since they were last taken.
     new_blocks: Vec<NewBlock>,
 }
@@ -125,7 +125,7 @@ pub struct Cache {
 impl Cache {
     /// A cache in shared memory that is ready.
     #[must_use]
-    pub fn new(space: Space, of: BurstFlavour, whereabouts: Whereabouts) -> Cache {
+    pub fn new(space: Space, of: BurstFlavour, native_addresses: NativeAddresses) -> Cache {
         let mut cache = Cache {
             space,
             of,
@@ -141,7 +141,7 @@ impl Cache {
             reader: Reader::of_processor(Vectors::of_this_processor()),
             layouts: Layouts::default(),
             uncounted: Vec::new(),
-            whereabouts,
+            native_addresses,
             new_blocks: Vec::new(),
         };
         cache.clear();
@@ -290,7 +290,7 @@ impl Cache {
         if let Ok(mut layouts) = self.layouts.write() {
             layouts.push((id, Arc::clone(&layout)));
         }
-        self.whereabouts.add(self.space.pid(), at, made.bytes.len(), &made.states);
+        self.native_addresses.add(self.space.pid(), at, made.bytes.len(), &made.states);
         self.in_region.resize_with(self.space.regions().len(), Vec::new);
         self.in_region[region].push(number);
         self.blocks.push(CachedBlock {
@@ -380,7 +380,7 @@ pub fn reserved(of: BurstFlavour) -> Option<Gpr> {
     (of != BurstFlavour::Count).then_some(RESERVED)
 }
 
-/// Where a block begins, and what stands behind each branch in it.
+/// The start of a block, and the code after each branch in it.
 fn basic_blocks(block: &Block) -> Vec<RemoteAddr> {
     let behind = block.instructions.windows(2).filter(|pair| pair[0].flow() != Flow::Next);
     let starts = behind.map(|pair| pair[1].address());

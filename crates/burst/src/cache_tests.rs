@@ -20,7 +20,7 @@ fn cache_of(flavour: BurstFlavour) -> (Cache, CodeMap) {
     std::fs::remove_file(&path).expect("the file is ours");
     let at = RemoteAddr((own_code().0 & !0xfff) + (64 << 20));
     let space = Space::without_program(pid, &file, at);
-    (Cache::new(space, flavour, Whereabouts::default()), code)
+    (Cache::new(space, flavour, NativeAddresses::default()), code)
 }
 
 /// Where a rel32 of a block leads.

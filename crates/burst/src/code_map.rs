@@ -229,7 +229,7 @@ impl CodeMap {
         below.or_else(above).map(|address| RemoteAddr(address & !(PAGE - 1)))
     }
 
-    /// Bytes of padding behind the code of some file: zeroes in executable memory that belong to nobody. Aligned to 8. In
+    /// Bytes of padding behind the code of some file: unused zeroes in executable memory. Aligned to 8. In
     /// front of what was left there by a tracer that was killed there is more of it.
     #[must_use]
     pub fn cave(&self, length: u64) -> Option<RemoteAddr> {

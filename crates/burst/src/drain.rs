@@ -51,7 +51,7 @@ pub struct Drained {
     pub damaged: bool,
 }
 
-/// What can be told at a glance.
+/// What is known without decoding.
 #[derive(Default)]
 pub struct Tally {
     /// Records.
@@ -160,9 +160,9 @@ mod tests {
 
     /// Block 0 has no records, block 1 one value, block 2 is a loop that counts in word 1.
     /// Block, way, iterations, values.
-    type Seen = (u32, u32, u64, Vec<u64>);
+    type Row = (u32, u32, u64, Vec<u64>);
 
-    fn drained(words: &[u64]) -> (Drained, Vec<Seen>) {
+    fn drained(words: &[u64]) -> (Drained, Vec<Row>) {
         let layout = |text: &str| Arc::new(text.parse::<RecordLayout>().expect("a layout"));
         let plain = RecordLayout { words: 2, ways: vec![1, 1], ..RecordLayout::default() };
         let counting = Iterations::Word(1);

@@ -15,9 +15,9 @@ use sys::shared::SharedMemory;
 use sys::trace;
 use tracee::status::{field, status_of};
 
-use crate::borrow::stop;
 use crate::code_map::Places;
 use crate::program::{end, may_be_traced};
+use crate::quiet_stop::stop;
 use crate::refused::Refused;
 use crate::remote_call::{CallError, RemoteCalls, are_filtered};
 use crate::visit::{Visit, Watch};

@@ -1,22 +1,22 @@
 //! The burst tracer: exact memory accesses of a running native program, without hardware counters.
 //!
-//! What for: now and then, one thread of the program runs a translated copy of its own code for some milliseconds, which
-//! records where it reads and writes; then it goes on natively. What not: decoding and translating (`x86`), what records
-//! mean (`analysis`), where they are kept (`store`).
+//! What for: from time to time, one thread of the program runs a translated copy of its own code for up to some
+//! milliseconds. The copy records the addresses of reads and writes; then the thread continues natively. What not:
+//! decoding and translation (`x86`), the meaning of records (`analysis`), their storage (`store`).
 //!
 //! ```text
 //! tracer    start, observations, stop
-//! worker    the thread that traces: when, which thread, what becomes of it
-//!   budget    how often, from what bursts cost; spare: whether a CPU is free for our own work; toll: what stops take
-//!             of a burst's time
+//! worker    the tracing thread: begins bursts and publishes their records
+//!   budget    the rate of bursts, from their cost; idle_cpu: whether a CPU is free for our own work; stop_cost: the CPU time
+//!             that a burst spends on its stops
 //!   advance   how far registers go natively behind a burst
 //!   schedule  which of three flavours: a trace of addresses, a count of blocks, timed loads; and how long
 //!   picker    chooses a thread in proportion to CPU time
 //!   program   per process: code_map (what may be translated), space (shared memory), cache (blocks)
-//!   visit     seize, stop, let go; remote_call: system calls of the program on our behalf; near: from its own CPU
+//!   visit     seize, stop, let go; remote_call: system calls of the program on our behalf; placement: on the CPU of the thread
 //!   run       one burst: enter, answer stops, give the native state back
-//! guest     (with borrow) a library and shared memory brought into a process, for the heap of one that is attached to
-//! whereabouts  where a thread in translated code natively is, for samplers
+//! guest     (with quiet_stop) a library and shared memory brought into a process, for the heap of one that is attached to
+//! native_addresses  native addresses of translated code, for samplers
 //! drain     records -> facts, in a thread of low priority
 //! ```
 //!
@@ -33,29 +33,29 @@
 
 #![forbid(unsafe_code)]
 
-mod borrow;
 mod budget;
 mod cache;
 mod code_map;
 mod drain;
 mod guest;
-mod near;
+mod idle_cpu;
+mod native_addresses;
 mod picker;
+mod placement;
 mod program;
+mod quiet_stop;
 mod refused;
 mod remote_call;
 mod run;
 mod schedule;
 mod space;
-mod spare;
-mod toll;
+mod stop_cost;
 mod tracer;
 mod visit;
-mod whereabouts;
 mod worker;
 
 pub use cache::{NewBlock, Piece};
 pub use guest::{Guest, NotBrought, Segment, Wanted, bring};
+pub use native_addresses::{NativeAddresses, is_our_mapping};
 pub use refused::Refused;
 pub use tracer::{Cost, Observation, Options, Tracer};
-pub use whereabouts::{Whereabouts, is_our_mapping};

@@ -1,12 +1,12 @@
-//! Which thread is next.
+//! Chooses the thread of the next burst.
 //!
-//! What for: a burst falls on a thread with a probability in proportion to the CPU time that it used since the last look
-//! (schedstat), so that bursts sample running time. What not: when.
+//! What for: a thread is chosen with a probability in proportion to the CPU time that it used since the last reading
+//! (schedstat), so that bursts sample running time. What not: when a burst begins.
 //!
 //! Of two choices in a row the second lies opposite to the first, half of all CPU time away: each by itself falls on a thread
 //! as often as before (a uniform place, and that place turned by a half, are both uniform), and together they fall on two
 //! threads, of whatever program in which no thread has more than half of the time (systematic sampling; Cochran, Sampling
-//! Techniques, 3rd ed., 9A.10). What threads do to each other is only seen by bursts of both, soon after each other.
+//! Techniques, 3rd ed., 9A.10). Only bursts of two threads, soon after each other, show how these affect each other.
 //!
 //! A thread is left alone when stopping it could be noticed: while it waits in the kernel (some waits end early, with
 //! EINTR or a short count, when a thread is stopped), and while it waits often, because it could begin to just as we
@@ -45,8 +45,8 @@ const WITHOUT_WRITE: u64 = 16;
 /// Open clocks kept.
 const MOST_CLOCKS: usize = 256;
 
-/// The CPU time of one thread, and what it was at the last look.
-struct Seen {
+/// The CPU time of one thread, now and at the last reading.
+struct ThreadUse {
     clock: Clock,
     used: Nanos,
     at: Nanos,
@@ -61,7 +61,7 @@ struct Seen {
 /// What is known of the waits of a thread that waits often.
 struct Blocks {
     io: ThreadFile,
-    /// How many writes it had made, if that was ever told, and how often it had waited when that was first seen.
+    /// Its number of writes, if the kernel ever gave it, and its number of waits when that was first read.
     writes: Option<u64>,
     waits: u64,
     /// It was seen to block in a call that may not be interrupted: never again is it stopped while it waits often.
@@ -108,7 +108,7 @@ impl Clock {
 
 /// Chooses threads.
 pub struct Picker {
-    clocks: HashMap<(Pid, Tid), Seen>,
+    clocks: HashMap<(Pid, Tid), ThreadUse>,
     random: Random,
     /// Where the last choice was, of 2^64, if the next lies opposite; where it will be, if that is known otherwise.
     last: Option<u64>,
@@ -210,7 +210,7 @@ impl Picker {
             let (used, at) = (Nanos(0), Nanos(0));
             let (status, stat) = (None, None);
             let (waits, blocks) = (None, None);
-            self.clocks.insert(thread, Seen { clock, used, at, status, stat, waits, blocks });
+            self.clocks.insert(thread, ThreadUse { clock, used, at, status, stat, waits, blocks });
         }
         let Some(seen) = self.clocks.get_mut(&thread) else { return 0 };
         let Some(Schedstat { used, .. }) = seen.clock.read() else {
@@ -401,7 +401,7 @@ mod tests {
 
     /// A thread that waits in a pipe, and one that waits for a lock.
     #[test]
-    fn waits_are_told_apart_by_their_call() {
+    fn waits_are_distinguished_by_their_call() {
         let pid = Pid(std::process::id().cast_signed());
         let until = |tid: Tid, expected| {
             let found = || waits_in(pid, tid) == Some(expected);
@@ -412,22 +412,22 @@ mod tests {
                 }
             })
         };
-        let (tell, told) = std::sync::mpsc::channel();
+        let (send, receive) = std::sync::mpsc::channel();
         let (mut reader, writer) = std::io::pipe().expect("a pipe");
         let reads = std::thread::spawn(move || {
-            tell.send(own_tid()).expect("somebody asks");
+            send.send(own_tid()).expect("somebody asks");
             std::io::Read::read(&mut reader, &mut [0]).expect("the end of a pipe")
         });
-        let tid = told.recv().expect("a number");
+        let tid = receive.recv().expect("a number");
         assert!(until(tid, false), "it reads");
         drop(writer);
         assert_eq!(reads.join().expect("no panic"), 0);
-        let (tell, told) = std::sync::mpsc::channel();
+        let (send, receive) = std::sync::mpsc::channel();
         let waits = std::thread::spawn(move || {
-            tell.send(own_tid()).expect("somebody asks");
+            send.send(own_tid()).expect("somebody asks");
             std::thread::park();
         });
-        let tid = told.recv().expect("a number");
+        let tid = receive.recv().expect("a number");
         assert!(until(tid, true), "it waits for a futex");
         waits.thread().unpark();
         waits.join().expect("no panic");

@@ -1,6 +1,6 @@
-//! One traced process: its code, its cache, and how the cache comes into it.
+//! One traced process: its code, its code cache, and how the cache gets into the process.
 //!
-//! What for: everything that holds per process between bursts. What not: which thread and when (`tracer`).
+//! What for: the state per process between bursts. What not: which thread and when (`tracer`).
 
 use std::time::Instant;
 
@@ -11,14 +11,14 @@ use tracee::status::{field, status_of};
 
 use crate::cache::{Cache, REACH, reserved};
 use crate::code_map::{CodeMap, Places};
-use crate::near::Near;
+use crate::native_addresses::NativeAddresses;
+use crate::placement::Placement;
 use crate::refused::Refused;
 use crate::remote_call::{CallError, RemoteCalls, are_filtered};
 use crate::schedule::Schedule;
-use crate::space::{REGION_BYTES, Space};
+use crate::space::{Faults, REGION_BYTES, Space};
 use crate::tracer::Pages;
 use crate::visit::{Visit, elapsed, signal_of};
-use crate::whereabouts::Whereabouts;
 
 /// A process as far as bursts are concerned.
 pub struct Program {
@@ -37,7 +37,7 @@ pub struct Program {
     recent: Vec<RemoteAddr>,
     /// What the next burst is for.
     pub schedule: Schedule,
-    whereabouts: Whereabouts,
+    native_addresses: NativeAddresses,
 }
 
 /// How far one flavour's cache is.
@@ -62,7 +62,7 @@ impl Stage {
 
 impl Program {
     /// Looks at a process; nothing is changed in it.
-    pub fn examine(pid: Pid, whereabouts: Whereabouts) -> Result<Program, Refused> {
+    pub fn examine(pid: Pid, native_addresses: NativeAddresses) -> Result<Program, Refused> {
         may_be_traced(pid)?;
         let code = CodeMap::read(pid);
         let stages = [Stage::Nothing, Stage::Nothing, Stage::Nothing];
@@ -76,7 +76,7 @@ impl Program {
             places: None,
             recent,
             schedule,
-            whereabouts,
+            native_addresses,
         })
     }
 
@@ -187,7 +187,7 @@ impl Program {
     pub fn set_up(
         &mut self,
         visit: Visit<'_>,
-        near: &mut Option<Near>,
+        placement: &mut Option<Placement>,
         flavour: BurstFlavour,
         cookie: u64,
     ) -> Nanos {
@@ -218,7 +218,7 @@ impl Program {
         end(visit, &made);
         let stood_still = elapsed(since);
         // What follows takes long, and the thread does not wait for it.
-        near.iter_mut().for_each(Near::leave);
+        placement.iter_mut().for_each(Placement::unpin);
         match self.stage(flavour) {
             Stage::Opened(space) => space.fill_region(),
             Stage::Ready(cache) => cache.space.fill_region(),
@@ -270,15 +270,15 @@ impl Program {
         }
         let Stage::Opened(space) = std::mem::replace(stage, Stage::Nothing) else { return };
         space.make_pages();
-        let whereabouts = self.whereabouts.clone();
-        *self.stage(of) = Stage::Ready(Box::new(Cache::new(space, of, whereabouts)));
+        let native_addresses = self.native_addresses.clone();
+        *self.stage(of) = Stage::Ready(Box::new(Cache::new(space, of, native_addresses)));
     }
 
     /// Adds what a flavour's memory has newly brought into the kernel's account of the process.
     pub fn note_pages(&mut self, flavour: BurstFlavour, pages: &mut Pages) {
         if let Stage::Ready(cache) = self.stage(flavour) {
-            let (populated, touched) = cache.space.new_faults();
-            pages.populated += populated;
+            let Faults { populating, touched } = cache.space.new_faults();
+            pages.populated += populating;
             pages.touched += touched;
         }
         let resident = self.stages.iter().map(|stage| match stage {

@@ -1,16 +1,16 @@
-//! Why a thread was not traced: one word each, counted in the result.
+//! Why a thread was not traced: one word per reason, counted in the result.
 //!
-//! What for: the result says which share of the running time could be traced, and what the rest was. What not: why a
-//! single instruction cannot be copied (`x86::Refusal`), which is one of the reasons.
+//! What for: the result states which share of the running time was traceable, and the reasons for the rest. What not: why
+//! a single instruction cannot be copied (`x86::Refusal`), which is one of the reasons.
 
 use x86::Refusal;
 
 /// Why a burst did not begin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Refused {
-    /// The code is not in a file: written while the program runs, or made so that it can be.
+    /// The code is not in a file, or its memory is writable: it may be made while the program runs.
     JitCode,
-    /// The program keeps something of its own in gs.
+    /// The program uses gs itself.
     GsInUse,
     /// Single-stepped, or strings run downwards.
     UnusualFlags,
@@ -28,7 +28,7 @@ pub enum Refused {
     NotRunning,
     /// It waits so often that stopping it could cut a wait short.
     WaitsOften,
-    /// Somebody else (a debugger) traces it, or ptrace is not allowed.
+    /// Another tracer (a debugger) is attached, or ptrace is not allowed.
     NotAllowed,
     /// A restartable sequence: kernel and program share assumptions on its addresses.
     RestartableSequence,

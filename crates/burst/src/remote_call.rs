@@ -3,7 +3,7 @@
 //! What for: mapping the code cache into the program, and unmapping it. What not: when, and which ones (`space`).
 //!
 //! How, so that even our death in the middle of it does no harm: a few bytes of code are put into the padding behind the
-//! code of some file (a *cave*, zeroes that belong to nobody). They make the call, load every register that it needed
+//! code of some file (a *cave*, unused zeroes). They make the call, load every register that it needed
 //! with its native value, and jump to where the thread was. A living tracer stops it right behind the call and restores
 //! everything itself; without a tracer the code does. The signal mask is left alone: a signal that arrives in between
 //! ends the calls, and is delivered in native state.

@@ -233,7 +233,7 @@ impl<'c, 'v> Inside<'c, 'v> {
     fn next_stop(&mut self) -> ControlFlow<Last, Stop> {
         match self.wait(self.until.saturating_duration_since(Instant::now())) {
             Some(Happened::Stopped(stop)) => return Continue(stop),
-            // An error says that nobody traces a thread of this number.
+            // An error says that no thread of this number is traced.
             Some(Happened::Ended) | None => return Break(Last::GONE),
             Some(Happened::Nothing) => {}
         }
@@ -308,7 +308,7 @@ impl<'c, 'v> Inside<'c, 'v> {
         is_given
     }
 
-    /// A thread goes on. It is time in translated code that it is allowed: beside other work each stop may take a tenth of a
+    /// A thread goes on. It is time in translated code that it is allowed: next to other work each stop may take a tenth of a
     /// millisecond.
     fn note_stand_still(&mut self) {
         let stood_still = elapsed(self.stopped);
@@ -378,7 +378,7 @@ impl<'c, 'v> Inside<'c, 'v> {
     /// Gives the thread its native registers and lets it go; returns the words of records.
     fn finish(&mut self, last: Last) -> usize {
         let Some(stop) = last.stop else {
-            // It is gone; what it recorded ends nobody knows where.
+            // It is gone; the end of its records is unknown.
             if let Some(visit) = self.visit.take() {
                 visit.forget();
             }

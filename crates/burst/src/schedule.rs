@@ -1,9 +1,9 @@
-//! Which burst is next, how long it may be, and what it costs.
+//! The flavour, length and cost of the next burst.
 //!
-//! What for: three flavours and two lengths. A trace tells addresses, and slows irregular code down; a count window of the
-//! same thread directly behind tells how fast the same code is natively; timed loads tell what single loads wait for.
-//! Long traces see what is used again later; brief ones cost so little that there are many: what code runs, on what
-//! data, when. What not: how often (`budget`), which thread (`picker`).
+//! What for: three flavours and two lengths. A trace gives addresses, and slows irregular code down. A count window of the
+//! same thread right after it gives the native speed of the same code. Timed loads give the latency of single loads.
+//! Long traces observe reuse over a longer time. Brief ones cost little, so there are many: they observe which code runs on
+//! which data, and when. What not: the rate of bursts (`budget`), the choice of a thread (`picker`).
 //!
 //! ```text
 //! brief and long turns as the budget has it; the long ones: four times trace + count, timed, and so on

@@ -55,6 +55,15 @@ pub struct Region {
     pub used: usize,
 }
 
+/// Faults of a program on our pages.
+#[derive(Clone, Copy, Default)]
+pub struct Faults {
+    /// Minor faults in which the kernel populated pages when we asked for it.
+    pub populating: u64,
+    /// Pages on which a thread may have faulted: of code, and of an area that the kernel did not populate.
+    pub touched: u64,
+}
+
 /// Shared memory, on its way into a program or there.
 pub struct Space {
     pid: Pid,
@@ -74,8 +83,8 @@ pub struct Space {
     populating_faults: u64,
     /// Most pages that were ever in use and not populated.
     touched: u64,
-    /// What [`new_faults`](Space::new_faults) told.
-    told: (u64, u64),
+    /// What [`new_faults`](Space::new_faults) has reported.
+    reported: Faults,
 }
 
 impl Space {
@@ -111,7 +120,7 @@ impl Space {
                     populated: false,
                     populating_faults: 0,
                     touched: 0,
-                    told: (0, 0),
+                    reported: Faults::default(),
                 })
             }
             Err(_) => {
@@ -142,7 +151,7 @@ impl Space {
             populated: true,
             populating_faults: 0,
             touched: 0,
-            told: (0, 0),
+            reported: Faults::default(),
         };
         space.add_region(at, Some(Gpr::R15));
         space
@@ -274,16 +283,18 @@ impl Space {
         }
     }
 
-    /// Since the last call: minor faults of populating, and pages that a thread may have faulted on, of code and of an area
-    /// that the kernel did not populate.
-    pub fn new_faults(&mut self) -> (u64, u64) {
+    /// The faults since the last call.
+    pub fn new_faults(&mut self) -> Faults {
         let code = self.regions.iter().map(|region| region.used.div_ceil(PAGE_BYTES) as u64);
         let unpopulated = self.populated && self.populating_faults == 0;
         let area = if unpopulated { self.area_bytes / PAGE_BYTES } else { 0 };
         self.touched = self.touched.max(code.sum::<u64>() + area as u64);
-        let now = (self.populating_faults, self.touched);
-        let told = std::mem::replace(&mut self.told, now);
-        (now.0 - told.0, now.1 - told.1)
+        let now = Faults { populating: self.populating_faults, touched: self.touched };
+        let before = std::mem::replace(&mut self.reported, now);
+        Faults {
+            populating: now.populating - before.populating,
+            touched: now.touched - before.touched,
+        }
     }
 
     /// Bytes of it that are resident in the program at most.

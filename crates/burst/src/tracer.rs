@@ -1,4 +1,4 @@
-//! The tracer as others see it: start, tell it the processes, take what it observed, stop.
+//! The interface of the tracer: start it, set its processes, take its observations, stop it.
 //!
 //! What for: two threads of ours and what they share with the rest: `worker` traces, because ptrace binds to a thread; the
 //! consumer decodes records at low priority behind a bounded backlog. What not: tracing.
@@ -15,9 +15,9 @@ use sys::process;
 
 use crate::cache::NewBlock;
 use crate::drain::{Content, Raw, drain};
+use crate::native_addresses::NativeAddresses;
 use crate::refused::Refused;
 use crate::space::RECORD_BYTES;
-use crate::whereabouts::Whereabouts;
 use crate::worker::{Outlets, Worker};
 
 /// What the tracer may do.
@@ -71,9 +71,9 @@ pub struct Cost {
     pub tracer: Nanos,
     /// CPU time of the consumer.
     pub consumer: Nanos,
-    /// Of a thread's CPU time, what one way into translated code and out again takes; it is in no burst's CPU time. `None`
-    /// until it was measured.
-    pub toll: Option<Nanos>,
+    /// CPU time of a thread for one way into translated code and out again. It is deducted from the CPU time of every burst.
+    /// `None` until it was measured.
+    pub stop: Option<Nanos>,
     /// Pages of ours in the program.
     pub pages: Pages,
 }
@@ -135,7 +135,7 @@ pub struct Tracer {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     observed: Receiver<Observation>,
-    whereabouts: Whereabouts,
+    native_addresses: NativeAddresses,
 }
 
 /// Hand-overs that wait for the consumer: one long burst each, or a batch of short ones.
@@ -152,12 +152,13 @@ impl Tracer {
                 .name("consumer".to_owned())
                 .spawn(move || consume(&raw, &send, &shared))?
         };
-        let whereabouts = Whereabouts::default();
+        let native_addresses = NativeAddresses::default();
         let outlets = Outlets { send, send_raw };
-        let work = Worker::new(options, start, Arc::clone(&shared), outlets, whereabouts.clone());
+        let work =
+            Worker::new(options, start, Arc::clone(&shared), outlets, native_addresses.clone());
         let tracer =
             std::thread::Builder::new().name("tracer".to_owned()).spawn(move || work.go())?;
-        Ok(Tracer { shared, threads: vec![tracer, consumer], observed, whereabouts })
+        Ok(Tracer { shared, threads: vec![tracer, consumer], observed, native_addresses })
     }
 
     /// Tells which processes there are.
@@ -177,8 +178,8 @@ impl Tracer {
 
     /// Where threads in translated code natively are.
     #[must_use]
-    pub fn whereabouts(&self) -> Whereabouts {
-        self.whereabouts.clone()
+    pub fn native_addresses(&self) -> NativeAddresses {
+        self.native_addresses.clone()
     }
 
     /// What was observed since.

@@ -1,7 +1,7 @@
 //! A visit to one thread: seize, stop, let go.
 //!
-//! What for: between bursts nothing of the program is traced, so signals, forks and debuggers find it as if we were not
-//! there; a visit lasts microseconds, a burst milliseconds. What not: what is done meanwhile.
+//! What for: between bursts no thread is traced, so signals, forks and debuggers find the program as without us. A visit
+//! lasts microseconds, a burst milliseconds. What not: the work during a visit.
 //!
 //! Invariant: a visit that ends, on whatever path, has detached the thread. A thread that would not stop (it waits
 //! uninterruptibly), or was killed and has not ended, is looked at again until it has, see [`Watch`]; when we die, the
@@ -147,7 +147,7 @@ impl<'a> Visit<'a> {
     pub fn begin(tid: Tid, watch: &'a Watch, blocked: Blocked) -> Result<Visit<'a>, Refused> {
         // Seizing waits until no thread of the process executes another program (cred_guard_mutex, ptrace_attach in
         // kernel/ptrace.c), and that waits until every other thread of it, once dead, was reaped by its tracer: we must
-        // trace none meanwhile, or both wait for ever.
+        // trace none meanwhile, or both wait without end.
         if watch.is_waiting() {
             return Err(Refused::NotRunning);
         }
@@ -232,8 +232,8 @@ impl<'a> Visit<'a> {
         elapsed(self.since)
     }
 
-    /// Has the kernel decide whether the call goes on or ends with EINTR, as it does where nobody traces: a signal may have
-    /// come that nobody was told of yet. It decides on its way out of a stop for signals (get_signal in kernel/signal.c,
+    /// Has the kernel decide whether the call goes on or ends with EINTR, as it does without a tracer: a signal may have
+    /// come that was not delivered yet. It decides on its way out of a stop for signals (get_signal in kernel/signal.c,
     /// then arch_do_signal_or_restart), so the thread is brought there once more. Asked for the stop before it gets its
     /// registers: if we die in between, the kernel still comes by there.
     fn leave_in_call(&self, in_call: &Registers) {
@@ -256,7 +256,7 @@ impl<'a> Visit<'a> {
         self.watch.bury(self.tid);
     }
 
-    /// The thread does not stop, and goes on by itself as soon as nobody traces it: the tracer must end.
+    /// The thread does not stop, and goes on by itself as soon as it has no tracer: the tracer must end.
     pub fn abandon(mut self) {
         self.left = true;
         self.watch.abandoned.set(true);
@@ -273,7 +273,7 @@ impl Drop for Visit<'_> {
 }
 
 /// Since when a thread may stand still that was asked to, and is now seen to have stopped: of what we waited, as long as we had
-/// to wait for a CPU ourselves, and [`SOON`]. All of it where nobody knows how `late` we were.
+/// to wait for a CPU ourselves, and [`SOON`]. All of it where `late` is unknown.
 fn stands_since(asked: Instant, now: Instant, late: Option<Duration>) -> Instant {
     let since = late.and_then(|late| now.checked_sub(late + SOON));
     since.map_or(asked, |since| since.max(asked))

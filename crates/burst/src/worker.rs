@@ -1,7 +1,7 @@
-//! The thread that traces: when a burst is, in which thread, and what becomes of it.
+//! The tracing thread: it decides when a burst begins, begins it, and publishes its records.
 //!
-//! What for: the loop around bursts. What not: how a burst goes (`run`), how often one may be (`budget`), which thread is
-//! chosen (`picker`).
+//! What for: the loop around bursts. What not: one burst (`run`), the rate of bursts (`budget`), the choice of a thread
+//! (`picker`).
 
 mod approach;
 mod leave;
@@ -18,21 +18,21 @@ use facts::{Burst, BurstEnd, BurstFlavour};
 use sys::process;
 use tracee::random::Random;
 
-use crate::budget::{BESIDE, Budget};
+use crate::budget::{Budget, CONCURRENT};
 use crate::cache::Counts;
 use crate::drain::{Content, Raw};
-use crate::near::Near;
+use crate::idle_cpu::IdleCpu;
+use crate::native_addresses::NativeAddresses;
 use crate::picker::Picker;
+use crate::placement::Placement;
 use crate::program::{Program, cookie};
 use crate::refused::Refused;
 use crate::run::{Allowance, Ran, run};
 use crate::schedule::{Length, allowance, slowdown};
 use crate::space::RECORDS;
-use crate::spare::Spare;
-use crate::toll::Toll;
+use crate::stop_cost::StopCost;
 use crate::tracer::{Cost, Observation, Options, Shared, deliver, lock};
 use crate::visit::{Blocked, Visit, Watch, elapsed};
-use crate::whereabouts::Whereabouts;
 
 /// Blocks translated behind a long burst at most: about a millisecond; and behind a brief one.
 const BLOCKS_BETWEEN: usize = 100;
@@ -83,15 +83,15 @@ pub struct Worker {
     pending: Vec<(Burst, Raw)>,
     cost: Cost,
     budget: Budget,
-    spare: Spare,
-    whereabouts: Whereabouts,
-    /// Besides those of the program there is one for us.
+    idle_cpu: IdleCpu,
+    native_addresses: NativeAddresses,
+    /// A CPU is idle besides those that the program uses.
     has_free_cpu: bool,
-    /// On which CPU we are, and on which the thread was that was looked at last.
-    near: Option<Near>,
+    placement: Option<Placement>,
+    /// The CPU of the thread that was examined last.
     cpu: Option<CpuId>,
     length: Length,
-    toll: Toll,
+    stop_cost: StopCost,
     /// The last trace was slowed down by what it recorded.
     is_slowed: bool,
     /// Nothing of ours was in the process when its turn began.
@@ -108,7 +108,7 @@ impl Worker {
         start: Nanos,
         shared: Arc<Shared>,
         outlets: Outlets,
-        whereabouts: Whereabouts,
+        native_addresses: NativeAddresses,
     ) -> Worker {
         let mut random = Random::new(process::monotonic().0);
         Worker {
@@ -126,25 +126,25 @@ impl Worker {
             pending: Vec::new(),
             cost: Cost::default(),
             budget: Budget::default(),
-            spare: Spare::new(),
-            whereabouts,
+            idle_cpu: IdleCpu::new(),
+            native_addresses,
             has_free_cpu: false,
-            near: None,
+            placement: None,
             cpu: None,
             length: Length::Long,
-            toll: Toll::default(),
+            stop_cost: StopCost::default(),
             is_slowed: false,
             is_first: false,
             paired: false,
         }
     }
 
-    /// Traces until told to stop.
+    /// Traces until it is asked to stop.
     pub fn go(mut self) {
         // Its alarm belongs to this very thread.
         let Ok(watch) = Watch::new() else { return };
         process::be_punctual();
-        self.near = Near::new();
+        self.placement = Placement::new();
         while !watch.has_abandoned() {
             // A thread that stops late must not stand still for long; but it may take hours until it does.
             while watch.is_waiting() && !self.shared.stop.load(Ordering::Relaxed) {
@@ -152,9 +152,9 @@ impl Worker {
                 self.release_late(&watch);
             }
             let pause = self.pause();
-            // Asleep there we are switched to at once when the time comes.
+            // A thread that sleeps on that CPU runs there at once when its time comes.
             self.cpu = self.picker.foresee().or(self.cpu);
-            self.go_near();
+            self.pin();
             std::thread::park_timeout(pause);
             if self.shared.stop.load(Ordering::Relaxed) {
                 self.hand_over();
@@ -164,8 +164,8 @@ impl Worker {
             let processes = lock(&self.shared.processes).clone();
             self.programs.retain(|pid, _| processes.contains(pid));
             self.untraceable.retain(|_, (_, since)| since.elapsed() < EXAMINE_AGAIN);
-            self.whereabouts.keep(&processes);
-            self.has_free_cpu = self.spare.look() && !self.options.rationed;
+            self.native_addresses.keep(&processes);
+            self.has_free_cpu = self.idle_cpu.is_free() && !self.options.rationed;
             if let Some((pid, tid)) = self.picker.pick(&processes) {
                 self.pay_for((pid, tid), |worker| worker.turn(pid, tid, &watch));
             }
@@ -214,7 +214,7 @@ impl Worker {
 
     /// Of our CPU time on other CPUs than the program's, what it costs the program.
     fn part(&self) -> f64 {
-        if self.has_free_cpu { BESIDE } else { 1.0 }
+        if self.has_free_cpu { CONCURRENT } else { 1.0 }
     }
 
     /// Brings our own CPU time up to date.
@@ -367,7 +367,7 @@ impl Worker {
         }
         if program.needs_set_up(flavour, at) {
             let stood_still =
-                program.set_up(visit, &mut self.near, flavour, cookie(pid, self.began));
+                program.set_up(visit, &mut self.placement, flavour, cookie(pid, self.began));
             self.cost.stand_still += stood_still;
             program.note_pages(flavour, &mut self.cost.pages);
             // A first turn is one as a whole.
@@ -382,7 +382,7 @@ impl Worker {
 
     /// Stops a thread in its own code. One that waits for a CPU stops when it gets one: until then it does not stand still for
     /// us. Its clock tells the wait at its end (sched_info_arrive in kernel/sched/stats.h), perhaps with what came before we
-    /// asked. One that took long beyond that came out of the kernel: nobody asked what it does behind a page fault.
+    /// asked. One that took long beyond that came out of the kernel: its code after a page fault was not wanted.
     fn begin<'w>(&mut self, pid: Pid, tid: Tid, watch: &'w Watch) -> Result<Visit<'w>, Refused> {
         let before = self.picker.waited((pid, tid));
         let mut visit = Visit::begin(tid, watch, Blocked::LeaveAlone)?;
@@ -403,7 +403,7 @@ impl Worker {
         if let Some((refused, _)) = self.untraceable.get(&pid) {
             return Err(*refused);
         }
-        match Program::examine(pid, self.whereabouts.clone()) {
+        match Program::examine(pid, self.native_addresses.clone()) {
             Ok(program) => place.insert(program),
             Err(refused) => {
                 self.untraceable.insert(pid, (refused, Instant::now()));
@@ -418,7 +418,7 @@ impl Worker {
         let (at, since) = (visit.native.instruction_pointer(), visit.since);
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
         let Some((cache, code)) = program.ready(flavour) else { return Ok(false) };
-        let is_empty = self.length == Length::Brief && self.toll.is_due();
+        let is_empty = self.length == Length::Brief && self.stop_cost.is_due();
         let allowance = allowance(flavour, self.options.longest, self.length);
         let allowance =
             if is_empty { Allowance { misses: 0, is_empty, ..allowance } } else { allowance };
@@ -427,7 +427,7 @@ impl Worker {
         let ran = run(visit, cache, code, &allowance, &clock, &mut self.next_block);
         if is_empty {
             self.is_slowed = false;
-            self.note_toll(since, ran);
+            self.note_empty(since, ran);
             return Ok(true);
         }
         if ran.is_err() {
@@ -437,7 +437,7 @@ impl Worker {
         let most = match self.length {
             Length::Brief => BLOCKS_BEHIND_BRIEF,
             Length::Long => {
-                self.near.iter_mut().for_each(Near::leave);
+                self.placement.iter_mut().for_each(Placement::unpin);
                 BLOCKS_BETWEEN
             }
         };
@@ -474,14 +474,14 @@ impl Worker {
         Ok(true)
     }
 
-    fn note_toll(&mut self, since: Instant, ran: Result<Ran, Refused>) {
+    fn note_empty(&mut self, since: Instant, ran: Result<Ran, Refused>) {
         let stood_still = ran.as_ref().map_or_else(|_| elapsed(since), |ran| ran.stand_still);
         self.cost.stand_still += stood_still;
         if let Some(took) =
             ran.ok().filter(|ran| ran.missing.is_none()).and_then(|ran| ran.cpu_time)
         {
-            self.toll.note(took);
-            self.cost.toll = Some(self.toll.usual());
+            self.stop_cost.note(took);
+            self.cost.stop = Some(self.stop_cost.median());
         }
     }
 
@@ -505,7 +505,7 @@ impl Worker {
             flavour,
             end: ran.end,
             elapsed: ran.elapsed,
-            cpu_time: ran.cpu_time.map(|cpu_time| self.toll.off(cpu_time, ran.stops)),
+            cpu_time: ran.cpu_time.map(|cpu_time| self.stop_cost.deduct_from(cpu_time, ran.stops)),
             stand_still: ran.stand_still,
             stops: ran.stops,
             fs_base: ran.fs_base,

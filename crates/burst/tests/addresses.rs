@@ -126,8 +126,8 @@ fn bursts(program: &Program, enough: usize) -> Vec<Vec<Access>> {
 fn touched(program: &Program, burst: &[Access], array: &str, kind: Kind) -> Vec<u64> {
     let mut elements = Vec::new();
     for access in burst {
-        let start = program.told[array];
-        if (start..start + program.told[&format!("{array}_bytes")]).contains(&access.1) {
+        let start = program.printed[array];
+        if (start..start + program.printed[&format!("{array}_bytes")]).contains(&access.1) {
             let index = program.index(array, access.1, 8);
             elements.push(index.unwrap_or_else(|| panic!("{array} is {start:#x}: {access:x?}")));
             assert_eq!((access.0, access.2), (kind, 8), "in {array}");
@@ -204,8 +204,8 @@ fn a_chase_reads_where_the_word_before_led() {
     let Some(program) = Program::known_accesses("3") else { return };
     let bursts = bursts(&program, ENOUGH);
     assert_mapped(&program, &bursts, &["links"]);
-    let mut bytes = vec![0; program.told["links_bytes"] as usize];
-    let start = RemoteAddr(program.told["links"]);
+    let mut bytes = vec![0; program.printed["links_bytes"] as usize];
+    let start = RemoteAddr(program.printed["links"]);
     let got = sys::trace::read_memory(program.pid(), start, &mut bytes);
     assert_eq!(got, bytes.len());
     let stored = |word: u64| {

@@ -31,15 +31,15 @@ impl Code {
 /// Block, iterations, values.
 type Row = (BlockId, u64, Vec<u64>);
 
-/// What bursts of one flavour told.
+/// What bursts of one flavour recorded.
 #[derive(Default)]
-struct Seen {
+struct Recorded {
     codes: HashMap<BlockId, Code>,
     bursts: Vec<Burst>,
     rows: HashMap<BurstId, Vec<Row>>,
 }
 
-impl Seen {
+impl Recorded {
     fn take(&mut self, flavour: BurstFlavour, one: Observation) {
         match one {
             Observation::Block(_, of, block) if of == flavour.of_blocks() => {
@@ -62,7 +62,7 @@ impl Seen {
 }
 
 /// Traces a program until there is enough of one flavour.
-fn watch(program: &Program, flavour: BurstFlavour, enough: impl Fn(&Seen) -> bool) -> Seen {
+fn watch(program: &Program, flavour: BurstFlavour, enough: impl Fn(&Recorded) -> bool) -> Recorded {
     let options = Options {
         overhead: 1.0,
         interval: Some(Duration::from_millis(1)),
@@ -71,7 +71,7 @@ fn watch(program: &Program, flavour: BurstFlavour, enough: impl Fn(&Seen) -> boo
     };
     let mut tracer = Tracer::start(options, Nanos(0)).expect("a tracer");
     tracer.set_processes(vec![program.pid()]);
-    let mut seen = Seen::default();
+    let mut seen = Recorded::default();
     let began = Instant::now();
     while !enough(&seen) {
         // Only keeps a broken tracer from hanging the test.
@@ -87,7 +87,7 @@ fn watch(program: &Program, flavour: BurstFlavour, enough: impl Fn(&Seen) -> boo
 }
 
 /// How often each instruction ran in each window, by the counts of the blocks that hold it.
-fn instruction_counts(seen: &Seen) -> Vec<BTreeMap<RemoteAddr, u64>> {
+fn instruction_counts(seen: &Recorded) -> Vec<BTreeMap<RemoteAddr, u64>> {
     let count = |rows: &Vec<Row>| {
         let mut counts: BTreeMap<RemoteAddr, u64> = BTreeMap::new();
         for (block, times, values) in rows {
@@ -113,7 +113,7 @@ const LONG: u64 = 20_000;
 fn counts_of_nested_loops_stand_in_their_proportion() {
     const ROWS: u64 = 128;
     let Some(program) = Program::known_accesses("2") else { return };
-    let windows = |seen: &Seen| {
+    let windows = |seen: &Recorded| {
         let mut all = instruction_counts(seen);
         all.retain(|counts| most(counts) >= LONG);
         all
@@ -143,7 +143,8 @@ fn counts_of_nested_loops_stand_in_their_proportion() {
 fn sparse_windows_leave_out_what_runs_most() {
     let Some(program) = Program::known_accesses("2") else { return };
     let counted = |rows: &Vec<Row>| rows.iter().map(|(_, times, _)| times).sum::<u64>();
-    let enough = |seen: &Seen| seen.rows.values().filter(|rows| counted(rows) > 100).count() >= 5;
+    let enough =
+        |seen: &Recorded| seen.rows.values().filter(|rows| counted(rows) > 100).count() >= 5;
     let seen = watch(&program, BurstFlavour::Sparse, enough);
     for rows in seen.rows.values() {
         assert!(rows.iter().any(|(_, times, _)| *times == 0), "all counted: {rows:?}");
@@ -157,11 +158,11 @@ fn no_window_counts_more_than_the_program_did() {
     let Some(program) = Program::known_accesses("7") else { return };
     let progress = || {
         let mut bytes = [0; 8];
-        let at = RemoteAddr(program.told["counter"]);
+        let at = RemoteAddr(program.printed["counter"]);
         assert_eq!(sys::trace::read_memory(program.pid(), at, &mut bytes), 8);
         u64::from_le_bytes(bytes)
     };
-    let counted = |seen: &Seen| -> u64 { instruction_counts(seen).iter().map(most).sum() };
+    let counted = |seen: &Recorded| -> u64 { instruction_counts(seen).iter().map(most).sum() };
     let before = progress();
     let seen = watch(&program, BurstFlavour::Count, |seen| counted(seen) >= 10 * LONG);
     let (counted, done) = (counted(&seen), progress() - before);
@@ -174,14 +175,15 @@ fn no_window_counts_more_than_the_program_did() {
 #[test]
 fn calls_between_program_and_library_stay_in_translated_code() {
     let Some(program) = Program::start("sort_calls", &["--rounds", "1000000"]) else { return };
-    let ran = |seen: &Seen| instruction_counts(seen).iter().filter(|one| most(one) > LONG).count();
+    let ran =
+        |seen: &Recorded| instruction_counts(seen).iter().filter(|one| most(one) > LONG).count();
     let seen = watch(&program, BurstFlavour::Count, |seen| ran(seen) >= 10);
     let stopped = seen.bursts.iter().filter(|burst| burst.stops > 10).count();
     assert!(stopped <= seen.bursts.len() / 2, "{stopped} of {} windows", seen.bursts.len());
 }
 
 /// The cycles of the timed loads of the block that has most, each with its address.
-fn loads(seen: &Seen) -> Vec<(u64, u32)> {
+fn loads(seen: &Recorded) -> Vec<(u64, u32)> {
     let mut of: HashMap<BlockId, Vec<(u64, u32)>> = HashMap::new();
     for (block, _, values) in seen.rows.values().flatten() {
         let Code { block: code, layout } = &seen.codes[block];

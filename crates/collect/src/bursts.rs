@@ -1,4 +1,4 @@
-//! Bursts beside sampling: from what the tracer observed, in addresses of processes, to facts.
+//! Bursts along with sampling: turns what the tracer observed, in addresses of processes, into facts.
 //!
 //! What for: the tracer knows addresses, the recorder knows which file lies there. What not: tracing (crate `burst`).
 
@@ -21,10 +21,10 @@ impl Bursts {
         Ok(Bursts { tracer: Tracer::start(options, start)? })
     }
 
-    /// Where threads in translated code natively are.
+    /// The native addresses of translated code.
     #[must_use]
-    pub fn whereabouts(&self) -> burst::Whereabouts {
-        self.tracer.whereabouts()
+    pub fn native_addresses(&self) -> burst::NativeAddresses {
+        self.tracer.native_addresses()
     }
 
     /// Does something that waits for the program, while no thread is traced; not now, if one is about to stop.

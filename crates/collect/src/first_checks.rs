@@ -1,5 +1,5 @@
-//! What makes every other figure doubtful: a CPU quota that was reached, swapping, waiting for disks, a clock that was slowed
-//! down for heat.
+//! Conditions that make every other figure doubtful: a CPU quota that was reached, swapping, waiting for disks, thermal
+//! throttling.
 //!
 //! What for: each is one number that the kernel counts anyway, read when the recording begins and ends. What not: how busy
 //! others were and stolen time, which are polled (`gauges`).

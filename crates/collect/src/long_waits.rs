@@ -1,27 +1,24 @@
-//! Where a thread waits that waits for long, when its stack was not copied as it left its CPU.
+//! The wait site of a thread that waits for long and whose stack was not copied when it left its CPU.
 //!
-//! What for: the few waits that matter most must not be the ones that thinning left out, nor those that began before we came.
-//! What not: short waits; reading takes some 30 microseconds a thread. Nothing is stopped: the thread does not run.
+//! What for: the few longest waits matter most. Thinning may have left them out, or they began before the recording.
+//! What not: short waits; reading takes some 30 us per thread. No thread is stopped: a waiting thread does not run.
 //!
-//! `/proc/PID/task/TID/syscall` tells the system call with its arguments, the stack pointer and the instruction pointer
-//! (proc_pid_syscall(5)); needs the right to trace the process. The frame pointer it does not tell, so unwinding ends at the
-//! first function that needs it.
+//! `/proc/PID/task/TID/syscall` gives the system call with its arguments, the stack pointer and the instruction pointer
+//! (proc_pid_syscall(5)); reading it needs the right to trace the process. It does not give the frame pointer, so unwinding
+//! ends at the first function that needs one.
 
-use base::{Pid, RemoteAddr, StackId, Tid};
+use base::{Pid, RemoteAddr, Tid};
 use facts::SinkError;
 
 use crate::address_space::{CopiedStack, Registers};
+use crate::perf::WaitSite;
 use crate::recorder::{Moment, Position, Recorder};
 
-/// What is read of the stack.
+/// Bytes of the stack that are read.
 const STACK_BYTES: usize = 8192;
 
-/// The stack of a thread that is in a system call now, and that call's first argument. `None`: it runs, is gone, or may
-/// not be looked at.
-pub fn place(
-    at: Moment,
-    recorder: &mut Recorder<'_>,
-) -> Result<Option<(StackId, RemoteAddr)>, SinkError> {
+/// The site of a thread that is in a system call now. `None`: it runs, has ended, or may not be read.
+pub fn site(at: Moment, recorder: &mut Recorder<'_>) -> Result<Option<WaitSite>, SinkError> {
     let (pid, tid) = (at.pid, at.tid);
     let Some(call) = system_call(pid, tid) else { return Ok(None) };
     let mut bytes = [0; STACK_BYTES];
@@ -30,7 +27,7 @@ pub fn place(
     let stack = CopiedStack { registers: &registers, bytes: &bytes[..got] };
     let position = Position { kernel: &[], ip: call.instruction_pointer, user: Some(stack) };
     let stack = recorder.stack_of(at, position)?;
-    Ok(stack.map(|stack| (stack, call.argument)))
+    Ok(stack.map(|stack| WaitSite { stack: Some(stack), object: Some(call.argument) }))
 }
 
 struct SystemCall {

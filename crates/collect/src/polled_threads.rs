@@ -1,8 +1,8 @@
-//! What threads do, by looking at `/proc` ten times a second: where no switches are announced.
+//! Times of threads from `/proc`, read ten times a second where context switches are not reported.
 //!
-//! What for: a recording of threads where perf events are refused. How long a thread ran and waited for a CPU is counted by
-//! the kernel (`/proc/PID/task/TID/schedstat`); all else it waited, and for what is seen at the moment of the look: the
-//! wait of a whole round is taken for one of that kind.
+//! What for: a recording of threads where perf events are refused. The kernel counts how long a thread ran and waited for a
+//! CPU (`/proc/PID/task/TID/schedstat`). In the remaining time it waited. The reason is read at the end of each round and
+//! holds for the whole round.
 //! What not: single waits, preemptions, threads that live for less than a round; the last round of a thread that ended.
 
 use std::collections::BTreeMap;
@@ -13,12 +13,12 @@ use facts::{Fact, SinkError, ThreadTime, Wait, WaitKind};
 use crate::long_waits;
 use crate::recorder::{Moment, Recorder};
 
-/// Reading a thread takes some 40 microseconds; a program with more of them has only the first ones looked at.
+/// Reading a thread takes some 40 microseconds; of a program with more of them only the first ones are read.
 const MOST_THREADS: usize = 256;
 const INTERVAL: Nanos = Nanos(100_000_000);
 
 #[derive(Clone, Copy)]
-struct Seen {
+struct Reading {
     time: Nanos,
     ran: Nanos,
     queued: Nanos,
@@ -29,7 +29,7 @@ struct Seen {
 #[derive(Default)]
 pub struct PolledThreads {
     next: Nanos,
-    seen: BTreeMap<(Pid, Tid), Seen>,
+    seen: BTreeMap<(Pid, Tid), Reading>,
 }
 
 impl PolledThreads {
@@ -57,11 +57,11 @@ impl PolledThreads {
     }
 }
 
-/// The time between two looks.
+/// Adds the time between two readings of a thread.
 fn round(
     (pid, tid): (Pid, Tid),
-    before: Seen,
-    seen: Seen,
+    before: Reading,
+    seen: Reading,
     recorder: &mut Recorder<'_>,
 ) -> Result<(), SinkError> {
     let (time, span) = (before.time, seen.time - before.time);
@@ -76,7 +76,7 @@ fn round(
         return Ok(());
     }
     let at = Moment { time: seen.time, pid, tid, cpu: None };
-    let place = long_waits::place(at, recorder)?;
+    let site = long_waits::site(at, recorder)?;
     recorder.push(Fact::Wait(Wait {
         time,
         span,
@@ -85,16 +85,16 @@ fn round(
         kind: WaitKind::Blocked,
         waits: waits.max(1),
         waited,
-        object: place.map(|(_, argument)| argument),
-        stack: place.map(|(stack, _)| stack),
+        object: site.and_then(|site| site.object),
+        stack: site.and_then(|site| site.stack),
     }))
 }
 
-fn look(time: Nanos, pid: Pid, tid: Tid) -> Option<Seen> {
+fn look(time: Nanos, pid: Pid, tid: Tid) -> Option<Reading> {
     let schedstat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
     let mut words = schedstat.split_ascii_whitespace().map(str::parse);
     let (ran, queued) = (words.next()?.ok()?, words.next()?.ok()?);
     let status = tracee::status::status_of(pid, tid);
     let switches = tracee::status::field(&status, "voluntary_ctxt_switches:")?.parse().ok()?;
-    Some(Seen { time, ran: Nanos(ran), queued: Nanos(queued), switches })
+    Some(Reading { time, ran: Nanos(ran), queued: Nanos(queued), switches })
 }

@@ -1,4 +1,4 @@
-//! Whether a program stands a library that is loaded in front of its own.
+//! Whether a program tolerates a preloaded library.
 //!
 //! What for: nothing is preloaded into a program that would not run as alone: one that is built with a sanitizer, whose
 //! runtime ends the process unless it is the first library ("ASan runtime does not come first in initial library list");

@@ -1,4 +1,4 @@
-//! What can be measured here, and what would enable the rest: the facts for `fathom doctor`.
+//! What can be measured on this machine, and what would enable the rest: the facts for `fathom doctor`.
 //!
 //! Each probe tries the operation itself, on this process or on a short-lived child of ours, and reads no settings: a
 //! container may forbid what the settings allow.
@@ -64,7 +64,7 @@ pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
         },
         Finding {
             what: "exact memory accesses",
-            means: "bursts: ptrace beside perf events",
+            means: "bursts: ptrace along with perf events",
             ability: traced,
         },
         Finding {
@@ -132,10 +132,10 @@ fn waits(sampling: &Ability) -> Ability {
     let (missing, remedy) = match sampling {
         Ability::Works => return Ability::Works,
         Ability::Partly { remedy, .. } => {
-            ("only waits that are met by ten looks a second have a stack", remedy)
+            ("only waits that are found by ten readings a second have a stack", remedy)
         }
         Ability::Unavailable { remedy, .. } => {
-            ("threads are looked at ten times a second, switches are not followed", remedy)
+            ("threads are read ten times a second; context switches are not recorded", remedy)
         }
     };
     Ability::Partly { missing: missing.to_owned(), remedy: remedy.clone() }

@@ -1,4 +1,4 @@
-//! What `/proc` says of a process: faults, CPU time, whether it lives, its children.
+//! Figures of a process from `/proc`: faults, CPU time, whether it lives, its children.
 //!
 //! What for: totals where no sampler counts them, and checks before we attach. Formats: `proc_pid_stat(5)`.
 //! What not: mappings (`tracee::maps`) and levels over time (`gauges`).

@@ -1,4 +1,4 @@
-//! Finding the program to run and saying early, in words, why it cannot be profiled.
+//! Finds the program to run, and refuses early, with a reason, what cannot be profiled.
 //!
 //! What not: nothing is executed here; the kernel may still refuse later (`sys::process::LaunchError`).
 
@@ -24,7 +24,7 @@ pub enum ProgramError {
     #[error("'{}' is not executable: try `chmod +x {}`", .0.display(), .0.display())]
     NotExecutable(PathBuf),
     /// Cannot be read at all.
-    #[error("cannot look at '{}': {error}", path.display())]
+    #[error("cannot read '{}': {error}", path.display())]
     Unreadable {
         /// The path.
         path: PathBuf,

@@ -80,8 +80,8 @@ impl PtraceSampler {
         self.start = start;
     }
 
-    /// What the kernel last told of the process that we were started on, told once: that it ended, or that job
-    /// control stopped it.
+    /// The last change of the process that we were started on, returned once: that it ended, or that job control
+    /// stopped it.
     pub fn take_main_change(&mut self) -> Option<Waited> {
         self.main_changed.take()
     }
@@ -172,7 +172,7 @@ impl PtraceSampler {
             match one {
                 News::Born { pid, tid } => {
                     recorder.thread_started(time, pid, tid, &thread_name(pid, tid))?;
-                    // Else what it has mapped is told twice at the same moment.
+                    // Else its mappings are reported twice at the same moment.
                     if !executed.contains(&pid) {
                         recorder.read_maps(time, pid)?;
                     }

@@ -15,12 +15,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
 use facts::{Fact, GENERAL_REGISTERS, Lost, LostSource, Mapping, Sink, SinkError};
 
-use burst::Whereabouts;
+use burst::NativeAddresses;
 
 use crate::address_space::{AddressSpace, CopiedStack, UnwindCache, UserFrame};
 use crate::modules::{HeldFiles, ModuleTable};
 use crate::regions::Regions;
-pub use crate::regions::{By, Told};
+pub use crate::regions::{MappedBy, MappingCall};
 use crate::stacks::StackTree;
 use tracee::maps::{self, MapsLine};
 
@@ -97,13 +97,13 @@ pub struct Recorder<'s> {
     /// The file of the library that was brought into a process, whose own copy has no path.
     agent_file: Option<String>,
     /// Native addresses of threads that are in translated code.
-    whereabouts: Option<Whereabouts>,
+    native_addresses: Option<NativeAddresses>,
     frames: Vec<(ModuleId, FileOffset)>,
     /// Of the stack that was followed last, without the kernel's.
     user_frames: Vec<UserFrame>,
     /// Mapped memory, where that is wanted.
     regions: Option<Regions>,
-    /// Registers at clock samples, not yet told.
+    /// Registers at clock samples, not yet written.
     registers: registers::Pieces,
 }
 
@@ -122,7 +122,7 @@ impl<'s> Recorder<'s> {
             cache: UnwindCache::default(),
             agent: None,
             agent_file: None,
-            whereabouts: None,
+            native_addresses: None,
             frames: Vec::new(),
             user_frames: Vec::new(),
             regions: None,
@@ -131,8 +131,8 @@ impl<'s> Recorder<'s> {
     }
 
     /// Samples in translated code are from now on taken for samples of the code that was translated.
-    pub fn follow_bursts(&mut self, whereabouts: Whereabouts) {
-        self.whereabouts = Some(whereabouts);
+    pub fn follow_bursts(&mut self, native_addresses: NativeAddresses) {
+        self.native_addresses = Some(native_addresses);
     }
 
     /// A process has a copy of this file in memory as the agent.

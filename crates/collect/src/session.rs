@@ -49,7 +49,7 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// Use this method or a lesser one; `PerfEvents` means the best that works.
     pub best_method: SamplingMethod,
-    /// How to take bursts beside sampling, if at all.
+    /// How to take bursts along with samples, if at all.
     pub bursts: Option<BurstOptions>,
     /// What to record of the heap, if anything.
     pub heap: Option<HeapOptions>,

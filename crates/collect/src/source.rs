@@ -72,12 +72,12 @@ impl Source {
             }
             Source::Perf(_) => {
                 "every switch of a thread was followed, but this user may not see where threads leave their CPU \
-                 (kernel.perf_event_paranoid is 2 or more): waits are looked at ten times a second, and the others divided \
+                 (kernel.perf_event_paranoid is 2 or more): waits are read ten times a second, and the others are divided \
                  like these"
             }
             Source::Ptrace(_) | Source::Proc => {
-                "no switches are announced without perf events: threads were looked at ten times a second, and what \
-                 they waited for then is taken for what they waited for all the time between"
+                "without perf events, context switches are not recorded: threads were read ten times a second, and \
+                 the reason found then stands for the whole time since the reading before"
             }
         };
         Some(note.to_owned())
@@ -94,7 +94,7 @@ impl Source {
 }
 
 /// Opens the source on every thread. Threads that are born meanwhile by one that is not watched yet would be missed, so
-/// it is done again until nobody is.
+/// it is done again until none is.
 pub fn open_on_all_threads(
     pid: Pid,
     options: &Options,

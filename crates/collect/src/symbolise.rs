@@ -48,7 +48,7 @@ const COVERAGE_AT_LEAST: usize = 10;
 /// What the user decides.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where separate debug files are searched, beside the modules themselves.
+    /// Where separate debug files are searched, besides the directories of the modules.
     pub debug_directories: Vec<PathBuf>,
     /// Whether C++ and Rust names are shown as written in the source.
     pub demangle: bool,
@@ -232,8 +232,8 @@ struct Answer {
     complaints: Vec<About>,
 }
 
-/// Takes jobs until there are none. That nobody receives any more cannot happen while the scope lasts, so failed
-/// sends are ignored.
+/// Takes jobs until there are none. The receiver lives as long as the scope, so failed sends are
+/// ignored.
 fn work(jobs: &[Job<'_>], next: &AtomicUsize, options: &Options, sender: &Sender<Message>) {
     while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
         // The parsers below should never panic; if one of them does on some strange file, the recording must not

@@ -54,7 +54,7 @@ impl WaitObjects {
             let below = self.mappings.range((pid, RemoteAddr(0))..=(pid, address)).rev();
             let near = below.take_while(|(_, mapping)| address.0 - mapping.start.0 < FARTHEST);
             let mut near = near.filter(|(_, mapping)| files.contains_key(&mapping.module));
-            // The nearest code below is that of the module whose data this is, or the data is nobody's.
+            // The nearest code below is that of the module whose data this is, or the data belongs to none.
             let Some((_, mapping)) = near.next() else { continue };
             by_module.entry(mapping.module).or_default().push((mapping, address));
         }

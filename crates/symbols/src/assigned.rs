@@ -1,4 +1,4 @@
-//! What a statement gives its value to, by the text of its line: `cells` of `double *cells = malloc(n * sizeof *cells);`.
+//! The variable that a statement assigns to, from the text of its line: `cells` of `double *cells = malloc(n * sizeof *cells);`.
 //!
 //! What for: an allocation is known by the variable that holds it, which also distinguishes several in one function.
 //! What not: which lines allocate, which the caller knows; files. Assumption: C, C++, Rust or Fortran, one statement a line

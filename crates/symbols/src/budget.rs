@@ -1,4 +1,4 @@
-//! A gimli reader that cannot be made to work without end.
+//! A gimli reader whose work is bounded.
 //!
 //! What for: DWARF is a language of references; a hostile or damaged file of a few kilobytes can ask for hours of
 //! work (thousands of units that share one endless range list), gigabytes of text (thousands of file names that

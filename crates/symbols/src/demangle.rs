@@ -1,4 +1,4 @@
-//! Mangled names to names that a programmer wrote.
+//! Demangling: from linker names to names in the source.
 //!
 //! What for: Rust (legacy and v0), C++ (Itanium ABI) and modules' names of gfortran; all others pass unchanged.
 //! What not: no return types (they make rows longer and tell nothing that the name does not); no Swift, D, Go.

@@ -239,7 +239,7 @@ fn build_id_in_notes(mut notes: &[u8]) -> Option<&[u8]> {
         let name = rest.get(..name_size)?;
         let rest = rest.get(name_size.checked_next_multiple_of(4)?..)?;
         let description = rest.get(..description_size)?;
-        // SHA-1 is 20 bytes, MD5 and UUID 16, xxhash 8; more than 64 is nobody's.
+        // SHA-1 is 20 bytes, MD5 and UUID 16, xxhash 8; no known kind has more than 64.
         if kind == NT_GNU_BUILD_ID && name == b"GNU\0" && (1..=64).contains(&description.len()) {
             return Some(description);
         }

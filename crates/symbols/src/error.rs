@@ -1,4 +1,4 @@
-//! What can go wrong while symbols are read, and what the user can do about it.
+//! Errors of reading symbols, and what the user can do about them.
 //!
 //! [`Error`] ends the reading of one input; a [`Problem`] only makes the answers poorer and is collected with
 //! them. Neither names the file: the caller knows its path and puts it in front.
@@ -34,7 +34,9 @@ pub enum Error {
     #[error("the kernel's symbol list names no function; is CONFIG_KALLSYMS off?")]
     NoKernelSymbols,
     /// A text input larger than its limit.
-    #[error("{actual} where at most {limit} are read; it is most likely not what its name says")]
+    #[error(
+        "{actual}, but at most {limit} are read; its content most likely differs from its name"
+    )]
     TooLarge {
         /// Size of the input.
         actual: Bytes,

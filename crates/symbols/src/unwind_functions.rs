@@ -1,4 +1,4 @@
-//! Where functions begin and end, by unwind information, for code that nothing names.
+//! Starts and ends of functions from unwind information, for code without symbols.
 //!
 //! What for: stripped modules keep `.eh_frame`, because exceptions and stack traces need it. Its frame description
 //! entries (FDEs) each cover one function, or the part of one that the compiler moved away as cold.

@@ -21,7 +21,7 @@ use iced_x86::{
 use crate::masks;
 use crate::operand::{
     Access, Address, AddressWidth, ExtraTerm, Index, Kind, LINE_BYTES, LaneAddress, LaneMask,
-    Masked, Place, Repeat, Segment, When,
+    Location, Masked, Occurrence, Repeat, Segment,
 };
 use crate::refusal::Refusal;
 use crate::register::{Gpr, MaskRegister, VectorRegister};
@@ -55,11 +55,11 @@ fn plain(raw: &Instruction, used: &UsedMemory) -> Result<Access, Refusal> {
     if bytes == 0 {
         return Err(Refusal::UnknownSize);
     }
-    let (when, bytes) = masks::when(raw, bytes);
+    let (when, bytes) = masks::occurrence(raw, bytes);
     let mut address = address(used);
     address.extra = bit_string(raw).or(address.extra);
     Ok(Access {
-        place: Place::One(address),
+        place: Location::One(address),
         bytes,
         kind: streaming(raw, kind),
         when,
@@ -129,8 +129,8 @@ fn line_kind(mnemonic: Mnemonic) -> Option<Kind> {
 }
 
 fn line(address: Address, kind: Kind) -> Access {
-    let place = Place::One(address);
-    Access { place, bytes: LINE_BYTES, kind, when: When::Always, locked: false, line: true }
+    let place = Location::One(address);
+    Access { place, bytes: LINE_BYTES, kind, when: Occurrence::Always, locked: false, line: true }
 }
 
 /// The table has no memory at all for instructions that it takes for hints.
@@ -239,15 +239,15 @@ fn strings(raw: &Instruction, info: &InstructionInfo) -> Result<Vec<Access>, Ref
             | Mnemonic::Cmpsq
     );
     let when = match repeated {
-        true => When::Repeated(Repeat { counter: Gpr::RCX, may_stop }),
-        false => When::Always,
+        true => Occurrence::Repeated(Repeat { counter: Gpr::RCX, may_stop }),
+        false => Occurrence::Always,
     };
     let mut accesses: Vec<Access> = info
         .used_memory()
         .iter()
         .map(|used| {
             let kind = kind(used.access()).unwrap_or(Kind::Read);
-            let place = Place::One(address(used));
+            let place = Location::One(address(used));
             Access { place, bytes, kind, when, locked: false, line: false }
         })
         .collect();
@@ -277,10 +277,10 @@ fn gather(raw: &Instruction, info: &InstructionInfo) -> Option<Access> {
     let kind = gather_kind(raw, info);
     let line = matches!(kind, Kind::Prefetch | Kind::PrefetchWrite);
     Some(Access {
-        place: Place::Lanes(lane_address),
+        place: Location::Lanes(lane_address),
         bytes: if line { LINE_BYTES } else { u32::from(element_bytes) },
         kind,
-        when: When::Masked(Masked { mask, element_bytes, lanes }),
+        when: Occurrence::Masked(Masked { mask, element_bytes, lanes }),
         locked: false,
         line,
     })

@@ -8,8 +8,8 @@
 use base::RemoteAddr;
 
 use crate::operand::{
-    Access, Address, AddressWidth, ExtraTerm, Kind, LINE_BYTES, LaneAddress, LaneMask, Masked,
-    Place, Segment, When,
+    Access, Address, AddressWidth, ExtraTerm, Kind, LINE_BYTES, LaneAddress, LaneMask, Location,
+    Masked, Occurrence, Segment,
 };
 use crate::register::{Gpr, MaskRegister, VectorRegister};
 
@@ -107,10 +107,10 @@ fn evaluate_one(access: &Access, state: &State, touched: &mut Vec<Touched>) {
         touched.push(Touched { address: RemoteAddr(address), bytes, kind: access.kind, times });
     };
     match (&access.place, access.when) {
-        (Place::Lanes(lanes), when) => {
+        (Location::Lanes(lanes), when) => {
             for lane in 0..lanes.lanes {
                 let on = match when {
-                    When::Masked(masked) => is_on(&masked, lane, state),
+                    Occurrence::Masked(masked) => is_on(&masked, lane, state),
                     _ => true,
                 };
                 if on {
@@ -118,23 +118,23 @@ fn evaluate_one(access: &Access, state: &State, touched: &mut Vec<Touched>) {
                 }
             }
         }
-        (Place::One(address), When::Always) => {
+        (Location::One(address), Occurrence::Always) => {
             push(resolve(address, state), access.bytes, Times::Once);
         }
-        (Place::One(address), When::Masked(masked)) => {
+        (Location::One(address), Occurrence::Masked(masked)) => {
             let start = resolve(address, state);
             for (offset, bytes) in masked_pieces(&masked, access.bytes, state) {
                 push(start.wrapping_add(u64::from(offset)), bytes, Times::Once);
             }
         }
-        (Place::One(address), When::Packed(masked)) => {
+        (Location::One(address), Occurrence::Packed(masked)) => {
             let on = (0..masked.lanes).filter(|&lane| is_on(&masked, lane, state)).count();
             let bytes = u32::try_from(on).unwrap_or(0) * u32::from(masked.element_bytes);
             if bytes > 0 {
                 push(resolve(address, state), bytes, Times::Once);
             }
         }
-        (Place::One(address), When::Repeated(repeat)) => {
+        (Location::One(address), Occurrence::Repeated(repeat)) => {
             let count = state.get(repeat.counter);
             let step = i64::from(access.bytes);
             let stride = if state.direction_down { -step } else { step };

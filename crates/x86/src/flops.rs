@@ -6,7 +6,7 @@
 //! the dot products `dpps` and `dppd`. Beyond these events: x87 (one per instruction), complex half precision (the real
 //! operations), and dot products of bf16 pairs (two multiply-adds per sum).
 //! What not: comparisons, conversions, rounding, moves, sign changes and bit operations; x87 functions whose number of
-//! steps nobody states (`fsin`, `fprem`); 3DNow!, and tiles (AMX), whose size is not in the instruction.
+//! steps is not documented (`fsin`, `fprem`); 3DNow!, and tiles (AMX), whose size is not in the instruction.
 //! Assumption: of a masked instruction all lanes count, for the mask is data: the figure is then an upper bound.
 
 use std::fmt;

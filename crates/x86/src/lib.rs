@@ -96,7 +96,7 @@ pub use liveness::{FlagEffect, Flags, Live, live_at_start, live_points};
 pub use loops::{Linear, Loop, Loops, Reading, Variable, loops};
 pub use operand::{
     Access, Address, AddressWidth, ExtraTerm, Index, Kind, LINE_BYTES, LaneAddress, LaneMask,
-    Masked, Place, Repeat, Segment, When,
+    Location, Masked, Occurrence, Repeat, Segment,
 };
 pub use pointers::{Derived, PointerStep};
 pub use refusal::Refusal;
@@ -107,3 +107,5 @@ pub use roots::{
 };
 pub use walk::{read_block, read_pieces};
 pub use wanted::{BYTES_AROUND, Wanted, wanted, wanted_of_caller};
+// `analysis` still uses the former names.
+pub use operand::{Location as Place, Occurrence as When};

@@ -7,7 +7,7 @@ use std::fmt::{self, Write as _};
 
 use crate::block::End;
 use crate::operand::{
-    Access, Address, AddressWidth, ExtraTerm, Kind, LaneMask, Place, Segment, When,
+    Access, Address, AddressWidth, ExtraTerm, Kind, LaneMask, Location, Occurrence, Segment,
 };
 use crate::roots::{Advance, Root, Source, Value};
 
@@ -59,11 +59,11 @@ impl fmt::Display for Address {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::One(address) => address.fmt(out),
-            Place::Lanes(lanes) => {
+            Location::One(address) => address.fmt(out),
+            Location::Lanes(lanes) => {
                 let bits = u32::from(lanes.index_bytes) * 8;
                 let index = format!("{}.i{bits}x{}*{}", lanes.index, lanes.lanes, lanes.scale);
                 out.write_str(&terms(&lanes.common, Some(index)))
@@ -103,18 +103,18 @@ impl fmt::Display for Access {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{} {} {}", self.kind, self.bytes, self.place)?;
         match self.when {
-            When::Always => {}
-            When::Masked(masked) => {
+            Occurrence::Always => {}
+            Occurrence::Masked(masked) => {
                 write!(out, " if {}:{}x{}", masked.mask, masked.lanes, masked.element_bytes)?;
             }
-            When::Packed(masked) => {
+            Occurrence::Packed(masked) => {
                 write!(
                     out,
                     " packed by {}:{}x{}",
                     masked.mask, masked.lanes, masked.element_bytes
                 )?;
             }
-            When::Repeated(repeat) => {
+            Occurrence::Repeated(repeat) => {
                 let most = if repeat.may_stop { "at most " } else { "" };
                 write!(out, " {most}{} times", repeat.counter)?;
             }

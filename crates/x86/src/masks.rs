@@ -10,17 +10,17 @@
 
 use iced_x86::{Instruction, MemorySize, Mnemonic, OpKind, Register};
 
-use crate::operand::{LaneMask, Masked, When};
+use crate::operand::{LaneMask, Masked, Occurrence};
 use crate::register::{MaskRegister, VectorRegister};
 
-/// When the memory operand of `raw`, of `bytes` bytes, is touched.
-pub(crate) fn when(raw: &Instruction, bytes: u32) -> (When, u32) {
+/// Whether and how often `raw` accesses its memory operand of `bytes` bytes, and the bytes of all lanes.
+pub(crate) fn occurrence(raw: &Instruction, bytes: u32) -> (Occurrence, u32) {
     if let Some(masked) = by_signs(raw) {
-        return (When::Masked(masked), bytes);
+        return (Occurrence::Masked(masked), bytes);
     }
     match MaskRegister::from_iced(raw.op_mask()) {
         Some(mask) => by_mask_register(raw, LaneMask::Mask(mask), bytes),
-        None => (When::Always, moved(raw, bytes)),
+        None => (Occurrence::Always, moved(raw, bytes)),
     }
 }
 
@@ -42,17 +42,17 @@ fn by_signs(raw: &Instruction) -> Option<Masked> {
     Some(Masked { mask, element_bytes, lanes })
 }
 
-fn by_mask_register(raw: &Instruction, mask: LaneMask, bytes: u32) -> (When, u32) {
+fn by_mask_register(raw: &Instruction, mask: LaneMask, bytes: u32) -> (Occurrence, u32) {
     if reads_whole_operand(raw) {
-        return (When::Always, bytes);
+        return (Occurrence::Always, bytes);
     }
     let element = element_bytes(raw, bytes);
     let lanes = lanes(raw, bytes, element);
     let masked = Masked { mask, element_bytes: element, lanes };
     if is_packed(raw.mnemonic()) {
-        return (When::Packed(masked), u32::from(lanes) * u32::from(element));
+        return (Occurrence::Packed(masked), u32::from(lanes) * u32::from(element));
     }
-    (When::Masked(masked), bytes)
+    (Occurrence::Masked(masked), bytes)
 }
 
 /// Compress and expand have the element as their memory size in the table; unmasked they move a whole vector.

@@ -90,9 +90,9 @@ pub struct LaneAddress {
     pub lanes: u8,
 }
 
-/// Where.
+/// The addresses of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Place {
+pub enum Location {
     /// At one address.
     One(Address),
     /// Gather and scatter. Lanes are listed from the lowest; a processor may read them in any order, and writes of
@@ -100,7 +100,7 @@ pub enum Place {
     Lanes(LaneAddress),
 }
 
-/// What happens there.
+/// What an access does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// Load.
@@ -158,9 +158,9 @@ pub struct Repeat {
     pub may_stop: bool,
 }
 
-/// Whether and how often.
+/// Whether and how often an access occurs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum When {
+pub enum Occurrence {
     /// Once.
     Always,
     /// Element by element, as a mask says.
@@ -174,15 +174,15 @@ pub enum When {
 /// One data access of one instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Access {
-    /// Where.
-    pub place: Place,
-    /// How many bytes: per lane for [`Place::Lanes`], per repetition for [`When::Repeated`], at most for
-    /// [`When::Packed`].
+    /// Its addresses.
+    pub place: Location,
+    /// How many bytes: per lane for [`Location::Lanes`], per repetition for [`Occurrence::Repeated`], at most for
+    /// [`Occurrence::Packed`].
     pub bytes: u32,
-    /// What.
+    /// What it does.
     pub kind: Kind,
-    /// Whether and how often.
-    pub when: When,
+    /// Whether and how often it occurs.
+    pub when: Occurrence,
     /// Atomic: LOCK prefix, or `xchg` with memory (SDM vol. 3, "Bus Locking").
     pub locked: bool,
     /// The access is the whole cache line in which the address lies.
@@ -194,8 +194,8 @@ impl Access {
     #[must_use]
     pub fn address(&self) -> &Address {
         match &self.place {
-            Place::One(address) => address,
-            Place::Lanes(lanes) => &lanes.common,
+            Location::One(address) => address,
+            Location::Lanes(lanes) => &lanes.common,
         }
     }
 }

@@ -118,7 +118,7 @@ fn sum(terms: &[(Gpr, i64)]) -> Derived {
     Derived::Sum { terms: terms.to_vec(), constant: 0 }
 }
 
-/// `pop reg` and `leave` load a register beside moving rsp.
+/// `pop reg` and `leave` load a register and move rsp.
 fn popped(raw: &iced_x86::Instruction, accesses: &[Access]) -> Option<(Gpr, Derived)> {
     let to = match raw.mnemonic() {
         Mnemonic::Pop => whole_register(raw, 0)?,

@@ -15,7 +15,7 @@ use crate::block::{Block, End};
 use crate::effect::{self, Change};
 use crate::evaluate::State;
 use crate::instruction::Instruction;
-use crate::operand::{Access, ExtraTerm, LaneMask, Place, Segment, When};
+use crate::operand::{Access, ExtraTerm, LaneMask, Location, Occurrence, Segment};
 use crate::register::{Gpr, MaskRegister, VectorRegister};
 
 /// A register that an address, a mask or a count depends on.
@@ -293,17 +293,19 @@ pub fn sources(access: &Access) -> Vec<Source> {
             Source::General(register)
         }
     }));
-    if let Place::Lanes(lanes) = &access.place {
+    if let Location::Lanes(lanes) = &access.place {
         sources.push(Source::Vector(lanes.index));
     }
     match access.when {
-        When::Always => {}
-        When::Masked(masked) | When::Packed(masked) => sources.push(match masked.mask {
-            LaneMask::Mask(mask) => Source::Mask(mask),
-            LaneMask::VectorSigns(vector) => Source::Vector(vector),
-            LaneMask::MmxSigns(register) => Source::Mmx(register),
-        }),
-        When::Repeated(repeat) => {
+        Occurrence::Always => {}
+        Occurrence::Masked(masked) | Occurrence::Packed(masked) => {
+            sources.push(match masked.mask {
+                LaneMask::Mask(mask) => Source::Mask(mask),
+                LaneMask::VectorSigns(vector) => Source::Vector(vector),
+                LaneMask::MmxSigns(register) => Source::Mmx(register),
+            })
+        }
+        Occurrence::Repeated(repeat) => {
             sources.push(Source::General(repeat.counter));
             sources.push(Source::Direction);
         }

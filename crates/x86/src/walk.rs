@@ -161,8 +161,8 @@ impl Walk {
         numbered.any(|(one, call)| active(call) && one.address() == target)
     }
 
-    /// Whether the block goes on behind the conditional branch that was read last. A branch backward closes a loop, and so
-    /// does one beside the block's start: there it ends, so that the loop can be summarised. `loop` and `jrcxz` have no
+    /// Whether the block continues after the conditional branch that was read last. A branch backward closes a loop, and so
+    /// does one right before the block's start: the block ends there, so that the loop can be summarised. `loop` and `jrcxz` have no
     /// form that reaches a side exit.
     fn may_pass(&mut self, taken: RemoteAddr, next: RemoteAddr, limits: &Limits) -> bool {
         let is_jcc = self.instructions.last().is_some_and(|one| one.raw.is_jcc_short_or_near());

@@ -1,4 +1,4 @@
-//! Copies executed beside their originals, in a process of its own: same registers, flags, vectors and memory at the end
+//! Copies and their originals executed in a process of their own: same registers, flags, vectors and memory at the end
 //! or at the same fault; the record gives the addresses that the evaluator gives for the native registers; and wherever
 //! the copy is stopped, its state gives native registers that the original had.
 
@@ -56,7 +56,7 @@ fn roles(block: &Block) -> (Vec<Gpr>, Vec<Gpr>) {
     let bases: Vec<Gpr> = accesses().filter_map(|access| access.address().base).collect();
     let indices = accesses().filter_map(|access| access.address().index);
     let counters = accesses().filter_map(|access| match access.when {
-        x86::When::Repeated(repeat) => Some(repeat.counter),
+        x86::Occurrence::Repeated(repeat) => Some(repeat.counter),
         _ => None,
     });
     let others = indices.map(|index| index.register).chain(counters);

@@ -7,8 +7,8 @@ use base::RemoteAddr;
 use common::{Random, translated};
 use x86::translate::{Flavour, RecordLayout, translate};
 use x86::{
-    Block, CodeBytes, End, Flow, Gpr, LONGEST_INSTRUCTION, Limits, Place, Reader, State, Times,
-    When, evaluate, find_roots, live_points, read_block, self_loop,
+    Block, CodeBytes, End, Flow, Gpr, LONGEST_INSTRUCTION, Limits, Location, Occurrence, Reader,
+    State, Times, evaluate, find_roots, live_points, read_block, self_loop,
 };
 
 const BLOCKS: usize = 400_000;
@@ -75,7 +75,7 @@ fn check(block: &Block, limits: &Limits, state: &State) -> usize {
         assert!((1..=LONGEST_INSTRUCTION).contains(&instruction.length()));
         for access in instruction.accesses() {
             assert!((1..=512).contains(&access.bytes), "{access}");
-            if let (Place::One(_), When::Masked(masked)) = (&access.place, access.when) {
+            if let (Location::One(_), Occurrence::Masked(masked)) = (&access.place, access.when) {
                 let elements = access.bytes / u32::from(masked.element_bytes);
                 assert!(access.bytes % u32::from(masked.element_bytes) == 0, "{access}");
                 assert!(u32::from(masked.lanes) % elements == 0, "{access}");

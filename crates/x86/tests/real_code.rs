@@ -1,4 +1,4 @@
-//! All code of some system libraries, read as superblocks one behind the other: nothing in it accesses memory in a way
+//! All code of some system libraries, read as superblocks one after the other: nothing in it accesses memory in a way
 //! that we cannot size, few blocks are refused, and the figures that matter for recording are printed
 //! (`cargo test -p x86 --test real_code -- --nocapture`).
 
@@ -81,5 +81,5 @@ fn libraries_as_blocks() {
     // is refused.
     let refused: u64 = figures.refused.values().sum();
     let instructions = figures.instructions;
-    assert!(refused * 50 < instructions, "{refused} beside {instructions} instructions");
+    assert!(refused * 50 < instructions, "{refused} of {instructions} instructions");
 }

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use base::RemoteAddr;
 use common::Random;
 use x86::{
-    Access, AddressWidth, CodeBytes, LONGEST_INSTRUCTION, NotRead, Place, Reader, Refusal, Segment,
-    When,
+    Access, AddressWidth, CodeBytes, LONGEST_INSTRUCTION, Location, NotRead, Occurrence, Reader,
+    Refusal, Segment,
 };
 use yaxpeax_arch::LengthedInstruction;
 use yaxpeax_x86::long_mode::{InstDecoder, Instruction as Theirs, Operand, RegSpec};
@@ -31,8 +31,8 @@ struct Form {
 fn ours(access: &Access) -> Form {
     let address = access.address();
     let index = match &access.place {
-        Place::One(address) => address.index.map(|index| (index.register.number(), index.scale)),
-        Place::Lanes(lanes) => Some((lanes.index.number(), lanes.scale)),
+        Location::One(address) => address.index.map(|index| (index.register.number(), index.scale)),
+        Location::Lanes(lanes) => Some((lanes.index.number(), lanes.scale)),
     };
     let narrow = address.width == AddressWidth::Bits32;
     let form = Form {
@@ -227,7 +227,7 @@ impl Both {
             return;
         };
         let size = other.mem_size().and_then(|size| size.bytes_size());
-        let packed = matches!(access.when, When::Packed(_));
+        let packed = matches!(access.when, Occurrence::Packed(_));
         if size.is_some_and(|size| u32::from(size) != access.bytes) && !packed {
             let what = format!("{other}: {size:?} for {access}");
             self.tally.note(Kind::Size, &name, bytes, &what);

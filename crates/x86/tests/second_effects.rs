@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use base::RemoteAddr;
 use common::Random;
-use x86::{CodeBytes, Flags, Gpr, GprSet, Kind, LONGEST_INSTRUCTION, Reader, When};
+use x86::{CodeBytes, Flags, Gpr, GprSet, Kind, LONGEST_INSTRUCTION, Occurrence, Reader};
 use yaxpeax_arch::LengthedInstruction;
 use yaxpeax_x86::long_mode::{
     InstDecoder, Instruction as Theirs, Operand, RegSpec, register_class,
@@ -198,7 +198,7 @@ impl Both {
 
     fn note(&mut self, kind: Difference, mine: &x86::Instruction, bytes: &[u8], what: String) {
         let repeated =
-            mine.accesses().iter().any(|access| matches!(access.when, When::Repeated(_)));
+            mine.accesses().iter().any(|access| matches!(access.when, Occurrence::Repeated(_)));
         let name = if repeated { format!("rep {}", mine.mnemonic()) } else { mine.mnemonic() };
         let entry = self.tally.differences.entry((kind, name));
         entry.or_insert_with(|| (0, format!("{bytes:02x?} {what}"))).0 += 1;

@@ -8,12 +8,12 @@
 //! would overstate those behind a side exit, and a counter per side exit would cost as much as the basic block's.
 //! What is not exact is the end of a window: the block in which it ends is counted whole.
 //!
-//! Counters slow code down, and nobody knows by how much: beside a wait for memory they take nothing, in a tight loop a third of
-//! the time. So behind a window in which all blocks count comes one in which only those do that run seldom
-//! ([`Cache::thin_out`]): how often these run per second of either window tells what the others' counters took.
-//! Links lead past the counter of a block that does not count; who comes by the table finds a jump over it, which costs about as
-//! much as the counter. Blocks are changed while the only thread that may be in them stands still; it may stand inside of a
-//! counter, of which all but the first bytes stay, and goes on in it.
+//! Counters slow code down by an unknown amount: nothing during a wait for memory, a third of the time in a tight loop. So a
+//! sparse window follows each window in which all blocks count. In it, only blocks count that run seldom
+//! ([`Cache::thin_out`]). How often these run per second of either window gives the cost of the other counters.
+//! Links lead past the counter of a block that does not count. Entries by way of the table meet a jump over it, which costs
+//! about as much as the counter. Blocks are changed while the only thread that may be in them is stopped. It may be stopped
+//! inside a counter; all but the counter's first bytes stay, so it continues there.
 
 use base::{BlockId, RemoteAddr};
 use facts::BurstFlavour;

@@ -44,7 +44,7 @@ impl Cache {
         };
         let mut native = *registers;
         let rip = match state.rip {
-            NativeRip::At(address) => address,
+            NativeRip::Known(address) => address,
             NativeRip::Register(register, plus) => {
                 RemoteAddr(registers.general(register.number()).wrapping_add(plus))
             }

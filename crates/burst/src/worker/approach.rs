@@ -1,28 +1,28 @@
-//! Coming near a thread before it is stopped.
+//! Moves to the CPU of a thread before it is stopped.
 //!
-//! What for: whether it may be stopped now, and from its own CPU. What not: stopping it (`visit`).
+//! What for: decides whether the thread may be stopped now, and places us on its CPU. What not: stopping it (`visit`).
 
 use base::{Pid, Tid};
 
 use super::Worker;
-use crate::near::Near;
+use crate::placement::Placement;
 use crate::refused::Refused;
 
 impl Worker {
-    pub(super) fn go_near(&mut self) {
-        self.near.iter_mut().zip(self.cpu).for_each(|(near, cpu)| near.go(cpu));
+    pub(super) fn pin(&mut self) {
+        self.placement.iter_mut().zip(self.cpu).for_each(|(placement, cpu)| placement.pin(cpu));
     }
 
-    /// Finds out whether a thread may be stopped now, and sleeps on its CPU for that where it is not known yet.
+    /// Decides whether a thread may be stopped now. Where that is not known yet, sleeps on its CPU to find out.
     pub(super) fn approach(&mut self, pid: Pid, tid: Tid) -> Result<(), Refused> {
         let is_quiet = self.picker.is_quiet((pid, tid))?;
         self.cpu = self.picker.cpu_of((pid, tid));
-        let is_near = |(near, cpu): (&Near, _)| near.is_at(cpu);
+        let is_there = |(placement, cpu): (&Placement, _)| placement.is_on(cpu);
         let may_be_stopped = is_quiet || self.picker.need_not_be_watched((pid, tid));
-        if may_be_stopped && self.near.as_ref().zip(self.cpu).is_none_or(is_near) {
+        if may_be_stopped && self.placement.as_ref().zip(self.cpu).is_none_or(is_there) {
             return Ok(());
         }
-        self.go_near();
+        self.pin();
         self.picker.wait_quietly((pid, tid));
         let may_be_stopped =
             self.picker.is_quiet((pid, tid))? || self.picker.waits_harmlessly((pid, tid));

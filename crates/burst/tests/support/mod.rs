@@ -29,7 +29,7 @@ pub fn read_again(new: &NewBlock, limits: Limits) -> (Block, RecordLayout) {
 /// A running program that tells where its data lie.
 pub struct Program {
     child: Child,
-    pub told: HashMap<String, u64>,
+    pub printed: HashMap<String, u64>,
 }
 
 impl Program {
@@ -48,7 +48,7 @@ impl Program {
                 Some(digits) => u64::from_str_radix(digits, 16).ok(),
                 None => value.parse().ok(),
             };
-            program.told.insert(name.to_owned(), number.expect("a number"));
+            program.printed.insert(name.to_owned(), number.expect("a number"));
             if name == "ready" {
                 break;
             }
@@ -71,7 +71,7 @@ impl Program {
             .stdout(Stdio::piped())
             .spawn()
             .expect("the program can be started");
-        Some(Program { child, told: HashMap::new() })
+        Some(Program { child, printed: HashMap::new() })
     }
 
     pub fn pid(&self) -> Pid {
@@ -80,8 +80,9 @@ impl Program {
 
     /// The index of `address` in an array of elements of so many bytes.
     pub fn index(&self, array: &str, address: u64, bytes: u64) -> Option<u64> {
-        let offset = address.checked_sub(self.told[array])?;
-        let within = offset < self.told[&format!("{array}_bytes")] && offset.is_multiple_of(bytes);
+        let offset = address.checked_sub(self.printed[array])?;
+        let within =
+            offset < self.printed[&format!("{array}_bytes")] && offset.is_multiple_of(bytes);
         within.then_some(offset / bytes)
     }
 }

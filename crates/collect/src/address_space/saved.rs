@@ -1,4 +1,4 @@
-//! Where a function has put its caller's registers, by unwind tables.
+//! Where a function saved its caller's registers, from unwind tables.
 //!
 //! What for: loops of callers count in registers that callees save (System V AMD64 ABI, 3.2.1); the unwinder follows rsp and
 //! rbp only. What not: those two, reading the words (`recorder::registers`), code without `.eh_frame_hdr`.
@@ -27,8 +27,8 @@ pub enum Saved {
     /// Still in it.
     Same,
     /// In the word at the CFA plus this. The CFA is what rsp will be in the caller.
-    At(i64),
-    /// Nobody knows.
+    InFrame(i64),
+    /// Unknown.
     Nowhere,
 }
 
@@ -77,7 +77,7 @@ fn read(unwind: &UnwindSections, address: u64) -> Option<[Saved; LASTING.len()]>
     let row = row.ok()?;
     Some(DWARF.map(|number| match row.register(Register(number)) {
         None | Some(RegisterRule::SameValue) => Saved::Same,
-        Some(RegisterRule::Offset(from_cfa)) => Saved::At(from_cfa),
+        Some(RegisterRule::Offset(from_cfa)) => Saved::InFrame(from_cfa),
         Some(_) => Saved::Nowhere,
     }))
 }
@@ -105,7 +105,7 @@ mod tests {
         let found = (0..length).step_by(64).map(|at| space.saved(RemoteAddr(code.start.0 + at)));
         let found: Vec<_> = found.collect();
         let all_saved = |saved: &[Saved; 5]| {
-            saved.iter().all(|one| matches!(one, Saved::At(at) if (-64..0).contains(at)))
+            saved.iter().all(|one| matches!(one, Saved::InFrame(at) if (-64..0).contains(at)))
         };
         assert!(found.iter().any(all_saved));
         assert!(found.contains(&[Saved::Same; 5]));

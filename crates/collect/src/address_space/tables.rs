@@ -67,7 +67,7 @@ impl Default for UnwindCache {
 }
 
 impl UnwindCache {
-    /// The return address of a frame at an address of a process, in this mapping of it; `None` if nobody called. `registers`
+    /// The return address of a frame at an address of a process, in this mapping of it; `None` if there is no caller. `registers`
     /// become the caller's.
     pub(super) fn caller_of(
         &mut self,

@@ -1,7 +1,7 @@
-//! Every block followed from its allocation to its free, and summed up per who asked: exact mode's arithmetic.
+//! The arithmetic of exact mode: follows every block from its allocation to its free, and sums up per allocation site.
 //!
 //! What for: events in the order of time, of all threads, become sums per *site* (process, node of the stack, call), per
-//! pair of sites (who asked, who freed), and per site and class of lifetimes. Sums stay small however many blocks there are.
+//! pair of sites (allocation, free), and per site and class of lifetimes. Sums stay small however many blocks there are.
 //! What not: reading events (`merge`), what nodes mean (`exact`). No clock here: times are the events' own stamps.
 //!
 //! Two events of one address may come in the wrong order when two threads are at it within some hundred cycles: the
@@ -29,13 +29,13 @@ type Map<V> = HashMap<u64, V, BuildHasherDefault<NodeHasher>>;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SiteId(pub u32);
 
-/// Calls that sites are told apart by: four of the C library, those of libpmemobj, and the free.
+/// Calls that distinguish sites: four of the C library, those of libpmemobj, and the free.
 const CALLS: usize = 6;
 /// The one for all of libpmemobj's.
 pub const CALL_PERSISTENT: u8 = 4;
 /// The last of them.
 pub const CALL_FREE: u8 = 5;
-/// Sites of copied stacks; beyond, such stacks are not told apart.
+/// Sites of copied stacks; beyond, such stacks share one site.
 const MOST_COPIED: usize = 1 << 20;
 /// Frees that wait for their allocation; beyond, the wait is over for all.
 const MOST_EARLY: usize = 4096;
@@ -199,7 +199,7 @@ pub struct Aggregator {
     /// Recorded blocks and their ends since they were taken last.
     pub recorded: Vec<Recorded>,
     /// How many sites were taken by [`Aggregator::new_sites`].
-    told: usize,
+    reported: usize,
 }
 
 /// One number for an address of a process: addresses have 47 bits here.
@@ -232,7 +232,7 @@ impl Aggregator {
 
     /// Sites that came since this was asked last.
     pub fn new_sites(&mut self) -> &[Site] {
-        let from = std::mem::replace(&mut self.told, self.sites.len());
+        let from = std::mem::replace(&mut self.reported, self.sites.len());
         self.sites.get(from..).unwrap_or(&[])
     }
 

@@ -4,8 +4,8 @@
 //! time for it: it keeps control bytes apart from what it holds, and hands entries over through memory.
 //! What not: what a block is; several blocks with one key, of which the later displaces the earlier.
 //!
-//! How: open addressing with linear probing; what is taken out leaves no mark, because what stands behind it moves up (D.
-//! Knuth, The Art of Computer Programming 3, 6.4, algorithms L and R). At most two thirds of the places are in use.
+//! How: open addressing with linear probing; what is taken out leaves no mark, because what follows it moves up (D.
+//! Knuth, The Art of Computer Programming 3, 6.4, algorithms L and R). At most two thirds of the entries are in use.
 
 use super::aggregate::SiteId;
 
@@ -25,26 +25,26 @@ pub struct Live {
 }
 
 #[derive(Clone, Copy)]
-struct Place {
-    /// 0 while the place is free.
+struct Entry {
+    /// 0 while the entry is free.
     key: u64,
     block: Live,
 }
 
-const FREE: Place =
-    Place { key: 0, block: Live { site: SiteId(0), slot: 0, size: 0, born: 0, record: 0 } };
+const FREE: Entry =
+    Entry { key: 0, block: Live { site: SiteId(0), slot: 0, size: 0, born: 0, record: 0 } };
 const FEWEST: usize = 1024;
 
 /// All living blocks.
 pub struct Blocks {
     /// A power of two.
-    places: Vec<Place>,
+    entries: Vec<Entry>,
     used: usize,
 }
 
 impl Default for Blocks {
     fn default() -> Blocks {
-        Blocks { places: vec![FREE; FEWEST], used: 0 }
+        Blocks { entries: vec![FREE; FEWEST], used: 0 }
     }
 }
 
@@ -54,13 +54,13 @@ impl Blocks {
     pub fn insert(&mut self, key: u64, block: Live) -> Option<Live> {
         let key = key.max(1);
         let at = self.find(key);
-        let place = &mut self.places[at];
-        if place.key == key {
-            return Some(std::mem::replace(&mut place.block, block));
+        let entry = &mut self.entries[at];
+        if entry.key == key {
+            return Some(std::mem::replace(&mut entry.block, block));
         }
-        *place = Place { key, block };
+        *entry = Entry { key, block };
         self.used += 1;
-        if self.used * 3 > self.places.len() * 2 {
+        if self.used * 3 > self.entries.len() * 2 {
             self.grow();
         }
         None
@@ -71,37 +71,37 @@ impl Blocks {
     pub fn remove(&mut self, key: u64) -> Option<Live> {
         let key = key.max(1);
         let mut hole = self.find(key);
-        let Place { key: found, block } = self.places[hole];
+        let Entry { key: found, block } = self.entries[hole];
         if found != key {
             return None;
         }
         self.used -= 1;
-        let mask = self.places.len() - 1;
+        let mask = self.entries.len() - 1;
         let mut at = hole;
         loop {
             at = (at + 1) & mask;
-            let next = self.places[at].key;
+            let next = self.entries[at].key;
             if next == 0 {
                 break;
             }
-            // It may stand nearer to where its search begins, but not before.
+            // It may move nearer to where its search begins, but not before that.
             let way = at.wrapping_sub(self.home(next)) & mask;
             if way >= at.wrapping_sub(hole) & mask {
-                self.places[hole] = self.places[at];
+                self.entries[hole] = self.entries[at];
                 hole = at;
             }
         }
-        self.places[hole].key = 0;
+        self.entries[hole].key = 0;
         Some(block)
     }
 
-    /// Where a key stands, or would.
+    /// The index of a key's entry, or of the free one that it would get.
     #[inline]
     fn find(&self, key: u64) -> usize {
-        let mask = self.places.len() - 1;
+        let mask = self.entries.len() - 1;
         let mut at = self.home(key);
-        // There is always a free place.
-        while self.places[at & mask].key != key && self.places[at & mask].key != 0 {
+        // There is always a free entry.
+        while self.entries[at & mask].key != key && self.entries[at & mask].key != 0 {
             at += 1;
         }
         at & mask
@@ -112,16 +112,16 @@ impl Blocks {
     #[inline]
     fn home(&self, key: u64) -> usize {
         let product = u128::from(key) * 0x9E37_79B9_7F4A_7C15;
-        (product >> 64 ^ product) as usize & (self.places.len() - 1)
+        (product >> 64 ^ product) as usize & (self.entries.len() - 1)
     }
 
     #[cold]
     fn grow(&mut self) {
-        let twice = vec![FREE; self.places.len() * 2];
-        let before = std::mem::replace(&mut self.places, twice);
-        for place in before.into_iter().filter(|place| place.key != 0) {
-            let at = self.find(place.key);
-            self.places[at] = place;
+        let twice = vec![FREE; self.entries.len() * 2];
+        let before = std::mem::replace(&mut self.entries, twice);
+        for entry in before.into_iter().filter(|entry| entry.key != 0) {
+            let at = self.find(entry.key);
+            self.entries[at] = entry;
         }
     }
 }
@@ -136,7 +136,7 @@ mod tests {
         Live { size, ..FREE.block }
     }
 
-    /// Keys that meet at few places, entered and taken out in an order without order.
+    /// Keys that collide in few entries, entered and taken out in an order without order.
     #[test]
     fn it_agrees_with_the_table_of_the_standard_library() {
         for distinct in [40, 700, 5000] {
@@ -157,7 +157,7 @@ mod tests {
             for (key, block) in plain {
                 assert_eq!(blocks.remove(key), Some(block));
             }
-            assert!(blocks.places.iter().all(|place| place.key == 0));
+            assert!(blocks.entries.iter().all(|entry| entry.key == 0));
         }
     }
 

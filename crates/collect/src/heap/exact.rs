@@ -19,7 +19,7 @@ use sys::shared::SharedMemory;
 use super::aggregate::{Aggregator, Changes, Event, Recorded, Site, SiteId};
 use super::clock::Clock;
 use super::merge::{self, CopiedEvent, Cursor, Next};
-use super::rules::{self, Place, Rules};
+use super::rules::{self, CodeAddress, Rules};
 use crate::address_space::CopiedStack;
 use crate::recorder::{Moment, Recorder};
 
@@ -111,7 +111,7 @@ impl Reader {
                     }
                     Some((_, Next::Other)) | None => other(cursor),
                 };
-                // Nothing behind what makes no sense can be told apart.
+                // After a record that makes no sense no further one can be located.
                 cursor.tail = length.map_or(cursor.head, |length| cursor.tail.wrapping_add(length));
             }
         });
@@ -159,7 +159,7 @@ struct Row {
     at_peak: u64,
 }
 
-/// What a look needs beside.
+/// What a reading needs besides.
 pub struct Context<'a> {
     /// The shared memory.
     pub memory: &'a SharedMemory,
@@ -267,11 +267,11 @@ impl Exact {
             named.stack = stack;
         }
         for address in seen.into_iter().filter(|address| address.0 >= layout::FIRST_ADDRESS) {
-            let place = Place { process: *process, generation, address };
-            if self.rules.is_new(place) {
+            let code = CodeAddress { process: *process, generation, address };
+            if self.rules.is_new(code) {
                 recorder.know_return(at.now, moment.pid, address)?;
                 if let Some(rule) = recorder.return_rule(moment.pid, address) {
-                    Rules::publish(at.memory, place, rule);
+                    Rules::publish(at.memory, code, rule);
                 }
             }
         }

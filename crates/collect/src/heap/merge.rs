@@ -53,7 +53,7 @@ pub struct Cursor {
     pub tail: u64,
     /// Bytes ever written.
     pub head: u64,
-    /// The thread that took the slot, or told of itself last.
+    /// The thread that took the slot, or identified itself last.
     pub tid: Tid,
 }
 

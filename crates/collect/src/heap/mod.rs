@@ -1,11 +1,11 @@
-//! The heap of a program: what the agent writes that is preloaded into it, or brought into it while it runs, becomes facts.
+//! The heap of a program: turns the records of the allocation agent, preloaded or brought in later, into facts.
 //!
 //! What for: the shared memory and the environment by which the agent finds it (`crates/agent`), records with their
 //! stacks unwound, totals at the end.
 //! What not: the layout (`sys::heap`), copying out of the rings ([`rings`]), sums and shares (`analysis`).
 //!
-//! Everything in the shared memory is the program's to write and is checked: a program that scribbles there spoils its
-//! own heap figures and nothing else.
+//! The program can write everything in the shared memory, so all of it is checked: a program that overwrites it spoils
+//! only its own heap figures.
 
 mod aggregate;
 mod attach;
@@ -30,7 +30,7 @@ use sys::shared::SharedMemory;
 use sys::{heap, heap_exact};
 
 use crate::address_space::CopiedStack;
-use crate::recorder::{By, Moment, Recorder, Told};
+use crate::recorder::{MappedBy, MappingCall, Moment, Recorder};
 use attach::Attached;
 pub use attach::NoHeap;
 use exact::{Context, Exact, Reader};
@@ -82,7 +82,7 @@ pub struct Heap {
     /// Processes that wrote a record.
     met: BTreeSet<u32>,
     last_look: Nanos,
-    told_until: Nanos,
+    reported_until: Nanos,
 }
 
 impl Heap {
@@ -139,7 +139,7 @@ impl Heap {
             next: 0,
             met: BTreeSet::new(),
             last_look: Nanos(0),
-            told_until: Nanos(0),
+            reported_until: Nanos(0),
         })
     }
 
@@ -172,7 +172,7 @@ impl Heap {
         }
         self.waiting.extend(new);
         let safe = std::mem::replace(&mut self.last_look, now).min(read_until);
-        self.told_until = safe;
+        self.reported_until = safe;
         self.hand_over(safe, now, start, recorder)?;
         self.look_exactly(now, start, false, recorder)?;
         if now - self.counted >= COUNT_INTERVAL {
@@ -217,8 +217,8 @@ impl Heap {
 
     /// What happened before was handed over, since the start of the recording.
     #[must_use]
-    pub fn told_until(&self) -> Nanos {
-        self.told_until
+    pub fn reported_until(&self) -> Nanos {
+        self.reported_until
     }
 
     /// Reads the rest. What the program does from here on is not seen.
@@ -320,12 +320,12 @@ impl Heap {
         let stack = stack_of(time, record, recorder)?;
         match record.happened {
             Happened::Mapped { bytes, flags } => {
-                let (start, by) = (RemoteAddr(record.address), By::Mapping { flags });
-                recorder.region_mapped(Told { time, pid, tid, start, bytes, by, stack })
+                let (start, by) = (RemoteAddr(record.address), MappedBy::Mapping { flags });
+                recorder.region_mapped(MappingCall { time, pid, tid, start, bytes, by, stack })
             }
             Happened::Grown { bytes } => {
-                let (start, by) = (RemoteAddr(record.address), By::Break);
-                recorder.region_mapped(Told { time, pid, tid, start, bytes, by, stack })
+                let (start, by) = (RemoteAddr(record.address), MappedBy::Break);
+                recorder.region_mapped(MappingCall { time, pid, tid, start, bytes, by, stack })
             }
             Happened::Unmapped { bytes } => {
                 recorder.region_unmapped(time, pid, RemoteAddr(record.address), bytes)

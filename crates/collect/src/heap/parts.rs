@@ -1,7 +1,7 @@
-//! What of a site's blocks had one thing in common: who freed them, or how long they lived.
+//! Parts of a site's blocks with one property in common: the site of their free, or the class of their lifetime.
 //!
-//! What for: few of the many sites and things that there are meet, so a row is made when they first do.
-//! What not: what the second number means; that is `aggregate`'s.
+//! What for: few of the possible pairs of site and property occur, so a row is made at the first occurrence.
+//! What not: the meaning of the second number (`aggregate`).
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;

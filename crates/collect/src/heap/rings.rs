@@ -26,7 +26,7 @@ pub enum Happened {
         call: AllocationCall,
         /// Bytes asked for.
         size: Bytes,
-        /// Whether it was drawn by lot.
+        /// Whether it was drawn at random.
         by_lot: bool,
     },
     /// It was freed.
@@ -249,7 +249,7 @@ impl State {
                     found.extend(record);
                 }
                 None => {
-                    // Somebody wrote over it. Nothing behind can be told apart.
+                    // The program wrote over it. No further record can be located.
                     self.broken.fetch_add(1, Ordering::Relaxed);
                     tail = head;
                 }

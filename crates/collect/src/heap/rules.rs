@@ -14,7 +14,7 @@ use crate::address_space::{Base, ReturnRule};
 
 /// A code address of a process while its libraries stay what they are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Place {
+pub struct CodeAddress {
     /// Entry of the process.
     pub process: u32,
     /// As the agent counts, 16 bits.
@@ -23,30 +23,30 @@ pub struct Place {
     pub address: RemoteAddr,
 }
 
-/// The addresses that were looked at, whether they have a rule or not.
+/// The addresses that were examined, whether they have a rule or not.
 #[derive(Default)]
 pub struct Rules {
-    known: HashSet<Place>,
+    known: HashSet<CodeAddress>,
 }
 
 impl Rules {
-    /// Whether this address was not looked at before; it is from now on.
-    pub fn is_new(&mut self, place: Place) -> bool {
-        (place.process as usize) < layout::REGIONS && self.known.insert(place)
+    /// Whether this address is new; from now on it is not.
+    pub fn is_new(&mut self, code: CodeAddress) -> bool {
+        (code.process as usize) < layout::REGIONS && self.known.insert(code)
     }
 
     /// Writes a rule; without room it is left out, and the agent copies such stacks.
-    pub fn publish(memory: &SharedMemory, place: Place, rule: ReturnRule) {
+    pub fn publish(memory: &SharedMemory, code: CodeAddress, rule: ReturnRule) {
         let Some(rule) = encode(rule) else { return };
-        let address = place.address.0;
-        let rules = region(place.process) + layout::RULES_AT;
+        let address = code.address.0;
+        let rules = region(code.process) + layout::RULES_AT;
         let first = layout::rule_place(address);
         for probe in 0..layout::MOST_PROBES {
             let at = rules + 16 * ((first + probe) % layout::RULES);
             let key = memory.load_u64(at);
             if key == Some(0) || key == Some(address) {
                 // The rule first: a reader that sees the address sees it.
-                memory.store_u64(at + 8, rule | place.generation << 48);
+                memory.store_u64(at + 8, rule | code.generation << 48);
                 memory.store_u64(at, address);
                 return;
             }

@@ -1,4 +1,4 @@
-//! What the agent counted, per process and size class, as rows of what came since the last time.
+//! The agent's counts per process and size class, as rows of the increase since the last reading.
 //!
 //! What for: rows are written about once a second, so that little is lost when we are killed.
 //! Rows of one second may lie: an agent may be between counting a call and its bytes. The sums of all rows do not.

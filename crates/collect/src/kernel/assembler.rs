@@ -32,9 +32,9 @@ pub enum Width {
     Word,
 }
 
-/// When a jump is taken.
+/// The condition of a jump.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum When {
+pub enum Condition {
     /// Always.
     Always,
     /// Register equals the number.
@@ -171,14 +171,14 @@ impl Assembler {
     }
 
     /// Goes there.
-    pub fn jump(&mut self, when: When, label: Label) {
+    pub fn jump(&mut self, condition: Condition, label: Label) {
         self.jumps.push((self.words.len(), label));
-        match when {
-            When::Always => self.push(0x05, Reg::R0, Reg::R0, 0, 0),
-            When::Equal(reg, number) => self.push(0x15, reg, Reg::R0, 0, number),
-            When::NotEqual(reg, number) => self.push(0x55, reg, Reg::R0, 0, number),
-            When::Above(reg, number) => self.push(0x65, reg, Reg::R0, 0, number),
-            When::Same(one, other) => self.push(0x1d, one, other, 0, 0),
+        match condition {
+            Condition::Always => self.push(0x05, Reg::R0, Reg::R0, 0, 0),
+            Condition::Equal(reg, number) => self.push(0x15, reg, Reg::R0, 0, number),
+            Condition::NotEqual(reg, number) => self.push(0x55, reg, Reg::R0, 0, number),
+            Condition::Above(reg, number) => self.push(0x65, reg, Reg::R0, 0, number),
+            Condition::Same(one, other) => self.push(0x1d, one, other, 0, 0),
         }
     }
 
@@ -204,7 +204,7 @@ mod tests {
         let mut code = Assembler::default();
         let out = code.label();
         code.copy(Reg::R6, Reg::R1);
-        code.jump(When::Equal(Reg::R0, 0), out);
+        code.jump(Condition::Equal(Reg::R0, 0), out);
         code.store(Width::Word, Reg::R10, -16, Reg::R0);
         code.call(Helper::KtimeGetNs);
         code.place(out);

@@ -1,5 +1,5 @@
-//! What the kernel counts for the whole machine anyway, for everybody to read: `/proc/vmstat`; and, where no programs may
-//! be run, `/proc/interrupts`, `/proc/softirqs` and `/proc/stat`.
+//! The kernel's own counts for the whole machine, readable by every user: `/proc/vmstat`; and, where BPF programs are
+//! refused, `/proc/interrupts`, `/proc/softirqs` and `/proc/stat`.
 //!
 //! What for: huge pages, compaction, NUMA balancing, reclaim and swap over time; and what is left without tracing.
 //! Sources: `mm/vmstat.c` (`vmstat_text`), `proc_stat(5)`, `proc_interrupts(5)`.

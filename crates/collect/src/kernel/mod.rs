@@ -251,7 +251,7 @@ impl KernelTrace {
             programs.announce(now - length, &fresh, recorder)?;
             fresh.into_iter().try_for_each(|entry| self.push(entry, recorder))
         } else {
-            // Births are told by the sampler, whose records are a look late.
+            // The sampler reports births; its records are one reading late.
             self.held = fresh;
             Ok(())
         }
@@ -406,10 +406,10 @@ impl Programs {
         if self.fault_ends.is_empty() || counts == was_counting {
             return;
         }
-        // An error cannot come of a map and of events that are ours; ends of faults would go on to be told, or not.
+        // An error cannot come of a map and of events that are ours; at worst, ends of faults are still reported, or still not.
         let watch = |to| self.fault_ends.iter().for_each(|event| drop(event.set(to)));
         let set_mode = || drop(self.tables.mode.set(&[0; 4], &u64::from(counts).to_le_bytes()));
-        // Ends are told for no less than faults are timed.
+        // Ends must be reported for as long as faults are timed.
         if counts {
             set_mode();
             watch(Counting::Off);
@@ -458,7 +458,7 @@ impl Programs {
         }
     }
 
-    /// Tells the recorder of threads that it does not know: those whose sampler is not told of births.
+    /// Announces threads that the recorder does not know, because its sampler gets no births.
     fn announce(
         &mut self,
         now: Nanos,

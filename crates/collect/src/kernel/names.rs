@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_that_nobody_writes_have_no_name() {
+    fn unused_kinds_have_no_name() {
         let names = Names { calls: SystemCalls::new(), lines: HashMap::new() };
         assert_eq!(names.of(0), None);
         assert_eq!(names.of(u32::MAX), None);

@@ -1,4 +1,4 @@
-//! The programs that the kernel runs at each entry: they take the time and add it up.
+//! The BPF programs that the kernel runs at each entry: they measure its time and add it up.
 //!
 //! ```text
 //!   slot  (per thread)  excluded, waited, switched out at, whose, faults not added yet, begin of a fault, its kind,
@@ -21,7 +21,7 @@
 
 use sys::bpf::Map;
 
-use super::assembler::{Assembler, Helper, Label, Reg, When, Width};
+use super::assembler::{Assembler, Condition, Helper, Label, Reg, Width};
 use super::tables::{Tables, cause};
 use Reg::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 
@@ -135,7 +135,7 @@ impl Writer<'_> {
                 self.come_back();
                 self.code.load(Width::Word, R1, R7, slot::CALL_NUMBER);
                 // A thread is born inside of its parent's clone, whose end it sees too: no call of its own.
-                self.code.jump(When::Equal(R1, 0), out);
+                self.code.jump(Condition::Equal(R1, 0), out);
                 self.code.store_number(Width::Word, R7, slot::CALL_NUMBER, 0);
                 self.code.add(R1, -1);
                 self.code.and(R1, 0x00ff_ffff);
@@ -198,14 +198,14 @@ impl Writer<'_> {
         self.begin_key();
         self.code.store(Width::Half, R10, INDEX, R0);
         self.look_up(&self.tables.cpus, INDEX);
-        self.code.jump(When::Equal(R0, 0), out);
+        self.code.jump(Condition::Equal(R0, 0), out);
         self.code.copy(R9, R0);
         self.code.load(Width::Half, R1, R10, KEY);
-        self.code.jump(When::NotEqual(R1, 0), threads);
+        self.code.jump(Condition::NotEqual(R1, 0), threads);
         // Idle threads of all CPUs are number 0.
         self.code.load(Width::Half, R1, R10, KEY_CPU);
         self.code.add(R1, self.tables.slot_count as i32);
-        self.code.jump(When::Always, indexed);
+        self.code.jump(Condition::Always, indexed);
         self.code.place(threads);
         self.code.and(R1, self.tables.slot_count as i32 - 1);
         self.code.place(indexed);
@@ -224,11 +224,11 @@ impl Writer<'_> {
     fn find_slot(&mut self, mine: Label, out: Label) {
         self.code.store(Width::Half, R10, INDEX, R1);
         self.look_up(&self.tables.slots, INDEX);
-        self.code.jump(When::Equal(R0, 0), out);
+        self.code.jump(Condition::Equal(R0, 0), out);
         self.code.copy(R7, R0);
         self.code.load(Width::Word, R1, R10, KEY);
         self.code.load(Width::Word, R2, R7, slot::OWNER);
-        self.code.jump(When::Same(R1, R2), mine);
+        self.code.jump(Condition::Same(R1, R2), mine);
     }
 
     /// `R0 = value of the key at this place of the stack, or 0`
@@ -243,12 +243,12 @@ impl Writer<'_> {
     fn come_back(&mut self) {
         let (done, away) = (self.code.label(), self.code.label());
         self.code.load(Width::Word, R1, R7, slot::OUT);
-        self.code.jump(When::Equal(R1, 0), done);
+        self.code.jump(Condition::Equal(R1, 0), done);
         self.code.store_number(Width::Word, R7, slot::OUT, 0);
         self.code.load(Width::Word, R2, R9, cpu::SWITCHED);
         self.code.subtract(R2, R1);
-        self.code.jump(When::Above(R2, 0), away);
-        self.code.jump(When::Always, done);
+        self.code.jump(Condition::Above(R2, 0), away);
+        self.code.jump(Condition::Always, done);
         self.code.place(away);
         self.code.add_to(R7, slot::EXCLUDED, R2);
         self.code.add_to(R7, slot::WAITED, R2);
@@ -268,7 +268,7 @@ impl Writer<'_> {
     fn end(&mut self, base: Reg, at: i16) {
         let [unknown, sane, store] = std::array::from_fn(|_| self.code.label());
         self.code.load(Width::Word, R1, base, at);
-        self.code.jump(When::Equal(R1, 0), unknown);
+        self.code.jump(Condition::Equal(R1, 0), unknown);
         self.code.store_number(Width::Word, base, at, 0);
         self.code.copy(R2, R8);
         self.code.subtract(R2, R1);
@@ -276,7 +276,7 @@ impl Writer<'_> {
         self.code.load(Width::Word, R4, base, at + 8);
         self.code.subtract(R3, R4);
         self.code.subtract(R2, R3);
-        self.code.jump(When::Above(R2, 0), sane);
+        self.code.jump(Condition::Above(R2, 0), sane);
         // Clocks of CPUs may disagree by some nanoseconds.
         self.code.set(R2, 0);
         self.code.place(sane);
@@ -284,7 +284,7 @@ impl Writer<'_> {
         self.code.load(Width::Word, R3, R7, slot::WAITED);
         self.code.load(Width::Word, R4, base, at + 16);
         self.code.subtract(R3, R4);
-        self.code.jump(When::Always, store);
+        self.code.jump(Condition::Always, store);
         self.code.place(unknown);
         self.code.set(R2, 0);
         self.code.set(R3, 0);
@@ -311,20 +311,20 @@ impl Writer<'_> {
     fn add_entry(&mut self) {
         let (new, done) = (self.code.label(), self.code.label());
         self.look_up(&self.tables.entries, KEY);
-        self.code.jump(When::Equal(R0, 0), new);
+        self.code.jump(Condition::Equal(R0, 0), new);
         for at in [0, 8, 16] {
             self.code.load(Width::Word, R1, R0, at);
             self.code.load(Width::Word, R2, R10, VALUE + at);
             self.code.add_reg(R1, R2);
             self.code.store(Width::Word, R0, at, R1);
         }
-        self.code.jump(When::Always, done);
+        self.code.jump(Condition::Always, done);
         self.code.place(new);
         self.update(&self.tables.entries, KEY, VALUE);
-        self.code.jump(When::Equal(R0, 0), done);
+        self.code.jump(Condition::Equal(R0, 0), done);
         self.code.store_number(Width::Half, R10, INDEX, 0);
         self.look_up(&self.tables.lost, INDEX);
-        self.code.jump(When::Equal(R0, 0), done);
+        self.code.jump(Condition::Equal(R0, 0), done);
         self.code.load(Width::Word, R1, R10, VALUE);
         self.code.add_to(R0, 0, R1);
         self.code.place(done);
@@ -352,9 +352,9 @@ impl Writer<'_> {
     fn jump_if_counting(&mut self, counting: Label, out: Label) {
         self.code.store_number(Width::Half, R10, INDEX, 0);
         self.look_up(&self.tables.mode, INDEX);
-        self.code.jump(When::Equal(R0, 0), out);
+        self.code.jump(Condition::Equal(R0, 0), out);
         self.code.load(Width::Word, R1, R0, 0);
-        self.code.jump(When::NotEqual(R1, 0), counting);
+        self.code.jump(Condition::NotEqual(R1, 0), counting);
     }
 
     /// Counting takes as little as it can: no clock, no CPU, one line of the thread's slot.
@@ -364,7 +364,7 @@ impl Writer<'_> {
             self.jump_if_counting(counting, out);
             self.find_out_who(out);
             self.fault_begins(0);
-            self.code.jump(When::Always, out);
+            self.code.jump(Condition::Always, out);
         }
         self.code.place(counting);
         self.code.call(Helper::GetCurrentPidTgid);
@@ -384,7 +384,7 @@ impl Writer<'_> {
     fn add_faults(&mut self) {
         let none = self.code.label();
         self.code.load(Width::Word, R1, R7, slot::FAULTS);
-        self.code.jump(When::Equal(R1, 0), none);
+        self.code.jump(Condition::Equal(R1, 0), none);
         self.one();
         self.code.store(Width::Word, R10, VALUE, R1);
         self.code.set(R2, 0);
@@ -400,14 +400,14 @@ impl Writer<'_> {
     /// an interrupt, and one that no system call asked for, are of that kind.
     fn fault_in_kernel(&mut self, faults: Faults, out: Label) {
         self.code.load(Width::Word, R1, R7, slot::CALL_NUMBER);
-        self.code.jump(When::Equal(R1, 0), out);
+        self.code.jump(Condition::Equal(R1, 0), out);
         self.code.load(Width::Word, R1, R9, cpu::INTERRUPT);
-        self.code.jump(When::NotEqual(R1, 0), out);
+        self.code.jump(Condition::NotEqual(R1, 0), out);
         let counting = self.code.label();
         if faults == Faults::Timed {
             self.jump_if_counting(counting, out);
             self.fault_in_kernel_begins(out);
-            self.code.jump(When::Always, out);
+            self.code.jump(Condition::Always, out);
         }
         self.code.place(counting);
         self.code.store_number(Width::Word, R7, slot::FAULT, 0);
@@ -422,7 +422,7 @@ impl Writer<'_> {
         self.code.load(Width::Word, R1, R7, slot::FAULT);
         self.code.load(Width::Word, R2, R7, slot::CALL);
         self.code.subtract(R1, R2);
-        self.code.jump(When::Above(R1, 0), out);
+        self.code.jump(Condition::Above(R1, 0), out);
         self.fault_begins(cause::IN_KERNEL);
     }
 
@@ -435,7 +435,7 @@ impl Writer<'_> {
     /// The begin of one that ended in a signal stands until the next begins: it is not counted, as the kernel does not.
     fn fault_ends(&mut self, out: Label) {
         self.code.load(Width::Word, R1, R7, slot::FAULT);
-        self.code.jump(When::Equal(R1, 0), out);
+        self.code.jump(Condition::Equal(R1, 0), out);
         self.come_back();
         self.code.load(Width::Word, R1, R7, slot::FAULT_NUMBER);
         self.code.and(R1, 1);
@@ -451,9 +451,9 @@ impl Writer<'_> {
         self.add_faults();
         self.code.store(Width::Word, R7, slot::OUT, R8);
         self.code.load(Width::Half, R1, R10, KEY);
-        self.code.jump(When::Equal(R1, 0), next);
+        self.code.jump(Condition::Equal(R1, 0), next);
         self.code.load(Width::Word, R2, R9, cpu::DELAY);
-        self.code.jump(When::Equal(R2, 0), no_delay);
+        self.code.jump(Condition::Equal(R2, 0), no_delay);
         self.code.store_number(Width::Word, R10, VALUE, 1);
         self.code.store_number(Width::Word, R10, VALUE + 8, 0);
         self.code.store(Width::Word, R10, VALUE + 16, R2);
@@ -464,10 +464,10 @@ impl Writer<'_> {
         // As nivcsw counts (kernel/sched/core.c, __schedule): preempted, or still able to run.
         self.code.load(Width::Word, R1, R6, 0);
         self.code.and(R1, 1);
-        self.code.jump(When::NotEqual(R1, 0), asked);
+        self.code.jump(Condition::NotEqual(R1, 0), asked);
         self.code.load(Width::Word, R2, R6, 24);
         self.code.low_half(R2);
-        self.code.jump(When::NotEqual(R2, 0), switched);
+        self.code.jump(Condition::NotEqual(R2, 0), switched);
         self.code.place(asked);
         self.note_ready(1);
         self.code.set(R1, cause::PREEMPTED as i32);
@@ -480,7 +480,7 @@ impl Writer<'_> {
         self.code.load(Width::Word, R1, R6, 16);
         self.code.store(Width::Word, R10, TASK, R1);
         self.look_up(&self.tables.ready, TASK);
-        self.code.jump(When::Equal(R0, 0), none);
+        self.code.jump(Condition::Equal(R0, 0), none);
         self.code.load(Width::Word, R1, R0, 0);
         self.code.copy(R2, R8);
         self.code.subtract(R2, R1);

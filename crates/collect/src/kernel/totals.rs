@@ -1,4 +1,4 @@
-//! What perf counts of a program as a whole, where no programs of ours may be run in the kernel.
+//! Totals of a program from perf counters, where the kernel refuses our BPF programs.
 //!
 //! What for: page faults and switches of the program instead of those of the machine; system calls and interrupts too,
 //! where the kernel's list of tracepoints may be read. Exact, with all threads and processes that the program starts.

@@ -34,8 +34,8 @@ const SLOW_PART: f64 = 0.2;
 /// What a switch costs besides for the events that it has to take from one thread and give to the next, ns: as above, at 100 ms.
 const EVENTS: f64 = 3000.0;
 
-/// What a thread was seen to have used.
-struct Seen {
+/// CPU time and waits of a thread, as last read.
+struct Usage {
     schedstat: ThreadFile,
     status: ThreadFile,
     used: u64,
@@ -46,7 +46,7 @@ struct Seen {
 pub struct Clocks {
     /// What setting a timer and taking it back costs, ns.
     timer: f64,
-    seen: HashMap<(Pid, Tid), Seen>,
+    seen: HashMap<(Pid, Tid), Usage>,
     last: Nanos,
     rounds: usize,
     is_slow: bool,
@@ -66,7 +66,7 @@ impl Clocks {
         Nanos(self.cost as u64)
     }
 
-    /// When it is to be asked next, if nobody is awake before.
+    /// When it is to be asked next, unless a thread wakes up before.
     pub fn due(&self) -> Option<Nanos> {
         (self.rounds < EARLY).then(|| self.last + PERIOD)
     }
@@ -96,7 +96,7 @@ impl Clocks {
         self.note(used, waits)
     }
 
-    /// CPU time, and how often it waited, since the last look; what it did before the first one is nobody's cost.
+    /// CPU time, and how often it waited, since the last look; what it did before the first one counts for nothing.
     fn since(&mut self, pid: Pid, tid: Tid) -> Option<(u64, u64)> {
         if let Some(seen) = self.seen.get_mut(&(pid, tid)) {
             let (used, waits) = seen.now()?;
@@ -107,7 +107,7 @@ impl Clocks {
         if self.seen.len() < MOST_SEEN {
             let open = |name| ThreadFile::open(pid, tid, name);
             let (schedstat, status) = (open("schedstat")?, open("status")?);
-            let mut seen = Seen { schedstat, status, used: 0, waits: 0 };
+            let mut seen = Usage { schedstat, status, used: 0, waits: 0 };
             (seen.used, seen.waits) = seen.now()?;
             self.seen.insert((pid, tid), seen);
         }
@@ -125,7 +125,7 @@ impl Clocks {
     }
 }
 
-impl Seen {
+impl Usage {
     /// CPU time, ns, and waits so far.
     fn now(&self) -> Option<(u64, u64)> {
         let waits = self.status.read()?;

@@ -69,7 +69,7 @@ pub(super) struct FaultWindows {
     counted: u64,
     has_paused: bool,
     /// How many faults records stood for, before they were weighted.
-    told: u64,
+    represented: u64,
     random: Random,
 }
 
@@ -81,7 +81,7 @@ impl FaultWindows {
             least: LEAST,
             counted: 0,
             has_paused: false,
-            told: 0,
+            represented: 0,
             random: Random::new(0xfa17),
         }
     }
@@ -89,7 +89,7 @@ impl FaultWindows {
     /// How many faults a record stands for that stands for `faults` of those counted; 0 for one that is represented by others.
     /// Records come in order of time.
     pub(super) fn weight(&mut self, time: Nanos, faults: u64) -> u64 {
-        self.told = self.told.saturating_add(faults);
+        self.represented = self.represented.saturating_add(faults);
         while self.spans.get(1).is_some_and(|next| next.from <= time) {
             self.spans.pop_front();
         }
@@ -126,7 +126,7 @@ impl FaultWindows {
                 return Some(Counting::On);
             }
             // To read a counter interrupts the CPU that the program runs on: not for a program that has few faults.
-            Phase::All { from, .. } if now - from < self.least || self.told < FIRST / 2 => {
+            Phase::All { from, .. } if now - from < self.least || self.represented < FIRST / 2 => {
                 return None;
             }
             Phase::All { from, counted } | Phase::Window { from, counted, .. } => (from, counted),
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn a_record_behind_the_end_of_a_window_stands_for_itself() {
         let mut windows = FaultWindows::new();
-        let unread = || unreachable!("no fault was told yet");
+        let unread = || unreachable!("no fault was reported yet");
         assert_eq!(windows.switch(Nanos(20 * MILLISECOND), unread), None);
         assert_eq!(windows.weight(Nanos(0), FIRST), FIRST);
         assert_eq!(windows.switch(Nanos(20 * MILLISECOND), || FIRST), Some(Counting::Off));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_long_beside_what_switching_takes() {
+    fn windows_are_long_compared_with_switching() {
         let mut windows = FaultWindows::new();
         assert_eq!(windows.due(), None);
         windows.weight(Nanos(0), FIRST);

@@ -23,6 +23,7 @@ pub use events::{ALL_THREADS, OpenError, Opened, Settings, Stream, Totals};
 use fault_windows::FaultWindows;
 use record::{Layouts, Record, SampleRecord};
 use switches::SwitchTracker;
+pub use switches::WaitSite;
 use sys::perf::Ring;
 pub use wakeups::WakingTracepoint;
 
@@ -165,7 +166,7 @@ impl PerfSampler {
         }
         let clocks = self.clocks.as_mut().filter(|one| one.wants_a_look(now - self.start));
         if let Some(clocks) = clocks {
-            // Births are told a look later.
+            // Births are reported one reading later.
             let known = |pid| (pid, tracee::threads_of(pid).unwrap_or_default());
             let threads: Vec<_> = recorder.processes().take(MOST_PROCESSES).map(known).collect();
             if let Some(slow) = clocks.look(now - self.start, &threads) {
@@ -215,7 +216,7 @@ impl PerfSampler {
             tracker.finish(end, recorder)?;
         }
         recorder.lost(end, LostSource::Events, self.malformed)?;
-        // A ring announces a loss with its next record; after the last one nobody does.
+        // A ring announces a loss with its next record; after the last one none follows.
         let (clock, faults) = self.events.lost();
         recorder.lost(end, LostSource::Samples, clock.saturating_sub(self.announced_lost.0))?;
         recorder.lost(end, LostSource::Faults, faults.saturating_sub(self.announced_lost.1))?;
@@ -412,14 +413,14 @@ impl PerfSampler {
 /// and reports, at the end of an interval, the period of the *next* one: `perf_swevent_set_period` counts with the old
 /// `last_period` and stores the new (kernel/events/core.c). So the weight is what the record before announced; the
 /// first interval of the first copy is one fault long. Where a timer tick finds the period more than eight times too long,
-/// the kernel cuts the running interval short (`perf_adjust_period`); how long it then was nobody says, and the next
+/// the kernel cuts the running interval short (`perf_adjust_period`); its length is then unknown, and the next
 /// period, which is what the tick thought right, is the better guess.
 fn weight(
     announced: &mut HashMap<(Tid, CpuId, Stream), u64>,
     copy: (Tid, CpuId, Stream),
     next: u64,
 ) -> u64 {
-    // Programs with endless short-lived threads must not grow this table for ever.
+    // Programs with endless short-lived threads must not grow this table without end.
     if announced.len() > 100_000 {
         announced.clear();
     }

@@ -1,19 +1,18 @@
-//! Follows the threads' switches to and from CPUs and turns them into windows of time, whose number does not depend on how
-//! often threads switch.
+//! Turns context switches of threads into windows of time. The number of windows does not depend on the rate of switches.
 //!
 //! ```text
-//!   record        what it does
-//!   stack sample  remembered: the switch of the same thread that follows at once is the one that it belongs to
+//!   record        effect
+//!   stack sample  kept: it belongs to the switch of the same thread that follows at once
 //!                 (`perf_event_task_sched_out`, include/linux/perf_event.h, counts the switch, then announces it)
 //!   switch out    the thread's time on the CPU ends, a wait begins
-//!   switch in     the wait ends: a row of its own if it was as long as a window, else added to its like
-//!   a look        threads that wait for long without a stack are looked at where they are (`long_waits`); where the
-//!                 kernel gives no stacks, all that wait
+//!   switch in     the wait ends: a row of its own if it was as long as a window, else part of a sum
+//!   a reading     wait sites of threads that wait for long without a stack are read (`long_waits`); where the kernel
+//!                 gives no stacks, those of all waiting threads
 //! ```
-//! Sums of the time that a thread ran and waited are exact, also when only some waits have a stack: those without one are
-//! rows of their own, and analysis divides them. What is not known after records were lost is left out, not guessed.
+//! Sums of the time that a thread ran and waited are exact, even if only some waits have a stack: those without one are rows
+//! of their own, and `analysis` divides them. After a loss of records, unknown states are left out, not guessed.
 //!
-//! Who ended a wait is added up beside (`wakeups`).
+//! `wakeups` adds up who ended the waits.
 //!
 //! Cost: a row takes about 20 bytes; windows grow so that there are at most 2,000 rows a second, and 1,000 windows per
 //! doubling of the time. A switch costs the kernel two records of 56 bytes, and here two look-ups.
@@ -28,22 +27,28 @@ use super::wakeups::Wakers;
 use crate::long_waits;
 use crate::recorder::{Moment, Recorder};
 
-/// Windows are at least so long.
+/// Least length of a window.
 const SHORTEST_WINDOW: Nanos = Nanos(10_000_000);
-/// A window of so much of the time so far is long enough to look at.
+/// A window is at least as long as the time so far divided by this.
 const WINDOWS: u64 = 1000;
-/// Time that a row must stand for in the mean.
+/// Mean time per row, in nanoseconds, at least.
 const TIME_PER_ROW: u64 = 500_000;
 /// How often run queue times are read; reading takes some 4 microseconds a thread.
 const QUEUE_INTERVAL: Nanos = Nanos(100_000_000);
-/// Reading them may take one of so many parts of the time.
+/// Reading them may take one part in this many of the time.
 const QUEUE_SHARE: u64 = 200;
 
-/// A wait of this length is looked at while it lasts.
+/// The site of a wait of this length is read while it lasts.
 const LONG_WAIT: Nanos = Nanos(50_000_000);
 
-/// With what a thread left its CPU.
-pub type Place = (Option<StackId>, Option<RemoteAddr>);
+/// Where a thread waits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct WaitSite {
+    /// Its call stack while it waits.
+    pub stack: Option<StackId>,
+    /// The first argument of its system call: for a futex, the lock.
+    pub object: Option<RemoteAddr>,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum State {
@@ -51,7 +56,7 @@ enum State {
     #[default]
     Unknown,
     Running,
-    Off(WaitKind, Place),
+    Off(WaitKind, WaitSite),
 }
 
 #[derive(Debug, Default)]
@@ -60,10 +65,10 @@ struct Thread {
     since: Nanos,
     /// Time on a CPU in this window.
     running: Nanos,
-    /// Of the sample right before a switch.
-    place: Option<Place>,
-    /// Where it waited at a time, by a look at it. Two: records follow a look late.
-    looked_at: [Option<(Nanos, Place)>; 2],
+    /// From the sample right before a switch.
+    site: Option<WaitSite>,
+    /// Where it waited at a time, as it was read. The last two: records follow a reading late.
+    looked_at: [Option<(Nanos, WaitSite)>; 2],
     switched_since_read: bool,
     /// Run queue time as last read, and what came in since the last row.
     queued_before: Option<u64>,
@@ -71,14 +76,22 @@ struct Thread {
     ended: bool,
 }
 
-/// Waits that are added up: of one thread, kind and place, and of about one length (its number of binary digits).
-type Alike = (Pid, Tid, WaitKind, Place, u32);
+/// Waits that are added up: of one thread, kind and site, and of about the same length.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct WaitGroup {
+    pid: Pid,
+    tid: Tid,
+    kind: WaitKind,
+    site: WaitSite,
+    /// Number of binary digits of the length in nanoseconds.
+    digits: u32,
+}
 
 /// The state behind the windows.
 #[derive(Debug)]
 pub struct SwitchTracker {
     threads: BTreeMap<(Pid, Tid), Thread>,
-    short: BTreeMap<Alike, (u64, Nanos)>,
+    short: BTreeMap<WaitGroup, (u64, Nanos)>,
     wakers: Wakers,
     window: Nanos,
     width: Nanos,
@@ -117,7 +130,7 @@ impl SwitchTracker {
     /// A thread that is there as we come: it runs, or waits for we do not know what.
     pub fn found(&mut self, pid: Pid, tid: Tid, runs: bool) {
         let state =
-            if runs { State::Running } else { State::Off(WaitKind::Blocked, Place::default()) };
+            if runs { State::Running } else { State::Off(WaitKind::Blocked, WaitSite::default()) };
         let queued_before = run_queue_time(pid, tid);
         self.threads.entry((pid, tid)).or_default().queued_before = queued_before;
         self.set_state(Nanos(0), (pid, tid), state);
@@ -134,7 +147,7 @@ impl SwitchTracker {
         self.advance(time, recorder)?;
         let thread = self.threads.entry((pid, tid)).or_default();
         (thread.ended, thread.queued_before) = (false, Some(0));
-        self.set_state(time, (pid, tid), State::Off(WaitKind::Preempted, Place::default()));
+        self.set_state(time, (pid, tid), State::Off(WaitKind::Preempted, WaitSite::default()));
         Ok(())
     }
 
@@ -152,7 +165,7 @@ impl SwitchTracker {
         Ok(())
     }
 
-    /// The next switch of this thread is from this place.
+    /// The next switch of this thread is from this site.
     pub fn leaves_with(
         &mut self,
         pid: Pid,
@@ -160,8 +173,8 @@ impl SwitchTracker {
         stack: Option<StackId>,
         argument: Option<RemoteAddr>,
     ) {
-        self.threads.entry((pid, tid)).or_default().place =
-            stack.map(|stack| (Some(stack), argument));
+        self.threads.entry((pid, tid)).or_default().site =
+            stack.map(|stack| WaitSite { stack: Some(stack), object: argument });
     }
 
     /// A thread was woken, by others if there is no waker; one of `weight` wakes.
@@ -186,12 +199,12 @@ impl SwitchTracker {
         match to {
             Switch::In => {
                 self.set_state(time, id, State::Running);
-                if let (State::Off(kind, place), since) = before {
-                    let place = self.threads.entry(id).or_default().place_of(place, (since, time));
-                    self.waited(id, kind, place, (since, time), recorder)?;
+                if let (State::Off(kind, site), since) = before {
+                    let site = self.threads.entry(id).or_default().site_of(site, (since, time));
+                    self.waited(id, kind, site, (since, time), recorder)?;
                     if kind == WaitKind::Blocked {
                         let window = self.width;
-                        self.wakers.ended(id, place, (since, time), window, recorder)?;
+                        self.wakers.ended(id, site, (since, time), window, recorder)?;
                     }
                 }
             }
@@ -199,8 +212,8 @@ impl SwitchTracker {
                 let blocked = to == Switch::Blocked;
                 let kind = if blocked { WaitKind::Blocked } else { WaitKind::Preempted };
                 // Where a thread was preempted is where it ran: samples tell that.
-                let place = thread.place.take().filter(|_| blocked).unwrap_or_default();
-                self.set_state(time, id, State::Off(kind, place));
+                let site = thread.site.take().filter(|_| blocked).unwrap_or_default();
+                self.set_state(time, id, State::Off(kind, site));
             }
         }
         Ok(())
@@ -213,7 +226,7 @@ impl SwitchTracker {
         let threads: Vec<(Pid, Tid)> = self.threads.keys().copied().collect();
         for id in threads {
             self.set_state(time, id, State::Unknown);
-            self.threads.entry(id).or_default().place = None;
+            self.threads.entry(id).or_default().site = None;
         }
         Ok(())
     }
@@ -252,15 +265,14 @@ impl SwitchTracker {
             if switched {
                 thread.read_queue(pid, tid);
             }
-            let nowhere = State::Off(WaitKind::Blocked, Place::default());
+            let nowhere = State::Off(WaitKind::Blocked, WaitSite::default());
             let long = thread.state == nowhere && time - thread.since >= self.looks_from;
             let known = thread.looked_at.iter().flatten().any(|(then, _)| *then >= thread.since);
             // The state is that of the last look: who switches often may wait now.
             if long && !known || switched && self.looks_from == Nanos(0) {
                 let at = Moment { time: now, pid, tid, cpu: None };
-                let place = long_waits::place(at, recorder)?;
-                let place = place.map(|(stack, argument)| (now, (Some(stack), Some(argument))));
-                thread.looked_at = [place, thread.looked_at[0]];
+                let site = long_waits::site(at, recorder)?;
+                thread.looked_at = [site.map(|site| (now, site)), thread.looked_at[0]];
             }
         }
         let took = sys::process::monotonic() - began;
@@ -273,10 +285,10 @@ impl SwitchTracker {
         self.advance(end, recorder)?;
         self.close_window(end, recorder)?;
         for (&(pid, tid), thread) in &self.threads {
-            if let State::Off(kind, place) = thread.state
+            if let State::Off(kind, site) = thread.state
                 && end > thread.since
             {
-                let (stack, object) = thread.place_of(place, (thread.since, end));
+                let WaitSite { stack, object } = thread.site_of(site, (thread.since, end));
                 let (time, span) = (thread.since, end - thread.since);
                 let wait =
                     Wait { time, span, pid, tid, kind, waits: 1, waited: span, object, stack };
@@ -290,18 +302,18 @@ impl SwitchTracker {
         &mut self,
         (pid, tid): (Pid, Tid),
         kind: WaitKind,
-        place: Place,
+        site: WaitSite,
         (since, until): (Nanos, Nanos),
         recorder: &mut Recorder<'_>,
     ) -> Result<(), SinkError> {
         let waited = until - since;
         if waited >= self.width {
-            let (time, (stack, object)) = (since, place);
+            let (time, WaitSite { stack, object }) = (since, site);
             let wait = Wait { time, span: waited, pid, tid, kind, waits: 1, waited, object, stack };
             return recorder.push(Fact::Wait(wait));
         }
         let digits = u64::BITS - waited.0.leading_zeros();
-        let sum = self.short.entry((pid, tid, kind, place, digits)).or_default();
+        let sum = self.short.entry(WaitGroup { pid, tid, kind, site, digits }).or_default();
         sum.0 += 1;
         sum.1 += waited;
         Ok(())
@@ -314,7 +326,7 @@ impl SwitchTracker {
         if ran && !runs {
             thread.running += time - thread.since;
         }
-        // Switched in twice: the switch between was lost, and the time since the first is nobody's.
+        // Switched in twice: the switch between was lost, and the time since the first belongs to no state.
         (thread.state, thread.since) = (state, time);
         if ran != runs {
             self.count_at_once(time);
@@ -355,9 +367,8 @@ impl SwitchTracker {
             }
         }
         self.threads.retain(|_, thread| !thread.ended);
-        for ((pid, tid, kind, (stack, object), _), (waits, waited)) in
-            std::mem::take(&mut self.short)
-        {
+        for (group, (waits, waited)) in std::mem::take(&mut self.short) {
+            let WaitGroup { pid, tid, kind, site: WaitSite { stack, object }, .. } = group;
             rows += 1;
             let wait = Wait { time, span, pid, tid, kind, waits, waited, object, stack };
             recorder.push(Fact::Wait(wait))?;
@@ -376,14 +387,14 @@ impl SwitchTracker {
 }
 
 impl Thread {
-    /// Where it waited in this time: as its CPU was left, or else by the look at it meanwhile.
-    fn place_of(&self, place: Place, (since, until): (Nanos, Nanos)) -> Place {
-        let mut looks = self.looked_at.iter().flatten();
-        let looked_at = looks.find(|(then, _)| (since..=until).contains(then));
-        match (place, looked_at) {
-            ((None, _), Some((_, looked_at))) => *looked_at,
-            (place, _) => place,
+    /// Where it waited in this time: as it left its CPU, or else as it was read meanwhile.
+    fn site_of(&self, site: WaitSite, (since, until): (Nanos, Nanos)) -> WaitSite {
+        if site.stack.is_some() {
+            return site;
         }
+        let mut readings = self.looked_at.iter().flatten();
+        let reading = readings.find(|(then, _)| (since..=until).contains(then));
+        reading.map_or(site, |(_, read)| *read)
     }
 
     fn read_queue(&mut self, pid: Pid, tid: Tid) {

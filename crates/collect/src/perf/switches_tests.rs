@@ -115,7 +115,7 @@ fn what_was_lost_is_nobodys_time() {
             tracker.switched(Nanos(2 * MS), PID, ONE, Switch::Blocked, recorder).unwrap();
             tracker.lost(Nanos(3 * MS), recorder).unwrap();
             tracker.switched(Nanos(5 * MS), PID, ONE, Switch::In, recorder).unwrap();
-            // The switch between these two is missing too, and nobody said so.
+            // The switch between these two is missing too, and no record says so.
             tracker.switched(Nanos(8 * MS), PID, ONE, Switch::In, recorder).unwrap();
         },
         9 * MS,

@@ -1,12 +1,12 @@
-//! Who ended a wait: the thread that ran as the kernel was asked to wake another one.
+//! Who ended a wait: the thread that ran when the kernel was asked to wake the waiting one.
 //!
 //! What for: records of the tracepoint `sched:sched_waking`, matched with the end of the wait that follows.
-//! What not: wakes by others than the program's threads, for events follow those; nor, from Linux 6.16 on, by the end of a
-//! thread, whose events are closed before it tells who joins it (`do_exit`, kernel/exit.c).
+//! What not: wakes by threads of other programs, because events follow only ours; from Linux 6.16 on, wakes by the end of
+//! a thread, because its events are closed before it wakes the joining thread (`do_exit`, kernel/exit.c).
 //!
 //! Where threads wake each other often, the kernel thins the records, and each stands for several; a new thread begins
 //! with the rate of the one that made it, so that a few of its first wakes may be missing. What an interrupt wakes
-//! (a timer, a device) is not the work of the thread that it came upon.
+//! (a timer, a device) is not the work of the thread that it interrupted.
 //! Assumption: the record names threads by the numbers of the first pid name space; in another one it is not used.
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use base::{Nanos, Pid, Tid};
 use facts::{Fact, SinkError, Wake, Waker};
 
-use super::switches::Place;
+use super::switches::WaitSite;
 use crate::proc_status::in_first_pid_name_space;
 use crate::recorder::Recorder;
 use crate::tracefs;
@@ -80,14 +80,20 @@ struct Sum {
     seen: u64,
 }
 
-/// Waits that are added up: of one thread at one place, ended by one thread at one place.
-type Alike = (Pid, Tid, Place, Option<Waker>);
+/// Waits that are added up: of one thread at one site, ended by one thread at one site.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct WakeGroup {
+    pid: Pid,
+    tid: Tid,
+    site: WaitSite,
+    waker: Option<Waker>,
+}
 
 /// Wakes that no wait ended with yet, and those of this window.
 #[derive(Debug, Default)]
 pub struct Wakers {
     woken: HashMap<Tid, Woken>,
-    sums: BTreeMap<Alike, Sum>,
+    sums: BTreeMap<WakeGroup, Sum>,
 }
 
 impl Wakers {
@@ -96,31 +102,31 @@ impl Wakers {
         self.woken.insert(woken, Woken { time, waker, weight });
     }
 
-    /// A wait ended: if it was seen by whom, that is added up, or told if it was as long as a window.
+    /// A wait ended. If its waker was observed, it is added up, or reported alone if it was as long as a window.
     pub fn ended(
         &mut self,
         (pid, tid): (Pid, Tid),
-        place: Place,
+        site: WaitSite,
         (since, until): (Nanos, Nanos),
         window: Nanos,
         recorder: &mut Recorder<'_>,
     ) -> Result<(), SinkError> {
         let Some(Woken { time, waker, weight }) = self.woken.remove(&tid) else { return Ok(()) };
-        // One that found its thread awake still ended nothing.
+        // A wake of a thread that was still awake ended nothing.
         if time < since {
             return Ok(());
         }
-        let (alike, length) = ((pid, tid, place, waker), until - since);
+        let (group, length) = (WakeGroup { pid, tid, site, waker }, until - since);
         let mut long = Sum::default();
         let is_long = length >= window;
-        let sum = if is_long { &mut long } else { self.sums.entry(alike).or_default() };
+        let sum = if is_long { &mut long } else { self.sums.entry(group).or_default() };
         sum.wakes += weight;
         sum.waited += Nanos(length.0.saturating_mul(weight));
         sum.seen += 1;
-        if is_long { recorder.push(Fact::Wake(wake(alike, (since, length), long))) } else { Ok(()) }
+        if is_long { recorder.push(Fact::Wake(wake(group, (since, length), long))) } else { Ok(()) }
     }
 
-    /// Tells the sums of a window; returns how many.
+    /// Reports the sums of a window; returns how many.
     pub fn close(
         &mut self,
         window: (Nanos, Nanos),
@@ -130,7 +136,7 @@ impl Wakers {
         let sums = std::mem::take(&mut self.sums);
         let rows = sums.len() as u64;
         sums.into_iter()
-            .try_for_each(|(alike, sum)| recorder.push(Fact::Wake(wake(alike, window, sum))))?;
+            .try_for_each(|(group, sum)| recorder.push(Fact::Wake(wake(group, window, sum))))?;
         Ok(rows)
     }
 
@@ -141,7 +147,7 @@ impl Wakers {
 }
 
 fn wake(
-    (pid, tid, (stack, object), waker): Alike,
+    WakeGroup { pid, tid, site: WaitSite { stack, object }, waker }: WakeGroup,
     (time, span): (Nanos, Nanos),
     Sum { wakes, waited, seen }: Sum,
 ) -> Wake {

@@ -3,7 +3,7 @@
 use base::{Bytes, Nanos, Pid, RemoteAddr};
 use facts::SinkError;
 
-use super::{Moment, Recorder, Told};
+use super::{MappingCall, Moment, Recorder};
 use crate::address_space::CopiedStack;
 use crate::regions::Regions;
 
@@ -19,9 +19,9 @@ impl Recorder<'_> {
         self.regions.as_ref().and_then(Regions::due)
     }
 
-    /// Looks at mapped memory where that is due. Calls of the program before `told_until` were all told.
-    pub fn look_at_regions(&mut self, now: Nanos, told_until: Nanos) -> Result<(), SinkError> {
-        self.regions.as_mut().map_or(Ok(()), |regions| regions.look(now, told_until, self.sink))
+    /// Reads mapped memory where that is due. The agent has reported all calls before `reported_until`.
+    pub fn look_at_regions(&mut self, now: Nanos, reported_until: Nanos) -> Result<(), SinkError> {
+        self.regions.as_mut().map_or(Ok(()), |regions| regions.look(now, reported_until, self.sink))
     }
 
     /// Records what was seen at the last look at mapped memory, and looks at the pages of what still runs.
@@ -30,11 +30,11 @@ impl Recorder<'_> {
     }
 
     /// The program mapped memory, as the agent tells.
-    pub fn region_mapped(&mut self, told: Told) -> Result<(), SinkError> {
-        self.regions.as_mut().map_or(Ok(()), |regions| regions.mapped(told, self.sink))
+    pub fn region_mapped(&mut self, call: MappingCall) -> Result<(), SinkError> {
+        self.regions.as_mut().map_or(Ok(()), |regions| regions.mapped(call, self.sink))
     }
 
-    /// Calls that mapped memory, as the agent told, and that are no regions: there were too many.
+    /// Number of reported calls that mapped memory but became no regions, because there were too many.
     pub fn regions_left_out(&self) -> u64 {
         self.regions.as_ref().map_or(0, Regions::left_out)
     }

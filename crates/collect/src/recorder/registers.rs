@@ -35,7 +35,7 @@ const RBP: usize = 5;
 
 type Known<K, V> = HashMap<K, V, BuildHasherDefault<NodeHasher>>;
 
-/// Addresses with what is kept there, and pieces that are not told yet.
+/// Addresses with what is kept there, and pieces that are not written yet.
 #[derive(Default)]
 pub(super) struct Pieces {
     /// By module, offset, address, and frame with the registers that are known. `None`: nothing is kept.
@@ -78,7 +78,7 @@ impl Recorder<'_> {
     ) -> Result<(), SinkError> {
         let (Some(registers), Some(user)) = (seen.general, position.user) else { return Ok(()) };
         let ip = RemoteAddr(user.registers[sys::perf::USER_INSTRUCTION_POINTER]);
-        let native = self.whereabouts.as_ref().and_then(|all| all.native(at.pid, ip));
+        let native = self.native_addresses.as_ref().and_then(|all| all.native(at.pid, ip));
         let Some((module, offset)) = self.locate(at.pid, ip).filter(|_| native.is_none()) else {
             return Ok(());
         };
@@ -133,7 +133,7 @@ impl Recorder<'_> {
             for (value, saved) in lasting.iter_mut().zip(saved) {
                 *value = match saved {
                     Saved::Same => *value,
-                    Saved::At(from_cfa) => {
+                    Saved::InFrame(from_cfa) => {
                         let at = caller.stack_pointer.wrapping_add(from_cfa.cast_unsigned());
                         stack.word(at)
                     }
@@ -159,7 +159,7 @@ impl Recorder<'_> {
         self.user_frames = frames;
     }
 
-    /// Takes one frame's registers, of which those in `known` are told; whether anything means something there.
+    /// Takes one frame's registers, of which those in `known` are kept; whether any register has a meaning there.
     fn note_frame(
         &mut self,
         at: Moment,

@@ -85,8 +85,8 @@ impl Recorder<'_> {
         self.frames.clear();
         let mut position = position;
         let mut registers;
-        if let Some(whereabouts) = &self.whereabouts {
-            let native = |ip| whereabouts.native(at.pid, ip).unwrap_or(ip);
+        if let Some(native_addresses) = &self.native_addresses {
+            let native = |ip| native_addresses.native(at.pid, ip).unwrap_or(ip);
             if let Some(stack) = &mut position.user {
                 registers = *stack.registers;
                 let ip = &mut registers[sys::perf::USER_INSTRUCTION_POINTER];

@@ -8,7 +8,7 @@ use facts::{Fact, SinkError, ThreadEvent, ThreadEventKind};
 use super::Recorder;
 use crate::address_space::AddressSpace;
 
-/// Of a thread that lived shortly, a second source may tell the start when its end is told already: so much later at most.
+/// A second source may report the start of a short-lived thread after its end: at most this much later.
 const LATE: Nanos = Nanos(10_000_000_000);
 
 /// Older ends are forgotten when there are so many.
@@ -84,8 +84,8 @@ impl Recorder<'_> {
         if self.processes_seen.insert(pid) {
             self.thread_event(time, pid, Tid(pid.0), ThreadEventKind::Start, name)?;
         }
-        // The thread that executes becomes the first one, and all others are gone: the kernel tells of their ends before. Who is
-        // left was found by a second source, and the time of its start is a guess, or behind what is told here.
+        // The thread that executes becomes the first one, and all others are gone: the kernel reports their ends before. A thread
+        // that is left was found by a second source; its start is a guess, or later than this event.
         let process = (pid, Tid(i32::MIN))..=(pid, Tid(i32::MAX));
         let others = self
             .threads
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_start_that_is_told_behind_the_end_is_none() {
+    fn a_start_reported_after_the_end_is_none() {
         let mut facts: Vec<Fact> = Vec::new();
         let mut recorder = Recorder::new(&mut facts);
         let (pid, tid) = (Pid(7), Tid(8));

@@ -1,6 +1,6 @@
 //! Which anonymous mappings are further heaps of glibc's malloc: of threads, or where the first heap could not grow.
 //!
-//! What for: nobody sees them being mapped (the C library does so itself), and accesses in them are to heap blocks.
+//! What for: the C library maps them itself, so no call is observed; accesses in them are to heap blocks.
 //! What not: the first heap, which the kernel names; heaps of other allocators; the mappings of single large blocks.
 //!
 //! Facts (glibc malloc/arena.c, 2.10 to 2.41): such a heap begins at a multiple of HEAP_MAX_SIZE, which is 64 MiB with 8-byte
@@ -44,9 +44,9 @@ fn words(bytes: &[u8; 8 * WORDS]) -> HeapInfo {
 fn name_by(ranges: &mut [Range], read: impl Fn(RemoteAddr) -> Option<HeapInfo>) {
     for range in ranges {
         let length = range.end.0 - range.start.0;
-        let may_be = range.what.kind == RegionKind::Anonymous && range.what.name.is_empty();
+        let may_be = range.backing.kind == RegionKind::Anonymous && range.backing.name.is_empty();
         if may_be && length <= HEAP_MAX && is_heap(range.start, length, &read) {
-            (range.what.kind, range.what.name) = (RegionKind::Break, NAME.into());
+            (range.backing.kind, range.backing.name) = (RegionKind::Break, NAME.into());
         }
     }
 }
@@ -83,7 +83,7 @@ mod tests {
 
     use base::FileOffset;
 
-    use super::super::known::What;
+    use super::super::known::Backing;
     use super::super::snapshot::Snapshot;
     use super::*;
 
@@ -92,16 +92,16 @@ mod tests {
 
     fn kinds(infos: &[(u64, HeapInfo)], ranges: &[(u64, u64)]) -> Vec<RegionKind> {
         let infos: HashMap<u64, HeapInfo> = infos.iter().copied().collect();
-        let what = What { kind: RegionKind::Anonymous, name: "".into(), page: None };
+        let backing = Backing { kind: RegionKind::Anonymous, name: "".into(), page: None };
         let range = |(start, length): &(u64, u64)| Range {
             start: RemoteAddr(*start),
             end: RemoteAddr(start + length),
             offset: FileOffset(0),
-            what: what.clone(),
+            backing: backing.clone(),
         };
         let mut ranges: Vec<Range> = ranges.iter().map(range).collect();
         name_by(&mut ranges, |at| infos.get(&at.0).copied());
-        ranges.iter().map(|range| range.what.kind).collect()
+        ranges.iter().map(|range| range.backing.kind).collect()
     }
 
     #[test]
@@ -116,8 +116,8 @@ mod tests {
         // Without the first one, with another length, at another place, with other contents.
         assert_eq!(kinds(&[second], &ranges), [Anonymous, Anonymous]);
         assert_eq!(kinds(&[first], &[(FIRST, 0x22_000)]), [Anonymous]);
-        let beside = (FIRST + PAGE, [FIRST + PAGE + 48, 0, 0x20_000, 0x21_000]);
-        assert_eq!(kinds(&[beside], &[(FIRST + PAGE, 0x21_000)]), [Anonymous]);
+        let adjacent = (FIRST + PAGE, [FIRST + PAGE + 48, 0, 0x20_000, 0x21_000]);
+        assert_eq!(kinds(&[adjacent], &[(FIRST + PAGE, 0x21_000)]), [Anonymous]);
         assert_eq!(kinds(&[(FIRST, [0; 4])], &ranges[..1]), [Anonymous]);
         // Each says that the other comes before it.
         let circle = [
@@ -140,7 +140,7 @@ mod tests {
                 name(own, &mut ranges);
                 let mut holding =
                     ranges.iter().filter(|range| range.start.0 <= at && at < range.end.0);
-                holding.any(|range| range.what.kind == RegionKind::Break)
+                holding.any(|range| range.backing.kind == RegionKind::Break)
             });
             assert!(found, "{at:x} {}", tracee::maps::read(own));
         })

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use base::{Bytes, FileOffset, Nanos, RemoteAddr};
 use facts::RegionKind;
 
-/// What a range is.
+/// What backs a range.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct What {
-    /// What for.
+pub struct Backing {
+    /// Its kind.
     pub kind: RegionKind,
     /// The file or the kernel's word; empty where there is none.
     pub name: Arc<str>,
@@ -20,10 +20,10 @@ pub struct What {
     pub page: Option<Bytes>,
 }
 
-impl What {
-    /// What the program took by `brk` itself, as told. The kernel's word for it is that for the whole data segment.
-    pub fn of_break() -> What {
-        What { kind: RegionKind::Break, name: "".into(), page: None }
+impl Backing {
+    /// What the program took by `brk` itself, as reported. The kernel's word for it is that for the whole data segment.
+    pub fn of_break() -> Backing {
+        Backing { kind: RegionKind::Break, name: "".into(), page: None }
     }
 
     fn is_of_break(&self) -> bool {
@@ -31,7 +31,7 @@ impl What {
     }
 
     /// Whether a look that finds `found` in the place of this has nothing new to tell.
-    fn is_still(&self, found: &What) -> bool {
+    fn is_still(&self, found: &Backing) -> bool {
         self == found || (self.is_of_break() && found.kind == RegionKind::Break)
     }
 }
@@ -46,13 +46,18 @@ pub struct Range {
     /// Offset in the file of `start`.
     pub offset: FileOffset,
     /// What it is.
-    pub what: What,
+    pub backing: Backing,
 }
 
 impl Range {
     fn part(&self, start: u64, end: u64) -> Range {
         let offset = FileOffset(self.offset.0.saturating_add(start - self.start.0));
-        Range { start: RemoteAddr(start), end: RemoteAddr(end), offset, what: self.what.clone() }
+        Range {
+            start: RemoteAddr(start),
+            end: RemoteAddr(end),
+            offset,
+            backing: self.backing.clone(),
+        }
     }
 }
 
@@ -68,7 +73,7 @@ pub struct New {
 struct Piece {
     end: u64,
     offset: u64,
-    what: What,
+    backing: Backing,
     since: Nanos,
 }
 
@@ -104,8 +109,8 @@ impl Known {
             let Some(piece) = self.0.remove(at) else { continue };
             if piece.end > end.0 {
                 let offset = piece.offset.saturating_add(end.0 - at);
-                let what = piece.what.clone();
-                let rest = Piece { end: piece.end, offset, what, since: piece.since };
+                let backing = piece.backing.clone();
+                let rest = Piece { end: piece.end, offset, backing, since: piece.since };
                 self.0.insert(end.0, rest);
             }
             if *at < start.0 {
@@ -121,8 +126,8 @@ impl Known {
             return;
         }
         self.remove(range.start, range.end);
-        let (end, offset, what) = (range.end.0, range.offset.0, range.what.clone());
-        self.0.insert(range.start.0, Piece { end, offset, what, since });
+        let (end, offset, backing) = (range.end.0, range.offset.0, range.backing.clone());
+        self.0.insert(range.start.0, Piece { end, offset, backing, since });
     }
 
     /// What of the known is in none of `mapped` (ascending, not overlapping) any more.
@@ -150,8 +155,8 @@ impl Known {
         ended
     }
 
-    /// What of a range is not known as this. What grows (a stack, what `brk` gave) is told as a whole, unless the program
-    /// told of a part.
+    /// The parts of a range that are not known as this. A range that grows (a stack, memory of `brk`) is reported as a whole,
+    /// unless the program reported a part.
     #[must_use]
     pub fn news(&self, range: &Range) -> Vec<New> {
         let mut news: Vec<New> = Vec::new();
@@ -163,23 +168,23 @@ impl Known {
             _ => {}
         };
         let (mut at, end) = (range.start.0, range.end.0);
-        let mut has_told = false;
+        let mut has_reported = false;
         for start in self.overlapping(at, end) {
             let Some(piece) = self.0.get(&start) else { continue };
             tell(at, start.max(at), false);
             let (from, to) = (start.max(at), piece.end.min(end));
             let offset = piece.offset.saturating_add(from - start);
             let expected = range.offset.0.saturating_add(from - range.start.0);
-            let same_place = range.what.kind != RegionKind::File || offset == expected;
-            if !piece.what.is_still(&range.what) || !same_place {
+            let same_place = range.backing.kind != RegionKind::File || offset == expected;
+            if !piece.backing.is_still(&range.backing) || !same_place {
                 tell(from, to, true);
             }
-            has_told |= piece.what.is_of_break();
+            has_reported |= piece.backing.is_of_break();
             at = to;
         }
         tell(at, end, false);
-        let grows = matches!(range.what.kind, RegionKind::Break | RegionKind::Stack);
-        if grows && !has_told && !news.is_empty() {
+        let grows = matches!(range.backing.kind, RegionKind::Break | RegionKind::Stack);
+        if grows && !has_reported && !news.is_empty() {
             let replaces = news.iter().any(|new| new.replaces);
             return vec![New { range: range.clone(), replaces }];
         }
@@ -196,7 +201,7 @@ mod tests {
             start: RemoteAddr(start),
             end: RemoteAddr(end),
             offset: FileOffset(0),
-            what: What { kind, name: name.into(), page: None },
+            backing: Backing { kind, name: name.into(), page: None },
         }
     }
 
@@ -239,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_is_told_as_a_whole() {
+    fn what_grows_is_reported_as_a_whole() {
         let mut known = Known::default();
         known.insert(&range(0x1000, 0x2000, RegionKind::Break, "[heap]"), Nanos(0));
         assert_eq!(
@@ -254,7 +259,7 @@ mod tests {
         let mut known = Known::default();
         let whole = |end| range(0x1000, end, RegionKind::Break, "[heap]");
         known.insert(&whole(0x2000), Nanos(0));
-        let own = Range { what: What::of_break(), ..whole(0x2900) };
+        let own = Range { backing: Backing::of_break(), ..whole(0x2900) };
         known.insert(&Range { start: RemoteAddr(0x2000), ..own }, Nanos(0));
         // The data segment ends with a page.
         assert_eq!(news(&known, &whole(0x3000)), [(0x2900, 0x3000, false)]);
@@ -264,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_told_in_as_few_parts_as_there_are() {
+    fn what_is_gone_is_reported_in_as_few_parts_as_there_are() {
         let mut known = Known::default();
         known.insert(&anonymous(0x1000, 0x3000), Nanos(0));
         known.insert(&range(0x3000, 0x5000, RegionKind::File, "/f"), Nanos(0));

@@ -1,18 +1,18 @@
-//! Which ranges of memory a program has, and from when to when; and what lies behind some of their pages (`pages`).
+//! The memory regions of a program over time, and what backs some of their pages (`pages`).
 //!
-//! What for: `/proc/PID/maps` is read when a process begins, soon after, and then about once a second; what differs from
-//! before becomes [`Region`]s and [`RegionEnd`]s. What the preloaded agent tells of the program's own calls of `mmap`
-//! and `brk` (who, when, with which stack) comes first, so that a look finds only what nobody told.
-//! Further heaps of glibc's malloc are told from other anonymous memory by their contents (`arenas`).
+//! What for: `/proc/PID/maps` is read when a process begins, soon after, and then about once a second. Each difference
+//! from the reading before becomes a [`Region`] or a [`RegionEnd`]. The preloaded agent reports the program's own calls of
+//! `mmap` and `brk` with thread, time and stack. These come first, so that a reading adds only what was not reported.
+//! Further heaps of glibc's malloc are distinguished from other anonymous memory by their contents (`arenas`).
 //! What not: which accesses lie there (`analysis`).
 //!
-//! Times: what a look finds new was mapped since the look before, and its region begins there; if something else was in
-//! its place then, at the later look. An end has the time of the look that missed it.
-//! A thread's stack is the range that holds its stack pointer, as samples tell, above a guard: without a guard (a size of
-//! 0, or one made by MADV_GUARD_INSTALL) it stays what it is, anonymous memory.
-//! Cost: some 30 microseconds for each look at a small process; never more than half a percent of the time, of one process
-//! and, but for the first [`CREDIT`], of all together. A build starts dozens a second, each of which would be worth some
-//! looks: those that it cannot pay for come late, or not any more.
+//! Times: a region that a reading finds was mapped since the reading before, and begins there. If something else was in its
+//! place then, it begins at the later reading. An end has the time of the reading that missed the region.
+//! A thread's stack is the range that holds its stack pointer, as samples show, above a guard. Without a guard (a size of
+//! 0, or one made by MADV_GUARD_INSTALL) it stays anonymous memory.
+//! Cost: some 30 us per reading of a small process. Readings take at most 0.5 % of the time of one process. Those of all
+//! processes in total take as little, except for the first [`CREDIT`]. A build starts dozens of processes a second, each
+//! worth some readings: those that exceed this come late or not at all.
 
 mod arenas;
 mod known;
@@ -26,7 +26,7 @@ use facts::{Fact, Region, RegionEnd, RegionKind, Sink, SinkError};
 use sys::process::thread_cpu_time;
 use tracee::maps;
 
-use self::known::{Known, Range, What};
+use self::known::{Backing, Known, Range};
 use self::pages::PageLooks;
 use self::snapshot::{HugeMount, Snapshot};
 
@@ -39,33 +39,33 @@ const SHARE: u64 = 200;
 const CREDIT: Nanos = Nanos(10_000_000);
 /// Processes that are looked at; further ones have no regions.
 const MOST_PROCESSES: usize = 64;
-/// Told calls that become regions; beyond, only looks tell. A region takes some 60 bytes of the result.
-const MOST_TOLD: u64 = 200_000;
+/// Reported calls that become regions; beyond, only readings find them. A region takes some 60 bytes of the result.
+const MOST_CALLS: u64 = 200_000;
 /// Threads whose stack pointer is remembered, of one process.
 const MOST_THREADS: usize = 4096;
 
-/// A call of `mmap` or `brk` that the agent tells of.
+/// A call of `mmap` or `brk` that the agent reported.
 #[derive(Clone, Copy, Debug)]
-pub struct Told {
+pub struct MappingCall {
     /// When.
     pub time: Nanos,
     /// In which process.
     pub pid: Pid,
-    /// Who.
+    /// The calling thread.
     pub tid: Tid,
     /// First address.
     pub start: RemoteAddr,
-    /// As many as were asked for.
+    /// The size that was asked for.
     pub bytes: Bytes,
     /// By which call.
-    pub by: By,
+    pub by: MappedBy,
     /// The caller.
     pub stack: Option<StackId>,
 }
 
 /// How the program got memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum By {
+pub enum MappedBy {
     /// By mmap(2), with these flags.
     Mapping {
         /// `MAP_*`.
@@ -81,9 +81,9 @@ struct Process {
     last_look: Nanos,
     next_look: Nanos,
     known: Known,
-    /// What was seen at the last look, until all is told that happened before.
+    /// The last reading, until everything that happened before it was reported.
     seen: Option<(Nanos, Snapshot)>,
-    /// Read for told calls, for this round.
+    /// Read for reported calls, for this round.
     now: Option<Snapshot>,
     huge: Option<Vec<HugeMount>>,
     /// Threads: when they were born, where their stack pointer was last.
@@ -99,7 +99,7 @@ struct Process {
 #[derive(Default)]
 pub struct Regions {
     processes: BTreeMap<Pid, Process>,
-    told: u64,
+    calls: u64,
     /// CPU time that looks took.
     spent: Nanos,
 }
@@ -178,36 +178,36 @@ impl Regions {
     }
 
     /// The program mapped memory.
-    pub fn mapped(&mut self, told: Told, sink: &mut dyn Sink) -> Result<(), SinkError> {
-        let Told { time, pid, tid, start, bytes, by, stack } = told;
+    pub fn mapped(&mut self, call: MappingCall, sink: &mut dyn Sink) -> Result<(), SinkError> {
+        let MappingCall { time, pid, tid, start, bytes, by, stack } = call;
         let Some(process) = self.processes.get_mut(&pid).filter(|process| process.began <= time)
         else {
             return Ok(());
         };
-        self.told += 1;
+        self.calls += 1;
         let length = match by {
-            By::Mapping { .. } => bytes.0.checked_next_multiple_of(PAGE),
+            MappedBy::Mapping { .. } => bytes.0.checked_next_multiple_of(PAGE),
             // What the program takes next begins right there.
-            By::Break => Some(bytes.0),
+            MappedBy::Break => Some(bytes.0),
         };
         let end = length.and_then(|bytes| start.0.checked_add(bytes));
-        let Some(end) = end.map(RemoteAddr).filter(|end| start < *end && self.told <= MOST_TOLD)
+        let Some(end) = end.map(RemoteAddr).filter(|end| start < *end && self.calls <= MOST_CALLS)
         else {
             return Ok(());
         };
-        let (what, offset) = match by {
-            By::Mapping { flags } => process.what_is(pid, start, flags),
-            By::Break => (What::of_break(), FileOffset(0)),
+        let (backing, offset) = match by {
+            MappedBy::Mapping { flags } => process.backing_of(pid, start, flags),
+            MappedBy::Break => (Backing::of_break(), FileOffset(0)),
         };
-        let range = Range { start, end, offset, what };
+        let range = Range { start, end, offset, backing };
         process.known.insert(&range, time);
         push(time, pid, Some(tid), &range, stack, sink)
     }
 
-    /// Told calls that were too many.
+    /// Number of reported calls beyond the limit.
     #[must_use]
     pub fn left_out(&self) -> u64 {
-        self.told.saturating_sub(MOST_TOLD)
+        self.calls.saturating_sub(MOST_CALLS)
     }
 
     /// The program unmapped memory.
@@ -235,23 +235,23 @@ impl Regions {
         sink.push(Fact::RegionEnd(RegionEnd { time, pid, start, bytes }))
     }
 
-    /// Looks at the processes that are due. Of what the agent tells, all is told that happened before `told_until`.
+    /// Reads the processes that are due. The agent has reported everything that happened before `reported_until`.
     pub fn look(
         &mut self,
         now: Nanos,
-        told_until: Nanos,
+        reported_until: Nanos,
         sink: &mut dyn Sink,
     ) -> Result<(), SinkError> {
         let (living, mut spent) = (self.living().count(), self.spent);
         for (pid, process) in self.living() {
             process.now = None;
-            process.compare(*pid, told_until, sink)?;
+            process.compare(*pid, reported_until, sink)?;
             let is_due = process.next_look <= now && affordable_at(spent) <= now;
             if is_due && process.seen.is_none() {
                 let began = thread_cpu_time();
                 process.take(*pid, now);
                 process.draw_pages(*pid, living, sink)?;
-                process.compare(*pid, told_until, sink)?;
+                process.compare(*pid, reported_until, sink)?;
                 spent += thread_cpu_time() - began;
             }
         }
@@ -259,7 +259,7 @@ impl Regions {
         Ok(())
     }
 
-    /// Compares what was seen last; nothing will be told any more. What still runs is looked at once more, for its pages.
+    /// Compares the last readings; no more reports will come. Processes that still run are read once more, for their pages.
     pub fn finish(&mut self, now: Nanos, sink: &mut dyn Sink) -> Result<(), SinkError> {
         for (pid, process) in &mut self.processes {
             process.compare(*pid, Nanos(u64::MAX), sink)?;
@@ -315,8 +315,8 @@ impl Process {
         pages.into_iter().try_for_each(|page| sink.push(Fact::Page(page)))
     }
 
-    /// What a told call mapped: by its flags, and by the kernel's word where these do not suffice.
-    fn what_is(&mut self, pid: Pid, start: RemoteAddr, flags: u32) -> (What, FileOffset) {
+    /// What a reported call mapped: by its flags, and by the kernel's word where these do not suffice.
+    fn backing_of(&mut self, pid: Pid, start: RemoteAddr, flags: u32) -> (Backing, FileOffset) {
         const SHARED: u32 = 1;
         const ANONYMOUS: u32 = 0x20;
         const HUGE: u32 = 0x4_0000;
@@ -338,22 +338,22 @@ impl Process {
             }
             let found = self.now.as_ref().and_then(|now| now.holding(start));
             // What is there by now may be something else; but a file is not taken for none, nor none for a file.
-            if let Some(range) = found.filter(|range| range.what.kind != RegionKind::Anonymous) {
+            if let Some(range) = found.filter(|range| range.backing.kind != RegionKind::Anonymous) {
                 let offset = range.offset.0.saturating_add(start.0 - range.start.0);
-                let page = page.or(range.what.page);
-                return (What { page, ..range.what.clone() }, FileOffset(offset));
+                let page = page.or(range.backing.page);
+                return (Backing { page, ..range.backing.clone() }, FileOffset(offset));
             }
         }
-        (What { kind, name: "".into(), page }, FileOffset(0))
+        (Backing { kind, name: "".into(), page }, FileOffset(0))
     }
 
     fn compare(
         &mut self,
         pid: Pid,
-        told_until: Nanos,
+        reported_until: Nanos,
         sink: &mut dyn Sink,
     ) -> Result<(), SinkError> {
-        let Some((time, snapshot)) = self.seen.take_if(|(time, _)| *time <= told_until) else {
+        let Some((time, snapshot)) = self.seen.take_if(|(time, _)| *time <= reported_until) else {
             return Ok(());
         };
         let before = std::mem::replace(&mut self.last_look, time);
@@ -367,7 +367,7 @@ impl Process {
             for new in self.known.news(range) {
                 let since = if new.replaces { time } else { before };
                 self.known.insert(&new.range, since);
-                let is_stack = range.what.kind == RegionKind::Stack;
+                let is_stack = range.backing.kind == RegionKind::Stack;
                 let tid = is_stack.then_some(Tid(pid.0));
                 push(since, pid, tid, &new.range, None, sink)?;
             }
@@ -375,7 +375,7 @@ impl Process {
         self.find_stacks(pid, &snapshot, sink)
     }
 
-    /// Ranges that hold a thread's stack pointer and lie above a guard are told again as stacks.
+    /// Ranges that hold a thread's stack pointer and lie above a guard are reported again as stacks.
     fn find_stacks(
         &mut self,
         pid: Pid,
@@ -394,8 +394,8 @@ impl Process {
             let Some((end, since)) = self.known.holding(pointer) else { continue };
             let end = end.min(range.end);
             self.stacks.insert(start, *tid);
-            let what = What { kind: RegionKind::Stack, ..range.what.clone() };
-            let stack = Range { start, end, offset: FileOffset(0), what };
+            let backing = Backing { kind: RegionKind::Stack, ..range.backing.clone() };
+            let stack = Range { start, end, offset: FileOffset(0), backing };
             push(since.max(*born), pid, Some(*tid), &stack, None, sink)?;
         }
         Ok(())
@@ -410,7 +410,7 @@ fn push(
     stack: Option<StackId>,
     sink: &mut dyn Sink,
 ) -> Result<(), SinkError> {
-    let What { kind, ref name, page } = range.what;
+    let Backing { kind, ref name, page } = range.backing;
     // The kernel gives an offset of pages without a file a meaning of its own.
     let has_file = matches!(kind, RegionKind::File | RegionKind::Shared | RegionKind::Huge);
     sink.push(Fact::Region(Region {

@@ -1,7 +1,7 @@
 //! Pages drawn at random from a process's memory, with what lies behind them.
 //!
 //! What for: which of a program's memory the kernel gave it in huge pages, and on which NUMA nodes, by address: so that it
-//! can be told per object. What not: which object an address is of (`analysis`).
+//! can be stated per object. What not: which object an address is of (`analysis`).
 //!
 //! Which pages: all ranges get as many each; what small ones have no pages for, larger ones get. A range is divided into
 //! stretches of equal length, and a page is drawn in each: so no pattern of nodes or huge pages can fall in step with the
@@ -116,7 +116,7 @@ fn stretches(ranges: &[Range], most: usize) -> Vec<Stretch> {
     let page = page_size() as u64;
     let pages_of = |range: &Range| (range.end.0 - range.start.0) / page;
     // The kernel's own pages, which it maps into every process.
-    let of_kernel = |range: &&Range| range.what.name.starts_with("[v");
+    let of_kernel = |range: &&Range| range.backing.name.starts_with("[v");
     let mut by_size: Vec<&Range> = ranges.iter().filter(|range| !of_kernel(range)).collect();
     by_size.sort_by_key(|range| (pages_of(range), range.start));
     let (mut left, mut stretches) = (most as u64, Vec::new());
@@ -140,7 +140,7 @@ mod tests {
     use base::FileOffset;
     use facts::RegionKind;
 
-    use super::super::known::What;
+    use super::super::known::Backing;
     use super::*;
 
     fn range(first: u64, pages: u64, name: &str) -> Range {
@@ -149,7 +149,7 @@ mod tests {
             start: RemoteAddr(first * page),
             end: RemoteAddr((first + pages) * page),
             offset: FileOffset(0),
-            what: What { kind: RegionKind::Anonymous, name: name.into(), page: None },
+            backing: Backing { kind: RegionKind::Anonymous, name: name.into(), page: None },
         }
     }
 
@@ -193,7 +193,7 @@ mod tests {
 
     /// Of one's own memory, what was written to is there, and an untouched mapping is not.
     #[test]
-    fn only_pages_with_memory_behind_are_told() {
+    fn only_pages_with_memory_are_reported() {
         let page = page_size();
         let memory = vec![1u8; 64 * page];
         let start = (memory.as_ptr() as usize).next_multiple_of(page) as u64;

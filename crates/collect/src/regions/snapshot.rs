@@ -3,7 +3,8 @@
 //! What for: the one place that knows how the kernel names mappings (`proc_pid_maps(5)`, fs/proc/task_mmu.c, mm/mmap.c).
 //! What not: reading, comparing. The text may be hostile: names are the program's.
 //!
-//! Left out: our own mappings, and what nobody may access (guard pages, reservations): it becomes a region when it may.
+//! Left out: our own mappings, and memory without access rights (guard pages, reservations). It becomes a region when it
+//! gets access rights.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use base::{Bytes, RemoteAddr};
 use facts::RegionKind;
 use tracee::maps::{self, MapsLine};
 
-use super::known::{Range, What};
+use super::known::{Backing, Range};
 use crate::recorder::is_our_agent;
 
 /// A program may have 65,530 mappings unless somebody allowed it more (vm.max_map_count); the rest is left out.
@@ -64,11 +65,11 @@ impl Snapshot {
             if *name != *line.name {
                 name = line.name.into();
             }
-            let what = What { kind, name: Arc::clone(&name), page };
+            let backing = Backing { kind, name: Arc::clone(&name), page };
             if guarded && line.writable && kind == RegionKind::Anonymous && line.name.is_empty() {
                 snapshot.guarded.push(start);
             }
-            snapshot.ranges.push(Range { start, end, offset: line.offset, what });
+            snapshot.ranges.push(Range { start, end, offset: line.offset, backing });
         }
         snapshot
     }
@@ -175,8 +176,8 @@ garbage
             .ranges
             .iter()
             .map(|range| {
-                let page = range.what.page.map_or(0, |page| page.0 >> 20);
-                format!("{} {:?} {page} {:?}", range.start, range.what.kind, range.what.name)
+                let page = range.backing.page.map_or(0, |page| page.0 >> 20);
+                format!("{} {:?} {page} {:?}", range.start, range.backing.kind, range.backing.name)
             })
             .collect();
         assert_eq!(
@@ -206,7 +207,7 @@ garbage
         assert_eq!(snapshot.holding(RemoteAddr(0x7f01_0000_0fff)), None);
     }
 
-    /// Whatever the text is, ranges are ordered and what is told of them adds up: after a look all is known.
+    /// Whatever the text is, ranges are ordered, and their reports add up: after a reading everything is known.
     #[test]
     fn any_text_gives_ranges_in_order() {
         let mut state = 0x9e37_79b9_7f4a_7c15u64;

@@ -3,7 +3,7 @@
 use base::{Bytes, Nanos, Pid, RemoteAddr, Tid};
 use facts::{Fact, Region, RegionEnd, RegionKind};
 
-use super::{By, Regions, Told};
+use super::{MappedBy, MappingCall, Regions};
 
 const ANONYMOUS: u32 = 0x22;
 
@@ -59,7 +59,7 @@ fn memory_that_comes_and_goes_is_found_by_looking() {
 }
 
 #[test]
-fn nothing_new_is_told_of_what_stays() {
+fn what_stays_is_not_reported_again() {
     let (mut regions, mut facts) = (Regions::default(), Vec::new());
     // A process that stands still while it is looked at.
     let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
@@ -68,39 +68,40 @@ fn nothing_new_is_told_of_what_stays() {
     regions.thread_began(Nanos(0), pid, Tid(pid.0));
     look(&mut regions, &mut facts, 1);
     // Pages are drawn anew with every look.
-    let told = |facts: &[Fact]| facts.iter().filter(|fact| !matches!(fact, Fact::Page(_))).count();
-    let first = told(&facts);
+    let regions_of =
+        |facts: &[Fact]| facts.iter().filter(|fact| !matches!(fact, Fact::Page(_))).count();
+    let first = regions_of(&facts);
     look(&mut regions, &mut facts, 3);
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(first > 5, "{facts:?}");
-    assert_eq!(told(&facts), first, "{facts:?}");
+    assert_eq!(regions_of(&facts), first, "{facts:?}");
     // It has ended: that is not said.
     look(&mut regions, &mut facts, 5);
-    assert_eq!(told(&facts), first);
+    assert_eq!(regions_of(&facts), first);
 }
 
 #[test]
-fn told_calls_come_with_their_caller_and_are_not_found_again() {
+fn reported_calls_come_with_their_caller_and_are_not_found_again() {
     let (mut regions, mut facts) = (Regions::default(), Vec::new());
     let (pid, tid) = (Pid(i32::MAX), Tid(7));
     regions.thread_began(Nanos(10), pid, tid);
-    let told = |time, start, bytes| Told {
+    let call = |time, start, bytes| MappingCall {
         time: Nanos(time),
         pid,
         tid,
         start: RemoteAddr(start),
         bytes: Bytes(bytes),
-        by: By::Mapping { flags: ANONYMOUS },
+        by: MappedBy::Mapping { flags: ANONYMOUS },
         stack: None,
     };
     // Before the process began: of the program before it.
-    regions.mapped(told(9, 0x1000, 0x1000), &mut facts).unwrap();
+    regions.mapped(call(9, 0x1000, 0x1000), &mut facts).unwrap();
     assert_eq!(facts, []);
-    regions.mapped(told(20, 0x10_0000, 10), &mut facts).unwrap();
+    regions.mapped(call(20, 0x10_0000, 10), &mut facts).unwrap();
     let region = region_at(&facts, Nanos(20), 0x10_0fff).unwrap();
     assert_eq!((region.tid, region.bytes), (Some(tid), Bytes(0x1000)));
-    for absurd in [told(20, u64::MAX - 10, 100), told(20, 0x1000, u64::MAX), told(20, 0x1000, 0)] {
+    for absurd in [call(20, u64::MAX - 10, 100), call(20, 0x1000, u64::MAX), call(20, 0x1000, 0)] {
         regions.mapped(absurd, &mut facts).unwrap();
         regions.unmapped(Nanos(21), pid, absurd.start, absurd.bytes, &mut facts).unwrap();
     }
@@ -108,7 +109,7 @@ fn told_calls_come_with_their_caller_and_are_not_found_again() {
     regions.unmapped(Nanos(30), pid, RemoteAddr(0x10_0000), Bytes(1), &mut facts).unwrap();
     assert_eq!(region_at(&facts, Nanos(29), 0x10_0000).map(|region| region.time), Some(Nanos(20)));
     assert_eq!(region_at(&facts, Nanos(30), 0x10_0000), None);
-    regions.mapped(told(40, 0x10_0000, 0x3000), &mut facts).unwrap();
+    regions.mapped(call(40, 0x10_0000, 0x3000), &mut facts).unwrap();
     regions.executed(Nanos(50), pid, &mut facts).unwrap();
     assert_eq!(region_at(&facts, Nanos(50), 0x10_0000), None);
 }

@@ -1,5 +1,5 @@
-//! The end of a session: the program is let go of, sources are stopped in an order in which each may still tell the next, and
-//! what was counted is judged against what /proc and getrusage say.
+//! The end of a session: releases the program, stops the sources in an order in which each can still report to the next,
+//! and compares the counts with /proc and getrusage.
 
 use base::Nanos;
 use facts::{Counter, CounterKind, ExitKind, Fact, OneRun, OwnCost, ResourceUse, SinkError};
@@ -56,7 +56,7 @@ impl Session<'_> {
             burst_slowdown_ns: bursts.map(|cost| cost.slowdown.0),
             consumer_cpu_ns: bursts.map(|cost| cost.consumer.0),
             burst_faults: None,
-            burst_toll_ns: bursts.and_then(|cost| cost.toll).map(|toll| toll.0),
+            burst_toll_ns: bursts.and_then(|cost| cost.stop).map(|cost| cost.0),
             burst_resident_bytes: bursts.map(|cost| cost.pages.resident),
             fault_watching_ns: match &self.source {
                 Source::Perf(sampler) => Some(sampler.fault_watching(taken).0),

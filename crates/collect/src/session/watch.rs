@@ -1,4 +1,4 @@
-//! While a session lasts: its threads are announced, its sources read, signals handled, until it is over.
+//! The main loop of a session: announces threads, reads sources, handles signals, until the session ends.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -37,7 +37,7 @@ impl Session<'_> {
         recorder.read_maps(Nanos(0), self.pid)
     }
 
-    /// Bursts need threads that nobody else traces: where ptrace samples, there are none.
+    /// Bursts need threads without another tracer: where ptrace samples, there are none.
     pub(super) fn start_bursts(&mut self, recorder: &mut Recorder<'_>) {
         let Some(options) = self.options.bursts else { return };
         if matches!(self.source, Source::Ptrace(_)) {
@@ -49,7 +49,7 @@ impl Session<'_> {
         }
         match Bursts::start(options, self.start) {
             Ok(bursts) => {
-                recorder.follow_bursts(bursts.whereabouts());
+                recorder.follow_bursts(bursts.native_addresses());
                 self.collector.timed_load_floor_cycles = timed_load_floor();
                 self.bursts = Some(bursts);
             }
@@ -57,7 +57,7 @@ impl Session<'_> {
         }
     }
 
-    /// Announces the runs that began: their births are told by nobody, for who starts them is not watched.
+    /// Announces the runs that began: no source reports their births, because the thread that starts them is not watched.
     pub(super) fn announce_runs(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         let begun = self.program.as_ref().and_then(LaunchedProgram::runs).map(Runs::begun);
         for run in begun.iter().flatten().skip(self.announced) {
@@ -94,7 +94,7 @@ impl Session<'_> {
             if let Some(kernel) = &mut self.kernel {
                 kernel.look(now, recorder)?;
             }
-            recorder.look_at_regions(now, self.heap.as_ref().map_or(now, Heap::told_until))?;
+            recorder.look_at_regions(now, self.heap.as_ref().map_or(now, Heap::reported_until))?;
             gauges.poll(now, recorder)?;
             if let Some(polled) = &mut polled {
                 polled.poll(now, recorder)?;

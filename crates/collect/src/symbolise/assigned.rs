@@ -1,7 +1,7 @@
 //! The variables that source lines assign to, read from the source files, if they are there.
 //!
 //! What for: objects by the names that people know (`symbols::assigned`). What not: which of the lines allocate: all lines
-//! that have a frame are read. Assumption: paths out of debug information are allegations: only plain files of a source
+//! that have a frame are read. Assumption: paths out of debug information may be false: only plain files of a source
 //! file's size are read, and none that was changed after the module was built, for its lines may be others by now.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! What spoils the names of modules, as few sentences.
+//! Reasons for missing names of modules, in few sentences.
 //!
 //! What for: a program with ten libraries without debug information gets one sentence, not ten.
 //! What not: no judgement of what is wrong; that is found where a module is read.
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn light_modules_are_left_out_beside_heavy_ones() {
+    fn light_modules_are_left_out_next_to_heavy_ones() {
         let heavy_and_light = vec![stripped("light.so", 9), stripped("heavy.so", 10)];
         assert_eq!(sentences(heavy_and_light, 1000), ["stripped: heavy.so; build them"]);
         let all_light = vec![stripped("a.so", 1), stripped("b.so", 9)];

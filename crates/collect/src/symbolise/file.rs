@@ -116,7 +116,7 @@ pub(super) fn debug_file(
     if elf.has_debug_information() {
         return None;
     }
-    // The loader was told a path with symbolic links; debug packages know the real one.
+    // The loader got a path with symbolic links; debug packages know the real one.
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let places = symbols::debug_file_candidates(
         &real,

@@ -1,7 +1,7 @@
-//! Names looked up beside other work, so that nobody has to wait for all of them.
+//! Names looked up in the background, so that no report waits for all of them.
 //!
 //! What for: a report shall appear soon after a program's end, whatever amount of debug information has to be read.
-//! [`Naming`] does it on threads of its own; who waits says until when, and can have what was found by then.
+//! [`Naming`] does it on threads of its own. A caller waits until a given time and gets the names found by then.
 //! What not: what is done without the rest.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -55,8 +55,8 @@ impl Naming {
         Naming { news, so_far: Vec::new() }
     }
 
-    /// Waits until everything is named, or until a moment (CLOCK_MONOTONIC): `None`. `progress` is told how many addresses are
-    /// done and how many there are.
+    /// Waits until everything is named, or until a moment (CLOCK_MONOTONIC): `None`. `progress` gets the number of addresses that
+    /// are done, and of all.
     pub fn wait(
         &mut self,
         until: Nanos,
@@ -89,7 +89,7 @@ impl Naming {
     }
 }
 
-/// That nobody receives any more cannot happen: who waits for the end does so to the end.
+/// The receiver lives until the last message, so sending does not fail.
 fn look_up(wanted: &Wanted, sender: &Sender<News>) {
     let Wanted { modules, addresses, options, mappings, processes } = wanted;
     let named = symbolise(modules, addresses, options, &mut |step| {

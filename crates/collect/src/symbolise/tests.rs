@@ -193,9 +193,9 @@ fn libc_function() -> u64 {
     start + file.dynamic_symbols().find(|symbol| symbol.name() == Ok("free")).unwrap().address()
 }
 
-/// Beside other work it is the same; and what is known early is a part of it.
+/// The background gives the same names, and those that are known early are a part of them.
 #[test]
-fn names_are_looked_up_beside_other_work() {
+fn names_are_looked_up_in_the_background() {
     let (module, start) = own_function();
     let addresses: Vec<_> = (0..2000).map(|n| (module.id, FileOffset(start.0 + n * 11))).collect();
     let options = Options::default();

@@ -10,7 +10,8 @@ use facts::AccessType;
 use symbols::types::{Decoder, Onward, Operand, Register, Step, Written, typed_accesses};
 use symbols::{LinkAddress, ModuleImage};
 use x86::{
-    Access, Address, AddressWidth, Derived, Flow, Gpr, Place, PointerStep, Reader, Segment, When,
+    Access, Address, AddressWidth, Derived, Flow, Gpr, Location, Occurrence, PointerStep, Reader,
+    Segment,
 };
 
 use super::{Collector, Message};
@@ -109,14 +110,14 @@ fn written(from: &Derived) -> Written {
 /// `None` for addresses of other forms, and for accesses whose extent is not fixed.
 fn operand(access: &Access) -> Option<Operand> {
     let (address, step): (&Address, u8) = match &access.place {
-        Place::One(address) => (address, 0),
-        Place::Lanes(lanes) => (&lanes.common, lanes.scale),
+        Location::One(address) => (address, 0),
+        Location::Lanes(lanes) => (&lanes.common, lanes.scale),
     };
     let plain = address.segment == Segment::Flat
         && address.width == AddressWidth::Bits64
         && address.extra.is_none()
         && !access.line
-        && matches!(access.when, When::Always | When::Masked(_));
+        && matches!(access.when, Occurrence::Always | Occurrence::Masked(_));
     plain.then(|| Operand {
         base: address.base.map(register),
         index: address.index.map(|index| (register(index.register), index.scale)),

@@ -79,7 +79,7 @@ pub fn globals(
     let small: usize = read.values().flatten().map(|read| read.variables.left_out).sum();
     if small + left_out > 0 {
         found.problems.push(format!(
-            "{} variables are not told apart: at most {MOST_OF_MODULE} of a module (the largest) and {MOST} in all",
+            "{} variables have no object of their own: at most {MOST_OF_MODULE} of a module (the largest) and {MOST} in all",
             small + left_out
         ));
     }

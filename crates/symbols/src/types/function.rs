@@ -2,7 +2,7 @@
 //!
 //! What for: decodes a function as its file has it, knows which instruction may follow which, and asks `resolve` at those
 //! that are wanted. What not: values (`flow`).
-//! Assumptions: code lies between the addresses that debug information names, one instruction behind the other; a jump
+//! Assumptions: code lies between the addresses that debug information names, one instruction after the other; a jump
 //! through a register leads to places that a table in the file lists, or out of the function. Where no such tables are
 //! found, values are not followed (see [`Code::unknown_jumps`]).
 

@@ -133,7 +133,7 @@ impl<'a> Model<'a> {
                 _ if entry.attr_value(gimli::DW_AT_signature).is_some() => {
                     at = self.units.link(at.unit, &entry, gimli::DW_AT_signature)?;
                 }
-                // Described elsewhere, and nobody says where.
+                // Described elsewhere, without a reference.
                 _ if entry.attr_value(gimli::DW_AT_declaration).is_some() => return None,
                 _ => return self.described(at, alias, &entry),
             }

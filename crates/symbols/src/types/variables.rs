@@ -1,4 +1,4 @@
-//! The variables of a function and where each is at which address.
+//! The variables of a function, and the location of each per code address.
 //!
 //! What for: parameters and local variables, those of blocks and of inlined functions included. What not: values.
 //! Assumption: of nested functions the inner one has its own look-up, so their entries are left out here.

@@ -1,12 +1,12 @@
-//! What memory must hold so that code in a row goes where its records say it went.
+//! The memory contents with which straight-line code takes the path that its records show.
 //!
-//! What for: the core floor. Code that is timed alone loads its pointers and indices from memory that nobody
-//! recorded; were they all alike, loads would wait for stores that lie elsewhere in the program. [`contents`] follows
-//! registers through the instructions as expressions over what is loaded (`value`), and where a record tells the
-//! register, it looks for bytes that make it so. What not: running code; memory that leads to no address.
+//! What for: no-miss time. Code that is timed alone loads its pointers and indices from memory that was not recorded. If
+//! all of them were equal, loads would wait for stores that are elsewhere in the program. [`contents`] follows registers
+//! through the instructions as expressions over loaded bytes (`value`). Where a record has the register's value, it searches
+//! for bytes that give this value. What not: running code; memory that leads to no address.
 //!
 //! Assumptions:
-//! * What is told first of a byte holds. What the program wrote there later, between two records, is not followed.
+//! * The first value that is found for a byte holds. What the program wrote there later, between two records, is not followed.
 //! * A store through an address that is not known touches nothing that matters.
 //! * Of several loads in one expression one is solved for, and the others hold what they do.
 
@@ -23,7 +23,7 @@ use self::value::{Cell, Operation, Value};
 use crate::evaluate::{State, resolve};
 use crate::floor::Part;
 use crate::instruction::Instruction;
-use crate::operand::{Access, Kind, Place, When};
+use crate::operand::{Access, Kind, Location, Occurrence};
 use crate::pointers::{self, Derived};
 use crate::register::Gpr;
 use crate::roots::{Source, sources};
@@ -45,8 +45,8 @@ pub struct Seen {
     pub value: u64,
 }
 
-/// What the memory behind `path` must hold for each register to be as it was seen; where a part has records, they stand
-/// beside it. `start` is in front of it all, and each word that is not in the answer holds `word`.
+/// What the memory behind `path` must hold for each register to have its recorded value; the records of a part are next
+/// to it. `start` is in front of it all, and each word that is not in the answer holds `word`.
 #[must_use]
 pub fn contents<'a, C: ?Sized + 'a>(
     path: impl Iterator<Item = (&'a Part<'a, C>, &'a [Seen])>,
@@ -144,7 +144,9 @@ impl World {
 
     /// Where an access lies that happens once; `None` where a register that it takes is not known.
     fn address(&mut self, access: &Access) -> Option<u64> {
-        let (Place::One(address), When::Always) = (&access.place, access.when) else { return None };
+        let (Location::One(address), Occurrence::Always) = (&access.place, access.when) else {
+            return None;
+        };
         for source in sources(access) {
             if let Source::General(register) = source {
                 let value = self.value(self.general[register.number()].as_ref()?);

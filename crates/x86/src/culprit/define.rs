@@ -1,4 +1,4 @@
-//! A lost register, told by how it was computed.
+//! The value of a lost register, from how it was computed.
 //!
 //! What for: code built without optimisation loads a pointer from the stack, adds an index, and overwrites the sum with what
 //! it loads; the pointer is on the stack still. What not: values.
@@ -9,7 +9,7 @@ use facts::{Slot, SlotBase};
 
 use super::undo::Undo;
 use super::{Sum, Surroundings, Term};
-use crate::operand::{Access, Address, AddressWidth, Kind, Place, Segment};
+use crate::operand::{Access, Address, AddressWidth, Kind, Location, Segment};
 use crate::pointers::Derived;
 use crate::register::Gpr;
 
@@ -104,7 +104,7 @@ fn slot(access: &Access, before: &Undo) -> Option<Slot> {
 }
 
 fn on_stack(access: &Access, before: &Undo) -> Option<(SlotBase, i32)> {
-    let Place::One(Address {
+    let Location::One(Address {
         segment: Segment::Flat,
         base,
         index: None,

@@ -27,7 +27,7 @@ use self::undo::Undo;
 use crate::code::CodeBytes;
 use crate::evaluate::{State, resolve};
 use crate::instruction::Flow;
-use crate::operand::{Access, Address, ExtraTerm, Place, Segment, When};
+use crate::operand::{Access, Address, ExtraTerm, Location, Occurrence, Segment};
 use crate::register::Gpr;
 
 /// Suspects of one sample at most: of more, none is more likely than another.
@@ -215,7 +215,8 @@ impl Surroundings {
         let here = self.steps.get(&at)?;
         let mut found = Vec::new();
         self.add(&mut found, here, at, 0, &Undo::none());
-        let interrupted = here.accesses.iter().any(|one| matches!(one.when, When::Repeated(_)));
+        let interrupted =
+            here.accesses.iter().any(|one| matches!(one.when, Occurrence::Repeated(_)));
         if interrupted || farthest == 0 {
             // A repeated instruction is interrupted between two turns: nothing behind it is waited for.
             return Some(found);
@@ -305,10 +306,10 @@ impl Surroundings {
         let operand = |address| Operand { address, moves_with_code: step.relative };
         let address = access.address();
         match (undo.address(address), access.place) {
-            (Ok(address), Place::Lanes(_)) => Whereabouts::Lanes(operand(address)),
-            (Ok(address), Place::One(_)) => Whereabouts::At(operand(address)),
+            (Ok(address), Location::Lanes(_)) => Whereabouts::Lanes(operand(address)),
+            (Ok(address), Location::One(_)) => Whereabouts::At(operand(address)),
             (Err(register), _) => {
-                let is_one = matches!(access.place, Place::One(_));
+                let is_one = matches!(access.place, Location::One(_));
                 let sum = is_one.then(|| self.defined(instruction, address, undo)).flatten();
                 let chases =
                     || distance == 1 && self.leads_to_itself(step, instruction, number, register);

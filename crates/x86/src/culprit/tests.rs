@@ -1,4 +1,4 @@
-//! Assembled by hand; what is waited for where was thought out beside it.
+//! Assembled by hand; the expected waits were worked out by hand, too.
 
 use base::RemoteAddr;
 
@@ -42,10 +42,10 @@ fn shown(at: u64, farthest: u8) -> String {
     };
     let address = |operand: Operand| {
         let access = Access {
-            place: Place::One(operand.address),
+            place: Location::One(operand.address),
             bytes: 8,
             kind: crate::Kind::Read,
-            when: When::Always,
+            when: Occurrence::Always,
             locked: false,
             line: false,
         };

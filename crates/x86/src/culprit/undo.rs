@@ -1,4 +1,4 @@
-//! Registers before an instruction, told by registers at a sample behind it.
+//! Registers before an instruction, from registers at a sample after it.
 //!
 //! What for: an address that an instruction used, in what a sample holds. What not: values.
 
@@ -51,7 +51,7 @@ impl Undo {
         })
     }
 
-    /// The pointers of a string instruction stand behind its (last) element.
+    /// The pointers of a string instruction point past its (last) element.
     fn step_back(&self, step: &Step, before: &mut [Option<(Gpr, u64)>; Gpr::COUNT]) {
         for access in &step.accesses {
             for register in [Gpr::RSI, Gpr::RDI] {

@@ -1,14 +1,14 @@
 //! A loop's instructions while they are rewritten.
 //!
-//! What for: what a compiler would do with a loop whose values may stay in registers. An instruction that only copies such a
-//! register is left out where whoever reads the copy can read the register; one whose result is the same in each iteration and
-//! that nobody reads any more is left out, too. What not: which places are kept (`super`).
-//! Assumption: behind the loop whoever needs what was left out computes it there.
+//! What for: does what a compiler would do with a loop whose values may stay in registers. An instruction that only copies
+//! such a register is left out if all readers of the copy can read the register. One whose result is the same in each
+//! iteration and is not read any more is left out, too. What not: which memory is kept (`super`).
+//! Assumption: code after the loop computes what it needs of the instructions that were left out.
 
 use base::RemoteAddr;
 use iced_x86::{Code, Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
 
-use super::edit::{Spare, encoded};
+use super::edit::{FreeRegister, encoded};
 use crate::block::Block;
 use crate::instruction::{Flow, RegisterEffect, register_effect};
 use crate::liveness::{FlagEffect, Flags, flag_effect};
@@ -76,7 +76,7 @@ impl Body {
     }
 
     /// All registers that it neither reads nor writes, general-purpose ones first.
-    pub(super) fn spares(&self) -> Vec<Spare> {
+    pub(super) fn free_registers(&self) -> Vec<FreeRegister> {
         let (mut general, mut vectors) = (GprSet::default(), 0);
         general.insert(Gpr::RSP);
         for Entry { registers, .. } in self.there() {
@@ -87,9 +87,9 @@ impl Body {
                 .for_each(|one| general.insert(one));
             vectors |= registers.vectors_read | registers.vectors_changed;
         }
-        let general = Gpr::all().filter(|one| !general.contains(*one)).map(Spare::General);
-        let vectors = (0..Spare::VECTORS).filter(|number| vectors >> number & 1 == 0);
-        general.chain(vectors.map(Spare::Vector)).collect()
+        let general = Gpr::all().filter(|one| !general.contains(*one)).map(FreeRegister::General);
+        let vectors = (0..FreeRegister::VECTORS).filter(|number| vectors >> number & 1 == 0);
+        general.chain(vectors.map(FreeRegister::Vector)).collect()
     }
 
     /// Puts another instruction in the place of one.
@@ -165,7 +165,7 @@ impl Body {
             let high =
                 matches!(register, Register::AH | Register::CH | Register::DH | Register::BH);
             let bytes = u32::try_from(register.size()).ok()?;
-            if is_it && !high { Spare::General(to).named(bytes) } else { None }
+            if is_it && !high { FreeRegister::General(to).named(bytes) } else { None }
         };
         let info = self.factory.info(raw);
         let mut renamed = *raw;

@@ -1,48 +1,48 @@
 //! An instruction with a register instead of its memory operand.
 //!
-//! What for: the other half of `kept`. Most instructions take either in the same place (SDM vol. 2, r/m operands); scalar
-//! moves between memory and vector registers become whole ones, because between registers they merge, which no compiler wants.
+//! What for: the other half of `kept`. Most instructions take either in the same position (SDM vol. 2, r/m operands). Scalar
+//! moves between memory and vector registers become whole moves: between registers they merge, which no compiler wants.
 //! What not: instructions whose memory operand has no register form; they are refused.
 
 use base::RemoteAddr;
 use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
 
-use super::expression::Place;
+use super::expression::MemoryRange;
 use crate::refusal::Refusal;
 use crate::register::Gpr;
 
 /// A register that a loop does not use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Spare {
+pub(super) enum FreeRegister {
     /// General-purpose.
     General(Gpr),
-    /// xmm, by number; below [`Spare::VECTORS`].
+    /// xmm, by number; below [`FreeRegister::VECTORS`].
     Vector(u8),
 }
 
-impl Spare {
+impl FreeRegister {
     /// How many vector registers instructions without EVEX name.
     pub(super) const VECTORS: u8 = 16;
 
     /// It, if it is a general-purpose one.
     pub(super) fn general(self) -> Option<Gpr> {
-        if let Spare::General(register) = self { Some(register) } else { None }
+        if let FreeRegister::General(register) = self { Some(register) } else { None }
     }
 
     /// Its part of this length.
     pub(super) fn named(self, bytes: u32) -> Option<Register> {
         let first = match (self, bytes) {
-            (Spare::General(register), 1) => return Some(low_byte(register)),
-            (Spare::General(_), 2) => Register::AX,
-            (Spare::General(_), 4) => Register::EAX,
-            (Spare::General(_), 8) => Register::RAX,
-            (Spare::Vector(_), 4 | 8 | 16) => Register::XMM0,
-            (Spare::Vector(_), 32) => Register::YMM0,
+            (FreeRegister::General(register), 1) => return Some(low_byte(register)),
+            (FreeRegister::General(_), 2) => Register::AX,
+            (FreeRegister::General(_), 4) => Register::EAX,
+            (FreeRegister::General(_), 8) => Register::RAX,
+            (FreeRegister::Vector(_), 4 | 8 | 16) => Register::XMM0,
+            (FreeRegister::Vector(_), 32) => Register::YMM0,
             _ => return None,
         };
         let number = match self {
-            Spare::General(register) => register.number() as u32,
-            Spare::Vector(number) => u32::from(number),
+            FreeRegister::General(register) => register.number() as u32,
+            FreeRegister::Vector(number) => u32::from(number),
         };
         Some(first + number)
     }
@@ -55,10 +55,14 @@ fn low_byte(register: Gpr) -> Register {
     LEGACY.get(number).copied().unwrap_or_else(|| Register::SPL + (number as u32 - 4))
 }
 
-/// `raw` with `spare` for its memory operand, which is `place`; `None` when there is no such instruction.
-pub(super) fn edited(raw: &Instruction, spare: Spare, place: &Place) -> Option<Instruction> {
-    let register = spare.named(place.bytes)?;
-    let is_vector = matches!(spare, Spare::Vector(_));
+/// `raw` with `free` for its memory operand, which is `place`; `None` when there is no such instruction.
+pub(super) fn edited(
+    raw: &Instruction,
+    free: FreeRegister,
+    place: &MemoryRange,
+) -> Option<Instruction> {
+    let register = free.named(place.bytes)?;
+    let is_vector = matches!(free, FreeRegister::Vector(_));
     // Vector code has its constants at fixed addresses, where the compiler could keep them if it had reason to.
     if is_vector && place.is_fixed() && !is_store(raw) {
         return None;
@@ -101,8 +105,9 @@ fn whole_move(code: Code) -> Option<(Code, bool)> {
 }
 
 /// A register gets what another holds.
-pub(super) fn copy(to: Gpr, from: Spare) -> Option<Instruction> {
-    let names = (Spare::General(to).named(8)?, from.named(8).filter(|name| name.is_gpr64())?);
+pub(super) fn copy(to: Gpr, from: FreeRegister) -> Option<Instruction> {
+    let names =
+        (FreeRegister::General(to).named(8)?, from.named(8).filter(|name| name.is_gpr64())?);
     Instruction::with2(Code::Mov_r64_rm64, names.0, names.1).ok()
 }
 

@@ -38,7 +38,7 @@ pub(super) struct Sum {
 
 /// Bytes at an address that stays.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Place {
+pub(super) struct MemoryRange {
     at: Sum,
     /// How many.
     pub(super) bytes: u32,
@@ -100,10 +100,10 @@ fn held(contents: &Contents, at: u64, byte: usize, word: u64) -> u8 {
     contents.get(&RemoteAddr(at)).copied().unwrap_or(default)
 }
 
-impl Place {
+impl MemoryRange {
     /// Whether both have a byte in common, as far as symbols tell.
-    pub(super) fn overlaps(&self, other: &Place) -> bool {
-        let ends = |one: &Place| one.at.constant.saturating_add(i64::from(one.bytes));
+    pub(super) fn overlaps(&self, other: &MemoryRange) -> bool {
+        let ends = |one: &MemoryRange| one.at.constant.saturating_add(i64::from(one.bytes));
         self.at.terms == other.at.terms
             && self.at.constant < ends(other)
             && other.at.constant < ends(self)
@@ -138,12 +138,12 @@ pub(super) type Registers = [Option<Sum>; Gpr::COUNT];
 pub(super) struct Places<'a> {
     block: &'a Block,
     /// Places that the loop stores to.
-    stored: &'a BTreeSet<Place>,
+    stored: &'a BTreeSet<MemoryRange>,
     entry: Registers,
 }
 
 impl<'a> Places<'a> {
-    pub(super) fn new(block: &'a Block, stored: &'a BTreeSet<Place>) -> Places<'a> {
+    pub(super) fn new(block: &'a Block, stored: &'a BTreeSet<MemoryRange>) -> Places<'a> {
         let mut changed = GprSet::default();
         for register in block.instructions.iter().flat_map(|one| one.registers().changed.iter()) {
             changed.insert(register);
@@ -172,13 +172,13 @@ impl<'a> Places<'a> {
     /// instruction, and returns what they hold behind the last one.
     pub(super) fn visit(
         &self,
-        mut see: impl FnMut(usize, usize, Place),
+        mut see: impl FnMut(usize, usize, MemoryRange),
         mut behind: impl FnMut(usize, &Registers),
     ) -> Registers {
         let mut now = self.entry.clone();
         for (number, instruction) in self.block.instructions.iter().enumerate() {
             let accesses = instruction.accesses();
-            let places: Vec<Option<Place>> =
+            let places: Vec<Option<MemoryRange>> =
                 accesses.iter().map(|access| place(access, &now)).collect();
             for (access, place) in places.iter().enumerate() {
                 if let Some(place) = place {
@@ -200,10 +200,10 @@ impl<'a> Places<'a> {
                     }
                     Derived::Loaded { access } => {
                         let place = places.get(access).cloned().flatten();
-                        let stays = |place: &Place| {
+                        let stays = |place: &MemoryRange| {
                             !self.stored.iter().any(|stored| stored.overlaps(place))
                         };
-                        let sum = |place: Place| Sum::of(Term::Loaded(Box::new(place.at)));
+                        let sum = |place: MemoryRange| Sum::of(Term::Loaded(Box::new(place.at)));
                         place.filter(stays).map(sum).filter(|sum| sum.size() <= MOST_TERMS)
                     }
                 };
@@ -214,8 +214,8 @@ impl<'a> Places<'a> {
     }
 }
 
-fn place(access: &Access, now: &Registers) -> Option<Place> {
-    let operand::Place::One(address) = &access.place else { return None };
+fn place(access: &Access, now: &Registers) -> Option<MemoryRange> {
+    let operand::Location::One(address) = &access.place else { return None };
     let Address { segment, base, index, extra: None, displacement, width: AddressWidth::Bits64 } =
         address
     else {
@@ -233,5 +233,5 @@ fn place(access: &Access, now: &Registers) -> Option<Place> {
     if let Some(index) = index {
         at = at.plus(now[index.register.number()].as_ref()?, i64::from(index.scale));
     }
-    Some(Place { at, bytes: access.bytes })
+    Some(MemoryRange { at, bytes: access.bytes })
 }

@@ -1,9 +1,9 @@
 //! A loop that keeps in registers what it loads again in each iteration.
 //!
-//! What for: what such loads cost. Compilers load a pointer, a length or a sum anew after each store that might have changed
-//! it; a programmer knows better. [`keep`] finds the places of a loop that have one address in all iterations, and writes the
-//! loop with registers in their stead, to be timed beside the loop as it is. What not: whether the program may do so: other
-//! stores of the loop, or another thread, may write there. Only traces tell.
+//! What for: the cost of such loads. A compiler loads a pointer, a length or a sum again after each store that might have
+//! changed it; a programmer knows better. [`keep`] finds the memory of a loop that has one address in all iterations. It
+//! writes the loop with registers for that memory, to be timed next to the loop as it is. What not: whether the program may
+//! do so: other stores of the loop, or another thread, may write there. Only traces show that.
 //!
 //! ```text
 //! mov rdx, [rdi+8]
@@ -12,17 +12,17 @@
 //! add qword [rdi+8], 1      add r9, 1
 //! ```
 //!
-//! What only fetched such a value, or computed from them what is the same in each iteration, is not done in the loop any more
+//! Instructions that only fetched such a value, or computed a value from it that is the same in each iteration, are left out
 //! (`body`): a pointer that leads to another needs no register where only the other one is used.
 //!
 //! Nothing is kept of
 //! * a loop that calls, pushes, or spills registers (an operand at a fixed distance from rsp, or below an unchanged rbp): it is
 //!   short of registers, or was not optimised, and then source code changes nothing;
-//! * a loop without any store: nothing made the compiler load again, so it was told to (`volatile`, atomic);
-//! * a loop with an atomic instruction, a fence or `pause`: threads speak to each other there.
+//! * a loop without any store: nothing made the compiler load again, so the source asks for it (`volatile`, atomic);
+//! * a loop with an atomic instruction, a fence or `pause`: threads communicate there.
 //!
 //! Assumptions: a compiler would do the same, or better: what is loaded and changed by one instruction each is a move from a
-//! register here. Iterations behind the first.
+//! register here. The loop is past its first iteration.
 
 mod body;
 mod edit;
@@ -35,8 +35,8 @@ use base::RemoteAddr;
 use iced_x86::{Instruction, Mnemonic};
 
 use self::body::{Body, Line};
-use self::edit::Spare;
-use self::expression::{Place, Places, Registers, Sum};
+use self::edit::FreeRegister;
+use self::expression::{MemoryRange, Places, Registers, Sum};
 use crate::block::Block;
 use crate::code::{CodeSource, Window};
 use crate::contents::Contents;
@@ -46,15 +46,15 @@ use crate::instruction::Flow;
 use crate::operand::{Access, Kind};
 use crate::register::{Gpr, GprSet};
 
-/// So many registers there are; those that come free may be taken again.
-const MOST_HELD: usize = Gpr::COUNT + Spare::VECTORS as usize;
+/// Number of registers. One that becomes free is used again.
+const MOST_HELD: usize = Gpr::COUNT + FreeRegister::VECTORS as usize;
 
 /// The instructions of a loop, some with a register instead of their memory operand, some left out.
 #[derive(Clone, Debug)]
 pub struct Kept {
     /// By position in the block.
     lines: Vec<Line>,
-    held: Vec<(Held, Spare)>,
+    held: Vec<(Held, FreeRegister)>,
     accesses: Vec<KeptAccess>,
 }
 
@@ -62,14 +62,14 @@ pub struct Kept {
 #[derive(Clone, Debug)]
 enum Held {
     /// What memory holds there.
-    Bytes(Place),
+    Bytes(MemoryRange),
     /// What the instruction with this number gives this register, in each iteration.
     Value(usize, Gpr, Sum),
 }
 
 /// Places that a loop loads and stores, and that stay where they are: what it carries from iteration to iteration in memory.
 #[derive(Clone, Debug)]
-pub struct Carried(Vec<Place>);
+pub struct Carried(Vec<MemoryRange>);
 
 /// An access that is none any more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -84,7 +84,7 @@ pub struct KeptAccess {
 struct Candidate {
     instruction: usize,
     kind: Kind,
-    place: Place,
+    place: MemoryRange,
     /// Its instruction has no other, and it happens once.
     alone: bool,
 }
@@ -102,51 +102,52 @@ pub fn keep(block: &Block) -> Option<Kept> {
     let Invariant { candidates, known, values } = Invariant::of(block);
     let mut wanted = worth_keeping(&candidates, values);
     let mut body = Body::new(block, &known);
-    let mut held: Vec<(Held, Spare)> = Vec::new();
+    let mut held: Vec<(Held, FreeRegister)> = Vec::new();
     let mut edited = BTreeSet::new();
     while held.len() < MOST_HELD {
-        let spares = body.spares();
+        let free_registers = body.free_registers();
         let fits = |(at, one): (usize, &Held)| {
-            let edits = |spare: &Spare| Some((at, *spare, edits(&body, &candidates, one, *spare)?));
-            spares.iter().find_map(edits)
+            let edits =
+                |free: &FreeRegister| Some((at, *free, edits(&body, &candidates, one, *free)?));
+            free_registers.iter().find_map(edits)
         };
-        let Some((at, spare, edits)) = wanted.iter().enumerate().find_map(fits) else { break };
+        let Some((at, free, edits)) = wanted.iter().enumerate().find_map(fits) else { break };
         for (instruction, raw) in edits {
             body.replace(instruction, raw);
             edited.insert(instruction);
         }
-        held.push((wanted.remove(at), spare));
-        body.settle(held.iter().filter_map(|(_, spare)| spare.general()).collect());
+        held.push((wanted.remove(at), free));
+        body.settle(held.iter().filter_map(|(_, free)| free.general()).collect());
     }
-    let places: BTreeSet<&Place> = candidates.iter().map(|one| &one.place).collect();
-    let numbers: BTreeMap<&Place, usize> = places.into_iter().zip(0..).collect();
-    let spared = |one: &&Candidate| edited.contains(&one.instruction) || !body.has(one.instruction);
+    let places: BTreeSet<&MemoryRange> = candidates.iter().map(|one| &one.place).collect();
+    let numbers: BTreeMap<&MemoryRange, usize> = places.into_iter().zip(0..).collect();
+    let saved = |one: &&Candidate| edited.contains(&one.instruction) || !body.has(one.instruction);
     let access = |one: &Candidate| {
         Some(KeptAccess { instruction: one.instruction, place: *numbers.get(&one.place)? })
     };
     let mut accesses: Vec<KeptAccess> =
-        candidates.iter().filter(spared).filter_map(access).collect();
+        candidates.iter().filter(saved).filter_map(access).collect();
     accesses.sort_unstable();
     (!held.is_empty()).then(|| Kept { lines: body.lines(), held, accesses })
 }
 
-/// The instructions to replace so that `spare` stands for this; `None` where it cannot, or where none is left that needs it.
+/// The instructions to replace so that `free` stands for this; `None` where it cannot, or where none is left that needs it.
 fn edits(
     body: &Body,
     candidates: &[Candidate],
     what: &Held,
-    spare: Spare,
+    free: FreeRegister,
 ) -> Option<Vec<(usize, Instruction)>> {
     let edits: Vec<(usize, Instruction)> = match what {
         Held::Bytes(place) => {
             let there = accesses_of(candidates, place)
                 .filter_map(|one| Some((one.instruction, body.now(one.instruction)?)));
             let edit =
-                |(at, raw): (usize, &Instruction)| Some((at, edit::edited(raw, spare, place)?));
+                |(at, raw): (usize, &Instruction)| Some((at, edit::edited(raw, free, place)?));
             there.map(edit).collect::<Option<_>>()?
         }
         Held::Value(at, to, _) => {
-            let copy = body.now(*at).and_then(|_| edit::copy(*to, spare));
+            let copy = body.now(*at).and_then(|_| edit::copy(*to, free));
             copy.map(|copy| (*at, copy)).into_iter().collect()
         }
     };
@@ -157,9 +158,9 @@ fn edits(
 #[must_use]
 pub fn carried(block: &Block) -> Carried {
     let Invariant { candidates, .. } = Invariant::of(block);
-    let places: BTreeSet<&Place> = candidates.iter().map(|one| &one.place).collect();
+    let places: BTreeSet<&MemoryRange> = candidates.iter().map(|one| &one.place).collect();
     let loads = |one: &Candidate| matches!(one.kind, Kind::Read | Kind::ReadWrite);
-    let carries = |place: &&&Place| {
+    let carries = |place: &&&MemoryRange| {
         is_stored(&candidates, place) && accesses_of(&candidates, place).any(loads)
     };
     Carried(places.iter().filter(carries).map(|place| (*place).clone()).collect())
@@ -193,7 +194,7 @@ impl Carried {
 }
 
 impl Kept {
-    /// The accesses that are spared, in the order of the block.
+    /// The accesses that are saved, in the order of the block.
     #[must_use]
     pub fn accesses(&self) -> &[KeptAccess] {
         &self.accesses
@@ -204,18 +205,18 @@ impl Kept {
     pub fn hold(&self, state: &mut State, contents: &Contents, word: u64) {
         // A register that leads there may itself have become one that stands for memory.
         let before = state.clone();
-        for (held, spare) in &self.held {
+        for (held, free) in &self.held {
             let bytes = match held {
                 Held::Bytes(place) => place.held(&before, contents, word),
                 Held::Value(.., sum) => sum.value(&before, contents, word).to_le_bytes().to_vec(),
             };
-            match spare {
-                Spare::General(register) => {
+            match free {
+                FreeRegister::General(register) => {
                     let mut low = [0; 8];
                     low.iter_mut().zip(&bytes).for_each(|(to, from)| *to = *from);
                     state.set(*register, u64::from_le_bytes(low));
                 }
-                Spare::Vector(number) => {
+                FreeRegister::Vector(number) => {
                     let vector = state.vectors[usize::from(*number)].iter_mut();
                     vector.zip(&bytes).for_each(|(to, from)| *to = *from);
                 }
@@ -290,7 +291,7 @@ impl Invariant {
                 |instruction, access, place| {
                     let accesses = block.instructions[instruction].accesses();
                     let access: &Access = &accesses[access];
-                    let once = access.when == crate::When::Always && !access.line;
+                    let once = access.when == crate::Occurrence::Always && !access.line;
                     let alone = accesses.len() == 1 && once;
                     let kind = access.kind;
                     found.candidates.push(Candidate { instruction, kind, place, alone });
@@ -329,7 +330,7 @@ fn computed(instruction: &crate::Instruction, registers: &Registers) -> Option<(
 /// What may be kept: places first that are loaded and stored, for what is loaded there waits for the store; then what comes
 /// behind the longest chains of loads, for what leads to it is not needed any more; then what is loaded most.
 fn worth_keeping(candidates: &[Candidate], values: Vec<(usize, Gpr, Sum)>) -> Vec<Held> {
-    let places: BTreeSet<&Place> = candidates.iter().map(|one| &one.place).collect();
+    let places: BTreeSet<&MemoryRange> = candidates.iter().map(|one| &one.place).collect();
     let plain = |one: &Candidate| {
         one.alone && matches!(one.kind, Kind::Read | Kind::Write | Kind::ReadWrite)
     };
@@ -353,13 +354,13 @@ fn worth_keeping(candidates: &[Candidate], values: Vec<(usize, Gpr, Sum)>) -> Ve
     worth.into_iter().map(|(_, what)| what).collect()
 }
 
-fn is_stored(candidates: &[Candidate], place: &Place) -> bool {
+fn is_stored(candidates: &[Candidate], place: &MemoryRange) -> bool {
     accesses_of(candidates, place).any(|one| one.kind != Kind::Read)
 }
 
 fn accesses_of<'a>(
     candidates: &'a [Candidate],
-    place: &'a Place,
+    place: &'a MemoryRange,
 ) -> impl Iterator<Item = &'a Candidate> {
     candidates.iter().filter(move |one| one.place == *place)
 }

@@ -1,7 +1,7 @@
 //! The blocks of a function, and its natural loops with their nest.
 //!
 //! What for: which instructions belong to which loop. What not: what they do.
-//! How: instructions are read one behind the other from the function's first byte, as compilers lay them; a back edge leads
+//! How: instructions are read one after the other from the function's first byte, as compilers lay them; a back edge leads
 //! to a block that dominates its source (Aho, Lam, Sethi, Ullman, Compilers, 9.6); dominators by Cooper, Harvey and Kennedy,
 //! A Simple, Fast Dominance Algorithm (2001). Blocks that nothing in sight leads to (cases of a jump table, landing pads)
 //! count as led to from the function's start. Loops with two entries are none.
@@ -18,7 +18,7 @@ use crate::instruction::{Flow, decode, flow};
 /// Instructions of a function that are read: 64 KiB of code have fewer.
 const MOST_INSTRUCTIONS: usize = 40_000;
 
-/// Instructions that run one behind the other.
+/// Instructions that run one after the other.
 pub(super) struct Block {
     /// Its instructions, by position in [`Graph::instructions`].
     pub range: std::ops::Range<usize>,
@@ -78,7 +78,7 @@ impl Graph {
         graph
     }
 
-    /// What fills the room in front of an aligned block, behind a jump, leads nowhere: nobody runs it.
+    /// What fills the room in front of an aligned block, behind a jump, leads nowhere: it never runs.
     fn cut_padding(&mut self) {
         let before = self.predecessors();
         for (block, before) in self.blocks.iter_mut().zip(&before).skip(1) {

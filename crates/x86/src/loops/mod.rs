@@ -1,8 +1,8 @@
-//! The loops of a function: their nest, what moves by the same amount in every iteration, and which registers and words of
-//! the stack tell, at any of their instructions, how far it came.
+//! The loops of a function: their nest, the variables that change by a constant in every iteration, and the registers and
+//! words of the stack that show their progress at any instruction.
 //!
-//! What for: two samples of one thread in one run of a loop so give the number of iterations between them, exactly.
-//! What not: samples; memory beside the stack; loops with two entries.
+//! What for: two samples of one thread in one run of a loop give the exact number of iterations between them.
+//! What not: samples; memory other than the stack; loops with two entries.
 //! How: within a loop every value is followed as a sum of what registers and words of the stack held when the iteration
 //! began ([`Linear`]), over all ways through the body until nothing changes; what differs by the way is given up. What is, at
 //! every edge back, what it was plus a constant has a step; what is what it was stays.
@@ -153,7 +153,7 @@ fn follow(
     }
     let mut latched: Option<State> = None;
     for latch in &natural.latches {
-        // A latch that only a jump table leads to: what happens on that way nobody knows.
+        // A latch that only a jump table leads to: the effect of that way is unknown.
         let end = ends.get(latch)?;
         match &mut latched {
             Some(known) => drop(known.join(end)),

@@ -114,7 +114,7 @@ fn calls_leave_what_the_abi_says_and_pushes_move_words_of_the_stack() {
     assert_eq!(moving(&found, 0, 0x1001, &[slot]), inside);
 }
 
-/// A variable whose address is taken, behind a call; another one that nobody else can know.
+/// A variable whose address is taken, behind a call; another one that is private.
 #[test]
 fn who_has_an_address_may_be_written_by_a_call() {
     // 1000: lea rdi,[rsp+32]; 1005: call 1100; 100a: mov rax,[rsp+32]; 100f: cmp rax,[rsp+8]; 1014: add rbx,1; 1018: jne 1000
@@ -125,8 +125,8 @@ fn who_has_an_address_may_be_written_by_a_call() {
     let found = of(&bytes);
     let slot = |displacement| Slot { base: SlotBase::StackPointer, displacement, wide: true };
     let staying = |at| {
-        let told = found.readings(0, RemoteAddr(at), &[slot(32), slot(8)]);
-        let staying = told.iter().filter(|reading| reading.step.known() == Some(0));
+        let readings = found.readings(0, RemoteAddr(at), &[slot(32), slot(8)]);
+        let staying = readings.iter().filter(|reading| reading.step.known() == Some(0));
         staying.map(|reading| show(&reading.value)).collect::<Vec<String>>()
     };
     assert!(!staying(0x100a).contains(&"1*[rsp+32]".to_owned()));
@@ -186,7 +186,7 @@ fn a_loop_goes_on_behind_the_return() {
 }
 
 #[test]
-fn what_runs_once_in_each_iteration_is_told_from_what_may_be_skipped_or_repeated() {
+fn what_runs_once_in_each_iteration_is_distinguished_from_what_may_be_skipped_or_repeated() {
     // 1000: mov rax,[rdi]; 1003: test rax,rax; 1006: je 100b; 1008: inc rbx; 100b: add rdi,8;
     // 100f: dec rdx; 1012: jne 100f; 1014: dec rcx; 1017: jne 1000; 1019: ret
     let bytes = [

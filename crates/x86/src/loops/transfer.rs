@@ -1,6 +1,6 @@
 //! What an instruction does to registers and words of the stack, as sums of what they held when an iteration began.
 //!
-//! What not: flags, vectors, memory beside the stack.
+//! What not: flags, vectors, memory other than the stack.
 //! Assumptions: calls leave what the ABI says (System V AMD64 ABI, 3.2.1: rbx, rbp, rsp, r12..r15); they and stores through
 //! other registers write no word of the stack but those that an address is taken of. Of a structure only the begin is known to
 //! be one; registers that then tell different progress are no odometer (`analysis`).
@@ -37,7 +37,7 @@ impl Exposed {
     }
 }
 
-/// What registers and words of the stack hold; `None`: nothing that can be told.
+/// What registers and words of the stack hold; `None`: unknown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct State {
     registers: [Option<Linear>; Gpr::COUNT],
@@ -115,10 +115,10 @@ impl State {
             self.registers[Gpr::RSP.number()] = Some(stack);
         }
         match result {
-            Some((Place::Register(register), value)) => {
+            Some((Destination::Register(register), value)) => {
                 self.registers[register.number()] = Some(value);
             }
-            Some((Place::Slot(slot), value)) => self.write(slot, Some(value)),
+            Some((Destination::Slot(slot), value)) => self.write(slot, Some(value)),
             None if writes_memory => self.overwrite(raw, exposed),
             None => {}
         }
@@ -133,7 +133,7 @@ impl State {
         }
     }
 
-    /// Where rsp is behind an instruction that moves it beside its operands.
+    /// The value of rsp after an instruction that changes it in addition to its operands.
     fn after_push_or_pop(&self, raw: &Instruction) -> Option<Linear> {
         let moved = raw.stack_pointer_increment();
         if moved == 0 {
@@ -173,7 +173,7 @@ impl State {
                 && written.start < other_bytes.end
         };
         self.slots.iter_mut().filter(|(other, _)| meets(other)).for_each(|(_, held)| *held = None);
-        // Halves of it, and wholes around it, that nobody wrote yet.
+        // Halves of it, and wholes around it, that were not written yet.
         for displacement in [-4, 0, 4] {
             for wide in [false, true] {
                 let displacement = slot.displacement.wrapping_add(displacement);
@@ -209,13 +209,13 @@ impl State {
         }
     }
 
-    /// Where the instruction writes what, as far as it can be told.
-    fn result(&self, raw: &Instruction) -> Option<(Place, Linear)> {
+    /// The destination and the value that the instruction writes, if known.
+    fn result(&self, raw: &Instruction) -> Option<(Destination, Linear)> {
         use Mnemonic as M;
         if raw.op_count() == 0 {
             // cdqe: the sign of the lower half of rax.
             let rax = self.register(Gpr::RAX).filter(|_| raw.mnemonic() == M::Cdqe)?;
-            return Some((Place::Register(Gpr::RAX), rax.clone().narrowed()));
+            return Some((Destination::Register(Gpr::RAX), rax.clone().narrowed()));
         }
         let place = self.destination(raw)?;
         let value = match raw.mnemonic() {
@@ -235,16 +235,16 @@ impl State {
             _ => return None,
         };
         let narrow = match place {
-            Place::Register(_) => raw.op0_register().is_gpr32(),
-            Place::Slot(slot) => !slot.wide,
+            Destination::Register(_) => raw.op0_register().is_gpr32(),
+            Destination::Slot(slot) => !slot.wide,
         };
         Some((place, if narrow { value.narrowed() } else { value }))
     }
 
-    fn destination(&self, raw: &Instruction) -> Option<Place> {
+    fn destination(&self, raw: &Instruction) -> Option<Destination> {
         match raw.op0_kind() {
-            OpKind::Register => whole(raw.op0_register()).map(Place::Register),
-            OpKind::Memory => self.operand(raw).map(Place::Slot),
+            OpKind::Register => whole(raw.op0_register()).map(Destination::Register),
+            OpKind::Memory => self.operand(raw).map(Destination::Slot),
             _ => None,
         }
     }
@@ -282,8 +282,8 @@ impl State {
     }
 }
 
-/// What is written.
-enum Place {
+/// What an instruction writes.
+enum Destination {
     Register(Gpr),
     Slot(Slot),
 }

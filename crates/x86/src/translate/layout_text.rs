@@ -1,4 +1,4 @@
-//! [`RecordLayout`] as one line of text, and back: results store it beside the records.
+//! [`RecordLayout`] as one line of text, and back: results store it with the records.
 //!
 //! ```text
 //! words 6; values rdi@0:1 rsp@3:2 v2@0:3+2; ways 7 4

@@ -150,8 +150,8 @@ pub struct State {
 /// The native instruction pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NativeRip {
-    /// Known.
-    At(RemoteAddr),
+    /// This address.
+    Known(RemoteAddr),
     /// The value of a register (as it is, not as saved) plus a constant, modulo 2^64.
     Register(Gpr, u64),
     /// What this slot holds.

@@ -1,6 +1,6 @@
 //! What the records of a copy will hold, decided before any code is written.
 //!
-//! What for: [`RecordLayout`] for the reader of records, and beside it when and how the code stores each value.
+//! What for: [`RecordLayout`] for the reader of records, and when and how the code stores each value.
 //! Source for which values suffice: `roots`.
 
 use iced_x86::EncodingKind;
@@ -8,7 +8,7 @@ use iced_x86::EncodingKind;
 use super::{Iterations, RecordLayout, RecordedValue};
 use crate::block::Block;
 use crate::instruction::{Flow, Instruction};
-use crate::operand::{Kind, LaneMask, Place, When};
+use crate::operand::{Kind, LaneMask, Location, Occurrence};
 use crate::register::{Gpr, VectorRegister};
 use crate::roots::{BackEdge, Input, Root, RootedAccess, Source, Value};
 use crate::roots::{find_roots, general_in_front, self_loop, sources};
@@ -155,12 +155,12 @@ fn form<'a, I: Iterator<Item = &'a RootedAccess>>(
 /// How much of a vector register an access reads, as a size that can be stored.
 fn vector_bytes(user: &RootedAccess, register: VectorRegister) -> usize {
     let mut bytes = 0;
-    if let Place::Lanes(lanes) = &user.access.place
+    if let Location::Lanes(lanes) = &user.access.place
         && lanes.index == register
     {
         bytes = usize::from(lanes.index_bytes) * usize::from(lanes.lanes);
     }
-    if let When::Masked(masked) | When::Packed(masked) = user.access.when
+    if let Occurrence::Masked(masked) | Occurrence::Packed(masked) = user.access.when
         && masked.mask == LaneMask::VectorSigns(register)
     {
         bytes = bytes.max(usize::from(masked.element_bytes) * usize::from(masked.lanes));
@@ -170,8 +170,8 @@ fn vector_bytes(user: &RootedAccess, register: VectorRegister) -> usize {
 
 fn mask_lanes(user: &RootedAccess) -> u8 {
     match user.access.when {
-        When::Masked(masked) | When::Packed(masked) => masked.lanes,
-        When::Always | When::Repeated(_) => 0,
+        Occurrence::Masked(masked) | Occurrence::Packed(masked) => masked.lanes,
+        Occurrence::Always | Occurrence::Repeated(_) => 0,
     }
 }
 
@@ -294,7 +294,7 @@ fn is_plain_load(instruction: &Instruction) -> bool {
     instruction.flow() == Flow::Next
         && !stack_or_string
         && matches!(access.kind, Kind::Read | Kind::StreamingRead)
-        && matches!(access.place, Place::One(_))
-        && access.when == When::Always
+        && matches!(access.place, Location::One(_))
+        && access.when == Occurrence::Always
         && access.bytes <= crate::operand::LINE_BYTES
 }

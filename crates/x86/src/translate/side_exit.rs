@@ -56,7 +56,7 @@ impl Writer<'_> {
     }
 
     /// `ret` to the instruction behind a call of this block, if that is where it leads. Nothing here touches flags. r11
-    /// and rcx serve because calling conventions let functions change them: nobody waits for their values.
+    /// and rcx serve because calling conventions let functions change them: no code expects their values.
     pub(super) fn followed_return(&mut self, number: usize) {
         let Some(expected) = self.comes_back_to(number) else { return };
         let back = self.out.label();

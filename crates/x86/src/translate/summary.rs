@@ -119,11 +119,11 @@ impl Writer<'_> {
         let (jumps, leaves) = (self.out.label(), self.out.label());
         let again_when_taken = back != BackEdge::WhenNotTaken;
         self.out.branch(raw.code(), jumps);
-        let start = NativeRip::At(self.block.start);
+        let start = NativeRip::Known(self.block.start);
         let out = if again_when_taken { not_taken } else { taken };
         for again in [!again_when_taken, again_when_taken] {
             self.out.state.instruction = None;
-            self.out.state.rip = if again { start } else { NativeRip::At(out) };
+            self.out.state.rip = if again { start } else { NativeRip::Known(out) };
             self.out.branch(Code::Jmp_rel32_64, if again { top } else { leaves });
             if again != again_when_taken {
                 self.out.bind(jumps);

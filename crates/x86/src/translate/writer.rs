@@ -240,17 +240,17 @@ impl<'a> Writer<'a> {
     }
 
     pub(super) fn at_instruction(&mut self, number: usize) {
-        self.out.state.rip = NativeRip::At(self.block.instructions[number].address());
+        self.out.state.rip = NativeRip::Known(self.block.instructions[number].address());
         self.out.state.instruction = Some(number);
     }
 
     /// Behind the block, in front of the instruction at `target`.
     pub(super) fn at_target(&mut self, target: RemoteAddr) {
-        self.out.state.rip = NativeRip::At(target);
+        self.out.state.rip = NativeRip::Known(target);
         self.out.state.instruction = None;
     }
 
-    /// `push` of a native address as one store, so that the `ret` that loads it is served by store forwarding.
+    /// `push` of a native address as one store, so that the `ret` that loads it gets it by store forwarding.
     pub(super) fn push_return_address(&mut self, return_to: RemoteAddr) {
         let label = self.out.label();
         self.literals.push((label, return_to.0));

@@ -131,7 +131,7 @@ impl Machine {
             native.general[register.number()] = self.slot(*slot);
         }
         native.rip = match state.rip {
-            NativeRip::At(address) => address,
+            NativeRip::Known(address) => address,
             NativeRip::Register(register, more) => {
                 RemoteAddr(stopped.general[register.number()].wrapping_add(more))
             }

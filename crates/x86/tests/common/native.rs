@@ -2,7 +2,7 @@
 
 use base::RemoteAddr;
 use sys::sandbox::{Registers, Stopped};
-use x86::{Block, End, Flow, State, Touched, When, evaluate};
+use x86::{Block, End, Flow, Occurrence, State, Touched, evaluate};
 
 use super::machine::{CODE, DATA, Machine, comparable};
 
@@ -27,7 +27,7 @@ pub struct Native {
 }
 
 fn is_repeated(instruction: &x86::Instruction) -> bool {
-    instruction.accesses().iter().any(|access| matches!(access.when, When::Repeated(_)))
+    instruction.accesses().iter().any(|access| matches!(access.when, Occurrence::Repeated(_)))
 }
 
 pub fn needs_vectors(block: &Block) -> bool {

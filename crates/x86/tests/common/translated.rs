@@ -52,7 +52,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<(usize, String, usize)>, String> {
 
 fn show(state: &State) -> String {
     let mut text = match state.rip {
-        NativeRip::At(address) => address.to_string(),
+        NativeRip::Known(address) => address.to_string(),
         NativeRip::Register(register, more) => {
             format!("{register}{:+#x}", more.cast_signed())
         }

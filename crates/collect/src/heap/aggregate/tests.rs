@@ -38,7 +38,7 @@ fn blocks_are_followed_to_their_end() {
 }
 
 #[test]
-fn lifetimes_are_told_apart_by_their_digits() {
+fn lifetimes_are_distinguished_by_their_digits() {
     let mut aggregator = Aggregator::default();
     // A stamp is two nanoseconds.
     aggregator.set_scale(2 << 32);
@@ -67,7 +67,7 @@ fn lifetimes_are_told_apart_by_their_digits() {
 }
 
 #[test]
-fn calls_of_one_stack_are_told_apart() {
+fn calls_of_one_stack_are_distinguished() {
     let mut aggregator = Aggregator::default();
     let calls = [heap::CALL_MALLOC, heap::CALL_ALIGNED, heap::CALL_PERSISTENT];
     for (address, call) in (1..).zip(calls) {

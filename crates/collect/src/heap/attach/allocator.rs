@@ -1,4 +1,4 @@
-//! Which functions calls are led away from, and to where.
+//! The functions whose calls are redirected, and the targets.
 //!
 //! What for: the process may use the C library's allocator or another one's, and its address space decides where the agent
 //! can be reached. What not: changing anything.

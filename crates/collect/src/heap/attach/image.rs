@@ -63,7 +63,7 @@ impl Image {
             span = span.max((at + in_memory).next_multiple_of(PAGE));
         }
         // A page of the file behind it all: else the kernel joins the zeroes with the program's memory that lies there, and
-        // nobody can tell the two apart.
+        // the two cannot be distinguished.
         segments.push(Segment {
             at: span,
             offset: FileOffset(0),

@@ -1,7 +1,7 @@
-//! The heap of a process that ran before we came: the agent is brought into it, and calls of its allocator are led there.
+//! The heap of a process that we attach to: the agent is brought into it, and calls of its allocator are redirected to it.
 //!
-//! How: a thread of the process maps the agent and the shared memory for us (`burst::guest`); everything else is done from
-//! outside, by writing into the process's memory (`/proc/PID/mem`, proc_pid_mem(5)), while its threads run. Calls between
+//! How: a thread of the process maps the agent and the shared memory for us (`burst::guest`). All else is done from
+//! outside: we write into the process's memory (`/proc/PID/mem`, proc_pid_mem(5)) while its threads run. Calls between
 //! files go through words that hold the called function's address (the global offset table). Where such a word holds the
 //! allocator's `malloc`, one byte of it is changed, so that it leads to a place that we mapped at just that distance, from
 //! where a jump goes to the agent. One byte, because a thread that reads the word meanwhile finds the old address or the
@@ -39,7 +39,7 @@ use allocator::{
 use image::Image;
 use loaded::Loaded;
 
-/// How long we try to find a thread that can be borrowed.
+/// How long we search for a thread that can make our system calls.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Between two looks for files that were loaded since.
 const NEW_FILES: Nanos = Nanos(1_000_000_000);
@@ -50,7 +50,7 @@ pub enum NoHeap {
     /// No thread could map the agent.
     #[error("{0}")]
     NotBrought(#[from] burst::NotBrought),
-    /// Not a process whose calls of its allocator can be led away, or told apart.
+    /// The calls of its allocator cannot be redirected, or not be distinguished.
     #[error("{0}")]
     Process(&'static str),
     /// Another process's memory cannot be written here.
@@ -58,7 +58,7 @@ pub enum NoHeap {
     Memory(#[from] std::io::Error),
 }
 
-/// A function that calls are led away from.
+/// A function whose calls are redirected.
 #[derive(Clone, Copy)]
 struct Function {
     real: RemoteAddr,
@@ -112,7 +112,7 @@ impl Attached {
             image.replaced().filter(|name| options.regions || !MAPPING.contains(name)).collect();
         let real = allocator::functions(&memory, pid, &files, library, &wanted, &former)?;
         let flip = free_distance(pid, real.values().copied())
-            .ok_or(NoHeap::Process("there is no room for the library beside the allocator"))?;
+            .ok_or(NoHeap::Process("there is no room for the library next to the allocator"))?;
         let functions: HashMap<String, Function> = real
             .into_iter()
             .map(|(name, real)| (name, Function { real, lead: RemoteAddr(real.0 ^ flip) }))

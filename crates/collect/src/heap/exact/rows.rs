@@ -1,4 +1,4 @@
-//! The facts that sums over every block become: per call chain, per pair of who asked and who freed, per class of lifetimes.
+//! The facts that sums over every block become: per call chain, per pair of allocation and free, per class of lifetimes.
 //!
 //! What not: sums themselves (`aggregate`). Sites with one stack and call share a row.
 

@@ -1,4 +1,4 @@
-//! Why events cannot be opened, told apart by what can be done about it.
+//! Why events cannot be opened, by what the user can do about it.
 
 use std::io;
 
@@ -32,7 +32,7 @@ impl From<io::Error> for OpenError {
     }
 }
 
-/// `errno` values (asm-generic/errno-base.h, errno.h); the only ones told apart here.
+/// `errno` values (asm-generic/errno-base.h, errno.h); the only ones distinguished here.
 pub(super) mod libc_errno {
     pub const EPERM: i32 = 1;
     pub const ENOENT: i32 = 2;

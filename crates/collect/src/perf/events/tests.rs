@@ -27,7 +27,7 @@ fn opening_with(answer: sys::perf::FakeOpen) -> String {
 }
 
 #[test]
-fn a_refusal_is_told_apart_from_a_missing_call() {
+fn a_refusal_is_distinguished_from_a_missing_call() {
     let refused = opening_with(|_, _| Err(io::Error::from_raw_os_error(libc_errno::EACCES)));
     assert_eq!(refused, "perf_event_open is not permitted here (Permission denied (os error 13))");
     let missing = opening_with(|_, _| Err(io::Error::from_raw_os_error(libc_errno::ENOSYS)));

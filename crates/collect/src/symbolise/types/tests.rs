@@ -60,10 +60,10 @@ impl Marks {
         if line >= self.last || (self.lenient && !self.lines.contains_key(&line)) {
             return true;
         }
-        let told = self.lines.get(&line).is_some_and(|marks| marks.contains(&shown(answer)));
+        let marked = self.lines.get(&line).is_some_and(|marks| marks.contains(&shown(answer)));
         let local = (answer.variable.clone().unwrap_or_default(), answer.type_name.clone());
         let of_itself = self.lenient && answer.variable.is_some() && answer.field.is_none();
-        told || of_itself || self.locals.contains(&local)
+        marked || of_itself || self.locals.contains(&local)
     }
 }
 
@@ -141,10 +141,12 @@ fn check(program: &Path, marks: &Marks) -> (usize, usize, usize, usize) {
     };
     let all: Vec<(u32, usize)> = accesses.iter().filter_map(marked).collect();
     let lines: BTreeSet<u32> = all.iter().map(|(line, _)| *line).collect();
-    let silent: Vec<_> = lines.difference(&reached).collect();
+    let unobserved: Vec<_> = lines.difference(&reached).collect();
     let total: usize = all.iter().map(|(_, count)| count).sum();
     let name = program.file_name().unwrap().to_string_lossy();
-    println!("{name}: {right} of {total} accesses on marked lines; silent lines {silent:?}");
+    println!(
+        "{name}: {right} of {total} accesses on marked lines; unobserved lines {unobserved:?}"
+    );
     assert_eq!(wrong, [""; 0], "{name}");
     (lines.len(), reached.len(), total, right)
 }

@@ -1,7 +1,8 @@
-//! A thread of a process, any one, stopped where neither it nor anybody else notices.
+//! Stops any one thread of a process at a moment when the program does not notice.
 //!
-//! What for: calls that some thread must make for us (`guest`). What not: bursts, which want a thread that runs (`picker`).
-//! Assumption: a thread that has waited in one call for a millisecond goes on to wait for the microseconds until it stops.
+//! What for: system calls that some thread must make for us (`guest`). What not: bursts, which need a thread that runs
+//! (`picker`).
+//! Assumption: a thread that has waited in one call for a millisecond also waits for the microseconds until it stops.
 
 use std::time::Duration;
 
@@ -11,10 +12,11 @@ use crate::picker::{blocks_harmlessly, may_be_stopped};
 use crate::refused::Refused;
 use crate::visit::{Blocked, Visit, Watch};
 
-/// A moment between two looks at what a thread waits for.
+/// Time between two readings of the call in which a thread waits.
 const QUIET: Duration = Duration::from_millis(1);
 
-/// Stops a thread where that is not noticed; `None` when it cannot be now. `even_endless`: also one that waits for events.
+/// Stops a thread where the program does not notice; `None` if that is impossible now. `even_endless`: also a thread that
+/// waits for events.
 pub fn stop<'w>(
     pid: Pid,
     tid: Tid,
@@ -39,15 +41,15 @@ pub fn stop<'w>(
     }
 }
 
-/// Whether a thread waits in a call that goes on as if nothing had been when the thread is stopped: those of
-/// [`blocks_harmlessly`]; select and pselect, of which the kernel notes the time that is left; reading from an empty pipe.
-/// If asked for, also waiting for events without a time limit, which goes on by our doing
-/// ([`keep_waiting`](sys::trace::Registers::keep_waiting)): if we die in the microseconds between the stop and that, the call
-/// ends early, as it does for every other tracer. Looked at twice.
+/// Whether a thread waits in a call that continues after a stop as if nothing had happened. These are the calls of
+/// [`blocks_harmlessly`]; select and pselect, for which the kernel keeps the time that is left; and reading from an empty
+/// pipe. With `even_endless` also waiting for events without a time limit, which we make continue
+/// ([`keep_waiting`](sys::trace::Registers::keep_waiting)). If we die in the microseconds between the stop and that, the call
+/// ends early, as with every other tracer. The call is read twice.
 fn waits_harmlessly(pid: Pid, tid: Tid, even_endless: bool) -> bool {
-    let look =
+    let read =
         || std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).unwrap_or_default();
-    let before = look();
+    let before = read();
     let mut words = before.split_whitespace();
     let number = words.next().unwrap_or_default();
     let arguments: Vec<u64> =
@@ -64,7 +66,7 @@ fn waits_harmlessly(pid: Pid, tid: Tid, even_endless: bool) -> bool {
     };
     harmless && {
         std::thread::sleep(QUIET);
-        look() == before
+        read() == before
     }
 }
 

@@ -1,10 +1,10 @@
-//! Where a thread in translated code natively is.
+//! Native addresses of translated code.
 //!
-//! What for: samplers see threads in the middle of bursts too, at addresses of the code cache; those samples belong to
-//! the program's own code. What not: registers; what samplers unwind with (rsp, rbp) is native in translated code.
+//! What for: samplers also interrupt threads in bursts, at addresses of the code cache. Their samples belong to the
+//! program's own code. What not: registers; those that samplers unwind with (rsp, rbp) are native in translated code.
 //!
-//! Assumption: samples are looked up within a second or so. Where a cache was emptied and filled again meanwhile, a
-//! sample of the former code is taken for one of the later.
+//! Assumption: a sample is looked up within about a second. Where a cache was emptied and filled again in that time, a
+//! sample of the earlier code counts for the later one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -26,18 +26,18 @@ struct Copy {
 
 type Copies = BTreeMap<RemoteAddr, Copy>;
 
-/// Shared between the tracer, which adds, and samplers, which look.
+/// The tracer adds addresses; samplers look them up.
 #[derive(Clone, Default)]
-pub struct Whereabouts(Arc<RwLock<HashMap<Pid, Copies>>>);
+pub struct NativeAddresses(Arc<RwLock<HashMap<Pid, Copies>>>);
 
-impl Whereabouts {
+impl NativeAddresses {
     /// A block was translated to `at`.
     pub(crate) fn add(&self, pid: Pid, at: RemoteAddr, length: usize, states: &States) {
         let mut natives: Vec<(usize, RemoteAddr)> = Vec::new();
         for (offset, state) in &states.from {
-            // While the target of a return is being looked up its address is in a register, which nobody samples; the
-            // last known place is one instruction away.
-            if let NativeRip::At(address) = state.rip
+            // While a return looks up its target, the address is only in a register, which samples lack. The last
+            // known address is one instruction away.
+            if let NativeRip::Known(address) = state.rip
                 && natives.last().is_none_or(|(_, last)| *last != address)
             {
                 natives.push((*offset, address));
@@ -45,14 +45,14 @@ impl Whereabouts {
         }
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let copies = all.entry(pid).or_default();
-        // Of a cache that was emptied: a block in the middle of this one would be found first.
+        // Blocks that remain from an emptied cache: one inside this range would be found first.
         let end = RemoteAddr(at.0.saturating_add(length as u64));
         let former: Vec<RemoteAddr> = copies.range(at..end).map(|(at, _)| *at).collect();
         former.iter().for_each(|at| drop(copies.remove(at)));
         copies.insert(at, Copy { length, natives });
     }
 
-    /// Forgets all processes but these. What the others ran was looked up when their end was seen.
+    /// Forgets all processes except these. Samples of the others were looked up when their end was observed.
     pub(crate) fn keep(&self, processes: &[Pid]) {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         all.retain(|pid, _| processes.contains(pid));
@@ -66,7 +66,7 @@ impl Whereabouts {
         let offset =
             usize::try_from(address.0 - at.0).ok().filter(|offset| *offset < copy.length)?;
         let behind = copy.natives.partition_point(|(from, _)| *from <= offset);
-        // In front of the first known place (the check of a table entry) comes the block itself.
+        // Code before the first known address (the check of a table entry) belongs to the start of the block.
         copy.natives.get(behind.saturating_sub(1)).map(|(_, native)| *native)
     }
 }
@@ -90,15 +90,16 @@ mod tests {
         let states = States {
             from: vec![
                 (0, at(NativeRip::Slot(0x40))),
-                (4, at(NativeRip::At(RemoteAddr(0x1000)))),
-                (9, at(NativeRip::At(RemoteAddr(0x1000)))),
-                (12, at(NativeRip::At(RemoteAddr(0x1005)))),
+                (4, at(NativeRip::Known(RemoteAddr(0x1000)))),
+                (9, at(NativeRip::Known(RemoteAddr(0x1000)))),
+                (12, at(NativeRip::Known(RemoteAddr(0x1005)))),
             ],
         };
-        let whereabouts = Whereabouts::default();
+        let native_addresses = NativeAddresses::default();
         let (pid, other) = (Pid(7), Pid(8));
-        whereabouts.add(pid, RemoteAddr(0x9000), 20, &states);
-        let native = |pid, address| whereabouts.native(pid, RemoteAddr(address)).map(|at| at.0);
+        native_addresses.add(pid, RemoteAddr(0x9000), 20, &states);
+        let native =
+            |pid, address| native_addresses.native(pid, RemoteAddr(address)).map(|at| at.0);
         for (address, expected) in [
             (0x8fff, None),
             (0x9000, Some(0x1000)),
@@ -111,9 +112,9 @@ mod tests {
             assert_eq!(native(pid, address), expected, "{address:#x}");
         }
         assert_eq!(native(other, 0x9004), None);
-        whereabouts.keep(&[pid]);
+        native_addresses.keep(&[pid]);
         assert_eq!(native(pid, 0x9000), Some(0x1000));
-        whereabouts.keep(&[other]);
+        native_addresses.keep(&[other]);
         assert_eq!(native(pid, 0x9000), None);
     }
 
