@@ -107,5 +107,3 @@ pub use roots::{
 };
 pub use walk::{read_block, read_pieces};
 pub use wanted::{BYTES_AROUND, Wanted, wanted, wanted_of_caller};
-// `analysis` still uses the former names.
-pub use operand::{Location as Place, Occurrence as When};

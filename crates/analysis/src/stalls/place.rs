@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use base::{FileOffset, ModuleId, RemoteAddr};
 use facts::Recording;
 use facts::host::SampleDistance;
-use x86::{CodeBytes, FARTHEST, Surroundings, Suspect, WaitKind, When};
+use x86::{CodeBytes, FARTHEST, Occurrence, Surroundings, Suspect, WaitKind};
 
 /// With a smaller share of the calibration's samples at a distance, another one is three times as likely at least.
 const LEAST_PERCENT: f64 = 25.0;
@@ -59,7 +59,7 @@ impl Distances {
             let usual = self.0.get(&suspect.kind).map_or(&POSSIBLE[..], Vec::as_slice);
             let access = suspect.access.map(|(_, access)| access.when);
             // A repeated one is interrupted between two turns.
-            let repeats = suspect.distance == 0 && matches!(access, Some(When::Repeated(_)));
+            let repeats = suspect.distance == 0 && matches!(access, Some(Occurrence::Repeated(_)));
             repeats || usual.contains(&suspect.distance)
         });
         Some(found)

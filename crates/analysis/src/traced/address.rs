@@ -11,8 +11,8 @@
 use facts::Record;
 use x86::translate::RecordLayout;
 use x86::{
-    AddressWidth, Advance, BlockRoots, Input, LINE_BYTES, Place, RootedAccess, SelfLoop, Source,
-    State, Times, Value, When, evaluate,
+    AddressWidth, Advance, BlockRoots, Input, LINE_BYTES, Location, Occurrence, RootedAccess,
+    SelfLoop, Source, State, Times, Value, evaluate,
 };
 
 use super::run::Run;
@@ -171,7 +171,9 @@ fn origin(
 }
 
 fn linear(access: &x86::Access, inputs: &[(Source, Origin)]) -> Option<Linear> {
-    let (Place::One(address), When::Always) = (&access.place, access.when) else { return None };
+    let (Location::One(address), Occurrence::Always) = (&access.place, access.when) else {
+        return None;
+    };
     if address.extra.is_some() || address.width != AddressWidth::Bits64 {
         return None;
     }
