@@ -218,7 +218,16 @@ pub(crate) struct Speeds {
 impl Speeds {
     /// From the pairs of each function. `works` are bursts in the order of time.
     pub(crate) fn new(recording: &Recording, code: &TracedCode, works: &[Work]) -> Speeds {
-        let pairs = pairs(recording, code, works);
+        let mut pairs = pairs(recording, code, works);
+        // A window that ended while caches were cold tells a rate only where all do: threads that meet every few
+        // microseconds have no longer ones.
+        let mut warm: HashMap<FunctionId, usize> = HashMap::new();
+        for (work, _) in pairs.iter().filter(|(_, pair)| pair.is_warm()) {
+            *warm.entry(work.function).or_default() += 1;
+        }
+        pairs.retain(|(work, pair)| {
+            pair.is_warm() || warm.get(&work.function).is_none_or(|count| *count < FEWEST)
+        });
         // These would tell how much slower they were for other reasons.
         let warm = || pairs.iter().filter(|(work, _)| !work.is_untimed);
         let all: Vec<Pair> = warm().map(|(_, pair)| *pair).collect();
@@ -342,8 +351,7 @@ fn pairs<'w>(recording: &Recording, code: &TracedCode, works: &'w [Work]) -> Vec
         let near = before.partition_point(|work| work.time <= window.time);
         let Some(work) = near.checked_sub(1).map(|index| before[index]) else { continue };
         let seconds = running(window).seconds();
-        // One that ended while caches were cold, or was mostly the tracer's time, tells no rate.
-        let tells = seconds >= COLD && tells_rates(window, toll);
+        let tells = seconds > 0.0 && tells_rates(window, toll);
         if window.time - work.time > NEAR || !tells || work.seconds <= 0.0 {
             continue;
         }
@@ -398,6 +406,11 @@ impl Pair {
         let chained = self.counted.1 < self.most * CHAINS * MOST_PER_COUNT;
         let each = if chained { MOST_PER_COUNT } else { MOST_BESIDE };
         self.without_counters((each, MOST_PER_LOOK_UP), MOST_SHARE)
+    }
+
+    /// Whether the window lasted for longer than caches are cold.
+    fn is_warm(&self) -> bool {
+        self.counted.1 >= COLD
     }
 
     /// Native seconds of the window where a share of its time is known to be native, but for look-ups: what is likely, the most
