@@ -112,9 +112,10 @@ def snapshot(pid):
 
 
 def differences(before, after):
-    """Sentences: what is not as it was."""
+    """Sentences: what is not as it was. A thread that is gone has ended: the program's output tells whether it should have."""
+    ended = {what for what in before if what.startswith("thread ") and what not in after}
     return [f"{what}: {before.get(what)} became {after.get(what)}"
-            for what in sorted(before.keys() | after.keys()) if before.get(what) != after.get(what)]
+            for what in sorted((before.keys() | after.keys()) - ended) if before.get(what) != after.get(what)]
 
 
 def describe():

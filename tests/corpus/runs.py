@@ -118,7 +118,9 @@ class Run:
         before = self.steady_state(child)
         stay = self.rng.uniform(0.1, 0.5)
         with open(os.path.join(self.work, "stderr-fathom"), "w") as errors:
-            profiler = subprocess.Popen(self.profiler("-d", f"{stay:.2f}", "--pid", str(child)), stderr=errors,
+            # The library that counts heap blocks stays in a process that we leave (decision 0006); all else must not.
+            heap = ["-k", "analyze-mem-objects=false"] if before else []
+            profiler = subprocess.Popen(self.profiler(*heap, "-d", f"{stay:.2f}", "--pid", str(child)), stderr=errors,
                                         stdout=subprocess.DEVNULL, cwd=self.work, env=self.environment())
         if self.program.drive:
             self.drive(lambda: child, until=lambda: profiler.poll() is not None)
