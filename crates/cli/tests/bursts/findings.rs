@@ -68,6 +68,8 @@ fn the_view_says_what_could_not_be_judged() {
     let (_, result) = found(&fathom, "arithmetic", "1");
     let view = fathom.report(&result, &["findings"]);
     let notes = view["notes"].to_string();
-    assert!(notes.contains("Not judged: bandwidth-saturated"), "{notes}");
+    // A function that waits for nothing is not held up by bandwidth, whatever this machine's peak is.
+    assert!(!notes.contains("bandwidth-saturated"), "{notes}");
+    assert!(notes.contains("Not judged: tlb-bound"), "{notes}");
     assert!(notes.contains("fathom machine"), "{notes}");
 }

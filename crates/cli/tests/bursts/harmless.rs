@@ -46,7 +46,7 @@ fn compare(fathom: &Fathom, programs: &[(&str, &[&str])]) {
         seen.extend(flavours(fathom, program));
     }
     let all = [BurstFlavour::Trace, BurstFlavour::Count, BurstFlavour::Timed];
-    assert_eq!(seen, BTreeSet::from(all), "not all was tested");
+    assert!(seen.is_superset(&BTreeSet::from(all)), "not all was tested: {seen:?}");
 }
 
 #[test]
