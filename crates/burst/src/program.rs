@@ -81,12 +81,12 @@ impl Program {
     }
 
     fn stage(&mut self, flavour: BurstFlavour) -> &mut Stage {
-        &mut self.stages[flavour as usize]
+        &mut self.stages[stage_of(flavour)]
     }
 
     /// The cache with the process's code, once it is ready.
     pub fn ready(&mut self, flavour: BurstFlavour) -> Option<(&mut Cache, &CodeMap)> {
-        match &mut self.stages[flavour as usize] {
+        match &mut self.stages[stage_of(flavour)] {
             Stage::Ready(cache) => Some((cache, &self.code)),
             _ => None,
         }
@@ -128,7 +128,7 @@ impl Program {
     /// Translates for a count window or timed loads what the last trace ran, at most `most` blocks, and what that leads
     /// to. No thread of the process is in translated code.
     pub fn prepare(&mut self, flavour: BurstFlavour, most: usize, next_id: &mut u32) {
-        let Stage::Ready(cache) = &mut self.stages[flavour as usize] else { return };
+        let Stage::Ready(cache) = &mut self.stages[stage_of(flavour)] else { return };
         // Of each block another load is timed than the time before: a short run would else know one of many.
         if flavour == BurstFlavour::Timed {
             cache.clear();
@@ -176,7 +176,7 @@ impl Program {
     /// The same before a burst, which uses the memory of its flavour alone.
     #[must_use]
     pub fn is_another_for(&self, flavour: BurstFlavour) -> bool {
-        match &self.stages[flavour as usize] {
+        match &self.stages[stage_of(flavour)] {
             ready @ Stage::Ready(_) => ready.is_elsewhere(self.pid),
             _ => self.is_another(),
         }
@@ -333,6 +333,11 @@ pub fn end(visit: Visit<'_>, made: &Result<(), CallError>) {
         Err(CallError::Gone) => visit.forget(),
         Err(CallError::Lost) => visit.abandon(),
     }
+}
+
+/// A flavour that runs another one's blocks has its cache.
+fn stage_of(flavour: BurstFlavour) -> usize {
+    flavour.of_blocks() as usize
 }
 
 /// What `/proc/PID/status` says against tracing a process.

@@ -61,22 +61,10 @@ pub struct Ran {
     pub words: usize,
     /// Where the thread should have had code.
     pub missing: Option<(RemoteAddr, Refused)>,
-    /// The window in front of it in the same visit, in which all blocks counted; then in this one few of them did.
-    pub full: Option<Full>,
-}
-
-/// A window in which all blocks counted, ended by its time.
-pub struct Full {
-    /// See [`Ran::elapsed`].
-    pub elapsed: Nanos,
-    /// See [`Ran::cpu_time`].
-    pub cpu_time: Option<Nanos>,
-    /// See [`Ran::stand_still`].
-    pub stand_still: Nanos,
-    /// See [`Ran::stops`].
-    pub stops: u32,
-    /// What was counted.
-    pub counts: Counts,
+    /// What was counted, of a window that another one follows in the same visit.
+    pub counts: Option<Counts>,
+    /// That window: all blocks counted in it, and few of them in this one.
+    pub first: Option<Box<Ran>>,
 }
 
 /// A thread in translated code.
@@ -98,7 +86,7 @@ struct Inside<'c, 'v> {
     stops: u32,
     misses: u32,
     missing: Option<(RemoteAddr, Refused)>,
-    full: Option<Full>,
+    first: Option<Box<Ran>>,
 }
 
 /// How a burst ends.
@@ -156,7 +144,8 @@ pub fn run(
         fs_base,
         words,
         missing: inside.missing,
-        full: inside.full.take(),
+        counts: None,
+        first: inside.first.take(),
     })
 }
 
@@ -225,7 +214,7 @@ impl<'c, 'v> Inside<'c, 'v> {
             stops: 1,
             misses: 0,
             missing: None,
-            full: None,
+            first: None,
         })
     }
 
@@ -269,18 +258,26 @@ impl<'c, 'v> Inside<'c, 'v> {
 
     /// The same for a window in which few blocks count, behind one in which all did.
     fn goes_on_sparsely(&mut self) -> bool {
-        let Some(tid) = self.visit.as_ref().map(|visit| visit.tid) else { return false };
-        let may_go_on = self.full.is_none() && !self.allowance.sparse.is_zero();
+        let Some(visit) = self.visit.as_ref() else { return false };
+        let (tid, fs_base) = (visit.tid, visit.native.fs_base());
+        let may_go_on = self.first.is_none() && !self.allowance.sparse.is_zero();
         if !may_go_on || self.native().is_none() {
             return false;
         }
         let Some(counts) = self.cache.thin_out() else { return false };
         let used = (self.clock)();
-        let cpu_time = self.used.zip(used).map(|(before, now)| now - before);
-        let stand_still = std::mem::take(&mut self.stand_still);
-        let elapsed = elapsed(self.began) - elapsed(self.stopped);
-        let stops = self.stops + 1;
-        self.full = Some(Full { elapsed, cpu_time, stand_still, stops, counts });
+        self.first = Some(Box::new(Ran {
+            end: BurstEnd::Time,
+            elapsed: elapsed(self.began) - elapsed(self.stopped),
+            cpu_time: self.used.zip(used).map(|(before, now)| now - before),
+            stand_still: std::mem::take(&mut self.stand_still),
+            stops: self.stops + 1,
+            fs_base,
+            words: 0,
+            missing: None,
+            counts: Some(counts),
+            first: None,
+        }));
         if trace::resume_and_catch_system_call(tid).is_err() {
             return false;
         }

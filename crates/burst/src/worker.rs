@@ -14,12 +14,11 @@ use std::sync::mpsc::{Sender, SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
 use base::{BurstId, CpuId, Nanos, Pid, RemoteAddr, Tid};
-use facts::{Burst, BurstEnd, BurstFlavour};
+use facts::{Burst, BurstFlavour};
 use sys::process;
 use tracee::random::Random;
 
 use crate::budget::{Budget, CONCURRENT};
-use crate::cache::Counts;
 use crate::drain::{Content, Raw};
 use crate::idle_cpu::IdleCpu;
 use crate::native_addresses::NativeAddresses;
@@ -455,22 +454,12 @@ impl Worker {
         program.note_pages(flavour, &mut self.cost.pages);
         let mut ran = ran?;
         let (mut time, mut flavour) = (time, flavour);
-        if let Some(full) = ran.full.take() {
-            let whole = Ran {
-                end: BurstEnd::Time,
-                elapsed: full.elapsed,
-                cpu_time: full.cpu_time,
-                stand_still: full.stand_still,
-                stops: full.stops,
-                fs_base: ran.fs_base,
-                words: 0,
-                missing: None,
-                full: None,
-            };
-            self.publish(pid, tid, flavour, time, &whole, Some(full.counts));
-            (time, flavour) = (time + full.elapsed, BurstFlavour::Sparse);
+        if let Some(first) = ran.first.take() {
+            let begin = time + first.elapsed;
+            self.publish(pid, tid, flavour, time, *first);
+            (time, flavour) = (begin, BurstFlavour::Sparse);
         }
-        self.publish(pid, tid, flavour, time, &ran, None);
+        self.publish(pid, tid, flavour, time, ran);
         Ok(true)
     }
 
@@ -485,16 +474,7 @@ impl Worker {
         }
     }
 
-    /// `counts`: those of a window, where others were counted since.
-    fn publish(
-        &mut self,
-        pid: Pid,
-        tid: Tid,
-        flavour: BurstFlavour,
-        time: Nanos,
-        ran: &Ran,
-        counts: Option<Counts>,
-    ) {
+    fn publish(&mut self, pid: Pid, tid: Tid, flavour: BurstFlavour, time: Nanos, ran: Ran) {
         let id = BurstId(self.next_burst);
         self.next_burst += 1;
         let mut burst = Burst {
@@ -517,10 +497,10 @@ impl Worker {
         self.cost.stand_still += ran.stand_still;
         self.cost.inside += ran.elapsed;
         let Some(program) = self.programs.get_mut(&pid) else { return };
-        let Some((cache, _)) = program.ready(flavour.of_blocks()) else { return };
+        let Some((cache, _)) = program.ready(flavour) else { return };
         let content = match flavour {
             BurstFlavour::Count | BurstFlavour::Sparse => {
-                Content::Counts(counts.unwrap_or_else(|| cache.take_counts()))
+                Content::Counts(ran.counts.unwrap_or_else(|| cache.take_counts()))
             }
             BurstFlavour::Trace | BurstFlavour::Timed => {
                 let mut words = self.shared.buffer(ran.words);
