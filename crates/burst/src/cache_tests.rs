@@ -190,6 +190,8 @@ fn blocks_that_run_most_stop_counting_and_begin_again() {
     assert_eq!((seldom, some), (counting[0], counting[2]));
     assert_eq!(most[0], 0xeb, "a jump over its counter");
     run(&cache, 0, 5);
+    // A thread that stood inside of the counter finishes it.
+    run(&cache, 1, 1);
     assert_eq!(cache.take_counts().entered, [(BlockId(0), 5), (BlockId(1), 0)]);
     cache.count_all();
     assert_eq!([0, 1, 2].map(|number| head(&cache, number)), counting);

@@ -71,23 +71,19 @@ impl Cache {
             (0..self.blocks.len() as u32).map(count).filter(|(times, _)| *times > 0).collect();
         counted.sort_unstable_by(|one, other| other.cmp(one));
         let all: u64 = counted.iter().map(|(times, _)| times).sum();
-        let mut stays = all;
+        let (mut stays, mut uncounted) = (all, Vec::new());
         for (times, number) in counted {
             let less = stays - times;
             if stays > all / STAYS && less >= FEWEST {
-                self.uncounted.push(number);
+                uncounted.push(number);
                 stays = less;
             }
         }
         if stays as f64 > MOST * all as f64 {
-            self.uncounted.clear();
             return None;
         }
-        let uncounted = std::mem::take(&mut self.uncounted);
         let counts = self.take_counts();
-        for number in &uncounted {
-            self.set_counting(*number, false);
-        }
+        uncounted.iter().for_each(|number| self.set_counting(*number, false));
         self.uncounted = uncounted;
         Some(counts)
     }
@@ -123,6 +119,10 @@ impl Cache {
                 continue;
             }
             self.space.set_slot(slot, START);
+            if self.uncounted.contains(&number) {
+                // The thread stood inside of its counter, and went on in it.
+                continue;
+            }
             match START.checked_sub(left) {
                 // At 0 the block is left in front of its first instruction.
                 Some(entered) => counts.entered.push((*id, entered - u64::from(left == 0))),
