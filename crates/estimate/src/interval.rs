@@ -102,30 +102,53 @@ pub fn ratio_interval(
     residuals: f64,
     clusters: usize,
 ) -> Option<(f64, f64)> {
-    if clusters < 2 || sum_of_n <= 0.0 {
-        return None;
-    }
-    let variance = residuals * clusters as f64 / (clusters - 1) as f64 / (sum_of_n * sum_of_n);
-    let half = quantile_95((clusters - 1) as f64) * variance.max(0.0).sqrt();
+    let half = half_of_ratio(sum_of_n, residuals, clusters, 0.0)?;
     Some(((ratio - half).max(0.0), (ratio + half).min(1.0)))
 }
 
-/// The ratio `sum of x / sum of n` over clusters `(x, n)`, with its interval likewise; it may exceed 1. `None` when the
-/// sum of n is 0.
+/// Half of that interval; with `further` clusters besides, in which the ratio scatters as in one of these, half of the
+/// interval in which theirs lies.
+fn half_of_ratio(sum_of_n: f64, residuals: f64, clusters: usize, further: f64) -> Option<f64> {
+    if clusters < 2 || sum_of_n <= 0.0 {
+        return None;
+    }
+    let count = clusters as f64;
+    let variance = residuals * count / (count - 1.0) * (1.0 + further * count);
+    Some(quantile_95(count - 1.0) * variance.max(0.0).sqrt() / sum_of_n)
+}
+
+/// The ratio `sum of x / sum of n` over clusters `(x, n)`, with half of its interval likewise, for `further` clusters
+/// besides. `None` when the sum of n is 0.
 #[must_use]
-pub fn ratio_of_sums(clusters: &[(f64, f64)]) -> Option<(f64, Option<(f64, f64)>)> {
+pub fn ratio_and_half(clusters: &[(f64, f64)], further: f64) -> Option<(f64, Option<f64>)> {
     let (x, n) = clusters.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     if n <= 0.0 {
         return None;
     }
-    let (ratio, count) = (x / n, clusters.len());
-    if count < 2 {
-        return Some((ratio, None));
-    }
+    let ratio = x / n;
     let residuals: f64 = clusters.iter().map(|(x, n)| (x - ratio * n).powi(2)).sum();
-    let variance = residuals * count as f64 / (count - 1) as f64 / (n * n);
-    let half = quantile_95((count - 1) as f64) * variance.sqrt();
-    Some((ratio, Some(((ratio - half).max(0.0), ratio + half))))
+    Some((ratio, half_of_ratio(n, residuals, clusters.len(), further)))
+}
+
+/// The same with its interval; it may exceed 1.
+#[must_use]
+pub fn ratio_of_sums(clusters: &[(f64, f64)]) -> Option<(f64, Option<(f64, f64)>)> {
+    let (ratio, half) = ratio_and_half(clusters, 0.0)?;
+    Some((ratio, half.map(|half| ((ratio - half).max(0.0), ratio + half))))
+}
+
+/// The mean of values, and half of its interval (Student); with `further` values besides, of that in which one of them lies.
+/// `None` below two values.
+#[must_use]
+pub fn mean_and_half(values: &[f64], further: f64) -> Option<(f64, f64)> {
+    let count = values.len() as f64;
+    if values.len() < 2 {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|one| (one - mean).powi(2)).sum();
+    let variance = squares / (count - 1.0) * (1.0 / count + further);
+    Some((mean, quantile_95(count - 1.0) * variance.sqrt()))
 }
 
 #[cfg(test)]

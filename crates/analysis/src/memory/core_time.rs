@@ -20,8 +20,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use base::{BlockId, BurstId};
 use estimate::Bounds;
-use estimate::interval::median;
-use estimate::student::quantile_95;
+use estimate::interval::{mean_and_half, median};
 use facts::{Burst, CoreFloor, FloorOutcome, FloorTime, Recording};
 
 use super::Memory;
@@ -123,7 +122,7 @@ impl Paces {
 /// `None` where too few could.
 fn together(paths: &[Option<Seconds>], further: f64) -> Option<Seconds> {
     let timed: Vec<Seconds> = paths.iter().copied().flatten().collect();
-    let (n, part) = (timed.len() as f64, timed.len() as f64 / paths.len().max(1) as f64);
+    let part = timed.len() as f64 / paths.len().max(1) as f64;
     if timed.len() < FEWEST_PATHS || part < TIMED_PART {
         return None;
     }
@@ -132,12 +131,10 @@ fn together(paths: &[Option<Seconds>], further: f64) -> Option<Seconds> {
         ratios.sort_by(f64::total_cmp);
         median(&ratios).filter(|ratio| ratio.is_finite()).unwrap_or(1.0)
     };
-    let likely = || timed.iter().map(|path| path.0);
-    let mean = likely().sum::<f64>() / n;
-    let squares: f64 = likely().map(|one| (one - mean).powi(2)).sum();
-    let half = quantile_95(n - 1.0) * (squares / (n - 1.0) * (1.0 / n + further)).sqrt();
-    let (quickest, slowest) =
-        likely().fold((f64::INFINITY, 0.0f64), |(low, high), one| (low.min(one), high.max(one)));
+    let likely: Vec<f64> = timed.iter().map(|path| path.0).collect();
+    let (mean, half) = mean_and_half(&likely, further)?;
+    let ends = |(low, high): (f64, f64), one: &f64| (low.min(*one), high.max(*one));
+    let (quickest, slowest) = likely.iter().fold((f64::INFINITY, 0.0f64), ends);
     let with_others = |bound: f64, others: f64| bound * part + others * (1.0 - part);
     let low = with_others((mean - half).max(quickest), quickest) * ratio(|path| path.1 / path.0);
     let high = with_others((mean + half).min(slowest), slowest) * ratio(|path| path.2 / path.0);

@@ -16,7 +16,7 @@
 use std::collections::HashMap;
 
 use base::BlockId;
-use estimate::student::quantile_95;
+use estimate::interval::mean_and_half;
 
 use crate::stack::FunctionId;
 
@@ -90,14 +90,10 @@ impl NativeShares {
 
 /// The mean of these logarithms, with the interval in which it lies, and, by so many variances of one, another one.
 fn mean(logs: &[f64], another: f64) -> Option<NativeShare> {
-    let count = logs.len() as f64;
     if logs.len() < FEWEST {
         return None;
     }
-    let mean = logs.iter().sum::<f64>() / count;
-    let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
-    let half =
-        quantile_95(count - 1.0) * (squares / (count - 1.0) * (another + 1.0 / count)).sqrt();
+    let (mean, half) = mean_and_half(logs, another)?;
     let share = |log: f64| log.exp().clamp(LEAST, MOST);
     Some(NativeShare { likely: share(mean), low: share(mean - half), high: share(mean + half) })
 }

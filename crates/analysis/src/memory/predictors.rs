@@ -9,8 +9,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use estimate::interval::ratio_and_half;
 use estimate::parameters::{PREDICTORS_DIFFER, REPLAY_OFF};
-use estimate::student::quantile_95;
 use facts::Recording;
 
 use super::core_time::Seconds;
@@ -68,15 +68,12 @@ impl Predictors {
 
 /// The sum of the ones over that of the others, for `further` bursts besides; `None` where they tell too little.
 fn factor(pairs: &[Pair], cost: f64, further: f64) -> Option<Seconds> {
-    let sums = pairs.iter().fold((0.0, 0.0), |sums, one| (sums.0 + one.0, sums.1 + one.1));
-    let n = pairs.len() as f64;
-    if pairs.len() < FEWEST || sums.1 < FEWEST_MISSED * cost {
+    let modelled: f64 = pairs.iter().map(|pair| pair.1).sum();
+    if pairs.len() < FEWEST || modelled < FEWEST_MISSED * cost {
         return None;
     }
-    let ratio = sums.0 / sums.1;
-    let squares: f64 = pairs.iter().map(|one| (one.0 - ratio * one.1).powi(2)).sum();
-    let error = (squares * n / (n - 1.0) * (1.0 + further * n)).sqrt() / sums.1;
-    let half = quantile_95(n - 1.0) * error;
+    let (ratio, half) = ratio_and_half(pairs, further)?;
+    let half = half?;
     let off = REPLAY_OFF.value;
     Some((ratio, (ratio - half).max(0.0) * (1.0 - off), (ratio + half) * (1.0 + off)))
 }

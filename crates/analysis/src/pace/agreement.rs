@@ -16,12 +16,13 @@ use x86::translate::RecordLayout;
 use super::code::{Code, LoopId};
 use crate::index_map::IndexMap;
 use crate::traced::instructions;
-use estimate::student::quantile_95;
+use estimate::interval::ratio_and_half;
 
 /// Fewer bursts have no scatter to speak of.
 const LEAST_BURSTS: usize = 3;
-/// Iterations of the loop around that bursts must have seen in all: of fewer, chance decides whether a burst met one.
-const LEAST_OUTER: f64 = 20.0;
+/// Iterations of a loop that bursts must have seen in all, if they are to tell what there is to one: of fewer, chance decides
+/// whether a burst met one.
+pub(super) const FEWEST_ITERATIONS: f64 = 20.0;
 
 /// Iterations of a loop and the CPU time of the bursts in it.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -169,18 +170,12 @@ impl Seen {
         let both = of_both.map(|(passes, _)| (count(passes, inner), count(passes, outer)));
         let both: Vec<(f64, f64)> =
             both.filter(|(inner, outer)| *inner > 0.0 || *outer > 0.0).collect();
-        let sum = both.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        if both.len() < LEAST_BURSTS || sum.0 <= 0.0 || sum.1 < LEAST_OUTER {
+        let outer: f64 = both.iter().map(|one| one.1).sum();
+        if both.len() < LEAST_BURSTS || outer < FEWEST_ITERATIONS {
             return None;
         }
-        let (ratio, count) = (sum.0 / sum.1, both.len() as f64);
-        let squares: f64 = both.iter().map(|one| (one.0 - ratio * one.1).powi(2)).sum();
-        let error = (squares * count / (count - 1.0)).sqrt() / sum.1;
-        Some(Trips {
-            ratio,
-            half: quantile_95((both.len() - 1) as f64) * error,
-            bursts: both.len(),
-        })
+        let (ratio, half) = ratio_and_half(&both, 0.0).filter(|(ratio, _)| *ratio > 0.0)?;
+        Some(Trips { ratio, half: half?, bursts: both.len() })
     }
 }
 
