@@ -8,7 +8,7 @@
 //! burst is mostly in it or not at all; or a function with all of its code that is in none of these. A function that runs
 //! (nearly) only below such a loop belongs to it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use base::{BurstId, FileOffset, ModuleId};
 use facts::ModuleKind;
@@ -20,10 +20,6 @@ use crate::traced::{Site, SiteIndex, TracedCode};
 
 /// Of a function's time this part is below one loop, if it belongs to that.
 const BELOW: f64 = 0.95;
-
-/// Iterations of a loop that bursts must have seen in all, if its pace is to tell its amounts: of fewer, chance decides how many
-/// accesses there are to one.
-const FEWEST_ITERATIONS: f64 = 20.0;
 
 /// A piece of the program's code.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -64,12 +60,7 @@ impl Places {
     /// Sorts the sites of bursts and the stacks of samples.
     pub(crate) fn new(profile: &Profile<'_>, code: &TracedCode) -> Places {
         let loops = LoopsInCode::read(profile.recording);
-        let mut in_all: BTreeMap<usize, f64> = BTreeMap::new();
-        let iterations = loops.in_bursts().iter();
-        iterations.for_each(|((_, at), count)| *in_all.entry(*at).or_default() += count);
-        in_all.retain(|_, count| *count >= FEWEST_ITERATIONS);
-        let counted: BTreeSet<usize> = in_all.into_keys().collect();
-        let paced = |at: usize| counted.contains(&at) && loops.loops[at].odometer.is_some();
+        let paced = |at: usize| loops.loops[at].odometer.is_some();
         let around = |module, offset| {
             let paced = loops.around(module, offset, paced);
             paced.or_else(|| loops.around(module, offset, |at| loops.loops[at].stays))
@@ -109,11 +100,9 @@ impl Places {
             .collect();
         for (at, one) in loops.loops.iter().enumerate() {
             let function = profile.stacks.compiled_at(one.module, one.start);
-            places.functions.insert(Place::Loop(at as u32), Place::Function(function));
-        }
-        for at in counted {
-            let Some(odometer) = &loops.loops[at].odometer else { continue };
             let place = Place::Loop(at as u32);
+            places.functions.insert(place, Place::Function(function));
+            let Some(odometer) = &one.odometer else { continue };
             let own = times.get(&place).map_or(0.0, |(own, _)| *own) * 1e-9;
             let seconds = own / odometer.iterations;
             let paced = PacedLoop { seconds, relative: odometer.relative };

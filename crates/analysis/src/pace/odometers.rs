@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 
 use base::{BurstId, FileOffset, ModuleId};
-use facts::Recording;
+use facts::{Burst, Recording};
 
-use super::agreement::Seen;
+use super::agreement::{FEWEST_ITERATIONS, Seen};
 use super::code::{Code, LoopId};
 use super::told;
 
@@ -36,7 +36,7 @@ pub(crate) struct OneLoop {
     pub(crate) module: ModuleId,
     /// Where it begins.
     pub(crate) start: FileOffset,
-    /// `None` where its pace is not known well enough.
+    /// `None` where its pace is not known well enough, or bursts hardly met it.
     pub(crate) odometer: Option<Odometer>,
     /// Most samples in it are followed by another one there.
     pub(crate) stays: bool,
@@ -59,20 +59,18 @@ impl LoopsInCode {
         let (mut loops, mut position) = (Vec::new(), HashMap::new());
         let mut in_bursts = HashMap::new();
         for (id, row, time) in told(recording, &code, &seen) {
+            let traced = |burst: &Burst| Some((burst.id, seen.traced(burst.id, id)?));
+            let traced: Vec<(BurstId, f64)> = recording.bursts.iter().filter_map(traced).collect();
+            let is_met = traced.iter().map(|(_, count)| count).sum::<f64>() >= FEWEST_ITERATIONS;
             let number = |metric: &facts::Metric| Some((metric.value?, metric.high?));
             let odometer = number(&row.iterations).and_then(|(iterations, high)| {
                 let quick = row.iteration_time.value.is_some_and(|time| time <= SLOWEST);
                 let relative = high / iterations - 1.0;
-                (quick && relative <= WORST).then_some(Odometer { iterations, relative })
+                (is_met && quick && relative <= WORST).then_some(Odometer { iterations, relative })
             });
             let number = loops.len();
             position.insert(id, number);
-            in_bursts.extend(
-                recording
-                    .bursts
-                    .iter()
-                    .filter_map(|burst| Some(((burst.id, number), seen.traced(burst.id, id)?))),
-            );
+            in_bursts.extend(traced.into_iter().map(|(burst, count)| ((burst, number), count)));
             let (module, start) = row.start;
             let followed = time.followed as f64;
             let stays = time.samples >= FEWEST_SAMPLES && time.stays as f64 >= STAYS * followed;
