@@ -6,6 +6,7 @@
 //!
 //! Assumption: started by cargo, somewhere in the checkout.
 
+mod markdown;
 mod problem;
 mod rules;
 mod rust_text;

@@ -2,6 +2,7 @@
 //!
 //! What not: addresses on the network are not visited. Only links of the form `[text](target)` are seen.
 
+use crate::markdown::{without_code, without_fences};
 use crate::problem::Problem;
 use crate::rust_text::line_of;
 use crate::tree::{File, Tree};
@@ -79,31 +80,6 @@ fn headings(text: &str) -> Vec<String> {
         found.push(if before == 0 { slug } else { format!("{slug}-{before}") });
     }
     found
-}
-
-/// Fenced and inline code turned into spaces.
-fn without_code(text: &str) -> String {
-    let mut inside = false;
-    without_fences(text)
-        .chars()
-        .map(|letter| {
-            // Inline code does not go on over an empty line; a line is the safe bound here.
-            inside = (inside != (letter == '`')) && letter != '\n';
-            if inside && letter != '\n' { ' ' } else { letter }
-        })
-        .collect()
-}
-
-fn without_fences(text: &str) -> String {
-    let mut inside = false;
-    let mut kept = String::with_capacity(text.len());
-    for line in text.lines() {
-        let fence = line.trim_start().starts_with("```");
-        inside ^= fence;
-        kept.push_str(if inside || fence { "" } else { line });
-        kept.push('\n');
-    }
-    kept
 }
 
 /// Comments in code that send the reader to a page: `docs/decisions/0002-dependencies.md`.

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::markdown::without_code;
 use crate::problem::Problem;
 use crate::rust_text::{RustText, find_words, line_of};
 use crate::tree::{File, Tree};
@@ -164,25 +165,6 @@ fn uses(file: &File, retired: &[Retired]) -> Vec<(usize, usize)> {
     found.sort_unstable();
     found.dedup();
     found
-}
-
-/// A text with `code` and fenced blocks turned into spaces; lines keep their numbers.
-fn without_code(text: &str) -> String {
-    let (mut out, mut fenced) = (String::with_capacity(text.len()), false);
-    for line in text.split_inclusive('\n') {
-        let fence = line.trim_start_matches(['/', '!', ' ']).starts_with("```");
-        if fence || fenced {
-            fenced ^= fence;
-            out.push('\n');
-            continue;
-        }
-        let mut in_code = false;
-        out.extend(line.chars().map(|letter| {
-            in_code ^= letter == '`';
-            if letter != '\n' && (in_code || letter == '`') { ' ' } else { letter }
-        }));
-    }
-    out
 }
 
 /// Every identifier with its line. `x.floor()` is the standard library's, as are `std::hint::likely` and its kin.
