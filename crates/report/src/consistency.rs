@@ -6,6 +6,7 @@
 //!
 //! Assumption: figures are rounded to six digits, and sums of many of them stray by [`ROUNDED`].
 
+use analysis::memory::{BOUND_PERCENT, IMPOSSIBLE};
 use facts::{Metric, Recording};
 
 use crate::json::metrics;
@@ -14,8 +15,6 @@ use crate::{Document, Options, Prepared, ReportError, Summary, View, build_prepa
 
 /// Sums and wholes that differ by this part are alike.
 const ROUNDED: f64 = 0.005;
-/// A rate beyond this part of the best that memory ever reached here is none of memory's (as in `analysis`).
-const IMPOSSIBLE: f64 = 1.1;
 /// No mean of loads is shorter than a hit by more than the ladder errs.
 const HIT: f64 = 0.9;
 
@@ -325,7 +324,7 @@ fn class(views: &Views) -> Vec<String> {
     let Summary { classification, memory_bound: share, .. } = views.summary.as_ref();
     let contradicts = match classification {
         Some("core-bound") => share.low.is_some_and(|low| low > 50.0),
-        Some("latency-bound" | "tlb-bound") => share.high.is_some_and(|high| high < 40.0),
+        Some("latency-bound" | "tlb-bound") => share.high.is_some_and(|high| high < BOUND_PERCENT),
         _ => false,
     };
     let said = format!("{} with {}", classification.unwrap_or_default(), ends(share));

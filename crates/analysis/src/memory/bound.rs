@@ -38,7 +38,7 @@ pub const NEAR_PEAK: f64 = 0.7;
 /// A lower bound below this share of the peak leaves that open.
 const NOT_NEAR: f64 = 0.35;
 /// A rate that is surely more than this is none that memory has: a share of the best that so many threads ever reached.
-pub(super) const IMPOSSIBLE: f64 = 1.1;
+pub const IMPOSSIBLE: f64 = 1.1;
 /// What such a rate means.
 pub const WHY_IMPOSSIBLE: &str = "it moves more than this many threads reach on this machine: some of it came from a cache that the model \
      does not know, or the machine was busy when `fathom machine` measured it";

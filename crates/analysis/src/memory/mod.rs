@@ -81,7 +81,7 @@ use crate::threads::ThreadIndex;
 use crate::traced::{SiteIndex, TracedCode};
 
 pub use self::bandwidth::{Bands, Bandwidth, BandwidthBin, BandwidthStep};
-pub use self::bound::{BOUND_PERCENT, Bound, Class, NEAR_PEAK, WHY_IMPOSSIBLE};
+pub use self::bound::{BOUND_PERCENT, Bound, Class, IMPOSSIBLE, NEAR_PEAK, WHY_IMPOSSIBLE};
 pub(crate) use self::core_time::{Seconds, seconds};
 pub use self::function::{FunctionMemory, SiteWeight};
 pub use self::latency::{Latency, LatencyRow};

@@ -221,12 +221,12 @@ impl Speeds {
         let mut pairs = pairs(recording, code, works);
         // A window that ended while caches were cold tells a rate only where all do: threads that meet every few
         // microseconds have no longer ones.
-        let mut warm: HashMap<FunctionId, usize> = HashMap::new();
-        for (work, _) in pairs.iter().filter(|(_, pair)| pair.is_warm()) {
-            *warm.entry(work.function).or_default() += 1;
+        let mut long: HashMap<FunctionId, usize> = HashMap::new();
+        for (work, _) in pairs.iter().filter(|(_, pair)| pair.is_long()) {
+            *long.entry(work.function).or_default() += 1;
         }
         pairs.retain(|(work, pair)| {
-            pair.is_warm() || warm.get(&work.function).is_none_or(|count| *count < FEWEST)
+            pair.is_long() || long.get(&work.function).is_none_or(|count| *count < FEWEST)
         });
         // These would tell how much slower they were for other reasons.
         let warm = || pairs.iter().filter(|(work, _)| !work.is_untimed);
@@ -409,7 +409,7 @@ impl Pair {
     }
 
     /// Whether the window lasted for longer than caches are cold.
-    fn is_warm(&self) -> bool {
+    fn is_long(&self) -> bool {
         self.counted.1 >= COLD
     }
 
