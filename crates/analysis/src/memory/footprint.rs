@@ -8,22 +8,25 @@
 //!
 //! The estimate is Chao's lower bound of the number of kinds: seen + f1 (f1 - 1) / (2 (f2 + 1)), of f1 lines seen in
 //! one burst only and f2 in two. Source: A. Chao, "Nonparametric estimation of the number of classes in a population",
-//! Scand. J. Statist. 11 (1984) 265-270, bias-corrected form. Its interval: bursts that meet are a Poisson count, and each
-//! meeting is of as many lines as half a burst has.
+//! Scand. J. Statist. 11 (1984) 265-270, bias-corrected form.
 //!
-//! Assumptions: lines are sampled by a hash of their address (one in [`ONE_IN`] or fewer); the code goes through the same data
-//! again and again while the bursts are taken. Where it goes on to new data instead, these come from memory the first time,
-//! which is what a large estimate says too.
+//! Its interval: bursts that meet are a Poisson count. Two bursts that go through data in order meet in many lines at once, two at
+//! random in one or two. So f2 lines count as f2 / c meetings, where c is how many lines a pair of bursts shares, in the
+//! mean over the lines (Kish's effective count).
+//!
+//! Assumptions: where there are many lines, those are looked at that a hash of their address draws; the code goes through the same
+//! data again and again while the bursts are taken. Where it goes on to new data instead, these come from memory the first
+//! time, which is what a large estimate says too.
+
+use std::collections::HashMap;
 
 use super::times::is_one_in;
 use crate::index_map::IndexMap;
-use estimate::interval::poisson;
+use estimate::interval::{effective_count, poisson};
 
-/// One line in so many is looked at, at first.
-const ONE_IN: u64 = 64;
 /// More lines are not kept: half of them go, and one in twice as many is looked at from then on.
-const MOST: usize = 1 << 18;
-/// Fewer sampled lines tell nothing about the amount.
+const MOST: usize = 1 << 16;
+/// Fewer lines tell nothing about the amount.
 const FEWEST: u64 = 16;
 /// Of a cache: data up to this part of it stay there.
 const FITS: f64 = 0.8;
@@ -31,15 +34,22 @@ const FITS: f64 = 0.8;
 /// Lines that bursts of one kind touched.
 #[derive(Clone, Debug)]
 pub(crate) struct Footprint {
-    /// In how many bursts; and the last of them.
-    lines: IndexMap<u64, (u32, u32)>,
+    lines: IndexMap<u64, Touched>,
     bursts: u32,
     one_in: u64,
 }
 
+/// Bursts that touched a line: how many, the first and the last of them.
+#[derive(Clone, Copy, Debug)]
+struct Touched {
+    bursts: u32,
+    first: u32,
+    last: u32,
+}
+
 impl Default for Footprint {
     fn default() -> Footprint {
-        Footprint { lines: IndexMap::default(), bursts: 0, one_in: ONE_IN }
+        Footprint { lines: IndexMap::default(), bursts: 0, one_in: 1 }
     }
 }
 
@@ -61,14 +71,16 @@ impl Footprint {
 
     /// The burst touched this line.
     pub(crate) fn touch(&mut self, line: u64) {
+        self.thin_out();
         if !is_one_in(line, self.one_in) {
             return;
         }
-        self.thin_out();
-        let (count, last) = self.lines.entry(line).or_insert((0, 0));
-        if *last != self.bursts {
-            *count += 1;
-            *last = self.bursts;
+        let now = self.bursts;
+        let new = Touched { bursts: 1, first: now, last: now };
+        let touched = self.lines.entry(line).or_insert(new);
+        if touched.last != now {
+            touched.bursts += 1;
+            touched.last = now;
         }
     }
 
@@ -89,9 +101,13 @@ impl Footprint {
         let one_in = self.one_in.max(other.one_in);
         self.keep_one_in(one_in);
         other.keep_one_in(one_in);
+        let before = self.bursts;
         self.bursts += other.bursts;
-        for (line, (count, _)) in other.lines {
-            self.lines.entry(line).or_insert((0, 0)).0 += count;
+        for (line, its) in other.lines {
+            let (first, last) = (before + its.first, before + its.last);
+            let of = self.lines.entry(line).or_insert(Touched { bursts: 0, first, last });
+            of.bursts += its.bursts;
+            of.last = last;
         }
         self.thin_out();
     }
@@ -102,23 +118,36 @@ impl Footprint {
         if seen < FEWEST || self.bursts < 2 {
             return None;
         }
-        let times = |n: u32| self.lines.values().filter(|(count, _)| *count == n).count() as f64;
-        let (once, twice) = (times(1), times(2));
-        let more = self.lines.len() as f64 - once - twice;
+        let (mut once, mut twice, mut more) = (0f64, 0f64, 0f64);
+        let mut pairs: HashMap<(u32, u32), f64> = HashMap::new();
+        for touched in self.lines.values() {
+            match touched.bursts {
+                1 => once += 1.0,
+                2 => {
+                    twice += 1.0;
+                    *pairs.entry((touched.first, touched.last)).or_default() += 1.0;
+                }
+                _ => more += 1.0,
+            }
+        }
         let all = |twice: f64| {
             let pairs = once * (once - 1.0).max(0.0);
             let unseen = if pairs > 0.0 { pairs / (2.0 * twice) } else { 0.0 };
             seen as f64 + unseen
         };
         let bytes = |lines: f64| lines * self.one_in as f64 * f64::from(x86::LINE_BYTES);
-        // Two bursts that meet share many lines: half of what one of them touches, where they go through data in order.
-        let shared = (once + 2.0 * twice + 3.0 * more) / f64::from(self.bursts) / 2.0;
-        let (few, many) = poisson(twice / shared.max(1.0));
+        let meetings = effective_count(twice, pairs.values().map(|lines| lines * lines).sum());
+        // Bursts that never met would share half of what one of them touches, if they go through data in order.
+        let shared = match meetings > 0.0 {
+            true => twice / meetings,
+            false => (once / f64::from(self.bursts) / 2.0).max(1.0),
+        };
+        let (few, many) = poisson(meetings);
         let likely = if twice + more > 0.0 { twice + 1.0 } else { 0.0 };
         Some(Extent {
             likely: bytes(all(likely)),
-            least: bytes(all((many * shared.max(1.0)).max(likely))),
-            most: bytes(all((few * shared.max(1.0)).min(likely))),
+            least: bytes(all((many * shared).max(likely))),
+            most: bytes(all((few * shared).min(likely))),
         })
     }
 }
@@ -170,10 +199,10 @@ mod tests {
         );
     }
 
-    /// 600,000 sampled lines are more than are kept: two halves together are thinned out as often as the whole is.
+    /// Four times as many lines as are kept: two halves together are thinned out as often as the whole is.
     #[test]
     fn parts_come_to_the_same_as_the_whole() {
-        let (lines, mut whole) = (600_000 * ONE_IN, Footprint::default());
+        let (lines, mut whole) = (4 * MOST as u64, Footprint::default());
         let mut parts = [Footprint::default(), Footprint::default()];
         for burst in 0..4u64 {
             let part = &mut parts[burst as usize % 2];
@@ -189,13 +218,13 @@ mod tests {
         merged.merge(other);
         assert_eq!(whole.one_in, merged.one_in);
         assert_eq!(whole.extent(), merged.extent());
-        assert!(merged.bursts == 4 && merged.one_in > ONE_IN);
+        assert!(merged.bursts == 4 && merged.one_in > 1);
     }
 
     /// Ten bursts in a row that never meet: data of which they see a tenth would have let some meet, that of a thousandth not.
     #[test]
     fn bursts_that_never_meet_tell_how_much_there_is_at_least() {
-        let (each, mut footprint) = (100 * ONE_IN, Footprint::default());
+        let (each, mut footprint) = (100, Footprint::default());
         for burst in 0..10 {
             footprint.begin();
             (burst * each..(burst + 1) * each).for_each(|line| footprint.touch(line));
@@ -216,6 +245,6 @@ mod tests {
         let large = bursts(1 << 24, 1 << 15, 20).extent().expect("1 GiB");
         let (likely, (low, high)) = large.miss(12.0 * mib);
         assert!(likely > 0.95 && low > 0.6 && high == 1.0, "{large:?}: {likely} {low}");
-        assert_eq!(bursts(1 << 16, 8, 10).extent(), None);
+        assert_eq!(bursts(1 << 16, 1, 10).extent(), None);
     }
 }

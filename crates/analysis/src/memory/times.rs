@@ -23,7 +23,7 @@ const PER_OCTAVE: f64 = 1.5;
 /// Whether a line is one in so many (a power of two). Multiplicative hashing, top bits (Knuth, The Art of Computer
 /// Programming vol. 3, 6.4).
 pub(crate) fn is_one_in(line: u64, one_in: u64) -> bool {
-    line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - one_in.trailing_zeros()) == 0
+    one_in == 1 || line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - one_in.trailing_zeros()) == 0
 }
 
 /// Clock of a burst, and when it saw each line last.
