@@ -14,6 +14,16 @@
 //! random in one or two. So f2 lines count as f2 / c meetings, where c is how many lines a pair of bursts shares, in the
 //! mean over the lines (Kish's effective count).
 //!
+//! Clock samples that name the line they waited for are a second sample, of single lines at many more moments: the part of them that
+//! bursts have touched, too, is the part of all data that bursts have touched (the estimate of Lincoln and Petersen; D. G.
+//! Chapman, "Some properties of the hypergeometric distribution with applications to zoological sample censuses", Univ.
+//! Calif. Publ. Stat. 1 (1951) 131-160). Its interval is Wilson's; samples that follow each other may stand in the same
+//! data, so they count as many as the scatter between [`BATCHES`] batches of them in a row says (Kish's design effect). The
+//! estimate with more meetings is the one that is used.
+//!
+//! Both leave aside lines that the code uses again and again: those that more than two bursts, or all of two, or more than two
+//! samples met. They are part of the data, but say nothing about how much more there is.
+//!
 //! Assumptions: where there are many lines, those are looked at that a hash of their address draws; the code goes through the same
 //! data again and again while the bursts are taken. Where it goes on to new data instead, these come from memory the first
 //! time, which is what a large estimate says too.
@@ -22,12 +32,16 @@ use std::collections::HashMap;
 
 use super::times::is_one_in;
 use crate::index_map::IndexMap;
-use estimate::interval::{effective_count, poisson};
+use estimate::interval::{effective_count, poisson, wilson};
 
 /// More lines are not kept: half of them go, and one in twice as many is looked at from then on.
 const MOST: usize = 1 << 16;
 /// Fewer lines tell nothing about the amount.
 const FEWEST: u64 = 16;
+/// Of samples that met no burst, so many count as one: that they depend on each other cannot be seen.
+const ALIKE: f64 = 4.0;
+/// Batches of samples in a row.
+const BATCHES: usize = 16;
 /// Of a cache: data up to this part of it stay there.
 const FITS: f64 = 0.8;
 
@@ -37,6 +51,8 @@ pub(crate) struct Footprint {
     lines: IndexMap<u64, Touched>,
     bursts: u32,
     one_in: u64,
+    /// Lines that clock samples waited for, in the order of time.
+    sampled: Vec<u64>,
 }
 
 /// Bursts that touched a line: how many, the first and the last of them.
@@ -49,7 +65,7 @@ struct Touched {
 
 impl Default for Footprint {
     fn default() -> Footprint {
-        Footprint { lines: IndexMap::default(), bursts: 0, one_in: 1 }
+        Footprint { lines: IndexMap::default(), bursts: 0, one_in: 1, sampled: Vec::new() }
     }
 }
 
@@ -84,6 +100,11 @@ impl Footprint {
         }
     }
 
+    /// A clock sample waited for this line; in the order of time.
+    pub(crate) fn sample(&mut self, line: u64) {
+        self.sampled.push(line);
+    }
+
     /// Looks at half as many lines, for as long as there are too many.
     pub(crate) fn thin_out(&mut self) {
         while self.lines.len() >= MOST {
@@ -103,6 +124,7 @@ impl Footprint {
         other.keep_one_in(one_in);
         let before = self.bursts;
         self.bursts += other.bursts;
+        self.sampled.append(&mut other.sampled);
         for (line, its) in other.lines {
             let (first, last) = (before + its.first, before + its.last);
             let of = self.lines.entry(line).or_insert(Touched { bursts: 0, first, last });
@@ -114,8 +136,23 @@ impl Footprint {
 
     /// How much there is; `None` when too little was seen.
     pub(crate) fn extent(&self) -> Option<Extent> {
-        let seen = self.lines.len() as u64;
-        if seen < FEWEST || self.bursts < 2 {
+        if (self.lines.len() as u64) < FEWEST {
+            return None;
+        }
+        let (by_bursts, meetings) = self.by_bursts().unzip();
+        let (by_samples, met) = self.by_samples().unzip();
+        let lines = if met >= meetings { by_samples.or(by_bursts) } else { by_bursts };
+        let bytes = |lines: f64| lines * self.one_in as f64 * f64::from(x86::LINE_BYTES);
+        lines.map(|[likely, least, most]| Extent {
+            likely: bytes(likely),
+            least: bytes(least),
+            most: bytes(most),
+        })
+    }
+
+    /// Lines, the fewest and the most, by bursts that meet; and how many did.
+    fn by_bursts(&self) -> Option<([f64; 3], f64)> {
+        if self.bursts < 2 {
             return None;
         }
         let (mut once, mut twice, mut more) = (0f64, 0f64, 0f64);
@@ -133,9 +170,8 @@ impl Footprint {
         let all = |twice: f64| {
             let pairs = once * (once - 1.0).max(0.0);
             let unseen = if pairs > 0.0 { pairs / (2.0 * twice) } else { 0.0 };
-            seen as f64 + unseen
+            self.lines.len() as f64 + unseen
         };
-        let bytes = |lines: f64| lines * self.one_in as f64 * f64::from(x86::LINE_BYTES);
         let meetings = effective_count(twice, pairs.values().map(|lines| lines * lines).sum());
         // Bursts that never met would share half of what one of them touches, if they go through data in order.
         let shared = match meetings > 0.0 {
@@ -144,11 +180,45 @@ impl Footprint {
         };
         let (few, many) = poisson(meetings);
         let likely = if twice + more > 0.0 { twice + 1.0 } else { 0.0 };
-        Some(Extent {
-            likely: bytes(all(likely)),
-            least: bytes(all((many * shared).max(likely))),
-            most: bytes(all((few * shared).min(likely))),
-        })
+        let least = all((many * shared).max(likely));
+        Some(([all(likely), least, all((few * shared).min(likely))], meetings))
+    }
+
+    /// The same by samples that meet bursts.
+    fn by_samples(&self) -> Option<([f64; 3], f64)> {
+        let mut times: IndexMap<u64, u32> = IndexMap::default();
+        let sampled = || self.sampled.iter().filter(|line| is_one_in(**line, self.one_in));
+        sampled().for_each(|line| *times.entry(*line).or_default() += 1);
+        let is_rare = |line: &u64| {
+            let bursts = self.lines.get(line).map_or(0, |touched| touched.bursts);
+            let in_all = bursts == self.bursts && bursts > 1;
+            bursts <= 2 && !in_all && times.get(line).is_none_or(|times| *times <= 2)
+        };
+        let marked = self.lines.keys().filter(|line| is_rare(line)).count() as f64;
+        let met: Vec<bool> = sampled()
+            .filter(|line| is_rare(line))
+            .map(|line| self.lines.contains_key(line))
+            .collect();
+        let all = met.len() as f64;
+        if met.len() < FEWEST as usize {
+            return None;
+        }
+        let hits = |met: &[bool]| met.iter().filter(|met| **met).count() as f64;
+        let share = hits(&met) / all;
+        // Around the mean, batches scatter as single samples do if these do not depend on each other.
+        let scatter: f64 = met
+            .chunks(met.len().div_ceil(BATCHES))
+            .map(|batch| (hits(batch) - share * batch.len() as f64).powi(2))
+            .sum();
+        let effect = match share {
+            0.0 => ALIKE,
+            _ => (scatter / (all * share * (1.0 - share)).max(f64::MIN_POSITIVE)).max(1.0),
+        };
+        let (low, high) = wilson(share, all / effect);
+        let rest = self.lines.len() as f64 - marked;
+        let lines = |share: f64| rest + marked / share.min(1.0);
+        let likely = if share > 0.0 { (hits(&met) + 1.0) / (all + 1.0) } else { 0.0 };
+        Some(([lines(likely), lines(high), lines(low)], hits(&met) / effect))
     }
 }
 
@@ -235,6 +305,36 @@ mod tests {
         // 3.7 meetings at most, each of half a burst: 10^2 / 3.7 bursts of data, and those seen.
         let least = extent.least / seen;
         assert!((2.5..4.5).contains(&least), "{least}");
+    }
+
+    /// Ten bursts of random lines meet each other and single samples: of 64 MiB both tell nearly the same, and a thousand samples
+    /// tell it more sharply. A counter that all of them use says nothing.
+    #[test]
+    fn samples_that_meet_bursts_tell_the_amount_of_data() {
+        let lines = 1 << 20;
+        let mut footprint = bursts(lines, 1 << 10, 10);
+        let alone = footprint.extent().expect("bursts");
+        let mut state = 54321u64;
+        for _ in 0..4000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            footprint.sample((state >> 33) % lines);
+            footprint.sample(7);
+        }
+        let both = footprint.extent().expect("samples");
+        let truth = lines as f64 * 64.0;
+        assert!((both.likely / truth - 1.0).abs() < 0.3, "{both:?}");
+        assert!(both.least < truth && truth < both.most, "{both:?}");
+        assert!(both.most - both.least < alone.most - alone.least, "{alone:?} {both:?}");
+    }
+
+    /// Samples stay in other data than the bursts saw: there is much more than bursts saw.
+    #[test]
+    fn samples_that_meet_no_burst_tell_how_much_there_is_at_least() {
+        let mut footprint = bursts(1 << 10, 1 << 10, 1);
+        (0..400).for_each(|line| footprint.sample(1 << 30 | line << 8));
+        let extent = footprint.extent().expect("samples");
+        let seen = footprint.lines.len() as f64 * 64.0;
+        assert!(extent.likely.is_infinite() && extent.least > 20.0 * seen, "{extent:?}");
     }
 
     #[test]

@@ -218,6 +218,7 @@ impl Replayed {
                 (Passed::default(), Some(why))
             }
         };
+        passed.note_sampled(&stalls, code, &places);
         let mut notes = sizes.notes.clone();
         let speeds = Speeds::new(profile.recording, code, &works(profile, &passed.bursts));
         let bursts = &profile.recording.bursts;

@@ -23,6 +23,7 @@ use super::work::{BurstWork, PartWork, SiteWork, listed};
 use crate::objects::{Objects, Pieces};
 use crate::profile::Profile;
 use crate::stack::FunctionId;
+use crate::stalls::{Data, SiteName, Stalls};
 use crate::traced::{
     Chase, Damage, Execution, Run, SiteIndex, Tool, TracedAccess, TracedBlock, TracedCode, stream,
     traced_bursts,
@@ -102,6 +103,21 @@ pub(crate) fn pass<T: Tool + Send>(
 }
 
 impl Passed {
+    /// Takes note of the lines that clock samples waited for, as part of the data of their places.
+    pub(crate) fn note_sampled(&mut self, stalls: &Stalls, code: &TracedCode, places: &Places) {
+        let sites = code.sites.iter().enumerate();
+        let sites: HashMap<SiteName, SiteIndex> = sites
+            .map(|(at, site)| ((site.module, site.offset, site.number), SiteIndex::new(at)))
+            .collect();
+        for waited in &stalls.waited {
+            let place = sites.get(&waited.site).and_then(|site| places.of_site(*site));
+            let footprint = place.and_then(|place| self.footprints.get_mut(&place));
+            if let (Some(footprint), Data::At(address)) = (footprint, waited.data) {
+                footprint.sample(address.0 / u64::from(x86::LINE_BYTES));
+            }
+        }
+    }
+
     /// Adds what was made of other bursts. The order makes no difference: all of it are sums.
     fn merge(&mut self, other: Passed) {
         self.bursts.extend(other.bursts);
