@@ -32,6 +32,7 @@ fn recorded(iterations_in_bursts: u64) -> Recording {
     test.builder.counter(CounterKind::TaskClock, 1_000_000_000);
     let mut recording = test.builder.build();
     recording.run.elapsed_ns = 1_000_000_000;
+    recording.run.collector.sampling_period_ns = 1_000_000;
     recording.sampled_code.push(SampledCode {
         module: test.module,
         offset: FileOffset(START),
@@ -78,6 +79,15 @@ fn how_long_bursts_took_for_a_loop_with_a_pace_does_not_matter() {
     assert!((value / 1e6 - 1.0).abs() < 0.01, "{loads:?}");
     let (low, high) = (loads.low.expect("low"), loads.high.expect("high"));
     assert!(low <= 1e6 && 1e6 <= high && high / low < 1.05, "{loads:?}");
+}
+
+/// The slow clock: the thread waited between each two samples, and came back to another run of the loop.
+#[test]
+fn samples_of_the_slow_clock_tell_no_pace_of_a_loop_without_calls() {
+    let mut recording = recorded(1000);
+    recording.run.collector.sampling_period_ns = 100_000;
+    let rows = analysis::pace::loops(&recording);
+    assert_eq!(rows.first().expect("a loop").iterations_per_second.value, None);
 }
 
 /// Translated code is no quicker than native code: where it went round ten times as often, whole runs lie between samples.

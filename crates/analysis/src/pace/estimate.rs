@@ -48,6 +48,11 @@ pub(super) struct Pace {
 
 /// The pace of a loop that had so much CPU time, in seconds; or why there is none.
 pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
+    if found.waits * 2 > found.samples {
+        return Err(
+            "its thread waits more often than samples come, and each wait ends a run of it",
+        );
+    }
     let Used { pairs, restarts, outside, unsure } = usable(found, cpu_time)?;
     if pairs.len() < LEAST_PAIRS {
         return Err(match (found.pairs.len() + found.restarts.len(), found.other_runs) {

@@ -72,6 +72,8 @@ pub(super) struct Found {
     pub disagreeing: u64,
     /// Pairs of different runs.
     pub other_runs: u64,
+    /// Samples in whose gaps the thread waited, so that a run ended.
+    pub waits: u64,
     /// How often what was read.
     pub carriers: BTreeMap<Variable, u64>,
     /// How many of them in a caller's frame.
@@ -237,7 +239,12 @@ impl Walk<'_, '_, '_> {
             let mut now = Last { snapshot, cpu_time, time, linked: false, outside, long_gaps };
             if let Some(last) = self.last.get(&one) {
                 let used = used(last, &now, self.period);
-                let disturbed = overlaps(self.bursts, last.time, time);
+                // The slow clock samples threads that wait more often than it ticks, and each wait ends the run of a loop that calls
+                // nothing. Gaps of the quick clock that are as long are few.
+                let is_long = used.is_some_and(|used| seconds(used) > LONG * seconds(self.period));
+                let waited = is_long && !self.code.get(one).calls;
+                known.waits += u64::from(waited);
+                let disturbed = waited || overlaps(self.bursts, last.time, time);
                 if let Some(used) = used.filter(|used| used.0 > 0 && !disturbed) {
                     now.linked = known.pair(self.thread, last, &now, used);
                     known.in_callers += u64::from(caller && now.linked);
