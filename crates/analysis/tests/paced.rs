@@ -85,7 +85,7 @@ fn how_long_bursts_took_for_a_loop_with_a_pace_does_not_matter() {
 #[test]
 fn samples_of_the_slow_clock_tell_no_pace_of_a_loop_without_calls() {
     let mut recording = recorded(1000);
-    recording.run.collector.sampling_period_ns = 100_000;
+    recording.samples.iter_mut().for_each(|sample| sample.weight = Nanos(10_000_000));
     let rows = analysis::pace::loops(&recording);
     assert_eq!(rows.first().expect("a loop").iterations_per_second.value, None);
 }

@@ -240,9 +240,9 @@ impl Walk<'_, '_, '_> {
             if let Some(last) = self.last.get(&one) {
                 let used = used(last, &now, self.period);
                 // The slow clock samples threads that wait more often than it ticks, and each wait ends the run of a loop that calls
-                // nothing. Gaps of the quick clock that are as long are few.
-                let is_long = used.is_some_and(|used| seconds(used) > LONG * seconds(self.period));
-                let waited = is_long && !self.code.get(one).calls;
+                // nothing.
+                let is_slow = seconds(weight) > LONG * seconds(self.period);
+                let waited = is_slow && !self.code.get(one).calls;
                 known.waits += u64::from(waited);
                 let disturbed = waited || overlaps(self.bursts, last.time, time);
                 if let Some(used) = used.filter(|used| used.0 > 0 && !disturbed) {
