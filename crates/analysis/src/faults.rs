@@ -14,7 +14,7 @@ use crate::hotspots::{Key, RowKey};
 use crate::objects::{Grouping, ObjectId};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::{CallPaths, PlaceId};
+use crate::stack::{CallPaths, LocationId};
 use crate::weight::{Scale, Weight};
 
 const NO_FAULT_RECORDS: &str = "no page faults were recorded";
@@ -25,7 +25,7 @@ pub struct FaultRow {
     /// What it is.
     pub key: RowKey,
     /// The place in it with the most faults.
-    pub place: PlaceId,
+    pub place: LocationId,
     /// Minor and major faults.
     pub all: Weight,
     /// Those served from memory.
@@ -146,7 +146,7 @@ fn table(
 ) -> FaultTable {
     let keys = if keys.is_empty() { &[Key::Function] } else { keys };
     let paths = keys.contains(&Key::CallStack).then(|| profile.stacks.call_paths());
-    let mut by_place: BTreeMap<(RowKey, PlaceId), FaultSums> = BTreeMap::new();
+    let mut by_place: BTreeMap<(RowKey, LocationId), FaultSums> = BTreeMap::new();
     let mut selected = FaultSums::default();
     for fault in &profile.recording.faults {
         let Some(thread) = profile.threads.find(fault.pid, fault.tid) else { continue };
@@ -179,7 +179,7 @@ fn table(
     FaultTable { rows, selected, paths }
 }
 
-fn merge_places(by_place: BTreeMap<(RowKey, PlaceId), FaultSums>) -> Vec<FaultRow> {
+fn merge_places(by_place: BTreeMap<(RowKey, LocationId), FaultSums>) -> Vec<FaultRow> {
     let mut rows: Vec<FaultRow> = Vec::new();
     let mut best = 0;
     for ((key, place), sums) in by_place {

@@ -34,7 +34,7 @@ use crate::hotspots::{Key, RowKey};
 use crate::objects::{asking_place, weight};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::{CallPaths, PlaceId};
+use crate::stack::{CallPaths, LocationId};
 
 const NOT_COUNTED: &str = "heap blocks are counted by `fathom collect memory-consumption`";
 const NOT_COUNTED_HERE: &str = "no heap blocks were seen: the notes of this result say why";
@@ -138,7 +138,7 @@ pub struct HeapRow {
     /// What it is.
     pub key: RowKey,
     /// The place in it that allocated the most bytes.
-    pub place: PlaceId,
+    pub place: LocationId,
     /// Blocks allocated.
     pub allocations: Metric,
     /// Bytes in them.
@@ -184,7 +184,7 @@ struct Sums {
     freed: f64,
     lifetime: f64,
     temporary: f64,
-    places: BTreeMap<PlaceId, f64>,
+    places: BTreeMap<LocationId, f64>,
 }
 
 /// How the rows of a recording are to be read.
@@ -357,7 +357,13 @@ pub fn heap_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
     HeapTable { rows, total, paths }
 }
 
-fn add(row: &mut Sums, block: &Allocation, release: Option<&Release>, weight: f64, place: PlaceId) {
+fn add(
+    row: &mut Sums,
+    block: &Allocation,
+    release: Option<&Release>,
+    weight: f64,
+    place: LocationId,
+) {
     let bytes = block.size.0 as f64;
     row.allocations.add(1.0, weight);
     row.bytes.add(bytes, weight);

@@ -20,7 +20,7 @@ use crate::hotspots::{Key, RowKey};
 use crate::index_map::IndexMap;
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::traced::{Execution, Tool, Touch, TracedBlock, TracedCode, stream, traced_bursts};
 use estimate::interval::{ratio_interval, ratio_of_sums};
 
@@ -65,7 +65,7 @@ pub struct WorkRow {
     /// What it is.
     pub key: RowKey,
     /// A place in it.
-    pub place: PlaceId,
+    pub place: LocationId,
     /// Floating-point operations in all chosen bursts.
     pub flops: Metric,
     /// Of those of all bursts, percent.
@@ -179,12 +179,12 @@ pub fn roofline(
 
 #[derive(Default)]
 struct Rows {
-    heads: Vec<(RowKey, PlaceId)>,
+    heads: Vec<(RowKey, LocationId)>,
     known: IndexMap<RowKey, usize>,
 }
 
 impl Rows {
-    fn find(&mut self, profile: &Profile<'_>, keys: &[Key], place: PlaceId) -> usize {
+    fn find(&mut self, profile: &Profile<'_>, keys: &[Key], place: LocationId) -> usize {
         let module = profile.stacks.function_of(place).module;
         let key = RowKey::of_code(keys, &profile.stacks.places[place.index()], module);
         let new = self.heads.len();
@@ -274,7 +274,13 @@ impl Tool for Worker<'_> {
     }
 }
 
-fn row(key: RowKey, place: PlaceId, sum: &Work, bursts: &[(Work, u64)], whole: &Whole) -> WorkRow {
+fn row(
+    key: RowKey,
+    place: LocationId,
+    sum: &Work,
+    bursts: &[(Work, u64)],
+    whole: &Whole,
+) -> WorkRow {
     let samples = bursts.len() as u64;
     let exact = |value: u64, unit: &str| Metric {
         evidence: Some(Evidence::Traced),

@@ -15,7 +15,7 @@ use self::no_match::{listing, no_match};
 use crate::error::AnalysisError;
 use crate::objects::{Object, ObjectId, Objects};
 use crate::profile::Profile;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::threads::{Thread, ThreadIndex};
 
 /// One condition.
@@ -172,7 +172,7 @@ impl Selection {
 
     /// Whether this frame was asked for.
     #[must_use]
-    pub fn has_place(&self, place: PlaceId) -> bool {
+    pub fn has_place(&self, place: LocationId) -> bool {
         self.places.as_ref().is_none_or(|chosen| chosen[place.index()])
     }
 

@@ -18,7 +18,7 @@ use crate::index_map::IndexMap;
 use crate::objects::{Objects, weight};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::{NO_STACK, NodeIndex, PlaceId};
+use crate::stack::{LocationId, NO_STACK, NodeIndex};
 use crate::threads::ThreadIndex;
 
 /// Cells per figure: about 1 MB of JSON.
@@ -47,7 +47,7 @@ pub struct StackTreeNode {
     /// Position of the caller, always before this; `None` for an outermost frame.
     pub parent: Option<u32>,
     /// Function and line.
-    pub place: PlaceId,
+    pub place: LocationId,
 }
 
 /// An amount at a node, in a thread, in a bin.
@@ -109,7 +109,7 @@ pub struct StackCells {
 }
 
 /// One observation before it is summed up.
-struct Seen {
+struct Observation {
     time: Nanos,
     thread: ThreadIndex,
     stack: Option<NodeIndex>,
@@ -120,7 +120,7 @@ struct Seen {
 }
 
 /// Hands every observation to whom it is given.
-type Pass<'a> = dyn Fn(&mut dyn FnMut(Seen)) + 'a;
+type Pass<'a> = dyn Fn(&mut dyn FnMut(Observation)) + 'a;
 
 /// A cell before its stack is part of the tree.
 type Key = (Option<NodeIndex>, Option<ThreadIndex>, u32, bool);
@@ -129,7 +129,7 @@ type Key = (Option<NodeIndex>, Option<ThreadIndex>, u32, bool);
 /// not say which memory was used, so there are none of an object. Linear in the size of the recording.
 #[must_use]
 pub fn stack_cells(profile: &Profile<'_>, objects: &Objects, selection: &Selection) -> StackCells {
-    let of_object = |one: &Seen| {
+    let of_object = |one: &Observation| {
         !selection.chooses_objects()
             || one.memory.is_some_and(|(pid, address)| {
                 selection.has_object(objects.at(pid, address, one.time).0)
@@ -138,8 +138,8 @@ pub fn stack_cells(profile: &Profile<'_>, objects: &Objects, selection: &Selecti
     let mut tree = Tree::default();
     let mut figures = Vec::new();
     let mut add = |figure, pass: &Pass<'_>| {
-        let chosen = |take: &mut dyn FnMut(Seen)| {
-            pass(&mut |one: Seen| {
+        let chosen = |take: &mut dyn FnMut(Observation)| {
+            pass(&mut |one: Observation| {
                 if selection.has_time(one.time)
                     && selection.has_thread(one.thread)
                     && of_object(&one)
@@ -157,9 +157,9 @@ pub fn stack_cells(profile: &Profile<'_>, objects: &Objects, selection: &Selecti
     StackCells { nodes: tree.nodes, figures }
 }
 
-fn samples<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Seen> + 'a {
+fn samples<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Observation> + 'a {
     profile.recording.samples.iter().filter_map(|sample| {
-        Some(Seen {
+        Some(Observation {
             time: sample.time,
             thread: profile.threads.find(sample.pid, sample.tid)?,
             stack: sample.stack.and_then(|id| profile.stacks.find(id)),
@@ -170,9 +170,9 @@ fn samples<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Seen> + 'a {
     })
 }
 
-fn faults<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Seen> + 'a {
+fn faults<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Observation> + 'a {
     profile.recording.faults.iter().filter_map(|fault| {
-        Some(Seen {
+        Some(Observation {
             time: fault.time,
             thread: profile.threads.find(fault.pid, fault.tid)?,
             stack: fault.stack.and_then(|id| profile.stacks.find(id)),
@@ -184,10 +184,10 @@ fn faults<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Seen> + 'a {
 }
 
 /// Blocks drawn by lot stand for others: the weights are those of the view `allocations`.
-fn blocks<'a>(profile: &'a Profile<'_>, bytes: bool) -> impl Iterator<Item = Seen> + 'a {
+fn blocks<'a>(profile: &'a Profile<'_>, bytes: bool) -> impl Iterator<Item = Observation> + 'a {
     profile.recording.allocations.iter().filter_map(move |block| {
         let size = if bytes { block.size.0 as f64 } else { 1.0 };
-        Some(Seen {
+        Some(Observation {
             time: block.time,
             thread: profile.threads.find(block.pid, block.tid)?,
             stack: block.stack.and_then(|id| profile.stacks.find(id)),
@@ -268,7 +268,7 @@ fn sum_up(
 #[derive(Default)]
 struct Tree {
     nodes: Vec<StackTreeNode>,
-    children: HashMap<(Option<u32>, PlaceId), u32>,
+    children: HashMap<(Option<u32>, LocationId), u32>,
     known: HashMap<Option<NodeIndex>, u32>,
 }
 
@@ -277,7 +277,7 @@ impl Tree {
         if let Some(&known) = self.known.get(&stack) {
             return known;
         }
-        let frames: Vec<PlaceId> = profile.stacks.frames(stack).collect();
+        let frames: Vec<LocationId> = profile.stacks.frames(stack).collect();
         let mut at = None;
         for &place in frames.iter().rev().take(DEEPEST) {
             at = Some(self.child(at, place));
@@ -287,7 +287,7 @@ impl Tree {
         node
     }
 
-    fn child(&mut self, parent: Option<u32>, place: PlaceId) -> u32 {
+    fn child(&mut self, parent: Option<u32>, place: LocationId) -> u32 {
         let nodes = &mut self.nodes;
         *self.children.entry((parent, place)).or_insert_with(|| {
             nodes.push(StackTreeNode { parent, place });

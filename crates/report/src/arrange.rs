@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 
 use crate::ReportError;
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 
 /// The column that makes rows a tree.
 const LEVEL: &str = "level";
@@ -50,25 +50,25 @@ impl Table {
     }
 
     /// As the view shows the column, or as its unit asks for.
-    fn look(&self, at: usize) -> Look {
+    fn look(&self, at: usize) -> CellStyle {
         let Column { key, unit, .. } = self.columns[at];
         let own = self.looks.iter().map(|(look, _)| *look).find(|look| look.key() == Some(key));
         if let Some(own) = own {
             // Its level may not be there.
-            return if let Look::Function(key, _) = own { Look::Text(key) } else { own };
+            return if let CellStyle::Function(key, _) = own { CellStyle::Text(key) } else { own };
         }
         match unit {
-            Some("s") => Look::Time(key),
-            Some("percent") => Look::Percent(key),
-            Some("count") => Look::Count(key),
-            Some("bytes") => Look::Bytes(key),
-            Some(_) => Look::Measure(key),
+            Some("s") => CellStyle::Time(key),
+            Some("percent") => CellStyle::Percent(key),
+            Some("count") => CellStyle::Count(key),
+            Some("bytes") => CellStyle::Bytes(key),
+            Some(_) => CellStyle::Measure(key),
             None => match self.rows.iter().map(|row| &row[at]).find(|cell| **cell != Cell::Missing)
             {
-                Some(Cell::Number(_)) => Look::Number(key),
-                Some(Cell::Stack(_)) => Look::Stack(key),
-                Some(Cell::Seconds(_)) => Look::Start(key),
-                _ => Look::Text(key),
+                Some(Cell::Number(_)) => CellStyle::Number(key),
+                Some(Cell::Stack(_)) => CellStyle::Stack(key),
+                Some(Cell::Seconds(_)) => CellStyle::Start(key),
+                _ => CellStyle::Text(key),
             },
         }
     }
@@ -159,7 +159,7 @@ mod tests {
             total: vec![Cell::Missing, Cell::Missing, Cell::Missing],
             notes: Vec::new(),
             title: String::new(),
-            looks: vec![(Look::Function("name", Some("level")), "who")],
+            looks: vec![(CellStyle::Function("name", Some("level")), "who")],
             page: 9,
             empty: String::new(),
         }
@@ -199,7 +199,10 @@ mod tests {
         let keys = ["size".to_owned(), "name".to_owned()];
         let found = table(&[("a", Some(1.0), 0)]).with_columns(&keys).unwrap();
         assert_eq!(found.columns.iter().map(|column| column.key).collect::<Vec<_>>(), keys);
-        assert_eq!(found.looks, [(Look::Bytes("size"), "size"), (Look::Text("name"), "who")]);
+        assert_eq!(
+            found.looks,
+            [(CellStyle::Bytes("size"), "size"), (CellStyle::Text("name"), "who")]
+        );
         assert_eq!((found.rows[0].len(), found.total.len()), (2, 2));
     }
 }

@@ -5,7 +5,7 @@ use facts::Metric;
 use facts::host::{Cache, CacheKind, Calibration, Host, LatencyPoint, SampleDistance};
 use serde::Serialize;
 
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 use crate::text::{self, Paint, bytes, number, printable, seconds, wrap};
 
 /// Width of the names before figures.
@@ -188,7 +188,11 @@ fn what_it_is(host: &Host, width: usize, paint: Paint) -> String {
 }
 
 /// A table without title; its columns are `(key, look, label)`.
-fn table(looks: Vec<(Look, &'static str)>, keys: &[&'static str], rows: Vec<Vec<Cell>>) -> Table {
+fn table(
+    looks: Vec<(CellStyle, &'static str)>,
+    keys: &[&'static str],
+    rows: Vec<Vec<Cell>>,
+) -> Table {
     let columns: Vec<Column> =
         keys.iter().map(|key| Column { key, label: key, unit: None }).collect();
     Table {
@@ -225,11 +229,11 @@ fn bandwidth(calibration: &Calibration) -> Table {
         ]
     };
     let looks = vec![
-        (Look::Text("kernel"), "kernel"),
-        (Look::Number("threads"), "threads"),
-        (Look::Figure("program"), "program GB/s"),
-        (Look::Figure("bus"), "bus GB/s"),
-        (Look::Bar("bar"), ""),
+        (CellStyle::Text("kernel"), "kernel"),
+        (CellStyle::Number("threads"), "threads"),
+        (CellStyle::Figure("program"), "program GB/s"),
+        (CellStyle::Figure("bus"), "bus GB/s"),
+        (CellStyle::Bar("bar"), ""),
     ];
     let keys = ["kernel", "threads", "program", "bus", "bar"];
     table(looks, &keys, calibration.bandwidth.iter().map(row).collect())
@@ -260,10 +264,10 @@ fn caches(host: &Host, calibration: &Calibration) -> Table {
         rows.push(vec![Cell::text("DRAM"), rate(latency), Cell::Missing, Cell::Missing]);
     }
     let looks = vec![
-        (Look::Text("level"), "level"),
-        (Look::Figure("latency"), "ns per load"),
-        (Look::Figure("effective"), "measured size"),
-        (Look::Text("reported"), "size that the system reports"),
+        (CellStyle::Text("level"), "level"),
+        (CellStyle::Figure("latency"), "ns per load"),
+        (CellStyle::Figure("effective"), "measured size"),
+        (CellStyle::Text("reported"), "size that the system reports"),
     ];
     table(looks, &["level", "latency", "effective", "reported"], rows)
 }
@@ -293,11 +297,11 @@ fn ladder(calibration: &Calibration) -> Table {
         }
         cells
     };
-    let mut looks = vec![(Look::Figure("size"), "size")];
+    let mut looks = vec![(CellStyle::Figure("size"), "size")];
     let mut keys = vec!["size"];
     for ((key, bar), page) in &measured {
-        looks.push((Look::Figure(key), page_heading(*page)));
-        looks.push((Look::Bar(bar), ""));
+        looks.push((CellStyle::Figure(key), page_heading(*page)));
+        looks.push((CellStyle::Bar(bar), ""));
         keys.extend([*key, *bar]);
     }
     table(looks, &keys, sizes.iter().map(row).collect())
@@ -327,11 +331,11 @@ fn flops(calibration: &Calibration) -> Table {
         ]
     };
     let looks = vec![
-        (Look::Text("simd"), "instructions"),
-        (Look::Text("precision"), "precision"),
-        (Look::Number("threads"), "threads"),
-        (Look::Figure("rate"), "GFLOP/s"),
-        (Look::Bar("bar"), ""),
+        (CellStyle::Text("simd"), "instructions"),
+        (CellStyle::Text("precision"), "precision"),
+        (CellStyle::Number("threads"), "threads"),
+        (CellStyle::Figure("rate"), "GFLOP/s"),
+        (CellStyle::Bar("bar"), ""),
     ];
     let keys = ["simd", "precision", "threads", "rate", "bar"];
     table(looks, &keys, calibration.flops.iter().map(row).collect())

@@ -6,7 +6,7 @@
 use analysis::faults::fault_scales;
 use analysis::heap::heap_sums;
 use analysis::stack_cells::{FigureCells, StackCells, StackFigure, stack_cells};
-use analysis::{PlaceId, Profile, Selection};
+use analysis::{LocationId, Profile, Selection};
 use facts::Metric;
 use serde::Serialize;
 
@@ -181,7 +181,7 @@ struct Names {
 }
 
 impl Names {
-    fn function(&mut self, profile: &Profile<'_>, place: PlaceId) -> usize {
+    fn function(&mut self, profile: &Profile<'_>, place: LocationId) -> usize {
         let id = profile.stacks.places[place.index()].function.index();
         if let Some(&known) = self.known.get(&id) {
             return known;

@@ -8,7 +8,7 @@ use facts::{Evidence, Metric};
 
 use crate::Document;
 use crate::summary::quoted;
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 
 /// A remedy that was tried.
 pub struct Tried {
@@ -81,11 +81,11 @@ pub fn trials(trials: &Trials) -> Document {
         rows,
         notes,
         looks: vec![
-            (Look::Text("remedy"), "Remedy"),
-            (Look::Text("what"), "What it does"),
-            (Look::Time("time"), "Time"),
-            (Look::Percent("change"), "Change %"),
-            (Look::Text("verdict"), "Verdict"),
+            (CellStyle::Text("remedy"), "Remedy"),
+            (CellStyle::Text("what"), "What it does"),
+            (CellStyle::Time("time"), "Time"),
+            (CellStyle::Percent("change"), "Change %"),
+            (CellStyle::Text("verdict"), "Verdict"),
         ],
         page: usize::MAX,
         empty: String::new(),

@@ -37,7 +37,7 @@ use crate::index_map::IndexMap;
 use crate::objects::{First, Grouping, Part, UnitRows};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::traced::{Damage, Site, SiteIndex, TracedCode};
 use estimate::interval::{median, median_interval, ratio_interval};
 
@@ -82,7 +82,7 @@ pub struct AccessRow {
     /// Without grouping: the site.
     pub site: Option<Site>,
     /// The place in it with the most accesses.
-    pub place: PlaceId,
+    pub place: LocationId,
     /// What all its sites do; `None` when they differ.
     pub kind: Option<AccessKind>,
     /// Bytes of one access; a mean where they differ.
@@ -304,7 +304,7 @@ pub(crate) fn is_chosen(profile: &Profile<'_>, selection: &Selection, burst: &Bu
 pub(crate) struct Head {
     pub(crate) key: RowKey,
     pub(crate) site: Option<Site>,
-    pub(crate) place: PlaceId,
+    pub(crate) place: LocationId,
     kind: Option<AccessKind>,
 }
 

@@ -5,7 +5,7 @@
 use facts::{Evidence, Metric};
 
 use super::gain::told;
-use super::{Draft, Figures, Finding, Proof, Traced, Where, high};
+use super::{Draft, Figures, Finding, NamedLocation, Proof, Traced, high};
 use crate::memory::Class;
 
 pub(super) const ID: &str = "core-bound";
@@ -23,7 +23,7 @@ pub(super) fn judge(figures: &Figures, found: &[Finding]) -> Option<Draft> {
     Some(Draft {
         title: "Core-bound: memory is not what holds this program up".to_owned(),
         evidence: vec![proof],
-        place: hottest.map_or_else(Where::default, |one| one.place.clone()),
+        place: hottest.map_or_else(NamedLocation::default, |one| one.place.clone()),
         advice: format!(
             "{why}. Look at the instructions: a better algorithm, vector instructions (-O3 -march=native), fewer \
              divisions and branches, more threads."

@@ -6,7 +6,7 @@
 use facts::{Evidence, KernelCause, Metric};
 
 use super::gain::{stated, told};
-use super::{Draft, EntryFigure, Figures, LEAST_GAIN, Proof, Where, faults, try_remedy};
+use super::{Draft, EntryFigure, Figures, LEAST_GAIN, NamedLocation, Proof, faults, try_remedy};
 
 /// Seconds of a system call that does nothing: 50 ns on processors without mitigations for Meltdown and Spectre, several
 /// hundred with them (lmbench's `lat_syscall null` on servers of these years).
@@ -45,7 +45,7 @@ fn calls(figures: &Figures, one: &EntryFigure) -> Draft {
     Draft {
         title: format!("{:.0} calls of {} go into the kernel", one.count, one.name),
         evidence: proofs(one, "calls"),
-        place: Where::default(),
+        place: NamedLocation::default(),
         advice: "Make fewer and larger calls: buffer what is read and written, ask for several things at once (readv, \
                  recvmmsg, io_uring), keep what the kernel answered, and wait with a futex instead of asking again."
             .to_owned(),

@@ -31,7 +31,7 @@ pub use self::walks::Walk;
 /// A place in the program.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[expect(missing_docs, reason = "as in the summary's JSON")]
-pub struct Where {
+pub struct NamedLocation {
     /// Which function: others, of other files and modules, may have its name.
     pub id: Option<FunctionId>,
     pub function: Option<String>,
@@ -40,8 +40,8 @@ pub struct Where {
     pub object: Option<String>,
 }
 
-impl Where {
-    pub(super) fn same_function(&self, other: &Where) -> bool {
+impl NamedLocation {
+    pub(super) fn same_function(&self, other: &NamedLocation) -> bool {
         (self.id, &self.function) == (other.id, &other.function)
     }
 }
@@ -50,7 +50,7 @@ impl Where {
 #[derive(Clone, PartialEq, Debug)]
 pub struct HotSite {
     /// Its line.
-    pub place: Where,
+    pub place: NamedLocation,
     /// It reads.
     pub reads: bool,
     /// It writes.
@@ -97,7 +97,7 @@ impl HotSite {
 #[derive(Clone, PartialEq, Debug)]
 pub struct HotFunction {
     /// Where its heaviest site is, and the object from which all of them fetch most.
-    pub place: Where,
+    pub place: NamedLocation,
     /// CPU time in it, seconds.
     pub time: Metric,
     /// Of that what its instructions do not need, percent.
@@ -118,9 +118,9 @@ pub struct HotFunction {
 #[derive(Clone, PartialEq, Debug)]
 pub struct RepeatedFunction {
     /// The function.
-    pub place: Where,
+    pub place: NamedLocation,
     /// The line that calls it, or into which it is inlined, most.
-    pub caller: Where,
+    pub caller: NamedLocation,
     /// CPU time in it alone, seconds.
     pub time: Metric,
     /// Its loads that repeat themselves: instructions.
@@ -133,7 +133,7 @@ pub struct RepeatedFunction {
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReloadedLoop {
     /// The line with most of these loads, and the object that they are about.
-    pub place: Where,
+    pub place: NamedLocation,
     /// What is loaded, as far as types are known: `writer.position`.
     pub fields: Vec<String>,
     /// CPU time in the loop, seconds.
@@ -183,7 +183,7 @@ pub struct SharedFigure {
     /// Of that what their instructions do not need, percent; of the function with most of the visits.
     pub waits: Figure,
     /// The code with most of the visits to the first of them; the object is that at this line's address, and the address.
-    pub place: Where,
+    pub place: NamedLocation,
     /// How many threads.
     pub threads: usize,
 }
@@ -202,7 +202,7 @@ pub struct FaultFigures {
     /// Major ones.
     pub major: Metric,
     /// Where most are.
-    pub place: Where,
+    pub place: NamedLocation,
     /// Of all those there, percent.
     pub place_percent: f64,
     /// Largest resident size of a process over the size of a page.
@@ -231,7 +231,7 @@ pub struct Spent {
     /// Seconds that counting the program's blocks took in the program, by this profiler.
     pub counting: Metric,
     /// On whose behalf.
-    pub place: Where,
+    pub place: NamedLocation,
 }
 
 /// A thread.
@@ -248,7 +248,7 @@ pub struct ThreadTime {
     /// It spends a good part of it in the functions in which the most busy thread of its process does.
     pub alike: bool,
     /// The function in which it spends most of its time.
-    pub place: Where,
+    pub place: NamedLocation,
     /// Lifetime, seconds from the start of the recording.
     pub life: (f64, f64),
 }

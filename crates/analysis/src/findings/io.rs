@@ -6,7 +6,7 @@
 
 use super::gain::{stated, told};
 use super::{
-    Draft, Figures, LEAST_GAIN, Proof, WaitFigures, Where, at_least_half, exactly, of_lives,
+    Draft, Figures, LEAST_GAIN, NamedLocation, Proof, WaitFigures, at_least_half, exactly, of_lives,
 };
 
 /// Of the elapsed time, what CPUs must idle for a disk, without more knowledge.
@@ -38,7 +38,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
             Proof::new("idle while a read or write was under way, whole machine", idle),
             Proof::new("threads existed without running", &figures.waiting),
         ],
-        place: Where::default(),
+        place: NamedLocation::default(),
         advice: format!("See by whom: `fathom collect threading`. {ADVICE}"),
         gain: told("whether it was the program that waited is not known"),
         next: ["collect", "threading", "--"]

@@ -46,9 +46,9 @@ use crate::selection::bare_function_name;
 
 pub(crate) use self::asked::{Answers, Asked, Asking, stored};
 pub use self::figures::{
-    EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, ReloadedLoop, RemoteFigure,
-    RepeatedFunction, Rounds, SharedFigure, Spent, SystemFigures, ThreadTime, Traced, WaitFigures,
-    Waited, Walk, Where,
+    EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, NamedLocation,
+    ReloadedLoop, RemoteFigure, RepeatedFunction, Rounds, SharedFigure, Spent, SystemFigures,
+    ThreadTime, Traced, WaitFigures, Waited, Walk,
 };
 pub use self::steps::Restarts;
 
@@ -117,7 +117,7 @@ pub struct Finding {
     /// What it rests on.
     pub evidence: Vec<Proof>,
     /// Where.
-    pub place: Where,
+    pub place: NamedLocation,
     /// What to do.
     pub advice: String,
     /// Elapsed seconds that this would save; `value` is `None` where nothing is to be gained.
@@ -130,7 +130,7 @@ pub struct Finding {
 struct Draft {
     title: String,
     evidence: Vec<Proof>,
-    place: Where,
+    place: NamedLocation,
     advice: String,
     gain: Gain,
     next: Vec<String>,
@@ -366,7 +366,7 @@ fn of_lives(seconds: &Metric, waits: &WaitFigures) -> f64 {
 }
 
 /// The words of a command that shows a view of one function.
-fn view(name: &str, place: &Where) -> Vec<String> {
+fn view(name: &str, place: &NamedLocation) -> Vec<String> {
     let mut words = vec!["report".to_owned(), name.to_owned()];
     if let Some(function) = place.function.as_deref().filter(|name| !name.starts_with('[')) {
         let function = bare_function_name(function);

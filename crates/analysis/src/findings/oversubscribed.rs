@@ -7,7 +7,7 @@
 //! for want of CPUs, a pool does not.
 
 use super::gain::told;
-use super::{Draft, Figures, Proof, ThreadTime, Where, low};
+use super::{Draft, Figures, NamedLocation, Proof, ThreadTime, low};
 
 /// Threads per CPU: one more than CPUs may be the one that prepared the others' work.
 const MANY: f64 = 2.0;
@@ -64,7 +64,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     Ok(vec![Draft {
         title: format!("{count} threads {do_what} on {most_at_once} CPUs{quota}"),
         evidence,
-        place: Where::default(),
+        place: NamedLocation::default(),
         advice: format!(
             "Start no more threads than may run, {most_at_once} here (OMP_NUM_THREADS, or what the program has for it): more \
              only wait for each other, and throw each other's data out of the caches."

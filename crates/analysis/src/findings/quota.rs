@@ -5,7 +5,7 @@
 //! others may be in its group.
 
 use super::gain::stated;
-use super::{Draft, Figures, Proof, Where, at_least_half};
+use super::{Draft, Figures, NamedLocation, Proof, at_least_half};
 
 /// A thread computes if it has this part of the most busy one's CPU time.
 const WORKS: f64 = 0.3;
@@ -27,7 +27,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
             Proof::new("stood still for the quota, over all CPUs", throttled),
             Proof::new("CPU time", &figures.cpu_time),
         ],
-        place: Where::default(),
+        place: NamedLocation::default(),
         advice: format!(
             "Ask for more CPUs (`cpu.max` of its control group, `--cpus` of a container), or start no more than {:.0} \
              threads: more only use up the quota together and then stand still together.",

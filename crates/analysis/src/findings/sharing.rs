@@ -9,7 +9,7 @@
 use facts::{Evidence, Metric};
 
 use super::gain::{Gain, Truth, judged};
-use super::{Draft, Figures, Part, Proof, SharedFigure, Where};
+use super::{Draft, Figures, NamedLocation, Part, Proof, SharedFigure};
 use crate::figure::Figure;
 
 /// Of the time: what turns must be able to fill.
@@ -47,7 +47,7 @@ fn judge(figures: &Figures, different_bytes: bool) -> Result<Vec<Draft>, String>
 }
 
 /// Whether threads take lines from each other in this function.
-pub(super) fn concerns(figures: &Figures, place: &Where) -> bool {
+pub(super) fn concerns(figures: &Figures, place: &NamedLocation) -> bool {
     let of_it = |line: &&SharedFigure| line.place.same_function(place);
     let lines = figures.shared.as_ref().map_or(&[][..], Vec::as_slice);
     lines.iter().filter(of_it).any(|line| draft(figures, line).gain.truth == Truth::Yes)

@@ -67,7 +67,7 @@ pub(crate) struct Passage {
 
 /// In the burst at hand.
 #[derive(Clone, Default)]
-struct Now {
+struct SiteState {
     steps: Steps,
     passages: Vec<Passage>,
     seen: bool,
@@ -120,7 +120,7 @@ impl Steps {
 pub(crate) struct Watcher<'a> {
     code: &'a TracedCode,
     /// In the burst at hand.
-    now: Vec<Now>,
+    now: Vec<SiteState>,
     touched: Vec<SiteIndex>,
 }
 
@@ -169,7 +169,7 @@ impl Tool for Watcher<'_> {
     }
 }
 
-impl Now {
+impl SiteState {
     /// A run of steps ends here: a long one is kept.
     fn end_run(&mut self) {
         let start = self.start_of_run;
@@ -210,7 +210,7 @@ fn common_divisor(a: u64, b: u64) -> u64 {
 
 impl<'a> Watcher<'a> {
     pub(super) fn new(code: &'a TracedCode) -> Watcher<'a> {
-        Watcher { code, now: vec![Now::default(); code.sites.len()], touched: Vec::new() }
+        Watcher { code, now: vec![SiteState::default(); code.sites.len()], touched: Vec::new() }
     }
 
     fn touch(&mut self, site: SiteIndex, touch: Touch) {
@@ -263,8 +263,12 @@ mod tests {
             let (mut first, mut restarts) = (None, Restarts::default());
             for start in starts {
                 let last = start + 512 * 1000;
-                let mut now =
-                    Now { stride: Some(512), start_of_run: *start, last, ..Now::default() };
+                let mut now = SiteState {
+                    stride: Some(512),
+                    start_of_run: *start,
+                    last,
+                    ..SiteState::default()
+                };
                 now.end_run();
                 compare(&mut first, &now.passages[0], &mut restarts);
             }

@@ -13,7 +13,7 @@ use super::{AskedBy, HeapRow, HeapTable, asking_place, heap_sums, live_blocks, p
 use crate::hotspots::{Key, RowKey};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 
 /// Whether every block of a recording was summed up.
 #[must_use]
@@ -31,7 +31,7 @@ struct Sums {
     temporary: u64,
     lifetime: f64,
     at_peak: u64,
-    places: BTreeMap<PlaceId, u64>,
+    places: BTreeMap<LocationId, u64>,
 }
 
 pub(super) fn table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) -> HeapTable {

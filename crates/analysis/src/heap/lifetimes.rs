@@ -15,7 +15,7 @@ use super::{AskedBy, TEMPORARY, asking_place, heap_sums, is_exact, percent};
 use crate::hotspots::{Key, RowKey};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::{CallPaths, NO_STACK, PlaceId};
+use crate::stack::{CallPaths, LocationId, NO_STACK};
 
 /// A class of lifetimes; the longer ones are greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -47,7 +47,7 @@ pub struct LifetimeRow {
     /// Who asked.
     pub key: RowKey,
     /// The place in it with the most bytes.
-    pub place: PlaceId,
+    pub place: LocationId,
     /// How long they lived.
     pub lived: Lived,
     /// Blocks.
@@ -77,11 +77,11 @@ struct Sums {
     blocks: u64,
     bytes: u64,
     temporary: u64,
-    places: BTreeMap<PlaceId, u64>,
+    places: BTreeMap<LocationId, u64>,
 }
 
 impl Sums {
-    fn add(&mut self, place: PlaceId, [blocks, bytes, temporary]: [u64; 3]) {
+    fn add(&mut self, place: LocationId, [blocks, bytes, temporary]: [u64; 3]) {
         self.blocks = self.blocks.saturating_add(blocks);
         self.bytes = self.bytes.saturating_add(bytes);
         self.temporary = self.temporary.saturating_add(temporary);

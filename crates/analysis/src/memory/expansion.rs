@@ -26,7 +26,7 @@ use estimate::parameters::SINGLE;
 use estimate::{Draws, Estimate, REPLICATES};
 use facts::{Evidence, Metric};
 
-use super::places::Place;
+use super::code_regions::CodeRegion;
 use super::quantity::Quantity;
 use crate::figure::Figure;
 
@@ -43,10 +43,10 @@ pub(super) struct Chances {
 }
 
 impl Chances {
-    pub(super) fn new(places: impl Iterator<Item = Place>) -> Chances {
+    pub(super) fn new(places: impl Iterator<Item = CodeRegion>) -> Chances {
         let mut draws = Draws::new(0);
         let mut chances = Chances::default();
-        let mut numbers: HashMap<Place, usize> = HashMap::new();
+        let mut numbers: HashMap<CodeRegion, usize> = HashMap::new();
         for place in places {
             chances.scatter.push(draws.normal());
             let next = numbers.len();
@@ -281,7 +281,7 @@ mod tests {
 
     /// So many looks in places by turns, each of a millisecond, which stand for so many seconds of one stratum.
     fn expansion(looks: usize, places: u32, seconds: f64) -> Expansion {
-        let chances = Chances::new((0..looks).map(|at| Place::Loop(at as u32 % places)));
+        let chances = Chances::new((0..looks).map(|at| CodeRegion::Loop(at as u32 % places)));
         let mut expansion = Expansion::new(Arc::new(chances), looks);
         let all: Vec<usize> = (0..looks).collect();
         let stratum = Stratum { seed: 1, seconds, scatter: 0.0, looks: &all };

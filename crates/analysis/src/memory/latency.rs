@@ -27,7 +27,7 @@ use crate::hotspots::{Key, RowKey};
 use crate::objects::{Objects, Part, Pieces, Units};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::traced::{SiteIndex, TracedCode};
 use estimate::interval::{Z_95, effective_count, wilson};
 
@@ -92,7 +92,7 @@ pub struct LatencyRow {
     /// What it is.
     pub key: RowKey,
     /// The place in it with the most loads.
-    pub place: PlaceId,
+    pub place: LocationId,
     /// Loads executed.
     pub loads: Metric,
     /// Of the time of all loads, percent.

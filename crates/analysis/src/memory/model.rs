@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, HashMap};
 use cachesim::LevelTally;
 use estimate::Bounds;
 
+use super::code_regions::CodeRegion;
 use super::footprint::{Extent, Footprint};
 use super::levels::STLB_WAYS;
 use super::pass::{Passed, SiteOutcomes};
-use super::places::Place;
 use super::survival::Survival;
 use super::times::BINS;
 use super::work::{Partly, listed};
@@ -49,10 +49,10 @@ struct Chances {
 /// Chances of all sites, and the data of all places.
 pub(crate) struct Model {
     sites: BTreeMap<SiteIndex, Chances>,
-    extents: HashMap<Place, Option<Extent>>,
+    extents: HashMap<CodeRegion, Option<Extent>>,
     levels: [Level; 3],
     /// What `reached_last` says of a site in a place: asked again for each part of each object.
-    reached: IndexMap<(Place, SiteIndex), Bounds>,
+    reached: IndexMap<(CodeRegion, SiteIndex), Bounds>,
 }
 
 /// Where the loads of a site were served, in touches.
@@ -103,7 +103,7 @@ impl Model {
     /// first touches in it, by time.
     pub(crate) fn lines(
         &self,
-        place: Place,
+        place: CodeRegion,
         site: SiteIndex,
         (lines, firsts): (&Partly, &[(u8, u64)]),
     ) -> Bounds {
@@ -119,7 +119,7 @@ impl Model {
     }
 
     /// The chance that a touch of unknown outcome missed all levels, where they were not.
-    fn by_times(&self, place: Place, chances: &Chances, firsts: &[(u8, u64)]) -> Bounds {
+    fn by_times(&self, place: CodeRegion, chances: &Chances, firsts: &[(u8, u64)]) -> Bounds {
         let open = self.open_at(place, chances, 2);
         let all: u64 = firsts.iter().map(|(_, count)| count).sum();
         if all == 0 {
@@ -136,7 +136,7 @@ impl Model {
 
     /// The chance that what no access of a site reached misses a level. Timed loads and the amount of data are two
     /// opinions; where both are there, their middle, between the bounds of both.
-    fn open_at(&self, place: Place, chances: &Chances, level: usize) -> Bounds {
+    fn open_at(&self, place: CodeRegion, chances: &Chances, level: usize) -> Bounds {
         let known = self.extents.get(&place).is_some_and(Option::is_some);
         let data = self.open(place, level);
         match chances.from_memory.filter(|_| level == 2) {
@@ -151,7 +151,7 @@ impl Model {
     }
 
     /// The chance that what no access reached misses a level, from the amount of data.
-    fn open(&self, place: Place, level: usize) -> Bounds {
+    fn open(&self, place: CodeRegion, level: usize) -> Bounds {
         match self.extents.get(&place).copied().flatten() {
             Some(extent) => {
                 let (likely, (low, high)) = extent.miss(self.levels[level].bytes);
@@ -162,7 +162,7 @@ impl Model {
     }
 
     /// The chance that a touch of unknown outcome in the last level came there at all.
-    fn reached_last(&self, place: Place, chances: &Chances) -> Bounds {
+    fn reached_last(&self, place: CodeRegion, chances: &Chances) -> Bounds {
         let of = &chances.outcomes;
         let first = self.passed_on(&of.l1, &chances.l1, self.open(place, 0));
         let (n1, n2, n3) = (unknown(&of.l1), unknown(&of.l2), unknown(&of.llc));
@@ -202,7 +202,7 @@ impl Model {
     }
 
     /// Where the touches of a site were served, over all bursts.
-    pub(crate) fn served(&self, place: Place, site: SiteIndex) -> Served {
+    pub(crate) fn served(&self, place: CodeRegion, site: SiteIndex) -> Served {
         let Some(chances) = self.sites.get(&site) else { return Served::default() };
         let of = &chances.outcomes;
         let ratio = |tally: &LevelTally, survival: &Survival, level: usize| {
@@ -246,16 +246,16 @@ impl Model {
 }
 
 /// The data of each place; of a loop of which bursts saw too little, those of its function.
-fn extents(passed: &Passed) -> HashMap<Place, Option<Extent>> {
-    let mut extents: HashMap<Place, Option<Extent>> =
+fn extents(passed: &Passed) -> HashMap<CodeRegion, Option<Extent>> {
+    let mut extents: HashMap<CodeRegion, Option<Extent>> =
         passed.footprints.iter().map(|(of, data)| (*of, data.extent())).collect();
-    let functions: HashMap<Place, FunctionId> =
+    let functions: HashMap<CodeRegion, FunctionId> =
         passed.bursts.iter().map(|burst| (burst.place, burst.function)).collect();
     let mut whole: HashMap<FunctionId, Option<Extent>> = HashMap::new();
     for (place, extent) in extents.iter_mut().filter(|(_, extent)| extent.is_none()) {
         let Some(function) = functions.get(place) else { continue };
         *extent = *whole.entry(*function).or_insert_with(|| {
-            let same = |place: &&Place| functions.get(place) == Some(function);
+            let same = |place: &&CodeRegion| functions.get(place) == Some(function);
             let mut all = Footprint::default();
             let parts = passed.footprints.iter().filter(|(place, _)| same(place));
             parts.for_each(|(_, data)| all.merge(data.clone()));

@@ -26,8 +26,8 @@ use std::collections::HashMap;
 use base::{BlockId, BurstId, Nanos, Tid};
 use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 
+use super::code_regions::{CodeRegion, CodeRegions};
 use super::counters::{NativeShare, NativeShares, native_share};
-use super::places::{Place, Places};
 use super::strata::SHORTEST;
 use super::work::BurstWork;
 use crate::stack::FunctionId;
@@ -130,20 +130,20 @@ pub(crate) fn native_parts(
     all: &[BurstWork],
     works: &[Work],
     speeds: &Speeds,
-    places: &Places,
+    places: &CodeRegions,
 ) -> Vec<Part> {
     let mut parts = Vec::with_capacity(all.len());
     let bursts = || all.chunk_by(|one, next| one.burst == next.burst).zip(works);
     let native = |whole: &Work| whole.seconds / speeds.of(whole).likely;
     // Instructions of each place in a second of all: bursts begin at random moments, and each counts alike.
-    let mut instructions: HashMap<Place, f64> = HashMap::new();
+    let mut instructions: HashMap<CodeRegion, f64> = HashMap::new();
     for (of_burst, whole) in bursts() {
         let seconds = native(whole).max(SHORTEST);
         for work in of_burst {
             *instructions.entry(work.place).or_default() += work.instructions / seconds;
         }
     }
-    let mean = |place: Place| {
+    let mean = |place: CodeRegion| {
         let Some(share) = places.share(place) else { return 1.0 };
         let of = instructions.get(&place).copied().filter(|count| *count > 0.0);
         of.map_or(0.0, |count| share / count)

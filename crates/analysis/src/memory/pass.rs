@@ -14,9 +14,9 @@ use cachesim::{Hierarchy, Kind, LevelTally, LoopAccess, PageSize, SiteId, SiteTa
 use facts::Burst;
 
 use super::branches::Branches;
+use super::code_regions::{CodeRegion, CodeRegions};
 use super::core_time::{Seconds, loops};
 use super::footprint::Footprint;
-use super::places::{Place, Places};
 use super::simulated::Simulated;
 use super::times::{BINS, Times};
 use super::work::{BurstWork, PartWork, SiteWork, listed};
@@ -72,7 +72,7 @@ pub(crate) struct Passed {
     /// In the order of bursts; of each, in the order in which it came to its places.
     pub(crate) bursts: Vec<BurstWork>,
     pub(crate) sites: BTreeMap<SiteIndex, SiteOutcomes>,
-    pub(crate) footprints: HashMap<Place, Footprint>,
+    pub(crate) footprints: HashMap<CodeRegion, Footprint>,
     /// Of bursts whose branches were replayed, by their number: those that our own predictor misses in the same records.
     pub(crate) foreseen: BTreeMap<usize, f64>,
     pub(crate) damage: Damage,
@@ -81,7 +81,7 @@ pub(crate) struct Passed {
 /// Runs all bursts through `caches`, which forgets everything between them. `beside` sees them at the same time; its tools are returned.
 pub(crate) fn pass<T: Tool + Send>(
     profile: &Profile<'_>,
-    (code, places): (&TracedCode, &Places),
+    (code, places): (&TracedCode, &CodeRegions),
     caches: &Hierarchy,
     pages: (&Tlb, PageSize),
     objects: Option<(&Objects, Pieces)>,
@@ -118,7 +118,7 @@ impl Passed {
 struct Walker<'a> {
     profile: &'a Profile<'a>,
     code: &'a TracedCode,
-    places: &'a Places,
+    places: &'a CodeRegions,
     simulated: Simulated<'a>,
     floors: HashMap<BlockId, Seconds>,
     branches: Branches,
@@ -235,7 +235,7 @@ impl Tool for Walker<'_> {
 impl<'a> Walker<'a> {
     fn new(
         profile: &'a Profile<'a>,
-        (code, places): (&'a TracedCode, &'a Places),
+        (code, places): (&'a TracedCode, &'a CodeRegions),
         simulated: Simulated<'a>,
     ) -> Walker<'a> {
         Walker {
@@ -286,8 +286,8 @@ impl<'a> Walker<'a> {
             return known;
         }
         let function = match place {
-            Place::Function(function) => function,
-            Place::Loop(_) => function_of(self.profile, self.code, site),
+            CodeRegion::Function(function) => function,
+            CodeRegion::Loop(_) => function_of(self.profile, self.code, site),
         };
         self.passed.footprints.entry(place).or_default().begin();
         self.works.push(BurstWork::new(place, function));
@@ -316,7 +316,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn run(&mut self, block: &TracedBlock, execution: &Execution<'_>, place: Place) {
+    fn run(&mut self, block: &TracedBlock, execution: &Execution<'_>, place: CodeRegion) {
         let footprint = self.passed.footprints.entry(place).or_default();
         let loops = execution.iterations() > 1;
         self.body.clear();

@@ -13,7 +13,7 @@ use super::{Memory, NOTHING_MOVED, any_line, most_per_second};
 use crate::hotspots::{Key, RowKey};
 use crate::index_map::IndexMap;
 use crate::selection::Selection;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::threads::ThreadIndex;
 use crate::traced::SiteIndex;
 
@@ -23,7 +23,7 @@ pub struct MemoryRow {
     /// What it is.
     pub key: RowKey,
     /// The place in it with the most traffic.
-    pub place: PlaceId,
+    pub place: LocationId,
     /// Bytes read from memory.
     pub read: Metric,
     /// Bytes written to memory.
@@ -135,7 +135,7 @@ impl Memory<'_> {
         groups
     }
 
-    pub(crate) fn place(&self, site: SiteIndex) -> PlaceId {
+    pub(crate) fn place(&self, site: SiteIndex) -> LocationId {
         let site = &self.code.sites[site.index()];
         self.profile.stacks.place_at(site.module, site.offset)
     }

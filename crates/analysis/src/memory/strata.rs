@@ -25,10 +25,10 @@ use facts::{Evidence, Metric, Privilege, Sample};
 
 use super::beside::running_beside;
 use super::bins::Bins;
+use super::code_regions::{CodeRegion, CodeRegions};
 use super::expansion::{Chances, Expansion, Lots, Stratum};
-use super::places::{Place, Places};
 use super::quantity::Quantity;
-use super::unseen::{Seen, Unseen};
+use super::unseen::{RegionWeights, Unseen};
 use crate::profile::{Cell, Profile};
 use crate::stack::NodeIndex;
 use crate::weight::Weight;
@@ -54,13 +54,13 @@ const NEAREST: usize = 7;
 
 /// What a burst saw in one place, for estimates.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Look {
+pub(crate) struct Observation {
     /// Which burst.
     pub(crate) burst: usize,
     /// When.
     pub(crate) time: Nanos,
     /// Where.
-    pub(crate) place: Place,
+    pub(crate) place: CodeRegion,
     /// Native seconds of the program's own time.
     pub(crate) seconds: f64,
     /// The same of all that the burst did, in whatever places.
@@ -85,8 +85,8 @@ impl Share {
 /// Strata with their CPU time and bursts.
 #[derive(Debug)]
 pub(crate) struct Strata {
-    places: Arc<Places>,
-    stratum_of: BTreeMap<Place, usize>,
+    places: Arc<CodeRegions>,
+    stratum_of: BTreeMap<CodeRegion, usize>,
     shares: Vec<Share>,
     /// Of strata that are loops with a pace: by how much their number of iterations may be off, relative.
     relative: Vec<Option<f64>>,
@@ -94,7 +94,7 @@ pub(crate) struct Strata {
     looks_of: Vec<Vec<usize>>,
     /// All looks, in the order of time.
     in_order: Vec<usize>,
-    looks: Vec<Look>,
+    looks: Vec<Observation>,
     chances: Arc<Chances>,
     expansion: Expansion,
     /// Threads that run at the time of each burst; `None` where nobody sampled them.
@@ -107,7 +107,7 @@ pub(crate) struct Strata {
     /// What places without bursts may do besides.
     unlike: Unseen,
     /// CPU time of each place to which no burst came, seconds; and of all of them.
-    unseen_places: BTreeMap<Place, f64>,
+    unseen_places: BTreeMap<CodeRegion, f64>,
     pub(crate) unseen_seconds: f64,
     /// CPU time in the program, seconds.
     pub(crate) seconds: f64,
@@ -115,7 +115,11 @@ pub(crate) struct Strata {
 
 impl Strata {
     /// Sorts bursts and samples.
-    pub(crate) fn new(profile: &Profile<'_>, places: Arc<Places>, looks: Vec<Look>) -> Strata {
+    pub(crate) fn new(
+        profile: &Profile<'_>,
+        places: Arc<CodeRegions>,
+        looks: Vec<Observation>,
+    ) -> Strata {
         let cells = profile.stack_cells().iter().filter(|cell| !cell.kernel);
         let in_order = (0..looks.len()).collect();
         let time = cells.map(|cell| (cell.stack, &cell.weight));
@@ -144,16 +148,16 @@ impl Strata {
     /// Of all these looks some; what they speak for are times of stacks.
     fn sorted<'w>(
         profile: &Profile<'_>,
-        (places, chances): (Arc<Places>, Arc<Chances>),
-        looks: Vec<Look>,
+        (places, chances): (Arc<CodeRegions>, Arc<Chances>),
+        looks: Vec<Observation>,
         (in_order, is_whole): (Vec<usize>, bool),
         time: impl Iterator<Item = (Option<NodeIndex>, &'w Weight)>,
     ) -> Strata {
-        let mut by_place: BTreeMap<Place, usize> = BTreeMap::new();
+        let mut by_place: BTreeMap<CodeRegion, usize> = BTreeMap::new();
         let seen = in_order.iter().map(|look| looks[*look].place);
         seen.for_each(|place| *by_place.entry(place).or_default() += 1);
         let (mut stratum_of, mut relative) = (BTreeMap::new(), vec![None; 2]);
-        let mut has_own = |place: Place, count: usize| {
+        let mut has_own = |place: CodeRegion, count: usize| {
             let paced = places.paced(place).map(|paced| paced.relative);
             let enough = count >= if paced.is_some() { FEWEST_OF_LOOP } else { FEWEST };
             if enough {
@@ -163,8 +167,9 @@ impl Strata {
             enough
         };
         // A loop with few bursts shares a stratum with the rest of its function.
-        let is_function = |(place, _): &(Place, usize)| matches!(place, Place::Function(_));
-        let mut functions: BTreeMap<Place, usize> =
+        let is_function =
+            |(place, _): &(CodeRegion, usize)| matches!(place, CodeRegion::Function(_));
+        let mut functions: BTreeMap<CodeRegion, usize> =
             by_place.iter().map(|(place, count)| (*place, *count)).filter(is_function).collect();
         let mut joined = Vec::new();
         for (place, function) in places.loops() {
@@ -256,7 +261,7 @@ impl Strata {
         }
     }
 
-    fn stratum(&self, place: Place) -> usize {
+    fn stratum(&self, place: CodeRegion) -> usize {
         self.stratum_of.get(&place).copied().unwrap_or(UNSEEN)
     }
 
@@ -402,8 +407,8 @@ impl Strata {
     /// What places without a burst do, like others and unlike them.
     fn unseen_places(&self, expansion: &mut Expansion) -> Unseen {
         let more = Expansion::new(Arc::clone(&self.chances), self.distinct);
-        let mut sums: BTreeMap<Place, f64> = BTreeMap::new();
-        let mut seen = Seen::new();
+        let mut sums: BTreeMap<CodeRegion, f64> = BTreeMap::new();
+        let mut seen = RegionWeights::new();
         for look in &self.in_order {
             let (place, (weight, weighted)) = (self.looks[*look].place, self.weighted(*look));
             if weighted > 0.0 {

@@ -12,8 +12,8 @@ use estimate::parameters::{LEAST_PART, UNLIKE};
 use estimate::{Draws, Estimate, REPLICATES};
 use facts::{Evidence, Metric};
 
+use super::code_regions::CodeRegion;
 use super::expansion::Expansion;
-use super::places::Place;
 use super::quantity::Quantity;
 
 /// More places are taken for one: each has little time.
@@ -22,7 +22,7 @@ const MOST: usize = 64;
 const SEED: u64 = 0x0075_6e73_6565_6e00;
 
 /// Places with bursts: what each of their looks stands for per second.
-pub(super) type Seen = BTreeMap<Place, Vec<(usize, f64)>>;
+pub(super) type RegionWeights = BTreeMap<CodeRegion, Vec<(usize, f64)>>;
 
 /// What places without bursts may have done, if they are unlike all others.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Unseen {
     /// Adds what places without bursts, of so many seconds each, do like others; `more` stands for nothing yet.
     pub(super) fn new(
         places: impl Iterator<Item = f64>,
-        seen: &Seen,
+        seen: &RegionWeights,
         expansion: &mut Expansion,
         mut more: Expansion,
     ) -> Unseen {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use cachesim::{FillTally, SiteTally};
 
-use super::places::Place;
+use super::code_regions::CodeRegion;
 use crate::objects::Part;
 use crate::stack::FunctionId;
 use crate::traced::SiteIndex;
@@ -52,7 +52,7 @@ pub(crate) struct BurstWork {
     /// Position in the recording.
     pub(crate) burst: usize,
     /// What of it: a burst has one of these for each place in the code that it came to.
-    pub(crate) place: Place,
+    pub(crate) place: CodeRegion,
     /// The function that did it.
     pub(crate) function: FunctionId,
     pub(crate) instructions: f64,
@@ -74,7 +74,7 @@ pub(crate) struct BurstWork {
 
 impl BurstWork {
     /// Nothing yet.
-    pub(super) fn new(place: Place, function: FunctionId) -> BurstWork {
+    pub(super) fn new(place: CodeRegion, function: FunctionId) -> BurstWork {
         BurstWork {
             burst: 0,
             place,

@@ -13,7 +13,7 @@ use facts::{Recording, Region, RegionEnd, RegionKind, Target, ThreadEventKind};
 use super::sites::{asking_place, is_by_malloc, is_thread_local, name_of};
 use super::{Entry, Layer, Object, ObjectId, ObjectKind, Objects, Space, weight};
 use crate::profile::Profile;
-use crate::stack::{NodeIndex, PlaceId};
+use crate::stack::{LocationId, NodeIndex};
 
 const EVER: Nanos = Nanos(u64::MAX);
 /// Allocators give smaller blocks no mapping of their own (DEFAULT_MMAP_THRESHOLD_MIN of glibc's malloc).
@@ -22,7 +22,7 @@ const LEAST_MAPPED: Bytes = Bytes(128 << 10);
 /// What makes two ranges one object.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Identity {
-    Site(ObjectKind, PlaceId),
+    Site(ObjectKind, LocationId),
     Name(ObjectKind, String),
 }
 

@@ -17,7 +17,7 @@ use crate::faults::fault_scales;
 use crate::hotspots::{Key, RowKey};
 use crate::memory::{Memory, PartRow};
 use crate::sharing::{SharedLines, Sharing};
-use crate::stack::{NO_STACK, PlaceId};
+use crate::stack::{LocationId, NO_STACK};
 use crate::stalls::{StallRow, StallRows, Stalls, stall_rows};
 use crate::traced::{Site, SiteIndex};
 use crate::types::UsedBytes;
@@ -41,13 +41,13 @@ pub struct ObjectRow {
     /// Clock samples that waited for it.
     pub stall: Option<StallRow>,
     /// A place of its code.
-    pub place: Option<PlaceId>,
+    pub place: Option<LocationId>,
 }
 
 impl ObjectRow {
     /// The place of its code with the most accesses.
     #[must_use]
-    pub fn place(&self) -> PlaceId {
+    pub fn place(&self) -> LocationId {
         self.accesses.as_ref().map(|row| row.place).or(self.place).unwrap_or(NO_STACK)
     }
 

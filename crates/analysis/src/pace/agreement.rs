@@ -51,7 +51,7 @@ struct Speeds {
 
 /// What bursts saw.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct BurstCounts {
     windows: Speeds,
     traced: Speeds,
     /// Iterations of each loop, by burst, and whether blocks were counted in it that access no memory.
@@ -76,8 +76,8 @@ struct Translated {
     ways: Vec<usize>,
 }
 
-impl Seen {
-    pub(super) fn new(recording: &Recording, code: &Code) -> Seen {
+impl BurstCounts {
+    pub(super) fn new(recording: &Recording, code: &Code) -> BurstCounts {
         let flavours = [BurstFlavour::Count, BurstFlavour::Trace];
         let blocks = recording.blocks.iter().filter(|block| flavours.contains(&block.flavour));
         let mut reader = Reader::new();
@@ -97,7 +97,7 @@ impl Seen {
                 *count += record.iterations as f64;
             });
         }
-        let mut seen = Seen::default();
+        let mut seen = BurstCounts::default();
         for burst in recording.bursts.iter().filter(|burst| !burst.records_lost) {
             let ran = runs.get(&burst.id).into_iter().flatten();
             let ran: Vec<(&Translated, u32, f64)> = ran

@@ -20,7 +20,7 @@ use base::{FileOffset, ModuleId};
 use facts::{Evidence, Frame, Metric, Recording, SlotBase};
 use x86::Variable;
 
-use self::agreement::Seen;
+use self::agreement::BurstCounts;
 use self::code::{Code, LoopId};
 use self::estimate::{TOO_WIDE, pace, seconds};
 pub(crate) use self::odometers::LoopsInCode;
@@ -67,7 +67,7 @@ pub struct LoopPace {
 #[must_use]
 pub fn loops(recording: &Recording) -> Vec<LoopPace> {
     let code = Code::read(&recording.sampled_code);
-    let seen = Seen::new(recording, &code);
+    let seen = BurstCounts::new(recording, &code);
     let found = told(recording, &code, &seen);
     let mut rows: Vec<(LoopId, LoopPace)> =
         found.into_iter().map(|(one, row, _)| (one, row)).collect();
@@ -104,7 +104,7 @@ pub fn loops(recording: &Recording) -> Vec<LoopPace> {
 
 /// The loops that had a share of the CPU time, with their pace and nothing of what compares them, and their times. Where
 /// no register tells a pace, that of a loop around does, with the trips that bursts saw.
-fn told(recording: &Recording, code: &Code, seen: &Seen) -> Vec<(LoopId, LoopPace, Time)> {
+fn told(recording: &Recording, code: &Code, seen: &BurstCounts) -> Vec<(LoopId, LoopPace, Time)> {
     let mut found = found(recording, code);
     for (one, row, _) in &mut found {
         let rate = row.iterations_per_second.value;
@@ -183,7 +183,7 @@ const WITHIN: f64 = 0.99;
 fn by_trips(
     one: LoopId,
     known: &BTreeMap<LoopId, (LoopPace, &Time)>,
-    (code, seen): (&Code, &Seen),
+    (code, seen): (&Code, &BurstCounts),
 ) -> Option<LoopPace> {
     let (row, time) = known.get(&one)?;
     let within = |inner: &Time, outer: &LoopId| {

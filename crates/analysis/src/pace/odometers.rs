@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use base::{BurstId, FileOffset, ModuleId};
 use facts::{Burst, Recording};
 
-use super::agreement::{FEWEST_ITERATIONS, Seen};
+use super::agreement::{BurstCounts, FEWEST_ITERATIONS};
 use super::code::{Code, LoopId};
 use super::told;
 
@@ -55,7 +55,7 @@ impl LoopsInCode {
     /// Looks for them.
     pub(crate) fn read(recording: &Recording) -> LoopsInCode {
         let code = Code::read(&recording.sampled_code);
-        let seen = Seen::new(recording, &code);
+        let seen = BurstCounts::new(recording, &code);
         let (mut loops, mut position) = (Vec::new(), HashMap::new());
         let mut in_bursts = HashMap::new();
         for (id, row, time) in told(recording, &code, &seen) {

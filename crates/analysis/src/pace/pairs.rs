@@ -106,7 +106,7 @@ struct Plain {
 }
 
 /// One sample of a thread. A loop that has two frames in it tells nothing.
-struct Seen {
+struct SampledFrames {
     time: Nanos,
     cpu_time: Option<Nanos>,
     told: BTreeMap<LoopId, Option<(Snapshot, bool)>>,
@@ -155,7 +155,7 @@ pub(super) fn find(
             before: None,
         };
         for piece in pieces {
-            let mut seen: Option<Seen> = None;
+            let mut seen: Option<SampledFrames> = None;
             // What does not decode ends the piece there; `verify` tells.
             let _ = decode_registers(&piece.bytes, |state| {
                 if state.place.frame != SampledFrame::Caller
@@ -164,7 +164,8 @@ pub(super) fn find(
                     walk.see(whole);
                 }
                 let SampledState { time, cpu_time, .. } = *state;
-                let seen = seen.get_or_insert(Seen { time, cpu_time, told: BTreeMap::new() });
+                let seen =
+                    seen.get_or_insert(SampledFrames { time, cpu_time, told: BTreeMap::new() });
                 seen.add(code, state);
             });
             if let Some(whole) = seen {
@@ -175,7 +176,7 @@ pub(super) fn find(
     found
 }
 
-impl Seen {
+impl SampledFrames {
     fn add(&mut self, code: &Code, state: &SampledState<'_>) {
         let (module, offset) = (state.place.module, state.place.offset);
         let caller = state.place.frame == SampledFrame::Caller;
@@ -210,7 +211,7 @@ struct Walk<'a, 's, 'r> {
 }
 
 impl Walk<'_, '_, '_> {
-    fn see(&mut self, seen: Seen) {
+    fn see(&mut self, seen: SampledFrames) {
         while let Some(plain) =
             self.plain.get(self.next).copied().filter(|one| one.time < seen.time)
         {

@@ -225,12 +225,12 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Seen {
+    struct Recorder {
         touches: Vec<(usize, u64)>,
         totals: Vec<Totals>,
     }
 
-    impl Sink for Seen {
+    impl Sink for Recorder {
         fn follows(&self, _: u64) -> bool {
             true
         }
@@ -271,7 +271,7 @@ mod tests {
 
     fn check(streams: &[Stream]) {
         for shift in [6, 12] {
-            let mut seen = Seen::default();
+            let mut seen = Recorder::default();
             let mut budget = 1 << 40;
             run(streams, shift, &mut budget, &mut seen);
             assert_eq!(seen.touches, by_hand(streams, shift), "{streams:?} {shift}");
@@ -293,7 +293,7 @@ mod tests {
         let late = Stream { iteration: 7, ..stream(1, 0x4000, 64, 20, 8) };
         check(&[stream(0, 0x1000, 16, 100, 8), late]);
         let other = Stream { group: 1, ..stream(0, 0x1030, 0, 1, 32) };
-        let mut seen = Seen::default();
+        let mut seen = Recorder::default();
         run(&[stream(0, 0x1000, 64, 3, 8), other], 6, &mut 100, &mut seen);
         assert_eq!(seen.touches.iter().map(|one| one.1).collect::<Vec<_>>(), [64, 65, 66, 64, 65]);
     }
@@ -307,11 +307,11 @@ mod tests {
         assert!(!stream(0, u64::MAX - 3, 0, 1, 8).is_sound());
         for one in [stream(0, 0, 8, 1 << 60, 8), stream(0, u64::MAX - 63, 0, 1 << 60, 64)] {
             assert!(one.is_sound());
-            let mut seen = Seen::default();
+            let mut seen = Recorder::default();
             run(&[one, stream(0, 0, 8, 1000, 8)], 6, &mut 1000, &mut seen);
             assert!(seen.touches.len() <= 1001, "{}", seen.touches.len());
         }
-        let mut seen = Seen::default();
+        let mut seen = Recorder::default();
         run(&[stream(0, 0, 64, 10, 8)], 6, &mut 4, &mut seen);
         assert_eq!((seen.totals[0].events, seen.totals[0].dropped), (4, 6));
         assert_eq!(seen.touches.len(), 4);

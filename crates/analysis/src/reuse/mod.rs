@@ -33,7 +33,7 @@ use crate::hotspots::{Key, RowKey};
 use crate::objects::{Grouping, UnitRows};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::traced::{Site, TracedCode};
 use estimate::interval::{median, median_interval};
 
@@ -230,7 +230,7 @@ pub struct ReuseRow {
     /// Without grouping: the site.
     pub site: Option<Site>,
     /// A place in it.
-    pub place: PlaceId,
+    pub place: LocationId,
     /// Miss ratios.
     pub curve: Curve,
     /// With 4 KB pages.

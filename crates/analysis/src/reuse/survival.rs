@@ -23,12 +23,12 @@ const LEAST_AT_RISK: f64 = 30.0;
 /// end. Segments without either are left out.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Observed {
-    pub(super) segments: Vec<(usize, Seen)>,
+    pub(super) segments: Vec<(usize, SegmentWeights)>,
 }
 
 /// Weights of a segment.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SegmentWeights {
     pub(super) again: f64,
     pub(super) first: f64,
 }
@@ -49,7 +49,7 @@ pub(super) fn survival(bursts: &[Observed], capacities: usize) -> Vec<Survival> 
     let mut logs = Logs::default();
     let mut curve: Vec<Survival> = Vec::new();
     for segment in 0..capacities {
-        let seen: Vec<Seen> =
+        let seen: Vec<SegmentWeights> =
             bursts.iter().zip(&mut next).map(|(burst, next)| burst.take(segment, next)).collect();
         let exposed: Vec<f64> =
             at_risk.iter().zip(&seen).map(|(all, seen)| all - seen.first / 2.0).collect();
@@ -108,13 +108,13 @@ impl Observed {
         self.segments.iter().map(|(_, seen)| seen.again + seen.first).sum()
     }
 
-    fn take(&self, segment: usize, next: &mut usize) -> Seen {
+    fn take(&self, segment: usize, next: &mut usize) -> SegmentWeights {
         match self.segments.get(*next) {
             Some((at, seen)) if *at == segment => {
                 *next += 1;
                 *seen
             }
-            _ => Seen::default(),
+            _ => SegmentWeights::default(),
         }
     }
 }
@@ -138,8 +138,9 @@ mod tests {
     use super::*;
 
     fn observed(segments: &[(usize, f64, f64)]) -> Observed {
-        let seen =
-            |(at, again, first): &(usize, f64, f64)| (*at, Seen { again: *again, first: *first });
+        let seen = |(at, again, first): &(usize, f64, f64)| {
+            (*at, SegmentWeights { again: *again, first: *first })
+        };
         Observed { segments: segments.iter().map(seen).collect() }
     }
 

@@ -7,7 +7,7 @@
 
 use super::events::{Sink, Totals};
 use super::lru::{Distance, KeySet, LruStack};
-use super::survival::{Observed, Seen};
+use super::survival::{Observed, SegmentWeights};
 
 /// What is gathered of a row.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl Tally {
 /// The burst at hand.
 #[derive(Debug, Default)]
 struct AtHand {
-    sampled: Vec<Seen>,
+    sampled: Vec<SegmentWeights>,
     repeats: Vec<u64>,
     events: u64,
     units: KeySet,
@@ -104,7 +104,7 @@ impl Level {
         let at_hand = self.listed(row);
         if !at_hand.is_touched {
             at_hand.is_touched = true;
-            at_hand.sampled.resize(segments, Seen::default());
+            at_hand.sampled.resize(segments, SegmentWeights::default());
             at_hand.repeats.resize(segments, 0);
         }
         at_hand
@@ -137,8 +137,8 @@ impl AtHand {
         for (at, (seen, repeats)) in self.sampled.drain(..).zip(self.repeats.drain(..)).enumerate()
         {
             let again = seen.again * scale + repeats as f64;
-            let seen = Seen { again, first: seen.first * scale };
-            if seen != Seen::default() {
+            let seen = SegmentWeights { again, first: seen.first * scale };
+            if seen != SegmentWeights::default() {
                 observed.segments.push((at, seen));
             }
         }

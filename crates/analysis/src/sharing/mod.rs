@@ -26,7 +26,7 @@ use self::burst::{LineUse, lines_of_bursts};
 use crate::accesses::{Rows, is_chosen};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::traced::{SiteIndex, TracedCode};
 use estimate::interval::{median, median_interval};
 
@@ -75,7 +75,7 @@ pub struct LineThread {
     /// Visits per burst that write.
     pub writes: Metric,
     /// The code with most of the visits.
-    pub place: PlaceId,
+    pub place: LocationId,
 }
 
 /// A line that threads share.

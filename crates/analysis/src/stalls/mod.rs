@@ -27,9 +27,9 @@ use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
 use facts::{Privilege, Recording, SampledFrame, SampledState};
 use x86::{Access, Gpr, Operand, Suspect, Term, WaitKind, Whereabouts};
 
-use self::place::{At, Distances, Place, places};
+use self::place::{CodeAddress, Distances, SampledAddress, places};
 use crate::profile::Profile;
-use crate::stack::{NodeIndex, PlaceId};
+use crate::stack::{LocationId, NodeIndex};
 use crate::threads::ThreadIndex;
 use crate::weight::Weight;
 
@@ -39,11 +39,11 @@ pub use self::rows::{ObjectsOfSites, StallRow, StallRows, stall_rows};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Data {
     /// There.
-    At(RemoteAddr),
+    Address(RemoteAddr),
     /// Somewhere in what begins, or is, at this base of a gather.
-    From(RemoteAddr),
+    Base(RemoteAddr),
     /// It was lost; the load takes its next turn there.
-    Next(RemoteAddr),
+    NextTurn(RemoteAddr),
     /// Not known.
     Lost,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Waiting {
     pub(crate) thread: ThreadIndex,
     pub(crate) cpu: Option<CpuId>,
     /// Where the sample's stack ends.
-    pub(crate) at: PlaceId,
+    pub(crate) at: LocationId,
 }
 
 /// The access that a sample waited for, or one of those it may have.
@@ -131,7 +131,7 @@ impl Stalls {
             return stalls;
         }
         let ticks = ticks(profile);
-        let mut weights: BTreeMap<At, u64> = BTreeMap::new();
+        let mut weights: BTreeMap<CodeAddress, u64> = BTreeMap::new();
         each_sample(recording, &ticks, |_, state, tick| {
             *weights.entry((state.place.module, state.place.offset)).or_default() += tick.weight;
         });
@@ -167,7 +167,7 @@ impl Stalls {
 
     fn add(
         &mut self,
-        place: &Place,
+        place: &SampledAddress,
         state: &SampledState<'_>,
         weight: u64,
         who: Waiting,
@@ -218,10 +218,10 @@ fn data(suspect: &Suspect, state: &SampledState<'_>, fs_base: Option<u64>) -> Da
         Term::Slot(slot) => state.slot(slot),
     };
     let data = match &suspect.place {
-        Whereabouts::At(operand) => resolve(operand).map(Data::At),
-        Whereabouts::Sum(sum) => sum.resolve(word, moved).map(Data::At),
-        Whereabouts::Lanes(operand) => resolve(operand).map(Data::From),
-        Whereabouts::Next(operand) => resolve(operand).map(Data::Next),
+        Whereabouts::At(operand) => resolve(operand).map(Data::Address),
+        Whereabouts::Sum(sum) => sum.resolve(word, moved).map(Data::Address),
+        Whereabouts::Lanes(operand) => resolve(operand).map(Data::Base),
+        Whereabouts::Next(operand) => resolve(operand).map(Data::NextTurn),
         Whereabouts::Lost(_) | Whereabouts::Nothing => None,
     };
     data.unwrap_or(Data::Lost)

@@ -15,11 +15,11 @@ const LEAST_PERCENT: f64 = 25.0;
 const POSSIBLE: [u8; 2] = [0, 1];
 
 /// An address in a module's file.
-pub(super) type At = (ModuleId, FileOffset);
+pub(super) type CodeAddress = (ModuleId, FileOffset);
 
 /// An address at which samples stand.
 #[derive(Default)]
-pub(super) struct Place {
+pub(super) struct SampledAddress {
     /// What may be waited for; `None` where it is not known what ran before.
     pub(super) suspects: Option<Vec<Suspect>>,
     /// Of the time that stands there the share that is more than what stands at any instruction of the block.
@@ -70,8 +70,8 @@ impl Distances {
 pub(super) fn places(
     recording: &Recording,
     distances: &Distances,
-    weights: &BTreeMap<At, u64>,
-) -> HashMap<At, Place> {
+    weights: &BTreeMap<CodeAddress, u64>,
+) -> HashMap<CodeAddress, SampledAddress> {
     let mut found = HashMap::new();
     let mut rest = weights.iter().peekable();
     while let Some(((module, _), _)) = rest.peek().copied() {
@@ -94,7 +94,7 @@ pub(super) fn places(
             }
             let (beyond, near_access) = beyond(&block, &known, &own, *offset);
             let suspects = known[offset].clone();
-            found.insert((*module, *offset), Place { suspects, beyond, near_access });
+            found.insert((*module, *offset), SampledAddress { suspects, beyond, near_access });
         }
     }
     found

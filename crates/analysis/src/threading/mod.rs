@@ -22,7 +22,7 @@ use facts::{SamplingMethod, Wait, WaitKind};
 
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::{NodeIndex, PlaceId};
+use crate::stack::{LocationId, NodeIndex};
 use crate::threads::ThreadIndex;
 use crate::weight::Weight;
 
@@ -83,7 +83,7 @@ pub struct WaitPlace {
     /// The process and the address of the futex; `None` for other reasons.
     pub object: Option<(Pid, RemoteAddr)>,
     /// The innermost frame that is the program's own.
-    pub caller: Option<PlaceId>,
+    pub caller: Option<LocationId>,
     /// Where exactly.
     pub stack: Option<NodeIndex>,
 }
@@ -301,7 +301,7 @@ pub(crate) struct WaitRow<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Blocked {
     pub(crate) reason: Reason,
-    caller: Option<PlaceId>,
+    caller: Option<LocationId>,
     stack: Option<NodeIndex>,
 }
 

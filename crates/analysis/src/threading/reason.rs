@@ -6,7 +6,7 @@
 
 use base::RemoteAddr;
 
-use crate::stack::{Code, NodeIndex, PlaceId, Stacks};
+use crate::stack::{Code, LocationId, NodeIndex, Stacks};
 
 /// Why a thread did not run, or ran without getting further.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -228,12 +228,12 @@ fn bare(name: &str) -> &str {
     name.trim_end_matches("64").trim_end_matches("_compat")
 }
 
-fn in_library(stacks: &Stacks, place: PlaceId, libraries: &[&str]) -> bool {
+fn in_library(stacks: &Stacks, place: LocationId, libraries: &[&str]) -> bool {
     let module = stacks.module_of(place);
     libraries.iter().any(|library| module.name.starts_with(library))
 }
 
-fn is_kernel(stacks: &Stacks, place: PlaceId) -> bool {
+fn is_kernel(stacks: &Stacks, place: LocationId) -> bool {
     stacks.module_of(place).code == Code::Kernel
 }
 
@@ -274,7 +274,7 @@ pub(super) fn reason(stacks: &Stacks, leaf: Option<NodeIndex>) -> Reason {
 
 /// Whether a thread whose innermost frame in the program is this one spins. OpenMP libraries mostly come without names of
 /// their own functions: nameless code of theirs counts, for all that they do for long is to wait.
-pub(crate) fn spins(stacks: &Stacks, place: PlaceId) -> bool {
+pub(crate) fn spins(stacks: &Stacks, place: LocationId) -> bool {
     let name = stacks.function_of(place).name.as_str();
     let openmp = in_library(stacks, place, &OPENMP_LIBRARIES);
     let nameless = name.starts_with('[');
@@ -285,7 +285,7 @@ pub(crate) fn spins(stacks: &Stacks, place: PlaceId) -> bool {
 }
 
 /// The innermost frame that is the program's own, not that of a library it waits in.
-pub(super) fn caller(stacks: &Stacks, leaf: Option<NodeIndex>) -> Option<PlaceId> {
+pub(super) fn caller(stacks: &Stacks, leaf: Option<NodeIndex>) -> Option<LocationId> {
     stacks.frames(leaf).find(|place| {
         !is_kernel(stacks, *place)
             && !in_library(stacks, *place, &WAITING_LIBRARIES)

@@ -9,7 +9,7 @@ use base::{Pid, RemoteAddr};
 
 use super::{Reason, ThreadSplit, Threading};
 use crate::profile::Profile;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::threads::ThreadIndex;
 
 /// From this share of the workers' time on something is worth a sentence, percent.
@@ -174,7 +174,7 @@ fn imbalance(profile: &Profile<'_>, workers: &Workers<'_>) -> Option<Verdict> {
 /// Threads wait for what another has.
 fn contention(profile: &Profile<'_>, found: &Threading, workers: &Workers<'_>) -> Option<Verdict> {
     type Waited = (Reason, Option<(Pid, RemoteAddr)>);
-    let mut objects: BTreeMap<Waited, BTreeMap<Option<PlaceId>, f64>> = BTreeMap::new();
+    let mut objects: BTreeMap<Waited, BTreeMap<Option<LocationId>, f64>> = BTreeMap::new();
     for (place, sum) in &found.places {
         let locks = matches!(place.reason, Reason::Lock | Reason::Condition);
         if locks && workers.has(place.thread) {
@@ -199,7 +199,7 @@ fn contention(profile: &Profile<'_>, found: &Threading, workers: &Workers<'_>) -
     })
 }
 
-fn called_from(profile: &Profile<'_>, caller: Option<PlaceId>) -> String {
+fn called_from(profile: &Profile<'_>, caller: Option<LocationId>) -> String {
     let name = caller.map(|place| &profile.stacks.function_of(place).name);
     name.map_or_else(String::new, |name| format!(", called from {name}"))
 }
@@ -241,7 +241,7 @@ fn unexplained(workers: &Workers<'_>) -> Option<Verdict> {
 
 /// Threads wait for what is not in the program.
 fn outside(profile: &Profile<'_>, found: &Threading, workers: &Workers<'_>) -> Option<Verdict> {
-    let mut reasons: BTreeMap<Reason, BTreeMap<Option<PlaceId>, f64>> = BTreeMap::new();
+    let mut reasons: BTreeMap<Reason, BTreeMap<Option<LocationId>, f64>> = BTreeMap::new();
     for (place, sum) in &found.places {
         let outside =
             matches!(place.reason, Reason::Io | Reason::Poll | Reason::Sleep | Reason::Child);

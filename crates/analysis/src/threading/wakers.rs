@@ -12,14 +12,14 @@ use facts::{WaitKind, Wake};
 use super::{Reason, Threading, WaitPlace, WaitSum, reason, selected_share};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::threads::ThreadIndex;
 
 /// Who ended a wait.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum WokenBy {
     /// A thread of the program, in this innermost frame of the program's own.
-    Thread(ThreadIndex, Option<PlaceId>),
+    Thread(ThreadIndex, Option<LocationId>),
     /// Nobody of the program: a timer, a device, another program.
     Others,
     /// It was not recorded, did not end within the recording, or the end of a thread did, which is not always seen.
@@ -80,13 +80,13 @@ impl Part {
 
 /// The waits at a place, and those of them that are known to have been ended by whom.
 #[derive(Default)]
-struct At {
+struct PlaceWaits {
     all: Part,
     wakers: BTreeMap<WokenBy, Part>,
 }
 
-fn seen(profile: &Profile<'_>, selection: &Selection) -> BTreeMap<WaitPlace, At> {
-    let mut seen: BTreeMap<WaitPlace, At> = BTreeMap::new();
+fn seen(profile: &Profile<'_>, selection: &Selection) -> BTreeMap<WaitPlace, PlaceWaits> {
+    let mut seen: BTreeMap<WaitPlace, PlaceWaits> = BTreeMap::new();
     let recording = profile.recording;
     if recording.wakes.is_empty() {
         return seen;

@@ -112,7 +112,7 @@ impl Depth {
 }
 
 /// The depths of all slots within a block; `None` where nothing wrote to one yet.
-type Now = [Option<Depth>; SLOTS];
+type SlotDepths = [Option<Depth>; SLOTS];
 
 /// Blocks without records that lead from one with records to the next.
 #[derive(Clone, Debug)]
@@ -134,7 +134,7 @@ pub(crate) struct Chains {
 
 impl Chains {
     pub(crate) fn of(block: &Block) -> Chains {
-        let mut now: Now = std::array::from_fn(|_| None);
+        let mut now: SlotDepths = std::array::from_fn(|_| None);
         let mut accesses = Vec::new();
         for instruction in &block.instructions {
             let mut written = own_depths(instruction, &now, &mut accesses);
@@ -194,7 +194,7 @@ fn bits(set: u32) -> impl Iterator<Item = usize> {
 }
 
 /// At least as deep as a slot is now.
-fn raise(depth: &mut Depth, now: &Now, slot: usize) {
+fn raise(depth: &mut Depth, now: &SlotDepths, slot: usize) {
     match &now[slot] {
         Some(written) => depth.raise(written, 0),
         None => depth.raise(&Depth::of(slot), 0),
@@ -202,7 +202,7 @@ fn raise(depth: &mut Depth, now: &Now, slot: usize) {
 }
 
 /// Adds the depths of the instruction's accesses to `accesses`; returns that of what it loads.
-fn own_depths(instruction: &Instruction, now: &Now, accesses: &mut Vec<Depth>) -> Depth {
+fn own_depths(instruction: &Instruction, now: &SlotDepths, accesses: &mut Vec<Depth>) -> Depth {
     let mut loaded = Depth::default();
     for access in instruction.accesses() {
         let mut own = Depth::default();

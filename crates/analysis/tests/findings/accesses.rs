@@ -3,8 +3,8 @@
 use analysis::Figure;
 use analysis::accesses::Pattern;
 use analysis::findings::{
-    Figures, HotFunction, HotSite, ReloadedLoop, RepeatedFunction, Restarts, Severity,
-    SharedFigure, Traced, Walk, Where, findings,
+    Figures, HotFunction, HotSite, NamedLocation, ReloadedLoop, RepeatedFunction, Restarts,
+    Severity, SharedFigure, Traced, Walk, findings,
 };
 use facts::{Evidence, Metric};
 
@@ -167,7 +167,7 @@ fn a_helper_that_repeats_its_loads_is_named_with_the_line_that_calls_it() {
     let helper = |seconds| {
         let one = RepeatedFunction {
             place: place("direct"),
-            caller: Where { line: Some(61), ..place("triad") },
+            caller: NamedLocation { line: Some(61), ..place("triad") },
             time: about(seconds, "s"),
             loads: 3,
             per_burst: Metric::counted(50_000.0, "count"),
@@ -267,7 +267,7 @@ fn a_walk_is_blocked_for_the_second_level_and_its_array_is_named() {
         second_level: Metric::counted(1_048_576.0, "bytes"),
         lines: about(14_563.0, "count"),
     };
-    let b = Where { object: Some("main matrix.c:155".to_owned()), ..place("loop") };
+    let b = NamedLocation { object: Some("main matrix.c:155".to_owned()), ..place("loop") };
     let column = HotSite {
         place: b,
         walk: Some(walk),

@@ -6,7 +6,7 @@ use facts::{Evidence, Metric};
 use super::align::Aligned;
 use super::pairs::Pairs;
 use super::{DiffOptions, RunFigures};
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 
 /// A figure of both sides.
 #[derive(Clone, PartialEq, Debug)]
@@ -300,11 +300,11 @@ pub(super) fn totals_table(totals: &[Compared], base: &[RunFigures], new: &[RunF
         notes: Vec::new(),
         title: format!("{} -> {}: what changed", side_title(base), side_title(new)),
         looks: vec![
-            (Look::Text("metric"), "whole run"),
-            (Look::Measure("base"), "base"),
-            (Look::Measure("new"), "new"),
-            (Look::Change("change", "difference"), "change %"),
-            (Look::Figure("verdict"), ""),
+            (CellStyle::Text("metric"), "whole run"),
+            (CellStyle::Measure("base"), "base"),
+            (CellStyle::Measure("new"), "new"),
+            (CellStyle::Change("change", "difference"), "change %"),
+            (CellStyle::Figure("verdict"), ""),
         ],
         page: usize::MAX,
         empty: "The results have no figure in common.".to_owned(),
@@ -343,22 +343,22 @@ pub(super) fn parts_table(
         cells
     };
     let mut looks = vec![
-        (Look::Measure("base"), "base"),
-        (Look::Measure("new"), "new"),
-        (Look::Change("change", "difference"), "change %"),
-        (Look::Figure("verdict"), ""),
+        (CellStyle::Measure("base"), "base"),
+        (CellStyle::Measure("new"), "new"),
+        (CellStyle::Change("change", "difference"), "change %"),
+        (CellStyle::Figure("verdict"), ""),
     ];
     if has("stack") {
-        looks.push((Look::Stack("stack"), "call stack"));
+        looks.push((CellStyle::Stack("stack"), "call stack"));
     } else {
         let mut add = |wanted: bool, look, label| {
             if wanted {
                 looks.push((look, label))
             }
         };
-        add(has("function"), Look::Function("function", None), "function");
-        add(by_line || has("function"), Look::Place, "source");
-        add(has("module") && !has("function"), Look::Text("module"), "module");
+        add(has("function"), CellStyle::Function("function", None), "function");
+        add(by_line || has("function"), CellStyle::SourceLine, "source");
+        add(has("module") && !has("function"), CellStyle::Text("module"), "module");
     }
     let keys: Vec<&str> = options.table.group.iter().map(|key| key.name()).collect();
     let table = Table {

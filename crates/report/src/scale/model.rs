@@ -7,7 +7,7 @@ use estimate::interval::median;
 use facts::{Evidence, Metric};
 
 use super::{Collected, ScaleInput, ScalePoint, metric};
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 
 /// Without repeats there are no intervals; below this many they come mostly from other numbers of threads.
 const FEW_REPEATS: usize = 3;
@@ -51,17 +51,17 @@ pub(super) fn table(input: &ScaleInput, found: &Scaling) -> Table {
         Some(cells)
     });
     let mut looks = vec![
-        (Look::Number("threads"), "threads"),
-        (Look::Time("elapsed"), "time"),
-        (Look::Ratio("speedup"), "speed-up"),
-        (Look::Percent("efficiency"), "efficiency %"),
-        (Look::Ratio("flop_rate"), "GFLOP/s"),
-        (Look::Percent("flops_percent"), "% of peak"),
-        (Look::Measure("dram_bandwidth"), "bandwidth"),
-        (Look::Percent("bandwidth_percent"), "% of peak"),
+        (CellStyle::Number("threads"), "threads"),
+        (CellStyle::Time("elapsed"), "time"),
+        (CellStyle::Ratio("speedup"), "speed-up"),
+        (CellStyle::Percent("efficiency"), "efficiency %"),
+        (CellStyle::Ratio("flop_rate"), "GFLOP/s"),
+        (CellStyle::Percent("flops_percent"), "% of peak"),
+        (CellStyle::Measure("dram_bandwidth"), "bandwidth"),
+        (CellStyle::Percent("bandwidth_percent"), "% of peak"),
     ];
     if input.figure.is_some() {
-        looks.push((Look::Ratio("printed"), "printed"));
+        looks.push((CellStyle::Ratio("printed"), "printed"));
     }
     Table {
         view: "scale",

@@ -9,7 +9,7 @@ use super::{
     PROSE, Paint, bytes, count, cut_middle, fit, measure, number, percent, plus_minus, printable,
     seconds, shorten_function, shorten_path, wrap,
 };
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 
 const GAP: usize = 2;
 const BAR_WIDTH: usize = 24;
@@ -66,7 +66,7 @@ fn grid(table: &Table, width: usize, paint: Paint) -> String {
     if table.total.iter().any(|cell| *cell != Cell::Missing) {
         // A bar of the sum would say nothing about the bars above it.
         let of_total = |column: &Drawn| match column.look {
-            Look::Bar(_) => vec![String::new()],
+            CellStyle::Bar(_) => vec![String::new()],
             _ => column.cell(table, &table.total),
         };
         let cells = columns.iter().map(of_total).collect();
@@ -85,7 +85,7 @@ fn grid(table: &Table, width: usize, paint: Paint) -> String {
 
 /// Whether lines of code are left out before this row.
 fn is_gap(table: &Table, row: &[Cell], last: &mut Option<u64>) -> bool {
-    let is_code = table.looks.iter().any(|(look, _)| matches!(look, Look::Code(_)));
+    let is_code = table.looks.iter().any(|(look, _)| matches!(look, CellStyle::Code(_)));
     let line = table.column("line").filter(|_| is_code).map(|at| &row[at]);
     let Some(Cell::Number(line)) = line else { return false };
     let before = last.replace(*line);
@@ -94,7 +94,7 @@ fn is_gap(table: &Table, row: &[Cell], last: &mut Option<u64>) -> bool {
 
 /// A column of the text, with what it needs to draw its cells.
 struct Drawn {
-    look: Look,
+    look: CellStyle,
     label: &'static str,
     width: usize,
     /// The width that it would have with room for all.
@@ -105,12 +105,12 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn new(table: &Table, rows: &[Vec<Cell>], look: Look, label: &'static str) -> Drawn {
+    fn new(table: &Table, rows: &[Vec<Cell>], look: CellStyle, label: &'static str) -> Drawn {
         let mut column =
             Drawn { look, label, width: usize::MAX, natural: 0, error_width: 0, largest: 0.0 };
         let all = || rows.iter().chain([&table.total]);
         for row in all() {
-            if let Look::Percent(key) | Look::Bar(key) = look
+            if let CellStyle::Percent(key) | CellStyle::Bar(key) = look
                 && let Some(metric) = metric(table, row, key)
             {
                 column.error_width = column.error_width.max(plus_minus(metric).chars().count());
@@ -130,9 +130,9 @@ impl Drawn {
     /// The least width that still says something; `None` for columns that do not give way.
     fn least_width(&self) -> Option<usize> {
         match self.look {
-            Look::Function(..) | Look::Stack(_) => Some(16),
-            Look::Place | Look::Code(_) => Some(12),
-            Look::Text(_) => Some(10),
+            CellStyle::Function(..) | CellStyle::Stack(_) => Some(16),
+            CellStyle::SourceLine | CellStyle::Code(_) => Some(12),
+            CellStyle::Text(_) => Some(10),
             _ => None,
         }
     }
@@ -140,7 +140,7 @@ impl Drawn {
     /// Columns with a larger share keep more of their width when room is short.
     fn share(&self) -> usize {
         match self.look {
-            Look::Function(..) | Look::Stack(_) | Look::Code(_) => 3,
+            CellStyle::Function(..) | CellStyle::Stack(_) | CellStyle::Code(_) => 3,
             _ => 2,
         }
     }
@@ -148,16 +148,16 @@ impl Drawn {
     fn is_right_aligned(&self) -> bool {
         matches!(
             self.look,
-            Look::Percent(_)
-                | Look::Time(_)
-                | Look::Count(_)
-                | Look::Bytes(_)
-                | Look::Ratio(_)
-                | Look::Measure(_)
-                | Look::Change(..)
-                | Look::Start(_)
-                | Look::Number(_)
-                | Look::Figure(_)
+            CellStyle::Percent(_)
+                | CellStyle::Time(_)
+                | CellStyle::Count(_)
+                | CellStyle::Bytes(_)
+                | CellStyle::Ratio(_)
+                | CellStyle::Measure(_)
+                | CellStyle::Change(..)
+                | CellStyle::Start(_)
+                | CellStyle::Number(_)
+                | CellStyle::Figure(_)
         )
     }
 
@@ -170,7 +170,7 @@ impl Drawn {
             _ => String::new(),
         };
         let text = match self.look {
-            Look::Percent(key) => figure(key, &|metric, value| {
+            CellStyle::Percent(key) => figure(key, &|metric, value| {
                 format!(
                     "{}{:<width$}",
                     percent(value),
@@ -178,34 +178,34 @@ impl Drawn {
                     width = self.error_width
                 )
             }),
-            Look::Time(key) => figure(key, &|_, value| seconds(value)),
-            Look::Count(key) => figure(key, &|_, value| count(value)),
-            Look::Bytes(key) => figure(key, &|_, value| bytes(value)),
-            Look::Ratio(key) => figure(key, &|_, value| number(value)),
-            Look::Measure(key) => figure(key, &|metric, value| measure(value, &metric.unit)),
-            Look::Change(key, difference) => match cell(key) {
+            CellStyle::Time(key) => figure(key, &|_, value| seconds(value)),
+            CellStyle::Count(key) => figure(key, &|_, value| count(value)),
+            CellStyle::Bytes(key) => figure(key, &|_, value| bytes(value)),
+            CellStyle::Ratio(key) => figure(key, &|_, value| number(value)),
+            CellStyle::Measure(key) => figure(key, &|metric, value| measure(value, &metric.unit)),
+            CellStyle::Change(key, difference) => match cell(key) {
                 Cell::Metric(Metric { value: None, .. }) => figure(difference, &no_percent),
                 _ => figure(key, &change),
             },
-            Look::Bar(key) => figure(key, &|_, value| bar(value, self.largest)),
-            Look::Start(key) => match cell(key) {
+            CellStyle::Bar(key) => figure(key, &|_, value| bar(value, self.largest)),
+            CellStyle::Start(key) => match cell(key) {
                 Cell::Seconds(at) => format!("{at:.3} s"),
                 _ => String::new(),
             },
-            Look::Number(key) => match cell(key) {
+            CellStyle::Number(key) => match cell(key) {
                 Cell::Number(number) => number.to_string(),
                 _ => String::new(),
             },
-            Look::Text(key) | Look::Figure(key) => match cell(key) {
+            CellStyle::Text(key) | CellStyle::Figure(key) => match cell(key) {
                 Cell::Text(text) => cut_middle(&printable(text), self.width),
                 Cell::Metric(_) => figure(key, &|_, value| number(value)),
                 _ => String::new(),
             },
-            Look::Code(key) => match cell(key) {
+            CellStyle::Code(key) => match cell(key) {
                 Cell::Text(text) => fit(&printable(text), self.width),
                 _ => String::new(),
             },
-            Look::Function(key, level) => {
+            CellStyle::Function(key, level) => {
                 let indent = match level.map(cell) {
                     // Deep trees would push the names out; the level is in JSON.
                     Some(Cell::Number(level)) => (*level as usize * 2).min(40),
@@ -215,8 +215,8 @@ impl Drawn {
                 let room = self.width.saturating_sub(indent).max(8);
                 " ".repeat(indent) + &shorten_function(&printable(name), room)
             }
-            Look::Place => place(cell("file"), cell("line"), self.width),
-            Look::Stack(key) => return self.stack(cell(key)),
+            CellStyle::SourceLine => place(cell("file"), cell("line"), self.width),
+            CellStyle::Stack(key) => return self.stack(cell(key)),
         };
         vec![text]
     }
@@ -282,7 +282,8 @@ fn place(file: &Cell, line: &Cell, width: usize) -> String {
 fn make_room(columns: &mut Vec<Drawn>, width: usize) -> Vec<&'static str> {
     let mut left_out = Vec::new();
     while !fit_widths(columns, width) {
-        let names = |column: &Drawn| matches!(column.look, Look::Number(_) | Look::Start(_));
+        let names =
+            |column: &Drawn| matches!(column.look, CellStyle::Number(_) | CellStyle::Start(_));
         let figure = |column: &Drawn| column.least_width().is_none() && !names(column);
         // The first says what rows are sorted by.
         let Some(last) = columns.iter().rposition(figure).filter(|last| *last > 0) else { break };

@@ -14,7 +14,7 @@ use super::columns::{
     cells_of_key, cells_of_objects, figure, looks_of_objects, missing, name, names, of_keys,
     of_objects, short_looks,
 };
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
 pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
@@ -71,16 +71,16 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
     total.extend(total_cells(request, &found));
     total.extend(missing(columns.len() - total.len()));
     let mut shown = vec![
-        (Look::Percent("access_percent"), "share %"),
-        (Look::Text("kind"), "kind"),
-        (Look::Bytes("access_bytes"), "size"),
-        (Look::Figure("stride"), "stride"),
-        (Look::Count("lines_per_burst"), "lines"),
-        (Look::Count("line_use_percent"), "used %"),
+        (CellStyle::Percent("access_percent"), "share %"),
+        (CellStyle::Text("kind"), "kind"),
+        (CellStyle::Bytes("access_bytes"), "size"),
+        (CellStyle::Figure("stride"), "stride"),
+        (CellStyle::Count("lines_per_burst"), "lines"),
+        (CellStyle::Count("line_use_percent"), "used %"),
     ];
     if by_type {
-        shown.push((Look::Bytes("type_bytes_used"), "touched"));
-        shown.push((Look::Bytes("type_bytes"), "of"));
+        shown.push((CellStyle::Bytes("type_bytes_used"), "touched"));
+        shown.push((CellStyle::Bytes("type_bytes"), "of"));
     }
     shown.extend(looks_of_objects(keys));
     shown.extend(short_looks(place_keys, keys));

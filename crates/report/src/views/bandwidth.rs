@@ -9,7 +9,7 @@ use super::columns::{
     cells_of_key, cells_of_objects, figure, looks_beside_objects, missing, name, names, of_keys,
     of_objects,
 };
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 use crate::text::rate;
 
 /// Bins shown in text.
@@ -71,11 +71,11 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         notes,
         title: request.title("traffic with memory over time"),
         looks: vec![
-            (Look::Start("start"), "from"),
-            (Look::Measure("read"), "read"),
-            (Look::Measure("write"), "write"),
-            (Look::Measure("total"), "both"),
-            (Look::Bar("total"), ""),
+            (CellStyle::Start("start"), "from"),
+            (CellStyle::Measure("read"), "read"),
+            (CellStyle::Measure("write"), "write"),
+            (CellStyle::Measure("total"), "both"),
+            (CellStyle::Bar("total"), ""),
         ],
         page: PAGE,
         empty: nothing(memory),
@@ -114,14 +114,14 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
         cells
     };
     let mut shown = vec![
-        (Look::Percent("dram_percent"), "traffic %"),
-        (Look::Bytes("dram_read"), "read"),
-        (Look::Bytes("dram_write"), "written"),
-        (Look::Count("loads"), "loads"),
-        (Look::Count("l1"), "L1 %"),
-        (Look::Count("l2"), "L2 %"),
-        (Look::Count("l3"), "L3 %"),
-        (Look::Count("dram"), "DRAM %"),
+        (CellStyle::Percent("dram_percent"), "traffic %"),
+        (CellStyle::Bytes("dram_read"), "read"),
+        (CellStyle::Bytes("dram_write"), "written"),
+        (CellStyle::Count("loads"), "loads"),
+        (CellStyle::Count("l1"), "L1 %"),
+        (CellStyle::Count("l2"), "L2 %"),
+        (CellStyle::Count("l3"), "L3 %"),
+        (CellStyle::Count("dram"), "DRAM %"),
     ];
     shown.extend(looks_beside_objects(keys));
     let by = names(keys);
@@ -186,10 +186,10 @@ fn by_thread(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         notes: memory.notes.clone(),
         title: request.title("traffic with memory by thread"),
         looks: vec![
-            (Look::Bytes("dram_read"), "read"),
-            (Look::Bytes("dram_write"), "written"),
-            (Look::Bar("dram_read"), ""),
-            (Look::Text("thread"), "thread"),
+            (CellStyle::Bytes("dram_read"), "read"),
+            (CellStyle::Bytes("dram_write"), "written"),
+            (CellStyle::Bar("dram_read"), ""),
+            (CellStyle::Text("thread"), "thread"),
         ],
         page: 25,
         empty,

@@ -7,7 +7,7 @@ use super::columns::{
     CPU_TIME, SELF_PERCENT, TOTAL_PERCENT, TOTAL_TIME, cells_of_place, missing, name, time_cells,
     total_cells,
 };
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 
 /// Smaller nodes are left out: they are noise, and there are many.
 const SMALLEST_SHARE: f64 = 0.005;
@@ -71,12 +71,12 @@ fn tree(request: &Request<'_>, direction: Direction) -> Table {
         notes,
         title: request.title(what),
         looks: vec![
-            (Look::Percent("total_percent"), "total %"),
-            (Look::Time("total_time"), "time"),
-            (Look::Percent("self_percent"), "self %"),
-            (Look::Function("function", Some("level")), "function"),
+            (CellStyle::Percent("total_percent"), "total %"),
+            (CellStyle::Time("total_time"), "time"),
+            (CellStyle::Percent("self_percent"), "self %"),
+            (CellStyle::Function("function", Some("level")), "function"),
             // No module: deep trees need the room for names.
-            (Look::Place, "source"),
+            (CellStyle::SourceLine, "source"),
         ],
         page: 40,
         empty: request.empty("samples"),

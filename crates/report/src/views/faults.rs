@@ -11,7 +11,7 @@ use super::columns::{
     cells_of_key, cells_of_objects, figure, looks_beside_objects, missing, names, of_keys,
     of_objects,
 };
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
 pub(crate) fn faults(request: &Request<'_>) -> Table {
@@ -63,9 +63,9 @@ pub(crate) fn faults(request: &Request<'_>) -> Table {
     }
     total.extend(sums);
     let mut shown = vec![
-        (Look::Count("page_faults"), "faults"),
-        (Look::Percent("fault_percent"), "share %"),
-        (Look::Count("major_faults"), "major"),
+        (CellStyle::Count("page_faults"), "faults"),
+        (CellStyle::Percent("fault_percent"), "share %"),
+        (CellStyle::Count("major_faults"), "major"),
     ];
     shown.extend(looks_beside_objects(keys));
     let table = Table {

@@ -7,7 +7,7 @@ use analysis::{Selection, parallel};
 use super::Request;
 use super::columns::{figure, missing, name};
 use crate::findings::{FindingSummary, UndecidedSummary, nothing_found, summaries, undecided};
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 
 pub(crate) fn findings(request: &Request<'_>) -> Table {
     let Request { prepared, profile, .. } = *request;
@@ -46,11 +46,11 @@ pub(crate) fn findings(request: &Request<'_>) -> Table {
         notes,
         title: request.title("findings, by the elapsed time that they would save"),
         looks: vec![
-            (Look::Text("severity"), "severity"),
-            (Look::Time("predicted_gain"), "saves"),
-            (Look::Text("id"), "finding"),
-            (Look::Function("function", None), "function"),
-            (Look::Place, "source"),
+            (CellStyle::Text("severity"), "severity"),
+            (CellStyle::Time("predicted_gain"), "saves"),
+            (CellStyle::Text("id"), "finding"),
+            (CellStyle::Function("function", None), "function"),
+            (CellStyle::SourceLine, "source"),
         ],
         page: 25,
         empty: nothing_found(&undecided),

@@ -8,7 +8,7 @@ use super::columns::{
     of_keys, time_cells, total_cells,
 };
 use crate::assembly::SKID;
-use crate::table::{Look, Table};
+use crate::table::{CellStyle, Table};
 
 pub(crate) fn hotspots(request: &Request<'_>) -> Table {
     let profile = request.profile;
@@ -48,9 +48,9 @@ pub(crate) fn hotspots(request: &Request<'_>) -> Table {
         total.extend(total_cells(&scale, &found.selected, request.everything()));
     }
     let mut shown =
-        vec![(Look::Percent("self_percent"), "self %"), (Look::Time("cpu_time"), "time")];
+        vec![(CellStyle::Percent("self_percent"), "self %"), (CellStyle::Time("cpu_time"), "time")];
     if with_total {
-        shown.push((Look::Percent("total_percent"), "total %"));
+        shown.push((CellStyle::Percent("total_percent"), "total %"));
     }
     shown.extend(looks(keys));
     let mut notes = request.sampling_notes();

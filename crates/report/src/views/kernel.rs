@@ -10,7 +10,7 @@ use facts::{KernelCause, LostSource, Metric};
 
 use super::Request;
 use super::columns::{figure, missing, name, names};
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 use crate::text;
 
 /// Bins of time without `--limit`: about what fits a screen.
@@ -82,34 +82,40 @@ fn key_columns(keys: &[Key]) -> Vec<Column> {
     columns
 }
 
-fn looks(keys: &[Key]) -> Vec<(Look, &'static str)> {
+fn looks(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
     let has = |key| keys.contains(&key);
     let mut looks = Vec::new();
     if has(Key::Time) {
-        looks.push((Look::Start("start"), "from"));
+        looks.push((CellStyle::Start("start"), "from"));
     }
     looks.extend([
-        (Look::Count("entries"), "entries"),
-        (Look::Ratio("per_second"), "per s"),
-        (Look::Time("time"), "CPU time"),
+        (CellStyle::Count("entries"), "entries"),
+        (CellStyle::Ratio("per_second"), "per s"),
+        (CellStyle::Time("time"), "CPU time"),
     ]);
     let both = has(Key::Time) && has(Key::Cause);
     if has(Key::Time) && !both {
-        looks.push((Look::Bar("entries"), ""));
+        looks.push((CellStyle::Bar("entries"), ""));
     }
     if both {
         // Names need the room.
     } else if has(Key::Cause) {
-        looks.extend([(Look::Time("mean_time"), "mean"), (Look::Time("blocked"), "blocked")]);
+        looks.extend([
+            (CellStyle::Time("mean_time"), "mean"),
+            (CellStyle::Time("blocked"), "blocked"),
+        ]);
     } else {
-        looks.extend([(Look::Count("switches"), "switches"), (Look::Time("ready"), "no CPU")]);
+        looks.extend([
+            (CellStyle::Count("switches"), "switches"),
+            (CellStyle::Time("ready"), "no CPU"),
+        ]);
     }
     for (key, look, label) in [
-        (Key::Process, Look::Text("process"), "process"),
-        (Key::Thread, Look::Text("thread"), "thread"),
-        (Key::Cpu, Look::Text("cpu"), "CPU"),
-        (Key::Cause, Look::Text("cause"), "cause"),
-        (Key::Cause, Look::Text("name"), "which"),
+        (Key::Process, CellStyle::Text("process"), "process"),
+        (Key::Thread, CellStyle::Text("thread"), "thread"),
+        (Key::Cpu, CellStyle::Text("cpu"), "CPU"),
+        (Key::Cause, CellStyle::Text("cause"), "cause"),
+        (Key::Cause, CellStyle::Text("name"), "which"),
     ] {
         if has(key) {
             looks.push((look, label));

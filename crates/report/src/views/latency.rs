@@ -11,7 +11,7 @@ use super::columns::{
     cells_of_key, cells_of_objects, figure, looks_beside_objects, missing, name, names, of_keys,
     of_objects,
 };
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 
 pub(crate) fn latency(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>) -> Table {
     let table = match request.options.group.as_slice() {
@@ -45,10 +45,10 @@ fn histogram(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         notes,
         title: request.title("latency of loads, nanoseconds"),
         looks: vec![
-            (Look::Figure("from"), "from ns"),
-            (Look::Figure("to"), "to ns"),
-            (Look::Percent("load_percent"), "loads %"),
-            (Look::Bar("load_percent"), ""),
+            (CellStyle::Figure("from"), "from ns"),
+            (CellStyle::Figure("to"), "to ns"),
+            (CellStyle::Percent("load_percent"), "loads %"),
+            (CellStyle::Bar("load_percent"), ""),
         ],
         page: usize::MAX,
         empty,
@@ -124,15 +124,15 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
         cells
     };
     let mut shown = vec![
-        (Look::Percent("load_time_percent"), "load time %"),
-        (Look::Figure("latency"), "mean ns"),
-        (Look::Figure("latency_p50"), "median"),
-        (Look::Figure("latency_p95"), "95 %"),
-        (Look::Count("l1"), "L1 %"),
-        (Look::Count("l2"), "L2 %"),
-        (Look::Count("l3"), "L3 %"),
-        (Look::Count("dram"), "DRAM %"),
-        (Look::Count("beyond_l2"), "timed > L2 %"),
+        (CellStyle::Percent("load_time_percent"), "load time %"),
+        (CellStyle::Figure("latency"), "mean ns"),
+        (CellStyle::Figure("latency_p50"), "median"),
+        (CellStyle::Figure("latency_p95"), "95 %"),
+        (CellStyle::Count("l1"), "L1 %"),
+        (CellStyle::Count("l2"), "L2 %"),
+        (CellStyle::Count("l3"), "L3 %"),
+        (CellStyle::Count("dram"), "DRAM %"),
+        (CellStyle::Count("beyond_l2"), "timed > L2 %"),
     ];
     shown.extend(looks_beside_objects(keys));
     let by = names(keys);

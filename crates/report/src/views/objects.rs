@@ -19,7 +19,7 @@ use super::columns::{
     cells_of_key, cells_of_objects, figure, looks_of_objects, missing, name, names, of_keys,
     of_objects, short_looks,
 };
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 use crate::text;
 
 pub(crate) use self::figures::{extent, object_bytes};
@@ -126,32 +126,34 @@ fn shown(
     found: &ObjectTable,
     keys: &[Key],
     rows: &[(RowKey, &ObjectRow)],
-) -> Vec<(Look, &'static str)> {
+) -> Vec<(CellStyle, &'static str)> {
     let alone = keys == [Key::Object];
     let mut shown = Vec::new();
     if found.stalls.is_ok() {
-        shown
-            .extend([(Look::Time("stall_time"), "time"), (Look::Count("stall_percent"), "time %")]);
+        shown.extend([
+            (CellStyle::Time("stall_time"), "time"),
+            (CellStyle::Count("stall_percent"), "time %"),
+        ]);
     }
-    shown.push((Look::Count("dram_percent"), "DRAM %"));
+    shown.push((CellStyle::Count("dram_percent"), "DRAM %"));
     if found.stalls.is_err() || !alone {
-        shown.insert(shown.len() - 1, (Look::Count("access_percent"), "share %"));
+        shown.insert(shown.len() - 1, (CellStyle::Count("access_percent"), "share %"));
     }
     if !alone {
-        shown.push((Look::Count("object_percent"), "of object"));
+        shown.push((CellStyle::Count("object_percent"), "of object"));
     } else if found.stalls.is_err() {
-        shown.push((Look::Count("loads"), "loads"));
-        shown.push((Look::Count("stores"), "stores"));
+        shown.push((CellStyle::Count("loads"), "loads"));
+        shown.push((CellStyle::Count("stores"), "stores"));
     }
-    shown.push((Look::Figure("latency"), "ns"));
+    shown.push((CellStyle::Figure("latency"), "ns"));
     if keys.contains(&Key::Field) || keys.contains(&Key::Type) {
-        shown.push((Look::Bytes("type_bytes_used"), "used"));
-        shown.push((Look::Bytes("type_bytes"), "of"));
+        shown.push((CellStyle::Bytes("type_bytes_used"), "used"));
+        shown.push((CellStyle::Bytes("type_bytes"), "of"));
     } else {
-        shown.push((Look::Figure("stride"), "stride"));
+        shown.push((CellStyle::Figure("stride"), "stride"));
     }
     if rows.iter().any(|(_, row)| row.sharing.is_some()) {
-        shown.push((Look::Text("sharing"), "sharing"));
+        shown.push((CellStyle::Text("sharing"), "sharing"));
     }
     // Where there is nothing to tell apart, the columns are in JSON alone.
     if alone {
@@ -159,24 +161,24 @@ fn shown(
         let many = |pages: &ObjectPages| pages.nodes.as_ref().is_ok_and(|nodes| nodes.len() > 1);
         let huge = found.pages.values().any(huge);
         if huge {
-            shown.push((Look::Count("huge_pages"), "huge %"));
+            shown.push((CellStyle::Count("huge_pages"), "huge %"));
         }
         if found.pages.values().any(many) {
             if found.stalls.is_ok() {
-                shown.push((Look::Count("remote_percent"), "remote %"));
+                shown.push((CellStyle::Count("remote_percent"), "remote %"));
             }
-            shown.push((Look::Figure("numa_node"), "node"));
+            shown.push((CellStyle::Figure("numa_node"), "node"));
         }
         // A line has no room for all; how many blocks there were is the least of it.
         if !huge {
-            shown.push((Look::Count("blocks"), "blocks"));
+            shown.push((CellStyle::Count("blocks"), "blocks"));
         }
-        shown.push((Look::Bytes("object_bytes"), "size"));
+        shown.push((CellStyle::Bytes("object_bytes"), "size"));
     }
     let object = looks_of_objects(keys);
     let mut code = short_looks(keys, &request.options.group);
     // Two names and a path do not fit; the function's place is in JSON.
-    code.retain(|(look, _)| *look != Look::Place || keys.contains(&Key::SourceLine));
+    code.retain(|(look, _)| *look != CellStyle::SourceLine || keys.contains(&Key::SourceLine));
     match keys.first() {
         Some(Key::Function | Key::SourceLine | Key::Module) => {
             shown.extend(code);

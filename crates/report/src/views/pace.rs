@@ -5,7 +5,7 @@ use facts::Evidence;
 
 use super::Request;
 use super::columns::{figure, missing};
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 
 const fn plain(key: &'static str, label: &'static str) -> Column {
     Column { key, label, unit: None }
@@ -36,14 +36,14 @@ pub(crate) fn pace(request: &Request<'_>) -> Table {
         notes: notes(&found),
         title: request.title("native pace of loops"),
         looks: vec![
-            (Look::Time("cpu_time"), "CPU time"),
-            (Look::Measure("iterations_per_second"), "iterations/s"),
-            (Look::Time("iteration_time"), "each"),
-            (Look::Count("trip_count"), "trips"),
-            (Look::Text("odometer"), "by"),
-            (Look::Text("agreement"), "agreement"),
-            (Look::Function("function", Some("depth")), "function"),
-            (Look::Place, "loop at"),
+            (CellStyle::Time("cpu_time"), "CPU time"),
+            (CellStyle::Measure("iterations_per_second"), "iterations/s"),
+            (CellStyle::Time("iteration_time"), "each"),
+            (CellStyle::Count("trip_count"), "trips"),
+            (CellStyle::Text("odometer"), "by"),
+            (CellStyle::Text("agreement"), "agreement"),
+            (CellStyle::Function("function", Some("depth")), "function"),
+            (CellStyle::SourceLine, "loop at"),
         ],
         page: 25,
         empty: empty(request),

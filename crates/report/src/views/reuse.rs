@@ -13,7 +13,7 @@ use super::columns::{
     cells_of_key, cells_of_objects, figure, looks_of_objects, missing, name, names, of_keys,
     of_objects, short_looks,
 };
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 use crate::text;
 
 /// Columns of the miss ratio curve: every other of its sizes.
@@ -75,12 +75,12 @@ pub(crate) fn reuse(request: &Request<'_>, code: &TracedCode) -> Table {
         rows.push(cells);
     }
     let mut shown = vec![
-        (Look::Percent("access_percent"), "share %"),
-        (Look::Percent("miss_l1"), "L1 miss %"),
-        (Look::Percent("miss_l2"), "L2 miss %"),
-        (Look::Bytes("fitting_bytes"), "block for"),
-        (Look::Count("line_use_percent"), "used %"),
-        (Look::Percent("tlb_4k_second_miss"), "TLB miss %"),
+        (CellStyle::Percent("access_percent"), "share %"),
+        (CellStyle::Percent("miss_l1"), "L1 miss %"),
+        (CellStyle::Percent("miss_l2"), "L2 miss %"),
+        (CellStyle::Bytes("fitting_bytes"), "block for"),
+        (CellStyle::Count("line_use_percent"), "used %"),
+        (CellStyle::Percent("tlb_4k_second_miss"), "TLB miss %"),
     ];
     shown.extend(looks_of_objects(keys));
     shown.extend(short_looks(keys, keys));
@@ -256,13 +256,13 @@ pub(crate) fn working_set(request: &Request<'_>, code: &TracedCode) -> Table {
         notes,
         title: request.title("memory touched by bursts"),
         looks: vec![
-            (Look::Start("start"), "start"),
-            (Look::Count("pages_4k"), "4K pages"),
-            (Look::Count("pages_4k_so_far"), "so far"),
-            (Look::Count("working_set_pages"), "working set"),
-            (Look::Count("pages_2m"), "2M pages"),
-            (Look::Count("pages_2m_so_far"), "so far"),
-            (Look::Text("thread"), "thread"),
+            (CellStyle::Start("start"), "start"),
+            (CellStyle::Count("pages_4k"), "4K pages"),
+            (CellStyle::Count("pages_4k_so_far"), "so far"),
+            (CellStyle::Count("working_set_pages"), "working set"),
+            (CellStyle::Count("pages_2m"), "2M pages"),
+            (CellStyle::Count("pages_2m_so_far"), "so far"),
+            (CellStyle::Text("thread"), "thread"),
         ],
         page: 40,
         empty: empty(request),

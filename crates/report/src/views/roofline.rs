@@ -9,7 +9,7 @@ use facts::Metric;
 
 use super::Request;
 use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_looks};
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
 pub(crate) fn roofline(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>) -> Table {
@@ -41,14 +41,14 @@ pub(crate) fn roofline(request: &Request<'_>, code: &TracedCode, memory: &Memory
         cells
     });
     let mut shown = vec![
-        (Look::Percent("flop_percent"), "share %"),
-        (Look::Count("flops"), "FLOP"),
-        (Look::Count("double_percent"), "double %"),
-        (Look::Ratio("intensity"), "FLOP/byte"),
-        (Look::Ratio("dram_intensity"), "of DRAM"),
-        (Look::Figure("flop_rate"), "GFLOP/s"),
-        (Look::Figure("roof"), "roof"),
-        (Look::Text("bound"), "bound by"),
+        (CellStyle::Percent("flop_percent"), "share %"),
+        (CellStyle::Count("flops"), "FLOP"),
+        (CellStyle::Count("double_percent"), "double %"),
+        (CellStyle::Ratio("intensity"), "FLOP/byte"),
+        (CellStyle::Ratio("dram_intensity"), "of DRAM"),
+        (CellStyle::Figure("flop_rate"), "GFLOP/s"),
+        (CellStyle::Figure("roof"), "roof"),
+        (CellStyle::Text("bound"), "bound by"),
     ];
     shown.extend(short_looks(keys, keys));
     let by = names(keys);

@@ -6,7 +6,7 @@ use base::{Bytes, RemoteAddr};
 
 use super::Request;
 use super::columns::{cells_of_place, figure, missing, name, of_keys};
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 
 pub(crate) fn sharing(request: &Request<'_>) -> Table {
     let profile = request.profile;
@@ -51,14 +51,14 @@ pub(crate) fn sharing(request: &Request<'_>) -> Table {
         notes,
         title: request.title("cache lines shared by threads"),
         looks: vec![
-            (Look::Figure("line_address"), "line"),
-            (Look::Text("sharing"), "sharing"),
-            (Look::Count("conflicts_per_burst"), "conflicts"),
-            (Look::Text("thread"), "thread"),
-            (Look::Figure("bytes_read"), "reads bytes"),
-            (Look::Figure("bytes_written"), "writes bytes"),
-            (Look::Function("function", None), "function"),
-            (Look::Place, "source"),
+            (CellStyle::Figure("line_address"), "line"),
+            (CellStyle::Text("sharing"), "sharing"),
+            (CellStyle::Count("conflicts_per_burst"), "conflicts"),
+            (CellStyle::Text("thread"), "thread"),
+            (CellStyle::Figure("bytes_read"), "reads bytes"),
+            (CellStyle::Figure("bytes_written"), "writes bytes"),
+            (CellStyle::Function("function", None), "function"),
+            (CellStyle::SourceLine, "source"),
         ],
         page: 25,
         empty: match found.pairs {

@@ -10,7 +10,7 @@ use super::columns::{
     CPU_TIME, SELF_PERCENT, TOTAL_PERCENT, TOTAL_TIME, missing, name, time_cells,
 };
 use crate::assembly::SKID;
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 
 /// Lines around those with time that are shown for orientation.
 const CONTEXT: u32 = 3;
@@ -69,11 +69,11 @@ pub(crate) fn source(request: &Request<'_>) -> Table {
         notes,
         title,
         looks: vec![
-            (Look::Percent("self_percent"), "self %"),
-            (Look::Time("cpu_time"), "time"),
-            (Look::Percent("total_percent"), "total %"),
-            (Look::Number("line"), "line"),
-            (Look::Code("code"), "code"),
+            (CellStyle::Percent("self_percent"), "self %"),
+            (CellStyle::Time("cpu_time"), "time"),
+            (CellStyle::Percent("total_percent"), "total %"),
+            (CellStyle::Number("line"), "line"),
+            (CellStyle::Code("code"), "code"),
         ],
         page: 200,
         empty: empty(request, &lines),

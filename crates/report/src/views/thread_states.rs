@@ -4,7 +4,7 @@ use analysis::threading::{Reason, State, ThreadSplit};
 use facts::{Evidence, Metric};
 
 use super::columns::figure;
-use crate::table::{Cell, Column, Look};
+use crate::table::{Cell, CellStyle, Column};
 
 /// Times, by what a thread did.
 pub(super) const TIMES: [Column; 8] = [
@@ -28,15 +28,15 @@ pub(super) fn columns() -> impl Iterator<Item = Column> {
 }
 
 /// [`TIMES`] in text.
-pub(super) const LOOKS: [(Look, &str); 8] = [
-    (Look::Time("running_time"), "running"),
-    (Look::Time("spin_time"), "of it spinning"),
-    (Look::Time("ready_time"), "no CPU"),
-    (Look::Time("lock_wait"), "lock"),
-    (Look::Time("barrier_wait"), "barrier"),
-    (Look::Time("io_wait"), "I/O"),
-    (Look::Time("sleep_wait"), "sleep"),
-    (Look::Time("other_wait"), "other"),
+pub(super) const LOOKS: [(CellStyle, &str); 8] = [
+    (CellStyle::Time("running_time"), "running"),
+    (CellStyle::Time("spin_time"), "of it spinning"),
+    (CellStyle::Time("ready_time"), "no CPU"),
+    (CellStyle::Time("lock_wait"), "lock"),
+    (CellStyle::Time("barrier_wait"), "barrier"),
+    (CellStyle::Time("io_wait"), "I/O"),
+    (CellStyle::Time("sleep_wait"), "sleep"),
+    (CellStyle::Time("other_wait"), "other"),
 ];
 
 /// The cells of [`columns`] for one thread, or for all.

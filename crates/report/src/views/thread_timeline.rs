@@ -8,7 +8,7 @@ use facts::{Evidence, Metric};
 
 use super::Request;
 use super::columns::{missing, name};
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
 /// Bins without `--limit`: what fits a line beside a thread's name.
@@ -74,7 +74,10 @@ fn sketch(request: &Request<'_>, strips: &Strips) -> Table {
             "In figures: `fathom report timeline -g thread`.".to_owned(),
         ],
         title: title(request, strips),
-        looks: vec![(Look::Text("thread"), "thread"), (Look::Code("states"), "over time")],
+        looks: vec![
+            (CellStyle::Text("thread"), "thread"),
+            (CellStyle::Code("states"), "over time"),
+        ],
         page: usize::MAX,
         empty: "No thread was seen.".to_owned(),
     }
@@ -117,7 +120,8 @@ fn figures(request: &Request<'_>, strips: &Strips) -> Table {
             rows.push(cells);
         }
     }
-    let mut looks = vec![(Look::Start("start"), "from"), (Look::Text("thread"), "thread")];
+    let mut looks =
+        vec![(CellStyle::Start("start"), "from"), (CellStyle::Text("thread"), "thread")];
     looks.extend(super::thread_states::LOOKS);
     Table {
         view: "timeline",

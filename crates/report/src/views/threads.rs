@@ -7,7 +7,7 @@ use facts::{Evidence, Metric};
 
 use super::columns::{CPU_TIME, SELF_PERCENT, figure, missing, name, time_cells, total_cells};
 use super::{Request, thread_states};
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 
 pub(crate) fn threads(request: &Request<'_>) -> Table {
     let profile = request.profile;
@@ -91,20 +91,20 @@ pub(crate) fn threads(request: &Request<'_>) -> Table {
 }
 
 /// Where switches were followed, what threads did is shown, and the rest is in JSON.
-fn looks(followed: bool) -> Vec<(Look, &'static str)> {
-    let mut looks = vec![(Look::Text("thread"), "thread")];
+fn looks(followed: bool) -> Vec<(CellStyle, &'static str)> {
+    let mut looks = vec![(CellStyle::Text("thread"), "thread")];
     if followed {
         looks.extend(thread_states::LOOKS);
         return looks;
     }
     looks.extend([
-        (Look::Start("start"), "from"),
-        (Look::Start("end"), "to"),
-        (Look::Time("cpu_time"), "CPU time"),
-        (Look::Percent("self_percent"), "share %"),
-        (Look::Percent("running_percent"), "running %"),
-        (Look::Time("kernel_time"), "in kernel"),
-        (Look::Count("page_faults"), "faults"),
+        (CellStyle::Start("start"), "from"),
+        (CellStyle::Start("end"), "to"),
+        (CellStyle::Time("cpu_time"), "CPU time"),
+        (CellStyle::Percent("self_percent"), "share %"),
+        (CellStyle::Percent("running_percent"), "running %"),
+        (CellStyle::Time("kernel_time"), "in kernel"),
+        (CellStyle::Count("page_faults"), "faults"),
     ]);
     looks
 }

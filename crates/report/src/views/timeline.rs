@@ -8,7 +8,7 @@ use facts::Metric;
 
 use super::Request;
 use super::columns::{CPU_TIME, figure, missing, name};
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
 /// Bins without `--limit`: about what fits a screen.
@@ -54,18 +54,18 @@ pub(crate) fn timeline(request: &Request<'_>) -> Table {
     }
     let mut total = missing(names);
     total.extend(figures(&sum, &time, &faults, per_thread));
-    let mut shown = vec![(Look::Start("start"), "from")];
+    let mut shown = vec![(CellStyle::Start("start"), "from")];
     if per_thread {
-        shown.push((Look::Text("thread"), "thread"));
+        shown.push((CellStyle::Text("thread"), "thread"));
     }
     shown.extend([
-        (Look::Time("cpu_time"), "CPU time"),
-        (Look::Bar("cpu_time"), ""),
-        (Look::Time("kernel_time"), "in kernel"),
-        (Look::Count("page_faults"), "faults"),
+        (CellStyle::Time("cpu_time"), "CPU time"),
+        (CellStyle::Bar("cpu_time"), ""),
+        (CellStyle::Time("kernel_time"), "in kernel"),
+        (CellStyle::Count("page_faults"), "faults"),
     ]);
     if !per_thread {
-        shown.push((Look::Bytes("resident"), "resident"));
+        shown.push((CellStyle::Bytes("resident"), "resident"));
     }
     let width = text::seconds(found.width.seconds());
     Table {

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use analysis::threading::{
     Reason, ThreadSplit, WaitSum, WokenBy, by_waker, object_name, threading, was_recorded,
 };
-use analysis::{CallPathId, Code, FunctionId, Key, PlaceId, ThreadIndex};
+use analysis::{CallPathId, Code, FunctionId, Key, LocationId, ThreadIndex};
 use base::{Pid, RemoteAddr};
 use facts::{Evidence, Metric};
 
 use super::Request;
 use super::columns::{figure, missing, name};
 use super::thread_states::wait_time;
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct RowKey {
     reason: Reason,
     object: Option<(Pid, RemoteAddr)>,
-    caller: Option<PlaceId>,
+    caller: Option<LocationId>,
     thread: Option<ThreadIndex>,
     stack: Option<CallPathId>,
     waker: Option<WokenBy>,
@@ -107,7 +107,7 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
 }
 
 /// The columns of names, and what of everything is shown in text.
-fn headings(request: &Request<'_>) -> (Vec<Column>, Vec<(Look, &'static str)>) {
+fn headings(request: &Request<'_>) -> (Vec<Column>, Vec<(CellStyle, &'static str)>) {
     let by = |key| request.options.group.contains(&key);
     let (by_thread, by_stack, by_whom) = (by(Key::Thread), by(Key::CallStack), by(Key::Waker));
     let mut columns = vec![
@@ -118,41 +118,44 @@ fn headings(request: &Request<'_>) -> (Vec<Column>, Vec<(Look, &'static str)>) {
         name("line", "Line"),
     ];
     let mut looks = vec![
-        (Look::Time("wait_time"), "waited"),
-        (Look::Percent("wait_percent"), "of life %"),
-        (Look::Count("waits"), "waits"),
-        (Look::Time("mean_wait"), "mean"),
-        (Look::Text("reason"), "reason"),
-        (Look::Text("object"), "object"),
+        (CellStyle::Time("wait_time"), "waited"),
+        (CellStyle::Percent("wait_percent"), "of life %"),
+        (CellStyle::Count("waits"), "waits"),
+        (CellStyle::Time("mean_wait"), "mean"),
+        (CellStyle::Text("reason"), "reason"),
+        (CellStyle::Text("object"), "object"),
     ];
     if by_whom {
         // Beside so many names there is no room for it.
-        looks.retain(|(look, _)| *look != Look::Time("mean_wait"));
+        looks.retain(|(look, _)| *look != CellStyle::Time("mean_wait"));
     }
     let wakers = !request.profile.recording.wakes.is_empty();
     if !by_stack {
-        looks.push((Look::Function("function", None), "called from"));
+        looks.push((CellStyle::Function("function", None), "called from"));
     }
     // Beside more names there is no room for it.
     if !(by_stack || by_thread || by_whom || wakers) {
-        looks.push((Look::Place, "source"));
+        looks.push((CellStyle::SourceLine, "source"));
     }
     if by_thread {
         columns.push(name("thread", "Thread"));
-        looks.push((Look::Text("thread"), "thread"));
+        looks.push((CellStyle::Text("thread"), "thread"));
     }
     if by_stack {
         columns.push(name("stack", "Call stack"));
     }
     columns.extend([name("waker", "Ended by"), name("waker_function", "Ended in")]);
     if by_whom {
-        looks.extend([(Look::Text("waker"), "ended by"), (Look::Text("waker_function"), "in")]);
+        looks.extend([
+            (CellStyle::Text("waker"), "ended by"),
+            (CellStyle::Text("waker_function"), "in"),
+        ]);
     } else if wakers && !by_stack {
-        looks.push((Look::Text("waker_function"), "mostly ended in"));
+        looks.push((CellStyle::Text("waker_function"), "mostly ended in"));
     }
     // A stack takes several lines, so it comes last.
     if by_stack {
-        looks.push((Look::Stack("stack"), "call stack"));
+        looks.push((CellStyle::Stack("stack"), "call stack"));
     }
     (columns, looks)
 }

@@ -13,7 +13,7 @@ use base::{Nanos, Pid, RemoteAddr, Tid};
 use facts::host::NumaNode;
 use facts::{Burst, Evidence, Metric, Page};
 
-use super::{HotFunction, Where};
+use super::{HotFunction, NamedLocation};
 use crate::figure::Figure;
 use crate::index_map::IndexMap;
 use crate::objects::{Objects, Window};
@@ -34,7 +34,7 @@ const NEAR: Nanos = Nanos(250_000_000);
 #[derive(Clone, PartialEq, Debug)]
 pub struct RemoteFigure {
     /// The function, and the object that has most of its remote lines.
-    pub place: Where,
+    pub place: NamedLocation,
     /// CPU time in it, seconds.
     pub time: Metric,
     /// Of that what its instructions do not need, percent.
@@ -61,7 +61,7 @@ pub(super) fn remote(
     if with_memory < 2 {
         return Ok(Vec::new());
     }
-    let looks = Looks::new(&profile.recording.pages);
+    let looks = PageSnapshots::new(&profile.recording.pages);
     if looks.0.is_empty() {
         return Err("on which NUMA nodes the program's pages lie was not recorded".to_owned());
     }
@@ -107,21 +107,21 @@ fn nodes_of_threads(
 }
 
 /// By address: the bytes that a page stands for, and its node.
-type Look = BTreeMap<u64, (u64, u32)>;
+type PageNodes = BTreeMap<u64, (u64, u32)>;
 
 /// The pages of each process, by the time of the look.
-struct Looks(HashMap<Pid, BTreeMap<Nanos, Look>>);
+struct PageSnapshots(HashMap<Pid, BTreeMap<Nanos, PageNodes>>);
 
-impl Looks {
-    fn new(pages: &[Page]) -> Looks {
+impl PageSnapshots {
+    fn new(pages: &[Page]) -> PageSnapshots {
         let mut looks = HashMap::new();
         for page in pages {
             let Some(node) = page.node else { continue };
-            let of_process: &mut BTreeMap<_, Look> = looks.entry(page.pid).or_default();
+            let of_process: &mut BTreeMap<_, PageNodes> = looks.entry(page.pid).or_default();
             let look = of_process.entry(page.time).or_default();
             look.insert(page.address.0, (page.stands_for.0, node.0));
         }
-        Looks(looks)
+        PageSnapshots(looks)
     }
 
     /// The node of an address: of the page nearest to it, at the look nearest in time that knows its stretch.
@@ -144,7 +144,7 @@ impl Looks {
 
 /// Lines of a function's bursts.
 #[derive(Default)]
-struct Seen {
+struct RemoteLines {
     /// Of each burst: remote ones and all whose node is known.
     bursts: Vec<(f64, f64)>,
     by_node: BTreeMap<u32, f64>,
@@ -152,7 +152,7 @@ struct Seen {
     objects: BTreeMap<usize, f64>,
 }
 
-impl Seen {
+impl RemoteLines {
     fn figure(
         &self,
         function: &HotFunction,
@@ -172,7 +172,10 @@ impl Seen {
         let object = self.objects.iter().max_by(|a, b| largest(a.1, b.1));
         let object = object.map(|(id, _)| &objects.all()[*id]).filter(|one| one.kind.is_named());
         Some(RemoteFigure {
-            place: Where { object: object.map(|one| one.name.clone()), ..function.place.clone() },
+            place: NamedLocation {
+                object: object.map(|one| one.name.clone()),
+                ..function.place.clone()
+            },
             time: function.time.clone(),
             waits: function.waits.clone(),
             remote: Metric::with_interval(
@@ -195,11 +198,11 @@ struct Watcher<'a> {
     code: &'a TracedCode,
     objects: &'a Objects,
     threads: HashMap<(Pid, Tid), Vec<(Nanos, u32)>>,
-    looks: Looks,
+    looks: PageSnapshots,
     /// Of the burst at hand: where it began, and a bit for each line of a page that it touched.
     function: Option<FunctionId>,
     pages: IndexMap<u64, u64>,
-    found: BTreeMap<FunctionId, Seen>,
+    found: BTreeMap<FunctionId, RemoteLines>,
 }
 
 impl Tool for Watcher<'_> {

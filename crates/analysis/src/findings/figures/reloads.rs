@@ -23,12 +23,12 @@ use base::BlockId;
 use facts::{Evidence, FloorOutcome, FloorTime, KeptFloor, Metric, Recording};
 use x86::Kind;
 
-use super::{ReloadedLoop, Where};
+use super::{NamedLocation, ReloadedLoop};
 use crate::findings::reloads::free;
 use crate::memory::{FunctionMemory, Memory, Seconds, SiteWeight, seconds};
 use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
-use crate::stack::{FunctionId, PlaceId};
+use crate::stack::{FunctionId, LocationId};
 use crate::traced::{KeptLoop, SiteIndex, TracedCode};
 use crate::types::SiteTypes;
 use crate::weight::Weight;
@@ -225,8 +225,11 @@ impl Timed<'_> {
 }
 
 /// The line with most of them, and their object.
-fn place((profile, code, memory, objects): Source<'_>, sites: &[SiteIndex]) -> Option<Where> {
-    let mut lines: BTreeMap<PlaceId, usize> = BTreeMap::new();
+fn place(
+    (profile, code, memory, objects): Source<'_>,
+    sites: &[SiteIndex],
+) -> Option<NamedLocation> {
+    let mut lines: BTreeMap<LocationId, usize> = BTreeMap::new();
     for site in sites {
         let site = &code.sites[site.index()];
         *lines.entry(profile.stacks.place_at(site.module, site.offset)).or_default() += 1;
@@ -234,5 +237,8 @@ fn place((profile, code, memory, objects): Source<'_>, sites: &[SiteIndex]) -> O
     let (place, _) = lines.into_iter().max_by_key(|(_, count)| *count)?;
     let object = memory.main_object(sites).map(|(id, _)| objects.get(id));
     let known = object.filter(|one| !matches!(one.kind, ObjectKind::Unknown | ObjectKind::Unseen));
-    Some(Where { object: known.map(|one| one.name.clone()), ..Where::of(profile, place) })
+    Some(NamedLocation {
+        object: known.map(|one| one.name.clone()),
+        ..NamedLocation::of(profile, place)
+    })
 }

@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{Nanos, Pid};
 use facts::Metric;
 
-use super::Where;
+use super::NamedLocation;
 use crate::index_map::IndexMap;
 use crate::profile::Profile;
-use crate::stack::{FunctionId, NodeIndex, PlaceId};
+use crate::stack::{FunctionId, LocationId, NodeIndex};
 use crate::threading::spins;
 use crate::threads::{Thread, ThreadIndex};
 use crate::weight::Weight;
@@ -49,7 +49,7 @@ pub struct Rounds {
     /// That of all others.
     pub others: Metric,
     /// The function with most of their time.
-    pub place: Where,
+    pub place: NamedLocation,
 }
 
 /// CPU time per function, without what only waits.
@@ -67,7 +67,7 @@ impl Work {
     pub(super) fn of_threads(profile: &Profile<'_>) -> Vec<Work> {
         let mut threads = vec![Work::default(); profile.threads.all().len()];
         let stacks = &profile.stacks;
-        let mut waits: BTreeMap<PlaceId, bool> = BTreeMap::new();
+        let mut waits: BTreeMap<LocationId, bool> = BTreeMap::new();
         // Many threads have the same stacks, and the same functions many stacks.
         let mut functions: IndexMap<Option<NodeIndex>, Option<FunctionId>> = IndexMap::default();
         let mut sums: IndexMap<(ThreadIndex, FunctionId), u64> = IndexMap::default();
@@ -126,12 +126,12 @@ impl Work {
     }
 
     /// The function that has most of it.
-    pub(super) fn place(&self, profile: &Profile<'_>) -> Where {
+    pub(super) fn place(&self, profile: &Profile<'_>) -> NamedLocation {
         let top = self.functions.iter().max_by_key(|(_, amount)| **amount);
-        top.map_or_else(Where::default, |(function, _)| {
+        top.map_or_else(NamedLocation::default, |(function, _)| {
             let function = &profile.stacks.functions[function.index()];
             let (name, file) = (Some(function.name.clone()), function.file.clone());
-            Where { function: name, file, ..Where::default() }
+            NamedLocation { function: name, file, ..NamedLocation::default() }
         })
     }
 }

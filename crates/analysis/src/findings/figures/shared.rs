@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{Nanos, RemoteAddr, Tid};
 use facts::Metric;
 
-use super::{SharedFigure, Traced, Where};
+use super::{NamedLocation, SharedFigure, Traced};
 use crate::figure::Figure;
 use crate::objects::{Objects, Window};
 use crate::profile::Profile;
 use crate::sharing::{SharedLine, SharedLines, Sharing};
-use crate::stack::{FunctionId, PlaceId};
+use crate::stack::{FunctionId, LocationId};
 use crate::traced::{TracedCode, traced_bursts};
 use crate::weight::Weight;
 
@@ -55,9 +55,9 @@ pub(super) fn shared<'s>(
                 conflicts: per_second(lines, length),
                 time: profile.cpu_scale().quantity(&time),
                 waits: waits(profile, traced, place),
-                place: Where {
+                place: NamedLocation {
                     object: Some(line_name(objects, line, lines.len())),
-                    ..Where::of(profile, place)
+                    ..NamedLocation::of(profile, place)
                 },
                 threads: line.threads.len(),
             }
@@ -69,7 +69,7 @@ pub(super) fn shared<'s>(
 }
 
 fn sharers(profile: &Profile<'_>, line: &SharedLine) -> Sharers {
-    let function = |place: PlaceId| profile.stacks.places[place.index()].function;
+    let function = |place: LocationId| profile.stacks.places[place.index()].function;
     (
         line.sharing == Sharing::False,
         line.threads.iter().map(|thread| function(thread.place)).collect(),
@@ -119,7 +119,7 @@ fn line_name(objects: &Objects, line: &SharedLine, lines: usize) -> String {
 }
 
 /// The waits of the function of a place.
-fn waits(profile: &Profile<'_>, traced: &Result<Traced, String>, place: PlaceId) -> Figure {
+fn waits(profile: &Profile<'_>, traced: &Result<Traced, String>, place: LocationId) -> Figure {
     let id = Some(profile.stacks.places[place.index()].function);
     let known = traced.as_ref().ok();
     let function = known.and_then(|traced| traced.functions.iter().find(|one| one.place.id == id));

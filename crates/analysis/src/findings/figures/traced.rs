@@ -11,7 +11,7 @@ use x86::{Gpr, Kind, Segment};
 
 use super::reloads::reloaded;
 use super::walks::walk;
-use super::{HotFunction, HotSite, RepeatedFunction, Traced, Walk, Where};
+use super::{HotFunction, HotSite, NamedLocation, RepeatedFunction, Traced, Walk};
 use crate::accesses::{AccessRow, Pattern, line_uses};
 use crate::findings::bandwidth;
 use crate::findings::reread::Stored;
@@ -23,7 +23,7 @@ use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
 use crate::reuse::curves;
 use crate::selection::Selection;
-use crate::stack::{Function, FunctionId, PlaceId};
+use crate::stack::{Function, FunctionId, LocationId};
 use crate::traced::{Site, SiteIndex, TracedCode, traced_bursts};
 use crate::weight::Weight;
 
@@ -131,7 +131,7 @@ struct Sites<'a> {
 }
 
 impl Sites<'_> {
-    fn place(&self, site: SiteIndex) -> PlaceId {
+    fn place(&self, site: SiteIndex) -> LocationId {
         let site = &self.code.sites[site.index()];
         self.profile.stacks.place_at(site.module, site.offset)
     }
@@ -143,11 +143,11 @@ impl Sites<'_> {
         let Function { name, file, .. } = self.profile.stacks.functions[function.index()].clone();
         let heaviest = sites.first().map(|site| site.place.clone());
         let (id, name) = (Some(function), Some(name));
-        let own = Where { id, function: name, file, ..Where::default() };
+        let own = NamedLocation { id, function: name, file, ..NamedLocation::default() };
         let place = heaviest.filter(|place| place.same_function(&own)).unwrap_or(own);
         let object = self.object(&numbers).0;
         let figures = HotFunction {
-            place: Where { object, ..place },
+            place: NamedLocation { object, ..place },
             time: memory.time.clone(),
             waits: match memory.floored < FLOORED && memory.waits.low < memory.waits.high {
                 true => memory.waits.clone().sharper_by(UNFLOORED),
@@ -188,7 +188,7 @@ impl Sites<'_> {
         let kind = site.access.kind;
         let (object, of_object) = self.object(&[index]);
         Some(HotSite {
-            place: Where { object, ..Where::of(self.profile, self.place(index)) },
+            place: NamedLocation { object, ..NamedLocation::of(self.profile, self.place(index)) },
             reads: matches!(kind, Kind::Read | Kind::ReadWrite),
             writes: matches!(kind, Kind::Write | Kind::ReadWrite),
             pattern: row.pattern,
@@ -318,7 +318,7 @@ impl Sites<'_> {
             let named = !stacks.functions[function.index()].name.starts_with('[');
             if named && per_burst >= LOOP && self.repeats(sites) {
                 found.push(RepeatedFunction {
-                    place: Where::of(self.profile, row.place),
+                    place: NamedLocation::of(self.profile, row.place),
                     caller: self.caller(function),
                     time: self.profile.cpu_scale().quantity(&row.self_time),
                     loads: sites.len(),
@@ -349,9 +349,9 @@ impl Sites<'_> {
     }
 
     /// The frame outside of the function's own that has most of its samples.
-    fn caller(&self, function: FunctionId) -> Where {
+    fn caller(&self, function: FunctionId) -> NamedLocation {
         let stacks = &self.profile.stacks;
-        let mut callers: BTreeMap<PlaceId, Weight> = BTreeMap::new();
+        let mut callers: BTreeMap<LocationId, Weight> = BTreeMap::new();
         for cell in self.profile.stack_cells() {
             let mut frames = stacks.frames(cell.stack);
             let own = frames.next().map(|place| stacks.places[place.index()].function);
@@ -362,6 +362,6 @@ impl Sites<'_> {
             }
         }
         let top = callers.into_iter().max_by_key(|(_, weight)| weight.amount());
-        top.map_or_else(Where::default, |(place, _)| Where::of(self.profile, place))
+        top.map_or_else(NamedLocation::default, |(place, _)| NamedLocation::of(self.profile, place))
     }
 }

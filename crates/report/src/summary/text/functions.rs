@@ -2,7 +2,7 @@
 
 use super::super::TopFunction;
 use super::{Page, Summary, quoted};
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 use crate::text;
 
 /// At most so many of them.
@@ -51,11 +51,11 @@ fn functions_table(functions: &[TopFunction]) -> Table {
         notes: Vec::new(),
         title: String::new(),
         looks: vec![
-            (Look::Percent("self_percent"), "self %"),
-            (Look::Percent("total_percent"), "total %"),
-            (Look::Function("function", None), "function"),
-            (Look::Place, "source"),
-            (Look::Text("module"), "module"),
+            (CellStyle::Percent("self_percent"), "self %"),
+            (CellStyle::Percent("total_percent"), "total %"),
+            (CellStyle::Function("function", None), "function"),
+            (CellStyle::SourceLine, "source"),
+            (CellStyle::Text("module"), "module"),
         ],
         page: usize::MAX,
         empty: String::new(),

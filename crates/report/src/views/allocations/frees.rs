@@ -6,7 +6,7 @@ use facts::Metric;
 
 use super::super::columns::{cells_of_key, figure, name, names, of_keys, short_looks};
 use super::{Request, empty, keys_beside, notes, total};
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 
 pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
     let profile = request.profile;
@@ -27,20 +27,20 @@ pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
         let asked = row.key.stack.map(stack_of);
         let mut cells = cells_of_key(profile, &keys, &row.key, row.place, asked);
         cells.push(Cell::Stack(match row.freed {
-            Freed::By(path) => stack_of(path),
+            Freed::Stack(path) => stack_of(path),
             Freed::Never => vec!["(not freed)".to_owned()],
         }));
         cells.extend(figures([&row.allocations, &row.bytes, &row.bytes_percent]));
         cells
     });
     let mut looks = vec![
-        (Look::Percent("bytes_percent"), "share %"),
-        (Look::Bytes("bytes_allocated"), "bytes"),
-        (Look::Count("allocations"), "blocks"),
+        (CellStyle::Percent("bytes_percent"), "share %"),
+        (CellStyle::Bytes("bytes_allocated"), "bytes"),
+        (CellStyle::Count("allocations"), "blocks"),
     ];
     // There is room for one stack: that of who asked is in JSON and CSV, its function in the text.
     looks.extend(short_looks(&without_stack(&keys), &keys));
-    looks.push((Look::Stack("free_stack"), "freed by"));
+    looks.push((CellStyle::Stack("free_stack"), "freed by"));
     Table {
         view: "allocations",
         result: request.options.result_name.clone(),

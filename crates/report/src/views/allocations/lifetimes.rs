@@ -6,7 +6,7 @@ use base::Nanos;
 
 use super::super::columns::{figure, name, names, short_looks};
 use super::{Request, empty, key_cells, key_columns, keys_beside, notes, total};
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
 pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
@@ -51,16 +51,16 @@ pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
     }
 }
 
-fn looks(keys: &[Key]) -> Vec<(Look, &'static str)> {
+fn looks(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
     let mut looks = vec![
-        (Look::Count("allocations"), "blocks"),
-        (Look::Percent("allocations_percent"), "of blocks %"),
-        (Look::Bytes("bytes_allocated"), "bytes"),
-        (Look::Percent("temporary_percent"), "temporary %"),
-        (Look::Figure("lifetime_class"), "lived"),
+        (CellStyle::Count("allocations"), "blocks"),
+        (CellStyle::Percent("allocations_percent"), "of blocks %"),
+        (CellStyle::Bytes("bytes_allocated"), "bytes"),
+        (CellStyle::Percent("temporary_percent"), "temporary %"),
+        (CellStyle::Figure("lifetime_class"), "lived"),
     ];
     if keys.contains(&Key::Call) {
-        looks.push((Look::Text("call"), "call"));
+        looks.push((CellStyle::Text("call"), "call"));
     }
     looks.extend(short_looks(keys, keys));
     looks

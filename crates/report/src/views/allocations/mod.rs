@@ -7,11 +7,11 @@ mod over_time;
 mod size_classes;
 
 use analysis::heap::{HeapRow, heap_sums, heap_table};
-use analysis::{Key, PlaceId, Profile, RowKey};
+use analysis::{Key, LocationId, Profile, RowKey};
 
 use super::Request;
 use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_looks};
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 
 pub(crate) fn allocations(request: &Request<'_>) -> Table {
     let keys = request.options.group.as_slice();
@@ -77,7 +77,7 @@ fn key_cells(
     profile: &Profile<'_>,
     keys: &[Key],
     key: &RowKey,
-    place: PlaceId,
+    place: LocationId,
     stack: Option<Vec<String>>,
 ) -> Vec<Cell> {
     let call = key.call.map(|call| Cell::text(call.name()));
@@ -100,23 +100,23 @@ fn total<const N: usize>(columns: usize, figures: Option<[Cell; N]>) -> Vec<Cell
     cells
 }
 
-fn looks(keys: &[Key]) -> Vec<(Look, &'static str)> {
+fn looks(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
     let mut shown = vec![
-        (Look::Percent("bytes_percent"), "share %"),
-        (Look::Bytes("bytes_allocated"), "bytes"),
-        (Look::Count("allocations"), "blocks"),
-        (Look::Bytes("peak_bytes"), "peak"),
-        (Look::Bytes("live_at_end"), "at end"),
+        (CellStyle::Percent("bytes_percent"), "share %"),
+        (CellStyle::Bytes("bytes_allocated"), "bytes"),
+        (CellStyle::Count("allocations"), "blocks"),
+        (CellStyle::Bytes("peak_bytes"), "peak"),
+        (CellStyle::Bytes("live_at_end"), "at end"),
     ];
     // Where rows have short names, there is room.
     if keys.iter().all(|key| matches!(key, Key::Call | Key::Process | Key::Thread)) {
         shown.extend([
-            (Look::Time("lifetime"), "lifetime"),
-            (Look::Percent("temporary_percent"), "temporary %"),
+            (CellStyle::Time("lifetime"), "lifetime"),
+            (CellStyle::Percent("temporary_percent"), "temporary %"),
         ]);
     }
     if keys.contains(&Key::Call) {
-        shown.push((Look::Text("call"), "call"));
+        shown.push((CellStyle::Text("call"), "call"));
     }
     shown.extend(short_looks(keys, keys));
     shown

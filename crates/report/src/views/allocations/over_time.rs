@@ -4,7 +4,7 @@ use analysis::heap::{HeapBin, heap_over_time, is_exact};
 
 use super::super::columns::{figure, missing, name};
 use super::{Request, empty, notes};
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 
 pub(super) fn table(request: &Request<'_>) -> Table {
     let bins = heap_over_time(request.profile, request.selection);
@@ -32,13 +32,13 @@ pub(super) fn table(request: &Request<'_>) -> Table {
         notes: remarks(request),
         title: request.title("heap allocations over time"),
         looks: vec![
-            (Look::Start("start"), "from"),
-            (Look::Count("allocations"), "blocks"),
-            (Look::Bytes("bytes_allocated"), "bytes"),
-            (Look::Count("frees"), "frees"),
-            (Look::Bytes("bytes_freed"), "freed"),
-            (Look::Bytes("live"), "live"),
-            (Look::Bar("live"), ""),
+            (CellStyle::Start("start"), "from"),
+            (CellStyle::Count("allocations"), "blocks"),
+            (CellStyle::Bytes("bytes_allocated"), "bytes"),
+            (CellStyle::Count("frees"), "frees"),
+            (CellStyle::Bytes("bytes_freed"), "freed"),
+            (CellStyle::Bytes("live"), "live"),
+            (CellStyle::Bar("live"), ""),
         ],
         page: usize::MAX,
         empty: empty(request),

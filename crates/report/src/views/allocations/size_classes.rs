@@ -4,7 +4,7 @@ use analysis::heap::{SizeClassRow, size_class_table};
 
 use super::super::columns::{figure, name};
 use super::{Request, empty, total};
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 
 pub(super) fn table(request: &Request<'_>, by_process: bool) -> Table {
     let (rows, sums) = size_class_table(request.profile, request.selection, by_process);
@@ -25,16 +25,16 @@ pub(super) fn table(request: &Request<'_>, by_process: bool) -> Table {
         cells
     };
     let mut looks = vec![
-        (Look::Figure("size_class"), "bytes each"),
-        (Look::Count("allocations"), "blocks"),
-        (Look::Percent("allocations_percent"), "of blocks %"),
-        (Look::Bytes("bytes_allocated"), "bytes"),
-        (Look::Percent("bytes_percent"), "share %"),
+        (CellStyle::Figure("size_class"), "bytes each"),
+        (CellStyle::Count("allocations"), "blocks"),
+        (CellStyle::Percent("allocations_percent"), "of blocks %"),
+        (CellStyle::Bytes("bytes_allocated"), "bytes"),
+        (CellStyle::Percent("bytes_percent"), "share %"),
     ];
     looks.push(if by_process {
-        (Look::Text("process"), "process")
+        (CellStyle::Text("process"), "process")
     } else {
-        (Look::Bar("allocations"), "")
+        (CellStyle::Bar("allocations"), "")
     });
     let has_other = !request.everything() && rows.is_empty();
     Table {

@@ -23,7 +23,7 @@ const BELOW: f64 = 0.95;
 
 /// A piece of the program's code.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) enum Place {
+pub(crate) enum CodeRegion {
     /// As compiled, with all that is inlined into it, but without the loops that are places of their own.
     Function(FunctionId),
     /// By its number.
@@ -41,24 +41,24 @@ pub(crate) struct PacedLoop {
 
 /// The places of sites and stacks.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
-    of_site: Vec<Place>,
-    of_node: Vec<Place>,
-    loops: BTreeMap<Place, PacedLoop>,
+pub(crate) struct CodeRegions {
+    of_site: Vec<CodeRegion>,
+    of_node: Vec<CodeRegion>,
+    loops: BTreeMap<CodeRegion, PacedLoop>,
     /// Of bursts.
-    iterations: HashMap<(BurstId, Place), f64>,
+    iterations: HashMap<(BurstId, CodeRegion), f64>,
     /// The functions that loops are in.
-    functions: BTreeMap<Place, Place>,
+    functions: BTreeMap<CodeRegion, CodeRegion>,
     /// Of the time in a place, that outside of the kernel, 0 to 1.
-    own: HashMap<Place, f64>,
+    own: HashMap<CodeRegion, f64>,
     /// Samples' weight in each place, nanoseconds; and half of what one stands for.
-    weight: HashMap<Place, f64>,
+    weight: HashMap<CodeRegion, f64>,
     least: f64,
 }
 
-impl Places {
+impl CodeRegions {
     /// Sorts the sites of bursts and the stacks of samples.
-    pub(crate) fn new(profile: &Profile<'_>, code: &TracedCode) -> Places {
+    pub(crate) fn new(profile: &Profile<'_>, code: &TracedCode) -> CodeRegions {
         let loops = LoopsInCode::read(profile.recording);
         let paced = |at: usize| loops.loops[at].odometer.is_some();
         let around = |module, offset| {
@@ -69,7 +69,7 @@ impl Places {
         let below = nodes.below(profile);
         let place = |own: Option<usize>, function: FunctionId| {
             let loop_ = own.or_else(|| below.get(&function).copied());
-            loop_.map_or(Place::Function(function), |at| Place::Loop(at as u32))
+            loop_.map_or(CodeRegion::Function(function), |at| CodeRegion::Loop(at as u32))
         };
         let firsts = first_of_block(code);
         let sampled = profile.stack_cells().iter();
@@ -86,8 +86,8 @@ impl Places {
             let own = node.and_then(|node| nodes.own[node.index()]);
             place(own, profile.stacks.compiled_user(node))
         });
-        let mut places = Places { of_site, of_node, ..Places::default() };
-        let mut times: HashMap<Place, (f64, f64)> = HashMap::new();
+        let mut places = CodeRegions { of_site, of_node, ..CodeRegions::default() };
+        let mut times: HashMap<CodeRegion, (f64, f64)> = HashMap::new();
         for cell in profile.stack_cells() {
             let time = times.entry(places.of_stack(profile, cell.stack)).or_default();
             let amount = cell.weight.amount() as f64;
@@ -96,12 +96,12 @@ impl Places {
         }
         let in_bursts = loops.in_bursts().iter();
         places.iterations = in_bursts
-            .map(|((burst, at), count)| ((*burst, Place::Loop(*at as u32)), *count))
+            .map(|((burst, at), count)| ((*burst, CodeRegion::Loop(*at as u32)), *count))
             .collect();
         for (at, one) in loops.loops.iter().enumerate() {
             let function = profile.stacks.compiled_at(one.module, one.start);
-            let place = Place::Loop(at as u32);
-            places.functions.insert(place, Place::Function(function));
+            let place = CodeRegion::Loop(at as u32);
+            places.functions.insert(place, CodeRegion::Function(function));
             let Some(odometer) = &one.odometer else { continue };
             let own = times.get(&place).map_or(0.0, |(own, _)| *own) * 1e-9;
             let seconds = own / odometer.iterations;
@@ -118,39 +118,39 @@ impl Places {
     }
 
     /// Of an access.
-    pub(crate) fn of_site(&self, site: SiteIndex) -> Option<Place> {
+    pub(crate) fn of_site(&self, site: SiteIndex) -> Option<CodeRegion> {
         self.of_site.get(site.index()).copied()
     }
 
     /// Of a sample, in the kernel or not.
-    pub(crate) fn of_stack(&self, profile: &Profile<'_>, stack: Option<NodeIndex>) -> Place {
+    pub(crate) fn of_stack(&self, profile: &Profile<'_>, stack: Option<NodeIndex>) -> CodeRegion {
         let known = stack.and_then(|node| self.of_node.get(node.index()).copied());
-        known.unwrap_or_else(|| Place::Function(profile.stacks.compiled_user(stack)))
+        known.unwrap_or_else(|| CodeRegion::Function(profile.stacks.compiled_user(stack)))
     }
 
     /// How often a burst went round in a loop.
-    pub(crate) fn iterations(&self, burst: BurstId, place: Place) -> f64 {
+    pub(crate) fn iterations(&self, burst: BurstId, place: CodeRegion) -> f64 {
         self.iterations.get(&(burst, place)).copied().unwrap_or(0.0)
     }
 
     /// What is known of a place, if it is a loop.
-    pub(crate) fn paced(&self, place: Place) -> Option<&PacedLoop> {
+    pub(crate) fn paced(&self, place: CodeRegion) -> Option<&PacedLoop> {
         self.loops.get(&place)
     }
 
     /// All loops, each with its function.
-    pub(crate) fn loops(&self) -> impl Iterator<Item = (Place, Place)> + '_ {
+    pub(crate) fn loops(&self) -> impl Iterator<Item = (CodeRegion, CodeRegion)> + '_ {
         self.functions.iter().map(|(place, function)| (*place, *function))
     }
 
     /// Samples' weight in a place, in the kernel too; where none fell, as if half a one had. `None` without samples.
-    pub(crate) fn share(&self, place: Place) -> Option<f64> {
+    pub(crate) fn share(&self, place: CodeRegion) -> Option<f64> {
         let known = (!self.weight.is_empty()).then_some(self.least)?;
         Some(self.weight.get(&place).copied().unwrap_or(0.0).max(known))
     }
 
     /// Of the time in a place, that outside of the kernel, 0 to 1; not 0, for bursts begin in the program's own code.
-    pub(crate) fn own_share(&self, place: Place) -> f64 {
+    pub(crate) fn own_share(&self, place: CodeRegion) -> f64 {
         self.own.get(&place).copied().unwrap_or(1.0)
     }
 }
