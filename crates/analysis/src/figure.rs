@@ -117,24 +117,24 @@ impl Figure {
 }
 
 /// Between a low end, a likely value and a high end.
-pub(crate) fn spread([low, likely, high]: [f64; 3], number: usize) -> Estimate {
-    if low == likely && likely == high {
-        return Estimate::exactly(likely);
+pub(crate) fn spread([low, best, high]: [f64; 3], number: usize) -> Estimate {
+    if low == best && best == high {
+        return Estimate::exactly(best);
     }
     // 0.025 and 0.975 are the ends.
     let at = |place: &f64| {
         let (end, way) =
             if *place < 0.5 { (low, 1.0 - 2.0 * place) } else { (high, 2.0 * place - 1.0) };
-        likely + (end - likely) * way / 0.95
+        best + (end - best) * way / 0.95
     };
-    Estimate::new(likely, EVENLY[number % APART].iter().map(at).collect())
+    Estimate::new(best, EVENLY[number % APART].iter().map(at).collect())
 }
 
 /// The same of an unknown.
-fn between([low, likely, high]: [f64; 3], number: usize) -> Estimate {
-    let bounds = Bounds { likely, low, high };
+fn between([low, best, high]: [f64; 3], number: usize) -> Estimate {
+    let bounds = Bounds { best, low, high };
     let drawn = UNKNOWN[number % APART].iter().map(|place| bounds.at(*place));
-    Estimate::new(likely, drawn.collect())
+    Estimate::new(best, drawn.collect())
 }
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn unknowns_fill_their_bounds_and_go_together_in_part() {
         let mut draws = Draws::new(4);
-        let bounds = Bounds { likely: 2.0, low: 1.0, high: 5.0 };
+        let bounds = Bounds { best: 2.0, low: 1.0, high: 5.0 };
         let mut unknown = || draws.unknown();
         let (a, b) = (unknown(), unknown());
         let of = |places: &[f64]| {

@@ -33,7 +33,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
 }
 
 /// Whether it likely is; asked before the reuse of a function is computed, which only some need.
-pub(super) fn likely(function: &HotFunction) -> bool {
+pub(super) fn is_probable(function: &HotFunction) -> bool {
     let share = |metric: &Metric| metric.value.unwrap_or(0.0) / 100.0;
     holds(function, share(&function.waits), share(&function.of_reach))
 }

@@ -166,7 +166,7 @@ fn judged_over<const N: usize>(
     let all: [&Estimate; N] = std::array::from_fn(|at| &all[at]);
     let formula = |values| saves(values).min(elapsed);
     let known = |at: usize| Estimate::exactly(all[at].point());
-    let likely: [Estimate; N] = std::array::from_fn(|at| match parts[at] {
+    let best: [Estimate; N] = std::array::from_fn(|at| match parts[at] {
         Part::Assumed(_) => known(at),
         _ => all[at].clone(),
     });
@@ -177,7 +177,7 @@ fn judged_over<const N: usize>(
         let enough = Estimate::of(parts, |values| f64::from(u8::from(enough(values))));
         enough.probability(|holds| holds > 0.0)
     };
-    let probably = probability(likely.each_ref());
+    let probably = probability(best.each_ref());
     let truth = if probably >= SURE {
         Truth::Yes
     } else if probably <= 1.0 - SURE {
@@ -185,7 +185,7 @@ fn judged_over<const N: usize>(
     } else {
         // The part that leaves least doubt, were it known.
         let without = |at: usize| {
-            let mut parts = likely.each_ref();
+            let mut parts = best.each_ref();
             let known = known(at);
             parts[at] = &known;
             (probability(parts) - 0.5).abs()

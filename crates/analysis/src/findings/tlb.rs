@@ -50,9 +50,9 @@ fn draft(figures: &Figures, function: &HotFunction, cost: &Metric) -> Option<Dra
     let first = far().next()?;
     let walks = Figure::sum(&first.walks, far().map(|site| &site.walks), f64::INFINITY);
     let serial = function.serial.value?;
-    let likely = |metric: &Metric| metric.value.unwrap_or(0.0);
+    let best = |metric: &Metric| metric.value.unwrap_or(0.0);
     // Walks and accesses are more or fewer alike: their ratio is the likely one.
-    let percent = likely(&walks) * likely(cost) * 1e-9 * 100.0;
+    let percent = best(&walks) * best(cost) * 1e-9 * 100.0;
     let part = percent / (percent + serial).max(1e-9);
     let chased = far().any(|site| site.pattern == Pattern::PointerChase);
     let seen = if chased { Part::Assumed([1.0; 3]) } else { SEEN };

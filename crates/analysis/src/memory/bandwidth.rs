@@ -252,12 +252,12 @@ fn histogram(bins: &[BandwidthBin], rates: &[Metric], reach: Option<f64>) -> Vec
     let mut times = [(0.0, 0.0, 0.0); STEPS];
     for (bin, rate) in bins.iter().zip(rates) {
         let seconds = (bin.end - bin.start).seconds();
-        let (Some(likely), Some(low), Some(high)) =
+        let (Some(best), Some(low), Some(high)) =
             (step(rate.value), step(rate.low), step(rate.high))
         else {
             continue;
         };
-        times[likely].0 += seconds;
+        times[best].0 += seconds;
         // For certain where the whole interval is in one step, perhaps in each that it reaches.
         if low == high {
             times[low].1 += seconds;
@@ -267,9 +267,8 @@ fn histogram(bins: &[BandwidthBin], rates: &[Metric], reach: Option<f64>) -> Vec
     let samples = rates.first().map_or(0, |rate| rate.samples);
     (0..STEPS)
         .map(|at| {
-            let (likely, low, high) = times[at];
-            let time =
-                Metric::with_interval(Evidence::Estimated, likely, "s", (low, high), samples);
+            let (best, low, high) = times[at];
+            let time = Metric::with_interval(Evidence::Estimated, best, "s", (low, high), samples);
             BandwidthStep { from: at as f64 * width, to: (at + 1) as f64 * width, time }
         })
         .collect()

@@ -27,7 +27,7 @@ pub(super) struct Within {
     /// Those that surely are.
     pub(super) sure: f64,
     /// By the triangle.
-    pub(super) likely: f64,
+    pub(super) best: f64,
     /// Those that may be.
     pub(super) possible: f64,
 }
@@ -55,12 +55,12 @@ impl Blur {
         let share = |holds: bool| if holds { 1.0 } else { 0.0 };
         if self.step == 0.0 {
             let is_within = share(from <= nanos && nanos < to);
-            return Within { sure: is_within, likely: is_within, possible: is_within };
+            return Within { sure: is_within, best: is_within, possible: is_within };
         }
         let (least, most) = (nanos - self.step, nanos + self.step);
         Within {
             sure: share(from <= least && most < to),
-            likely: self.below(to - nanos) - self.below(from - nanos),
+            best: self.below(to - nanos) - self.below(from - nanos),
             possible: share(from <= most && least < to),
         }
     }
@@ -75,8 +75,8 @@ impl Blur {
 impl Within {
     /// Of a part that has this weight.
     pub(super) fn times(self, weight: f64) -> Within {
-        let Within { sure, likely, possible } = self;
-        Within { sure: sure * weight, likely: likely * weight, possible: possible * weight }
+        let Within { sure, best, possible } = self;
+        Within { sure: sure * weight, best: best * weight, possible: possible * weight }
     }
 }
 
@@ -84,7 +84,7 @@ impl Sum for Within {
     fn sum<I: Iterator<Item = Within>>(all: I) -> Within {
         all.fold(Within::default(), |sum, one| Within {
             sure: sum.sure + one.sure,
-            likely: sum.likely + one.likely,
+            best: sum.best + one.best,
             possible: sum.possible + one.possible,
         })
     }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn fine_times_are_what_they_show() {
         let fine = Blur::default();
-        let yes = Within { sure: 1.0, likely: 1.0, possible: 1.0 };
+        let yes = Within { sure: 1.0, best: 1.0, possible: 1.0 };
         assert_eq!(fine.within(2.0, 2.0, 5.0), yes);
         assert_eq!(fine.within(5.0, 2.0, 5.0), Within::default());
         assert_eq!(fine.within(-1.0, 0.0, 5.0), yes);
@@ -123,13 +123,13 @@ mod tests {
         let parts = [0.0, 2.0, 10.0, 20.0, f64::INFINITY];
         let parts: Vec<Within> =
             parts.windows(2).map(|ends| blur.within(10.0, ends[0], ends[1])).collect();
-        let likely: f64 = parts.iter().map(|part| part.likely).sum();
-        assert!((likely - 1.0).abs() < 1e-12);
-        assert!((parts[1].likely - 0.48).abs() < 1e-12, "{parts:?}");
-        assert!((parts[2].likely - 0.5).abs() < 1e-12, "{parts:?}");
+        let best: f64 = parts.iter().map(|part| part.best).sum();
+        assert!((best - 1.0).abs() < 1e-12);
+        assert!((parts[1].best - 0.48).abs() < 1e-12, "{parts:?}");
+        assert!((parts[2].best - 0.5).abs() < 1e-12, "{parts:?}");
         assert_eq!(parts.iter().map(|part| part.sure).sum::<f64>(), 0.0);
         assert!(parts.iter().all(|part| part.possible == 1.0));
         let far = blur.within(100.0, 50.0, f64::INFINITY);
-        assert_eq!(far, Within { sure: 1.0, likely: 1.0, possible: 1.0 });
+        assert_eq!(far, Within { sure: 1.0, best: 1.0, possible: 1.0 });
     }
 }

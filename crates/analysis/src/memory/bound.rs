@@ -215,7 +215,7 @@ impl Memory<'_> {
         let moved = self.all.read.plus(&self.all.write);
         let kept = native.0.iter().zip(core.0.iter().zip(&moved.0));
         let kept = kept.map(|(native, (core, moved))| {
-            let rate = moved.likely / native.likely.max(1e-9) / 1e9 * running;
+            let rate = moved.best / native.best.max(1e-9) / 1e9 * running;
             let near = rate >= NEAR_PEAK * reach;
             if near { Bounds { high: native.high, ..*core } } else { *native }
         });
@@ -363,7 +363,7 @@ impl Memory<'_> {
                 let accesses = (site.loads + site.stores) as f64;
                 self.add(&mut walks, number, self.model.walks(site.site).times(accesses));
                 let served = self.model.served(burst.place, site.site);
-                let touches = served.l1.plus(served.l2).plus(served.l3).plus(served.dram).likely;
+                let touches = served.l1.plus(served.l2).plus(served.l3).plus(served.dram).best;
                 if site.loads > 0 && touches > 0.0 {
                     let beyond = served.l3.plus(served.dram).times(site.loads as f64 / touches);
                     self.add(&mut far, number, beyond);

@@ -100,7 +100,7 @@ impl Memory<'_> {
 pub(super) fn no_less_than_rest(core: &Quantity, time: &Quantity, waited: &Quantity) -> Quantity {
     let ends = core.0.iter().zip(time.0.iter().zip(&waited.0));
     let most = ends.map(|(core, (time, waited))| Bounds {
-        likely: core.likely.max(time.likely - waited.likely),
+        best: core.best.max(time.best - waited.best),
         low: core.low.max(time.low - waited.high),
         high: core.high.max(time.high - waited.low),
     });
@@ -136,7 +136,7 @@ mod tests {
     /// Ten milliseconds of which one is the core's; of what else may be waited for, nobody knows, 3 (2 to 20), nothing.
     #[test]
     fn what_was_cleared_is_not_waited_for() {
-        let of = |likely, low, high| Bounds { likely, low, high };
+        let of = |best, low, high| Bounds { best, low, high };
         let core = Quantity(vec![of(1.0, 0.5, 2.0); 3]);
         let waited = [Bounds::exactly(f64::INFINITY), of(3.0, 2.0, 20.0), Bounds::default()];
         let time = Quantity::exactly([10.0; 3].into_iter());

@@ -73,9 +73,9 @@ pub(crate) fn seconds(time: &FloorTime) -> Seconds {
 /// Of a burst's likely native seconds those that are the core's, with the bounds of how long it took natively: in a quicker one the
 /// same core time is a larger part, but no more than all of it.
 fn of_native_time(core: Bounds, speed: &Speed, seconds: f64) -> Bounds {
-    let high = (core.high * speed.high / speed.likely).min(seconds).max(core.low);
-    let likely = core.likely.clamp(core.low, high);
-    Bounds { likely, low: core.low * speed.low / speed.likely, high }
+    let high = (core.high * speed.high / speed.best).min(seconds).max(core.low);
+    let best = core.best.clamp(core.low, high);
+    Bounds { best, low: core.low * speed.low / speed.best, high }
 }
 
 /// Floors of loops by block, per iteration.
@@ -131,10 +131,10 @@ fn together(paths: &[Option<Seconds>], further: f64) -> Option<Seconds> {
         ratios.sort_by(f64::total_cmp);
         median(&ratios).filter(|ratio| ratio.is_finite()).unwrap_or(1.0)
     };
-    let likely: Vec<f64> = timed.iter().map(|path| path.0).collect();
-    let (mean, half) = mean_and_half(&likely, further)?;
+    let best: Vec<f64> = timed.iter().map(|path| path.0).collect();
+    let (mean, half) = mean_and_half(&best, further)?;
     let ends = |(low, high): (f64, f64), one: &f64| (low.min(*one), high.max(*one));
-    let (quickest, slowest) = likely.iter().fold((f64::INFINITY, 0.0f64), ends);
+    let (quickest, slowest) = best.iter().fold((f64::INFINITY, 0.0f64), ends);
     let with_others = |bound: f64, others: f64| bound * part + others * (1.0 - part);
     let low = with_others((mean - half).max(quickest), quickest) * ratio(|path| path.1 / path.0);
     let high = with_others((mean + half).min(slowest), slowest) * ratio(|path| path.2 / path.0);
@@ -172,8 +172,8 @@ impl Began {
         let each = |time: f64| time / path.instructions as f64;
         let pace = match &floor.outcome {
             FloorOutcome::Measured(time) => {
-                let (likely, low, high) = seconds(time);
-                Some((each(likely), each(low), each(high)))
+                let (best, low, high) = seconds(time);
+                Some((each(best), each(low), each(high)))
             }
             FloorOutcome::Refused(_) => None,
         };
@@ -238,8 +238,8 @@ impl Memory<'_> {
             // Of loops without accesses a burst has no records.
             let (silent, most_silent) = self.silent.share(burst.function);
             let high = burst.floor.2 + other.2 + mispredicted.2 + most_silent * seconds;
-            let likely = burst.floor.0 + other.0 + mispredicted.0 + silent * seconds;
-            let bounds = Bounds { likely, low, high };
+            let best = burst.floor.0 + other.0 + mispredicted.0 + silent * seconds;
+            let bounds = Bounds { best, low, high };
             core.add(number, of_native_time(bounds, &self.speeds[number], seconds));
             native.add(number, Bounds::exactly(seconds));
         }
@@ -300,8 +300,8 @@ mod tests {
 
     #[test]
     fn no_more_than_all_of_the_time_is_the_core_s() {
-        let speed = Speed { likely: 2.0, low: 1.0, high: 5.0 };
-        let bounds = |likely, low, high| Bounds { likely, low, high };
+        let speed = Speed { best: 2.0, low: 1.0, high: 5.0 };
+        let bounds = |best, low, high| Bounds { best, low, high };
         assert_eq!(of_native_time(bounds(4.0, 3.0, 6.0), &speed, 20.0), bounds(4.0, 1.5, 15.0));
         assert_eq!(of_native_time(bounds(4.0, 3.0, 6.0), &speed, 10.0), bounds(4.0, 1.5, 10.0));
         assert_eq!(of_native_time(bounds(40.0, 3.0, 60.0), &speed, 10.0), bounds(10.0, 1.5, 10.0));
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn paths_stand_for_what_was_not_timed() {
-        let path = |likely: f64| Some((likely, likely, likely));
+        let path = |best: f64| Some((best, best, best));
         assert_eq!(together(&[path(1.0), path(3.0)], 0.0), None, "too few");
         let (mean, low, high) = together(&[path(2.0), path(2.0), path(2.0)], 0.0).unwrap();
         assert_eq!((mean, low, high), (2.0, 2.0, 2.0));

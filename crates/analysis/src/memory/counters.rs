@@ -31,7 +31,7 @@ const MOST: f64 = 2.0;
 /// Of a window's time what is native, 0 to 1; a little more where counters happen to make code quicker.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct NativeShare {
-    pub(super) likely: f64,
+    pub(super) best: f64,
     pub(super) low: f64,
     pub(super) high: f64,
 }
@@ -95,7 +95,7 @@ fn mean(logs: &[f64], another: f64) -> Option<NativeShare> {
     }
     let (mean, half) = mean_and_half(logs, another)?;
     let share = |log: f64| log.exp().clamp(LEAST, MOST);
-    Some(NativeShare { likely: share(mean), low: share(mean - half), high: share(mean + half) })
+    Some(NativeShare { best: share(mean), low: share(mean - half), high: share(mean + half) })
 }
 
 #[cfg(test)]
@@ -127,9 +127,9 @@ mod tests {
         let pairs = [(1, 0.8), (1, 0.8), (1, 0.8), (2, 0.4)];
         let shares = NativeShares::new(pairs.into_iter().map(|(one, share)| (of(one), share)));
         let known = shares.of(of(1)).unwrap();
-        assert!((known.likely - 0.8).abs() < 1e-9 && known.high - known.low < 1e-9);
+        assert!((known.best - 0.8).abs() < 1e-9 && known.high - known.low < 1e-9);
         let other = shares.of(of(2)).unwrap();
-        assert!(other.low < 0.4 && other.high > 0.8 && other.likely < 0.8, "{other:?}");
+        assert!(other.low < 0.4 && other.high > 0.8 && other.best < 0.8, "{other:?}");
         assert_eq!(NativeShares::new(std::iter::empty()).of(of(1)), None);
     }
 }

@@ -47,7 +47,7 @@ impl Default for Footprint {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Extent {
     /// Estimated; infinite when no line was seen twice.
-    pub(crate) likely: f64,
+    pub(crate) best: f64,
     /// As few as may be, and as many, with 95 %.
     pub(crate) least: f64,
     pub(crate) most: f64,
@@ -114,11 +114,11 @@ impl Footprint {
         // Two bursts that meet share many lines: half of what one of them touches, where they go through data in order.
         let shared = (once + 2.0 * twice + 3.0 * more) / f64::from(self.bursts) / 2.0;
         let (few, many) = poisson(twice / shared.max(1.0));
-        let likely = if twice + more > 0.0 { twice + 1.0 } else { 0.0 };
+        let best = if twice + more > 0.0 { twice + 1.0 } else { 0.0 };
         Some(Extent {
-            likely: bytes(all(likely)),
-            least: bytes(all((many * shared.max(1.0)).max(likely))),
-            most: bytes(all((few * shared.max(1.0)).min(likely))),
+            best: bytes(all(best)),
+            least: bytes(all((many * shared.max(1.0)).max(best))),
+            most: bytes(all((few * shared.max(1.0)).min(best))),
         })
     }
 }
@@ -130,11 +130,11 @@ impl Extent {
         let fits = |extent: f64| extent <= FITS * bytes;
         let random = |extent: f64| 1.0 - (bytes / extent).min(1.0);
         let high = if fits(self.most) { 0.2 } else { 1.0 };
-        if fits(self.likely) {
+        if fits(self.best) {
             return (0.0, (0.0, high));
         }
         let low = if fits(self.least) { 0.0 } else { random(self.least) };
-        (f64::midpoint(random(self.likely), 1.0), (low, high))
+        (f64::midpoint(random(self.best), 1.0), (low, high))
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
         let extent = bursts(lines, 1 << 16, 20).extent().expect("many lines");
         let truth = lines as f64 * 64.0;
         assert!(
-            extent.least < truth * 1.1 && (extent.likely / truth - 1.0).abs() < 0.15,
+            extent.least < truth * 1.1 && (extent.best / truth - 1.0).abs() < 0.15,
             "{extent:?}"
         );
     }
@@ -202,7 +202,7 @@ mod tests {
         }
         let extent = footprint.extent().expect("many lines");
         let seen = 10.0 * each as f64 * f64::from(x86::LINE_BYTES);
-        assert!(extent.likely.is_infinite() && extent.most.is_infinite());
+        assert!(extent.best.is_infinite() && extent.most.is_infinite());
         // 3.7 meetings at most, each of half a burst: 10^2 / 3.7 bursts of data, and those seen.
         let least = extent.least / seen;
         assert!((2.5..4.5).contains(&least), "{least}");
@@ -214,8 +214,8 @@ mod tests {
         let small = bursts(1 << 16, 1 << 15, 10).extent().expect("4 MiB");
         assert_eq!(small.miss(12.0 * mib).0, 0.0);
         let large = bursts(1 << 24, 1 << 15, 20).extent().expect("1 GiB");
-        let (likely, (low, high)) = large.miss(12.0 * mib);
-        assert!(likely > 0.95 && low > 0.6 && high == 1.0, "{large:?}: {likely} {low}");
+        let (best, (low, high)) = large.miss(12.0 * mib);
+        assert!(best > 0.95 && low > 0.6 && high == 1.0, "{large:?}: {best} {low}");
         assert_eq!(bursts(1 << 16, 8, 10).extent(), None);
     }
 }

@@ -166,16 +166,16 @@ impl Memory<'_> {
         let sums = self.sums(numbers);
         let time = self.profile.cpu_scale().quantity(&time);
         let seconds = time.value.unwrap_or(0.0);
-        let looks: Vec<(Nanos, f64)> =
-            numbers.iter().map(|at| (self.strata.time_of(*at), native.0[*at].likely)).collect();
-        let cleared_in = cleared.in_bursts(&looks, seconds);
+        let observations: Vec<(Nanos, f64)> =
+            numbers.iter().map(|at| (self.strata.time_of(*at), native.0[*at].best)).collect();
+        let cleared_in = cleared.in_bursts(&observations, seconds);
         let weighed = self.site_weights(bursts, &cleared_in);
         let core = no_less_than_rest(core, native, &weighed.waited);
         let core = expansion.percent(&core, bursts.seconds, Evidence::Estimated, NO_TIME);
         let waits = core.map(|core| (100.0 - core).max(0.0));
         let of_reach = self.part_of_reach(bursts, &sums);
         let nothing = "it moves no data to or from memory";
-        let measured: f64 = numbers.iter().map(|at| native.0[*at].likely).sum();
+        let measured: f64 = numbers.iter().map(|at| native.0[*at].best).sum();
         let fetched = sums.overwritten.sum() / measured.max(1e-9) * seconds;
         let moved = expansion.total(&sums.moved);
         let overwritten =
@@ -266,9 +266,9 @@ impl Memory<'_> {
             let weights = burst.sites.iter().map(|site| self.weight(burst, site, &latency));
             let weights: Vec<Bounds> = weights.collect();
             let all = weights.iter().fold(Bounds::default(), |all, one| all.plus(*one));
-            let most = all.likely.min(bursts.native.0[*number].likely * 1e9);
+            let most = all.best.min(bursts.native.0[*number].best * 1e9);
             kept.add(*number, Bounds::exactly(most));
-            let part = if all.likely > 0.0 { most / all.likely } else { 0.0 };
+            let part = if all.best > 0.0 { most / all.best } else { 0.0 };
             let cleared = self.line_by_line(*cleared) * 1e9;
             self.add(&mut serial, *number, all);
             let most = match cleared > 0.0 {
@@ -284,7 +284,7 @@ impl Memory<'_> {
                 let sums = sites.entry(site.site).or_insert_with(nothing);
                 sums.executed += accesses;
                 // Both ends of the model's doubt move a part and the whole alike: only the scatter is left.
-                sums.kept.add(*number, Bounds::exactly(weight.likely * part));
+                sums.kept.add(*number, Bounds::exactly(weight.best * part));
                 let walks = self.model.walks(site.site).times(accesses);
                 self.add(&mut sums.walks, *number, walks);
                 self.add(&mut sums.serial, *number, weight);
@@ -314,7 +314,7 @@ impl Memory<'_> {
     /// Nanoseconds that the accesses of a burst at a site take beyond the first level, one after the other.
     pub(super) fn weight(&self, burst: &BurstWork, site: &SiteWork, latency: &[f64; 3]) -> Bounds {
         let served = self.model.served(burst.place, site.site);
-        let touches = served.l1.plus(served.l2).plus(served.l3).plus(served.dram).likely;
+        let touches = served.l1.plus(served.l2).plus(served.l3).plus(served.dram).best;
         let accesses = (site.loads + site.stores) as f64;
         let per_touch = if touches > 0.0 { accesses / touches } else { 0.0 };
         let near = served.l2.times(latency[0]).plus(served.l3.times(latency[1]));

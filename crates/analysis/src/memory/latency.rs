@@ -179,11 +179,11 @@ impl TimedLoads {
         };
         let share = |loads: &Vec<Timed>| {
             let (far, farthest) = (beyond(loads, l2, l3), beyond(loads, l3, dram));
-            (far.likely >= FEWEST_FAR).then(|| {
+            (far.best >= FEWEST_FAR).then(|| {
                 // Neighbours in time are alike: a quarter of them counts.
                 let between = |part: f64, all: f64| wilson((part / all).min(1.0), all / 4.0);
                 Bounds {
-                    likely: (farthest.likely / far.likely).min(1.0),
+                    best: (farthest.best / far.best).min(1.0),
                     low: between(farthest.sure, far.possible).0,
                     high: between(farthest.possible, far.sure.max(1.0)).1,
                 }
@@ -302,7 +302,7 @@ impl Weighted {
         let share = self.loads.iter().map(within).sum::<Within>();
         let interval = |share: f64| wilson(share.min(1.0), effective);
         let (low, high) = (interval(share.sure).0, interval(share.possible).1);
-        self.metric(share.likely.min(1.0) * 100.0, "percent", (low * 100.0, high * 100.0))
+        self.metric(share.best.min(1.0) * 100.0, "percent", (low * 100.0, high * 100.0))
     }
 
     fn latency(&self) -> Latency {

@@ -175,7 +175,7 @@ impl Memory<'_> {
                 };
                 known = Some((burst.place, outcome));
                 let parts = [outcome.l1, outcome.l2, outcome.l3, outcome.dram];
-                let touches: f64 = parts.iter().map(|part| part.likely).sum();
+                let touches: f64 = parts.iter().map(|part| part.best).sum();
                 if touches <= 0.0 {
                     continue;
                 }

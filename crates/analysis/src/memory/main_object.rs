@@ -19,7 +19,7 @@ impl Memory<'_> {
             let sum = sums.entry(part.object).or_default();
             for (_, burst, work, part) in self.works_of_part(site, part) {
                 let expected = (&part.fills, work.firsts.as_slice());
-                sum.0 += self.model.lines(burst.place, site, expected).likely;
+                sum.0 += self.model.lines(burst.place, site, expected).best;
                 sum.1 += part.loads.saturating_add(part.stores) as f64;
             }
         }

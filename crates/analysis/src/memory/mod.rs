@@ -26,10 +26,10 @@ mod function;
 mod last_level;
 mod latency;
 mod levels;
-mod looks;
 mod main_object;
 mod model;
 mod native;
+mod observations;
 mod parts;
 mod pass;
 mod predictors;
@@ -59,9 +59,9 @@ use self::core_time::Paces;
 use self::expansion::Expansion;
 use self::latency::TimedLoads;
 use self::levels::Sizes;
-use self::looks::looks;
 use self::model::Model;
 use self::native::{Speed, Speeds, Work, is_timed, native_parts, running, tells_rates, toll};
+use self::observations::observations;
 use self::pass::{Passed, pass};
 use self::quantity::Quantity;
 use self::silent::Silent;
@@ -235,8 +235,8 @@ impl Replayed {
         });
         let works = works(profile, &passed.bursts);
         let parts = native_parts(&passed.bursts, &works, &speeds, &places);
-        let looks = looks(profile.recording, &places, &passed.bursts, &parts);
-        let strata = Strata::new(profile, Arc::new(places), looks);
+        let observations = observations(profile.recording, &places, &passed.bursts, &parts);
+        let strata = Strata::new(profile, Arc::new(places), observations);
         let speeds = parts.iter().map(|part| part.speed).collect();
         let missing = missing.or_else(|| too_few(profile, &strata));
         if strata.unseen() > FEW_UNSEEN && missing.is_none() {
@@ -353,8 +353,8 @@ impl Replayed {
     /// Adds what a burst did; bounds of its native time are bounds of its rate.
     fn add(&self, quantity: &mut Quantity, burst: usize, amount: Bounds) {
         let speed = self.speeds[burst];
-        let low = amount.low * speed.low / speed.likely;
-        let high = amount.high * speed.high / speed.likely;
+        let low = amount.low * speed.low / speed.best;
+        let high = amount.high * speed.high / speed.best;
         quantity.add(burst, Bounds { low, high, ..amount });
     }
 }
@@ -533,8 +533,7 @@ impl<'a> Memory<'a> {
     /// Operations per second that code without a burst does at most: those of the busiest burst; where none did any, of the
     /// machine.
     fn most_flops(&self, flops: &Quantity) -> f64 {
-        let rates =
-            (0..).zip(&flops.0).map(|(at, flops)| flops.likely / self.strata.seconds_of(at));
+        let rates = (0..).zip(&flops.0).map(|(at, flops)| flops.best / self.strata.seconds_of(at));
         let busiest = rates.fold(0.0, f64::max);
         let calibration = self.profile.recording.run.calibration.as_ref();
         let peak = calibration.and_then(|found| found.flops_peak.as_ref()?.value);

@@ -141,7 +141,7 @@ impl Model {
         let data = self.open(place, level);
         match chances.from_memory.filter(|_| level == 2) {
             Some(timed) if known => Bounds {
-                likely: f64::midpoint(timed.likely, data.likely),
+                best: f64::midpoint(timed.best, data.best),
                 low: timed.low.min(data.low),
                 high: timed.high.max(data.high),
             },
@@ -154,10 +154,10 @@ impl Model {
     fn open(&self, place: CodeRegion, level: usize) -> Bounds {
         match self.extents.get(&place).copied().flatten() {
             Some(extent) => {
-                let (likely, (low, high)) = extent.miss(self.levels[level].bytes);
-                Bounds { likely, low, high }
+                let (best, (low, high)) = extent.miss(self.levels[level].bytes);
+                Bounds { best, low, high }
             }
-            None => Bounds { likely: 0.5, low: 0.0, high: 1.0 },
+            None => Bounds { best: 0.5, low: 0.0, high: 1.0 },
         }
     }
 
@@ -176,7 +176,7 @@ impl Model {
         };
         let chain = |first: f64, second: f64| then(then(1.0, first, n1, n2), second, n2, n3);
         Bounds {
-            likely: chain(first.likely, second.likely),
+            best: chain(first.best, second.best),
             low: chain(first.low, second.low),
             high: chain(first.high, second.high),
         }
@@ -197,7 +197,7 @@ impl Model {
         let of = &chances.outcomes;
         let executed = (of.loads + of.stores).max(1) as f64;
         let known = of.stlb.absent.misses as f64;
-        let open = Bounds { likely: 0.5, low: 0.0, high: 1.0 };
+        let open = Bounds { best: 0.5, low: 0.0, high: 1.0 };
         open.each(|open| (known + missed(&of.stlb, &chances.stlb, open)) / executed)
     }
 
@@ -217,7 +217,7 @@ impl Model {
         let (m1, m2) = (ratio(&of.l1, &chances.l1, 0), ratio(&of.l2, &chances.l2, 1));
         let touches = of.l1.touches() as f64;
         let behind = |a: Bounds, b: Bounds| Bounds {
-            likely: a.likely * b.likely,
+            best: a.best * b.best,
             low: a.low * b.low,
             high: a.high * b.high,
         };
@@ -226,13 +226,13 @@ impl Model {
         let fills = Partly::of(&of.llc.absent);
         let dram = self.lines(place, site, (&fills, &firsts)).times(1.0 / touches.max(1.0));
         let least = |a: Bounds, b: Bounds| Bounds {
-            likely: a.likely.min(b.likely),
+            best: a.best.min(b.best),
             low: a.low.min(b.high),
             high: a.high.min(b.high),
         };
         let three = least(dram, two);
         let minus = |a: Bounds, b: Bounds| Bounds {
-            likely: (a.likely - b.likely).max(0.0),
+            best: (a.best - b.best).max(0.0),
             low: (a.low - b.high).max(0.0),
             high: (a.high - b.low).max(0.0),
         };

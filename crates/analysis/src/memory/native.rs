@@ -112,7 +112,7 @@ pub(crate) struct Work {
 /// Factor by which native code is faster.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Speed {
-    pub(crate) likely: f64,
+    pub(crate) best: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,
 }
@@ -134,7 +134,7 @@ pub(crate) fn native_parts(
 ) -> Vec<Part> {
     let mut parts = Vec::with_capacity(all.len());
     let bursts = || all.chunk_by(|one, next| one.burst == next.burst).zip(works);
-    let native = |whole: &Work| whole.seconds / speeds.of(whole).likely;
+    let native = |whole: &Work| whole.seconds / speeds.of(whole).best;
     // Instructions of each place in a second of all: bursts begin at random moments, and each counts alike.
     let mut instructions: HashMap<CodeRegion, f64> = HashMap::new();
     for (of_burst, whole) in bursts() {
@@ -164,7 +164,7 @@ pub(crate) fn native_parts(
         let part = |of: f64, whole: f64| if whole > 0.0 { of / whole } else { 0.0 };
         let rest = (native - paced).max(LEAST_REST * native * part(others, whole));
         let part = |work: &BurstWork| match exact(work) {
-            Some(seconds) => Part { seconds, speed: Speed { likely: 1.0, low: 1.0, high: 1.0 } },
+            Some(seconds) => Part { seconds, speed: Speed { best: 1.0, low: 1.0, high: 1.0 } },
             None => {
                 let seconds = rest * part(long(work), others);
                 Part { seconds: seconds * places.own_share(work.place), speed }
@@ -195,7 +195,7 @@ struct Pair {
 /// How many times quicker windows were.
 #[derive(Clone, Copy, Debug)]
 struct Ratio {
-    likely: f64,
+    best: f64,
     /// With counters that take nothing, in code that waits for nothing.
     lowest: f64,
     /// With the most that they can take.
@@ -277,12 +277,12 @@ impl Speeds {
             Some(ratio) => {
                 // A burst of summarised loops runs at native speed, whatever a window says that counts each iteration.
                 let limit = if is_slowed(work) { self.slowest(work) } else { most };
-                let likely = ratio.likely.clamp(1.0, limit);
-                let low = (ratio.lowest / ratio.scatter).clamp(1.0, likely);
-                let high = (ratio.highest * ratio.scatter).min(limit).max(likely);
-                Speed { likely, low, high }
+                let best = ratio.best.clamp(1.0, limit);
+                let low = (ratio.lowest / ratio.scatter).clamp(1.0, best);
+                let high = (ratio.highest * ratio.scatter).min(limit).max(best);
+                Speed { best, low, high }
             }
-            None => Speed { likely: f64::midpoint(1.0, most.min(1.1)), low: 1.0, high: most },
+            None => Speed { best: f64::midpoint(1.0, most.min(1.1)), low: 1.0, high: most },
         }
     }
 }
@@ -420,9 +420,9 @@ impl Pair {
             let native = self.counted.1 * share;
             native - (self.looked_up * look_up).min(native * most)
         };
-        let likely = without(share.likely, USUAL_PER_LOOK_UP * shown, USUAL_SHARE);
+        let best = without(share.best, USUAL_PER_LOOK_UP * shown, USUAL_SHARE);
         let high = without(share.low, MOST_PER_LOOK_UP, MOST_SHARE);
-        [likely, self.counted.1 * share.high, high]
+        [best, self.counted.1 * share.high, high]
     }
 
     /// The part of its counters' time that is not hidden behind waits, 0 to 1.
@@ -436,17 +436,17 @@ impl Pair {
         let shown = self.shown();
         let speed = match share {
             Some(share) => {
-                let [likely, low, high] = self.native_by(share, shown).map(rate);
-                Speed { likely, low, high }
+                let [best, low, high] = self.native_by(share, shown).map(rate);
+                Speed { best, low, high }
             }
             None => Speed {
-                likely: rate(self.without_counters(usual(shown), USUAL_SHARE)),
+                best: rate(self.without_counters(usual(shown), USUAL_SHARE)),
                 low: rate(self.counted.1) * (1.0 - QUICKER * (1.0 - shown)),
                 high: rate(self.without_most()),
             },
         };
         let is_one = |speed: f64| speed.is_finite() && speed > 0.0;
-        [speed.low, speed.likely, speed.high].into_iter().all(is_one).then_some(speed)
+        [speed.low, speed.best, speed.high].into_iter().all(is_one).then_some(speed)
     }
 
     fn plus(self, other: &Pair) -> Pair {
@@ -489,7 +489,7 @@ fn ratio(pairs: &[Pair], share: Option<NativeShare>) -> Option<Ratio> {
         let squares: f64 = pairs.iter().map(|pair| pair.residual(&sums).powi(2)).sum();
         (quantile_95(n - 1.0) * (squares * n / (n - 1.0)).sqrt()).exp().min(MOST)
     };
-    let [likely, lowest, highest] = match share {
+    let [best, lowest, highest] = match share {
         Some(share) => sums.native_by(share, shown).map(rate),
         None => [
             rate(without(usual(shown), USUAL_SHARE)),
@@ -497,5 +497,5 @@ fn ratio(pairs: &[Pair], share: Option<NativeShare>) -> Option<Ratio> {
             rate(sums.without_most()),
         ],
     };
-    Some(Ratio { likely, lowest, highest, scatter })
+    Some(Ratio { best, lowest, highest, scatter })
 }

@@ -257,7 +257,7 @@ impl Memory<'_> {
         };
         let moved = works().map(|(number, burst, site, part)| {
             let (fills, written) = self.moved_by(burst, site, part);
-            (number, fills.likely + written.likely)
+            (number, fills.best + written.best)
         });
         let loads = works().map(|(number, _, _, part)| (number, part.loads as f64));
         (self.expansion().sum(moved), self.expansion().sum(loads))

@@ -177,9 +177,9 @@ impl Tool for Walker<'_> {
         if self.of_burst.is_some_and(|records| self.records <= records) {
             *self.passed.foreseen.entry(self.number).or_default() += missed;
         }
-        if let Some((likely, low, high)) = self.floors.get(&execution.block()) {
+        if let Some((best, low, high)) = self.floors.get(&execution.block()) {
             let (times, floor) = (instructions / length.max(1.0), &mut work.floor);
-            *floor = (floor.0 + likely * times, floor.1 + low * times, floor.2 + high * times);
+            *floor = (floor.0 + best * times, floor.1 + low * times, floor.2 + high * times);
             work.floor_instructions += instructions;
         } else {
             work.slowest_cycles += execution.slowest(block);

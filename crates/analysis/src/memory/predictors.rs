@@ -94,8 +94,8 @@ mod tests {
         assert!(near(factor(&alike, cost, 0.0).unwrap(), expected));
         assert!(near(factor(&alike, cost, 1.0).unwrap(), expected));
         let mixed = [1.0, 2.0, 1.0, 2.0].map(|one| (one * 100.0 * cost, 100.0 * cost));
-        let (likely, low, high) = factor(&mixed, cost, 0.0).unwrap();
-        assert!((likely - 1.5).abs() < 1e-9 && low < 0.7 && high > 2.4, "{low} {high}");
+        let (best, low, high) = factor(&mixed, cost, 0.0).unwrap();
+        assert!((best - 1.5).abs() < 1e-9 && low < 0.7 && high > 2.4, "{low} {high}");
         assert!(factor(&mixed, cost, 1.0).unwrap().2 > high);
         assert_eq!(factor(&alike[..2], cost, 0.0), None);
         assert_eq!(factor(&[(cost, 9.0 * cost); 5], cost, 0.0), None, "too few are missed");

@@ -10,8 +10,8 @@ pub(crate) struct Quantity(pub(crate) Vec<Bounds>);
 
 impl Quantity {
     /// 0 in each of so many looks.
-    pub(crate) fn none(looks: usize) -> Quantity {
-        Quantity(vec![Bounds::default(); looks])
+    pub(crate) fn none(observations: usize) -> Quantity {
+        Quantity(vec![Bounds::default(); observations])
     }
 
     /// Known amounts.
@@ -20,8 +20,8 @@ impl Quantity {
     }
 
     /// Adds to one look.
-    pub(crate) fn add(&mut self, look: usize, amount: Bounds) {
-        self.0[look] = self.0[look].plus(amount);
+    pub(crate) fn add(&mut self, observation: usize, amount: Bounds) {
+        self.0[observation] = self.0[observation].plus(amount);
     }
 
     pub(crate) fn plus(&self, other: &Quantity) -> Quantity {
@@ -30,6 +30,6 @@ impl Quantity {
 
     /// Likely, of all looks together.
     pub(crate) fn sum(&self) -> f64 {
-        self.0.iter().map(|one| one.likely).sum()
+        self.0.iter().map(|one| one.best).sum()
     }
 }

@@ -54,10 +54,10 @@ impl Silent {
 
 /// At most: two standard deviations of a count (Poisson), and three for a small one.
 fn share(silent: &Weight, all: &Weight) -> Share {
-    let likely = silent.amount() as f64 / all.amount().max(1) as f64;
+    let best = silent.amount() as f64 / all.amount().max(1) as f64;
     let count = silent.records() as f64;
     let error = (3.0 + 2.0 * count.sqrt()) / all.records().max(1) as f64;
-    (likely, (likely + error).min(1.0))
+    (best, (best + error).min(1.0))
 }
 
 /// Stacks whose innermost instruction is in such a loop.

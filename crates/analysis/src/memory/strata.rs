@@ -91,10 +91,10 @@ pub(crate) struct Strata {
     /// Of strata that are loops with a pace: by how much their number of iterations may be off, relative.
     relative: Vec<Option<f64>>,
     /// Looks of each stratum, in the order of time.
-    looks_of: Vec<Vec<usize>>,
+    observations_of: Vec<Vec<usize>>,
     /// All looks, in the order of time.
     in_order: Vec<usize>,
-    looks: Vec<Observation>,
+    observations: Vec<Observation>,
     chances: Arc<Chances>,
     expansion: Expansion,
     /// Threads that run at the time of each burst; `None` where nobody sampled them.
@@ -118,14 +118,16 @@ impl Strata {
     pub(crate) fn new(
         profile: &Profile<'_>,
         places: Arc<CodeRegions>,
-        looks: Vec<Observation>,
+        observations: Vec<Observation>,
     ) -> Strata {
         let cells = profile.stack_cells().iter().filter(|cell| !cell.kernel);
-        let in_order = (0..looks.len()).collect();
+        let in_order = (0..observations.len()).collect();
         let time = cells.map(|cell| (cell.stack, &cell.weight));
-        let chances = Arc::new(Chances::new(looks.iter().map(|look| look.place)));
-        let mut strata = Strata::sorted(profile, (places, chances), looks, (in_order, true), time);
-        let moments = strata.looks.iter().map(|look| look.time);
+        let chances =
+            Arc::new(Chances::new(observations.iter().map(|observation| observation.place)));
+        let mut strata =
+            Strata::sorted(profile, (places, chances), observations, (in_order, true), time);
+        let moments = strata.observations.iter().map(|observation| observation.time);
         strata.running = running_beside(profile.recording, moments, strata.scale);
         strata
     }
@@ -137,11 +139,12 @@ impl Strata {
         cells: &[Cell],
         chosen: impl Fn(usize) -> bool,
     ) -> Strata {
-        let in_order = (0..self.looks.len()).filter(|burst| chosen(*burst)).collect();
+        let in_order = (0..self.observations.len()).filter(|burst| chosen(*burst)).collect();
         let cells = cells.iter().filter(|cell| !cell.kernel);
         let time = cells.map(|cell| (cell.stack, &cell.weight));
         let of = (Arc::clone(&self.places), Arc::clone(&self.chances));
-        let strata = Strata::sorted(profile, of, self.looks.clone(), (in_order, false), time);
+        let strata =
+            Strata::sorted(profile, of, self.observations.clone(), (in_order, false), time);
         Strata { running: self.running.clone(), ..strata }
     }
 
@@ -149,12 +152,12 @@ impl Strata {
     fn sorted<'w>(
         profile: &Profile<'_>,
         (places, chances): (Arc<CodeRegions>, Arc<Chances>),
-        looks: Vec<Observation>,
+        observations: Vec<Observation>,
         (in_order, is_whole): (Vec<usize>, bool),
         time: impl Iterator<Item = (Option<NodeIndex>, &'w Weight)>,
     ) -> Strata {
         let mut by_place: BTreeMap<CodeRegion, usize> = BTreeMap::new();
-        let seen = in_order.iter().map(|look| looks[*look].place);
+        let seen = in_order.iter().map(|observation| observations[*observation].place);
         seen.for_each(|place| *by_place.entry(place).or_default() += 1);
         let (mut stratum_of, mut relative) = (BTreeMap::new(), vec![None; 2]);
         let mut has_own = |place: CodeRegion, count: usize| {
@@ -191,13 +194,14 @@ impl Strata {
         for place in by_place.keys() {
             stratum_of.entry(*place).or_insert(REST);
         }
-        let mut distinct: Vec<usize> = in_order.iter().map(|look| looks[*look].burst).collect();
+        let mut distinct: Vec<usize> =
+            in_order.iter().map(|observation| observations[*observation].burst).collect();
         distinct.sort_unstable();
         distinct.dedup();
         let mut strata = Strata {
             places,
             shares: vec![Share::default(); relative.len()],
-            looks_of: vec![Vec::new(); relative.len()],
+            observations_of: vec![Vec::new(); relative.len()],
             relative,
             expansion: Expansion::new(Arc::clone(&chances), distinct.len()),
             unlike: Unseen::none(Expansion::new(Arc::clone(&chances), 0)),
@@ -205,7 +209,7 @@ impl Strata {
             distinct: distinct.len(),
             in_order,
             stratum_of,
-            looks,
+            observations,
             running: None,
             scale: 0.0,
             all_samples: 0.0,
@@ -213,10 +217,10 @@ impl Strata {
             unseen_seconds: 0.0,
             seconds: 0.0,
         };
-        strata.in_order.sort_by_key(|index| strata.looks[*index].time);
+        strata.in_order.sort_by_key(|index| strata.observations[*index].time);
         for index in &strata.in_order {
-            let stratum = strata.stratum(strata.looks[*index].place);
-            strata.looks_of[stratum].push(*index);
+            let stratum = strata.stratum(strata.observations[*index].place);
+            strata.observations_of[stratum].push(*index);
         }
         strata.add_time(profile, time);
         let mut expansion = strata.expand(&strata.shares, is_whole);
@@ -236,13 +240,13 @@ impl Strata {
         if amount <= 0.0 {
             // Without samples bursts alone say where the time went.
             let seconds = profile.counted_cpu_seconds().unwrap_or(0.0);
-            let looks = self.looks.len().max(1) as f64;
-            for (share, bursts) in self.shares.iter_mut().zip(&self.looks_of) {
+            let observations = self.observations.len().max(1) as f64;
+            for (share, bursts) in self.shares.iter_mut().zip(&self.observations_of) {
                 let samples = bursts.len() as f64;
-                *share = Share { seconds: seconds * samples / looks, samples };
+                *share = Share { seconds: seconds * samples / observations, samples };
             }
             let chosen = self.in_order.len() as f64;
-            (self.seconds, self.all_samples) = (seconds * (chosen / looks), chosen.max(1.0));
+            (self.seconds, self.all_samples) = (seconds * (chosen / observations), chosen.max(1.0));
             return;
         }
         self.scale = whole / amount;
@@ -277,7 +281,7 @@ impl Strata {
 
     /// Native seconds of a burst in a place.
     pub(crate) fn seconds_of(&self, burst: usize) -> f64 {
-        self.looks[burst].seconds
+        self.observations[burst].seconds
     }
 
     /// Threads of the program that run their own code while a burst is taken.
@@ -287,7 +291,7 @@ impl Strata {
 
     /// When a burst was.
     pub(crate) fn time_of(&self, burst: usize) -> Nanos {
-        self.looks[burst].time
+        self.observations[burst].time
     }
 
     /// How many bursts speak.
@@ -362,7 +366,7 @@ impl Strata {
 
     /// The looks of a stratum in the order of time; all of them for one without any.
     fn speaking_for(&self, stratum: usize) -> &[usize] {
-        match self.looks_of[stratum].as_slice() {
+        match self.observations_of[stratum].as_slice() {
             [] => &self.in_order,
             some => some,
         }
@@ -374,9 +378,10 @@ impl Strata {
         let mut expansion = Expansion::new(Arc::clone(&self.chances), self.distinct);
         for (stratum, share) in shares.iter().enumerate().filter(|(at, _)| *at != UNSEEN) {
             let scatter = self.scatter(stratum, share, self.all_samples, is_whole);
-            let looks = self.speaking_for(stratum);
-            let part = Stratum { seed: stratum as u64, seconds: share.seconds, scatter, looks };
-            expansion.add(&part, &mut lots, |look| self.weighted(look));
+            let observations = self.speaking_for(stratum);
+            let part =
+                Stratum { seed: stratum as u64, seconds: share.seconds, scatter, observations };
+            expansion.add(&part, &mut lots, |observation| self.weighted(observation));
         }
         expansion
     }
@@ -396,11 +401,14 @@ impl Strata {
     }
 
     /// Some looks alone, in the order of time, which stand for their own seconds: each second counts alike.
-    pub(crate) fn expansion_of(&self, looks: &[usize]) -> Expansion {
-        let mut expansion = Expansion::new(Arc::clone(&self.chances), looks.len());
-        let seconds = looks.iter().map(|look| self.looks[*look].seconds).sum();
-        let part = Stratum { seed: u64::from(u32::MAX), seconds, scatter: 0.0, looks };
-        expansion.add(&part, &mut Lots::default(), |look| (1.0, self.looks[look].seconds));
+    pub(crate) fn expansion_of(&self, observations: &[usize]) -> Expansion {
+        let mut expansion = Expansion::new(Arc::clone(&self.chances), observations.len());
+        let seconds =
+            observations.iter().map(|observation| self.observations[*observation].seconds).sum();
+        let part = Stratum { seed: u64::from(u32::MAX), seconds, scatter: 0.0, observations };
+        expansion.add(&part, &mut Lots::default(), |observation| {
+            (1.0, self.observations[observation].seconds)
+        });
         expansion
     }
 
@@ -409,15 +417,16 @@ impl Strata {
         let more = Expansion::new(Arc::clone(&self.chances), self.distinct);
         let mut sums: BTreeMap<CodeRegion, f64> = BTreeMap::new();
         let mut seen = RegionWeights::new();
-        for look in &self.in_order {
-            let (place, (weight, weighted)) = (self.looks[*look].place, self.weighted(*look));
+        for observation in &self.in_order {
+            let (place, (weight, weighted)) =
+                (self.observations[*observation].place, self.weighted(*observation));
             if weighted > 0.0 {
                 *sums.entry(place).or_default() += weighted;
-                seen.entry(place).or_default().push((*look, weight));
+                seen.entry(place).or_default().push((*observation, weight));
             }
         }
-        for (place, looks) in &mut seen {
-            looks.iter_mut().for_each(|(_, weight)| *weight /= sums[place]);
+        for (place, observations) in &mut seen {
+            observations.iter_mut().for_each(|(_, weight)| *weight /= sums[place]);
         }
         if seen.is_empty() {
             return Unseen::none(more);
@@ -434,14 +443,14 @@ impl Strata {
 
     /// Time of which the mean of all looks speaks.
     fn add_mean(&self, expansion: &mut Expansion, seconds: f64) {
-        let (seed, looks) = (UNSEEN as u64, self.in_order.as_slice());
-        let part = Stratum { seed, seconds, scatter: 0.0, looks };
-        expansion.add(&part, &mut Lots::default(), |look| self.weighted(look));
+        let (seed, observations) = (UNSEEN as u64, self.in_order.as_slice());
+        let part = Stratum { seed, seconds, scatter: 0.0, observations };
+        expansion.add(&part, &mut Lots::default(), |observation| self.weighted(observation));
     }
 
     /// What a look counts for in its place, by how much it saw there; and that times its seconds.
-    fn weighted(&self, look: usize) -> (f64, f64) {
-        let of = &self.looks[look];
+    fn weighted(&self, observation: usize) -> (f64, f64) {
+        let of = &self.observations[observation];
         let weight = match self.places.paced(of.place) {
             Some(_) => 1.0,
             None => EVEN / of.of_burst.max(SHORTEST),
@@ -462,9 +471,9 @@ impl Strata {
         let mut shares = vec![vec![Share::default(); self.shares.len()]; bins.count()];
         if self.scale <= 0.0 {
             // Without samples bursts alone say when it was, as they say where.
-            for look in self.in_order.iter().map(|burst| &self.looks[*burst]) {
-                let Some(bin) = bins.index(look.time) else { continue };
-                let share = &mut shares[bin][self.stratum(look.place)];
+            for observation in self.in_order.iter().map(|burst| &self.observations[*burst]) {
+                let Some(bin) = bins.index(observation.time) else { continue };
+                let share = &mut shares[bin][self.stratum(observation.place)];
                 share.seconds += self.seconds / self.in_order.len() as f64;
                 share.samples += 1.0;
             }
@@ -488,11 +497,11 @@ impl Strata {
             let mut expansion = Expansion::new(Arc::clone(&self.chances), self.distinct);
             let seen = |(at, one): &(usize, &Share)| *at != UNSEEN && one.seconds > 0.0;
             for (stratum, share) in shares.iter().enumerate().filter(seen) {
-                let looks = self.nearest(stratum, middle);
+                let observations = self.nearest(stratum, middle);
                 let scatter = self.scatter(stratum, share, samples, false);
                 let (seed, seconds) = (stratum as u64, share.seconds);
-                let part = Stratum { seed, seconds, scatter, looks: &looks };
-                expansion.add(&part, &mut lots, |look| self.weighted(look));
+                let part = Stratum { seed, seconds, scatter, observations: &observations };
+                expansion.add(&part, &mut lots, |observation| self.weighted(observation));
             }
             each(&expansion, shares[UNSEEN].seconds);
         }
@@ -502,12 +511,12 @@ impl Strata {
     /// either side come into question.
     fn nearest(&self, stratum: usize, time: Nanos) -> Vec<usize> {
         let all = self.speaking_for(stratum);
-        let behind = all.partition_point(|index| self.looks[*index].time < time);
+        let behind = all.partition_point(|index| self.observations[*index].time < time);
         let around = behind.saturating_sub(NEAREST)..all.len().min(behind + NEAREST);
-        let mut looks = all[around].to_vec();
-        looks.sort_by_key(|index| self.looks[*index].time.0.abs_diff(time.0));
-        looks.truncate(NEAREST);
-        looks.sort_by_key(|index| self.looks[*index].time);
-        looks
+        let mut observations = all[around].to_vec();
+        observations.sort_by_key(|index| self.observations[*index].time.0.abs_diff(time.0));
+        observations.truncate(NEAREST);
+        observations.sort_by_key(|index| self.observations[*index].time);
+        observations
     }
 }

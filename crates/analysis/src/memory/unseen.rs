@@ -55,8 +55,8 @@ impl Unseen {
         let count = seen.len() as f64;
         let mut times: Vec<f64> = places.collect();
         let unseen: f64 = times.iter().sum();
-        for (look, part) in seen.iter().flat_map(|looks| looks.iter()) {
-            expansion.stand(*look, unseen / count * part, std::iter::empty());
+        for (observation, part) in seen.iter().flat_map(|observations| observations.iter()) {
+            expansion.stand(*observation, unseen / count * part, std::iter::empty());
         }
         let outside = 2.0 / (count + 1.0);
         times.sort_by(|a, b| b.total_cmp(a));
@@ -68,14 +68,14 @@ impl Unseen {
         for seconds in times.into_iter().filter(|seconds| *seconds > 0.0) {
             let (which, luck, scale) = (draws.even(), draws.even(), draws.even());
             for replicate in 0..REPLICATES {
-                let looks = seen[(which[replicate] * count) as usize];
+                let observations = seen[(which[replicate] * count) as usize];
                 let (luck, scale) = (luck[replicate], scale[replicate]);
                 let (to, factor) = match luck < outside {
                     true => (&mut more, UNLIKE.value.powf(2.0 * scale - 1.0)),
                     false => (&mut *expansion, 1.0),
                 };
-                for (look, part) in looks {
-                    to.stand_in(*look, replicate, seconds * factor * part);
+                for (observation, part) in observations {
+                    to.stand_in(*observation, replicate, seconds * factor * part);
                 }
                 if luck < outside {
                     unlike[replicate] += seconds;

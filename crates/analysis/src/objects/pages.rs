@@ -57,8 +57,8 @@ pub(super) fn object_pages(
     }
     let mut last: BTreeMap<ObjectId, Vec<&Page>> = BTreeMap::new();
     for ((object, _), mut pages) in drawn {
-        let look = pages.iter().map(|page| page.time).max();
-        pages.retain(|page| Some(page.time) == look);
+        let snapshot = pages.iter().map(|page| page.time).max();
+        pages.retain(|page| Some(page.time) == snapshot);
         last.entry(object).or_default().extend(pages);
     }
     last.into_iter().map(|(object, pages)| (object, of_pages(&pages))).collect()
@@ -94,10 +94,10 @@ fn share(pages: &[&Page], most: usize, chosen: impl Fn(&Page) -> bool) -> Metric
     let share = part / all.max(1.0);
     let (low, high) = wilson(share, effective_count(all, squares).min(most as f64));
     let interval = (low * 100.0, high * 100.0);
-    let look = pages.iter().map(|page| page.time).max().unwrap_or(Nanos(0));
+    let snapshot = pages.iter().map(|page| page.time).max().unwrap_or(Nanos(0));
     let (value, count) = (share * 100.0, pages.len() as u64);
     Metric::with_interval(Evidence::Sampled, value, "percent", interval, count)
-        .noted(&format!("of its memory {:.1} s after the start", look.seconds()))
+        .noted(&format!("of its memory {:.1} s after the start", snapshot.seconds()))
 }
 
 #[cfg(test)]

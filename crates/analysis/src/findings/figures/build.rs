@@ -113,12 +113,12 @@ impl Figures {
 fn runnable(profile: &Profile<'_>) -> Metric {
     /// Fewer looks tell nothing.
     const FEWEST: usize = 5;
-    let mut looks: BTreeMap<Nanos, f64> = BTreeMap::new();
+    let mut snapshots: BTreeMap<Nanos, f64> = BTreeMap::new();
     let polled = profile.recording.gauges.iter();
     for gauge in polled.filter(|gauge| gauge.kind == GaugeKind::RunnableThreads) {
-        *looks.entry(gauge.time).or_default() += gauge.value as f64;
+        *snapshots.entry(gauge.time).or_default() += gauge.value as f64;
     }
-    let each: Vec<(f64, f64)> = looks.values().map(|threads| (*threads, 1.0)).collect();
+    let each: Vec<(f64, f64)> = snapshots.values().map(|threads| (*threads, 1.0)).collect();
     match ratio_of_sums(&each) {
         Some((mean, Some(interval))) if each.len() >= FEWEST => {
             Metric::with_interval(Evidence::Sampled, mean, "count", interval, each.len() as u64)

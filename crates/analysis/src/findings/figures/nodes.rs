@@ -61,8 +61,8 @@ pub(super) fn remote(
     if with_memory < 2 {
         return Ok(Vec::new());
     }
-    let looks = PageSnapshots::new(&profile.recording.pages);
-    if looks.0.is_empty() {
+    let snapshots = PageSnapshots::new(&profile.recording.pages);
+    if snapshots.0.is_empty() {
         return Err("on which NUMA nodes the program's pages lie was not recorded".to_owned());
     }
     let mut watcher = Watcher {
@@ -70,7 +70,7 @@ pub(super) fn remote(
         code,
         objects,
         threads: nodes_of_threads(profile, nodes),
-        looks,
+        snapshots,
         function: None,
         pages: IndexMap::default(),
         found: BTreeMap::new(),
@@ -114,21 +114,21 @@ struct PageSnapshots(HashMap<Pid, BTreeMap<Nanos, PageNodes>>);
 
 impl PageSnapshots {
     fn new(pages: &[Page]) -> PageSnapshots {
-        let mut looks = HashMap::new();
+        let mut snapshots = HashMap::new();
         for page in pages {
             let Some(node) = page.node else { continue };
-            let of_process: &mut BTreeMap<_, PageNodes> = looks.entry(page.pid).or_default();
-            let look = of_process.entry(page.time).or_default();
-            look.insert(page.address.0, (page.stands_for.0, node.0));
+            let of_process: &mut BTreeMap<_, PageNodes> = snapshots.entry(page.pid).or_default();
+            let snapshot = of_process.entry(page.time).or_default();
+            snapshot.insert(page.address.0, (page.stands_for.0, node.0));
         }
-        PageSnapshots(looks)
+        PageSnapshots(snapshots)
     }
 
     /// The node of an address: of the page nearest to it, at the look nearest in time that knows its stretch.
     fn node(&self, pid: Pid, address: u64, time: Nanos) -> Option<u32> {
-        let looks = self.0.get(&pid)?;
-        let mut nearest: Vec<_> = looks.iter().collect();
-        nearest.sort_by_key(|(look, _)| look.0.abs_diff(time.0));
+        let snapshots = self.0.get(&pid)?;
+        let mut nearest: Vec<_> = snapshots.iter().collect();
+        nearest.sort_by_key(|(snapshot, _)| snapshot.0.abs_diff(time.0));
         nearest.into_iter().find_map(|(_, pages)| {
             let below = pages.range(..=address).next_back();
             let above = pages.range(address..).next();
@@ -198,7 +198,7 @@ struct Watcher<'a> {
     code: &'a TracedCode,
     objects: &'a Objects,
     threads: HashMap<(Pid, Tid), Vec<(Nanos, u32)>>,
-    looks: PageSnapshots,
+    snapshots: PageSnapshots,
     /// Of the burst at hand: where it began, and a bit for each line of a page that it touched.
     function: Option<FunctionId>,
     pages: IndexMap<u64, u64>,
@@ -243,7 +243,7 @@ impl Tool for Watcher<'_> {
         let window = Window { start: burst.time, end: burst.time + burst.elapsed };
         for (page, lines) in self.pages.drain() {
             let first = page * PAGE + u64::from(lines.trailing_zeros()) * LINE;
-            let Some(node) = self.looks.node(burst.pid, first, burst.time) else { continue };
+            let Some(node) = self.snapshots.node(burst.pid, first, burst.time) else { continue };
             let lines = f64::from(lines.count_ones());
             known += lines;
             *seen.by_node.entry(node).or_default() += lines;

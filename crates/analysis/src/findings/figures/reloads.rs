@@ -178,20 +178,20 @@ impl Timed<'_> {
         let core = |waits: Option<f64>, unknown: f64| 1.0 - share(waits, unknown);
         let low = (core(waits.high, 1.0) * (1.0 - kept[2])).min(least);
         let waited = share(waits.value, 0.0);
-        let likely = 1.0 - (1.0 - waited) * kept[0] - waited.min(self.exposed);
+        let best = 1.0 - (1.0 - waited) * kept[0] - waited.min(self.exposed);
         let high = 1.0 - core(waits.high, 1.0) * kept[1];
         let percent = |part: f64| part.clamp(0.0, 1.0) * 100.0;
-        let (low, likely, high) = (percent(low), percent(likely), percent(high));
-        let interval = (low.min(likely), high.max(likely));
-        Metric::with_interval(Evidence::Estimated, likely, "percent", interval, waits.samples)
+        let (low, best, high) = (percent(low), percent(best), percent(high));
+        let interval = (low.min(best), high.max(best));
+        Metric::with_interval(Evidence::Estimated, best, "percent", interval, waits.samples)
     }
 
     fn figures(&self, source: Source<'_>, types: &SiteTypes) -> Option<ReloadedLoop> {
         let (profile, code, ..) = source;
         let sites = self.sites(code);
-        let nanos = |(likely, low, high): Seconds| {
+        let nanos = |(best, low, high): Seconds| {
             let interval = (low * 1e9, high * 1e9);
-            Metric::with_interval(Evidence::Timed, likely * 1e9, "ns", interval, 1)
+            Metric::with_interval(Evidence::Timed, best * 1e9, "ns", interval, 1)
         };
         let mut fields: Vec<String> = Vec::new();
         for site in &sites {

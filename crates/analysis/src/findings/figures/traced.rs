@@ -74,10 +74,10 @@ pub(super) fn traced(
     sites.add_uses(&mut functions);
     sites.take_off_reread(functions.iter_mut().chain([&mut whole]));
     // Where the whole program fires, no function is asked.
-    match bandwidth::likely(&whole.figures) {
+    match bandwidth::is_probable(&whole.figures) {
         true => sites.add_fitting(&mut [&mut whole]),
         false => {
-            let asked = functions.iter_mut().filter(|one| bandwidth::likely(&one.figures));
+            let asked = functions.iter_mut().filter(|one| bandwidth::is_probable(&one.figures));
             sites.add_fitting(&mut asked.collect::<Vec<_>>());
         }
     }

@@ -35,19 +35,19 @@ fn the_nearest_page_of_the_stretch_and_of_the_nearest_look_tells_the_node() {
         huge: None,
         node: Some(NodeId(node)),
     };
-    let looks = PageSnapshots::new(&[
+    let snapshots = PageSnapshots::new(&[
         page(10, 0x10_0000, 0),
         page(10, 0x11_0000, 1),
         page(90, 0x10_0000, 1),
     ]);
-    let node = |address, time| looks.node(Pid(7), address, Nanos(time));
+    let node = |address, time| snapshots.node(Pid(7), address, Nanos(time));
     assert_eq!(node(0x10_1000, 20), Some(0));
     assert_eq!(node(0x10_f000, 20), Some(1));
     assert_eq!(node(0x10_1000, 80), Some(1));
     // The later look does not know the second stretch.
     assert_eq!(node(0x11_8000, 80), Some(1));
     assert_eq!(node(0x13_0000, 80), None);
-    assert_eq!(looks.node(Pid(8), 0x10_0000, Nanos(10)), None);
+    assert_eq!(snapshots.node(Pid(8), 0x10_0000, Nanos(10)), None);
 }
 
 /// addsd xmm0,[rdi]; add rdi,64; cmp rdi,rsi; jne

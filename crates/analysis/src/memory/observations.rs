@@ -17,7 +17,7 @@ use super::strata::Observation;
 use super::work::BurstWork;
 
 /// Of each burst in each place, in the order of `works`; `parts` are their native times.
-pub(super) fn looks(
+pub(super) fn observations(
     recording: &Recording,
     places: &CodeRegions,
     works: &[BurstWork],
@@ -35,10 +35,10 @@ pub(super) fn looks(
         }
         _ => part.seconds,
     };
-    let mut looks = Vec::with_capacity(all.len());
+    let mut observations = Vec::with_capacity(all.len());
     for of_one in all.chunk_by(|(one, _), (next, _)| one.burst == next.burst) {
         let of_burst = of_one.iter().map(usual).sum();
-        looks.extend(of_one.iter().map(|(work, part)| Observation {
+        observations.extend(of_one.iter().map(|(work, part)| Observation {
             burst: work.burst,
             time: recording.bursts[work.burst].time,
             place: work.place,
@@ -46,5 +46,5 @@ pub(super) fn looks(
             of_burst,
         }));
     }
-    looks
+    observations
 }
