@@ -46,17 +46,17 @@ pub fn count_thread_ends(recording: &mut Recording) {
     }
     let part = known / most;
     // Of threads without a sample, by process, and what those with samples have to take it in proportion to.
-    let mut silent: HashMap<Pid, (f64, f64)> = HashMap::new();
+    let mut unsampled: HashMap<Pid, (f64, f64)> = HashMap::new();
     for ((pid, _), clock) in &clocks {
-        let (without, with) = silent.entry(*pid).or_default();
+        let (without, with) = unsampled.entry(*pid).or_default();
         *(if clock.weight > 0.0 { with } else { without }) += clock.rest * part;
     }
     for sample in &mut recording.samples {
         let Some(clock) = clocks.get(&(sample.pid, sample.tid)) else { continue };
-        let (without, with) = silent.get(&sample.pid).copied().unwrap_or_default();
+        let (without, with) = unsampled.get(&sample.pid).copied().unwrap_or_default();
         let rest = clock.rest * part;
-        let of_silent = if with > 0.0 { without * rest / with } else { 0.0 };
-        let times = 1.0 + (rest + of_silent) / clock.weight.max(1.0);
+        let of_unsampled = if with > 0.0 { without * rest / with } else { 0.0 };
+        let times = 1.0 + (rest + of_unsampled) / clock.weight.max(1.0);
         sample.weight = Nanos((sample.weight.0 as f64 * times).round() as u64);
     }
     if known >= MUCH * all {

@@ -4,7 +4,7 @@
 
 use facts::{Evidence, Metric};
 
-use super::gain::told;
+use super::gain::unquantified;
 use super::{Draft, Figures, Finding, NamedLocation, Proof, Traced, high};
 use crate::memory::Class;
 
@@ -18,7 +18,7 @@ pub(super) fn judge(figures: &Figures, found: &[Finding]) -> Option<Draft> {
     if !found.is_empty() || figures.shared.is_err() {
         return None;
     }
-    let (why, proof) = by_floor(traced).or_else(|| by_ceiling(traced))?;
+    let (why, proof) = by_no_miss_time(traced).or_else(|| by_ceiling(traced))?;
     let hottest = traced.functions.first();
     Some(Draft {
         title: "Core-bound: memory is not what holds this program up".to_owned(),
@@ -28,13 +28,13 @@ pub(super) fn judge(figures: &Figures, found: &[Finding]) -> Option<Draft> {
             "{why}. Look at the instructions: a better algorithm, vector instructions (-O3 -march=native), fewer \
              divisions and branches, more threads."
         ),
-        gain: told("nothing to gain from memory"),
+        gain: unquantified("nothing to gain from memory"),
         next: ["report", "hotspots"].map(str::to_owned).to_vec(),
     })
 }
 
 /// Its loops take as long with all their data in the first level.
-fn by_floor(traced: &Traced) -> Option<(String, Proof)> {
+fn by_no_miss_time(traced: &Traced) -> Option<(String, Proof)> {
     let (class, why) = traced.class.as_ref()?;
     let bound = traced.memory_bound.as_ref()?;
     let core = *class == Class::Core && high(bound) <= BOUND;

@@ -5,7 +5,7 @@
 
 use facts::{Evidence, KernelCause, Metric};
 
-use super::gain::{stated, told};
+use super::gain::{stated, unquantified};
 use super::{Draft, EntryFigure, Figures, LEAST_GAIN, NamedLocation, Proof, faults, try_remedy};
 
 /// Seconds of a system call that does nothing: 50 ns on processors without mitigations for Meltdown and Spectre, several
@@ -62,7 +62,7 @@ fn page_faults(figures: &Figures, one: &EntryFigure) -> Option<Draft> {
         evidence: proofs(one, "page faults"),
         place: figures.faults.place.clone(),
         advice: faults::huge_pages(&figures.faults),
-        gain: told("fault-startup and fault-churn say how much"),
+        gain: unquantified("fault-startup and fault-churn say how much"),
         next: match figures.faults.may_be_huge() {
             true => try_remedy(figures, Some("huge-pages")),
             false => ["report", "kernel"].map(str::to_owned).to_vec(),

@@ -4,7 +4,7 @@
 //! back and taken anew; a fault that took a large page counts as 512. Otherwise it is first touch.
 //!
 //! Gain of churn: of memory that is kept. The time in faults goes, that of giving the memory back, and what faults cost the
-//! program beside ([`BESIDE`]); lines that the kernel had just cleared come from memory then, if they are in no cache
+//! program beside ([`REFETCH`]); lines that the kernel had just cleared come from memory then, if they are in no cache
 //! ([`FETCHED`]). Of first touch: of huge pages, by the calibrated costs, 1 - (cost of a 2 MiB page) / (512 × cost of a 4 KiB
 //! page) of the time; of the time, only what as many small pages cost counts: a program that has huge pages already spends the rest
 //! on clearing them. Where a hypervisor must find memory for large pages that it had for small ones, it costs instead
@@ -22,7 +22,7 @@ const PAGES: f64 = 512.0;
 const PAGE: f64 = 4096.0;
 /// Of the time in the kernel what a fault costs outside of it: the core has to begin anew behind an exception, and the page that
 /// was cleared has displaced 4 KiB of a first level of 32. Nobody measures it: it is assumed.
-const BESIDE: Part<'static> = Part::Assumed([0.0, 0.05, 0.15]);
+const REFETCH: Part<'static> = Part::Assumed([0.0, 0.05, 0.15]);
 /// Of the cleared bytes, those that are fetched when memory is kept: none where it fits into a cache, else all.
 const FETCHED: Part<'static> = Part::Assumed([0.0, 0.5, 1.0]);
 /// What a hypervisor takes to find a small page, over what the guest does, where the guest gets memory that it did not have
@@ -105,10 +105,10 @@ pub(super) fn judge_churn(figures: &Figures) -> Result<Vec<Draft>, String> {
     let bytes = 2.0 * PAGE * (faults.minor.value.unwrap_or(0.0) + faults.huge * (PAGES - 1.0));
     let fetch = figures.store_rate.map_or(0.0, |rate| bytes / (rate * 1e9) / figures.running);
     let [time, release] = [&faults.time, &faults.release].map(Part::Seconds);
-    let saves = |[time, release, beside, fetched]: [f64; 4]| {
-        (time * (1.0 + beside) + release - fetched * fetch).max(0.0)
+    let saves = |[time, release, refetch, fetched]: [f64; 4]| {
+        (time * (1.0 + refetch) + release - fetched * fetch).max(0.0)
     };
-    let gain = judged(figures, [time, release, BESIDE, FETCHED], |_| true, saves);
+    let gain = judged(figures, [time, release, REFETCH, FETCHED], |_| true, saves);
     let mut draft = draft(figures, title, advice, gain, Some("keep-memory"));
     draft.evidence.push(Proof::new("CPU time of giving it back", &faults.release));
     Ok(vec![draft])

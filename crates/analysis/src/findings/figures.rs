@@ -139,7 +139,7 @@ pub struct ReloadedLoop {
     /// CPU time in the loop, seconds.
     pub time: Metric,
     /// Of that what it would not take with registers for these places, percent.
-    pub spared: Figure,
+    pub saved: Figure,
     /// Of the rest what vectors would leave, at best: 1 where what else it accesses does not lie in a row.
     pub vectors: f64,
     /// An iteration with its data near, nanoseconds, and with these registers.

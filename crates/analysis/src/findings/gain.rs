@@ -67,7 +67,7 @@ impl Gain {
 }
 
 /// What is so, and why no gain is stated.
-pub(super) fn told(why: &str) -> Gain {
+pub(super) fn unquantified(why: &str) -> Gain {
     Gain { metric: Metric::unavailable("s", why), truth: Truth::Yes }
 }
 

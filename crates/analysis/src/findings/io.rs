@@ -4,7 +4,7 @@
 //! of waiting and computing, over the threads. Elsewhere idle CPUs of the machine during reads and writes are a sign only,
 //! and no gain is stated; and none at all where other programs were busy, which may have read and written.
 
-use super::gain::{stated, told};
+use super::gain::{stated, unquantified};
 use super::{
     Draft, Figures, LEAST_GAIN, NamedLocation, Proof, WaitFigures, at_least_half, exactly, of_lives,
 };
@@ -40,7 +40,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
         ],
         place: NamedLocation::default(),
         advice: format!("See by whom: `fathom collect threading`. {ADVICE}"),
-        gain: told("whether it was the program that waited is not known"),
+        gain: unquantified("whether it was the program that waited is not known"),
         next: ["collect", "threading", "--"]
             .map(str::to_owned)
             .into_iter()
@@ -63,7 +63,7 @@ fn by_waits(figures: &Figures, waits: &WaitFigures) -> Draft {
         place: waits.io.place.clone(),
         advice: ADVICE.to_owned(),
         gain: match hopeless {
-            true => told("it computes too little to do so meanwhile"),
+            true => unquantified("it computes too little to do so meanwhile"),
             false => stated(figures, at_least_half(gain, 1)),
         },
         next: ["report", "waits"].map(str::to_owned).to_vec(),

@@ -6,7 +6,7 @@
 //! running, it is also asked whether they would be as many at a time on a machine of their own: a thread per request piles up
 //! for want of CPUs, a pool does not.
 
-use super::gain::told;
+use super::gain::unquantified;
 use super::{Draft, Figures, NamedLocation, Proof, ThreadTime, low};
 
 /// Threads per CPU: one more than CPUs may be the one that prepared the others' work.
@@ -69,7 +69,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
             "Start no more threads than may run, {most_at_once} here (OMP_NUM_THREADS, or what the program has for it): more \
              only wait for each other, and throw each other's data out of the caches."
         ),
-        gain: told("depends on what the threads wait for"),
+        gain: unquantified("depends on what the threads wait for"),
         next: ["report", "threads"].map(str::to_owned).to_vec(),
     }])
 }

@@ -38,11 +38,11 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
 }
 
 fn of_loop(figures: &Figures, one: &ReloadedLoop) -> Draft {
-    let ReloadedLoop { place, fields, time, spared, vectors, iteration, accesses, stores } = one;
+    let ReloadedLoop { place, fields, time, saved, vectors, iteration, accesses, stores } = one;
     // Such loads are also what forbids vectors, but whether nothing else does is not known.
     let vectors = Part::Assumed([*vectors, f64::midpoint(*vectors, 1.0), 1.0]);
-    let parts = [Part::Seconds(time), Part::Share(spared), vectors];
-    let saves = |[time, spared, left]: [f64; 3]| time * (1.0 - (1.0 - spared) * left);
+    let parts = [Part::Seconds(time), Part::Share(saved), vectors];
+    let saves = |[time, saved, left]: [f64; 3]| time * (1.0 - (1.0 - saved) * left);
     let gain = judged(figures, parts, |_| true, saves);
     let name = place.function.as_deref().unwrap_or("a function");
     let what = if fields.is_empty() { "the same places".to_owned() } else { fields.join(", ") };
@@ -55,7 +55,7 @@ fn of_loop(figures: &Figures, one: &ReloadedLoop) -> Draft {
         title,
         evidence: vec![
             Proof::new("CPU time in the loop", time),
-            Proof::new("of that, for these accesses", spared),
+            Proof::new("of that, for these accesses", saved),
             Proof::new("an iteration with all data near", &iteration.0),
             Proof::new("the same with registers instead", &iteration.1),
         ],

@@ -196,9 +196,9 @@ fn compare(first: &mut Option<Passage>, here: &Passage, restarts: &mut Restarts)
     (first.low, first.high) = (first.low.min(low), first.high.max(high));
     match here.start.abs_diff(first.start) % stride.unsigned_abs() {
         0 => restarts.stayed += 1,
-        beside => {
+        distance => {
             restarts.moved += 1;
-            restarts.apart = common_divisor(restarts.apart, beside);
+            restarts.apart = common_divisor(restarts.apart, distance);
         }
     }
 }

@@ -16,7 +16,7 @@ const PAGE: u64 = 4096;
 const WAITS: f64 = 0.25;
 const PART: f64 = 0.3;
 /// Of all restarts, those beside the run before.
-const BESIDE: f64 = 0.5;
+const ADJACENT: f64 = 0.5;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let traced = figures.traced.as_ref().map_err(String::clone)?;
@@ -26,12 +26,12 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
 /// Whether a site walks so; `records` asks as well, because then it is none of its own.
 pub(super) fn walks(site: &HotSite) -> Option<u64> {
     let step = site.pattern.stride()?.unsigned_abs();
-    let beside = match site.restarts.all {
+    let adjacent = match site.restarts.all {
         0 => step >= PAGE,
-        all => site.restarts.near as f64 >= BESIDE * all as f64,
+        all => site.restarts.near as f64 >= ADJACENT * all as f64,
     };
-    let beside = beside || site.restarts.columns(site.bytes);
-    (step >= u64::from(x86::LINE_BYTES) && beside && site.keeps_its_step()).then_some(step)
+    let adjacent = adjacent || site.restarts.columns(site.bytes);
+    (step >= u64::from(x86::LINE_BYTES) && adjacent && site.keeps_its_step()).then_some(step)
 }
 
 fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {

@@ -151,7 +151,7 @@ impl Memory<'_> {
         let waited = self.waited();
         let times = self.core_times();
         let percent = self.timed_percent(self.passed.bursts.iter());
-        let core = match (self.core_by_floors(&times), &waited) {
+        let core = match (self.core_by_no_miss_times(&times), &waited) {
             (Ok(core), Some(waited)) => together(&core, waited),
             (Ok(core), None) => core,
             (Err(_), Some(waited)) => by_samples(waited),
@@ -192,8 +192,11 @@ impl Memory<'_> {
     }
 
     /// What the program's instructions need of its time, by loops that were timed without their memory, percent.
-    fn core_by_floors(&self, (core, native): &(Quantity, Quantity)) -> Result<Metric, String> {
-        let least: f64 = self.passed.bursts.iter().map(|burst| burst.floor.1).sum();
+    fn core_by_no_miss_times(
+        &self,
+        (core, native): &(Quantity, Quantity),
+    ) -> Result<Metric, String> {
+        let least: f64 = self.passed.bursts.iter().map(|burst| burst.no_miss_time.low).sum();
         let in_all = native.sum();
         if least > in_all * TOO_MUCH {
             return Err(format!(
@@ -362,10 +365,16 @@ impl Memory<'_> {
             for site in &burst.sites {
                 let accesses = (site.loads + site.stores) as f64;
                 self.add(&mut walks, number, self.model.walks(site.site).times(accesses));
-                let served = self.model.served(burst.place, site.site);
-                let touches = served.l1.plus(served.l2).plus(served.l3).plus(served.dram).best;
+                let hit_levels = self.model.hit_levels(burst.place, site.site);
+                let touches = hit_levels
+                    .l1
+                    .plus(hit_levels.l2)
+                    .plus(hit_levels.l3)
+                    .plus(hit_levels.dram)
+                    .best;
                 if site.loads > 0 && touches > 0.0 {
-                    let beyond = served.l3.plus(served.dram).times(site.loads as f64 / touches);
+                    let beyond =
+                        hit_levels.l3.plus(hit_levels.dram).times(site.loads as f64 / touches);
                     self.add(&mut far, number, beyond);
                 }
             }

@@ -11,7 +11,7 @@
 //! design effect of the mean.
 //!
 //! Assumptions: the time-stamp counter runs at one rate; steps of it (10 ns on AMD's Zen) blur single values, not means
-//! ([`Blur`]); an interrupt between the readings makes an outlier: values beyond [`LONGEST`] are left out.
+//! ([`TimerStep`]); an interrupt between the readings makes an outlier: values beyond [`LONGEST`] are left out.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,9 +20,9 @@ use estimate::Bounds;
 use facts::{BurstFlavour, Evidence, Metric, decode_records};
 
 use super::Memory;
-use super::blur::{Blur, Within};
 use super::levels::LevelShares;
 use super::rows::MemoryRow;
+use super::timer_step::{TimerStep, Within};
 use crate::hotspots::{Key, RowKey};
 use crate::objects::{Objects, Part, Pieces, Units};
 use crate::profile::Profile;
@@ -64,7 +64,7 @@ struct Raw {
 #[derive(Debug, Default)]
 pub(super) struct TimedLoads {
     by_site: BTreeMap<SiteIndex, Vec<Timed>>,
-    blur: Blur,
+    timer_step: TimerStep,
     /// A hit in the first level, nanoseconds: no load is quicker. Where times seem so, their floor was measured too high.
     hit: f64,
 }
@@ -137,8 +137,8 @@ impl TimedLoads {
         }
         let floor = recording.run.collector.timed_load_floor_cycles;
         let nanos_per_cycle = 1e9 / hertz;
-        loads.blur = Blur::of(raw.iter().map(|one| one.cycles), nanos_per_cycle);
-        let step = loads.blur.step();
+        loads.timer_step = TimerStep::of(raw.iter().map(|one| one.cycles), nanos_per_cycle);
+        let step = loads.timer_step.step();
         let measured =
             floor.map(|floor| floor.mean.filter(|_| step > 0.0).unwrap_or(f64::from(floor.median)));
         let hit = hit_cycles(&raw, measured, step / nanos_per_cycle);
@@ -155,7 +155,13 @@ impl TimedLoads {
 
     /// None of them yet.
     fn none(&self) -> Weighted {
-        Weighted { loads: Vec::new(), sum: 0.0, all: 0.0, blur: self.blur, hit: self.hit }
+        Weighted {
+            loads: Vec::new(),
+            sum: 0.0,
+            all: 0.0,
+            timer_step: self.timer_step,
+            hit: self.hit,
+        }
     }
 
     /// The mean latency of the loads of each site that were timed, nanoseconds.
@@ -168,14 +174,17 @@ impl TimedLoads {
 
     /// Of the loads of each site that went beyond the second level, the share that went to memory, where enough were
     /// timed: the timed answer to what the model leaves open.
-    pub(super) fn served_by_memory(&self, profile: &Profile<'_>) -> BTreeMap<SiteIndex, Bounds> {
+    pub(super) fn hits_in_memory(&self, profile: &Profile<'_>) -> BTreeMap<SiteIndex, Bounds> {
         let dram = profile.recording.run.calibration.as_ref();
         let dram = dram.and_then(|found| found.dram_latency.as_ref()?.value);
         let levels = (level_nanos(profile, 2), level_nanos(profile, 3), dram);
         let (Some(l2), Some(l3), Some(dram)) = levels else { return BTreeMap::new() };
         let beyond = |loads: &[Timed], from: f64, to: f64| {
             let from = (from * to).sqrt();
-            loads.iter().map(|one| self.blur.within(one.nanos, from, f64::INFINITY)).sum::<Within>()
+            loads
+                .iter()
+                .map(|one| self.timer_step.within(one.nanos, from, f64::INFINITY))
+                .sum::<Within>()
         };
         let share = |loads: &Vec<Timed>| {
             let (far, farthest) = (beyond(loads, l2, l3), beyond(loads, l3, dram));
@@ -216,7 +225,7 @@ pub(super) struct Weighted {
     sum: f64,
     /// Loads of all sites, timed or not.
     all: f64,
-    blur: Blur,
+    timer_step: TimerStep,
     /// The least that a load takes.
     hit: f64,
 }
@@ -290,14 +299,14 @@ impl Weighted {
     fn quantile(&self, share: f64, effective: f64) -> Metric {
         let half = Z_95 * (share * (1.0 - share) / effective.max(1.0)).sqrt();
         let (low, high) = (self.at(share - half), self.at(share + half));
-        let interval = ((low - self.blur.step()).max(0.0), high + self.blur.step());
+        let interval = ((low - self.timer_step.step()).max(0.0), high + self.timer_step.step());
         self.metric(self.at(share).max(self.hit), "ns", interval)
     }
 
     /// Share of loads that take from `from` on and less than `to` nanoseconds, percent.
     fn share(&self, effective: f64, from: f64, to: f64) -> Metric {
         let within = |(nanos, weight, _): &(f64, f64, BurstId)| {
-            self.blur.within(*nanos, from, to).times(weight / self.sum)
+            self.timer_step.within(*nanos, from, to).times(weight / self.sum)
         };
         let share = self.loads.iter().map(within).sum::<Within>();
         let interval = |share: f64| wilson(share.min(1.0), effective);

@@ -48,13 +48,13 @@ impl Sizes {
     pub(crate) fn of(profile: &Profile<'_>) -> Sizes {
         let run = &profile.recording.run;
         let mut notes = Vec::new();
-        let told = |level: u32| {
+        let cache_of = |level: u32| {
             let data = |kind: CacheKind| kind != CacheKind::Instruction;
             run.host.caches.iter().find(|cache| cache.level == level && data(cache.kind))
         };
         let levels = [1u32, 2, 3].map(|level| {
             let (bytes, ways) = USUAL[level as usize - 1];
-            let (bytes, ways) = told(level).map_or((bytes, ways), |cache| {
+            let (bytes, ways) = cache_of(level).map_or((bytes, ways), |cache| {
                 (cache.bytes, cache.ways.unwrap_or(ways).clamp(1, MOST_WAYS))
             });
             Geometry { bytes: Bytes(bytes), ways, line_bytes: x86::LINE_BYTES }
@@ -163,7 +163,7 @@ impl Memory<'_> {
             return LevelShares::unavailable(why);
         }
         let bursts = self.passed.bursts.len();
-        let mut served: [Quantity; 4] = std::array::from_fn(|_| Quantity::none(bursts));
+        let mut hit_levels: [Quantity; 4] = std::array::from_fn(|_| Quantity::none(bursts));
         let mut loads = Quantity::none(bursts);
         for (site, works) in sites {
             let mut known = None;
@@ -171,7 +171,7 @@ impl Memory<'_> {
                 // The answer is that of all that bursts did in a place.
                 let outcome = match known {
                     Some((place, outcome)) if place == burst.place => outcome,
-                    _ => self.model.served(burst.place, site),
+                    _ => self.model.hit_levels(burst.place, site),
                 };
                 known = Some((burst.place, outcome));
                 let parts = [outcome.l1, outcome.l2, outcome.l3, outcome.dram];
@@ -180,12 +180,12 @@ impl Memory<'_> {
                     continue;
                 }
                 loads.add(number, Bounds::exactly(executed as f64));
-                for (quantity, part) in served.iter_mut().zip(parts) {
+                for (quantity, part) in hit_levels.iter_mut().zip(parts) {
                     quantity.add(number, part.times(executed as f64 / touches));
                 }
             }
         }
-        let [l1, l2, l3, dram] = served.map(|part| self.share(&part, &loads));
+        let [l1, l2, l3, dram] = hit_levels.map(|part| self.share(&part, &loads));
         LevelShares { l1, l2, l3, dram }
     }
 

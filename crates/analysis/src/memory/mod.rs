@@ -11,13 +11,11 @@
 //! Assumptions are at the head of each file. That which holds for all: what bursts saw of a place is typical of it.
 
 mod bandwidth;
-mod beside;
 mod bins;
-mod blur;
 mod bound;
 mod branches;
-mod cleared;
 mod code_regions;
+mod concurrency;
 mod core_time;
 mod counters;
 mod expansion;
@@ -35,14 +33,16 @@ mod pass;
 mod predictors;
 mod quantity;
 mod rows;
-mod silent;
 mod simulated;
 mod strata;
 mod survival;
+mod timer_step;
 mod times;
+mod unrecorded;
 mod unseen;
 mod waits;
 mod work;
+mod zeroed;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -64,8 +64,8 @@ use self::native::{Speed, Speeds, Work, is_timed, native_parts, running, tells_r
 use self::observations::observations;
 use self::pass::{Passed, pass};
 use self::quantity::Quantity;
-use self::silent::Silent;
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Strata};
+use self::unrecorded::Unrecorded;
 use self::work::{
     BurstWork, PartWork, SiteWork, WorksByPart, WorksBySite, works_by_part, works_by_site,
 };
@@ -82,7 +82,7 @@ use crate::traced::{SiteIndex, TracedCode};
 
 pub use self::bandwidth::{Bands, Bandwidth, BandwidthBin, BandwidthStep};
 pub use self::bound::{BOUND_PERCENT, Bound, Class, IMPOSSIBLE, NEAR_PEAK, WHY_IMPOSSIBLE};
-pub(crate) use self::core_time::{Seconds, seconds};
+pub(crate) use self::core_time::seconds;
 pub use self::function::{FunctionMemory, SiteWeight};
 pub use self::latency::{Latency, LatencyRow};
 pub use self::levels::LevelShares;
@@ -141,7 +141,7 @@ pub struct Replayed {
     stalls: Stalls,
     /// What instructions outside of loops with a floor take.
     paces: Paces,
-    silent: Silent,
+    unrecorded: Unrecorded,
     /// Bandwidth by the usual bands: the summary and its findings both want it, and it takes a look at every sample.
     bandwidth: OnceLock<Bandwidth>,
     /// What findings ask of all accesses.
@@ -190,11 +190,12 @@ impl Replayed {
     ) -> Replayed {
         let sizes = Sizes::of(profile);
         // What bursts tell beside accesses does not wait for samples to be sorted by place.
-        let beside = || {
+        let other_facts = || {
             let timed = TimedLoads::read(profile, code, objects);
-            (timed, Stalls::new(profile), Silent::read(profile, code))
+            (timed, Stalls::new(profile), Unrecorded::read(profile, code))
         };
-        let ((timed, stalls, silent), places) = both(beside, || CodeRegions::new(profile, code));
+        let ((timed, stalls, unrecorded), places) =
+            both(other_facts, || CodeRegions::new(profile, code));
         let (mut answers, asked) = (Answers::default(), OnceLock::new());
         let asking = judges.then(|| Asking::new(profile, code));
         let asker = || asking.as_ref().map(Asking::asker);
@@ -266,7 +267,7 @@ impl Replayed {
         if damaged > 0 {
             notes.push(format!("{damaged} records of bursts could not be read: they are left out"));
         }
-        let model = Model::new(&passed, sizes.levels(), &timed.served_by_memory(profile));
+        let model = Model::new(&passed, sizes.levels(), &timed.hits_in_memory(profile));
         let (works, parts) = (works_by_site(&passed.bursts), works_by_part(&passed.bursts));
         let paces = Paces::read(profile, code, &passed.bursts);
         let mut replayed = Replayed {
@@ -281,7 +282,7 @@ impl Replayed {
             timed,
             stalls,
             paces,
-            silent,
+            unrecorded,
             bandwidth: OnceLock::new(),
             asked,
             missing,

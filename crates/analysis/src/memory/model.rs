@@ -57,7 +57,7 @@ pub(crate) struct Model {
 
 /// Where the loads of a site were served, in touches.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(crate) struct Served {
+pub(crate) struct HitLevels {
     pub(crate) l1: Bounds,
     pub(crate) l2: Bounds,
     pub(crate) l3: Bounds,
@@ -202,8 +202,8 @@ impl Model {
     }
 
     /// Where the touches of a site were served, over all bursts.
-    pub(crate) fn served(&self, place: CodeRegion, site: SiteIndex) -> Served {
-        let Some(chances) = self.sites.get(&site) else { return Served::default() };
+    pub(crate) fn hit_levels(&self, place: CodeRegion, site: SiteIndex) -> HitLevels {
+        let Some(chances) = self.sites.get(&site) else { return HitLevels::default() };
         let of = &chances.outcomes;
         let ratio = |tally: &LevelTally, survival: &Survival, level: usize| {
             let touches = tally.touches() as f64;
@@ -236,7 +236,7 @@ impl Model {
             low: (a.low - b.high).max(0.0),
             high: (a.high - b.low).max(0.0),
         };
-        Served {
+        HitLevels {
             l1: minus(Bounds::exactly(1.0), m1).times(touches),
             l2: minus(m1, two).times(touches),
             l3: minus(two, three).times(touches),

@@ -15,7 +15,7 @@
 //! there, which samples of the whole run tell.
 //! Bounds: the scatter of the pairs, and not below 1. Not above the ratio with [`MOST_PER_COUNT`] for each counted block
 //! taken off the window's time, and not above the burst's time without [`MOST_PER_CALLING_RECORD`] for each record, by
-//! [`BESIDES`]; of bursts with few records, and where there are no windows, without [`MOST_PER_RECORD`] for each record and
+//! [`EXTRA`]; of bursts with few records, and where there are no windows, without [`MOST_PER_RECORD`] for each record and
 //! [`MOST_PER_BURST`].
 //!
 //! Assumptions: instructions of one function take the same time in both; CPU time is schedstat's, which has the thread's
@@ -49,7 +49,7 @@ const MOST_PER_RECORD: f64 = 2.5e-9;
 const MOST_PER_CALLING_RECORD: f64 = 6e-9;
 /// Factor by which a burst may be slower besides: caches and TLBs that it shares with its records (the same results: a chase
 /// through memory, upper end).
-const BESIDES: f64 = 1.2;
+const EXTRA: f64 = 1.2;
 /// Seconds that entering, leaving and warming up a burst take at most. Where the tracer measured what the first two usually
 /// take and took that off, as much again: one stop in ten takes twice the usual (bench/results/stop-parts).
 const MOST_PER_BURST: f64 = 60e-6;
@@ -63,7 +63,7 @@ const PER_STOP: f64 = 20e-6;
 const MOST_TRACING: f64 = 0.5;
 /// More than this is no comparison of the same code.
 const MOST: f64 = 30.0;
-/// Seconds that a counter usually takes: the middle of nothing and [`MOST_BESIDE`]. Where its loop waits for a chain of its own
+/// Seconds that a counter usually takes: the middle of nothing and [`MOST_UNCHAINED`]. Where its loop waits for a chain of its own
 /// it runs beside that: with loops whose pace is known 0.05, 0.4 and 0.5 ns were seen (AMD Zen 4), in tight ones 0.8 (Xeon).
 const USUAL_PER_COUNT: f64 = 0.4e-9;
 /// In code of short blocks counters run beside other instructions: of a window's time they usually take no more than this,
@@ -87,7 +87,7 @@ const MOST_PER_COUNT: f64 = 1.5e-9;
 /// A block that runs no more often than once in so many times that does not wait for its own counter.
 const CHAINS: f64 = 1.5;
 /// Seconds that a counter takes at most in other code: see [`USUAL_PER_COUNT`].
-const MOST_BESIDE: f64 = 0.8e-9;
+const MOST_UNCHAINED: f64 = 0.8e-9;
 /// A window later than this after a burst is no pair with it.
 const NEAR: Nanos = Nanos(50_000_000);
 /// With fewer pairs, those of all functions speak.
@@ -267,7 +267,7 @@ impl Speeds {
     fn slowest(&self, work: &Work) -> f64 {
         let stops = f64::from(work.stops.saturating_sub(2)) * PER_STOP;
         let ours = work.records * MOST_PER_CALLING_RECORD + stops + self.most_per_burst;
-        (BESIDES * work.seconds / (work.seconds - ours).max(work.seconds / MOST)).min(MOST)
+        (EXTRA * work.seconds / (work.seconds - ours).max(work.seconds / MOST)).min(MOST)
     }
 
     fn by_windows(&self, work: &Work) -> Speed {
@@ -404,7 +404,7 @@ impl Pair {
     /// one before; else they take what they take beside other instructions.
     fn without_most(&self) -> f64 {
         let chained = self.counted.1 < self.most * CHAINS * MOST_PER_COUNT;
-        let each = if chained { MOST_PER_COUNT } else { MOST_BESIDE };
+        let each = if chained { MOST_PER_COUNT } else { MOST_UNCHAINED };
         self.without_counters((each, MOST_PER_LOOK_UP), MOST_SHARE)
     }
 

@@ -11,11 +11,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use base::{BlockId, RemoteAddr};
 use cachesim::{Hierarchy, Kind, LevelTally, LoopAccess, PageSize, SiteId, SiteTally, Tlb};
+use estimate::Bounds;
 use facts::Burst;
 
 use super::branches::Branches;
 use super::code_regions::{CodeRegion, CodeRegions};
-use super::core_time::{Seconds, loops};
+use super::core_time::loops;
 use super::footprint::Footprint;
 use super::simulated::Simulated;
 use super::times::{BINS, Times};
@@ -78,20 +79,20 @@ pub(crate) struct Passed {
     pub(crate) damage: Damage,
 }
 
-/// Runs all bursts through `caches`, which forgets everything between them. `beside` sees them at the same time; its tools are returned.
+/// Runs all bursts through `caches`, which forgets everything between them. `extra` sees them at the same time; its tools are returned.
 pub(crate) fn pass<T: Tool + Send>(
     profile: &Profile<'_>,
     (code, places): (&TracedCode, &CodeRegions),
     caches: &Hierarchy,
     pages: (&Tlb, PageSize),
     objects: Option<(&Objects, Pieces)>,
-    (beside, mut take): (impl Fn() -> T + Sync, impl FnMut(T::OfBurst) + Send),
+    (extra, mut take): (impl Fn() -> T + Sync, impl FnMut(T::OfBurst) + Send),
 ) -> (Passed, Vec<T>) {
     let bursts: Vec<_> = traced_bursts(profile.recording, code).collect();
     let walker = || {
         let simulated =
             Simulated::new(caches.clone(), (pages.0.clone(), pages.1), code.sites.len(), objects);
-        (Walker::new(profile, (code, places), simulated), beside())
+        (Walker::new(profile, (code, places), simulated), extra())
     };
     let (damage, tools) = stream(profile.recording, code, &bursts, walker, |_, ((), of)| take(of));
     let (walkers, others): (Vec<Walker<'_>>, Vec<T>) = tools.into_iter().unzip();
@@ -120,7 +121,7 @@ struct Walker<'a> {
     code: &'a TracedCode,
     places: &'a CodeRegions,
     simulated: Simulated<'a>,
-    floors: HashMap<BlockId, Seconds>,
+    no_miss_times: HashMap<BlockId, Bounds>,
     branches: Branches,
     /// Records of bursts that were replayed; of this one, and how many of its records passed.
     replayed: HashMap<u32, u64>,
@@ -177,10 +178,10 @@ impl Tool for Walker<'_> {
         if self.of_burst.is_some_and(|records| self.records <= records) {
             *self.passed.foreseen.entry(self.number).or_default() += missed;
         }
-        if let Some((best, low, high)) = self.floors.get(&execution.block()) {
-            let (times, floor) = (instructions / length.max(1.0), &mut work.floor);
-            *floor = (floor.0 + best * times, floor.1 + low * times, floor.2 + high * times);
-            work.floor_instructions += instructions;
+        if let Some(time) = self.no_miss_times.get(&execution.block()) {
+            let times = instructions / length.max(1.0);
+            work.no_miss_time = work.no_miss_time.plus(time.times(times));
+            work.no_miss_instructions += instructions;
         } else {
             work.slowest_cycles += execution.slowest(block);
         }
@@ -243,7 +244,7 @@ impl<'a> Walker<'a> {
             code,
             places,
             simulated,
-            floors: loops(profile.recording),
+            no_miss_times: loops(profile.recording),
             branches: Branches::default(),
             replayed: profile
                 .recording

@@ -23,9 +23,9 @@ use base::Nanos;
 use estimate::interval::Z_95;
 use facts::{Evidence, Metric, Privilege, Sample};
 
-use super::beside::running_beside;
 use super::bins::Bins;
 use super::code_regions::{CodeRegion, CodeRegions};
+use super::concurrency::concurrency;
 use super::expansion::{Chances, Expansion, Lots, Stratum};
 use super::quantity::Quantity;
 use super::unseen::{RegionWeights, Unseen};
@@ -128,7 +128,7 @@ impl Strata {
         let mut strata =
             Strata::sorted(profile, (places, chances), observations, (in_order, true), time);
         let moments = strata.observations.iter().map(|observation| observation.time);
-        strata.running = running_beside(profile.recording, moments, strata.scale);
+        strata.running = concurrency(profile.recording, moments, strata.scale);
         strata
     }
 
@@ -285,7 +285,7 @@ impl Strata {
     }
 
     /// Threads of the program that run their own code while a burst is taken.
-    pub(crate) fn running_beside(&self, burst: usize) -> Option<f64> {
+    pub(crate) fn concurrency(&self, burst: usize) -> Option<f64> {
         self.running.as_ref().map(|running| running[burst])
     }
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use cachesim::{FillTally, SiteTally};
+use estimate::Bounds;
 
 use super::code_regions::CodeRegion;
 use crate::objects::Part;
@@ -58,10 +59,10 @@ pub(crate) struct BurstWork {
     pub(crate) instructions: f64,
     pub(crate) records: f64,
     pub(crate) flops: f64,
-    /// Core time of loops whose floor was measured, seconds: likely, low, high.
-    pub(crate) floor: (f64, f64, f64),
+    /// Core time of loops whose no-miss time was measured, seconds.
+    pub(crate) no_miss_time: Bounds,
     /// Instructions in them.
-    pub(crate) floor_instructions: f64,
+    pub(crate) no_miss_instructions: f64,
     /// Cycles of all others at most, one after the other.
     pub(crate) slowest_cycles: f64,
     /// Branches that were mispredicted, likely and at most.
@@ -82,8 +83,8 @@ impl BurstWork {
             instructions: 0.0,
             records: 0.0,
             flops: 0.0,
-            floor: (0.0, 0.0, 0.0),
-            floor_instructions: 0.0,
+            no_miss_time: Bounds::default(),
+            no_miss_instructions: 0.0,
             slowest_cycles: 0.0,
             mispredicted: 0.0,
             most_mispredicted: 0.0,

@@ -65,13 +65,13 @@ pub(super) fn object_pages(
 }
 
 fn of_pages(pages: &[&Page]) -> ObjectPages {
-    let told: Vec<&Page> = pages.iter().copied().filter(|page| page.huge.is_some()).collect();
-    let huge = match told.is_empty() {
+    let known: Vec<&Page> = pages.iter().copied().filter(|page| page.huge.is_some()).collect();
+    let huge = match known.is_empty() {
         true => Metric::unavailable("percent", NOT_TOLD),
         false => {
             let areas: BTreeSet<(Pid, u64)> =
-                told.iter().map(|page| (page.pid, page.address.0 / HUGE_PAGE)).collect();
-            share(&told, areas.len(), |page| page.huge == Some(true))
+                known.iter().map(|page| (page.pid, page.address.0 / HUGE_PAGE)).collect();
+            share(&known, areas.len(), |page| page.huge == Some(true))
         }
     };
     let placed: Vec<&Page> = pages.iter().copied().filter(|page| page.node.is_some()).collect();

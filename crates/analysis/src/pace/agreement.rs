@@ -139,7 +139,7 @@ impl BurstCounts {
     }
 
     /// How the pace compares with what was counted otherwise, in words.
-    pub(super) fn beside(&self, one: LoopId, rate: f64) -> Option<String> {
+    pub(super) fn in_words(&self, one: LoopId, rate: f64) -> Option<String> {
         let kinds = [(&self.traced, "burst"), (&self.windows, "window")];
         let words = kinds.iter().filter_map(|(speeds, name)| {
             let speed =
@@ -157,8 +157,9 @@ impl BurstCounts {
     pub(super) fn at_least(&self, one: LoopId) -> Option<f64> {
         let kinds = [&self.traced, &self.windows];
         let kinds = kinds.into_iter().filter_map(|speeds| speeds.touched.get(&one));
-        let told = kinds.filter(|speed| speed.bursts >= LEAST_BURSTS as u32 && speed.seconds > 0.0);
-        told.map(|speed| speed.iterations / speed.seconds).reduce(f64::max)
+        let observed =
+            kinds.filter(|speed| speed.bursts >= LEAST_BURSTS as u32 && speed.seconds > 0.0);
+        observed.map(|speed| speed.iterations / speed.seconds).reduce(f64::max)
     }
 
     /// Passes of one loop over those of one around it: a ratio of sums over bursts, its variance linearised (Cochran, Sampling

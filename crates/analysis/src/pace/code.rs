@@ -117,22 +117,22 @@ impl Code {
     pub(super) fn snapshot(&self, one: LoopId, state: &SampledState<'_>) -> Snapshot {
         let readings = self.readings(one, state.place);
         let mut snapshot = Snapshot::default();
-        let told = readings.iter().filter_map(|reading| {
+        let read = readings.iter().filter_map(|reading| {
             let value = match reading.carrier {
                 Variable::Register(register) => state.register(register.number())?,
                 Variable::Slot(slot) => state.slot(slot)?,
             };
             Some((reading, value))
         });
-        let told: Vec<(&Reading, u64)> = told.collect();
-        for (reading, value) in &told {
+        let read: Vec<(&Reading, u64)> = read.collect();
+        for (reading, value) in &read {
             if reading.step.known() == Some(0) && !reading.value.terms.is_empty() {
                 let key = (reading.value.terms.clone(), reading.value.bits);
                 let value = cut(value.wrapping_sub(reading.value.constant), reading.value.bits);
                 snapshot.stays.insert(key, value);
             }
         }
-        for (reading, value) in told {
+        for (reading, value) in read {
             let Some(step) = snapshot.step(&reading.step).filter(|step| *step != 0) else {
                 continue;
             };

@@ -68,7 +68,7 @@ pub struct LoopPace {
 pub fn loops(recording: &Recording) -> Vec<LoopPace> {
     let code = Code::read(&recording.sampled_code);
     let seen = BurstCounts::new(recording, &code);
-    let found = told(recording, &code, &seen);
+    let found = paced_loops(recording, &code, &seen);
     let mut rows: Vec<(LoopId, LoopPace)> =
         found.into_iter().map(|(one, row, _)| (one, row)).collect();
     let iterations: BTreeMap<LoopId, Metric> =
@@ -77,7 +77,7 @@ pub fn loops(recording: &Recording) -> Vec<LoopPace> {
         // What follows from bursts does not speak for them.
         let own = row.iterations_per_second.evidence == Some(Evidence::Sampled);
         let rate = row.iterations_per_second.value.filter(|_| own);
-        row.agreement = rate.and_then(|rate| seen.beside(*one, rate));
+        row.agreement = rate.and_then(|rate| seen.in_words(*one, rate));
         if let Some(position) = code.get(*one).parent {
             let outer = LoopId { position, ..*one };
             row.trip_count = trip_count(&row.iterations, iterations.get(&outer));
@@ -104,7 +104,11 @@ pub fn loops(recording: &Recording) -> Vec<LoopPace> {
 
 /// The loops that had a share of the CPU time, with their pace and nothing of what compares them, and their times. Where
 /// no register tells a pace, that of a loop around does, with the trips that bursts saw.
-fn told(recording: &Recording, code: &Code, seen: &BurstCounts) -> Vec<(LoopId, LoopPace, Time)> {
+fn paced_loops(
+    recording: &Recording,
+    code: &Code,
+    seen: &BurstCounts,
+) -> Vec<(LoopId, LoopPace, Time)> {
     let mut found = found(recording, code);
     for (one, row, _) in &mut found {
         let rate = row.iterations_per_second.value;

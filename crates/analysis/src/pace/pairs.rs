@@ -109,7 +109,7 @@ struct Plain {
 struct SampledFrames {
     time: Nanos,
     cpu_time: Option<Nanos>,
-    told: BTreeMap<LoopId, Option<(Snapshot, bool)>>,
+    snapshots: BTreeMap<LoopId, Option<(Snapshot, bool)>>,
 }
 
 /// Finds the pairs of all loops.
@@ -164,8 +164,11 @@ pub(super) fn find(
                     walk.see(whole);
                 }
                 let SampledState { time, cpu_time, .. } = *state;
-                let seen =
-                    seen.get_or_insert(SampledFrames { time, cpu_time, told: BTreeMap::new() });
+                let seen = seen.get_or_insert(SampledFrames {
+                    time,
+                    cpu_time,
+                    snapshots: BTreeMap::new(),
+                });
                 seen.add(code, state);
             });
             if let Some(whole) = seen {
@@ -185,9 +188,9 @@ impl SampledFrames {
             false => code.around(module, offset),
         };
         for one in around {
-            let told = self.told.entry(one);
+            let known = self.snapshots.entry(one);
             let snapshot = || Some((code.snapshot(one, state), caller));
-            told.and_modify(|known| *known = None).or_insert_with(snapshot);
+            known.and_modify(|known| *known = None).or_insert_with(snapshot);
         }
     }
 }
@@ -220,10 +223,10 @@ impl Walk<'_, '_, '_> {
         }
         let plain = self.plain.get(self.next).copied().filter(|one| one.time == seen.time);
         self.next += usize::from(plain.is_some());
-        let told: Vec<LoopId> = seen.told.keys().copied().collect();
+        let sampled: Vec<LoopId> = seen.snapshots.keys().copied().collect();
         let weight = plain.map_or(self.period, |plain| plain.weight);
-        self.pass(seen.time, seen.cpu_time, weight, plain, &told);
-        for (one, snapshot) in seen.told {
+        self.pass(seen.time, seen.cpu_time, weight, plain, &sampled);
+        for (one, snapshot) in seen.snapshots {
             let known = self.found.entry(one).or_default();
             known.samples += 1;
             // Where it is silent, the next that tells something makes a pair with the last that did.
@@ -256,7 +259,7 @@ impl Walk<'_, '_, '_> {
         cpu_time: Option<Nanos>,
         weight: Nanos,
         plain: Option<Plain>,
-        told: &[LoopId],
+        sampled: &[LoopId],
     ) {
         let gap = self.before.map(|(before, before_cpu)| match (before_cpu, cpu_time) {
             (Some(before_cpu), Some(now)) => (now - before_cpu).min(time - before),
@@ -267,12 +270,12 @@ impl Walk<'_, '_, '_> {
             u64::from(gap.is_some_and(|gap| seconds(gap) > LONG * seconds(self.period)));
         self.spent = (self.spent.0 + seconds(weight), self.spent.1 + 1);
         let stack = plain.and_then(|plain| plain.stack).map(|stack| self.stacks.around(stack));
-        let mut inside: Vec<LoopId> = told.to_vec();
+        let mut inside: Vec<LoopId> = sampled.to_vec();
         if let Some(stack) = &stack {
             inside.extend(&stack.loops);
         }
         // Of the kernel alone it is not known who called.
-        let in_kernel = told.is_empty() && plain.is_some_and(|plain| plain.kernel);
+        let in_kernel = sampled.is_empty() && plain.is_some_and(|plain| plain.kernel);
         if in_kernel || stack.is_none_or(|stack| stack.truncated) {
             let may_call = |one: &&LoopId| in_kernel || self.code.get(**one).calls;
             inside.extend(self.last.keys().filter(may_call));
@@ -292,10 +295,11 @@ impl Walk<'_, '_, '_> {
 /// not in the next.
 fn used(last: &Last, now: &Last, period: Nanos) -> Option<Nanos> {
     let apart = now.time.0.checked_sub(last.time.0)?;
-    let told = last.cpu_time.zip(now.cpu_time);
-    let told = told.and_then(|(before, now)| now.0.checked_sub(before.0));
-    if let Some(told) = told.filter(|told| *told <= apart.saturating_add(period.0 / 20)) {
-        return Some(Nanos(told));
+    let counted = last.cpu_time.zip(now.cpu_time);
+    let counted = counted.and_then(|(before, now)| now.0.checked_sub(before.0));
+    if let Some(counted) = counted.filter(|counted| *counted <= apart.saturating_add(period.0 / 20))
+    {
+        return Some(Nanos(counted));
     }
     // A twentieth: what a timer is late, and no time slice of another thread.
     let late = apart.abs_diff(period.0) > period.0 / 20;
@@ -312,15 +316,15 @@ impl Found {
     /// Takes two samples that follow one another; whether they are a pair in one run.
     fn pair(&mut self, thread: (Pid, Tid), last: &Last, now: &Last, used: Nanos) -> bool {
         let (before, after) = (&last.snapshot, &now.snapshot);
-        let told = before.moves.iter().filter_map(|(terms, from)| {
+        let moved = before.moves.iter().filter_map(|(terms, from)| {
             let to = after.moves.get(terms)?;
             let bits = from.bits.min(to.bits);
             Some((terms, *from, *to, bits, cut(to.value.wrapping_sub(from.value), bits)))
         });
-        let told: Vec<_> = told.collect();
+        let moved: Vec<_> = moved.collect();
         // By the code alone: what wraps around last, then by order of registers.
         let Some((terms, from, to, bits, went)) =
-            told.iter().copied().min_by_key(|(.., bits, _)| std::cmp::Reverse(*bits))
+            moved.iter().copied().min_by_key(|(.., bits, _)| std::cmp::Reverse(*bits))
         else {
             return false;
         };
@@ -331,7 +335,7 @@ impl Found {
         let one_kind = known && common.all(|(held, other)| held == other);
         let iterations = signed(went, bits).checked_div(from.step).unwrap_or(0);
         // All of them must tell the same, as far as they can.
-        let agree = told.iter().all(|(_, from, to, bits, went)| {
+        let agree = moved.iter().all(|(_, from, to, bits, went)| {
             let expected = iterations.wrapping_mul(from.step).cast_unsigned();
             from.step == to.step && cut(expected, *bits) == *went
         });

@@ -84,10 +84,11 @@ pub fn cache_sizes(run: &Run) -> Vec<CacheSize> {
     let measured = measured.filter_map(|one| {
         Some(CacheSize { level: one.level, bytes: Bytes(one.bytes.value? as u64) })
     });
-    let told = run.host.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction);
-    let told = told.map(|cache| CacheSize { level: cache.level, bytes: Bytes(cache.bytes) });
+    let reported = run.host.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction);
+    let reported =
+        reported.map(|cache| CacheSize { level: cache.level, bytes: Bytes(cache.bytes) });
     let mut sizes: Vec<CacheSize> = Vec::new();
-    for size in measured.chain(told) {
+    for size in measured.chain(reported) {
         if size.bytes.0 >= LINE && !sizes.iter().any(|known| known.level == size.level) {
             sizes.push(size);
         }

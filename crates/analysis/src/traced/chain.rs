@@ -116,7 +116,7 @@ type SlotDepths = [Option<Depth>; SLOTS];
 
 /// Blocks without records that lead from one with records to the next.
 #[derive(Clone, Debug)]
-pub(crate) struct SilentWay {
+pub(crate) struct UnrecordedPath {
     /// Where the next begins.
     pub(crate) to: RemoteAddr,
     /// What they leave, in order.

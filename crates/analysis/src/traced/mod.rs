@@ -7,8 +7,8 @@ mod address;
 mod chain;
 mod code;
 mod run;
-mod silent;
 mod stream;
+mod unrecorded;
 
 pub(crate) use address::Touch;
 pub(crate) use chain::Chase;

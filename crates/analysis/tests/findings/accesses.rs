@@ -181,12 +181,12 @@ fn a_helper_that_repeats_its_loads_is_named_with_the_line_that_calls_it() {
 
 #[test]
 fn a_loop_that_loads_again_is_named_with_its_fields() {
-    let with = |spared: Metric, stores| {
+    let with = |saved: Metric, stores| {
         let one = ReloadedLoop {
             place: place("stuff"),
             fields: vec!["writer.buffer".to_owned(), "writer.position".to_owned()],
             time: about(0.8, "s"),
-            spared: spared.into(),
+            saved: saved.into(),
             vectors: 1.0,
             iteration: (about(2.4, "ns"), about(0.8, "ns")),
             accesses: 5,
@@ -294,8 +294,8 @@ fn what_may_be_so_is_undecided_with_what_would_decide_it() {
         Figure::from(Metric::with_interval(Evidence::Estimated, value, "percent", interval, 20))
     };
     // What its figure says of itself, else more bursts.
-    let unfloored = waits(0.0, 60.0, 95.0).sharper_by("it could not be timed: try a small input");
-    let found = findings(&chase(unfloored));
+    let untimed = waits(0.0, 60.0, 95.0).sharper_by("it could not be timed: try a small input");
+    let found = findings(&chase(untimed));
     assert!(found.found.is_empty());
     assert_eq!((found.unjudged.len(), found.unjudged[0].id), (1, "pointer-chase"));
     let why = &found.unjudged[0].why;

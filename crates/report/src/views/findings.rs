@@ -31,8 +31,8 @@ pub(crate) fn findings(request: &Request<'_>) -> Table {
         name("next_command", "Next"),
     ];
     let mut notes: Vec<String> = (1..).zip(&found).flat_map(|(at, one)| remarks(at, one)).collect();
-    let silent = RULES.len() - judged.unjudged.len();
-    notes.push(format!("{silent} of {} rules could be judged.", RULES.len()));
+    let judgeable = RULES.len() - judged.unjudged.len();
+    notes.push(format!("{judgeable} of {} rules could be judged.", RULES.len()));
     let line =
         |one: &UndecidedSummary| format!("Not judged: {}: {}.", one.rules.join(", "), one.reason);
     let undecided = undecided(judged);

@@ -70,8 +70,8 @@ fn cells(row: &LoopPace) -> Vec<Cell> {
 /// Why loops have no pace, each reason once.
 fn notes(found: &[LoopPace]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
-    let silent = found.iter().filter_map(|row| row.iterations_per_second.note.as_deref());
-    for why in silent {
+    let without_pace = found.iter().filter_map(|row| row.iterations_per_second.note.as_deref());
+    for why in without_pace {
         let note = format!("A loop without a pace: {why}.");
         if !notes.contains(&note) {
             notes.push(note);

@@ -20,12 +20,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use base::BlockId;
+use estimate::Bounds;
 use facts::{Evidence, FloorOutcome, FloorTime, KeptFloor, Metric, Recording};
 use x86::Kind;
 
 use super::{NamedLocation, ReloadedLoop};
 use crate::findings::reloads::free;
-use crate::memory::{FunctionMemory, Memory, Seconds, SiteWeight, seconds};
+use crate::memory::{FunctionMemory, Memory, SiteWeight, seconds};
 use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
 use crate::stack::{FunctionId, LocationId};
@@ -56,8 +57,8 @@ struct Timed<'a> {
     /// See `ReloadedLoop`.
     vectors: f64,
     weight: Weight,
-    floor: Seconds,
-    kept: Seconds,
+    no_miss: Bounds,
+    kept: Bounds,
 }
 
 /// Most CPU time first.
@@ -74,7 +75,7 @@ pub(super) fn reloaded(
     let all = profile.counted_cpu_seconds().unwrap_or(0.0);
     timed.retain(|one| {
         let time = profile.cpu_scale().quantity(&one.weight).value.unwrap_or(0.0);
-        time * one.spared().value.unwrap_or(0.0) / 100.0 >= LEAST * all
+        time * one.saved().value.unwrap_or(0.0) / 100.0 >= LEAST * all
     });
     let asked: HashSet<BlockId> = timed.iter().map(|one| one.block).collect();
     let free = free(profile.recording, code, asked);
@@ -106,14 +107,14 @@ fn timed<'a>(
             exposed: exposed(function, &is_stream),
             vectors: vectors(all, block, code, &is_row),
             weight: *weights.get(&block)?,
-            floor: floor(recording, block)?,
+            no_miss: no_miss_time(recording, block)?,
             kept: seconds(&FloorTime { repetitions, median, low, high }),
         })
     });
     found.collect()
 }
 
-fn floor(recording: &Recording, block: BlockId) -> Option<Seconds> {
+fn no_miss_time(recording: &Recording, block: BlockId) -> Option<Bounds> {
     let of_loop = |floor: &&facts::CoreFloor| floor.block == block && floor.path.is_none();
     match &recording.core_floors.iter().find(of_loop)?.outcome {
         FloorOutcome::Measured(time) => Some(seconds(time)),
@@ -168,18 +169,18 @@ fn vectors(
 
 impl Timed<'_> {
     /// Of its time what it would not take with registers, percent.
-    fn spared(&self) -> Metric {
+    fn saved(&self) -> Metric {
         let FunctionMemory { waits, excess, .. } = self.function;
         let share = |value: Option<f64>, unknown: f64| value.map_or(unknown, |value| value / 100.0);
-        let (floor, kept) = (self.floor, self.kept);
+        let no_miss = self.no_miss.best;
         // Both were timed in the same turns.
-        let kept = [kept.0, kept.1, kept.2].map(|time| time / floor.0 * excess);
-        let least = 1.0 - (1.0 - share(waits.low, 0.0)) * kept[2] - self.exposed;
+        let kept = self.kept.each(|time| time / no_miss * excess);
+        let least = 1.0 - (1.0 - share(waits.low, 0.0)) * kept.high - self.exposed;
         let core = |waits: Option<f64>, unknown: f64| 1.0 - share(waits, unknown);
-        let low = (core(waits.high, 1.0) * (1.0 - kept[2])).min(least);
+        let low = (core(waits.high, 1.0) * (1.0 - kept.high)).min(least);
         let waited = share(waits.value, 0.0);
-        let best = 1.0 - (1.0 - waited) * kept[0] - waited.min(self.exposed);
-        let high = 1.0 - core(waits.high, 1.0) * kept[1];
+        let best = 1.0 - (1.0 - waited) * kept.best - waited.min(self.exposed);
+        let high = 1.0 - core(waits.high, 1.0) * kept.low;
         let percent = |part: f64| part.clamp(0.0, 1.0) * 100.0;
         let (low, best, high) = (percent(low), percent(best), percent(high));
         let interval = (low.min(best), high.max(best));
@@ -189,9 +190,9 @@ impl Timed<'_> {
     fn figures(&self, source: Source<'_>, types: &SiteTypes) -> Option<ReloadedLoop> {
         let (profile, code, ..) = source;
         let sites = self.sites(code);
-        let nanos = |(best, low, high): Seconds| {
-            let interval = (low * 1e9, high * 1e9);
-            Metric::with_interval(Evidence::Timed, best * 1e9, "ns", interval, 1)
+        let nanos = |time: Bounds| {
+            let interval = (time.low * 1e9, time.high * 1e9);
+            Metric::with_interval(Evidence::Timed, time.best * 1e9, "ns", interval, 1)
         };
         let mut fields: Vec<String> = Vec::new();
         for site in &sites {
@@ -207,9 +208,9 @@ impl Timed<'_> {
             place: place(source, &sites)?,
             fields,
             time: profile.cpu_scale().quantity(&self.weight),
-            spared: self.spared().into(),
+            saved: self.saved().into(),
             vectors: self.vectors,
-            iteration: (nanos(self.floor), nanos(self.kept)),
+            iteration: (nanos(self.no_miss), nanos(self.kept)),
             accesses: sites.len(),
             stores: sites.iter().any(stores),
         })

@@ -227,9 +227,9 @@ impl<'a> Process<'a> {
         let mut own: Vec<(ThreadIndex, &Thread)> = Vec::new();
         for (at, thread) in self.profile.threads.all().iter().enumerate() {
             let work = &self.work[at];
-            let silent = work.computed.is_empty() && thread.end - thread.start < short;
+            let idle = work.computed.is_empty() && thread.end - thread.start < short;
             let belongs = thread.pid == self.pid && !is_first(thread) && thread.start_known;
-            if belongs && (silent || work.is_like(&self.team)) {
+            if belongs && (idle || work.is_like(&self.team)) {
                 own.push((ThreadIndex::new(at), thread));
             }
         }

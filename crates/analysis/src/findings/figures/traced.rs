@@ -34,9 +34,9 @@ const STREAM: u64 = 4096;
 /// An object that accesses are about has this part of them, percent.
 const MAIN: f64 = 50.0;
 /// A function whose instructions have a core floor for less than this part has none, percent.
-const FLOORED: f64 = 50.0;
+const MOSTLY_TIMED: f64 = 50.0;
 /// What would tell how long such a function waits.
-const UNFLOORED: &str = "its loops could not be timed without their memory: see whether the time per element falls with an input that \
+const UNTIMED: &str = "its loops could not be timed without their memory: see whether the time per element falls with an input that \
                          fits into the cache";
 /// Executions per burst of a helper that is called in a loop.
 const LOOP: f64 = 100.0;
@@ -149,8 +149,9 @@ impl Sites<'_> {
         let figures = HotFunction {
             place: NamedLocation { object, ..place },
             time: memory.time.clone(),
-            waits: match memory.floored < FLOORED && memory.waits.low < memory.waits.high {
-                true => memory.waits.clone().sharper_by(UNFLOORED),
+            waits: match memory.timed_percent < MOSTLY_TIMED && memory.waits.low < memory.waits.high
+            {
+                true => memory.waits.clone().sharper_by(UNTIMED),
                 false => memory.waits.clone(),
             },
             of_reach: memory.of_reach.clone(),

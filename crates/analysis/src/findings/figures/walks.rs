@@ -42,8 +42,8 @@ fn second_level(profile: &Profile<'_>) -> Metric {
     let measured = run.calibration.iter().flat_map(|found| &found.effective_caches);
     let measured =
         measured.filter(|cache| cache.level == 2).find(|cache| cache.bytes.value.is_some());
-    let told = || crate::reuse::cache_sizes(run).into_iter().find(|cache| cache.level == 2);
-    match (measured, told()) {
+    let reported = || crate::reuse::cache_sizes(run).into_iter().find(|cache| cache.level == 2);
+    match (measured, reported()) {
         (Some(cache), _) => cache.bytes.clone(),
         (None, Some(cache)) => Metric::counted(cache.bytes.0 as f64, "bytes"),
         (None, None) => {

@@ -33,14 +33,14 @@ const NEAR: Nanos = Nanos(100_000_000);
 
 /// Faults of a function in the order of time: when, and how many bytes were cleared for all that each stands for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cleared(Vec<(Nanos, f64)>);
+pub(super) struct Zeroed(Vec<(Nanos, f64)>);
 
-impl Cleared {
-    pub(super) fn all(by_function: &BTreeMap<FunctionId, Cleared>) -> Cleared {
+impl Zeroed {
+    pub(super) fn all(by_function: &BTreeMap<FunctionId, Zeroed>) -> Zeroed {
         let mut faults: Vec<(Nanos, f64)> =
             by_function.values().flat_map(|one| one.0.iter().copied()).collect();
         faults.sort_by_key(|(time, _)| *time);
-        Cleared(faults)
+        Zeroed(faults)
     }
 
     pub(super) fn bytes(&self) -> f64 {
@@ -71,22 +71,22 @@ impl Cleared {
 
 impl Memory<'_> {
     /// What minor faults cleared, by the function that they interrupted.
-    pub(super) fn cleared(&self) -> BTreeMap<FunctionId, Cleared> {
+    pub(super) fn zeroed(&self) -> BTreeMap<FunctionId, Zeroed> {
         let recording = self.profile.recording;
         let page = Some(recording.run.host.page_bytes).filter(|bytes| *bytes > 0);
         let page = page.unwrap_or(USUAL_PAGE) as f64;
         let scale = fault_scales(recording).minor;
-        let mut cleared: BTreeMap<FunctionId, Cleared> = BTreeMap::new();
+        let mut zeroed: BTreeMap<FunctionId, Zeroed> = BTreeMap::new();
         for fault in recording.faults.iter().filter(|fault| fault.kind == FaultKind::Minor) {
             let stack = fault.stack.and_then(|id| self.profile.stacks.find(id));
             let mut weight = Weight::default();
             weight.add(fault.weight);
             let bytes = scale.quantity(&weight).value.unwrap_or(0.0) * page;
             let function = self.profile.stacks.compiled_user(stack);
-            cleared.entry(function).or_default().0.push((fault.time, bytes));
+            zeroed.entry(function).or_default().0.push((fault.time, bytes));
         }
-        cleared.values_mut().for_each(|one| one.0.sort_by_key(|(time, _)| *time));
-        cleared
+        zeroed.values_mut().for_each(|one| one.0.sort_by_key(|(time, _)| *time));
+        zeroed
     }
 
     /// Seconds that so many bytes would take from memory, a line after the other.
@@ -112,19 +112,19 @@ mod tests {
     use super::*;
 
     /// A page each.
-    fn faults(times: &[u64]) -> Cleared {
-        Cleared(times.iter().map(|ms| (Nanos(ms * 1_000_000), 4096.0)).collect())
+    fn faults(times: &[u64]) -> Zeroed {
+        Zeroed(times.iter().map(|ms| (Nanos(ms * 1_000_000), 4096.0)).collect())
     }
 
-    fn in_bursts(cleared: &Cleared, times: &[u64], seconds: f64) -> Vec<f64> {
+    fn in_bursts(zeroed: &Zeroed, times: &[u64], seconds: f64) -> Vec<f64> {
         let bursts: Vec<(Nanos, f64)> =
             times.iter().map(|ms| (Nanos(ms * 1_000_000), 0.01)).collect();
-        cleared.in_bursts(&bursts, seconds)
+        zeroed.in_bursts(&bursts, seconds)
     }
 
     /// Of two seconds four bursts saw 40 ms, so each stands for half a second.
     #[test]
-    fn what_is_cleared_first_is_in_the_first_bursts() {
+    fn what_is_zeroed_first_is_in_the_first_bursts() {
         let first = faults(&[100, 110, 120, 130]);
         let found = in_bursts(&first, &[100, 150, 900, 1900], 2.0);
         assert_eq!(found, [2.0, 2.0, 0.0, 0.0].map(|pages| pages * 4096.0 * 0.04 / 2.0));
@@ -135,7 +135,7 @@ mod tests {
 
     /// Ten milliseconds of which one is the core's; of what else may be waited for, nobody knows, 3 (2 to 20), nothing.
     #[test]
-    fn what_was_cleared_is_not_waited_for() {
+    fn what_was_zeroed_is_not_waited_for() {
         let of = |best, low, high| Bounds { best, low, high };
         let core = Quantity(vec![of(1.0, 0.5, 2.0); 3]);
         let waited = [Bounds::exactly(f64::INFINITY), of(3.0, 2.0, 20.0), Bounds::default()];

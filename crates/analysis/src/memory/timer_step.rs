@@ -16,7 +16,7 @@ const FINE: f64 = 1.0;
 
 /// How far single times are blurred.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(super) struct Blur {
+pub(super) struct TimerStep {
     /// Nanoseconds; 0 where it is no matter.
     step: f64,
 }
@@ -32,16 +32,16 @@ pub(super) struct Within {
     pub(super) possible: f64,
 }
 
-impl Blur {
+impl TimerStep {
     /// By differences of readings, whose greatest common divisor the step is; fewer than [`FEWEST`] different ones tell none.
-    pub(super) fn of(cycles: impl Iterator<Item = u32>, nanos_per_cycle: f64) -> Blur {
+    pub(super) fn of(cycles: impl Iterator<Item = u32>, nanos_per_cycle: f64) -> TimerStep {
         let different: BTreeSet<u32> = cycles.collect();
         if different.len() < FEWEST {
-            return Blur::default();
+            return TimerStep::default();
         }
         let divisor = different.into_iter().fold(0, common_divisor);
         let step = f64::from(divisor) * nanos_per_cycle;
-        Blur { step: if step.is_finite() && step >= FINE { step } else { 0.0 } }
+        TimerStep { step: if step.is_finite() && step >= FINE { step } else { 0.0 } }
     }
 
     /// Nanoseconds; 0 where it is no matter.
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_step_is_what_all_differences_share() {
-        let of = |cycles: &[u32]| Blur::of(cycles.iter().copied(), 1.0 / 2.6).step();
+        let of = |cycles: &[u32]| TimerStep::of(cycles.iter().copied(), 1.0 / 2.6).step();
         assert_eq!(of(&[52, 78, 26, 520]), 10.0);
         assert_eq!(of(&[52, 78, 26, 521]), 0.0, "every cycle shows");
         assert_eq!(of(&[52, 78, 26, 522]), 0.0, "steps of a nanosecond are no matter");
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn fine_times_are_what_they_show() {
-        let fine = Blur::default();
+        let fine = TimerStep::default();
         let yes = Within { sure: 1.0, best: 1.0, possible: 1.0 };
         assert_eq!(fine.within(2.0, 2.0, 5.0), yes);
         assert_eq!(fine.within(5.0, 2.0, 5.0), Within::default());
@@ -119,17 +119,17 @@ mod tests {
 
     #[test]
     fn a_time_is_spread_over_two_steps() {
-        let blur = Blur { step: 10.0 };
+        let timer_step = TimerStep { step: 10.0 };
         let parts = [0.0, 2.0, 10.0, 20.0, f64::INFINITY];
         let parts: Vec<Within> =
-            parts.windows(2).map(|ends| blur.within(10.0, ends[0], ends[1])).collect();
+            parts.windows(2).map(|ends| timer_step.within(10.0, ends[0], ends[1])).collect();
         let best: f64 = parts.iter().map(|part| part.best).sum();
         assert!((best - 1.0).abs() < 1e-12);
         assert!((parts[1].best - 0.48).abs() < 1e-12, "{parts:?}");
         assert!((parts[2].best - 0.5).abs() < 1e-12, "{parts:?}");
         assert_eq!(parts.iter().map(|part| part.sure).sum::<f64>(), 0.0);
         assert!(parts.iter().all(|part| part.possible == 1.0));
-        let far = blur.within(100.0, 50.0, f64::INFINITY);
+        let far = timer_step.within(100.0, 50.0, f64::INFINITY);
         assert_eq!(far, Within { sure: 1.0, best: 1.0, possible: 1.0 });
     }
 }
