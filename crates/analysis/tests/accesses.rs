@@ -384,7 +384,7 @@ fn what_does_not_fit_is_counted_and_nothing_else() {
 }
 
 #[test]
-fn lost_bursts_and_refused_ones_are_told() {
+fn lost_and_refused_bursts_are_reported() {
     let mut test = Test::new();
     let block = test.block(0x1000, COUNTER);
     for _ in 0..97 {

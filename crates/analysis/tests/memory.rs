@@ -101,7 +101,7 @@ fn a_stream_moves_what_arithmetic_says() {
 
 /// Its loop alone would take a quarter of the time.
 #[test]
-fn the_core_floor_tells_the_memory_bound_share() {
+fn the_no_miss_time_gives_the_memory_bound_share() {
     let (test, block) = streaming();
     let mut recording = finished(test);
     let time = |picos| FloorTime { repetitions: 100, median: picos, low: picos, high: picos };

@@ -176,7 +176,7 @@ fn restarts_count_by_the_length_of_runs_and_bursts_are_no_pairs() {
 }
 
 #[test]
-fn registers_that_disagree_and_runs_that_cannot_be_told_apart_give_no_pace() {
+fn registers_that_disagree_and_runs_that_look_alike_give_no_pace() {
     // rcx counts another thing than rdi.
     let samples: Vec<RegisterSample> = (0..200)
         .map(|number| RegisterSample { rcx: 1_000_000_000 - number * 700, ..at(number * 1000, 0) })
@@ -253,7 +253,7 @@ fn called(slot: Option<i32>, damage: impl Fn(u64) -> u64) -> Recording {
 }
 
 #[test]
-fn a_loop_that_calls_is_told_by_the_callers_registers_or_its_words_of_the_stack() {
+fn a_loop_that_calls_is_read_from_the_callers_registers_or_stack_words() {
     for (slot, by) in [(None, "caller's rbx"), (Some(8), "caller's [rsp+8]")] {
         let rows = analysis::pace::loops(&called(slot, |went| went));
         assert_eq!(rows.len(), 1);
@@ -340,9 +340,9 @@ fn a_loop_without_odometer_has_the_pace_of_the_one_around_times_the_trips_of_bur
     let [outer, inner] = &rows[..] else { panic!("{rows:?}") };
     let rate = outer.iterations_per_second.value.unwrap();
     assert!((rate - 1e6).abs() < 1.0, "{rate}");
-    let told = &inner.iterations_per_second;
-    assert!((told.value.unwrap() / 4e6 - 1.0).abs() < 1e-6, "{told:?}");
-    assert_eq!((told.evidence, told.samples), (Some(Evidence::Estimated), 4));
+    let result = &inner.iterations_per_second;
+    assert!((result.value.unwrap() / 4e6 - 1.0).abs() < 1e-6, "{result:?}");
+    assert_eq!((result.evidence, result.samples), (Some(Evidence::Estimated), 4));
     assert!((inner.trip_count.value.unwrap() - 4.0).abs() < 1e-6, "{:?}", inner.trip_count);
     assert_eq!(inner.odometer.as_deref(), Some("rbx, 4.0000 trips in 4 bursts"));
     // A microsecond each, as natively; what follows from bursts does not speak for them.

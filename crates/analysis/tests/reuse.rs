@@ -138,7 +138,7 @@ fn true_curve(trace: &[u64], kib: &[usize]) -> Vec<f64> {
 
 /// A stream misses once per line in every cache that bursts can tell of: 1 in 8, and beyond that at most so much.
 #[test]
-fn a_stream_misses_once_per_line_and_nobody_knows_beyond() {
+fn a_stream_misses_once_per_line_and_further_distances_are_unknown() {
     let mut test = Test::new();
     let block = test.block(0x1000, TRIAD);
     test.name(0x1000, "triad", 10);

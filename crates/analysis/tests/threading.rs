@@ -213,7 +213,7 @@ fn the_thread_that_others_wait_for_is_named() {
 }
 
 #[test]
-fn more_threads_than_cpus_are_told() {
+fn more_threads_than_cpus_are_oversubscribed() {
     let Program { mut builder, .. } = program(4);
     for tid in 2..6 {
         builder.ran((1, tid), (0.0, 1.0), 0.5, 0.5);
@@ -241,7 +241,7 @@ fn threads_without_a_cpu_do_not_work_in_turn() {
 }
 
 #[test]
-fn one_thread_alone_is_told() {
+fn one_thread_alone_is_single_threaded() {
     let Program { mut builder, work, .. } = program(0);
     builder.recording.waits.clear();
     builder.ran((1, 1), (0.0, 1.0), 1.0, 0.0).samples(1, 1, work, 1000);
@@ -251,7 +251,7 @@ fn one_thread_alone_is_told() {
 }
 
 #[test]
-fn waits_that_nobody_saw_are_not_called_balanced() {
+fn waits_without_a_record_are_not_called_balanced() {
     let Program { mut builder, .. } = program(1);
     builder.ran((1, 2), (0.0, 1.0), 0.5, 0.0);
     builder.waits((1, 2), WaitKind::Blocked, (None, None), (0.0, 1.0), (50, 0.5));

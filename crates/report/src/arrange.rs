@@ -29,8 +29,8 @@ impl Table {
     /// One is not there.
     pub(crate) fn with_columns(mut self, keys: &[String]) -> Result<Table, ReportError> {
         let kept: Vec<usize> = keys.iter().map(|key| self.find(key)).collect::<Result<_, _>>()?;
-        let looks = kept.iter().map(|at| (self.look(*at), self.heading(*at)));
-        self.looks = looks.collect();
+        let text_columns = kept.iter().map(|at| (self.style(*at), self.heading(*at)));
+        self.text_columns = text_columns.collect();
         let pick = |row: &Vec<Cell>| kept.iter().map(|at| row[*at].clone()).collect::<Vec<Cell>>();
         self.rows = self.rows.iter().map(pick).collect();
         self.total = pick(&self.total);
@@ -50,9 +50,13 @@ impl Table {
     }
 
     /// As the view shows the column, or as its unit asks for.
-    fn look(&self, at: usize) -> CellStyle {
+    fn style(&self, at: usize) -> CellStyle {
         let Column { key, unit, .. } = self.columns[at];
-        let own = self.looks.iter().map(|(look, _)| *look).find(|look| look.key() == Some(key));
+        let own = self
+            .text_columns
+            .iter()
+            .map(|(style, _)| *style)
+            .find(|style| style.key() == Some(key));
         if let Some(own) = own {
             // Its level may not be there.
             return if let CellStyle::Function(key, _) = own { CellStyle::Text(key) } else { own };
@@ -75,7 +79,7 @@ impl Table {
 
     fn heading(&self, at: usize) -> &'static str {
         let Column { key, label, .. } = self.columns[at];
-        let own = self.looks.iter().find(|(look, _)| look.key() == Some(key));
+        let own = self.text_columns.iter().find(|(style, _)| style.key() == Some(key));
         own.map_or(label, |(_, heading)| heading)
     }
 }
@@ -159,7 +163,7 @@ mod tests {
             total: vec![Cell::Missing, Cell::Missing, Cell::Missing],
             notes: Vec::new(),
             title: String::new(),
-            looks: vec![(CellStyle::Function("name", Some("level")), "who")],
+            text_columns: vec![(CellStyle::Function("name", Some("level")), "who")],
             page: 9,
             empty: String::new(),
         }
@@ -200,7 +204,7 @@ mod tests {
         let found = table(&[("a", Some(1.0), 0)]).with_columns(&keys).unwrap();
         assert_eq!(found.columns.iter().map(|column| column.key).collect::<Vec<_>>(), keys);
         assert_eq!(
-            found.looks,
+            found.text_columns,
             [(CellStyle::Bytes("size"), "size"), (CellStyle::Text("name"), "who")]
         );
         assert_eq!((found.rows[0].len(), found.total.len()), (2, 2));

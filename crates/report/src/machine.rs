@@ -187,9 +187,9 @@ fn what_it_is(host: &Host, width: usize, paint: Paint) -> String {
     out
 }
 
-/// A table without title; its columns are `(key, look, label)`.
+/// A table without title; its columns are `(key, style, label)`.
 fn table(
-    looks: Vec<(CellStyle, &'static str)>,
+    text_columns: Vec<(CellStyle, &'static str)>,
     keys: &[&'static str],
     rows: Vec<Vec<Cell>>,
 ) -> Table {
@@ -203,7 +203,7 @@ fn table(
         rows,
         notes: Vec::new(),
         title: String::new(),
-        looks,
+        text_columns,
         page: usize::MAX,
         empty: String::new(),
     }
@@ -228,7 +228,7 @@ fn bandwidth(calibration: &Calibration) -> Table {
             Cell::Metric(point.bus.clone()),
         ]
     };
-    let looks = vec![
+    let text_columns = vec![
         (CellStyle::Text("kernel"), "kernel"),
         (CellStyle::Number("threads"), "threads"),
         (CellStyle::Figure("program"), "program GB/s"),
@@ -236,7 +236,7 @@ fn bandwidth(calibration: &Calibration) -> Table {
         (CellStyle::Bar("bar"), ""),
     ];
     let keys = ["kernel", "threads", "program", "bus", "bar"];
-    table(looks, &keys, calibration.bandwidth.iter().map(row).collect())
+    table(text_columns, &keys, calibration.bandwidth.iter().map(row).collect())
 }
 
 fn caches(host: &Host, calibration: &Calibration) -> Table {
@@ -263,13 +263,13 @@ fn caches(host: &Host, calibration: &Calibration) -> Table {
     if let Some(latency) = &calibration.dram_latency {
         rows.push(vec![Cell::text("DRAM"), rate(latency), Cell::Missing, Cell::Missing]);
     }
-    let looks = vec![
+    let text_columns = vec![
         (CellStyle::Text("level"), "level"),
         (CellStyle::Figure("latency"), "ns per load"),
         (CellStyle::Figure("effective"), "measured size"),
         (CellStyle::Text("reported"), "size that the system reports"),
     ];
-    table(looks, &["level", "latency", "effective", "reported"], rows)
+    table(text_columns, &["level", "latency", "effective", "reported"], rows)
 }
 
 /// One row per size; the page sizes stand side by side, so that what huge pages save is seen at a glance.
@@ -297,14 +297,14 @@ fn ladder(calibration: &Calibration) -> Table {
         }
         cells
     };
-    let mut looks = vec![(CellStyle::Figure("size"), "size")];
+    let mut text_columns = vec![(CellStyle::Figure("size"), "size")];
     let mut keys = vec!["size"];
     for ((key, bar), page) in &measured {
-        looks.push((CellStyle::Figure(key), page_heading(*page)));
-        looks.push((CellStyle::Bar(bar), ""));
+        text_columns.push((CellStyle::Figure(key), page_heading(*page)));
+        text_columns.push((CellStyle::Bar(bar), ""));
         keys.extend([*key, *bar]);
     }
-    table(looks, &keys, sizes.iter().map(row).collect())
+    table(text_columns, &keys, sizes.iter().map(row).collect())
 }
 
 /// Headings of columns are fixed words: one per page size of x86-64 and aarch64.
@@ -330,7 +330,7 @@ fn flops(calibration: &Calibration) -> Table {
             Cell::Metric(point.rate.clone()),
         ]
     };
-    let looks = vec![
+    let text_columns = vec![
         (CellStyle::Text("simd"), "instructions"),
         (CellStyle::Text("precision"), "precision"),
         (CellStyle::Number("threads"), "threads"),
@@ -338,5 +338,5 @@ fn flops(calibration: &Calibration) -> Table {
         (CellStyle::Bar("bar"), ""),
     ];
     let keys = ["simd", "precision", "threads", "rate", "bar"];
-    table(looks, &keys, calibration.flops.iter().map(row).collect())
+    table(text_columns, &keys, calibration.flops.iter().map(row).collect())
 }

@@ -141,7 +141,7 @@ pub struct Table {
     /// Text only: the heading.
     pub(crate) title: String,
     /// Text only: the columns shown, with their headings.
-    pub(crate) looks: Vec<(CellStyle, &'static str)>,
+    pub(crate) text_columns: Vec<(CellStyle, &'static str)>,
     /// Text only: most rows without `--limit`.
     pub(crate) page: usize,
     /// What to say when there are no rows; in JSON only then.

@@ -80,7 +80,7 @@ pub fn trials(trials: &Trials) -> Document {
         total: vec![Cell::Missing; COLUMNS.len()],
         rows,
         notes,
-        looks: vec![
+        text_columns: vec![
             (CellStyle::Text("remedy"), "Remedy"),
             (CellStyle::Text("what"), "What it does"),
             (CellStyle::Time("time"), "Time"),

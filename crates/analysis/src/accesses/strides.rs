@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_changing_length_are_told_by_their_lengths() {
+    fn runs_of_changing_length_have_their_lengths() {
         let mut strides = Strides::default();
         // Ten lengths, each a thousand steps: none is frequent.
         for power in 6..16 {

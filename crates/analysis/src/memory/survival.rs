@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn depths_that_nobody_reached_stay_open() {
+    fn depths_that_no_burst_reached_stay_open() {
         let survival = Survival::of(&look_ups(&[0, 0], &[1000, 500, 100], 0), 16);
         assert_eq!(survival.observed, 2);
         assert_eq!(

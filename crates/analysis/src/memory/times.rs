@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn touches_are_told_apart_by_time() {
+    fn touches_are_distinguished_by_time() {
         let line = (0..).find(|line| is_one_in(*line, ONE_IN)).expect("one in 16");
         let (mut times, mut tally) = (Times::default(), LevelTally::default());
         times.restart();

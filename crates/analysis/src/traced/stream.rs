@@ -293,18 +293,18 @@ fn stream_until<'a, T: Tool + Send>(
 }
 
 /// What is said of bursts before the turn of these has come.
-struct Queue<Of, F> {
+struct Queue<Item, F> {
     next: usize,
-    early: BTreeMap<usize, (Damage, Of)>,
+    early: BTreeMap<usize, (Damage, Item)>,
     damage: Damage,
     take: F,
 }
 
-impl<Of, F> Queue<Of, F> {
+impl<Item, F> Queue<Item, F> {
     /// Whether more is wanted.
     fn hand_over<'a>(&mut self, bursts: &[&'a Burst]) -> bool
     where
-        F: FnMut(&'a Burst, Of) -> bool,
+        F: FnMut(&'a Burst, Item) -> bool,
     {
         while let Some((damage, of)) = self.early.remove(&self.next) {
             self.damage.add(damage);

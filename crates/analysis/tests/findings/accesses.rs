@@ -31,12 +31,12 @@ fn a_saturated_function_is_found_and_one_of_doubtful_rate_is_not() {
         assert!(!small.found[0].advice.contains("tile"), "{}", small.found[0].advice);
     }
     // Streams wait for nothing but the rate of memory, part of which others have; other accesses wait for themselves.
-    let beside = |site: HotSite| {
+    let adjacent = |site: HotSite| {
         let waits = share(60.0);
         ids(&with_function(HotFunction { of_reach: share(50.0), waits, ..hot(site) }))
     };
-    assert_eq!(beside(site(Pattern::Unit)), ["bandwidth-saturated"]);
-    assert_eq!(beside(site(Pattern::Irregular)), NOTHING);
+    assert_eq!(adjacent(site(Pattern::Unit)), ["bandwidth-saturated"]);
+    assert_eq!(adjacent(site(Pattern::Irregular)), NOTHING);
     let doubt = HotFunction { of_reach: doubtful(&busy.of_reach).into(), ..busy.clone() };
     assert_eq!(ids(&with_function(doubt)), NOTHING);
     // Two functions of a program that is saturated as a whole are one finding.
@@ -120,7 +120,7 @@ fn a_chase_counts_where_it_waits() {
 }
 
 #[test]
-fn columns_and_records_are_told_apart_by_where_runs_start() {
+fn columns_and_records_differ_by_where_runs_start() {
     let walk = |stride, near, all| {
         let restarts = Restarts { near, all, ..Restarts::default() };
         ids(&with_function(hot(HotSite { restarts, ..site(Pattern::Strided(stride)) })))

@@ -92,11 +92,11 @@ fn waits_for_files_count_as_far_as_there_is_something_to_do_meanwhile() {
     assert_eq!(ids(&idle(0.5, 0.0)), NOTHING);
     assert_eq!(ids(&idle(0.05, 0.5)), NOTHING);
     // Others that were busy may have been who read and wrote.
-    let beside =
+    let with_other_load =
         |others| Figures { other_percent: Metric::counted(others, "percent"), ..idle(0.5, 0.5) };
-    assert_eq!(ids(&beside(5.0)), ["io-bound"]);
-    assert_eq!(ids(&beside(30.0)), NOTHING);
-    let unjudged = findings(&beside(30.0)).unjudged;
+    assert_eq!(ids(&with_other_load(5.0)), ["io-bound"]);
+    assert_eq!(ids(&with_other_load(30.0)), NOTHING);
+    let unjudged = findings(&with_other_load(30.0)).unjudged;
     assert!(
         unjudged.iter().any(|rule| rule.id == "io-bound" && rule.why.contains("30 %")),
         "{unjudged:?}"

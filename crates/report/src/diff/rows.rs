@@ -299,7 +299,7 @@ pub(super) fn totals_table(totals: &[Compared], base: &[RunFigures], new: &[RunF
         rows: totals.iter().map(row).collect(),
         notes: Vec::new(),
         title: format!("{} -> {}: what changed", side_title(base), side_title(new)),
-        looks: vec![
+        text_columns: vec![
             (CellStyle::Text("metric"), "whole run"),
             (CellStyle::Measure("base"), "base"),
             (CellStyle::Measure("new"), "new"),
@@ -342,18 +342,18 @@ pub(super) fn parts_table(
         cells.extend(row.cells());
         cells
     };
-    let mut looks = vec![
+    let mut text_columns = vec![
         (CellStyle::Measure("base"), "base"),
         (CellStyle::Measure("new"), "new"),
         (CellStyle::Change("change", "difference"), "change %"),
         (CellStyle::Figure("verdict"), ""),
     ];
     if has("stack") {
-        looks.push((CellStyle::Stack("stack"), "call stack"));
+        text_columns.push((CellStyle::Stack("stack"), "call stack"));
     } else {
-        let mut add = |wanted: bool, look, label| {
+        let mut add = |wanted: bool, style, label| {
             if wanted {
-                looks.push((look, label))
+                text_columns.push((style, label))
             }
         };
         add(has("function"), CellStyle::Function("function", None), "function");
@@ -369,7 +369,7 @@ pub(super) fn parts_table(
         columns,
         notes: Vec::new(),
         title: format!("{} by {}", options.metric, keys.join(", ")),
-        looks,
+        text_columns,
         page: 20,
         empty: "No row is in any of the results.".to_owned(),
     };

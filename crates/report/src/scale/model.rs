@@ -50,7 +50,7 @@ pub(super) fn table(input: &ScaleInput, found: &Scaling) -> Table {
         )));
         Some(cells)
     });
-    let mut looks = vec![
+    let mut text_columns = vec![
         (CellStyle::Number("threads"), "threads"),
         (CellStyle::Time("elapsed"), "time"),
         (CellStyle::Ratio("speedup"), "speed-up"),
@@ -61,7 +61,7 @@ pub(super) fn table(input: &ScaleInput, found: &Scaling) -> Table {
         (CellStyle::Percent("bandwidth_percent"), "% of peak"),
     ];
     if input.figure.is_some() {
-        looks.push((CellStyle::Ratio("printed"), "printed"));
+        text_columns.push((CellStyle::Ratio("printed"), "printed"));
     }
     Table {
         view: "scale",
@@ -71,7 +71,7 @@ pub(super) fn table(input: &ScaleInput, found: &Scaling) -> Table {
         total: vec![Cell::Missing; COLUMNS.len()],
         notes: Vec::new(),
         title: format!("{}: {}", input.result, input.command.join(" ")),
-        looks,
+        text_columns,
         page: usize::MAX,
         empty: "Nothing was measured.".to_owned(),
     }

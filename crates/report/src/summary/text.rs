@@ -64,10 +64,10 @@ struct Page {
 impl Page {
     fn heading(&mut self, heading: &str, remark: &str) {
         self.out += &format!("\n{}", self.paint.bold(heading));
-        let beside = self.width.saturating_sub(heading.chars().count());
+        let room = self.width.saturating_sub(heading.chars().count());
         if remark.is_empty() {
             // Nothing beside it.
-        } else if remark.chars().count() + 2 <= beside {
+        } else if remark.chars().count() + 2 <= room {
             self.out += &self.paint.faint(&format!("  {remark}"));
         } else {
             for line in wrap(remark, self.width.saturating_sub(2)) {
@@ -89,7 +89,7 @@ impl Page {
     }
 
     /// A name, a figure, and text beside it that continues below itself when it is too long.
-    fn beside(&mut self, label: &str, figure: &str, text: &str, warn: bool) {
+    fn row(&mut self, label: &str, figure: &str, text: &str, warn: bool) {
         let start = format!("  {label:<LABEL$}{figure:<12}");
         let indent = start.chars().count();
         for (at, line) in wrap(text, self.width.saturating_sub(indent).max(20)).iter().enumerate() {
@@ -139,7 +139,7 @@ fn headline(summary: &Summary, page: &mut Page) {
         if summary.state == "incomplete" { "; the recording is incomplete" } else { "" };
     let failed = summary.exit_code.is_some_and(|code| code != 0);
     let exit = format!("{}{}{incomplete}", runs(summary), summary.exit);
-    page.beside("Elapsed", &figure(&summary.elapsed, seconds), &exit, failed);
+    page.row("Elapsed", &figure(&summary.elapsed, seconds), &exit, failed);
     let of_cpus = summary.extra.usable_cpus.map(|cpus| format!("of {} CPUs", number_of(cpus)));
     let utilisation = match (summary.cpu_utilisation.value, of_cpus) {
         (Some(value), Some(cpus)) => format!("{} % {cpus}, ", percent(value)),
@@ -159,7 +159,7 @@ fn headline(summary: &Summary, page: &mut Page) {
         who += " (from samples: nothing was counted)";
     }
     if summary.cpu_time.value.is_some() {
-        page.beside("CPU time", &cpu, &format!("{utilisation}{who}"), false);
+        page.row("CPU time", &cpu, &format!("{utilisation}{who}"), false);
     } else if summary.extra.detail {
         page.entry("CPU time", &cpu);
     }

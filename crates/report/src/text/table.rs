@@ -47,8 +47,11 @@ pub(crate) fn table(table: &Table, width: usize, paint: Paint) -> String {
 
 fn grid(table: &Table, width: usize, paint: Paint) -> String {
     let shown = &table.rows[..table.rows.len().min(table.page)];
-    let mut columns: Vec<Drawn> =
-        table.looks.iter().map(|(look, label)| Drawn::new(table, shown, *look, label)).collect();
+    let mut columns: Vec<Drawn> = table
+        .text_columns
+        .iter()
+        .map(|(style, label)| Drawn::new(table, shown, *style, label))
+        .collect();
     let left_out = make_room(&mut columns, width);
     let mut out = String::new();
     let headings = columns.iter().map(|column| vec![column.label.to_owned()]).collect();
@@ -65,7 +68,7 @@ fn grid(table: &Table, width: usize, paint: Paint) -> String {
     }
     if table.total.iter().any(|cell| *cell != Cell::Missing) {
         // A bar of the sum would say nothing about the bars above it.
-        let of_total = |column: &Drawn| match column.look {
+        let of_total = |column: &Drawn| match column.style {
             CellStyle::Bar(_) => vec![String::new()],
             _ => column.cell(table, &table.total),
         };
@@ -85,7 +88,7 @@ fn grid(table: &Table, width: usize, paint: Paint) -> String {
 
 /// Whether lines of code are left out before this row.
 fn is_gap(table: &Table, row: &[Cell], last: &mut Option<u64>) -> bool {
-    let is_code = table.looks.iter().any(|(look, _)| matches!(look, CellStyle::Code(_)));
+    let is_code = table.text_columns.iter().any(|(style, _)| matches!(style, CellStyle::Code(_)));
     let line = table.column("line").filter(|_| is_code).map(|at| &row[at]);
     let Some(Cell::Number(line)) = line else { return false };
     let before = last.replace(*line);
@@ -94,7 +97,7 @@ fn is_gap(table: &Table, row: &[Cell], last: &mut Option<u64>) -> bool {
 
 /// A column of the text, with what it needs to draw its cells.
 struct Drawn {
-    look: CellStyle,
+    style: CellStyle,
     label: &'static str,
     width: usize,
     /// The width that it would have with room for all.
@@ -105,12 +108,12 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn new(table: &Table, rows: &[Vec<Cell>], look: CellStyle, label: &'static str) -> Drawn {
+    fn new(table: &Table, rows: &[Vec<Cell>], style: CellStyle, label: &'static str) -> Drawn {
         let mut column =
-            Drawn { look, label, width: usize::MAX, natural: 0, error_width: 0, largest: 0.0 };
+            Drawn { style, label, width: usize::MAX, natural: 0, error_width: 0, largest: 0.0 };
         let all = || rows.iter().chain([&table.total]);
         for row in all() {
-            if let CellStyle::Percent(key) | CellStyle::Bar(key) = look
+            if let CellStyle::Percent(key) | CellStyle::Bar(key) = style
                 && let Some(metric) = metric(table, row, key)
             {
                 column.error_width = column.error_width.max(plus_minus(metric).chars().count());
@@ -129,7 +132,7 @@ impl Drawn {
 
     /// The least width that still says something; `None` for columns that do not give way.
     fn least_width(&self) -> Option<usize> {
-        match self.look {
+        match self.style {
             CellStyle::Function(..) | CellStyle::Stack(_) => Some(16),
             CellStyle::SourceLine | CellStyle::Code(_) => Some(12),
             CellStyle::Text(_) => Some(10),
@@ -139,7 +142,7 @@ impl Drawn {
 
     /// Columns with a larger share keep more of their width when room is short.
     fn share(&self) -> usize {
-        match self.look {
+        match self.style {
             CellStyle::Function(..) | CellStyle::Stack(_) | CellStyle::Code(_) => 3,
             _ => 2,
         }
@@ -147,7 +150,7 @@ impl Drawn {
 
     fn is_right_aligned(&self) -> bool {
         matches!(
-            self.look,
+            self.style,
             CellStyle::Percent(_)
                 | CellStyle::Time(_)
                 | CellStyle::Count(_)
@@ -169,7 +172,7 @@ impl Drawn {
             }
             _ => String::new(),
         };
-        let text = match self.look {
+        let text = match self.style {
             CellStyle::Percent(key) => figure(key, &|metric, value| {
                 format!(
                     "{}{:<width$}",
@@ -283,7 +286,7 @@ fn make_room(columns: &mut Vec<Drawn>, width: usize) -> Vec<&'static str> {
     let mut left_out = Vec::new();
     while !fit_widths(columns, width) {
         let names =
-            |column: &Drawn| matches!(column.look, CellStyle::Number(_) | CellStyle::Start(_));
+            |column: &Drawn| matches!(column.style, CellStyle::Number(_) | CellStyle::Start(_));
         let figure = |column: &Drawn| column.least_width().is_none() && !names(column);
         // The first says what rows are sorted by.
         let Some(last) = columns.iter().rposition(figure).filter(|last| *last > 0) else { break };

@@ -11,8 +11,8 @@ use facts::{Evidence, Metric};
 
 use super::Request;
 use super::columns::{
-    cells_of_key, cells_of_objects, figure, looks_of_objects, missing, name, names, of_keys,
-    of_objects, short_looks,
+    cells_of_key, cells_of_objects, columns_of_objects, figure, missing, name, names, of_keys,
+    of_objects, short_columns,
 };
 use crate::table::{Cell, CellStyle, Table};
 use crate::text;
@@ -82,8 +82,8 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
         shown.push((CellStyle::Bytes("type_bytes_used"), "touched"));
         shown.push((CellStyle::Bytes("type_bytes"), "of"));
     }
-    shown.extend(looks_of_objects(keys));
-    shown.extend(short_looks(place_keys, keys));
+    shown.extend(columns_of_objects(keys));
+    shown.extend(short_columns(place_keys, keys));
     let by = match keys {
         [] => "instruction".to_owned(),
         keys => names(keys),
@@ -96,7 +96,7 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
         total,
         notes: notes(&found),
         title: request.title(&format!("memory accesses by {by}")) + &coverage_line(request),
-        looks: shown,
+        text_columns: shown,
         page: 25,
         empty: if let Some(why) = without {
             why

@@ -6,7 +6,7 @@ use facts::Metric;
 
 use super::Request;
 use super::columns::{
-    cells_of_key, cells_of_objects, figure, looks_beside_objects, missing, name, names, of_keys,
+    cells_of_key, cells_of_objects, columns_next_to_objects, figure, missing, name, names, of_keys,
     of_objects,
 };
 use crate::table::{Cell, CellStyle, Table};
@@ -70,7 +70,7 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         total,
         notes,
         title: request.title("traffic with memory over time"),
-        looks: vec![
+        text_columns: vec![
             (CellStyle::Start("start"), "from"),
             (CellStyle::Measure("read"), "read"),
             (CellStyle::Measure("write"), "write"),
@@ -123,7 +123,7 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
         (CellStyle::Count("l3"), "L3 %"),
         (CellStyle::Count("dram"), "DRAM %"),
     ];
-    shown.extend(looks_beside_objects(keys));
+    shown.extend(columns_next_to_objects(keys));
     let by = names(keys);
     Table {
         view: "bandwidth",
@@ -133,7 +133,7 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
         columns,
         notes: levels_note(request).into_iter().chain(memory.notes.iter().cloned()).collect(),
         title: request.title(&format!("traffic with memory by {by}")),
-        looks: shown,
+        text_columns: shown,
         page: 25,
         empty: without.unwrap_or_else(|| nothing(memory)),
     }
@@ -185,7 +185,7 @@ fn by_thread(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         total: missing(3),
         notes: memory.notes.clone(),
         title: request.title("traffic with memory by thread"),
-        looks: vec![
+        text_columns: vec![
             (CellStyle::Bytes("dram_read"), "read"),
             (CellStyle::Bytes("dram_write"), "written"),
             (CellStyle::Bar("dram_read"), ""),

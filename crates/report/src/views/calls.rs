@@ -70,7 +70,7 @@ fn tree(request: &Request<'_>, direction: Direction) -> Table {
         total,
         notes,
         title: request.title(what),
-        looks: vec![
+        text_columns: vec![
             (CellStyle::Percent("total_percent"), "total %"),
             (CellStyle::Time("total_time"), "time"),
             (CellStyle::Percent("self_percent"), "self %"),

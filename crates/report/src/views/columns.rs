@@ -43,12 +43,12 @@ pub(crate) fn of_keys(keys: &[Key]) -> Vec<Column> {
 }
 
 /// The same in text: a function's place and module after its name, the stack last.
-pub(crate) fn looks(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
+pub(crate) fn text_columns(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
     let has = |key| keys.contains(&key);
-    let mut looks = Vec::new();
-    let mut add = |wanted: bool, look, label| {
+    let mut text_columns = Vec::new();
+    let mut add = |wanted: bool, style, label| {
         if wanted {
-            looks.push((look, label));
+            text_columns.push((style, label));
         }
     };
     add(has(Key::Type), CellStyle::Text("type"), "type");
@@ -61,15 +61,16 @@ pub(crate) fn looks(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
     add(function || has(Key::SourceLine), CellStyle::SourceLine, "source");
     add(function || has(Key::Module), CellStyle::Text("module"), "module");
     add(has(Key::CallStack), CellStyle::Stack("stack"), "call stack");
-    looks
+    text_columns
 }
 
 /// The same beside many figures: the module is in JSON then, unless it was asked for; figures and names would not fit on a
 /// line.
-pub(crate) fn short_looks(keys: &[Key], asked: &[Key]) -> Vec<(CellStyle, &'static str)> {
-    let mut looks = looks(keys);
-    looks.retain(|(look, _)| *look != CellStyle::Text("module") || asked.contains(&Key::Module));
-    looks
+pub(crate) fn short_columns(keys: &[Key], asked: &[Key]) -> Vec<(CellStyle, &'static str)> {
+    let mut text_columns = text_columns(keys);
+    text_columns
+        .retain(|(style, _)| *style != CellStyle::Text("module") || asked.contains(&Key::Module));
+    text_columns
 }
 
 /// `function, source-line`.
@@ -137,23 +138,23 @@ pub(crate) fn of_objects(keys: &[Key]) -> Vec<Column> {
 }
 
 /// The same in text.
-pub(crate) fn looks_of_objects(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
-    let look = |column: Column| match column.key {
+pub(crate) fn columns_of_objects(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
+    let style = |column: Column| match column.key {
         "object" => Some((CellStyle::Text("object"), "object")),
         "object_offset" => Some((CellStyle::Figure("object_offset"), "offset")),
         _ => None,
     };
-    of_objects(keys).into_iter().filter_map(look).collect()
+    of_objects(keys).into_iter().filter_map(style).collect()
 }
 
 /// Objects, then code. Two names and a path do not fit into a line: beside objects, a function's place is in JSON.
-pub(crate) fn looks_beside_objects(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
-    let objects = looks_of_objects(keys);
+pub(crate) fn columns_next_to_objects(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
+    let objects = columns_of_objects(keys);
     if objects.is_empty() {
-        return looks(keys);
+        return text_columns(keys);
     }
-    let mut code = short_looks(keys, keys);
-    code.retain(|(look, _)| *look != CellStyle::SourceLine || keys.contains(&Key::SourceLine));
+    let mut code = short_columns(keys, keys);
+    code.retain(|(style, _)| *style != CellStyle::SourceLine || keys.contains(&Key::SourceLine));
     objects.into_iter().chain(code).collect()
 }
 

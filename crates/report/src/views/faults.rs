@@ -8,7 +8,7 @@ use analysis::faults::{
 
 use super::Request;
 use super::columns::{
-    cells_of_key, cells_of_objects, figure, looks_beside_objects, missing, names, of_keys,
+    cells_of_key, cells_of_objects, columns_next_to_objects, figure, missing, names, of_keys,
     of_objects,
 };
 use crate::table::{Cell, CellStyle, Table};
@@ -67,7 +67,7 @@ pub(crate) fn faults(request: &Request<'_>) -> Table {
         (CellStyle::Percent("fault_percent"), "share %"),
         (CellStyle::Count("major_faults"), "major"),
     ];
-    shown.extend(looks_beside_objects(keys));
+    shown.extend(columns_next_to_objects(keys));
     let table = Table {
         view: "faults",
         result: request.options.result_name.clone(),
@@ -76,7 +76,7 @@ pub(crate) fn faults(request: &Request<'_>) -> Table {
         total,
         notes: notes(request),
         title: request.title(&format!("page faults by {}", names(keys))),
-        looks: shown,
+        text_columns: shown,
         page: 25,
         empty: if let Some(why) = without {
             why

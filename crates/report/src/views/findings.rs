@@ -45,7 +45,7 @@ pub(crate) fn findings(request: &Request<'_>) -> Table {
         rows: found.iter().map(cells).collect(),
         notes,
         title: request.title("findings, by the elapsed time that they would save"),
-        looks: vec![
+        text_columns: vec![
             (CellStyle::Text("severity"), "severity"),
             (CellStyle::Time("predicted_gain"), "saves"),
             (CellStyle::Text("id"), "finding"),

@@ -51,7 +51,7 @@ pub(crate) fn kernel(request: &Request<'_>) -> Table {
         total,
         notes: notes(request, &found),
         title: request.title(&format!("entries into the kernel by {}", names(keys))),
-        looks: looks(keys),
+        text_columns: text_columns(keys),
         page: if by_time { usize::MAX } else { 30 },
         empty: if request.everything() {
             "No entries into the kernel were counted: `fathom collect system-overview` does."
@@ -82,35 +82,35 @@ fn key_columns(keys: &[Key]) -> Vec<Column> {
     columns
 }
 
-fn looks(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
+fn text_columns(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
     let has = |key| keys.contains(&key);
-    let mut looks = Vec::new();
+    let mut text_columns = Vec::new();
     if has(Key::Time) {
-        looks.push((CellStyle::Start("start"), "from"));
+        text_columns.push((CellStyle::Start("start"), "from"));
     }
-    looks.extend([
+    text_columns.extend([
         (CellStyle::Count("entries"), "entries"),
         (CellStyle::Ratio("per_second"), "per s"),
         (CellStyle::Time("time"), "CPU time"),
     ]);
     let both = has(Key::Time) && has(Key::Cause);
     if has(Key::Time) && !both {
-        looks.push((CellStyle::Bar("entries"), ""));
+        text_columns.push((CellStyle::Bar("entries"), ""));
     }
     if both {
         // Names need the room.
     } else if has(Key::Cause) {
-        looks.extend([
+        text_columns.extend([
             (CellStyle::Time("mean_time"), "mean"),
             (CellStyle::Time("blocked"), "blocked"),
         ]);
     } else {
-        looks.extend([
+        text_columns.extend([
             (CellStyle::Count("switches"), "switches"),
             (CellStyle::Time("ready"), "no CPU"),
         ]);
     }
-    for (key, look, label) in [
+    for (key, style, label) in [
         (Key::Process, CellStyle::Text("process"), "process"),
         (Key::Thread, CellStyle::Text("thread"), "thread"),
         (Key::Cpu, CellStyle::Text("cpu"), "CPU"),
@@ -118,10 +118,10 @@ fn looks(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
         (Key::Cause, CellStyle::Text("name"), "which"),
     ] {
         if has(key) {
-            looks.push((look, label));
+            text_columns.push((style, label));
         }
     }
-    looks
+    text_columns
 }
 
 fn key_cells(request: &Request<'_>, keys: &[Key], row: &EntryRow) -> Vec<Cell> {

@@ -8,7 +8,7 @@ use facts::Metric;
 use super::Request;
 use super::bandwidth::{levels_note, nothing};
 use super::columns::{
-    cells_of_key, cells_of_objects, figure, looks_beside_objects, missing, name, names, of_keys,
+    cells_of_key, cells_of_objects, columns_next_to_objects, figure, missing, name, names, of_keys,
     of_objects,
 };
 use crate::table::{Cell, CellStyle, Table};
@@ -44,7 +44,7 @@ fn histogram(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         total: missing(3),
         notes,
         title: request.title("latency of loads, nanoseconds"),
-        looks: vec![
+        text_columns: vec![
             (CellStyle::Figure("from"), "from ns"),
             (CellStyle::Figure("to"), "to ns"),
             (CellStyle::Percent("load_percent"), "loads %"),
@@ -134,7 +134,7 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
         (CellStyle::Count("dram"), "DRAM %"),
         (CellStyle::Count("beyond_l2"), "timed > L2 %"),
     ];
-    shown.extend(looks_beside_objects(keys));
+    shown.extend(columns_next_to_objects(keys));
     let by = names(keys);
     let rows = found.as_ref().map_or(&[][..], Vec::as_slice);
     let mut notes: Vec<String> = levels_note(request).into_iter().collect();
@@ -154,7 +154,7 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
         columns,
         notes,
         title: request.title(&format!("latency of loads by {by}")),
-        looks: shown,
+        text_columns: shown,
         page: 25,
         empty: match (without, &found) {
             (Some(why), _) => why,

@@ -16,8 +16,8 @@ use facts::{Evidence, Metric};
 use self::figures::{FIGURES, figures};
 use super::Request;
 use super::columns::{
-    cells_of_key, cells_of_objects, figure, looks_of_objects, missing, name, names, of_keys,
-    of_objects, short_looks,
+    cells_of_key, cells_of_objects, columns_of_objects, figure, missing, name, names, of_keys,
+    of_objects, short_columns,
 };
 use crate::table::{Cell, CellStyle, Column, Table};
 use crate::text;
@@ -56,7 +56,7 @@ pub(crate) fn objects(request: &Request<'_>, code: &TracedCode) -> Table {
         columns,
         notes: if rows.is_empty() { Vec::new() } else { notes(request, &found, &memory) },
         title: request.title(&format!("memory objects{}", by(&keys))),
-        looks: shown(request, &found, &keys, &rows),
+        text_columns: shown(request, &found, &keys, &rows),
         page: 25,
         empty: if !request.objects().any() {
             format!("n/a: {NOT_COLLECTED}.")
@@ -175,10 +175,10 @@ fn shown(
         }
         shown.push((CellStyle::Bytes("object_bytes"), "size"));
     }
-    let object = looks_of_objects(keys);
-    let mut code = short_looks(keys, &request.options.group);
+    let object = columns_of_objects(keys);
+    let mut code = short_columns(keys, &request.options.group);
     // Two names and a path do not fit; the function's place is in JSON.
-    code.retain(|(look, _)| *look != CellStyle::SourceLine || keys.contains(&Key::SourceLine));
+    code.retain(|(style, _)| *style != CellStyle::SourceLine || keys.contains(&Key::SourceLine));
     match keys.first() {
         Some(Key::Function | Key::SourceLine | Key::Module) => {
             shown.extend(code);

@@ -35,7 +35,7 @@ pub(crate) fn pace(request: &Request<'_>) -> Table {
         total,
         notes: notes(&found),
         title: request.title("native pace of loops"),
-        looks: vec![
+        text_columns: vec![
             (CellStyle::Time("cpu_time"), "CPU time"),
             (CellStyle::Measure("iterations_per_second"), "iterations/s"),
             (CellStyle::Time("iteration_time"), "each"),

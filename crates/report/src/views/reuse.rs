@@ -10,8 +10,8 @@ use facts::Metric;
 
 use super::Request;
 use super::columns::{
-    cells_of_key, cells_of_objects, figure, looks_of_objects, missing, name, names, of_keys,
-    of_objects, short_looks,
+    cells_of_key, cells_of_objects, columns_of_objects, figure, missing, name, names, of_keys,
+    of_objects, short_columns,
 };
 use crate::table::{Cell, CellStyle, Column, Table};
 use crate::text;
@@ -82,8 +82,8 @@ pub(crate) fn reuse(request: &Request<'_>, code: &TracedCode) -> Table {
         (CellStyle::Count("line_use_percent"), "used %"),
         (CellStyle::Percent("tlb_4k_second_miss"), "TLB miss %"),
     ];
-    shown.extend(looks_of_objects(keys));
-    shown.extend(short_looks(keys, keys));
+    shown.extend(columns_of_objects(keys));
+    shown.extend(short_columns(keys, keys));
     let by = names(keys);
     let conclusion = heaviest.and_then(|(row, reused)| conclusion(request, keys, row, reused));
     let table = Table {
@@ -94,7 +94,7 @@ pub(crate) fn reuse(request: &Request<'_>, code: &TracedCode) -> Table {
         rows,
         notes: conclusion.into_iter().chain(notes(&found, &caches, tlb)).collect(),
         title: request.title(&format!("reuse of memory by {by}")),
-        looks: shown,
+        text_columns: shown,
         page: 25,
         empty: without.unwrap_or_else(|| empty(request)),
     };
@@ -255,7 +255,7 @@ pub(crate) fn working_set(request: &Request<'_>, code: &TracedCode) -> Table {
         rows: rows.collect(),
         notes,
         title: request.title("memory touched by bursts"),
-        looks: vec![
+        text_columns: vec![
             (CellStyle::Start("start"), "start"),
             (CellStyle::Count("pages_4k"), "4K pages"),
             (CellStyle::Count("pages_4k_so_far"), "so far"),

@@ -8,7 +8,7 @@ use analysis::{Key, RowKey, TracedCode};
 use facts::Metric;
 
 use super::Request;
-use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_looks};
+use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_columns};
 use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
@@ -50,7 +50,7 @@ pub(crate) fn roofline(request: &Request<'_>, code: &TracedCode, memory: &Memory
         (CellStyle::Figure("roof"), "roof"),
         (CellStyle::Text("bound"), "bound by"),
     ];
-    shown.extend(short_looks(keys, keys));
+    shown.extend(short_columns(keys, keys));
     let by = names(keys);
     let table = Table {
         view: "roofline",
@@ -60,7 +60,7 @@ pub(crate) fn roofline(request: &Request<'_>, code: &TracedCode, memory: &Memory
         rows: rows.collect(),
         notes: notes(request, found.bursts),
         title: request.title(&format!("arithmetic and memory traffic by {by}")),
-        looks: shown,
+        text_columns: shown,
         page: 25,
         empty: if request.everything() {
             "No floating-point operations were traced.".to_owned()

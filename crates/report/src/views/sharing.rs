@@ -50,7 +50,7 @@ pub(crate) fn sharing(request: &Request<'_>) -> Table {
         rows,
         notes,
         title: request.title("cache lines shared by threads"),
-        looks: vec![
+        text_columns: vec![
             (CellStyle::Figure("line_address"), "line"),
             (CellStyle::Text("sharing"), "sharing"),
             (CellStyle::Count("conflicts_per_burst"), "conflicts"),

@@ -68,7 +68,7 @@ pub(crate) fn source(request: &Request<'_>) -> Table {
         total,
         notes,
         title,
-        looks: vec![
+        text_columns: vec![
             (CellStyle::Percent("self_percent"), "self %"),
             (CellStyle::Time("cpu_time"), "time"),
             (CellStyle::Percent("total_percent"), "total %"),

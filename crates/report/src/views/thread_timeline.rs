@@ -74,7 +74,7 @@ fn sketch(request: &Request<'_>, strips: &Strips) -> Table {
             "In figures: `fathom report timeline -g thread`.".to_owned(),
         ],
         title: title(request, strips),
-        looks: vec![
+        text_columns: vec![
             (CellStyle::Text("thread"), "thread"),
             (CellStyle::Code("states"), "over time"),
         ],
@@ -120,9 +120,9 @@ fn figures(request: &Request<'_>, strips: &Strips) -> Table {
             rows.push(cells);
         }
     }
-    let mut looks =
+    let mut text_columns =
         vec![(CellStyle::Start("start"), "from"), (CellStyle::Text("thread"), "thread")];
-    looks.extend(super::thread_states::LOOKS);
+    text_columns.extend(super::thread_states::LOOKS);
     Table {
         view: "timeline",
         result: request.options.result_name.clone(),
@@ -131,7 +131,7 @@ fn figures(request: &Request<'_>, strips: &Strips) -> Table {
         rows,
         notes: request.sampling_notes(),
         title: title(request, strips),
-        looks,
+        text_columns,
         page: usize::MAX,
         empty: "No thread was seen.".to_owned(),
     }

@@ -83,7 +83,7 @@ pub(crate) fn threads(request: &Request<'_>) -> Table {
         total,
         notes: request.sampling_notes(),
         title: request.title("threads"),
-        looks: looks(states.is_some()),
+        text_columns: text_columns(states.is_some()),
         page: 40,
         empty: "No thread was seen.".to_owned(),
     };
@@ -91,13 +91,13 @@ pub(crate) fn threads(request: &Request<'_>) -> Table {
 }
 
 /// Where switches were followed, what threads did is shown, and the rest is in JSON.
-fn looks(followed: bool) -> Vec<(CellStyle, &'static str)> {
-    let mut looks = vec![(CellStyle::Text("thread"), "thread")];
+fn text_columns(followed: bool) -> Vec<(CellStyle, &'static str)> {
+    let mut text_columns = vec![(CellStyle::Text("thread"), "thread")];
     if followed {
-        looks.extend(thread_states::LOOKS);
-        return looks;
+        text_columns.extend(thread_states::LOOKS);
+        return text_columns;
     }
-    looks.extend([
+    text_columns.extend([
         (CellStyle::Start("start"), "from"),
         (CellStyle::Start("end"), "to"),
         (CellStyle::Time("cpu_time"), "CPU time"),
@@ -106,7 +106,7 @@ fn looks(followed: bool) -> Vec<(CellStyle, &'static str)> {
         (CellStyle::Time("kernel_time"), "in kernel"),
         (CellStyle::Count("page_faults"), "faults"),
     ]);
-    looks
+    text_columns
 }
 
 /// CPU time in percent of the thread's life.

@@ -76,7 +76,7 @@ pub(crate) fn timeline(request: &Request<'_>) -> Table {
         total,
         notes: request.sampling_notes(),
         title: request.title(&format!("over time, in steps of {width}")),
-        looks: shown,
+        text_columns: shown,
         page: usize::MAX,
         empty: "The recording has no length: nothing to show over time.".to_owned(),
     }

@@ -59,7 +59,7 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
     }
     let mut rows: Vec<(RowKey, Row)> = sums.into_iter().collect();
     rows.sort_by(|a, b| b.1.sum.time.total_cmp(&a.1.sum.time));
-    let (mut columns, looks) = headings(request);
+    let (mut columns, text_columns) = headings(request);
     let keys = columns.len();
     columns.extend([
         figure("wait_time", "Waited", "s"),
@@ -99,7 +99,7 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
         total: totals,
         notes: request.sampling_notes(),
         title: request.title("what threads waited for"),
-        looks,
+        text_columns,
         page: 25,
         empty,
     };
@@ -117,7 +117,7 @@ fn headings(request: &Request<'_>) -> (Vec<Column>, Vec<(CellStyle, &'static str
         name("file", "File"),
         name("line", "Line"),
     ];
-    let mut looks = vec![
+    let mut text_columns = vec![
         (CellStyle::Time("wait_time"), "waited"),
         (CellStyle::Percent("wait_percent"), "of life %"),
         (CellStyle::Count("waits"), "waits"),
@@ -127,37 +127,37 @@ fn headings(request: &Request<'_>) -> (Vec<Column>, Vec<(CellStyle, &'static str
     ];
     if by_whom {
         // Beside so many names there is no room for it.
-        looks.retain(|(look, _)| *look != CellStyle::Time("mean_wait"));
+        text_columns.retain(|(style, _)| *style != CellStyle::Time("mean_wait"));
     }
     let wakers = !request.profile.recording.wakes.is_empty();
     if !by_stack {
-        looks.push((CellStyle::Function("function", None), "called from"));
+        text_columns.push((CellStyle::Function("function", None), "called from"));
     }
     // Beside more names there is no room for it.
     if !(by_stack || by_thread || by_whom || wakers) {
-        looks.push((CellStyle::SourceLine, "source"));
+        text_columns.push((CellStyle::SourceLine, "source"));
     }
     if by_thread {
         columns.push(name("thread", "Thread"));
-        looks.push((CellStyle::Text("thread"), "thread"));
+        text_columns.push((CellStyle::Text("thread"), "thread"));
     }
     if by_stack {
         columns.push(name("stack", "Call stack"));
     }
     columns.extend([name("waker", "Ended by"), name("waker_function", "Ended in")]);
     if by_whom {
-        looks.extend([
+        text_columns.extend([
             (CellStyle::Text("waker"), "ended by"),
             (CellStyle::Text("waker_function"), "in"),
         ]);
     } else if wakers && !by_stack {
-        looks.push((CellStyle::Text("waker_function"), "mostly ended in"));
+        text_columns.push((CellStyle::Text("waker_function"), "mostly ended in"));
     }
     // A stack takes several lines, so it comes last.
     if by_stack {
-        looks.push((CellStyle::Stack("stack"), "call stack"));
+        text_columns.push((CellStyle::Stack("stack"), "call stack"));
     }
-    (columns, looks)
+    (columns, text_columns)
 }
 
 fn is_kernel(request: &Request<'_>, function: FunctionId) -> bool {

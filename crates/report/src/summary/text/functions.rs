@@ -50,7 +50,7 @@ fn functions_table(functions: &[TopFunction]) -> Table {
         columns,
         notes: Vec::new(),
         title: String::new(),
-        looks: vec![
+        text_columns: vec![
             (CellStyle::Percent("self_percent"), "self %"),
             (CellStyle::Percent("total_percent"), "total %"),
             (CellStyle::Function("function", None), "function"),

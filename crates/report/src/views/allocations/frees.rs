@@ -4,14 +4,14 @@ use analysis::Key;
 use analysis::heap::{Freed, free_table, is_exact};
 use facts::Metric;
 
-use super::super::columns::{cells_of_key, figure, name, names, of_keys, short_looks};
-use super::{Request, empty, keys_beside, notes, total};
+use super::super::columns::{cells_of_key, figure, name, names, of_keys, short_columns};
+use super::{Request, empty, keys_without, notes, total};
 use crate::table::{Cell, CellStyle, Table};
 
 pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
     let profile = request.profile;
     let found = free_table(profile, request.selection, keys);
-    let keys = keys_beside(Key::FreeStack, keys);
+    let keys = keys_without(Key::FreeStack, keys);
     let mut columns = of_keys(&keys);
     columns.push(name("free_stack", "Freed by"));
     columns.extend([
@@ -33,14 +33,14 @@ pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
         cells.extend(figures([&row.allocations, &row.bytes, &row.bytes_percent]));
         cells
     });
-    let mut looks = vec![
+    let mut text_columns = vec![
         (CellStyle::Percent("bytes_percent"), "share %"),
         (CellStyle::Bytes("bytes_allocated"), "bytes"),
         (CellStyle::Count("allocations"), "blocks"),
     ];
     // There is room for one stack: that of who asked is in JSON and CSV, its function in the text.
-    looks.extend(short_looks(&without_stack(&keys), &keys));
-    looks.push((CellStyle::Stack("free_stack"), "freed by"));
+    text_columns.extend(short_columns(&without_stack(&keys), &keys));
+    text_columns.push((CellStyle::Stack("free_stack"), "freed by"));
     Table {
         view: "allocations",
         result: request.options.result_name.clone(),
@@ -49,7 +49,7 @@ pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
         columns,
         notes: remarks(request, &keys),
         title: request.title(&format!("heap allocations by {} and who freed", names(&keys))),
-        looks,
+        text_columns,
         page: 25,
         empty: if request.everything() && is_counted(request) {
             "Who frees blocks is recorded with `fathom collect memory-consumption -k stacks=all`."

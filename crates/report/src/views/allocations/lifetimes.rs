@@ -4,15 +4,15 @@ use analysis::Key;
 use analysis::heap::{LifetimeRow, Lived, is_exact, lifetime_table};
 use base::Nanos;
 
-use super::super::columns::{figure, name, names, short_looks};
-use super::{Request, empty, key_cells, key_columns, keys_beside, notes, total};
+use super::super::columns::{figure, name, names, short_columns};
+use super::{Request, empty, key_cells, key_columns, keys_without, notes, total};
 use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
 pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
     let profile = request.profile;
     let found = lifetime_table(profile, request.selection, keys);
-    let keys = keys_beside(Key::Lifetime, keys);
+    let keys = keys_without(Key::Lifetime, keys);
     let mut columns = key_columns(&keys);
     columns.extend([
         name("lifetime_class", "Lifetime"),
@@ -41,7 +41,7 @@ pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
         columns,
         notes: remarks(request),
         title: request.title(&format!("heap allocations by {} and lifetime", names(&keys))),
-        looks: looks(&keys),
+        text_columns: text_columns(&keys),
         page: 50,
         empty: if is_old(request) {
             "This result was recorded before lifetimes were kept.".to_owned()
@@ -51,8 +51,8 @@ pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
     }
 }
 
-fn looks(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
-    let mut looks = vec![
+fn text_columns(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
+    let mut text_columns = vec![
         (CellStyle::Count("allocations"), "blocks"),
         (CellStyle::Percent("allocations_percent"), "of blocks %"),
         (CellStyle::Bytes("bytes_allocated"), "bytes"),
@@ -60,10 +60,10 @@ fn looks(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
         (CellStyle::Figure("lifetime_class"), "lived"),
     ];
     if keys.contains(&Key::Call) {
-        looks.push((CellStyle::Text("call"), "call"));
+        text_columns.push((CellStyle::Text("call"), "call"));
     }
-    looks.extend(short_looks(keys, keys));
-    looks
+    text_columns.extend(short_columns(keys, keys));
+    text_columns
 }
 
 /// The class in words, and its ends.

@@ -10,7 +10,7 @@ use analysis::heap::{HeapRow, heap_sums, heap_table};
 use analysis::{Key, LocationId, Profile, RowKey};
 
 use super::Request;
-use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_looks};
+use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_columns};
 use crate::table::{Cell, CellStyle, Column, Table};
 
 pub(crate) fn allocations(request: &Request<'_>) -> Table {
@@ -60,7 +60,7 @@ fn by_code(request: &Request<'_>, keys: &[Key]) -> Table {
         rows: rows.collect(),
         notes: notes::of_code(request, keys, &found),
         title: request.title(&format!("heap allocations by {}", names(keys))),
-        looks: looks(keys),
+        text_columns: text_columns(keys),
         page: 25,
         empty: empty(request),
     }
@@ -85,7 +85,7 @@ fn key_cells(
 }
 
 /// Of `keys`, those that say who asked for blocks, where rows are parted by `other` besides; functions when there is none.
-fn keys_beside(other: Key, keys: &[Key]) -> Vec<Key> {
+fn keys_without(other: Key, keys: &[Key]) -> Vec<Key> {
     let keys: Vec<Key> = keys.iter().copied().filter(|key| *key != other).collect();
     if keys.is_empty() { vec![Key::Function] } else { keys }
 }
@@ -100,7 +100,7 @@ fn total<const N: usize>(columns: usize, figures: Option<[Cell; N]>) -> Vec<Cell
     cells
 }
 
-fn looks(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
+fn text_columns(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
     let mut shown = vec![
         (CellStyle::Percent("bytes_percent"), "share %"),
         (CellStyle::Bytes("bytes_allocated"), "bytes"),
@@ -118,7 +118,7 @@ fn looks(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
     if keys.contains(&Key::Call) {
         shown.push((CellStyle::Text("call"), "call"));
     }
-    shown.extend(short_looks(keys, keys));
+    shown.extend(short_columns(keys, keys));
     shown
 }
 

@@ -31,7 +31,7 @@ pub(super) fn table(request: &Request<'_>) -> Table {
         columns,
         notes: remarks(request),
         title: request.title("heap allocations over time"),
-        looks: vec![
+        text_columns: vec![
             (CellStyle::Start("start"), "from"),
             (CellStyle::Count("allocations"), "blocks"),
             (CellStyle::Bytes("bytes_allocated"), "bytes"),

@@ -24,14 +24,14 @@ pub(super) fn table(request: &Request<'_>, by_process: bool) -> Table {
         cells.extend(figures(row));
         cells
     };
-    let mut looks = vec![
+    let mut text_columns = vec![
         (CellStyle::Figure("size_class"), "bytes each"),
         (CellStyle::Count("allocations"), "blocks"),
         (CellStyle::Percent("allocations_percent"), "of blocks %"),
         (CellStyle::Bytes("bytes_allocated"), "bytes"),
         (CellStyle::Percent("bytes_percent"), "share %"),
     ];
-    looks.push(if by_process {
+    text_columns.push(if by_process {
         (CellStyle::Text("process"), "process")
     } else {
         (CellStyle::Bar("allocations"), "")
@@ -52,7 +52,7 @@ pub(super) fn table(request: &Request<'_>, by_process: bool) -> Table {
             Vec::new()
         },
         title: request.title("heap allocations by size"),
-        looks,
+        text_columns,
         page: usize::MAX,
         empty: if has_other {
             "Sizes are counted per process: filters on code, time or single threads do not apply to them."

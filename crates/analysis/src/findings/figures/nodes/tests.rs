@@ -26,7 +26,7 @@ fn runs_touch_the_lines_of_their_pages() {
 }
 
 #[test]
-fn the_nearest_page_of_the_stretch_and_of_the_nearest_look_tells_the_node() {
+fn the_node_is_that_of_the_nearest_page_in_the_nearest_snapshot() {
     let page = |time, address, node| Page {
         time: Nanos(time),
         pid: Pid(7),
