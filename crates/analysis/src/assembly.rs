@@ -1,8 +1,8 @@
 //! The machine code of one function, with the CPU time of each instruction.
 //!
-//! What for: bursts leave the bytes of the code that they ran in the recording, so a function can be read where neither its
-//! source nor its file is at hand. Where the file is, its code is complete. What not: decoding (`x86`), reading files.
-//! Assumption: what calls itself a function's code is an allegation; it is shown, and nothing is computed from it.
+//! What for: bursts store the bytes of the code that they ran, so a function can be read without its source or its file. With
+//! the file, the code is complete. What not: decoding (`x86`), reading files.
+//! Assumption: what claims to be a function's code is an allegation. It is shown, and nothing is computed from it.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! Call trees: from the outermost functions down to what they call, or from functions up to their callers.
+//! Call trees: from the outermost functions down to their callees, or from functions up to their callers.
 //!
-//! With a filter on functions the tree starts at the chosen frames: what they call, or who calls them. Direct
-//! recursion is folded into one level, and every sample is counted once: downwards from the outermost chosen
-//! frame of its stack, upwards from the innermost.
+//! With a filter on functions the tree starts at the chosen frames. Direct recursion is folded into one level. Every sample
+//! counts once: downwards from the outermost chosen frame of its stack, upwards from the innermost.
+//! What not: columns and pruning for display (`report`).
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
 //! Page faults: how many, where, and what they cost.
 //!
-//! Rows are made for the innermost frame *outside* of the kernel: a fault inside a system call that fills a buffer
-//! belongs to the code that asked for it.
-//! With objects, a row is also of the memory object that the fault's address lies in.
+//! What for: rows are by the innermost frame *outside* the kernel: a fault inside a system call that fills a buffer belongs to
+//! the code that made the call. With objects, a row also has the memory object of the fault's address.
+//! What not: what huge pages would save (`findings::faults`).
 
 use std::collections::BTreeMap;
 
@@ -94,7 +94,7 @@ pub fn counted_faults(recording: &Recording) -> (Option<Metric>, Option<Metric>)
         }
         let middle = ((low + high) / 2.0).round();
         Metric::with_interval(Evidence::Counted, middle, "count", (low, high), 1)
-            .noted("less those of the burst tracer's own pages, between which the interval lies")
+            .noted("less the faults of the burst tracer's own pages; the interval covers their uncertainty")
     });
     (minor, major.map(|count| Metric::counted(count as f64, "count")))
 }

@@ -1,7 +1,7 @@
 //! Self and total time per function, source line, module, thread, process or call stack, or combinations.
 //!
-//! *Self* is the time in which the innermost frame (inlined functions count as frames) belongs to the row;
-//! *total* the time in which any frame does. A recursive function counts once per sample, not once per frame.
+//! *Self* is the time in which the innermost frame (inlined functions count as frames) belongs to the row; *total* the time in
+//! which any frame does. A recursive function counts once per sample, not once per frame. What not: trees (`calltree`).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -122,7 +122,7 @@ impl Key {
     }
 }
 
-/// What a row stands for: the parts that were grouped by are set.
+/// The key of a row: the parts that were grouped by are set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[expect(missing_docs, reason = "each field is named after the key it holds")]
 pub struct RowKey {

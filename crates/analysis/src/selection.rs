@@ -1,8 +1,8 @@
 //! Filters: which samples and which frames a view looks at.
 //!
-//! Filters on thread, process and time choose *samples*; filters on function, module and source file choose
-//! *frames*. So `function=main` asks how much time was spent in `main` itself and below it, and does not hide
-//! what `main` calls from the totals. Filters of one kind widen (either matches), of different kinds narrow.
+//! Filters on thread, process and time select *samples*; filters on function, module and source file select *frames*. So
+//! `function=main` asks how much time was spent in `main` itself and below it, and does not hide the callees of `main` from the
+//! totals. Filters of one kind widen (either matches), filters of different kinds narrow. What not: groupings.
 
 mod names;
 mod no_match;

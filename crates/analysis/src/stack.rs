@@ -1,10 +1,10 @@
-//! Stack nodes expanded to the frames a user knows: function, file, line, module, with inlined functions as
-//! frames of their own.
+//! Stack nodes expanded to the frames that a user knows: function, file, line, module, with inlined functions as frames of their
+//! own.
 //!
-//! What not: no symbol lookup (that was done when the recording was written); an address without a frame gets a
-//! name made of its module and offset.
+//! What not: no symbol lookup (that was done when the recording was written). An address without a frame gets a name made of its
+//! module and offset.
 //!
-//! Assumptions: parents come before children. A parent that does not (a cycle, a damaged file) is cut off.
+//! Assumptions: parents come before children. Where they do not (a cycle, a damaged file), the outer part is cut off.
 
 mod build;
 
@@ -153,7 +153,7 @@ pub struct Stacks {
     compiled_at: HashMap<(ModuleId, FileOffset), LocationId>,
     /// What source lines assign to.
     variables: HashMap<LineId, String>,
-    /// Beginnings of the names of functions that only allocate, beside the known ones.
+    /// Beginnings of the names of functions that only allocate, in addition to the known ones.
     wrappers: Vec<String>,
     /// Of each place whether its function only allocates; asked for once.
     is_wrapper: OnceLock<Vec<bool>>,

@@ -1,13 +1,12 @@
-//! Figures per call stack, thread and coarse bin of time, small enough to be sent to a page that filters on its own.
+//! Figures per call stack, thread and coarse bin of time, small enough for a page that filters on its own.
 //!
-//! What for: one tree of call stacks with inlined frames, and cells that say how much of a figure belongs to a node of
-//! it, a thread and a bin. Bottom-up, top-down and flame graphs, and any grouping by function, line, module or thread,
-//! are sums of cells. What not: intervals; whoever sums knows the number of observations behind the whole.
+//! What for: one tree of call stacks with inlined frames, and cells that say how much of a figure belongs to a node of it, a thread
+//! and a bin. Bottom-up, top-down and flame graphs, and any grouping by function, line, module or thread, are sums of cells.
+//! What not: intervals; they need the number of observations behind a sum, which each figure states.
 //!
-//! Bounded: there are at most [`MOST_CELLS`] cells per figure, whatever the recording holds: bins of time are so wide that
-//! about so many come about, then threads are not told apart, then the smallest cells are left out, and their sum is told.
-//! Lanes, which are sums over all
-//! stacks, keep the finest bins and all amounts.
+//! Bounded: at most [`MOST_CELLS`] cells per figure, whatever the recording holds. Bins of time are made as wide as that needs. If
+//! that is not enough, threads are merged; then the smallest cells are left out, and their sum is stated. Lanes, which are sums
+//! over all stacks, keep the finest bins and all amounts.
 
 use std::collections::HashMap;
 
@@ -23,7 +22,7 @@ use crate::threads::ThreadIndex;
 
 /// Cells per figure: about 1 MB of JSON.
 const MOST_CELLS: usize = 25_000;
-/// Bins of time, when there is room for so many.
+/// Bins of time, if there is room for them.
 const MOST_BINS: u32 = 128;
 /// Frames of a stack that are kept, from the outermost on.
 const DEEPEST: usize = 512;
@@ -55,11 +54,11 @@ pub struct StackTreeNode {
 pub struct StackCell {
     /// Position in the tree.
     pub node: u32,
-    /// Who; `None` when there are too many stacks to tell threads apart.
+    /// The thread; `None` where there are too many stacks to distinguish threads.
     pub thread: Option<ThreadIndex>,
     /// When: number of the bin.
     pub bin: u32,
-    /// Whether the CPU was in the kernel; only CPU time tells.
+    /// Whether the CPU was in the kernel; only CPU time has this.
     pub kernel: bool,
     /// How much, in the unit of the figure.
     pub amount: f64,
@@ -85,7 +84,7 @@ pub struct FigureCells {
     pub figure: StackFigure,
     /// The cells, by node, thread and bin.
     pub cells: Vec<StackCell>,
-    /// How many observations stand behind them.
+    /// How many observations they come from.
     pub records: u64,
     /// Sum of all observations, those of cells left out included.
     pub whole: f64,
@@ -115,11 +114,11 @@ struct Observation {
     stack: Option<NodeIndex>,
     kernel: bool,
     amount: f64,
-    /// What it is about, where anybody said so.
+    /// The address that it concerns, where that is recorded.
     memory: Option<(Pid, RemoteAddr)>,
 }
 
-/// Hands every observation to whom it is given.
+/// Passes every observation to its argument.
 type Pass<'a> = dyn Fn(&mut dyn FnMut(Observation)) + 'a;
 
 /// A cell before its stack is part of the tree.
@@ -183,7 +182,7 @@ fn faults<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Observation> + '
     })
 }
 
-/// Blocks drawn by lot stand for others: the weights are those of the view `allocations`.
+/// Blocks drawn at random represent others: the weights are those of the view `allocations`.
 fn blocks<'a>(profile: &'a Profile<'_>, bytes: bool) -> impl Iterator<Item = Observation> + 'a {
     profile.recording.allocations.iter().filter_map(move |block| {
         let size = if bytes { block.size.0 as f64 } else { 1.0 };

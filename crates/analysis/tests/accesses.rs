@@ -167,7 +167,7 @@ fn counted_at(bursts: &[Vec<u64>]) -> AccessRow {
     }
     let rows = all(&test.builder.build(), &[]).rows;
     let counter = |row: &AccessRow| row.kind.is_some_and(|kind| kind.name() == "read+write");
-    rows.into_iter().find(counter).expect("beside the return")
+    rows.into_iter().find(counter).expect("a row other than the return")
 }
 
 #[test]

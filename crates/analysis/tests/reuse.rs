@@ -161,7 +161,7 @@ fn a_stream_misses_once_per_line_and_further_distances_are_unknown() {
     assert!(beyond.high.unwrap() > 12.4 && beyond.note.is_some(), "{beyond:?}");
     let fitting = row.curve.fitting();
     assert_eq!(fitting.value, None);
-    assert!(fitting.note.unwrap().contains("bursts do not see further"));
+    assert!(fitting.note.unwrap().contains("bursts are too short"));
     // Three pages of 512 doubles each.
     let pages = row.small_pages.pages.value.unwrap();
     assert!((586.0..=589.0).contains(&pages), "{pages}");

@@ -1,8 +1,7 @@
-//! What a number may be where nobody sampled it.
+//! The range of a number that nobody sampled.
 //!
-//! What for: a line that a burst touched first was in the cache or was not; the trace does not tell. Such a number has a likely
-//! value and hard ends. What not: a 95 % interval. It becomes part of one when its replicates are drawn
-//! (`Draws::unknown`).
+//! What for: a line that a burst touched first was in the cache or was not; the trace does not show which. Such a number has a best
+//! value and hard ends. What not: a 95 % interval. It becomes part of one when its replicates are drawn (`Draws::unknown`).
 
 /// A value with ends that it cannot pass.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -50,7 +49,7 @@ impl Bounds {
         Bounds { best: part(self.best), low: part(self.low), high: part(self.high) }
     }
 
-    /// Where it is when the unknown stands at `place`: -1 at the low end, 0 at the likely value, 1 at the high end.
+    /// The value at position `place` of the unknown: -1 is the low end, 0 the best value, 1 the high end.
     #[must_use]
     pub fn at(self, place: f64) -> f64 {
         let (end, part) = if place < 0.0 { (self.low, -place) } else { (self.high, place) };

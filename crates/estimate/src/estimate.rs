@@ -1,10 +1,11 @@
 //! A number with its replicates.
 //!
-//! What for: see the head of the crate. What not: how replicates are drawn (`draws`).
+//! What for: arithmetic and intervals of uncertain numbers (see the head of the crate). What not: how replicates are drawn
+//! (`draws`).
 //!
 //! Assumption: the 2.5 and 97.5 % quantiles of the replicates are the ends of the interval. Replicates of few units are drawn
-//! with Student's tails, and each random part takes its quantiles evenly ([`crate::Draws`]), so that 256 suffice: the ends of
-//! a normal number lie within 1 % of where they belong.
+//! with Student's tails, and each random part takes evenly spaced quantiles ([`crate::Draws`]), so that 256 suffice: the ends of
+//! a normal number are within 1 % of their true position.
 
 use std::ops::{Add, Div, Mul, Sub};
 

@@ -1,4 +1,4 @@
-//! Rows in another order and columns of choice: the same for every view.
+//! Rows in another order, and a selection of columns: the same for every view.
 //!
 //! What not: figures. Assumption: rows of a tree have a column `level` and come parents first; there, siblings are sorted.
 

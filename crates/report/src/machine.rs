@@ -1,4 +1,6 @@
-//! `fathom machine`: what the machine is and what it was measured to do.
+//! `fathom machine`: what the machine is, and its measured performance.
+//!
+//! What not: measuring (`calibrate`).
 
 use base::Bytes;
 use facts::Metric;
@@ -99,9 +101,9 @@ fn distances(calibration: &Calibration) -> String {
         let (distance, share) = shares.max_by(|a, b| a.1.total_cmp(&b.1))?;
         let by = match distance {
             0 => "at it",
-            1 => "one instruction behind it",
-            2 => "two behind it",
-            _ => "three behind it",
+            1 => "one instruction after it",
+            2 => "two after it",
+            _ => "three after it",
         };
         Some(format!("{}: {} % {by}", found.kind, text::percent(share)))
     };
@@ -267,7 +269,7 @@ fn caches(host: &Host, calibration: &Calibration) -> Table {
         (CellStyle::Text("level"), "level"),
         (CellStyle::Figure("latency"), "ns per load"),
         (CellStyle::Figure("effective"), "measured size"),
-        (CellStyle::Text("reported"), "size that the system reports"),
+        (CellStyle::Text("reported"), "size reported by the system"),
     ];
     table(text_columns, &["level", "latency", "effective", "reported"], rows)
 }

@@ -1,4 +1,6 @@
-//! The model of every view but the summary.
+//! The model of every view but the summary: columns, rows, notes.
+//!
+//! What not: layout (`text`), figures (`analysis`).
 
 use facts::Metric;
 use serde::ser::{SerializeMap, SerializeStruct};
@@ -63,7 +65,7 @@ impl Serialize for Cell {
     }
 }
 
-/// How a column looks in text: it may join two columns of the model.
+/// How a column appears in text: it may join two columns of the model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CellStyle {
     /// A percentage with its half interval.
@@ -160,7 +162,7 @@ impl Table {
         if let Some(limit) = limit.filter(|limit| *limit < self.rows.len()) {
             self.notes.push(format!("{limit} of {} rows; the total is of all.", self.rows.len()));
             self.rows.truncate(limit);
-            self.empty = "No rows were asked for.".to_owned();
+            self.empty = "A limit of 0 shows no rows.".to_owned();
             self.page = usize::MAX;
         } else if limit.is_some() {
             self.page = usize::MAX;

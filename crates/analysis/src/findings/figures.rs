@@ -1,7 +1,7 @@
-//! What rules judge: plain figures with their intervals and places by name.
+//! What rules judge: plain figures with their intervals, and locations by name.
 //!
 //! What for: one struct that a test can write by hand; [`Figures::new`] fills it from the analyses. What not: conditions.
-//! Assumption: a place without a line or file is one whose debug information is missing.
+//! Assumption: a location without a line or file is one whose debug information is missing.
 
 mod build;
 mod nodes;
@@ -28,7 +28,7 @@ pub use self::system::{EntryFigure, SystemFigures};
 pub use self::waits::{LockWait, WaitFigures, Waited};
 pub use self::walks::Walk;
 
-/// A place in the program.
+/// A location in the program, by names.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[expect(missing_docs, reason = "as in the summary's JSON")]
 pub struct NamedLocation {
@@ -102,7 +102,7 @@ pub struct HotFunction {
     pub time: Metric,
     /// Of that what its instructions do not need, percent.
     pub waits: Figure,
-    /// Bandwidth, percent of what so many threads reach.
+    /// Bandwidth, percent of what as many threads reach.
     pub of_reach: Figure,
     /// Bytes that are fetched for stores alone and not read again in the burst, percent of all.
     pub overwritten: Figure,
@@ -129,7 +129,7 @@ pub struct RepeatedFunction {
     pub per_burst: Metric,
 }
 
-/// A loop that loads the same places in each iteration, to which nobody else stores.
+/// A loop that loads the same addresses in each iteration, to which nothing else stores.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReloadedLoop {
     /// The line with most of these loads, and the object that they are about.
@@ -150,7 +150,7 @@ pub struct ReloadedLoop {
     pub stores: bool,
 }
 
-/// What bursts tell.
+/// Figures from bursts.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Traced {
     /// The whole program, with the place of the function that has most of its time.
@@ -268,8 +268,8 @@ pub struct Figures {
     pub quota: Option<f64>,
     /// CPU time of others, percent of the machine.
     pub other_percent: Metric,
-    /// CPU seconds that others may have kept this program's threads from having: what they used less what nobody used, for
-    /// a CPU that is idle keeps nobody waiting. 0 where it is not known what others used.
+    /// CPU seconds that others may have taken from this program's threads: what they used less the idle time, for
+    /// no thread waits for an idle CPU. 0 where the use by others is unknown.
     pub displaced: f64,
     /// Threads that existed without running, seconds.
     pub waiting: Metric,
@@ -279,7 +279,7 @@ pub struct Figures {
     pub store_rate: Option<f64>,
     /// A hypervisor has the machine.
     pub virtualised: bool,
-    /// What bursts tell, or why they do not.
+    /// Figures from bursts, or why there are none.
     pub traced: Result<Traced, String>,
     /// Lines that threads share; an error when too few bursts could be compared.
     pub shared: Result<Vec<SharedFigure>, String>,
@@ -289,17 +289,17 @@ pub struct Figures {
     pub allocator: Result<Spent, String>,
     /// Threads; an error without samples.
     pub threads: Result<Vec<ThreadTime>, String>,
-    /// Threads that ran or waited for a CPU at a time, on average over looks; unavailable where nobody looked.
+    /// Runnable threads at a time, on average over polls; unavailable without polls.
     pub runnable: Metric,
     /// Rounds of threads that are started anew for each step, per process.
     pub rounds: Vec<Rounds>,
-    /// What threads waited for; an error where nobody followed them.
+    /// What threads waited for; an error where switches were not recorded.
     pub waits: Result<WaitFigures, String>,
     /// What the system did to the program.
     pub system: SystemFigures,
-    /// Entries into the kernel, most time first; an error where nobody counted them.
+    /// Entries into the kernel, most time first; an error where they were not counted.
     pub entries: Result<Vec<EntryFigure>, String>,
-    /// Functions whose memory lies on known NUMA nodes, most CPU time first; an error where nobody asked for them.
+    /// Functions whose memory is on known NUMA nodes, most CPU time first; an error where nodes were not recorded.
     pub remote: Result<Vec<RemoteFigure>, String>,
     /// The program and its arguments.
     pub command: Vec<String>,

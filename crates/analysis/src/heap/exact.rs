@@ -1,9 +1,9 @@
 //! Rows from sums over every block: what exact mode records ([`facts::HeapStack`]).
 //!
-//! What for: the same table as for recorded blocks, but counted. Rows of one call chain are differences and are added, except
-//! what was live at the process's peak, of which the last row holds.
-//! What not: threads; sums are per process, so that a filter counts for processes of which it chooses every thread. A filter
-//! on time chooses rows by when they were summed up, to the second.
+//! What for: the same table as for recorded blocks, but counted. Rows of one call chain are differences and are added, except for
+//! what was live at the process's peak: the last row holds that.
+//! What not: threads. Sums are per process, so a filter counts only for processes of which it selects every thread. A filter on
+//! time selects rows by when they were summed up, to the second.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,8 +1,8 @@
-//! Who frees the blocks that somebody asked for: sums over every block ([`facts::HeapFree`]).
+//! What frees the blocks that code allocated: sums over every block ([`facts::HeapFree`]).
 //!
-//! What for: rows part the blocks of whoever asked by whoever freed, and what nobody freed; so they add up.
-//! What not: recordings of some blocks, which hold no stack of a free; threads (as in `exact`). With a filter on time there is
-//! no row of what nobody freed: blocks freed in that time may have come before.
+//! What for: rows divide the blocks of an allocation site by free stack, with a row for blocks that were not freed; so they add
+//! up. What not: recordings of some blocks, which hold no stack of a free; threads (as in `exact`). With a filter on time there
+//! is no row of blocks that were not freed: blocks freed in that time may have been allocated before.
 
 use std::collections::BTreeMap;
 
@@ -18,20 +18,20 @@ use crate::stack::{CallPathId, CallPaths, LocationId};
 /// What became of blocks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Freed {
-    /// Freed by code that was called so.
+    /// Freed by this call stack.
     Stack(CallPathId),
     /// Live at the end.
     Never,
 }
 
-/// Blocks that one row of code asked for and one call stack freed.
+/// Blocks that one row of code allocated and one call stack freed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FreeRow {
-    /// Who asked.
+    /// The allocation site.
     pub key: RowKey,
     /// The place in it with the most bytes.
     pub place: LocationId,
-    /// Who freed.
+    /// The code that freed.
     pub freed: Freed,
     /// Blocks.
     pub allocations: Metric,
@@ -120,7 +120,7 @@ pub fn free_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
     rows(profile, sums, selection.chooses_anything(), paths)
 }
 
-/// What nobody freed, if anything.
+/// Blocks that were not freed, if any.
 fn rest(left: Left) -> Option<Sums> {
     let count = |sum: i128| u64::try_from(sum.max(0)).unwrap_or(u64::MAX);
     let places = left.places.into_iter().map(|(place, bytes)| (place, count(bytes))).collect();

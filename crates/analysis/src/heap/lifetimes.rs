@@ -1,10 +1,10 @@
-//! How long blocks lived: per row of code, in classes of lifetimes with as many binary digits in nanoseconds.
+//! How long blocks lived: per row of code, in classes of lifetimes with the same number of binary digits in nanoseconds.
 //!
-//! What for: many short lives of one row are an allocation that a reused block would save.
-//! Where every block was recorded, all are counted ([`facts::HeapLifetime`]). Else only blocks that have a record for their
-//! size: of those drawn by lot too few end for a distribution.
-//! What not: threads (as in `exact`). With a filter on time there is no row of what nobody freed where sums are of frees:
-//! blocks freed in that time may have come before.
+//! What for: many short lifetimes in one row are an allocation that a reused block would save.
+//! Where every block was recorded, all are counted ([`facts::HeapLifetime`]). Otherwise only blocks whose size guarantees a
+//! record: too few blocks drawn at random end for a distribution.
+//! What not: threads (as in `exact`). With a filter on time there is no row of blocks that were not freed where sums are of frees:
+//! blocks freed in that time may have been allocated before.
 
 use std::collections::{BTreeMap, HashMap};
 

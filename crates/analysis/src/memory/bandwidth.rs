@@ -1,13 +1,14 @@
 //! DRAM bandwidth: totals, over time, and how long each rate lasted.
 //!
-//! What for: the figures that a counter of the memory controller would give for one program, from bursts: bytes that miss
-//! all caches per second of native time, times the CPU time of the code. What not: traffic of the kernel, of other
-//! programs, and of instruction fetch and page walks.
+//! What for: the figures that a counter of the memory controller would give for one program, from bursts: bytes that miss all
+//! caches per second of native time, times the CPU time of the code. What not: traffic of the kernel, of other programs, of
+//! instruction fetch and of page walks.
 //!
-//! Over time, bursts near a moment tell how the total of the run is shared out; the bins add up to it.
+//! Over time, bursts near a moment decide how the total of the run is divided; the bins add up to it.
 //!
-//! Definitions: the *observed maximum* is the largest mean over three bins in a row, so that the scatter of one bin is
-//! no record. *Bound time* is the share of elapsed time in bins whose rate is at least [`Bands::high`] of what as many threads reach.
+//! Definitions: the *observed maximum* is the largest mean over three bins in a row, so that the scatter of one bin sets no
+//! record. *Bound time* is the share of elapsed time in bins whose rate is at least [`Bands::high`] of what as many threads
+//! reach.
 
 use base::Nanos;
 use estimate::Estimate;
@@ -95,7 +96,7 @@ pub struct Bandwidth {
 }
 
 /// Computes it from what each burst read and wrote. `strata` are of what the selection has of time and threads; `reach` is
-/// what so many threads can move when this part of it is written.
+/// what as many threads can move when this part of it is written.
 pub(crate) fn bandwidth(
     profile: &Profile<'_>,
     (strata, selection): (&Strata, &Selection),

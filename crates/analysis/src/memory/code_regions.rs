@@ -1,12 +1,12 @@
 //! To which code the work of bursts and the time of samples belong.
 //!
-//! What for: what a burst did is told apart by the code that did it, not by where the burst began, and compared with the
-//! CPU time of the same code. Of a loop whose pace is known natively (`pace`) bursts then tell only what an iteration
-//! does, and how long they took for it does not matter. What not: amounts.
+//! What for: the work of a burst is attributed to the code that did it, not to where the burst began, and compared with the CPU
+//! time of the same code. Where a loop's native pace is known (`pace`), bursts only need to show what an iteration does; their
+//! own duration does not matter. What not: amounts.
 //!
-//! A place is a loop with a pace; or a loop without one in which the program stays from one sample to the next, so that a
-//! burst is mostly in it or not at all; or a function with all of its code that is in none of these. A function that runs
-//! (nearly) only below such a loop belongs to it.
+//! A region is a loop with a pace; or a loop without one in which the program stays from one sample to the next, so that a burst
+//! is mostly inside or outside it; or a function with its remaining code. A function that runs (nearly) only below such a loop
+//! belongs to it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -21,25 +21,25 @@ use crate::traced::{Site, SiteIndex, TracedCode};
 /// Of a function's time this part is below one loop, if it belongs to that.
 const BELOW: f64 = 0.95;
 
-/// A piece of the program's code.
+/// A region of the program's code: a stratum of the estimates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum CodeRegion {
-    /// As compiled, with all that is inlined into it, but without the loops that are places of their own.
+    /// As compiled, with all that is inlined into it, but without the loops that are regions of their own.
     Function(FunctionId),
-    /// By its number.
+    /// A loop, by its number.
     Loop(u32),
 }
 
-/// A loop whose pace is known, and of which bursts tell how often it went round.
+/// A loop whose pace is known, and whose iterations in bursts are known.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct PacedLoop {
-    /// Seconds of the program's own time in this loop, outside of inner ones that are places, per iteration.
+    /// Seconds of the program's own time in this loop, outside of inner ones that are regions, per iteration.
     pub(crate) seconds: f64,
     /// Half of the 95 % interval of its iterations in the whole run, as a part of them.
     pub(crate) relative: f64,
 }
 
-/// The places of sites and stacks.
+/// The regions of sites and stacks.
 #[derive(Debug, Default)]
 pub(crate) struct CodeRegions {
     of_site: Vec<CodeRegion>,
@@ -49,9 +49,9 @@ pub(crate) struct CodeRegions {
     iterations: HashMap<(BurstId, CodeRegion), f64>,
     /// The functions that loops are in.
     functions: BTreeMap<CodeRegion, CodeRegion>,
-    /// Of the time in a place, that outside of the kernel, 0 to 1.
+    /// Share of a region's time that is outside the kernel, 0 to 1.
     own: HashMap<CodeRegion, f64>,
-    /// Samples' weight in each place, nanoseconds; and half of what one stands for.
+    /// Samples' weight in each region, nanoseconds; and half of what one sample represents.
     weight: HashMap<CodeRegion, f64>,
     least: f64,
 }
@@ -128,12 +128,12 @@ impl CodeRegions {
         known.unwrap_or_else(|| CodeRegion::Function(profile.stacks.compiled_user(stack)))
     }
 
-    /// How often a burst went round in a loop.
+    /// Iterations of a loop in a burst.
     pub(crate) fn iterations(&self, burst: BurstId, place: CodeRegion) -> f64 {
         self.iterations.get(&(burst, place)).copied().unwrap_or(0.0)
     }
 
-    /// What is known of a place, if it is a loop.
+    /// The pace of a region, if it is such a loop.
     pub(crate) fn paced(&self, place: CodeRegion) -> Option<&PacedLoop> {
         self.loops.get(&place)
     }

@@ -1,8 +1,8 @@
 //! How many threads of the program run while a burst is taken.
 //!
-//! What for: what memory can deliver depends on how many ask for it. A program that reads its input with one thread and
-//! then computes with all of them has bursts in both parts, and the mean of the whole run fits neither.
-//! What not: how much so many threads reach (`bound`).
+//! What for: the bandwidth of memory depends on the number of threads that use it. A program that reads its input with one thread
+//! and then computes with all of them has bursts in both parts, and the mean of the whole run fits neither.
+//! What not: what as many threads reach (`bound`).
 //! Assumption: within some 100 ms the program does the same.
 
 use base::Nanos;

@@ -1,20 +1,20 @@
-//! What the instructions of a burst take when all their data are in the first level.
+//! The no-miss time of a burst: what its instructions take with all their data in the first-level cache.
 //!
-//! What for: the core part of a burst's time, with bounds. What not: the program's share of it, and what that means
-//! (`bound`, `function`).
+//! What for: the core part of a burst's time, with bounds. What not: the program's share of it, and what that means (`bound`,
+//! `function`).
 //!
-//! Instructions in loops with a *core floor* take that. Others take what paths through such code took, drawn in bursts that
-//! began in the same function, or in any where these are too few (`collect::floor`, [`together`]). Where too few were timed they
-//! take [`USUAL`], with [`QUICKEST`] and their latencies one after the other as bounds. To these come the branches that were
-//! mispredicted (`branches`, corrected by `predictors`), and loops without any access, of which bursts have no records: as much as samples say of the
-//! function (`unrecorded`). No more than the burst leaves, however short it was natively.
+//! Instructions in loops take the measured no-miss time of the loop. Others take what paths through such code took, drawn in
+//! bursts that began in the same function, or in any where these are too few (`collect::one`, [`together`]). Where too few
+//! were timed they take [`USUAL`], with [`QUICKEST`] and the sum of their latencies as bounds. To these come mispredicted
+//! branches (`branches`, corrected by `predictors`), and loops without any access, of which bursts have no records: the share
+//! that samples show for the function (`unrecorded`). The sum is at most the native time of the burst.
 //!
-//! Lower bound of a program with one thread: its time outside of the kernel less all waits that its accesses can be, one
-//! after the other, each from the level that serves it. With more threads lines may come from another core, which the cache
-//! model does not know.
+//! Lower bound of a program with one thread: its time outside the kernel less all possible waits of its accesses, in sequence,
+//! each with the latency of its hit level. With more threads lines may come from another core, which the cache model does not
+//! know.
 //!
-//! Assumptions: waits for code fetch are small. Cores run no slower than the time-stamp counter, whose rate is that of the
-//! base clock (SDM vol. 3, 18.17). Latency under load is at most [`LOADED`] times that of one load alone.
+//! Assumptions: waits for code fetch are small. Cores run no slower than the time-stamp counter, whose rate is that of the base
+//! clock (SDM vol. 3, 18.17). Latency under load is at most [`LOADED`] times that of one load alone.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -36,7 +36,7 @@ use crate::traced::{Execution, SiteIndex, Tool, TracedBlock, TracedCode, stream}
 const USUAL: f64 = 0.17e-9;
 /// No processor of these years is quicker: eight per cycle at 5 GHz.
 const QUICKEST: f64 = 0.025e-9;
-/// Cycles per second where the machine does not tell.
+/// Cycles per second where the machine does not report it.
 const SLOW_CLOCK: f64 = 2e9;
 /// Seconds that a mispredicted branch costs where the machine was not measured, usually, at least and at most: 18, 10 and 25
 /// cycles at 4, 5 and 3 GHz (Fog, The microarchitecture of Intel, AMD and VIA CPUs: 15 to 20 on Intel since Haswell, 18 on Zen;
@@ -53,7 +53,7 @@ const TIMED_PART: f64 = 0.5;
 pub(super) const LOADED: f64 = 2.0;
 /// Nanoseconds of a page walk at most, four loads of which two come from memory.
 const WALK: f64 = 250.0;
-/// Up to so many threads at a time it is one.
+/// Up to this mean concurrency the program counts as one thread.
 const ONE_THREAD: f64 = 1.05;
 
 /// The median of the repetitions, with 95 % of where it may lie: from the deciles σ, and 1.2533 σ / √n for the median of n
@@ -79,17 +79,17 @@ fn of_native_time(core: Bounds, speed: &Speed, seconds: f64) -> Bounds {
     Bounds { best, low: core.low * speed.low / speed.best, high }
 }
 
-/// Floors of loops by block, per iteration.
+/// No-miss times of loops by block, seconds per iteration.
 pub(super) fn loops(recording: &Recording) -> HashMap<BlockId, Bounds> {
-    let loops = recording.core_floors.iter().filter(|floor| floor.path.is_none());
-    let measured = loops.filter_map(|floor| match &floor.outcome {
-        FloorOutcome::Measured(time) => Some((floor.block, seconds(time))),
+    let loops = recording.core_floors.iter().filter(|one| one.path.is_none());
+    let measured = loops.filter_map(|one| match &one.outcome {
+        FloorOutcome::Measured(time) => Some((one.block, seconds(time))),
         FloorOutcome::Refused(_) => None,
     });
     measured.collect()
 }
 
-/// What instructions outside of loops with a floor take each, by the function in which bursts began; and of all.
+/// Seconds per instruction outside of loops with a no-miss time, by the function in which bursts began; and of all.
 #[derive(Debug, Default)]
 pub(super) struct Paces {
     by_function: HashMap<FunctionId, Bounds>,
@@ -101,8 +101,8 @@ impl Paces {
         let recording = profile.recording;
         let began = Began::read(profile, code, works);
         let mut paths: BTreeMap<FunctionId, Vec<Option<Bounds>>> = BTreeMap::new();
-        for floor in &recording.core_floors {
-            let Some((function, pace)) = began.pace(floor) else { continue };
+        for one in &recording.core_floors {
+            let Some((function, pace)) = began.pace(one) else { continue };
             paths.entry(function).or_default().push(pace);
         }
         let all: Vec<Option<Bounds>> = paths.values().flatten().copied().collect();
@@ -117,7 +117,7 @@ impl Paces {
     }
 }
 
-/// The mean of paths, each of which is there by the instructions that ran (`collect::floor`). Bounds: Student's interval of the
+/// The mean of paths, each of which is there by the instructions that ran (`collect::one`). Bounds: Student's interval of the
 /// mean, for `further` paths besides, by as much again as repetitions of one path differ, on the median (that of a single path tells more
 /// about the machine's other work). Those that could not be timed may all be as quick as the quickest, or as slow as the slowest.
 /// `None` where too few could.
@@ -152,7 +152,7 @@ struct Began {
 impl Began {
     fn read(profile: &Profile<'_>, code: &TracedCode, works: &[BurstWork]) -> Began {
         let recording = profile.recording;
-        let paths = recording.core_floors.iter().filter_map(|floor| floor.path);
+        let paths = recording.core_floors.iter().filter_map(|one| one.path);
         let bursts: std::collections::HashSet<BurstId> = paths.map(|path| path.burst).collect();
         // Those that the pass left out are looked at here.
         let id = |work: &BurstWork| Some((recording.bursts.get(work.burst)?.id, work.function));
@@ -170,10 +170,10 @@ impl Began {
     }
 
     /// What an instruction of the path took, and in which function its burst began.
-    fn pace(&self, floor: &CoreFloor) -> Option<(FunctionId, Option<Bounds>)> {
-        let path = floor.path.filter(|path| path.instructions > 0)?;
+    fn pace(&self, one: &CoreFloor) -> Option<(FunctionId, Option<Bounds>)> {
+        let path = one.path.filter(|path| path.instructions > 0)?;
         let each = |time: f64| time / path.instructions as f64;
-        let pace = match &floor.outcome {
+        let pace = match &one.outcome {
             FloorOutcome::Measured(time) => Some(seconds(time).each(each)),
             FloorOutcome::Refused(_) => None,
         };
@@ -281,7 +281,7 @@ impl Memory<'_> {
         burst.sites.iter().map(nanos).sum::<f64>() * 1e-9
     }
 
-    /// Seconds and instructions in loops with a floor, and all instructions.
+    /// Seconds and instructions in loops with a no-miss time, and all instructions.
     fn no_miss_sums(&self) -> (f64, f64, f64) {
         let bursts = self.passed.bursts.iter();
         bursts.fold((0.0, 0.0, 0.0), |(own, covered, all), burst| {

@@ -1,23 +1,23 @@
-//! What each look of a burst stands for: from what bursts saw to totals of the program, with replicates.
+//! What each observation represents: from bursts to totals of the program, with replicates.
 //!
-//! What for: a *look* is what a burst saw in one place of the code. It stands for a part of the program's time, so a total is the
-//! sum over looks of (what was seen) x (what the look stands for), in each replicate anew. What not: which looks stand for
-//! which time (`strata`).
+//! What for: an *observation* is what one burst did in one region of the code. It represents a part of the program's time, so a
+//! total is the sum over observations of (amount) x (what it represents), computed in each replicate. What not: which
+//! observations represent which time (`strata`).
 //!
 //! ```text
-//! look i of stratum h stands for  c_i = w_i T_h / S_h            T_h: CPU time of the stratum
-//! and in replicate r for          c_i (1 + t_hr) (1 + d_ir - D_hr)   S_h: sum over its looks of w_i s_i
-//!                                 D_hr = sum of d_ir w_i s_i / S_h   w_i: weight, s_i: native seconds
+//! observation i of stratum h represents  c_i = w_i T_h / S_h            T_h: CPU time of the stratum
+//! and in replicate r                     c_i (1 + t_hr) (1 + d_ir - D_hr)   S_h: sum over its observations of w_i s_i
+//!                                        D_hr = sum of d_ir w_i s_i / S_h   w_i: weight, s_i: native seconds
 //! ```
-//! t: scatter of T, from samples. d: scatter of looks. They are a systematic sample in time, so from
-//! [`FEWEST_IN_ORDER`] on it is that of differences of neighbours: a program that does one thing first and another then has looks
-//! that differ more than their sum is uncertain (Wolter 2007, 8.2.1, estimator v2). With D the rate is a ratio, linearised
-//! (Cochran 1977, 6.10). Tails are Student's, with n - 1 degrees of freedom, in order 2 (n - 1)^2 / (3 n - 4) (J. von Neumann
-//! et al., "The mean square successive difference", Ann. Math. Stat. 12 (1941) 153-162).
+//! t: scatter of T, from samples. d: scatter of observations. They are a systematic sample in time, so from [`FEWEST_IN_ORDER`] on
+//! it is that of differences of neighbours: in a program that does one thing first and another then, observations differ more
+//! than their sum is uncertain (Wolter 2007, 8.2.1, estimator v2). With D the rate is a ratio, linearised (Cochran 1977, 6.10).
+//! Tails are Student's, with n - 1 degrees of freedom, in order 2 (n - 1)^2 / (3 n - 4) (J. von Neumann et al., "The mean square
+//! successive difference", Ann. Math. Stat. 12 (1941) 153-162).
 //!
-//! Amounts with bounds stand, in each replicate, somewhere between these; all of a place at the same part of the way.
+//! In each replicate, amounts with bounds lie somewhere between these; all of a region at the same fraction.
 //!
-//! Assumptions: a single look says of its stratum no more than the order of magnitude ([`SINGLE`]).
+//! Assumptions: a single observation gives only the order of magnitude of its stratum ([`SINGLE`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use super::code_regions::CodeRegion;
 use super::quantity::Quantity;
 use crate::figure::Figure;
 
-/// With fewer looks the order of time tells less about their scatter than they do without it.
+/// With fewer observations, their order in time estimates the scatter worse than their variance does.
 const FEWEST_IN_ORDER: usize = 6;
 /// The random parts of looks, and of what the model does not know of places.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ impl Chances {
     }
 }
 
-/// Random numbers of strata with so many looks: the tails of their scatter, and the scatter of their time.
+/// Random numbers of strata with this many observations: the tails of their scatter, and the scatter of their time.
 #[derive(Debug, Default)]
 pub(super) struct Lots {
     known: HashMap<(u64, usize), (Vec<f64>, Vec<f64>)>,
@@ -80,7 +80,7 @@ impl Lots {
     }
 }
 
-/// A part of the program's time, and the looks that speak for it.
+/// A part of the program's time, and the observations that represent it.
 #[derive(Clone, Copy)]
 pub(super) struct Stratum<'a> {
     /// Random numbers that go with it.
@@ -93,14 +93,14 @@ pub(super) struct Stratum<'a> {
     pub(super) observations: &'a [usize],
 }
 
-/// What a look stands for.
+/// What an observation represents.
 #[derive(Clone, Debug)]
 struct Factor {
     point: f64,
     replicates: Vec<f64>,
 }
 
-/// What looks stand for; those that stand for nothing have no factor.
+/// What observations represent; those that represent nothing have no factor.
 #[derive(Clone, Debug)]
 pub(crate) struct Expansion {
     factors: Vec<Option<Factor>>,
@@ -144,7 +144,7 @@ impl Expansion {
         }
     }
 
-    /// A look stands for so much more.
+    /// An observation represents this much more.
     pub(super) fn stand(
         &mut self,
         observation: usize,
@@ -220,7 +220,7 @@ impl Expansion {
         Estimate::new(point, replicates)
     }
 
-    /// The likely total alone, of the amounts of some looks.
+    /// The best total alone, of the amounts of some observations.
     pub(crate) fn sum(&self, amounts: impl Iterator<Item = (usize, f64)>) -> f64 {
         let part = |(observation, amount): (usize, f64)| {
             self.factors[observation].as_ref().map_or(0.0, |factor| factor.point * amount)
@@ -286,7 +286,7 @@ mod tests {
 
     use super::*;
 
-    /// So many looks in places by turns, each of a millisecond, which stand for so many seconds of one stratum.
+    /// `looks` observations in regions by turns, each of a millisecond, which represent some seconds of one stratum.
     fn expansion(observations: usize, places: u32, seconds: f64) -> Expansion {
         let chances =
             Chances::new((0..observations).map(|at| CodeRegion::Loop(at as u32 % places)));

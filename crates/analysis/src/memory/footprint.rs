@@ -1,29 +1,29 @@
-//! How much data code goes through, from bursts that each see a part of it.
+//! How much data code uses, from bursts that each record a part of it.
 //!
-//! What for: a line that is touched for the first time in a burst may be in a cache from before. When all data that the
-//! code goes through fit into the cache, it is; when they are many times the cache, it is not. Bursts at random moments
-//! are samples of that data: how often two of them see the same line tells how much there is.
-//! What not: order. Which lines are in the cache when the data are somewhat larger than it depends on the order in which
-//! they are used: there the answer is an interval.
+//! What for: a line that a burst touches for the first time may be in a cache from before. It is, if all data that the code uses
+//! fit into the cache; it is not, if they are many times the cache. Bursts at random moments are samples of that data: how often
+//! two of them touch the same line shows how much there is.
+//! What not: order. If the data are somewhat larger than the cache, the order of their use decides which lines are in it: there
+//! the answer is an interval.
 //!
-//! The estimate is Chao's lower bound of the number of kinds: seen + f1 (f1 - 1) / (2 (f2 + 1)), of f1 lines seen in
-//! one burst only and f2 in two. Source: A. Chao, "Nonparametric estimation of the number of classes in a population",
-//! Scand. J. Statist. 11 (1984) 265-270, bias-corrected form. Its interval: bursts that meet are a Poisson count, and each
-//! meeting is of as many lines as half a burst has.
+//! The estimate is Chao's lower bound of the number of kinds: seen + f1 (f1 - 1) / (2 (f2 + 1)), with f1 lines in one burst only
+//! and f2 in two. Source: A. Chao, "Nonparametric estimation of the number of classes in a population", Scand. J. Statist. 11
+//! (1984) 265-270, bias-corrected form. Its interval: meetings of bursts are a Poisson count, and each is of as many lines as
+//! half a burst has.
 //!
-//! Assumptions: lines are sampled by a hash of their address (one in [`ONE_IN`] or fewer); the code goes through the same data
-//! again and again while the bursts are taken. Where it goes on to new data instead, these come from memory the first time,
-//! which is what a large estimate says too.
+//! Assumptions: lines are sampled by a hash of their address (one in [`ONE_IN`] or fewer); the code uses the same data again and
+//! again while the bursts are taken. Where it moves on to new data instead, these come from memory the first time, which is what
+//! a large estimate says as well.
 
 use super::times::is_one_in;
 use crate::index_map::IndexMap;
 use estimate::interval::poisson;
 
-/// One line in so many is looked at, at first.
+/// One line in this many is sampled, at first.
 const ONE_IN: u64 = 64;
 /// More lines are not kept: half of them go, and one in twice as many is looked at from then on.
 const MOST: usize = 1 << 18;
-/// Fewer sampled lines tell nothing about the amount.
+/// Fewer sampled lines give no estimate of the amount.
 const FEWEST: u64 = 16;
 /// Of a cache: data up to this part of it stay there.
 const FITS: f64 = 0.8;

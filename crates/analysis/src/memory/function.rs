@@ -1,18 +1,17 @@
 //! What memory does to each function, as compiled with all that is inlined into it.
 //!
-//! What for: rules that name a place. Bursts that began in a function speak for its CPU time, as in `strata`; a function
-//! with fewer than [`FEWEST`] of them is left out. What not: which rule applies (`findings`).
+//! What for: rules that name a location. Bursts that began in a function represent its CPU time, as in `strata`; a function with
+//! fewer than [`FEWEST`] of them is left out. What not: which rule applies (`findings`).
 //!
-//! Weight of a site: its loads beyond the first level, each times the latency of the level that serves it. So the shares
-//! of sites say where waits come from, as far as loads do not overlap and prefetchers do not hide them; stores count by
-//! the lines that they fetch.
+//! Weight of a site: its loads that miss L1, each times the latency of its hit level. So the shares of sites show where waits come
+//! from, as far as loads do not overlap and prefetchers do not hide them. Stores count by the lines that they fetch.
 //!
-//! Accesses of a burst wait no longer than it takes: where they would take longer one after the other they overlapped, and its
-//! sites count in proportion. So a phase whose accesses are independent does not outweigh, by how far they overlap, one in
-//! which each waits for the one before.
+//! Accesses of a burst wait no longer than the burst takes: if their latencies add up to more, they overlapped, and its sites
+//! count in proportion. So a phase with independent accesses does not outweigh, by its overlap, a phase in which each access
+//! waits for the one before.
 //!
-//! Waits are of the time outside of the kernel. Lines of pages that the kernel has just cleared are not waited for (`zeroed`). The whole
-//! program's figures are stratified by the functions in which bursts began (`strata`): what it does first, while bursts are
+//! Waits are of the time outside the kernel. Lines of pages that the kernel has just zeroed are not waited for (`zeroed`). The
+//! whole program's figures are stratified by the functions in which bursts began (`strata`): the program's start, when bursts are
 //! frequent, has more than its part of them.
 
 use std::collections::BTreeMap;
@@ -63,7 +62,7 @@ pub struct FunctionMemory {
     pub time: Metric,
     /// Of that time, what its instructions do not need when all data are in the first level, percent.
     pub waits: Figure,
-    /// Bytes to and from memory per second, in percent of what so many threads reach on this machine.
+    /// Bytes to and from memory per second, in percent of what as many threads reach on this machine.
     pub of_reach: Figure,
     /// Of these bytes, those that were fetched for a store alone, percent.
     pub overwritten: Figure,
@@ -79,7 +78,7 @@ pub struct FunctionMemory {
     pub sites: Vec<SiteWeight>,
 }
 
-/// The bursts that figures are of, in the order of time, and what they stand for.
+/// The bursts of the figures, in the order of time, and what they represent.
 #[derive(Clone, Copy)]
 struct Bursts<'a> {
     numbers: &'a [usize],
@@ -195,7 +194,7 @@ impl Memory<'_> {
         }
     }
 
-    /// Bytes to and from memory per second of the whole program, percent of what so many threads reach.
+    /// Bytes to and from memory per second of the whole program, percent of what as many threads reach.
     #[must_use]
     pub fn of_reach(&self) -> Metric {
         let all: Vec<usize> = (0..self.passed.bursts.len()).collect();
@@ -291,7 +290,7 @@ impl Memory<'_> {
                 executed += accesses;
             }
         }
-        let nothing = "none of its accesses goes beyond the first-level cache";
+        let nothing = "none of its accesses misses the first-level cache";
         let kept = bursts.expansion.total(&kept);
         let of_time =
             |part: &Quantity| bursts.per_second(part, (100e-9, "percent"), Evidence::Simulated);
@@ -340,7 +339,7 @@ impl Memory<'_> {
 /// One site, per burst.
 struct SiteSums {
     executed: f64,
-    /// Nanoseconds that it is likely waited for, of those that the burst took.
+    /// Best value of the nanoseconds that the burst waits for it.
     kept: Quantity,
     walks: Quantity,
     /// Nanoseconds, one access after the other.
@@ -353,7 +352,7 @@ struct Weighed {
     sites: Vec<SiteWeight>,
     /// One after the other, percent of its time.
     serial: Metric,
-    /// Seconds of each burst that they can be waited for at most, where lines were cleared.
+    /// Seconds of each burst that they can be waited for at most, where lines were zeroed.
     waited: Quantity,
 }
 

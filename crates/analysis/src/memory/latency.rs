@@ -1,16 +1,16 @@
-//! How long loads take, from those that were timed.
+//! How long loads take, from timed loads.
 //!
-//! What for: distribution of load latencies, of the whole program and by code. In bursts of their own, one load of each
-//! block stands between two readings of the time-stamp counter, fenced, so that nothing overlaps it.
-//! What not: how much of that time the processor hides by doing other things meanwhile (`bound`). Prefetchers have more
-//! time to run ahead than they have natively, so that streams look like hits in the first level.
+//! What for: distribution of load latencies, of the whole program and by code. In bursts of their own, one load of each block is
+//! timed by two readings of the time-stamp counter, fenced, so that nothing overlaps it.
+//! What not: how much of that time the processor hides by overlap (`bound`). Prefetchers have more time to run ahead than
+//! natively, so streams look like hits in the first level.
 //!
-//! latency = cycles between the readings - the same for a load that hits the first level + that level's latency.
-//! Every timed load of a site stands for (loads of the site) / (timed loads of the site) loads. Intervals take bursts as
-//! clusters (Cochran 1977, 9A.2); those of quantiles are Woodruff's (J. Am. Stat. Assoc. 47 (1952) 635-646) with the
-//! design effect of the mean.
+//! latency = cycles between the readings - the same for a load that hits in L1 + L1's latency.
+//! Every timed load of a site represents (loads of the site) / (timed loads of the site) loads. Intervals take bursts as clusters
+//! (Cochran 1977, 9A.2); those of quantiles are Woodruff's (J. Am. Stat. Assoc. 47 (1952) 635-646) with the design effect of
+//! the mean.
 //!
-//! Assumptions: the time-stamp counter runs at one rate; steps of it (10 ns on AMD's Zen) blur single values, not means
+//! Assumptions: the time-stamp counter runs at one rate; its steps (10 ns on AMD's Zen) make single values uncertain, not means
 //! ([`TimerStep`]); an interrupt between the readings makes an outlier: values beyond [`LONGEST`] are left out.
 
 use std::collections::{BTreeMap, HashMap};
@@ -33,7 +33,7 @@ use estimate::interval::{Z_95, effective_count, wilson};
 
 /// Longer is no memory access, nanoseconds.
 const LONGEST: f64 = 20_000.0;
-/// Fewer beyond the second level do not tell which share came from memory.
+/// Fewer beyond the second level do not show which share came from memory.
 const FEWEST_FAR: f64 = 20.0;
 /// A hit in the first level, nanoseconds, where the machine was not measured.
 const FIRST_LEVEL: f64 = 1.5;
@@ -48,7 +48,7 @@ const STEPS: [f64; 14] =
 struct Timed {
     burst: BurstId,
     nanos: f64,
-    /// What it loaded from, where objects are told apart.
+    /// What it loaded from, where objects are distinguished.
     part: Option<Part>,
 }
 
@@ -65,7 +65,7 @@ struct Raw {
 pub(super) struct TimedLoads {
     by_site: BTreeMap<SiteIndex, Vec<Timed>>,
     timer_step: TimerStep,
-    /// A hit in the first level, nanoseconds: no load is quicker. Where times seem so, their floor was measured too high.
+    /// A hit in the first level, nanoseconds: no load is faster. Where times seem so, the overhead of a reading was measured too high.
     hit: f64,
 }
 
@@ -99,7 +99,7 @@ pub struct LatencyRow {
     pub share: Metric,
     /// Their latency.
     pub latency: Latency,
-    /// Who served them, simulated.
+    /// Their hit levels, simulated.
     pub levels: LevelShares,
     /// Loads that took longer than the second level does, percent, to compare with the simulated levels.
     pub beyond_l2: Metric,
@@ -135,12 +135,13 @@ impl TimedLoads {
                 raw.push(Raw { site: load.site, burst: records.burst, cycles, part });
             });
         }
-        let floor = recording.run.collector.timed_load_floor_cycles;
+        let overhead = recording.run.collector.timed_load_floor_cycles;
         let nanos_per_cycle = 1e9 / hertz;
         loads.timer_step = TimerStep::of(raw.iter().map(|one| one.cycles), nanos_per_cycle);
         let step = loads.timer_step.step();
-        let measured =
-            floor.map(|floor| floor.mean.filter(|_| step > 0.0).unwrap_or(f64::from(floor.median)));
+        let measured = overhead.map(|overhead| {
+            overhead.mean.filter(|_| step > 0.0).unwrap_or(f64::from(overhead.median))
+        });
         let hit = hit_cycles(&raw, measured, step / nanos_per_cycle);
         let first = level_nanos(profile, 1).unwrap_or(FIRST_LEVEL);
         loads.hit = first;
@@ -231,7 +232,7 @@ pub(super) struct Weighted {
 }
 
 impl Weighted {
-    /// Adds code that executes so many loads over the run, of which these were timed.
+    /// Adds code that executes `loads` loads over the run, of which these were timed.
     fn add<'a>(&mut self, executed: f64, timed: impl ExactSizeIterator<Item = &'a Timed>) {
         self.all += executed;
         let weight = executed / timed.len().max(1) as f64;
@@ -278,7 +279,7 @@ impl Weighted {
         Metric::with_interval(Evidence::Timed, value, unit, interval, self.loads.len() as u64)
     }
 
-    /// How many independent loads tell as much.
+    /// How many independent loads carry as much information.
     fn effective(&self, effect: f64) -> f64 {
         let squares: f64 = self.loads.iter().map(|(_, weight, _)| weight * weight).sum();
         effective_count(self.sum, squares) / effect
@@ -395,7 +396,7 @@ impl Memory<'_> {
     fn enough(&self, weighted: &Weighted) -> Result<Latency, String> {
         let count = weighted.loads.len();
         if self.profile.recording.run.host.tsc_hz.is_none() {
-            return Err("the rate of the time-stamp counter is not known here".to_owned());
+            return Err("the frequency of the time-stamp counter is unknown here".to_owned());
         }
         if count < FEWEST {
             return Err(format!("only {count} loads were timed, {FEWEST} are needed"));

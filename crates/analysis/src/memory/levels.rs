@@ -1,13 +1,13 @@
-//! Which cache level served the loads, and which sizes the model has.
+//! Hit levels of loads, and the cache sizes of the model.
 //!
-//! What for: shares of loads by level, simulated. What not: how long they took (`latency`).
+//! What for: shares of loads by hit level, simulated. What not: how long they took (`latency`).
 //!
-//! Sizes: the first two levels as the system describes them; the last one as the latency ladder measured it, because a
-//! virtual machine gets another part of a shared cache than its CPUID says. A last level that several CPUs share is
-//! divided by the mean number of the program's threads that ran at a time.
+//! Sizes: the first two levels as the system describes them; the last one as the latency ladder measured it, because a virtual
+//! machine gets another part of a shared cache than its CPUID reports. A last level that several CPUs share is divided by the
+//! mean number of the program's threads that ran at a time.
 //!
-//! Assumptions: threads' data are disjoint, so that each has its part of the shared level; where the pages of the program's
-//! memory lie is a matter of chance, in pieces of 2 MiB where most of it is in huge pages, else of 4 KiB.
+//! Assumptions: threads' data are disjoint, so that each has its part of the shared level. The program's pages are at random
+//! physical addresses, in pieces of 2 MiB where most of its memory is in huge pages, else of 4 KiB.
 
 use base::Bytes;
 use cachesim::{
@@ -29,7 +29,7 @@ use crate::traced::SiteIndex;
 
 /// Of the second-level TLB.
 pub(super) const STLB_WAYS: u32 = 12;
-/// Of a last level whose associativity nobody tells.
+/// Assumed for a last level of unknown associativity.
 const WAYS: u32 = 16;
 /// More are not kept apart in the model.
 const MOST_WAYS: u32 = cachesim::DEPTHS as u32;
@@ -60,7 +60,9 @@ impl Sizes {
             Geometry { bytes: Bytes(bytes), ways, line_bytes: x86::LINE_BYTES }
         });
         if run.host.caches.is_empty() {
-            notes.push("the system does not describe its caches: usual sizes are taken".to_owned());
+            notes.push(
+                "the system does not describe its caches: usual sizes are assumed".to_owned(),
+            );
         }
         let huge = huge_page_share(profile).value.is_some_and(|percent| percent > 50.0);
         let page = if huge { PageSize::Huge } else { PageSize::Small };
@@ -76,7 +78,7 @@ impl Sizes {
         match calibration.and_then(|found| last_level::capacity(found, ways, claimed.0)) {
             Some(bytes) => self.levels[2].bytes = Bytes(bytes as u64),
             None => self.notes.push(
-                "the size of the last cache level was not measured here: the system's figure is taken".to_owned(),
+                "the size of the last-level cache was not measured here: the size that the system reports is used".to_owned(),
             ),
         }
         let elapsed = profile.elapsed().seconds();
@@ -141,20 +143,20 @@ impl LevelShares {
 }
 
 impl Memory<'_> {
-    /// Levels that served the loads of the whole program.
+    /// Hit levels of the loads of the whole program.
     #[must_use]
     pub fn all_levels(&self) -> LevelShares {
         self.levels(self.passed.sites.keys().copied())
     }
 
-    /// Levels that served the loads of some sites.
+    /// Hit levels of the loads of some sites.
     pub(super) fn levels(&self, sites: impl Iterator<Item = SiteIndex>) -> LevelShares {
         self.levels_of(sites.map(|site| {
             (site, self.works_of(site).map(|(number, burst, work)| (number, burst, work.loads)))
         }))
     }
 
-    /// Levels that served some loads of some sites: of each site the numbers of bursts, these, and how many loads.
+    /// Hit levels of some loads of some sites: of each site the numbers of bursts, these, and how many loads.
     pub(super) fn levels_of<'b, W: Iterator<Item = (usize, &'b BurstWork, u64)>>(
         &self,
         sites: impl Iterator<Item = (SiteIndex, W)>,

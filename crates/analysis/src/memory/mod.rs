@@ -1,14 +1,14 @@
-//! What memory does to the program: traffic, bandwidth, cache levels, latency.
+//! What memory does to the program: traffic, bandwidth, hit levels, latency.
 //!
-//! What for: traced bursts go through a cache model once ([`Memory::new`]); everything else are sums over its outcomes.
+//! What for: traced bursts go through a cache model once ([`Memory::new`]); everything else is sums over its outcomes.
 //!
 //! ```text
-//! replay of bursts -> pass (cachesim) -> model: survival, footprint -> Quantity per burst and place
-//!          samples -> places, paces of loops; native: seconds of a burst -> strata -> totals, rates, intervals
+//! replay of bursts -> pass (cachesim) -> model: survival, footprint -> Quantity per burst and region
+//!          samples -> code regions, paces of loops; native: seconds of a burst -> strata -> totals, rates, intervals
 //! ```
 //! What not: time of the kernel, traffic of other programs. No hardware counter is used.
 //!
-//! Assumptions are at the head of each file. That which holds for all: what bursts saw of a place is typical of it.
+//! Each file states its assumptions. One holds for all: the bursts of a region are typical of it.
 
 mod bandwidth;
 mod bins;
@@ -119,7 +119,7 @@ pub struct Memory<'a> {
     pub notes: Vec<String>,
 }
 
-/// Bursts that went through the cache model, with objects told apart, and what follows for the whole program: nearly all of
+/// Bursts that went through the cache model, with objects distinguished, and what follows for the whole program: nearly all of
 /// the work behind a [`Memory`], to be done once where several are asked for.
 pub struct Replayed {
     passed: Passed,
@@ -139,7 +139,7 @@ pub struct Replayed {
     timed: TimedLoads,
     /// What clock samples waited for.
     stalls: Stalls,
-    /// What instructions outside of loops with a floor take.
+    /// What instructions outside of loops with a no-miss time take.
     paces: Paces,
     unrecorded: Unrecorded,
     /// Bandwidth by the usual bands: the summary and its findings both want it, and it takes a look at every sample.
@@ -168,7 +168,7 @@ pub(crate) struct Amounts {
 }
 
 impl Replayed {
-    /// Simulates all bursts, with objects told apart as finely as is said, if any were recorded. Takes about 10 ns per access
+    /// Simulates all bursts, with objects distinguished as finely as requested, if any were recorded. Takes about 10 ns per access
     /// that is not part of a summarised loop. `judges`: findings will be asked for, whose questions go along.
     #[must_use]
     pub fn new(
@@ -189,7 +189,7 @@ impl Replayed {
         judges: bool,
     ) -> Replayed {
         let sizes = Sizes::of(profile);
-        // What bursts tell beside accesses does not wait for samples to be sorted by place.
+        // What bursts show apart from accesses does not depend on the code regions of samples.
         let other_facts = || {
             let timed = TimedLoads::read(profile, code, objects);
             (timed, Stalls::new(profile), Unrecorded::read(profile, code))
@@ -242,24 +242,25 @@ impl Replayed {
         let missing = missing.or_else(|| too_few(profile, &strata));
         if strata.unseen() > FEW_UNSEEN && missing.is_none() {
             notes.push(format!(
-                "no burst began in functions with {:.0} % of the CPU time; for these the mean of all others is taken",
+                "no burst began in functions with {:.0} % of the CPU time; the mean of all other code represents \
+                them",
                 strata.unseen() * 100.0
             ));
         }
         if !code.left_out.is_empty() {
             notes.push(format!(
-                "{} bursts were enough work for the cache model; {} more, evenly spread, are left out",
+                "the cache model used {} bursts; {} more, evenly spread, are left out to save time",
                 strata.bursts(),
                 code.left_out.len()
             ));
         }
         if !tracing.is_empty() {
             let (plural, they) = match tracing.len() {
-                1 => ("", "it tells no rates and is"),
-                _ => ("s", "they tell no rates and are"),
+                1 => ("", "it shows no rates and is"),
+                _ => ("s", "they show no rates and are"),
             };
             notes.push(format!(
-                "{} burst{plural} met new code again and again and had little time for the program: {they} left out",
+                "{} burst{plural} met new code repeatedly and ran little of the program: {they} left out",
                 tracing.len()
             ));
         }
@@ -367,7 +368,7 @@ impl<'a> Memory<'a> {
         Memory::of(profile, code, Arc::new(Replayed::by_part(profile, code, None, false)))
     }
 
-    /// The same, with objects told apart, as finely as is said: [`Memory::part_rows`]. All other figures are the same.
+    /// The same, with objects distinguished, as finely as requested: [`Memory::part_rows`]. All other figures are the same.
     #[must_use]
     pub fn with_objects(
         profile: &'a Profile<'a>,
@@ -424,10 +425,11 @@ impl<'a> Memory<'a> {
             })
         };
         let missing = replayed.missing.clone().or_else(too_few);
-        notes.push(format!("{} bursts speak for the selected time and threads", strata.bursts()));
+        notes.push(format!("{} bursts represent the selected time and threads", strata.bursts()));
         if strata.unseen() > FEW_UNSEEN && missing.is_none() {
             notes.push(format!(
-                "none of these began in functions with {:.0} % of the selected CPU time; for these their mean is taken",
+                "none of these began in functions with {:.0} % of the selected CPU time; their mean represents \
+                that code",
                 strata.unseen() * 100.0
             ));
         }
@@ -435,7 +437,7 @@ impl<'a> Memory<'a> {
         Memory { profile, code, replayed, selection, bursts, strata, loads, missing, notes }
     }
 
-    /// Which objects bursts saw each site use. Where the memory was asked for with whole objects told apart.
+    /// Which objects each site used in bursts. Only where the memory was built with whole objects distinguished.
     #[must_use]
     pub fn objects_of_sites(&self) -> ObjectsOfSites {
         let mut found = ObjectsOfSites::new();
@@ -541,7 +543,7 @@ impl<'a> Memory<'a> {
         if busiest > 0.0 { busiest } else { peak.unwrap_or(MOST_FLOPS) * 1e9 }
     }
 
-    /// What each look of a burst stands for.
+    /// What each observation of a burst represents.
     fn expansion(&self) -> &Expansion {
         self.strata.expansion()
     }
@@ -610,7 +612,7 @@ fn too_few(profile: &Profile<'_>, strata: &Strata) -> Option<String> {
     if profile.recording.bursts.is_empty() {
         let why = match profile.recording.run.analysis {
             Analysis::MemoryAccess => "no burst was taken: see coverage for the reasons",
-            _ => "accesses are traced by `fathom run` (memory-access), not by this collection",
+            _ => "this collection does not trace accesses: use `fathom run` (memory-access)",
         };
         return Some(why.to_owned());
     }

@@ -1,15 +1,14 @@
-//! What the unknown outcomes of the cache model come to.
+//! What the unknown outcomes of the cache model amount to.
 //!
-//! What for: expected lines fetched and written, with bounds, per burst and site. An access of unknown outcome missed with
-//! the chance that accesses of the same site have whose outcome is known (`survival`); where no access was observed deep
-//! enough, loads of an irregular site that were timed decide (`latency`), or else the amount of data that its place in the code goes
-//! through (`footprint`).
+//! What for: expected lines fetched and written, with bounds, per burst and site. An access of unknown outcome missed with the
+//! probability of the same site's accesses whose outcome is known (`survival`). Where no access was observed deep enough, timed
+//! loads of an irregular site decide (`latency`), else the amount of data that its region uses (`footprint`).
 //! What not: rates.
 //!
-//! Where the last level's sets were seen full, their depths tell (`by_sets`); where bursts were too short for that, the
-//! times between touches do (`by_times`). A fill that is unknown in the last level was mostly unknown in the first two as well. So the chance that it missed is
-//! the product over the levels: of a fills' unknown touches, as many as the level above had unknown ones count with that
-//! level's chance.
+//! If the last level's sets filled up in bursts, their depths decide (`by_sets`); if bursts were too short for that, the times
+//! between touches (`by_times`). A fill with an unknown outcome in the last level was mostly unknown in the first two as well. So
+//! the probability of a miss is the product over the levels: of a fill's unknown touches, as many as were unknown in the level
+//! above count with that level's probability.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -55,7 +54,7 @@ pub(crate) struct Model {
     reached: IndexMap<(CodeRegion, SiteIndex), Bounds>,
 }
 
-/// Where the loads of a site were served, in touches.
+/// Hit levels of the loads of a site, in touches.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct HitLevels {
     pub(crate) l1: Bounds,
@@ -201,7 +200,7 @@ impl Model {
         open.each(|open| (known + missed(&of.stlb, &chances.stlb, open)) / executed)
     }
 
-    /// Where the touches of a site were served, over all bursts.
+    /// Hit levels of the touches of a site, over all bursts.
     pub(crate) fn hit_levels(&self, place: CodeRegion, site: SiteIndex) -> HitLevels {
         let Some(chances) = self.sites.get(&site) else { return HitLevels::default() };
         let of = &chances.outcomes;
@@ -275,7 +274,7 @@ fn by_sets(above: Bounds, chances: &Chances, unknown: &[(u8, u64)]) -> Bounds {
     above.times(missed)
 }
 
-/// Whether the timing of its loads tells where they are served natively: prefetchers run ahead of regular ones, the more
+/// Whether the timing of its loads shows their native hit level: prefetchers run ahead of regular ones, the more
 /// so when each is fenced. Irregular accesses are mostly in another line than the time before, and not at the same
 /// distance as then.
 fn is_irregular(outcomes: &SiteOutcomes) -> bool {

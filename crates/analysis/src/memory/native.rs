@@ -1,25 +1,25 @@
 //! How much faster code runs natively than in a burst that records addresses.
 //!
-//! What for: rates. A burst's own time is too long where recording slows the code down. Directly after some of them, a
-//! window of the same thread only counts blocks, which costs far less; the program is in the same phase. Instructions
-//! per second in those windows over those in the bursts in front of them is by how much bursts are slower.
+//! What for: rates. A burst's own time is too long where recording slows the code down. Directly after some bursts, a count window
+//! of the same thread only counts blocks, which costs far less, in the same phase of the program. Instructions per second in
+//! those windows, over those in the bursts before them, is the slow-down of bursts.
 //! What not: the time of single instructions.
 //!
-//! The rule: native seconds of a burst with a window behind it = its instructions / instructions per second in that. Of
-//! others = its CPU time / max(1, ratio), the ratio being one of sums over the pairs of a
-//! function, or of all where a function has few. At least 1, for both are slower than native code: loops that are
-//! summarised run at native speed in a burst, and slower in a window, which counts each iteration.
-//! A window's time is taken without what its counters cost, which a sparse window behind it tells (`counters`), else what they
-//! usually do, and without what look-ups usually cost.
-//! A burst in several places: its time is divided by the instructions that it ran in each, times what an instruction takes
-//! there, which samples of the whole run tell.
+//! The rule: native seconds of a burst with a window after it = its instructions / instructions per second in that window. Of
+//! others = its CPU time / max(1, ratio), where the ratio is one of sums over the pairs of a function, or of all where a
+//! function has few. At least 1, because both are slower than native code: summarised loops run at native speed in a burst, and
+//! slower in a window, which counts each iteration.
+//! A window's time is taken without the cost of its counters, which a sparse window after it shows (`counters`), else their usual
+//! cost, and without the usual cost of look-ups.
+//! A burst in several regions: its time is divided by the instructions that it ran in each, times what an instruction takes
+//! there, which samples of the whole run show.
 //! Bounds: the scatter of the pairs, and not below 1. Not above the ratio with [`MOST_PER_COUNT`] for each counted block
 //! taken off the window's time, and not above the burst's time without [`MOST_PER_CALLING_RECORD`] for each record, by
 //! [`EXTRA`]; of bursts with few records, and where there are no windows, without [`MOST_PER_RECORD`] for each record and
 //! [`MOST_PER_BURST`].
 //!
-//! Assumptions: instructions of one function take the same time in both; CPU time is schedstat's, which has the thread's
-//! own part of stops in it, alike in both.
+//! Assumptions: instructions of one function take the same time in both. CPU time is schedstat's, which includes the thread's own
+//! part of stops, alike in both.
 
 use std::collections::HashMap;
 
@@ -59,14 +59,14 @@ const USUAL_PER_BURST: f64 = 15e-6;
 /// machine, 17 to 24 where other programs have its CPUs and caches meanwhile. The larger: bursts with many stops are left out
 /// rather than taken for slow code.
 const PER_STOP: f64 = 20e-6;
-/// A burst of which more than this share may be the tracer's tells no rates.
+/// A burst of which more than this share may be the tracer's gives no rates.
 const MOST_TRACING: f64 = 0.5;
 /// More than this is no comparison of the same code.
 const MOST: f64 = 30.0;
 /// Seconds that a counter usually takes: the middle of nothing and [`MOST_UNCHAINED`]. Where its loop waits for a chain of its own
-/// it runs beside that: with loops whose pace is known 0.05, 0.4 and 0.5 ns were seen (AMD Zen 4), in tight ones 0.8 (Xeon).
+/// it overlaps with that chain: in loops whose pace is known 0.05, 0.4 and 0.5 ns were seen (AMD Zen 4), in tight ones 0.8 (Xeon).
 const USUAL_PER_COUNT: f64 = 0.4e-9;
-/// In code of short blocks counters run beside other instructions: of a window's time they usually take no more than this,
+/// In code of short blocks counters overlap with other instructions: of a window's time they usually take no more than this,
 /// and at most that.
 const USUAL_SHARE: f64 = 0.35;
 const MOST_SHARE: f64 = 0.7;
@@ -175,7 +175,7 @@ pub(crate) fn native_parts(
     parts
 }
 
-/// A burst and the window behind it, or sums of many.
+/// A burst and the window after it, or sums of many.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pair {
     /// Instructions and seconds in the burst.
@@ -184,11 +184,11 @@ struct Pair {
     counted: (f64, f64),
     /// Counted blocks.
     blocks: f64,
-    /// Of these, those behind which the copy looked up where the program goes on.
+    /// Of these, those after which the copy looked up the branch target.
     looked_up: f64,
     /// Of the one that ran most often.
     most: f64,
-    /// What the sparse window behind it says.
+    /// The native share by the sparse window after it.
     share: Option<f64>,
 }
 
@@ -207,7 +207,7 @@ struct Ratio {
 /// Speeds by function.
 #[derive(Debug, Default)]
 pub(crate) struct Speeds {
-    /// Of bursts with a window right behind them.
+    /// Of bursts with a window right after them.
     own: HashMap<BurstId, Speed>,
     of: HashMap<FunctionId, Ratio>,
     all: Option<Ratio>,
@@ -228,7 +228,7 @@ impl Speeds {
         pairs.retain(|(work, pair)| {
             pair.is_long() || long.get(&work.function).is_none_or(|count| *count < FEWEST)
         });
-        // These would tell how much slower they were for other reasons.
+        // Their ratio would show other reasons for being slow.
         let warm = || pairs.iter().filter(|(work, _)| !work.is_untimed);
         let all: Vec<Pair> = warm().map(|(_, pair)| *pair).collect();
         let mut by_function: HashMap<FunctionId, Vec<Pair>> = HashMap::new();
@@ -258,7 +258,7 @@ impl Speeds {
         self.own.get(&work.burst).copied().unwrap_or_else(|| self.by_windows(work))
     }
 
-    /// Whether a window tells a burst's own speed.
+    /// Whether a window gives a burst's own speed.
     pub(super) fn is_counted(&self, burst: BurstId) -> bool {
         self.own.contains_key(&burst)
     }
@@ -388,7 +388,7 @@ fn pairs<'w>(recording: &Recording, code: &TracedCode, works: &'w [Work]) -> Vec
     pairs
 }
 
-/// Seconds of a counter and of a look-up, of which so much is not hidden behind waits.
+/// Seconds of a counter and of a look-up, with the share that waits do not hide.
 fn usual(shown: f64) -> (f64, f64) {
     (USUAL_PER_COUNT * shown, USUAL_PER_LOOK_UP * shown)
 }
@@ -401,7 +401,7 @@ impl Pair {
     }
 
     /// Seconds of the window if counters took the most that they can: where one block runs again and again, each waits for the
-    /// one before; else they take what they take beside other instructions.
+    /// one before; else they overlap with other instructions.
     fn without_most(&self) -> f64 {
         let chained = self.counted.1 < self.most * CHAINS * MOST_PER_COUNT;
         let each = if chained { MOST_PER_COUNT } else { MOST_UNCHAINED };
@@ -425,7 +425,7 @@ impl Pair {
         [best, self.counted.1 * share.high, high]
     }
 
-    /// The part of its counters' time that is not hidden behind waits, 0 to 1.
+    /// The part of its counters' time that waits do not hide, 0 to 1.
     fn shown(&self) -> f64 {
         (HIDING * self.blocks / self.counted.1).min(1.0)
     }

@@ -1,8 +1,8 @@
 //! Traffic, loads and latency by memory object.
 //!
-//! What for: the estimates of `rows` and `latency` with parts of objects as the key: the same bursts, the same model of
-//! what the caches leave open, the same scaling to the run and the same intervals. So rows over all objects sum up to the
-//! figures of the whole program. What not: what the objects are (`objects`).
+//! What for: the estimates of `rows` and `latency` with parts of objects as the key: the same bursts, the same model of unknown
+//! outcomes, the same scaling to the run and the same intervals. So rows over all objects add up to the figures of the whole
+//! program. What not: what the objects are (`objects`).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};

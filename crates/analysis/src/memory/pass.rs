@@ -1,11 +1,11 @@
 //! One pass over all bursts through the cache model.
 //!
-//! What for: what each burst did at each site, level by level, and which data each function goes through. What not: what
-//! unknown outcomes come to (`model`).
+//! What for: what each burst did at each site, level by level, and which data each function uses. What not: what unknown outcomes
+//! amount to (`model`).
 //!
-//! Assumptions: a burst starts with caches of unknown contents, and nothing is kept between bursts (a model that keeps
-//! its contents would find lines that the time between has long thrown out). Of a loop that is summarised, an access
-//! whose addresses are no progression (masked, repeated, 32-bit) goes in behind the loop, not interleaved with it.
+//! Assumptions: a burst starts with caches of unknown contents, and nothing is kept between bursts: a model that keeps its
+//! contents would find lines that were evicted in the time between. In a summarised loop, an access whose addresses are no
+//! progression (masked, repeated, 32-bit) enters after the loop, not interleaved with it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -208,7 +208,7 @@ impl Tool for Walker<'_> {
         let most = self.branches.take(self.code) / instructions.max(1.0);
         for work in &mut works {
             work.burst = self.number;
-            // Whose they were nobody knows.
+            // Which site they belong to is unknown.
             work.most_mispredicted = (most * work.instructions).max(work.mispredicted);
         }
         let divides = self.simulated.divides();

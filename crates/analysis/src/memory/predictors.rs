@@ -1,8 +1,8 @@
-//! By how much this machine's branch predictor misses more, or less, than ours.
+//! How many more, or fewer, branches this machine's predictor mispredicts than our model.
 //!
-//! What for: `branches` models a predictor. Of the beginnings of some bursts it was measured what their branches cost
-//! (`collect::floor`); over what the model says of the same records that is a factor, for each function and for all. What not:
-//! what one mispredicted branch costs in a program (`core_time`).
+//! What for: `branches` models a predictor. For the beginnings of some bursts the real cost of their branches was measured
+//! (`collect::floor`). Over the model's cost for the same records that is a factor, for each function and for all. What not: the
+//! cost of one mispredicted branch in a program (`core_time`).
 //!
 //! Bounds: the scatter of the bursts (a ratio of sums, linearised: Cochran 1977, 6.4), and [`REPLAY_OFF`]. Without replays
 //! [`PREDICTORS_DIFFER`].
@@ -22,7 +22,7 @@ const FEWEST: usize = 3;
 /// With fewer branches that ours misses, any factor may be chance.
 const FEWEST_MISSED: f64 = 100.0;
 
-/// What a burst's branches cost by replay, and by our model, seconds.
+/// Cost of a burst's branches by replay, and by our model, seconds.
 type Pair = (f64, f64);
 
 /// Factors on the branches that our model mispredicts.
@@ -67,7 +67,7 @@ impl Predictors {
     }
 }
 
-/// The sum of the ones over that of the others, for `further` bursts besides; `None` where they tell too little.
+/// The sum of the measured over that of the modelled costs, for `further` more bursts; `None` with too few data.
 fn factor(pairs: &[Pair], cost: f64, further: f64) -> Option<Bounds> {
     let modelled: f64 = pairs.iter().map(|pair| pair.1).sum();
     if pairs.len() < FEWEST || modelled < FEWEST_MISSED * cost {

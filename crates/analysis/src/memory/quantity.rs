@@ -1,6 +1,6 @@
-//! An amount per burst and place, with bounds for what the cache model cannot know.
+//! An amount per burst and region, with bounds for what the cache model cannot know.
 //!
-//! What for: what bursts saw, to be expanded to the program's time (`expansion`). What not: the scatter of bursts.
+//! What for: amounts of bursts, to be expanded to the program's time (`expansion`). What not: the scatter of bursts.
 
 use estimate::Bounds;
 
@@ -9,7 +9,7 @@ use estimate::Bounds;
 pub(crate) struct Quantity(pub(crate) Vec<Bounds>);
 
 impl Quantity {
-    /// 0 in each of so many looks.
+    /// 0 in each of this many observations.
     pub(crate) fn none(observations: usize) -> Quantity {
         Quantity(vec![Bounds::default(); observations])
     }

@@ -1,6 +1,6 @@
-//! Traffic and cache levels per function, line, module or instruction.
+//! Traffic and hit levels per function, line, module or instruction.
 //!
-//! What for: what no counter of a memory controller can say. What not: over time (`bandwidth`).
+//! What for: what no counter of a memory controller can show. What not: over time (`bandwidth`).
 
 use std::cmp::Ordering;
 
@@ -36,7 +36,7 @@ pub struct MemoryRow {
     pub loads: Metric,
     /// Stores executed.
     pub stores: Metric,
-    /// Who served the loads.
+    /// Hit levels of the loads.
     pub levels: LevelShares,
     pub(super) sites: Vec<SiteIndex>,
 }
@@ -91,7 +91,7 @@ impl Memory<'_> {
     ) -> Result<Vec<(ThreadIndex, Metric, Metric)>, &str> {
         self.available()?;
         if self.profile.whole().is_empty() {
-            return Err("without samples nobody knows how long each thread ran");
+            return Err("the running time of each thread is unknown without samples");
         }
         let all = &self.all;
         let row = |thread| {

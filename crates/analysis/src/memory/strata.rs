@@ -1,20 +1,18 @@
 //! From bursts to totals of the whole program: stratified ratio estimates.
 //!
-//! What for: a burst is a look at a random moment of the program's CPU time. What it saw in a place of the code per second of
-//! native time there is multiplied by the CPU time that the samples give to that place: what bursts did in one place is a
-//! *stratum*. Samples are many and bursts few, so this is closer to the truth than bursts alone, and functions to which
-//! bursts do not come show up as time that nothing is known about. Of a loop with a pace a burst's seconds are its
-//! iterations, by the pace: so its total is that of its iterations, each as bursts saw it.
-//! Bursts begin at random moments, but many end with a number of records: where code is quick they are short. So each counts
-//! for the same time, however long it was; of a loop with a pace, each iteration counts alike.
-//! What not: what a burst saw.
-//!
-//! Totals and their scatter: `expansion`.
+//! What for: a burst is an observation at a random moment of the program's CPU time. Its amounts in a code region, per second of
+//! native time there, are multiplied by the CPU time that samples attribute to that region: a region is a *stratum*. Samples are
+//! many and bursts few, so this is more accurate than bursts alone, and functions without a burst show up as time of which
+//! nothing is known. In a loop with a pace, a burst's seconds are its iterations divided by the pace; so the loop's total is that
+//! of its iterations, each as in bursts.
+//! Bursts begin at random moments, but many end at a number of records: in fast code they are short. So each counts for the same
+//! time, however long it was; in a loop with a pace, each iteration counts alike.
+//! What not: the amounts of a burst; totals and their scatter (`expansion`).
 //!
 //! Source: W. G. Cochran, "Sampling Techniques" (3rd ed., Wiley 1977), 5.2 (stratified totals), 6.10 (separate ratio estimate).
 //!
-//! Assumptions: bursts of one place are spread over its time as that is; time in the kernel does nothing that is counted
-//! here (it copies and clears memory: that traffic is left out).
+//! Assumptions: bursts of a region are spread over its time evenly. Time in the kernel does nothing that is counted here (it copies
+//! and zeroes memory: that traffic is left out).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,26 +31,27 @@ use crate::profile::{Cell, Profile};
 use crate::stack::NodeIndex;
 use crate::weight::Weight;
 
-/// With fewer bursts, a place shares a stratum with others; and a loop with a pace, in which the time of bursts does not
+/// With fewer bursts, a region shares a stratum with others; and so does a loop with a pace, in which the time of bursts does not
 /// matter.
 const FEWEST: usize = 4;
 const FEWEST_OF_LOOP: usize = 2;
 /// With fewer bursts in all, nothing is said.
 pub(crate) const FEWEST_IN_ALL: usize = 3;
-/// The stratum of places with few bursts.
+/// The stratum of regions with few bursts.
 const REST: usize = 0;
-/// That of places with none.
+/// That of regions with none.
 const UNSEEN: usize = 1;
 /// Up to this share of CPU time in functions without a burst, these are not mentioned.
 pub(crate) const FEW_UNSEEN: f64 = 0.05;
-/// Seconds that a burst counts for. It stands beside loops with a pace, of which longer bursts count for more.
+/// Seconds that a burst counts for, so that its weight is comparable with that of loops with a pace, in which longer
+/// bursts count for more.
 const EVEN: f64 = 100e-6;
-/// Seconds: a burst that left our code at once tells little.
+/// Seconds: a burst that left our code at once says little.
 pub(super) const SHORTEST: f64 = 1e-6;
-/// Bursts that speak for a moment: the nearest in time.
+/// Number of bursts that represent a moment: the nearest in time.
 const NEAREST: usize = 7;
 
-/// What a burst saw in one place, for estimates.
+/// One burst in one region, for estimates.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Observation {
     /// Which burst.
@@ -90,23 +89,23 @@ pub(crate) struct Strata {
     shares: Vec<Share>,
     /// Of strata that are loops with a pace: by how much their number of iterations may be off, relative.
     relative: Vec<Option<f64>>,
-    /// Looks of each stratum, in the order of time.
+    /// Observations of each stratum, in the order of time.
     observations_of: Vec<Vec<usize>>,
-    /// All looks, in the order of time.
+    /// All observations, in the order of time.
     in_order: Vec<usize>,
     observations: Vec<Observation>,
     chances: Arc<Chances>,
     expansion: Expansion,
-    /// Threads that run at the time of each burst; `None` where nobody sampled them.
+    /// Threads that run at the time of each burst; `None` without samples.
     running: Option<Vec<f64>>,
     /// Seconds per nanosecond of sample weight.
     scale: f64,
     all_samples: f64,
     /// How many bursts these are.
     distinct: usize,
-    /// What places without bursts may do besides.
+    /// What regions without bursts may do in addition.
     unlike: Unseen,
-    /// CPU time of each place to which no burst came, seconds; and of all of them.
+    /// CPU time of each region without bursts, seconds; and of all of them.
     unseen_places: BTreeMap<CodeRegion, f64>,
     pub(crate) unseen_seconds: f64,
     /// CPU time in the program, seconds.
@@ -148,7 +147,7 @@ impl Strata {
         Strata { running: self.running.clone(), ..strata }
     }
 
-    /// Of all these looks some; what they speak for are times of stacks.
+    /// Some of these observations; they represent times of stacks.
     fn sorted<'w>(
         profile: &Profile<'_>,
         (places, chances): (Arc<CodeRegions>, Arc<Chances>),
@@ -304,7 +303,7 @@ impl Strata {
         (self.unseen_seconds / self.seconds.max(1e-9)).min(1.0)
     }
 
-    /// What looks stand for.
+    /// What observations represent.
     pub(crate) fn expansion(&self) -> &Expansion {
         &self.expansion
     }
@@ -372,7 +371,7 @@ impl Strata {
         }
     }
 
-    /// What looks stand for over these times of strata, but that of places without any.
+    /// What observations represent over these times of strata, without regions that have none.
     fn expand(&self, shares: &[Share], is_whole: bool) -> Expansion {
         let mut lots = Lots::default();
         let mut expansion = Expansion::new(Arc::clone(&self.chances), self.distinct);
@@ -400,7 +399,7 @@ impl Strata {
         expansion
     }
 
-    /// Some looks alone, in the order of time, which stand for their own seconds: each second counts alike.
+    /// Some observations alone, in the order of time, which represent their own seconds: each second counts alike.
     pub(crate) fn expansion_of(&self, observations: &[usize]) -> Expansion {
         let mut expansion = Expansion::new(Arc::clone(&self.chances), observations.len());
         let seconds =
@@ -434,7 +433,7 @@ impl Strata {
         Unseen::new(self.unseen_places.values().copied(), &seen, expansion, more)
     }
 
-    /// What the mean of all looks stands for in a second.
+    /// What the mean of all observations represents in a second.
     pub(crate) fn mean_second(&self) -> Expansion {
         let mut expansion = Expansion::new(Arc::clone(&self.chances), self.distinct);
         self.add_mean(&mut expansion, 1.0);

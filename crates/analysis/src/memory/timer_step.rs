@@ -1,23 +1,23 @@
-//! What steps of the time-stamp counter hide.
+//! The uncertainty of one timed load from the steps of the time-stamp counter.
 //!
-//! What for: on some processors the counter goes by steps (AMD Zen: by what 10 ns are; the reading is that of a 100 MHz
-//! clock times a factor). Two readings then differ by a whole number of steps, one too few or too many as it falls: the mean
-//! of many is right, one alone is known to a step. What not: what one reading costs (`latency`).
+//! What for: on some processors the counter advances in steps (AMD Zen: of 10 ns; the reading is that of a 100 MHz clock times a
+//! factor). Two readings then differ by a whole number of steps, one too few or too many by chance: the mean of many is right,
+//! a single one is known to a step. What not: the cost of a reading (`latency`).
 //!
-//! Assumption: the first reading lies anywhere in a step, each place as likely. So the true time of one that shows t lies
-//! between t - step and t + step, with a triangle's density.
+//! Assumption: the first reading is anywhere in a step with equal probability. So the true time of a shown time t lies between
+//! t - step and t + step, with a triangular density.
 
 use std::collections::BTreeSet;
 use std::iter::Sum;
 
 const FEWEST: usize = 3;
-/// Finer steps blur nothing that is shown, nanoseconds.
+/// Finer steps change nothing that is shown, nanoseconds.
 const FINE: f64 = 1.0;
 
-/// How far single times are blurred.
+/// The uncertainty of single times.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct TimerStep {
-    /// Nanoseconds; 0 where it is no matter.
+    /// Nanoseconds; 0 where it does not matter.
     step: f64,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Within {
 }
 
 impl TimerStep {
-    /// By differences of readings, whose greatest common divisor the step is; fewer than [`FEWEST`] different ones tell none.
+    /// From differences of readings: the step is their greatest common divisor. Fewer than [`FEWEST`] different ones give none.
     pub(super) fn of(cycles: impl Iterator<Item = u32>, nanos_per_cycle: f64) -> TimerStep {
         let different: BTreeSet<u32> = cycles.collect();
         if different.len() < FEWEST {
@@ -44,7 +44,7 @@ impl TimerStep {
         TimerStep { step: if step.is_finite() && step >= FINE { step } else { 0.0 } }
     }
 
-    /// Nanoseconds; 0 where it is no matter.
+    /// Nanoseconds; 0 where it does not matter.
     pub(super) fn step(self) -> f64 {
         self.step
     }

@@ -1,9 +1,9 @@
 //! How much of a function's time goes to loops that access no memory, and so leave no records in bursts.
 //!
-//! What for: a burst that went round such a loop has time that its records do not explain. Without this it would be called
-//! waiting for memory. Samples tell how much of the time of a function, with what it calls, such loops have.
-//! What not: a lower bound of the core time. An instruction in such a loop may be the first that needs what was loaded in
-//! front of it, and then a sample there is one of a wait.
+//! What for: a burst that ran such a loop has time that its records do not explain. Without this it would count as waiting for
+//! memory. Samples show the share of such loops in the time of a function and its callees.
+//! What not: a lower bound of the core time. An instruction in such a loop may be the first that needs an earlier load, and then
+//! a sample there is a wait.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,6 +1,6 @@
 //! What a burst did, by site and by part of an object.
 //!
-//! What for: what the pass over bursts leaves behind. What not: what unknown outcomes come to (`model`).
+//! What for: the output of the pass over bursts. What not: what unknown outcomes amount to (`model`).
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(crate) struct SiteWork {
     pub(crate) dirtied: Partly,
     /// First touches of the lines that are followed, by the time since the burst began.
     pub(crate) firsts: Vec<(u8, u64)>,
-    /// The same by part of an object, where objects are told apart.
+    /// The same by part of an object, where objects are distinguished.
     pub(crate) parts: Vec<PartWork>,
 }
 

@@ -1,17 +1,17 @@
-//! Lines that the kernel has just cleared: no memory is waited for when a function touches them first.
+//! Lines that the kernel has just zeroed: a function that touches them first does not wait for memory.
 //!
-//! What for: code that fills new memory looks as if it fetched every line from memory. The kernel has written the whole page
-//! with zeros a moment before, in the page fault, with ordinary stores, so that it is in the caches (`clear_page_erms`,
-//! arch/x86/lib/clear_page_64.S: `rep stosb`). Its user time is that of entering faults; its line use or strides cost nothing.
+//! What for: code that fills new memory looks as if it fetched every line from memory. The kernel zeroed the whole page a moment
+//! before, in the page fault, with ordinary stores, so it is in the caches (`clear_page_erms`, arch/x86/lib/clear_page_64.S:
+//! `rep stosb`). The user time is that of entering faults; line use and strides cost nothing there.
 //! What not: page faults themselves (`findings::faults`).
 //!
-//! The rule: a fault clears one small page. The cache model takes its lines for ones from memory, so of what the accesses of a
-//! burst would wait one after the other as much is none as faults cleared lines in its time. It waits no longer than for twice
-//! the rest (`core_time`: latency under load). A fault for a file's page clears nothing, so this takes off too much from code
-//! that walks through a mapped file, by one page of the 16 that such a fault maps (`fault_around_bytes`).
+//! The rule: a fault zeroes one small page. The cache model counts its lines as coming from memory. So from the summed latencies of
+//! a burst's accesses, those of as many lines as faults zeroed in its time are deducted, and it waits at most for twice the rest
+//! (`core_time`: latency under load). A fault for a page of a file zeroes nothing, so this deducts too much from code that walks
+//! through a mapped file, by one page of the 16 that such a fault maps (`fault_around_bytes`).
 //!
-//! Faults are sampled, and a burst has few: those of the function within [`NEAR`] tell how they are spread over its bursts. A
-//! program that fills its memory first and then works on it has cleared lines in its first bursts only.
+//! Faults are sampled, and a burst has few. So the function's faults within [`NEAR`] decide how they are spread over its bursts. A
+//! program that fills its memory first and then works on it has zeroed lines in its first bursts only.
 
 use std::collections::BTreeMap;
 
@@ -25,13 +25,13 @@ use crate::faults::fault_scales;
 use crate::stack::FunctionId;
 use crate::weight::Weight;
 
-/// Bytes of a page where the machine does not tell.
+/// Bytes of a page where the machine does not report it.
 const USUAL_PAGE: u64 = 4096;
 
-/// Faults so near to a burst tell what the program did in it: a few bursts' distance.
+/// Faults this near to a burst show what the program did in it: a few bursts' distance.
 const NEAR: Nanos = Nanos(100_000_000);
 
-/// Faults of a function in the order of time: when, and how many bytes were cleared for all that each stands for.
+/// Faults of a function in the order of time: when, and how many bytes the kernel zeroed in all that each represents.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Zeroed(Vec<(Nanos, f64)>);
 
@@ -61,7 +61,7 @@ impl Zeroed {
         let weighted: f64 = bursts.iter().zip(&near).map(|((_, native), near)| native * near).sum();
         let bytes = self.bytes();
         let one = |((_, native), near): (&(Nanos, f64), f64)| {
-            // Of faults that no burst is near nobody knows where they belong.
+            // Faults far from any burst are spread evenly: which burst they belong to is unknown.
             let part = if weighted > 0.0 { near * measured / weighted } else { 1.0 };
             bytes * part * native / seconds
         };
@@ -89,7 +89,7 @@ impl Memory<'_> {
         zeroed
     }
 
-    /// Seconds that so many bytes would take from memory, a line after the other.
+    /// Seconds that these bytes would take from memory, line after line.
     pub(super) fn line_by_line(&self, bytes: f64) -> f64 {
         bytes / LINE * self.latencies()[2] * 1e-9
     }
@@ -122,7 +122,7 @@ mod tests {
         zeroed.in_bursts(&bursts, seconds)
     }
 
-    /// Of two seconds four bursts saw 40 ms, so each stands for half a second.
+    /// Four bursts have 40 ms of two seconds, so each represents half a second.
     #[test]
     fn what_is_zeroed_first_is_in_the_first_bursts() {
         let first = faults(&[100, 110, 120, 130]);
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(found, [1.0; 4].map(|pages| pages * 4096.0 * 0.04 / 2.0));
     }
 
-    /// Ten milliseconds of which one is the core's; of what else may be waited for, nobody knows, 3 (2 to 20), nothing.
+    /// Ten milliseconds of which one is the core's. The rest may be waits: unknown, 3 (2 to 20), or 0.
     #[test]
     fn what_was_zeroed_is_not_waited_for() {
         let of = |best, low, high| Bounds { best, low, high };

@@ -1,7 +1,6 @@
 //! Which row an access of a site to a part of an object belongs to.
 //!
-//! What for: all figures of objects are grouped by one rule, so that their rows can be put side by side. What not:
-//! figures.
+//! What for: one rule groups all figures of objects, so that their rows can be joined. What not: figures.
 
 use base::{Nanos, Pid, RemoteAddr};
 

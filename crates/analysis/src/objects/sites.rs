@@ -1,21 +1,22 @@
-//! Who asked for memory: the innermost function of a stack that is not there only to allocate.
+//! Allocation sites: the innermost function of a stack that does more than allocate.
 //!
-//! What for: blocks that one line asked for are one object, and `operator new`, `std::vector` or `xmalloc` are the line of
-//! nobody. What not: where the blocks lie.
+//! What for: blocks of one allocation site are one object; a frame of `operator new`, `std::vector` or `xmalloc` is not the site.
+//! What not: where the blocks are.
 //!
-//! Both rules are one table each. Assumption: names are demangled. What a C library, a C++ or Fortran runtime allocates, it does for its caller.
+//! Both rules are one table each. Assumption: names are demangled. A C library, or a C++ or Fortran runtime, allocates for its
+//! caller.
 
 use crate::selection::bare_function_name;
 use crate::stack::{LocationId, NodeIndex, Stacks};
 
-/// By what frames are known.
+/// What a rule compares a frame with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum NameMatch {
     /// The beginning of its module's name.
     Module,
     /// The beginning of its name, without parameters and template arguments.
     Beginning,
-    /// That name as a whole, also behind a word of [`CHECKED`] and as a C library's own (`__libc_malloc`).
+    /// That name as a whole, also after a word of [`CHECKED`] and as a C library's own (`__libc_malloc`).
     Name,
     /// The end of that name, whatever its capitals.
     End,
@@ -23,7 +24,7 @@ enum NameMatch {
     Method,
 }
 
-/// Who asks for memory on behalf of callers, and is not the line that people look for. `fathom report --wrappers` adds
+/// Functions that allocate on behalf of their callers, and are not the line that people look for. `fathom report --wrappers` adds
 /// beginnings of names.
 const WRAPPERS: [(NameMatch, &[&str]); 5] = [
     (
@@ -218,7 +219,7 @@ fn method_of_template(name: &str) -> Option<&str> {
     of.ends_with('>').then_some(method)
 }
 
-/// Without what does not tell functions apart here; leading underscores are other names of the same.
+/// Without parts that do not distinguish functions here; leading underscores are other names of the same function.
 fn bare(name: &str) -> String {
     let bare = bare_function_name(name);
     let names =

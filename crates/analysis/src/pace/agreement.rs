@@ -1,10 +1,10 @@
-//! What bursts saw of loops: iterations per second of their own time, and iterations per iteration of the loop around.
+//! Loops in bursts: iterations per second of their own time, and iterations per iteration of the enclosing loop.
 //!
-//! What for: a second opinion on the pace that shares nothing with registers but the thread's CPU clock; and where a loop has
-//! no odometer but one around it has, how many iterations one of that has.
-//! What not: a correction. Translated code runs somewhat slower than the native one, the shorter its iterations the more.
-//! For a speed only bursts count whose blocks all lie in the loop: in others nobody knows the loop's share of the time. For a
-//! trip count all do.
+//! What for: a second estimate of the pace that shares nothing with registers but the thread's CPU clock. And where a loop has no
+//! odometer but its enclosing loop has one, the trip count.
+//! What not: a correction. Translated code runs somewhat slower than native code, the more so the shorter its iterations are.
+//! For a speed only bursts count whose blocks all lie in the loop: in others the loop's share of the time is unknown. For a trip
+//! count all do.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -49,7 +49,7 @@ struct Speeds {
     touched: BTreeMap<LoopId, Speed>,
 }
 
-/// What bursts saw.
+/// Iterations of loops in bursts and count windows.
 #[derive(Debug, Default)]
 pub(super) struct BurstCounts {
     windows: Speeds,
@@ -91,7 +91,7 @@ impl BurstCounts {
         let mut runs: HashMap<BurstId, IndexMap<(BlockId, u32), f64>> = HashMap::new();
         for records in &recording.records {
             let counts = runs.entry(records.burst).or_default();
-            // What does not decode is left out; `verify` tells.
+            // What does not decode is left out; `verify` reports it.
             let _ = decode_records(&records.bytes, |record| {
                 let count = counts.entry((record.block, record.way)).or_default();
                 *count += record.iterations as f64;
@@ -138,7 +138,7 @@ impl BurstCounts {
         passes.get(&one).copied().filter(|_| !all_counted)
     }
 
-    /// How the pace compares with what was counted otherwise, in words.
+    /// How the pace compares with bursts and count windows, in words.
     pub(super) fn in_words(&self, one: LoopId, rate: f64) -> Option<String> {
         let kinds = [(&self.traced, "burst"), (&self.windows, "window")];
         let words = kinds.iter().filter_map(|(speeds, name)| {
@@ -153,7 +153,7 @@ impl BurstCounts {
     }
 
     /// Iterations per second where translated code ran, at least: it is no quicker than native code, and other code took a part
-    /// of the time. The quicker of traces and windows. `None` where few bursts tell.
+    /// of the time. The faster of traces and windows. `None` with too few bursts.
     pub(super) fn at_least(&self, one: LoopId) -> Option<f64> {
         let kinds = [&self.traced, &self.windows];
         let kinds = kinds.into_iter().filter_map(|speeds| speeds.touched.get(&one));
@@ -180,7 +180,7 @@ impl BurstCounts {
     }
 }
 
-/// The loops whose iterations an instruction tells.
+/// The loops whose iterations an instruction counts.
 struct Telling(HashMap<(ModuleId, FileOffset), Vec<LoopId>>);
 
 impl Telling {

@@ -1,4 +1,4 @@
-//! The functions in which samples fell, their loops, and what a sample tells of one.
+//! The functions in which samples fell, their loops, and what a sample shows of a loop.
 //!
 //! What not: pairs of samples (`pairs`).
 
@@ -113,7 +113,7 @@ impl Code {
         found
     }
 
-    /// What a sample tells of a loop around it.
+    /// The snapshot of a loop around a sample.
     pub(super) fn snapshot(&self, one: LoopId, state: &SampledState<'_>) -> Snapshot {
         let readings = self.readings(one, state.place);
         let mut snapshot = Snapshot::default();
@@ -171,7 +171,7 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// A step's value; `None` where it is made of what the sample does not tell.
+    /// A step's value; `None` where it depends on values that the sample does not have.
     fn step(&self, step: &Linear) -> Option<i64> {
         let mut sum = step.constant;
         for (variable, factor) in &step.terms {
@@ -187,13 +187,13 @@ pub(super) fn cut(value: u64, bits: u32) -> u64 {
     if bits >= 64 { value } else { value & ((1 << bits) - 1) }
 }
 
-/// A number of so many bits as one with a sign.
+/// A number of this many bits, sign-extended.
 pub(super) fn signed(value: u64, bits: u32) -> i64 {
     let unused = 64 - bits.clamp(1, 64);
     (value << unused).cast_signed() >> unused
 }
 
-/// A multiple of one variable as that variable, so that 8 x i and i tell the same. `None` where the value is no multiple.
+/// A multiple of one variable as that variable, so that 8 x i and i compare equal. `None` where the value is no multiple.
 fn by_one(value: &Linear, moving: Moving) -> Option<(Terms, Moving)> {
     let [(variable, factor)] = value.terms[..] else {
         let value_of = cut(moving.value, moving.bits);

@@ -1,7 +1,7 @@
-//! Loops as parts of a program's code, for whoever takes the amounts of a run from what is done in each.
+//! Loops as code regions, for estimates of a run's amounts by region.
 //!
-//! What for: which loop an instruction belongs to, whether the program stays in it for long, how often it went round in the
-//! whole run, and how often in each burst. What not: what an iteration does (`memory`).
+//! What for: which loop an instruction belongs to, whether the program stays in it for long, its iterations in the whole run, and
+//! in each burst. What not: what an iteration does (`memory`).
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ const SLOWEST: f64 = 50e-6;
 
 /// Of the samples of a loop, this part must be followed by another one in it, if the program stays there.
 const STAYS: f64 = 0.8;
-/// Fewer samples do not tell.
+/// Fewer samples do not show it.
 const FEWEST_SAMPLES: u64 = 10;
 
 /// How often one loop went round.

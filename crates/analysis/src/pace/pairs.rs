@@ -1,11 +1,11 @@
 //! Pairs of samples of one thread in one run of a loop: how many iterations lie between them, in how much CPU time. And pairs
-//! around the end of a run and the begin of the next.
+//! around the end of a run and the start of the next.
 //!
-//! What is no pair: samples in different runs, told by what stays in one (bounds, bases, the stack pointer, counters of
-//! loops around, of callers too where they are in registers that callees leave alone); samples around a burst; samples whose
-//! registers disagree.
-//! A loop of a caller is told by the caller's registers, restored when the sample was taken. Where a loop has several frames
-//! in one sample (recursion), that sample tells nothing of it.
+//! No pair are: samples in different runs, which values that stay constant within a run distinguish (bounds, bases, the stack
+//! pointer, counters of enclosing loops, also of callers where they are in callee-saved registers); samples around a burst;
+//! samples whose registers disagree.
+//! The pace of a caller's loop comes from the caller's registers, restored when the sample was taken. If a loop has several frames
+//! in one sample (recursion), that sample does not count for it. What not: the pace (`estimate`).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -85,7 +85,7 @@ pub(super) struct Found {
 /// Thread, what stays, and what was read.
 pub(super) type Group = (Pid, Tid, Vec<((Terms, u32), u64)>, Terms);
 
-/// The last sample that told something of a loop.
+/// The last sample with a snapshot of a loop.
 struct Last {
     snapshot: Snapshot,
     cpu_time: Option<Nanos>,
@@ -96,7 +96,7 @@ struct Last {
     long_gaps: u64,
 }
 
-/// What a clock sample tells without registers.
+/// A clock sample without registers.
 #[derive(Clone, Copy)]
 struct Plain {
     time: Nanos,
@@ -105,7 +105,7 @@ struct Plain {
     stack: Option<StackId>,
 }
 
-/// One sample of a thread. A loop that has two frames in it tells nothing.
+/// One sample of a thread. A loop with two frames in it has no snapshot.
 struct SampledFrames {
     time: Nanos,
     cpu_time: Option<Nanos>,
@@ -156,7 +156,7 @@ pub(super) fn find(
         };
         for piece in pieces {
             let mut seen: Option<SampledFrames> = None;
-            // What does not decode ends the piece there; `verify` tells.
+            // Damaged bytes end the piece there; `verify` reports them.
             let _ = decode_registers(&piece.bytes, |state| {
                 if state.place.frame != SampledFrame::Caller
                     && let Some(whole) = seen.take()
@@ -229,7 +229,7 @@ impl Walk<'_, '_, '_> {
         for (one, snapshot) in seen.snapshots {
             let known = self.found.entry(one).or_default();
             known.samples += 1;
-            // Where it is silent, the next that tells something makes a pair with the last that did.
+            // A sample without a snapshot is skipped: the next with one makes a pair with the last that had one.
             let Some((snapshot, caller)) = snapshot else { continue };
             if snapshot.moves.is_empty() {
                 continue;
@@ -289,7 +289,7 @@ impl Walk<'_, '_, '_> {
     }
 }
 
-/// CPU time between two samples. Where the kernel does not tell it, the time on the clock, if the two are neighbours: so far
+/// CPU time between two samples. Where the kernel does not report it, the elapsed time, if the two are neighbours: as far
 /// apart as the timer's period, which runs with the thread only. A thread does not use more than passes: the time of an
 /// inherited event may have that of threads that ended (`child_total_time_enabled`, kernel/events/core.c) in one sample, and
 /// not in the next.
@@ -334,7 +334,7 @@ impl Found {
             before.stays.iter().filter_map(|(key, held)| Some((held, after.stays.get(key)?)));
         let one_kind = known && common.all(|(held, other)| held == other);
         let iterations = signed(went, bits).checked_div(from.step).unwrap_or(0);
-        // All of them must tell the same, as far as they can.
+        // All registers must agree, as far as their bits allow.
         let agree = moved.iter().all(|(_, from, to, bits, went)| {
             let expected = iterations.wrapping_mul(from.step).cast_unsigned();
             from.step == to.step && cut(expected, *bits) == *went

@@ -1,4 +1,6 @@
 //! Which loops a sample's stack lies in, and the CPU time of each loop.
+//!
+//! What not: registers (`pairs`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;

@@ -1,11 +1,11 @@
-//! Touched units (lines or pages) in the order of the program, from runs of addresses.
+//! Touched units (lines or pages) in program order, from runs of addresses.
 //!
-//! What for: a loop that was summarised is a handful of runs that go on side by side. Going through them access by
-//! access would take seconds per burst; a run of 8-byte loads enters a new line only every eighth time. So only those
-//! *events* are merged in order; the accesses between them are *repeats*: their unit was touched one iteration before, so
-//! that at most as many others lie in between as the loop has accesses.
-//! Assumption: the order of units is that of their events; a repeat does not move its unit. That displaces a unit by at
-//! most the number of the loop's accesses.
+//! What for: a summarised loop is a handful of concurrent runs. Visiting every access would take seconds per burst; a run of
+//! 8-byte loads enters a new line only every eighth time. So only those *events* are merged in order. The accesses between them
+//! are *repeats*: their unit was touched one iteration before, so at most as many other units lie in between as the loop has
+//! accesses.
+//! Assumption: the order of units is that of their events; a repeat does not move its unit. That displaces a unit by at most the
+//! number of the loop's accesses.
 //! What not: what a distance means.
 
 use std::cmp::Reverse;
@@ -14,7 +14,7 @@ use std::collections::BinaryHeap;
 /// Accesses of one instruction, from `start` on every `stride` bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stream {
-    /// Whose they are; `None` when nobody asks, but others' distances depend on them.
+    /// Their row; `None` where no row was requested, but distances of others depend on them.
     pub(super) row: Option<usize>,
     pub(super) start: u64,
     pub(super) stride: i64,

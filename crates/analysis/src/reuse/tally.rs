@@ -1,8 +1,8 @@
-//! Distances in units of one size (lines, small pages, large pages), filed under rows.
+//! Distances in units of one size (lines, small pages, large pages), by row.
 //!
-//! What for: one burst after the other goes through an [`LruStack`]; what each row saw in it becomes an [`Observed`].
-//! A sampled unit stands for many: the sampled events of a row and burst are weighted so that they add up to all its
-//! events, which are known (the correction of SHARDS_adj in Waldspurger et al., FAST 2015, section 3.4, here per row).
+//! What for: one burst after the other goes through an [`LruStack`]; the distances of each row in it become an [`Observed`]. A
+//! sampled unit represents many: the sampled events of a row and burst are weighted so that they add up to all its events, whose
+//! number is known (the correction of SHARDS_adj in Waldspurger et al., FAST 2015, section 3.4, here per row).
 //! What not: estimates.
 
 use super::events::{Sink, Totals};
@@ -82,7 +82,7 @@ impl Level {
         }
     }
 
-    /// Whether anybody wants to know: without a capacity there is nothing to tell.
+    /// Whether there is a capacity to compare with.
     pub(super) fn is_asked(&self) -> bool {
         !self.capacities.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The error for a filter that matches nothing: it lists what would.
+//! The error for a filter that matches nothing: it lists the names that exist.
 
 use super::Filter;
 use crate::error::AnalysisError;

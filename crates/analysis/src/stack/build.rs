@@ -1,4 +1,4 @@
-//! How stacks are expanded: each address once, parents before children, what is damaged cut off and counted.
+//! How stacks are expanded: each address once, parents before children; damaged parts are cut off and counted.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -161,7 +161,7 @@ impl<'a> Builder<'a> {
             ModuleKind::Kernel => "[kernel]".to_owned(),
             ModuleKind::Unknown => "[unknown]".to_owned(),
             ModuleKind::Vdso => format!("[vdso+{offset}]"),
-            // One row for all of it: the addresses of nameless generated code tell nobody anything.
+            // One row for all of it: addresses of generated code without names help no reader.
             ModuleKind::Anonymous { .. } => "[generated code]".to_owned(),
             ModuleKind::File => format!("[{name}+{offset}]"),
         }

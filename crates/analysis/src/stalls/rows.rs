@@ -18,7 +18,7 @@ use estimate::interval::wilson;
 /// The time that waited for one row's data.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct StallRow {
-    /// All that stands behind its accesses.
+    /// All samples after its accesses.
     pub stood: Weight,
     /// The part beyond what stands at any instruction, ns.
     pub excess: f64,
@@ -63,7 +63,7 @@ impl StallRow {
             return unavailable("this machine has one NUMA node");
         }
         if self.placed.is_empty() {
-            return unavailable("of none of its pages that were waited for is the node known");
+            return unavailable("the NUMA nodes of the pages that it waited for are unknown");
         }
         let share = self.remote.amount() as f64 / self.placed.amount() as f64;
         let (low, high) = wilson(share, self.placed.effective_records());
@@ -103,7 +103,7 @@ pub fn stall_rows(grouping: &Grouping<'_>, stalls: &Stalls, seen: &ObjectsOfSite
         |one: &&Waited| selection.has_thread(one.who.thread) && selection.has_time(one.who.time);
     for one in stalls.waited.iter().filter(selected) {
         let Waited { who, site: (module, offset, number), access, .. } = *one;
-        // The access's own line, where bursts made it known; else that of the instruction behind it.
+        // The access's own line, if bursts have it; else that of the instruction after it.
         let traced = grouping.profile.stacks.place_at(module, offset);
         let place = if traced == NO_STACK { who.at } else { traced };
         let Some(part) = found.part(grouping, seen.get(&one.site), one) else {

@@ -1,4 +1,4 @@
-//! Why a thread waited, from the names of the functions it waited in; and whether a function only waits while it runs.
+//! Why a thread waited, from the names of the functions on its stack; and whether a function only waits while it runs.
 //!
 //! What not: times. Assumptions: names are those of glibc 2.17 to 2.41 (`nptl/`, `sysdeps/`), libgomp (`config/linux/bar.c`,
 //! `mutex.c`, `wait.h`), LLVM's libomp (`kmp_barrier.cpp`, `kmp_wait_release.h`) and Linux 4.x to 6.x (`kernel/futex/`,
@@ -11,7 +11,7 @@ use crate::stack::{Code, LocationId, NodeIndex, Stacks};
 /// Why a thread did not run, or ran without getting further.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reason {
-    /// A mutex, read-write lock or semaphore that somebody else has.
+    /// A mutex, read-write lock or semaphore that another thread holds.
     Lock,
     /// A condition variable.
     Condition,
@@ -220,7 +220,7 @@ const OPENMP_LIBRARIES: [&str; 3] = ["libgomp", "libomp", "libiomp5"];
 /// Libraries that programs wait in: the caller is who called them.
 const WAITING_LIBRARIES: [&str; 4] = ["libc.so", "libc-", "libpthread", "ld-linux"];
 
-/// Without the underscores in front, the version behind `@`, and what compilers append (`.part.0`, `.constprop.0`).
+/// Without leading underscores, the version after `@`, and what compilers append (`.part.0`, `.constprop.0`).
 fn bare(name: &str) -> &str {
     let name = name.trim_start_matches('_').trim_start_matches("GI_").trim_start_matches('_');
     let name = name.strip_prefix("libc_").unwrap_or(name);

@@ -1,7 +1,6 @@
-//! Who ended waits: of the time at each place the parts that threads of the program were seen to end; the rest was ended
-//! by others.
+//! Which threads ended waits: of the time at each place, the parts that a thread of the program ended; other causes ended the rest.
 //!
-//! What not: which of a waker's acts it was; its innermost own function is mostly enough (the one that unlocks).
+//! What not: which action of the waker it was; its innermost own function mostly suffices (the one that unlocks).
 //! Assumption: the waits with a stack, whose parts are known, are like those without.
 
 use std::collections::BTreeMap;
@@ -42,7 +41,7 @@ pub fn by_waker(
         };
         let mut parts = at.wakers.clone();
         let known = |of: fn(&Part) -> f64| parts.values().map(of).sum::<f64>();
-        // Thinned records stand for others, a few more or less than there were.
+        // Thinned records represent others, a few more or less than there were.
         let all = Part {
             time: at.all.time.max(known(|part| part.time)),
             waits: at.all.waits.max(known(|part| part.waits)),
@@ -100,7 +99,7 @@ fn seen(profile: &Profile<'_>, selection: &Selection) -> BTreeMap<WaitPlace, Pla
         let part = Part { time: wait.waited.0 as f64 * share, waits: wait.waits as f64 * share };
         let at = seen.entry(place).or_default();
         at.all.add(&part);
-        // One that lasts until the end was ended by nobody. Those of a window are shorter than it.
+        // A wait that lasts until the end has no waker. Waits summed in a window are shorter than it.
         if wait.waited == wait.span && wait.time + wait.span >= end {
             at.wakers.entry(WokenBy::Unseen).or_default().add(&part);
         }

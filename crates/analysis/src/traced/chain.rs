@@ -1,16 +1,15 @@
-//! How many loads, each of whose address needs what the one before loaded, stand behind an address.
+//! The length of the chain of loads behind an address: each load needs the value of the one before.
 //!
-//! What for: telling a pointer chase (list, tree, `i = next[i]`), whose loads wait for each other, from other irregular
-//! accesses (`a[index[i]]`: two in a row, then anew), which the processor overlaps.
+//! What for: distinguishes a pointer chase (list, tree, `i = next[i]`), whose loads wait for each other, from other irregular
+//! accesses (`a[index[i]]`: chains of two), which the processor overlaps.
 //!
-//! The rule: each register has a *depth*, 0 at the start of a burst, and the status flags together have one: an
-//! address may be found by comparing (`cmp` and `sbb`, `setcc` or `cmov` in a search tree), also many keys at a time
-//! (`pcmpgt`, `pmovmskb`). A load's own depth is the largest depth of the registers in its address. What an
-//! instruction writes gets the largest depth of what it reads and of (own depth + 1) of its loads. An access chases
-//! when it stands deeper than at its execution before: one through a pointer that was found by many loads, and then
-//! stays, does not ([`Chase`]). What not: conditional branches. The processor goes on by its guess, and waits for no
-//! load. Left out: values that pass through memory: a chase whose pointer is kept on the stack (code built without
-//! optimisation) is not seen. So a chase that is told is one; others may be missed.
+//! The rule: each register has a *depth*, 0 at the start of a burst, and so have the status flags together: an address may result
+//! from comparing (`cmp` and `sbb`, `setcc` or `cmov` in a search tree), also many keys at a time (`pcmpgt`, `pmovmskb`). A
+//! load's own depth is the largest depth of the registers in its address. What an instruction writes gets the largest depth of
+//! what it reads and of (own depth + 1) of its loads. An access chases if its depth is larger than at its execution before. A
+//! pointer that many loads found, and that then stays, does not chase ([`Chase`]). What not: conditional branches, on which the
+//! processor speculates without waiting for a load; and values that pass through memory: a chase whose pointer is kept on the
+//! stack (code built without optimisation) is missed. So every reported chase is one; others may be missed.
 
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ use x86::{Block, Flags, Gpr, Instruction, Kind, MaskRegister, Source, VectorRegi
 
 use super::code::{SiteIndex, TracedBlock, TracedCode};
 
-/// An address that needs so many loads, one after the other, is part of a chase.
+/// An address that needs this many loads in sequence is part of a chase.
 const CHASE_DEPTH: u32 = 4;
 
 /// Where the vector registers are among all that has a depth, the masks, and the flags.
@@ -39,7 +38,7 @@ pub(crate) struct Chase {
     burst: u32,
     /// Of each site: the last burst with it, and its depth there.
     last: Vec<(u32, u32)>,
-    /// The block before, where blocks without records may come behind it.
+    /// The block before, where blocks without records may follow it.
     before: Option<BlockId>,
 }
 
@@ -128,7 +127,7 @@ pub(crate) struct UnrecordedPath {
 pub(crate) struct Chains {
     /// In the order of the block's accesses.
     pub(crate) accesses: Vec<Depth>,
-    /// What changes, with its depth behind the block.
+    /// What changes, with its depth after the block.
     left: Vec<(u8, Depth)>,
 }
 
@@ -153,7 +152,7 @@ impl Chains {
         Chains { accesses, left: changed.collect() }
     }
 
-    /// The depths behind the block.
+    /// The depths after the block.
     fn leave(&self, start: &Depths) -> Depths {
         let mut depths = *start;
         for (slot, depth) in &self.left {

@@ -1,9 +1,9 @@
-//! Translated blocks read again: their memory accesses, how addresses follow from records, and their arithmetic.
+//! Translated blocks decoded again: their memory accesses, how addresses follow from records, and their arithmetic.
 //!
-//! What for: a [`Block`] carries its machine code and, as text, what its records hold. Both are decoded here, once.
+//! What for: a [`Block`] carries its machine code and, as text, the layout of its records. Both are decoded here, once.
 //! What not: records.
-//! Assumption: the block may be damaged or hostile. It is used only if its code reads as exactly the instructions that
-//! its pieces hold and every value that an address needs is in its record; otherwise it is counted as unusable.
+//! Assumption: the block may be damaged or hostile. It is used only if its code decodes to exactly the instructions of its pieces
+//! and every value that an address needs is in its record; otherwise it is counted as unusable.
 
 use std::collections::{HashMap, HashSet};
 
@@ -79,7 +79,7 @@ pub(crate) struct TracedBlock {
     /// Cycles that these take at most, one after the other (`x86::Instruction::slowest_cycles`), by way out; infinite where
     /// one repeats.
     pub(crate) slowest: Vec<f64>,
-    /// Its loop can be summarised: a record may stand for many iterations.
+    /// Its loop can be summarised: a record may represent many iterations.
     pub(crate) loops: bool,
     /// Its last instruction is `ret`.
     pub(crate) returns: bool,

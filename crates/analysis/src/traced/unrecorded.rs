@@ -1,11 +1,11 @@
-//! Loops that leave no records: no instruction of theirs accesses memory, so how often they went round is in no burst.
+//! Loops that leave no records: none of their instructions accesses memory, so no burst has their iterations.
 //!
-//! What for: the time of a burst may be theirs as well as its accesses'; which it was only samples tell (`memory::unrecorded`).
-//! And what blocks without records do to chains of loads, between two that have some (`chain`).
+//! What for: the time of a burst may be theirs as well as its accesses'; only samples distinguish these (`memory::unrecorded`). And
+//! what blocks without records do to chains of loads, between two that have some (`chain`).
 //! What not: loops with an access anywhere in them.
 //!
-//! A translated block without any word of records is a node, the places that it may go to are edges. What can be left over
-//! and over without getting out of these nodes is such a loop, or on the way from one to another.
+//! A translated block without any recorded word is a node; its possible successors are edges. A node is in such a loop, or on the
+//! way between two, if it can be entered from such nodes and left to such nodes again and again.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl UnrecordedBlock {
     }
 }
 
-/// Where control may go from a block, as far as its code tells.
+/// Possible successors of a block, as far as its code shows them.
 pub(super) fn targets(code: &x86::Block) -> Vec<RemoteAddr> {
     let left = code.instructions.iter().filter_map(|one| match one.flow() {
         Flow::Conditional(target) => Some(target),

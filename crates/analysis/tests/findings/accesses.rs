@@ -81,7 +81,7 @@ fn stores_that_fetch_what_they_overwrite() {
     let in_place = HotSite { reads: true, ..store };
     assert_eq!(ids(&with_function(HotFunction { sites: vec![in_place], ..copy.clone() })), NOTHING);
     assert_eq!(ids(&with_function(HotFunction { of_reach: share(10.0), ..copy.clone() })), NOTHING);
-    // At the limit of memory what the instructions need beside does not matter; short of it, it does.
+    // At the limit of memory the no-miss time does not matter; below it, it does.
     let unhurt = HotFunction { waits: share(12.0), ..copy.clone() };
     assert_eq!(ids(&with_function(unhurt.clone())), NOTHING);
     let limited = HotFunction { of_reach: share(80.0), ..unhurt };
@@ -106,7 +106,7 @@ fn a_chase_counts_where_it_waits() {
     let chase = hot(site(Pattern::PointerChase));
     let found = findings(&with_function(chase.clone()));
     assert_eq!(found.found[0].id, "pointer-chase");
-    // Of its waits 90 %, less what memory takes for the lines in order beside what the core takes: at most a fifth.
+    // Of its waits 90 %, less the transfer of the lines in order, next to the core time: at most a fifth.
     let gain = &found.found[0].gain;
     assert!((gain.value.expect("a gain") - (0.75 * 0.9 - 0.5 * 0.2)).abs() < 1e-9, "{gain:?}");
     assert!(gain.low.expect("a low end") < 0.5 && gain.high.expect("a high end") > 0.65);
@@ -137,7 +137,7 @@ fn columns_and_records_differ_by_where_runs_start() {
     assert_eq!(walk(64, 0, 0), ["low-line-use"]);
     assert_eq!(walk(256, 0, 5), ["low-line-use"]);
     assert_eq!(walk(256, 5, 5), ["strided-walk"]);
-    // Hops of pages that do not come back beside each other are neither.
+    // Hops of pages that do not return next to each other are neither.
     assert_eq!(walk(55_887_744, 0, 5), NOTHING);
     // All fields of the records together use the lines.
     let used_together = Metric::counted(100.0, "percent");
@@ -197,7 +197,7 @@ fn a_loop_that_loads_again_is_named_with_its_fields() {
     let found = findings(&with(percent(60.0), true)).found;
     assert_eq!((found[0].id, found[0].place.line), ("repeated-loads", Some(12)));
     assert_eq!(found[0].title, "a loop in stuff keeps writer.buffer, writer.position in memory");
-    assert!(found[0].advice.contains("store them behind it"), "{}", found[0].advice);
+    assert!(found[0].advice.contains("store them after it"), "{}", found[0].advice);
     let found = findings(&with(percent(60.0), false)).found;
     assert!(found[0].title.ends_with("again in each iteration"), "{}", found[0].title);
     assert_eq!(ids(&with(percent(2.0), true)), NOTHING);
@@ -209,7 +209,7 @@ fn a_loop_that_loads_again_is_named_with_its_fields() {
     let open = findings(&with(doubtful(&percent(40.0)), true));
     assert!(open.found.is_empty());
     let of_rule = open.unjudged.iter().find(|one| one.id == "repeated-loads").expect("in doubt");
-    assert!(of_rule.why.contains("concern stuff"), "{}", of_rule.why);
+    assert!(of_rule.why.contains("apply to stuff"), "{}", of_rule.why);
     // Threads that take its line from each other come first.
     let line = SharedFigure { place: place("stuff"), ..shared(true, 80.0) };
     let contended = Figures { shared: Ok(vec![line]), ..with(percent(60.0), true) };
@@ -299,12 +299,15 @@ fn what_may_be_so_is_undecided_with_what_would_decide_it() {
     assert!(found.found.is_empty());
     assert_eq!((found.unjudged.len(), found.unjudged[0].id), (1, "pointer-chase"));
     let why = &found.unjudged[0].why;
-    assert_eq!(why, "it may concern loop, but it could not be timed: try a small input");
+    assert_eq!(why, "it may apply to loop, but it could not be timed: try a small input");
     let few = findings(&chase(waits(0.0, 20.0, 95.0)));
     assert!(few.found.is_empty());
     assert_eq!((few.unjudged.len(), few.unjudged[0].id), (1, "pointer-chase"));
     let why = &few.unjudged[0].why;
-    assert!(why.contains("loop, but bursts were too few") && why.contains("--repeat"), "{why}");
+    assert!(
+        why.contains("loop, but there were too few bursts") && why.contains("--repeat"),
+        "{why}"
+    );
     // One in forty is none; and what is found needs no doubt.
     assert!(findings(&chase(waits(0.0, 10.0, 30.0))).unjudged.is_empty());
     let sure = findings(&chase(share(75.0)));

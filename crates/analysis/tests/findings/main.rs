@@ -1,6 +1,6 @@
 //! Each rule on figures written by hand: one set that it must speak on, and near-misses on which it must not.
 //!
-//! What for: the figures that all share, and what concerns no rule alone. What not: the rules, each beside its like.
+//! What for: the figures that all share, and what concerns no rule alone. What not: the rules, each in the file of its kind.
 
 mod accesses;
 mod system;
@@ -165,7 +165,7 @@ fn nothing_is_found_where_nothing_is_slow() {
 #[test]
 fn core_bound_is_said_where_nothing_else_is() {
     let bound = |share| Traced {
-        class: Some((Class::Core, "93 % of its time is what its instructions need".to_owned())),
+        class: Some((Class::Core, "93 % of its time is no-miss time".to_owned())),
         memory_bound: Some(share),
         functions: vec![hot(site(Pattern::Unit))],
         ..Traced::default()

@@ -150,7 +150,7 @@ fn entries_into_the_kernel_by_cause() {
     let found = findings(&with(KernelCause::SystemCall, "read", 1e6, 0.4)).found;
     assert_eq!(
         (found[0].id, found[0].title.as_str()),
-        ("kernel-entries", "1000000 calls of read go into the kernel")
+        ("kernel-entries", "1000000 calls of read enter the kernel")
     );
     assert_eq!(found[0].gain.value, Some(0.2));
     // A million calls at 100 ns.
@@ -222,7 +222,7 @@ fn memory_on_another_node_seen_by_too_few_bursts() {
     let [unjudged] = &all.unjudged[..] else { panic!("{:?}", all.unjudged) };
     assert_eq!(unjudged.id, "remote-memory");
     assert!(
-        unjudged.why.starts_with("it may concern sum, but bursts were too few"),
+        unjudged.why.starts_with("it may apply to sum, but there were too few bursts"),
         "{}",
         unjudged.why
     );

@@ -40,7 +40,7 @@ impl Compared {
     pub(super) fn new(name: String, base: &[Metric], new: &[Metric], pairs: &Pairs) -> Compared {
         let quantum = match base[0].unit.as_str() {
             "count" => 1.0,
-            // The kernel tells sizes in pages.
+            // The kernel reports sizes in pages.
             "bytes" => 4096.0,
             _ => 0.0,
         };

@@ -1,4 +1,4 @@
-//! Changes of figures that have hardly a base: a share of nothing is not shown.
+//! Changes of figures whose base is close to 0: a share of nothing is not shown.
 
 use std::path::PathBuf;
 

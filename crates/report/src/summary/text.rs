@@ -1,4 +1,6 @@
-//! The summary as a person reads it: the first screen at the end of `fathom run`, or all of it with `--detail`.
+//! The summary as text: the first screen at the end of `fathom run`, or all of it with `--detail`.
+//!
+//! What not: figures; the model has them.
 
 mod faults;
 mod findings;
@@ -66,7 +68,7 @@ impl Page {
         self.out += &format!("\n{}", self.paint.bold(heading));
         let room = self.width.saturating_sub(heading.chars().count());
         if remark.is_empty() {
-            // Nothing beside it.
+            // Nothing next to it.
         } else if remark.chars().count() + 2 <= room {
             self.out += &self.paint.faint(&format!("  {remark}"));
         } else {
@@ -88,7 +90,7 @@ impl Page {
         }
     }
 
-    /// A name, a figure, and text beside it that continues below itself when it is too long.
+    /// A name, a figure, and text next to it that continues below itself when it is too long.
     fn row(&mut self, label: &str, figure: &str, text: &str, warn: bool) {
         let start = format!("  {label:<LABEL$}{figure:<12}");
         let indent = start.chars().count();
@@ -99,7 +101,7 @@ impl Page {
         }
     }
 
-    /// Where more is: a command on a line of its own when there is no room beside `what`, for it must survive being copied.
+    /// Where more is: a command, on a line of its own when there is no room next to `what`, because it must survive being copied.
     fn more(&mut self, what: &str, command: &str) {
         let room = what.chars().count() + command.chars().count() + 6 <= self.width;
         let line = match room {
@@ -156,7 +158,7 @@ fn headline(summary: &Summary, page: &mut Page) {
     }
     let cpu = figure(&summary.cpu_time, seconds);
     if summary.cpu_time.evidence == Some(Evidence::Sampled) {
-        who += " (from samples: nothing was counted)";
+        who += " (from samples: no counter was available)";
     }
     if summary.cpu_time.value.is_some() {
         page.row("CPU time", &cpu, &format!("{utilisation}{who}"), false);
@@ -175,7 +177,7 @@ fn runs(summary: &Summary) -> String {
     let spread = &summary.spread;
     match (spread.fastest.value, spread.slowest.value) {
         (Some(fastest), Some(slowest)) if summary.runs > 1 => format!(
-            "{} runs ({} to {}), totals are of one of them, on average; ",
+            "{} runs ({} to {}), totals are means per run; ",
             summary.runs,
             seconds(fastest),
             seconds(slowest)
@@ -242,7 +244,7 @@ fn next(summary: &Summary, page: &mut Page) {
         add(format!("fathom report timeline -r {result}"), "");
     }
     if let Some(command) = repeat::advice(summary).and_then(|(_, command)| command) {
-        add(command, "sharper figures");
+        add(command, "narrower intervals");
     }
     if !summary.extra.calibrated {
         add("fathom machine".to_owned(), "measures this machine, in about 20 s");

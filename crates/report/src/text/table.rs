@@ -1,7 +1,7 @@
 //! Tables in text: aligned columns that fit the width.
 //!
-//! Columns of figures keep their natural width; names, places and other text give way, the widest first. Where that is not
-//! enough, figures are left out, the last first, and named below the table: lines that wrap cannot be read.
+//! Columns of figures keep their natural width. Names, locations and other text shrink, the widest first. Where that is not
+//! enough, figures are left out, the last first, and named below the table: wrapped lines cannot be read.
 
 use facts::Metric;
 
@@ -291,7 +291,7 @@ fn make_room(columns: &mut Vec<Drawn>, width: usize) -> Vec<&'static str> {
         // The first says what rows are sorted by.
         let Some(last) = columns.iter().rposition(figure).filter(|last| *last > 0) else { break };
         let label = columns.remove(last).label;
-        // A bar has none, and tells nothing new.
+        // A bar has none, and adds no information.
         if !label.is_empty() {
             left_out.insert(0, label);
         }

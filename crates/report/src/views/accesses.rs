@@ -191,16 +191,16 @@ fn notes(found: &Accesses) -> Vec<String> {
     };
     noted(
         found.lost_bursts,
-        "more bursts have no records here: the consumer was behind, or the result at its limit.",
+        "more bursts have no records here: the consumer was late, or the result had reached its size limit.",
     );
     noted(
         found.unusable_blocks,
-        "blocks of code could not be read again: their accesses are missing.",
+        "blocks of code could not be decoded again: their accesses are missing.",
     );
-    noted(found.unusable_records, "records of such or unknown blocks were not used.");
+    noted(found.unusable_records, "records of these or of unknown blocks were not used.");
     noted(
         found.damaged_pieces,
-        "pieces of records were damaged: what lies behind the damage is missing.",
+        "pieces of records were damaged: the records after the damage are missing.",
     );
     notes
 }

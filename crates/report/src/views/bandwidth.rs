@@ -139,10 +139,11 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
     }
 }
 
-/// What rows by object do not tell.
+/// Limits of rows by object.
 pub(super) fn levels_note(request: &Request<'_>) -> Option<String> {
     request.by_object().then(|| {
-        "levels are those of the instructions: one that goes to several objects has the same in each".to_owned()
+        "hit levels are those of the instructions: an instruction that accesses several objects has the same \
+         levels in each".to_owned()
     })
 }
 

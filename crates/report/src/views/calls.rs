@@ -29,7 +29,7 @@ fn tree(request: &Request<'_>, direction: Direction) -> Table {
         (Direction::Callers, false) => ("callers", "functions and their callers (bottom-up)"),
         (Direction::Callers, true) => ("callers", "callers"),
         (Direction::Callees, false) => {
-            ("callees", "outermost functions and what they call (top-down)")
+            ("callees", "outermost functions and their callees (top-down)")
         }
         (Direction::Callees, true) => ("callees", "what is called"),
     };

@@ -1,4 +1,4 @@
-//! The columns that several views share: what a row is, and its time.
+//! The columns that several views share: the key of a row, and its time.
 
 use analysis::objects::Piece;
 use analysis::{Key, LocationId, Profile, RowKey, Scale, Weight};
@@ -64,7 +64,7 @@ pub(crate) fn text_columns(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
     text_columns
 }
 
-/// The same beside many figures: the module is in JSON then, unless it was asked for; figures and names would not fit on a
+/// The same next to many figures: the module is in JSON then, unless it was asked for; figures and names would not fit on a
 /// line.
 pub(crate) fn short_columns(keys: &[Key], asked: &[Key]) -> Vec<(CellStyle, &'static str)> {
     let mut text_columns = text_columns(keys);
@@ -147,7 +147,7 @@ pub(crate) fn columns_of_objects(keys: &[Key]) -> Vec<(CellStyle, &'static str)>
     of_objects(keys).into_iter().filter_map(style).collect()
 }
 
-/// Objects, then code. Two names and a path do not fit into a line: beside objects, a function's place is in JSON.
+/// Objects, then code. Two names and a path do not fit into a line: next to objects, a function's location is in JSON only.
 pub(crate) fn columns_next_to_objects(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
     let objects = columns_of_objects(keys);
     if objects.is_empty() {

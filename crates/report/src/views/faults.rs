@@ -110,13 +110,13 @@ fn notes(request: &Request<'_>) -> Vec<String> {
     let cost = fault_cost(request.profile);
     match (cost.percent.value, cost.time.value) {
         (Some(percent), Some(time)) => notes.push(format!(
-            "Serving them took {} = {} % of the CPU time ({}).",
+            "Handling them took {} = {} % of the CPU time ({}).",
             text::seconds(time),
             text::percent(percent),
             cost.percent.evidence.map_or("", facts::Evidence::name)
         )),
         _ => notes.push(format!(
-            "What they cost is not available: {}.",
+            "Their cost is not available: {}.",
             cost.percent.note.unwrap_or_default()
         )),
     }

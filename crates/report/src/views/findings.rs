@@ -1,4 +1,4 @@
-//! `findings`: what is slow for a known reason, and the rules that could not be judged.
+//! `findings`: what is slow for a known reason, and the undecided rules.
 
 use analysis::findings::{Figures, RULES};
 use analysis::summary::overview;
@@ -34,7 +34,7 @@ pub(crate) fn findings(request: &Request<'_>) -> Table {
     let judgeable = RULES.len() - judged.unjudged.len();
     notes.push(format!("{judgeable} of {} rules could be judged.", RULES.len()));
     let line =
-        |one: &UndecidedSummary| format!("Not judged: {}: {}.", one.rules.join(", "), one.reason);
+        |one: &UndecidedSummary| format!("Undecided: {}: {}.", one.rules.join(", "), one.reason);
     let undecided = undecided(judged);
     notes.extend(undecided.iter().map(line));
     let table = Table {

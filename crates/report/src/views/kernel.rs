@@ -54,7 +54,7 @@ pub(crate) fn kernel(request: &Request<'_>) -> Table {
         text_columns: text_columns(keys),
         page: if by_time { usize::MAX } else { 30 },
         empty: if request.everything() {
-            "No entries into the kernel were counted: `fathom collect system-overview` does."
+            "No entries into the kernel were counted: `fathom collect system-overview` counts them."
                 .to_owned()
         } else {
             "No entries into the kernel match the filter.".to_owned()
@@ -213,13 +213,15 @@ fn notes(request: &Request<'_>, found: &EntryTable) -> Vec<String> {
     let times = if found.total.timeless > 0 {
         "Counted, not timed."
     } else if found.total.untimed > 0 {
-        "CPU time is without interrupts inside of an entry. That of page faults is sampled where they were too many to be \
-         timed or could not be, and their time off the CPU is not known then; the rest is by the kernel's own clock; faults in the kernel are in the time of their system call too, and once in the total."
+        "CPU time excludes interrupts inside an entry and is by the kernel's own clock. Page faults that were too \
+         many to time are sampled instead, and their time off the CPU is unknown. Faults in the kernel are also in \
+         the time of their system call, but only once in the total."
     } else {
-        "CPU time is by the kernel's own clock, without other entries inside: interrupts, and page faults in system calls."
+        "CPU time is by the kernel's own clock. It excludes other entries inside: interrupts, and page faults in \
+         system calls."
     };
     notes.push(format!(
-        "{times} The total is of entries: switches, waits for a CPU, TLB flushes and events of memory are none."
+        "{times} The total has entries only, no switches, waits for a CPU, TLB flushes or memory events."
     ));
     if only_of_machine(request.profile) {
         notes.push(
@@ -229,8 +231,8 @@ fn notes(request: &Request<'_>, found: &EntryTable) -> Vec<String> {
     }
     if counts_together(request.profile) {
         notes.push(
-            "perf counted the program as a whole: its threads, the kinds of its calls and their time are not known. \
-             `-g process` adds the counts of the machine."
+            "perf counted the program as a whole: threads, kinds of calls and their time are unknown. `-g process` \
+             adds the counts of the machine."
                 .to_owned(),
         );
     }
@@ -239,7 +241,10 @@ fn notes(request: &Request<'_>, found: &EntryTable) -> Vec<String> {
     }
     let lost = request.profile.recording.lost(LostSource::KernelEntries);
     if lost > 0 {
-        notes.push(format!("{lost} entries were lost: the table in the kernel was full, or one came while one of its kind was counted."));
+        notes.push(format!(
+            "{lost} entries were lost: the table in the kernel was full, or an entry came while \
+                another of its kind was counted."
+        ));
     }
     notes
 }

@@ -67,12 +67,12 @@ fn remarks(memory: &Memory<'_>, found: &Latency) -> Vec<String> {
         [("mean", &found.mean), ("median", &found.p50), ("95 %", &found.p95), ("99 %", &found.p99)];
     let mut notes = vec![figures.map(|(name, metric)| one(name, metric)).join(", ")];
     notes.push(
-        "timed one at a time, each fenced: what the processor hides by overlap or prefetch in native code is not taken off"
+        "timed one at a time, each fenced: native code hides a part of this by overlap or prefetch"
             .to_owned(),
     );
     if let Some(covered) = found.covered.value.filter(|covered| *covered < 95.0) {
         notes.push(format!(
-            "{covered:.0} % of the loads are at places of which one was timed; this is of those"
+            "of {covered:.0} % of the loads, those at instructions with a timed load"
         ));
     }
     notes.extend(memory.notes.iter().cloned());
@@ -141,8 +141,8 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
     notes.extend(memory.notes.iter().cloned());
     if rows.iter().any(disagrees) {
         notes.push(
-            "where timed and simulated levels differ: a prefetcher that had time to run ahead makes timed loads quick; \
-             a cache smaller or more crowded than its measured size makes them slow"
+            "where timed and simulated levels differ: a prefetcher that had time to run ahead makes timed loads \
+             fast; a cache that is smaller or more contended than measured makes them slow"
                 .to_owned(),
         );
     }

@@ -1,4 +1,4 @@
-//! `objects`: memory objects with what was done to them and what that cost, or parts of them and the code that uses them.
+//! `objects`: memory objects with their accesses and the cost of these, or parts of them and the code that uses them.
 
 mod figures;
 
@@ -155,7 +155,7 @@ fn shown(
     if rows.iter().any(|(_, row)| row.sharing.is_some()) {
         shown.push((CellStyle::Text("sharing"), "sharing"));
     }
-    // Where there is nothing to tell apart, the columns are in JSON alone.
+    // Where all rows would be alike, the columns are in JSON only.
     if alone {
         let huge = |pages: &ObjectPages| pages.huge.value > Some(0.0);
         let many = |pages: &ObjectPages| pages.nodes.as_ref().is_ok_and(|nodes| nodes.len() > 1);
@@ -252,7 +252,7 @@ fn notes_of_stalls(request: &Request<'_>, found: &ObjectTable) -> Vec<String> {
             notes.push(format!("{} % of the CPU time {says}", text::percent(share(row))));
         }
     };
-    say(&rows.lost, "waits for data whose address was overwritten: it is of no object here.");
+    say(&rows.lost, "waits for data whose address was overwritten: it is in no object here.");
     say(&rows.by_bursts, "waits for data whose address was overwritten: by its object in bursts.");
     say(
         &rows.by_neighbour,
@@ -260,7 +260,7 @@ fn notes_of_stalls(request: &Request<'_>, found: &ObjectTable) -> Vec<String> {
     );
     say(
         &rows.disagree,
-        "waits, by its addresses, for another object than bursts saw at the same place.",
+        "waits, by its addresses, for another object than bursts recorded at the same instruction.",
     );
     let part = |weight: &analysis::Weight| scale.share(weight) * 100.0;
     if part(&stalls.totals.shared) >= 0.1 {
@@ -272,20 +272,22 @@ fn notes_of_stalls(request: &Request<'_>, found: &ObjectTable) -> Vec<String> {
     // From a twentieth on it is more than what sampling leaves open.
     if part(&stalls.totals.among) >= 5.0 {
         notes.push(format!(
-            "{} % of the CPU time stands among accesses, behind instructions that wait for none: the core's own time, or waits that the clock does not place; the upper end of each row's interval has it.",
+            "{} % of the CPU time is among accesses, at instructions that wait for none: core time, or waits that \
+             the clock cannot attribute. The upper end of each row's interval includes it.",
             text::percent(part(&stalls.totals.among))
         ));
     }
     if part(&stalls.totals.unknown) >= 1.0 {
         notes.push(format!(
-            "of {} % of the CPU time it is not known what ran before: it may have waited for objects too.",
+            "for {} % of the CPU time the instructions before are unknown: it may be waits for objects, too.",
             text::percent(part(&stalls.totals.unknown))
         ));
     }
     if !stalls.uncalibrated.is_empty() {
         let kinds: Vec<&str> = stalls.uncalibrated.iter().map(|kind| kind.name()).collect();
         notes.push(format!(
-            "how far behind what is waited for samples stand was not measured on this machine, of: {}; an instruction and the one before it share its time there (fathom machine --refresh).",
+            "the skid of samples was not measured on this machine for: {}; an instruction and the one before it \
+             share their time there (fathom machine --refresh).",
             kinds.join(", ")
         ));
     }
@@ -305,7 +307,7 @@ fn notes(request: &Request<'_>, found: &ObjectTable, memory: &Memory<'_>) -> Vec
             let what = match kind {
                 ObjectKind::SmallBlocks => "in heap memory without a record of its own",
                 ObjectKind::Unseen => "in memory whose mapping was not observed",
-                _ => "at addresses of nothing that was recorded",
+                _ => "at addresses that no record covers",
             };
             format!("{} % {what}", text::percent(*share))
         })
@@ -313,7 +315,7 @@ fn notes(request: &Request<'_>, found: &ObjectTable, memory: &Memory<'_>) -> Vec
     if found.accesses.total > 0 && request.everything() {
         let rest = if rest.is_empty() { String::new() } else { format!("; {}", rest.join(", ")) };
         notes.push(format!(
-            "{} % of all traced accesses are to objects with a name{rest}.",
+            "{} % of all traced accesses are to named objects{rest}.",
             text::percent(of(true))
         ));
     }

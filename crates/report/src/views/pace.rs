@@ -80,11 +80,12 @@ fn notes(found: &[LoopPace]) -> Vec<String> {
     let estimated =
         |row: &LoopPace| row.iterations_per_second.evidence == Some(Evidence::Estimated);
     if found.iter().any(estimated) {
-        let says = "Estimated: iterations of the loop around it times the trips that bursts saw.";
+        let says = "Estimated: iterations of the enclosing loop times the trip count in bursts.";
         notes.push(says.to_owned());
     }
     if !found.is_empty() {
-        let says = "An iteration is one of the machine's loop: of an unrolled or vectorised one several of the source.";
+        let says = "An iteration is one of the machine code: several of the source where the loop is unrolled or \
+                vectorised.";
         notes.push(says.to_owned());
     }
     notes
@@ -95,8 +96,8 @@ fn empty(request: &Request<'_>) -> String {
     if recording.sample_registers.is_empty() {
         "n/a: the result has no registers at clock samples (recorded by an earlier Fathom, or without sampling).".to_owned()
     } else if recording.sampled_code.is_empty() {
-        "n/a: the code in which samples fell is not in the result (no file, or no unwind information).".to_owned()
+        "n/a: the sampled code is not in the result (no file, or no unwind information).".to_owned()
     } else {
-        "No loop had half a percent of the CPU time.".to_owned()
+        "No loop had 0.5 % of the CPU time.".to_owned()
     }
 }

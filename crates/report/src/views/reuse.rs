@@ -1,4 +1,4 @@
-//! `reuse`: how much cache and how many translations code would need; `working-set`: which memory bursts touched.
+//! `reuse`: how much cache and how many translations code needs; `working-set`: which memory bursts touched.
 
 use std::collections::HashMap;
 
@@ -131,7 +131,7 @@ fn own_columns() -> Vec<Column> {
 fn figures(row: &AccessRow, reused: &ReuseRow, caches: &[CacheSize]) -> Vec<Cell> {
     let at_level = |level: u32| match caches.iter().find(|cache| cache.level == level) {
         Some(cache) => reused.curve.miss(cache.bytes),
-        None => Metric::unavailable("percent", "the machine does not say that it has this cache"),
+        None => Metric::unavailable("percent", "the machine does not report this cache"),
     };
     let mut metrics = vec![row.accesses.clone(), row.share.clone()];
     metrics.extend(LEVELS.map(|(level, ..)| at_level(level)));
@@ -191,11 +191,11 @@ fn notes(found: &Reuse, caches: &[CacheSize], tlb: TlbSizes) -> Vec<String> {
     let sizes = if sizes.is_empty() { "no cache is known".to_owned() } else { sizes.join(", ") };
     notes.push(format!(
         "Modelled: fully associative, least recently used, one thread, no prefetching. {sizes}; TLB {} and {} \
-         translations. n/a: bursts are too short to see so far.",
+         translations. n/a: bursts are too short for distances of that size.",
         tlb.first_small, tlb.second
     ));
     if read < asked {
-        notes.push(format!("{read} of {asked} bursts were used, evenly chosen."));
+        notes.push(format!("{read} of {asked} bursts were used, evenly spaced."));
     }
     let unknown: u64 = found.rows.iter().map(|row| row.unknown).fold(0, u64::saturating_add);
     if unknown > 0 {
@@ -238,14 +238,14 @@ pub(crate) fn working_set(request: &Request<'_>, code: &TracedCode) -> Table {
     let mut notes = Vec::new();
     if !found.footprints.is_empty() {
         notes.push(
-            "Pages that bursts touched. The working set is estimated from what two bursts of a thread, at most \
-             250 ms apart, have in common."
+            "Pages that bursts touched. The working set is estimated from the pages that two bursts of a thread, \
+             at most 250 ms apart, have in common."
                 .to_owned(),
         );
     }
     let (read, asked) = found.bursts;
     if read < asked {
-        notes.push(format!("{read} of {asked} bursts were used, evenly chosen."));
+        notes.push(format!("{read} of {asked} bursts were used, evenly spaced."));
     }
     let table = Table {
         view: "working-set",

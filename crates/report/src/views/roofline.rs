@@ -102,7 +102,7 @@ impl Native<'_> {
     /// Intensity, rate, roof, and what it is. The row's figures are of bursts, these of the whole run: the number of its
     /// loads and stores in both tells the factor.
     fn cells(&self, row: &WorkRow) -> [Cell; 4] {
-        let why = self.missing.unwrap_or("its accesses or samples are too few");
+        let why = self.missing.unwrap_or("too few accesses or samples");
         let none = |unit| Cell::metric(Metric::unavailable(unit, why));
         let missing = || [none("FLOP/byte"), none("GFLOP/s"), none("GFLOP/s"), Cell::Missing];
         let Some(whole) = self.rows.get(&row.key) else { return missing() };

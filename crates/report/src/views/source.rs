@@ -110,7 +110,7 @@ fn notes(request: &Request<'_>, file: Option<&str>, readable: bool, elsewhere: f
     }
     if elsewhere > 0.0 {
         notes.push(format!(
-            "{:.1} % of the CPU time is in other files: choose one with --filter source-file=...",
+            "{:.1} % of the CPU time is in other files: select one with --filter source-file=...",
             elsewhere * 100.0
         ));
     }

@@ -63,8 +63,9 @@ pub(super) fn cells(split: &ThreadSplit) -> [Cell; 11] {
 }
 
 const READY: &str =
-    "the kernel's count of waiting for a CPU; a thread's last tenth of a second may lack";
-const DIVIDED: &str = "waits whose stack was not copied are divided like those that have one; time waiting for a CPU is taken off all alike";
+    "the kernel's count of waiting for a CPU; up to 0.1 s before a thread's end may be missing";
+const DIVIDED: &str = "waits without a stack are divided like those with one; time waiting for a CPU is deducted \
+                from all in proportion";
 
 /// A part of the time that threads of this split waited.
 pub(super) fn wait_time(nanos: f64, split: &ThreadSplit) -> Cell {

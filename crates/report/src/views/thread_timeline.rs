@@ -11,7 +11,7 @@ use super::columns::{missing, name};
 use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
-/// Bins without `--limit`: what fits a line beside a thread's name.
+/// Bins without `--limit`: what fits a line next to a thread's name.
 const BINS: usize = 50;
 /// With more threads than this, threads of one name are one row.
 const MANY: usize = 40;
@@ -79,7 +79,7 @@ fn sketch(request: &Request<'_>, strips: &Strips) -> Table {
             (CellStyle::Code("states"), "over time"),
         ],
         page: usize::MAX,
-        empty: "No thread was seen.".to_owned(),
+        empty: "No thread was observed.".to_owned(),
     }
 }
 
@@ -133,7 +133,7 @@ fn figures(request: &Request<'_>, strips: &Strips) -> Table {
         title: title(request, strips),
         text_columns,
         page: usize::MAX,
-        empty: "No thread was seen.".to_owned(),
+        empty: "No thread was observed.".to_owned(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `threads`: who ran, how long, and how much of that on a CPU.
+//! `threads`: lifetimes and CPU time of threads.
 
 use analysis::faults::fault_scales;
 use analysis::threading::{threading, was_recorded};
@@ -85,7 +85,7 @@ pub(crate) fn threads(request: &Request<'_>) -> Table {
         title: request.title("threads"),
         text_columns: text_columns(states.is_some()),
         page: 40,
-        empty: "No thread was seen.".to_owned(),
+        empty: "No thread was observed.".to_owned(),
     };
     table.limited(request.options.limit)
 }

@@ -78,7 +78,7 @@ pub(crate) fn timeline(request: &Request<'_>) -> Table {
         title: request.title(&format!("over time, in steps of {width}")),
         text_columns: shown,
         page: usize::MAX,
-        empty: "The recording has no length: nothing to show over time.".to_owned(),
+        empty: "The recording has no length: there is nothing to show over time.".to_owned(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `waits`: what threads waited for, where, and who ended it.
+//! `waits`: what threads waited for, where, and which thread ended it.
 
 use std::collections::BTreeMap;
 
@@ -89,7 +89,7 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
     let empty = if was_recorded(profile) {
         "No thread waited for anything.".to_owned()
     } else {
-        "Waits were not recorded: `fathom collect threading` does.".to_owned()
+        "Waits were not recorded: `fathom collect threading` records them.".to_owned()
     };
     let table = Table {
         view: "waits",
@@ -119,21 +119,21 @@ fn headings(request: &Request<'_>) -> (Vec<Column>, Vec<(CellStyle, &'static str
     ];
     let mut text_columns = vec![
         (CellStyle::Time("wait_time"), "waited"),
-        (CellStyle::Percent("wait_percent"), "of life %"),
+        (CellStyle::Percent("wait_percent"), "of time %"),
         (CellStyle::Count("waits"), "waits"),
         (CellStyle::Time("mean_wait"), "mean"),
         (CellStyle::Text("reason"), "reason"),
         (CellStyle::Text("object"), "object"),
     ];
     if by_whom {
-        // Beside so many names there is no room for it.
+        // Next to so many names there is no room for it.
         text_columns.retain(|(style, _)| *style != CellStyle::Time("mean_wait"));
     }
     let wakers = !request.profile.recording.wakes.is_empty();
     if !by_stack {
         text_columns.push((CellStyle::Function("function", None), "called from"));
     }
-    // Beside more names there is no room for it.
+    // Next to more names there is no room for it.
     if !(by_stack || by_thread || by_whom || wakers) {
         text_columns.push((CellStyle::SourceLine, "source"));
     }
@@ -151,7 +151,7 @@ fn headings(request: &Request<'_>) -> (Vec<Column>, Vec<(CellStyle, &'static str
             (CellStyle::Text("waker_function"), "in"),
         ]);
     } else if wakers && !by_stack {
-        text_columns.push((CellStyle::Text("waker_function"), "mostly ended in"));
+        text_columns.push((CellStyle::Text("waker_function"), "mostly woken by"));
     }
     // A stack takes several lines, so it comes last.
     if by_stack {
@@ -227,7 +227,7 @@ fn divided(metric: Metric, total: &ThreadSplit) -> Metric {
 fn figures(sum: &WaitSum, total: &ThreadSplit) -> [Cell; 4] {
     let percent = match total.lived > 0.0 {
         true => Metric::counted(100.0 * sum.time / total.lived, "percent"),
-        false => Metric::unavailable("percent", "the threads' lives are not known"),
+        false => Metric::unavailable("percent", "the lifetimes of the threads are unknown"),
     };
     let mean = match sum.waits > 0.0 {
         true => wait_time(sum.time / sum.waits, total),

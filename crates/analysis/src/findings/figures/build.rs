@@ -111,7 +111,7 @@ impl Figures {
 }
 
 fn runnable(profile: &Profile<'_>) -> Metric {
-    /// Fewer looks tell nothing.
+    /// Fewer polls give no mean.
     const FEWEST: usize = 5;
     let mut snapshots: BTreeMap<Nanos, f64> = BTreeMap::new();
     let polled = profile.recording.gauges.iter();
@@ -123,7 +123,7 @@ fn runnable(profile: &Profile<'_>) -> Metric {
         Some((mean, Some(interval))) if each.len() >= FEWEST => {
             Metric::with_interval(Evidence::Sampled, mean, "count", interval, each.len() as u64)
         }
-        _ => Metric::unavailable("count", "nobody looked how many threads want to run"),
+        _ => Metric::unavailable("count", "the number of runnable threads was not recorded"),
     }
 }
 

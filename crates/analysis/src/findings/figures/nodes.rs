@@ -1,11 +1,11 @@
-//! On which NUMA node the memory lies that functions go through, and on which their threads run.
+//! On which NUMA node the memory of functions is, and on which node their threads run.
 //!
 //! What for: joins three things: the lines that bursts touched, pages whose node the collector asked for, and the CPU of
 //! samples. What not: conditions, and how much longer a remote line takes.
 //!
-//! Assumptions: a page that was asked about stands for its stretch of memory; a thread is, during a burst, on the node of
-//! its sample that is nearest in time; a line counts once a burst, however often it was touched, because the caches serve
-//! the rest. A burst is of the function in which it began.
+//! Assumptions: a sampled page represents its stretch of memory. During a burst a thread is on the node of its sample nearest in
+//! time. A line counts once per burst, however often it was touched, because later accesses hit in caches. A burst belongs to
+//! the function in which it began.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -83,7 +83,7 @@ pub(super) fn remote(
     let figures: Vec<RemoteFigure> = functions.iter().filter_map(figure).collect();
     match figures.is_empty() && !functions.is_empty() {
         true => {
-            Err("of no page that bursts touched the NUMA node is known: record for longer"
+            Err("the NUMA nodes of the pages that bursts touched are unknown: record for longer"
                 .to_owned())
         }
         false => Ok(figures),
@@ -106,10 +106,10 @@ fn nodes_of_threads(
     threads
 }
 
-/// By address: the bytes that a page stands for, and its node.
+/// By address: the bytes that a page represents, and its node.
 type PageNodes = BTreeMap<u64, (u64, u32)>;
 
-/// The pages of each process, by the time of the look.
+/// The pages of each process, by the time of the snapshot.
 struct PageSnapshots(HashMap<Pid, BTreeMap<Nanos, PageNodes>>);
 
 impl PageSnapshots {
@@ -124,7 +124,7 @@ impl PageSnapshots {
         PageSnapshots(snapshots)
     }
 
-    /// The node of an address: of the page nearest to it, at the look nearest in time that knows its stretch.
+    /// The node of an address: of the nearest page, in the snapshot nearest in time that has its stretch of memory.
     fn node(&self, pid: Pid, address: u64, time: Nanos) -> Option<u32> {
         let snapshots = self.0.get(&pid)?;
         let mut nearest: Vec<_> = snapshots.iter().collect();

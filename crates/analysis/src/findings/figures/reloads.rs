@@ -1,21 +1,21 @@
-//! Loops that load the same places in each iteration, and what that costs.
+//! Loops that load the same addresses in each iteration, and what that costs.
 //!
-//! What for: figures of the second half of `repeated-loads`. Such a loop was timed with registers for these places beside its
-//! core floor. What not: whether that may be done (`findings::reloads`).
+//! What for: figures of the second half of `repeated-loads`. Such a loop was timed with registers for these loads, in addition to
+//! its no-miss time. What not: whether that is allowed (`findings::reloads`).
 //!
 //! ```text
-//! core    what the loop's instructions need, of its time     1 - waits of its function
-//! kept    time with registers / core floor
-//! spared  1 - core × kept - min(waits, exposed): what it waits for beyond what is exposed it waits for these loads, behind the
-//!           stores to their places, for how soon a store is forwarded depends on where both lie
+//! core    the no-miss share of the loop's time               1 - waits of its function
+//! kept    time with registers / no-miss time
+//! saved   1 - core × kept - min(waits, exposed): the waits beyond the exposed ones are for these loads, after the stores to
+//!           the same addresses, because both positions decide how soon a store is forwarded
 //!           at least core × (1 - kept), and no more than 1 - core × kept - exposed: what it may wait for instead
 //!           at most 1 - core × kept
-//! vectors size of what else it accesses in a row / 16 bytes, the least vector of this architecture
-//! exposed what its accesses take one after the other; of streams, which prefetchers run ahead of, the first lines of
-//!         each page, and what memory takes to deliver the rest
+//! vectors size of its other sequential accesses / 16 bytes, the smallest vector of this architecture
+//! exposed latency of its accesses in sequence; of streams, which prefetchers run ahead of, the first lines of each page, and
+//!           the transfer of the rest
 //! ```
-//! Where loops took longer alone than in the program, by `excess`, `kept` is larger by as much: the program's time is what a
-//! quicker loop is compared with.
+//! Where loops took longer alone than in the program, by `excess`, `kept` is larger by as much: a faster loop is compared with
+//! the program's time.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -115,7 +115,7 @@ fn timed<'a>(
 }
 
 fn no_miss_time(recording: &Recording, block: BlockId) -> Option<Bounds> {
-    let of_loop = |floor: &&facts::CoreFloor| floor.block == block && floor.path.is_none();
+    let of_loop = |one: &&facts::CoreFloor| one.block == block && one.path.is_none();
     match &recording.core_floors.iter().find(of_loop)?.outcome {
         FloorOutcome::Measured(time) => Some(seconds(time)),
         FloorOutcome::Refused(_) => None,
@@ -149,7 +149,7 @@ fn exposed(function: &FunctionMemory, is_stream: impl Fn(SiteIndex) -> bool) -> 
     site_by_site.min(most(&function.serial))
 }
 
-/// At best; only a loop that accesses nothing but rows beside what it loads again.
+/// Factor on the time with vector instructions, at best; 1 unless all other accesses of the loop are sequential.
 fn vectors(
     all: &TracedCode,
     block: BlockId,

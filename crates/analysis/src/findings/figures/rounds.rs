@@ -1,13 +1,12 @@
-//! Rounds: threads that a program starts anew for each step of its work, and whose end it awaits before the next step.
+//! Rounds: threads that a program starts for each step of its work, and whose end it awaits before the next step.
 //!
-//! What for: what the last of each round computed beyond the others, and which threads do the same work at all. What not:
-//! conditions; rounds of threads that stay (a pool that meets at a barrier), of which only waits tell.
+//! What for: what the last thread of each round computed more than the others, and which threads do the same work at all. What
+//! not: conditions; rounds of threads that stay (a pool that meets at a barrier), which only waits show.
 //!
-//! Laid over each other, the lives of such threads leave gaps in which none of them lives: a round is what lies between two
-//! gaps. A round has few samples. So the one that ends last is taken for the one with most work, not the one with most
-//! samples: who has most of these by chance would look busier than it is, in every round, and the sum would tell of
-//! imbalance that is none. Ends are known exactly.
-//! Assumption: that of `threads`, no thread id is given twice; one that is looks like a long life, and hides rounds.
+//! The lifetimes of such threads leave gaps in which none of them exists: a round lies between two gaps. A round has few samples.
+//! So the thread that ends last counts as the one with most work, not the one with most samples: in every round some thread has
+//! most samples by chance, and the sum would show an imbalance that does not exist. Ends are known exactly.
+//! Assumption: as in `threads`, no thread id is used twice. One that is looks like a long lifetime, and hides rounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +27,7 @@ const ALIKE: f64 = 0.25;
 const FEW: u64 = 8;
 /// Threads of a round begin within this part of the longest life among them.
 const TOGETHER: f64 = 0.25;
-/// A thread without samples says nothing about its work; it counts when it lived for less than so many sampling periods.
+/// A thread without samples does not show its work; it counts if it lived for less than this many sampling periods.
 const SHORT: u64 = 20;
 /// A function is one of the round's work from this share of its threads' time on.
 const WORTH: f64 = 0.1;
@@ -271,7 +270,7 @@ struct First {
     goes_on: bool,
 }
 
-/// The first thread of a process beside the others, which it starts.
+/// The first thread of a process, which starts the others.
 struct Along {
     /// By the start of the round.
     rounds: BTreeMap<Nanos, First>,
@@ -314,7 +313,7 @@ impl Along {
         self.rounds.get(&round.start).copied().unwrap_or_default()
     }
 
-    /// Whether it does what they do, in rounds of so many threads.
+    /// Whether it does what they do, in rounds of this many threads.
     fn works(&self, process: &Process<'_>, size: usize, usual: &[&Round]) -> bool {
         let own: u64 = usual.iter().map(|round| self.of(round).computed.amount()).sum();
         let threads = usual.iter().flat_map(|round| &round.threads);

@@ -1,7 +1,7 @@
 //! Lines that threads share, by the code that shares them.
 //!
-//! What for: a row of counters fills several lines, and threads take each of them from each other: what that costs is the
-//! sum. What not: which lines are shared (`crate::sharing`), whether that matters (`findings::sharing`).
+//! What for: a row of counters fills several lines, and threads take each of them from each other: the cost is their sum.
+//! What not: which lines are shared (`crate::sharing`), and whether that matters (`findings::sharing`).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,8 +32,8 @@ pub(super) fn shared<'s>(
     let found = lines();
     if found.pairs == 0 {
         return Err(
-            "no two bursts of different threads are near enough to compare: run for longer, \
-                    or more bursts with -k burst-interval"
+            "no two bursts of different threads are close enough in time to compare: run for longer, or take more \
+             bursts with -k burst-interval"
                 .to_owned(),
         );
     }
@@ -105,7 +105,7 @@ fn per_second(lines: &[&SharedLine], length: f64) -> Metric {
     }
 }
 
-/// `counters, line 0x7f00 and 2 more`; of what nobody saw only the address.
+/// `counters, line 0x7f00 and 2 more`; of unrecorded memory only the address.
 fn line_name(objects: &Objects, line: &SharedLine, lines: usize) -> String {
     // The first byte that is used: a line may begin in front of the object.
     let used = line.threads.iter().fold(0, |used, thread| used | thread.read | thread.written);

@@ -1,8 +1,8 @@
 //! Figures of traced accesses: hot functions with their sites, and functions that repeat their loads.
 //!
-//! Assumption of the latter: loads relative to the stack pointer say nothing (spilled registers, return addresses), and
-//! loads at fixed addresses may be constants of the program text, so that a helper counts as repeating only if one of
-//! its loads goes through a pointer or to thread-local data.
+//! What not: conditions. Assumption of repeated loads: loads relative to the stack pointer mean nothing (spilled registers,
+//! return addresses), and loads at fixed addresses may be constants of the program text. So a function counts as repeating only
+//! if one of its loads goes through a pointer or to thread-local data.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -27,17 +27,17 @@ use crate::stack::{Function, FunctionId, LocationId};
 use crate::traced::{Site, SiteIndex, TracedCode, traced_bursts};
 use crate::weight::Weight;
 
-/// Of successive addresses so many are the same, of a load that repeats itself.
+/// A load repeats itself if this share of its successive addresses is the same.
 const SAME: f64 = 0.98;
 /// Bytes in a row, on average, from which on prefetchers run ahead: they begin anew in each page.
 const STREAM: u64 = 4096;
 /// An object that accesses are about has this part of them, percent.
 const MAIN: f64 = 50.0;
-/// A function whose instructions have a core floor for less than this part has none, percent.
+/// With a measured no-miss time for a smaller part of its instructions, a function counts as untimed, percent.
 const MOSTLY_TIMED: f64 = 50.0;
-/// What would tell how long such a function waits.
-const UNTIMED: &str = "its loops could not be timed without their memory: see whether the time per element falls with an input that \
-                         fits into the cache";
+/// What would show how long such a function waits.
+const UNTIMED: &str = "the no-miss time of its loops could not be measured: check whether the time per element \
+                falls with an input that fits into the cache";
 /// Executions per burst of a helper that is called in a loop.
 const LOOP: f64 = 100.0;
 
@@ -97,7 +97,7 @@ pub(super) fn traced(
 fn missing(profile: &Profile<'_>, why: String) -> String {
     match profile.recording.run.analysis {
         Analysis::MemoryAccess => why,
-        other => format!("`fathom collect {}` traces no accesses: `fathom run` does", other.name()),
+        other => format!("`fathom collect {}` traces no accesses: use `fathom run`", other.name()),
     }
 }
 
@@ -157,7 +157,7 @@ impl Sites<'_> {
             of_reach: memory.of_reach.clone(),
             overwritten: memory.overwritten.clone(),
             serial: memory.serial.clone(),
-            fitting: Metric::unavailable("bytes", "it does not use all of the bandwidth"),
+            fitting: Metric::unavailable("bytes", "it does not saturate the bandwidth"),
             sites,
         };
         Numbered { function, sites: numbers, figures }
@@ -218,9 +218,7 @@ impl Sites<'_> {
                     ..Metric::counted(percent, "percent")
                 },
             ),
-            None => {
-                (None, Metric::unavailable("percent", "it is about no single object that is known"))
-            }
+            None => (None, Metric::unavailable("percent", "no single object is known for it")),
         }
     }
 

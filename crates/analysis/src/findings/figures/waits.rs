@@ -1,6 +1,6 @@
-//! What threads waited for, of those that do the program's work.
+//! What the working threads waited for.
 //!
-//! What for: figures for rules, of recordings that followed every switch of threads. What not: conditions.
+//! What for: figures for rules, of recordings that followed every thread switch. What not: conditions.
 
 use std::collections::BTreeMap;
 
@@ -63,9 +63,7 @@ pub(super) fn waits(
     found: Option<&Threading>,
 ) -> Result<WaitFigures, String> {
     let Some(found) = found else {
-        return Err(
-            "what threads wait for was not recorded: `fathom collect threading` does".to_owned()
-        );
+        return Err("waits were not recorded: `fathom collect threading` records them".to_owned());
     };
     let workers = Workers::new(found);
     if workers.threads.is_empty() {

@@ -5,10 +5,10 @@ use super::{Page, Summary, quoted};
 use crate::table::{Cell, CellStyle, Column, Table};
 use crate::text;
 
-/// At most so many of them.
+/// At most `most` of them.
 pub(super) fn top_functions(summary: &Summary, page: &mut Page, most: usize) {
     let of = if summary.sampling.samples > 0 {
-        "share of the CPU time: in the function itself, and with what it calls"
+        "share of the CPU time: self, and total with the functions that it calls"
     } else {
         ""
     };

@@ -1,4 +1,4 @@
-//! `allocations -g free-stack`: who freed the blocks that somebody asked for.
+//! `allocations -g free-stack`: which code freed the blocks of an allocation site.
 
 use analysis::Key;
 use analysis::heap::{Freed, free_table, is_exact};
@@ -48,11 +48,11 @@ pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
         total: total(columns.len(), found.total.as_ref().map(|row| figures(row.each_ref()))),
         columns,
         notes: remarks(request, &keys),
-        title: request.title(&format!("heap allocations by {} and who freed", names(&keys))),
+        title: request.title(&format!("heap allocations by {} and free stack", names(&keys))),
         text_columns,
         page: 25,
         empty: if request.everything() && is_counted(request) {
-            "Who frees blocks is recorded with `fathom collect memory-consumption -k stacks=all`."
+            "`fathom collect memory-consumption -k stacks=all` records what frees blocks."
                 .to_owned()
         } else {
             empty(request)
@@ -75,7 +75,7 @@ fn remarks(request: &Request<'_>, keys: &[Key]) -> Vec<String> {
         return Vec::new();
     }
     let mut notes = vec![
-        "A row holds the blocks of its code that were freed by one call stack; what was live at the end is `(not freed)`."
+        "A row has the blocks of its code that one call stack freed. Blocks live at the end are `(not freed)`."
             .to_owned(),
     ];
     notes.extend(notes::of_freeing_time(request));

@@ -100,12 +100,13 @@ fn remarks(request: &Request<'_>) -> Vec<String> {
         return Vec::new();
     }
     let mut remarks = vec![
-        "Each class ends at twice the lifetime of the one before; what was live at the end is `(not freed)`."
+        "Each class ends at twice the lifetime of the one before. Blocks live at the end are `(not freed)`."
             .to_owned(),
     ];
     if is_exact(recording) {
         remarks.push(
-            "Every block was recorded. Temporary: freed by the thread that asked for it before it asked for another."
+            "Every block was recorded. Temporary: freed by the thread that allocated it, before its next \
+             allocation."
                 .to_owned(),
         );
         remarks.push(
@@ -118,7 +119,8 @@ fn remarks(request: &Request<'_>) -> Vec<String> {
         let least = recording.run.knobs.get("mem-object-size-min-thres");
         let least = least.map_or_else(String::new, |bytes| format!(" ({bytes} bytes or more)"));
         remarks.push(format!(
-            "Of large blocks alone{least}, which all have a record; `-k stacks=all` counts every block. Temporary: freed within 1 ms."
+            "Large blocks only{least}: each of them has a record. `-k stacks=all` counts every block. Temporary: \
+             freed within 1 ms."
         ));
     }
     remarks.extend(notes::of_processes(request));

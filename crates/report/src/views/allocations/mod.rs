@@ -1,4 +1,4 @@
-//! `allocations`: heap blocks per key, by who freed them, by size, by how long they lived, and over time.
+//! `allocations`: heap blocks per key, by free stack, by size, by lifetime, and over time.
 
 mod frees;
 mod lifetimes;
@@ -90,7 +90,7 @@ fn keys_without(other: Key, keys: &[Key]) -> Vec<Key> {
     if keys.is_empty() { vec![Key::Function] } else { keys }
 }
 
-/// The row below the others of a table with so many columns, whose figures come last. Without rows there are none.
+/// The total row of a table with this many columns, whose figures come last. Without rows there are none.
 fn total<const N: usize>(columns: usize, figures: Option<[Cell; N]>) -> Vec<Cell> {
     let mut cells = missing(columns - N);
     match figures {

@@ -49,11 +49,15 @@ fn remarks(request: &Request<'_>) -> Vec<String> {
     let recording = request.profile.recording;
     let mut notes = Vec::new();
     if is_exact(recording) {
-        notes.push("Blocks were summed up about once a second; a second in which nothing changed has no row.".to_owned());
+        notes.push(
+            "Blocks were summed up about once a second. Seconds without a change have no row."
+                .to_owned(),
+        );
         notes.extend(notes::of_threads(request, &[]));
     } else if !recording.allocations.is_empty() {
         notes.push(
-            "From blocks that have a record: large ones, and smaller ones drawn at random. `-k stacks=all` counts."
+            "From blocks that have a record: large ones, and smaller ones drawn at random. `-k stacks=all` counts \
+             every block."
                 .to_owned(),
         );
     }

@@ -45,7 +45,7 @@ pub(super) fn table(request: &Request<'_>, by_process: bool) -> Table {
         columns,
         notes: if sums.is_some() {
             vec![
-                "Counted at every call: classes hold the sizes with as many binary digits."
+                "Counted at every call. A class holds the sizes with the same number of binary digits."
                     .to_owned(),
             ]
         } else {

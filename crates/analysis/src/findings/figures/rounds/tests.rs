@@ -25,7 +25,7 @@ fn program() -> Program {
 }
 
 impl Program {
-    /// A thread that lives for so many milliseconds from there on, and computes for all of it.
+    /// A thread that lives for this many milliseconds from there on, and computes all the time.
     fn lives(&mut self, tid: i32, start: u64, millis: u64) -> &mut Self {
         let (from, end) = (start as f64 * 1e-3, (start + millis) as f64 * 1e-3);
         self.builder.thread(1, tid, "draw", from, end);
