@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use base::Nanos;
+use estimate::Bounds;
 use facts::host::Calibration;
 use facts::{CounterKind, Evidence, Fault, FaultKind, LostSource, Metric, Privilege, Recording};
 
@@ -266,10 +267,10 @@ fn estimated_cost(profile: &Profile<'_>) -> Option<FaultCost> {
     let (value, low, high) = (count.value?, count.low?, count.high?);
     let seconds = |faults: f64, nanos: f64| faults * nanos * 1e-9;
     let note = "minor faults times the calibrated cost of one on a fresh 4 KB page; kernel functions were not sampled";
-    let interval = (seconds(low, cost.1), seconds(high, cost.2));
+    let interval = (seconds(low, cost.low), seconds(high, cost.high));
     let time = Metric::with_interval(
         Evidence::Estimated,
-        seconds(value, cost.0),
+        seconds(value, cost.best),
         "s",
         interval,
         count.samples,
@@ -296,9 +297,9 @@ fn estimated_cost(profile: &Profile<'_>) -> Option<FaultCost> {
     Some(FaultCost { percent, time: time.noted(note) })
 }
 
-/// Calibrated cost of a minor fault: value, low, high in nanoseconds.
-fn fault_nanos(calibration: Option<&Calibration>) -> Option<(f64, f64, f64)> {
+/// Calibrated cost of a minor fault, nanoseconds.
+fn fault_nanos(calibration: Option<&Calibration>) -> Option<Bounds> {
     let cost = calibration?.page_fault_4k.as_ref()?;
     let value = cost.value.filter(|nanos| nanos.is_finite() && *nanos > 0.0)?;
-    Some((value, cost.low.unwrap_or(value), cost.high.unwrap_or(value)))
+    Some(Bounds { best: value, low: cost.low.unwrap_or(value), high: cost.high.unwrap_or(value) })
 }

@@ -29,7 +29,7 @@ impl Table {
     /// One is not there.
     pub(crate) fn with_columns(mut self, keys: &[String]) -> Result<Table, ReportError> {
         let kept: Vec<usize> = keys.iter().map(|key| self.find(key)).collect::<Result<_, _>>()?;
-        let text_columns = kept.iter().map(|at| (self.style(*at), self.heading(*at)));
+        let text_columns = kept.iter().map(|at| self.style(*at).titled(self.heading(*at)));
         self.text_columns = text_columns.collect();
         let pick = |row: &Vec<Cell>| kept.iter().map(|at| row[*at].clone()).collect::<Vec<Cell>>();
         self.rows = self.rows.iter().map(pick).collect();
@@ -52,11 +52,8 @@ impl Table {
     /// As the view shows the column, or as its unit asks for.
     fn style(&self, at: usize) -> CellStyle {
         let Column { key, unit, .. } = self.columns[at];
-        let own = self
-            .text_columns
-            .iter()
-            .map(|(style, _)| *style)
-            .find(|style| style.key() == Some(key));
+        let own =
+            self.text_columns.iter().map(|one| one.style).find(|style| style.key() == Some(key));
         if let Some(own) = own {
             // Its level may not be there.
             return if let CellStyle::Function(key, _) = own { CellStyle::Text(key) } else { own };
@@ -79,8 +76,8 @@ impl Table {
 
     fn heading(&self, at: usize) -> &'static str {
         let Column { key, label, .. } = self.columns[at];
-        let own = self.text_columns.iter().find(|(style, _)| style.key() == Some(key));
-        own.map_or(label, |(_, heading)| heading)
+        let own = self.text_columns.iter().find(|one| one.style.key() == Some(key));
+        own.map_or(label, |one| one.title)
     }
 }
 
@@ -163,7 +160,7 @@ mod tests {
             total: vec![Cell::Missing, Cell::Missing, Cell::Missing],
             notes: Vec::new(),
             title: String::new(),
-            text_columns: vec![(CellStyle::Function("name", Some("level")), "who")],
+            text_columns: vec![CellStyle::Function("name", Some("level")).titled("who")],
             page: 9,
             empty: String::new(),
         }
@@ -205,7 +202,7 @@ mod tests {
         assert_eq!(found.columns.iter().map(|column| column.key).collect::<Vec<_>>(), keys);
         assert_eq!(
             found.text_columns,
-            [(CellStyle::Bytes("size"), "size"), (CellStyle::Text("name"), "who")]
+            [CellStyle::Bytes("size").titled("size"), CellStyle::Text("name").titled("who")]
         );
         assert_eq!((found.rows[0].len(), found.total.len()), (2, 2));
     }

@@ -7,7 +7,7 @@ use facts::Metric;
 use facts::host::{Cache, CacheKind, Calibration, Host, LatencyPoint, SampleDistance};
 use serde::Serialize;
 
-use crate::table::{Cell, CellStyle, Column, Table};
+use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
 use crate::text::{self, Paint, bytes, number, printable, seconds, wrap};
 
 /// Width of the names before figures.
@@ -190,11 +190,7 @@ fn what_it_is(host: &Host, width: usize, paint: Paint) -> String {
 }
 
 /// A table without title; its columns are `(key, style, label)`.
-fn table(
-    text_columns: Vec<(CellStyle, &'static str)>,
-    keys: &[&'static str],
-    rows: Vec<Vec<Cell>>,
-) -> Table {
+fn table(text_columns: Vec<TextColumn>, keys: &[&'static str], rows: Vec<Vec<Cell>>) -> Table {
     let columns: Vec<Column> =
         keys.iter().map(|key| Column { key, label: key, unit: None }).collect();
     Table {
@@ -231,11 +227,11 @@ fn bandwidth(calibration: &Calibration) -> Table {
         ]
     };
     let text_columns = vec![
-        (CellStyle::Text("kernel"), "kernel"),
-        (CellStyle::Number("threads"), "threads"),
-        (CellStyle::Figure("program"), "program GB/s"),
-        (CellStyle::Figure("bus"), "bus GB/s"),
-        (CellStyle::Bar("bar"), ""),
+        CellStyle::Text("kernel").titled("kernel"),
+        CellStyle::Number("threads").titled("threads"),
+        CellStyle::Figure("program").titled("program GB/s"),
+        CellStyle::Figure("bus").titled("bus GB/s"),
+        CellStyle::Bar("bar").titled(""),
     ];
     let keys = ["kernel", "threads", "program", "bus", "bar"];
     table(text_columns, &keys, calibration.bandwidth.iter().map(row).collect())
@@ -266,10 +262,10 @@ fn caches(host: &Host, calibration: &Calibration) -> Table {
         rows.push(vec![Cell::text("DRAM"), rate(latency), Cell::Missing, Cell::Missing]);
     }
     let text_columns = vec![
-        (CellStyle::Text("level"), "level"),
-        (CellStyle::Figure("latency"), "ns per load"),
-        (CellStyle::Figure("effective"), "measured size"),
-        (CellStyle::Text("reported"), "size reported by the system"),
+        CellStyle::Text("level").titled("level"),
+        CellStyle::Figure("latency").titled("ns per load"),
+        CellStyle::Figure("effective").titled("measured size"),
+        CellStyle::Text("reported").titled("size reported by the system"),
     ];
     table(text_columns, &["level", "latency", "effective", "reported"], rows)
 }
@@ -299,11 +295,11 @@ fn ladder(calibration: &Calibration) -> Table {
         }
         cells
     };
-    let mut text_columns = vec![(CellStyle::Figure("size"), "size")];
+    let mut text_columns = vec![CellStyle::Figure("size").titled("size")];
     let mut keys = vec!["size"];
     for ((key, bar), page) in &measured {
-        text_columns.push((CellStyle::Figure(key), page_heading(*page)));
-        text_columns.push((CellStyle::Bar(bar), ""));
+        text_columns.push(CellStyle::Figure(key).titled(page_heading(*page)));
+        text_columns.push(CellStyle::Bar(bar).titled(""));
         keys.extend([*key, *bar]);
     }
     table(text_columns, &keys, sizes.iter().map(row).collect())
@@ -333,11 +329,11 @@ fn flops(calibration: &Calibration) -> Table {
         ]
     };
     let text_columns = vec![
-        (CellStyle::Text("simd"), "instructions"),
-        (CellStyle::Text("precision"), "precision"),
-        (CellStyle::Number("threads"), "threads"),
-        (CellStyle::Figure("rate"), "GFLOP/s"),
-        (CellStyle::Bar("bar"), ""),
+        CellStyle::Text("simd").titled("instructions"),
+        CellStyle::Text("precision").titled("precision"),
+        CellStyle::Number("threads").titled("threads"),
+        CellStyle::Figure("rate").titled("GFLOP/s"),
+        CellStyle::Bar("bar").titled(""),
     ];
     let keys = ["simd", "precision", "threads", "rate", "bar"];
     table(text_columns, &keys, calibration.flops.iter().map(row).collect())

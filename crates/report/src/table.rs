@@ -102,7 +102,21 @@ pub(crate) enum CellStyle {
     Bar(&'static str),
 }
 
+/// A column of a table in text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TextColumn {
+    /// What it shows.
+    pub(crate) style: CellStyle,
+    /// Its heading.
+    pub(crate) title: &'static str,
+}
+
 impl CellStyle {
+    /// A column of this style.
+    pub(crate) const fn titled(self, title: &'static str) -> TextColumn {
+        TextColumn { style: self, title }
+    }
+
     /// The column of the model that it shows, or shows first.
     pub(crate) fn key(self) -> Option<&'static str> {
         match self {
@@ -143,7 +157,7 @@ pub struct Table {
     /// Text only: the heading.
     pub(crate) title: String,
     /// Text only: the columns shown, with their headings.
-    pub(crate) text_columns: Vec<(CellStyle, &'static str)>,
+    pub(crate) text_columns: Vec<TextColumn>,
     /// Text only: most rows without `--limit`.
     pub(crate) page: usize,
     /// What to say when there are no rows; in JSON only then.

@@ -16,6 +16,7 @@ use facts::{Evidence, Metric};
 
 use super::Memory;
 use super::bandwidth::Bandwidth;
+use super::core_time::CoreTimes;
 use super::quantity::Quantity;
 use super::waits::Waited;
 use super::work::BurstWork;
@@ -194,7 +195,7 @@ impl Memory<'_> {
     /// What the program's instructions need of its time, by loops that were timed without their memory, percent.
     fn core_by_no_miss_times(
         &self,
-        (core, native): &(Quantity, Quantity),
+        CoreTimes { core, native }: &CoreTimes,
     ) -> Result<Metric, String> {
         let least: f64 = self.passed.bursts.iter().map(|burst| burst.no_miss_time.low).sum();
         let in_all = native.sum();
@@ -210,7 +211,7 @@ impl Memory<'_> {
 
     /// Elapsed time if bandwidth had no limit: bursts near what memory delivers would take their core time, at least, and
     /// no longer than now; others what they take.
-    fn without_limit(&self, (core, native): &(Quantity, Quantity)) -> Metric {
+    fn without_limit(&self, CoreTimes { core, native }: &CoreTimes) -> Metric {
         let running = self.running();
         let Some(reach) = self.reachable(running, self.written()) else {
             return Metric::unavailable("s", "this machine's bandwidth was not measured");

@@ -206,9 +206,16 @@ impl Tool for First<'_> {
     }
 }
 
+/// Times of each burst, seconds.
+pub(super) struct CoreTimes {
+    /// With all data in L1.
+    pub(super) core: Quantity,
+    /// As in the program.
+    pub(super) native: Quantity,
+}
+
 impl Memory<'_> {
-    /// Core time and native time of each burst, seconds.
-    pub(super) fn core_times(&self) -> (Quantity, Quantity) {
+    pub(super) fn core_times(&self) -> CoreTimes {
         let bursts = self.passed.bursts.len();
         let mut core_times = Quantity::none(bursts);
         let mut native = Quantity::none(bursts);
@@ -245,7 +252,7 @@ impl Memory<'_> {
             core_times.add(number, of_native_time(bounds, &self.speeds[number], seconds));
             native.add(number, Bounds::exactly(seconds));
         }
-        (core_times, native)
+        CoreTimes { core: core_times, native }
     }
 
     /// Seconds that a mispredicted branch costs.

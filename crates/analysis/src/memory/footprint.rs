@@ -15,9 +15,11 @@
 //! again while the bursts are taken. Where it moves on to new data instead, these come from memory the first time, which is what
 //! a large estimate says as well.
 
+use estimate::Bounds;
+use estimate::interval::poisson;
+
 use super::times::is_one_in;
 use crate::index_map::IndexMap;
-use estimate::interval::poisson;
 
 /// One line in this many is sampled, at first.
 const ONE_IN: u64 = 64;
@@ -126,15 +128,15 @@ impl Footprint {
 impl Extent {
     /// The chance that a line of this data is not in a cache of `bytes` when it is used again, and bounds: data up to four
     /// fifths of the cache stay in it; of more, in random order the share that fits is found (LRU), in cyclic order nothing.
-    pub(crate) fn miss(&self, bytes: f64) -> (f64, (f64, f64)) {
+    pub(crate) fn miss(&self, bytes: f64) -> Bounds {
         let fits = |extent: f64| extent <= FITS * bytes;
         let random = |extent: f64| 1.0 - (bytes / extent).min(1.0);
         let high = if fits(self.most) { 0.2 } else { 1.0 };
         if fits(self.best) {
-            return (0.0, (0.0, high));
+            return Bounds { best: 0.0, low: 0.0, high };
         }
         let low = if fits(self.least) { 0.0 } else { random(self.least) };
-        (f64::midpoint(random(self.best), 1.0), (low, high))
+        Bounds { best: f64::midpoint(random(self.best), 1.0), low, high }
     }
 }
 
@@ -212,9 +214,9 @@ mod tests {
     fn data_that_fit_are_found_and_larger_ones_are_not() {
         let mib = f64::from(1 << 20);
         let small = bursts(1 << 16, 1 << 15, 10).extent().expect("4 MiB");
-        assert_eq!(small.miss(12.0 * mib).0, 0.0);
+        assert_eq!(small.miss(12.0 * mib).best, 0.0);
         let large = bursts(1 << 24, 1 << 15, 20).extent().expect("1 GiB");
-        let (best, (low, high)) = large.miss(12.0 * mib);
+        let Bounds { best, low, high } = large.miss(12.0 * mib);
         assert!(best > 0.95 && low > 0.6 && high == 1.0, "{large:?}: {best} {low}");
         assert_eq!(bursts(1 << 16, 8, 10).extent(), None);
     }

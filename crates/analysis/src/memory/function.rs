@@ -22,7 +22,7 @@ use facts::{Evidence, Metric};
 use x86::Kind;
 
 use super::bound::{IMPOSSIBLE, NO_TIME, WHY_IMPOSSIBLE};
-use super::core_time::LOADED;
+use super::core_time::{CoreTimes, LOADED};
 use super::expansion::Expansion;
 use super::quantity::Quantity;
 use super::work::{BurstWork, SiteWork};
@@ -108,7 +108,7 @@ impl Memory<'_> {
             bursts.entry(burst.function).or_default().push(at);
         }
         let times = self.function_times();
-        let (core, native) = self.core_times();
+        let CoreTimes { core, native } = self.core_times();
         let zeroed = self.zeroed();
         let mut found: Vec<FunctionMemory> = bursts
             .into_iter()

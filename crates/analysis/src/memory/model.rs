@@ -152,10 +152,7 @@ impl Model {
     /// The chance that what no access reached misses a level, from the amount of data.
     fn open(&self, place: CodeRegion, level: usize) -> Bounds {
         match self.extents.get(&place).copied().flatten() {
-            Some(extent) => {
-                let (best, (low, high)) = extent.miss(self.levels[level].bytes);
-                Bounds { best, low, high }
-            }
+            Some(extent) => extent.miss(self.levels[level].bytes),
             None => Bounds { best: 0.5, low: 0.0, high: 1.0 },
         }
     }

@@ -300,11 +300,11 @@ pub(super) fn totals_table(totals: &[Compared], base: &[RunFigures], new: &[RunF
         notes: Vec::new(),
         title: format!("{} -> {}: what changed", side_title(base), side_title(new)),
         text_columns: vec![
-            (CellStyle::Text("metric"), "whole run"),
-            (CellStyle::Measure("base"), "base"),
-            (CellStyle::Measure("new"), "new"),
-            (CellStyle::Change("change", "difference"), "change %"),
-            (CellStyle::Figure("verdict"), ""),
+            CellStyle::Text("metric").titled("whole run"),
+            CellStyle::Measure("base").titled("base"),
+            CellStyle::Measure("new").titled("new"),
+            CellStyle::Change("change", "difference").titled("change %"),
+            CellStyle::Figure("verdict").titled(""),
         ],
         page: usize::MAX,
         empty: "The results have no figure in common.".to_owned(),
@@ -343,17 +343,17 @@ pub(super) fn parts_table(
         cells
     };
     let mut text_columns = vec![
-        (CellStyle::Measure("base"), "base"),
-        (CellStyle::Measure("new"), "new"),
-        (CellStyle::Change("change", "difference"), "change %"),
-        (CellStyle::Figure("verdict"), ""),
+        CellStyle::Measure("base").titled("base"),
+        CellStyle::Measure("new").titled("new"),
+        CellStyle::Change("change", "difference").titled("change %"),
+        CellStyle::Figure("verdict").titled(""),
     ];
     if has("stack") {
-        text_columns.push((CellStyle::Stack("stack"), "call stack"));
+        text_columns.push(CellStyle::Stack("stack").titled("call stack"));
     } else {
-        let mut add = |wanted: bool, style, label| {
+        let mut add = |wanted: bool, style: CellStyle, label| {
             if wanted {
-                text_columns.push((style, label))
+                text_columns.push(style.titled(label))
             }
         };
         add(has("function"), CellStyle::Function("function", None), "function");

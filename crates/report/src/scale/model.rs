@@ -51,17 +51,17 @@ pub(super) fn table(input: &ScaleInput, found: &Scaling) -> Table {
         Some(cells)
     });
     let mut text_columns = vec![
-        (CellStyle::Number("threads"), "threads"),
-        (CellStyle::Time("elapsed"), "time"),
-        (CellStyle::Ratio("speedup"), "speed-up"),
-        (CellStyle::Percent("efficiency"), "efficiency %"),
-        (CellStyle::Ratio("flop_rate"), "GFLOP/s"),
-        (CellStyle::Percent("flops_percent"), "% of peak"),
-        (CellStyle::Measure("dram_bandwidth"), "bandwidth"),
-        (CellStyle::Percent("bandwidth_percent"), "% of peak"),
+        CellStyle::Number("threads").titled("threads"),
+        CellStyle::Time("elapsed").titled("time"),
+        CellStyle::Ratio("speedup").titled("speed-up"),
+        CellStyle::Percent("efficiency").titled("efficiency %"),
+        CellStyle::Ratio("flop_rate").titled("GFLOP/s"),
+        CellStyle::Percent("flops_percent").titled("% of peak"),
+        CellStyle::Measure("dram_bandwidth").titled("bandwidth"),
+        CellStyle::Percent("bandwidth_percent").titled("% of peak"),
     ];
     if input.figure.is_some() {
-        text_columns.push((CellStyle::Ratio("printed"), "printed"));
+        text_columns.push(CellStyle::Ratio("printed").titled("printed"));
     }
     Table {
         view: "scale",

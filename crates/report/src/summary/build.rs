@@ -161,7 +161,7 @@ impl Summary {
             spread,
         };
         repeat::per_run(&mut summary, mean);
-        summary.notes.extend(repeat::advice(&summary).map(|(note, _)| note));
+        summary.notes.extend(repeat::advice(&summary).map(|advice| advice.note));
         super::verdict::judge(&mut summary);
         summary
     }

@@ -125,9 +125,17 @@ fn totals(summary: &mut Summary) -> Vec<&mut Metric> {
     all
 }
 
+/// How to narrow a wide interval.
+pub(super) struct Advice {
+    /// A sentence for the notes.
+    pub(super) note: String,
+    /// What to run, where more runs help.
+    pub(super) command: Option<String>,
+}
+
 /// Where the interval of the program's traffic is wide: a note, and the command with as many runs as bring its
 /// interval to [`SHARP`], as its width shrinks with the root of the observations.
-pub(super) fn advice(summary: &Summary) -> Option<(String, Option<String>)> {
+pub(super) fn advice(summary: &Summary) -> Option<Advice> {
     let figure = &summary.dram_bandwidth.average;
     let (value, low, high) = (figure.value?, figure.low?, figure.high?);
     let reach = (high - low) / 2.0 / value;
@@ -145,10 +153,11 @@ pub(super) fn advice(summary: &Summary) -> Option<(String, Option<String>)> {
         let note = format!(
             "{known}: {target} would take more than {MOST_RUNS:.0} runs like this one; use a longer run"
         );
-        return Some((note, None));
+        return Some(Advice { note, command: None });
     }
     let note =
         format!("{known}; --repeat {runs:.0} would narrow the random part of that to {target}");
     let words: Vec<String> = summary.command.iter().map(|word| super::text::quoted(word)).collect();
-    Some((note, Some(format!("fathom run --repeat {runs:.0} -- {}", words.join(" ")))))
+    let command = format!("fathom run --repeat {runs:.0} -- {}", words.join(" "));
+    Some(Advice { note, command: Some(command) })
 }

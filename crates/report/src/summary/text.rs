@@ -243,7 +243,7 @@ fn next(summary: &Summary, page: &mut Page) {
     if detail {
         add(format!("fathom report timeline -r {result}"), "");
     }
-    if let Some(command) = repeat::advice(summary).and_then(|(_, command)| command) {
+    if let Some(command) = repeat::advice(summary).and_then(|advice| advice.command) {
         add(command, "narrower intervals");
     }
     if !summary.extra.calibrated {

@@ -50,7 +50,7 @@ fn grid(table: &Table, width: usize, paint: Paint) -> String {
     let mut columns: Vec<Drawn> = table
         .text_columns
         .iter()
-        .map(|(style, label)| Drawn::new(table, shown, *style, label))
+        .map(|one| Drawn::new(table, shown, one.style, one.title))
         .collect();
     let left_out = make_room(&mut columns, width);
     let mut out = String::new();
@@ -88,7 +88,7 @@ fn grid(table: &Table, width: usize, paint: Paint) -> String {
 
 /// Whether lines of code are left out before this row.
 fn is_gap(table: &Table, row: &[Cell], last: &mut Option<u64>) -> bool {
-    let is_code = table.text_columns.iter().any(|(style, _)| matches!(style, CellStyle::Code(_)));
+    let is_code = table.text_columns.iter().any(|one| matches!(one.style, CellStyle::Code(_)));
     let line = table.column("line").filter(|_| is_code).map(|at| &row[at]);
     let Some(Cell::Number(line)) = line else { return false };
     let before = last.replace(*line);

@@ -71,16 +71,16 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
     total.extend(total_cells(request, &found));
     total.extend(missing(columns.len() - total.len()));
     let mut shown = vec![
-        (CellStyle::Percent("access_percent"), "share %"),
-        (CellStyle::Text("kind"), "kind"),
-        (CellStyle::Bytes("access_bytes"), "size"),
-        (CellStyle::Figure("stride"), "stride"),
-        (CellStyle::Count("lines_per_burst"), "lines"),
-        (CellStyle::Count("line_use_percent"), "used %"),
+        CellStyle::Percent("access_percent").titled("share %"),
+        CellStyle::Text("kind").titled("kind"),
+        CellStyle::Bytes("access_bytes").titled("size"),
+        CellStyle::Figure("stride").titled("stride"),
+        CellStyle::Count("lines_per_burst").titled("lines"),
+        CellStyle::Count("line_use_percent").titled("used %"),
     ];
     if by_type {
-        shown.push((CellStyle::Bytes("type_bytes_used"), "touched"));
-        shown.push((CellStyle::Bytes("type_bytes"), "of"));
+        shown.push(CellStyle::Bytes("type_bytes_used").titled("touched"));
+        shown.push(CellStyle::Bytes("type_bytes").titled("of"));
     }
     shown.extend(columns_of_objects(keys));
     shown.extend(short_columns(place_keys, keys));

@@ -71,11 +71,11 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         notes,
         title: request.title("traffic with memory over time"),
         text_columns: vec![
-            (CellStyle::Start("start"), "from"),
-            (CellStyle::Measure("read"), "read"),
-            (CellStyle::Measure("write"), "write"),
-            (CellStyle::Measure("total"), "both"),
-            (CellStyle::Bar("total"), ""),
+            CellStyle::Start("start").titled("from"),
+            CellStyle::Measure("read").titled("read"),
+            CellStyle::Measure("write").titled("write"),
+            CellStyle::Measure("total").titled("both"),
+            CellStyle::Bar("total").titled(""),
         ],
         page: PAGE,
         empty: nothing(memory),
@@ -114,14 +114,14 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
         cells
     };
     let mut shown = vec![
-        (CellStyle::Percent("dram_percent"), "traffic %"),
-        (CellStyle::Bytes("dram_read"), "read"),
-        (CellStyle::Bytes("dram_write"), "written"),
-        (CellStyle::Count("loads"), "loads"),
-        (CellStyle::Count("l1"), "L1 %"),
-        (CellStyle::Count("l2"), "L2 %"),
-        (CellStyle::Count("l3"), "L3 %"),
-        (CellStyle::Count("dram"), "DRAM %"),
+        CellStyle::Percent("dram_percent").titled("traffic %"),
+        CellStyle::Bytes("dram_read").titled("read"),
+        CellStyle::Bytes("dram_write").titled("written"),
+        CellStyle::Count("loads").titled("loads"),
+        CellStyle::Count("l1").titled("L1 %"),
+        CellStyle::Count("l2").titled("L2 %"),
+        CellStyle::Count("l3").titled("L3 %"),
+        CellStyle::Count("dram").titled("DRAM %"),
     ];
     shown.extend(columns_next_to_objects(keys));
     let by = names(keys);
@@ -187,10 +187,10 @@ fn by_thread(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         notes: memory.notes.clone(),
         title: request.title("traffic with memory by thread"),
         text_columns: vec![
-            (CellStyle::Bytes("dram_read"), "read"),
-            (CellStyle::Bytes("dram_write"), "written"),
-            (CellStyle::Bar("dram_read"), ""),
-            (CellStyle::Text("thread"), "thread"),
+            CellStyle::Bytes("dram_read").titled("read"),
+            CellStyle::Bytes("dram_write").titled("written"),
+            CellStyle::Bar("dram_read").titled(""),
+            CellStyle::Text("thread").titled("thread"),
         ],
         page: 25,
         empty,

@@ -71,12 +71,12 @@ fn tree(request: &Request<'_>, direction: Direction) -> Table {
         notes,
         title: request.title(what),
         text_columns: vec![
-            (CellStyle::Percent("total_percent"), "total %"),
-            (CellStyle::Time("total_time"), "time"),
-            (CellStyle::Percent("self_percent"), "self %"),
-            (CellStyle::Function("function", Some("level")), "function"),
+            CellStyle::Percent("total_percent").titled("total %"),
+            CellStyle::Time("total_time").titled("time"),
+            CellStyle::Percent("self_percent").titled("self %"),
+            CellStyle::Function("function", Some("level")).titled("function"),
             // No module: deep trees need the room for names.
-            (CellStyle::SourceLine, "source"),
+            CellStyle::SourceLine.titled("source"),
         ],
         page: 40,
         empty: request.empty("samples"),

@@ -4,7 +4,7 @@ use analysis::objects::Piece;
 use analysis::{Key, LocationId, Profile, RowKey, Scale, Weight};
 
 use super::Request;
-use crate::table::{Cell, CellStyle, Column};
+use crate::table::{Cell, CellStyle, Column, TextColumn};
 
 /// A column of text.
 pub(crate) const fn name(key: &'static str, label: &'static str) -> Column {
@@ -43,12 +43,12 @@ pub(crate) fn of_keys(keys: &[Key]) -> Vec<Column> {
 }
 
 /// The same in text: a function's place and module after its name, the stack last.
-pub(crate) fn text_columns(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
+pub(crate) fn text_columns(keys: &[Key]) -> Vec<TextColumn> {
     let has = |key| keys.contains(&key);
     let mut text_columns = Vec::new();
-    let mut add = |wanted: bool, style, label| {
+    let mut add = |wanted: bool, style: CellStyle, label| {
         if wanted {
-            text_columns.push((style, label));
+            text_columns.push(style.titled(label));
         }
     };
     add(has(Key::Type), CellStyle::Text("type"), "type");
@@ -66,10 +66,10 @@ pub(crate) fn text_columns(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
 
 /// The same next to many figures: the module is in JSON then, unless it was asked for; figures and names would not fit on a
 /// line.
-pub(crate) fn short_columns(keys: &[Key], asked: &[Key]) -> Vec<(CellStyle, &'static str)> {
+pub(crate) fn short_columns(keys: &[Key], asked: &[Key]) -> Vec<TextColumn> {
     let mut text_columns = text_columns(keys);
     text_columns
-        .retain(|(style, _)| *style != CellStyle::Text("module") || asked.contains(&Key::Module));
+        .retain(|one| one.style != CellStyle::Text("module") || asked.contains(&Key::Module));
     text_columns
 }
 
@@ -138,23 +138,23 @@ pub(crate) fn of_objects(keys: &[Key]) -> Vec<Column> {
 }
 
 /// The same in text.
-pub(crate) fn columns_of_objects(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
+pub(crate) fn columns_of_objects(keys: &[Key]) -> Vec<TextColumn> {
     let style = |column: Column| match column.key {
-        "object" => Some((CellStyle::Text("object"), "object")),
-        "object_offset" => Some((CellStyle::Figure("object_offset"), "offset")),
+        "object" => Some(CellStyle::Text("object").titled("object")),
+        "object_offset" => Some(CellStyle::Figure("object_offset").titled("offset")),
         _ => None,
     };
     of_objects(keys).into_iter().filter_map(style).collect()
 }
 
 /// Objects, then code. Two names and a path do not fit into a line: next to objects, a function's location is in JSON only.
-pub(crate) fn columns_next_to_objects(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
+pub(crate) fn columns_next_to_objects(keys: &[Key]) -> Vec<TextColumn> {
     let objects = columns_of_objects(keys);
     if objects.is_empty() {
         return text_columns(keys);
     }
     let mut code = short_columns(keys, keys);
-    code.retain(|(style, _)| *style != CellStyle::SourceLine || keys.contains(&Key::SourceLine));
+    code.retain(|one| one.style != CellStyle::SourceLine || keys.contains(&Key::SourceLine));
     objects.into_iter().chain(code).collect()
 }
 

@@ -63,9 +63,9 @@ pub(crate) fn faults(request: &Request<'_>) -> Table {
     }
     total.extend(sums);
     let mut shown = vec![
-        (CellStyle::Count("page_faults"), "faults"),
-        (CellStyle::Percent("fault_percent"), "share %"),
-        (CellStyle::Count("major_faults"), "major"),
+        CellStyle::Count("page_faults").titled("faults"),
+        CellStyle::Percent("fault_percent").titled("share %"),
+        CellStyle::Count("major_faults").titled("major"),
     ];
     shown.extend(columns_next_to_objects(keys));
     let table = Table {

@@ -47,10 +47,12 @@ pub(crate) fn hotspots(request: &Request<'_>) -> Table {
     if with_total {
         total.extend(total_cells(&scale, &found.selected, request.everything()));
     }
-    let mut shown =
-        vec![(CellStyle::Percent("self_percent"), "self %"), (CellStyle::Time("cpu_time"), "time")];
+    let mut shown = vec![
+        CellStyle::Percent("self_percent").titled("self %"),
+        CellStyle::Time("cpu_time").titled("time"),
+    ];
     if with_total {
-        shown.push((CellStyle::Percent("total_percent"), "total %"));
+        shown.push(CellStyle::Percent("total_percent").titled("total %"));
     }
     shown.extend(text_columns(keys));
     let mut notes = request.sampling_notes();

@@ -10,7 +10,7 @@ use facts::{KernelCause, LostSource, Metric};
 
 use super::Request;
 use super::columns::{figure, missing, name, names};
-use crate::table::{Cell, CellStyle, Column, Table};
+use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
 use crate::text;
 
 /// Bins of time without `--limit`: about what fits a screen.
@@ -82,32 +82,32 @@ fn key_columns(keys: &[Key]) -> Vec<Column> {
     columns
 }
 
-fn text_columns(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
+fn text_columns(keys: &[Key]) -> Vec<TextColumn> {
     let has = |key| keys.contains(&key);
     let mut text_columns = Vec::new();
     if has(Key::Time) {
-        text_columns.push((CellStyle::Start("start"), "from"));
+        text_columns.push(CellStyle::Start("start").titled("from"));
     }
     text_columns.extend([
-        (CellStyle::Count("entries"), "entries"),
-        (CellStyle::Ratio("per_second"), "per s"),
-        (CellStyle::Time("time"), "CPU time"),
+        CellStyle::Count("entries").titled("entries"),
+        CellStyle::Ratio("per_second").titled("per s"),
+        CellStyle::Time("time").titled("CPU time"),
     ]);
     let both = has(Key::Time) && has(Key::Cause);
     if has(Key::Time) && !both {
-        text_columns.push((CellStyle::Bar("entries"), ""));
+        text_columns.push(CellStyle::Bar("entries").titled(""));
     }
     if both {
         // Names need the room.
     } else if has(Key::Cause) {
         text_columns.extend([
-            (CellStyle::Time("mean_time"), "mean"),
-            (CellStyle::Time("blocked"), "blocked"),
+            CellStyle::Time("mean_time").titled("mean"),
+            CellStyle::Time("blocked").titled("blocked"),
         ]);
     } else {
         text_columns.extend([
-            (CellStyle::Count("switches"), "switches"),
-            (CellStyle::Time("ready"), "no CPU"),
+            CellStyle::Count("switches").titled("switches"),
+            CellStyle::Time("ready").titled("no CPU"),
         ]);
     }
     for (key, style, label) in [
@@ -118,7 +118,7 @@ fn text_columns(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
         (Key::Cause, CellStyle::Text("name"), "which"),
     ] {
         if has(key) {
-            text_columns.push((style, label));
+            text_columns.push(style.titled(label));
         }
     }
     text_columns

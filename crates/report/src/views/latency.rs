@@ -45,10 +45,10 @@ fn histogram(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         notes,
         title: request.title("latency of loads, nanoseconds"),
         text_columns: vec![
-            (CellStyle::Figure("from"), "from ns"),
-            (CellStyle::Figure("to"), "to ns"),
-            (CellStyle::Percent("load_percent"), "loads %"),
-            (CellStyle::Bar("load_percent"), ""),
+            CellStyle::Figure("from").titled("from ns"),
+            CellStyle::Figure("to").titled("to ns"),
+            CellStyle::Percent("load_percent").titled("loads %"),
+            CellStyle::Bar("load_percent").titled(""),
         ],
         page: usize::MAX,
         empty,
@@ -124,15 +124,15 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
         cells
     };
     let mut shown = vec![
-        (CellStyle::Percent("load_time_percent"), "load time %"),
-        (CellStyle::Figure("latency"), "mean ns"),
-        (CellStyle::Figure("latency_p50"), "median"),
-        (CellStyle::Figure("latency_p95"), "95 %"),
-        (CellStyle::Count("l1"), "L1 %"),
-        (CellStyle::Count("l2"), "L2 %"),
-        (CellStyle::Count("l3"), "L3 %"),
-        (CellStyle::Count("dram"), "DRAM %"),
-        (CellStyle::Count("beyond_l2"), "timed > L2 %"),
+        CellStyle::Percent("load_time_percent").titled("load time %"),
+        CellStyle::Figure("latency").titled("mean ns"),
+        CellStyle::Figure("latency_p50").titled("median"),
+        CellStyle::Figure("latency_p95").titled("95 %"),
+        CellStyle::Count("l1").titled("L1 %"),
+        CellStyle::Count("l2").titled("L2 %"),
+        CellStyle::Count("l3").titled("L3 %"),
+        CellStyle::Count("dram").titled("DRAM %"),
+        CellStyle::Count("beyond_l2").titled("timed > L2 %"),
     ];
     shown.extend(columns_next_to_objects(keys));
     let by = names(keys);

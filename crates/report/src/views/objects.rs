@@ -19,7 +19,7 @@ use super::columns::{
     cells_of_key, cells_of_objects, columns_of_objects, figure, missing, name, names, of_keys,
     of_objects, short_columns,
 };
-use crate::table::{Cell, CellStyle, Column, Table};
+use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
 use crate::text;
 
 pub(crate) use self::figures::{extent, object_bytes};
@@ -126,34 +126,34 @@ fn shown(
     found: &ObjectTable,
     keys: &[Key],
     rows: &[(RowKey, &ObjectRow)],
-) -> Vec<(CellStyle, &'static str)> {
+) -> Vec<TextColumn> {
     let alone = keys == [Key::Object];
     let mut shown = Vec::new();
     if found.stalls.is_ok() {
         shown.extend([
-            (CellStyle::Time("stall_time"), "time"),
-            (CellStyle::Count("stall_percent"), "time %"),
+            CellStyle::Time("stall_time").titled("time"),
+            CellStyle::Count("stall_percent").titled("time %"),
         ]);
     }
-    shown.push((CellStyle::Count("dram_percent"), "DRAM %"));
+    shown.push(CellStyle::Count("dram_percent").titled("DRAM %"));
     if found.stalls.is_err() || !alone {
-        shown.insert(shown.len() - 1, (CellStyle::Count("access_percent"), "share %"));
+        shown.insert(shown.len() - 1, CellStyle::Count("access_percent").titled("share %"));
     }
     if !alone {
-        shown.push((CellStyle::Count("object_percent"), "of object"));
+        shown.push(CellStyle::Count("object_percent").titled("of object"));
     } else if found.stalls.is_err() {
-        shown.push((CellStyle::Count("loads"), "loads"));
-        shown.push((CellStyle::Count("stores"), "stores"));
+        shown.push(CellStyle::Count("loads").titled("loads"));
+        shown.push(CellStyle::Count("stores").titled("stores"));
     }
-    shown.push((CellStyle::Figure("latency"), "ns"));
+    shown.push(CellStyle::Figure("latency").titled("ns"));
     if keys.contains(&Key::Field) || keys.contains(&Key::Type) {
-        shown.push((CellStyle::Bytes("type_bytes_used"), "used"));
-        shown.push((CellStyle::Bytes("type_bytes"), "of"));
+        shown.push(CellStyle::Bytes("type_bytes_used").titled("used"));
+        shown.push(CellStyle::Bytes("type_bytes").titled("of"));
     } else {
-        shown.push((CellStyle::Figure("stride"), "stride"));
+        shown.push(CellStyle::Figure("stride").titled("stride"));
     }
     if rows.iter().any(|(_, row)| row.sharing.is_some()) {
-        shown.push((CellStyle::Text("sharing"), "sharing"));
+        shown.push(CellStyle::Text("sharing").titled("sharing"));
     }
     // Where all rows would be alike, the columns are in JSON only.
     if alone {
@@ -161,24 +161,24 @@ fn shown(
         let many = |pages: &ObjectPages| pages.nodes.as_ref().is_ok_and(|nodes| nodes.len() > 1);
         let huge = found.pages.values().any(huge);
         if huge {
-            shown.push((CellStyle::Count("huge_pages"), "huge %"));
+            shown.push(CellStyle::Count("huge_pages").titled("huge %"));
         }
         if found.pages.values().any(many) {
             if found.stalls.is_ok() {
-                shown.push((CellStyle::Count("remote_percent"), "remote %"));
+                shown.push(CellStyle::Count("remote_percent").titled("remote %"));
             }
-            shown.push((CellStyle::Figure("numa_node"), "node"));
+            shown.push(CellStyle::Figure("numa_node").titled("node"));
         }
         // A line has no room for all; how many blocks there were is the least of it.
         if !huge {
-            shown.push((CellStyle::Count("blocks"), "blocks"));
+            shown.push(CellStyle::Count("blocks").titled("blocks"));
         }
-        shown.push((CellStyle::Bytes("object_bytes"), "size"));
+        shown.push(CellStyle::Bytes("object_bytes").titled("size"));
     }
     let object = columns_of_objects(keys);
     let mut code = short_columns(keys, &request.options.group);
     // Two names and a path do not fit; the function's place is in JSON.
-    code.retain(|(style, _)| *style != CellStyle::SourceLine || keys.contains(&Key::SourceLine));
+    code.retain(|one| one.style != CellStyle::SourceLine || keys.contains(&Key::SourceLine));
     match keys.first() {
         Some(Key::Function | Key::SourceLine | Key::Module) => {
             shown.extend(code);

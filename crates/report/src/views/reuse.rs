@@ -75,12 +75,12 @@ pub(crate) fn reuse(request: &Request<'_>, code: &TracedCode) -> Table {
         rows.push(cells);
     }
     let mut shown = vec![
-        (CellStyle::Percent("access_percent"), "share %"),
-        (CellStyle::Percent("miss_l1"), "L1 miss %"),
-        (CellStyle::Percent("miss_l2"), "L2 miss %"),
-        (CellStyle::Bytes("fitting_bytes"), "block for"),
-        (CellStyle::Count("line_use_percent"), "used %"),
-        (CellStyle::Percent("tlb_4k_second_miss"), "TLB miss %"),
+        CellStyle::Percent("access_percent").titled("share %"),
+        CellStyle::Percent("miss_l1").titled("L1 miss %"),
+        CellStyle::Percent("miss_l2").titled("L2 miss %"),
+        CellStyle::Bytes("fitting_bytes").titled("block for"),
+        CellStyle::Count("line_use_percent").titled("used %"),
+        CellStyle::Percent("tlb_4k_second_miss").titled("TLB miss %"),
     ];
     shown.extend(columns_of_objects(keys));
     shown.extend(short_columns(keys, keys));
@@ -256,13 +256,13 @@ pub(crate) fn working_set(request: &Request<'_>, code: &TracedCode) -> Table {
         notes,
         title: request.title("memory touched by bursts"),
         text_columns: vec![
-            (CellStyle::Start("start"), "start"),
-            (CellStyle::Count("pages_4k"), "4K pages"),
-            (CellStyle::Count("pages_4k_so_far"), "so far"),
-            (CellStyle::Count("working_set_pages"), "working set"),
-            (CellStyle::Count("pages_2m"), "2M pages"),
-            (CellStyle::Count("pages_2m_so_far"), "so far"),
-            (CellStyle::Text("thread"), "thread"),
+            CellStyle::Start("start").titled("start"),
+            CellStyle::Count("pages_4k").titled("4K pages"),
+            CellStyle::Count("pages_4k_so_far").titled("so far"),
+            CellStyle::Count("working_set_pages").titled("working set"),
+            CellStyle::Count("pages_2m").titled("2M pages"),
+            CellStyle::Count("pages_2m_so_far").titled("so far"),
+            CellStyle::Text("thread").titled("thread"),
         ],
         page: 40,
         empty: empty(request),

@@ -41,14 +41,14 @@ pub(crate) fn roofline(request: &Request<'_>, code: &TracedCode, memory: &Memory
         cells
     });
     let mut shown = vec![
-        (CellStyle::Percent("flop_percent"), "share %"),
-        (CellStyle::Count("flops"), "FLOP"),
-        (CellStyle::Count("double_percent"), "double %"),
-        (CellStyle::Ratio("intensity"), "FLOP/byte"),
-        (CellStyle::Ratio("dram_intensity"), "of DRAM"),
-        (CellStyle::Figure("flop_rate"), "GFLOP/s"),
-        (CellStyle::Figure("roof"), "roof"),
-        (CellStyle::Text("bound"), "bound by"),
+        CellStyle::Percent("flop_percent").titled("share %"),
+        CellStyle::Count("flops").titled("FLOP"),
+        CellStyle::Count("double_percent").titled("double %"),
+        CellStyle::Ratio("intensity").titled("FLOP/byte"),
+        CellStyle::Ratio("dram_intensity").titled("of DRAM"),
+        CellStyle::Figure("flop_rate").titled("GFLOP/s"),
+        CellStyle::Figure("roof").titled("roof"),
+        CellStyle::Text("bound").titled("bound by"),
     ];
     shown.extend(short_columns(keys, keys));
     let by = names(keys);

@@ -4,7 +4,7 @@ use analysis::threading::{Reason, State, ThreadSplit};
 use facts::{Evidence, Metric};
 
 use super::columns::figure;
-use crate::table::{Cell, CellStyle, Column};
+use crate::table::{Cell, CellStyle, Column, TextColumn};
 
 /// Times, by what a thread did.
 pub(super) const TIMES: [Column; 8] = [
@@ -28,15 +28,15 @@ pub(super) fn columns() -> impl Iterator<Item = Column> {
 }
 
 /// [`TIMES`] in text.
-pub(super) const LOOKS: [(CellStyle, &str); 8] = [
-    (CellStyle::Time("running_time"), "running"),
-    (CellStyle::Time("spin_time"), "of it spinning"),
-    (CellStyle::Time("ready_time"), "no CPU"),
-    (CellStyle::Time("lock_wait"), "lock"),
-    (CellStyle::Time("barrier_wait"), "barrier"),
-    (CellStyle::Time("io_wait"), "I/O"),
-    (CellStyle::Time("sleep_wait"), "sleep"),
-    (CellStyle::Time("other_wait"), "other"),
+pub(super) const TEXT_COLUMNS: [TextColumn; 8] = [
+    CellStyle::Time("running_time").titled("running"),
+    CellStyle::Time("spin_time").titled("of it spinning"),
+    CellStyle::Time("ready_time").titled("no CPU"),
+    CellStyle::Time("lock_wait").titled("lock"),
+    CellStyle::Time("barrier_wait").titled("barrier"),
+    CellStyle::Time("io_wait").titled("I/O"),
+    CellStyle::Time("sleep_wait").titled("sleep"),
+    CellStyle::Time("other_wait").titled("other"),
 ];
 
 /// The cells of [`columns`] for one thread, or for all.

@@ -75,8 +75,8 @@ fn sketch(request: &Request<'_>, strips: &Strips) -> Table {
         ],
         title: title(request, strips),
         text_columns: vec![
-            (CellStyle::Text("thread"), "thread"),
-            (CellStyle::Code("states"), "over time"),
+            CellStyle::Text("thread").titled("thread"),
+            CellStyle::Code("states").titled("over time"),
         ],
         page: usize::MAX,
         empty: "No thread was observed.".to_owned(),
@@ -121,8 +121,8 @@ fn figures(request: &Request<'_>, strips: &Strips) -> Table {
         }
     }
     let mut text_columns =
-        vec![(CellStyle::Start("start"), "from"), (CellStyle::Text("thread"), "thread")];
-    text_columns.extend(super::thread_states::LOOKS);
+        vec![CellStyle::Start("start").titled("from"), CellStyle::Text("thread").titled("thread")];
+    text_columns.extend(super::thread_states::TEXT_COLUMNS);
     Table {
         view: "timeline",
         result: request.options.result_name.clone(),

@@ -7,7 +7,7 @@ use facts::{Evidence, Metric};
 
 use super::columns::{CPU_TIME, SELF_PERCENT, figure, missing, name, time_cells, total_cells};
 use super::{Request, thread_states};
-use crate::table::{Cell, CellStyle, Table};
+use crate::table::{Cell, CellStyle, Table, TextColumn};
 
 pub(crate) fn threads(request: &Request<'_>) -> Table {
     let profile = request.profile;
@@ -91,20 +91,20 @@ pub(crate) fn threads(request: &Request<'_>) -> Table {
 }
 
 /// Where switches were followed, what threads did is shown, and the rest is in JSON.
-fn text_columns(followed: bool) -> Vec<(CellStyle, &'static str)> {
-    let mut text_columns = vec![(CellStyle::Text("thread"), "thread")];
+fn text_columns(followed: bool) -> Vec<TextColumn> {
+    let mut text_columns = vec![CellStyle::Text("thread").titled("thread")];
     if followed {
-        text_columns.extend(thread_states::LOOKS);
+        text_columns.extend(thread_states::TEXT_COLUMNS);
         return text_columns;
     }
     text_columns.extend([
-        (CellStyle::Start("start"), "from"),
-        (CellStyle::Start("end"), "to"),
-        (CellStyle::Time("cpu_time"), "CPU time"),
-        (CellStyle::Percent("self_percent"), "share %"),
-        (CellStyle::Percent("running_percent"), "running %"),
-        (CellStyle::Time("kernel_time"), "in kernel"),
-        (CellStyle::Count("page_faults"), "faults"),
+        CellStyle::Start("start").titled("from"),
+        CellStyle::Start("end").titled("to"),
+        CellStyle::Time("cpu_time").titled("CPU time"),
+        CellStyle::Percent("self_percent").titled("share %"),
+        CellStyle::Percent("running_percent").titled("running %"),
+        CellStyle::Time("kernel_time").titled("in kernel"),
+        CellStyle::Count("page_faults").titled("faults"),
     ]);
     text_columns
 }

@@ -54,18 +54,18 @@ pub(crate) fn timeline(request: &Request<'_>) -> Table {
     }
     let mut total = missing(names);
     total.extend(figures(&sum, &time, &faults, per_thread));
-    let mut shown = vec![(CellStyle::Start("start"), "from")];
+    let mut shown = vec![CellStyle::Start("start").titled("from")];
     if per_thread {
-        shown.push((CellStyle::Text("thread"), "thread"));
+        shown.push(CellStyle::Text("thread").titled("thread"));
     }
     shown.extend([
-        (CellStyle::Time("cpu_time"), "CPU time"),
-        (CellStyle::Bar("cpu_time"), ""),
-        (CellStyle::Time("kernel_time"), "in kernel"),
-        (CellStyle::Count("page_faults"), "faults"),
+        CellStyle::Time("cpu_time").titled("CPU time"),
+        CellStyle::Bar("cpu_time").titled(""),
+        CellStyle::Time("kernel_time").titled("in kernel"),
+        CellStyle::Count("page_faults").titled("faults"),
     ]);
     if !per_thread {
-        shown.push((CellStyle::Bytes("resident"), "resident"));
+        shown.push(CellStyle::Bytes("resident").titled("resident"));
     }
     let width = text::seconds(found.width.seconds());
     Table {

@@ -12,7 +12,7 @@ use facts::{Evidence, Metric};
 use super::Request;
 use super::columns::{figure, missing, name};
 use super::thread_states::wait_time;
-use crate::table::{Cell, CellStyle, Column, Table};
+use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct RowKey {
@@ -107,7 +107,7 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
 }
 
 /// The columns of names, and what of everything is shown in text.
-fn headings(request: &Request<'_>) -> (Vec<Column>, Vec<(CellStyle, &'static str)>) {
+fn headings(request: &Request<'_>) -> (Vec<Column>, Vec<TextColumn>) {
     let by = |key| request.options.group.contains(&key);
     let (by_thread, by_stack, by_whom) = (by(Key::Thread), by(Key::CallStack), by(Key::Waker));
     let mut columns = vec![
@@ -118,28 +118,28 @@ fn headings(request: &Request<'_>) -> (Vec<Column>, Vec<(CellStyle, &'static str
         name("line", "Line"),
     ];
     let mut text_columns = vec![
-        (CellStyle::Time("wait_time"), "waited"),
-        (CellStyle::Percent("wait_percent"), "of time %"),
-        (CellStyle::Count("waits"), "waits"),
-        (CellStyle::Time("mean_wait"), "mean"),
-        (CellStyle::Text("reason"), "reason"),
-        (CellStyle::Text("object"), "object"),
+        CellStyle::Time("wait_time").titled("waited"),
+        CellStyle::Percent("wait_percent").titled("of time %"),
+        CellStyle::Count("waits").titled("waits"),
+        CellStyle::Time("mean_wait").titled("mean"),
+        CellStyle::Text("reason").titled("reason"),
+        CellStyle::Text("object").titled("object"),
     ];
     if by_whom {
         // Next to so many names there is no room for it.
-        text_columns.retain(|(style, _)| *style != CellStyle::Time("mean_wait"));
+        text_columns.retain(|one| one.style != CellStyle::Time("mean_wait"));
     }
     let wakers = !request.profile.recording.wakes.is_empty();
     if !by_stack {
-        text_columns.push((CellStyle::Function("function", None), "called from"));
+        text_columns.push(CellStyle::Function("function", None).titled("called from"));
     }
     // Next to more names there is no room for it.
     if !(by_stack || by_thread || by_whom || wakers) {
-        text_columns.push((CellStyle::SourceLine, "source"));
+        text_columns.push(CellStyle::SourceLine.titled("source"));
     }
     if by_thread {
         columns.push(name("thread", "Thread"));
-        text_columns.push((CellStyle::Text("thread"), "thread"));
+        text_columns.push(CellStyle::Text("thread").titled("thread"));
     }
     if by_stack {
         columns.push(name("stack", "Call stack"));
@@ -147,15 +147,15 @@ fn headings(request: &Request<'_>) -> (Vec<Column>, Vec<(CellStyle, &'static str
     columns.extend([name("waker", "Ended by"), name("waker_function", "Ended in")]);
     if by_whom {
         text_columns.extend([
-            (CellStyle::Text("waker"), "ended by"),
-            (CellStyle::Text("waker_function"), "in"),
+            CellStyle::Text("waker").titled("ended by"),
+            CellStyle::Text("waker_function").titled("in"),
         ]);
     } else if wakers && !by_stack {
-        text_columns.push((CellStyle::Text("waker_function"), "mostly woken by"));
+        text_columns.push(CellStyle::Text("waker_function").titled("mostly woken by"));
     }
     // A stack takes several lines, so it comes last.
     if by_stack {
-        text_columns.push((CellStyle::Stack("stack"), "call stack"));
+        text_columns.push(CellStyle::Stack("stack").titled("call stack"));
     }
     (columns, text_columns)
 }

@@ -34,13 +34,13 @@ pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
         cells
     });
     let mut text_columns = vec![
-        (CellStyle::Percent("bytes_percent"), "share %"),
-        (CellStyle::Bytes("bytes_allocated"), "bytes"),
-        (CellStyle::Count("allocations"), "blocks"),
+        CellStyle::Percent("bytes_percent").titled("share %"),
+        CellStyle::Bytes("bytes_allocated").titled("bytes"),
+        CellStyle::Count("allocations").titled("blocks"),
     ];
     // There is room for one stack: that of who asked is in JSON and CSV, its function in the text.
     text_columns.extend(short_columns(&without_stack(&keys), &keys));
-    text_columns.push((CellStyle::Stack("free_stack"), "freed by"));
+    text_columns.push(CellStyle::Stack("free_stack").titled("freed by"));
     Table {
         view: "allocations",
         result: request.options.result_name.clone(),

@@ -6,7 +6,7 @@ use base::Nanos;
 
 use super::super::columns::{figure, name, names, short_columns};
 use super::{Request, empty, key_cells, key_columns, keys_without, notes, total};
-use crate::table::{Cell, CellStyle, Table};
+use crate::table::{Cell, CellStyle, Table, TextColumn};
 use crate::text;
 
 pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
@@ -51,16 +51,16 @@ pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
     }
 }
 
-fn text_columns(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
+fn text_columns(keys: &[Key]) -> Vec<TextColumn> {
     let mut text_columns = vec![
-        (CellStyle::Count("allocations"), "blocks"),
-        (CellStyle::Percent("allocations_percent"), "of blocks %"),
-        (CellStyle::Bytes("bytes_allocated"), "bytes"),
-        (CellStyle::Percent("temporary_percent"), "temporary %"),
-        (CellStyle::Figure("lifetime_class"), "lived"),
+        CellStyle::Count("allocations").titled("blocks"),
+        CellStyle::Percent("allocations_percent").titled("of blocks %"),
+        CellStyle::Bytes("bytes_allocated").titled("bytes"),
+        CellStyle::Percent("temporary_percent").titled("temporary %"),
+        CellStyle::Figure("lifetime_class").titled("lived"),
     ];
     if keys.contains(&Key::Call) {
-        text_columns.push((CellStyle::Text("call"), "call"));
+        text_columns.push(CellStyle::Text("call").titled("call"));
     }
     text_columns.extend(short_columns(keys, keys));
     text_columns

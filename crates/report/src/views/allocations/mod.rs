@@ -11,7 +11,7 @@ use analysis::{Key, LocationId, Profile, RowKey};
 
 use super::Request;
 use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_columns};
-use crate::table::{Cell, CellStyle, Column, Table};
+use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
 
 pub(crate) fn allocations(request: &Request<'_>) -> Table {
     let keys = request.options.group.as_slice();
@@ -100,23 +100,23 @@ fn total<const N: usize>(columns: usize, figures: Option<[Cell; N]>) -> Vec<Cell
     cells
 }
 
-fn text_columns(keys: &[Key]) -> Vec<(CellStyle, &'static str)> {
+fn text_columns(keys: &[Key]) -> Vec<TextColumn> {
     let mut shown = vec![
-        (CellStyle::Percent("bytes_percent"), "share %"),
-        (CellStyle::Bytes("bytes_allocated"), "bytes"),
-        (CellStyle::Count("allocations"), "blocks"),
-        (CellStyle::Bytes("peak_bytes"), "peak"),
-        (CellStyle::Bytes("live_at_end"), "at end"),
+        CellStyle::Percent("bytes_percent").titled("share %"),
+        CellStyle::Bytes("bytes_allocated").titled("bytes"),
+        CellStyle::Count("allocations").titled("blocks"),
+        CellStyle::Bytes("peak_bytes").titled("peak"),
+        CellStyle::Bytes("live_at_end").titled("at end"),
     ];
     // Where rows have short names, there is room.
     if keys.iter().all(|key| matches!(key, Key::Call | Key::Process | Key::Thread)) {
         shown.extend([
-            (CellStyle::Time("lifetime"), "lifetime"),
-            (CellStyle::Percent("temporary_percent"), "temporary %"),
+            CellStyle::Time("lifetime").titled("lifetime"),
+            CellStyle::Percent("temporary_percent").titled("temporary %"),
         ]);
     }
     if keys.contains(&Key::Call) {
-        shown.push((CellStyle::Text("call"), "call"));
+        shown.push(CellStyle::Text("call").titled("call"));
     }
     shown.extend(short_columns(keys, keys));
     shown

@@ -25,16 +25,16 @@ pub(super) fn table(request: &Request<'_>, by_process: bool) -> Table {
         cells
     };
     let mut text_columns = vec![
-        (CellStyle::Figure("size_class"), "bytes each"),
-        (CellStyle::Count("allocations"), "blocks"),
-        (CellStyle::Percent("allocations_percent"), "of blocks %"),
-        (CellStyle::Bytes("bytes_allocated"), "bytes"),
-        (CellStyle::Percent("bytes_percent"), "share %"),
+        CellStyle::Figure("size_class").titled("bytes each"),
+        CellStyle::Count("allocations").titled("blocks"),
+        CellStyle::Percent("allocations_percent").titled("of blocks %"),
+        CellStyle::Bytes("bytes_allocated").titled("bytes"),
+        CellStyle::Percent("bytes_percent").titled("share %"),
     ];
     text_columns.push(if by_process {
-        (CellStyle::Text("process"), "process")
+        CellStyle::Text("process").titled("process")
     } else {
-        (CellStyle::Bar("allocations"), "")
+        CellStyle::Bar("allocations").titled("")
     });
     let has_other = !request.everything() && rows.is_empty();
     Table {
