@@ -46,6 +46,7 @@ impl Estimate {
     /// Where it lies with 95 %. The point is in it.
     #[must_use]
     pub fn interval(&self) -> (f64, f64) {
+        // A replicate that divides 0 by 0 has no value: it says nothing about where the number lies.
         let mut sorted: Vec<f64> =
             self.replicates.iter().copied().filter(|one| !one.is_nan()).collect();
         if sorted.is_empty() {
@@ -63,6 +64,7 @@ impl Estimate {
                 sorted[below] + (sorted[above] - sorted[below]) * part
             }
         };
+        // The point of a skewed number may lie outside its quantiles.
         (at(TAIL).min(self.point), at(1.0 - TAIL).max(self.point))
     }
 
@@ -86,6 +88,7 @@ impl Estimate {
     /// Several of them by a function.
     #[must_use]
     pub fn of<const N: usize>(parts: [&Estimate; N], part: impl Fn([f64; N]) -> f64) -> Estimate {
+        // A certain number has no replicates: it enters each with its point.
         let all = parts.iter().map(|one| one.replicates.len()).max().unwrap_or(0);
         let at =
             |at: usize| part(parts.map(|one| one.replicates.get(at).copied().unwrap_or(one.point)));

@@ -220,6 +220,7 @@ impl Memory<'_> {
         let kept = native.0.iter().zip(core.0.iter().zip(&moved.0));
         let kept = kept.map(|(native, (core, moved))| {
             let rate = moved.best / native.best.max(1e-9) / 1e9 * running;
+            // Bandwidth does not slow down bursts far from its limit: they keep their time.
             let near = rate >= NEAR_PEAK * reach;
             if near { Bounds { high: native.high, ..*core } } else { *native }
         });
